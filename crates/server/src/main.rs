@@ -1,0 +1,2 @@
+//! The `ilion` binary.
+fn main() {}
