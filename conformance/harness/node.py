@@ -1,0 +1,216 @@
+"""The nodes under test: how to start one, stop it, and do to it what scripts ask for.
+
+`Target` is what every suite takes. `Cassandra` is a node of `conformance/cassandra`; `Ilion` is our binary; `Remote` is an
+address somebody else looks after, on which flush, compact and restart do nothing.
+"""
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+CASSANDRA = ROOT / "conformance" / "cassandra"
+
+
+def free_address(port=9042, first=60):
+    """A loopback address nobody listens on, so that suites can run beside each other."""
+    for last in range(first, 250):
+        address = f"127.0.0.{last}"
+        with socket.socket() as probe:
+            try:
+                probe.bind((address, port))
+                return address
+            except OSError:
+                continue
+    raise RuntimeError("no free loopback address")
+
+
+def free_port(address="127.0.0.1"):
+    with socket.socket() as probe:
+        probe.bind((address, 0))
+        return probe.getsockname()[1]
+
+
+def ilion_binary():
+    """$ILION, else the release build, else the debug build; None if there is none."""
+    given = os.environ.get("ILION")
+    for path in [given] if given else [ROOT / "target" / kind / "ilion" for kind in ("release", "debug")]:
+        if pathlib.Path(path).exists():
+            return pathlib.Path(path)
+    return None
+
+
+class Target:
+    """A node that answers CQL at `address:port`."""
+
+    name = "target"
+    restarts = False
+    data_dir = None
+
+    def __init__(self, address, port=9042):
+        self.address, self.port = address, port
+
+    def start(self):
+        return self
+
+    def stop(self):
+        pass
+
+    def flush(self, keyspace=None, table=None):
+        pass
+
+    def compact(self, keyspace=None, table=None):
+        pass
+
+    def restart(self):
+        pass
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.stop()
+
+
+class Remote(Target):
+    """An address only."""
+
+
+class Cassandra(Target):
+    """The real one. With `owned=False` it is already running in `directory` and is left running."""
+
+    name = "cassandra"
+
+    def __init__(self, directory, address=None, owned=True, settings=()):
+        self.directory = pathlib.Path(directory)
+        super().__init__(address or (self.directory / "address").read_text().strip())
+        self.owned, self.settings = owned, settings
+        self.restarts = owned
+        self.data_dir = self.directory / "data"
+
+    def start(self):
+        if self.owned:
+            run([CASSANDRA, "start", self.directory, self.address, *self.settings])
+        return self
+
+    def stop(self):
+        if self.owned:
+            run([CASSANDRA, "stop", self.directory])
+
+    def restart(self):
+        if self.owned:
+            self.stop()
+            self.start()
+
+    def nodetool(self, *arguments):
+        return run([CASSANDRA, "nodetool", self.directory, *arguments])
+
+    def flush(self, keyspace=None, table=None):
+        self.nodetool("flush", *filter(None, (keyspace, table)))
+
+    def compact(self, keyspace=None, table=None):
+        self.flush(keyspace, table)
+        self.nodetool("compact", *filter(None, (keyspace, table)))
+
+
+class Ilion(Target):
+    """Our node: one process on its own data directory."""
+
+    name = "ilion"
+    restarts = True
+
+    def __init__(self, directory, address=None, binary=None, settings=(), ready_timeout_s=120):
+        super().__init__(address or free_address())
+        self.directory = pathlib.Path(directory)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.binary = binary or ilion_binary()
+        if self.binary is None:
+            raise RuntimeError("no ilion binary: build it, or name one in $ILION")
+        self.settings, self.ready_timeout_s = dict(settings), ready_timeout_s
+        self.data_dir = self.directory / "data"
+        self.admin_port = None
+        self.process = None
+
+    def start(self):
+        self.admin_port = free_port()
+        log = self.directory / "ilion.log"
+        command = [self.binary, "serve", "--data-dir", self.directory, "--listen", self.address, "--port", self.port,
+                   "--admin-port", self.admin_port]
+        if self.settings:
+            config = self.directory / "conformance.yaml"
+            config.write_text("".join(f"{k}: {v}\n" for k, v in self.settings.items()))
+            command += ["--config", config]
+        offset = log.stat().st_size if log.exists() else 0
+        with open(log, "ab") as out:
+            self.process = subprocess.Popen([str(x) for x in command], stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+        deadline = time.monotonic() + self.ready_timeout_s
+        while time.monotonic() < deadline:
+            with open(log, "rb") as text:
+                text.seek(offset)
+                said = text.read().decode(errors="replace")
+            if "listening for CQL" in said:
+                return self
+            if self.process.poll() is not None:
+                raise RuntimeError(f"ilion ended with {self.process.returncode} at start:\n{said[-4000:]}")
+            time.sleep(0.02)
+        self.kill()
+        raise RuntimeError(f"ilion was not ready within {self.ready_timeout_s} s:\n{said[-4000:]}")
+
+    def stop(self):
+        """SIGTERM has to drain and end it with status 0."""
+        if self.process is None or self.process.poll() is not None:
+            return
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            status = self.process.wait(120)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise RuntimeError("ilion did not end within 120 s of SIGTERM") from None
+        if status != 0:
+            raise RuntimeError(f"ilion ended with {status} after SIGTERM; see {self.directory}/ilion.log")
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def restart(self):
+        self.stop()
+        self.start()
+
+    def nodetool(self, *arguments):
+        return run([self.binary, "nodetool", "--admin", f"127.0.0.1:{self.admin_port}", *arguments])
+
+    def flush(self, keyspace=None, table=None):
+        self.nodetool("flush", *filter(None, (keyspace, table)))
+
+    def compact(self, keyspace=None, table=None):
+        self.flush(keyspace, table)
+        self.nodetool("compact", *filter(None, (keyspace, table)))
+
+
+def run(command, timeout_s=600):
+    """Runs a command to its end and returns its output; raises with the output if it fails."""
+    done = subprocess.run([str(x) for x in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=timeout_s, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(map(str, command[:4]))}... ended with {done.returncode}:\n{done.stdout[-6000:]}")
+    return done.stdout
+
+
+def open_target(spec, directory):
+    """The target a command line names: `ilion`, `cassandra`, `cassandra:DIR` (running there), or `ADDRESS[:PORT]`."""
+    if spec == "ilion":
+        return Ilion(directory)
+    if spec == "cassandra":
+        return Cassandra(directory, free_address(first=40))
+    if spec.startswith("cassandra:"):
+        return Cassandra(spec.removeprefix("cassandra:"), owned=False)
+    address, _, port = spec.partition(":")
+    return Remote(address, int(port or 9042))
+
+
+def complain(text):
+    print(text, file=sys.stderr, flush=True)
