@@ -1,0 +1,204 @@
+//! The machine's own file system.
+//!
+//! The one place that may use `std::fs`. Reads are positional (`pread`), so threads share a handle without a
+//! lock; the data directory's lock is `flock`, which the kernel lets go when the process dies.
+#![allow(clippy::disallowed_methods)]
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{Advice as Fadvise, FallocateFlags};
+
+use super::buffered::{BufferedFile, RawFile};
+use super::{Advice, DirEntry, EntryKind, FileLock, FileSystem, ReadFile, Space, WriteFile, with_path};
+
+/// The machine's file system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DiskFileSystem;
+
+impl FileSystem for DiskFileSystem {
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir_all(path).map_err(|e| with_path("create directory", path, e))
+    }
+
+    fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
+        let list = || {
+            let mut entries = Vec::new();
+            for entry in fs::read_dir(path)? {
+                let entry = entry?;
+                entries.push(DirEntry { name: entry.file_name(), kind: kind(entry.file_type()?) });
+            }
+            entries.sort();
+            Ok(entries)
+        };
+        list().map_err(|e| with_path("list", path, e))
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        fs::exists(path).map_err(|e| with_path("look for", path, e))
+    }
+
+    fn file_len(&self, path: &Path) -> io::Result<u64> {
+        fs::metadata(path).map(|metadata| metadata.len()).map_err(|e| with_path("measure", path, e))
+    }
+
+    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {
+        let open = || {
+            let file = File::open(path)?;
+            let metadata = file.metadata()?;
+            if metadata.is_dir() {
+                return Err(io::ErrorKind::IsADirectory.into());
+            }
+            Ok(DiskReadFile { file, len: metadata.len(), path: path.to_owned() })
+        };
+        let file = open().map_err(|e| with_path("open", path, e))?;
+        Ok(Arc::new(file))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
+        open_write("create", path, OpenOptions::new().write(true).create(true).truncate(true))
+    }
+
+    fn create_new(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
+        open_write("create", path, OpenOptions::new().write(true).create_new(true))
+    }
+
+    fn open_append(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
+        // Not O_APPEND: on Linux it would send positional writes to the end as well.
+        let mut file = open_write("open", path, OpenOptions::new().write(true).create(true).truncate(false))?;
+        file.seek(self.file_len(path)?)?;
+        Ok(file)
+    }
+
+    fn open_rw(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
+        open_write("open", path, OpenOptions::new().write(true))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to).map_err(|e| with_path("rename", from, e))
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path).map_err(|e| with_path("remove", path, e))
+    }
+
+    fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir_all(path).map_err(|e| with_path("remove directory", path, e))
+    }
+
+    fn hard_link(&self, existing: &Path, link: &Path) -> io::Result<()> {
+        fs::hard_link(existing, link).map_err(|e| with_path("link", existing, e))
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        File::open(path).and_then(|dir| dir.sync_all()).map_err(|e| with_path("sync directory", path, e))
+    }
+
+    fn space(&self, path: &Path) -> io::Result<Space> {
+        let stat =
+            rustix::fs::statvfs(path).map_err(|e| with_path("measure the device of", path, e.into()))?;
+        Ok(Space {
+            total_bytes: stat.f_blocks.saturating_mul(stat.f_frsize),
+            free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
+        })
+    }
+
+    fn lock_exclusive(&self, path: &Path) -> io::Result<FileLock> {
+        let lock = || {
+            let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+            match file.try_lock() {
+                Ok(()) => Ok(file),
+                Err(TryLockError::WouldBlock) => {
+                    Err(io::Error::new(io::ErrorKind::WouldBlock, "another process holds it"))
+                }
+                Err(TryLockError::Error(e)) => Err(e),
+            }
+        };
+        lock().map(|file| FileLock::new(path, file)).map_err(|e| with_path("lock", path, e))
+    }
+}
+
+fn kind(file_type: fs::FileType) -> EntryKind {
+    match file_type {
+        t if t.is_file() => EntryKind::File,
+        t if t.is_dir() => EntryKind::Dir,
+        _ => EntryKind::Other,
+    }
+}
+
+fn open_write(operation: &'static str, path: &Path, options: &OpenOptions) -> io::Result<Box<dyn WriteFile>> {
+    let file = options.open(path).map_err(|e| with_path(operation, path, e))?;
+    Ok(Box::new(BufferedFile::new(file, path, 0)))
+}
+
+#[derive(Debug)]
+struct DiskReadFile {
+    file: File,
+    len: u64,
+    path: PathBuf,
+}
+
+impl ReadFile for DiskReadFile {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let mut got = 0;
+        while got < buf.len() {
+            match self.file.read_at(&mut buf[got..], offset + got as u64) {
+                Ok(0) => break,
+                Ok(n) => got += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(with_path("read", &self.path, e)),
+            }
+        }
+        Ok(got)
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn advise(&self, offset: u64, len: u64, advice: Advice) {
+        let advice = match advice {
+            Advice::Sequential => Fadvise::Sequential,
+            Advice::Random => Fadvise::Random,
+            Advice::WillNeed => Fadvise::WillNeed,
+            Advice::DontNeed => Fadvise::DontNeed,
+        };
+        // A file system that does not know hints reads as well without them.
+        let _ = rustix::fs::fadvise(&self.file, offset, std::num::NonZeroU64::new(len), advice);
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl RawFile for File {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write_all_at(bytes, offset)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        File::sync_data(self)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        File::set_len(self, len)
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        match rustix::fs::fallocate(self, FallocateFlags::empty(), 0, len) {
+            // Without support for reservations the file only grows.
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+                if self.metadata()?.len() < len {
+                    File::set_len(self, len)
+                } else {
+                    Ok(())
+                }
+            }
+            result => Ok(result?),
+        }
+    }
+}
