@@ -1,1 +1,12 @@
-//! cql
+//! CQL: from the text of a statement to a command for the engine, and from rows back to a result set.
+//!
+//! The path of a statement: `parser::parse_statement` turns text into the tree of [`ast`]; nothing below
+//! this crate ever sees CQL.
+
+#![cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
+)]
+
+pub mod ast;
+pub mod lexer;

@@ -1,0 +1,5 @@
+//! From text to tokens.
+
+mod keyword;
+
+pub use keyword::{Keyword, KeywordClass, is_reserved_word, keyword};
