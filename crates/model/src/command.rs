@@ -1,0 +1,203 @@
+//! Read commands: what a query wants from the tables, in terms that every layer below `cql` understands.
+
+use crate::cell::ColumnId;
+use crate::clustering::{Clustering, ClusteringComparator, Position, Slice};
+use crate::key::{DecoratedKey, KeyRange};
+use crate::schema::TableSchema;
+use bytes::Bytes;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// Which partitions a command reads.
+#[derive(Clone, Debug)]
+pub enum PartitionSelection {
+    /// These keys, in this order.
+    Keys(Vec<DecoratedKey>),
+    /// All keys of a range, in ring order.
+    Range(KeyRange),
+}
+
+/// Which rows of each partition a command reads.
+#[derive(Clone, Debug)]
+pub enum ClusteringFilter {
+    /// Rows inside any of the slices. Sorted in storage order, not overlapping, none empty.
+    Slices {
+        /// The slices.
+        slices: Vec<Slice>,
+        /// Whether rows come last to first.
+        reversed: bool,
+    },
+    /// Rows of exactly these clusterings, sorted in storage order, without duplicates. No clusterings at all
+    /// means that only the static row is wanted.
+    Names {
+        /// The clusterings.
+        names: Vec<Clustering>,
+        /// Whether rows come last to first.
+        reversed: bool,
+    },
+}
+
+impl ClusteringFilter {
+    /// Every row, in storage order.
+    pub fn all() -> ClusteringFilter {
+        ClusteringFilter::Slices { slices: vec![Slice::ALL], reversed: false }
+    }
+
+    /// Whether rows come last to first.
+    pub fn is_reversed(&self) -> bool {
+        match self {
+            ClusteringFilter::Slices { reversed, .. } | ClusteringFilter::Names { reversed, .. } => *reversed,
+        }
+    }
+
+    /// Whether every row is selected.
+    pub fn is_all(&self) -> bool {
+        matches!(self, ClusteringFilter::Slices { slices, .. } if slices.iter().any(Slice::is_all))
+    }
+
+    /// The selected rows as slices in storage order.
+    pub fn to_slices(&self) -> Vec<Slice> {
+        match self {
+            ClusteringFilter::Slices { slices, .. } => slices.clone(),
+            ClusteringFilter::Names { names, .. } => names.iter().cloned().map(Slice::of_prefix).collect(),
+        }
+    }
+
+    /// Whether a row is selected.
+    pub fn selects(&self, comparator: &ClusteringComparator, clustering: &Clustering) -> bool {
+        match self {
+            ClusteringFilter::Slices { slices, .. } => {
+                slices.iter().any(|s| s.contains(comparator, Position::row(clustering)))
+            }
+            ClusteringFilter::Names { names, .. } => {
+                names.binary_search_by(|n| comparator.compare(n, clustering)).is_ok()
+            }
+        }
+    }
+}
+
+/// Which columns a command reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnSelection {
+    /// Static and regular columns whose values are wanted, sorted. A source still reports the cells of other
+    /// columns, because they keep a row alive, but steps over their values and leaves them empty.
+    pub columns: Arc<[ColumnId]>,
+    /// Whether all columns of the table are wanted.
+    pub all: bool,
+}
+
+impl ColumnSelection {
+    /// All static and regular columns of `table`.
+    pub fn all(table: &TableSchema) -> ColumnSelection {
+        let mut columns: Vec<ColumnId> =
+            table.static_columns().iter().chain(table.regular_columns()).map(|c| c.id).collect();
+        columns.sort();
+        ColumnSelection { columns: columns.into(), all: true }
+    }
+
+    /// The given columns.
+    pub fn of(mut columns: Vec<ColumnId>) -> ColumnSelection {
+        columns.sort();
+        columns.dedup();
+        ColumnSelection { columns: columns.into(), all: false }
+    }
+
+    /// Whether cells of `column` are wanted.
+    #[inline]
+    pub fn contains(&self, column: ColumnId) -> bool {
+        self.all || self.columns.binary_search(&column).is_ok()
+    }
+}
+
+/// Comparison of a filter expression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Operator {
+    Eq,
+    NotEq,
+    Lt,
+    LtEq,
+    Gt,
+    GtEq,
+    In,
+    Contains,
+    ContainsKey,
+}
+
+/// One condition of ALLOW FILTERING: evaluated on each row after the merge.
+#[derive(Clone, Debug)]
+pub struct FilterExpression {
+    /// Any column of the table, of any kind.
+    pub column: ColumnId,
+    /// The comparison.
+    pub operator: Operator,
+    /// For `m[key] = value`: the key.
+    pub map_key: Option<Bytes>,
+    /// The value; for `In` one or more, else exactly one.
+    pub values: Vec<Bytes>,
+}
+
+/// How much a command returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataLimits {
+    /// Rows in all.
+    pub rows: u64,
+    /// Rows of each partition.
+    pub rows_per_partition: u64,
+    /// Partitions only: one row for each, its static columns.
+    pub distinct: bool,
+}
+
+impl DataLimits {
+    /// No limit.
+    pub const NONE: DataLimits = DataLimits { rows: u64::MAX, rows_per_partition: u64::MAX, distinct: false };
+}
+
+/// A read, ready to run on a replica.
+#[derive(Clone, Debug)]
+pub struct ReadCommand {
+    /// The table.
+    pub table: Arc<TableSchema>,
+    /// The partitions.
+    pub partitions: PartitionSelection,
+    /// The rows of each.
+    pub clusterings: ClusteringFilter,
+    /// The columns of each.
+    pub columns: ColumnSelection,
+    /// All must hold for a row to be returned.
+    pub row_filter: Vec<FilterExpression>,
+    /// How much is returned.
+    pub limits: DataLimits,
+    /// Seconds since the epoch at which TTLs and deletions are judged.
+    pub now_s: u32,
+}
+
+impl ReadCommand {
+    /// Whether rows come last to first.
+    pub fn is_reversed(&self) -> bool {
+        self.clusterings.is_reversed()
+    }
+
+    /// Order in which the rows of this command come.
+    pub fn compare_rows(&self, a: &Clustering, b: &Clustering) -> Ordering {
+        let order = self.table.comparator().compare(a, b);
+        if self.is_reversed() { order.reverse() } else { order }
+    }
+}
+
+/// How many replicas must take part in a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Consistency {
+    Any,
+    One,
+    Two,
+    Three,
+    Quorum,
+    All,
+    LocalQuorum,
+    EachQuorum,
+    Serial,
+    LocalSerial,
+    LocalOne,
+}

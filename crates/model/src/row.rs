@@ -1,0 +1,106 @@
+//! Rows: everything that one clustering of a partition holds.
+
+use crate::cell::{Cell, ColumnId};
+use crate::clustering::Clustering;
+use crate::deletion::{Deletion, Liveness};
+
+/// A row, or what one source knows about it.
+///
+/// `cells` are sorted by column, and inside a multi-cell column by path in the order of the path's type;
+/// `complex_deletions` are sorted by column and hold no [`Deletion::NONE`]. A `Row` is reused from one read row to
+/// the next: [`Row::clear`] keeps its memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Empty for a static row.
+    pub clustering: Clustering,
+    /// Whether and when the row was inserted.
+    pub liveness: Liveness,
+    /// Deletion of the whole row.
+    pub deletion: Deletion,
+    /// Deletions of whole multi-cell columns.
+    pub complex_deletions: Vec<(ColumnId, Deletion)>,
+    /// The cells.
+    pub cells: Vec<Cell>,
+}
+
+impl Default for Row {
+    fn default() -> Self {
+        Row::new(Clustering::empty())
+    }
+}
+
+impl Row {
+    /// A row about which nothing is known yet.
+    pub fn new(clustering: Clustering) -> Row {
+        Row {
+            clustering,
+            liveness: Liveness::NONE,
+            deletion: Deletion::NONE,
+            complex_deletions: Vec::new(),
+            cells: Vec::new(),
+        }
+    }
+
+    /// Empties the row and keeps its memory.
+    pub fn clear(&mut self) {
+        self.clustering.clear();
+        self.clear_content();
+    }
+
+    /// Empties everything but the clustering.
+    pub fn clear_content(&mut self) {
+        self.liveness = Liveness::NONE;
+        self.deletion = Deletion::NONE;
+        self.complex_deletions.clear();
+        self.cells.clear();
+    }
+
+    /// Copies `other` into this row, reusing the memory.
+    pub fn assign(&mut self, other: &Row) {
+        self.clustering.assign(&other.clustering);
+        self.liveness = other.liveness;
+        self.deletion = other.deletion;
+        self.complex_deletions.clear();
+        self.complex_deletions.extend_from_slice(&other.complex_deletions);
+        self.cells.clear();
+        self.cells.extend_from_slice(&other.cells);
+    }
+
+    /// Whether the row says nothing at all.
+    pub fn is_empty(&self) -> bool {
+        self.liveness.is_none()
+            && self.deletion.is_none()
+            && self.cells.is_empty()
+            && self.complex_deletions.is_empty()
+    }
+
+    /// Whether a reader sees the row at `now_s`: it was inserted, or a cell is live.
+    pub fn is_live(&self, now_s: u32) -> bool {
+        self.liveness.is_live(now_s) || self.cells.iter().any(|c| c.is_live(now_s))
+    }
+
+    /// The cells of one column, in path order.
+    #[inline]
+    pub fn cells_of(&self, column: ColumnId) -> &[Cell] {
+        let start = self.cells.partition_point(|c| c.column < column);
+        let rest = self.cells.get(start..).unwrap_or_default();
+        let len = rest.iter().take_while(|c| c.column == column).count();
+        rest.get(..len).unwrap_or_default()
+    }
+
+    /// The cell of a simple column.
+    #[inline]
+    pub fn cell(&self, column: ColumnId) -> Option<&Cell> {
+        self.cells_of(column).first()
+    }
+
+    /// The deletion of a whole multi-cell column.
+    pub fn complex_deletion(&self, column: ColumnId) -> Deletion {
+        self.complex_deletions.iter().find(|(c, _)| *c == column).map_or(Deletion::NONE, |(_, d)| *d)
+    }
+
+    /// Bytes of the row's values, for accounting and limits.
+    pub fn data_size(&self) -> usize {
+        self.clustering.data_size() + self.cells.iter().map(|c| c.path.len() + c.value.len()).sum::<usize>()
+    }
+}

@@ -1,0 +1,144 @@
+//! Schema: keyspaces, tables, columns and their options, as immutable snapshots.
+//!
+//! A [`Schema`] is replaced as a whole when a statement changes it; readers keep the `Arc` they started with.
+
+mod options;
+mod table;
+
+pub use options::{
+    CachingOptions, CompactionOptions, CompressionOptions, RowsPerPartition, TableOptions, parse_speculative,
+};
+pub use table::{ColumnDef, ColumnKind, DroppedColumn, TableBuilder, TableSchema, compare_column_order};
+
+use crate::types::UserType;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Replication of a keyspace: the strategy's class (always the full Java name) and its options, as
+/// `system_schema.keyspaces.replication` holds them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replication {
+    /// `org.apache.cassandra.locator.SimpleStrategy`, `...NetworkTopologyStrategy`, `...LocalStrategy`.
+    pub class: String,
+    /// `replication_factor`, or data centers with their factors.
+    pub options: BTreeMap<String, String>,
+}
+
+impl Replication {
+    /// Replication of the node's own keyspaces.
+    pub fn local() -> Replication {
+        Replication {
+            class: "org.apache.cassandra.locator.LocalStrategy".to_owned(),
+            options: BTreeMap::new(),
+        }
+    }
+
+    /// SimpleStrategy.
+    pub fn simple(factor: u32) -> Replication {
+        Replication {
+            class: "org.apache.cassandra.locator.SimpleStrategy".to_owned(),
+            options: BTreeMap::from([("replication_factor".to_owned(), factor.to_string())]),
+        }
+    }
+
+    /// Class name without its package.
+    pub fn short_class(&self) -> &str {
+        self.class.rsplit('.').next().unwrap_or(&self.class)
+    }
+}
+
+/// A keyspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyspaceSchema {
+    /// Name, case-sensitive.
+    pub name: String,
+    /// Replication.
+    pub replication: Replication,
+    /// Whether writes go to the commit log.
+    pub durable_writes: bool,
+    /// Tables by name.
+    pub tables: BTreeMap<String, Arc<TableSchema>>,
+    /// User types by name.
+    pub types: BTreeMap<String, Arc<UserType>>,
+    /// Whether the tables are computed by the node (`system_views`, `system_virtual_schema`).
+    pub is_virtual: bool,
+}
+
+impl KeyspaceSchema {
+    /// A keyspace without tables.
+    pub fn new(name: &str, replication: Replication) -> KeyspaceSchema {
+        KeyspaceSchema {
+            name: name.to_owned(),
+            replication,
+            durable_writes: true,
+            tables: BTreeMap::new(),
+            types: BTreeMap::new(),
+            is_virtual: false,
+        }
+    }
+}
+
+/// Everything that is defined on the node, at one moment.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Schema {
+    /// Keyspaces by name, system and virtual ones included.
+    pub keyspaces: BTreeMap<String, Arc<KeyspaceSchema>>,
+    /// Version that drivers compare across nodes.
+    pub version: Uuid,
+}
+
+impl Schema {
+    /// A keyspace.
+    pub fn keyspace(&self, name: &str) -> Option<&Arc<KeyspaceSchema>> {
+        self.keyspaces.get(name)
+    }
+
+    /// A table.
+    pub fn table(&self, keyspace: &str, table: &str) -> Option<&Arc<TableSchema>> {
+        self.keyspaces.get(keyspace)?.tables.get(table)
+    }
+
+    /// A table by its id.
+    pub fn table_by_id(&self, id: Uuid) -> Option<&Arc<TableSchema>> {
+        self.keyspaces.values().flat_map(|k| k.tables.values()).find(|t| t.id == id)
+    }
+
+    /// A user type.
+    pub fn user_type(&self, keyspace: &str, name: &str) -> Option<&Arc<UserType>> {
+        self.keyspaces.get(keyspace)?.types.get(name)
+    }
+
+    /// The same schema with one keyspace added or replaced.
+    pub fn with_keyspace(&self, keyspace: KeyspaceSchema) -> Schema {
+        let mut out = self.clone();
+        out.keyspaces.insert(keyspace.name.clone(), Arc::new(keyspace));
+        out
+    }
+}
+
+/// Keyspaces that exist on every node and cannot be changed by users.
+pub const LOCAL_SYSTEM_KEYSPACES: [&str; 2] = ["system", "system_schema"];
+/// Keyspaces of the system that are replicated like users' own.
+pub const REPLICATED_SYSTEM_KEYSPACES: [&str; 3] = ["system_auth", "system_distributed", "system_traces"];
+/// Keyspaces whose tables the node computes.
+pub const VIRTUAL_KEYSPACES: [&str; 2] = ["system_views", "system_virtual_schema"];
+
+/// The id of a table of a system keyspace: a version 3 UUID of its names (FORMATS.md 11).
+pub fn system_table_id(keyspace: &str, table: &str) -> Uuid {
+    use md5::{Digest, Md5};
+    let mut hasher = Md5::new();
+    hasher.update(keyspace.as_bytes());
+    hasher.update(table.as_bytes());
+    let digest: [u8; 16] = hasher.finalize().into();
+    uuid::Builder::from_md5_bytes(digest).into_uuid()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn system_table_ids_are_cassandras() {
+        let id = super::system_table_id("system", "local");
+        assert_eq!(id.simple().to_string(), "7ad54392bcdd35a684174e047860b377");
+    }
+}

@@ -1,0 +1,170 @@
+//! CQL types: what a value is, how values compare, how types are named.
+//!
+//! Values are kept in the encoding of the native protocol v3 and later (FORMATS.md 1.3). `compare` holds the order
+//! of values, `names` both spellings of a type (CQL text and Cassandra's class strings), `validate` the check of
+//! bytes from outside.
+
+mod compare;
+mod names;
+
+pub use names::TypeNameError;
+
+use std::sync::Arc;
+
+/// A user-defined type.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct UserType {
+    /// The keyspace that the type belongs to.
+    pub keyspace: String,
+    /// Its name.
+    pub name: String,
+    /// Fields in order: name and type (frozen-ness of nested collections included).
+    pub fields: Vec<(String, CqlType)>,
+}
+
+/// A CQL type.
+///
+/// `multi_cell` of collections and user types says whether each element is a cell of its own; it is the opposite
+/// of `frozen<>`. Nested inside another type it is always false.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum CqlType {
+    Ascii,
+    BigInt,
+    Blob,
+    Boolean,
+    Counter,
+    Date,
+    Decimal,
+    Double,
+    Duration,
+    /// Cassandra's EmptyType, whose only value has no bytes; found in old system tables.
+    Empty,
+    Float,
+    Inet,
+    Int,
+    SmallInt,
+    Text,
+    Time,
+    Timestamp,
+    TimeUuid,
+    TinyInt,
+    Uuid,
+    Varint,
+    List {
+        element: Arc<CqlType>,
+        multi_cell: bool,
+    },
+    Set {
+        element: Arc<CqlType>,
+        multi_cell: bool,
+    },
+    Map {
+        key: Arc<CqlType>,
+        value: Arc<CqlType>,
+        multi_cell: bool,
+    },
+    Tuple(Arc<[CqlType]>),
+    Udt {
+        definition: Arc<UserType>,
+        multi_cell: bool,
+    },
+    Vector {
+        element: Arc<CqlType>,
+        dimension: u32,
+    },
+    /// A class that is not one of Cassandra's own; compared and shown as a blob.
+    Custom(Arc<str>),
+}
+
+impl CqlType {
+    /// A list; `multi_cell` unless frozen.
+    pub fn list(element: CqlType, multi_cell: bool) -> CqlType {
+        CqlType::List { element: Arc::new(element), multi_cell }
+    }
+
+    /// A set; `multi_cell` unless frozen.
+    pub fn set(element: CqlType, multi_cell: bool) -> CqlType {
+        CqlType::Set { element: Arc::new(element), multi_cell }
+    }
+
+    /// A map; `multi_cell` unless frozen.
+    pub fn map(key: CqlType, value: CqlType, multi_cell: bool) -> CqlType {
+        CqlType::Map { key: Arc::new(key), value: Arc::new(value), multi_cell }
+    }
+
+    /// Whether each element of the value is a cell of its own ("complex" in the SSTable format).
+    #[inline]
+    pub fn is_multi_cell(&self) -> bool {
+        match self {
+            CqlType::List { multi_cell, .. }
+            | CqlType::Set { multi_cell, .. }
+            | CqlType::Map { multi_cell, .. }
+            | CqlType::Udt { multi_cell, .. } => *multi_cell,
+            _ => false,
+        }
+    }
+
+    /// The same type with its outermost level frozen (inner levels always are).
+    pub fn frozen(&self) -> CqlType {
+        let mut out = self.clone();
+        match &mut out {
+            CqlType::List { multi_cell, .. }
+            | CqlType::Set { multi_cell, .. }
+            | CqlType::Map { multi_cell, .. }
+            | CqlType::Udt { multi_cell, .. } => *multi_cell = false,
+            _ => {}
+        }
+        out
+    }
+
+    /// Whether the type is a list, set or map.
+    pub fn is_collection(&self) -> bool {
+        matches!(self, CqlType::List { .. } | CqlType::Set { .. } | CqlType::Map { .. })
+    }
+
+    /// Whether the type is `counter`.
+    pub fn is_counter(&self) -> bool {
+        matches!(self, CqlType::Counter)
+    }
+
+    /// Length in bytes of every value as SSTables store it, `None` for types written with a length
+    /// (FORMATS.md 1.3; `tinyint`, `smallint`, `date` and `time` have none though they look fixed).
+    #[inline]
+    pub fn fixed_len(&self) -> Option<usize> {
+        match self {
+            CqlType::Boolean => Some(1),
+            CqlType::Int | CqlType::Float => Some(4),
+            CqlType::BigInt | CqlType::Double | CqlType::Timestamp => Some(8),
+            CqlType::Uuid | CqlType::TimeUuid => Some(16),
+            CqlType::Empty => Some(0),
+            CqlType::Vector { element, dimension } => {
+                element.fixed_len().and_then(|len| len.checked_mul(*dimension as usize))
+            }
+            _ => None,
+        }
+    }
+
+    /// The type that orders the paths of a multi-cell column's cells: `timeuuid` for a list, the element of a set,
+    /// the key of a map, `smallint` (the field index) for a user type; `None` for single-cell types.
+    pub fn path_type(&self) -> Option<CqlType> {
+        match self {
+            CqlType::List { multi_cell: true, .. } => Some(CqlType::TimeUuid),
+            CqlType::Set { element, multi_cell: true } => Some(element.as_ref().clone()),
+            CqlType::Map { key, multi_cell: true, .. } => Some(key.as_ref().clone()),
+            CqlType::Udt { multi_cell: true, .. } => Some(CqlType::SmallInt),
+            _ => None,
+        }
+    }
+
+    /// Compares the paths of two cells of a multi-cell column of this type.
+    #[inline]
+    pub fn compare_paths(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+        match self {
+            CqlType::List { .. } => CqlType::TimeUuid.compare(a, b),
+            CqlType::Set { element, .. } => element.compare(a, b),
+            CqlType::Map { key, .. } => key.compare(a, b),
+            _ => a.cmp(b),
+        }
+    }
+}
