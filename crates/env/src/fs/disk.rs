@@ -189,6 +189,9 @@ impl RawFile for File {
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
         match rustix::fs::fallocate(self, FallocateFlags::empty(), 0, len) {
             // Without support for reservations the file only grows.
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
