@@ -1,0 +1,109 @@
+//! What a read cost: one value, filled by every layer that the read passes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! cost {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// Counters of one read, shared by everything that works for it. Sources add to them in batches, not for
+        /// each row.
+        #[derive(Debug, Default)]
+        pub struct ReadCost { $($(#[$doc])* pub $name: Counter),* }
+
+        /// The counters of a [`ReadCost`] at one moment.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct CostSnapshot { $($(#[$doc])* pub $name: u64),* }
+
+        impl ReadCost {
+            /// The counters as they stand.
+            pub fn snapshot(&self) -> CostSnapshot {
+                CostSnapshot { $($name: self.$name.get()),* }
+            }
+        }
+
+        impl CostSnapshot {
+            /// Names and values in a fixed order, for tracing and logs.
+            pub fn entries(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name)),*].into_iter()
+            }
+        }
+    };
+}
+
+/// A counter that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `n`.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        if n != 0 {
+            self.0.fetch_add(n, Ordering::Relaxed);
+        }
+    }
+
+    /// The value.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+cost! {
+    /// Memtables read.
+    memtables,
+    /// SSTables that were considered.
+    sstables_considered,
+    /// SSTables left out because their token range does not meet the command's.
+    skipped_by_range,
+    /// SSTables left out because their clusterings cannot match.
+    skipped_by_clustering,
+    /// SSTables left out by their bloom filter.
+    skipped_by_bloom,
+    /// SSTables left out because newer data had answered all.
+    skipped_by_timestamp,
+    /// SSTables that were read.
+    sstables_read,
+    /// SSTables whose bloom filter let a key pass that is not there.
+    bloom_false_positives,
+    /// Index pages found in the page cache.
+    index_page_hits,
+    /// Index pages read from the file.
+    index_page_misses,
+    /// Data chunks found in the page cache.
+    chunk_hits,
+    /// Data chunks read from the file.
+    chunk_misses,
+    /// Read calls to the file system.
+    ios,
+    /// Bytes read from files.
+    disk_bytes,
+    /// Bytes that decompression made.
+    decompressed_bytes,
+    /// Rows decoded, live or not.
+    rows_scanned,
+    /// Cells decoded.
+    cells_scanned,
+    /// Tombstones of all kinds met.
+    tombstones_scanned,
+    /// Bytes of values returned.
+    returned_bytes,
+}
+
+/// What accompanies a read through the layers.
+#[derive(Clone, Debug)]
+pub struct ReadContext {
+    /// Where the cost is counted.
+    pub cost: Arc<ReadCost>,
+    /// Whether the read may wait for the disk; otherwise the first page that is not resident ends it with
+    /// [`crate::ReadError::WouldBlock`].
+    pub may_block: bool,
+    /// Whether pages that the read loads stay in the page cache (compaction and bulk scans: no).
+    pub fill_cache: bool,
+}
+
+impl Default for ReadContext {
+    fn default() -> Self {
+        ReadContext { cost: Arc::default(), may_block: true, fill_cache: true }
+    }
+}
