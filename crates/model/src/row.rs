@@ -3,6 +3,7 @@
 use crate::cell::{Cell, ColumnId};
 use crate::clustering::Clustering;
 use crate::deletion::{Deletion, Liveness};
+use crate::key::DecoratedKey;
 
 /// A row, or what one source knows about it.
 ///
@@ -21,6 +22,35 @@ pub struct Row {
     pub complex_deletions: Vec<(ColumnId, Deletion)>,
     /// The cells.
     pub cells: Vec<Cell>,
+}
+
+/// One row of a query's result before selection: merged, filtered, with a live row or live static content.
+#[derive(Clone, Copy, Debug)]
+pub struct ResultRow<'a> {
+    /// The partition.
+    pub key: &'a DecoratedKey,
+    /// The partition's static row, when it has one.
+    pub static_row: Option<&'a Row>,
+    /// The row; `None` for a partition that has static content only.
+    pub row: Option<&'a Row>,
+    /// Seconds since the epoch at which cells are judged: the row may still hold tombstones and expired cells.
+    pub now_s: u32,
+}
+
+impl ResultRow<'_> {
+    /// The live cell of a single-cell static or regular column.
+    #[inline]
+    pub fn live_cell(&self, column: ColumnId, is_static: bool) -> Option<&Cell> {
+        self.live_cells(column, is_static).next()
+    }
+
+    /// The live cells of a static or regular column, in path order.
+    #[inline]
+    pub fn live_cells(&self, column: ColumnId, is_static: bool) -> impl Iterator<Item = &Cell> {
+        let row = if is_static { self.static_row } else { self.row };
+        let now_s = self.now_s;
+        row.map_or(&[][..], |r| r.cells_of(column)).iter().filter(move |c| c.is_live(now_s))
+    }
 }
 
 impl Default for Row {
