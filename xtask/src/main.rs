@@ -1,2 +1,49 @@
-//! Development tasks.
-fn main() {}
+//! What people run while developing: `cargo xtask <task>`.
+//!
+//! * `tidy`: the rules of the house that no compiler knows, see [`tidy`].
+//! * `ci`: everything that must hold before a change lands and needs nothing but Rust, see [`ci`].
+#![allow(clippy::disallowed_methods)]
+
+mod ci;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Development tasks of Ilion")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Check the rules of the house: crate table, licences, file sizes, module docs, links
+    Tidy,
+    /// Format check, clippy, tidy, and the tests that need nothing but Rust
+    Ci,
+}
+
+fn main() -> ExitCode {
+    let root = root();
+    let outcome = match Arguments::parse().task {
+        Task::Tidy => tidy::run(&root),
+        Task::Ci => ci::run(&root),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The repository's root, from wherever the task is started.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_owned()
+}
