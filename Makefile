@@ -1,0 +1,73 @@
+# What people type. `make help` lists it.
+#
+# `make test` needs Rust (rustup), Python 3.11+, a JDK 17 and Maven; it fetches everything else itself, in the
+# versions that the lock files name, into .build and the usual caches. Suites that need Go, Node or a nightly
+# Rust are skipped, and say so, where that is missing; with CI=true they must run.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+BUILD := .build
+VENV := $(BUILD)/venv
+PYTHON ?= python3
+# The conformance suites find Python's packages, and cqlsh, through the path.
+IN_VENV := PATH="$(abspath $(VENV))/bin:$$PATH"
+
+.PHONY: help run test ci conformance fuzz bench fmt clean setup jars go-modules node-modules
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 20
+
+run: ## build the release node and start it on sample data
+	cargo run --release -p server -- --data-dir $(BUILD)/sample --sample
+
+test: ci conformance fuzz ## every test
+	@echo "make test: all passed (anything that was skipped said so above)"
+
+ci: ## format check, lints, tidy and the tests that need only Rust
+	cargo xtask ci
+
+conformance: setup ## the tests against a real Cassandra and real drivers
+	cargo build --release --locked -p server
+	$(IN_VENV) conformance/run
+
+fuzz: ## a short run of every fuzz target over its corpus
+	fuzz/run
+
+bench: setup ## Ilion beside Cassandra, one client, one run, as ratios
+	cargo build --release --locked -p server
+	$(IN_VENV) bench/run
+
+fmt: ## format the code
+	cargo fmt --all
+	cargo fmt --manifest-path fuzz/Cargo.toml
+
+clean: ## remove everything that was built or fetched
+	cargo clean
+	cargo clean --manifest-path fuzz/Cargo.toml
+	rm -rf $(BUILD)
+
+setup: $(VENV)/complete jars go-modules node-modules
+
+# The venv is made anew when a pinned version changes.
+$(VENV)/complete: conformance/requirements.txt
+	rm -rf $(VENV)
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "make: Python 3.11 or later is needed")'
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check --requirement conformance/requirements.txt
+	touch $@
+
+jars: $(VENV)/complete
+	@command -v mvn >/dev/null || { echo "make: Maven (mvn) and a JDK 17 are needed for the real Cassandra" >&2; exit 1; }
+	$(IN_VENV) conformance/cassandra jars >/dev/null
+
+go-modules:
+	@if command -v go >/dev/null; then cd conformance/drivers/go && go mod download; \
+	elif [ "$${CI:-}" = true ]; then echo "make: Go is needed with CI=true" >&2; exit 1; \
+	else echo "make: SKIPPED the Go driver's tests: go is not installed"; fi
+
+node-modules:
+	@if command -v npm >/dev/null; then cd conformance/drivers/node && npm ci --silent --no-fund --no-audit; \
+	elif [ "$${CI:-}" = true ]; then echo "make: Node is needed with CI=true" >&2; exit 1; \
+	else echo "make: SKIPPED the Node driver's tests: npm is not installed"; fi
