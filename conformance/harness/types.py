@@ -31,6 +31,14 @@ MARSHAL = {
 FIXED = {"bigint": 8, "boolean": 1, "double": 8, "float": 4, "int": 4, "timestamp": 8, "uuid": 16, "timeuuid": 16}
 
 
+def fixed_width(t):
+    """Bytes of a vector's element of type `t`, None if each element carries its length."""
+    if t.name == "vector":
+        width = fixed_width(t.args[0])
+        return width and width * int(t.label)
+    return FIXED.get(t.name)
+
+
 class Type:
     """A type: `name` is a native name, or list, set, map, tuple, udt, vector, custom."""
 
@@ -225,7 +233,7 @@ def show_tuple(t, raw):
 
 def show_vector(t, raw):
     part, at, items = t.args[0], 0, []
-    width = FIXED.get(part.name)
+    width = fixed_width(part)
     for _ in range(int(t.label)):
         length = width
         if width is None:
@@ -305,15 +313,13 @@ def vint(value):
 
 
 def encode(t, literal):
-    """Bytes of a parsed literal. `raw:0x..` gives the bytes as they are, `empty` none, `unset` and `null` themselves."""
+    """Bytes of a parsed literal. `0x!..` gives the bytes as they are, `empty` none, `unset` and `null` themselves."""
     if literal == "null":
         return None
     if literal == "unset":
         return UNSET
     if literal == "empty":
         return b""
-    if isinstance(literal, str) and literal.startswith("raw"):
-        raise ValueError("write raw bytes as 0x!..")
     if isinstance(literal, str) and literal.startswith("0x!"):
         return bytes.fromhex(literal[3:])
     name = t.name
@@ -362,5 +368,5 @@ def encode(t, literal):
         return b"".join(sized(encode(p, given.get(f, "null"))) for f, p in zip(t.fields, t.args))
     if name == "vector":
         parts = [encode(t.args[0], v) for v in literal]
-        return b"".join(parts if t.args[0].name in FIXED else (vint(len(p)) + p for p in parts))
+        return b"".join(parts if fixed_width(t.args[0]) else (vint(len(p)) + p for p in parts))
     raise ValueError(f"cannot write a literal of {t.text()}")

@@ -1,0 +1,8 @@
+module ilion/conformance/gocql
+
+go 1.22
+
+require (
+	github.com/apache/cassandra-gocql-driver/v2 v2.1.2 // indirect
+	gopkg.in/inf.v0 v0.9.1 // indirect
+)
