@@ -4,6 +4,7 @@
 //! files only, since writes are validated) still have a total order: by their bytes.
 
 use super::CqlType;
+use super::collection::next_element;
 use num_bigint::{BigInt, Sign};
 use std::cmp::Ordering;
 
@@ -100,19 +101,6 @@ fn compare_time_uuids(a: &[u8], b: &[u8]) -> Ordering {
 fn uuid_time(bytes: &[u8; 16]) -> u64 {
     let msb = (u128::from_be_bytes(*bytes) >> 64) as u64;
     (msb << 48) | ((msb << 16) & 0x0000_ffff_0000_0000) | (msb >> 32)
-}
-
-/// Splits `i32 length, bytes` off the front: `None` at the end or when truncated, inner `None` for a null.
-fn next_element<'a>(input: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
-    let (head, rest) = input.split_first_chunk::<4>()?;
-    let len = i32::from_be_bytes(*head);
-    if len < 0 {
-        *input = rest;
-        return Some(None);
-    }
-    let (value, rest) = rest.split_at_checked(len as usize)?;
-    *input = rest;
-    Some(Some(value))
 }
 
 fn count_prefix(input: &mut &[u8]) -> i32 {

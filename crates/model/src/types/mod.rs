@@ -4,10 +4,15 @@
 //! of values, `names` both spellings of a type (CQL text and Cassandra's class strings), `validate` the check of
 //! bytes from outside.
 
+mod class_parser;
+pub mod collection;
 mod compare;
+mod cql_names;
 mod names;
+mod parse;
 
-pub use names::TypeNameError;
+pub use class_parser::ParsedType;
+pub use names::{QuotedName, TypeNameError};
 
 use std::sync::Arc;
 

@@ -3,10 +3,10 @@
 use super::CqlType;
 use std::fmt;
 
-const MARSHAL: &str = "org.apache.cassandra.db.marshal.";
+pub(super) const MARSHAL: &str = "org.apache.cassandra.db.marshal.";
 
-/// A class string that names no type.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+/// A class string or a CQL type name that names no type.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("invalid type name '{text}': {reason}")]
 pub struct TypeNameError {
     /// The whole string.
@@ -60,6 +60,31 @@ impl fmt::Display for QuotedName<'_> {
     }
 }
 
+/// Every type without parameters.
+const NATIVE: [CqlType; 21] = [
+    CqlType::Ascii,
+    CqlType::BigInt,
+    CqlType::Blob,
+    CqlType::Boolean,
+    CqlType::Counter,
+    CqlType::Date,
+    CqlType::Decimal,
+    CqlType::Double,
+    CqlType::Duration,
+    CqlType::Empty,
+    CqlType::Float,
+    CqlType::Inet,
+    CqlType::Int,
+    CqlType::SmallInt,
+    CqlType::Text,
+    CqlType::Time,
+    CqlType::Timestamp,
+    CqlType::TimeUuid,
+    CqlType::TinyInt,
+    CqlType::Uuid,
+    CqlType::Varint,
+];
+
 impl CqlType {
     /// CQL name and class name of a type without parameters.
     fn simple_names(&self) -> (&'static str, &'static str) {
@@ -88,31 +113,19 @@ impl CqlType {
         }
     }
 
+    /// The type of a native class name without its package, old names included.
+    pub(super) fn from_native_class(name: &str) -> Option<CqlType> {
+        Some(match name {
+            "BytesType" => CqlType::Blob,
+            "DateType" => CqlType::Timestamp,
+            "LexicalUUIDType" => CqlType::Uuid,
+            "LegacyTimeUUIDType" => CqlType::TimeUuid,
+            _ => return NATIVE.iter().find(|t| t.simple_names().1 == name).cloned(),
+        })
+    }
+
     /// The type of a native CQL name (`varchar` included), `None` for other words.
     pub fn from_native_name(name: &str) -> Option<CqlType> {
-        const NATIVE: [CqlType; 21] = [
-            CqlType::Ascii,
-            CqlType::BigInt,
-            CqlType::Blob,
-            CqlType::Boolean,
-            CqlType::Counter,
-            CqlType::Date,
-            CqlType::Decimal,
-            CqlType::Double,
-            CqlType::Duration,
-            CqlType::Empty,
-            CqlType::Float,
-            CqlType::Inet,
-            CqlType::Int,
-            CqlType::SmallInt,
-            CqlType::Text,
-            CqlType::Time,
-            CqlType::Timestamp,
-            CqlType::TimeUuid,
-            CqlType::TinyInt,
-            CqlType::Uuid,
-            CqlType::Varint,
-        ];
         if name == "varchar" {
             return Some(CqlType::Text);
         }
@@ -140,8 +153,7 @@ impl CqlType {
             out.push_str(MARSHAL);
             out.push_str("FrozenType(");
         }
-        // A multi-cell collection prints its frozen elements with the marker only when it is a user type's field
-        // or an element itself; inside a frozen one nothing is marked again.
+        // Inside a frozen type nothing is marked again; a vector is transparent, a multi-cell type marks its parts.
         let nested = show_frozen && !wrap;
         match self {
             CqlType::List { element, .. } => class_args(out, "ListType", [element.as_ref()], nested),
@@ -149,8 +161,8 @@ impl CqlType {
             CqlType::Map { key, value, .. } => {
                 class_args(out, "MapType", [key.as_ref(), value.as_ref()], nested);
             }
-            // A tuple is frozen by nature: its parts are printed with their own marker as they stand.
-            CqlType::Tuple(types) => class_args(out, "TupleType", types.iter(), nested),
+            // A tuple is frozen by nature: it carries no marker, and neither do its parts.
+            CqlType::Tuple(types) => class_args(out, "TupleType", types.iter(), false),
             CqlType::Vector { element, dimension } => {
                 out.push_str(MARSHAL);
                 out.push_str("VectorType(");
