@@ -30,8 +30,12 @@
 
 mod cost;
 mod error;
+mod merge;
 mod stream;
+#[cfg(test)]
+mod testing;
 
 pub use cost::{CostSnapshot, ReadContext, ReadCost};
 pub use error::ReadError;
+pub use merge::{Concat, concat, merge};
 pub use stream::{BoxedStream, Event, Fragment, PartitionStream, RangeChange};
