@@ -30,6 +30,9 @@ pub mod segment;
 pub mod types;
 pub mod version;
 
+#[cfg(test)]
+mod golden_tests;
+
 pub use compression::Compression;
 pub use consistency::Consistency;
 pub use decoder::Decoder;
