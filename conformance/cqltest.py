@@ -190,7 +190,7 @@ class Runner:
                 count += 1
                 if not step.expected:
                     complaints.append(f"{self.path.name}:{step.line}: nothing recorded")
-                elif answer != wanted:
+                elif not (same_on_ilion(wanted, answer) if on_ilion else answer == wanted):
                     complaints.append(complaint(self.path, step, wanted, answer))
                 else:
                     complaints += self.variants(step, answer)
@@ -200,6 +200,14 @@ class Runner:
                 complaints.append(f"{self.path.name}:{step.line}: {step.statement}\n  {type(error).__name__}: {error}")
         self.close()
         return count, complaints
+
+
+def same_on_ilion(wanted, got):
+    """Equal; or both a syntax error whose text in Cassandra is its parser generator's, not a message anyone wrote."""
+    if wanted == got:
+        return True
+    generated = wanted and re.match(r"error 0x2000 (line \d+:|Failed parsing statement)", wanted[0])
+    return bool(generated and len(got) == 1 and got[0].startswith("error 0x2000 "))
 
 
 def complaint(path, step, wanted, got, way=""):
