@@ -1,0 +1,84 @@
+//! The entry points of every decoder of untrusted bytes, each a function from bytes to nothing: it must return,
+//! soon, without a panic and without taking memory out of proportion.
+//!
+//! One list, [`TARGETS`], serves both uses: `fuzz_targets/<name>.rs` hands an entry point to libFuzzer, and
+//! `tests/corpus.rs` replays `corpus/<name>` on the stable compiler. A new decoder adds its function, its line
+//! in the list, its file in `fuzz_targets`, its `[[bin]]` in Cargo.toml and a seed in `corpus`; the test names
+//! what was forgotten.
+
+use bytes::BytesMut;
+use model::CqlType;
+use protocol::segment;
+
+/// A decoder under its name.
+pub struct Target {
+    /// Name of the target, of its file and of its corpus.
+    pub name: &'static str,
+    /// Feeds it.
+    pub run: fn(&[u8]),
+}
+
+/// Every target.
+pub const TARGETS: &[Target] = &[
+    Target { name: "cql_parse", run: cql_parse },
+    Target { name: "protocol_frames", run: protocol_frames },
+    Target { name: "protocol_requests", run: protocol_requests },
+    Target { name: "protocol_responses", run: protocol_responses },
+    Target { name: "protocol_segments", run: protocol_segments },
+    Target { name: "type_class", run: type_class },
+];
+
+/// The text of a statement.
+pub fn cql_parse(data: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(data) {
+        drop(cql::parser::parse_statement(text));
+    }
+}
+
+/// What a connection sends, in pieces. The first byte is the settings of
+/// [`protocol::decoder::fuzz_decoder`].
+pub fn protocol_frames(data: &[u8]) {
+    if let Some((settings, bytes)) = data.split_first() {
+        protocol::decoder::fuzz_decoder(*settings, bytes);
+    }
+}
+
+/// The body of a request. The first byte is the settings of [`protocol::request::fuzz_request`].
+pub fn protocol_requests(data: &[u8]) {
+    if let Some((settings, bytes)) = data.split_first() {
+        protocol::request::fuzz_request(*settings, bytes);
+    }
+}
+
+/// The body of a response. The first two bytes are the settings of [`protocol::response::fuzz_response`].
+pub fn protocol_responses(data: &[u8]) {
+    if let [settings, bits, bytes @ ..] = data {
+        protocol::response::fuzz_response(*settings, *bits, bytes);
+    }
+}
+
+/// What a v5 connection sends inside segments whose checksums hold, which no mutation would find by itself. The
+/// first byte: bit 0 for LZ4, bit 1 for self-contained segments, the rest for their length.
+pub fn protocol_segments(data: &[u8]) {
+    const V5: u8 = 3;
+    const LZ4: u8 = 1 << 2;
+    let Some((settings, bytes)) = data.split_first() else { return };
+    let (lz4, self_contained) = (settings & 1 != 0, settings & 2 != 0);
+    let mut framed = BytesMut::new();
+    for payload in bytes.chunks(9 + usize::from(settings >> 2) * 16) {
+        match lz4 {
+            true => segment::encode_lz4(payload, self_contained, &mut framed),
+            false => segment::encode_plain(payload, self_contained, &mut framed),
+        }
+    }
+    let pieces_of_a_hundred = 0xF0;
+    protocol::decoder::fuzz_decoder(V5 | if lz4 { LZ4 } else { 0 } | pieces_of_a_hundred, &framed);
+}
+
+/// The class name of a type, as statistics files and schema tables hold it.
+pub fn type_class(data: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(data) {
+        drop(CqlType::parse_class(text));
+        drop(CqlType::parse_key_class(text));
+    }
+}
