@@ -18,6 +18,7 @@ pub mod clustering;
 pub mod command;
 pub mod counter;
 pub mod deletion;
+pub mod filter;
 pub mod key;
 pub mod murmur3;
 pub mod mutation;

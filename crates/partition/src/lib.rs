@@ -30,6 +30,8 @@
 
 mod cost;
 mod error;
+pub mod filter;
+mod live;
 mod merge;
 mod stream;
 #[cfg(test)]
@@ -37,5 +39,6 @@ mod testing;
 
 pub use cost::{CostSnapshot, ReadContext, ReadCost};
 pub use error::ReadError;
+pub use live::{LiveRows, PageLimits, PageMark};
 pub use merge::{Concat, concat, merge};
 pub use stream::{BoxedStream, Event, Fragment, PartitionStream, RangeChange};

@@ -1,0 +1,269 @@
+//! From a stream to the rows of a result: what is live, passes the filter and lies within the limits.
+//!
+//! 1. A partition's static row is kept aside until the partition is left.
+//! 2. A row that is live and passes the filter is a result row.
+//! 3. A partition without such rows is one result row when its static content is live and passes the filter, and
+//!    nothing in the query is about rows.
+//! 4. `DISTINCT` takes one row of each partition and leaves it.
+//! 5. The page ends at its limits: of rows, of bytes, and of tombstones scanned. The last one makes pages short,
+//!    even empty, where deleted data lies: the mark then stands at the last position *scanned*.
+
+use crate::cost::ReadContext;
+use crate::error::ReadError;
+use crate::filter;
+use crate::stream::{BoxedStream, Event, Fragment, PartitionStream};
+use model::command::ReadCommand;
+use model::row::ResultRow;
+use model::{BoundKind, Clustering, DecoratedKey, Row};
+use std::sync::Arc;
+
+/// When a page is full.
+#[derive(Clone, Copy, Debug)]
+pub struct PageLimits {
+    /// Rows.
+    pub rows: u64,
+    /// Bytes of values, counted over whole rows: the row that exceeds the limit is still part of the page.
+    pub bytes: u64,
+    /// Tombstones met on the way.
+    pub tombstones: u64,
+}
+
+impl PageLimits {
+    /// One page for everything.
+    pub const NONE: PageLimits = PageLimits { rows: u64::MAX, bytes: u64::MAX, tombstones: u64::MAX };
+}
+
+/// Where a page ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageMark {
+    /// The partition that was read last.
+    pub key: DecoratedKey,
+    /// The row that was read last in it; `None` when nothing more is wanted of the partition.
+    pub clustering: Option<Clustering>,
+    /// Rows that the command may still return.
+    pub remaining: u64,
+    /// Rows that it may still return of the partition.
+    pub remaining_in_partition: u64,
+}
+
+/// The rows of one page of a result.
+pub struct LiveRows {
+    stream: BoxedStream,
+    command: Arc<ReadCommand>,
+    context: ReadContext,
+    limits: PageLimits,
+    fragment: Fragment,
+    key: DecoratedKey,
+    static_row: Row,
+    in_partition: bool,
+    /// Something of this partition was returned, on this page or an earlier one.
+    partition_has_rows: bool,
+    statics_stand_alone: bool,
+    /// Clustering of the last row scanned.
+    last: Option<Clustering>,
+    remaining: u64,
+    remaining_in_partition: u64,
+    rows: u64,
+    bytes: u64,
+    tombstones: u64,
+    scanned: u64,
+    full: bool,
+}
+
+impl LiveRows {
+    /// Reads `stream`, the answer to `command`.
+    pub fn new(
+        stream: BoxedStream,
+        command: Arc<ReadCommand>,
+        context: ReadContext,
+        limits: PageLimits,
+    ) -> LiveRows {
+        let about_rows = |e| filter::is_about_rows(&command, e);
+        let statics_stand_alone = (command.limits.distinct || command.clusterings.is_all())
+            && !command.row_filter.iter().any(about_rows);
+        LiveRows {
+            stream,
+            context,
+            limits,
+            fragment: Fragment::default(),
+            key: Fragment::default().key,
+            static_row: Row::default(),
+            in_partition: false,
+            partition_has_rows: false,
+            statics_stand_alone,
+            last: None,
+            remaining: command.limits.rows,
+            remaining_in_partition: command.limits.rows_per_partition,
+            command,
+            rows: 0,
+            bytes: 0,
+            tombstones: 0,
+            scanned: 0,
+            full: false,
+        }
+    }
+
+    /// Goes on where an earlier page ended: the first partition of the stream is the one that `mark` stands in, if
+    /// that is not done with.
+    pub fn resume(mut self, mark: &PageMark) -> LiveRows {
+        self.remaining = mark.remaining;
+        if mark.clustering.is_some() {
+            self.key = mark.key.clone();
+            self.remaining_in_partition = mark.remaining_in_partition;
+            self.partition_has_rows = true;
+        }
+        self
+    }
+
+    /// The next row of the page, `None` when the page or the result is over.
+    ///
+    /// # Errors
+    /// When the stream fails.
+    pub fn next_row(&mut self) -> Result<Option<ResultRow<'_>>, ReadError> {
+        if self.is_page_full() || self.remaining == 0 {
+            return Ok(None);
+        }
+        loop {
+            if self.in_partition && self.remaining_in_partition == 0 {
+                self.leave_partition()?;
+            }
+            if self.tombstones >= self.limits.tombstones && (self.last.is_some() || !self.in_partition) {
+                self.full = true;
+                return Ok(None);
+            }
+            match self.stream.next(&mut self.fragment)? {
+                Event::PartitionStart => self.enter_partition(),
+                Event::StaticRow => {
+                    self.scanned += 1;
+                    std::mem::swap(&mut self.static_row, &mut self.fragment.row);
+                }
+                Event::Row => {
+                    if self.scan_row() {
+                        return Ok(Some(self.current(true)));
+                    }
+                }
+                Event::RangeChange => self.scan_change(),
+                Event::PartitionEnd => {
+                    self.in_partition = false;
+                    self.last = None;
+                    if !self.partition_has_rows && self.take_static() {
+                        return Ok(Some(self.current(false)));
+                    }
+                }
+                Event::End => {
+                    self.remaining = 0;
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    fn enter_partition(&mut self) {
+        self.in_partition = true;
+        self.last = None;
+        self.static_row.clear();
+        if self.key != self.fragment.key || !self.partition_has_rows || self.rows > 0 {
+            self.partition_has_rows = false;
+            self.remaining_in_partition = self.command.limits.rows_per_partition;
+        }
+        self.key.clone_from(&self.fragment.key);
+        if !self.fragment.deletion.is_none() {
+            self.tombstones += 1;
+        }
+    }
+
+    fn leave_partition(&mut self) -> Result<(), ReadError> {
+        self.in_partition = false;
+        self.last = None;
+        self.stream.skip_partition()
+    }
+
+    /// Judges the row in the fragment: whether it belongs to the result.
+    fn scan_row(&mut self) -> bool {
+        self.scanned += 1;
+        self.last.get_or_insert_default().assign(&self.fragment.row.clustering);
+        let row = &self.fragment.row;
+        let now_s = self.command.now_s;
+        let dead = row.cells.iter().filter(|c| !c.is_live(now_s)).count() as u64;
+        self.tombstones += dead + u64::from(!row.deletion.is_none());
+        let live = row.liveness.is_live(now_s) || (dead as usize) < row.cells.len();
+        if !live || !filter::passes(&self.command, &self.current(true)) {
+            return false;
+        }
+        self.bytes += self.fragment.row.data_size() as u64;
+        self.take();
+        true
+    }
+
+    /// A change that lies right behind a clustering in stream order is a place where a page can end.
+    fn scan_change(&mut self) {
+        self.tombstones += 1;
+        let position = &self.fragment.change.position;
+        let behind = if self.command.is_reversed() { BoundKind::InclStart } else { BoundKind::ExclStart };
+        if position.kind == behind && position.prefix.len() == self.command.table.comparator().len() {
+            self.last.get_or_insert_default().assign(&position.prefix);
+        }
+    }
+
+    /// Whether the partition's static content makes a row of the result.
+    fn take_static(&mut self) -> bool {
+        let live = self.static_row.cells.iter().any(|c| c.is_live(self.command.now_s));
+        if !self.statics_stand_alone || !live || !filter::passes(&self.command, &self.current(false)) {
+            return false;
+        }
+        self.bytes += self.static_row.data_size() as u64;
+        self.take();
+        true
+    }
+
+    fn take(&mut self) {
+        self.rows += 1;
+        self.partition_has_rows = true;
+        self.remaining -= 1;
+        self.remaining_in_partition =
+            if self.command.limits.distinct { 0 } else { self.remaining_in_partition.saturating_sub(1) };
+    }
+
+    fn current(&self, with_row: bool) -> ResultRow<'_> {
+        ResultRow {
+            key: &self.key,
+            static_row: (!self.static_row.cells.is_empty()).then_some(&self.static_row),
+            row: with_row.then_some(&self.fragment.row),
+            now_s: self.command.now_s,
+        }
+    }
+
+    fn is_page_full(&self) -> bool {
+        self.full || self.rows >= self.limits.rows || self.bytes >= self.limits.bytes
+    }
+
+    /// Where the page ended; `None` when the result is over. To be asked when [`LiveRows::next_row`] yielded no more.
+    pub fn mark(&self) -> Option<PageMark> {
+        if self.remaining == 0 {
+            return None;
+        }
+        let stays = self.in_partition && self.remaining_in_partition > 0;
+        Some(PageMark {
+            key: self.key.clone(),
+            clustering: if stays { self.last.clone() } else { None },
+            remaining: self.remaining,
+            remaining_in_partition: self.remaining_in_partition,
+        })
+    }
+
+    /// Tombstones met so far.
+    pub fn tombstones(&self) -> u64 {
+        self.tombstones
+    }
+}
+
+impl Drop for LiveRows {
+    fn drop(&mut self) {
+        self.context.cost.rows_scanned.add(self.scanned);
+        self.context.cost.tombstones_scanned.add(self.tombstones);
+        self.context.cost.returned_bytes.add(self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! Behaviour of result rows and pages.
+
+use super::*;
+use crate::testing::*;
+use model::command::{
+    ClusteringFilter, ColumnSelection, DataLimits, FilterExpression, Operator, PartitionSelection,
+};
+use model::key::KeyRange;
+use model::{Deletion, Slice};
+
+const NONE: Deletion = Deletion::NONE;
+
+fn command() -> ReadCommand {
+    ReadCommand {
+        columns: ColumnSelection::all(&table()),
+        table: table(),
+        partitions: PartitionSelection::Range(KeyRange::FULL),
+        clusterings: ClusteringFilter::all(),
+        row_filter: Vec::new(),
+        limits: DataLimits::NONE,
+        now_s: 1000,
+    }
+}
+
+fn statics(timestamp: i64) -> Step {
+    let mut row = row(0, &[("s", timestamp)]);
+    row.clustering = Clustering::empty();
+    Step::Static(row)
+}
+
+fn tombstone_row(c: i32) -> Step {
+    let mut row = row(c, &[]);
+    row.deletion = deletion(1);
+    Step::Row(row)
+}
+
+type Seen = (i32, Option<i32>);
+
+fn int(bytes: &[u8]) -> i32 {
+    i32::from_be_bytes(bytes.try_into().unwrap())
+}
+
+fn page(rows: &mut LiveRows) -> Vec<Seen> {
+    let mut seen = Vec::new();
+    while let Some(row) = rows.next_row().unwrap() {
+        let c = row.row.map(|r| int(r.clustering.value(0).unwrap()));
+        seen.push((int(&row.key.key.0), c));
+    }
+    seen
+}
+
+fn rows_of(steps: Vec<Step>, command: ReadCommand, limits: PageLimits) -> LiveRows {
+    LiveRows::new(Box::new(Script::new(steps)), Arc::new(command), ReadContext::default(), limits)
+}
+
+fn all(steps: Vec<Step>, command: ReadCommand) -> Vec<Seen> {
+    page(&mut rows_of(steps, command, PageLimits::NONE))
+}
+
+#[test]
+fn static_content_alone_is_one_row_unless_the_query_is_about_rows() {
+    let steps = vec![Step::Start(1, NONE), statics(7), Step::End];
+    assert_eq!(all(steps.clone(), command()), [(1, None)]);
+    let mut restricted = command();
+    restricted.clusterings =
+        ClusteringFilter::Slices { slices: vec![Slice::of_prefix(clustering(1))], reversed: false };
+    assert_eq!(all(steps.clone(), restricted), []);
+    let mut filtered = command();
+    filtered.row_filter = vec![FilterExpression {
+        column: table().column("v").unwrap().id,
+        operator: Operator::Eq,
+        map_key: None,
+        values: vec![bytes::Bytes::from_static(b"1")],
+    }];
+    assert_eq!(all(steps, filtered), []);
+}
+
+#[test]
+fn dead_rows_and_dead_statics_are_not_rows() {
+    let steps = vec![Step::Start(1, NONE), tombstone_row(1), Step::Row(inserted(2, 1, &[])), Step::End];
+    assert_eq!(all(steps, command()), [(1, Some(2))]);
+    let mut dead = row(0, &[("s", 1)]);
+    dead.clustering = Clustering::empty();
+    dead.cells[0].local_deletion_time = 10;
+    let steps = vec![Step::Start(1, NONE), Step::Static(dead), Step::End];
+    assert_eq!(all(steps, command()), []);
+}
+
+#[test]
+fn limits_hold_for_the_result_and_for_each_partition() {
+    let order = ring_order(2);
+    let steps: Vec<Step> = order
+        .iter()
+        .flat_map(|k| {
+            let mut partition = vec![Step::Start(*k, NONE)];
+            partition.extend((0..4).map(|c| Step::Row(row(c, &[("v", 1)]))));
+            partition.push(Step::End);
+            partition
+        })
+        .collect();
+    let mut limited = command();
+    limited.limits = DataLimits { rows: 3, rows_per_partition: 2, distinct: false };
+    assert_eq!(all(steps.clone(), limited), [(order[0], Some(0)), (order[0], Some(1)), (order[1], Some(0))]);
+    let mut distinct = command();
+    distinct.limits.distinct = true;
+    assert_eq!(all(steps, distinct), [(order[0], Some(0)), (order[1], Some(0))]);
+}
+
+#[test]
+fn a_page_ends_at_its_rows_and_its_mark_goes_on_there() {
+    let mut steps = vec![Step::Start(1, NONE), statics(7)];
+    steps.extend((0..5).map(|c| Step::Row(row(c, &[("v", 1)]))));
+    steps.push(Step::End);
+    let mut limited = command();
+    limited.limits.rows_per_partition = 4;
+    let limits = PageLimits { rows: 3, ..PageLimits::NONE };
+    let mut first = rows_of(steps.clone(), limited.clone(), limits);
+    assert_eq!(page(&mut first), [(1, Some(0)), (1, Some(1)), (1, Some(2))]);
+    let mark = first.mark().unwrap();
+    assert_eq!(mark.clustering, Some(clustering(2)));
+    assert_eq!(mark.remaining_in_partition, 1);
+    let rest = vec![
+        Step::Start(1, NONE),
+        statics(7),
+        Step::Row(row(3, &[("v", 1)])),
+        Step::Row(row(4, &[("v", 1)])),
+        Step::End,
+    ];
+    let mut second = rows_of(rest, limited.clone(), limits).resume(&mark);
+    assert_eq!(page(&mut second), [(1, Some(3))]);
+    assert_eq!(second.mark(), None);
+    // Nothing but the static row is left: the partition has had its rows.
+    let none = vec![Step::Start(1, NONE), statics(7), Step::End];
+    assert_eq!(page(&mut rows_of(none, limited, limits).resume(&mark)), []);
+}
+
+#[test]
+fn a_field_of_tombstones_ends_the_page_at_the_last_position_scanned() {
+    let mut steps = vec![Step::Start(1, NONE)];
+    steps.extend((0..10).map(tombstone_row));
+    steps.push(Step::Row(row(10, &[("v", 1)])));
+    steps.push(Step::End);
+    let mut short = rows_of(steps, command(), PageLimits { tombstones: 4, ..PageLimits::NONE });
+    assert_eq!(page(&mut short), []);
+    let mark = short.mark().unwrap();
+    assert_eq!(mark.clustering, Some(clustering(3)));
+}
+
+#[test]
+fn bytes_end_a_page_after_the_row_that_exceeds_them() {
+    let mut steps = vec![Step::Start(1, NONE)];
+    steps.extend((0..4).map(|c| Step::Row(row(c, &[("v", 1)]))));
+    steps.push(Step::End);
+    let mut rows = rows_of(steps, command(), PageLimits { bytes: 13, ..PageLimits::NONE });
+    assert_eq!(page(&mut rows), [(1, Some(0)), (1, Some(1))]);
+}
+
+#[test]
+fn a_field_of_range_deletions_ends_the_page_too() {
+    let mut steps = vec![Step::Start(1, NONE)];
+    for c in 0..10 {
+        steps.extend([before(c, deletion(1)), after(c, NONE)]);
+    }
+    steps.push(Step::End);
+    let mut short = rows_of(steps, command(), PageLimits { tombstones: 5, ..PageLimits::NONE });
+    assert_eq!(page(&mut short), []);
+    assert_eq!(short.mark().unwrap().clustering, Some(clustering(1)));
+}
