@@ -1,6 +1,7 @@
 //! What every source file owes its reader.
 //!
-//! 1. A Rust file opens with its contract: a `//!` comment on the first line.
+//! 1. A Rust file opens with its contract: a `//!` comment on the first line. A `tests.rs` beside its subject has
+//!    the subject's.
 //! 2. A Rust file has at most [`LINES_MAX`] lines; past [`LINES_ROOM`] it is named in a warning.
 //! 3. No source carries a note to self. What is not done is an issue, or a line in docs/COMPAT.md.
 //! 4. The crates that decode bytes from outside deny what panics, in the first lines of their `lib.rs`.
@@ -83,7 +84,8 @@ pub fn warnings(files: &[Source]) -> Vec<String> {
 }
 
 fn module_doc(file: &Source) -> Option<Finding> {
-    (!file.text.starts_with("//!")).then(|| {
+    let beside_its_subject = file.path.ends_with("/tests.rs") || file.path.ends_with("_tests.rs");
+    (!beside_its_subject && !file.text.starts_with("//!")).then(|| {
         let message =
             "the file does not open with its contract: begin with a `//!` comment on what it is for";
         Finding::new(&file.path, 1, message)
@@ -156,6 +158,7 @@ mod tests {
             assert!(findings[0].1.contains("contract"));
         }
         assert_eq!(found("a.py", "import os\n"), []);
+        assert_eq!(found("a/tests.rs", "use super::*;\n"), []);
     }
 
     #[test]
