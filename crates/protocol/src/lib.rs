@@ -32,6 +32,8 @@ pub mod version;
 
 #[cfg(test)]
 mod golden_tests;
+#[cfg(test)]
+mod test_bytes;
 
 pub use compression::Compression;
 pub use consistency::Consistency;
