@@ -27,6 +27,9 @@ pub const DEFAULT_ENVELOPE_BYTES_MAX: usize = 16 << 20;
 /// The number of the version that exists as a draft only.
 const BETA_VERSION: u8 = 6;
 
+/// An input buffer that held more bytes than this for one envelope is not kept.
+const KEPT_BYTES_MAX: usize = 256 << 10;
+
 /// Who wrote the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Direction {
@@ -200,6 +203,9 @@ impl Decoder {
         }
         let mut whole = self.input.split_to(total as usize).freeze();
         whole.advance(HEADER);
+        if self.input.is_empty() && whole.len() > KEPT_BYTES_MAX {
+            self.input = BytesMut::new();
+        }
         self.open(header, whole).map(Some)
     }
 
@@ -382,12 +388,29 @@ pub fn fuzz_decoder(settings: u8, bytes: &[u8]) {
     }
     for piece in bytes.chunks(1 + usize::from(settings >> 4) * 7) {
         decoder.feed(piece);
-        loop {
-            match decoder.next_envelope() {
-                Ok(Some(envelope)) => drop(crate::request::Message::decode(envelope)),
-                Ok(None) => break,
-                Err(_) => {}
-            }
+        decode_all(&mut decoder);
+    }
+}
+
+/// As [`fuzz_decoder`] in v5, with the bytes put into segments whose checksums are right: the first byte of
+/// each piece says how long it is and, in its highest bit, whether it is self-contained.
+pub fn fuzz_segments(mut bytes: &[u8]) {
+    let mut decoder = Decoder::new(1 << 20);
+    decoder.negotiate(ProtocolVersion::V5, None);
+    while let Some((&head, rest)) = bytes.split_first() {
+        let (payload, rest) = rest.split_at(rest.len().min(usize::from(head & 0x7F)));
+        segment::encode_plain(payload, head & 0x80 != 0, decoder.buffer_mut());
+        decode_all(&mut decoder);
+        bytes = rest;
+    }
+}
+
+fn decode_all(decoder: &mut Decoder) {
+    loop {
+        match decoder.next_envelope() {
+            Ok(Some(envelope)) => drop(crate::request::Message::decode(envelope)),
+            Ok(None) => return,
+            Err(_) => {}
         }
     }
 }

@@ -72,6 +72,9 @@ pub struct BodyTooLong {
     pub length: usize,
 }
 
+/// The most memory that an idle encoder keeps, in bytes; one large result does not stay with its connection.
+const KEPT_BYTES_MAX: usize = 256 << 10;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Unframed,
@@ -143,6 +146,12 @@ impl Encoder {
     /// Hands out every finished envelope, ready for the socket.
     pub fn take(&mut self) -> Bytes {
         self.close_segment();
+        if self.stage.is_empty() && self.stage.capacity() > KEPT_BYTES_MAX {
+            self.stage = BytesMut::new();
+        }
+        if self.out.len() > KEPT_BYTES_MAX {
+            return std::mem::take(&mut self.out).freeze();
+        }
         self.out.split().freeze()
     }
 

@@ -258,6 +258,7 @@ pub fn put_long_string(out: &mut BytesMut, text: &str) {
 }
 
 /// Writes bytes, or null.
+#[inline]
 pub fn put_bytes(out: &mut BytesMut, bytes: Option<&[u8]>) {
     match bytes {
         Some(bytes) => {

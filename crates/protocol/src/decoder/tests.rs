@@ -288,6 +288,7 @@ proptest! {
     #[test]
     fn noise_never_panics(settings: u8, noise: Vec<u8>) {
         fuzz_decoder(settings, &noise);
+        fuzz_segments(&noise);
     }
 
     #[test]
