@@ -1,6 +1,6 @@
 //! CQL: from the text of a statement to a command for the engine, and from rows back to a result set.
 //!
-//! The path of a statement: `parser::parse_statement` turns text into the tree of [`ast`]; nothing below
+//! The path of a statement: [`parser::parse_statement`] turns text into the tree of [`ast`]; nothing below
 //! this crate ever sees CQL.
 
 #![cfg_attr(
@@ -10,3 +10,4 @@
 
 pub mod ast;
 pub mod lexer;
+pub mod parser;

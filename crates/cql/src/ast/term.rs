@@ -80,7 +80,7 @@ pub enum Term {
     Set(Vec<Term>),
     /// `{k: v, ...}`.
     Map(Vec<(Term, Term)>),
-    /// `{field: v, ...}`: keys are identifiers. A field written twice keeps the last value, in the first's place.
+    /// `{field: v, ...}`: keys are identifiers. Of a field that stands twice the last one counts.
     UserType(Vec<(Identifier, Term)>),
     /// `(a, b)`; `(a)` is a tuple of one.
     Tuple(Vec<Term>),

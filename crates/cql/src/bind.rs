@@ -1,0 +1,92 @@
+//! What comes in with the execution of a statement: values for its markers, the clock, uuids.
+
+use crate::error::{CqlError, Result, bail};
+use bytes::Bytes;
+use model::types::CqlType;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// A column of a result, or the receiver of a bind marker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnSpec {
+    /// Keyspace of the table.
+    pub keyspace: Arc<str>,
+    /// The table.
+    pub table: Arc<str>,
+    /// Name: a column's, or one of Cassandra's made up ones (`in(v)`, `[limit]`, `system.count(v)`).
+    pub name: String,
+    /// Type of the value.
+    pub ty: CqlType,
+}
+
+/// The value of one marker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BoundValue {
+    /// A value in the encoding of the native protocol.
+    Bytes(Bytes),
+    /// Null.
+    Null,
+    /// Not set: the operation that it stands in is left out (protocol v4 and later).
+    Unset,
+}
+
+/// The values of a statement's markers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BoundValues {
+    /// In the order of the markers.
+    Positional(Vec<BoundValue>),
+    /// By name. A statement's unnamed markers have the names of their columns.
+    Named(Vec<(String, BoundValue)>),
+}
+
+impl BoundValues {
+    /// No values.
+    pub const NONE: BoundValues = BoundValues::Positional(Vec::new());
+
+    /// The values in the order of the markers whose specs are given.
+    pub(crate) fn in_order(&self, specs: &[ColumnSpec]) -> Result<Vec<BoundValue>> {
+        match self {
+            BoundValues::Positional(values) => {
+                if values.len() != specs.len() {
+                    bail!(
+                        "there were {} markers(?) in CQL but {} bound variables",
+                        specs.len(),
+                        values.len()
+                    );
+                }
+                Ok(values.clone())
+            }
+            BoundValues::Named(values) => specs
+                .iter()
+                .map(|spec| {
+                    values.iter().find(|(name, _)| *name == spec.name).map(|(_, v)| v.clone()).ok_or_else(|| {
+                        CqlError::invalid(format!("Missing value for bind variable {}", spec.name))
+                    })
+                })
+                .collect(),
+        }
+    }
+}
+
+/// Where `now()`, `uuid()` and the positions of list elements come from.
+pub trait UuidSource: Send + Sync + std::fmt::Debug {
+    /// A version 1 uuid of the present moment, later than every one before.
+    fn time_uuid(&self) -> Uuid;
+    /// A version 4 uuid.
+    fn random_uuid(&self) -> Uuid;
+}
+
+/// The circumstances of one execution.
+#[derive(Clone, Debug)]
+pub struct BindContext {
+    /// Seconds since the epoch at which TTLs and deletions are judged and from which TTLs run.
+    pub now_s: u32,
+    /// Microseconds since the epoch: what the functions of the present time say.
+    pub now_micros: i64,
+    /// Timestamp of writes without USING TIMESTAMP, in microseconds: the client's default timestamp, or the node's.
+    pub timestamp_micros: i64,
+    /// Rows of a page; `None` when the client asked for no paging.
+    pub page_size: Option<u32>,
+    /// Uuids.
+    pub uuids: Arc<dyn UuidSource>,
+}

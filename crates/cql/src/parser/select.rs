@@ -1,0 +1,81 @@
+//! SELECT.
+
+use super::cursor::{Parsed, Parser, is_name};
+use super::selectable::begins_selectable;
+use crate::ast::{OrderBy, OrderByExpression, Select};
+use crate::lexer::{Keyword, TokenKind};
+
+impl Parser<'_> {
+    /// A SELECT statement, whose keyword is next.
+    pub(super) fn select(&mut self) -> Parsed<Select> {
+        self.expect_word(Keyword::Select)?;
+        let json = self.accept_modifier(Keyword::Json);
+        let distinct = self.accept_modifier(Keyword::Distinct);
+        let selection = self.selection()?;
+        self.expect_word(Keyword::From)?;
+        let table = self.table_name()?;
+        let filter = if self.accept_word(Keyword::Where) { self.where_clause()? } else { Vec::new() };
+        let mut select = Select {
+            json,
+            distinct,
+            selection,
+            table,
+            filter,
+            group_by: Vec::new(),
+            order_by: Vec::new(),
+            per_partition_limit: None,
+            limit: None,
+            allow_filtering: false,
+        };
+        if self.accept_word(Keyword::Group) {
+            self.expect_word(Keyword::By)?;
+            select.group_by = self.list(Self::selectable)?;
+        }
+        if self.accept_word(Keyword::Order) {
+            self.expect_word(Keyword::By)?;
+            select.order_by = self.list(Self::ordering)?;
+        }
+        if self.accept_word(Keyword::Per) {
+            self.expect_words(&[Keyword::Partition, Keyword::Limit])?;
+            select.per_partition_limit = Some(self.integer_or_marker()?);
+        }
+        if self.accept_word(Keyword::Limit) {
+            select.limit = Some(self.integer_or_marker()?);
+        }
+        if self.accept_word(Keyword::Allow) {
+            self.expect_word(Keyword::Filtering)?;
+            select.allow_filtering = true;
+        }
+        Ok(select)
+    }
+
+    /// JSON or DISTINCT, if it is that and not a column of that name: then a selection follows it.
+    fn accept_modifier(&mut self, keyword: Keyword) -> bool {
+        if !self.at_word(keyword) {
+            return false;
+        }
+        let next = self.kind(1);
+        let modifies = match next {
+            TokenKind::Star | TokenKind::Minus => true,
+            // Either an alias for the column, or a column `as`.
+            TokenKind::Keyword(Keyword::As) => !is_name(self.kind(2)),
+            _ => begins_selectable(next),
+        };
+        if modifies {
+            self.advance();
+        }
+        modifies
+    }
+
+    fn ordering(&mut self) -> Parsed<OrderBy> {
+        let column = self.column_name()?;
+        let expression = if self.accept_word(Keyword::Ann) {
+            self.expect_word(Keyword::Of)?;
+            OrderByExpression::Ann { column, target: self.term()? }
+        } else {
+            OrderByExpression::Column(column)
+        };
+        let descending = !self.accept_word(Keyword::Asc) && self.accept_word(Keyword::Desc);
+        Ok(OrderBy { expression, descending })
+    }
+}

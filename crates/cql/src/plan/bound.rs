@@ -1,0 +1,102 @@
+//! What an execution of a statement asks of the node.
+
+use super::{BoundBatch, BoundWrite, CasPlan};
+use crate::ast;
+use crate::bind::ColumnSpec;
+use crate::result::{ResultShaper, Shape};
+use model::TableSchema;
+use model::command::ReadCommand;
+use model::key::DecoratedKey;
+use model::row::{ResultRow, Row};
+use std::sync::Arc;
+
+/// A statement with its values.
+#[derive(Debug)]
+pub enum Bound {
+    /// Read, shape, answer.
+    Select(Box<BoundSelect>),
+    /// An unconditional write of one table.
+    Write(Box<BoundWrite>),
+    /// Writes under conditions, in one partition; a batch of such writes too.
+    Cas(Box<CasPlan>),
+    /// Unconditional writes that belong together.
+    Batch(Box<BoundBatch>),
+    /// Empty the table.
+    Truncate(Arc<TableSchema>),
+    /// Use the keyspace, which exists.
+    Use(String),
+    /// Change the schema: for `ddl`.
+    Schema(Arc<ast::Statement>),
+    /// Describe the schema: for `describe`.
+    Describe(Arc<ast::Describe>),
+}
+
+/// A read and how its rows become a result set.
+#[derive(Clone, Debug)]
+pub struct BoundSelect {
+    /// The read. Its limits count rows; where [`BoundSelect::is_grouped`] says so they do not apply and
+    /// [`ResultShaper`] limits the groups.
+    pub command: ReadCommand,
+    /// Whether rows are aggregated or grouped, so that the rows of the command are not the rows of the result: the
+    /// reader should page internally until the shaper has enough.
+    pub is_grouped: bool,
+    /// Whether the rows of several partitions are sorted after they are all read, so that the result is one page.
+    pub is_sorted: bool,
+    /// The columns of the result.
+    pub columns: Arc<[ColumnSpec]>,
+    pub(crate) shape: Arc<Shape>,
+}
+
+impl BoundSelect {
+    /// A shaper for the rows of the command, or of one page of it.
+    pub fn shaper(&self) -> ResultShaper {
+        ResultShaper::new(self)
+    }
+}
+
+/// One row, kept.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnedResultRow {
+    pub(crate) key: DecoratedKey,
+    pub(crate) static_row: Option<Row>,
+    pub(crate) row: Option<Row>,
+    pub(crate) now_s: u32,
+}
+
+impl OwnedResultRow {
+    pub(crate) fn of(row: &ResultRow<'_>) -> OwnedResultRow {
+        OwnedResultRow {
+            key: row.key.clone(),
+            static_row: row.static_row.cloned(),
+            row: row.row.cloned(),
+            now_s: row.now_s,
+        }
+    }
+
+    pub(crate) fn as_row(&self) -> ResultRow<'_> {
+        ResultRow {
+            key: &self.key,
+            static_row: self.static_row.as_ref(),
+            row: self.row.as_ref(),
+            now_s: self.now_s,
+        }
+    }
+}
+
+/// The rows that a write's `read_before` or a condition's read found.
+#[derive(Clone, Debug, Default)]
+pub struct RowsRead {
+    pub(crate) rows: Vec<OwnedResultRow>,
+}
+
+impl RowsRead {
+    /// No rows.
+    pub fn new() -> RowsRead {
+        RowsRead::default()
+    }
+
+    /// Adds a row.
+    pub fn push(&mut self, row: &ResultRow<'_>) {
+        self.rows.push(OwnedResultRow::of(row));
+    }
+}

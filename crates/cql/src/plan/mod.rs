@@ -1,0 +1,119 @@
+//! Plans: what a statement becomes once everything in it is looked up, and what an execution makes of it.
+//!
+//! ```text
+//! text ── parser ──> ParsedStatement ── prepare ──> Prepared ── bind ──> Bound ──> read commands, mutations
+//!                                       (schema)                (values, clock)
+//! ```
+//! A [`Prepared`] holds the definitions of the tables that it was made for, so binding it looks up no name. It is
+//! stale as soon as one of [`Prepared::tables`] or its keyspace changes; whoever keeps it must drop it then.
+//!
+//! Statements that change the schema or describe it pass through as trees ([`Bound::Schema`],
+//! [`Bound::Describe`]): they have no markers, and their effect depends on the schema at execution.
+
+mod batch;
+mod bound;
+mod cas;
+mod prepare;
+mod select;
+mod unsupported;
+mod write;
+
+pub use batch::BoundBatch;
+pub use bound::{Bound, BoundSelect, RowsRead};
+pub use cas::{CasOutcome, CasPlan};
+pub use prepare::prepare;
+pub use write::BoundWrite;
+
+use crate::ast;
+use crate::bind::{BindContext, BoundValues, ColumnSpec};
+use crate::error::Result;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// What kind of statement a plan is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum StatementKind {
+    Select,
+    Insert,
+    Update,
+    Delete,
+    Batch,
+    Truncate,
+    Use,
+    Schema,
+    Describe,
+}
+
+/// A table that a plan was made for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableRef {
+    /// Keyspace.
+    pub keyspace: String,
+    /// Table.
+    pub table: String,
+    /// Id of the table: a table that was dropped and created anew is another one.
+    pub id: Uuid,
+}
+
+/// A statement, ready to be executed with values.
+#[derive(Debug)]
+pub struct Prepared {
+    /// What kind of statement.
+    pub kind: StatementKind,
+    /// The bind markers, in order.
+    pub bind_variables: Vec<ColumnSpec>,
+    /// For each column of the partition key the index of its marker; empty when any is not given by a marker.
+    pub partition_key_binds: Vec<u16>,
+    /// The columns of the result; empty when there is none, and for conditional writes, whose columns depend on the
+    /// outcome.
+    pub result_columns: Vec<ColumnSpec>,
+    /// The tables.
+    pub tables: Vec<TableRef>,
+    /// Whether every table is named with its keyspace, so the plan holds whatever keyspace is in use.
+    pub is_qualified: bool,
+    /// Whether the statement has IF conditions.
+    pub is_conditional: bool,
+    pub(crate) plan: Plan,
+}
+
+/// The plan proper.
+#[derive(Debug)]
+pub(crate) enum Plan {
+    Select(Box<select::SelectPlan>),
+    Write(Box<write::WritePlan>),
+    Batch(Box<batch::BatchPlan>),
+    Truncate(Arc<model::TableSchema>),
+    Use(String),
+    Schema(Arc<ast::Statement>),
+    Describe(Arc<ast::Describe>),
+}
+
+impl Prepared {
+    /// Whether executing the statement gives rows. Conditional writes do, though their columns are not known before.
+    pub fn returns_rows(&self) -> bool {
+        !self.result_columns.is_empty() || self.is_conditional || self.kind == StatementKind::Describe
+    }
+
+    /// Puts values into the plan.
+    pub fn bind(&self, values: &BoundValues, ctx: &BindContext) -> Result<Bound> {
+        let values = values.in_order(&self.bind_variables)?;
+        let input = crate::analysis::BindInput { values: &values, specs: &self.bind_variables, ctx };
+        Ok(match &self.plan {
+            Plan::Select(plan) => Bound::Select(Box::new(plan.bind(&input)?)),
+            Plan::Write(plan) => {
+                let write = plan.bind(&input)?;
+                if write.is_conditional() {
+                    Bound::Cas(Box::new(CasPlan::new(vec![write], false)?))
+                } else {
+                    Bound::Write(Box::new(write))
+                }
+            }
+            Plan::Batch(plan) => plan.bind(&input)?,
+            Plan::Truncate(table) => Bound::Truncate(Arc::clone(table)),
+            Plan::Use(keyspace) => Bound::Use(keyspace.clone()),
+            Plan::Schema(statement) => Bound::Schema(Arc::clone(statement)),
+            Plan::Describe(describe) => Bound::Describe(Arc::clone(describe)),
+        })
+    }
+}
