@@ -129,12 +129,5 @@ pub fn compress_block(plain: &[u8], out: &mut BytesMut) {
     out.truncate(start + written);
 }
 
-/// Decompresses arbitrary bytes: an entry point for fuzzing.
-pub fn fuzz_decompress(settings: u8, bytes: &[u8]) {
-    let algorithm = if settings & 1 == 0 { Compression::Lz4 } else { Compression::Snappy };
-    drop(decompress_body(algorithm, bytes, 1 << 20));
-    drop(decompress_block(bytes, usize::from(settings) << 9));
-}
-
 #[cfg(test)]
 mod tests;

@@ -392,19 +392,6 @@ pub fn fuzz_decoder(settings: u8, bytes: &[u8]) {
     }
 }
 
-/// As [`fuzz_decoder`] in v5, with the bytes put into segments whose checksums are right: the first byte of
-/// each piece says how long it is and, in its highest bit, whether it is self-contained.
-pub fn fuzz_segments(mut bytes: &[u8]) {
-    let mut decoder = Decoder::new(1 << 20);
-    decoder.negotiate(ProtocolVersion::V5, None);
-    while let Some((&head, rest)) = bytes.split_first() {
-        let (payload, rest) = rest.split_at(rest.len().min(usize::from(head & 0x7F)));
-        segment::encode_plain(payload, head & 0x80 != 0, decoder.buffer_mut());
-        decode_all(&mut decoder);
-        bytes = rest;
-    }
-}
-
 fn decode_all(decoder: &mut Decoder) {
     loop {
         match decoder.next_envelope() {
