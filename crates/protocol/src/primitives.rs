@@ -22,7 +22,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use uuid::Uuid;
 
 use crate::consistency::Consistency;
@@ -56,66 +56,88 @@ pub type CustomPayload = Vec<(String, Option<Bytes>)>;
 /// Takes a body apart. Slices share the body's memory.
 #[derive(Debug, Clone)]
 pub struct Reader {
-    rest: Bytes,
+    body: Bytes,
+    /// Where the next field begins; never behind the end of the body.
+    at: usize,
 }
 
 impl Reader {
     /// Starts at the beginning of `body`.
     pub fn new(body: Bytes) -> Self {
-        Self { rest: body }
+        Self { body, at: 0 }
     }
 
     /// The number of bytes not read yet.
+    #[inline]
     pub fn remaining(&self) -> usize {
-        self.rest.len()
+        self.body.len() - self.at
     }
 
-    fn need(&self, needed: usize, what: &'static str) -> Result<(), BodyError> {
-        if self.rest.len() < needed {
-            return Err(BodyError::Truncated { what, needed, remaining: self.rest.len() });
+    #[cold]
+    fn truncated(&self, what: &'static str, needed: usize) -> BodyError {
+        BodyError::Truncated { what, needed, remaining: self.remaining() }
+    }
+
+    #[inline]
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let array = self.body.get(self.at..)?.first_chunk::<N>().copied()?;
+        self.at += N;
+        Some(array)
+    }
+
+    #[inline]
+    fn number<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], BodyError> {
+        match self.array() {
+            Some(array) => Ok(array),
+            None => Err(self.truncated(what, N)),
         }
-        Ok(())
+    }
+
+    #[inline]
+    fn take(&mut self, length: usize) -> Option<Bytes> {
+        if length > self.remaining() {
+            return None;
+        }
+        let slice = self.body.slice(self.at..self.at + length);
+        self.at += length;
+        Some(slice)
     }
 
     /// Reads one byte.
     pub fn u8(&mut self, what: &'static str) -> Result<u8, BodyError> {
-        self.need(1, what)?;
-        Ok(self.rest.get_u8())
+        self.number(what).map(u8::from_be_bytes)
     }
 
     /// Reads a u16.
     pub fn u16(&mut self, what: &'static str) -> Result<u16, BodyError> {
-        self.need(2, what)?;
-        Ok(self.rest.get_u16())
+        self.number(what).map(u16::from_be_bytes)
     }
 
     /// Reads an i32.
     pub fn i32(&mut self, what: &'static str) -> Result<i32, BodyError> {
-        self.need(4, what)?;
-        Ok(self.rest.get_i32())
+        self.number(what).map(i32::from_be_bytes)
     }
 
     /// Reads a u32.
     pub fn u32(&mut self, what: &'static str) -> Result<u32, BodyError> {
-        self.need(4, what)?;
-        Ok(self.rest.get_u32())
+        self.number(what).map(u32::from_be_bytes)
     }
 
     /// Reads an i64.
     pub fn i64(&mut self, what: &'static str) -> Result<i64, BodyError> {
-        self.need(8, what)?;
-        Ok(self.rest.get_i64())
+        self.number(what).map(i64::from_be_bytes)
     }
 
     /// Reads a uuid.
     pub fn uuid(&mut self, what: &'static str) -> Result<Uuid, BodyError> {
-        self.need(16, what)?;
-        Ok(Uuid::from_u128(self.rest.get_u128()))
+        self.number(what).map(Uuid::from_bytes)
     }
 
     fn slice(&mut self, length: usize, what: &'static str) -> Result<Bytes, BodyError> {
-        self.need(length, what)?;
-        Ok(self.rest.split_to(length))
+        match self.take(length) {
+            Some(slice) => Ok(slice),
+            None => Err(self.truncated(what, length)),
+        }
     }
 
     fn text(bytes: &[u8]) -> Result<String, BodyError> {
@@ -127,16 +149,16 @@ impl Reader {
 
     /// Reads a string.
     pub fn string(&mut self) -> Result<String, BodyError> {
-        let length = self.u16("").map_err(|_| BodyError::ShortString)?;
-        let bytes = self.slice(usize::from(length), "").map_err(|_| BodyError::ShortString)?;
+        let length = self.array().map(u16::from_be_bytes).ok_or(BodyError::ShortString)?;
+        let bytes = self.take(usize::from(length)).ok_or(BodyError::ShortString)?;
         Self::text(&bytes)
     }
 
     /// Reads a long string. A negative length is refused.
     pub fn long_string(&mut self) -> Result<String, BodyError> {
-        let length = self.i32("").map_err(|_| BodyError::LongString)?;
+        let length = self.array().map(i32::from_be_bytes).ok_or(BodyError::LongString)?;
         let length = usize::try_from(length).map_err(|_| BodyError::LongString)?;
-        let bytes = self.slice(length, "").map_err(|_| BodyError::LongString)?;
+        let bytes = self.take(length).ok_or(BodyError::LongString)?;
         Self::text(&bytes)
     }
 
@@ -150,8 +172,8 @@ impl Reader {
 
     /// Reads short bytes.
     pub fn short_bytes(&mut self) -> Result<Bytes, BodyError> {
-        let length = self.u16("").map_err(|_| BodyError::ShortBytes)?;
-        self.slice(usize::from(length), "").map_err(|_| BodyError::ShortBytes)
+        let length = self.array().map(u16::from_be_bytes).ok_or(BodyError::ShortBytes)?;
+        self.take(usize::from(length)).ok_or(BodyError::ShortBytes)
     }
 
     /// Reads a bound value. In v3 every negative length is null; later -2 is unset and the others are refused.
@@ -203,14 +225,8 @@ impl Reader {
     /// Reads an address without a port.
     pub fn inet_addr(&mut self) -> Result<IpAddr, BodyError> {
         match self.u8("the size of an address")? {
-            4 => {
-                self.need(4, "an IPv4 address")?;
-                Ok(IpAddr::V4(Ipv4Addr::from(self.rest.get_u32())))
-            }
-            16 => {
-                self.need(16, "an IPv6 address")?;
-                Ok(IpAddr::V6(Ipv6Addr::from(self.rest.get_u128())))
-            }
+            4 => Ok(IpAddr::V4(Ipv4Addr::from(self.number::<4>("an IPv4 address")?))),
+            16 => Ok(IpAddr::V6(Ipv6Addr::from(self.number::<16>("an IPv6 address")?))),
             size => Err(BodyError::AddressSize { size }),
         }
     }
