@@ -70,8 +70,8 @@ pub fn elements(value: &[u8]) -> Elements<'_> {
 pub fn pairs(value: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
     let (left, rest) = split_count(value).unwrap_or_default();
     let mut elements = Elements { rest, left: left.saturating_mul(2) };
-    let mut next = move || Some((elements.next()??, elements.next()??));
-    std::iter::from_fn(move || next())
+    let next = move || Some((elements.next()??, elements.next()??));
+    std::iter::from_fn(next)
 }
 
 /// The fields of a tuple or user type that the value has: there may be fewer than the type declares.

@@ -4,15 +4,23 @@
 //! of values, `names` both spellings of a type (CQL text and Cassandra's class strings), `validate` the check of
 //! bytes from outside.
 
+pub mod calendar;
 mod class_parser;
 pub mod collection;
 mod compare;
 mod cql_names;
+mod duration;
+pub mod json;
 mod names;
+pub mod numbers;
 mod parse;
+mod text;
+mod validate;
 
 pub use class_parser::ParsedType;
+pub use duration::Duration;
 pub use names::{QuotedName, TypeNameError};
+pub use validate::InvalidValue;
 
 use std::sync::Arc;
 
