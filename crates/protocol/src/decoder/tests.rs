@@ -132,6 +132,15 @@ fn bodies_share_the_memory_of_the_bytes_read() {
 }
 
 #[test]
+fn the_memory_of_a_large_envelope_is_not_kept() {
+    let mut decoder = Decoder::new(MAX);
+    decoder.feed(&envelope(4, 1, Opcode::Query, &vec![0; 3 * KEPT_BYTES_MAX]));
+    assert_eq!(next_stream(&mut decoder), Some(1));
+    decoder.buffer_mut().reserve(1);
+    assert!(decoder.input.capacity() <= KEPT_BYTES_MAX);
+}
+
+#[test]
 fn compressed_bodies_are_opened_and_damaged_ones_concern_one_stream() {
     for algorithm in [Compression::Lz4, Compression::Snappy] {
         let mut decoder = Decoder::new(MAX);

@@ -99,6 +99,17 @@ fn an_envelope_that_is_dropped_leaves_no_trace() {
 }
 
 #[test]
+fn the_memory_of_a_large_result_is_not_kept() {
+    for (version, compression) in SETTINGS {
+        let (mut encoder, _) = pair(version, compression);
+        push(&mut encoder, 1, &noise(4 * KEPT_BYTES_MAX));
+        drop(encoder.take());
+        assert!(encoder.out.capacity() <= KEPT_BYTES_MAX, "{version} {compression:?}");
+        assert!(encoder.stage.capacity() <= KEPT_BYTES_MAX, "{version} {compression:?}");
+    }
+}
+
+#[test]
 fn extras_lead_the_body_and_v3_gets_only_the_tracing_id() {
     let extras = Extras {
         tracing_id: Some(Uuid::from_u128(7)),

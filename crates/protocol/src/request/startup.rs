@@ -35,6 +35,21 @@ impl Startup {
         self.settings.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
+    /// Checks that CQL_VERSION is there and at least 3; the error is the answer to send, in Cassandra's words.
+    pub fn check_cql_version(&self) -> Result<(), ErrorResponse> {
+        let Some(version) = self.get("CQL_VERSION") else {
+            return Err(ErrorResponse::protocol("Missing value CQL_VERSION in STARTUP message"));
+        };
+        let mut parts = version.splitn(3, '.').map(|part| part.parse::<u32>());
+        match (parts.next(), parts.next()) {
+            (Some(Ok(major)), Some(Ok(_))) if major >= 3 => Ok(()),
+            (Some(Ok(_)), Some(Ok(_))) => Err(ErrorResponse::protocol(format!(
+                "CQL version {version} is not supported by the binary protocol (supported version are >= 3.0.0)"
+            ))),
+            _ => Err(ErrorResponse::protocol(format!("Invalid version value: {version}"))),
+        }
+    }
+
     /// The compression asked for, judged for `version`; the error is the answer to send, in Cassandra's words.
     pub fn compression(&self, version: ProtocolVersion) -> Result<Option<Compression>, ErrorResponse> {
         let Some(name) = self.get("COMPRESSION") else { return Ok(None) };

@@ -91,6 +91,21 @@ fn a_custom_payload_needs_v4() {
 }
 
 #[test]
+fn the_cql_version_must_be_there_and_at_least_3() {
+    let check = |settings: &[(&str, &str)]| {
+        let settings = settings.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+        Startup { settings }.check_cql_version().map_err(|error| error.message)
+    };
+    assert_eq!(check(&[("CQL_VERSION", "3.0.0")]), Ok(()));
+    assert_eq!(check(&[("CQL_VERSION", "3.4")]), Ok(()));
+    assert_eq!(check(&[]), Err("Missing value CQL_VERSION in STARTUP message".into()));
+    assert_eq!(check(&[("CQL_VERSION", "abc")]), Err("Invalid version value: abc".into()));
+    let message =
+        "CQL version 2.0.0 is not supported by the binary protocol (supported version are >= 3.0.0)";
+    assert_eq!(check(&[("CQL_VERSION", "2.0.0")]), Err(message.into()));
+}
+
+#[test]
 fn startup_settings_are_found_in_upper_case() {
     let startup = |settings: &[(&str, &str)]| {
         let settings = settings.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
