@@ -266,14 +266,15 @@ fn a_message_over_several_segments_is_joined() {
 
 #[test]
 fn a_large_message_over_the_limit_is_reported_at_once_and_skipped() {
-    let whole = envelope(5, 9, Opcode::Query, &vec![0; MAX]);
+    // The last of its segments holds a single byte.
+    let whole = envelope(5, 9, Opcode::Query, &vec![0; 9 * 131_071 + 1 - HEADER]);
     let mut decoder = v5();
     let mut pieces = whole.chunks(131_071);
     decoder.feed(&segment(pieces.next().unwrap(), false));
     let error = next_error(&mut decoder);
     assert_eq!(
         error.to_string(),
-        "CQL Message of size 1048585 bytes exceeds allowed maximum of 1048576 bytes"
+        "CQL Message of size 1179640 bytes exceeds allowed maximum of 1048576 bytes"
     );
     assert_eq!((error.stream, error.fatal), (9, false));
     pieces.for_each(|piece| decoder.feed(&segment(piece, false)));
