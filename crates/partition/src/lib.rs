@@ -28,6 +28,7 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
 )]
 
+pub mod codec;
 mod cost;
 mod error;
 pub mod filter;

@@ -1,0 +1,176 @@
+//! Clusterings and bounds as bytes (FORMATS.md 3.6).
+//!
+//! ```text
+//! components := for each batch of up to 32: uvint header, values
+//!               header: 2 bits for each component: 01 empty, 10 null; values only of those that are neither
+//! clustering := components                       as many as the table has clustering columns
+//! bound      := u8 kind, u16 count, components
+//! prefix     := u8 4, clustering | bound         in index entries
+//! ```
+
+use super::encode::EncodeError;
+use super::input::Input;
+use super::layout::ValueLen;
+use model::clustering::Position;
+use model::{BoundKind, Clustering, ClusteringBound, Component, vint};
+
+const BATCH: usize = 32;
+
+/// Appends the components of a row's clustering.
+pub fn write_clustering(
+    out: &mut Vec<u8>,
+    types: &[ValueLen],
+    clustering: &Clustering,
+) -> Result<(), EncodeError> {
+    if clustering.len() != types.len() {
+        return Err(EncodeError::ClusteringLength { expected: types.len(), found: clustering.len() });
+    }
+    write_components(out, types, clustering)
+}
+
+fn write_components(
+    out: &mut Vec<u8>,
+    types: &[ValueLen],
+    clustering: &Clustering,
+) -> Result<(), EncodeError> {
+    for (batch, types) in types.chunks(BATCH).enumerate() {
+        let first = batch * BATCH;
+        let count = clustering.len().saturating_sub(first).min(types.len());
+        if count == 0 {
+            break;
+        }
+        let mut header = 0u64;
+        for i in 0..count {
+            header |= match clustering.get(first + i) {
+                Component::Value([]) => 1 << (2 * i),
+                Component::Value(_) => 0,
+                Component::Null => 2 << (2 * i),
+            };
+        }
+        vint::write_unsigned(out, header);
+        for (i, ty) in types.iter().enumerate().take(count) {
+            if let Component::Value(value @ [_, ..]) = clustering.get(first + i) {
+                ty.write(out, value)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads a row's clustering into `out`, which is emptied first.
+pub fn read_clustering<I: Input>(
+    input: &mut I,
+    types: &[ValueLen],
+    out: &mut Clustering,
+) -> Result<(), I::Error> {
+    out.clear();
+    read_components(input, types, out)
+}
+
+fn read_components<I: Input>(
+    input: &mut I,
+    types: &[ValueLen],
+    out: &mut Clustering,
+) -> Result<(), I::Error> {
+    for types in types.chunks(BATCH) {
+        let mut header = input.uvint()?;
+        for ty in types {
+            match header & 3 {
+                0 => {
+                    let len = match ty.0 {
+                        Some(len) => len as u64,
+                        None => input.uvint()?,
+                    };
+                    if len > i32::MAX as u64 >> 1 {
+                        return Err(input.malformed(format!("a clustering value of {len} bytes")));
+                    }
+                    input.with_slice(len, |value| out.push(Component::Value(value)))?;
+                }
+                1 => out.push(Component::Value(&[])),
+                _ => out.push(Component::Null),
+            }
+            header >>= 2;
+        }
+        if header != 0 {
+            return Err(input.malformed("the header of a clustering names too many components".to_owned()));
+        }
+    }
+    Ok(())
+}
+
+/// Appends a bound of a range.
+pub fn write_bound(
+    out: &mut Vec<u8>,
+    types: &[ValueLen],
+    kind: BoundKind,
+    prefix: &Clustering,
+) -> Result<(), EncodeError> {
+    if prefix.len() > types.len() {
+        return Err(EncodeError::ClusteringLength { expected: types.len(), found: prefix.len() });
+    }
+    out.push(kind as u8);
+    out.extend_from_slice(&(prefix.len() as u16).to_be_bytes());
+    write_components(out, types, prefix)
+}
+
+/// Reads a bound of a range into `out`.
+pub fn read_bound<I: Input>(
+    input: &mut I,
+    types: &[ValueLen],
+    out: &mut ClusteringBound,
+) -> Result<(), I::Error> {
+    let ordinal = input.u8()?;
+    match BoundKind::from_ordinal(ordinal).filter(|k| k.is_bound()) {
+        Some(kind) => out.kind = kind,
+        None => return Err(input.malformed(format!("{ordinal} is no kind of bound"))),
+    }
+    read_bound_values(input, types, &mut out.prefix)
+}
+
+fn read_bound_values<I: Input>(
+    input: &mut I,
+    types: &[ValueLen],
+    out: &mut Clustering,
+) -> Result<(), I::Error> {
+    let count = input.u16()? as usize;
+    out.clear();
+    match types.get(..count) {
+        Some(types) => read_components(input, types, out),
+        None => Err(input.malformed(format!("a bound of {count} components, the table has {}", types.len()))),
+    }
+}
+
+/// Appends the position of a row or a marker, as index entries hold it.
+pub fn write_prefix(
+    out: &mut Vec<u8>,
+    types: &[ValueLen],
+    position: Position<'_>,
+) -> Result<(), EncodeError> {
+    match position.kind {
+        BoundKind::Row | BoundKind::Static => {
+            out.push(BoundKind::Row as u8);
+            write_clustering(out, types, position.prefix)
+        }
+        kind => write_bound(out, types, kind, position.prefix),
+    }
+}
+
+/// Reads the position of a row or a marker into `out` and returns its kind.
+pub fn read_prefix<I: Input>(
+    input: &mut I,
+    types: &[ValueLen],
+    out: &mut Clustering,
+) -> Result<BoundKind, I::Error> {
+    let ordinal = input.u8()?;
+    match BoundKind::from_ordinal(ordinal) {
+        Some(BoundKind::Row) => {
+            read_clustering(input, types, out)?;
+            Ok(BoundKind::Row)
+        }
+        Some(kind) if kind.is_bound() => {
+            read_bound_values(input, types, out)?;
+            Ok(kind)
+        }
+        _ => Err(input.malformed(format!("{ordinal} is no kind of position"))),
+    }
+}

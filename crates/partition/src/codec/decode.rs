@@ -1,0 +1,256 @@
+//! Decoding of rows and markers. A caller reads the head, then the clustering or bound, and decides then whether
+//! it decodes the body or steps over it.
+
+use super::clustering::{read_bound, read_clustering};
+use super::columns::ColumnSet;
+use super::input::Input;
+use super::layout::{Layout, LayoutColumn, Wanted};
+use bytes::Bytes;
+use model::{Cell, Clustering, ClusteringBound, Deletion, Liveness, NO_DELETION_TIME, NO_TTL, Row};
+
+pub(super) mod flag {
+    pub const END: u8 = 0x01;
+    pub const MARKER: u8 = 0x02;
+    pub const TIMESTAMP: u8 = 0x04;
+    pub const TTL: u8 = 0x08;
+    pub const DELETION: u8 = 0x10;
+    pub const ALL_COLUMNS: u8 = 0x20;
+    pub const COMPLEX_DELETION: u8 = 0x40;
+    pub const EXTENSION: u8 = 0x80;
+
+    pub const EXT_STATIC: u8 = 0x01;
+    pub const EXT_SHADOWABLE: u8 = 0x02;
+
+    pub const CELL_TOMBSTONE: u8 = 0x01;
+    pub const CELL_EXPIRING: u8 = 0x02;
+    pub const CELL_EMPTY: u8 = 0x04;
+    pub const CELL_ROW_TIMESTAMP: u8 = 0x08;
+    pub const CELL_ROW_TTL: u8 = 0x10;
+    pub const CELL_ALL: u8 = 0x1f;
+}
+
+/// The flags of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowFlags {
+    bits: u8,
+    /// Whether the row is static.
+    pub is_static: bool,
+}
+
+impl RowFlags {
+    #[inline]
+    fn has(self, bit: u8) -> bool {
+        self.bits & bit != 0
+    }
+}
+
+/// What comes next in a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnfilteredHead {
+    /// A row.
+    Row(RowFlags),
+    /// A range tombstone marker.
+    Marker,
+    /// Nothing more.
+    End,
+}
+
+/// The deletions of a marker: of the range that ends and of the one that starts, where the bound says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marker {
+    /// Deletion of the range that ends here; none where only one starts.
+    pub close: Deletion,
+    /// Deletion of the range that starts here; none where only one ends.
+    pub open: Deletion,
+}
+
+impl Layout {
+    /// Reads the flags of a row or marker.
+    #[inline]
+    pub fn read_head<I: Input>(&self, input: &mut I) -> Result<UnfilteredHead, I::Error> {
+        let bits = input.u8()?;
+        if bits & flag::END != 0 {
+            return match bits {
+                flag::END => Ok(UnfilteredHead::End),
+                _ => Err(input.malformed(format!("flags {bits:#04x} at the end of a partition"))),
+            };
+        }
+        if bits & flag::MARKER != 0 {
+            return match bits {
+                flag::MARKER => Ok(UnfilteredHead::Marker),
+                _ => Err(input.malformed(format!("flags {bits:#04x} of a marker"))),
+            };
+        }
+        if bits & (flag::TIMESTAMP | flag::TTL) == flag::TTL {
+            return Err(input.malformed(format!("flags {bits:#04x}: a TTL without a timestamp")));
+        }
+        let ext = if bits & flag::EXTENSION != 0 { input.u8()? } else { 0 };
+        if ext & !(flag::EXT_STATIC | flag::EXT_SHADOWABLE) != 0 {
+            return Err(input.malformed(format!("extended flags {ext:#04x} of a row")));
+        }
+        Ok(UnfilteredHead::Row(RowFlags { bits, is_static: ext & flag::EXT_STATIC != 0 }))
+    }
+
+    /// Reads the clustering of a row that is not static.
+    #[inline]
+    pub fn read_clustering<I: Input>(&self, input: &mut I, out: &mut Clustering) -> Result<(), I::Error> {
+        read_clustering(input, &self.clustering, out)
+    }
+
+    /// Reads the bound of a marker.
+    pub fn read_bound<I: Input>(&self, input: &mut I, out: &mut ClusteringBound) -> Result<(), I::Error> {
+        read_bound(input, &self.clustering, out)
+    }
+
+    /// Reads the sizes that follow a clustering or a bound in an SSTable and returns the position at which the row
+    /// or marker ends.
+    #[inline]
+    pub fn read_end<I: Input>(&self, input: &mut I) -> Result<u64, I::Error> {
+        let size = input.uvint()?;
+        let Some(end) = input.position().checked_add(size) else {
+            return Err(input.malformed(format!("a row of {size} bytes")));
+        };
+        input.uvint()?;
+        Ok(end)
+    }
+
+    /// Reads the deletions of a marker with the given bound.
+    pub fn read_marker<I: Input>(&self, input: &mut I, bound: &ClusteringBound) -> Result<Marker, I::Error> {
+        let first = self.stats.read_deletion(input)?;
+        Ok(if bound.kind.is_boundary() {
+            Marker { close: first, open: self.stats.read_deletion(input)? }
+        } else if bound.kind.is_start() {
+            Marker { close: Deletion::NONE, open: first }
+        } else {
+            Marker { close: first, open: Deletion::NONE }
+        })
+    }
+
+    /// Reads what follows the clustering and the sizes into `row`, whose clustering stays. Values of columns that
+    /// are not `wanted` are stepped over and left empty; cells of dropped columns are left out.
+    pub fn read_row_body<I: Input>(
+        &self,
+        input: &mut I,
+        flags: RowFlags,
+        wanted: &Wanted,
+        present: &mut ColumnSet,
+        row: &mut Row,
+    ) -> Result<(), I::Error> {
+        row.clear_content();
+        if flags.has(flag::TIMESTAMP) {
+            let timestamp = self.stats.read_timestamp(input)?;
+            row.liveness = if flags.has(flag::TTL) {
+                let ttl = self.stats.read_ttl(input)?;
+                Liveness::expiring(timestamp, ttl, self.stats.read_local_deletion(input)?)
+            } else {
+                Liveness::new(timestamp)
+            };
+        }
+        if flags.has(flag::DELETION) {
+            row.deletion = self.stats.read_deletion(input)?;
+        }
+        let columns = self.columns(flags.is_static);
+        let wanted = if flags.is_static { &wanted.statics } else { &wanted.regulars };
+        let all = flags.has(flag::ALL_COLUMNS);
+        if !all {
+            present.decode(input, columns.list.len())?;
+        }
+        for (i, column) in columns.list.iter().enumerate() {
+            if !all && !present.contains(i) {
+                continue;
+            }
+            let wanted = wanted.contains(i) && column.id.is_some();
+            if column.complex {
+                self.read_complex(input, flags, column, wanted, row)?;
+            } else if let Some(cell) = self.read_cell(input, column, wanted, &row.liveness)? {
+                row.cells.push(cell);
+            }
+        }
+        if !columns.ids_ascend {
+            row.complex_deletions.sort_by_key(|(column, _)| *column);
+            row.cells.sort_by_key(|cell| cell.column);
+        }
+        Ok(())
+    }
+
+    fn read_complex<I: Input>(
+        &self,
+        input: &mut I,
+        flags: RowFlags,
+        column: &LayoutColumn,
+        wanted: bool,
+        row: &mut Row,
+    ) -> Result<(), I::Error> {
+        if flags.has(flag::COMPLEX_DELETION) {
+            let deletion = self.stats.read_deletion(input)?;
+            if let Some(id) = column.id
+                && !deletion.is_none()
+                && deletion.timestamp > column.dropped_at
+            {
+                row.complex_deletions.push((id, deletion));
+            }
+        }
+        let count = input.uvint()?;
+        for _ in 0..count {
+            if let Some(cell) = self.read_cell(input, column, wanted, &row.liveness)? {
+                row.cells.push(cell);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a cell; `None` when it went with a dropped column.
+    #[inline]
+    fn read_cell<I: Input>(
+        &self,
+        input: &mut I,
+        column: &LayoutColumn,
+        wanted: bool,
+        liveness: &Liveness,
+    ) -> Result<Option<Cell>, I::Error> {
+        let bits = input.u8()?;
+        let has = |bit: u8| bits & bit != 0;
+        let (tombstone, expiring) = (has(flag::CELL_TOMBSTONE), has(flag::CELL_EXPIRING));
+        if bits & !flag::CELL_ALL != 0
+            || (tombstone && (expiring || !has(flag::CELL_EMPTY)))
+            || (has(flag::CELL_ROW_TTL) && !(expiring && liveness.is_expiring()))
+        {
+            return Err(input.malformed(format!("flags {bits:#04x} of a cell")));
+        }
+        let timestamp = if has(flag::CELL_ROW_TIMESTAMP) {
+            liveness.timestamp
+        } else {
+            self.stats.read_timestamp(input)?
+        };
+        let (local_deletion_time, ttl) = if has(flag::CELL_ROW_TTL) {
+            (liveness.local_expiration_time, liveness.ttl)
+        } else if expiring {
+            let local = self.stats.read_local_deletion(input)?;
+            (local, self.stats.read_ttl(input)?)
+        } else if tombstone {
+            (self.stats.read_local_deletion(input)?, NO_TTL)
+        } else {
+            (NO_DELETION_TIME, NO_TTL)
+        };
+        let path = if column.complex { input.vbytes()? } else { Bytes::new() };
+        let value = if has(flag::CELL_EMPTY) {
+            Bytes::new()
+        } else {
+            let len = match column.len.0 {
+                Some(len) => len as u64,
+                None => input.uvint()?,
+            };
+            if wanted {
+                input.bytes(len)?
+            } else {
+                input.skip(len)?;
+                Bytes::new()
+            }
+        };
+        let Some(id) = column.id else { return Ok(None) };
+        if timestamp <= column.dropped_at && column.dropped_at != model::NO_TIMESTAMP {
+            return Ok(None);
+        }
+        Ok(Some(Cell { column: id, timestamp, ttl, local_deletion_time, path, value }))
+    }
+}

@@ -1,0 +1,279 @@
+//! The columns of encoded rows, mapped to the columns of a table.
+
+use super::columns::ColumnSet;
+use super::encode::EncodeError;
+use super::header::{HeaderColumn, SerializationHeader};
+use super::stats::EncodingStats;
+use model::command::ColumnSelection;
+use model::{ColumnDef, ColumnId, CqlType, NO_TIMESTAMP, TableSchema, vint};
+use std::sync::Arc;
+
+/// How the length of a type's values is known: fixed, or written before each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValueLen(pub(super) Option<u32>);
+
+impl ValueLen {
+    /// For values of `ty`.
+    pub fn of(ty: &CqlType) -> ValueLen {
+        ValueLen(ty.fixed_len().and_then(|len| u32::try_from(len).ok()))
+    }
+
+    /// Appends a value that is not empty.
+    #[inline]
+    pub(super) fn write(self, out: &mut Vec<u8>, value: &[u8]) -> Result<(), EncodeError> {
+        match self.0 {
+            Some(len) if len as usize != value.len() => {
+                return Err(EncodeError::ValueLength { expected: len as usize, found: value.len() });
+            }
+            Some(_) => {}
+            None => vint::write_unsigned(out, value.len() as u64),
+        }
+        out.extend_from_slice(value);
+        Ok(())
+    }
+}
+
+/// Why a header does not fit a table.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LayoutError {
+    /// A column is neither in the table nor among those dropped from it.
+    #[error("column {name} is not one of table {table} and was not dropped from it")]
+    UnknownColumn {
+        /// The column.
+        name: String,
+        /// Keyspace and name of the table.
+        table: String,
+    },
+    /// The clustering columns differ.
+    #[error("clustering of {found} columns, table {table} has {expected}")]
+    Clustering {
+        /// Number in the table.
+        expected: usize,
+        /// Number in the header.
+        found: usize,
+        /// Keyspace and name of the table.
+        table: String,
+    },
+}
+
+/// One column of the encoded list.
+#[derive(Clone, Debug)]
+pub(super) struct LayoutColumn {
+    /// `None` for a column that the table has no more: its cells are stepped over.
+    pub id: Option<ColumnId>,
+    pub complex: bool,
+    pub len: ValueLen,
+    /// Cells up to this timestamp are gone with a column that was dropped; [`NO_TIMESTAMP`] when none was.
+    pub dropped_at: i64,
+}
+
+/// The static or the regular columns.
+#[derive(Clone, Debug)]
+pub(super) struct LayoutColumns {
+    pub list: Box<[LayoutColumn]>,
+    /// Whether ids ascend along the list, so that decoded cells are in order already.
+    pub ids_ascend: bool,
+}
+
+/// How rows of one table are laid out in one file or message.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    pub(super) stats: EncodingStats,
+    pub(super) clustering: Box<[ValueLen]>,
+    pub(super) statics: LayoutColumns,
+    pub(super) regulars: LayoutColumns,
+    pub(super) sized: bool,
+}
+
+/// Which columns of a [`Layout`] a read wants the values of.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    pub(super) statics: ColumnSet,
+    pub(super) regulars: ColumnSet,
+}
+
+impl Layout {
+    /// The layout of an SSTable with this header.
+    ///
+    /// # Errors
+    /// When the header names what the table never had.
+    pub fn of_sstable(header: &SerializationHeader, table: &TableSchema) -> Result<Layout, LayoutError> {
+        let expected = table.clustering_columns().len();
+        if header.clustering.len() != expected {
+            return Err(LayoutError::Clustering {
+                expected,
+                found: header.clustering.len(),
+                table: full_name(table),
+            });
+        }
+        Ok(Layout {
+            stats: header.stats,
+            clustering: header.clustering.iter().map(|(ty, _)| ValueLen::of(ty)).collect(),
+            statics: LayoutColumns::map(&header.static_columns, table, true)?,
+            regulars: LayoutColumns::map(&header.regular_columns, table, false)?,
+            sized: true,
+        })
+    }
+
+    /// The layout of a message with these columns of the table.
+    pub fn of_message<'c>(
+        stats: EncodingStats,
+        table: &TableSchema,
+        statics: impl IntoIterator<Item = &'c Arc<ColumnDef>>,
+        regulars: impl IntoIterator<Item = &'c Arc<ColumnDef>>,
+    ) -> Layout {
+        Layout {
+            stats,
+            clustering: clustering_lens(table),
+            statics: LayoutColumns::of_defs(statics, table, true),
+            regulars: LayoutColumns::of_defs(regulars, table, false),
+            sized: false,
+        }
+    }
+
+    /// The layout of a message whose columns are known by name only.
+    pub(super) fn of_names(
+        stats: EncodingStats,
+        table: &TableSchema,
+        statics: &[String],
+        regulars: &[String],
+    ) -> Result<Layout, LayoutError> {
+        Ok(Layout {
+            stats,
+            clustering: clustering_lens(table),
+            statics: LayoutColumns::of_names(statics, table, true)?,
+            regulars: LayoutColumns::of_names(regulars, table, false)?,
+            sized: false,
+        })
+    }
+
+    /// Whether rows and markers carry their sizes: in SSTables only.
+    pub fn is_sized(&self) -> bool {
+        self.sized
+    }
+
+    /// Whether there are static columns, so that an SSTable's partitions each hold a static row.
+    pub fn has_statics(&self) -> bool {
+        !self.statics.list.is_empty()
+    }
+
+    /// What deltas are relative to.
+    pub fn stats(&self) -> &EncodingStats {
+        &self.stats
+    }
+
+    /// The types of clustering values.
+    pub fn clustering_types(&self) -> &[ValueLen] {
+        &self.clustering
+    }
+
+    /// All columns.
+    pub fn everything(&self) -> Wanted {
+        let mut out = Wanted::default();
+        out.statics.fill(self.statics.list.len());
+        out.regulars.fill(self.regulars.list.len());
+        out
+    }
+
+    /// The columns of a selection.
+    pub fn wanted(&self, selection: &ColumnSelection) -> Wanted {
+        Wanted { statics: self.statics.wanted(selection), regulars: self.regulars.wanted(selection) }
+    }
+
+    #[inline]
+    pub(super) fn columns(&self, is_static: bool) -> &LayoutColumns {
+        if is_static { &self.statics } else { &self.regulars }
+    }
+}
+
+fn clustering_lens(table: &TableSchema) -> Box<[ValueLen]> {
+    table.clustering_columns().iter().map(|c| ValueLen::of(&c.ty)).collect()
+}
+
+fn full_name(table: &TableSchema) -> String {
+    format!("{}.{}", table.keyspace, table.name)
+}
+
+impl LayoutColumns {
+    fn new(list: Box<[LayoutColumn]>) -> LayoutColumns {
+        let ids_ascend = list.iter().filter_map(|c| c.id).is_sorted();
+        LayoutColumns { list, ids_ascend }
+    }
+
+    fn of_defs<'c>(
+        defs: impl IntoIterator<Item = &'c Arc<ColumnDef>>,
+        table: &TableSchema,
+        is_static: bool,
+    ) -> LayoutColumns {
+        Self::new(defs.into_iter().map(|def| column(def, &def.ty, table, is_static)).collect())
+    }
+
+    fn of_names(names: &[String], table: &TableSchema, is_static: bool) -> Result<Self, LayoutError> {
+        let list = names.iter().map(|name| match current(name, table, is_static) {
+            Some(def) => Ok(column(def, &def.ty, table, is_static)),
+            None => match table.dropped_column(name, is_static) {
+                Some(dropped) => Ok(gone(&dropped.ty)),
+                None => Err(unknown(name, table)),
+            },
+        });
+        Ok(Self::new(list.collect::<Result<_, _>>()?))
+    }
+
+    fn map(columns: &[HeaderColumn], table: &TableSchema, is_static: bool) -> Result<Self, LayoutError> {
+        let list = columns.iter().map(|HeaderColumn { name, ty }| {
+            match current(name, table, is_static) {
+                Some(def) if def.is_multi_cell() == ty.is_multi_cell() => {
+                    Ok(column(def, ty, table, is_static))
+                }
+                // A dropped column whose name a column of another shape has taken.
+                _ if table.dropped_column(name, is_static).is_some() => Ok(gone(ty)),
+                _ => Err(unknown(name, table)),
+            }
+        });
+        Ok(Self::new(list.collect::<Result<_, _>>()?))
+    }
+
+    fn wanted(&self, selection: &ColumnSelection) -> ColumnSet {
+        let mut out = ColumnSet::default();
+        if selection.all {
+            out.fill(self.list.len());
+            return out;
+        }
+        out.reset(self.list.len());
+        for (i, column) in self.list.iter().enumerate() {
+            if column.id.is_some_and(|id| selection.contains(id)) {
+                out.insert(i);
+            }
+        }
+        out
+    }
+}
+
+fn current<'t>(name: &str, table: &'t TableSchema, is_static: bool) -> Option<&'t Arc<ColumnDef>> {
+    let kind = if is_static { model::ColumnKind::Static } else { model::ColumnKind::Regular };
+    table.column(name).filter(|c| c.kind == kind)
+}
+
+fn unknown(name: &str, table: &TableSchema) -> LayoutError {
+    LayoutError::UnknownColumn { name: name.to_owned(), table: full_name(table) }
+}
+
+fn column(def: &ColumnDef, ty: &CqlType, table: &TableSchema, is_static: bool) -> LayoutColumn {
+    LayoutColumn {
+        id: Some(def.id),
+        complex: ty.is_multi_cell(),
+        len: cell_len(ty),
+        dropped_at: table
+            .dropped_column(&def.name, is_static)
+            .map_or(NO_TIMESTAMP, |d| d.dropped_time_micros),
+    }
+}
+
+fn gone(ty: &CqlType) -> LayoutColumn {
+    LayoutColumn { id: None, complex: ty.is_multi_cell(), len: cell_len(ty), dropped_at: NO_TIMESTAMP }
+}
+
+/// Cells of multi-cell columns carry the length of their value whatever the element's type.
+fn cell_len(ty: &CqlType) -> ValueLen {
+    if ty.is_multi_cell() { ValueLen(None) } else { ValueLen::of(ty) }
+}
