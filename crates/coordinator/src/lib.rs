@@ -1,1 +1,66 @@
-//! coordinator
+//! Many replicas, one answer.
+//!
+//! Every request of a client comes through here. The coordinator asks the [`Topology`] which replicas hold a key,
+//! checks that enough of them are alive for the consistency level, sends each what it needs, and makes one answer
+//! of theirs. It never sees an SSTable: the node itself and nodes elsewhere are both a [`Replica`].
+//!
+//! - `placement`: replication factors, consistency levels, how many replicas must answer;
+//! - `read`: pages of rows; `paging`: where the next page starts;
+//! - `write`: mutations; `batchlog`: several partitions, all or nothing; `counter`: increments, which read first;
+//! - `cas`: IF conditions, one at a time for each partition.
+#![cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
+)]
+
+mod batchlog;
+mod cas;
+mod counter;
+mod error;
+mod locks;
+pub mod paging;
+mod placement;
+mod read;
+mod replica;
+mod write;
+
+pub use cas::CasRequest;
+pub use error::{CoordinatorError, WriteType};
+pub use paging::{PagingState, PagingVersion};
+pub use placement::{Part, Placement, SingleNode, Topology};
+pub use read::ReadRequest;
+pub use replica::{Answer, Replica, ReplicaError};
+
+use env::Env;
+use locks::KeyLocks;
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+use uuid::Uuid;
+
+/// The coordinator of one node.
+pub struct Coordinator {
+    env: Env,
+    topology: Arc<dyn Topology>,
+    /// Id of this node in counters.
+    host_id: Uuid,
+    /// Partitions with a condition in progress.
+    cas_locks: KeyLocks,
+    /// Partitions with a counter update in progress.
+    counter_locks: KeyLocks,
+    /// Timestamp of the last conditional write, in microseconds.
+    last_ballot: AtomicI64,
+}
+
+impl Coordinator {
+    /// A coordinator of the node `host_id`.
+    pub fn new(env: Env, topology: Arc<dyn Topology>, host_id: Uuid) -> Coordinator {
+        Coordinator {
+            env,
+            topology,
+            host_id,
+            cas_locks: KeyLocks::new(),
+            counter_locks: KeyLocks::new(),
+            last_ballot: AtomicI64::new(i64::MIN),
+        }
+    }
+}

@@ -55,6 +55,11 @@ impl ClusteringFilter {
         matches!(self, ClusteringFilter::Slices { slices, .. } if slices.iter().any(Slice::is_all))
     }
 
+    /// Whether no row is selected, just static content.
+    pub fn is_statics_only(&self) -> bool {
+        matches!(self, ClusteringFilter::Names { names, .. } if names.is_empty())
+    }
+
     /// The selected rows as slices in storage order.
     pub fn to_slices(&self) -> Vec<Slice> {
         match self {
@@ -200,4 +205,23 @@ pub enum Consistency {
     Serial,
     LocalSerial,
     LocalOne,
+}
+
+impl Consistency {
+    /// The name that clients and messages use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Consistency::Any => "ANY",
+            Consistency::One => "ONE",
+            Consistency::Two => "TWO",
+            Consistency::Three => "THREE",
+            Consistency::Quorum => "QUORUM",
+            Consistency::All => "ALL",
+            Consistency::LocalQuorum => "LOCAL_QUORUM",
+            Consistency::EachQuorum => "EACH_QUORUM",
+            Consistency::Serial => "SERIAL",
+            Consistency::LocalSerial => "LOCAL_SERIAL",
+            Consistency::LocalOne => "LOCAL_ONE",
+        }
+    }
 }

@@ -79,8 +79,10 @@ impl LiveRows {
         limits: PageLimits,
     ) -> LiveRows {
         let about_rows = |e| filter::is_about_rows(&command, e);
-        let statics_stand_alone = (command.limits.distinct || command.clusterings.is_all())
-            && !command.row_filter.iter().any(about_rows);
+        let clusterings = &command.clusterings;
+        let statics_stand_alone =
+            (command.limits.distinct || clusterings.is_all() || clusterings.is_statics_only())
+                && !command.row_filter.iter().any(about_rows);
         LiveRows {
             stream,
             context,

@@ -1,0 +1,86 @@
+//! Conditional writes (`IF`): read, decide, write, one at a time for each partition.
+//!
+//! While all replicas of a partition are this node, holding the partition's lock from the read to the
+//! acknowledgement makes conditional writes linearizable. Their timestamps never go back on one node, so that what
+//! a later condition wrote wins over what an earlier one wrote.
+
+use crate::Coordinator;
+use crate::error::{CoordinatorError, WriteType};
+use crate::read::ReadRequest;
+use model::command::{Consistency, ReadCommand};
+use model::{DecoratedKey, Mutation};
+use partition::{LiveRows, PageLimits, ReadContext};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A conditional write.
+pub struct CasRequest {
+    /// The partition that the conditions and the writes are about.
+    pub key: DecoratedKey,
+    /// Reads what the conditions are about.
+    pub read: ReadCommand,
+    /// Consistency of the write, once decided.
+    pub consistency: Consistency,
+    /// Consistency of the decision: `Serial` or `LocalSerial`.
+    pub serial_consistency: Consistency,
+    /// Cost of the read.
+    pub context: ReadContext,
+}
+
+impl Coordinator {
+    /// Runs a conditional write. `decide` gets the rows and the write's timestamp in microseconds and says what to
+    /// write, `None` when the conditions do not hold.
+    ///
+    /// # Errors
+    /// Those of reads and writes; the decision's own.
+    pub async fn cas<E: From<CoordinatorError>>(
+        &self,
+        request: CasRequest,
+        decide: impl FnOnce(LiveRows, i64) -> Result<Option<Vec<Mutation>>, E> + Send,
+    ) -> Result<(), E> {
+        validate(&request)?;
+        let _held = self.cas_locks.lock([&request.key]).await;
+        let ballot = self.next_ballot();
+        let rows = self
+            .read(ReadRequest {
+                command: Arc::new(request.read),
+                consistency: request.serial_consistency,
+                page: PageLimits::NONE,
+                after: None,
+                context: request.context,
+            })
+            .await?;
+        match decide(rows, ballot)? {
+            None => Ok(()),
+            Some(mutations) => Ok(self.write(mutations, request.consistency, WriteType::Cas).await?),
+        }
+    }
+
+    /// A timestamp later than every one before.
+    fn next_ballot(&self) -> i64 {
+        let now = self.env.now_micros();
+        let next = |last: i64| now.max(last.saturating_add(1));
+        let last = self
+            .last_ballot
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |last| Some(next(last)))
+            .unwrap_or(now);
+        next(last)
+    }
+}
+
+fn validate(request: &CasRequest) -> Result<(), CoordinatorError> {
+    let is_serial = |c| matches!(c, Consistency::Serial | Consistency::LocalSerial);
+    if !is_serial(request.serial_consistency) {
+        return Err(CoordinatorError::Invalid(
+            "Invalid consistency for conditional update. Must be one of SERIAL or LOCAL_SERIAL".to_owned(),
+        ));
+    }
+    if is_serial(request.consistency) {
+        return Err(CoordinatorError::Invalid(format!(
+            "{} is not supported as conditional update commit consistency. Use ANY if you mean \"make sure it is \
+             accepted but I don't care how many replicas commit it for non-SERIAL reads\"",
+            request.consistency.name()
+        )));
+    }
+    Ok(())
+}

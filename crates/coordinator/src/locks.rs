@@ -1,0 +1,36 @@
+//! Locks of partitions, for requests that read before they write.
+//!
+//! Partitions share a fixed number of locks, so memory is bounded; two partitions may wait for each other without
+//! need, never for long.
+
+use model::DecoratedKey;
+use tokio::sync::{Mutex, MutexGuard};
+
+const STRIPES: usize = 1024;
+
+/// The locks.
+pub struct KeyLocks {
+    stripes: Vec<Mutex<()>>,
+}
+
+impl KeyLocks {
+    pub fn new() -> KeyLocks {
+        KeyLocks { stripes: (0..STRIPES).map(|_| Mutex::new(())).collect() }
+    }
+
+    /// Waits for the locks of `keys`, always in the same order.
+    pub async fn lock<'a>(
+        &'a self,
+        keys: impl IntoIterator<Item = &DecoratedKey>,
+    ) -> Vec<MutexGuard<'a, ()>> {
+        let mut wanted: Vec<usize> =
+            keys.into_iter().map(|k| (k.token.0 as u64 % STRIPES as u64) as usize).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let mut held = Vec::with_capacity(wanted.len());
+        for stripe in wanted.into_iter().filter_map(|i| self.stripes.get(i)) {
+            held.push(stripe.lock().await);
+        }
+        held
+    }
+}

@@ -1,0 +1,257 @@
+//! Where the next page of a result starts (FORMATS.md 13.10): stateless, so that a page may be asked for after a
+//! restart, or from another coordinator.
+//!
+//! ```text
+//! v4, v5: vbytes partition key | vbytes row mark | uvint remaining | uvint remaining in partition
+//! v3:     sbytes partition key | sbytes row mark | i32 remaining   | i32 remaining in partition
+//! row mark: uvint (2 bits for each of up to 32 components: 1 empty, 2 null), then vbytes of each other component
+//! ```
+//! The key is empty when the read is of one partition; the row mark when nothing more is wanted of the partition.
+
+use bytes::Bytes;
+use model::clustering::Position;
+use model::command::{ClusteringFilter, PartitionSelection, ReadCommand};
+use model::key::{KeyBound, KeyRange};
+use model::{BoundKind, Clustering, ClusteringBound, Component, DecoratedKey, PartitionKey, vint};
+use partition::PageMark;
+use std::cmp::Ordering;
+
+/// "No limit" in a paging state.
+const UNLIMITED: u64 = i32::MAX as u64;
+/// Most components that the mark of a row can have.
+const COMPONENTS_MAX: usize = 32;
+
+/// The form of a paging state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PagingVersion {
+    /// Protocol v3.
+    V3,
+    /// Protocol v4 and later.
+    V4,
+}
+
+/// A decoded paging state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PagingState {
+    /// Bytes of the partition key; empty for a read of one partition.
+    pub key: Bytes,
+    /// The last row read; `None` when nothing more is wanted of the partition.
+    pub row: Option<Clustering>,
+    /// Rows that the query may still return; `u64::MAX` without a limit.
+    pub remaining: u64,
+    /// Rows that it may still return of the partition.
+    pub remaining_in_partition: u64,
+}
+
+impl PagingState {
+    /// The state that goes on at `mark` of `command`.
+    pub fn of(command: &ReadCommand, mark: &PageMark) -> PagingState {
+        let is_single = matches!(&command.partitions, PartitionSelection::Keys(keys) if keys.len() == 1);
+        PagingState {
+            key: if is_single { Bytes::new() } else { mark.key.key.0.clone() },
+            row: mark.clustering.clone(),
+            remaining: mark.remaining,
+            remaining_in_partition: mark.remaining_in_partition,
+        }
+    }
+
+    /// Encodes the state.
+    pub fn encode(&self, version: PagingVersion) -> Bytes {
+        let row = self.row.as_ref().map(encode_row_mark).unwrap_or_default();
+        let mut out = Vec::with_capacity(self.key.len() + row.len() + 16);
+        let limits = [self.remaining, self.remaining_in_partition].map(|n| n.min(UNLIMITED));
+        match version {
+            PagingVersion::V4 => {
+                for field in [self.key.as_ref(), &row] {
+                    vint::write_unsigned(&mut out, field.len() as u64);
+                    out.extend_from_slice(field);
+                }
+                limits.iter().for_each(|n| vint::write_unsigned(&mut out, *n));
+            }
+            PagingVersion::V3 => {
+                for field in [self.key.as_ref(), &row] {
+                    out.extend_from_slice(&(field.len() as u16).to_be_bytes());
+                    out.extend_from_slice(field);
+                }
+                limits.iter().for_each(|n| out.extend_from_slice(&(*n as i32).to_be_bytes()));
+            }
+        }
+        out.into()
+    }
+
+    /// Decodes a state of either form: drivers may mix protocol versions. `None` for bytes that are neither.
+    pub fn decode(bytes: &Bytes, preferred: PagingVersion) -> Option<PagingState> {
+        let other = match preferred {
+            PagingVersion::V3 => PagingVersion::V4,
+            PagingVersion::V4 => PagingVersion::V3,
+        };
+        decode_as(bytes, preferred).or_else(|| decode_as(bytes, other))
+    }
+
+    /// The mark of this state in the result of `command`; `None` when it cannot be one of its.
+    pub fn mark(&self, command: &ReadCommand) -> Option<PageMark> {
+        let key = match &command.partitions {
+            PartitionSelection::Keys(keys) if keys.len() == 1 => keys.first()?.clone(),
+            PartitionSelection::Keys(keys) => keys.iter().find(|k| k.key.0 == self.key)?.clone(),
+            PartitionSelection::Range(_) => DecoratedKey::new(PartitionKey(self.key.clone())),
+        };
+        let columns = command.table.clustering_columns().len();
+        // A table without clustering columns has one row for each partition: behind it the partition is done with.
+        let clustering = self.row.clone().filter(|_| columns > 0);
+        if clustering.as_ref().is_some_and(|c| c.len() != columns) {
+            return None;
+        }
+        let limited = |remaining: u64, of: u64| if of == u64::MAX { u64::MAX } else { remaining.min(of) };
+        Some(PageMark {
+            key,
+            clustering,
+            remaining: limited(self.remaining, command.limits.rows),
+            remaining_in_partition: limited(self.remaining_in_partition, command.limits.rows_per_partition),
+        })
+    }
+}
+
+fn encode_row_mark(clustering: &Clustering) -> Vec<u8> {
+    let mut header = 0u64;
+    for (i, component) in clustering.iter().enumerate().take(COMPONENTS_MAX) {
+        header |= match component {
+            Component::Null => 2 << (2 * i),
+            Component::Value([]) => 1 << (2 * i),
+            Component::Value(_) => 0,
+        };
+    }
+    let mut out = Vec::new();
+    vint::write_unsigned(&mut out, header);
+    for component in clustering.iter() {
+        if let Component::Value(value) = component
+            && !value.is_empty()
+        {
+            vint::write_unsigned(&mut out, value.len() as u64);
+            out.extend_from_slice(value);
+        }
+    }
+    out
+}
+
+/// The number of components is not written: it ends with the bytes. Trailing empty or null ones are told by the
+/// header's bits.
+fn decode_row_mark(bytes: &[u8]) -> Option<Clustering> {
+    let (mut header, used) = vint::read_unsigned(bytes)?;
+    let mut rest = bytes.get(used..)?;
+    let mut out = Clustering::empty();
+    while !rest.is_empty() || header != 0 {
+        if out.len() == COMPONENTS_MAX {
+            return None;
+        }
+        match header & 3 {
+            0 => {
+                let (len, used) = vint::read_unsigned(rest)?;
+                let end = used.checked_add(usize::try_from(len).ok()?)?;
+                out.push(Component::Value(rest.get(used..end)?));
+                rest = rest.get(end..)?;
+            }
+            1 => out.push(Component::Value(&[])),
+            2 => out.push(Component::Null),
+            _ => return None,
+        }
+        header >>= 2;
+    }
+    Some(out)
+}
+
+fn decode_as(bytes: &Bytes, version: PagingVersion) -> Option<PagingState> {
+    let mut at = 0usize;
+    let mut field = || -> Option<Bytes> {
+        let (len, used) = match version {
+            PagingVersion::V4 => vint::read_unsigned(bytes.get(at..)?)?,
+            PagingVersion::V3 => (u64::from(u16::from_be_bytes(*bytes.get(at..)?.first_chunk::<2>()?)), 2),
+        };
+        let start = at + used;
+        let end = start.checked_add(usize::try_from(len).ok()?)?;
+        bytes.get(start..end)?;
+        at = end;
+        Some(bytes.slice(start..end))
+    };
+    let (key, row) = (field()?, field()?);
+    let mut number = || -> Option<u64> {
+        let (value, used) = match version {
+            PagingVersion::V4 => vint::read_unsigned(bytes.get(at..)?)?,
+            PagingVersion::V3 => {
+                (u64::try_from(i32::from_be_bytes(*bytes.get(at..)?.first_chunk::<4>()?)).ok()?, 4)
+            }
+        };
+        at += used;
+        (value <= UNLIMITED).then_some(value)
+    };
+    let (remaining, remaining_in_partition) = (number()?, number()?);
+    if at != bytes.len() {
+        return None;
+    }
+    let row = if row.is_empty() { None } else { Some(decode_row_mark(&row)?) };
+    Some(PagingState { key, row, remaining, remaining_in_partition })
+}
+
+/// What is left of `command` behind `mark`: the rest of the mark's partition, and the partitions after it.
+pub(crate) fn behind(command: &ReadCommand, mark: &PageMark) -> Vec<ReadCommand> {
+    let mut legs = Vec::with_capacity(2);
+    if let Some(clustering) = &mark.clustering
+        && let Some(clusterings) = narrow(command, clustering)
+    {
+        legs.push(ReadCommand {
+            partitions: PartitionSelection::Keys(vec![mark.key.clone()]),
+            clusterings,
+            ..command.clone()
+        });
+    }
+    let rest = match &command.partitions {
+        PartitionSelection::Keys(keys) => {
+            let after = keys.iter().position(|k| *k == mark.key).map_or(keys.len(), |at| at + 1);
+            let keys = keys.get(after..).unwrap_or_default();
+            (!keys.is_empty()).then(|| PartitionSelection::Keys(keys.to_vec()))
+        }
+        PartitionSelection::Range(range) => Some(PartitionSelection::Range(KeyRange {
+            start: KeyBound::Key { key: mark.key.clone(), inclusive: false },
+            end: range.end.clone(),
+        })),
+    };
+    legs.extend(rest.map(|partitions| ReadCommand { partitions, ..command.clone() }));
+    legs
+}
+
+/// The rows of the command's filter that come after `last`; `None` when there are none.
+fn narrow(command: &ReadCommand, last: &Clustering) -> Option<ClusteringFilter> {
+    let comparator = command.table.comparator();
+    match &command.clusterings {
+        ClusteringFilter::Names { names, reversed } => {
+            let names: Vec<Clustering> = names
+                .iter()
+                .filter(|n| command.compare_rows(n, last) == Ordering::Greater)
+                .cloned()
+                .collect();
+            (!names.is_empty()).then_some(ClusteringFilter::Names { names, reversed: *reversed })
+        }
+        ClusteringFilter::Slices { slices, reversed } => {
+            let kind = if *reversed { BoundKind::ExclEnd } else { BoundKind::ExclStart };
+            let bound = ClusteringBound::new(kind, last.clone());
+            let compare = |a: Position<'_>| comparator.compare_positions(a, bound.position());
+            let slices: Vec<_> = slices
+                .iter()
+                .cloned()
+                .filter_map(|mut slice| {
+                    if *reversed {
+                        if compare(slice.end.position()) == Ordering::Greater {
+                            slice.end = bound.clone();
+                        }
+                    } else if compare(slice.start.position()) == Ordering::Less {
+                        slice.start = bound.clone();
+                    }
+                    (!slice.is_empty(comparator)).then_some(slice)
+                })
+                .collect();
+            (!slices.is_empty()).then_some(ClusteringFilter::Slices { slices, reversed: *reversed })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

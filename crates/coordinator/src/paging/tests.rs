@@ -1,0 +1,142 @@
+//! Paging states and what is left behind a mark.
+
+use super::*;
+use model::command::{ColumnSelection, DataLimits};
+use model::{CqlType, Slice, TableSchema};
+use std::sync::Arc;
+
+fn table() -> Arc<TableSchema> {
+    Arc::new(
+        TableSchema::builder("ks", "t", uuid::Uuid::nil())
+            .partition_key("k", CqlType::Int)
+            .clustering("a", CqlType::Int, false)
+            .clustering("b", CqlType::Text, true)
+            .regular("v", CqlType::Int)
+            .build(),
+    )
+}
+
+fn key(k: i32) -> DecoratedKey {
+    DecoratedKey::new(PartitionKey::from_components(&[&k.to_be_bytes()]))
+}
+
+fn clustering(a: i32, b: &str) -> Clustering {
+    Clustering::from_values([&a.to_be_bytes()[..], b.as_bytes()])
+}
+
+fn command(partitions: PartitionSelection, clusterings: ClusteringFilter) -> ReadCommand {
+    ReadCommand {
+        columns: ColumnSelection::all(&table()),
+        table: table(),
+        partitions,
+        clusterings,
+        row_filter: Vec::new(),
+        limits: DataLimits::NONE,
+        now_s: 0,
+    }
+}
+
+fn mark(k: i32, clustering: Option<Clustering>) -> PageMark {
+    PageMark { key: key(k), clustering, remaining: u64::MAX, remaining_in_partition: u64::MAX }
+}
+
+#[test]
+fn the_form_is_that_of_a_real_node() {
+    let state = PagingState {
+        key: Bytes::new(),
+        row: Some(Clustering::from_values([&951i32.to_be_bytes()[..]])),
+        remaining: UNLIMITED - 20,
+        remaining_in_partition: UNLIMITED - 20,
+    };
+    let bytes = state.encode(PagingVersion::V4);
+    assert_eq!(
+        bytes.as_ref(),
+        [
+            0x00, 0x06, 0x00, 0x04, 0, 0, 0x03, 0xb7, 0xf0, 0x7f, 0xff, 0xff, 0xeb, 0xf0, 0x7f, 0xff, 0xff,
+            0xeb
+        ]
+    );
+    assert_eq!(PagingState::decode(&bytes, PagingVersion::V4), Some(state));
+}
+
+#[test]
+fn states_survive_both_forms_and_a_change_of_protocol() {
+    let mut odd = Clustering::empty();
+    odd.push(Component::Value(&[]));
+    odd.push(Component::Null);
+    odd.push(Component::Value(b"x"));
+    odd.push(Component::Value(&[]));
+    for row in [None, Some(odd), Some(clustering(-1, "é"))] {
+        let state = PagingState {
+            key: Bytes::from_static(b"key"),
+            row,
+            remaining: 17,
+            remaining_in_partition: UNLIMITED,
+        };
+        for version in [PagingVersion::V3, PagingVersion::V4] {
+            let bytes = state.encode(version);
+            assert_eq!(PagingState::decode(&bytes, version).as_ref(), Some(&state));
+            for cut in 0..bytes.len() {
+                assert_ne!(PagingState::decode(&bytes.slice(..cut), version).as_ref(), Some(&state));
+            }
+        }
+    }
+    assert_eq!(PagingState::decode(&Bytes::from_static(b"nonsense"), PagingVersion::V4), None);
+}
+
+#[test]
+fn a_state_of_another_table_is_refused() {
+    let command = command(PartitionSelection::Range(KeyRange::FULL), ClusteringFilter::all());
+    let state = PagingState {
+        key: key(1).key.0,
+        row: Some(Clustering::from_values([&b"one"[..]])),
+        remaining: 1,
+        remaining_in_partition: 1,
+    };
+    assert_eq!(state.mark(&command), None);
+}
+
+#[test]
+fn a_range_goes_on_in_the_marks_partition_and_then_behind_it() {
+    let command = command(PartitionSelection::Range(KeyRange::FULL), ClusteringFilter::all());
+    let legs = behind(&command, &mark(1, Some(clustering(5, "x"))));
+    assert_eq!(legs.len(), 2);
+    assert!(matches!(&legs[0].partitions, PartitionSelection::Keys(keys) if *keys == [key(1)]));
+    let selects = |c: Clustering| legs[0].clusterings.selects(table().comparator(), &c);
+    assert!(!selects(clustering(5, "x")) && !selects(clustering(5, "y")) && !selects(clustering(4, "a")));
+    assert!(selects(clustering(5, "w")) && selects(clustering(6, "z")));
+    let PartitionSelection::Range(rest) = &legs[1].partitions else { panic!("a range") };
+    assert!(!rest.contains(&key(1)));
+    assert!(legs[1].clusterings.is_all());
+    assert_eq!(behind(&command, &mark(1, None)).len(), 1);
+}
+
+#[test]
+fn keys_go_on_with_the_keys_that_follow() {
+    let keys = PartitionSelection::Keys(vec![key(3), key(1), key(2)]);
+    let command = command(keys, ClusteringFilter::all());
+    let legs = behind(&command, &mark(1, None));
+    assert_eq!(legs.len(), 1);
+    assert!(matches!(&legs[0].partitions, PartitionSelection::Keys(keys) if *keys == [key(2)]));
+    assert!(behind(&command, &mark(2, None)).is_empty());
+}
+
+#[test]
+fn names_and_slices_narrow_in_both_directions() {
+    let keys = || PartitionSelection::Keys(vec![key(1)]);
+    let names = vec![clustering(1, "a"), clustering(2, "a"), clustering(3, "a")];
+    for (reversed, expected) in [(false, 3), (true, 1)] {
+        let filter = ClusteringFilter::Names { names: names.clone(), reversed };
+        let legs = behind(&command(keys(), filter), &mark(1, Some(clustering(2, "a"))));
+        let ClusteringFilter::Names { names, .. } = &legs[0].clusterings else { panic!("names") };
+        assert_eq!(*names, [clustering(expected, "a")]);
+        let slices = vec![
+            Slice::of_prefix(clustering(1, "a").prefix(1)),
+            Slice::of_prefix(clustering(3, "a").prefix(1)),
+        ];
+        let filter = ClusteringFilter::Slices { slices, reversed };
+        let legs = behind(&command(keys(), filter), &mark(1, Some(clustering(2, "a"))));
+        let selects = |a: i32| legs[0].clusterings.selects(table().comparator(), &clustering(a, "q"));
+        assert_eq!([selects(1), selects(3)], [reversed, !reversed]);
+    }
+}

@@ -1,0 +1,139 @@
+//! Reads: from a command to a page of rows.
+//!
+//! 1. A paging state narrows the command to what lies behind it.
+//! 2. Each part of the selection is asked of as many replicas as the consistency level wants.
+//! 3. Their streams merge (one passes through), parts follow each other.
+//! 4. [`LiveRows`] makes rows of the stream, as they are pulled.
+
+use crate::error::CoordinatorError;
+use crate::paging::{self, PagingState};
+use crate::replica::ReplicaError;
+use crate::{Coordinator, Placement};
+use model::command::{Consistency, ReadCommand};
+use partition::{BoxedStream, LiveRows, PageLimits, ReadContext, concat, merge};
+use std::sync::Arc;
+
+/// One page of a query.
+#[derive(Clone, Debug)]
+pub struct ReadRequest {
+    /// The query.
+    pub command: Arc<ReadCommand>,
+    /// Replicas that must answer.
+    pub consistency: Consistency,
+    /// When the page is full.
+    pub page: PageLimits,
+    /// Where the page before ended; `None` for the first.
+    pub after: Option<PagingState>,
+    /// Cost and permission to block.
+    pub context: ReadContext,
+}
+
+impl Coordinator {
+    /// Starts a page. The rows are read as the result is pulled; [`LiveRows::mark`] then says where the next page
+    /// starts.
+    ///
+    /// # Errors
+    /// `Invalid` for a consistency level that reads do not have or a paging state of another query, `Unavailable`,
+    /// `ReadFailure`.
+    pub async fn read(&self, request: ReadRequest) -> Result<LiveRows, CoordinatorError> {
+        if request.consistency == Consistency::Any {
+            return Err(CoordinatorError::Invalid(
+                "ANY ConsistencyLevel is only supported for writes".to_owned(),
+            ));
+        }
+        let command = request.command;
+        let mark =
+            match &request.after {
+                None => None,
+                Some(state) => Some(state.mark(&command).ok_or_else(|| {
+                    CoordinatorError::Invalid("Invalid value for the paging state".to_owned())
+                })?),
+            };
+        let legs = match &mark {
+            None => vec![Arc::clone(&command)],
+            Some(mark) => paging::behind(&command, mark).into_iter().map(Arc::new).collect(),
+        };
+        let mut streams = Vec::new();
+        for leg in legs {
+            self.read_leg(&leg, request.consistency, &request.context, &mut streams).await?;
+        }
+        let stream: BoxedStream = match streams.len() {
+            1 => streams.remove(0),
+            _ => {
+                let mut streams = streams.into_iter();
+                Box::new(concat(move || Ok(streams.next())))
+            }
+        };
+        let rows = LiveRows::new(stream, command, request.context, request.page);
+        Ok(match &mark {
+            None => rows,
+            Some(mark) => rows.resume(mark),
+        })
+    }
+
+    async fn read_leg(
+        &self,
+        command: &Arc<ReadCommand>,
+        consistency: Consistency,
+        context: &ReadContext,
+        streams: &mut Vec<BoxedStream>,
+    ) -> Result<(), CoordinatorError> {
+        let parts = self
+            .topology
+            .split(&command.table.keyspace, &command.partitions)
+            .ok_or_else(|| unknown_keyspace(&command.table.keyspace))?;
+        let is_whole = parts.len() == 1;
+        for part in parts {
+            let command = if is_whole {
+                Arc::clone(command)
+            } else {
+                Arc::new(ReadCommand { partitions: part.selection, ..ReadCommand::clone(command) })
+            };
+            streams.push(read_part(&part.placement, command, consistency, context).await?);
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn unknown_keyspace(name: &str) -> CoordinatorError {
+    CoordinatorError::Invalid(format!("Keyspace '{name}' does not exist"))
+}
+
+async fn read_part(
+    placement: &Placement,
+    command: Arc<ReadCommand>,
+    consistency: Consistency,
+    context: &ReadContext,
+) -> Result<BoxedStream, CoordinatorError> {
+    let (replicas, block_for) = placement.candidates(consistency)?;
+    let mut streams = Vec::new();
+    let (mut failures, mut cause) = (0, None);
+    for replica in replicas {
+        if streams.len() as u32 == block_for {
+            break;
+        }
+        match replica.read(Arc::clone(&command), context.clone()).await {
+            Ok(stream) => streams.push(stream),
+            Err(error) => {
+                failures += 1;
+                cause.get_or_insert(error);
+            }
+        }
+    }
+    match cause {
+        Some(cause) if (streams.len() as u32) < block_for => Err(CoordinatorError::ReadFailure {
+            consistency,
+            received: streams.len() as u32,
+            block_for,
+            failures,
+            cause,
+        }),
+        _ if streams.len() == 1 => Ok(streams.remove(0)),
+        _ => Ok(merge(Arc::clone(&command.table), streams, command.is_reversed())),
+    }
+}
+
+/// A failure while the rows of a result were pulled, as the error of the request.
+pub(crate) fn pull_failed(consistency: Consistency, cause: impl Into<ReplicaError>) -> CoordinatorError {
+    CoordinatorError::ReadFailure { consistency, received: 0, block_for: 1, failures: 1, cause: cause.into() }
+}

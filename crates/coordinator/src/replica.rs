@@ -1,0 +1,47 @@
+//! A node that holds data: this one, or another.
+
+use model::command::ReadCommand;
+use model::{Mutation, TableSchema};
+use partition::{BoxedStream, ReadContext, ReadError};
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// What a replica answers, later.
+pub type Answer<T> = Pin<Box<dyn Future<Output = Result<T, ReplicaError>> + Send>>;
+
+/// Why a replica did not do what it was asked.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ReplicaError {
+    /// It has no memory for more writes at the moment.
+    #[error("{0}")]
+    Overloaded(String),
+    /// The write is too large to be kept.
+    #[error("{0}")]
+    TooLarge(String),
+    /// It could not read its data.
+    #[error("{0}")]
+    Read(#[from] ReadError),
+    /// It could not keep the write.
+    #[error("{0}")]
+    Write(String),
+}
+
+/// A node that holds data.
+pub trait Replica: Send + Sync + Debug {
+    /// Whether the node takes part at the moment.
+    fn is_alive(&self) -> bool;
+
+    /// The data center that the node is in.
+    fn datacenter(&self) -> &str;
+
+    /// The rows of `command`, tombstones included. The stream may do its work, and fail, as it is read.
+    fn read(&self, command: Arc<ReadCommand>, context: ReadContext) -> Answer<BoxedStream>;
+
+    /// Keeps a mutation.
+    fn write(&self, mutation: Arc<Mutation>) -> Answer<()>;
+
+    /// Empties a table.
+    fn truncate(&self, table: Arc<TableSchema>) -> Answer<()>;
+}
