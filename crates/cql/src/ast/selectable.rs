@@ -71,15 +71,16 @@ impl fmt::Display for Subselection {
     }
 }
 
-/// Something that can be selected. `Display` is its result column's name, except that names of functions print
-/// as written: analysis gives the resolved ones through [`Selectable::column_name`].
+/// Something that can be selected. `Display` is its result column's name, except that functions and user types
+/// print as written while Cassandra prints them with their keyspace: for functions analysis gives the resolved
+/// names through [`Selectable::column_name`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Selectable {
     /// A column (or, inside a `{field: value}` literal, a field's name).
     Column(Identifier),
     /// A constant, `null` or a bind marker; no other kind of term appears here.
     Term(Term),
-    /// `count(*)`. (`count(1)` is a function call; it is equivalent, and named `count`, too.)
+    /// `count(*)`. `count(1)` is a function call here; see [`Selectable::is_count_rows`].
     CountRows,
     /// `writetime(column...)`, `maxwritetime(...)`, `ttl(...)`.
     Writetime {
@@ -150,6 +151,19 @@ impl Selectable {
         self.resolved(resolve).to_string()
     }
 
+    /// Whether this counts rows: `count(*)`, or `count` of a constant, which Cassandra takes for the same.
+    pub fn is_count_rows(&self) -> bool {
+        match self {
+            Selectable::CountRows => true,
+            Selectable::Function { name, arguments } => {
+                name.name.as_str() == "count"
+                    && name.keyspace.as_ref().is_none_or(|keyspace| keyspace.as_str() == "system")
+                    && matches!(arguments.as_slice(), [Selectable::Term(Term::Literal(_))])
+            }
+            _ => false,
+        }
+    }
+
     /// This tree with the functions' names resolved.
     fn resolved(&self, resolve: &dyn Fn(&FunctionName, &[Selectable]) -> Option<FunctionName>) -> Selectable {
         let boxed = |selectable: &Selectable| Box::new(selectable.resolved(resolve));
@@ -159,6 +173,7 @@ impl Selectable {
             | Selectable::Term(_)
             | Selectable::CountRows
             | Selectable::Writetime { .. } => self.clone(),
+            _ if self.is_count_rows() => Selectable::CountRows,
             Selectable::Cast { selectable, target } => {
                 Selectable::Cast { selectable: boxed(selectable), target: *target }
             }

@@ -2,7 +2,7 @@
 
 use super::cursor::{Parsed, Parser, is_name};
 use crate::ast::{Describe, DescribeTarget, QualifiedName};
-use crate::lexer::{Keyword, TokenKind};
+use crate::lexer::{Keyword, KeywordClass, TokenKind};
 
 impl Parser<'_> {
     /// DESCRIBE or DESC, which is next.
@@ -22,7 +22,8 @@ impl Parser<'_> {
             _ => None,
         };
         // Words that begin a target only if a name follows are names themselves otherwise.
-        let name_follows = is_name(self.kind(1));
+        let name_follows =
+            next.is_some_and(|keyword| keyword.class() != KeywordClass::Reserved) && is_name(self.kind(1));
         let whole = match next {
             Some(Keyword::Cluster) => Some(DescribeTarget::Cluster),
             Some(Keyword::Schema) => Some(DescribeTarget::Schema { full: false }),
@@ -86,6 +87,14 @@ impl Parser<'_> {
     }
 
     fn describe_any(&mut self) -> Parsed<DescribeTarget> {
+        if is_name(self.kind(0))
+            && !matches!(
+                self.kind(1),
+                TokenKind::Dot | TokenKind::Keyword(Keyword::With) | TokenKind::Eof | TokenKind::Semicolon
+            )
+        {
+            return Err(self.no_viable(1));
+        }
         let first = self.name()?;
         let name = if self.accept(TokenKind::Dot) {
             QualifiedName { keyspace: Some(first), name: self.name()? }

@@ -143,8 +143,11 @@ impl Parser<'_> {
     /// What comes after `column =`.
     fn assigned(&mut self, column: &Identifier) -> Parsed<UpdateOperation> {
         let names = is_name(self.kind(0)) || self.at(TokenKind::EmptyQuotedName);
+        if !names {
+            return self.assigned_term(column);
+        }
         match self.kind(1) {
-            sign @ (TokenKind::Plus | TokenKind::Minus) if names => {
+            sign @ (TokenKind::Plus | TokenKind::Minus) => {
                 let other = self.column_name()?;
                 self.advance();
                 let term = self.term()?;
@@ -155,7 +158,7 @@ impl Parser<'_> {
                 }
                 Ok(if plus { UpdateOperation::Add(term) } else { UpdateOperation::Subtract(term) })
             }
-            TokenKind::Integer if names => {
+            TokenKind::Integer => {
                 let other = self.column_name()?;
                 let text = self.advance().raw.to_owned();
                 if other != *column {
@@ -166,23 +169,27 @@ impl Parser<'_> {
                 }
                 Ok(UpdateOperation::Add(Term::Literal(Literal { kind: LiteralKind::Integer, text })))
             }
-            _ => {
-                let term = self.term()?;
-                if !self.accept(TokenKind::Plus) {
-                    return Ok(UpdateOperation::Set(term));
-                }
-                if self.column_name()? != *column {
-                    self.complain("Only expressions of the form X = <value> + X are supported.");
-                }
-                Ok(UpdateOperation::Prepend(term))
-            }
+            _ => self.assigned_term(column),
         }
+    }
+
+    /// `term` or `term + column`.
+    fn assigned_term(&mut self, column: &Identifier) -> Parsed<UpdateOperation> {
+        let term = self.term()?;
+        if !self.accept(TokenKind::Plus) {
+            return Ok(UpdateOperation::Set(term));
+        }
+        if self.column_name()? != *column {
+            self.complain("Only expressions of the form X = <value> + X are supported.");
+        }
+        Ok(UpdateOperation::Prepend(term))
     }
 
     /// A DELETE statement, whose keyword is next.
     pub(super) fn delete(&mut self) -> Parsed<Delete> {
         self.expect_word(Keyword::Delete)?;
-        let deletions = if self.at_word(Keyword::From) { Vec::new() } else { self.list(Self::deletion)? };
+        let some = is_name(self.kind(0)) || self.at(TokenKind::EmptyQuotedName);
+        let deletions = if some { self.list(Self::deletion)? } else { Vec::new() };
         self.expect_word(Keyword::From)?;
         let table = self.table_name()?;
         let mut timestamp = None;
@@ -198,14 +205,17 @@ impl Parser<'_> {
 
     fn deletion(&mut self) -> Parsed<Deletion> {
         let first = self.kind(0);
-        let next = self.kind(1);
-        let names = is_name(first) || first == TokenKind::EmptyQuotedName;
-        let goes_on = matches!(
-            next,
-            TokenKind::Comma | TokenKind::LeftBracket | TokenKind::Dot | TokenKind::Keyword(Keyword::From)
-        );
-        if names && !goes_on {
-            return Err(self.no_viable(1));
+        if is_name(first) || first == TokenKind::EmptyQuotedName {
+            let goes_on = matches!(
+                self.kind(1),
+                TokenKind::Comma
+                    | TokenKind::LeftBracket
+                    | TokenKind::Dot
+                    | TokenKind::Keyword(Keyword::From)
+            );
+            if !goes_on {
+                return Err(self.no_viable(1));
+            }
         }
         let column = self.column_name()?;
         let target = if self.accept(TokenKind::LeftBracket) {

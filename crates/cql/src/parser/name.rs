@@ -111,7 +111,7 @@ impl<'a> Parser<'a> {
 
     /// `[keyspace.]type`.
     pub(super) fn user_type_name(&mut self) -> Parsed<QualifiedName> {
-        let keyspace = if self.kind(1) == TokenKind::Dot {
+        let keyspace = if is_name(self.kind(0)) && self.kind(1) == TokenKind::Dot {
             let keyspace = self.name()?;
             self.advance();
             Some(keyspace)
@@ -126,6 +126,11 @@ impl<'a> Parser<'a> {
             TokenKind::Ident | TokenKind::QuotedName => {}
             TokenKind::Keyword(keyword)
                 if keyword.class() == KeywordClass::Basic || keyword == Keyword::Key => {}
+            // It could still have been a keyspace.
+            kind if keyspace.is_none() && is_name(kind) => {
+                self.advance();
+                return Err(self.mismatch(TokenKind::Dot.expected_name()));
+            }
             _ => return Err(self.no_viable(0)),
         }
         Ok(QualifiedName { keyspace, name: identifier(self.advance()) })
@@ -133,7 +138,9 @@ impl<'a> Parser<'a> {
 
     /// `[keyspace.]function`.
     pub(super) fn function_name(&mut self) -> Parsed<FunctionName> {
-        let keyspace = if self.kind(1) == TokenKind::Dot {
+        let first = self.kind(0);
+        let named = is_name(first) || first == TokenKind::QuestionMark;
+        let keyspace = if named && self.kind(1) == TokenKind::Dot {
             let keyspace = self.keyspace_name()?;
             self.advance();
             Some(keyspace)

@@ -1,7 +1,8 @@
 //! CREATE and ALTER of keyspaces, indexes, views, functions, aggregates and triggers.
 
-use super::cursor::{Parsed, Parser};
+use super::cursor::{Parsed, Parser, is_name};
 use super::table::TableProperties;
+use super::types::begins_type;
 use crate::ast::{
     AlterKeyspace, AlterMaterializedView, CreateAggregate, CreateFunction, CreateIndex, CreateKeyspace,
     CreateMaterializedView, CreateTrigger, FunctionSignature, Identifier, IndexTarget, IndexTargetKind,
@@ -33,8 +34,12 @@ impl Parser<'_> {
         self.expect_word(Keyword::On)?;
         let table = self.table_name()?;
         self.expect(TokenKind::LeftParen)?;
-        let targets =
-            if self.at(TokenKind::RightParen) { Vec::new() } else { self.list(Self::index_target)? };
+        let some = is_name(self.kind(0))
+            || matches!(
+                self.kind(0),
+                TokenKind::EmptyQuotedName | TokenKind::Keyword(Keyword::Entries | Keyword::Full)
+            );
+        let targets = if some { self.list(Self::index_target)? } else { Vec::new() };
         self.expect(TokenKind::RightParen)?;
         let using = if self.accept_word(Keyword::Using) { Some(self.string()?) } else { None };
         let properties = self.with_properties()?;
@@ -99,8 +104,7 @@ impl Parser<'_> {
         let if_not_exists = self.if_not_exists()?;
         let name = self.function_name()?;
         self.expect(TokenKind::LeftParen)?;
-        let arguments =
-            if self.at(TokenKind::RightParen) { Vec::new() } else { self.list(Self::function_argument)? };
+        let arguments = if is_name(self.kind(0)) { self.list(Self::function_argument)? } else { Vec::new() };
         self.expect(TokenKind::RightParen)?;
         let called_on_null_input = self.accept_word(Keyword::Called);
         if !called_on_null_input {
@@ -159,7 +163,7 @@ impl Parser<'_> {
     /// `(type, type)`, perhaps empty.
     pub(super) fn argument_types(&mut self) -> Parsed<Vec<RawType>> {
         self.expect(TokenKind::LeftParen)?;
-        let types = if self.at(TokenKind::RightParen) { Vec::new() } else { self.list(Self::data_type)? };
+        let types = if begins_type(self.kind(0)) { self.list(Self::data_type)? } else { Vec::new() };
         self.expect(TokenKind::RightParen)?;
         Ok(types)
     }

@@ -1,6 +1,7 @@
 //! Properties after WITH.
 
 use super::cursor::{Parsed, Parser, is_name};
+use super::term::begins_constant;
 use crate::ast::{Literal, Property, PropertyValue, Term};
 use crate::lexer::{Keyword, TokenKind};
 
@@ -23,6 +24,19 @@ impl Parser<'_> {
 
     /// Adds one property to those before it.
     pub(super) fn property(&mut self, properties: &mut Vec<Property>) -> Parsed<()> {
+        if is_name(self.kind(0)) {
+            // Cassandra looks ahead to tell a map from a constant.
+            if self.kind(1) != TokenKind::Equal {
+                return Err(self.no_viable(1));
+            }
+            let value = self.kind(2);
+            let begins = value == TokenKind::LeftBrace
+                || begins_constant(value)
+                || (matches!(value, TokenKind::Keyword(_)) && is_name(value));
+            if !begins {
+                return Err(self.no_viable(2));
+            }
+        }
         let name = self.name()?.as_str().to_owned();
         self.expect(TokenKind::Equal)?;
         let value = if self.at(TokenKind::LeftBrace) {

@@ -63,6 +63,11 @@ impl Parser<'_> {
         if !known {
             return Err(self.no_viable(1));
         }
+        if next == word(Keyword::In)
+            && !matches!(self.kind(2), TokenKind::LeftParen | TokenKind::QuestionMark | TokenKind::Colon)
+        {
+            return Err(self.no_viable(2));
+        }
         let column = self.column_name()?;
         match next {
             TokenKind::LeftBracket => {
@@ -111,6 +116,9 @@ impl Parser<'_> {
             return Ok(Relation::MultiColumnIn { columns, values: self.multi_column_in_values()? });
         }
         let Some(operator) = comparison(self.kind(0)) else { return Err(self.no_viable(0)) };
+        if !matches!(self.kind(1), TokenKind::LeftParen | TokenKind::QuestionMark | TokenKind::Colon) {
+            return Err(self.no_viable(1));
+        }
         self.advance();
         let value = match self.accept_marker()? {
             Some(marker) => Term::Marker(marker),

@@ -1,11 +1,11 @@
 //! Roles, users, permissions, identities.
 
-use super::cursor::{Parsed, Parser};
+use super::cursor::{Parsed, Parser, is_name};
 use crate::ast::{
     AlterRole, CreateRole, Grant, GrantRole, ListPermissions, ListRoles, Permission, Permissions, Resource,
     Revoke, RevokeRole, RoleName, RoleOption, Statement,
 };
-use crate::lexer::{Keyword, TokenKind};
+use crate::lexer::{Keyword, KeywordClass, TokenKind};
 
 /// The permission that a token is.
 fn permission(kind: TokenKind) -> Option<Permission> {
@@ -27,9 +27,18 @@ fn permission(kind: TokenKind) -> Option<Permission> {
     }
 }
 
+/// Whether a token may be the name of a role; a bind marker is refused later.
+fn is_role_name(kind: TokenKind) -> bool {
+    is_name(kind) || matches!(kind, TokenKind::String | TokenKind::DollarString | TokenKind::QuestionMark)
+}
+
 impl Parser<'_> {
     /// GRANT, which is next.
     pub(super) fn grant(&mut self) -> Parsed<Statement> {
+        let next = self.kind(1);
+        if !is_role_name(next) && permission(next).is_none() {
+            return Err(self.no_viable(1));
+        }
         self.expect_word(Keyword::Grant)?;
         if self.at_permissions(Keyword::To) {
             let permissions = self.permissions()?;
@@ -47,6 +56,10 @@ impl Parser<'_> {
 
     /// REVOKE, which is next.
     pub(super) fn revoke(&mut self) -> Parsed<Statement> {
+        let next = self.kind(1);
+        if !is_role_name(next) && permission(next).is_none() {
+            return Err(self.no_viable(1));
+        }
         self.expect_word(Keyword::Revoke)?;
         if self.at_permissions(Keyword::From) {
             let permissions = self.permissions()?;
@@ -65,8 +78,9 @@ impl Parser<'_> {
     /// Whether permissions follow, rather than a role that is called like one.
     fn at_permissions(&mut self, after_role: Keyword) -> bool {
         let next = self.kind(0);
-        (permission(next).is_some() || next == TokenKind::Keyword(Keyword::All))
-            && self.kind(1) != TokenKind::Keyword(after_role)
+        (permission(next).is_some() && !is_role_name(next))
+            || ((permission(next).is_some() || next == TokenKind::Keyword(Keyword::All))
+                && self.kind(1) != TokenKind::Keyword(after_role))
     }
 
     fn permissions(&mut self) -> Parsed<Permissions> {
@@ -90,6 +104,11 @@ impl Parser<'_> {
             TokenKind::Keyword(keyword) => Some(keyword),
             _ => None,
         };
+        if next.is_none_or(|keyword| keyword.class() == KeywordClass::Reserved)
+            && !matches!(next, Some(Keyword::Keyspace | Keyword::Columnfamily))
+        {
+            return Ok(Resource::Table(self.table_name()?));
+        }
         let second = self.kind(1);
         let qualifies = second == TokenKind::Dot
             || matches!(

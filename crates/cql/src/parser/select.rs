@@ -1,7 +1,6 @@
 //! SELECT.
 
-use super::cursor::{Parsed, Parser, is_name};
-use super::selectable::begins_selectable;
+use super::cursor::{Parsed, Parser};
 use crate::ast::{OrderBy, OrderByExpression, Select};
 use crate::lexer::{Keyword, TokenKind};
 
@@ -54,13 +53,7 @@ impl Parser<'_> {
         if !self.at_word(keyword) {
             return false;
         }
-        let next = self.kind(1);
-        let modifies = match next {
-            TokenKind::Star | TokenKind::Minus => true,
-            // Either an alias for the column, or a column `as`.
-            TokenKind::Keyword(Keyword::As) => !is_name(self.kind(2)),
-            _ => begins_selectable(next),
-        };
+        let modifies = matches!(self.kind(1), TokenKind::Star | TokenKind::Minus) || self.selectable_ahead(1);
         if modifies {
             self.advance();
         }

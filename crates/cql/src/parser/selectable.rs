@@ -2,7 +2,7 @@
 
 use super::cursor::{Parsed, Parser, is_name, word};
 use super::name::{identifier, is_function_name};
-use super::term::{product_operator, sum_operator};
+use super::term::{begins_constant, product_operator, sum_operator};
 use crate::ast::{Selectable, Selection, Selector, Subselection, Term, TextRange, WritetimeKind};
 use crate::lexer::{Keyword, KeywordClass, TokenKind};
 
@@ -31,30 +31,19 @@ fn may_follow_column(kind: TokenKind) -> bool {
 }
 
 /// Whether a token may begin something that can be selected, other than a negation.
-pub(super) fn begins_selectable(kind: TokenKind) -> bool {
+fn begins_selectable(kind: TokenKind) -> bool {
     is_name(kind)
         || is_function_name(kind)
+        || begins_constant(kind)
         || matches!(
             kind,
-            TokenKind::String
-                | TokenKind::DollarString
-                | TokenKind::Integer
-                | TokenKind::Float
-                | TokenKind::Boolean
-                | TokenKind::Duration
-                | TokenKind::Hex
-                | TokenKind::Uuid
-                | TokenKind::NegativeNan
-                | TokenKind::NegativeInfinity
-                | TokenKind::QuestionMark
+            TokenKind::QuestionMark
                 | TokenKind::Colon
                 | TokenKind::LeftParen
                 | TokenKind::LeftBracket
                 | TokenKind::LeftBrace
+                | TokenKind::Keyword(Keyword::Null)
         )
-        || [Keyword::Null, Keyword::PositiveNan, Keyword::PositiveInfinity]
-            .iter()
-            .any(|keyword| kind == word(*keyword))
 }
 
 impl Parser<'_> {
@@ -147,7 +136,7 @@ impl Parser<'_> {
                 self.advance();
                 Ok(Selectable::Term(Term::Null))
             }
-            TokenKind::LeftParen if self.type_in_parens_before(begins_selectable) => {
+            TokenKind::LeftParen if self.type_in_parens_before(Self::at_selectable_and_no_alias) => {
                 self.advance();
                 let target = self.data_type()?;
                 self.expect(TokenKind::RightParen)?;
@@ -163,6 +152,22 @@ impl Parser<'_> {
             kind if is_name(kind) || is_function_name(kind) => self.column_or_function(),
             _ => Err(self.no_viable(0)),
         }
+    }
+
+    /// Whether something to select is `n` tokens ahead that is not the AS of an alias. AS is a fine name for a
+    /// column, but `AS x` makes an alias and `AS AS x` a column with one.
+    pub(super) fn selectable_ahead(&mut self, n: usize) -> bool {
+        match self.kind(n) {
+            TokenKind::Keyword(Keyword::As) => {
+                let next = self.kind(n + 1);
+                !is_name(next) || (next == word(Keyword::As) && is_name(self.kind(n + 2)))
+            }
+            kind => begins_selectable(kind),
+        }
+    }
+
+    fn at_selectable_and_no_alias(&mut self) -> bool {
+        self.selectable_ahead(0)
     }
 
     fn column_or_function(&mut self) -> Parsed<Selectable> {
@@ -218,6 +223,7 @@ impl Parser<'_> {
         let column = self.name()?;
         let mut path = Vec::new();
         while matches!(self.kind(0), TokenKind::Dot | TokenKind::LeftBracket) {
+            self.count_operator()?;
             path.push(self.subselection()?);
         }
         self.expect(TokenKind::RightParen)?;
@@ -234,6 +240,9 @@ impl Parser<'_> {
     fn selectables_until(&mut self, close: TokenKind) -> Parsed<Vec<Selectable>> {
         if self.accept(close) {
             return Ok(Vec::new());
+        }
+        if !begins_selectable(self.kind(0)) && !self.at(TokenKind::Minus) {
+            return Err(self.mismatch(close.expected_name()));
         }
         let items = self.list(Self::selectable)?;
         self.expect(close)?;

@@ -1,6 +1,6 @@
 //! CREATE and ALTER of tables and types.
 
-use super::cursor::{Parsed, Parser};
+use super::cursor::{Parsed, Parser, is_name};
 use crate::ast::{
     AlterTable, AlterTableAction, AlterType, AlterTypeAction, ColumnDefinition, ColumnMask, CreateTable,
     CreateType, FunctionName, Identifier, PrimaryKey, Property, RawType,
@@ -26,7 +26,7 @@ impl Parser<'_> {
         self.table_column(&mut columns, &mut primary_keys)?;
         while self.accept(TokenKind::Comma) {
             // A comma too many does no harm.
-            if !matches!(self.kind(0), TokenKind::Comma | TokenKind::RightParen) {
+            if is_name(self.kind(0)) || self.at_word(Keyword::Primary) {
                 self.table_column(&mut columns, &mut primary_keys)?;
             }
         }
@@ -232,7 +232,7 @@ impl Parser<'_> {
         self.expect(TokenKind::LeftParen)?;
         let mut fields = vec![self.field_definition()?];
         while self.accept(TokenKind::Comma) {
-            if !matches!(self.kind(0), TokenKind::Comma | TokenKind::RightParen) {
+            if is_name(self.kind(0)) {
                 fields.push(self.field_definition()?);
             }
         }

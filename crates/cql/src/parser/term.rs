@@ -1,7 +1,8 @@
 //! Terms: constants, markers, collections, functions, arithmetic.
 
-use super::cursor::{Parsed, Parser, is_name, word};
+use super::cursor::{Parsed, Parser, is_name};
 use super::name::{identifier, is_function_name};
+use super::types::begins_type;
 use crate::ast::{ArithmeticOperator, Identifier, Literal, LiteralKind, Term};
 use crate::lexer::{Keyword, Token, TokenKind};
 
@@ -23,6 +24,66 @@ fn constant(token: Token<'_>) -> Option<Literal> {
         _ => return None,
     };
     Some(Literal { kind, text })
+}
+
+/// Whether a token is a constant.
+pub(super) fn begins_constant(kind: TokenKind) -> bool {
+    constant(Token { kind, start: 0, raw: "" }).is_some()
+}
+
+/// Whether a token may begin a term.
+fn begins_term(kind: TokenKind) -> bool {
+    begins_constant(kind)
+        || is_name(kind)
+        || is_function_name(kind)
+        || matches!(
+            kind,
+            TokenKind::QuestionMark
+                | TokenKind::Colon
+                | TokenKind::Minus
+                | TokenKind::LeftParen
+                | TokenKind::LeftBracket
+                | TokenKind::LeftBrace
+                | TokenKind::Keyword(Keyword::Null)
+        )
+}
+
+/// Whether a token may follow a term somewhere in the grammar.
+fn may_follow_term(kind: TokenKind) -> bool {
+    match kind {
+        TokenKind::Eof
+        | TokenKind::Semicolon
+        | TokenKind::Comma
+        | TokenKind::Colon
+        | TokenKind::RightParen
+        | TokenKind::RightBracket
+        | TokenKind::RightBrace
+        | TokenKind::Range
+        | TokenKind::Plus
+        | TokenKind::Minus
+        | TokenKind::Star
+        | TokenKind::Slash
+        | TokenKind::Percent => true,
+        TokenKind::Keyword(keyword) => matches!(
+            keyword,
+            Keyword::Allow
+                | Keyword::And
+                | Keyword::Apply
+                | Keyword::Asc
+                | Keyword::Delete
+                | Keyword::Desc
+                | Keyword::Group
+                | Keyword::If
+                | Keyword::Insert
+                | Keyword::Limit
+                | Keyword::Order
+                | Keyword::Per
+                | Keyword::Primary
+                | Keyword::Update
+                | Keyword::Where
+        ),
+        _ => false,
+    }
 }
 
 /// The operator of a sum that a token is.
@@ -80,6 +141,9 @@ impl Parser<'_> {
     pub(super) fn term(&mut self) -> Parsed<Term> {
         self.expression(|parser| {
             let mut left = parser.term_product()?;
+            if !may_follow_term(parser.kind(0)) {
+                return Err(parser.no_viable(0));
+            }
             while let Some(operator) = sum_operator(parser.kind(0)) {
                 // In `c = x + c` the second operand is the column, which is no term.
                 let name_ahead = is_name(parser.kind(1)) || parser.kind(1) == TokenKind::EmptyQuotedName;
@@ -92,6 +156,9 @@ impl Parser<'_> {
                 parser.advance();
                 parser.count_operator()?;
                 let right = parser.term_product()?;
+                if !may_follow_term(parser.kind(0)) {
+                    return Err(parser.no_viable(0));
+                }
                 left = Term::Operation { operator, left: Box::new(left), right: Box::new(right) };
             }
             Ok(left)
@@ -175,6 +242,9 @@ impl Parser<'_> {
         if self.accept(close) {
             return Ok(Vec::new());
         }
+        if !begins_term(self.kind(0)) {
+            return Err(self.mismatch(close.expected_name()));
+        }
         let terms = self.list(Self::term)?;
         self.expect(close)?;
         Ok(terms)
@@ -243,41 +313,27 @@ impl Parser<'_> {
         if self.accept(TokenKind::RightBrace) {
             return Ok(Vec::new());
         }
+        if !begins_term(self.kind(0)) {
+            return Err(self.mismatch(TokenKind::RightBrace.expected_name()));
+        }
         let first = self.term()?;
         self.map_entries(first)
     }
 
     /// Whether `(type)` and a term stand here, rather than a tuple.
     fn at_type_hint(&mut self) -> bool {
-        self.type_in_parens_before(|kind| {
-            constant(Token { kind, start: 0, raw: "" }).is_some()
-                || is_name(kind)
-                || is_function_name(kind)
-                || matches!(
-                    kind,
-                    TokenKind::QuestionMark
-                        | TokenKind::Colon
-                        | TokenKind::LeftParen
-                        | TokenKind::LeftBracket
-                        | TokenKind::LeftBrace
-                )
-                || kind == word(Keyword::Null)
-        })
+        self.type_in_parens_before(|parser| begins_term(parser.kind(0)) && !parser.at(TokenKind::Minus))
     }
 
-    /// Whether a type in parentheses stands here, and a token after it that `follows` accepts.
-    pub(super) fn type_in_parens_before(&mut self, follows: impl FnOnce(TokenKind) -> bool) -> bool {
-        let second = self.kind(1);
-        let starts_type = is_name(second)
-            || matches!(second, TokenKind::String | TokenKind::DollarString)
-            || second == word(Keyword::Set);
-        if !starts_type {
+    /// Whether a type in parentheses stands here, and something after it that `follows` accepts.
+    pub(super) fn type_in_parens_before(&mut self, follows: impl FnOnce(&mut Self) -> bool) -> bool {
+        if !begins_type(self.kind(1)) {
             return false;
         }
         self.look(|parser| {
             parser.advance();
             let parsed = parser.data_type().is_ok() && parser.accept(TokenKind::RightParen);
-            parsed && follows(parser.kind(0))
+            parsed && follows(parser)
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Types.
 
-use super::cursor::{Parsed, Parser};
+use super::cursor::{Parsed, Parser, is_name};
 use crate::ast::{NativeType, RawType};
 use crate::lexer::{Keyword, KeywordClass, TokenKind};
 
@@ -30,6 +30,42 @@ pub(super) fn native_type(keyword: Keyword) -> Option<NativeType> {
         Keyword::Varint => NativeType::Varint,
         _ => return None,
     })
+}
+
+/// Whether a token may begin a type.
+pub(super) fn begins_type(kind: TokenKind) -> bool {
+    is_name(kind)
+        || matches!(kind, TokenKind::String | TokenKind::DollarString | TokenKind::Keyword(Keyword::Set))
+}
+
+/// Whether a token may follow a type somewhere in the grammar. Cassandra looks at it to tell a type from the
+/// keyspace of one.
+fn may_follow_type(kind: TokenKind) -> bool {
+    match kind {
+        TokenKind::Eof
+        | TokenKind::Semicolon
+        | TokenKind::Comma
+        | TokenKind::RightParen
+        | TokenKind::Greater => true,
+        TokenKind::Keyword(keyword) => matches!(
+            keyword,
+            Keyword::Finalfunc
+                | Keyword::Initcond
+                | Keyword::Language
+                | Keyword::Masked
+                | Keyword::Primary
+                | Keyword::Static
+        ),
+        _ => false,
+    }
+}
+
+/// Whether a keyword names a type with parameters.
+fn is_generic(keyword: Keyword) -> bool {
+    matches!(
+        keyword,
+        Keyword::Map | Keyword::List | Keyword::Set | Keyword::Tuple | Keyword::Vector | Keyword::Frozen
+    )
 }
 
 impl Parser<'_> {
@@ -67,6 +103,9 @@ impl Parser<'_> {
                     return Ok(RawType::User(self.user_type_name()?));
                 }
                 if let Some(native) = native_type(keyword) {
+                    if !may_follow_type(self.kind(1)) {
+                        return Err(self.no_viable(1));
+                    }
                     self.advance();
                     return Ok(RawType::Native(native));
                 }
@@ -77,6 +116,9 @@ impl Parser<'_> {
                     self.advance();
                     return Err(self.mismatch("'<'"));
                 }
+                if is_generic(keyword) && !may_follow_type(self.kind(1)) {
+                    return Err(self.no_viable(1));
+                }
                 return Ok(RawType::User(self.user_type_name()?));
             }
             _ => {}
@@ -86,11 +128,7 @@ impl Parser<'_> {
 
     /// A type with parameters; the keyword is next, and a `<` after it.
     fn generic_type(&mut self, keyword: Keyword) -> Parsed<RawType> {
-        let known = matches!(
-            keyword,
-            Keyword::Map | Keyword::List | Keyword::Set | Keyword::Tuple | Keyword::Vector | Keyword::Frozen
-        );
-        if !known {
+        if !is_generic(keyword) {
             return Err(self.no_viable(1));
         }
         self.advance();
