@@ -1,0 +1,65 @@
+"""The targets of all suites.
+
+    --target ilion | cassandra | cassandra:DIR | ADDRESS[:PORT]     what is tested (default ilion)
+    --oracle none | cassandra | cassandra:DIR                       a real Cassandra beside it, for suites that need one
+
+A node that is started here is stopped here; DIR is a running node of `conformance/cassandra`, which is left alone.
+"""
+import pathlib
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from harness.node import ilion_binary, open_target  # noqa: E402
+
+
+def pytest_addoption(parser):
+    parser.addoption("--target", default="ilion")
+    parser.addoption("--oracle", default="cassandra")
+    parser.addoption("--rounds", type=int, default=5, help="rounds of the crash suite in each commit log mode")
+    parser.addoption("--histories", type=int, default=6, help="random histories against the model")
+    parser.addoption("--seed", type=int, default=1, help="seed of the first random history")
+
+
+@pytest.fixture(scope="session")
+def target(request, tmp_path_factory):
+    """The node under test, up for the whole session."""
+    spec = request.config.getoption("--target")
+    if spec == "ilion" and ilion_binary() is None:
+        pytest.exit("no ilion binary: build one (cargo build --release) or name one in $ILION", returncode=3)
+    with open_target(spec, tmp_path_factory.mktemp("target")) as node:
+        yield node
+
+
+@pytest.fixture(scope="session")
+def oracle(request, tmp_path_factory):
+    """A running real Cassandra with its tools."""
+    spec = request.config.getoption("--oracle")
+    if spec == "none":
+        pytest.skip("no real Cassandra: --oracle none")
+    given = request.config.getoption("--target")
+    if given.startswith("cassandra:") and spec == "cassandra":
+        spec = given
+    with open_target(spec, tmp_path_factory.mktemp("oracle")) as node:
+        yield node
+
+
+@pytest.fixture(scope="session")
+def on_ilion(request):
+    return request.config.getoption("--target") == "ilion"
+
+
+@pytest.fixture
+def needs_ilion(on_ilion):
+    if not on_ilion:
+        pytest.skip("only for an Ilion node")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """The one line that scripts read."""
+    counts = {kind: len(terminalreporter.stats.get(kind, [])) for kind in ("passed", "failed", "error", "skipped")}
+    terminalreporter.write_line(
+        f"{counts['passed']} passed, {counts['failed'] + counts['error']} failed, {counts['skipped']} skipped")
