@@ -34,6 +34,7 @@ mod error;
 pub mod filter;
 mod live;
 mod merge;
+mod purge;
 mod stream;
 #[cfg(test)]
 mod testing;
@@ -42,4 +43,5 @@ pub use cost::{CostSnapshot, ReadContext, ReadCost};
 pub use error::ReadError;
 pub use live::{LiveRows, PageLimits, PageMark};
 pub use merge::{Concat, concat, merge};
+pub use purge::{Purge, PurgeGuard};
 pub use stream::{BoxedStream, Event, Fragment, PartitionStream, RangeChange};
