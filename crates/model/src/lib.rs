@@ -13,6 +13,7 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
 )]
 
+pub mod byte_comparable;
 pub mod cell;
 pub mod clustering;
 pub mod command;

@@ -4,7 +4,7 @@
 //! files only, since writes are validated) still have a total order: by their bytes.
 
 use super::CqlType;
-use super::collection::next_element;
+use super::collection::{next_element, vector_elements};
 use num_bigint::{BigInt, Sign};
 use std::cmp::Ordering;
 
@@ -40,10 +40,11 @@ impl CqlType {
             CqlType::Map { key, value, .. } => compare_maps(key, value, a, b),
             CqlType::Tuple(types) => compare_tuples(types.iter(), a, b),
             CqlType::Udt { definition, .. } => compare_tuples(definition.fields.iter().map(|(_, t)| t), a, b),
-            CqlType::Vector { element, .. } => compare_vectors(element, a, b),
+            CqlType::Vector { element, dimension } => compare_vectors(element, *dimension, a, b),
+            // Whatever is not zero is true.
+            CqlType::Boolean => (a != [0]).cmp(&(b != [0])),
             CqlType::Ascii
             | CqlType::Blob
-            | CqlType::Boolean
             | CqlType::Custom(_)
             | CqlType::Date
             | CqlType::Duration
@@ -164,33 +165,19 @@ fn compare_tuples<'t>(types: impl Iterator<Item = &'t CqlType>, mut a: &[u8], mu
     Ordering::Equal
 }
 
-fn compare_vectors(element: &CqlType, mut a: &[u8], mut b: &[u8]) -> Ordering {
-    let next = |input: &mut &[u8]| -> Option<usize> {
-        match element.fixed_len() {
-            Some(len) => Some(len),
-            None => {
-                let (len, used) = crate::vint::read_unsigned(input)?;
-                *input = input.get(used..)?;
-                usize::try_from(len).ok()
-            }
-        }
-    };
-    while !a.is_empty() && !b.is_empty() {
-        let (Some(len_a), Some(len_b)) = (next(&mut a), next(&mut b)) else { return a.cmp(b) };
-        let (Some((x, rest_a)), Some((y, rest_b))) = (a.split_at_checked(len_a), b.split_at_checked(len_b))
-        else {
-            return a.cmp(b);
+fn compare_vectors(element: &CqlType, dimension: u32, a: &[u8], b: &[u8]) -> Ordering {
+    let (mut x, mut y) = (vector_elements(element, dimension, a), vector_elements(element, dimension, b));
+    loop {
+        let order = match (x.next(), y.next()) {
+            (Some(x), Some(y)) => element.compare(x, y),
+            (None, None) => return Ordering::Equal,
+            // Cut short: the shorter one first.
+            (x, _) => return if x.is_none() { Ordering::Less } else { Ordering::Greater },
         };
-        let order = element.compare(x, y);
         if order != Ordering::Equal {
             return order;
         }
-        (a, b) = (rest_a, rest_b);
-        if len_a == 0 && len_b == 0 {
-            return a.cmp(b);
-        }
     }
-    a.len().cmp(&b.len())
 }
 
 /// `i32 scale, two's complement unscaled value`, compared by the number they stand for.

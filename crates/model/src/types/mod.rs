@@ -14,6 +14,8 @@ pub mod json;
 mod names;
 pub mod numbers;
 mod parse;
+#[cfg(test)]
+pub(crate) mod samples;
 mod text;
 mod validate;
 
