@@ -175,7 +175,9 @@ impl<'a> Parser<'a> {
         let (window, consumed, depth) = (self.window, self.consumed, self.depth);
         let complaint = self.complaint.take();
         let outcome = attempt(self);
+        let seen = self.window.seen;
         (self.window, self.consumed, self.depth) = (window, consumed, depth);
+        self.window.seen = seen;
         self.complaint = complaint;
         outcome
     }

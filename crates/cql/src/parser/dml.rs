@@ -1,5 +1,8 @@
 //! INSERT, UPDATE, DELETE, BATCH.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use super::cursor::{Parsed, Parser, is_name};
 use crate::ast::{
     Assignment, Batch, BatchKind, ColumnCondition, ConditionTarget, ConditionTest, Delete, Deletion,
@@ -7,11 +10,6 @@ use crate::ast::{
     ModificationCondition, QualifiedName, Term, Update, UpdateOperation, Using,
 };
 use crate::lexer::{Keyword, TokenKind};
-
-/// Whether two operations on one column contradict each other: nothing goes with a plain assignment.
-fn incompatible(one: &UpdateOperation, other: &UpdateOperation) -> bool {
-    matches!(one, UpdateOperation::Set(_)) || matches!(other, UpdateOperation::Set(_))
-}
 
 impl Parser<'_> {
     /// An INSERT statement, whose keyword is next.
@@ -87,12 +85,19 @@ impl Parser<'_> {
         let table = self.table_name()?;
         let using = self.using_clause()?;
         self.expect_word(Keyword::Set)?;
-        let mut assignments: Vec<Assignment> = Vec::new();
+        let mut assignments = Vec::new();
+        // Nothing goes with a plain assignment to the same column.
+        let mut plainly_set: HashMap<Identifier, bool> = HashMap::new();
         loop {
             let assignment = self.assignment()?;
-            let clash = assignments.iter().any(|earlier| {
-                earlier.column == assignment.column && incompatible(&earlier.operation, &assignment.operation)
-            });
+            let plain = matches!(assignment.operation, UpdateOperation::Set(_));
+            let clash = match plainly_set.entry(assignment.column.clone()) {
+                Entry::Vacant(entry) => {
+                    entry.insert(plain);
+                    false
+                }
+                Entry::Occupied(entry) => plain || *entry.get(),
+            };
             if clash {
                 self.complain(format!("Multiple incompatible setting of column {}", assignment.column));
             }

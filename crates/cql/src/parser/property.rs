@@ -1,18 +1,27 @@
 //! Properties after WITH.
 
+use std::collections::HashSet;
+
 use super::cursor::{Parsed, Parser, is_name};
 use super::term::begins_constant;
 use crate::ast::{Literal, Property, PropertyValue, Term};
 use crate::lexer::{Keyword, TokenKind};
 
+/// The properties so far, and their names.
+#[derive(Default)]
+pub(super) struct Properties {
+    pub(super) list: Vec<Property>,
+    names: HashSet<String>,
+}
+
 impl Parser<'_> {
     /// `a = b AND c = {...}`.
     pub(super) fn properties(&mut self) -> Parsed<Vec<Property>> {
-        let mut properties = Vec::new();
+        let mut properties = Properties::default();
         loop {
             self.property(&mut properties)?;
             if !self.accept_word(Keyword::And) {
-                return Ok(properties);
+                return Ok(properties.list);
             }
         }
     }
@@ -23,7 +32,7 @@ impl Parser<'_> {
     }
 
     /// Adds one property to those before it.
-    pub(super) fn property(&mut self, properties: &mut Vec<Property>) -> Parsed<()> {
+    pub(super) fn property(&mut self, properties: &mut Properties) -> Parsed<()> {
         if is_name(self.kind(0)) {
             // Cassandra looks ahead to tell a map from a constant.
             if self.kind(1) != TokenKind::Equal {
@@ -51,16 +60,17 @@ impl Parser<'_> {
                 _ => return Err(self.no_viable(0)),
             }
         };
-        if properties.iter().any(|property| property.name == name) {
+        if !properties.names.insert(name.clone()) {
             self.complain(format!("Multiple definitions for property '{name}'"));
         }
-        properties.push(Property { name, value });
+        properties.list.push(Property { name, value });
         Ok(())
     }
 
     /// `{'k': 'v', ...}`, of constants only.
     pub(super) fn property_map(&mut self) -> Parsed<Vec<(String, String)>> {
-        let mut entries: Vec<(String, String)> = Vec::new();
+        let mut entries = Vec::new();
+        let mut keys = HashSet::new();
         for (key, value) in self.map_literal()? {
             let Term::Literal(Literal { text: key, .. }) = key else {
                 self.complain(format!("Invalid property name: {key}{}", about_markers(&key)));
@@ -71,7 +81,7 @@ impl Parser<'_> {
                 self.complain(format!("Invalid property value: {value} for property: '{key}'{hint}"));
                 break;
             };
-            if entries.iter().any(|(earlier, _)| *earlier == key) {
+            if !keys.insert(key.clone()) {
                 self.complain(format!("Multiple definition for property {key}"));
             }
             entries.push((key, value));

@@ -103,6 +103,14 @@ impl Parser<'_> {
     /// `(a, b) op ...`, or a relation in parentheses.
     fn relation_in_parens(&mut self) -> Parsed<Relation> {
         let second = self.kind(1);
+        let begins = is_name(second)
+            || matches!(
+                second,
+                TokenKind::EmptyQuotedName | TokenKind::LeftParen | TokenKind::Keyword(Keyword::Token)
+            );
+        if !begins {
+            return Err(self.no_viable(1));
+        }
         let columns = (is_name(second) || second == TokenKind::EmptyQuotedName)
             && matches!(self.kind(2), TokenKind::Comma | TokenKind::RightParen);
         if !columns {

@@ -1,5 +1,7 @@
 //! Roles, users, permissions, identities.
 
+use std::collections::HashSet;
+
 use super::cursor::{Parsed, Parser, is_name};
 use crate::ast::{
     AlterRole, CreateRole, Grant, GrantRole, ListPermissions, ListRoles, Permission, Permissions, Resource,
@@ -271,13 +273,13 @@ impl Parser<'_> {
     /// `WITH option AND option`, if it is there.
     fn role_options(&mut self) -> Parsed<Vec<RoleOption>> {
         let mut options: Vec<RoleOption> = Vec::new();
+        let mut kinds = HashSet::new();
         if !self.accept_word(Keyword::With) {
             return Ok(options);
         }
         loop {
             let option = self.role_option()?;
-            let kind = std::mem::discriminant(&option);
-            if options.iter().any(|earlier| std::mem::discriminant(earlier) == kind) {
+            if !kinds.insert(std::mem::discriminant(&option)) {
                 self.complain_of_repeated(&option);
             }
             options.push(option);

@@ -1,7 +1,7 @@
 //! SELECT.
 
 use super::cursor::{Parsed, Parser};
-use crate::ast::{OrderBy, OrderByExpression, Select};
+use crate::ast::{OrderBy, OrderByExpression, Select, Selection};
 use crate::lexer::{Keyword, TokenKind};
 
 impl Parser<'_> {
@@ -11,6 +11,10 @@ impl Parser<'_> {
         let json = self.accept_modifier(Keyword::Json);
         let distinct = self.accept_modifier(Keyword::Distinct);
         let selection = self.selection()?;
+        if selection != Selection::Wildcard && !self.at_word(Keyword::From) {
+            // Cassandra's parser has looked one token further by now, which shows in the snippet.
+            self.ahead(1);
+        }
         self.expect_word(Keyword::From)?;
         let table = self.table_name()?;
         let filter = if self.accept_word(Keyword::Where) { self.where_clause()? } else { Vec::new() };

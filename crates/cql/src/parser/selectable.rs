@@ -175,6 +175,9 @@ impl Parser<'_> {
         match self.kind(1) {
             TokenKind::LeftParen => self.function_call(),
             TokenKind::Dot if is_name(first) => {
+                if !is_name(self.kind(2)) && !is_function_name(self.kind(2)) {
+                    return Err(self.no_viable(2));
+                }
                 if is_function_name(self.kind(2)) && self.kind(3) == TokenKind::LeftParen {
                     return self.plain_function();
                 }
@@ -250,6 +253,10 @@ impl Parser<'_> {
     }
 
     fn selectable_in_braces(&mut self) -> Parsed<Selectable> {
+        let second = self.kind(1);
+        if !begins_selectable(second) && !matches!(second, TokenKind::Minus | TokenKind::RightBrace) {
+            return Err(self.no_viable(1));
+        }
         self.advance();
         if self.accept(TokenKind::RightBrace) {
             return Ok(Selectable::Set(Vec::new()));

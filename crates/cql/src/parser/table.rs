@@ -1,6 +1,7 @@
 //! CREATE and ALTER of tables and types.
 
 use super::cursor::{Parsed, Parser, is_name};
+use super::property::Properties;
 use crate::ast::{
     AlterTable, AlterTableAction, AlterType, AlterTypeAction, ColumnDefinition, ColumnMask, CreateTable,
     CreateType, FunctionName, Identifier, PrimaryKey, Property, RawType,
@@ -100,6 +101,7 @@ impl Parser<'_> {
     /// `WITH ...` of a table or view, if it is there.
     pub(super) fn table_properties(&mut self) -> Parsed<TableProperties> {
         let mut result = TableProperties::default();
+        let mut properties = Properties::default();
         if !self.accept_word(Keyword::With) {
             return Ok(result);
         }
@@ -114,9 +116,10 @@ impl Parser<'_> {
                 let orders = self.list_in_parens(Self::clustering_order)?;
                 result.clustering_order.extend(orders);
             } else {
-                self.property(&mut result.properties)?;
+                self.property(&mut properties)?;
             }
             if !self.accept_word(Keyword::And) {
+                result.properties = properties.list;
                 return Ok(result);
             }
         }

@@ -207,6 +207,7 @@ impl Parser<'_> {
                 let term = Box::new(self.nested(Self::simple_term)?);
                 Ok(Term::TypeHint { target, term })
             }
+            TokenKind::LeftParen if !begins_term(self.kind(1)) => Err(self.no_viable(1)),
             TokenKind::LeftParen => Ok(Term::Tuple(self.tuple()?)),
             TokenKind::Keyword(Keyword::Cast) if self.kind(1) != TokenKind::Dot => {
                 self.advance();
@@ -257,6 +258,9 @@ impl Parser<'_> {
 
     /// A set, a map or a user type.
     fn term_in_braces(&mut self) -> Parsed<Term> {
+        if !begins_term(self.kind(1)) && self.kind(1) != TokenKind::RightBrace {
+            return Err(self.no_viable(1));
+        }
         if is_name(self.kind(1)) && self.kind(2) == TokenKind::Colon {
             self.advance();
             return Ok(Term::UserType(self.user_type_fields()?));

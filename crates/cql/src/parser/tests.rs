@@ -305,3 +305,14 @@ proptest! {
         let _ = parse_statement(&pieces.concat());
     }
 }
+
+#[test]
+fn the_time_of_a_parse_grows_with_the_text() {
+    // Quadratic work on this many items would take minutes.
+    let items = |item: &dyn Fn(usize) -> String, separator: &str| {
+        (0..200_000).map(item).collect::<Vec<_>>().join(separator)
+    };
+    parse(&format!("UPDATE t SET {} WHERE k = 1", items(&|i| format!("c{i} = 1"), ", ")));
+    parse(&format!("ALTER TABLE t WITH {}", items(&|i| format!("p{i} = 1"), " AND ")));
+    parse(&format!("ALTER TABLE t WITH p = {{{}}}", items(&|i| format!("{i}: 1"), ", ")));
+}
