@@ -1,8 +1,23 @@
 //! SELECT.
 
 use super::cursor::{Parsed, Parser};
-use crate::ast::{OrderBy, OrderByExpression, Select, Selection};
+use crate::ast::{OrderBy, OrderByExpression, Select, Selectable, Selection};
 use crate::lexer::{Keyword, TokenKind};
+
+/// Whether the last token of a selection is that of a column or a constant.
+fn ends_in_column_or_constant(selection: &Selection) -> bool {
+    let Selection::Selectors(selectors) = selection else { return false };
+    let Some(last) = selectors.last().filter(|selector| selector.alias.is_none()) else { return false };
+    let mut selectable = &last.selectable;
+    loop {
+        selectable = match selectable {
+            Selectable::Operation { right, .. } => right,
+            Selectable::Negation(inner) | Selectable::TypeHint { selectable: inner, .. } => inner,
+            Selectable::Column(_) | Selectable::Term(_) => return true,
+            _ => return false,
+        }
+    }
+}
 
 impl Parser<'_> {
     /// A SELECT statement, whose keyword is next.
@@ -11,7 +26,7 @@ impl Parser<'_> {
         let json = self.accept_modifier(Keyword::Json);
         let distinct = self.accept_modifier(Keyword::Distinct);
         let selection = self.selection()?;
-        if selection != Selection::Wildcard && !self.at_word(Keyword::From) {
+        if !self.at_word(Keyword::From) && ends_in_column_or_constant(&selection) {
             // Cassandra's parser has looked one token further by now, which shows in the snippet.
             self.ahead(1);
         }
