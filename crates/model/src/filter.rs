@@ -49,3 +49,51 @@ pub fn map_entry<'a>(ty: &CqlType, value: &'a [u8], wanted: &[u8]) -> Option<&'a
     let CqlType::Map { key, .. } = ty else { return None };
     collection::pairs(value).find(|(k, _)| key.compare(k, wanted).is_eq()).map(|(_, v)| v)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::collection::{encode_list, encode_map};
+
+    fn int(v: i32) -> Bytes {
+        Bytes::copy_from_slice(&v.to_be_bytes())
+    }
+
+    #[test]
+    fn comparisons_follow_the_order_of_the_type() {
+        use Operator::*;
+        let holds = |op, v: Option<i32>, o: &[i32]| {
+            let operands: Vec<Bytes> = o.iter().map(|o| int(*o)).collect();
+            satisfies(op, &CqlType::Int, v.map(int).as_deref(), &operands)
+        };
+        for (op, expected) in [
+            (Eq, [false, true, false]),
+            (NotEq, [true, false, true]),
+            (Lt, [true, false, false]),
+            (LtEq, [true, true, false]),
+            (Gt, [false, false, true]),
+            (GtEq, [false, true, true]),
+        ] {
+            assert_eq!([-6, -5, 5].map(|v| holds(op, Some(v), &[-5])), expected, "{op:?}");
+            assert!(!holds(op, None, &[-5]), "{op:?}");
+        }
+        assert!(holds(In, Some(2), &[1, 2]));
+        assert!(!holds(In, Some(3), &[1, 2]));
+        assert!(!holds(In, Some(3), &[]));
+    }
+
+    #[test]
+    fn frozen_collections_are_searched() {
+        let map_type = CqlType::map(CqlType::Int, CqlType::Text, false);
+        let map = encode_map(&CqlType::Int, [(int(1), "a"), (int(2), "b")]);
+        let list = encode_list([int(7)]);
+        let list_type = CqlType::list(CqlType::Int, false);
+        assert!(satisfies(Operator::Contains, &list_type, Some(&list), &[int(7)]));
+        assert!(!satisfies(Operator::Contains, &list_type, Some(&list), &[int(8)]));
+        assert!(satisfies(Operator::Contains, &map_type, Some(&map), &["b".into()]));
+        assert!(satisfies(Operator::ContainsKey, &map_type, Some(&map), &[int(2)]));
+        assert!(!satisfies(Operator::ContainsKey, &map_type, Some(&map), &[int(3)]));
+        assert_eq!(map_entry(&map_type, &map, &int(2)), Some(b"b".as_slice()));
+        assert_eq!(map_entry(&map_type, &map, &int(3)), None);
+    }
+}

@@ -47,6 +47,23 @@ impl PartitionKey {
         PartitionKey(out.into())
     }
 
+    /// The component at `index` of a key of `count` components; `None` when the bytes do not have that shape.
+    pub fn component(&self, count: usize, index: usize) -> Option<&[u8]> {
+        if count == 1 {
+            return (index == 0).then_some(self.0.as_ref());
+        }
+        let mut rest = self.0.as_ref();
+        for at in 0..=index {
+            let (len, tail) = rest.split_first_chunk::<2>()?;
+            let (value, tail) = tail.split_at_checked(u16::from_be_bytes(*len) as usize)?;
+            rest = tail.strip_prefix(&[0])?;
+            if at == index {
+                return Some(value);
+            }
+        }
+        None
+    }
+
     /// Splits the key into `count` components; `None` when the bytes do not have that shape.
     pub fn components(&self, count: usize) -> Option<Vec<Bytes>> {
         if count == 1 {

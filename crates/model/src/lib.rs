@@ -21,6 +21,7 @@ pub mod counter;
 pub mod deletion;
 pub mod filter;
 pub mod key;
+pub mod multi_cell;
 pub mod murmur3;
 pub mod mutation;
 pub mod reconcile;
