@@ -166,3 +166,6 @@ pub fn apply_deletion(row: &mut Row, outer: &Deletion) {
     row.complex_deletions.retain(|(_, d)| d.supersedes(outer));
     row.cells.retain(|cell| !outer.deletes(cell.timestamp));
 }
+
+#[cfg(test)]
+mod tests;
