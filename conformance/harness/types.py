@@ -44,8 +44,11 @@ class Type:
 
     def __init__(self, name, args=(), fields=(), label=""):
         self.name, self.args, self.fields, self.label = name, list(args), list(fields), label
+        self.as_class = False  # named by its Java class, as older protocol versions get types that are newer than they are
 
     def text(self):
+        if self.as_class:
+            return f"class {self.name}"
         if self.name == "udt":
             return self.label
         if self.name == "custom":
@@ -63,7 +66,9 @@ def read_type(f):
     """Reads one [option] from a file-like object."""
     code = struct.unpack(">H", f.read(2))[0]
     if code == 0x00:
-        return parse_marshal(read_string(f))
+        found = parse_marshal(read_string(f))
+        found.as_class = found.name in NATIVE.values()
+        return found
     if code in NATIVE:
         return Type(NATIVE[code])
     if code == 0x20:
