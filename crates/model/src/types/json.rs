@@ -1,7 +1,8 @@
 //! Values to JSON, byte for byte as `SELECT JSON` and `toJson` print them.
 //!
-//! Numbers, booleans and nulls are bare; an empty value that is no text, NaN and the infinities are null; all other
-//! scalars are strings. Keys of maps are strings whatever their type. Names with capitals carry CQL quotes inside the
+//! Numbers, booleans and nulls are bare; NaN and the infinities are null; all other scalars are strings, an empty
+//! value of any type too (the function `toJson` alone shows an empty number as null: see
+//! [`CqlType::is_null_when_empty`]). Keys of maps are strings whatever their type. Names with capitals carry CQL quotes inside the
 //! JSON string, so that `INSERT JSON` finds them again.
 
 use super::CqlType;
@@ -9,6 +10,12 @@ use super::collection::{elements, pairs, tuple_fields, vector_elements};
 use super::text::write_all;
 
 impl CqlType {
+    /// Whether a value of no bytes counts as null where it is handed to a function: true for all types but text and
+    /// blobs.
+    pub fn is_null_when_empty(&self) -> bool {
+        !matches!(self, CqlType::Ascii | CqlType::Blob | CqlType::Custom(_) | CqlType::Text)
+    }
+
     /// The JSON of a value; `null` for a null.
     pub fn to_json(&self, value: Option<&[u8]>) -> String {
         let mut out = String::new();
@@ -55,7 +62,7 @@ impl CqlType {
             }
             CqlType::Ascii | CqlType::Text => write_json_string(&String::from_utf8_lossy(value), out),
             CqlType::Blob | CqlType::Custom(_) => self.write_quoted_scalar(value, out),
-            _ if value.is_empty() => out.push_str("null"),
+            _ if value.is_empty() => out.push_str("\"\""),
             CqlType::Float if value.as_array().is_some_and(|v| !f32::from_be_bytes(*v).is_finite()) => {
                 out.push_str("null");
             }
@@ -135,10 +142,10 @@ mod tests {
             (CqlType::Date, "800040ae", "\"2015-05-03\""),
             (CqlType::Time, "00002c4024630c00", "\"13:30:54.000000000\""),
             (CqlType::Int, "00000005", "5"),
-            (CqlType::Int, "", "null"),
+            (CqlType::Int, "", "\"\""),
             (CqlType::Text, "", "\"\""),
             (CqlType::Blob, "", "\"0x\""),
-            (CqlType::Timestamp, "", "null"),
+            (CqlType::Timestamp, "", "\"\""),
             (CqlType::Decimal, "fffffff601", "1E+10"),
             (CqlType::Float, "7fc00000", "null"),
             (CqlType::Double, "fff0000000000000", "null"),

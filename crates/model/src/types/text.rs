@@ -1,8 +1,8 @@
 //! Values to text.
 //!
-//! [`CqlType::to_text`] is the bare text of a value (`CAST(x AS text)`, keys in dumps and logs);
-//! [`CqlType::to_literal`] is a CQL constant that means the value: text quoted, collections in brackets, null for an
-//! empty value that is no text.
+//! [`CqlType::to_text`] is the bare text of a value (`CAST(x AS text)`, keys in dumps and logs): collections and blobs
+//! are bare hexadecimal, fields of tuples stand between colons. [`CqlType::to_literal`] is a CQL constant that means the
+//! value: text quoted, collections in brackets, null for an empty value that is no text.
 
 use super::calendar::{Date, MILLIS_PER_DAY};
 use super::collection::{elements, pairs, tuple_fields, vector_elements};
@@ -17,10 +17,14 @@ impl CqlType {
     /// The bare text of a value; empty for an empty value.
     pub fn to_text(&self, value: &[u8]) -> String {
         let mut out = String::new();
-        if self.is_scalar() {
-            self.write_scalar(value, 'T', &mut out);
-        } else {
-            self.write_literal(value, &mut out);
+        match self {
+            CqlType::Tuple(types) => write_fields(types.iter(), value, &mut out),
+            CqlType::Udt { definition, .. } => {
+                write_fields(definition.fields.iter().map(|(_, ty)| ty), value, &mut out);
+            }
+            CqlType::Blob | CqlType::Custom(_) => write_hex(value, &mut out),
+            _ if self.is_scalar() => self.write_scalar(value, 'T', &mut out),
+            _ => write_hex(value, &mut out),
         }
         out
     }
@@ -68,13 +72,12 @@ impl CqlType {
                 });
             }
             CqlType::Tuple(types) => {
-                let fields = tuple_fields(value).chain(std::iter::repeat(None));
-                write_all(out, ['(', ')'], types.iter().zip(fields), |(ty, v), out| {
+                write_all(out, ['(', ')'], types.iter().zip(tuple_fields(value)), |(ty, v), out| {
                     ty.write_optional(v, out);
                 });
             }
             CqlType::Udt { definition, .. } => {
-                let fields = tuple_fields(value).chain(std::iter::repeat(None));
+                let fields = tuple_fields(value);
                 write_all(out, ['{', '}'], definition.fields.iter().zip(fields), |((name, ty), v), out| {
                     let _ = write!(out, "{}: ", QuotedName(name));
                     ty.write_optional(v, out);
@@ -145,6 +148,19 @@ impl CqlType {
             _ => return None,
         }
         Some(())
+    }
+}
+
+/// The fields that are there between colons: `@` for null; colons and `@` inside a field carry a backslash.
+fn write_fields<'t>(types: impl Iterator<Item = &'t CqlType>, value: &[u8], out: &mut String) {
+    for (i, (ty, field)) in types.zip(tuple_fields(value)).enumerate() {
+        if i > 0 {
+            out.push(':');
+        }
+        match field {
+            None => out.push('@'),
+            Some(field) => out.push_str(&ty.to_text(field).replace(':', "\\:").replace('@', "\\@")),
+        }
     }
 }
 
@@ -240,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scalars_look_as_a_real_node_casts_them_to_text() {
+    fn texts_are_those_of_a_real_node() {
         for (ty, hex, text) in [
             (CqlType::Timestamp, "0000014d19c2011a", "2015-05-03T12:30:54.234Z"),
             (CqlType::Timestamp, "fffffffffffffffb", "1969-12-31T23:59:59.995Z"),
@@ -258,8 +274,14 @@ mod tests {
             (CqlType::Decimal, "000000020096", "1.50"),
             (CqlType::Varint, "018ee90ff6c373e0ee4e3f0ad2", "123456789012345678901234567890"),
             (CqlType::Boolean, "02", "true"),
-            (CqlType::Blob, "ab", "0xab"),
-            (CqlType::Blob, "", "0x"),
+            (CqlType::Blob, "ab", "ab"),
+            (CqlType::Blob, "", ""),
+            (CqlType::list(CqlType::Int, false), "00000000", "00000000"),
+            (
+                CqlType::Tuple([CqlType::Int, CqlType::Text, CqlType::Int].into()),
+                "0000000400000001000000033a4061ffffffff",
+                "1:\\:\\@a:@",
+            ),
             (CqlType::Int, "", ""),
             (CqlType::Int, "00", "0x00"),
             (CqlType::TinyInt, "80", "-128"),
@@ -275,7 +297,11 @@ mod tests {
         let map = super::super::collection::encode_map(&CqlType::Text, [("it's", &list)]);
         assert_eq!(ty.to_literal(Some(&map)), "{'it''s': [1, 2]}");
         let tuple = CqlType::Tuple([CqlType::Int, CqlType::Date].into());
-        assert_eq!(tuple.to_literal(Some(b"\0\0\0\x04\0\0\0\x01")), "(1, null)");
+        assert_eq!(tuple.to_literal(Some(b"\0\0\0\x04\0\0\0\x01")), "(1)");
+        assert_eq!(
+            tuple.to_literal(Some(b"\xff\xff\xff\xff\0\0\0\x04\x80\0\x40\xae")),
+            "(null, '2015-05-03')"
+        );
         assert_eq!(CqlType::Int.to_literal(None), "null");
     }
 }

@@ -289,7 +289,7 @@ fn numbers_in_strings() {
         ("int", "+5", "5"),
         ("double", "1d", "1.0"),
         ("double", " 1 ", "1.0"),
-        ("double", "", "null"),
+        ("double", "", "\"\""),
         ("boolean", "TRUE", "true"),
         ("boolean", "", "false"),
         ("decimal", "1e400", "1E+400"),
