@@ -64,3 +64,6 @@ impl Coordinator {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

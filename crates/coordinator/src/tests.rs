@@ -1,0 +1,456 @@
+//! The coordinator over replicas that a test can stop, fill and break.
+
+use crate::*;
+use bytes::Bytes;
+use model::command::{
+    ClusteringFilter, ColumnSelection, Consistency, DataLimits, PartitionSelection, ReadCommand,
+};
+use model::key::KeyRange;
+use model::schema::Replication;
+use model::{
+    Cell, Clustering, CqlType, DecoratedKey, KeyspaceSchema, Liveness, Mutation, PartitionKey,
+    PartitionUpdate, Row, Schema, TableSchema, reconcile,
+};
+use partition::{
+    BoxedStream, Event, Fragment, LiveRows, PageLimits, PartitionStream, ReadContext, ReadError,
+};
+use std::collections::BTreeMap;
+use std::future::ready;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use uuid::Uuid;
+
+fn schema(factor: u32) -> Schema {
+    let mut keyspace = KeyspaceSchema::new("ks", Replication::simple(factor));
+    let plain = TableSchema::builder("ks", "t", Uuid::from_u128(1))
+        .partition_key("k", CqlType::Int)
+        .regular("v", CqlType::Int)
+        .build();
+    let counters = TableSchema::builder("ks", "counters", Uuid::from_u128(2))
+        .partition_key("k", CqlType::Int)
+        .static_column("s", CqlType::Counter)
+        .clustering("c", CqlType::Int, false)
+        .regular("n", CqlType::Counter)
+        .build();
+    keyspace.tables.insert("t".into(), Arc::new(plain));
+    keyspace.tables.insert("counters".into(), Arc::new(counters));
+    let mut system = KeyspaceSchema::new("system", Replication::local());
+    let batches = TableSchema::builder("system", "batches", Uuid::from_u128(3))
+        .partition_key("id", CqlType::TimeUuid)
+        .regular("mutations", CqlType::list(CqlType::Blob, true))
+        .regular("version", CqlType::Int)
+        .build();
+    system.tables.insert("batches".into(), Arc::new(batches));
+    Schema::default().with_keyspace(keyspace).with_keyspace(system)
+}
+
+/// Rows of partitions in memory; static rows under the empty clustering of tables that have clustering columns.
+type Rows = BTreeMap<(Uuid, DecoratedKey), PartitionUpdate>;
+
+#[derive(Debug, Default)]
+struct Fake {
+    rows: Mutex<Rows>,
+    dead: AtomicBool,
+    broken: AtomicBool,
+    full: AtomicBool,
+    /// Table whose writes fail.
+    refuses: Mutex<Option<Uuid>>,
+}
+
+impl Replica for Fake {
+    fn is_alive(&self) -> bool {
+        !self.dead.load(Ordering::SeqCst)
+    }
+
+    fn datacenter(&self) -> &str {
+        "dc1"
+    }
+
+    fn read(&self, command: Arc<ReadCommand>, _: ReadContext) -> Answer<BoxedStream> {
+        if self.broken.load(Ordering::SeqCst) {
+            let error = ReadError::from(std::io::Error::other("broken"));
+            return Box::pin(ready(Err(error.into())));
+        }
+        let rows = self.rows.lock().unwrap();
+        let mut updates: Vec<PartitionUpdate> =
+            rows.iter().filter(|((t, _), _)| *t == command.table.id).map(|(_, u)| u.clone()).collect();
+        updates.retain(|u| match &command.partitions {
+            PartitionSelection::Keys(keys) => keys.contains(&u.key),
+            PartitionSelection::Range(range) => range.contains(&u.key),
+        });
+        for update in &mut updates {
+            update.rows.retain(|r| command.clusterings.selects(command.table.comparator(), &r.clustering));
+        }
+        Box::pin(ready(Ok(Box::new(Play::new(updates)) as BoxedStream)))
+    }
+
+    fn write(&self, mutation: Arc<Mutation>) -> Answer<()> {
+        if self.full.load(Ordering::SeqCst) {
+            return Box::pin(ready(Err(ReplicaError::Overloaded("full".into()))));
+        }
+        let refused = *self.refuses.lock().unwrap();
+        if self.broken.load(Ordering::SeqCst) || mutation.updates.iter().any(|u| Some(u.table.id) == refused)
+        {
+            return Box::pin(ready(Err(ReplicaError::Write("broken".into()))));
+        }
+        let mut rows = self.rows.lock().unwrap();
+        for update in &mutation.updates {
+            let place = (update.table.id, update.key.clone());
+            if !update.deletion.is_none() {
+                rows.remove(&place);
+                continue;
+            }
+            let known = rows
+                .entry(place)
+                .or_insert_with(|| PartitionUpdate::new(Arc::clone(&update.table), update.key.clone()));
+            update.rows.iter().for_each(|r| known.add_row(r.clone()));
+            update.static_row.iter().for_each(|r| known.add_static(r.clone()));
+        }
+        Box::pin(ready(Ok(())))
+    }
+
+    fn truncate(&self, table: Arc<TableSchema>) -> Answer<()> {
+        self.rows.lock().unwrap().retain(|(id, _), _| *id != table.id);
+        Box::pin(ready(Ok(())))
+    }
+}
+
+/// Plays updates as a stream.
+struct Play {
+    steps: std::vec::IntoIter<(Event, DecoratedKey, Row)>,
+}
+
+impl Play {
+    fn new(updates: Vec<PartitionUpdate>) -> Play {
+        let mut steps = Vec::new();
+        for update in updates {
+            let key = &update.key;
+            steps.push((Event::PartitionStart, key.clone(), Row::default()));
+            steps.extend(update.static_row.into_iter().map(|r| (Event::StaticRow, key.clone(), r)));
+            steps.extend(update.rows.into_iter().map(|r| (Event::Row, key.clone(), r)));
+            steps.push((Event::PartitionEnd, key.clone(), Row::default()));
+        }
+        Play { steps: steps.into_iter() }
+    }
+}
+
+impl PartitionStream for Play {
+    fn next(&mut self, out: &mut Fragment) -> Result<Event, ReadError> {
+        let Some((event, key, row)) = self.steps.next() else { return Ok(Event::End) };
+        match event {
+            Event::PartitionStart => {
+                out.key = key;
+                out.deletion = model::Deletion::NONE;
+            }
+            _ => out.row = row,
+        }
+        Ok(event)
+    }
+}
+
+/// A ring whose replicas all hold everything.
+struct Ring {
+    schema: Arc<Schema>,
+    replicas: Vec<Arc<Fake>>,
+}
+
+impl Topology for Ring {
+    fn schema(&self) -> Arc<Schema> {
+        Arc::clone(&self.schema)
+    }
+
+    fn split(&self, keyspace: &str, selection: &PartitionSelection) -> Option<Vec<Part>> {
+        let replication = self.schema.keyspace(keyspace)?.replication.clone();
+        let replicas = self.replicas.iter().map(|r| Arc::clone(r) as Arc<dyn Replica>).collect();
+        let placement = Placement { replication, replicas, local_datacenter: "dc1".into() };
+        Some(vec![Part { selection: selection.clone(), placement }])
+    }
+}
+
+struct Case {
+    coordinator: Coordinator,
+    replicas: Vec<Arc<Fake>>,
+    schema: Arc<Schema>,
+}
+
+fn case(factor: u32, replicas: usize) -> Case {
+    let schema = Arc::new(schema(factor));
+    let replicas: Vec<Arc<Fake>> = (0..replicas).map(|_| Arc::default()).collect();
+    let ring = Ring { schema: Arc::clone(&schema), replicas: replicas.clone() };
+    let coordinator = Coordinator::new(env::Env::for_test(1), Arc::new(ring), Uuid::from_u128(7));
+    Case { coordinator, replicas, schema }
+}
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+fn key(k: i32) -> DecoratedKey {
+    DecoratedKey::new(PartitionKey::from_components(&[&k.to_be_bytes()]))
+}
+
+impl Case {
+    fn table(&self, name: &str) -> Arc<TableSchema> {
+        Arc::clone(self.schema.table("ks", name).unwrap())
+    }
+
+    fn put(&self, k: i32, v: i32, timestamp: i64) -> Mutation {
+        let table = self.table("t");
+        let mut row = Row::new(Clustering::empty());
+        row.liveness = Liveness::new(timestamp);
+        let column = table.column("v").unwrap().id;
+        row.cells.push(Cell::live(column, timestamp, Bytes::copy_from_slice(&v.to_be_bytes())));
+        let mut update = PartitionUpdate::new(table, key(k));
+        update.rows.push(row);
+        Mutation::of(update)
+    }
+
+    fn command(&self, table: &str, partitions: PartitionSelection) -> ReadCommand {
+        let table = self.table(table);
+        ReadCommand {
+            columns: ColumnSelection::all(&table),
+            table,
+            partitions,
+            clusterings: ClusteringFilter::all(),
+            row_filter: Vec::new(),
+            limits: DataLimits::NONE,
+            now_s: 1,
+        }
+    }
+
+    fn read(&self, k: i32, consistency: Consistency) -> Result<Option<i32>, CoordinatorError> {
+        let command = Arc::new(self.command("t", PartitionSelection::Keys(vec![key(k)])));
+        let request = ReadRequest {
+            command,
+            consistency,
+            page: PageLimits::NONE,
+            after: None,
+            context: ReadContext::default(),
+        };
+        run(self.coordinator.read(request)).map(|mut rows| value(&mut rows))
+    }
+
+    fn kill(&self, count: usize) {
+        self.replicas.iter().take(count).for_each(|r| r.dead.store(true, Ordering::SeqCst));
+    }
+}
+
+fn value(rows: &mut LiveRows) -> Option<i32> {
+    let row = rows.next_row().unwrap()?;
+    let cell = row.row?.cells.first()?.clone();
+    Some(i32::from_be_bytes(cell.value.as_ref().try_into().ok()?))
+}
+
+#[test]
+fn a_level_that_the_ring_cannot_meet_is_unavailable_before_anything_is_written() {
+    let case = case(3, 1);
+    for (level, required) in [(Consistency::Quorum, 2), (Consistency::All, 3), (Consistency::Two, 2)] {
+        let error =
+            run(case.coordinator.write(vec![case.put(1, 1, 1)], level, WriteType::Simple)).unwrap_err();
+        assert!(
+            matches!(error, CoordinatorError::Unavailable { required: r, alive: 1, .. } if r == required),
+            "{error:?}"
+        );
+        assert!(matches!(case.read(1, level), Err(CoordinatorError::Unavailable { .. })));
+    }
+    assert_eq!(case.read(1, Consistency::One).unwrap(), None);
+    run(case.coordinator.write(vec![case.put(1, 5, 1)], Consistency::LocalOne, WriteType::Simple)).unwrap();
+    assert_eq!(case.read(1, Consistency::One).unwrap(), Some(5));
+}
+
+#[test]
+fn a_quorum_reads_what_a_quorum_wrote_whoever_is_dead() {
+    for dead_at_read in 0..3 {
+        let case = case(3, 3);
+        case.kill(1);
+        run(case.coordinator.write(vec![case.put(1, 9, 9)], Consistency::Quorum, WriteType::Simple)).unwrap();
+        for (i, replica) in case.replicas.iter().enumerate() {
+            replica.dead.store(i == dead_at_read, Ordering::SeqCst);
+        }
+        assert_eq!(case.read(1, Consistency::Quorum).unwrap(), Some(9));
+    }
+}
+
+#[test]
+fn failures_of_live_replicas_are_counted() {
+    let case = case(3, 3);
+    case.replicas[0].broken.store(true, Ordering::SeqCst);
+    run(case.coordinator.write(vec![case.put(1, 9, 9)], Consistency::Quorum, WriteType::Simple)).unwrap();
+    assert_eq!(case.read(1, Consistency::Quorum).unwrap(), Some(9));
+    case.replicas[1].broken.store(true, Ordering::SeqCst);
+    let error = run(case.coordinator.write(vec![case.put(1, 9, 9)], Consistency::Quorum, WriteType::Simple))
+        .unwrap_err();
+    assert!(matches!(error, CoordinatorError::WriteFailure { block_for: 2, failures: 2, .. }), "{error:?}");
+    let error = case.read(1, Consistency::Quorum).unwrap_err();
+    assert!(
+        matches!(error, CoordinatorError::ReadFailure { received: 1, block_for: 2, failures: 2, .. }),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn a_full_replica_is_overloaded_not_failed() {
+    let case = case(1, 1);
+    case.replicas[0].full.store(true, Ordering::SeqCst);
+    let error = run(case.coordinator.write(vec![case.put(1, 1, 1)], Consistency::One, WriteType::Simple))
+        .unwrap_err();
+    assert!(matches!(error, CoordinatorError::Overloaded(_)), "{error:?}");
+}
+
+#[test]
+fn a_batch_that_failed_half_way_is_completed_by_replay() {
+    let case = case(1, 1);
+    let counters = case.table("counters");
+    let mut other = PartitionUpdate::new(Arc::clone(&counters), key(2));
+    let mut row = Row::new(Clustering::from_values([&1i32.to_be_bytes()[..]]));
+    row.liveness = Liveness::new(1);
+    other.rows.push(row);
+    *case.replicas[0].refuses.lock().unwrap() = Some(counters.id);
+    let batch = vec![case.put(1, 1, 1), Mutation::of(other)];
+    let error = run(case.coordinator.write_logged_batch(batch, Consistency::One)).unwrap_err();
+    assert!(
+        matches!(error, CoordinatorError::WriteFailure { write_type: WriteType::Batch, .. }),
+        "{error:?}"
+    );
+    assert!(!case.replicas[0].rows.lock().unwrap().contains_key(&(counters.id, key(2))));
+    *case.replicas[0].refuses.lock().unwrap() = None;
+    assert_eq!(run(case.coordinator.replay_batches()).unwrap(), 1);
+    assert!(case.replicas[0].rows.lock().unwrap().contains_key(&(counters.id, key(2))));
+    assert_eq!(run(case.coordinator.replay_batches()).unwrap(), 0);
+}
+
+#[test]
+fn a_batch_whose_log_failed_applies_nothing() {
+    let case = case(1, 1);
+    let batches = case.schema.table("system", "batches").unwrap().id;
+    *case.replicas[0].refuses.lock().unwrap() = Some(batches);
+    let batch = vec![case.put(1, 1, 1), case.put(2, 2, 1)];
+    let error = run(case.coordinator.write_logged_batch(batch, Consistency::One)).unwrap_err();
+    assert!(matches!(error, CoordinatorError::WriteFailure { write_type: WriteType::BatchLog, .. }));
+    assert!(case.replicas[0].rows.lock().unwrap().is_empty());
+}
+
+#[test]
+fn counters_add_up_in_rows_and_in_statics() {
+    let case = case(1, 1);
+    let table = case.table("counters");
+    let add = |difference: i64| {
+        let value = Bytes::copy_from_slice(&difference.to_be_bytes());
+        let mut update = PartitionUpdate::new(Arc::clone(&table), key(1));
+        let mut row = Row::new(Clustering::from_values([&1i32.to_be_bytes()[..]]));
+        row.cells.push(Cell::live(table.column("n").unwrap().id, 1, value.clone()));
+        update.rows.push(row);
+        let mut statics = Row::new(Clustering::empty());
+        statics.cells.push(Cell::live(table.column("s").unwrap().id, 1, value));
+        update.static_row = Some(statics);
+        vec![Mutation::of(update)]
+    };
+    for difference in [5, -2, 10] {
+        run(case.coordinator.write_counters(add(difference), Consistency::One)).unwrap();
+    }
+    let rows = case.replicas[0].rows.lock().unwrap();
+    let update = &rows[&(table.id, key(1))];
+    assert_eq!(model::counter::total(&update.rows[0].cells[0].value), 13);
+    assert_eq!(model::counter::total(&update.static_row.as_ref().unwrap().cells[0].value), 13);
+    let shards = model::counter::shards(&update.rows[0].cells[0].value).unwrap();
+    assert_eq!((shards.len(), shards[0].id), (1, Uuid::from_u128(7).into_bytes()));
+}
+
+#[test]
+fn counters_refuse_any_and_plain_writes_refuse_serial() {
+    let case = case(1, 1);
+    let any = run(case.coordinator.write_counters(vec![case.put(1, 1, 1)], Consistency::Any)).unwrap_err();
+    assert_eq!(any.to_string(), "Consistency level ANY is not yet supported for counter table t");
+    let serial = run(case.coordinator.write(vec![case.put(1, 1, 1)], Consistency::Serial, WriteType::Simple))
+        .unwrap_err();
+    assert_eq!(serial.to_string(), "You must use conditional updates for serializable writes");
+    let read = case.read(1, Consistency::Any).unwrap_err();
+    assert_eq!(read.to_string(), "ANY ConsistencyLevel is only supported for writes");
+}
+
+#[test]
+fn concurrent_conditions_on_one_partition_take_effect_one_after_the_other() {
+    let case = Arc::new(case(1, 1));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).build().unwrap();
+    let increments: Vec<_> = (0..64)
+        .map(|_| {
+            let case = Arc::clone(&case);
+            runtime.spawn(async move {
+                let request = CasRequest {
+                    key: key(1),
+                    read: case.command("t", PartitionSelection::Keys(vec![key(1)])),
+                    consistency: Consistency::One,
+                    serial_consistency: Consistency::Serial,
+                    context: ReadContext::default(),
+                };
+                let put = |mut rows: LiveRows, ballot: i64| {
+                    let next = value(&mut rows).unwrap_or(0) + 1;
+                    Ok::<_, CoordinatorError>(Some(vec![case.put(1, next, ballot)]))
+                };
+                case.coordinator.cas(request, put).await
+            })
+        })
+        .collect();
+    for increment in increments {
+        runtime.block_on(increment).unwrap().unwrap();
+    }
+    assert_eq!(case.read(1, Consistency::One).unwrap(), Some(64));
+}
+
+#[test]
+fn an_unmet_condition_writes_nothing() {
+    let case = case(1, 1);
+    let request = CasRequest {
+        key: key(1),
+        read: case.command("t", PartitionSelection::Keys(vec![key(1)])),
+        consistency: Consistency::One,
+        serial_consistency: Consistency::LocalSerial,
+        context: ReadContext::default(),
+    };
+    run(case.coordinator.cas(request, |_, _| Ok::<_, CoordinatorError>(None))).unwrap();
+    assert!(case.replicas[0].rows.lock().unwrap().is_empty());
+}
+
+#[test]
+fn pages_of_a_range_yield_every_row_once() {
+    let case = case(1, 1);
+    for k in 0..10 {
+        run(case.coordinator.write(vec![case.put(k, k, 1)], Consistency::One, WriteType::Simple)).unwrap();
+    }
+    let command = Arc::new(case.command("t", PartitionSelection::Range(KeyRange::FULL)));
+    let (mut seen, mut after) = (Vec::new(), None);
+    loop {
+        let request = ReadRequest {
+            command: Arc::clone(&command),
+            consistency: Consistency::One,
+            page: PageLimits { rows: 3, ..PageLimits::NONE },
+            after: after.clone(),
+            context: ReadContext::default(),
+        };
+        let mut rows = run(case.coordinator.read(request)).unwrap();
+        while let Some(v) = value(&mut rows) {
+            seen.push(v);
+        }
+        let Some(mark) = rows.mark() else { break };
+        let bytes = PagingState::of(&command, &mark).encode(PagingVersion::V4);
+        after = Some(PagingState::decode(&bytes, PagingVersion::V4).unwrap());
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, (0..10).collect::<Vec<_>>());
+}
+
+#[test]
+fn reconciliation_across_replicas_is_by_timestamp() {
+    let case = case(2, 2);
+    case.kill(1);
+    run(case.coordinator.write(vec![case.put(1, 5, 10)], Consistency::One, WriteType::Simple)).unwrap();
+    case.replicas[0].dead.store(false, Ordering::SeqCst);
+    case.replicas[1].dead.store(true, Ordering::SeqCst);
+    run(case.coordinator.write(vec![case.put(1, 4, 9)], Consistency::One, WriteType::Simple)).unwrap();
+    case.replicas[1].dead.store(false, Ordering::SeqCst);
+    assert_eq!(case.read(1, Consistency::All).unwrap(), Some(5));
+    let (old, new) = (case.put(1, 4, 9), case.put(1, 5, 10));
+    let (mut a, b) = (old.updates[0].rows[0].clone(), &new.updates[0].rows[0]);
+    reconcile::merge_row_into(&case.table("t"), &mut a, b);
+    assert_eq!(a, *b);
+}
