@@ -1,8 +1,11 @@
 //! CQL types: what a value is, how values compare, how types are named.
 //!
-//! Values are kept in the encoding of the native protocol v3 and later (FORMATS.md 1.3). `compare` holds the order
-//! of values, `names` both spellings of a type (CQL text and Cassandra's class strings), `validate` the check of
-//! bytes from outside.
+//! Values are kept in the encoding of the native protocol v3 and later (FORMATS.md 1.3). One file for each question:
+//! - `compare`: the order of values;
+//! - `names`, `class_parser`, `cql_names`: both spellings of a type, CQL text and Cassandra's class strings;
+//! - `collection`: values inside values, read and built;
+//! - `validate`: the check of bytes from outside;
+//! - `text`, `json`, `parse`: values as text and back, with `numbers`, `duration` and `calendar` for the details.
 
 pub mod calendar;
 mod class_parser;
@@ -183,3 +186,6 @@ impl CqlType {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

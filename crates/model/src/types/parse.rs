@@ -20,9 +20,7 @@ impl CqlType {
     ///
     /// Collections, tuples, user types and vectors have no such text.
     pub fn parse_text(&self, text: &str, now_ms: i64) -> Result<Bytes, InvalidValue> {
-        let empty_is_empty =
-            !matches!(self, CqlType::Date | CqlType::Time | CqlType::Duration | CqlType::Boolean);
-        if text.is_empty() && empty_is_empty {
+        if text.is_empty() && self.is_scalar() && self.allows_empty() && *self != CqlType::Boolean {
             return Ok(Bytes::new());
         }
         let fail = |what: &str| Err(InvalidValue(format!("Unable to make {what} from '{text}'")));

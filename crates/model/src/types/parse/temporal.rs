@@ -81,7 +81,7 @@ fn timestamp(text: &str) -> Option<i64> {
         Some(time) if time.starts_with(|c: char| c.is_ascii_digit()) => clock(time)?,
         _ => (0, rest),
     };
-    Some(date.epoch_days() * MILLIS_PER_DAY + millis - zone_millis(rest)?)
+    date.epoch_days().checked_mul(MILLIS_PER_DAY)?.checked_add(millis - zone_millis(rest)?)
 }
 
 /// One or two digits up to `max` from the front of `text`.
