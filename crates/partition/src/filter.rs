@@ -3,7 +3,7 @@
 use model::command::{FilterExpression, Operator, ReadCommand};
 use model::filter::{map_entry, satisfies};
 use model::row::ResultRow;
-use model::{Cell, ColumnDef, ColumnKind, CqlType};
+use model::{Cell, ColumnDef, ColumnKind, CqlType, counter};
 
 /// Whether `row` passes all conditions of `command`. Conditions on rows fail for a partition that has static
 /// content only.
@@ -24,8 +24,7 @@ fn holds(command: &ReadCommand, expression: &FilterExpression, row: &ResultRow<'
     match column.kind {
         ColumnKind::PartitionKey => {
             let count = command.table.partition_key().len();
-            let component = row.key.key.components(count).and_then(|c| c.get(column.position).cloned());
-            value_holds(expression, &column.ty, component.as_deref())
+            value_holds(expression, &column.ty, row.key.key.component(count, column.position))
         }
         ColumnKind::Clustering => {
             let value = row.row.and_then(|r| r.clustering.value(column.position));
@@ -52,6 +51,10 @@ fn cells_hold(
     is_static: bool,
 ) -> bool {
     let mut cells = row.live_cells(column.id, is_static);
+    if column.ty.is_counter() {
+        let total = cells.next().map(|c| counter::total(&c.value).to_be_bytes());
+        return value_holds(expression, &CqlType::BigInt, total.as_ref().map(|t| t.as_slice()));
+    }
     if !column.is_multi_cell() {
         return value_holds(expression, &column.ty, cells.next().map(|c| c.value.as_ref()));
     }
