@@ -1,1 +1,33 @@
-//! engine
+//! One node's tables: memtables, commit log, SSTables, schema and snapshots, as synchronous code.
+//!
+//! Follow a write through [`write`](Engine::apply), [`commitlog`], [`memtable`], [`flush`]; a read through
+//! [`table`]; a start through [`open`](Engine::open); a change of the schema through
+//! [`ddl`](Engine::install_schema).
+//!
+//! What an [`Engine`] promises:
+//! - A write is seen by readers when `apply` returns, each partition update whole; it is acknowledged when its
+//!   [`SyncTicket`] is, and is then found again after a crash, as the sync mode says.
+//! - A failed flush, a full disk or a failing device never end the process: what cannot be kept is refused.
+//! - Memory of memtables is bounded: writes wait for it and are then refused as overloaded.
+//! - A reader's view does not change under it; files live until the last reader that may use them is gone.
+
+mod commitlog;
+mod ddl;
+mod engine;
+mod error;
+mod flush;
+mod local;
+mod memory;
+pub mod memtable;
+mod open;
+mod options;
+mod schema;
+pub mod system;
+pub mod table;
+mod write;
+
+pub use commitlog::{CommitLogStats, FailureHook, IntervalSet, LogPosition, SyncCallback, SyncTicket};
+pub use engine::Engine;
+pub use error::{EngineError, WriteError};
+pub use options::{EngineOptions, FailurePolicy, SyncMode};
+pub use write::WriteOptions;

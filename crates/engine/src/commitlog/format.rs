@@ -1,0 +1,259 @@
+//! The bytes of a segment (FORMATS.md 10.1).
+//!
+//! ```text
+//! segment := header section* zeroes
+//! header  := i32 version (7) | i64 id | u16 n | n bytes JSON ("{}") | u32 crc
+//! section := u32 end of section | u32 crc of (id, offset of this marker) | entry*
+//! entry   := i32 size | u32 crc of size | size bytes mutation | u32 the same crc, continued
+//! ```
+//! All numbers are big-endian; an id goes into a crc low half first.
+//!
+//! Each append is a section of its own, so that it can be found without anything being written later. A section
+//! without entries is a *fence*: the log writes one when it starts to sync, so that the second fence behind some
+//! bytes says that those bytes had reached the device. Damage before it is no torn tail.
+
+use crc32fast::Hasher;
+
+/// Version of the segments that are written: Cassandra 4.x and 5.0 with mutations of messaging version 12.
+pub const VERSION: i32 = 7;
+/// Bytes of the header that is written.
+pub const HEADER_BYTES: usize = 20;
+/// Bytes of a section's marker.
+pub const MARKER_BYTES: usize = 8;
+/// Bytes of an entry besides the mutation.
+pub const ENTRY_OVERHEAD_BYTES: usize = 12;
+/// Smaller entries are never written.
+const ENTRY_SIZE_MIN: u32 = 10;
+
+/// The name of a segment's file.
+pub fn file_name(id: i64) -> String {
+    format!("CommitLog-{VERSION}-{id}.log")
+}
+
+/// The version and id in the name of a segment's file.
+pub fn parse_file_name(name: &str) -> Option<(i32, i64)> {
+    let (version, id) = name.strip_prefix("CommitLog-")?.strip_suffix(".log")?.split_once('-')?;
+    Some((version.parse().ok()?, id.parse().ok()?))
+}
+
+fn hash_id(hasher: &mut Hasher, id: i64) {
+    hasher.update(&(id as u32).to_be_bytes());
+    hasher.update(&((id >> 32) as u32).to_be_bytes());
+}
+
+fn header_crc(version: i32, id: i64, json: &[u8]) -> u32 {
+    let mut hasher = Hasher::new();
+    hasher.update(&version.to_be_bytes());
+    hash_id(&mut hasher, id);
+    hasher.update(&(json.len() as u32).to_be_bytes());
+    hasher.update(json);
+    hasher.finalize()
+}
+
+/// The header of a segment.
+pub fn header(id: i64) -> Vec<u8> {
+    let json = b"{}";
+    let mut out = Vec::with_capacity(HEADER_BYTES);
+    out.extend_from_slice(&VERSION.to_be_bytes());
+    out.extend_from_slice(&id.to_be_bytes());
+    out.extend_from_slice(&(json.len() as u16).to_be_bytes());
+    out.extend_from_slice(json);
+    out.extend_from_slice(&header_crc(VERSION, id, json).to_be_bytes());
+    out
+}
+
+/// A header that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Format version.
+    pub version: i32,
+    /// Segment id.
+    pub id: i64,
+    /// Parameters as JSON.
+    pub parameters: String,
+    /// Bytes of the header: where the first section starts.
+    pub len: usize,
+}
+
+/// Reads a header; `None` when the bytes are not one or its checksum is wrong.
+pub fn read_header(bytes: &[u8]) -> Option<Header> {
+    let version = u32_at(bytes, 0)? as i32;
+    let id = i64::from_be_bytes(bytes.get(4..12)?.try_into().ok()?);
+    let json_len = u16::from_be_bytes(bytes.get(12..14)?.try_into().ok()?) as usize;
+    let json = bytes.get(14..14 + json_len)?;
+    let crc = u32_at(bytes, 14 + json_len)?;
+    if crc != header_crc(version, id, json) {
+        return None;
+    }
+    let parameters = std::str::from_utf8(json).ok()?.to_owned();
+    Some(Header { version, id, parameters, len: 18 + json_len })
+}
+
+fn marker_crc(id: i64, offset: u32) -> u32 {
+    let mut hasher = Hasher::new();
+    hash_id(&mut hasher, id);
+    hasher.update(&offset.to_be_bytes());
+    hasher.finalize()
+}
+
+/// The marker at `offset` of a section that ends at `end`.
+pub fn marker(id: i64, offset: u32, end: u32) -> [u8; MARKER_BYTES] {
+    let mut out = [0; MARKER_BYTES];
+    let (first, second) = out.split_at_mut(4);
+    first.copy_from_slice(&end.to_be_bytes());
+    second.copy_from_slice(&marker_crc(id, offset).to_be_bytes());
+    out
+}
+
+/// What stands where a marker could be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marker {
+    /// A section that ends at this offset.
+    Section(u32),
+    /// Zeroes, or no room: the segment ends.
+    End,
+    /// Neither.
+    Damaged,
+}
+
+/// Reads the marker at `offset`.
+pub fn read_marker(bytes: &[u8], id: i64, offset: u32) -> Marker {
+    let at = offset as usize;
+    let (Some(end), Some(crc)) = (u32_at(bytes, at), u32_at(bytes, at.saturating_add(4))) else {
+        return Marker::End;
+    };
+    if end == 0 && crc == 0 {
+        return Marker::End;
+    }
+    let holds =
+        crc == marker_crc(id, offset) && end as usize >= at + MARKER_BYTES && end as usize <= bytes.len();
+    if holds { Marker::Section(end) } else { Marker::Damaged }
+}
+
+/// Whether a fence stands at `offset`.
+pub fn is_fence(bytes: &[u8], id: i64, offset: u32) -> bool {
+    // The cheap half of the test first: this runs at every offset behind a damaged place.
+    u32_at(bytes, offset as usize) == offset.checked_add(MARKER_BYTES as u32)
+        && matches!(read_marker(bytes, id, offset), Marker::Section(_))
+}
+
+/// A section of one entry, without its marker's content, around the mutation that `encode` appends.
+pub fn section(encode: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut out = vec![0; MARKER_BYTES + 8];
+    encode(&mut out);
+    let (head, mutation) = out.split_at_mut(MARKER_BYTES + 8);
+    let size = (mutation.len() as u32).to_be_bytes();
+    let mut hasher = Hasher::new();
+    hasher.update(&size);
+    let size_crc = hasher.clone().finalize();
+    hasher.update(mutation);
+    let crc = hasher.finalize();
+    if let Some(slot) = head.get_mut(MARKER_BYTES..MARKER_BYTES + 4) {
+        slot.copy_from_slice(&size);
+    }
+    if let Some(slot) = head.get_mut(MARKER_BYTES + 4..) {
+        slot.copy_from_slice(&size_crc.to_be_bytes());
+    }
+    out.extend_from_slice(&crc.to_be_bytes());
+    out
+}
+
+/// Puts the marker into a section that will lie at `offset`.
+pub fn place_section(section: &mut [u8], id: i64, offset: u32) {
+    let end = offset.saturating_add(section.len() as u32);
+    if let Some(slot) = section.get_mut(..MARKER_BYTES) {
+        slot.copy_from_slice(&marker(id, offset, end));
+    }
+}
+
+/// What stands where an entry could be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry<'a> {
+    /// A mutation, and the offset of what follows the entry.
+    Mutation(&'a [u8], usize),
+    /// No more entries in this section.
+    End,
+    /// Something that is none; why.
+    Damaged(&'static str),
+}
+
+/// Reads the entry at `at` of the bytes of a section (or of a segment up to the section's end).
+pub fn read_entry(bytes: &[u8], at: usize) -> Entry<'_> {
+    if at >= bytes.len() {
+        return Entry::End;
+    }
+    let Some(size) = u32_at(bytes, at) else { return Entry::Damaged("the section ends inside an entry") };
+    if size == 0 {
+        return Entry::End;
+    }
+    if size < ENTRY_SIZE_MIN || size > i32::MAX as u32 {
+        return Entry::Damaged("the size of an entry is out of range");
+    }
+    let mut hasher = Hasher::new();
+    hasher.update(&size.to_be_bytes());
+    if u32_at(bytes, at + 4) != Some(hasher.clone().finalize()) {
+        return Entry::Damaged("the checksum of an entry's size does not match");
+    }
+    let body = at + 8;
+    let end = body.saturating_add(size as usize);
+    let (Some(mutation), Some(crc)) = (bytes.get(body..end), u32_at(bytes, end)) else {
+        return Entry::Damaged("an entry reaches beyond its section");
+    };
+    hasher.update(mutation);
+    if crc != hasher.finalize() {
+        return Entry::Damaged("the checksum of an entry does not match");
+    }
+    Entry::Mutation(mutation, end + 4)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_round_trips_and_every_flipped_bit_shows() {
+        let bytes = header(0x1_0000_0002);
+        assert_eq!(bytes.len(), HEADER_BYTES);
+        let read = read_header(&bytes).unwrap();
+        assert_eq!((read.version, read.id, read.len), (7, 0x1_0000_0002, HEADER_BYTES));
+        for bit in 0..bytes.len() * 8 {
+            let mut bad = bytes.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(read_header(&bad), None, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_section_round_trips_and_every_flipped_bit_shows() {
+        let mutation = b"a mutation of some bytes";
+        let mut segment = header(5);
+        let mut bytes = section(|out| out.extend_from_slice(mutation));
+        place_section(&mut bytes, 5, HEADER_BYTES as u32);
+        segment.extend_from_slice(&bytes);
+        let read = |segment: &[u8]| match read_marker(segment, 5, HEADER_BYTES as u32) {
+            Marker::Section(end) => match read_entry(&segment[..end as usize], HEADER_BYTES + MARKER_BYTES) {
+                Entry::Mutation(m, next) if next == end as usize => Some(m.to_vec()),
+                _ => None,
+            },
+            _ => None,
+        };
+        assert_eq!(read(&segment).as_deref(), Some(&mutation[..]));
+        for bit in HEADER_BYTES * 8..segment.len() * 8 {
+            let mut bad = segment.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(read(&bad), None, "bit {bit}");
+        }
+        assert_eq!(read_marker(&segment, 6, HEADER_BYTES as u32), Marker::Damaged, "of another segment");
+        assert_eq!(read_marker(&segment, 5, segment.len() as u32), Marker::End);
+    }
+
+    #[test]
+    fn names_carry_version_and_id() {
+        assert_eq!(parse_file_name(&file_name(1795252762405)), Some((7, 1795252762405)));
+        assert_eq!(parse_file_name("CommitLog-7-12_cdc.idx"), None);
+    }
+}

@@ -1,0 +1,174 @@
+//! Changing the schema.
+//!
+//! 1. The rows of `system_schema` that lead from the current schema to the new one are written and synced.
+//! 2. Tables appear, change and disappear on the node.
+//! 3. The version is computed from the rows and the new schema is published.
+
+use crate::engine::{Engine, Tables};
+use crate::error::EngineError;
+use crate::open::with_system_keyspaces;
+use crate::schema::diff::{self, Moment};
+use crate::schema::load::{self, SchemaRow, SchemaRows};
+use crate::schema::version::VersionDigest;
+use crate::system::{self, SCHEMA_TABLES, SYSTEM_SCHEMA};
+use bytes::Bytes;
+use model::{Schema, TableSchema};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use uuid::Uuid;
+
+impl Engine {
+    /// Makes `new` the schema: what it changes is durable before this returns. Its version is computed here, as
+    /// Cassandra computes it. Virtual keyspaces are kept in the schema but have no tables here and are not stored.
+    ///
+    /// A table that is there already must keep the ids of its columns: derive it with `TableSchema::to_builder`.
+    ///
+    /// # Errors
+    /// When it could not be stored; the old schema stays.
+    pub fn install_schema(&self, new: Schema) -> Result<Arc<Schema>, EngineError> {
+        let _turn = self.schema_turn.lock();
+        let old = self.schema();
+        check_column_ids(&old, &new)?;
+        let mutations = diff::mutations(&old, &new, self.schema_moment());
+        self.apply_durably(&mutations)?;
+        self.publish(&old, new)
+    }
+
+    /// Timestamps of schema changes only go up, whatever the clock does.
+    fn schema_moment(&self) -> Moment {
+        let last = self.schema_micros.load(Ordering::SeqCst);
+        let micros = self.env.now_micros().max(last + 1);
+        self.schema_micros.store(micros, Ordering::SeqCst);
+        Moment { micros, seconds: self.now_s() }
+    }
+
+    fn publish(&self, old: &Schema, mut new: Schema) -> Result<Arc<Schema>, EngineError> {
+        let start = self.log.position();
+        let mut alive = HashSet::new();
+        for keyspace in new.keyspaces.values().filter(|k| !k.is_virtual) {
+            for table in keyspace.tables.values() {
+                alive.insert(table.id);
+                match self.table(table.id) {
+                    Some(store) => store.set_schema(Arc::clone(table), keyspace.durable_writes),
+                    None => self.open_table(table, keyspace.durable_writes, start)?,
+                }
+            }
+        }
+        let gone: Vec<_> = self.tables().into_iter().filter(|t| !alive.contains(&t.schema().id)).collect();
+        new.version = self.schema_version()?;
+        let new = Arc::new(new);
+        self.schema.store(Arc::clone(&new));
+        for table in gone {
+            self.drop_table(&table);
+        }
+        if new.version != old.version {
+            let version = Bytes::copy_from_slice(new.version.as_bytes());
+            self.write_local(&[("schema_version", Bytes::new(), version)])?;
+        }
+        Ok(new)
+    }
+
+    /// The schema as the tables of `system_schema` hold it, completed by the built-in keyspaces.
+    pub(crate) fn load_schema(&self) -> Result<Schema, EngineError> {
+        let mut schema = with_system_keyspaces(self.stored_schema()?);
+        schema.version = self.schema_version()?;
+        Ok(schema)
+    }
+
+    fn stored_schema(&self) -> Result<Schema, EngineError> {
+        let now_s = self.now_s();
+        let mut rows = SchemaRows::new();
+        let mut newest = 0;
+        for name in SCHEMA_TABLES {
+            let table = system::table(SYSTEM_SCHEMA, name);
+            let out = rows.entry(name).or_default();
+            self.scan_table(&table, |key, row| {
+                let Some(row) = row else { return };
+                let timestamps = row.cells.iter().map(|c| c.timestamp).chain([row.liveness.timestamp]);
+                newest = timestamps.chain([newest]).max().unwrap_or(newest);
+                if row.is_live(now_s) {
+                    let live = row.cells.iter().filter(|c| c.is_live(now_s));
+                    let named = live
+                        .filter_map(|c| Some((table.column_by_id(c.column)?.name.clone(), c.value.clone())));
+                    out.push(SchemaRow {
+                        keyspace: String::from_utf8_lossy(&key.key.0).into_owned(),
+                        clustering: row
+                            .clustering
+                            .iter()
+                            .filter_map(model::clustering::component_bytes)
+                            .collect(),
+                        cells: named.collect(),
+                    });
+                }
+            })?;
+        }
+        self.schema_micros.fetch_max(newest, Ordering::SeqCst);
+        load::load(&rows)
+    }
+
+    fn schema_version(&self) -> Result<Uuid, EngineError> {
+        let now_s = self.now_s();
+        let mut digest = VersionDigest::default();
+        for name in SCHEMA_TABLES {
+            let table = system::table(SYSTEM_SCHEMA, name);
+            self.scan_table(&table, |key, row| match row {
+                None => digest.start_partition(&key.key.0),
+                Some(row) => digest.add_row(&table, row, now_s),
+            })?;
+        }
+        Ok(digest.finish())
+    }
+
+    /// Writes what the built-in keyspaces lack on disk, and the host id.
+    pub(crate) fn complete_system_keyspaces(&self) -> Result<(), EngineError> {
+        let _turn = self.schema_turn.lock();
+        let stored = self.stored_schema()?;
+        let complete = self.schema().as_ref().clone();
+        let mutations = diff::mutations(&stored, &complete, self.schema_moment());
+        if !mutations.is_empty() {
+            self.apply_durably(&mutations)?;
+            self.publish(&stored, complete)?;
+        }
+        if self.read_local()?.host_id.is_none() {
+            let id = Bytes::copy_from_slice(self.host_id.as_bytes());
+            self.write_local(&[("host_id", Bytes::new(), id)])?;
+            // Intervals in SSTables count only under a host id that is itself in an SSTable.
+            self.flush("system", Some("local"))?;
+        }
+        Ok(())
+    }
+
+    /// Takes a dropped table off the node.
+    fn drop_table(&self, table: &Arc<crate::table::TableStore>) {
+        let id = table.schema().id;
+        {
+            let _gate = self.barrier.write();
+            self.tables.rcu(|tables| {
+                let mut tables = Tables::clone(tables);
+                tables.remove(&id);
+                tables
+            });
+        }
+        self.log.discard_table(id);
+    }
+}
+
+/// Rows in memory hold column ids: a new definition must not give them another meaning.
+fn check_column_ids(old: &Schema, new: &Schema) -> Result<(), EngineError> {
+    let tables = |schema: &Schema| -> Vec<Arc<TableSchema>> {
+        schema.keyspaces.values().flat_map(|k| k.tables.values().cloned()).collect()
+    };
+    for table in tables(new) {
+        let Some(before) = old.table_by_id(table.id) else { continue };
+        for column in before.static_columns().iter().chain(before.regular_columns()) {
+            let now = table.column_by_id(column.id).map(|c| c.name.as_str());
+            if now.is_some_and(|name| name != column.name) {
+                let what =
+                    format!("{}.{} reuses the id of column {}", table.keyspace, table.name, column.name);
+                return Err(EngineError::Schema(what));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! What can go wrong in the engine: one enum for each kind of operation.
+
+use partition::ReadError;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Why the engine did not open, or an operation on tables, schema or snapshots failed.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum EngineError {
+    /// A setting cannot be.
+    #[error("{0}")]
+    Options(String),
+    /// Another process uses the directory.
+    #[error("{} is in use by another process", path.display())]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// The file system failed.
+    #[error("{0}")]
+    Io(Arc<io::Error>),
+    /// An SSTable could not be read.
+    #[error("{0}")]
+    Read(#[from] ReadError),
+    /// A write that is part of the operation failed.
+    #[error("{0}")]
+    Write(#[from] WriteError),
+    /// The commit log is damaged where data had been kept.
+    #[error(
+        "{} is corrupt at offset {offset}: {detail}; commit log replay can be told to ignore it",
+        path.display()
+    )]
+    CommitLog {
+        /// The segment.
+        path: PathBuf,
+        /// Offset of the damaged section or entry.
+        offset: u64,
+        /// What was expected and what was found.
+        detail: String,
+    },
+    /// The tables of system_schema do not hold a schema.
+    #[error("the stored schema is damaged: {0}")]
+    Schema(String),
+    /// There is no such table.
+    #[error("unknown keyspace/cf pair ({keyspace}.{table})")]
+    UnknownTable {
+        /// Keyspace.
+        keyspace: String,
+        /// Table.
+        table: String,
+    },
+    /// There is no such keyspace.
+    #[error("Keyspace {0} does not exist")]
+    UnknownKeyspace(String),
+    /// A snapshot of this name is there already.
+    #[error("Snapshot {0} already exists.")]
+    SnapshotExists(String),
+    /// The engine was drained or closed.
+    #[error("the node is drained")]
+    Drained,
+}
+
+impl From<io::Error> for EngineError {
+    fn from(error: io::Error) -> Self {
+        EngineError::Io(Arc::new(error))
+    }
+}
+
+/// Why a write was not kept. Nothing was acknowledged; a reader may still see what the commit log failed to sync.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum WriteError {
+    /// Memtables are full and flushes do not keep up.
+    #[error("memtable memory is full: {used_bytes} of {limit_bytes} bytes, and no flush freed some in time")]
+    Overloaded {
+        /// Bytes in use.
+        used_bytes: u64,
+        /// Bytes allowed.
+        limit_bytes: u64,
+    },
+    /// The write would have to wait for memtable memory and the caller must not block.
+    #[error("the write would have to wait for memtable memory")]
+    WouldBlock,
+    /// The commit log could not take the write or make it durable.
+    #[error("commit log: {0}")]
+    CommitLog(Arc<io::Error>),
+    /// The log was stopped by an earlier failure.
+    #[error("commit log is stopped after a failure: {0}")]
+    CommitLogStopped(Arc<io::Error>),
+    /// The mutation is larger than half a segment.
+    #[error("Rejected an oversized mutation ({bytes}/{limit_bytes}) for keyspace: {keyspace}")]
+    MutationTooLarge {
+        /// Serialized size.
+        bytes: u64,
+        /// Largest allowed.
+        limit_bytes: u64,
+        /// Keyspace of the mutation.
+        keyspace: String,
+    },
+    /// A table of the mutation does not exist any more.
+    #[error("table {0} does not exist")]
+    UnknownTable(Uuid),
+    /// A value cannot be stored: it does not have the length of its type, say.
+    #[error("{0}")]
+    Invalid(#[from] partition::codec::EncodeError),
+    /// The engine was drained or closed.
+    #[error("the node is drained")]
+    Drained,
+}

@@ -1,0 +1,239 @@
+//! Flushes, and the threads that do them.
+//!
+//! *Keeper*: looks around twice a second and whenever somebody nudges it, and queues what has to be flushed: the
+//! largest memtable when memory is short, the tables of the oldest segment when the log is long, tables whose
+//! `memtable_flush_period_in_ms` is over, and every table after the log failed.
+//! *Writers*: take tables from the queue. A flush that fails leaves its memtable where readers find it and is tried
+//! again, later each time.
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::memtable::Memtable;
+use crate::table::{FlushingMemtable, TableStore};
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+const KEEPER_TICK: Duration = Duration::from_millis(500);
+const RETRY_MIN: Duration = Duration::from_millis(100);
+const RETRY_MAX: Duration = Duration::from_secs(5);
+
+/// The queue of tables to flush, and the threads that work on it.
+#[derive(Default)]
+pub(crate) struct Workers {
+    queue: Mutex<VecDeque<Arc<TableStore>>>,
+    queued: Condvar,
+    nudged: Mutex<bool>,
+    nudge: Condvar,
+    retry_turn: Mutex<()>,
+    retry: Condvar,
+    stopping: AtomicBool,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Workers {
+    /// Starts the threads. They hold the engine only while they work, so that dropping it ends them.
+    pub(crate) fn start(self: &Arc<Self>, engine: &Arc<Engine>) -> io::Result<()> {
+        let mut threads = self.threads.lock();
+        let spawn = |name: String| std::thread::Builder::new().name(name);
+        let (workers, weak) = (Arc::clone(self), Arc::downgrade(engine));
+        threads.push(spawn("engine-keeper".to_owned()).spawn(move || workers.run_keeper(&weak))?);
+        for n in 0..engine.options.flush_writers {
+            let (workers, weak) = (Arc::clone(self), Arc::downgrade(engine));
+            threads.push(spawn(format!("flush-writer-{n}")).spawn(move || workers.run_writer(&weak))?);
+        }
+        Ok(())
+    }
+
+    fn run_keeper(&self, engine: &Weak<Engine>) {
+        loop {
+            {
+                let mut nudged = self.nudged.lock();
+                if !*nudged && !self.is_stopping() {
+                    self.nudge.wait_for(&mut nudged, KEEPER_TICK);
+                }
+                *nudged = false;
+            }
+            match engine.upgrade() {
+                Some(engine) if !self.is_stopping() => engine.keep(),
+                _ => return,
+            }
+        }
+    }
+
+    fn run_writer(&self, engine: &Weak<Engine>) {
+        loop {
+            let table = {
+                let mut queue = self.queue.lock();
+                if queue.is_empty() && !self.is_stopping() {
+                    self.queued.wait_for(&mut queue, KEEPER_TICK);
+                }
+                queue.pop_front()
+            };
+            match engine.upgrade() {
+                Some(engine) if !self.is_stopping() => {
+                    if let Some(table) = table {
+                        engine.flush_until_done(&table);
+                    }
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Waits before a failed flush is tried again; false when the engine stops.
+    fn pause(&self, pause: Duration) -> bool {
+        let mut turn = self.retry_turn.lock();
+        if !self.is_stopping() {
+            self.retry.wait_for(&mut turn, pause);
+        }
+        !self.is_stopping()
+    }
+
+    /// Makes the keeper look around.
+    pub(crate) fn nudge(&self) {
+        let mut nudged = self.nudged.lock();
+        if !*nudged {
+            *nudged = true;
+            self.nudge.notify_one();
+        }
+    }
+
+    /// Queues a table unless it is queued already.
+    pub(crate) fn enqueue(&self, table: &Arc<TableStore>) {
+        if !table.flush_queued.swap(true, Ordering::SeqCst) {
+            self.queue.lock().push_back(Arc::clone(table));
+            self.queued.notify_one();
+        }
+    }
+
+    /// Number of tables that wait for a flush.
+    pub(crate) fn queue_len(&self) -> usize {
+        self.queue.lock().len()
+    }
+
+    /// Ends the threads after what they are doing.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        drop(self.queue.lock());
+        self.queued.notify_all();
+        drop(self.retry_turn.lock());
+        self.retry.notify_all();
+        self.nudge();
+        let me = std::thread::current().id();
+        for thread in std::mem::take(&mut *self.threads.lock()) {
+            // The last owner of an engine may be one of its own threads.
+            if thread.thread().id() != me {
+                let _ = thread.join();
+            }
+        }
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+}
+
+impl Engine {
+    /// One round of the keeper.
+    fn keep(&self) {
+        for id in self.log.tables_to_flush(self.options.commitlog_total_bytes) {
+            if let Some(table) = self.table(id) {
+                self.workers.enqueue(&table);
+            }
+        }
+        let now = self.env.clock.monotonic_nanos();
+        let mut largest: Option<(u64, Arc<TableStore>)> = None;
+        let mut flushing = 0;
+        for table in self.tables() {
+            let view = table.view();
+            flushing += view.flushing.iter().map(|f| f.memtable.bytes()).sum::<u64>();
+            let bytes = view.memtable.bytes();
+            if !view.flushing.is_empty() {
+                self.workers.enqueue(&table);
+            } else if bytes > largest.as_ref().map_or(0, |(most, _)| *most) {
+                largest = Some((bytes, Arc::clone(&table)));
+            }
+            let period_ms = table.schema().options.memtable_flush_period_in_ms.max(0) as u64;
+            let age_ms = now.saturating_sub(view.memtable.created_nanos()) / 1_000_000;
+            if period_ms > 0 && age_ms >= period_ms && !view.memtable.is_empty() {
+                self.workers.enqueue(&table);
+            }
+        }
+        // What is being flushed will be free soon; it does not call for more flushes.
+        if self.memory.used().saturating_sub(flushing) > self.cleanup_bytes()
+            && let Some((_, table)) = largest
+        {
+            self.workers.enqueue(&table);
+        }
+    }
+
+    /// Flushes a table from the queue, again and again while it fails.
+    fn flush_until_done(&self, table: &TableStore) {
+        table.flush_queued.store(false, Ordering::SeqCst);
+        let mut pause = RETRY_MIN;
+        while let Err(error) = self.flush_table(table) {
+            let schema = table.schema();
+            tracing::error!(keyspace = schema.keyspace, table = schema.name, %error, "a flush failed");
+            if !self.workers.pause(pause) {
+                return;
+            }
+            pause = (pause * 2).min(RETRY_MAX);
+        }
+    }
+
+    /// Switches the table's memtable if it has writes; whether there is anything to flush now. Needs the flush turn.
+    fn switch_memtable(&self, table: &TableStore) -> bool {
+        let gate = self.barrier.write();
+        let end = self.log.position();
+        if !table.view().memtable.is_empty() {
+            let fresh = Arc::new(Memtable::new(end, self.env.clock.monotonic_nanos()));
+            table.change_view(|view| {
+                let memtable = std::mem::replace(&mut view.memtable, fresh);
+                view.flushing.push(FlushingMemtable { memtable, end });
+            });
+        }
+        drop(gate);
+        !table.view().flushing.is_empty()
+    }
+
+    /// Writes what the table has in memory to SSTables; returns when it is durable.
+    pub(crate) fn flush_table(&self, table: &TableStore) -> Result<(), EngineError> {
+        let _turn = table.flush_turn.lock();
+        if table.is_dropped() || !self.switch_memtable(table) {
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    /// Flushes a table, or all tables of a keyspace; returns when they are on disk.
+    ///
+    /// # Errors
+    /// [`EngineError::UnknownKeyspace`], [`EngineError::UnknownTable`], or what a flush failed with: its memtable
+    /// stays readable and is flushed again later.
+    pub fn flush(&self, keyspace: &str, table: Option<&str>) -> Result<(), EngineError> {
+        match table {
+            Some(table) => self.flush_table(self.table_named(keyspace, table)?.as_ref()),
+            None => {
+                let schema = self.schema();
+                let Some(keyspace) = schema.keyspace(keyspace) else {
+                    return Err(EngineError::UnknownKeyspace(keyspace.to_owned()));
+                };
+                let tables = keyspace.tables.values().filter_map(|t| self.table(t.id));
+                tables.map(|t| self.flush_table(&t)).fold(Ok(()), Result::and)
+            }
+        }
+    }
+
+    /// Flushes every table.
+    ///
+    /// # Errors
+    /// As [`Engine::flush`]; the other tables are flushed all the same.
+    pub fn flush_all(&self) -> Result<(), EngineError> {
+        self.tables().iter().map(|t| self.flush_table(t)).fold(Ok(()), Result::and)
+    }
+}

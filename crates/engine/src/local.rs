@@ -1,0 +1,107 @@
+//! What the engine itself keeps in `system.local`: the host id, the schema's version, and until where in the commit
+//! log each table was truncated. The other columns are the server's.
+
+use crate::commitlog::LogPosition;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::system::{self, SYSTEM};
+use bytes::Bytes;
+use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
+use model::key::KeyRange;
+use model::{Cell, Clustering, DecoratedKey, Mutation, PartitionKey, PartitionUpdate, Row, TableSchema};
+use partition::{Event, Fragment, ReadContext};
+use std::collections::HashMap;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// The engine's part of `system.local`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LocalState {
+    pub(crate) host_id: Option<Uuid>,
+    pub(crate) truncated_at: HashMap<Uuid, LogPosition>,
+}
+
+fn local_key() -> DecoratedKey {
+    DecoratedKey::new(PartitionKey::from_components(&[b"local"]))
+}
+
+impl Engine {
+    /// Reads everything of a table and hands over keys, static rows and rows.
+    pub(crate) fn scan_table(
+        &self,
+        table: &Arc<TableSchema>,
+        mut visit: impl FnMut(&DecoratedKey, Option<&Row>),
+    ) -> Result<(), EngineError> {
+        let command = ReadCommand {
+            table: Arc::clone(table),
+            partitions: PartitionSelection::Range(KeyRange::FULL),
+            clusterings: ClusteringFilter::all(),
+            columns: ColumnSelection::all(table),
+            row_filter: Vec::new(),
+            limits: DataLimits::NONE,
+            now_s: self.now_s(),
+        };
+        let mut stream = self.read(&command, &ReadContext::default())?;
+        let mut fragment = Fragment::default();
+        loop {
+            match stream.next(&mut fragment)? {
+                Event::PartitionStart => visit(&fragment.key, None),
+                Event::Row => visit(&fragment.key, Some(&fragment.row)),
+                Event::StaticRow | Event::RangeChange | Event::PartitionEnd => {}
+                Event::End => return Ok(()),
+            }
+        }
+    }
+
+    pub(crate) fn now_s(&self) -> u32 {
+        u32::try_from(self.env.now_seconds()).unwrap_or(0)
+    }
+
+    pub(crate) fn read_local(&self) -> Result<LocalState, EngineError> {
+        let table = system::table(SYSTEM, "local");
+        let now_s = self.now_s();
+        let column = |name: &str| table.column(name).map(|c| c.id);
+        let (host_id, truncated_at) = (column("host_id"), column("truncated_at"));
+        let mut out = LocalState::default();
+        self.scan_table(&table, |_, row| {
+            let Some(row) = row else { return };
+            for cell in row.cells.iter().filter(|c| c.is_live(now_s)) {
+                if Some(cell.column) == host_id {
+                    out.host_id = Uuid::from_slice(&cell.value).ok();
+                } else if Some(cell.column) == truncated_at
+                    && let (Ok(id), Some(at)) =
+                        (Uuid::from_slice(&cell.path), LocalState::truncation(&cell.value))
+                {
+                    out.truncated_at.insert(id, at);
+                }
+            }
+        })?;
+        Ok(out)
+    }
+
+    /// Writes cells of `system.local`: column, path (empty for a simple column), value.
+    pub(crate) fn write_local(&self, cells: &[(&str, Bytes, Bytes)]) -> Result<(), EngineError> {
+        let table = system::table(SYSTEM, "local");
+        let micros = self.env.now_micros();
+        let mut row = Row::new(Clustering::empty());
+        for (name, path, value) in cells {
+            if let Some(column) = table.column(name) {
+                row.cells.push(Cell::live(column.id, micros, value.clone()).with_path(path.clone()));
+            }
+        }
+        row.cells.sort_by_key(|cell| cell.column);
+        let mut update = PartitionUpdate::new(table, local_key());
+        update.rows.push(row);
+        self.apply_durably(&[Mutation::of(update)])
+    }
+
+    /// Applies the engine's own writes and waits until they are on the device, whatever the sync mode.
+    pub(crate) fn apply_durably(&self, mutations: &[Mutation]) -> Result<(), EngineError> {
+        let tickets: Vec<_> = mutations.iter().map(|m| self.append_and_apply(m)).collect::<Result<_, _>>()?;
+        self.log.sync();
+        for ticket in tickets {
+            ticket.wait()?;
+        }
+        Ok(())
+    }
+}

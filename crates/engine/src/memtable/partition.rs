@@ -1,0 +1,128 @@
+//! One partition of a memtable: its state under a lock, and how an update changes it.
+
+use super::ordered::{At, RowEntry};
+use super::ranges::RangeSet;
+use bytes::{Bytes, BytesMut};
+use imbl::OrdSet;
+use model::clustering::Position;
+use model::{Cell, Deletion, PartitionUpdate, Row, TableSchema, reconcile};
+use parking_lot::Mutex;
+use std::mem::size_of;
+use std::sync::Arc;
+
+/// Memory of a row besides its cells: the shared allocation and its place in the tree.
+const ROW_OVERHEAD_BYTES: u64 = size_of::<Row>() as u64 + 64;
+/// Memory of a range deletion besides its prefixes.
+const RANGE_OVERHEAD_BYTES: u64 = 192;
+
+/// A partition.
+#[derive(Debug, Default)]
+pub(super) struct MemPartition {
+    state: Mutex<PartitionState>,
+}
+
+/// Everything a partition holds. Cloning it is O(1) and gives a snapshot that no writer changes.
+#[derive(Clone, Debug)]
+pub(super) struct PartitionState {
+    pub(super) deletion: Deletion,
+    pub(super) static_row: Option<Arc<Row>>,
+    pub(super) rows: OrdSet<RowEntry>,
+    pub(super) ranges: RangeSet,
+}
+
+impl Default for PartitionState {
+    fn default() -> Self {
+        PartitionState {
+            deletion: Deletion::NONE,
+            static_row: None,
+            rows: OrdSet::new(),
+            ranges: RangeSet::default(),
+        }
+    }
+}
+
+impl MemPartition {
+    /// The state as it is now.
+    pub(super) fn snapshot(&self) -> PartitionState {
+        self.state.lock().clone()
+    }
+
+    /// Applies an update and returns by how many bytes the partition grew.
+    pub(super) fn apply(&self, update: &PartitionUpdate) -> u64 {
+        let table = update.table.as_ref();
+        // Copying comes before the lock: writers of one partition wait only for the tree.
+        let static_row = update.static_row.as_ref().map(|row| own_copy(table, row));
+        let rows: Vec<Row> = update.rows.iter().map(|row| own_copy(table, row)).collect();
+
+        let mut grown = 0;
+        let mut state = self.state.lock();
+        state.deletion = state.deletion.max(update.deletion);
+        if let Some(fresh) = static_row {
+            grown += fresh.data_size() as u64 + cells_bytes(&fresh);
+            let merged = match &state.static_row {
+                Some(existing) => {
+                    let mut merged = existing.as_ref().clone();
+                    reconcile::merge_row_into(table, &mut merged, &fresh);
+                    merged
+                }
+                None => fresh,
+            };
+            state.static_row = Some(Arc::new(merged));
+        }
+        for fresh in rows {
+            grown += state.add_row(table, fresh);
+        }
+        for range in &update.range_tombstones {
+            let added = state.ranges.insert(table.comparator(), &range.slice, range.deletion);
+            grown += added as u64 * RANGE_OVERHEAD_BYTES;
+        }
+        grown
+    }
+}
+
+impl PartitionState {
+    fn add_row(&mut self, table: &TableSchema, fresh: Row) -> u64 {
+        let existing = self.rows.get(&At(Position::row(&fresh.clustering)));
+        let Some(existing) = existing else {
+            let grown = row_bytes(&fresh);
+            self.rows.insert(RowEntry::new(table.comparator(), fresh));
+            return grown;
+        };
+        let before = row_bytes(existing.row());
+        let mut merged = existing.row().clone();
+        reconcile::merge_row_into(table, &mut merged, &fresh);
+        let grown = row_bytes(&merged).saturating_sub(before);
+        self.rows.insert(RowEntry::new(table.comparator(), merged));
+        grown
+    }
+}
+
+fn cells_bytes(row: &Row) -> u64 {
+    (row.cells.len() * size_of::<Cell>()) as u64
+}
+
+fn row_bytes(row: &Row) -> u64 {
+    ROW_OVERHEAD_BYTES + row.data_size() as u64 + cells_bytes(row)
+}
+
+/// The row, reconciled within itself, with all its values in one buffer of its own.
+fn own_copy(table: &TableSchema, row: &Row) -> Row {
+    let mut copy = Row::new(row.clustering.clone());
+    reconcile::merge_row_into(table, &mut copy, row);
+    let total = copy.cells.iter().map(|c| c.path.len() + c.value.len()).sum();
+    if total == 0 {
+        for cell in &mut copy.cells {
+            cell.path = Bytes::new();
+            cell.value = Bytes::new();
+        }
+        return copy;
+    }
+    let mut buffer = BytesMut::with_capacity(total);
+    for cell in &mut copy.cells {
+        buffer.extend_from_slice(&cell.path);
+        cell.path = buffer.split().freeze();
+        buffer.extend_from_slice(&cell.value);
+        cell.value = buffer.split().freeze();
+    }
+    copy
+}

@@ -1,0 +1,131 @@
+//! One table of the node: its memtables and SSTables, and the view that readers take of them.
+//!
+//! A [`TableView`] is immutable. Whoever changes the set (a write barrier that switches the memtable, a flush, a
+//! compaction, a truncation) builds a new one under [`TableStore`]'s lock and swaps it in; readers keep the one they
+//! took, and with it the memtables and the files of its SSTables, for as long as they need.
+
+mod read;
+
+use crate::commitlog::{IntervalSet, LogPosition};
+use crate::memtable::Memtable;
+use arc_swap::ArcSwap;
+use model::TableSchema;
+use parking_lot::Mutex;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use uuid::Uuid;
+
+/// A memtable that takes no more writes and waits to become an SSTable.
+#[derive(Clone, Debug)]
+pub struct FlushingMemtable {
+    /// The memtable.
+    pub memtable: Arc<Memtable>,
+    /// Its writes lie at or before this position of the commit log.
+    pub end: LogPosition,
+}
+
+/// What a table holds at one moment. Everything in it is older or newer, never both: the current memtable is newer
+/// than the flushing ones, those are newer than the SSTables that were made before.
+#[derive(Clone, Debug)]
+pub struct TableView {
+    /// Takes the writes.
+    pub memtable: Arc<Memtable>,
+    /// Oldest first.
+    pub flushing: Vec<FlushingMemtable>,
+}
+
+/// A table.
+pub struct TableStore {
+    schema: ArcSwap<TableSchema>,
+    view: ArcSwap<TableView>,
+    /// Held while a new view is made from the current one.
+    view_change: Mutex<()>,
+    /// Held by the one flush or truncation that runs.
+    pub(crate) flush_turn: Mutex<()>,
+    /// Whether a flush is queued already.
+    pub(crate) flush_queued: AtomicBool,
+    /// Whether the keyspace's writes go to the commit log.
+    durable_writes: AtomicBool,
+    /// Set when the table is dropped: nothing is flushed any more.
+    dropped: AtomicBool,
+    /// The table's directory in each data directory.
+    dirs: Vec<PathBuf>,
+    pub(crate) reads: AtomicU64,
+    pub(crate) writes: AtomicU64,
+}
+
+impl TableStore {
+    pub(crate) fn new(
+        schema: Arc<TableSchema>,
+        durable_writes: bool,
+        dirs: Vec<PathBuf>,
+        memtable: Memtable,
+    ) -> TableStore {
+        TableStore {
+            schema: ArcSwap::new(schema),
+            view: ArcSwap::from_pointee(TableView { memtable: Arc::new(memtable), flushing: Vec::new() }),
+            view_change: Mutex::new(()),
+            flush_turn: Mutex::new(()),
+            flush_queued: AtomicBool::new(false),
+            durable_writes: AtomicBool::new(durable_writes),
+            dropped: AtomicBool::new(false),
+            dirs,
+            reads: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+        }
+    }
+
+    /// The definition as it is now.
+    pub fn schema(&self) -> Arc<TableSchema> {
+        self.schema.load_full()
+    }
+
+    pub(crate) fn set_schema(&self, schema: Arc<TableSchema>, durable_writes: bool) {
+        self.schema.store(schema);
+        self.durable_writes.store(durable_writes, Ordering::Relaxed);
+    }
+
+    /// Whether writes go to the commit log.
+    pub fn durable_writes(&self) -> bool {
+        self.durable_writes.load(Ordering::Relaxed)
+    }
+
+    /// Whether the table was dropped.
+    pub fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn set_dropped(&self) {
+        self.dropped.store(true, Ordering::SeqCst);
+    }
+
+    /// The table's directories, one in each data directory.
+    pub fn dirs(&self) -> &[PathBuf] {
+        &self.dirs
+    }
+
+    /// What the table holds now.
+    pub fn view(&self) -> Arc<TableView> {
+        self.view.load_full()
+    }
+
+    /// The current memtable, for a writer that holds the engine's barrier.
+    pub(crate) fn with_memtable<T>(&self, apply: impl FnOnce(&Memtable) -> T) -> T {
+        apply(&self.view.load().memtable)
+    }
+
+    /// Replaces the view by what `change` makes of it. The one way in which the set of memtables and SSTables of a
+    /// table changes, compaction's included.
+    pub fn change_view(&self, change: impl FnOnce(&mut TableView)) {
+        let _turn = self.view_change.lock();
+        let mut view = TableView::clone(&self.view.load());
+        change(&mut view);
+        self.view.store(Arc::new(view));
+    }
+
+    /// The positions of the commit log whose writes are in SSTables that `host_id` wrote.
+    pub(crate) fn covered_log(&self, _host_id: Option<Uuid>) -> IntervalSet {
+        IntervalSet::default()
+    }
+}

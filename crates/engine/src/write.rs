@@ -1,0 +1,85 @@
+//! The write path: commit log, then memtable, then the wait for durability.
+
+use crate::commitlog::{SyncTicket, format};
+use crate::engine::{Engine, Gate};
+use crate::error::WriteError;
+use crate::table::TableStore;
+use model::Mutation;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use uuid::Uuid;
+
+/// How a write may be carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// Whether it may wait for memtable memory. If not, [`WriteError::WouldBlock`] asks the caller to try again
+    /// where it may.
+    pub may_block: bool,
+}
+
+impl Default for WriteOptions {
+    fn default() -> Self {
+        WriteOptions { may_block: true }
+    }
+}
+
+impl Engine {
+    /// Applies a mutation: when this returns, readers see it, each partition update whole. It is acknowledged only
+    /// when the ticket says so.
+    ///
+    /// # Errors
+    /// Nothing was written, in memory or in the log, except that bytes of a failed append may be found by a replay.
+    pub fn apply(&self, mutation: &Mutation, options: WriteOptions) -> Result<SyncTicket, WriteError> {
+        self.memory.admit(options.may_block).inspect_err(|_| self.workers.nudge())?;
+        self.append_and_apply(mutation)
+    }
+
+    /// As [`Engine::apply`], also when memory is short: for the engine's own small writes.
+    pub(crate) fn append_and_apply(&self, mutation: &Mutation) -> Result<SyncTicket, WriteError> {
+        let mut encoded = Ok(());
+        let mut section =
+            format::section(|out| encoded = partition::codec::mutation::encode_mutation(mutation, out));
+        encoded?;
+        let bytes = (section.len() - format::MARKER_BYTES) as u64;
+        let limit_bytes = self.options.mutation_bytes_max();
+        if bytes > limit_bytes {
+            let keyspace = mutation.updates.first().map(|u| u.table.keyspace.clone()).unwrap_or_default();
+            return Err(WriteError::MutationTooLarge { bytes, limit_bytes, keyspace });
+        }
+
+        let gate = self.barrier.read();
+        if *gate == Gate::Drained {
+            return Err(WriteError::Drained);
+        }
+        let tables = self.tables.load();
+        let find = |id: Uuid| tables.get(&id).ok_or(WriteError::UnknownTable(id));
+        let mut durable = false;
+        for update in &mutation.updates {
+            durable |= find(update.table.id)?.durable_writes();
+        }
+        let ticket = if durable {
+            let ids = mutation.updates.iter().map(|u| u.table.id);
+            let (_, number) = self.log.append(&mut section, ids)?;
+            Some(number)
+        } else {
+            None
+        };
+        let mut grown = 0;
+        for update in &mutation.updates {
+            let table: &Arc<TableStore> = find(update.table.id)?;
+            grown += table.with_memtable(|memtable| memtable.apply(update));
+            table.writes.fetch_add(1, Ordering::Relaxed);
+        }
+        drop(gate);
+        self.memory.add(grown);
+        if self.memory.used() > self.cleanup_bytes() {
+            self.workers.nudge();
+        }
+        Ok(ticket.map_or_else(SyncTicket::ready, |number| self.log.ticket(number)))
+    }
+
+    /// Bytes of memtables above which the largest one is flushed.
+    pub(crate) fn cleanup_bytes(&self) -> u64 {
+        (self.options.memtable_bytes_max as f64 * self.options.memtable_cleanup_threshold) as u64
+    }
+}
