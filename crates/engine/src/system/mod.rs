@@ -160,7 +160,7 @@ mod tests {
             }
         }
         let local = &schema.keyspaces["system"].tables["local"];
-        assert_eq!(local.select_star().len(), 19);
+        assert_eq!(local.select_star().len(), 20);
         assert!(local.column("tokens").is_some_and(|c| c.is_multi_cell()));
         assert!(local.dropped_column("thrift_version", false).is_some());
     }
