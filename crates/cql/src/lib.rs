@@ -9,5 +9,9 @@
 )]
 
 pub mod ast;
+pub mod bind;
+pub mod ddl;
+pub mod describe;
+pub mod error;
 pub mod lexer;
 pub mod parser;
