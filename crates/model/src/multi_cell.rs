@@ -9,31 +9,36 @@ use bytes::Bytes;
 /// The value that the live ones of `cells` make up at `now_s` (seconds since the epoch), in the encoding of the frozen
 /// type; `None` when none is live. `cells` are those of one column, in path order.
 pub fn assemble(ty: &CqlType, cells: &[Cell], now_s: u32) -> Option<Bytes> {
+    let mut out = Vec::new();
+    assemble_into(&mut out, ty, cells, now_s).then(|| out.into())
+}
+
+/// [`assemble`] into a buffer that the caller uses again; false, and nothing is appended, when no cell is live.
+pub fn assemble_into(out: &mut Vec<u8>, ty: &CqlType, cells: &[Cell], now_s: u32) -> bool {
     let live = || cells.iter().filter(|c| c.is_live(now_s));
     let count = live().count();
     if count == 0 {
-        return None;
+        return false;
     }
-    let content: usize = live().map(|c| c.path.len() + c.value.len() + 8).sum();
-    let mut out = Vec::with_capacity(4 + content);
+    out.reserve(4 + live().map(|c| c.path.len() + c.value.len() + 8).sum::<usize>());
     if let CqlType::Udt { definition, .. } = ty {
         // Fields that a newer definition of the type added at the end are null.
         for index in 0..definition.fields.len() {
             let field = live().find(|c| field_index(c) == Some(index));
-            push_element(&mut out, field.map(|c| c.value.as_ref()));
+            push_element(out, field.map(|c| c.value.as_ref()));
         }
-        return Some(out.into());
+        return true;
     }
     out.extend_from_slice(&(count as i32).to_be_bytes());
     for cell in live() {
         if matches!(ty, CqlType::Set { .. } | CqlType::Map { .. }) {
-            push_element(&mut out, Some(&cell.path));
+            push_element(out, Some(&cell.path));
         }
         if matches!(ty, CqlType::List { .. } | CqlType::Map { .. }) {
-            push_element(&mut out, Some(&cell.value));
+            push_element(out, Some(&cell.value));
         }
     }
-    Some(out.into())
+    true
 }
 
 /// Which field of a user type a cell holds.
