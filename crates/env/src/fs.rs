@@ -51,6 +51,11 @@ pub trait FileSystem: Send + Sync + Debug {
     /// Length of a file in bytes.
     fn file_len(&self, path: &Path) -> io::Result<u64>;
 
+    /// When a file's content last changed, in milliseconds since 1970; 0 where the file system does not know.
+    fn modified_ms(&self, path: &Path) -> io::Result<i64> {
+        self.file_len(path).map(|_| 0)
+    }
+
     /// Opens a file for positional reads from any number of threads.
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>>;
 

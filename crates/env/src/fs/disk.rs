@@ -45,6 +45,12 @@ impl FileSystem for DiskFileSystem {
         fs::metadata(path).map(|metadata| metadata.len()).map_err(|e| with_path("measure", path, e))
     }
 
+    fn modified_ms(&self, path: &Path) -> io::Result<i64> {
+        let modified = fs::metadata(path).and_then(|metadata| metadata.modified());
+        let since = modified.map_err(|e| with_path("look up the age of", path, e))?;
+        Ok(since.duration_since(std::time::UNIX_EPOCH).map_or(0, |age| age.as_millis() as i64))
+    }
+
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {
         let open = || {
             let file = File::open(path)?;

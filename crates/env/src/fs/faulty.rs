@@ -151,6 +151,10 @@ impl FileSystem for FaultyFileSystem {
         self.inner.file_len(path)
     }
 
+    fn modified_ms(&self, path: &Path) -> io::Result<i64> {
+        self.inner.modified_ms(path)
+    }
+
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {
         let inner = self.call(Op::Open, path, || self.inner.open_read(path))?;
         Ok(Arc::new(FaultyReadFile { inner, state: self.state.clone() }))

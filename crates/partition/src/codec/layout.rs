@@ -115,6 +115,14 @@ impl Layout {
         })
     }
 
+    /// The layout of an SSTable with all columns of the table, as [`SerializationHeader::of_table`] lists them.
+    pub fn of_table(table: &TableSchema, stats: EncodingStats) -> Layout {
+        Layout {
+            sized: true,
+            ..Layout::of_message(stats, table, table.static_columns(), table.regular_columns())
+        }
+    }
+
     /// The layout of a message with these columns of the table.
     pub fn of_message<'c>(
         stats: EncodingStats,

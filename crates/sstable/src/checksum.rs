@@ -1,0 +1,41 @@
+//! Checksums of data files: CRC.db of uncompressed ones, Digest.crc32 of all (FORMATS.md 7.4, 7.5).
+//!
+//! ```text
+//! CRC.db:        i32 chunk length | u32 CRC32 of each chunk
+//! Digest.crc32:  CRC32 of the whole file as decimal text
+//! ```
+
+use bytes::Bytes;
+use partition::codec::{DecodeError, Input, SliceInput};
+
+/// Bytes that one checksum of CRC.db covers.
+pub(crate) const CRC_CHUNK_BYTES: u32 = 64 << 10;
+
+/// A CRC.db.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ChunkCrcs {
+    /// A power of two.
+    pub chunk_len: u32,
+    pub crcs: Vec<u32>,
+}
+
+impl ChunkCrcs {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = self.chunk_len.to_be_bytes().to_vec();
+        self.crcs.iter().for_each(|crc| out.extend_from_slice(&crc.to_be_bytes()));
+        out
+    }
+
+    pub fn decode(bytes: Bytes) -> Result<ChunkCrcs, DecodeError> {
+        let mut input = SliceInput::new(bytes);
+        let chunk_len = input.i32()?;
+        if chunk_len < 512 || !(chunk_len as u32).is_power_of_two() || chunk_len > 64 << 20 {
+            return Err(input.malformed(format!("chunks of {chunk_len} bytes")));
+        }
+        let mut crcs = Vec::with_capacity(input.remaining() / 4);
+        while input.remaining() > 0 {
+            crcs.push(u32::from_be_bytes(input.array()?));
+        }
+        Ok(ChunkCrcs { chunk_len: chunk_len as u32, crcs })
+    }
+}

@@ -1,0 +1,128 @@
+//! Writing of data files: bytes go in, chunks with checksums come out, compressed or not.
+
+use super::{CompressionInfo, CompressionParams};
+use crate::checksum::{CRC_CHUNK_BYTES, ChunkCrcs};
+use crate::error::WriteError;
+use crc32fast::Hasher;
+use env::fs::WriteFile;
+
+/// A data file that is being written.
+#[derive(Debug)]
+pub(crate) struct DataSink {
+    file: Box<dyn WriteFile>,
+    params: Option<CompressionParams>,
+    chunk_len: usize,
+    /// What belongs to the chunk that is not full yet.
+    chunk: Vec<u8>,
+    compressed: Vec<u8>,
+    /// Bytes that went in.
+    position: u64,
+    /// Bytes that came out.
+    written: u64,
+    digest: Hasher,
+    offsets: Vec<u64>,
+    crcs: Vec<u32>,
+}
+
+/// What a finished data file leaves for the other components.
+#[derive(Debug)]
+pub(crate) struct FinishedData {
+    pub compression: Option<CompressionInfo>,
+    pub crcs: Option<ChunkCrcs>,
+    pub digest: u32,
+    pub data_len: u64,
+    pub file_len: u64,
+}
+
+impl DataSink {
+    pub fn new(file: Box<dyn WriteFile>, params: Option<CompressionParams>) -> DataSink {
+        let chunk_len = params.as_ref().map_or(CRC_CHUNK_BYTES, |p| p.chunk_len) as usize;
+        DataSink {
+            file,
+            params,
+            chunk_len,
+            chunk: Vec::with_capacity(chunk_len),
+            compressed: Vec::new(),
+            position: 0,
+            written: 0,
+            digest: Hasher::new(),
+            offsets: Vec::new(),
+            crcs: Vec::new(),
+        }
+    }
+
+    /// Bytes that went in so far.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Bytes of the file so far, without the chunk that is not full.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), WriteError> {
+        self.position += bytes.len() as u64;
+        while !bytes.is_empty() {
+            let room = self.chunk_len - self.chunk.len();
+            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            self.chunk.extend_from_slice(now);
+            bytes = later;
+            if self.chunk.len() == self.chunk_len {
+                self.close_chunk()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, compressed: bool) -> Result<u32, WriteError> {
+        let bytes = if compressed { &self.compressed } else { &self.chunk };
+        let crc = crc32fast::hash(bytes);
+        self.file.write_all(bytes)?;
+        self.digest.update(bytes);
+        self.written += bytes.len() as u64;
+        Ok(crc)
+    }
+
+    fn close_chunk(&mut self) -> Result<(), WriteError> {
+        let Some(params) = &self.params else {
+            let crc = self.put(false)?;
+            self.crcs.push(crc);
+            self.chunk.clear();
+            return Ok(());
+        };
+        let limit = params.max_compressed_len as usize;
+        params.compressor.compress(&self.chunk, &mut self.compressed).map_err(WriteError::Compression)?;
+        let compressed = self.compressed.len() < limit;
+        if !compressed && self.chunk.len() < limit {
+            self.chunk.resize(limit, 0);
+        }
+        self.offsets.push(self.written);
+        let crc = self.put(compressed)?.to_be_bytes();
+        self.file.write_all(&crc)?;
+        self.digest.update(&crc);
+        self.written += crc.len() as u64;
+        self.chunk.clear();
+        Ok(())
+    }
+
+    /// Writes what is left and makes the file durable.
+    pub fn finish(mut self) -> Result<FinishedData, WriteError> {
+        if !self.chunk.is_empty() {
+            self.close_chunk()?;
+        }
+        self.file.sync_data()?;
+        let crcs = self.params.is_none().then_some(ChunkCrcs { chunk_len: CRC_CHUNK_BYTES, crcs: self.crcs });
+        Ok(FinishedData {
+            compression: self.params.map(|params| CompressionInfo {
+                params,
+                data_len: self.position,
+                offsets: self.offsets,
+            }),
+            crcs,
+            digest: self.digest.finalize(),
+            data_len: self.position,
+            file_len: self.written,
+        })
+    }
+}

@@ -1,0 +1,294 @@
+//! Names of SSTables and their files (FORMATS.md 2).
+//!
+//! ```text
+//! <directory>/<version>-<id>-<format>-<Component>       nb-12-big-Data.db
+//! ```
+//! The id is a sequence number or a time uuid of 28 characters: base 36, `dddd_ssss_nnnnn` (days since 1582-10-15,
+//! second of the day, 100 ns units) and 13 characters of the uuid's lower half.
+
+use env::fs::{EntryKind, FileSystem};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use uuid::Uuid;
+
+/// The version of an SSTable's files: two letters and the layout of its index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version {
+    letters: [u8; 2],
+    bti: bool,
+}
+
+impl Version {
+    /// What this crate writes: Cassandra 4.x, and 5.0 in its default mode.
+    pub const NB: Version = Version { letters: *b"nb", bti: false };
+
+    /// Whether this crate can read the version.
+    pub fn is_supported(self) -> bool {
+        self == Version::NB
+    }
+
+    fn parse(letters: &str, format: &str) -> Option<Version> {
+        let letters: [u8; 2] = letters.as_bytes().try_into().ok()?;
+        let bti = match format {
+            "big" => false,
+            "bti" => true,
+            _ => return None,
+        };
+        letters.iter().all(u8::is_ascii_lowercase).then_some(Version { letters, bti })
+    }
+
+    /// `big` or `bti`.
+    pub fn format(self) -> &'static str {
+        if self.bti { "bti" } else { "big" }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b] = self.letters;
+        write!(f, "{}{}", a as char, b as char)
+    }
+}
+
+/// What tells the SSTables of a table apart. Sequence numbers sort before uuids, uuids by time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SsTableId {
+    /// A number that counts up.
+    Sequence(u64),
+    /// A version 1 uuid.
+    Uuid(Uuid),
+}
+
+const DAY_TICKS: u64 = 86_400 * 10_000_000;
+const UUID_CHARS: usize = 28;
+
+impl SsTableId {
+    /// Reads an id, upper case or lower.
+    pub fn parse(text: &str) -> Option<SsTableId> {
+        if text.len() != UUID_CHARS {
+            let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+            return digits.then(|| text.parse().ok()).flatten().map(SsTableId::Sequence);
+        }
+        let part = |from: usize, to: usize| u64::from_str_radix(text.get(from..to)?, 36).ok();
+        if text.get(4..5) != Some("_") || text.get(9..10) != Some("_") || text.contains(['+', '-']) {
+            return None;
+        }
+        let (days, seconds, ticks, low) = (part(0, 4)?, part(5, 9)?, part(10, 15)?, part(15, 28)?);
+        let ticks = days
+            .checked_mul(DAY_TICKS)?
+            .checked_add(seconds.checked_mul(10_000_000)?)?
+            .checked_add(ticks)
+            .filter(|t| t >> 60 == 0)?;
+        let high = (ticks << 32) | ((ticks >> 16) & 0xffff_0000) | 0x1000 | (ticks >> 48);
+        Some(SsTableId::Uuid(Uuid::from_u64_pair(high, low)))
+    }
+
+    fn sort_key(&self) -> (u8, u64, u64) {
+        match self {
+            SsTableId::Sequence(n) => (0, *n, 0),
+            SsTableId::Uuid(id) => (1, uuid_ticks(id), id.as_u64_pair().1),
+        }
+    }
+}
+
+fn uuid_ticks(id: &Uuid) -> u64 {
+    let high = id.as_u64_pair().0;
+    (high >> 32) | ((high & 0xffff_0000) << 16) | ((high & 0x0fff) << 48)
+}
+
+fn base36(mut value: u64, width: usize) -> String {
+    let mut digits = Vec::with_capacity(width);
+    while value > 0 || digits.len() < width {
+        digits.push(char::from_digit((value % 36) as u32, 36).unwrap_or('0'));
+        value /= 36;
+    }
+    digits.iter().rev().collect()
+}
+
+impl fmt::Display for SsTableId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SsTableId::Sequence(n) => write!(f, "{n}"),
+            SsTableId::Uuid(id) => {
+                let ticks = uuid_ticks(id);
+                let (day, rest) = (ticks / DAY_TICKS, ticks % DAY_TICKS);
+                let (second, tick) = (rest / 10_000_000, rest % 10_000_000);
+                let low = id.as_u64_pair().1;
+                write!(f, "{}_{}_{}{}", base36(day, 4), base36(second, 4), base36(tick, 5), base36(low, 13))
+            }
+        }
+    }
+}
+
+impl Ord for SsTableId {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.sort_key().cmp(&other.sort_key())
+    }
+}
+
+impl PartialOrd for SsTableId {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+macro_rules! components {
+    ($($(#[$doc:meta])* $name:ident = $file:literal),* $(,)?) => {
+        /// One file of an SSTable.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Component { $($(#[$doc])* $name),* }
+
+        impl Component {
+            /// All of them.
+            pub const ALL: &'static [Component] = &[$(Component::$name),*];
+
+            /// The last part of the file's name.
+            pub fn file_part(self) -> &'static str {
+                match self { $(Component::$name => $file),* }
+            }
+        }
+    };
+}
+
+components! {
+    /// The rows.
+    Data = "Data.db",
+    /// Positions of partitions and of blocks in large partitions.
+    Index = "Index.db",
+    /// Every 128th key of the index.
+    Summary = "Summary.db",
+    /// The bloom filter.
+    Filter = "Filter.db",
+    /// Metadata, the columns among them.
+    Statistics = "Statistics.db",
+    /// The chunks of a compressed data file.
+    CompressionInfo = "CompressionInfo.db",
+    /// Checksums of an uncompressed data file.
+    Crc = "CRC.db",
+    /// Checksum of the whole data file.
+    Digest = "Digest.crc32",
+    /// List of the components; written last.
+    Toc = "TOC.txt",
+}
+
+impl Component {
+    fn parse(text: &str) -> Option<Component> {
+        Component::ALL.iter().copied().find(|c| c.file_part() == text)
+    }
+}
+
+impl fmt::Display for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.file_part())
+    }
+}
+
+/// An SSTable by name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Descriptor {
+    /// The directory of its files.
+    pub directory: PathBuf,
+    /// What tells it apart.
+    pub id: SsTableId,
+    /// The version of its files.
+    pub version: Version,
+}
+
+impl Descriptor {
+    /// An SSTable of the version that this crate writes.
+    pub fn new(directory: impl Into<PathBuf>, id: SsTableId) -> Descriptor {
+        Descriptor { directory: directory.into(), id, version: Version::NB }
+    }
+
+    /// What the names of all its files begin with, the last `-` included.
+    pub fn prefix(&self) -> String {
+        format!("{}-{}-{}-", self.version, self.id, self.version.format())
+    }
+
+    /// The path of a component.
+    pub fn path(&self, component: Component) -> PathBuf {
+        self.directory.join(format!("{}{component}", self.prefix()))
+    }
+
+    /// Splits the name of a file. The component is `None` when it is none of [`Component`]'s.
+    pub fn parse(directory: &Path, name: &str) -> Option<(Descriptor, Option<Component>)> {
+        let mut parts = name.splitn(4, '-');
+        let (letters, id, format) = (parts.next()?, parts.next()?, parts.next()?);
+        let component = parts.next()?;
+        let version = Version::parse(letters, format)?;
+        let descriptor = Descriptor { directory: directory.to_owned(), id: SsTableId::parse(id)?, version };
+        Some((descriptor, Component::parse(component)))
+    }
+}
+
+impl fmt::Display for Descriptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = format!("{}-{}-{}", self.version, self.id, self.version.format());
+        write!(f, "{}", self.directory.join(name).display())
+    }
+}
+
+/// What a table's directory holds.
+#[derive(Clone, Debug, Default)]
+pub struct Listing {
+    /// SSTables with the names of their files, ordered by id. Files of other components (secondary indexes) are
+    /// among the names.
+    pub tables: BTreeMap<Descriptor, Vec<PathBuf>>,
+    /// Leftovers that may be removed (`*.tmp`).
+    pub temporary: Vec<PathBuf>,
+    /// Transaction logs, to be honoured before any SSTable is opened ([`crate::txn_log::recover`]).
+    pub txn_logs: Vec<PathBuf>,
+}
+
+/// Lists a table's directory; directories in it (backups, snapshots) are not looked into.
+pub fn list(fs: &dyn FileSystem, directory: &Path) -> io::Result<Listing> {
+    let mut out = Listing::default();
+    for entry in fs.read_dir(directory)? {
+        let Some(name) = entry.name.to_str().filter(|_| entry.kind != EntryKind::Dir) else { continue };
+        let path = directory.join(name);
+        if name.ends_with(".tmp") {
+            out.temporary.push(path);
+        } else if crate::txn_log::is_log_name(name) {
+            out.txn_logs.push(path);
+        } else if let Some((descriptor, _)) = Descriptor::parse(directory, name) {
+            out.tables.entry(descriptor).or_default().push(path);
+        }
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uuid_ids_are_cassandras() {
+        let text = "3h5p_0c6m_0l06i2gbigyaprq1l3";
+        let id = SsTableId::parse(text).unwrap();
+        assert_eq!(id, SsTableId::Uuid(uuid::uuid!("423c7f2a-e563-11f1-a153-99453223a987")));
+        assert_eq!(id.to_string(), text);
+        assert_eq!(SsTableId::parse(&text.to_uppercase()), Some(id));
+        assert!(SsTableId::Sequence(u64::MAX) < id);
+        assert_eq!(SsTableId::parse("12"), Some(SsTableId::Sequence(12)));
+        for bad in ["", "-1", "+1", "x", "3h5p-0c6m_0l06i2gbigyaprq1l3", "zzzz_zzzz_zzzzzzzzzzzzzzzzzz"] {
+            assert_eq!(SsTableId::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_of_files_are_split() {
+        let dir = Path::new("/d");
+        let (descriptor, component) = Descriptor::parse(dir, "nb-7-big-Data.db").unwrap();
+        assert_eq!(component, Some(Component::Data));
+        assert!(descriptor.version.is_supported());
+        assert_eq!(descriptor.path(Component::Toc), Path::new("/d/nb-7-big-TOC.txt"));
+        let (other, component) = Descriptor::parse(dir, "da-7-bti-SAI+aa.db").unwrap();
+        assert_eq!(component, None);
+        assert!(!other.version.is_supported());
+        assert_eq!(other.to_string(), "/d/da-7-bti");
+        assert!(Descriptor::parse(dir, "nb_txn_compaction_1.log").is_none());
+    }
+}

@@ -1,0 +1,404 @@
+//! Files in pages: what a cache can hold, and a cursor that decodes over them.
+//!
+//! A data file's pages are its chunks, decompressed and checked; an index file's are plain pages of 4 KiB. A
+//! [`PageSource`] decides whether a page comes from memory. [`Cursor`] reads vints, arrays and values over page
+//! boundaries: a value inside one page is a slice of it, one that crosses pages is copied once, and a value that is
+//! stepped over touches no page.
+
+use crate::checksum::ChunkCrcs;
+use crate::compression::CompressionInfo;
+use bytes::Bytes;
+use env::fs::ReadFile;
+use model::vint;
+use partition::codec::Input;
+use partition::{ReadContext, ReadError};
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// Bytes of a page of Index.db.
+pub(crate) const INDEX_PAGE_BYTES: u64 = 4 << 10;
+/// Bytes of a page of a data file without CompressionInfo.db and CRC.db.
+pub(crate) const PLAIN_PAGE_BYTES: u64 = 16 << 10;
+
+/// Which file of an SSTable a page belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FilePart {
+    /// Data.db: pages are chunks.
+    Data,
+    /// Index.db.
+    Index,
+}
+
+/// A paged file; the key of a cache together with the number of the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FileId {
+    /// Number that the opener gave the SSTable, never used twice in a process.
+    pub sstable: u64,
+    /// Which of its files.
+    pub part: FilePart,
+}
+
+/// Where pages come from: a cache in front of the files, or nothing at all ([`Uncached`]).
+pub trait PageSource: Send + Sync + Debug {
+    /// The page, from memory or by `load`. Counts the hit or the miss in `context.cost` ([`count_page`] does), and
+    /// returns [`ReadError::WouldBlock`] instead of loading when the context may not block.
+    ///
+    /// # Errors
+    /// Those of `load`.
+    fn page(
+        &self,
+        file: FileId,
+        page: u64,
+        context: &ReadContext,
+        load: &mut dyn FnMut() -> Result<Bytes, ReadError>,
+    ) -> Result<Bytes, ReadError>;
+}
+
+/// Counts a page that was found in memory (`hit`) or had to be loaded.
+pub fn count_page(context: &ReadContext, part: FilePart, hit: bool) {
+    let cost = &context.cost;
+    let counter = match (part, hit) {
+        (FilePart::Data, true) => &cost.chunk_hits,
+        (FilePart::Data, false) => &cost.chunk_misses,
+        (FilePart::Index, true) => &cost.index_page_hits,
+        (FilePart::Index, false) => &cost.index_page_misses,
+    };
+    counter.add(1);
+}
+
+/// No cache: every page is loaded.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Uncached;
+
+impl PageSource for Uncached {
+    fn page(
+        &self,
+        file: FileId,
+        _page: u64,
+        context: &ReadContext,
+        load: &mut dyn FnMut() -> Result<Bytes, ReadError>,
+    ) -> Result<Bytes, ReadError> {
+        if !context.may_block {
+            return Err(ReadError::WouldBlock);
+        }
+        count_page(context, file.part, false);
+        load()
+    }
+}
+
+/// How pages lie in the file.
+#[derive(Debug)]
+pub(crate) enum PageLayout {
+    /// As they are, unchecked.
+    Plain,
+    /// As they are, each with a checksum elsewhere.
+    Checked(ChunkCrcs),
+    /// Compressed, each followed by its checksum.
+    Compressed(CompressionInfo),
+}
+
+/// A file whose content is read in pages.
+#[derive(Debug)]
+pub(crate) struct PagedFile {
+    pub id: FileId,
+    pub name: Arc<str>,
+    file: Arc<dyn ReadFile>,
+    /// Bytes of content.
+    pub len: u64,
+    page_len: u64,
+    layout: PageLayout,
+}
+
+impl PagedFile {
+    pub fn new(id: FileId, name: Arc<str>, file: Arc<dyn ReadFile>, layout: PageLayout) -> PagedFile {
+        let (len, page_len) = match &layout {
+            PageLayout::Plain if id.part == FilePart::Index => (file.len(), INDEX_PAGE_BYTES),
+            PageLayout::Plain => (file.len(), PLAIN_PAGE_BYTES),
+            PageLayout::Checked(crcs) => (file.len(), crcs.chunk_len as u64),
+            PageLayout::Compressed(info) => (info.data_len, info.params.chunk_len as u64),
+        };
+        PagedFile { id, name, file, len, page_len, layout }
+    }
+
+    /// Bytes that the layout keeps in memory.
+    pub fn memory_bytes(&self) -> usize {
+        match &self.layout {
+            PageLayout::Plain => 0,
+            PageLayout::Checked(crcs) => crcs.crcs.len() * 4,
+            PageLayout::Compressed(info) => info.offsets.len() * 8,
+        }
+    }
+
+    #[cold]
+    fn corrupt(&self, offset: u64, detail: String) -> ReadError {
+        ReadError::corrupt(&self.name, offset, detail)
+    }
+
+    fn read_raw(&self, offset: u64, len: u64, context: &ReadContext) -> Result<Vec<u8>, ReadError> {
+        let mut bytes = vec![0; len as usize];
+        self.file.read_exact_at(offset, &mut bytes)?;
+        context.cost.ios.add(1);
+        context.cost.disk_bytes.add(len);
+        Ok(bytes)
+    }
+
+    /// Reads, checks and decompresses a page.
+    fn load(&self, page: u64, context: &ReadContext) -> Result<Bytes, ReadError> {
+        let start = page * self.page_len;
+        let len = self.page_len.min(self.len.saturating_sub(start));
+        match &self.layout {
+            PageLayout::Plain => Ok(self.read_raw(start, len, context)?.into()),
+            PageLayout::Checked(crcs) => {
+                let bytes = self.read_raw(start, len, context)?;
+                let found = crc32fast::hash(&bytes);
+                match usize::try_from(page).ok().and_then(|page| crcs.crcs.get(page)) {
+                    Some(expected) if *expected == found => Ok(bytes.into()),
+                    expected => Err(self.corrupt(
+                        start,
+                        format!("checksum of {len} bytes is {found:#010x}, CRC.db has {expected:x?}"),
+                    )),
+                }
+            }
+            PageLayout::Compressed(info) => self.load_chunk(info, page, len as usize, context),
+        }
+    }
+
+    fn load_chunk(
+        &self,
+        info: &CompressionInfo,
+        page: u64,
+        len: usize,
+        context: &ReadContext,
+    ) -> Result<Bytes, ReadError> {
+        let file_len = self.file.len();
+        let chunk = info.chunk(page, file_len).filter(|(start, len)| *len >= 4 && start + len <= file_len);
+        let Some((start, stored)) = chunk else {
+            return Err(self.corrupt(0, format!("chunk {page} does not lie in the file of {file_len} bytes")));
+        };
+        // A chunk is never much longer than its content, so a damaged offset cannot make us read gigabytes.
+        let most = (self.page_len * 2 + 1024)
+            .max(info.params.max_compressed_len.min(self.page_len as u32 * 4) as u64 + 4);
+        if stored > most {
+            return Err(self.corrupt(start, format!("chunk {page} of {stored} bytes for {len} of content")));
+        }
+        let mut bytes = self.read_raw(start, stored, context)?;
+        let Some((payload, sum)) = bytes.split_last_chunk::<4>() else {
+            return Err(self.corrupt(start, format!("chunk {page} has no checksum")));
+        };
+        let (expected, found) = (u32::from_be_bytes(*sum), crc32fast::hash(payload));
+        if expected != found {
+            let detail = format!("checksum of chunk {page} is {found:#010x}, {expected:#010x} is stored");
+            return Err(self.corrupt(start, detail));
+        }
+        if payload.len() < info.params.max_compressed_len as usize {
+            let out = info
+                .params
+                .compressor
+                .decompress(payload, len)
+                .map_err(|e| self.corrupt(start, format!("chunk {page}: {e}")))?;
+            context.cost.decompressed_bytes.add(len as u64);
+            return Ok(out.into());
+        }
+        if payload.len() < len {
+            let detail = format!("raw chunk {page} of {} bytes for {len} of content", payload.len());
+            return Err(self.corrupt(start, detail));
+        }
+        bytes.truncate(len);
+        Ok(bytes.into())
+    }
+}
+
+/// A position in a paged file, and the page that it lies in.
+#[derive(Debug)]
+pub(crate) struct Cursor {
+    file: Arc<PagedFile>,
+    pages: Arc<dyn PageSource>,
+    context: ReadContext,
+    page: Bytes,
+    /// Position of the first byte of `page`; of the cursor, when there is no page.
+    start: u64,
+    /// The cursor in `page`; may lie behind it.
+    at: usize,
+}
+
+impl Cursor {
+    pub fn new(file: Arc<PagedFile>, pages: Arc<dyn PageSource>, context: ReadContext) -> Cursor {
+        Cursor { file, pages, context, page: Bytes::new(), start: 0, at: 0 }
+    }
+
+    pub fn context(&self) -> &ReadContext {
+        &self.context
+    }
+
+    pub fn file(&self) -> &PagedFile {
+        &self.file
+    }
+
+    /// Moves to `position`; the page there is loaded when it is needed.
+    pub fn seek(&mut self, position: u64) {
+        match position.checked_sub(self.start) {
+            Some(at) if at <= self.page.len() as u64 => self.at = at as usize,
+            _ => {
+                self.page = Bytes::new();
+                self.start = position;
+                self.at = 0;
+            }
+        }
+    }
+
+    pub fn is_at_end(&self) -> bool {
+        self.position() >= self.file.len
+    }
+
+    fn rest(&self) -> &[u8] {
+        self.page.get(self.at..).unwrap_or_default()
+    }
+
+    fn remaining(&self) -> u64 {
+        self.file.len.saturating_sub(self.position())
+    }
+
+    /// Makes the page at the position the current one. There must be a byte at the position.
+    #[cold]
+    fn turn_page(&mut self) -> Result<(), ReadError> {
+        let position = self.position();
+        if position >= self.file.len {
+            return Err(self.malformed(format!("the file ends at {}", self.file.len)));
+        }
+        let number = position / self.file.page_len;
+        let (file, context) = (&self.file, &self.context);
+        let page = self.pages.page(file.id, number, context, &mut || file.load(number, context))?;
+        self.start = number * file.page_len;
+        self.at = (position - self.start) as usize;
+        self.page = page;
+        if self.at >= self.page.len() {
+            return Err(self.malformed(format!("page {number} has {} bytes only", self.page.len())));
+        }
+        Ok(())
+    }
+
+    fn check_len(&self, len: u64) -> Result<usize, ReadError> {
+        if len > self.remaining() {
+            return Err(self.malformed(format!("{len} bytes wanted, {} are left", self.remaining())));
+        }
+        Ok(len as usize)
+    }
+
+    /// Copies the next bytes, page by page.
+    fn gather(&mut self, mut out: &mut [u8]) -> Result<(), ReadError> {
+        while !out.is_empty() {
+            if self.at >= self.page.len() {
+                self.turn_page()?;
+            }
+            let here = self.rest();
+            let len = here.len().min(out.len());
+            let (now, later) = out.split_at_mut(len);
+            now.copy_from_slice(here.get(..len).unwrap_or_default());
+            out = later;
+            self.at += len;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn uvint_across_pages(&mut self) -> Result<u64, ReadError> {
+        let first = self.u8()?;
+        let mut bytes = [0u8; 9];
+        bytes[0] = first;
+        let extra = first.leading_ones() as usize;
+        self.gather(bytes.get_mut(1..1 + extra).unwrap_or_default())?;
+        match vint::read_unsigned(&bytes) {
+            Some((value, _)) => Ok(value),
+            None => Err(self.malformed("a vint is cut off".to_owned())),
+        }
+    }
+}
+
+impl Input for Cursor {
+    type Error = ReadError;
+
+    #[cold]
+    fn malformed(&self, detail: String) -> ReadError {
+        let what = match self.file.layout {
+            PageLayout::Compressed(_) => " (offset in the uncompressed content)",
+            _ => "",
+        };
+        self.file.corrupt(self.position(), format!("{detail}{what}"))
+    }
+
+    #[inline]
+    fn position(&self) -> u64 {
+        self.start + self.at as u64
+    }
+
+    #[inline]
+    fn u8(&mut self) -> Result<u8, ReadError> {
+        loop {
+            if let Some(byte) = self.page.get(self.at) {
+                let byte = *byte;
+                self.at += 1;
+                return Ok(byte);
+            }
+            self.turn_page()?;
+        }
+    }
+
+    #[inline]
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], ReadError> {
+        if let Some(chunk) = self.rest().first_chunk::<N>() {
+            let chunk = *chunk;
+            self.at += N;
+            return Ok(chunk);
+        }
+        let mut out = [0; N];
+        self.gather(&mut out)?;
+        Ok(out)
+    }
+
+    #[inline]
+    fn uvint(&mut self) -> Result<u64, ReadError> {
+        match vint::read_unsigned(self.rest()) {
+            Some((value, len)) => {
+                self.at += len;
+                Ok(value)
+            }
+            None => self.uvint_across_pages(),
+        }
+    }
+
+    #[inline]
+    fn bytes(&mut self, len: u64) -> Result<Bytes, ReadError> {
+        let len = self.check_len(len)?;
+        if len > 0 && self.at >= self.page.len() {
+            self.turn_page()?;
+        }
+        if len <= self.rest().len() {
+            let out = self.page.slice(self.at..self.at + len);
+            self.at += len;
+            return Ok(out);
+        }
+        let mut out = vec![0; len];
+        self.gather(&mut out)?;
+        Ok(out.into())
+    }
+
+    #[inline]
+    fn with_slice<R>(&mut self, len: u64, f: impl FnOnce(&[u8]) -> R) -> Result<R, ReadError> {
+        let len = self.check_len(len)?;
+        if let Some(here) = self.rest().get(..len) {
+            let out = f(here);
+            self.at += len;
+            return Ok(out);
+        }
+        let mut copy = vec![0; len];
+        self.gather(&mut copy)?;
+        Ok(f(&copy))
+    }
+
+    #[inline]
+    fn skip(&mut self, len: u64) -> Result<(), ReadError> {
+        let len = self.check_len(len)?;
+        self.at += len;
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! Histograms with buckets that grow by a fifth, as Cassandra keeps them.
+//!
+//! ```text
+//! i32 buckets | buckets * { i64 offset, i64 count }     entry 0 repeats the first offset, entry i has offset i - 1
+//! ```
+//! Bucket `i` counts values above offset `i - 1` and up to offset `i`; the last one counts all above.
+
+use partition::codec::{DecodeError, Input, SliceInput};
+
+const BUCKETS_MAX: i32 = 1 << 16;
+
+/// A histogram of sizes or counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EstimatedHistogram {
+    offsets: Vec<i64>,
+    counts: Vec<i64>,
+}
+
+impl EstimatedHistogram {
+    /// An empty histogram with the given number of offsets.
+    pub fn new(offsets: usize) -> EstimatedHistogram {
+        let mut list = Vec::with_capacity(offsets);
+        let mut last = 1i64;
+        for _ in 0..offsets {
+            list.push(last);
+            last = (last + 1).max((last as f64 * 1.2 + 0.5) as i64);
+        }
+        EstimatedHistogram { counts: vec![0; list.len() + 1], offsets: list }
+    }
+
+    /// A histogram for sizes of partitions in bytes.
+    pub fn partition_sizes() -> EstimatedHistogram {
+        EstimatedHistogram::new(155)
+    }
+
+    /// A histogram for numbers of cells.
+    pub fn cell_counts() -> EstimatedHistogram {
+        EstimatedHistogram::new(118)
+    }
+
+    /// Counts a value.
+    pub fn add(&mut self, value: i64) {
+        let at = self.offsets.partition_point(|offset| *offset < value);
+        if let Some(count) = self.counts.get_mut(at) {
+            *count += 1;
+        }
+    }
+
+    /// Number of values.
+    pub fn count(&self) -> i64 {
+        self.counts.iter().fold(0, |sum, n| sum.saturating_add(*n))
+    }
+
+    /// Upper limits of the buckets and how many values each holds; the last has no limit.
+    pub fn buckets(&self) -> impl Iterator<Item = (Option<i64>, i64)> {
+        self.offsets.iter().map(|o| Some(*o)).chain([None]).zip(self.counts.iter().copied())
+    }
+
+    /// The mean, as far as the buckets tell.
+    pub fn mean(&self) -> f64 {
+        let count = self.count();
+        if count == 0 {
+            return 0.0;
+        }
+        let last = self.offsets.last().copied().unwrap_or(0);
+        self.buckets().map(|(limit, n)| limit.unwrap_or(last) as f64 * n as f64).sum::<f64>() / count as f64
+    }
+
+    /// The largest value, as far as the buckets tell: the limit of the last bucket in use.
+    pub fn max(&self) -> i64 {
+        let used = self.buckets().filter(|(_, n)| *n > 0).last();
+        used.map_or(0, |(limit, _)| limit.unwrap_or(i64::MAX))
+    }
+
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&(self.counts.len() as i32).to_be_bytes());
+        for (i, count) in self.counts.iter().enumerate() {
+            let offset = self.offsets.get(i.saturating_sub(1)).copied().unwrap_or(1);
+            out.extend_from_slice(&offset.to_be_bytes());
+            out.extend_from_slice(&count.to_be_bytes());
+        }
+    }
+
+    pub(super) fn decode(input: &mut SliceInput) -> Result<EstimatedHistogram, DecodeError> {
+        let count = input.i32()?;
+        if !(1..=BUCKETS_MAX).contains(&count) || count as usize * 16 > input.remaining() {
+            return Err(input.malformed(format!("a histogram of {count} buckets")));
+        }
+        let (mut offsets, mut counts) = (Vec::new(), Vec::new());
+        for i in 0..count {
+            let offset = input.i64()?;
+            if i > 0 {
+                offsets.push(offset);
+            }
+            counts.push(input.i64()?);
+        }
+        if !offsets.is_sorted() {
+            return Err(input.malformed("the offsets of a histogram do not ascend".to_owned()));
+        }
+        Ok(EstimatedHistogram { offsets, counts })
+    }
+}

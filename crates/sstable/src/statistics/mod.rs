@@ -1,0 +1,136 @@
+//! Statistics.db: what is known about an SSTable without reading its rows (FORMATS.md 6).
+//!
+//! ```text
+//! i32 n | crc | n * { i32 type, i32 offset } | crc | component, crc | component, crc | ...
+//! ```
+//! The first two checksums run on: over the count, then over the count and the table of contents. Components:
+//! 0 validation, 1 compaction (an estimate of the number of keys; left out here, which Cassandra takes for "not
+//! known"), 2 stats, 3 header.
+
+mod collector;
+mod histogram;
+mod stats;
+mod tombstones;
+
+pub(crate) use collector::Collector;
+pub use histogram::EstimatedHistogram;
+pub use stats::{CommitLogPosition, Stats};
+pub use tombstones::TombstoneHistogram;
+
+use bytes::Bytes;
+use crc32fast::Hasher;
+use partition::codec::{DecodeError, Input, SerializationHeader, SliceInput};
+
+const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
+const VALIDATION: i32 = 0;
+const STATS: i32 = 2;
+const HEADER: i32 = 3;
+/// There are four types of components; a file that claims many more is damaged.
+const COMPONENTS_MAX: i32 = 64;
+
+/// A Statistics.db.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Statistics {
+    /// The chance of false positives that the bloom filter was built for.
+    pub bloom_fp_chance: f64,
+    /// What is known about the rows.
+    pub stats: Stats,
+    /// How the rows are encoded.
+    pub header: SerializationHeader,
+}
+
+impl Statistics {
+    /// The file's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut validation = Vec::new();
+        validation.extend_from_slice(&(PARTITIONER.len() as u16).to_be_bytes());
+        validation.extend_from_slice(PARTITIONER.as_bytes());
+        validation.extend_from_slice(&self.bloom_fp_chance.to_be_bytes());
+        let mut header = Vec::new();
+        self.header.encode(&mut header);
+        let parts = [(VALIDATION, validation), (STATS, self.stats.encode()), (HEADER, header)];
+
+        let mut out = (parts.len() as i32).to_be_bytes().to_vec();
+        let mut crc = Hasher::new();
+        crc.update(&out);
+        out.extend_from_slice(&crc.clone().finalize().to_be_bytes());
+        let mut offset = 4 + 8 * parts.len() + 8;
+        for (kind, bytes) in &parts {
+            let entry = [kind.to_be_bytes(), (offset as i32).to_be_bytes()].concat();
+            crc.update(&entry);
+            out.extend_from_slice(&entry);
+            offset += bytes.len() + 4;
+        }
+        out.extend_from_slice(&crc.finalize().to_be_bytes());
+        for (_, bytes) in &parts {
+            out.extend_from_slice(bytes);
+            out.extend_from_slice(&crc32fast::hash(bytes).to_be_bytes());
+        }
+        out
+    }
+
+    /// Reads the file and checks all its checksums.
+    pub fn decode(bytes: Bytes) -> Result<Statistics, DecodeError> {
+        let mut input = SliceInput::new(bytes.clone());
+        let count = input.i32()?;
+        if !(1..=COMPONENTS_MAX).contains(&count) {
+            return Err(input.malformed(format!("{count} components")));
+        }
+        let mut crc = Hasher::new();
+        crc.update(&count.to_be_bytes());
+        check(&mut input, crc.clone().finalize())?;
+        let mut toc = Vec::new();
+        for _ in 0..count {
+            let entry = (input.i32()?, input.i32()?);
+            crc.update(&entry.0.to_be_bytes());
+            crc.update(&entry.1.to_be_bytes());
+            toc.push(entry);
+        }
+        check(&mut input, crc.finalize())?;
+        let ends = toc.iter().skip(1).map(|(_, offset)| *offset as usize).chain([bytes.len()]);
+        let (mut fp_chance, mut stats, mut header) = (None, None, None);
+        for ((kind, offset), end) in toc.iter().zip(ends) {
+            let start = *offset as usize;
+            if *offset < 0 || end > bytes.len() || start + 4 > end {
+                return Err(input.malformed(format!("component {kind} from {start} to {end}")));
+            }
+            let mut part = SliceInput::new(bytes.slice(start..end - 4));
+            let mut sum = SliceInput::new(bytes.slice(end - 4..end));
+            check(&mut sum, crc32fast::hash(&bytes.slice(start..end - 4))).map_err(|e| at(e, end - 4))?;
+            match *kind {
+                VALIDATION => fp_chance = Some(decode_validation(&mut part).map_err(|e| at(e, start))?),
+                STATS => stats = Some(Stats::decode(&mut part).map_err(|e| at(e, start))?),
+                HEADER => header = Some(SerializationHeader::decode(&mut part).map_err(|e| at(e, start))?),
+                _ => {}
+            }
+        }
+        match (fp_chance, stats, header) {
+            (Some(bloom_fp_chance), Some(stats), Some(header)) => {
+                Ok(Statistics { bloom_fp_chance, stats, header })
+            }
+            _ => Err(input.malformed("a component is missing".to_owned())),
+        }
+    }
+}
+
+fn at(error: DecodeError, start: usize) -> DecodeError {
+    DecodeError { offset: error.offset + start as u64, ..error }
+}
+
+fn check(input: &mut SliceInput, expected: u32) -> Result<(), DecodeError> {
+    let found = u32::from_be_bytes(input.array()?);
+    if found == expected {
+        return Ok(());
+    }
+    Err(input.malformed(format!("checksum {found:#010x} where {expected:#010x} is expected")))
+}
+
+fn decode_validation(input: &mut SliceInput) -> Result<f64, DecodeError> {
+    let len = input.u16()?;
+    let class = input.bytes(len as u64)?;
+    if class != PARTITIONER.as_bytes() {
+        let class = String::from_utf8_lossy(&class);
+        return Err(input.malformed(format!("partitioner {class} where {PARTITIONER} is expected")));
+    }
+    input.f64()
+}

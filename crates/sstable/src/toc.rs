@@ -1,0 +1,8 @@
+//! TOC.txt: the names of an SSTable's components, one a line (FORMATS.md 7.6).
+
+use crate::descriptor::Component;
+
+/// The text of a TOC.
+pub(crate) fn encode(components: &[Component]) -> String {
+    components.iter().map(|c| format!("{c}\n")).collect()
+}
