@@ -230,10 +230,6 @@ impl Cursor {
         &self.context
     }
 
-    pub fn file(&self) -> &PagedFile {
-        &self.file
-    }
-
     /// Moves to `position`; the page there is loaded when it is needed.
     pub fn seek(&mut self, position: u64) {
         match position.checked_sub(self.start) {

@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 
 #[derive(Debug)]
 enum Item {
-    /// Index into the rows of the block.
+    /// Index into the rows of the block. Of a row outside of all slices only the clustering was read.
     Row(usize),
     Marker(ClusteringBound, Marker),
 }
@@ -152,13 +152,18 @@ impl Reverse {
                     if flags.is_static {
                         return Err(data.malformed("a static row among rows".to_owned()));
                     }
-                    if keep.keeps(Position::row(&row.clustering)) {
+                    let keeps = keep.keeps(Position::row(&row.clustering));
+                    if keeps {
                         layout.read_row_body(data, flags, keep.wanted, &mut self.present, row)?;
                         check_end(data, row_end)?;
-                        self.items.push(Item::Row(self.rows_used));
-                        self.rows_used += 1;
                     } else {
                         data.skip(row_end.checked_sub(data.position()).unwrap_or(u64::MAX))?;
+                    }
+                    // The first row of a block stays even when no slice wants it: where the block starts tells
+                    // whether the slice goes on in the one before.
+                    if keeps || self.items.is_empty() {
+                        self.items.push(Item::Row(self.rows_used));
+                        self.rows_used += 1;
                     }
                 }
             }

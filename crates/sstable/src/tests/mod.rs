@@ -1,1 +1,7 @@
+//! Tests over whole SSTables.
 
+mod corruption;
+mod golden;
+mod round_trip;
+mod support;
+mod txn_log;

@@ -1,0 +1,307 @@
+use super::support::*;
+use crate::compression::{CompressionParams, Compressor};
+use model::command::{ClusteringFilter, ColumnSelection};
+use model::key::{KeyBound, KeyRange};
+use model::{Clustering, Slice, TableSchema};
+use partition::{Event, Fragment, PartitionStream, ReadError};
+use proptest::prelude::{ProptestConfig, any, prop_assert, prop_assert_eq, proptest};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+fn random_compression(rng: &mut Rng) -> Option<CompressionParams> {
+    let compressor = match rng.below(6) {
+        0 => return None,
+        1 => Compressor::Snappy,
+        2 => Compressor::Deflate,
+        3 => Compressor::Zstd { level: 3 },
+        4 => Compressor::Noop,
+        _ => Compressor::Lz4,
+    };
+    let chunk_len = 1 << (9 + rng.below(4));
+    let max_compressed_len =
+        if rng.chance(50) { i32::MAX as u32 } else { (chunk_len as f64 / 1.1).ceil() as u32 };
+    Some(CompressionParams { compressor, chunk_len, max_compressed_len, options: Default::default() })
+}
+
+fn random_filter(rng: &mut Rng, table: &TableSchema) -> ClusteringFilter {
+    let reversed = rng.chance(50);
+    let comparator = table.comparator();
+    let count = table.clustering_columns().len();
+    if rng.chance(30) || count == 0 {
+        let mut names: Vec<Clustering> =
+            (0..rng.below(5)).map(|_| random_clustering(rng, table, count)).collect();
+        names.sort_by(|a, b| comparator.compare(a, b));
+        names.dedup();
+        return ClusteringFilter::Names { names, reversed };
+    }
+    let mut slices: Vec<Slice> = (0..1 + rng.below(4)).map(|_| random_slice(rng, table)).collect();
+    slices.sort_by(|a, b| comparator.compare_positions(a.start.position(), b.start.position()));
+    let mut out: Vec<Slice> = Vec::new();
+    for slice in slices {
+        let overlaps = out.last().is_some_and(|last| {
+            comparator.compare_positions(last.end.position(), slice.start.position()) == Ordering::Greater
+        });
+        if !overlaps {
+            out.push(slice);
+        }
+    }
+    ClusteringFilter::Slices { slices: out, reversed }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn what_is_written_is_read(seed in any::<u64>()) {
+        let mut rng = Rng::new(seed);
+        let rng = &mut rng;
+        let table = random_table(rng);
+        let rows = [3, 30, 200][rng.below(3) as usize];
+        let count = 1 + rng.below(12);
+        let partitions = random_partitions(rng, &table, count, rows);
+        let fs = memory();
+        let block = [1, 50, 400, 64 << 10][rng.below(4) as usize];
+        let options = options(&partitions, random_compression(rng), block);
+        let Some(meta) = write(&fs, &table, &partitions, options) else { return Ok(()) };
+        if rng.chance(20) {
+            fs.remove_file(&descriptor(1).path(crate::Component::Summary)).unwrap();
+        }
+        let sstable = open(&fs).unwrap();
+        let expected: Vec<&Partition> = partitions.iter().filter(|p| !p.is_empty()).collect();
+        prop_assert_eq!(meta.partitions, expected.len() as u64);
+        prop_assert_eq!(sstable.first_key(), &expected[0].key);
+        prop_assert_eq!(sstable.last_key(), &expected[expected.len() - 1].key);
+        prop_assert_eq!(&meta.stats, sstable.stats());
+
+        let everything = ClusteringFilter::all();
+        let mut scan = sstable.scan(&KeyRange::FULL, &everything, &all(&table), &table, &context()).unwrap();
+        let found = collect(&mut scan, &table, false).unwrap();
+        prop_assert_eq!(found.iter().collect::<Vec<_>>(), expected.clone());
+
+        let filters: Vec<ClusteringFilter> = (0..6).map(|_| random_filter(rng, &table)).chain([
+            ClusteringFilter::Slices { slices: vec![Slice::ALL], reversed: true },
+            ClusteringFilter::all(),
+        ]).collect();
+        for filter in &filters {
+            let mut scan = sstable.scan(&KeyRange::FULL, filter, &all(&table), &table, &context()).unwrap();
+            let found = collect(&mut scan, &table, filter.is_reversed()).unwrap();
+            prop_assert_eq!(found.len(), expected.len());
+            for (expected, found) in expected.iter().zip(&found) {
+                check(&table, expected, filter, found, rng);
+                prop_assert!(sstable.may_contain(&expected.key));
+                let stream = sstable.read(&expected.key, filter, &all(&table), &table, &context()).unwrap();
+                let single = collect(&mut stream.unwrap(), &table, filter.is_reversed()).unwrap();
+                prop_assert_eq!(&single[..], std::slice::from_ref(found));
+            }
+        }
+        for i in 0..40 {
+            let key = key(i * 3 + 1);
+            prop_assert!(sstable.read(&key, &everything, &all(&table), &table, &context()).unwrap().is_none());
+        }
+    }
+
+    #[test]
+    fn ranges_of_keys_are_read(seed in any::<u64>()) {
+        let mut rng = Rng::new(seed);
+        let rng = &mut rng;
+        let table = random_table(rng);
+        let partitions = random_partitions(rng, &table, 40, 3);
+        let fs = memory();
+        if write(&fs, &table, &partitions, options(&partitions, None, 100)).is_none() {
+            return Ok(());
+        }
+        let sstable = open(&fs).unwrap();
+        for _ in 0..10 {
+            let bound = |rng: &mut Rng| {
+                let (key, inclusive) = (key(rng.below(120) as u32), rng.chance(50));
+                match rng.below(3) {
+                    0 => KeyBound::Unbounded,
+                    1 => KeyBound::Key { key, inclusive },
+                    _ => KeyBound::Token { token: key.token, inclusive },
+                }
+            };
+            let range = KeyRange { start: bound(rng), end: bound(rng) };
+            let expected: Vec<&Partition> =
+                partitions.iter().filter(|p| !p.is_empty() && range.contains(&p.key)).collect();
+            prop_assert!(expected.is_empty() || sstable.overlaps(&range));
+            let filter = ClusteringFilter::all();
+            let mut scan = sstable.scan(&range, &filter, &all(&table), &table, &context()).unwrap();
+            let found = collect(&mut scan, &table, false).unwrap();
+            prop_assert_eq!(found.iter().collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[test]
+    fn skipping_partitions_leads_to_the_next(seed in any::<u64>()) {
+        let mut rng = Rng::new(seed);
+        let rng = &mut rng;
+        let table = random_table(rng);
+        let partitions = random_partitions(rng, &table, 10, 20);
+        let fs = memory();
+        if write(&fs, &table, &partitions, options(&partitions, None, 100)).is_none() {
+            return Ok(());
+        }
+        let sstable = open(&fs).unwrap();
+        let filter = if rng.chance(50) { ClusteringFilter::all() } else { random_filter(rng, &table) };
+        let mut scan = sstable.scan(&KeyRange::FULL, &filter, &all(&table), &table, &context()).unwrap();
+        let mut fragment = Fragment::default();
+        for partition in partitions.iter().filter(|p| !p.is_empty()) {
+            prop_assert_eq!(scan.next(&mut fragment).unwrap(), Event::PartitionStart);
+            prop_assert_eq!(&fragment.key, &partition.key);
+            let mut ended = false;
+            for _ in 0..rng.below(5) {
+                if scan.next(&mut fragment).unwrap() == Event::PartitionEnd {
+                    ended = true;
+                    break;
+                }
+            }
+            if !ended {
+                scan.skip_partition().unwrap();
+            }
+        }
+        prop_assert_eq!(scan.next(&mut fragment).unwrap(), Event::End);
+    }
+
+    #[test]
+    fn values_that_are_not_wanted_are_left_out(seed in any::<u64>()) {
+        let mut rng = Rng::new(seed);
+        let rng = &mut rng;
+        let table = random_table(rng);
+        let partitions = random_partitions(rng, &table, 4, 20);
+        let fs = memory();
+        if write(&fs, &table, &partitions, options(&partitions, None, 100)).is_none() {
+            return Ok(());
+        }
+        let sstable = open(&fs).unwrap();
+        let ids = table.static_columns().iter().chain(table.regular_columns()).map(|c| c.id);
+        let columns = ColumnSelection::of(ids.filter(|_| rng.chance(50)).collect());
+        let filter = ClusteringFilter::all();
+        let mut scan = sstable.scan(&KeyRange::FULL, &filter, &columns, &table, &context()).unwrap();
+        let found = collect(&mut scan, &table, false).unwrap();
+        let strip = |row: &mut model::Row| {
+            for cell in &mut row.cells {
+                if !columns.contains(cell.column) {
+                    *cell = without_value(cell);
+                }
+            }
+        };
+        let mut expected: Vec<Partition> = partitions.into_iter().filter(|p| !p.is_empty()).collect();
+        for partition in &mut expected {
+            partition.static_row.iter_mut().for_each(strip);
+            for item in &mut partition.items {
+                if let Item::Row(row) = item {
+                    strip(row);
+                }
+            }
+        }
+        prop_assert_eq!(found, expected);
+    }
+}
+
+/// A table with a wide partition of rows that each hold a value of several chunks.
+fn blobs(rows: i32) -> (Arc<TableSchema>, Vec<Partition>) {
+    use model::{Cell, CqlType, Liveness, Row};
+    let table = TableSchema::builder("ks", "t", uuid::Uuid::from_u128(1))
+        .partition_key("k", CqlType::Int)
+        .clustering("c", CqlType::Int, false)
+        .regular("big", CqlType::Blob)
+        .regular("small", CqlType::Int)
+        .build();
+    let (big, small) = (table.column("big").unwrap().id, table.column("small").unwrap().id);
+    let items = (0..rows).map(|i| {
+        let mut row = Row::new(Clustering::from_values([&i.to_be_bytes()[..]]));
+        row.liveness = Liveness::new(5);
+        let noise: Vec<u8> = (0..40_000u32).map(|n| (n.wrapping_mul(i as u32 + 7) >> 5) as u8).collect();
+        row.cells.push(Cell::live(big, 5, noise.into()));
+        row.cells.push(Cell::live(small, 5, bytes::Bytes::copy_from_slice(&i.to_be_bytes())));
+        Item::Row(row)
+    });
+    let partition =
+        Partition { key: key(1), deletion: model::Deletion::NONE, static_row: None, items: items.collect() };
+    (Arc::new(table), vec![partition])
+}
+
+#[test]
+fn chunks_inside_of_skipped_values_are_not_read() {
+    let (table, partitions) = blobs(10);
+    let params = CompressionParams { chunk_len: 4096, ..CompressionParams::lz4() };
+    let fs = memory();
+    write(&fs, &table, &partitions, options(&partitions, Some(params), 64 << 10)).unwrap();
+    let sstable = open(&fs).unwrap();
+    let misses = |columns: &ColumnSelection| {
+        let context = context();
+        let mut scan =
+            sstable.scan(&KeyRange::FULL, &ClusteringFilter::all(), columns, &table, &context).unwrap();
+        collect(&mut scan, &table, false).unwrap();
+        context.cost.snapshot().chunk_misses
+    };
+    let every = misses(&all(&table));
+    let few = misses(&ColumnSelection::of(vec![table.column("small").unwrap().id]));
+    assert_eq!(every, sstable.data_bytes().div_ceil(4096));
+    assert!(few <= 25, "{few} of {every} chunks for one small value in each of 10 rows");
+}
+
+#[test]
+fn a_slice_of_a_wide_partition_reads_its_blocks_only() {
+    let (table, partitions) = blobs(200);
+    let params = CompressionParams { chunk_len: 4096, ..CompressionParams::lz4() };
+    let fs = memory();
+    write(&fs, &table, &partitions, options(&partitions, Some(params), 64 << 10)).unwrap();
+    let sstable = open(&fs).unwrap();
+    for reversed in [false, true] {
+        let context = context();
+        let names = vec![Clustering::from_values([&150i32.to_be_bytes()[..]])];
+        let filter = ClusteringFilter::Names { names, reversed };
+        let mut stream = sstable.read(&key(1), &filter, &all(&table), &table, &context).unwrap().unwrap();
+        let found = collect(&mut stream, &table, reversed).unwrap();
+        assert_eq!(found[0].items.len(), 1);
+        let cost = context.cost.snapshot();
+        assert!(
+            cost.chunk_misses < 40,
+            "reversed {reversed}, {} blocks: {cost:?}",
+            sstable.data_bytes() / 80_000
+        );
+        assert!(cost.rows_scanned < 5, "{cost:?}");
+    }
+}
+
+#[test]
+fn a_read_that_may_not_block_says_so() {
+    let (table, partitions) = blobs(2);
+    let fs = memory();
+    write(&fs, &table, &partitions, options(&partitions, None, 64 << 10)).unwrap();
+    let sstable = open(&fs).unwrap();
+    let context = partition::ReadContext { may_block: false, ..context() };
+    let error = sstable.read(&key(1), &ClusteringFilter::all(), &all(&table), &table, &context).unwrap_err();
+    assert!(matches!(error, ReadError::WouldBlock));
+    assert_eq!(context.cost.snapshot().ios, 0);
+}
+
+#[test]
+fn clusterings_outside_of_the_covered_ones_are_told_apart() {
+    let (table, partitions) = blobs(5);
+    let fs = memory();
+    write(&fs, &table, &partitions, options(&partitions, None, 64 << 10)).unwrap();
+    let sstable = open(&fs).unwrap();
+    let at = |v: i32| vec![Slice::of_prefix(Clustering::from_values([&v.to_be_bytes()[..]]))];
+    assert!(sstable.overlaps_clusterings(&at(0), &table));
+    assert!(sstable.overlaps_clusterings(&at(4), &table));
+    assert!(!sstable.overlaps_clusterings(&at(5), &table));
+    assert!(!sstable.overlaps_clusterings(&at(-1), &table));
+    assert!(!sstable.stats().may_have_tombstones());
+}
+
+#[test]
+fn fragments_out_of_order_are_refused() {
+    let (table, partitions) = blobs(1);
+    let fs = memory();
+    fs.create_dir_all(std::path::Path::new(DIRECTORY)).unwrap();
+    let options = options(&partitions, None, 100);
+    let mut writer = crate::SsTableWriter::new(fs.clone(), descriptor(1), table, options).unwrap();
+    let fragment = Fragment { key: key(1), ..Fragment::default() };
+    assert!(writer.append(Event::Row, &fragment).is_err());
+    writer.append(Event::PartitionStart, &fragment).unwrap();
+    assert!(writer.append(Event::PartitionStart, &fragment).is_err());
+    writer.abort().unwrap();
+    assert!(fs.read_dir(std::path::Path::new(DIRECTORY)).unwrap().is_empty());
+}
