@@ -1,0 +1,128 @@
+//! Bytes of requests in flight, counted against a limit.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
+/// A limit of bytes and how many of them are in use.
+#[derive(Debug)]
+pub(super) struct Budget {
+    used: AtomicU64,
+    bytes_max: u64,
+    freed: Notify,
+}
+
+impl Budget {
+    pub(super) fn new(bytes_max: u64) -> Self {
+        Self { used: AtomicU64::new(0), bytes_max, freed: Notify::new() }
+    }
+
+    /// Takes `bytes` if they fit. Whatever its size, a request fits when there is no other.
+    pub(super) fn try_take(&self, bytes: u64) -> bool {
+        let fits = |used: u64| {
+            let after = used.saturating_add(bytes);
+            (used == 0 || after <= self.bytes_max).then_some(after)
+        };
+        self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).is_ok()
+    }
+
+    /// Gives `bytes` back that were taken.
+    pub(super) fn give_back(&self, bytes: u64) {
+        self.used.fetch_sub(bytes, Ordering::AcqRel);
+        self.freed.notify_waiters();
+    }
+
+    /// Takes back what was taken for a request that another limit then refused. Nobody is told: whoever was turned
+    /// away meanwhile waits for that other limit too.
+    pub(super) fn undo(&self, bytes: u64) {
+        self.used.fetch_sub(bytes, Ordering::AcqRel);
+    }
+
+    /// Resolves when bytes are given back after this call.
+    pub(super) fn freed(&self) -> Notified<'_> {
+        self.freed.notified()
+    }
+
+    #[cfg(test)]
+    pub(super) fn used(&self) -> u64 {
+        self.used.load(Ordering::Acquire)
+    }
+}
+
+/// What all connections from one address share.
+#[derive(Debug)]
+pub(super) struct Address {
+    pub(super) budget: Budget,
+    connections: AtomicUsize,
+}
+
+/// The addresses that have connections.
+#[derive(Debug)]
+pub(super) struct Addresses {
+    budget_bytes_max: u64,
+    by_ip: Mutex<HashMap<IpAddr, Arc<Address>>>,
+}
+
+impl Addresses {
+    pub(super) fn new(budget_bytes_max: u64) -> Self {
+        Self { budget_bytes_max, by_ip: Mutex::default() }
+    }
+
+    /// Counts a connection from `ip` unless it would be the one after `connections_max` (0: no limit).
+    pub(super) fn enter(&self, ip: IpAddr, connections_max: usize) -> Option<Arc<Address>> {
+        let mut by_ip = self.by_ip.lock();
+        let address = by_ip.entry(ip).or_insert_with(|| {
+            Arc::new(Address { budget: Budget::new(self.budget_bytes_max), connections: AtomicUsize::new(0) })
+        });
+        if connections_max > 0 && address.connections.load(Ordering::Relaxed) >= connections_max {
+            return None;
+        }
+        address.connections.fetch_add(1, Ordering::Relaxed);
+        Some(Arc::clone(address))
+    }
+
+    /// Forgets a connection from `ip`. Requests in flight keep their share of the address alive.
+    pub(super) fn leave(&self, ip: IpAddr) {
+        let mut by_ip = self.by_ip.lock();
+        let Some(address) = by_ip.get(&ip) else { return };
+        if address.connections.fetch_sub(1, Ordering::Relaxed) == 1 {
+            by_ip.remove(&ip);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_not_exceeded_but_a_single_giant_passes() {
+        let budget = Budget::new(100);
+        assert!(budget.try_take(1_000), "nothing else is in flight");
+        assert!(!budget.try_take(1));
+        budget.give_back(1_000);
+        assert!(budget.try_take(60) && budget.try_take(40));
+        assert!(!budget.try_take(1));
+        budget.give_back(40);
+        assert!(budget.try_take(1));
+    }
+
+    #[test]
+    fn an_address_is_forgotten_with_its_last_connection() {
+        let addresses = Addresses::new(10);
+        let ip = IpAddr::from([127, 0, 0, 1]);
+        assert!(addresses.enter(ip, 2).is_some() && addresses.enter(ip, 2).is_some());
+        assert!(addresses.enter(ip, 2).is_none(), "the third is refused");
+        assert!(addresses.enter(IpAddr::from([127, 0, 0, 2]), 2).is_some(), "another address is not");
+        addresses.leave(ip);
+        assert!(addresses.enter(ip, 2).is_some());
+        addresses.leave(ip);
+        addresses.leave(ip);
+        assert!(!addresses.by_ip.lock().contains_key(&ip));
+    }
+}

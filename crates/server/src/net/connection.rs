@@ -1,0 +1,362 @@
+//! What a connection's task, its requests in flight and the rest of the node share of the connection.
+//!
+//! Answers are encoded into the connection's [`Encoder`] under its lock, which is never held while anything waits.
+//! While the task is serving (between a read and the write after it) nobody needs to wake it: it looks at the
+//! encoder when it is done.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use protocol::encoder::EnvelopeWriter;
+use protocol::response::error::ErrorResponse;
+use protocol::response::event::EventKind;
+use protocol::response::{Event, Response};
+use protocol::{Compression, Encoder, Extras, Opcode, ProtocolVersion};
+use tokio::sync::Notify;
+
+use super::budget::{Address, Budget};
+
+/// What a client said about itself in STARTUP.
+#[derive(Clone, Debug)]
+pub struct ClientInfo {
+    /// The protocol version.
+    pub version: ProtocolVersion,
+    /// The compression in use.
+    pub compression: Option<Compression>,
+    /// Every setting, names in upper case, in the order sent.
+    pub settings: Vec<(String, String)>,
+    /// Wants OVERLOADED errors instead of waiting.
+    pub throws_on_overload: bool,
+}
+
+impl ClientInfo {
+    /// A setting by its name in upper case.
+    pub fn setting(&self, name: &str) -> Option<&str> {
+        self.settings.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+}
+
+#[derive(Debug)]
+struct Outgoing {
+    encoder: Encoder,
+    /// Bytes that the task has taken out and not written yet.
+    taken: usize,
+    closed: bool,
+}
+
+/// One connection of a client.
+#[derive(Debug)]
+pub struct Connection {
+    /// Unique in the process.
+    pub id: u64,
+    /// The client's end.
+    pub peer: SocketAddr,
+    info: OnceLock<ClientInfo>,
+    keyspace: Mutex<Option<Arc<str>>>,
+    /// A bit for each [`EventKind`] registered for.
+    events: AtomicU8,
+    requests: AtomicU64,
+    pub(super) in_flight: AtomicUsize,
+    budget: Budget,
+    address: Arc<Address>,
+    node: Arc<Budget>,
+    outgoing: Mutex<Outgoing>,
+    outgoing_bytes: AtomicUsize,
+    outgoing_bytes_high: usize,
+    has_room: Notify,
+    /// Wakes the connection's task.
+    pub(super) wake: Notify,
+    pub(super) serving: AtomicBool,
+    killed: AtomicBool,
+    /// Seconds since the client sent something, and since it took something of what was waiting for it.
+    pub(super) quiet_s: AtomicU32,
+    pub(super) stalled_s: AtomicU32,
+}
+
+fn event_bit(kind: EventKind) -> u8 {
+    match kind {
+        EventKind::TopologyChange => 1,
+        EventKind::StatusChange => 2,
+        EventKind::SchemaChange => 4,
+    }
+}
+
+impl Connection {
+    pub(super) fn new(
+        id: u64,
+        peer: SocketAddr,
+        options: &super::NetOptions,
+        address: Arc<Address>,
+        node: Arc<Budget>,
+    ) -> Self {
+        Self {
+            id,
+            peer,
+            info: OnceLock::new(),
+            keyspace: Mutex::new(None),
+            events: AtomicU8::new(0),
+            requests: AtomicU64::new(0),
+            in_flight: AtomicUsize::new(0),
+            budget: Budget::new(options.in_flight_per_connection_bytes_max),
+            address,
+            node,
+            outgoing: Mutex::new(Outgoing { encoder: Encoder::new(), taken: 0, closed: false }),
+            outgoing_bytes: AtomicUsize::new(0),
+            outgoing_bytes_high: options.outgoing_bytes_high,
+            has_room: Notify::new(),
+            wake: Notify::new(),
+            serving: AtomicBool::new(false),
+            killed: AtomicBool::new(false),
+            quiet_s: AtomicU32::new(0),
+            stalled_s: AtomicU32::new(0),
+        }
+    }
+
+    /// What the client said in STARTUP; `None` before.
+    pub fn info(&self) -> Option<&ClientInfo> {
+        self.info.get()
+    }
+
+    /// The protocol version in use, the highest before STARTUP.
+    pub fn version(&self) -> ProtocolVersion {
+        self.info.get().map_or(ProtocolVersion::HIGHEST, |info| info.version)
+    }
+
+    /// The keyspace in use.
+    pub fn keyspace(&self) -> Option<Arc<str>> {
+        self.keyspace.lock().clone()
+    }
+
+    /// Uses a keyspace from now on.
+    pub fn use_keyspace(&self, keyspace: &str) {
+        *self.keyspace.lock() = Some(keyspace.into());
+    }
+
+    /// Requests that were decoded so far.
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the client has read most of its answers; `false` when it is gone.
+    pub async fn room(&self) -> bool {
+        loop {
+            let notified = self.has_room.notified();
+            if self.outgoing.lock().closed {
+                return false;
+            }
+            if self.outgoing_bytes() < self.outgoing_bytes_high {
+                return true;
+            }
+            notified.await;
+        }
+    }
+
+    pub(super) fn begin_session(&self, info: ClientInfo) {
+        let (version, compression) = (info.version, info.compression);
+        let _ = self.info.set(info);
+        let mut outgoing = self.outgoing.lock();
+        outgoing.encoder.negotiate(version, compression);
+    }
+
+    pub(super) fn register(&self, kinds: &[EventKind]) {
+        let bits = kinds.iter().fold(0, |bits, kind| bits | event_bit(*kind));
+        self.events.fetch_or(bits, Ordering::AcqRel);
+    }
+
+    /// Sends an event if the client registered for it. One that does not read its answers misses no events: it is
+    /// disconnected, and will look at the schema when it comes again.
+    pub(super) fn notify(&self, event: &Event) {
+        if self.events.load(Ordering::Acquire) & event_bit(event.kind()) == 0 {
+            return;
+        }
+        if self.outgoing_bytes() >= self.outgoing_bytes_high {
+            return self.kill();
+        }
+        self.encode(|encoder| {
+            // An event is far below what an envelope holds.
+            let _ = encoder.push_event(event);
+        });
+    }
+
+    /// Asks the task to close the connection now.
+    pub(super) fn kill(&self) {
+        self.killed.store(true, Ordering::Release);
+        self.wake.notify_one();
+    }
+
+    pub(super) fn is_killed(&self) -> bool {
+        self.killed.load(Ordering::Acquire)
+    }
+
+    pub(super) fn outgoing_bytes(&self) -> usize {
+        self.outgoing_bytes.load(Ordering::Acquire)
+    }
+
+    pub(super) fn outgoing_bytes_high(&self) -> usize {
+        self.outgoing_bytes_high
+    }
+
+    pub(super) fn shared_budgets(&self) -> (&Budget, &Budget) {
+        (&self.address.budget, &self.node)
+    }
+
+    /// Counts a request in flight, if its bytes fit everywhere.
+    pub(super) fn admit(self: &Arc<Self>, stream: i16, bytes: u64) -> Option<Reply> {
+        if !self.budget.try_take(bytes) {
+            return None;
+        }
+        if !self.address.budget.try_take(bytes) {
+            self.budget.undo(bytes);
+            return None;
+        }
+        if !self.node.try_take(bytes) {
+            self.address.budget.undo(bytes);
+            self.budget.undo(bytes);
+            return None;
+        }
+        self.in_flight.fetch_add(1, Ordering::AcqRel);
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        Some(Reply { connection: Arc::clone(self), stream, bytes, is_answered: false })
+    }
+
+    /// Runs `write` on the encoder and sees to it that the task sends the outcome.
+    pub(super) fn encode<T>(&self, write: impl FnOnce(&mut Encoder) -> T) -> Option<T> {
+        let mut outgoing = self.outgoing.lock();
+        if outgoing.closed {
+            return None;
+        }
+        let out = write(&mut outgoing.encoder);
+        self.outgoing_bytes.store(outgoing.taken + outgoing.encoder.pending_bytes(), Ordering::Release);
+        drop(outgoing);
+        if !self.serving.load(Ordering::SeqCst) {
+            self.wake.notify_one();
+        }
+        Some(out)
+    }
+
+    /// Takes out what is to be written; the previous bytes have been.
+    pub(super) fn take_outgoing(&self) -> Bytes {
+        let mut outgoing = self.outgoing.lock();
+        let bytes = outgoing.encoder.take();
+        outgoing.taken = bytes.len();
+        self.outgoing_bytes.store(bytes.len(), Ordering::Release);
+        if bytes.len() < self.outgoing_bytes_high {
+            self.has_room.notify_waiters();
+        }
+        bytes
+    }
+
+    /// Nothing is sent any more.
+    pub(super) fn close(&self) {
+        let mut outgoing = self.outgoing.lock();
+        outgoing.closed = true;
+        outgoing.encoder = Encoder::new();
+        self.outgoing_bytes.store(0, Ordering::Release);
+        self.has_room.notify_waiters();
+    }
+
+    #[cfg(test)]
+    pub(super) fn budget_used(&self) -> (u64, u64, u64) {
+        (self.budget.used(), self.address.budget.used(), self.node.used())
+    }
+}
+
+/// The obligation to answer one request.
+#[derive(Debug)]
+pub struct Reply {
+    connection: Arc<Connection>,
+    stream: i16,
+    bytes: u64,
+    is_answered: bool,
+}
+
+impl Reply {
+    /// The connection to answer on.
+    pub fn connection(&self) -> &Arc<Connection> {
+        &self.connection
+    }
+
+    /// Sends an answer.
+    pub fn send(mut self, response: &Response, extras: &Extras) {
+        let stream = self.stream;
+        self.is_answered = true;
+        self.connection.encode(|encoder| {
+            if let Err(error) = encoder.push(stream, response, extras) {
+                push_error(encoder, stream, &ErrorResponse::server(error.to_string()), extras);
+            }
+        });
+    }
+
+    /// Sends an error.
+    pub fn send_error(self, error: ErrorResponse, extras: &Extras) {
+        self.send(&Response::Error(error), extras);
+    }
+
+    /// Sends a body that was encoded elsewhere.
+    pub fn send_body(mut self, opcode: Opcode, body: &[u8], extras: &Extras) {
+        let stream = self.stream;
+        self.is_answered = true;
+        self.connection.encode(|encoder| {
+            if let Err(error) = encoder.push_body(stream, opcode, body, extras) {
+                push_error(encoder, stream, &ErrorResponse::server(error.to_string()), extras);
+            }
+        });
+    }
+
+    /// Lets `write` put an answer straight into the connection's buffer. When it says `Err`, nothing is sent and
+    /// the obligation comes back with its reason; `Ok` holds what leads the body.
+    ///
+    /// # Errors
+    /// What `write` said.
+    pub fn send_in_place<E>(
+        mut self,
+        opcode: Opcode,
+        write: impl FnOnce(&mut EnvelopeWriter<'_>) -> Result<Extras, E>,
+    ) -> Result<(), (Self, E)> {
+        let stream = self.stream;
+        let outcome = self.connection.encode(|encoder| {
+            let mut envelope = encoder.begin(stream, opcode);
+            let extras = write(&mut envelope)?;
+            if let Err(error) = envelope.finish(&extras) {
+                push_error(encoder, stream, &ErrorResponse::server(error.to_string()), &extras);
+            }
+            Ok(())
+        });
+        match outcome {
+            Some(Err(error)) => Err((self, error)),
+            // Answered, or nobody is there to read it.
+            Some(Ok(())) | None => {
+                self.is_answered = true;
+                Ok(())
+            }
+        }
+    }
+}
+
+fn push_error(encoder: &mut Encoder, stream: i16, error: &ErrorResponse, extras: &Extras) {
+    // An error's message is at most 64 KiB, so its body is never too long.
+    let _ = encoder.push(stream, &Response::Error(error.clone()), extras);
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        let connection = &self.connection;
+        if !self.is_answered {
+            let id = format!("{}/{}", connection.id, self.stream);
+            tracing::error!(request = id, peer = %connection.peer, "a request ended without an answer");
+            let error = ErrorResponse::server(format!("Unexpected error during request {id}; see the log"));
+            let stream = self.stream;
+            connection.encode(|encoder| push_error(encoder, stream, &error, &Extras::default()));
+        }
+        connection.budget.give_back(self.bytes);
+        connection.address.budget.give_back(self.bytes);
+        connection.node.give_back(self.bytes);
+        connection.in_flight.fetch_sub(1, Ordering::AcqRel);
+        if !connection.serving.load(Ordering::SeqCst) {
+            connection.wake.notify_one();
+        }
+    }
+}

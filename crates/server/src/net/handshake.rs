@@ -1,0 +1,71 @@
+//! OPTIONS, STARTUP and REGISTER: what concerns the connection itself.
+//!
+//! ```text
+//! connection := OPTIONS* STARTUP (OPTIONS | REGISTER | QUERY | PREPARE | EXECUTE | BATCH)*
+//! ```
+//!
+//! Everybody is let in (AllowAllAuthenticator): STARTUP is answered with READY. A STARTUP that is refused leaves
+//! the connection where it was. Anything out of order is a protocol error.
+
+use std::sync::Arc;
+
+use protocol::request::Startup;
+use protocol::response::error::ErrorResponse;
+use protocol::response::{Response, Supported};
+use protocol::{Decoder, Extras, Opcode, ProtocolVersion};
+
+use super::connection::{ClientInfo, Connection, Reply};
+
+/// The version of CQL that is spoken, as Cassandra 5.0 counts.
+pub(crate) const CQL_VERSION: &str = "3.4.7";
+
+/// The answer to a request that may not come at this point.
+pub(super) fn refusal(connection: &Connection, opcode: Opcode) -> Option<ErrorResponse> {
+    let message = match (connection.info().is_some(), opcode) {
+        (_, Opcode::Options) | (false, Opcode::Startup) => return None,
+        (false, other) => format!("Unexpected message {}, expecting STARTUP or OPTIONS", other.name()),
+        (true, Opcode::Startup) => {
+            "Unexpected message STARTUP, the connection is already initialized".to_owned()
+        }
+        (true, Opcode::AuthResponse) => "Unexpected message AUTH_RESPONSE, the connection is already \
+                                         initialized"
+            .to_owned(),
+        (true, _) => return None,
+    };
+    Some(ErrorResponse::protocol(message))
+}
+
+/// The answer to OPTIONS. The draft version is listed because Cassandra lists it; asking for it is refused.
+pub(super) fn supported() -> Response {
+    let list = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    let options = vec![
+        ("PROTOCOL_VERSIONS".to_owned(), list(&["3/v3", "4/v4", "5/v5", "6/v6-beta"])),
+        ("COMPRESSION".to_owned(), list(&["snappy", "lz4"])),
+        ("CQL_VERSION".to_owned(), list(&[CQL_VERSION])),
+    ];
+    Response::Supported(Supported { options })
+}
+
+/// Begins the session: the answer is the last envelope in the old framing.
+pub(super) fn startup(
+    connection: &Arc<Connection>,
+    decoder: &mut Decoder,
+    version: ProtocolVersion,
+    startup: Startup,
+    reply: Reply,
+) {
+    let judged = startup.check_cql_version().and_then(|()| startup.compression(version));
+    let compression = match judged {
+        Ok(compression) => compression,
+        Err(error) => return reply.send_error(error, &Extras::default()),
+    };
+    reply.send(&Response::Ready, &Extras::default());
+    decoder.negotiate(version, compression);
+    let throws_on_overload = startup.throw_on_overload();
+    connection.begin_session(ClientInfo {
+        version,
+        compression,
+        settings: startup.settings,
+        throws_on_overload,
+    });
+}

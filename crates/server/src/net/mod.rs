@@ -1,0 +1,97 @@
+//! Connections of clients: sockets on one side, requests and replies on the other.
+//!
+//! ```text
+//! socket ─read─> Decoder ─envelope─> handshake (OPTIONS, STARTUP, REGISTER)
+//!                                  └> admission ─> Service::handle(message, Reply)
+//! socket <─write─ Encoder <──────────────────────────── Reply
+//! ```
+//!
+//! 1. [`Server`] accepts. A connection over the limits (in all, or of its address) is closed at once, as
+//!    Cassandra does.
+//! 2. Each connection is one task ([`task`]) that reads, decodes and writes; everything that one read brought is
+//!    decoded before anything is written, and everything that was answered meanwhile goes out in one write.
+//! 3. A request is polled once in place, on the task. One that has to wait goes on as a task of its own, so
+//!    answers come in any order.
+//! 4. Everything is bounded: the size of an envelope by the decoder; requests in flight by number for each
+//!    connection and by bytes for the connection, its address and the node ([`budget`]). What does not fit is
+//!    refused as overloaded if the client asked for that (THROW_ON_OVERLOAD), else the connection is not read
+//!    until there is room. A connection whose client does not read its answers is not read either; large
+//!    reads wait for [`Connection::room`].
+//! 5. On shutdown nothing more is read; what is in flight is answered within a bound, then all is closed.
+//!
+//! A [`Reply`] that is dropped without an answer (its request panicked) answers with a server error, so a client
+//! never waits for a request that is gone.
+
+mod budget;
+mod connection;
+mod handshake;
+mod registry;
+mod server;
+mod task;
+
+#[cfg(test)]
+mod tests;
+
+pub use connection::{ClientInfo, Connection, Reply};
+pub use registry::Registry;
+pub use server::Server;
+
+use protocol::request::Message;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// Limits and timeouts of connections. The comments name the keys of cassandra.yaml.
+#[derive(Clone, Debug)]
+pub struct NetOptions {
+    /// `native_transport_max_frame_size`: bytes of an envelope.
+    pub frame_bytes_max: usize,
+    /// `native_transport_max_concurrent_connections`; 0: no limit.
+    pub connections_max: usize,
+    /// `native_transport_max_concurrent_connections_per_ip`; 0: no limit.
+    pub connections_per_ip_max: usize,
+    /// Requests that one connection may have in flight; more are not read.
+    pub requests_per_connection_max: usize,
+    /// Bytes of requests that one connection may have in flight.
+    pub in_flight_per_connection_bytes_max: u64,
+    /// `native_transport_max_request_data_in_flight_per_ip`.
+    pub in_flight_per_ip_bytes_max: u64,
+    /// `native_transport_max_request_data_in_flight`.
+    pub in_flight_bytes_max: u64,
+    /// Bytes of answers that wait for a client to read them; above, the connection is not read and reads wait.
+    pub outgoing_bytes_high: usize,
+    /// `native_transport_idle_timeout` in seconds; 0: none.
+    pub idle_timeout_s: u32,
+    /// Seconds in which a connection must have begun its session; 0: any time.
+    pub startup_timeout_s: u32,
+    /// Seconds after which a connection is closed whose client has taken none of its waiting answers.
+    pub stalled_write_timeout_s: u32,
+}
+
+impl Default for NetOptions {
+    fn default() -> Self {
+        Self {
+            frame_bytes_max: protocol::decoder::DEFAULT_ENVELOPE_BYTES_MAX,
+            connections_max: 0,
+            connections_per_ip_max: 0,
+            requests_per_connection_max: 2_048,
+            in_flight_per_connection_bytes_max: 32 << 20,
+            in_flight_per_ip_bytes_max: 64 << 20,
+            in_flight_bytes_max: 256 << 20,
+            outgoing_bytes_high: 4 << 20,
+            idle_timeout_s: 0,
+            startup_timeout_s: 60,
+            stalled_write_timeout_s: 300,
+        }
+    }
+}
+
+/// What becomes of a request.
+pub type Handling = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Carries out requests of sessions that have begun.
+pub trait Service: Send + Sync + 'static {
+    /// Starts a request. The future is polled where it was made first, and maybe elsewhere later; what it does
+    /// without waiting holds up the other requests of its connection.
+    fn handle(self: Arc<Self>, message: Message, reply: Reply) -> Handling;
+}

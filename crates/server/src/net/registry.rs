@@ -1,0 +1,79 @@
+//! The connections that are open: for events, for `system_views.clients`, and for timeouts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use protocol::response::Event;
+
+use super::{Connection, NetOptions};
+
+/// Every open connection.
+#[derive(Debug, Default)]
+pub struct Registry {
+    last_id: AtomicU64,
+    open: Mutex<BTreeMap<u64, Arc<Connection>>>,
+}
+
+impl Registry {
+    /// No connections.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The open connections, oldest first.
+    pub fn connections(&self) -> Vec<Arc<Connection>> {
+        self.open.lock().values().cloned().collect()
+    }
+
+    /// The number of open connections.
+    pub fn len(&self) -> usize {
+        self.open.lock().len()
+    }
+
+    /// Whether there is no connection.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Tells every client that registered for it.
+    pub fn broadcast(&self, event: &Event) {
+        for connection in self.connections() {
+            connection.notify(event);
+        }
+    }
+
+    pub(super) fn next_id(&self) -> u64 {
+        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(super) fn insert(&self, connection: &Arc<Connection>) {
+        self.open.lock().insert(connection.id, Arc::clone(connection));
+    }
+
+    pub(super) fn remove(&self, connection: &Connection) {
+        self.open.lock().remove(&connection.id);
+    }
+
+    /// Called once a second: closes what has been silent or stalled for too long.
+    pub(super) fn sweep(&self, options: &NetOptions) {
+        let over = |seconds: u32, max: u32| max > 0 && seconds >= max;
+        for connection in self.connections() {
+            let quiet_s = connection.quiet_s.fetch_add(1, Ordering::Relaxed);
+            let has_begun = connection.info().is_some();
+            let is_idle = connection.in_flight.load(Ordering::Acquire) == 0
+                && connection.outgoing_bytes() == 0
+                && over(quiet_s, if has_begun { options.idle_timeout_s } else { options.startup_timeout_s });
+            let is_stalled = connection.outgoing_bytes() > 0
+                && over(
+                    connection.stalled_s.fetch_add(1, Ordering::Relaxed),
+                    options.stalled_write_timeout_s,
+                );
+            if is_idle || is_stalled {
+                tracing::debug!(peer = %connection.peer, quiet_s, is_stalled, "closing a connection");
+                connection.kill();
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The listener and the life of all connections.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::MissedTickBehavior;
+
+use super::budget::{Addresses, Budget};
+use super::task::ConnectionTask;
+use super::{Connection, NetOptions, Registry, Service};
+
+/// What all connections share.
+pub(super) struct Shared {
+    pub(super) options: NetOptions,
+    pub(super) service: Arc<dyn Service>,
+    pub(super) registry: Arc<Registry>,
+    addresses: Addresses,
+    node: Arc<Budget>,
+}
+
+/// The native transport: accepts connections until it is shut down.
+#[derive(Debug)]
+pub struct Server {
+    local: SocketAddr,
+    draining: watch::Sender<bool>,
+    accepting: JoinHandle<JoinSet<()>>,
+}
+
+impl Server {
+    /// Starts to accept connections on `listener`. Open ones appear in `registry`.
+    ///
+    /// # Errors
+    /// When the listener has no address.
+    pub fn start(
+        listener: TcpListener,
+        options: NetOptions,
+        service: Arc<dyn Service>,
+        registry: Arc<Registry>,
+    ) -> io::Result<Server> {
+        let local = listener.local_addr()?;
+        let (draining, is_draining) = watch::channel(false);
+        let shared = Arc::new(Shared {
+            addresses: Addresses::new(options.in_flight_per_ip_bytes_max),
+            node: Arc::new(Budget::new(options.in_flight_bytes_max)),
+            options,
+            service,
+            registry,
+        });
+        let accepting = tokio::spawn(accept(listener, shared, is_draining));
+        Ok(Server { local, draining, accepting })
+    }
+
+    /// Where clients connect.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Stops to accept and to read, waits at most `grace` for what is in flight, and closes everything.
+    pub async fn shutdown(self, grace: Duration) {
+        self.draining.send_replace(true);
+        let Ok(mut connections) = self.accepting.await else { return };
+        let all_done = async { while connections.join_next().await.is_some() {} };
+        if tokio::time::timeout(grace, all_done).await.is_err() {
+            tracing::warn!(left = connections.len(), "closing connections that still had requests in flight");
+            connections.shutdown().await;
+        }
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    shared: Arc<Shared>,
+    mut is_draining: watch::Receiver<bool>,
+) -> JoinSet<()> {
+    let mut connections = JoinSet::new();
+    let mut seconds = tokio::time::interval(Duration::from_secs(1));
+    seconds.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, peer)) => {
+                    if let Some(task) = open(&shared, stream, peer, is_draining.clone()) {
+                        connections.spawn(task.run());
+                    }
+                }
+                Err(error) => {
+                    // Out of file descriptors, most likely: waiting lets some be closed.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            },
+            _ = is_draining.changed() => return connections,
+            _ = seconds.tick() => shared.registry.sweep(&shared.options),
+            Some(ended) = connections.join_next(), if !connections.is_empty() => {
+                if let Err(error) = ended {
+                    tracing::error!(%error, "a connection's task failed");
+                }
+            }
+        }
+    }
+}
+
+/// Takes a connection in, or drops it when there are too many.
+fn open(
+    shared: &Arc<Shared>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    is_draining: watch::Receiver<bool>,
+) -> Option<ConnectionTask> {
+    let options = &shared.options;
+    let open = shared.registry.len();
+    if options.connections_max > 0 && open >= options.connections_max {
+        tracing::warn!(
+            "Exceeded maximum native connection limit of {} by using {} connections (see \
+             native_transport_max_concurrent_connections in cassandra.yaml)",
+            options.connections_max,
+            open + 1
+        );
+        return None;
+    }
+    let Some(address) = shared.addresses.enter(peer.ip(), options.connections_per_ip_max) else {
+        tracing::warn!(
+            "Exceeded maximum native connection limit per ip of {} (see \
+             native_transport_max_concurrent_connections_per_ip)",
+            options.connections_per_ip_max
+        );
+        return None;
+    };
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, %peer, "cannot set TCP_NODELAY");
+    }
+    let id = shared.registry.next_id();
+    let connection = Arc::new(Connection::new(id, peer, options, address, Arc::clone(&shared.node)));
+    shared.registry.insert(&connection);
+    let presence = Presence { shared: Arc::clone(shared), connection };
+    Some(ConnectionTask::new(stream, presence, is_draining))
+}
+
+/// A connection's place among the open ones, given up when it is dropped.
+pub(super) struct Presence {
+    pub(super) shared: Arc<Shared>,
+    pub(super) connection: Arc<Connection>,
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        self.connection.close();
+        self.shared.registry.remove(&self.connection);
+        self.shared.addresses.leave(self.connection.peer.ip());
+        let left = self.connection.in_flight.load(Ordering::Acquire);
+        if left > 0 {
+            tracing::debug!(peer = %self.connection.peer, left, "a connection ended with requests in flight");
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! The task of one connection.
+//!
+//! Each turn of its loop: decode and start what has been read, as far as the limits admit; write what has been
+//! answered, as far as the socket takes it; then wait for whatever can change that. Reading stops while
+//! 1. an envelope waits for admission, because bytes in flight are at a limit;
+//! 2. the connection has its fill of requests in flight, or of answers that the client does not read;
+//! 3. the connection is about to close: after a fatal error, or because the server shuts down.
+
+use std::future::Future;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use protocol::request::{Message, Request};
+use protocol::response::Response;
+use protocol::response::error::ErrorResponse;
+use protocol::{Decoder, Envelope, Extras};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::net::tcp::WriteHalf;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::server::{Presence, Shared};
+use super::{Connection, Handling, Reply, handshake};
+
+/// Room for one read of the socket.
+const READ_BYTES: usize = 32 << 10;
+
+/// How long a client has to take the answer that explains why its connection is closed.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// How reading goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Requests are read.
+    Open,
+    /// No more requests; what is in flight is answered.
+    Draining,
+    /// Nothing is waited for but the socket to take what is written.
+    Closing,
+}
+
+pub(super) struct ConnectionTask {
+    stream: TcpStream,
+    presence: Presence,
+    is_draining: watch::Receiver<bool>,
+}
+
+impl ConnectionTask {
+    pub(super) fn new(stream: TcpStream, presence: Presence, is_draining: watch::Receiver<bool>) -> Self {
+        Self { stream, presence, is_draining }
+    }
+
+    /// Serves the connection to its end.
+    pub(super) async fn run(mut self) {
+        let Presence { shared, connection } = &self.presence;
+        if let Err(error) = serve(&mut self.stream, shared, connection, &mut self.is_draining).await {
+            tracing::debug!(%error, peer = %connection.peer, "connection lost");
+        }
+    }
+}
+
+async fn serve(
+    stream: &mut TcpStream,
+    shared: &Arc<Shared>,
+    connection: &Arc<Connection>,
+    is_draining: &mut watch::Receiver<bool>,
+) -> io::Result<()> {
+    let (mut reader, writer) = stream.split();
+    let mut intake = Intake {
+        shared,
+        connection,
+        decoder: Decoder::new(shared.options.frame_bytes_max),
+        waiting: None,
+        phase: Phase::Open,
+    };
+    let mut unwritten = Bytes::new();
+    let mut deadline = None;
+    loop {
+        // Made before admission is tried, so that nothing given back in between is missed.
+        let (address, node) = connection.shared_budgets();
+        let (address_freed, node_freed) = (address.freed(), node.freed());
+
+        connection.serving.store(true, Ordering::SeqCst);
+        let wants_bytes = intake.advance();
+        connection.serving.store(false, Ordering::SeqCst);
+        write(&writer, connection, &mut unwritten)?;
+
+        if connection.is_killed() {
+            return Ok(());
+        }
+        if intake.phase == Phase::Open && !wants_bytes && intake.waiting.is_none() && !intake.is_full() {
+            // The socket took what had filled the connection: there is more to start, after others had a turn.
+            tokio::task::yield_now().await;
+            continue;
+        }
+        if intake.phase == Phase::Open && *is_draining.borrow() {
+            intake.phase = Phase::Draining;
+            intake.waiting = None;
+        }
+        let is_written = unwritten.is_empty() && connection.outgoing_bytes() == 0;
+        let is_idle = connection.in_flight.load(Ordering::Acquire) == 0;
+        match intake.phase {
+            Phase::Draining if is_written && is_idle => return Ok(()),
+            Phase::Closing if is_written => return Ok(()),
+            Phase::Closing => {
+                deadline.get_or_insert_with(|| Instant::now() + LAST_WORDS);
+            }
+            _ => {}
+        }
+        if wants_bytes && intake.phase == Phase::Open {
+            intake.decoder.buffer_mut().reserve(READ_BYTES);
+        }
+        tokio::select! {
+            read = reader.read_buf(intake.decoder.buffer_mut()),
+                if wants_bytes && intake.phase == Phase::Open =>
+            {
+                if read? == 0 {
+                    return Ok(());
+                }
+                connection.quiet_s.store(0, Ordering::Relaxed);
+            }
+            writable = writer.writable(), if !unwritten.is_empty() => writable?,
+            () = connection.wake.notified() => {}
+            () = address_freed, if intake.waiting.is_some() => {}
+            () = node_freed, if intake.waiting.is_some() => {}
+            changed = is_draining.changed(), if intake.phase == Phase::Open => {
+                if changed.is_err() {
+                    return Ok(());
+                }
+            }
+            () = tokio::time::sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Writes as much as the socket takes.
+fn write(writer: &WriteHalf<'_>, connection: &Connection, unwritten: &mut Bytes) -> io::Result<()> {
+    loop {
+        if unwritten.is_empty() {
+            if connection.outgoing_bytes() == 0 {
+                return Ok(());
+            }
+            *unwritten = connection.take_outgoing();
+            if unwritten.is_empty() {
+                return Ok(());
+            }
+        }
+        match writer.try_write(unwritten) {
+            Ok(written) => {
+                unwritten.advance(written);
+                connection.stalled_s.store(0, Ordering::Relaxed);
+                if unwritten.is_empty() {
+                    *unwritten = connection.take_outgoing();
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// From bytes read to requests started.
+struct Intake<'a> {
+    shared: &'a Arc<Shared>,
+    connection: &'a Arc<Connection>,
+    decoder: Decoder,
+    /// Waits for bytes in flight to be given back.
+    waiting: Option<Envelope>,
+    phase: Phase,
+}
+
+impl Intake<'_> {
+    /// Starts requests until bytes are needed (`true`) or something else has to happen first.
+    fn advance(&mut self) -> bool {
+        while self.phase == Phase::Open {
+            let connection = self.connection;
+            if self.is_full() {
+                return false;
+            }
+            let envelope = match self.waiting.take() {
+                Some(envelope) => envelope,
+                None => match self.decoder.next_envelope() {
+                    Ok(Some(envelope)) => envelope,
+                    Ok(None) => return true,
+                    Err(error) => {
+                        tracing::debug!(%error, peer = %connection.peer, "malformed bytes");
+                        connection.encode(|encoder| encoder.push_frame_error(&error));
+                        if error.fatal {
+                            self.phase = Phase::Closing;
+                        }
+                        continue;
+                    }
+                },
+            };
+            if let Some(envelope) = self.start(envelope) {
+                self.waiting = Some(envelope);
+                return false;
+            }
+        }
+        false
+    }
+
+    /// Whether the connection has its fill of requests in flight or of answers that nobody reads.
+    fn is_full(&self) -> bool {
+        let connection = self.connection;
+        connection.in_flight.load(Ordering::Acquire) >= self.shared.options.requests_per_connection_max
+            || connection.outgoing_bytes() >= connection.outgoing_bytes_high()
+    }
+
+    /// Starts the request of an envelope, or gives it back because it has to wait.
+    fn start(&mut self, envelope: Envelope) -> Option<Envelope> {
+        let connection = self.connection;
+        if connection.info().is_none() {
+            let version = envelope.version;
+            connection.encode(|encoder| encoder.set_version(version));
+        }
+        let Some(reply) = connection.admit(envelope.stream, envelope.length() as u64) else {
+            if !connection.info().is_some_and(|info| info.throws_on_overload) {
+                return Some(envelope);
+            }
+            let error = ErrorResponse::overloaded(
+                "Request breached limit on bytes in flight. (BYTES_IN_FLIGHT)Server is currently in an \
+                 overloaded state and cannot accept more requests.",
+            );
+            let stream = envelope.stream;
+            connection.encode(|encoder| {
+                // An error is never too long for an envelope.
+                let _ = encoder.push(stream, &Response::Error(error), &Extras::default());
+            });
+            return None;
+        };
+        if let Some(error) = handshake::refusal(connection, envelope.opcode) {
+            reply.send_error(error, &Extras::default());
+            return None;
+        }
+        let version = envelope.version;
+        let message = match Message::decode(envelope) {
+            Ok(message) => message,
+            Err(error) => {
+                reply.send_error(ErrorResponse::from(&error), &Extras::default());
+                return None;
+            }
+        };
+        match message.request {
+            Request::Options(_) => reply.send(&handshake::supported(), &Extras::default()),
+            Request::Startup(startup) => {
+                handshake::startup(connection, &mut self.decoder, version, startup, reply);
+            }
+            Request::Register(register) => {
+                connection.register(&register.kinds);
+                reply.send(&Response::Ready, &Extras::default());
+            }
+            _ => begin(&self.shared.service, message, reply),
+        }
+        None
+    }
+}
+
+/// Polls a request once in place; what has to wait becomes a task.
+fn begin(service: &Arc<dyn super::Service>, message: Message, reply: Reply) {
+    let service = Arc::clone(service);
+    // A panic drops the reply, which answers.
+    let made = catch_unwind(AssertUnwindSafe(|| service.handle(message, reply)));
+    let Ok(mut handling) = made else { return };
+    let mut context = Context::from_waker(std::task::Waker::noop());
+    match catch_unwind(AssertUnwindSafe(|| handling.as_mut().poll(&mut context))) {
+        Ok(Poll::Pending) => drop(tokio::spawn(Caught(handling))),
+        Ok(Poll::Ready(())) | Err(_) => {}
+    }
+}
+
+/// A request whose panic ends it and nothing else.
+struct Caught(Handling);
+
+impl Future for Caught {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let handling = &mut self.0;
+        catch_unwind(AssertUnwindSafe(|| handling.as_mut().poll(context))).unwrap_or(Poll::Ready(()))
+    }
+}
