@@ -316,6 +316,8 @@ impl SsTableWriter {
             &deletion,
             &mut self.current.sizes,
         )?;
+        // Each marker counts both the deletion that it closes and the one that it opens, as Cassandra does.
+        self.collector.deletion(&before);
         self.collector.deletion(&deletion);
         self.current.open = deletion;
         match written {

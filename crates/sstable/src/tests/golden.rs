@@ -1,1 +1,234 @@
+//! Files of real Cassandra nodes (`testdata/make.py`), read and compared with text that was checked against what
+//! the node's own tools print. `REWRITE=1` writes the text anew.
 
+use super::support::*;
+use crate::descriptor::list;
+use crate::statistics::EstimatedHistogram;
+use crate::{Descriptor, SsTable, Uncached};
+use env::fs::FileSystem;
+use env::fs::disk::DiskFileSystem;
+use model::command::ClusteringFilter;
+use model::key::KeyRange;
+use model::{CqlType, Deletion, NO_DELETION_TIME, Row, Slice, TableSchema};
+use partition::codec::SerializationHeader;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use uuid::Uuid;
+
+fn testdata() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata")
+}
+
+/// A table with the columns of a header.
+pub fn table_of(header: &SerializationHeader) -> Arc<TableSchema> {
+    let mut builder = TableSchema::builder("ks", "t", Uuid::nil());
+    for (i, ty) in CqlType::parse_key_class(&header.key_type).unwrap().into_iter().enumerate() {
+        builder = builder.partition_key(&format!("pk{i}"), ty);
+    }
+    for (i, (ty, descending)) in header.clustering.iter().enumerate() {
+        builder = builder.clustering(&format!("ck{i}"), ty.clone(), *descending);
+    }
+    for column in &header.static_columns {
+        builder = builder.static_column(&column.name, column.ty.clone());
+    }
+    for column in &header.regular_columns {
+        builder = builder.regular(&column.name, column.ty.clone());
+    }
+    Arc::new(builder.build())
+}
+
+pub fn open_all(directory: &Path) -> Vec<Arc<SsTable>> {
+    let open = |(i, descriptor): (usize, &Descriptor)| {
+        Arc::new(SsTable::open(&DiskFileSystem, descriptor, i as u64, Arc::new(Uncached)).unwrap())
+    };
+    list(&DiskFileSystem, directory).unwrap().tables.keys().enumerate().map(open).collect()
+}
+
+/// Bytes as hexadecimal digits; long ones as their length and first bytes.
+fn hex(bytes: &[u8]) -> String {
+    let digits = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+    match bytes.len() {
+        0..=40 => digits(bytes),
+        len => format!("{}..{len}", digits(&bytes[..8])),
+    }
+}
+
+fn deletion(d: &Deletion) -> String {
+    match d.is_none() {
+        true => "-".to_owned(),
+        false => format!("{}@{}", d.timestamp, d.local_deletion_time),
+    }
+}
+
+fn dump_row(out: &mut String, table: &TableSchema, what: &str, row: &Row) {
+    let clustering: Vec<String> = row
+        .clustering
+        .iter()
+        .map(|c| match c {
+            model::Component::Null => "null".to_owned(),
+            model::Component::Value(v) => hex(v),
+        })
+        .collect();
+    write!(out, "  {what} [{}]", clustering.join(" ")).unwrap();
+    if !row.liveness.is_none() {
+        write!(out, " live {}", row.liveness.timestamp).unwrap();
+        if row.liveness.is_expiring() {
+            write!(out, " ttl {} until {}", row.liveness.ttl, row.liveness.local_expiration_time).unwrap();
+        }
+    }
+    if !row.deletion.is_none() {
+        write!(out, " deleted {}", deletion(&row.deletion)).unwrap();
+    }
+    out.push('\n');
+    for def in table.static_columns().iter().chain(table.regular_columns()) {
+        let gone = row.complex_deletion(def.id);
+        if !gone.is_none() {
+            writeln!(out, "    {} deleted {}", def.name, deletion(&gone)).unwrap();
+        }
+        for cell in row.cells_of(def.id) {
+            write!(out, "    {}[{}] = {} @{}", def.name, hex(&cell.path), hex(&cell.value), cell.timestamp)
+                .unwrap();
+            if cell.is_expiring() {
+                write!(out, " ttl {}", cell.ttl).unwrap();
+            }
+            if cell.local_deletion_time != NO_DELETION_TIME {
+                write!(out, " until {}", cell.local_deletion_time).unwrap();
+            }
+            out.push('\n');
+        }
+    }
+}
+
+pub fn dump(table: &TableSchema, partitions: &[Partition]) -> String {
+    let mut out = String::new();
+    for partition in partitions {
+        writeln!(out, "{} {}", hex(&partition.key.key.0), deletion(&partition.deletion)).unwrap();
+        if let Some(row) = &partition.static_row {
+            dump_row(&mut out, table, "static", row);
+        }
+        for item in &partition.items {
+            match item {
+                Item::Row(row) => dump_row(&mut out, table, "row", row),
+                Item::Change(change) => {
+                    let prefix: Vec<String> = (0..change.position.prefix.len())
+                        .filter_map(|i| change.position.prefix.value(i))
+                        .map(hex)
+                        .collect();
+                    let side = change.position.kind;
+                    writeln!(out, "  {side:?} [{}] {}", prefix.join(" "), deletion(&change.deletion))
+                        .unwrap();
+                }
+            }
+        }
+    }
+    out
+}
+
+fn read_all(sstable: &Arc<SsTable>, table: &Arc<TableSchema>, filter: &ClusteringFilter) -> Vec<Partition> {
+    let mut scan = sstable.scan(&KeyRange::FULL, filter, &all(table), table, &context()).unwrap();
+    collect(&mut scan, table, filter.is_reversed()).unwrap()
+}
+
+fn compare(version: &str, name: &str) {
+    let directory = testdata().join(version).join(name);
+    let mut text = String::new();
+    for sstable in open_all(&directory) {
+        let table = table_of(sstable.header());
+        let forward = read_all(&sstable, &table, &ClusteringFilter::all());
+        text.push_str(&dump(&table, &forward));
+        let stats = sstable.stats();
+        writeln!(
+            text,
+            "timestamps {}..{} deletions {}..{} ttls {}..{} rows {} columns {} clustering {:?}..{:?}",
+            stats.min_timestamp,
+            stats.max_timestamp,
+            stats.min_local_deletion_time,
+            stats.max_local_deletion_time,
+            stats.min_ttl,
+            stats.max_ttl,
+            stats.total_rows,
+            stats.total_columns_set,
+            stats.min_clustering,
+            stats.max_clustering,
+        )
+        .unwrap();
+        let mut rng = Rng::new(5);
+        let backward = ClusteringFilter::Slices { slices: vec![Slice::ALL], reversed: true };
+        let reversed = read_all(&sstable, &table, &backward);
+        for (expected, found) in forward.iter().zip(&reversed) {
+            check(&table, expected, &backward, found, &mut rng);
+        }
+        for partition in &forward {
+            assert!(sstable.may_contain(&partition.key));
+            for reversed in [false, true] {
+                let rows: Vec<_> = partition
+                    .items
+                    .iter()
+                    .filter_map(|item| match item {
+                        Item::Row(row) => Some(row.clustering.clone()),
+                        Item::Change(_) => None,
+                    })
+                    .collect();
+                for name in rows.iter().step_by(7) {
+                    let filter = ClusteringFilter::Names { names: vec![name.clone()], reversed };
+                    let stream =
+                        sstable.read(&partition.key, &filter, &all(&table), &table, &context()).unwrap();
+                    let found = collect(&mut stream.unwrap(), &table, reversed).unwrap();
+                    check(&table, partition, &filter, &found[0], &mut rng);
+                }
+            }
+        }
+        rewritten_is_the_same(&table, &forward, stats);
+    }
+    let golden = directory.join("rows.txt");
+    if std::env::var_os("REWRITE").is_some() {
+        DiskFileSystem.write(&golden, text.as_bytes()).unwrap();
+    }
+    let expected = DiskFileSystem.read_to_string(&golden).unwrap();
+    assert_eq!(text, expected, "{}", golden.display());
+}
+
+/// What we write from what was read holds the same, and our statistics agree with Cassandra's.
+fn rewritten_is_the_same(
+    table: &Arc<TableSchema>,
+    partitions: &[Partition],
+    theirs: &crate::statistics::Stats,
+) {
+    let fs = memory();
+    write(&fs, table, partitions, options(partitions, None, 4096)).unwrap();
+    let sstable = open(&fs).unwrap();
+    assert_eq!(read_all(&sstable, table, &ClusteringFilter::all()), partitions);
+    let ours = sstable.stats();
+    let of = |s: &crate::statistics::Stats| {
+        (
+            (s.min_timestamp, s.max_timestamp, s.min_local_deletion_time, s.max_local_deletion_time),
+            (s.min_ttl, s.max_ttl, s.total_rows, s.total_columns_set, s.has_legacy_counter_shards),
+        )
+    };
+    assert_eq!(of(ours), of(theirs));
+    assert_eq!(ours.tombstones, theirs.tombstones);
+    // Releases differ in the number of buckets, not in their limits.
+    let used = |h: &EstimatedHistogram| h.buckets().filter(|(_, n)| *n > 0).collect::<Vec<_>>();
+    assert_eq!(used(&ours.partition_sizes), used(&theirs.partition_sizes));
+    assert_eq!(used(&ours.cells_per_partition), used(&theirs.cells_per_partition));
+}
+
+macro_rules! golden {
+    ($($test:ident: $version:literal $name:literal;)*) => {
+        $(#[test] fn $test() { compare($version, $name); })*
+    };
+}
+
+golden! {
+    wide_partitions_of_5_0: "5.0.5" "wide";
+    all_types_of_5_0: "5.0.5" "kinds";
+    counters_of_5_0: "5.0.5" "counters";
+    deflated_of_5_0: "5.0.5" "deflated";
+    snappy_of_5_0: "5.0.5" "snappy";
+    wide_partitions_of_4_1: "4.1.10" "wide";
+    all_types_of_4_1: "4.1.10" "kinds";
+    counters_of_4_1: "4.1.10" "counters";
+    deflated_of_4_1: "4.1.10" "deflated";
+    snappy_of_4_1: "4.1.10" "snappy";
+}

@@ -270,7 +270,7 @@ impl Partition {
         holds
     }
 
-    fn append_to(&self, writer: &mut SsTableWriter) {
+    pub fn append_to(&self, writer: &mut SsTableWriter) {
         let mut fragment = Fragment { key: self.key.clone(), deletion: self.deletion, ..Fragment::default() };
         writer.append(Event::PartitionStart, &fragment).unwrap();
         if let Some(row) = &self.static_row {
