@@ -100,6 +100,15 @@ class Cassandra(Target):
         if self.owned:
             run([CASSANDRA, "stop", self.directory])
 
+    def kill(self):
+        """kill -9, of a node that was started here."""
+        if not self.owned:
+            raise RuntimeError("only a node that was started here is killed")
+        pid = int((self.directory / "pid").read_text())
+        os.kill(pid, signal.SIGKILL)
+        while alive(pid):
+            time.sleep(0.05)
+
     def restart(self):
         if self.owned:
             self.stop()
@@ -189,6 +198,14 @@ class Ilion(Target):
     def compact(self, keyspace=None, table=None):
         self.flush(keyspace, table)
         self.nodetool("compact", *filter(None, (keyspace, table)))
+
+
+def alive(pid):
+    """Whether a process runs; one that has ended and was not waited for does not."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[-1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def run(command, timeout_s=600):
