@@ -1,0 +1,75 @@
+//! The load generator of the side-by-side benchmarks: one client for every server.
+//!
+//! * `bench-client schema`: makes the keyspace and the tables of every workload.
+//! * `bench-client run`: runs a workload, closed loop or at a fixed rate, and prints its figures as JSON.
+//! * `bench-client null`: a server that does nothing, to measure the client itself.
+//!
+//! A run opens all connections, prepares the workload's statements once, and gives each thread its share of both.
+//! Meanwhile the main thread takes the kernel's counters at either end of the measured window.
+#![allow(clippy::disallowed_methods)]
+
+mod answer;
+mod connection;
+mod error;
+mod lane;
+mod measure;
+mod null_server;
+mod pace;
+mod proc;
+mod run;
+mod worker;
+mod workloads;
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use protocol::ProtocolVersion;
+
+use crate::connection::Connection;
+use crate::error::Error;
+
+#[derive(Parser)]
+#[command(name = "bench-client", about = "Load for a server that speaks Cassandra's native protocol")]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Make the keyspace and the tables
+    Schema {
+        /// The server
+        #[arg(long)]
+        address: SocketAddr,
+    },
+    /// Run a workload and print its figures as JSON
+    Run(run::Settings),
+    /// Serve nothing, to measure the client itself
+    Null {
+        /// Where to listen
+        #[arg(long)]
+        address: SocketAddr,
+    },
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().verb {
+        Verb::Schema { address } => make_schema(address),
+        Verb::Run(settings) => run::run(&settings),
+        Verb::Null { address } => null_server::serve(address),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench-client: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn make_schema(address: SocketAddr) -> Result<(), Error> {
+    let mut connection = Connection::open(address, ProtocolVersion::V5)?;
+    workloads::tables().iter().try_for_each(|statement| connection.query(statement).map(drop))
+}
