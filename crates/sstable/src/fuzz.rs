@@ -1,1 +1,194 @@
+//! Entry points for fuzzing: each takes bytes from anywhere as one component of an SSTable whose other components are
+//! sound, and reads all of it. None may panic, whatever the bytes.
 
+use crate::compression::CompressionParams;
+use crate::descriptor::{Component, Descriptor, SsTableId};
+use crate::pages::Uncached;
+use crate::statistics::Statistics;
+use crate::{SsTable, SsTableWriter, WriterOptions};
+use bytes::Bytes;
+use env::fs::FileSystem;
+use env::fs::memory::MemoryFileSystem;
+use model::command::{ClusteringFilter, ColumnSelection};
+use model::key::KeyRange;
+use model::{
+    Cell, Clustering, ClusteringBound, CqlType, DecoratedKey, Deletion, Liveness, PartitionKey, Row, Slice,
+    TableSchema,
+};
+use partition::codec::mutation::decode_mutation;
+use partition::{Event, Fragment, PartitionStream, RangeChange, ReadContext, ReadError};
+use std::path::Path;
+use std::sync::Arc;
+use uuid::Uuid;
+
+const DIRECTORY: &str = "/fuzz";
+const KEYS: u32 = 3;
+
+fn table() -> Arc<TableSchema> {
+    Arc::new(
+        TableSchema::builder("ks", "t", Uuid::nil())
+            .partition_key("k", CqlType::Int)
+            .clustering("c", CqlType::Int, true)
+            .clustering("d", CqlType::Text, false)
+            .static_column("s", CqlType::Text)
+            .regular("m", CqlType::map(CqlType::Int, CqlType::Text, true))
+            .regular("v", CqlType::Int)
+            .build(),
+    )
+}
+
+fn key(i: u32) -> DecoratedKey {
+    DecoratedKey::new(PartitionKey(Bytes::copy_from_slice(&i.to_be_bytes())))
+}
+
+fn clustering(c: i32, d: &str) -> Clustering {
+    Clustering::from_values([&c.to_be_bytes()[..], d.as_bytes()])
+}
+
+fn descriptor() -> Descriptor {
+    Descriptor::new(DIRECTORY, SsTableId::Sequence(1))
+}
+
+/// A small SSTable with everything that the format knows.
+fn sample(table: &Arc<TableSchema>, compression: Option<CompressionParams>) -> Option<MemoryFileSystem> {
+    let memory = MemoryFileSystem::new();
+    memory.create_dir_all(Path::new(DIRECTORY)).ok()?;
+    let fs: Arc<dyn FileSystem> = Arc::new(memory.clone());
+    let options = WriterOptions {
+        compression,
+        column_index_bytes: 64,
+        min_index_interval: 2,
+        estimated_partitions: KEYS as u64,
+        ..WriterOptions::default()
+    };
+    let mut writer = SsTableWriter::new(fs, descriptor(), Arc::clone(table), options).ok()?;
+    let mut keys: Vec<DecoratedKey> = (0..KEYS).map(key).collect();
+    keys.sort();
+    let id = |name: &str| table.column(name).map(|c| c.id);
+    let (s, m, v) = (id("s")?, id("m")?, id("v")?);
+    let value = |text: &'static str| Bytes::from_static(text.as_bytes());
+    let mut fragment = Fragment::default();
+    for key in keys {
+        fragment.key = key;
+        fragment.deletion = Deletion::new(1, 2);
+        writer.append(Event::PartitionStart, &fragment).ok()?;
+        fragment.row = Row::default();
+        fragment.row.cells.push(Cell::live(s, 5, value("static")));
+        writer.append(Event::StaticRow, &fragment).ok()?;
+        for c in (0..10).rev() {
+            let bound = ClusteringBound::start_at(Clustering::from_values([&i32::to_be_bytes(c)[..]]));
+            let deletion = if c % 3 == 0 { Deletion::NONE } else { Deletion::new(3, c as u32) };
+            fragment.change = RangeChange::at(bound, deletion);
+            writer.append(Event::RangeChange, &fragment).ok()?;
+            fragment.row = Row::new(clustering(c, "d"));
+            fragment.row.liveness = Liveness::expiring(9, 20, 30);
+            fragment.row.complex_deletions.push((m, Deletion::new(4, 4)));
+            let path = Bytes::from_static(&[0, 0, 0, 7]);
+            fragment.row.cells.push(Cell::expiring(m, 9, 20, 30, value("map")).with_path(path));
+            fragment.row.cells.push(Cell::live(v, 9, Bytes::copy_from_slice(&i32::to_be_bytes(c))));
+            writer.append(Event::Row, &fragment).ok()?;
+        }
+        writer.append(Event::PartitionEnd, &fragment).ok()?;
+    }
+    writer.finish().ok()?;
+    Some(memory)
+}
+
+fn drain(stream: &mut dyn PartitionStream) -> Result<(), ReadError> {
+    let mut fragment = Fragment::default();
+    while stream.next(&mut fragment)? != Event::End {}
+    Ok(())
+}
+
+/// Reads everything in every way; errors are what damaged files are expected to give.
+fn read_everything(fs: &MemoryFileSystem, table: &Arc<TableSchema>) {
+    let Ok(sstable) = SsTable::open(fs, &descriptor(), 1, Arc::new(Uncached)) else { return };
+    let sstable = Arc::new(sstable);
+    let columns = [ColumnSelection::all(table), ColumnSelection::of(Vec::new())];
+    let slice = Slice {
+        start: ClusteringBound::start_at(Clustering::from_values([&i32::to_be_bytes(6)[..]])),
+        end: ClusteringBound::end_at(clustering(2, "d")),
+    };
+    let context = ReadContext::default();
+    for reversed in [false, true] {
+        for slices in [vec![Slice::ALL], vec![slice.clone()], vec![]] {
+            let filter = ClusteringFilter::Slices { slices, reversed };
+            for columns in &columns {
+                let scan = sstable.scan(&KeyRange::FULL, &filter, columns, table, &context);
+                let _ = scan.and_then(|mut scan| drain(&mut scan));
+                for i in 0..KEYS + 1 {
+                    if let Ok(Some(mut stream)) = sstable.read(&key(i), &filter, columns, table, &context) {
+                        let _ = drain(&mut stream);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn with_component(component: Component, bytes: &[u8], compression: Option<CompressionParams>) {
+    let table = table();
+    let Some(fs) = sample(&table, compression) else { return };
+    if component == Component::Data {
+        // Without checksums, so that the bytes reach the decoder.
+        let _ = fs.remove_file(&descriptor().path(Component::Crc));
+    }
+    if fs.write(&descriptor().path(component), bytes).is_ok() {
+        read_everything(&fs, &table);
+    }
+}
+
+/// Statistics.db, and its parts without their checksums.
+pub fn fuzz_statistics(bytes: &[u8]) {
+    let _ = Statistics::decode(Bytes::copy_from_slice(bytes));
+    Statistics::decode_parts_unchecked(bytes);
+}
+
+/// CompressionInfo.db.
+pub fn fuzz_compression_info(bytes: &[u8]) {
+    with_component(Component::CompressionInfo, bytes, Some(CompressionParams::lz4()));
+}
+
+/// Index.db.
+pub fn fuzz_index_entry(bytes: &[u8]) {
+    with_component(Component::Index, bytes, None);
+}
+
+/// Summary.db.
+pub fn fuzz_summary(bytes: &[u8]) {
+    with_component(Component::Summary, bytes, None);
+}
+
+/// Filter.db.
+pub fn fuzz_filter(bytes: &[u8]) {
+    with_component(Component::Filter, bytes, None);
+}
+
+/// Data.db, not compressed.
+pub fn fuzz_data_partition(bytes: &[u8]) {
+    with_component(Component::Data, bytes, None);
+}
+
+/// A mutation of the commit log.
+pub fn fuzz_mutation(bytes: &[u8]) {
+    let table = table();
+    let _ = decode_mutation(bytes, &|_| Some(Arc::clone(&table)));
+}
+
+/// A transaction log.
+pub fn fuzz_txn_log(bytes: &[u8]) {
+    let _ = crate::txn_log::parse(bytes);
+}
+
+/// Sound bytes of the components that the entry points above take: seeds for a fuzzer.
+pub fn fuzz_seeds() -> Vec<(Component, Vec<u8>)> {
+    let table = table();
+    let mut out = Vec::new();
+    for compression in [None, Some(CompressionParams::lz4())] {
+        let Some(fs) = sample(&table, compression) else { continue };
+        for component in Component::ALL {
+            out.extend(fs.read(&descriptor().path(*component)).ok().map(|bytes| (*component, bytes)));
+        }
+    }
+    out
+}

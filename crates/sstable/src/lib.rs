@@ -19,7 +19,7 @@ mod checksum;
 pub mod compression;
 pub mod descriptor;
 mod error;
-mod fuzz;
+pub mod fuzz;
 mod pages;
 pub mod statistics;
 #[cfg(test)]

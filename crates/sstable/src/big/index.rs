@@ -19,6 +19,8 @@ use partition::codec::{
 use std::cmp::Ordering;
 
 const WIDTH_BASE: i64 = 64 << 10;
+/// Bytes of a partition's header beside its key: the key's length and the deletion.
+const HEADER_LEN_MIN: u64 = 14;
 
 /// An entry of Index.db.
 #[derive(Debug)]
@@ -45,13 +47,13 @@ impl IndexEntry {
     }
 
     /// The promoted index of the entry.
-    pub fn promoted<I: Input>(&self, input: &mut I) -> Result<Option<PromotedIndex>, I::Error>
-    where
-        I: Seek,
-    {
+    pub fn promoted<I: Input + Seek>(&self, input: &mut I) -> Result<Option<PromotedIndex>, I::Error> {
         let Some(start) = self.promoted else { return Ok(None) };
         input.seek_to(start);
         let header_len = input.uvint()?;
+        if header_len < HEADER_LEN_MIN + self.key.len() as u64 {
+            return Err(input.malformed(format!("{header_len} bytes before the first row")));
+        }
         read_deletion_time(input)?;
         let count = input.uvint()?;
         let blocks_at = input.position();

@@ -1,7 +1,7 @@
 //! An open SSTable.
 //!
 //! Opening reads the small components whole (Statistics.db, CompressionInfo.db or CRC.db, Filter.db, Summary.db) and
-//! nothing of Data.db; Index.db only when Summary.db is missing or does not hold together.
+//! nothing of Data.db; of Index.db the entries after the last sample, or all when Summary.db is missing.
 //!
 //! Index.db, Summary.db and Filter.db carry no checksums. What they say is checked against the data where a read
 //! depends on it: the key in the data must be the one asked for, and before a key that passed the filter is called
@@ -110,7 +110,11 @@ impl SsTable {
             None => None,
         };
         let summary = match optional(read(Component::Summary))? {
-            Some(bytes) => Summary::decode(bytes).map_err(|e| failed(Component::Summary, e))?,
+            Some(bytes) => {
+                let summary = Summary::decode(bytes).map_err(|e| failed(Component::Summary, e))?;
+                check_summary(&summary, &index)?;
+                summary
+            }
             None => rebuild_summary(&index)?,
         };
         let mut components = Vec::new();
@@ -367,6 +371,9 @@ impl SsTable {
                 break;
             }
             let entry = IndexEntry::read(index)?;
+            // A damaged length may have swallowed the entries that follow.
+            entry.promoted(index)?;
+            index.seek(entry.end);
             let found = DecoratedKey::new(PartitionKey(entry.key));
             let expected = match at {
                 at if at == start => sample(interval),
@@ -430,10 +437,29 @@ impl SsTable {
     }
 }
 
+fn uncached(index: &Arc<PagedFile>) -> Cursor {
+    Cursor::new(Arc::clone(index), Arc::new(crate::pages::Uncached), ReadContext::default())
+}
+
+/// Fails when the index does not end as the summary says: with the last entry's key, and then up to the last key.
+fn check_summary(summary: &Summary, index: &Arc<PagedFile>) -> Result<(), ReadError> {
+    let Some((sampled, start)) = summary.entries.last() else { return Ok(()) };
+    let mut walk = IndexWalk::new(uncached(index), *start);
+    let (mut first, mut last): (Option<bool>, Option<DecoratedKey>) = (None, None);
+    while let Some(entry) = walk.next()? {
+        let key = DecoratedKey::new(PartitionKey(entry.key));
+        first = first.or(Some(key == *sampled));
+        last = Some(key);
+    }
+    match first == Some(true) && last.as_ref() == Some(&summary.last) {
+        true => Ok(()),
+        false => Err(walk.cursor.malformed("the last keys are not those of the summary".to_owned())),
+    }
+}
+
 /// Makes the summary that is missing from the index.
 fn rebuild_summary(index: &Arc<PagedFile>) -> Result<Summary, ReadError> {
-    let cursor = Cursor::new(Arc::clone(index), Arc::new(crate::pages::Uncached), ReadContext::default());
-    let mut walk = IndexWalk::new(cursor, 0);
+    let mut walk = IndexWalk::new(uncached(index), 0);
     let mut builder = SummaryBuilder::new(REBUILT_INTERVAL);
     let mut position = 0;
     while let Some(entry) = walk.next()? {

@@ -2,9 +2,10 @@
 //! the node's own tools print. `REWRITE=1` writes the text anew.
 
 use super::support::*;
+use crate::compression::{CompressionParams, Compressor};
 use crate::descriptor::list;
 use crate::statistics::EstimatedHistogram;
-use crate::{Descriptor, SsTable, Uncached};
+use crate::{Descriptor, SsTable, SsTableId, SsTableWriter, Uncached};
 use env::fs::FileSystem;
 use env::fs::disk::DiskFileSystem;
 use model::command::ClusteringFilter;
@@ -231,4 +232,35 @@ golden! {
     counters_of_4_1: "4.1.10" "counters";
     deflated_of_4_1: "4.1.10" "deflated";
     snappy_of_4_1: "4.1.10" "snappy";
+}
+
+/// Rewrites the fixtures of 5.0 into `$SSTABLE_OUT/<table>/`, each with another compressor, for Cassandra's own tools
+/// to read.
+#[test]
+#[ignore = "makes files for people and for the conformance suite"]
+fn rewrite_for_cassandra() {
+    let out = PathBuf::from(std::env::var_os("SSTABLE_OUT").unwrap());
+    let compressors = [
+        ("wide", Some(Compressor::Snappy)),
+        ("kinds", Some(Compressor::Lz4)),
+        ("counters", None),
+        ("deflated", Some(Compressor::Zstd { level: 3 })),
+        ("snappy", Some(Compressor::Deflate)),
+    ];
+    let fs: Arc<dyn FileSystem> = Arc::new(DiskFileSystem);
+    for (name, compressor) in compressors {
+        let sstable = open_all(&testdata().join("5.0.5").join(name)).remove(0);
+        let table = table_of(sstable.header());
+        let partitions = read_all(&sstable, &table, &ClusteringFilter::all());
+        let compression =
+            compressor.map(|compressor| CompressionParams { compressor, ..CompressionParams::lz4() });
+        let mut options = options(&partitions, compression, 4096);
+        options.min_index_interval = 128;
+        let directory = out.join(name);
+        fs.create_dir_all(&directory).unwrap();
+        let descriptor = Descriptor::new(directory, SsTableId::Sequence(1));
+        let mut writer = SsTableWriter::new(fs.clone(), descriptor, table, options).unwrap();
+        partitions.iter().for_each(|p| p.append_to(&mut writer));
+        writer.finish().unwrap();
+    }
 }
