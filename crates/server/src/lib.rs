@@ -1,1 +1,23 @@
-//! server
+//! The server: everything of the process that is not the database itself.
+//!
+//! - `cli`, `config`, `logging`: what the node is told, and what it tells;
+//! - `node`: the order of start and shutdown, and what everything hangs together by;
+//! - `net`: connections and frames of clients; `session`: the path of a query;
+//! - `replica`: this node as the coordinator sees it; `storage`: the engine as operators see it; `system`: the tables
+//!   that describe the node;
+//! - `admin`, `nodetool`: the HTTP API for operators, and the command that speaks to it;
+//! - `metrics`, `histogram`: what is counted; `sample`: data to try reads on.
+
+pub mod admin;
+pub mod cli;
+pub mod config;
+pub mod histogram;
+pub mod logging;
+pub mod metrics;
+pub mod net;
+pub mod node;
+pub mod nodetool;
+pub mod replica;
+pub mod sample;
+pub mod storage;
+pub mod system;

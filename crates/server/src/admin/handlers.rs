@@ -1,0 +1,235 @@
+//! One function for each route.
+
+use super::model::{
+    Autocompaction, ClearSnapshots, Cluster, Compact, Health, Info, KeyspaceReplication, NodeStatus, Status,
+    TakeSnapshot, Throughput, Version,
+};
+use super::{ApiError, Json, OPENAPI, prometheus};
+use crate::node::{Node, NodeState};
+use crate::storage::{self, CompactionStats, Selection, SnapshotEntry, StorageError, TableStats};
+use crate::system::{PARTITIONER, RELEASE_VERSION};
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use engine::Engine;
+use serde::Deserialize;
+use std::sync::Arc;
+
+type Api<T> = Result<axum::Json<T>, ApiError>;
+
+const MIB: u64 = 1 << 20;
+
+/// Runs `work` where it may block; it goes on when the caller hangs up.
+async fn blocking<T: Send + 'static>(
+    node: &Node,
+    work: impl FnOnce(&NodeState) -> Result<T, StorageError> + Send + 'static,
+) -> Result<T, ApiError> {
+    let state = Arc::clone(&node.state);
+    match tokio::task::spawn_blocking(move || work(&state)).await {
+        Ok(result) => Ok(result?),
+        Err(error) => Err(ApiError::failed(format!("the operation did not end: {error}"))),
+    }
+}
+
+/// As [`blocking`], for work that answers nothing.
+async fn done(
+    node: &Node,
+    work: impl FnOnce(&Engine) -> Result<(), StorageError> + Send + 'static,
+) -> Result<StatusCode, ApiError> {
+    blocking(node, move |state| work(&state.engine)).await.map(|()| StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn health(State(node): State<Arc<Node>>) -> impl IntoResponse {
+    let (code, status) = match node.state.is_drained() {
+        true => (StatusCode::SERVICE_UNAVAILABLE, "drained"),
+        false => (StatusCode::OK, "up"),
+    };
+    (code, axum::Json(Health { status: status.to_owned() }))
+}
+
+pub(super) async fn metrics(State(node): State<Arc<Node>>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, prometheus::CONTENT_TYPE)], prometheus::render(&node.state))
+}
+
+pub(super) async fn openapi() -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "application/json")], OPENAPI)
+}
+
+fn load_bytes(state: &NodeState) -> u64 {
+    storage::tables(&state.engine).iter().map(|t| t.live_bytes).sum()
+}
+
+fn tokens(state: &NodeState) -> Vec<String> {
+    state.tokens.iter().map(i64::to_string).collect()
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct OfKeyspace {
+    keyspace: Option<String>,
+}
+
+pub(super) async fn status(State(node): State<Arc<Node>>, Query(of): Query<OfKeyspace>) -> Api<Status> {
+    let state = &node.state;
+    if let Some(keyspace) = of.keyspace
+        && state.schema().keyspace(&keyspace).is_none()
+    {
+        return Err(ApiError::not_found(format!("The keyspace {keyspace}, does not exist")));
+    }
+    let config = &state.config;
+    Ok(axum::Json(Status {
+        nodes: vec![NodeStatus {
+            state: "UN".to_owned(),
+            address: config.broadcast_address.to_string(),
+            data_center: config.data_center.clone(),
+            rack: config.rack.clone(),
+            load_bytes: load_bytes(state),
+            owns: 1.0,
+            host_id: state.engine.host_id().to_string(),
+            tokens: tokens(state),
+        }],
+    }))
+}
+
+pub(super) async fn info(State(node): State<Arc<Node>>) -> Api<Info> {
+    let state = &node.state;
+    let stats = state.engine.stats();
+    Ok(axum::Json(Info {
+        host_id: state.engine.host_id().to_string(),
+        native_transport_active: node.lets_clients_in().await,
+        load_bytes: load_bytes(state),
+        generation: state.generation,
+        uptime_seconds: state.uptime_millis() / 1_000,
+        resident_bytes: prometheus::resident_bytes(state),
+        memtable_bytes: stats.memtable_bytes,
+        memtable_bytes_max: stats.memtable_limit_bytes,
+        data_center: state.config.data_center.clone(),
+        rack: state.config.rack.clone(),
+        exceptions: state.metrics.exceptions.get(),
+        page_cache: storage::page_cache(&state.engine),
+        tokens: tokens(state),
+        drained: state.is_drained(),
+    }))
+}
+
+pub(super) async fn version() -> axum::Json<Version> {
+    axum::Json(Version {
+        release_version: RELEASE_VERSION.to_owned(),
+        ilion_version: env!("CARGO_PKG_VERSION").to_owned(),
+    })
+}
+
+pub(super) async fn cluster(State(node): State<Arc<Node>>) -> axum::Json<Cluster> {
+    let state = &node.state;
+    let (config, schema) = (&state.config, state.schema());
+    let real = schema.keyspaces.values().filter(|k| !k.is_virtual);
+    axum::Json(Cluster {
+        name: config.settings.cluster_name.clone(),
+        snitch: format!("org.apache.cassandra.locator.{}", config.snitch),
+        partitioner: PARTITIONER.to_owned(),
+        schema_version: schema.version.to_string(),
+        address: config.broadcast_address.to_string(),
+        storage_port: config.settings.storage_port,
+        data_center: config.data_center.clone(),
+        release_version: RELEASE_VERSION.to_owned(),
+        keyspaces: real
+            .map(|k| KeyspaceReplication {
+                keyspace: k.name.clone(),
+                class: k.replication.short_class().to_owned(),
+                options: k.replication.options.clone(),
+            })
+            .collect(),
+    })
+}
+
+/// `tables=a,b` with `keyspace=ks`, or `keyspace=ks` alone, or nothing.
+#[derive(Debug, Deserialize)]
+pub(super) struct OfTables {
+    keyspace: Option<String>,
+    tables: Option<String>,
+}
+
+pub(super) async fn tables(
+    State(node): State<Arc<Node>>,
+    Query(of): Query<OfTables>,
+) -> Api<Vec<TableStats>> {
+    let names = of.tables.unwrap_or_default();
+    let tables = names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    let selection = Selection { keyspace: of.keyspace, tables };
+    let stats = blocking(&node, move |state| {
+        let wanted = selection.resolve(&state.engine)?;
+        let mut stats = storage::tables_with_times(state);
+        stats.retain(|s| wanted.iter().any(|(keyspace, table)| *keyspace == s.keyspace && *table == s.table));
+        Ok(stats)
+    });
+    stats.await.map(axum::Json)
+}
+
+pub(super) async fn flush(
+    State(node): State<Arc<Node>>,
+    Json(selection): Json<Selection>,
+) -> Result<StatusCode, ApiError> {
+    done(&node, move |engine| storage::flush(engine, &selection)).await
+}
+
+pub(super) async fn drain(State(node): State<Arc<Node>>) -> Result<StatusCode, ApiError> {
+    // On a task of its own, because a drain that stops half way would leave the node neither open nor closed.
+    let drain = tokio::spawn(async move { node.drain().await });
+    match drain.await {
+        Ok(Ok(())) => Ok(StatusCode::NO_CONTENT),
+        Ok(Err(error)) => Err(ApiError::failed(error.to_string())),
+        Err(error) => Err(ApiError::failed(format!("the drain did not end: {error}"))),
+    }
+}
+
+pub(super) async fn compact(
+    State(node): State<Arc<Node>>,
+    Json(compact): Json<Compact>,
+) -> Result<StatusCode, ApiError> {
+    done(&node, move |engine| storage::compact(engine, &compact.selection, compact.split_output)).await
+}
+
+pub(super) async fn compactions(State(node): State<Arc<Node>>) -> axum::Json<CompactionStats> {
+    axum::Json(storage::compactions(&node.state.engine))
+}
+
+pub(super) async fn stop_compactions(State(node): State<Arc<Node>>) -> Result<StatusCode, ApiError> {
+    done(&node, storage::stop_compactions).await
+}
+
+pub(super) async fn set_autocompaction(
+    State(node): State<Arc<Node>>,
+    Json(auto): Json<Autocompaction>,
+) -> Result<StatusCode, ApiError> {
+    done(&node, move |engine| storage::set_autocompaction(engine, &auto.selection, auto.enabled)).await
+}
+
+pub(super) async fn throughput(State(node): State<Arc<Node>>) -> axum::Json<Throughput> {
+    let bytes = storage::compactions(&node.state.engine).throughput_bytes;
+    axum::Json(Throughput { mebibytes_per_second: bytes / MIB })
+}
+
+pub(super) async fn set_throughput(
+    State(node): State<Arc<Node>>,
+    Json(limit): Json<Throughput>,
+) -> Result<StatusCode, ApiError> {
+    let bytes = limit.mebibytes_per_second.saturating_mul(MIB);
+    done(&node, move |engine| storage::set_compaction_throughput(engine, bytes)).await
+}
+
+pub(super) async fn snapshots(State(node): State<Arc<Node>>) -> Api<Vec<SnapshotEntry>> {
+    blocking(&node, |state| storage::snapshots(&state.engine)).await.map(axum::Json)
+}
+
+pub(super) async fn take_snapshot(
+    State(node): State<Arc<Node>>,
+    Json(snapshot): Json<TakeSnapshot>,
+) -> Result<StatusCode, ApiError> {
+    done(&node, move |engine| storage::take_snapshot(engine, &snapshot)).await
+}
+
+pub(super) async fn clear_snapshots(
+    State(node): State<Arc<Node>>,
+    Json(clear): Json<ClearSnapshots>,
+) -> Result<StatusCode, ApiError> {
+    done(&node, move |engine| storage::clear_snapshots(engine, &clear)).await
+}

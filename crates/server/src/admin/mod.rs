@@ -1,0 +1,186 @@
+//! The admin API: HTTP and JSON on the loopback address, for nodetool, scripts and Prometheus.
+//!
+//! [`ROUTES`] is the one list of routes; `openapi.json` describes each of them, which a test checks. Verbs that take
+//! long (flush, compact, snapshot, drain) answer when they are done, as nodetool's do; `/api/v1/compactions` shows
+//! their progress meanwhile, and they go on when the caller hangs up.
+
+mod handlers;
+pub mod model;
+mod prometheus;
+
+use crate::node::Node;
+use crate::storage::StorageError;
+use axum::Router;
+use axum::extract::{FromRequest, Request};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, delete, get, post, put};
+use engine::EngineError;
+use model::ErrorBody;
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+/// The description of the API.
+pub const OPENAPI: &str = include_str!("openapi.json");
+
+type Handler = MethodRouter<Arc<Node>>;
+
+/// Every route: method, path, handler.
+const ROUTES: &[(&str, &str, fn() -> Handler)] = &[
+    ("get", "/health", || get(handlers::health)),
+    ("get", "/metrics", || get(handlers::metrics)),
+    ("get", "/openapi.json", || get(handlers::openapi)),
+    ("get", "/api/v1/status", || get(handlers::status)),
+    ("get", "/api/v1/info", || get(handlers::info)),
+    ("get", "/api/v1/version", || get(handlers::version)),
+    ("get", "/api/v1/cluster", || get(handlers::cluster)),
+    ("get", "/api/v1/tables", || get(handlers::tables)),
+    ("post", "/api/v1/flush", || post(handlers::flush)),
+    ("post", "/api/v1/drain", || post(handlers::drain)),
+    ("post", "/api/v1/compact", || post(handlers::compact)),
+    ("get", "/api/v1/compactions", || get(handlers::compactions)),
+    ("delete", "/api/v1/compactions", || delete(handlers::stop_compactions)),
+    ("put", "/api/v1/compactions/auto", || put(handlers::set_autocompaction)),
+    ("get", "/api/v1/compactions/throughput", || get(handlers::throughput)),
+    ("put", "/api/v1/compactions/throughput", || put(handlers::set_throughput)),
+    ("get", "/api/v1/snapshots", || get(handlers::snapshots)),
+    ("post", "/api/v1/snapshots", || post(handlers::take_snapshot)),
+    ("delete", "/api/v1/snapshots", || delete(handlers::clear_snapshots)),
+];
+
+/// The API of `node`.
+pub fn router(node: Arc<Node>) -> Router {
+    let routes = ROUTES.iter().fold(Router::new(), |router, (_, path, handler)| router.route(path, handler()));
+    let unknown = || async { ApiError::not_found("there is no such path; see /openapi.json") };
+    let wrong_method =
+        || async { ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "invalid", "the path has no such method") };
+    routes.fallback(unknown).method_not_allowed_fallback(wrong_method).with_state(node)
+}
+
+/// Serves the API until `stopped`.
+pub async fn serve(node: Arc<Node>, listener: TcpListener, stopped: oneshot::Receiver<()>) {
+    let until = async {
+        // The sender that is dropped means the same as one that speaks.
+        let _ = stopped.await;
+    };
+    if let Err(error) = axum::serve(listener, router(node)).with_graceful_shutdown(until).await {
+        tracing::error!(%error, "the admin API ended");
+    }
+}
+
+/// A JSON body, whose errors are JSON too.
+struct Json<T>(T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        match axum::Json::<T>::from_request(request, state).await {
+            Ok(axum::Json(value)) => Ok(Json(value)),
+            Err(rejection) => {
+                Err(ApiError::new(StatusCode::BAD_REQUEST, "invalid", rejection.body_text()))
+            }
+        }
+    }
+}
+
+/// An error answer.
+#[derive(Debug)]
+pub struct ApiError {
+    status: StatusCode,
+    kind: &'static str,
+    message: String,
+}
+
+impl ApiError {
+    fn new(status: StatusCode, kind: &'static str, message: impl Into<String>) -> ApiError {
+        ApiError { status, kind, message: message.into() }
+    }
+
+    fn not_found(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::NOT_FOUND, "not_found", message)
+    }
+
+    fn failed(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", message)
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let body = ErrorBody { error: self.kind.to_owned(), message: self.message };
+        (self.status, axum::Json(body)).into_response()
+    }
+}
+
+impl From<StorageError> for ApiError {
+    fn from(error: StorageError) -> Self {
+        let message = error.to_string();
+        match error {
+            StorageError::UnknownKeyspace(_) | StorageError::UnknownTable { .. } => {
+                ApiError::not_found(message)
+            }
+            StorageError::Invalid(_) => ApiError::new(StatusCode::BAD_REQUEST, "invalid", message),
+            StorageError::Engine(EngineError::UnknownKeyspace(_) | EngineError::UnknownTable { .. }) => {
+                ApiError::not_found(message)
+            }
+            StorageError::Engine(EngineError::SnapshotExists(_)) => {
+                ApiError::new(StatusCode::CONFLICT, "conflict", message)
+            }
+            StorageError::Engine(_) => ApiError::failed(message),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    #[test]
+    fn every_route_is_described_and_nothing_else() {
+        let document: Value = serde_json::from_str(OPENAPI).unwrap();
+        assert_eq!(document["openapi"], "3.1.0");
+        let mut described: Vec<(String, String)> = document["paths"]
+            .as_object()
+            .unwrap()
+            .iter()
+            .flat_map(|(path, methods)| {
+                methods.as_object().unwrap().keys().map(|method| (method.clone(), path.clone()))
+            })
+            .collect();
+        let mut there: Vec<(String, String)> =
+            ROUTES.iter().map(|(method, path, _)| ((*method).to_owned(), (*path).to_owned())).collect();
+        described.sort();
+        there.sort();
+        assert_eq!(described, there);
+    }
+
+    #[test]
+    fn every_reference_in_the_description_resolves() {
+        fn walk(value: &Value, visit: &mut impl FnMut(&str)) {
+            match value {
+                Value::Object(map) => {
+                    for (key, value) in map {
+                        match value {
+                            Value::String(target) if key == "$ref" => visit(target),
+                            other => walk(other, visit),
+                        }
+                    }
+                }
+                Value::Array(items) => items.iter().for_each(|item| walk(item, visit)),
+                _ => {}
+            }
+        }
+        let document: Value = serde_json::from_str(OPENAPI).unwrap();
+        let mut count = 0;
+        walk(&document, &mut |target| {
+            count += 1;
+            let pointer = target.strip_prefix('#').expect("references stay in the document");
+            assert!(document.pointer(pointer).is_some(), "{target}");
+        });
+        assert!(count > 20);
+    }
+}

@@ -1,0 +1,187 @@
+//! What the admin API says and takes, beside the plain data of [`crate::storage`]. nodetool reads the same types.
+
+use serde::{Deserialize, Serialize};
+
+/// A node as `status` shows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// Two letters: up or down, and what it does in the ring.
+    pub state: String,
+    /// Address that others are told.
+    pub address: String,
+    /// Data center.
+    pub data_center: String,
+    /// Rack.
+    pub rack: String,
+    /// Bytes of its SSTables.
+    pub load_bytes: u64,
+    /// Part of the data that it holds, 0 to 1.
+    pub owns: f64,
+    /// Id.
+    pub host_id: String,
+    /// Tokens.
+    pub tokens: Vec<String>,
+}
+
+/// Answer of `/status`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// The nodes of the ring.
+    pub nodes: Vec<NodeStatus>,
+}
+
+/// Answer of `/info`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Info {
+    /// Id.
+    pub host_id: String,
+    /// Whether clients are let in.
+    pub native_transport_active: bool,
+    /// Bytes of SSTables.
+    pub load_bytes: u64,
+    /// Number of this start.
+    pub generation: i32,
+    /// Seconds since the start.
+    pub uptime_seconds: u64,
+    /// Bytes of memory that the process uses.
+    pub resident_bytes: u64,
+    /// Bytes of memtables.
+    pub memtable_bytes: u64,
+    /// Bytes allowed for memtables.
+    pub memtable_bytes_max: u64,
+    /// Data center.
+    pub data_center: String,
+    /// Rack.
+    pub rack: String,
+    /// Panics.
+    pub exceptions: u64,
+    /// The page cache.
+    pub page_cache: crate::storage::CacheStats,
+    /// Tokens.
+    pub tokens: Vec<String>,
+    /// Whether the node was drained.
+    pub drained: bool,
+}
+
+/// Answer of `/version`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Version {
+    /// The Cassandra whose behaviour this is.
+    pub release_version: String,
+    /// Ilion's own version.
+    pub ilion_version: String,
+}
+
+/// A keyspace of `/cluster`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KeyspaceReplication {
+    /// Name.
+    pub keyspace: String,
+    /// Strategy without its package.
+    pub class: String,
+    /// `replication_factor`, or data centers.
+    pub options: std::collections::BTreeMap<String, String>,
+}
+
+/// Answer of `/cluster`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cluster {
+    /// Name of the cluster.
+    pub name: String,
+    /// Class of the snitch.
+    pub snitch: String,
+    /// Class of the partitioner.
+    pub partitioner: String,
+    /// Version of the schema.
+    pub schema_version: String,
+    /// The node's address.
+    pub address: String,
+    /// The node's port for others.
+    pub storage_port: u16,
+    /// Data center.
+    pub data_center: String,
+    /// The node's version.
+    pub release_version: String,
+    /// Keyspaces.
+    pub keyspaces: Vec<KeyspaceReplication>,
+}
+
+/// Question to `/compact`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Compact {
+    /// The tables.
+    #[serde(flatten)]
+    pub selection: crate::storage::Selection,
+    /// Whether size-tiered compaction makes several SSTables instead of one.
+    #[serde(default)]
+    pub split_output: bool,
+}
+
+/// Question to `/compactions/auto`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Autocompaction {
+    /// The tables.
+    #[serde(flatten)]
+    pub selection: crate::storage::Selection,
+    /// On or off.
+    pub enabled: bool,
+}
+
+/// `/compactions/throughput`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Throughput {
+    /// MiB for each second, 0 for no limit.
+    pub mebibytes_per_second: u64,
+}
+
+/// A table of a keyspace, as `keyspace.table`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QualifiedTable {
+    /// Keyspace.
+    pub keyspace: String,
+    /// Table.
+    pub table: String,
+}
+
+/// Question to `POST /snapshots`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TakeSnapshot {
+    /// Name of the snapshot.
+    pub name: String,
+    /// Keyspaces, or all.
+    #[serde(default)]
+    pub keyspaces: Vec<String>,
+    /// Tables instead of whole keyspaces.
+    #[serde(default)]
+    pub tables: Vec<QualifiedTable>,
+    /// Whether what is in memory is left out.
+    #[serde(default)]
+    pub skip_flush: bool,
+}
+
+/// Question to `DELETE /snapshots`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClearSnapshots {
+    /// Name; all snapshots without one.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Keyspaces, or all.
+    #[serde(default)]
+    pub keyspaces: Vec<String>,
+}
+
+/// Answer of `/health`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Health {
+    /// `up`, or `drained`.
+    pub status: String,
+}
+
+/// Every error.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ErrorBody {
+    /// What kind: `invalid`, `not_found`, `conflict`, `failed`.
+    pub error: String,
+    /// What went wrong.
+    pub message: String,
+}

@@ -1,0 +1,242 @@
+//! /metrics: everything that is counted, in Prometheus's text format.
+//!
+//! ```text
+//! # HELP ilion_requests_seconds ...
+//! # TYPE ilion_requests_seconds histogram
+//! ilion_requests_seconds_bucket{kind="query",le="0.001"} 12
+//! ```
+
+use crate::histogram::Histogram;
+use crate::metrics::{RequestKind, TableMetrics};
+use crate::node::NodeState;
+use crate::storage;
+use std::fmt::Write;
+use std::path::Path;
+
+pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Upper bounds of buckets of durations, in nanoseconds, with Prometheus's spelling in seconds.
+const BOUNDS: [(u64, &str); 15] = [
+    (16_000, "0.000016"),
+    (64_000, "0.000064"),
+    (250_000, "0.00025"),
+    (500_000, "0.0005"),
+    (1_000_000, "0.001"),
+    (2_500_000, "0.0025"),
+    (5_000_000, "0.005"),
+    (10_000_000, "0.01"),
+    (25_000_000, "0.025"),
+    (50_000_000, "0.05"),
+    (100_000_000, "0.1"),
+    (500_000_000, "0.5"),
+    (1_000_000_000, "1"),
+    (5_000_000_000, "5"),
+    (10_000_000_000, "10"),
+];
+
+/// The document in the making.
+#[derive(Default)]
+struct Page(String);
+
+impl Page {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        // Writing to a String does not fail.
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
+        self.0.push_str(name);
+        self.labels(labels, None);
+        let _ = writeln!(self.0, " {value}");
+    }
+
+    fn labels(&mut self, labels: &[(&str, &str)], bound: Option<&str>) {
+        let all = labels.iter().copied().chain(bound.map(|b| ("le", b)));
+        for (at, (name, value)) in all.clone().enumerate() {
+            self.0.push(if at == 0 { '{' } else { ',' });
+            let escaped = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let _ = write!(self.0, "{name}=\"{escaped}\"");
+        }
+        if all.count() > 0 {
+            self.0.push('}');
+        }
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: u64) {
+        self.family(name, "counter", help);
+        self.sample(name, &[], value);
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: impl std::fmt::Display) {
+        self.family(name, "gauge", help);
+        self.sample(name, &[], value);
+    }
+
+    fn seconds(&mut self, name: &str, labels: &[(&str, &str)], histogram: &Histogram) {
+        let bounds = BOUNDS.map(|(nanos, _)| nanos);
+        let total = histogram.count();
+        for ((_, bound), count) in BOUNDS.iter().zip(histogram.cumulative(&bounds)) {
+            self.0.push_str(name);
+            self.0.push_str("_bucket");
+            self.labels(labels, Some(bound));
+            let _ = writeln!(self.0, " {count}");
+        }
+        self.0.push_str(name);
+        self.0.push_str("_bucket");
+        self.labels(labels, Some("+Inf"));
+        let _ = writeln!(self.0, " {total}");
+        self.sample(&format!("{name}_sum"), labels, histogram.sum() as f64 / 1e9);
+        self.sample(&format!("{name}_count"), labels, total);
+    }
+}
+
+/// Bytes of memory that the process uses; 0 when the system does not say.
+pub(super) fn resident_bytes(state: &NodeState) -> u64 {
+    let mut page = [0; 4096];
+    let read = state.env.fs.open_read(Path::new("/proc/self/status")).and_then(|f| f.read_at(0, &mut page));
+    let text = String::from_utf8_lossy(page.get(..read.unwrap_or(0)).unwrap_or_default()).into_owned();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
+/// The document.
+pub(super) fn render(state: &NodeState) -> String {
+    let mut page = Page::default();
+    clients(&mut page, state);
+    storage_numbers(&mut page, state);
+    tables(&mut page, state);
+    page.gauge("ilion_uptime_seconds", "Seconds since the start.", state.uptime_millis() as f64 / 1e3);
+    page.gauge("process_resident_memory_bytes", "Memory of the process.", resident_bytes(state));
+    page.counter("ilion_exceptions_total", "Panics.", state.metrics.exceptions.get());
+    page.family("ilion_build_info", "gauge", "Versions.");
+    let versions =
+        [("version", env!("CARGO_PKG_VERSION")), ("release_version", crate::system::RELEASE_VERSION)];
+    page.sample("ilion_build_info", &versions, 1);
+    page.0
+}
+
+fn clients(page: &mut Page, state: &NodeState) {
+    let metrics = &state.metrics;
+    let name = "ilion_requests_seconds";
+    page.family(name, "histogram", "Requests of clients by kind, from decoding to the answer.");
+    for kind in RequestKind::ALL {
+        page.seconds(name, &[("kind", kind.name())], &metrics.request(kind).nanos);
+    }
+    page.family("ilion_errors_total", "counter", "Error answers by code.");
+    for (_, name, count) in metrics.errors() {
+        page.sample("ilion_errors_total", &[("code", name)], count);
+    }
+    page.gauge("ilion_connections", "Connections that are open.", state.connections.len());
+    page.counter(
+        "ilion_connections_accepted_total",
+        "Connections accepted.",
+        metrics.connections_accepted.get(),
+    );
+    page.counter(
+        "ilion_connections_refused_total",
+        "Connections turned away by a limit.",
+        metrics.connections_refused.get(),
+    );
+    page.counter("ilion_received_bytes_total", "Bytes from clients.", metrics.bytes_received.get());
+    page.counter("ilion_sent_bytes_total", "Bytes to clients.", metrics.bytes_sent.get());
+    page.gauge("ilion_requests_in_flight", "Requests in flight.", metrics.requests_in_flight.get());
+    page.gauge(
+        "ilion_request_bytes_in_flight",
+        "Bytes of requests in flight.",
+        metrics.request_bytes_in_flight.get(),
+    );
+    page.counter(
+        "ilion_reads_moved_total",
+        "Reads that went on outside the network threads.",
+        metrics.reads_moved.get(),
+    );
+    page.gauge("ilion_prepared_statements", "Prepared statements.", metrics.prepared_statements.get());
+    page.counter(
+        "ilion_prepared_statements_evicted_total",
+        "Prepared statements that made room for others.",
+        metrics.prepared_statements_evicted.get(),
+    );
+    page.counter(
+        "ilion_prepared_statements_executed_total",
+        "Executions of prepared statements.",
+        metrics.prepared_statements_executed.get(),
+    );
+    page.counter(
+        "ilion_regular_statements_executed_total",
+        "Executions of statements that came as text.",
+        metrics.regular_statements_executed.get(),
+    );
+    page.counter("ilion_slow_queries_total", "Requests that were slow.", metrics.slow_queries.get());
+}
+
+fn storage_numbers(page: &mut Page, state: &NodeState) {
+    let stats = state.engine.stats();
+    page.gauge("ilion_memtable_bytes", "Memory of memtables.", stats.memtable_bytes);
+    page.gauge("ilion_memtable_limit_bytes", "Memory allowed for memtables.", stats.memtable_limit_bytes);
+    page.counter("ilion_flushes_total", "Memtables that became SSTables.", stats.flushes);
+    page.counter("ilion_flush_failures_total", "Flushes that failed.", stats.flush_failures);
+    page.gauge("ilion_flushes_pending", "Flushes that wait.", stats.flushes_pending);
+    page.gauge("ilion_commitlog_segments", "Segments of the commit log.", stats.commitlog.segments);
+    page.gauge("ilion_commitlog_bytes", "Bytes of the commit log.", stats.commitlog.bytes);
+    page.counter("ilion_commitlog_appends_total", "Mutations appended.", stats.commitlog.appends);
+    page.counter("ilion_commitlog_syncs_total", "Syncs of the commit log.", stats.commitlog.syncs);
+    page.counter("ilion_commitlog_failures_total", "Syncs and writes that failed.", stats.commitlog.failures);
+    let cache = storage::page_cache(&state.engine);
+    page.gauge("ilion_page_cache_bytes", "Bytes in the page cache.", cache.used_bytes);
+    page.gauge("ilion_page_cache_limit_bytes", "Bytes allowed for the page cache.", cache.capacity_bytes);
+    page.counter("ilion_page_cache_hits_total", "Pages found in the page cache.", cache.hits);
+    page.counter("ilion_page_cache_misses_total", "Pages read from disk.", cache.misses);
+    let compactions = storage::compactions(&state.engine);
+    page.gauge("ilion_compactions_active", "Compactions that run.", compactions.active.len());
+    page.gauge("ilion_compactions_pending", "Compactions that are due.", compactions.pending);
+    page.counter("ilion_compactions_total", "Compactions that ended.", compactions.completed);
+    page.counter("ilion_compacted_bytes_total", "Bytes that compactions wrote.", compactions.bytes_compacted);
+}
+
+fn tables(page: &mut Page, state: &NodeState) {
+    let counted = state.metrics.tables();
+    let families: [(&str, &str, fn(&TableMetrics) -> &Histogram); 3] = [
+        ("ilion_table_reads_seconds", "Reads of single partitions.", |t| &t.read.nanos),
+        ("ilion_table_scans_seconds", "Reads of ranges of partitions.", |t| &t.scan.nanos),
+        ("ilion_table_writes_seconds", "Writes.", |t| &t.write.nanos),
+    ];
+    for (name, help, of) in families {
+        page.family(name, "histogram", help);
+        for table in counted.iter().filter(|t| of(t).count() > 0) {
+            page.seconds(name, &[("keyspace", &table.keyspace), ("table", &table.table)], of(table));
+        }
+    }
+    let stats = storage::tables(&state.engine);
+    let families: [(&str, &str, fn(&storage::TableStats) -> u64); 3] = [
+        ("ilion_table_sstables", "SSTables.", |t| t.sstables),
+        ("ilion_table_disk_bytes", "Bytes of SSTables.", |t| t.live_bytes),
+        ("ilion_table_memtable_bytes", "Bytes of memtables.", |t| t.memtable_bytes),
+    ];
+    for (name, help, of) in families {
+        page.family(name, "gauge", help);
+        for table in &stats {
+            page.sample(name, &[("keyspace", &table.keyspace), ("table", &table.table)], of(table));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn histograms_are_cumulative_and_labels_escaped() {
+        let (mut page, histogram) = (Page::default(), Histogram::default());
+        histogram.record(100_000);
+        histogram.record(2_000_000_000);
+        page.seconds("x_seconds", &[("table", "a\"b")], &histogram);
+        let lines: Vec<&str> = page.0.lines().collect();
+        assert_eq!(lines.len(), BOUNDS.len() + 3);
+        assert_eq!(lines[0], "x_seconds_bucket{table=\"a\\\"b\",le=\"0.000016\"} 0");
+        assert_eq!(lines[2], "x_seconds_bucket{table=\"a\\\"b\",le=\"0.00025\"} 1");
+        assert_eq!(lines[15], "x_seconds_bucket{table=\"a\\\"b\",le=\"+Inf\"} 2");
+        assert_eq!(lines[16], "x_seconds_sum{table=\"a\\\"b\"} 2.0001");
+        assert_eq!(lines[17], "x_seconds_count{table=\"a\\\"b\"} 2");
+    }
+}

@@ -1,0 +1,137 @@
+//! The command line.
+//!
+//! ```text
+//! ilion [serve] [FLAGS]                       the node
+//! ilion nodetool [--admin HOST:PORT] VERB     asks a node that runs
+//! ```
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// Port of the admin API when nobody says otherwise.
+pub const ADMIN_PORT_DEFAULT: u16 = 9180;
+
+/// What was typed.
+#[derive(Debug, Parser)]
+#[command(name = "ilion", version, about = "A wide-column database node, compatible with Apache Cassandra")]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: ServeArgs,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the node; the same as no command at all
+    Serve(ServeArgs),
+    /// Ask a running node, or tell it what to do
+    Nodetool(crate::nodetool::NodetoolArgs),
+}
+
+impl Cli {
+    /// The command: `serve` when none was named.
+    pub fn into_command(self) -> Command {
+        self.command.unwrap_or(Command::Serve(self.serve))
+    }
+}
+
+/// Flags of the node. They override the environment, which overrides the file.
+#[derive(Clone, Debug, Args)]
+pub struct ServeArgs {
+    /// Configuration in the format of cassandra.yaml
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Directory for data and commit log [default: ./ilion-data, or what the configuration says]
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Address for clients (rpc_address) [default: 127.0.0.1]
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<IpAddr>,
+    /// Port for clients (native_transport_port), 0 for any that is free [default: 9042]
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// Port of the admin API on the loopback address, 0 for any that is free
+    #[arg(long, value_name = "PORT", default_value_t = ADMIN_PORT_DEFAULT)]
+    pub admin_port: u16,
+    /// Name of the cluster (cluster_name) [default: "Test Cluster"]
+    #[arg(long, value_name = "NAME")]
+    pub cluster_name: Option<String>,
+    /// Fill an empty node with a table of sample data, and print reads to try
+    #[arg(long)]
+    pub sample: bool,
+    /// What is logged: a level, or directives as in RUST_LOG, which this overrides
+    #[arg(long, value_name = "LEVEL")]
+    pub log_level: Option<String>,
+    /// How it is logged
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+}
+
+impl Default for ServeArgs {
+    fn default() -> Self {
+        ServeArgs {
+            config: None,
+            data_dir: None,
+            listen: None,
+            port: None,
+            admin_port: ADMIN_PORT_DEFAULT,
+            cluster_name: None,
+            sample: false,
+            log_level: None,
+            log_format: LogFormat::Text,
+        }
+    }
+}
+
+/// The words of the command line with those of nodetool's flags that have one dash and several letters (`-kt`) spelled
+/// with two, as the parser wants them.
+pub fn with_long_flags(words: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut of_nodetool = false;
+    let long = |word: String| match word.as_str() {
+        "nodetool" => {
+            of_nodetool = true;
+            word
+        }
+        "-kt" if of_nodetool => "--kt-list".to_owned(),
+        "-cf" if of_nodetool => "--column-family".to_owned(),
+        "-sf" if of_nodetool => "--skip-flush".to_owned(),
+        _ => word,
+    };
+    words.into_iter().map(long).collect()
+}
+
+/// The shape of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// A line of text for each event
+    Text,
+    /// A JSON object for each event
+    Json,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &[&str]) -> Command {
+        Cli::try_parse_from(std::iter::once(&"ilion").chain(words)).unwrap().into_command()
+    }
+
+    #[test]
+    fn no_command_is_serve() {
+        for words in [&["--port", "9999"][..], &["serve", "--port", "9999"]] {
+            let Command::Serve(args) = parse(words) else { panic!("{words:?} is not serve") };
+            assert_eq!((args.port, args.admin_port), (Some(9999), ADMIN_PORT_DEFAULT));
+        }
+    }
+
+    #[test]
+    fn nodetool_is_a_command() {
+        assert!(matches!(parse(&["nodetool", "status"]), Command::Nodetool(_)));
+        assert!(Cli::try_parse_from(["ilion", "--listen", "nowhere"]).is_err());
+    }
+}

@@ -1,0 +1,124 @@
+//! Keys whose value must be what Ilion does: where the file asks for something else, the node either does not start
+//! (it would be less safe than its operator believes) or says so.
+
+use serde_norway::Value;
+
+/// What follows when the file asks for something that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Otherwise {
+    /// The node does not start.
+    Refuse,
+    /// A warning.
+    Warn,
+}
+
+/// A key with the values that are true of Ilion.
+#[derive(Debug)]
+pub(super) struct Guarded {
+    /// The key.
+    key: &'static str,
+    /// The key inside its map; empty when the value itself counts.
+    field: &'static str,
+    /// Values in small letters, classes without their package. A missing field is fine.
+    accepted: &'static [&'static str],
+    /// What follows otherwise.
+    pub(super) otherwise: Otherwise,
+    /// What Ilion does instead.
+    pub(super) instead: &'static str,
+}
+
+const GUARDED: &[Guarded] = &[
+    Guarded {
+        key: "authenticator",
+        field: "class_name",
+        accepted: &["allowallauthenticator"],
+        otherwise: Otherwise::Refuse,
+        instead: "Ilion cannot check passwords yet, every client is let in",
+    },
+    Guarded {
+        key: "authorizer",
+        field: "class_name",
+        accepted: &["allowallauthorizer"],
+        otherwise: Otherwise::Refuse,
+        instead: "Ilion has no permissions yet, every client may do everything",
+    },
+    Guarded {
+        key: "network_authorizer",
+        field: "class_name",
+        accepted: &["allowallnetworkauthorizer"],
+        otherwise: Otherwise::Refuse,
+        instead: "Ilion has no permissions yet, every client may do everything",
+    },
+    Guarded {
+        key: "cidr_authorizer",
+        field: "class_name",
+        accepted: &["allowallcidrauthorizer"],
+        otherwise: Otherwise::Refuse,
+        instead: "Ilion has no permissions yet, clients of all addresses are let in",
+    },
+    Guarded {
+        key: "client_encryption_options",
+        field: "enabled",
+        accepted: &["false"],
+        otherwise: Otherwise::Refuse,
+        instead: "Ilion cannot encrypt connections yet",
+    },
+    Guarded {
+        key: "transparent_data_encryption_options",
+        field: "enabled",
+        accepted: &["false"],
+        otherwise: Otherwise::Refuse,
+        instead: "Ilion cannot encrypt the commit log",
+    },
+    Guarded {
+        key: "partitioner",
+        field: "class_name",
+        accepted: &["murmur3partitioner"],
+        otherwise: Otherwise::Refuse,
+        instead: "Ilion has Murmur3Partitioner only",
+    },
+    Guarded {
+        key: "server_encryption_options",
+        field: "internode_encryption",
+        accepted: &["none"],
+        otherwise: Otherwise::Warn,
+        instead: "one node has no connections to others",
+    },
+    Guarded {
+        key: "sstable",
+        field: "selected_format",
+        accepted: &["big"],
+        otherwise: Otherwise::Warn,
+        instead: "SSTables are written in format big, version nb",
+    },
+    Guarded {
+        key: "storage_compatibility_mode",
+        field: "",
+        accepted: &["cassandra_4"],
+        otherwise: Otherwise::Warn,
+        instead: "SSTables are written in format big, version nb",
+    },
+];
+
+/// The rule for `key`.
+pub(super) fn guarded(key: &str) -> Option<&'static Guarded> {
+    GUARDED.iter().find(|g| g.key == key)
+}
+
+impl Guarded {
+    /// What the file asks for, if it is something else than Ilion does.
+    pub(super) fn asks_for_more(&self, value: &Value) -> Option<String> {
+        let asked = match value {
+            Value::Mapping(map) => map.get(self.field)?,
+            single => single,
+        };
+        let text = match asked {
+            Value::Null => return None,
+            Value::String(text) => text.clone(),
+            Value::Bool(flag) => flag.to_string(),
+            other => serde_norway::to_string(other).unwrap_or_default().trim().to_owned(),
+        };
+        let short = text.rsplit('.').next().unwrap_or(&text).to_ascii_lowercase();
+        (!self.accepted.contains(&short.as_str())).then_some(text)
+    }
+}

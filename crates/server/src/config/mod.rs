@@ -1,0 +1,410 @@
+//! Configuration: from cassandra.yaml, the environment and flags to one validated [`Config`].
+//!
+//! 1. Defaults are Cassandra's ([`Settings::default`]).
+//! 2. The file, when there is one, sets what it names. A key that does not apply gives a warning, one that promises
+//!    safety which is not there ends the start (`guarded`).
+//! 3. The environment variables of Cassandra's official image override the file.
+//! 4. Flags override all of it.
+//! 5. What nobody set is derived from the machine; everything is checked; the result never changes.
+
+mod environment;
+mod guarded;
+mod memory;
+mod settings;
+mod units;
+
+pub use memory::{MemoryShares, memory_bytes};
+pub use settings::{CommitFailurePolicy, CommitlogSync, DiskFailurePolicy, Settings};
+pub use units::{ByteRate, ByteSize, Millis};
+
+use crate::cli::ServeArgs;
+use engine::{EngineOptions, FailurePolicy, SyncMode};
+use env::Env;
+use guarded::Otherwise;
+use serde_norway::Value;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+
+/// Cassandra's keys that mean nothing here, one in each line.
+const INAPPLICABLE: &str = include_str!("inapplicable.txt");
+/// Where data goes when nobody says.
+const DATA_DIR_DEFAULT: &str = "ilion-data";
+/// Largest column_index_size that Cassandra takes.
+const COLUMN_INDEX_BYTES_MAX: u64 = (1 << 31) - 1;
+
+/// Why the configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read the configuration: {0}")]
+    Read(#[from] std::io::Error),
+    /// The file is no YAML map.
+    #[error("{} is no valid YAML: {reason}", path.display())]
+    Yaml {
+        /// The file.
+        path: PathBuf,
+        /// What the parser says.
+        reason: String,
+    },
+    /// A value cannot be.
+    #[error("{origin}: {key}: {value}: {reason}")]
+    Value {
+        /// File, environment or flag.
+        origin: String,
+        /// Name of the setting.
+        key: String,
+        /// The value as it was given.
+        value: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The settings do not fit together.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+/// Everything that a node is told at its start.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The settings, as `system_views.settings` shows them.
+    pub settings: Settings,
+    /// Where the settings came from.
+    pub file: Option<PathBuf>,
+    /// Data center of the node.
+    pub data_center: String,
+    /// Rack of the node.
+    pub rack: String,
+    /// Name of the snitch that the configuration asks for.
+    pub snitch: String,
+    /// Where clients connect to.
+    pub cql_address: SocketAddr,
+    /// Address that other nodes and drivers are told.
+    pub broadcast_address: IpAddr,
+    /// Address of the node itself, for system.local.
+    pub listen_address: IpAddr,
+    /// Address of the CQL port that drivers are told; never a wildcard.
+    pub broadcast_rpc_address: IpAddr,
+    /// Where the admin API listens.
+    pub admin_address: SocketAddr,
+    /// Whether an empty node is filled with sample data.
+    pub sample: bool,
+    /// Memory for what has no size of its own.
+    pub memory: MemoryShares,
+    /// The engine's part.
+    pub engine: EngineOptions,
+    /// What was ignored, one sentence each.
+    pub warnings: Vec<String>,
+}
+
+impl Config {
+    /// Loads the configuration of this process.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the key and the value that cannot be.
+    pub fn load(
+        env: &Env,
+        args: &ServeArgs,
+        environment: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Config, ConfigError> {
+        let mut draft = Draft::default();
+        if let Some(path) = &args.config {
+            draft.apply_yaml(path, &env.fs.read_to_string(path)?)?;
+            draft.read_rack_file(env, path);
+        }
+        draft.apply_environment(environment)?;
+        draft.apply_flags(args)?;
+        draft.finish(env, args)
+    }
+}
+
+/// A configuration in the making.
+#[derive(Debug, Default)]
+struct Draft {
+    settings: Settings,
+    snitch: Option<String>,
+    data_center: Option<String>,
+    rack: Option<String>,
+    warnings: Vec<String>,
+}
+
+impl Draft {
+    fn apply_yaml(&mut self, path: &Path, text: &str) -> Result<(), ConfigError> {
+        let yaml = |reason: String| ConfigError::Yaml { path: path.to_owned(), reason };
+        let map = match serde_norway::from_str::<Value>(text).map_err(|e| yaml(e.to_string()))? {
+            Value::Mapping(map) => map,
+            Value::Null => return Ok(()),
+            _ => return Err(yaml("the file must hold keys and values".to_owned())),
+        };
+        let origin = path.display().to_string();
+        for (key, value) in &map {
+            let Value::String(key) = key else {
+                return Err(yaml(format!("the key {} is no text", show(key))));
+            };
+            self.apply_key(&origin, key, value)?;
+        }
+        Ok(())
+    }
+
+    fn apply_key(&mut self, origin: &str, key: &str, value: &Value) -> Result<(), ConfigError> {
+        let bad = |reason: String| ConfigError::Value {
+            origin: origin.to_owned(),
+            key: key.to_owned(),
+            value: show(value),
+            reason,
+        };
+        if value.is_null() {
+            // As in Cassandra, a key without a value keeps its default; a name nobody knows is still named.
+            if Settings::current_name(key).is_some() {
+                return Ok(());
+            }
+        }
+        if let Some(set) = self.settings.set(key, value) {
+            return set.map_err(bad);
+        }
+        if let Some(rule) = guarded::guarded(key) {
+            if let Some(asked) = rule.asks_for_more(value) {
+                let instead = rule.instead;
+                match rule.otherwise {
+                    Otherwise::Refuse => {
+                        return Err(bad(format!("{asked} is not supported: {instead}")));
+                    }
+                    Otherwise::Warn => {
+                        self.warnings.push(format!("{origin}: {key}: {asked} is not supported: {instead}"));
+                    }
+                }
+            }
+        } else if key == "endpoint_snitch" {
+            self.snitch = Some(short_class(&show(value)));
+        } else if INAPPLICABLE.lines().any(|known| known == key) {
+            self.warnings.push(format!("{origin}: {key} does not apply to Ilion and is ignored"));
+        } else {
+            self.warnings.push(format!("{origin}: {key} is not a known key and is ignored"));
+        }
+        Ok(())
+    }
+
+    /// Data center and rack from the file beside cassandra.yaml where GossipingPropertyFileSnitch finds them.
+    fn read_rack_file(&mut self, env: &Env, yaml: &Path) {
+        let path = yaml.with_file_name("cassandra-rackdc.properties");
+        let Ok(text) = env.fs.read_to_string(&path) else { return };
+        for line in text.lines() {
+            match line.split_once('=').map(|(k, v)| (k.trim(), v.trim())) {
+                Some(("dc", dc)) => self.data_center = Some(dc.to_owned()),
+                Some(("rack", rack)) => self.rack = Some(rack.to_owned()),
+                _ => {}
+            }
+        }
+    }
+
+    fn apply_flags(&mut self, args: &ServeArgs) -> Result<(), ConfigError> {
+        let settings = &mut self.settings;
+        if let Some(dir) = &args.data_dir {
+            settings.data_file_directories = vec![dir.join("data")];
+            settings.commitlog_directory = Some(dir.join("commitlog"));
+        }
+        if let Some(listen) = args.listen {
+            settings.rpc_address = Some(listen);
+            if !listen.is_unspecified() {
+                settings.listen_address = Some(listen);
+            }
+        }
+        if let Some(port) = args.port {
+            settings.native_transport_port = port;
+        }
+        if let Some(name) = &args.cluster_name {
+            settings.cluster_name = name.clone();
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, env: &Env, args: &ServeArgs) -> Result<Config, ConfigError> {
+        let memory = MemoryShares::of(memory_bytes(&*env.fs));
+        self.fill_directories();
+        let (data_center, rack, snitch) = self.place();
+        let settings = self.settings;
+        let bind = settings.rpc_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let listen = settings.listen_address.unwrap_or_else(|| concrete(bind));
+        let broadcast = settings.broadcast_address.unwrap_or(listen);
+        let told = settings.broadcast_rpc_address.unwrap_or(if bind.is_unspecified() { broadcast } else { bind });
+        for (key, address) in [("broadcast_address", broadcast), ("broadcast_rpc_address", told)] {
+            if address.is_unspecified() {
+                return Err(ConfigError::Invalid(format!(
+                    "{key} cannot be {address}: it is the address that clients are told"
+                )));
+            }
+        }
+        let admin_address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.admin_port));
+        let engine = engine_options(env, &settings, memory);
+        engine.validate().map_err(ConfigError::Invalid)?;
+        validate(&settings).map_err(ConfigError::Invalid)?;
+        Ok(Config {
+            file: args.config.clone(),
+            data_center,
+            rack,
+            snitch,
+            cql_address: SocketAddr::new(bind, settings.native_transport_port),
+            broadcast_address: broadcast,
+            listen_address: listen,
+            broadcast_rpc_address: told,
+            admin_address,
+            sample: args.sample,
+            memory,
+            engine,
+            settings,
+            warnings: self.warnings,
+        })
+    }
+
+    fn fill_directories(&mut self) {
+        let settings = &mut self.settings;
+        if settings.data_file_directories.is_empty() {
+            settings.data_file_directories = vec![Path::new(DATA_DIR_DEFAULT).join("data")];
+        }
+        if settings.commitlog_directory.is_none() {
+            let beside = settings.data_file_directories.first().map(|d| d.with_file_name("commitlog"));
+            settings.commitlog_directory = beside;
+        }
+    }
+
+    /// Data center, rack and snitch, as Cassandra's snitches would have them.
+    fn place(&mut self) -> (String, String, String) {
+        let snitch = self.snitch.take().unwrap_or_else(|| "SimpleSnitch".to_owned());
+        let (dc, rack) = (self.data_center.take(), self.rack.take());
+        let by_default = ("datacenter1".to_owned(), "rack1".to_owned());
+        match snitch.as_str() {
+            "GossipingPropertyFileSnitch" => {
+                (dc.unwrap_or_else(|| "dc1".to_owned()), rack.unwrap_or(by_default.1), snitch)
+            }
+            "SimpleSnitch" => (by_default.0, by_default.1, snitch),
+            other => {
+                self.warnings.push(format!(
+                    "endpoint_snitch: {other} is not supported: the data center is {}, the rack {}",
+                    by_default.0, by_default.1
+                ));
+                (by_default.0, by_default.1, snitch)
+            }
+        }
+    }
+}
+
+/// An address that can be told to others: that of the interface with the default route for a wildcard.
+fn concrete(address: IpAddr) -> IpAddr {
+    if !address.is_unspecified() {
+        return address;
+    }
+    // Connecting a datagram socket sends nothing; it only makes the kernel choose an address.
+    let chosen = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
+        .and_then(|socket| socket.connect(("192.0.2.1", 9)).and_then(|()| socket.local_addr()));
+    chosen.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |local| local.ip())
+}
+
+fn short_class(name: &str) -> String {
+    name.rsplit('.').next().unwrap_or(name).to_owned()
+}
+
+/// A value as one line.
+fn show(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => serde_norway::to_string(other).unwrap_or_default().trim().replace('\n', " "),
+    }
+}
+
+fn engine_options(env: &Env, settings: &Settings, memory: MemoryShares) -> EngineOptions {
+    let data_dirs = settings.data_file_directories.clone();
+    let root = data_dirs.first().cloned().unwrap_or_default();
+    let flush_writers = settings.memtable_flush_writers.map_or(data_dirs.len().max(2), |n| n as usize);
+    let memtables = match (settings.memtable_heap_space, settings.memtable_offheap_space) {
+        (None, None) => memory.memtables,
+        (on, off) => on.map_or(0, |b| b.0).saturating_add(off.map_or(0, |b| b.0)),
+    };
+    let threshold = settings.memtable_cleanup_threshold.unwrap_or(1.0 / (flush_writers as f64 + 1.0));
+    EngineOptions {
+        commitlog_dir: settings.commitlog_directory.clone().unwrap_or_default(),
+        commitlog_sync: match settings.commitlog_sync {
+            CommitlogSync::Periodic => SyncMode::Periodic { period_ms: settings.commitlog_sync_period.0 },
+            CommitlogSync::Batch => SyncMode::Batch,
+            CommitlogSync::Group => SyncMode::Group { window_ms: settings.commitlog_sync_group_window.0 },
+        },
+        commitlog_segment_bytes: settings.commitlog_segment_size.0,
+        commitlog_total_bytes: settings.commitlog_total_space.map_or_else(
+            || default_log_bytes(env, &root).max(settings.commitlog_segment_size.0),
+            |size| size.0,
+        ),
+        commit_failure_policy: match settings.commit_failure_policy {
+            CommitFailurePolicy::Stop => FailurePolicy::Stop,
+            CommitFailurePolicy::Die => FailurePolicy::Die,
+            CommitFailurePolicy::StopCommit => FailurePolicy::StopCommit,
+            CommitFailurePolicy::Ignore => FailurePolicy::Ignore,
+        },
+        memtable_bytes_max: memtables,
+        memtable_cleanup_threshold: threshold,
+        flush_writers,
+        write_wait_timeout_ms: settings.write_request_timeout.0,
+        page_cache_bytes: settings.file_cache_size.map_or(memory.page_cache, |size| size.0),
+        auto_snapshot: settings.auto_snapshot,
+        uuid_sstable_identifiers: settings.uuid_sstable_identifiers_enabled,
+        data_dirs,
+        ..EngineOptions::under(&root)
+    }
+}
+
+/// The smaller of 8 GiB and a quarter of the device.
+fn default_log_bytes(env: &Env, data_dir: &Path) -> u64 {
+    let device = data_dir.ancestors().find_map(|dir| env.fs.space(dir).ok());
+    device.map_or(8 << 30, |space| (space.total_bytes / 4).min(8 << 30))
+}
+
+fn validate(settings: &Settings) -> Result<(), String> {
+    let reject = |what: String| Err(what);
+    if settings.cluster_name.is_empty() {
+        return reject("cluster_name must not be empty".to_owned());
+    }
+    if !(1..=1536).contains(&settings.num_tokens) {
+        return reject(format!("num_tokens must lie between 1 and 1536, not {}", settings.num_tokens));
+    }
+    if let Some(tokens) = &settings.initial_token {
+        for token in tokens.split(',') {
+            if token.trim().parse::<i64>().is_err() {
+                return reject(format!("initial_token: {:?} is no token", token.trim()));
+            }
+        }
+    }
+    let frame = settings.native_transport_max_frame_size.0;
+    if !(1024..1 << 31).contains(&frame) {
+        return reject(format!(
+            "native_transport_max_frame_size must lie between 1KiB and 2GiB, not {}",
+            settings.native_transport_max_frame_size
+        ));
+    }
+    if settings.concurrent_reads == 0 {
+        return reject("concurrent_reads must be at least 1".to_owned());
+    }
+    if settings.tombstone_warn_threshold > settings.tombstone_failure_threshold {
+        return reject("tombstone_warn_threshold must not exceed tombstone_failure_threshold".to_owned());
+    }
+    if settings.batch_size_warn_threshold > settings.batch_size_fail_threshold {
+        return reject("batch_size_warn_threshold must not exceed batch_size_fail_threshold".to_owned());
+    }
+    if let Some(size) = settings.column_index_size
+        && !(1..=COLUMN_INDEX_BYTES_MAX).contains(&size.0)
+    {
+        return reject(format!("column_index_size must lie between 1B and 2GiB, not {size}"));
+    }
+    let timeouts = [
+        ("read_request_timeout", settings.read_request_timeout),
+        ("range_request_timeout", settings.range_request_timeout),
+        ("write_request_timeout", settings.write_request_timeout),
+        ("counter_write_request_timeout", settings.counter_write_request_timeout),
+        ("cas_contention_timeout", settings.cas_contention_timeout),
+        ("truncate_request_timeout", settings.truncate_request_timeout),
+        ("request_timeout", settings.request_timeout),
+    ];
+    match timeouts.iter().find(|(_, timeout)| timeout.0 == 0) {
+        Some((key, _)) => reject(format!("{key} must be positive")),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

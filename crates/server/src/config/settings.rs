@@ -1,0 +1,347 @@
+//! The settings of a node: plain data, with Cassandra's names, defaults and spellings.
+//!
+//! The one list below makes the struct, the defaults, the parser of each key and the text of each value. `old` names
+//! the spellings of versions before 4.1, with the unit that their bare numbers have.
+
+use super::units::{ByteRate, ByteSize, Millis, OldUnit, parse_duration, parse_rate, parse_size};
+use serde_norway::Value;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// A value of cassandra.yaml.
+pub(super) trait Setting: Sized {
+    /// Reads the value.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    fn parse(value: &Value, old: OldUnit) -> Result<Self, String>;
+
+    /// The value as `system_views.settings` shows it; `None` for one that is not set.
+    fn print(&self) -> Option<String>;
+}
+
+/// `commitlog_sync`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommitlogSync {
+    /// Acknowledged at once, synced every period.
+    Periodic,
+    /// Acknowledged when synced.
+    Batch,
+    /// Acknowledged when synced, and syncs wait for a window.
+    Group,
+}
+
+/// `commit_failure_policy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "Cassandra's words")]
+pub enum CommitFailurePolicy {
+    Stop,
+    Die,
+    StopCommit,
+    Ignore,
+}
+
+/// `disk_failure_policy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "Cassandra's words")]
+pub enum DiskFailurePolicy {
+    Stop,
+    StopParanoid,
+    BestEffort,
+    Ignore,
+    Die,
+}
+
+macro_rules! words {
+    ($type:ident: $($word:literal => $variant:ident),+) => {
+        impl Setting for $type {
+            fn parse(value: &Value, _: OldUnit) -> Result<Self, String> {
+                match scalar(value)?.to_ascii_lowercase().as_str() {
+                    $($word => Ok($type::$variant),)+
+                    _ => Err(concat!("it must be one of", $(" ", $word),+).to_owned()),
+                }
+            }
+
+            fn print(&self) -> Option<String> {
+                Some(match self { $($type::$variant => $word),+ }.to_owned())
+            }
+        }
+    };
+}
+
+words!(CommitlogSync: "periodic" => Periodic, "batch" => Batch, "group" => Group);
+words!(CommitFailurePolicy: "stop" => Stop, "die" => Die, "stop_commit" => StopCommit, "ignore" => Ignore);
+words!(DiskFailurePolicy: "stop" => Stop, "stop_paranoid" => StopParanoid, "best_effort" => BestEffort,
+    "ignore" => Ignore, "die" => Die);
+
+/// The text of a scalar.
+fn scalar(value: &Value) -> Result<String, String> {
+    match value {
+        Value::String(text) => Ok(text.clone()),
+        Value::Number(number) => Ok(number.to_string()),
+        Value::Bool(flag) => Ok(flag.to_string()),
+        _ => Err("it must be a single value".to_owned()),
+    }
+}
+
+impl Setting for String {
+    fn parse(value: &Value, _: OldUnit) -> Result<Self, String> {
+        scalar(value)
+    }
+
+    fn print(&self) -> Option<String> {
+        Some(self.clone())
+    }
+}
+
+impl Setting for PathBuf {
+    fn parse(value: &Value, old: OldUnit) -> Result<Self, String> {
+        match String::parse(value, old)? {
+            text if text.is_empty() => Err("it must be a path".to_owned()),
+            text => Ok(PathBuf::from(text)),
+        }
+    }
+
+    fn print(&self) -> Option<String> {
+        Some(self.display().to_string())
+    }
+}
+
+impl Setting for Vec<PathBuf> {
+    fn parse(value: &Value, old: OldUnit) -> Result<Self, String> {
+        match value {
+            Value::Sequence(items) => items.iter().map(|item| PathBuf::parse(item, old)).collect(),
+            single => Ok(vec![PathBuf::parse(single, old)?]),
+        }
+    }
+
+    fn print(&self) -> Option<String> {
+        let shown: Vec<String> = self.iter().map(|p| p.display().to_string()).collect();
+        Some(format!("[{}]", shown.join(", ")))
+    }
+}
+
+impl Setting for IpAddr {
+    fn parse(value: &Value, _: OldUnit) -> Result<Self, String> {
+        let text = scalar(value)?;
+        if text.eq_ignore_ascii_case("localhost") {
+            return Ok(IpAddr::from([127, 0, 0, 1]));
+        }
+        text.parse().map_err(|_| format!("{text:?} is no IP address"))
+    }
+
+    fn print(&self) -> Option<String> {
+        Some(self.to_string())
+    }
+}
+
+impl Setting for bool {
+    fn parse(value: &Value, _: OldUnit) -> Result<Self, String> {
+        match scalar(value)?.to_ascii_lowercase().as_str() {
+            "true" | "yes" | "on" => Ok(true),
+            "false" | "no" | "off" => Ok(false),
+            other => Err(format!("{other:?} is neither true nor false")),
+        }
+    }
+
+    fn print(&self) -> Option<String> {
+        Some(self.to_string())
+    }
+}
+
+macro_rules! numbers {
+    ($($type:ty: $what:literal),+) => {$(
+        impl Setting for $type {
+            fn parse(value: &Value, _: OldUnit) -> Result<Self, String> {
+                let text = scalar(value)?;
+                text.parse().map_err(|_| format!("{text:?} is no {}", $what))
+            }
+
+            fn print(&self) -> Option<String> {
+                Some(self.to_string())
+            }
+        }
+    )+};
+}
+
+numbers!(u16: "port number", u32: "whole number", i64: "whole number", f64: "number");
+
+macro_rules! quantities {
+    ($($type:ty: $parse:ident),+) => {$(
+        impl Setting for $type {
+            fn parse(value: &Value, old: OldUnit) -> Result<Self, String> {
+                $parse(&scalar(value)?, old)
+            }
+
+            fn print(&self) -> Option<String> {
+                Some(self.to_string())
+            }
+        }
+    )+};
+}
+
+quantities!(Millis: parse_duration, ByteSize: parse_size, ByteRate: parse_rate);
+
+impl<T: Setting> Setting for Option<T> {
+    fn parse(value: &Value, old: OldUnit) -> Result<Self, String> {
+        if value.is_null() { Ok(None) } else { T::parse(value, old).map(Some) }
+    }
+
+    fn print(&self) -> Option<String> {
+        self.as_ref().and_then(T::print)
+    }
+}
+
+macro_rules! settings {
+    ($($(#[doc = $doc:literal])+ $name:ident: $type:ty = $default:expr $(, old $old:literal $unit:ident)*;)+) => {
+        /// Everything that can be set, with its value. Paths are as given; see [`Settings::resolve`].
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct Settings { $($(#[doc = $doc])+ pub $name: $type,)+ }
+
+        impl Default for Settings {
+            fn default() -> Self {
+                Settings { $($name: $default,)+ }
+            }
+        }
+
+        impl Settings {
+            /// Sets `key`. `None` when there is no setting of that name, today's or an old one.
+            pub(super) fn set(&mut self, key: &str, value: &Value) -> Option<Result<(), String>> {
+                match key {
+                    $(
+                        stringify!($name) =>
+                            Some(Setting::parse(value, OldUnit::None).map(|parsed| self.$name = parsed)),
+                        $($old => Some(Setting::parse(value, OldUnit::$unit).map(|parsed| self.$name = parsed)),)*
+                    )+
+                    _ => None,
+                }
+            }
+
+            /// Names and values in the order of names, as `system_views.settings` shows them.
+            pub fn entries(&self) -> Vec<(&'static str, Option<String>)> {
+                let mut entries = vec![$((stringify!($name), self.$name.print()),)+];
+                entries.sort();
+                entries
+            }
+
+            /// Today's name of `key`, which may be an old one.
+            pub fn current_name(key: &str) -> Option<&'static str> {
+                match key {
+                    $(stringify!($name) $(| $old)* => Some(stringify!($name)),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+settings! {
+    /// Name of the cluster; kept in system.local and refused when it changes.
+    cluster_name: String = "Test Cluster".to_owned();
+    /// Tokens of the node. The ring has one node: it owns everything, whatever the number.
+    num_tokens: u32 = 1;
+    /// The node's token or tokens, separated by commas.
+    initial_token: Option<String> = None;
+    /// Directories of SSTables.
+    data_file_directories: Vec<PathBuf> = Vec::new();
+    /// Directory of the commit log.
+    commitlog_directory: Option<PathBuf> = None;
+    /// Address under which other nodes know this one.
+    listen_address: Option<IpAddr> = None;
+    /// Address that other nodes are told.
+    broadcast_address: Option<IpAddr> = None;
+    /// Address that clients connect to.
+    rpc_address: Option<IpAddr> = None;
+    /// Address that clients are told.
+    broadcast_rpc_address: Option<IpAddr> = None;
+    /// Port of the native protocol.
+    native_transport_port: u16 = 9042;
+    /// Port of the other nodes; kept in system.local.
+    storage_port: u16 = 7000;
+    /// Whether clients are let in at the start.
+    start_native_transport: bool = true;
+    /// Longest frame of a client.
+    native_transport_max_frame_size: ByteSize = ByteSize(16 << 20), old "native_transport_max_frame_size_in_mb" Mib;
+    /// Connections of all clients; -1 is no limit.
+    native_transport_max_concurrent_connections: i64 = -1;
+    /// Connections of each address; -1 is no limit.
+    native_transport_max_concurrent_connections_per_ip: i64 = -1;
+    /// Bytes of requests in flight; a tenth of the memory when not set.
+    native_transport_max_request_data_in_flight: Option<ByteSize> = None,
+        old "native_transport_max_concurrent_requests_in_bytes" Bytes;
+    /// Bytes of requests in flight of each address; a fortieth of the memory when not set.
+    native_transport_max_request_data_in_flight_per_ip: Option<ByteSize> = None,
+        old "native_transport_max_concurrent_requests_in_bytes_per_ip" Bytes;
+    /// Closes connections that were silent for so long; 0 never.
+    native_transport_idle_timeout: Millis = Millis(0), old "native_transport_idle_timeout_in_ms" Millis;
+    /// Whether protocol versions before 5 are spoken.
+    native_transport_allow_older_protocols: bool = true;
+    /// When a write counts as kept.
+    commitlog_sync: CommitlogSync = CommitlogSync::Periodic;
+    /// Time between syncs of `periodic`.
+    commitlog_sync_period: Millis = Millis(10_000), old "commitlog_sync_period_in_ms" Millis;
+    /// Time between syncs of `group`.
+    commitlog_sync_group_window: Millis = Millis(15), old "commitlog_sync_group_window_in_ms" Millis;
+    /// Size of a segment of the commit log.
+    commitlog_segment_size: ByteSize = ByteSize(32 << 20), old "commitlog_segment_size_in_mb" Mib;
+    /// Size of all segments; the smaller of 8 GiB and a quarter of the disk when not set.
+    commitlog_total_space: Option<ByteSize> = None, old "commitlog_total_space_in_mb" Mib;
+    /// What follows a failed sync of the commit log.
+    commit_failure_policy: CommitFailurePolicy = CommitFailurePolicy::Stop;
+    /// What follows a failure of the data directories.
+    disk_failure_policy: DiskFailurePolicy = DiskFailurePolicy::Stop;
+    /// Memory of memtables; derived from the machine's memory when not set.
+    memtable_heap_space: Option<ByteSize> = None, old "memtable_heap_space_in_mb" Mib;
+    /// More memory of memtables: added to `memtable_heap_space`, there is one kind of memory here.
+    memtable_offheap_space: Option<ByteSize> = None, old "memtable_offheap_space_in_mb" Mib;
+    /// Part of the memtable memory at which the largest memtable is flushed; 1 / (flush writers + 1) when not set.
+    memtable_cleanup_threshold: Option<f64> = None;
+    /// Threads that write SSTables; one for each data directory, and at least two, when not set.
+    memtable_flush_writers: Option<u32> = None;
+    /// Memory of the page cache; derived from the machine's memory when not set.
+    file_cache_size: Option<ByteSize> = None, old "file_cache_size_in_mb" Mib;
+    /// Threads for reads that wait for the disk.
+    concurrent_reads: u32 = 32;
+    /// Bytes that compactions write in each second; 0 is no limit.
+    compaction_throughput: ByteRate = ByteRate(64 << 20), old "compaction_throughput_mb_per_sec" Mib;
+    /// Compactions that run at once; as many as cores, at least 2 and at most 8, when not set.
+    concurrent_compactors: Option<u32> = None;
+    /// Whether dropping or truncating a table leaves a snapshot.
+    auto_snapshot: bool = true;
+    /// Whether each compaction leaves a snapshot of what it read.
+    snapshot_before_compaction: bool = false;
+    /// Whether new SSTables are named by time uuids.
+    uuid_sstable_identifiers_enabled: bool = false;
+    /// Data between two entries of a partition's index; 64 KiB when not set.
+    column_index_size: Option<ByteSize> = None, old "column_index_size_in_kb" Kib;
+    /// Tombstones in one read from which a warning goes to log and client.
+    tombstone_warn_threshold: u32 = 1_000;
+    /// Tombstones in one read at which it fails.
+    tombstone_failure_threshold: u32 = 100_000;
+    /// Size of a batch from which a warning goes to log and client.
+    batch_size_warn_threshold: ByteSize = ByteSize(5 << 10), old "batch_size_warn_threshold_in_kb" Kib;
+    /// Size of a batch at which it is refused.
+    batch_size_fail_threshold: ByteSize = ByteSize(50 << 10), old "batch_size_fail_threshold_in_kb" Kib;
+    /// Partitions of an unlogged batch from which a warning goes to log and client.
+    unlogged_batch_across_partitions_warn_threshold: u32 = 10;
+    /// Time for a read of one partition.
+    read_request_timeout: Millis = Millis(5_000), old "read_request_timeout_in_ms" Millis;
+    /// Time for a read of many partitions.
+    range_request_timeout: Millis = Millis(10_000), old "range_request_timeout_in_ms" Millis;
+    /// Time for a write.
+    write_request_timeout: Millis = Millis(2_000), old "write_request_timeout_in_ms" Millis;
+    /// Time for a counter update.
+    counter_write_request_timeout: Millis = Millis(5_000), old "counter_write_request_timeout_in_ms" Millis;
+    /// Time that a conditional write waits for others of its partition.
+    cas_contention_timeout: Millis = Millis(1_800), old "cas_contention_timeout_in_ms" Millis;
+    /// Time to empty a table.
+    truncate_request_timeout: Millis = Millis(60_000), old "truncate_request_timeout_in_ms" Millis;
+    /// Time for everything else.
+    request_timeout: Millis = Millis(10_000), old "request_timeout_in_ms" Millis;
+    /// Requests slower than this are logged; 0 logs none.
+    slow_query_log_timeout: Millis = Millis(500), old "slow_query_log_timeout_in_ms" Millis;
+    /// Memory of prepared statements; a 256th of the memory, at least 10 MiB, when not set.
+    prepared_statements_cache_size: Option<ByteSize> = None, old "prepared_statements_cache_size_mb" Mib;
+    /// How long traces of queries are kept.
+    trace_type_query_ttl: Millis = Millis(86_400_000), old "tracetype_query_ttl" Seconds;
+}

@@ -1,0 +1,231 @@
+//! Counters, gauges and histograms that many threads fill without waiting for each other.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `n`.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// The number.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A number that grows and shrinks.
+#[derive(Debug, Default)]
+pub struct Gauge(AtomicI64);
+
+impl Gauge {
+    /// Adds `n`, which may be negative, and returns the sum.
+    #[inline]
+    pub fn add(&self, n: i64) -> i64 {
+        self.0.fetch_add(n, Ordering::Relaxed) + n
+    }
+
+    /// Sets the number.
+    pub fn set(&self, n: i64) {
+        self.0.store(n, Ordering::Relaxed);
+    }
+
+    /// The number.
+    pub fn get(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Buckets inside each power of two: quantiles are right within an eighth.
+const STEPS_LOG2: u32 = 3;
+const BUCKETS: usize = ((64 - STEPS_LOG2 + 1) << STEPS_LOG2) as usize;
+
+/// How numbers are distributed.
+///
+/// ```text
+/// bucket of v   v < 8: v itself; else 8 for each power of two: (power - 2) * 8 + the three bits below the first
+/// ```
+pub struct Histogram {
+    buckets: Box<[AtomicU64; BUCKETS]>,
+    sum: AtomicU64,
+    max: AtomicU64,
+}
+
+impl std::fmt::Debug for Histogram {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Histogram").field("count", &self.count()).field("max", &self.max()).finish()
+    }
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Histogram {
+            buckets: Box::new([const { AtomicU64::new(0) }; BUCKETS]),
+            sum: AtomicU64::new(0),
+            max: AtomicU64::new(0),
+        }
+    }
+}
+
+fn bucket_of(value: u64) -> usize {
+    if value < 1 << STEPS_LOG2 {
+        return value as usize;
+    }
+    let power = 63 - value.leading_zeros();
+    let step = (value >> (power - STEPS_LOG2)) & ((1 << STEPS_LOG2) - 1);
+    (((power - STEPS_LOG2 + 1) << STEPS_LOG2) as u64 + step) as usize
+}
+
+/// The largest value of a bucket.
+fn upper_bound(bucket: usize) -> u64 {
+    let (group, step) = (bucket as u64 >> STEPS_LOG2, bucket as u64 & ((1 << STEPS_LOG2) - 1));
+    if group == 0 {
+        return step;
+    }
+    let width = 1u128 << (group - 1);
+    ((((1 << STEPS_LOG2) + step + 1) as u128 * width) - 1).min(u128::from(u64::MAX)) as u64
+}
+
+impl Histogram {
+    /// Counts a value.
+    #[inline]
+    pub fn record(&self, value: u64) {
+        if let Some(bucket) = self.buckets.get(bucket_of(value)) {
+            bucket.fetch_add(1, Ordering::Relaxed);
+        }
+        self.sum.fetch_add(value, Ordering::Relaxed);
+        self.max.fetch_max(value, Ordering::Relaxed);
+    }
+
+    /// How many values were counted.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().map(|b| b.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Their sum.
+    pub fn sum(&self) -> u64 {
+        self.sum.load(Ordering::Relaxed)
+    }
+
+    /// The largest.
+    pub fn max(&self) -> u64 {
+        self.max.load(Ordering::Relaxed)
+    }
+
+    /// Their mean; 0 when there are none.
+    pub fn mean(&self) -> f64 {
+        match self.count() {
+            0 => 0.0,
+            count => self.sum() as f64 / count as f64,
+        }
+    }
+
+    /// The value that the part `q` (0 to 1) of all values does not exceed; 0 when there are none.
+    pub fn quantile(&self, q: f64) -> u64 {
+        let wanted = (self.count() as f64 * q).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        for (at, bucket) in self.buckets.iter().enumerate() {
+            seen += bucket.load(Ordering::Relaxed);
+            if seen >= wanted {
+                return upper_bound(at).min(self.max());
+            }
+        }
+        self.max()
+    }
+
+    /// For each of `bounds`, which ascend, how many values do not exceed it (within the width of a bucket).
+    pub fn cumulative(&self, bounds: &[u64]) -> Vec<u64> {
+        let mut out = Vec::with_capacity(bounds.len());
+        let mut buckets = self.buckets.iter().enumerate().peekable();
+        let mut seen = 0;
+        for bound in bounds {
+            while let Some((at, bucket)) = buckets.peek() {
+                if upper_bound(*at) > *bound {
+                    break;
+                }
+                seen += bucket.load(Ordering::Relaxed);
+                buckets.next();
+            }
+            out.push(seen);
+        }
+        out
+    }
+}
+
+/// Seconds between two ticks of a [`Meter`].
+pub const TICK_SECONDS: f64 = 5.0;
+
+/// Events in each second, as an average over the last minute that fades out.
+#[derive(Debug, Default)]
+pub struct Meter {
+    counted: AtomicU64,
+    /// Bits of an `f64`.
+    rate: AtomicU64,
+    ticks: AtomicU64,
+}
+
+impl Meter {
+    /// Takes note of a counter; called every [`TICK_SECONDS`].
+    pub fn tick(&self, count: u64) {
+        let since = count.saturating_sub(self.counted.swap(count, Ordering::Relaxed)) as f64 / TICK_SECONDS;
+        let weight = match self.ticks.fetch_add(1, Ordering::Relaxed) {
+            0 => 1.0,
+            _ => 1.0 - (-TICK_SECONDS / 60.0).exp(),
+        };
+        let before = self.per_second();
+        self.rate.store((before + weight * (since - before)).to_bits(), Ordering::Relaxed);
+    }
+
+    /// The rate.
+    pub fn per_second(&self) -> f64 {
+        f64::from_bits(self.rate.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_lies_in_its_bucket() {
+        for value in (0..2_000).chain([u64::MAX, u64::MAX - 1, 1 << 40, (1 << 40) - 1, 123_456_789]) {
+            let bucket = bucket_of(value);
+            assert!(bucket < BUCKETS, "{value}");
+            assert!(value <= upper_bound(bucket), "{value}");
+            assert!(bucket == 0 || value > upper_bound(bucket - 1), "{value}");
+        }
+    }
+
+    #[test]
+    fn quantiles_are_right_within_an_eighth() {
+        let histogram = Histogram::default();
+        assert_eq!((histogram.quantile(0.5), histogram.mean()), (0, 0.0));
+        (1..=1_000).for_each(|v| histogram.record(v));
+        for (q, exact) in [(0.5, 500.0), (0.99, 990.0), (1.0, 1_000.0)] {
+            let found = histogram.quantile(q) as f64;
+            assert!(found >= exact && found <= exact * 1.125, "{q}: {found}");
+        }
+        assert_eq!((histogram.count(), histogram.sum(), histogram.max()), (1_000, 500_500, 1_000));
+    }
+
+    #[test]
+    fn cumulative_counts_ascend_to_the_total() {
+        let histogram = Histogram::default();
+        [1, 10, 100, 1_000].iter().for_each(|v| histogram.record(*v));
+        assert_eq!(histogram.cumulative(&[1, 15, 127, u64::MAX]), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn a_meter_fades() {
+        let meter = Meter::default();
+        meter.tick(50);
+        assert_eq!(meter.per_second(), 10.0);
+        meter.tick(50);
+        assert!(meter.per_second() < 10.0 && meter.per_second() > 9.0);
+    }
+}

@@ -1,0 +1,308 @@
+//! What the node counts, in one place: requests by kind, errors by code, connections, bytes, statements, and reads
+//! and writes of each table. The session and the replica count; /metrics, `system_views` and nodetool read.
+
+pub use crate::histogram::{Counter, Gauge, Histogram, Meter};
+
+use arc_swap::ArcSwap;
+use model::TableSchema;
+use partition::CostSnapshot;
+use std::collections::HashMap;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Requests of the native protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the protocol's words")]
+pub enum RequestKind {
+    Options,
+    Startup,
+    Register,
+    Query,
+    Prepare,
+    Execute,
+    Batch,
+}
+
+impl RequestKind {
+    /// All kinds, in the order of their numbers.
+    pub const ALL: [RequestKind; 7] = [
+        RequestKind::Options,
+        RequestKind::Startup,
+        RequestKind::Register,
+        RequestKind::Query,
+        RequestKind::Prepare,
+        RequestKind::Execute,
+        RequestKind::Batch,
+    ];
+
+    /// The protocol's word in small letters.
+    pub fn name(self) -> &'static str {
+        match self {
+            RequestKind::Options => "options",
+            RequestKind::Startup => "startup",
+            RequestKind::Register => "register",
+            RequestKind::Query => "query",
+            RequestKind::Prepare => "prepare",
+            RequestKind::Execute => "execute",
+            RequestKind::Batch => "batch",
+        }
+    }
+}
+
+/// Error codes of the native protocol with their names; what else there is counts as the first.
+pub const ERROR_CODES: [(u32, &str); 17] = [
+    (0x0000, "server_error"),
+    (0x000a, "protocol_error"),
+    (0x0100, "bad_credentials"),
+    (0x1000, "unavailable"),
+    (0x1001, "overloaded"),
+    (0x1002, "is_bootstrapping"),
+    (0x1003, "truncate_error"),
+    (0x1100, "write_timeout"),
+    (0x1200, "read_timeout"),
+    (0x1300, "read_failure"),
+    (0x1500, "write_failure"),
+    (0x2000, "syntax_error"),
+    (0x2100, "unauthorized"),
+    (0x2200, "invalid"),
+    (0x2300, "config_error"),
+    (0x2400, "already_exists"),
+    (0x2500, "unprepared"),
+];
+
+/// Durations in nanoseconds, and how often in the last minute.
+#[derive(Debug, Default)]
+pub struct Latency {
+    /// Nanoseconds.
+    pub nanos: Histogram,
+    /// Events in each second.
+    pub meter: Meter,
+}
+
+impl Latency {
+    /// Counts a duration.
+    #[inline]
+    pub fn record(&self, nanos: u64) {
+        self.nanos.record(nanos);
+    }
+}
+
+/// What is counted for one table.
+#[derive(Debug)]
+pub struct TableMetrics {
+    /// Keyspace.
+    pub keyspace: String,
+    /// Table.
+    pub table: String,
+    /// Reads of single partitions.
+    pub read: Latency,
+    /// Reads of ranges of partitions.
+    pub scan: Latency,
+    /// Writes, from the arrival at the replica until they are kept.
+    pub write: Latency,
+    /// Reads of single partitions, whole requests.
+    pub coordinator_read: Latency,
+    /// Reads of ranges, whole requests.
+    pub coordinator_scan: Latency,
+    /// Writes, whole requests.
+    pub coordinator_write: Latency,
+    /// Live rows of each read.
+    pub rows_per_read: Histogram,
+    /// Tombstones of each read.
+    pub tombstones_per_read: Histogram,
+}
+
+impl TableMetrics {
+    fn new(table: &TableSchema) -> TableMetrics {
+        TableMetrics {
+            keyspace: table.keyspace.clone(),
+            table: table.name.clone(),
+            read: Latency::default(),
+            scan: Latency::default(),
+            write: Latency::default(),
+            coordinator_read: Latency::default(),
+            coordinator_scan: Latency::default(),
+            coordinator_write: Latency::default(),
+            rows_per_read: Histogram::default(),
+            tombstones_per_read: Histogram::default(),
+        }
+    }
+
+    /// Counts a read that is over: how long the engine worked for it, how long the whole request took, and what it
+    /// met. The rows of a page are pulled through the coordinator, so one place sees both durations.
+    pub fn record_read(
+        &self,
+        is_scan: bool,
+        local_nanos: u64,
+        total_nanos: u64,
+        rows: u64,
+        cost: &CostSnapshot,
+    ) {
+        let (local, total) =
+            if is_scan { (&self.scan, &self.coordinator_scan) } else { (&self.read, &self.coordinator_read) };
+        local.record(local_nanos);
+        total.record(total_nanos);
+        self.rows_per_read.record(rows);
+        self.tombstones_per_read.record(cost.tombstones_scanned);
+    }
+
+    fn tick(&self) {
+        for latency in [
+            &self.read,
+            &self.scan,
+            &self.write,
+            &self.coordinator_read,
+            &self.coordinator_scan,
+            &self.coordinator_write,
+        ] {
+            latency.meter.tick(latency.nanos.count());
+        }
+    }
+}
+
+/// What is counted for the node.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    requests: [Latency; RequestKind::ALL.len()],
+    errors: [Counter; ERROR_CODES.len()],
+    /// Connections that are open.
+    pub connections: Gauge,
+    /// Connections that were ever accepted.
+    pub connections_accepted: Counter,
+    /// Connections that a limit turned away.
+    pub connections_refused: Counter,
+    /// Bytes that clients sent.
+    pub bytes_received: Counter,
+    /// Bytes that were sent to clients.
+    pub bytes_sent: Counter,
+    /// Requests in flight.
+    pub requests_in_flight: Gauge,
+    /// Bytes of requests in flight.
+    pub request_bytes_in_flight: Gauge,
+    /// Reads that left the network threads because they had to wait or grew long.
+    pub reads_moved: Counter,
+    /// Reads that wait for a reader thread or run on one.
+    pub reader_tasks: Gauge,
+    /// Prepared statements that are kept.
+    pub prepared_statements: Gauge,
+    /// Prepared statements that made room for others.
+    pub prepared_statements_evicted: Counter,
+    /// Executions of prepared statements.
+    pub prepared_statements_executed: Counter,
+    /// Executions of statements that came as text.
+    pub regular_statements_executed: Counter,
+    /// Requests slower than `slow_query_log_timeout`.
+    pub slow_queries: Counter,
+    /// Partitions of each logged batch.
+    pub partitions_per_logged_batch: Histogram,
+    /// Partitions of each unlogged batch.
+    pub partitions_per_unlogged_batch: Histogram,
+    /// Partitions of each counter batch.
+    pub partitions_per_counter_batch: Histogram,
+    /// Panics.
+    pub exceptions: Counter,
+    tables: ArcSwap<HashMap<Uuid, Arc<TableMetrics>>>,
+}
+
+impl Metrics {
+    /// Counts a request that was answered, an error included.
+    #[inline]
+    pub fn record_request(&self, kind: RequestKind, nanos: u64) {
+        if let Some(latency) = self.requests.get(kind as usize) {
+            latency.record(nanos);
+        }
+    }
+
+    /// Requests of one kind.
+    pub fn request(&self, kind: RequestKind) -> &Latency {
+        &self.requests[kind as usize]
+    }
+
+    /// Counts an error answer.
+    pub fn record_error(&self, code: u32) {
+        let at = ERROR_CODES.iter().position(|(known, _)| *known == code).unwrap_or(0);
+        if let Some(counter) = self.errors.get(at) {
+            counter.add(1);
+        }
+    }
+
+    /// Error answers: code, name, how many.
+    pub fn errors(&self) -> impl Iterator<Item = (u32, &'static str, u64)> {
+        ERROR_CODES.iter().zip(&self.errors).map(|((code, name), counter)| (*code, *name, counter.get()))
+    }
+
+    /// What is counted for `table`.
+    pub fn table(&self, table: &TableSchema) -> Arc<TableMetrics> {
+        if let Some(found) = self.tables.load().get(&table.id) {
+            return Arc::clone(found);
+        }
+        self.tables.rcu(|tables| {
+            let mut tables = HashMap::clone(tables);
+            tables.entry(table.id).or_insert_with(|| Arc::new(TableMetrics::new(table)));
+            tables
+        });
+        match self.tables.load().get(&table.id) {
+            Some(found) => Arc::clone(found),
+            // Forgotten in between: the table was dropped.
+            None => Arc::new(TableMetrics::new(table)),
+        }
+    }
+
+    /// What was counted for a table so far.
+    pub fn table_by_id(&self, id: Uuid) -> Option<Arc<TableMetrics>> {
+        self.tables.load().get(&id).cloned()
+    }
+
+    /// All tables that were used, by name.
+    pub fn tables(&self) -> Vec<Arc<TableMetrics>> {
+        let mut all: Vec<Arc<TableMetrics>> = self.tables.load().values().cloned().collect();
+        all.sort_by(|a, b| (&a.keyspace, &a.table).cmp(&(&b.keyspace, &b.table)));
+        all
+    }
+
+    /// Forgets tables that `exists` denies.
+    pub fn retain_tables(&self, exists: impl Fn(Uuid) -> bool) {
+        if self.tables.load().keys().all(|id| exists(*id)) {
+            return;
+        }
+        self.tables.rcu(|tables| {
+            let mut tables = HashMap::clone(tables);
+            tables.retain(|id, _| exists(*id));
+            tables
+        });
+    }
+
+    /// Takes note of all rates; called every [`crate::histogram::TICK_SECONDS`].
+    pub fn tick(&self) {
+        self.requests.iter().for_each(|latency| latency.meter.tick(latency.nanos.count()));
+        self.tables.load().values().for_each(|table| table.tick());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::CqlType;
+
+    #[test]
+    fn tables_are_made_once_and_forgotten_when_dropped() {
+        let metrics = Metrics::default();
+        let table = TableSchema::builder("ks", "t", Uuid::nil()).partition_key("k", CqlType::Int).build();
+        metrics.table(&table).write.record(5);
+        metrics.table(&table).write.record(7);
+        assert_eq!(metrics.table_by_id(table.id).map(|t| t.write.nanos.count()), Some(2));
+        metrics.retain_tables(|_| true);
+        assert_eq!(metrics.tables().len(), 1);
+        metrics.retain_tables(|_| false);
+        assert!(metrics.tables().is_empty());
+    }
+
+    #[test]
+    fn unknown_errors_count_as_server_errors() {
+        let metrics = Metrics::default();
+        metrics.record_error(0x2200);
+        metrics.record_error(0x7777);
+        let counted: Vec<_> = metrics.errors().filter(|(_, _, n)| *n > 0).collect();
+        assert_eq!(counted, [(0, "server_error", 1), (0x2200, "invalid", 1)]);
+    }
+}

@@ -1,0 +1,178 @@
+//! The node: what everything in the process hangs together by, and the order of its start and its end.
+//!
+//! Start ([`Node::open`], then [`run`]):
+//! 1. The engine takes the data directory's lock, replays its log and opens the tables.
+//! 2. `system.local` is compared with the configuration and written; the virtual keyspaces join the schema.
+//! 3. Batches that a crash left unfinished are completed.
+//! 4. Sample data, when it was asked for and there is none.
+//! 5. The admin API listens, then clients are let in, then one line says where.
+//!
+//! End, at SIGTERM or SIGINT:
+//! 1. Nobody is let in any more; requests in flight have [`SHUTDOWN_GRACE`] to be answered.
+//! 2. Memtables are flushed, the log is synced and closed; the process ends with status 0.
+//!
+//! A second signal ends the process at once, as a crash would: nothing acknowledged is lost by it.
+
+mod run;
+
+pub use run::{StartError, run};
+
+use crate::config::Config;
+use crate::metrics::Metrics;
+use crate::net;
+use crate::replica::LocalReplica;
+use crate::system::{catalog, local};
+use coordinator::{Coordinator, SingleNode};
+use engine::{Engine, EngineError};
+use env::Env;
+use model::Schema;
+use partition::ReadContext;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::Mutex;
+
+/// How long requests in flight may take when the node shuts down.
+pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
+
+/// What the parts of a node share.
+pub struct NodeState {
+    /// Clock, randomness, files.
+    pub env: Env,
+    /// What the node was told.
+    pub config: Config,
+    /// The tables.
+    pub engine: Arc<Engine>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// The open connections.
+    pub connections: Arc<net::Registry>,
+    /// Tokens of the node, in the order of the ring.
+    pub tokens: Vec<i64>,
+    /// Number of this start.
+    pub generation: i32,
+    /// Monotonic time of the start.
+    started_nanos: u64,
+    drained: AtomicBool,
+}
+
+impl std::fmt::Debug for NodeState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NodeState").field("host_id", &self.engine.host_id()).finish_non_exhaustive()
+    }
+}
+
+impl NodeState {
+    /// Milliseconds since the start.
+    pub fn uptime_millis(&self) -> u64 {
+        self.env.clock.monotonic_nanos().saturating_sub(self.started_nanos) / 1_000_000
+    }
+
+    /// Whether the node was drained: it takes no more writes and no clients.
+    pub fn is_drained(&self) -> bool {
+        self.drained.load(Ordering::SeqCst)
+    }
+
+    /// The schema in force, virtual keyspaces included.
+    pub fn schema(&self) -> Arc<Schema> {
+        self.engine.schema()
+    }
+}
+
+/// A node that is open.
+pub struct Node {
+    /// What its parts share.
+    pub state: Arc<NodeState>,
+    /// Carries out requests.
+    pub coordinator: Arc<Coordinator>,
+    /// Lets clients in; `None` before, and after a drain.
+    transport: Mutex<Option<net::Server>>,
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+impl Node {
+    /// Opens the data directories. May block on the disk.
+    ///
+    /// # Errors
+    /// When another process uses them, what is there is damaged, or they are another cluster's.
+    pub fn open(env: Env, config: Config, metrics: Arc<Metrics>) -> Result<Arc<Node>, StartError> {
+        let started_nanos = env.clock.monotonic_nanos();
+        let engine = Engine::open(config.engine.clone(), env.clone()).map_err(|error| match error {
+            EngineError::Locked { path } => StartError::Locked(path),
+            other => StartError::Engine(other),
+        })?;
+        let identity = settle_identity(&env, &config, &engine)?;
+        engine.install_schema(catalog::with_virtual(&engine.schema()))?;
+        let state = Arc::new(NodeState {
+            env: env.clone(),
+            config,
+            metrics,
+            connections: Arc::new(net::Registry::new()),
+            tokens: identity.tokens,
+            generation: identity.generation,
+            started_nanos,
+            drained: AtomicBool::new(false),
+            engine,
+        });
+        let replica = Arc::new(LocalReplica::new(Arc::clone(&state)));
+        let of_schema = Arc::clone(&state.engine);
+        let topology = Arc::new(SingleNode::new(replica, move || of_schema.schema()));
+        let coordinator = Arc::new(Coordinator::new(env, topology, state.engine.host_id()));
+        Ok(Arc::new(Node { state, coordinator, transport: Mutex::new(None) }))
+    }
+
+    /// Whether clients are let in.
+    pub async fn lets_clients_in(&self) -> bool {
+        self.transport.lock().await.is_some()
+    }
+
+    /// Lets no more clients in, and waits at most `grace` for what is in flight.
+    pub async fn stop_clients(&self, grace: Duration) {
+        let server = self.transport.lock().await.take();
+        if let Some(server) = server {
+            server.shutdown(grace).await;
+        }
+    }
+
+    /// Lets no more clients in and writes everything to SSTables. The node then only answers operators.
+    ///
+    /// # Errors
+    /// When a flush fails. The commit log has what it could not write.
+    pub async fn drain(&self) -> Result<(), EngineError> {
+        self.stop_clients(SHUTDOWN_GRACE).await;
+        if self.state.drained.swap(true, Ordering::SeqCst) {
+            return Ok(());
+        }
+        let engine = Arc::clone(&self.state.engine);
+        match tokio::task::spawn_blocking(move || crate::storage::drain(&engine)).await {
+            Ok(result) => result,
+            Err(error) => {
+                tracing::error!(%error, "the drain did not end");
+                Err(EngineError::Drained)
+            }
+        }
+    }
+}
+
+/// Reads who the node was, decides who it is, and writes that down.
+fn settle_identity(env: &Env, config: &Config, engine: &Engine) -> Result<local::Identity, StartError> {
+    let table = engine::system::table("system", "local");
+    let now_s = u32::try_from(env.now_seconds()).unwrap_or(u32::MAX);
+    let command = local::read_command(&table, now_s);
+    let stream = engine.read(&command, &ReadContext::default()).map_err(EngineError::from)?;
+    let before = local::identity(&table, stream, now_s).map_err(EngineError::from)?;
+    let identity = before.next(env, config)?;
+    let mutation = identity.mutation(&table, config, env.now_micros());
+    let ticket = engine
+        .apply(&mutation, engine::WriteOptions { may_block: true })
+        .map_err(EngineError::from)?;
+    ticket.wait().map_err(EngineError::from)?;
+    // Cassandra flushes this table at each start too: another node that opens the directory looks for it in SSTables.
+    engine.flush("system", Some("local"))?;
+    Ok(identity)
+}

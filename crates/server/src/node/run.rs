@@ -1,0 +1,299 @@
+//! The life of the process: start, serve, shut down.
+
+use super::{Node, SHUTDOWN_GRACE};
+use crate::config::{Config, Settings};
+use crate::metrics::Metrics;
+use crate::net::{self, NetOptions, Service};
+use crate::system::local::IdentityError;
+use crate::{admin, logging, sample};
+use engine::{EngineError, FailurePolicy};
+use env::Env;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+
+/// Exit status after a signal that did not wait for the shutdown: 128 and the number of SIGTERM.
+const STATUS_TERMINATED: i32 = 143;
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 1_024;
+
+/// Why the node did not start, or what ended it.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Another process has the data directory.
+    #[error("another node is running on this data directory: {} is locked by it", .0.display())]
+    Locked(PathBuf),
+    /// The engine did not open.
+    #[error("the data cannot be opened: {0}")]
+    Engine(#[from] EngineError),
+    /// The data is another node's.
+    #[error("{0}")]
+    Identity(#[from] IdentityError),
+    /// A port cannot be had.
+    #[error("cannot listen on {address} for {purpose}: {cause}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// What for.
+        purpose: &'static str,
+        /// Why not.
+        cause: io::Error,
+    },
+    /// The operating system refused something else.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// Unfinished batches or sample data could not be written.
+    #[error("{what}: {cause}")]
+    Prepare {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        cause: String,
+    },
+    /// A failure of the disk after which the configuration wants the process to end.
+    #[error("the commit log failed and commit_failure_policy is die: {0}")]
+    CommitFailure(String),
+}
+
+/// Runs a node until a signal ends it. `service` makes what carries out the requests of clients.
+///
+/// # Errors
+/// When the node cannot start, or ends because of a failure.
+pub fn run(
+    env: Env,
+    config: Config,
+    service: impl FnOnce(&Arc<Node>) -> Arc<dyn Service>,
+) -> Result<(), StartError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().thread_name("ilion-net").enable_all().build()?;
+    let metrics = Arc::new(Metrics::default());
+    logging::log_panics(Arc::clone(&metrics));
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+    // system.local says which port it became when any would do. That a second node on the same directory finds the
+    // port taken as well is no news to its operator: the lock comes first.
+    let ports = Ports::bind(&config);
+    let mut config = config;
+    if let Ok(ports) = &ports {
+        config.cql_address = ports.cql.address;
+    }
+    let node = Node::open(env, config, metrics)?;
+    let ended = runtime.block_on(serve(&node, ports?, service));
+    // Whatever still runs has no say any more: the engine is closed, or the error is what matters.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    ended
+}
+
+async fn serve(
+    node: &Arc<Node>,
+    ports: Ports,
+    service: impl FnOnce(&Arc<Node>) -> Arc<dyn Service>,
+) -> Result<(), StartError> {
+    let mut signals = Signals::new()?;
+    let mut failures = watch_commit_log(node);
+    let config = &node.state.config;
+    finish_batches(node).await?;
+    let sampled = config.sample && sample::fill(node).await?;
+
+    let (cql_address, admin_address) = (ports.cql.address, ports.admin.address);
+    let (cql, admin_listener) = (ports.cql.listen()?, ports.admin.listen()?);
+    let (stop_admin, admin_stopped) = tokio::sync::oneshot::channel();
+    let admin_task = tokio::spawn(admin::serve(Arc::clone(node), admin_listener, admin_stopped));
+    let ticking = tokio::spawn(tick(Arc::clone(node)));
+    if config.settings.start_native_transport {
+        let server = net::Server::start(
+            cql,
+            net_options(config),
+            service(node),
+            Arc::clone(&node.state.connections),
+        )?;
+        *node.transport.lock().await = Some(server);
+    }
+    announce(node, cql_address, admin_address, sampled);
+
+    let ended = tokio::select! {
+        name = signals.next() => {
+            tracing::info!("{name}: shutting down");
+            Ok(())
+        }
+        failure = failures.recv() => match failure {
+            Some(cause) => Err(StartError::CommitFailure(cause)),
+            None => std::future::pending().await,
+        }
+    };
+    ticking.abort();
+    let _ = stop_admin.send(());
+    let down = async {
+        node.stop_clients(SHUTDOWN_GRACE).await;
+        let drained = node.drain().await;
+        // An operator who waits for an answer of the admin API does not keep the process alive.
+        let _ = tokio::time::timeout(Duration::from_secs(1), admin_task).await;
+        drained
+    };
+    let drained = tokio::select! {
+        drained = down => drained,
+        name = signals.next() => {
+            tracing::warn!("{name} again: ending at once");
+            std::process::exit(STATUS_TERMINATED);
+        }
+    };
+    ended?;
+    drained?;
+    tracing::info!("shut down");
+    Ok(())
+}
+
+/// The signals that end the process.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Signals> {
+        Ok(Signals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+/// Acts on failures of the commit log as `commit_failure_policy` says: `stop` closes the doors for clients, `die`
+/// ends the process by a message on the returned channel.
+fn watch_commit_log(node: &Arc<Node>) -> mpsc::Receiver<String> {
+    let (die, failures) = mpsc::channel(1);
+    let runtime = tokio::runtime::Handle::current();
+    let weak = Arc::downgrade(node);
+    node.state.engine.on_commit_failure(Box::new(move |policy, cause| {
+        tracing::error!(%cause, ?policy, "the commit log failed");
+        match policy {
+            FailurePolicy::Die => {
+                let _ = die.try_send(cause.to_string());
+            }
+            FailurePolicy::Stop => {
+                let weak = weak.clone();
+                runtime.spawn(async move {
+                    if let Some(node) = weak.upgrade() {
+                        node.stop_clients(Duration::ZERO).await;
+                    }
+                });
+            }
+            FailurePolicy::StopCommit | FailurePolicy::Ignore => {}
+        }
+    }));
+    failures
+}
+
+/// A port that is this node's, though nobody can connect yet.
+struct Port {
+    socket: socket2::Socket,
+    address: SocketAddr,
+    purpose: &'static str,
+}
+
+struct Ports {
+    cql: Port,
+    admin: Port,
+}
+
+impl Ports {
+    fn bind(config: &Config) -> Result<Ports, StartError> {
+        Ok(Ports {
+            cql: Port::bind(config.cql_address, "CQL")?,
+            admin: Port::bind(config.admin_address, "the admin API")?,
+        })
+    }
+}
+
+impl Port {
+    fn bind(address: SocketAddr, purpose: &'static str) -> Result<Port, StartError> {
+        let bind = || -> io::Result<Port> {
+            let domain = socket2::Domain::for_address(address);
+            let socket = socket2::Socket::new(domain, socket2::Type::STREAM, Some(socket2::Protocol::TCP))?;
+            // A node that starts again does not wait for the connections of its last life.
+            socket.set_reuse_address(true)?;
+            socket.set_nonblocking(true)?;
+            socket.bind(&address.into())?;
+            let address = socket.local_addr()?.as_socket().unwrap_or(address);
+            Ok(Port { socket, address, purpose })
+        };
+        bind().map_err(|cause| StartError::Listen { address, purpose, cause })
+    }
+
+    fn listen(self) -> Result<TcpListener, StartError> {
+        let Port { socket, address, purpose } = self;
+        let listen = || socket.listen(BACKLOG).and_then(|()| TcpListener::from_std(socket.into()));
+        listen().map_err(|cause| StartError::Listen { address, purpose, cause })
+    }
+}
+
+async fn finish_batches(node: &Arc<Node>) -> Result<(), StartError> {
+    match node.coordinator.replay_batches().await {
+        Ok(0) => Ok(()),
+        Ok(count) => {
+            tracing::info!(count, "completed logged batches that the last run left unfinished");
+            Ok(())
+        }
+        Err(error) => Err(StartError::Prepare {
+            what: "logged batches of the last run cannot be completed",
+            cause: error.to_string(),
+        }),
+    }
+}
+
+/// Takes note of rates, and forgets what was counted for tables that are gone.
+async fn tick(node: Arc<Node>) {
+    let mut interval = tokio::time::interval(Duration::from_secs_f64(crate::histogram::TICK_SECONDS));
+    interval.tick().await;
+    loop {
+        interval.tick().await;
+        let state = &node.state;
+        state.metrics.tick();
+        state.metrics.retain_tables(|id| state.engine.table(id).is_some());
+    }
+}
+
+fn net_options(config: &Config) -> NetOptions {
+    let settings: &Settings = &config.settings;
+    let limit = |n: i64| usize::try_from(n).unwrap_or(0);
+    NetOptions {
+        frame_bytes_max: settings.native_transport_max_frame_size.0 as usize,
+        connections_max: limit(settings.native_transport_max_concurrent_connections),
+        connections_per_ip_max: limit(settings.native_transport_max_concurrent_connections_per_ip),
+        in_flight_bytes_max: settings
+            .native_transport_max_request_data_in_flight
+            .map_or(config.memory.requests, |size| size.0),
+        in_flight_per_ip_bytes_max: settings
+            .native_transport_max_request_data_in_flight_per_ip
+            .map_or(config.memory.requests_per_ip, |size| size.0),
+        idle_timeout_s: u32::try_from(settings.native_transport_idle_timeout.0.div_ceil(1_000))
+            .unwrap_or(u32::MAX),
+        ..NetOptions::default()
+    }
+}
+
+/// Prints where to connect. Standard output is for people and scripts that wait for this line; logs go elsewhere.
+fn announce(node: &Node, cql: SocketAddr, admin: SocketAddr, sampled: bool) {
+    let mut out = io::stdout().lock();
+    let told = node.state.config.broadcast_rpc_address;
+    let millis = node.state.uptime_millis();
+    let mut text = format!(
+        "ilion {}: listening for CQL on {cql}, admin API on http://{admin}, started in {millis} ms\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    text.push_str(&format!("connect with: cqlsh {told} {}\n", cql.port()));
+    if sampled {
+        text.push_str(&sample::reads_to_try(told, cql.port()));
+    }
+    // A closed standard output is no reason not to serve.
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}

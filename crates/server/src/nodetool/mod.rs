@@ -1,0 +1,346 @@
+//! `ilion nodetool`: asks a running node through its admin API, in the words and layouts of Cassandra's nodetool.
+//!
+//! Exit status: 0 done, 1 the command makes no sense, 2 the node refused or cannot be reached.
+
+mod client;
+mod format;
+mod print;
+
+use crate::admin::model::{Autocompaction, ClearSnapshots, Compact, QualifiedTable, TakeSnapshot, Throughput};
+use crate::cli::ADMIN_PORT_DEFAULT;
+use crate::storage::Selection;
+use clap::{Args, Subcommand};
+use client::Client;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io::Write;
+
+/// Arguments of `ilion nodetool`.
+#[derive(Debug, Args)]
+#[command(disable_help_subcommand = true)]
+pub struct NodetoolArgs {
+    /// Where the node's admin API listens
+    #[arg(long, value_name = "HOST:PORT", global = true, default_value_t = default_admin())]
+    admin: String,
+    /// Print the admin API's JSON instead of text
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+fn default_admin() -> String {
+    format!("127.0.0.1:{ADMIN_PORT_DEFAULT}")
+}
+
+/// The verbs. Names, arguments and their order are nodetool's.
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Print cluster information (state, load, IDs, ...)
+    Status {
+        /// The keyspace name
+        keyspace: Option<String>,
+    },
+    /// Print node information (uptime, load, ...)
+    Info {
+        /// Display all tokens
+        #[arg(short = 'T', long)]
+        tokens: bool,
+    },
+    /// Print the name, snitch, partitioner and schema version of a cluster
+    Describecluster,
+    /// Print the release version
+    Version,
+    /// Flush one or more tables
+    Flush {
+        /// The keyspace followed by one or many tables
+        keyspace_tables: Vec<String>,
+    },
+    /// Force a (major) compaction on one or more tables
+    Compact {
+        /// The keyspace followed by one or many tables
+        keyspace_tables: Vec<String>,
+        /// Use -s to not create a single big file
+        #[arg(short, long)]
+        split_output: bool,
+    },
+    /// Print statistics on compactions
+    Compactionstats {
+        /// Display bytes in human readable form, i.e. KiB, MiB, GiB, TiB
+        #[arg(short = 'H', long)]
+        human_readable: bool,
+    },
+    /// Stop compactions
+    Stop {
+        /// What to stop; compactions are all there is
+        #[arg(default_value = "COMPACTION")]
+        compaction_type: String,
+    },
+    /// Disable autocompaction for the given keyspace and table
+    Disableautocompaction {
+        /// The keyspace followed by one or many tables
+        keyspace_tables: Vec<String>,
+    },
+    /// Enable autocompaction for the given keyspace and table
+    Enableautocompaction {
+        /// The keyspace followed by one or many tables
+        keyspace_tables: Vec<String>,
+    },
+    /// Print the MiB/s throughput cap for compaction in the system
+    Getcompactionthroughput,
+    /// Set the MiB/s throughput cap for compaction in the system, or 0 to disable throttling
+    Setcompactionthroughput {
+        /// Value in MiB, 0 to disable throttling
+        compaction_throughput: u64,
+    },
+    /// Take a snapshot of specified keyspaces or a snapshot of the specified table
+    Snapshot {
+        /// The name of the snapshot
+        #[arg(short = 't', long = "tag")]
+        tag: Option<String>,
+        /// The table name (you must specify one and only one keyspace for using this option)
+        #[arg(long = "table", visible_alias = "column-family", value_name = "TABLE")]
+        table: Option<String>,
+        /// The list of keyspace.table to take a snapshot of
+        #[arg(long = "kt-list", visible_alias = "kt", value_delimiter = ',')]
+        kt_list: Vec<String>,
+        /// Do not flush memtables before snapshotting (snapshot will not contain unflushed data)
+        #[arg(long, visible_alias = "sf")]
+        skip_flush: bool,
+        /// List of keyspaces. By default, all keyspaces
+        keyspaces: Vec<String>,
+    },
+    /// Remove the snapshot with the given name from the given keyspaces
+    Clearsnapshot {
+        /// Remove the snapshot with a given name
+        #[arg(short = 't')]
+        tag: Option<String>,
+        /// Removes all snapshots
+        #[arg(long)]
+        all: bool,
+        /// Remove snapshots from the given keyspaces
+        keyspaces: Vec<String>,
+    },
+    /// Lists all the snapshots along with the size on disk and true size
+    Listsnapshots,
+    /// Print statistics on tables
+    #[command(visible_alias = "cfstats")]
+    Tablestats {
+        /// List of tables (or keyspace) names
+        tables: Vec<String>,
+        /// Display bytes in human readable form, i.e. KiB, MiB, GiB, TiB
+        #[arg(short = 'H', long)]
+        human_readable: bool,
+    },
+    /// Drain the node (stop accepting writes and flush all tables)
+    Drain,
+    /// Display help information
+    Help {
+        /// The verb
+        verb: Option<String>,
+    },
+}
+
+/// Why a verb failed.
+#[derive(Debug)]
+enum Failure {
+    /// The command makes no sense.
+    Usage(String),
+    /// The node refused, or does not answer.
+    Node(String),
+}
+
+/// Runs a verb; the result is the exit status.
+pub fn run(args: &NodetoolArgs) -> u8 {
+    match execute(args) {
+        Ok(text) => {
+            // A closed pipe (`| head`) is no failure.
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            0
+        }
+        Err(Failure::Usage(message)) => {
+            eprintln!("nodetool: {message}\nSee 'ilion nodetool help' or 'ilion nodetool help <command>'.");
+            1
+        }
+        Err(Failure::Node(message)) => {
+            eprintln!("error: {message}");
+            2
+        }
+    }
+}
+
+fn execute(args: &NodetoolArgs) -> Result<String, Failure> {
+    let client = Client::new(&args.admin);
+    let show = Show { client: &client, json: args.json };
+    match &args.verb {
+        Verb::Status { keyspace } => {
+            let query: Vec<(&str, &str)> = keyspace.iter().map(|k| ("keyspace", k.as_str())).collect();
+            show.get("/api/v1/status", &query, print::status)
+        }
+        Verb::Info { tokens } => show.get("/api/v1/info", &[], |info| print::info(info, *tokens)),
+        Verb::Describecluster => show.get("/api/v1/cluster", &[], print::cluster),
+        Verb::Version => show.get("/api/v1/version", &[], print::version),
+        Verb::Flush { keyspace_tables } => client.post("/api/v1/flush", &selection(keyspace_tables)),
+        Verb::Compact { keyspace_tables, split_output } => {
+            let body = Compact { selection: selection(keyspace_tables), split_output: *split_output };
+            client.post("/api/v1/compact", &body)
+        }
+        Verb::Compactionstats { human_readable } => {
+            show.get("/api/v1/compactions", &[], |stats| print::compactions(stats, *human_readable))
+        }
+        Verb::Stop { compaction_type } => {
+            if !compaction_type.eq_ignore_ascii_case("COMPACTION") {
+                return Err(Failure::Usage(format!(
+                    "compaction_type: can not convert \"{compaction_type}\" to a OperationType"
+                )));
+            }
+            client.delete("/api/v1/compactions", &())
+        }
+        Verb::Disableautocompaction { keyspace_tables } => set_auto(&client, keyspace_tables, false),
+        Verb::Enableautocompaction { keyspace_tables } => set_auto(&client, keyspace_tables, true),
+        Verb::Getcompactionthroughput => {
+            show.get("/api/v1/compactions/throughput", &[], |limit: &Throughput| {
+                format!("Current compaction throughput: {} MB/s\n", limit.mebibytes_per_second)
+            })
+        }
+        Verb::Setcompactionthroughput { compaction_throughput } => {
+            let limit = Throughput { mebibytes_per_second: *compaction_throughput };
+            client.put("/api/v1/compactions/throughput", &limit)
+        }
+        Verb::Snapshot { tag, table, kt_list, skip_flush, keyspaces } => {
+            let body = snapshot_of(tag, table, kt_list, *skip_flush, keyspaces)?;
+            let text = print::snapshot(&body);
+            client.post("/api/v1/snapshots", &body)?;
+            Ok(text)
+        }
+        Verb::Clearsnapshot { tag, all, keyspaces } => {
+            if tag.is_none() && !all {
+                return Err(Failure::Usage("Specify snapshot name or --all".to_owned()));
+            }
+            if tag.is_some() && *all {
+                return Err(Failure::Usage("Specify only one of snapshot name or --all".to_owned()));
+            }
+            let body = ClearSnapshots { name: tag.clone(), keyspaces: keyspaces.clone() };
+            client.delete("/api/v1/snapshots", &body)?;
+            Ok(print::cleared(&body))
+        }
+        Verb::Listsnapshots => show.get("/api/v1/snapshots", &[], |found: &Vec<_>| print::snapshots(found)),
+        Verb::Tablestats { tables, human_readable } => tablestats(&show, tables, *human_readable),
+        Verb::Drain => client.post("/api/v1/drain", &()),
+        Verb::Help { verb } => help(verb.as_deref()),
+    }
+}
+
+/// Prints what the node answers, as text or as it came.
+struct Show<'a> {
+    client: &'a Client,
+    json: bool,
+}
+
+impl Show<'_> {
+    fn get<T: DeserializeOwned + Serialize>(
+        &self,
+        path: &str,
+        query: &[(&str, &str)],
+        text: impl FnOnce(&T) -> String,
+    ) -> Result<String, Failure> {
+        let answer: T = self.client.get(path, query)?;
+        self.print(&answer, text)
+    }
+
+    fn print<T: Serialize>(&self, answer: &T, text: impl FnOnce(&T) -> String) -> Result<String, Failure> {
+        if !self.json {
+            return Ok(text(answer));
+        }
+        let mut json = serde_json::to_string_pretty(answer).map_err(|e| Failure::Node(e.to_string()))?;
+        json.push('\n');
+        Ok(json)
+    }
+}
+
+/// `ks t1 t2`: a keyspace and its tables.
+fn selection(words: &[String]) -> Selection {
+    match words {
+        [] => Selection::default(),
+        [keyspace, tables @ ..] => Selection { keyspace: Some(keyspace.clone()), tables: tables.to_vec() },
+    }
+}
+
+fn set_auto(client: &Client, words: &[String], enabled: bool) -> Result<String, Failure> {
+    client.put("/api/v1/compactions/auto", &Autocompaction { selection: selection(words), enabled })
+}
+
+fn qualified(name: &str) -> Result<QualifiedTable, Failure> {
+    match name.split_once('.') {
+        Some((keyspace, table)) => {
+            Ok(QualifiedTable { keyspace: keyspace.to_owned(), table: table.to_owned() })
+        }
+        None => Err(Failure::Usage(
+            "You must specify a keyspace.table in the list of tables (kt-list)".to_owned(),
+        )),
+    }
+}
+
+fn snapshot_of(
+    tag: &Option<String>,
+    table: &Option<String>,
+    kt_list: &[String],
+    skip_flush: bool,
+    keyspaces: &[String],
+) -> Result<TakeSnapshot, Failure> {
+    let name = tag.clone().unwrap_or_else(|| {
+        let clock: &dyn env::clock::Clock = &env::clock::SystemClock::new();
+        clock.now_millis().to_string()
+    });
+    let mut body = TakeSnapshot { name, keyspaces: keyspaces.to_vec(), tables: Vec::new(), skip_flush };
+    if !kt_list.is_empty() {
+        if !keyspaces.is_empty() || table.is_some() {
+            return Err(Failure::Usage(
+                "When specifying the Keyspace table list (using -kt,--kt-list), you must not also specify \
+                 keyspaces to snapshot"
+                    .to_owned(),
+            ));
+        }
+        body.tables = kt_list.iter().map(|name| qualified(name)).collect::<Result<_, _>>()?;
+    } else if let Some(table) = table {
+        let [keyspace] = keyspaces else {
+            return Err(Failure::Usage(
+                "When specifying the table for a snapshot, you must specify one and only one keyspace".to_owned(),
+            ));
+        };
+        body.tables = vec![QualifiedTable { keyspace: keyspace.clone(), table: table.clone() }];
+        body.keyspaces = Vec::new();
+    }
+    Ok(body)
+}
+
+fn tablestats(show: &Show<'_>, names: &[String], human: bool) -> Result<String, Failure> {
+    let mut stats: Vec<crate::storage::TableStats> = Vec::new();
+    if names.is_empty() {
+        stats = show.client.get("/api/v1/tables", &[])?;
+    }
+    for name in names {
+        let query = match name.split_once('.') {
+            Some((keyspace, table)) => vec![("keyspace", keyspace), ("tables", table)],
+            None => vec![("keyspace", name.as_str())],
+        };
+        let found: Vec<crate::storage::TableStats> = show.client.get("/api/v1/tables", &query)?;
+        stats.extend(found);
+    }
+    let total = stats.len();
+    show.print(&stats, |stats| print::tables(stats, total, human))
+}
+
+fn help(verb: Option<&str>) -> Result<String, Failure> {
+    let mut command = NodetoolArgs::augment_args(clap::Command::new("nodetool"));
+    match verb {
+        None => Ok(command.render_long_help().to_string()),
+        Some(verb) => match command.find_subcommand_mut(verb) {
+            Some(found) => Ok(found.render_long_help().to_string()),
+            None => Err(Failure::Usage(format!("Unknown command {verb}"))),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

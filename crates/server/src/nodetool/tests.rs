@@ -1,0 +1,213 @@
+//! Verbs against answers that stand still: layouts, words and exit status.
+
+use super::*;
+use crate::admin::model::{Cluster, Info, KeyspaceReplication, NodeStatus, Status};
+use crate::cli::Cli;
+use crate::storage::{CacheStats, CompactionStats, CompactionTask, SnapshotEntry, TableStats};
+use clap::Parser;
+
+fn verb(words: &[&str]) -> Result<NodetoolArgs, clap::Error> {
+    let words = ["ilion", "nodetool"].iter().chain(words).map(|word| (*word).to_owned());
+    match Cli::try_parse_from(crate::cli::with_long_flags(words))?.into_command() {
+        crate::cli::Command::Nodetool(args) => Ok(args),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn node() -> NodeStatus {
+    NodeStatus {
+        state: "UN".to_owned(),
+        address: "127.0.0.50".to_owned(),
+        data_center: "datacenter1".to_owned(),
+        rack: "rack1".to_owned(),
+        load_bytes: 567_357,
+        owns: 1.0,
+        host_id: "9961d418-a120-4a8d-99aa-cf9248b09264".to_owned(),
+        tokens: vec!["-6889711027515331401".to_owned()],
+    }
+}
+
+#[test]
+fn status_has_nodetools_layout() {
+    let expected = "\
+Datacenter: datacenter1
+=======================
+Status=Up/Down
+|/ State=Normal/Leaving/Joining/Moving
+--  Address     Load        Owns (effective)  Host ID                               Token                 Rack\x20
+UN  127.0.0.50  554.06 KiB  100.0%            9961d418-a120-4a8d-99aa-cf9248b09264  -6889711027515331401  rack1
+
+";
+    assert_eq!(print::status(&Status { nodes: vec![node()] }), expected);
+}
+
+#[test]
+fn status_counts_several_tokens() {
+    let several = NodeStatus { tokens: vec!["1".to_owned(), "2".to_owned()], ..node() };
+    let text = print::status(&Status { nodes: vec![several] });
+    assert!(text.contains("Load        Tokens  Owns (effective)  Host ID"), "{text}");
+    assert!(text.contains("554.06 KiB  2       100.0%"), "{text}");
+}
+
+#[test]
+fn info_hides_many_tokens_until_asked() {
+    let mut info = Info {
+        host_id: "id".to_owned(),
+        native_transport_active: true,
+        load_bytes: 0,
+        generation: 1,
+        uptime_seconds: 735,
+        resident_bytes: 3 << 20,
+        memtable_bytes: 0,
+        memtable_bytes_max: 1 << 20,
+        data_center: "datacenter1".to_owned(),
+        rack: "rack1".to_owned(),
+        exceptions: 0,
+        page_cache: CacheStats { hits: 3, misses: 1, ..CacheStats::default() },
+        tokens: vec!["5".to_owned()],
+        drained: false,
+    };
+    let text = print::info(&info, false);
+    assert!(text.starts_with("ID                     : id\n"), "{text}");
+    assert!(text.contains("Uptime (seconds)       : 735\n"), "{text}");
+    assert!(text.contains("Token                  : 5\n"), "{text}");
+    assert!(text.contains("3 hits, 4 requests, 0.750 hit rate"), "{text}");
+    info.tokens.push("6".to_owned());
+    assert!(print::info(&info, false).contains("(invoke with -T/--tokens to see all 2 tokens)"));
+    assert_eq!(print::info(&info, true).matches("Token   ").count(), 2);
+}
+
+#[test]
+fn describecluster_lists_keyspaces() {
+    let cluster = Cluster {
+        name: "peer".to_owned(),
+        snitch: "org.apache.cassandra.locator.SimpleSnitch".to_owned(),
+        partitioner: crate::system::PARTITIONER.to_owned(),
+        schema_version: "v".to_owned(),
+        address: "127.0.0.1".to_owned(),
+        storage_port: 7000,
+        data_center: "datacenter1".to_owned(),
+        release_version: "5.0.5".to_owned(),
+        keyspaces: vec![KeyspaceReplication {
+            keyspace: "ks".to_owned(),
+            class: "SimpleStrategy".to_owned(),
+            options: [("replication_factor".to_owned(), "1".to_owned())].into(),
+        }],
+    };
+    let text = print::cluster(&cluster);
+    assert!(text.starts_with("Cluster Information:\n\tName: peer\n\tSnitch: org.apache"), "{text}");
+    assert!(text.contains("\tks -> Replication class: SimpleStrategy {replication_factor=1}\n"), "{text}");
+    assert!(text.contains("\t5.0.5: [127.0.0.1:7000]\n"), "{text}");
+}
+
+#[test]
+fn compactionstats_shows_what_runs() {
+    let mut stats = CompactionStats {
+        concurrent_compactors: 2,
+        bytes_compacted: 13_986_194,
+        throughput_bytes: 64 << 20,
+        ..CompactionStats::default()
+    };
+    let idle = print::compactions(&stats, false);
+    assert!(idle.contains("data compacted                13986194\n"), "{idle}");
+    assert!(idle.contains("compaction throughput (MiB/s) 64.0"), "{idle}");
+    assert!(!idle.contains("Active"), "{idle}");
+    stats.active.push(CompactionTask {
+        id: uuid::Uuid::nil().to_string(),
+        kind: "Compaction".to_owned(),
+        keyspace: "ks".to_owned(),
+        table: "t".to_owned(),
+        completed: 25,
+        total: 100 << 20,
+        unit: "bytes".to_owned(),
+        sstables: 4,
+        target_directory: "/d".to_owned(),
+    });
+    let busy = print::compactions(&stats, true);
+    assert!(busy.contains("25 bytes  100 MiB bytes 0.00%"), "{busy}");
+    assert!(busy.contains("Active compaction remaining time :   0h00m01s"), "{busy}");
+}
+
+#[test]
+fn listsnapshots_has_nodetools_layout() {
+    assert_eq!(print::snapshots(&[]), "Snapshot Details: \nThere are no snapshots\n");
+    let entry = SnapshotEntry {
+        name: "opsnap".to_owned(),
+        keyspace: "system".to_owned(),
+        table: "local".to_owned(),
+        true_bytes: 131,
+        disk_bytes: 6_640,
+        created_at: "2026-11-21T09:45:40.168Z".to_owned(),
+    };
+    let expected = "\
+Snapshot Details:\x20
+Snapshot name Keyspace name Column family name True size Size on disk Creation time            Expiration time
+opsnap        system        local              131 bytes 6.48 KiB     2026-11-21T09:45:40.168Z                \n
+Total TrueDiskSpaceUsed: 131 bytes
+
+";
+    assert_eq!(print::snapshots(&[entry]), expected);
+}
+
+#[test]
+fn tablestats_groups_by_keyspace() {
+    let table = |name: &str, reads: u64, ms: f64| TableStats {
+        keyspace: "ks".to_owned(),
+        table: name.to_owned(),
+        reads,
+        read_millis: Some(ms),
+        sstable_bytes_max: 6_500,
+        compression_ratio: Some(0.89353),
+        ..TableStats::default()
+    };
+    let text = print::tables(&[table("a", 1, 1.0), table("b", 3, 2.0)], 2, false);
+    assert!(text.starts_with("Total number of tables: 2\n----------------\nKeyspace: ks\n\tRead Count: 4\n"));
+    assert!(text.contains("\tRead Latency: 1.75 ms\n\tWrite Count: 0\n\tWrite Latency: NaN ms\n"), "{text}");
+    assert!(text.contains("\t\tTable: a\n\t\tSSTable count: 0\n"), "{text}");
+    assert!(text.contains("\t\tMax SSTable size: 6.348KiB\n"), "{text}");
+    assert!(text.contains("\t\tSSTable Compression Ratio: 0.89353\n"), "{text}");
+    assert!(text.contains("\t\tLocal read latency: 2.000 ms\n"), "{text}");
+}
+
+#[test]
+fn snapshots_are_asked_for_in_nodetools_ways() {
+    let args = verb(&["snapshot", "-t", "s", "-kt", "ks.a,ks.b", "-sf"]).unwrap();
+    let Verb::Snapshot { tag, table, kt_list, skip_flush, keyspaces } = &args.verb else { panic!() };
+    let body = snapshot_of(tag, table, kt_list, *skip_flush, keyspaces).unwrap();
+    assert!(body.skip_flush && body.keyspaces.is_empty());
+    assert_eq!(body.tables.iter().map(|t| t.table.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    assert!(print::snapshot(&body).starts_with(
+        "Requested creating snapshot(s) for [ks.a,ks.b] with snapshot name [s] and options {skipFlush=true}\n"
+    ));
+
+    let args = verb(&["snapshot", "-t", "s", "-cf", "a", "ks"]).unwrap();
+    let Verb::Snapshot { tag, table, kt_list, skip_flush, keyspaces } = &args.verb else { panic!() };
+    let body = snapshot_of(tag, table, kt_list, *skip_flush, keyspaces).unwrap();
+    assert_eq!(body.tables, [QualifiedTable { keyspace: "ks".to_owned(), table: "a".to_owned() }]);
+    assert!(snapshot_of(tag, table, kt_list, false, &[]).is_err());
+    assert!(snapshot_of(tag, &None, &["nodot".to_owned()], false, &[]).is_err());
+}
+
+#[test]
+fn senseless_commands_end_with_1_and_silent_nodes_with_2() {
+    let nobody = ["--admin", "127.0.0.1:1"];
+    let with = |words: &[&str]| run(&verb(&[&nobody[..], words].concat()).unwrap());
+    assert_eq!(with(&["clearsnapshot"]), 1);
+    assert_eq!(with(&["clearsnapshot", "--all", "-t", "x"]), 1);
+    assert_eq!(with(&["stop", "NOSUCH"]), 1);
+    assert_eq!(with(&["help", "nosuch"]), 1);
+    assert_eq!(with(&["status"]), 2);
+    assert_eq!(with(&["flush"]), 2);
+    assert!(verb(&["nosuchverb"]).is_err());
+    assert!(verb(&["setcompactionthroughput"]).is_err());
+    assert!(verb(&["setcompactionthroughput", "x"]).is_err());
+}
+
+#[test]
+fn help_lists_every_verb() {
+    let text = help(None).unwrap();
+    for verb in ["status", "info", "flush", "compact", "snapshot", "tablestats", "compactionstats", "drain"] {
+        assert!(text.contains(verb), "{verb}");
+    }
+    assert!(help(Some("flush")).unwrap().contains("Flush one or more tables"));
+}

@@ -1,0 +1,142 @@
+//! This node as a replica: the engine and the virtual tables behind the trait that a remote node will have too.
+//!
+//! - A read is carried out where it is asked for. Whether it may wait for the disk says its context; a page that is
+//!   not resident ends it with `WouldBlock`, and whoever asked repeats it on a thread that may wait.
+//! - A write goes to the log and the memtable in place. It waits for the log's sync without holding a thread; one
+//!   that has to wait for memtable memory moves to a thread that may block.
+
+use crate::metrics::TableMetrics;
+use crate::node::NodeState;
+use crate::storage;
+use crate::system::VirtualTables;
+use coordinator::{Answer, Replica, ReplicaError};
+use engine::{SyncTicket, WriteError, WriteOptions};
+use model::command::ReadCommand;
+use model::{Mutation, TableSchema};
+use partition::{BoxedStream, ReadContext};
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+/// This node.
+#[derive(Debug)]
+pub struct LocalReplica {
+    state: Arc<NodeState>,
+    virtual_tables: VirtualTables,
+}
+
+impl LocalReplica {
+    /// The node of `state`.
+    pub fn new(state: Arc<NodeState>) -> LocalReplica {
+        LocalReplica { state, virtual_tables: VirtualTables::new() }
+    }
+}
+
+fn ready<T: Send + 'static>(result: Result<T, ReplicaError>) -> Answer<T> {
+    Box::pin(std::future::ready(result))
+}
+
+impl Replica for LocalReplica {
+    fn is_alive(&self) -> bool {
+        true
+    }
+
+    fn datacenter(&self) -> &str {
+        &self.state.config.data_center
+    }
+
+    fn read(&self, command: Arc<ReadCommand>, context: ReadContext) -> Answer<BoxedStream> {
+        if let Some(stream) = self.virtual_tables.read(&self.state, &command) {
+            return ready(Ok(stream));
+        }
+        ready(self.state.engine.read(&command, &context).map_err(ReplicaError::from))
+    }
+
+    fn write(&self, mutation: Arc<Mutation>) -> Answer<()> {
+        let mut timer = WriteTimer::start(&self.state, &mutation);
+        match self.state.engine.apply(&mutation, WriteOptions { may_block: false }) {
+            Ok(ticket) => match ticket.poll() {
+                Some(fate) => {
+                    timer.stop();
+                    ready(fate.map_err(write_error))
+                }
+                None => Box::pin(async move {
+                    let fate = synced(ticket).await;
+                    timer.stop();
+                    fate
+                }),
+            },
+            Err(WriteError::WouldBlock) => {
+                let state = Arc::clone(&self.state);
+                Box::pin(async move {
+                    let apply =
+                        move || state.engine.apply(&mutation, WriteOptions { may_block: true }).map_err(write_error);
+                    let ticket = blocking(apply).await?;
+                    let fate = synced(ticket).await;
+                    timer.stop();
+                    fate
+                })
+            }
+            Err(error) => ready(Err(write_error(error))),
+        }
+    }
+
+    fn truncate(&self, table: Arc<TableSchema>) -> Answer<()> {
+        let state = Arc::clone(&self.state);
+        Box::pin(blocking(move || {
+            storage::truncate(&state.engine, &table).map_err(|e| ReplicaError::Write(e.to_string()))
+        }))
+    }
+}
+
+/// Waits for the log without holding a thread.
+async fn synced(ticket: SyncTicket) -> Result<(), ReplicaError> {
+    let (tell, told) = oneshot::channel();
+    ticket.on_synced(Box::new(move |fate| {
+        // Nobody listens any more when the client is gone; the write is kept all the same.
+        let _ = tell.send(fate);
+    }));
+    match told.await {
+        Ok(fate) => fate.map_err(write_error),
+        Err(_) => Err(ReplicaError::Write("the commit log was closed before the write was synced".to_owned())),
+    }
+}
+
+/// Runs `work` on a thread that may block.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ReplicaError> + Send + 'static,
+) -> Result<T, ReplicaError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(ReplicaError::Write(format!("the operation did not end: {error}"))),
+    }
+}
+
+fn write_error(error: WriteError) -> ReplicaError {
+    match error {
+        WriteError::Overloaded { .. } | WriteError::WouldBlock => ReplicaError::Overloaded(error.to_string()),
+        WriteError::MutationTooLarge { .. } => ReplicaError::TooLarge(error.to_string()),
+        other => ReplicaError::Write(other.to_string()),
+    }
+}
+
+/// Counts a write of each table that it touches.
+struct WriteTimer {
+    state: Arc<NodeState>,
+    tables: Vec<Arc<TableMetrics>>,
+    started_nanos: u64,
+}
+
+impl WriteTimer {
+    fn start(state: &Arc<NodeState>, mutation: &Mutation) -> WriteTimer {
+        WriteTimer {
+            tables: mutation.updates.iter().map(|u| state.metrics.table(&u.table)).collect(),
+            started_nanos: state.env.clock.monotonic_nanos(),
+            state: Arc::clone(state),
+        }
+    }
+
+    fn stop(&mut self) {
+        let nanos = self.state.env.clock.monotonic_nanos().saturating_sub(self.started_nanos);
+        self.tables.iter().for_each(|table| table.write.record(nanos));
+    }
+}

@@ -1,0 +1,424 @@
+//! The engine as operators see it: what nodetool, the admin API, /metrics and `system_views` say of tables, flushes,
+//! compactions, snapshots and caches, in plain data. The one place that asks the engine for any of it.
+
+use crate::admin::model::{ClearSnapshots, QualifiedTable, TakeSnapshot};
+use crate::metrics::Metrics;
+use crate::node::NodeState;
+use engine::table::TableStore;
+use engine::{Engine, EngineError};
+use model::TableSchema;
+use serde::{Deserialize, Serialize};
+
+/// One table.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TableStats {
+    /// Keyspace.
+    pub keyspace: String,
+    /// Table.
+    pub table: String,
+    /// Reads of the engine.
+    pub reads: u64,
+    /// Mean time of a read in milliseconds.
+    pub read_millis: Option<f64>,
+    /// Writes of the engine.
+    pub writes: u64,
+    /// Mean time of a write in milliseconds.
+    pub write_millis: Option<f64>,
+    /// SSTables.
+    pub sstables: u64,
+    /// Bytes of the largest SSTable.
+    pub sstable_bytes_max: u64,
+    /// Longest time between the oldest and the newest write of an SSTable.
+    pub sstable_duration_millis_max: u64,
+    /// Bytes of SSTables that are read.
+    pub live_bytes: u64,
+    /// Bytes of all SSTables, those included that wait for their removal.
+    pub total_bytes: u64,
+    /// Bytes that only snapshots hold.
+    pub snapshot_bytes: u64,
+    /// Compressed by uncompressed bytes; none without compressed SSTables.
+    pub compression_ratio: Option<f64>,
+    /// Partitions, about.
+    pub partitions: u64,
+    /// Bytes of memtables.
+    pub memtable_bytes: u64,
+    /// Writes that memtables hold.
+    pub memtable_writes: u64,
+    /// Memtables that became SSTables.
+    pub memtable_switches: u64,
+    /// Memtables that wait for it.
+    pub pending_flushes: u64,
+    /// Compactions that are due.
+    pub pending_compactions: u64,
+    /// Memory of bloom filters.
+    pub bloom_bytes: u64,
+    /// Reads of SSTables that a bloom filter let pass in vain.
+    pub bloom_false_positives: u64,
+    /// Memory of index summaries.
+    pub index_summary_bytes: u64,
+    /// Memory of the offsets of compressed chunks.
+    pub compression_metadata_bytes: u64,
+    /// Bytes of the smallest partition of an SSTable.
+    pub partition_min_bytes: u64,
+    /// Bytes of the largest partition of an SSTable.
+    pub partition_max_bytes: u64,
+    /// Bytes of a partition, on average.
+    pub partition_mean_bytes: u64,
+    /// Part of the cells that are tombstones which may go.
+    pub droppable_tombstone_ratio: f64,
+}
+
+/// A snapshot of one table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SnapshotEntry {
+    /// Name.
+    pub name: String,
+    /// Keyspace.
+    pub keyspace: String,
+    /// Table.
+    pub table: String,
+    /// Bytes that nothing but the snapshot holds.
+    pub true_bytes: u64,
+    /// Bytes of its files.
+    pub disk_bytes: u64,
+    /// When it was made, as its manifest says: `2026-11-21T09:12:53.793Z`; empty without a manifest.
+    pub created_at: String,
+}
+
+/// A compaction that runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CompactionTask {
+    /// Id, a time uuid.
+    pub id: String,
+    /// `Compaction`, `Major compaction`, ...
+    pub kind: String,
+    /// Keyspace.
+    pub keyspace: String,
+    /// Table.
+    pub table: String,
+    /// Units done.
+    pub completed: u64,
+    /// Units in all.
+    pub total: u64,
+    /// `bytes`.
+    pub unit: String,
+    /// SSTables that it reads.
+    pub sstables: u64,
+    /// Where it writes.
+    pub target_directory: String,
+}
+
+/// Tasks that wait for a table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PendingTasks {
+    /// Keyspace.
+    pub keyspace: String,
+    /// Table.
+    pub table: String,
+    /// How many.
+    pub tasks: u64,
+}
+
+/// Compactions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CompactionStats {
+    /// How many may run at once.
+    pub concurrent_compactors: u64,
+    /// How many are due.
+    pub pending: u64,
+    /// The same by table.
+    pub pending_by_table: Vec<PendingTasks>,
+    /// How many came to their end.
+    pub completed: u64,
+    /// Bytes that they wrote.
+    pub bytes_compacted: u64,
+    /// How many were stopped.
+    pub aborted: u64,
+    /// Limit in bytes for each second, 0 for none.
+    pub throughput_bytes: u64,
+    /// Those that run.
+    pub active: Vec<CompactionTask>,
+}
+
+/// Flushes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlushStats {
+    /// How many came to their end.
+    pub completed: u64,
+    /// How many failed and are tried again.
+    pub failed: u64,
+    /// How many wait.
+    pub pending: u64,
+}
+
+/// The page cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheStats {
+    /// Bytes that it may hold.
+    pub capacity_bytes: u64,
+    /// Bytes that it holds.
+    pub used_bytes: u64,
+    /// Pages that it holds.
+    pub entries: u64,
+    /// Pages found.
+    pub hits: u64,
+    /// Pages read from disk.
+    pub misses: u64,
+}
+
+/// Why an operation did not happen.
+#[derive(Debug, thiserror::Error)]
+pub enum StorageError {
+    /// There is no such keyspace.
+    #[error("Keyspace [{0}] does not exist.")]
+    UnknownKeyspace(String),
+    /// There is no such table.
+    #[error("Unknown keyspace/cf pair ({keyspace}.{table})")]
+    UnknownTable {
+        /// Keyspace.
+        keyspace: String,
+        /// Table.
+        table: String,
+    },
+    /// What was asked for makes no sense.
+    #[error("{0}")]
+    Invalid(String),
+    /// The engine could not.
+    #[error("{0}")]
+    Engine(#[from] EngineError),
+}
+
+/// Tables that an operator named.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Selection {
+    /// One keyspace, or all.
+    #[serde(default)]
+    pub keyspace: Option<String>,
+    /// Tables of the keyspace, or all.
+    #[serde(default)]
+    pub tables: Vec<String>,
+}
+
+impl Selection {
+    /// The names of the tables, checked.
+    ///
+    /// # Errors
+    /// The first name that does not exist.
+    pub fn resolve(&self, engine: &Engine) -> Result<Vec<(String, String)>, StorageError> {
+        let schema = engine.schema();
+        let real = || schema.keyspaces.values().filter(|k| !k.is_virtual);
+        let Some(keyspace) = &self.keyspace else {
+            return Ok(real().flat_map(|k| k.tables.values()).map(|t| names(t)).collect());
+        };
+        let found = real()
+            .find(|k| k.name == *keyspace)
+            .ok_or_else(|| StorageError::UnknownKeyspace(keyspace.clone()))?;
+        if self.tables.is_empty() {
+            return Ok(found.tables.values().map(|t| names(t)).collect());
+        }
+        let known = |table: &String| match found.tables.get(table) {
+            Some(table) => Ok(names(table)),
+            None => {
+                Err(StorageError::UnknownTable { keyspace: keyspace.clone(), table: table.clone() })
+            }
+        };
+        self.tables.iter().map(known).collect()
+    }
+}
+
+fn names(table: &model::TableSchema) -> (String, String) {
+    (table.keyspace.clone(), table.name.clone())
+}
+
+/// Numbers of every table, by name.
+pub fn tables(engine: &Engine) -> Vec<TableStats> {
+    let mut all: Vec<TableStats> = engine.tables().iter().map(|table| table_stats(table)).collect();
+    all.sort_by(|a, b| (&a.keyspace, &a.table).cmp(&(&b.keyspace, &b.table)));
+    all
+}
+
+fn table_stats(table: &TableStore) -> TableStats {
+    let stats = table.stats();
+    let view = table.view();
+    let sizes = || view.sstables.iter().map(|sstable| sstable.disk_bytes());
+    TableStats {
+        sstables: stats.sstables,
+        sstable_bytes_max: sizes().max().unwrap_or(0),
+        live_bytes: stats.disk_bytes,
+        total_bytes: stats.disk_bytes,
+        compression_ratio: (stats.data_bytes > 0)
+            .then(|| stats.disk_bytes as f64 / stats.data_bytes as f64),
+        partitions: stats.partitions_estimated + stats.memtable_partitions,
+        memtable_bytes: stats.memtable_bytes,
+        memtable_writes: stats.memtable_writes,
+        pending_flushes: stats.flushing_memtables,
+        bloom_bytes: stats.filter_bytes,
+        index_summary_bytes: stats.sstable_memory_bytes.saturating_sub(stats.filter_bytes),
+        reads: stats.reads,
+        writes: stats.writes,
+        keyspace: stats.keyspace,
+        table: stats.table,
+        ..TableStats::default()
+    }
+}
+
+/// Numbers of tables with the mean times that were counted for them.
+pub fn tables_with_times(state: &NodeState) -> Vec<TableStats> {
+    let mut all = tables(&state.engine);
+    let metrics: &Metrics = &state.metrics;
+    let schema = state.engine.schema();
+    let millis = |latency: &crate::metrics::Latency| {
+        (latency.nanos.count() > 0).then(|| latency.nanos.mean() / 1e6)
+    };
+    for stats in &mut all {
+        let counted = schema.table(&stats.keyspace, &stats.table).and_then(|t| metrics.table_by_id(t.id));
+        if let Some(counted) = counted {
+            stats.reads = counted.read.nanos.count() + counted.scan.nanos.count();
+            stats.writes = counted.write.nanos.count();
+            stats.read_millis = millis(&counted.read);
+            stats.write_millis = millis(&counted.write);
+        }
+    }
+    all
+}
+
+/// Every snapshot.
+///
+/// # Errors
+/// When a directory cannot be listed.
+pub fn snapshots(engine: &Engine) -> Result<Vec<SnapshotEntry>, StorageError> {
+    let found = engine.list_snapshots()?;
+    Ok(found
+        .into_iter()
+        .map(|info| SnapshotEntry {
+            name: info.tag,
+            keyspace: info.keyspace,
+            table: info.table,
+            true_bytes: info.true_size_bytes,
+            disk_bytes: info.size_bytes,
+            created_at: info.created_at,
+        })
+        .collect())
+}
+
+/// Flushes.
+pub fn flushes(engine: &Engine) -> FlushStats {
+    let stats = engine.stats();
+    FlushStats { completed: stats.flushes, failed: stats.flush_failures, pending: stats.flushes_pending }
+}
+
+/// The page cache.
+pub fn page_cache(engine: &Engine) -> CacheStats {
+    let stats = engine.stats().page_cache;
+    CacheStats {
+        capacity_bytes: stats.capacity_bytes,
+        used_bytes: stats.bytes,
+        entries: stats.pages,
+        hits: stats.hits,
+        misses: stats.misses,
+    }
+}
+
+/// Writes the memtables of tables to SSTables.
+///
+/// # Errors
+/// An unknown name, or what a flush failed with.
+pub fn flush(engine: &Engine, selection: &Selection) -> Result<(), StorageError> {
+    for (keyspace, table) in selection.resolve(engine)? {
+        engine.flush(&keyspace, Some(&table))?;
+    }
+    Ok(())
+}
+
+/// Empties a table.
+///
+/// # Errors
+/// What the engine failed with.
+pub fn truncate(engine: &Engine, table: &TableSchema) -> Result<(), EngineError> {
+    engine.truncate(&table.keyspace, &table.name)
+}
+
+/// Takes no more writes, and leaves nothing in memory.
+///
+/// # Errors
+/// What a flush failed with.
+pub fn drain(engine: &Engine) -> Result<(), EngineError> {
+    engine.drain()
+}
+
+/// Compactions.
+pub fn compactions(_engine: &Engine) -> CompactionStats {
+    CompactionStats::default()
+}
+
+/// Merges the SSTables of tables now.
+///
+/// # Errors
+/// An unknown name, or what a compaction failed with.
+pub fn compact(engine: &Engine, selection: &Selection, _split_output: bool) -> Result<(), StorageError> {
+    selection.resolve(engine)?;
+    Err(not_there("compaction"))
+}
+
+/// Stops the compactions that run.
+///
+/// # Errors
+/// When there is nothing that can be stopped.
+pub fn stop_compactions(_engine: &Engine) -> Result<(), StorageError> {
+    Err(not_there("compaction"))
+}
+
+/// Switches automatic compactions of tables on or off.
+///
+/// # Errors
+/// An unknown name.
+pub fn set_autocompaction(
+    engine: &Engine,
+    selection: &Selection,
+    _enabled: bool,
+) -> Result<(), StorageError> {
+    selection.resolve(engine)?;
+    Err(not_there("compaction"))
+}
+
+/// Limits what compactions write, in bytes for each second; 0 is no limit.
+///
+/// # Errors
+/// When there is nothing to limit.
+pub fn set_compaction_throughput(_engine: &Engine, _bytes: u64) -> Result<(), StorageError> {
+    Err(not_there("compaction"))
+}
+
+fn not_there(what: &str) -> StorageError {
+    StorageError::Invalid(format!("{what} is not supported by this version"))
+}
+
+/// Takes a snapshot.
+///
+/// # Errors
+/// A name that is taken or unknown, or what failed.
+pub fn take_snapshot(engine: &Engine, wanted: &TakeSnapshot) -> Result<(), StorageError> {
+    if wanted.name.is_empty() || wanted.name.contains('/') || wanted.name.starts_with('.') {
+        return Err(StorageError::Invalid(format!("{:?} cannot be the name of a snapshot", wanted.name)));
+    }
+    let names: Vec<String> = wanted.tables.iter().map(|t| t.keyspace.clone()).collect();
+    for keyspace in wanted.keyspaces.iter().chain(&names) {
+        Selection { keyspace: Some(keyspace.clone()), tables: Vec::new() }.resolve(engine)?;
+    }
+    if wanted.tables.is_empty() {
+        return Ok(engine.snapshot(&wanted.name, &wanted.keyspaces, None, wanted.skip_flush)?);
+    }
+    for QualifiedTable { keyspace, table } in &wanted.tables {
+        let keyspace = std::slice::from_ref(keyspace);
+        engine.snapshot(&wanted.name, keyspace, Some(table), wanted.skip_flush)?;
+    }
+    Ok(())
+}
+
+/// Removes snapshots.
+///
+/// # Errors
+/// What failed.
+pub fn clear_snapshots(engine: &Engine, wanted: &ClearSnapshots) -> Result<(), StorageError> {
+    Ok(engine.clear_snapshot(wanted.name.as_deref(), &wanted.keyspaces)?)
+}
