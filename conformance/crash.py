@@ -216,15 +216,10 @@ def meanwhile(target, chance):
 def crash(target, rounds, writers_each, seed, settle_s=0, say=print):
     """Runs the rounds and returns (acknowledged operations, complaints)."""
     chance = random.Random(seed)
-    target.start()
-    wire = Wire(target.address, target.port)
-    wire.must(f"CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}")
-    wire.must(f"USE {KEYSPACE}")
-    for statement in SCHEMA:
-        wire.must(statement)
-    wire.close()
     history, total = [], 0
     try:
+        target.start()
+        make_schema(target)
         for r in range(rounds):
             writers = [Writer(target, r, w, chance.random()) for w in range(writers_each)]
             for writer in writers:
@@ -247,8 +242,16 @@ def crash(target, rounds, writers_each, seed, settle_s=0, say=print):
         target.stop()
         return total, complaints
     finally:
-        if target.name == "cassandra" or target.process.poll() is None:
-            target.kill() if target.name == "ilion" else target.stop()
+        target.kill()
+
+
+def make_schema(target):
+    wire = Wire(target.address, target.port)
+    wire.must(f"CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}")
+    wire.must(f"USE {KEYSPACE}")
+    for statement in SCHEMA:
+        wire.must(statement)
+    wire.close()
 
 
 def make(kind, directory, sync):

@@ -16,16 +16,21 @@ CASSANDRA = ROOT / "conformance" / "cassandra"
 
 
 def free_address(port=9042, first=60):
-    """A loopback address nobody listens on, so that suites can run beside each other."""
+    """A loopback address on which no node runs (a Cassandra has a port for JMX too), so that suites can run side by side."""
     for last in range(first, 250):
         address = f"127.0.0.{last}"
-        with socket.socket() as probe:
-            try:
-                probe.bind((address, port))
-                return address
-            except OSError:
-                continue
+        if all(can_bind(*taken) for taken in ((address, port), (address, 7000), ("127.0.0.1", 20000 + last))):
+            return address
     raise RuntimeError("no free loopback address")
+
+
+def can_bind(address, port):
+    with socket.socket() as probe:
+        try:
+            probe.bind((address, port))
+            return True
+        except OSError:
+            return False
 
 
 def free_port(address="127.0.0.1"):
@@ -93,7 +98,11 @@ class Cassandra(Target):
 
     def start(self):
         if self.owned:
-            run([CASSANDRA, "start", self.directory, self.address, *self.settings])
+            try:
+                run([CASSANDRA, "start", self.directory, self.address, *self.settings])
+            except BaseException:
+                self.kill()
+                raise
         return self
 
     def stop(self):
@@ -104,9 +113,11 @@ class Cassandra(Target):
         """kill -9, of a node that was started here."""
         if not self.owned:
             raise RuntimeError("only a node that was started here is killed")
+        if not (self.directory / "pid").exists():
+            return
         pid = int((self.directory / "pid").read_text())
-        os.kill(pid, signal.SIGKILL)
         while alive(pid):
+            os.kill(pid, signal.SIGKILL)
             time.sleep(0.05)
 
     def restart(self):
@@ -182,8 +193,10 @@ class Ilion(Target):
             raise RuntimeError(f"ilion ended with {status} after SIGTERM; see {self.directory}/ilion.log")
 
     def kill(self):
-        self.process.kill()
-        self.process.wait()
+        """kill -9, if it runs."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
 
     def restart(self):
         self.stop()
