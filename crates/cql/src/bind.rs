@@ -43,9 +43,9 @@ impl BoundValues {
     /// No values.
     pub const NONE: BoundValues = BoundValues::Positional(Vec::new());
 
-    /// The values in the order of the markers whose specs are given.
+    /// The values in the order of the markers whose specs are given, checked against their types.
     pub(crate) fn in_order(&self, specs: &[ColumnSpec]) -> Result<Vec<BoundValue>> {
-        match self {
+        let values = match self {
             BoundValues::Positional(values) => {
                 if values.len() != specs.len() {
                     bail!(
@@ -54,17 +54,23 @@ impl BoundValues {
                         values.len()
                     );
                 }
-                Ok(values.clone())
+                values.clone()
             }
-            BoundValues::Named(values) => specs
-                .iter()
-                .map(|spec| {
-                    values.iter().find(|(name, _)| *name == spec.name).map(|(_, v)| v.clone()).ok_or_else(|| {
-                        CqlError::invalid(format!("Missing value for bind variable {}", spec.name))
-                    })
-                })
-                .collect(),
+            BoundValues::Named(values) => {
+                let find = |spec: &ColumnSpec| {
+                    let found = values.iter().find(|(name, _)| *name == spec.name).map(|(_, v)| v.clone());
+                    // A name that no value is given for counts as not set.
+                    found.unwrap_or(BoundValue::Unset)
+                };
+                specs.iter().map(find).collect()
+            }
+        };
+        for (value, spec) in values.iter().zip(specs) {
+            if let BoundValue::Bytes(bytes) = value {
+                spec.ty.validate(bytes).map_err(|e| CqlError::invalid(e.to_string()))?;
+            }
         }
+        Ok(values)
     }
 }
 

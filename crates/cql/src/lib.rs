@@ -8,10 +8,18 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
 )]
 
+mod analysis;
 pub mod ast;
 pub mod bind;
 pub mod ddl;
 pub mod describe;
 pub mod error;
+mod functions;
 pub mod lexer;
 pub mod parser;
+pub mod plan;
+pub mod result;
+
+pub use bind::{BindContext, BoundValue, BoundValues, ColumnSpec, UuidSource};
+pub use error::CqlError;
+pub use plan::{Bound, Prepared, prepare};

@@ -3,8 +3,9 @@
 use super::{BoundBatch, BoundWrite, CasPlan};
 use crate::ast;
 use crate::bind::ColumnSpec;
-use crate::result::{ResultShaper, Shape};
+use crate::result::{Circumstances, ResultShaper, Shape};
 use model::TableSchema;
+use model::clustering::Clustering;
 use model::command::ReadCommand;
 use model::key::DecoratedKey;
 use model::row::{ResultRow, Row};
@@ -45,6 +46,7 @@ pub struct BoundSelect {
     /// The columns of the result.
     pub columns: Arc<[ColumnSpec]>,
     pub(crate) shape: Arc<Shape>,
+    pub(crate) with: Circumstances,
 }
 
 impl BoundSelect {
@@ -98,5 +100,16 @@ impl RowsRead {
     /// Adds a row.
     pub fn push(&mut self, row: &ResultRow<'_>) {
         self.rows.push(OwnedResultRow::of(row));
+    }
+
+    /// The row of a clustering of a partition, or (for `None`) any row of it, for its static row.
+    pub(crate) fn of(&self, key: &DecoratedKey, clustering: Option<&Clustering>) -> Option<ResultRow<'_>> {
+        let of_key = || self.rows.iter().filter(|r| r.key == *key);
+        match clustering {
+            Some(name) => {
+                of_key().find(|r| r.row.as_ref().is_some_and(|row| row.clustering == *name)).map(OwnedResultRow::as_row)
+            }
+            None => of_key().next().map(OwnedResultRow::as_row),
+        }
     }
 }

@@ -13,6 +13,8 @@
 mod batch;
 mod bound;
 mod cas;
+mod change;
+mod json_insert;
 mod prepare;
 mod select;
 mod unsupported;
@@ -20,8 +22,10 @@ mod write;
 
 pub use batch::BoundBatch;
 pub use bound::{Bound, BoundSelect, RowsRead};
+pub(crate) use bound::OwnedResultRow;
 pub use cas::{CasOutcome, CasPlan};
 pub use prepare::prepare;
+pub(crate) use change::Change;
 pub use write::BoundWrite;
 
 use crate::ast;
@@ -98,7 +102,7 @@ impl Prepared {
     /// Puts values into the plan.
     pub fn bind(&self, values: &BoundValues, ctx: &BindContext) -> Result<Bound> {
         let values = values.in_order(&self.bind_variables)?;
-        let input = crate::analysis::BindInput { values: &values, specs: &self.bind_variables, ctx };
+        let input = crate::analysis::BindInput { values: &values, ctx };
         Ok(match &self.plan {
             Plan::Select(plan) => Bound::Select(Box::new(plan.bind(&input)?)),
             Plan::Write(plan) => {

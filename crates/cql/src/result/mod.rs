@@ -10,7 +10,8 @@ mod shape;
 mod shaper;
 mod sink;
 
-pub(crate) use column::ColumnRef;
-pub(crate) use shape::{GroupBy, Output, Shape};
+pub(crate) use column::{CellInfo, CellPart, ColumnRef};
+pub(crate) use shape::{GroupBy, JsonShape, Output, Shape};
 pub use shaper::ResultShaper;
+pub(crate) use shaper::Circumstances;
 pub use sink::{RowSink, RowVec};

@@ -1,0 +1,271 @@
+//! IF: conditions on columns.
+
+use super::context::{Analyzer, BindInput, Receiver};
+use super::expr::Expr;
+use super::raw::Raw;
+use super::relation::InSource;
+use crate::ast::{ColumnCondition, ComparisonOperator, ConditionTarget, ConditionTest, InValues};
+use crate::bind::BoundValue;
+use crate::error::{Result, bail};
+use crate::result::ColumnRef;
+use bytes::Bytes;
+use model::row::ResultRow;
+use model::types::{CqlType, collection};
+use model::{ColumnDef, ColumnKind, TableSchema};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// A condition of an IF clause.
+#[derive(Debug)]
+pub(crate) struct ConditionPlan {
+    pub(crate) column: Arc<ColumnDef>,
+    target: Target,
+    operator: ComparisonOperator,
+    values: Values,
+}
+
+#[derive(Debug)]
+enum Target {
+    Column,
+    Element(Expr),
+    Field(usize),
+}
+
+#[derive(Debug)]
+enum Values {
+    One(Expr),
+    In(InSource),
+}
+
+/// A condition with its values.
+#[derive(Clone, Debug)]
+pub(crate) struct BoundCondition {
+    pub(crate) column: Arc<ColumnDef>,
+    target: BoundTarget,
+    operator: ComparisonOperator,
+    /// One, or those of IN, of which one has to be equal.
+    values: Vec<Option<Bytes>>,
+}
+
+#[derive(Clone, Debug)]
+enum BoundTarget {
+    Column,
+    Index(usize),
+    Key(Bytes),
+    Field(usize),
+}
+
+impl Analyzer<'_> {
+    pub(crate) fn condition(&self, condition: &ColumnCondition) -> Result<ConditionPlan> {
+        let column = self.column(&condition.column)?;
+        let name = &column.name;
+        if column.ty.is_counter() {
+            bail!("Conditions on counters are not supported");
+        }
+        let receiver = Receiver::of(&column);
+        let (target, receiver) = match &condition.target {
+            ConditionTarget::Column => (Target::Column, receiver),
+            ConditionTarget::Element(key) => match &column.ty {
+                CqlType::List { element, .. } => {
+                    (Target::Element(self.term(key, &receiver.index())?), receiver.value(element))
+                }
+                CqlType::Map { key: key_type, value, .. } => {
+                    (Target::Element(self.term(key, &receiver.key(key_type))?), receiver.value(value))
+                }
+                CqlType::Set { .. } => bail!("Invalid element access syntax for set column {name}"),
+                _ => bail!("Invalid element access syntax for non-collection column {name}"),
+            },
+            ConditionTarget::Field(field) => match &column.ty {
+                CqlType::Udt { definition, .. } => {
+                    match definition.fields.iter().enumerate().find(|(_, (n, _))| n == field.as_str()) {
+                        Some((index, (_, ty))) => {
+                            (Target::Field(index), Receiver::new(format!("{name}.{field}"), ty.clone()))
+                        }
+                        None => bail!("Unknown field {field} for column {name}"),
+                    }
+                }
+                _ => bail!("Cannot use field access on non-UDT column {name}"),
+            },
+        };
+        let (operator, values) = match &condition.test {
+            ConditionTest::Compare(operator, value) => {
+                let receiver = compared(&column, *operator, receiver)?;
+                (*operator, Values::One(self.term(value, &receiver)?))
+            }
+            ConditionTest::In(InValues::Marker(index)) => {
+                let list = self.term(Raw::Marker(*index), &receiver.in_list())?;
+                (ComparisonOperator::Equal, Values::In(InSource::List(list)))
+            }
+            ConditionTest::In(InValues::Terms(terms)) => {
+                let terms = terms.iter().map(|t| self.term(t, &receiver)).collect::<Result<_>>()?;
+                (ComparisonOperator::Equal, Values::In(InSource::Terms(terms)))
+            }
+        };
+        if matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Clustering) {
+            bail!("PRIMARY KEY column '{name}' cannot have IF conditions");
+        }
+        Ok(ConditionPlan { column, target, operator, values })
+    }
+}
+
+/// The receiver of what a column is compared with.
+fn compared(column: &ColumnDef, operator: ComparisonOperator, receiver: Receiver) -> Result<Receiver> {
+    let name = &column.name;
+    match operator {
+        ComparisonOperator::Contains => match &column.ty {
+            CqlType::List { element, .. } | CqlType::Set { element, .. } => Ok(receiver.value(element)),
+            CqlType::Map { value, .. } => Ok(receiver.value(value)),
+            _ => bail!("Cannot use CONTAINS on non-collection column {name}"),
+        },
+        ComparisonOperator::ContainsKey => match &column.ty {
+            CqlType::Map { key, .. } => Ok(receiver.key(key)),
+            _ => bail!("Cannot use CONTAINS KEY on non-map column {name}"),
+        },
+        ComparisonOperator::Less
+        | ComparisonOperator::LessOrEqual
+        | ComparisonOperator::Greater
+        | ComparisonOperator::GreaterOrEqual
+            if receiver.ty == CqlType::Duration =>
+        {
+            bail!("Slice conditions ( {operator} ) are not supported on durations")
+        }
+        _ => Ok(receiver),
+    }
+}
+
+impl ConditionPlan {
+    pub(crate) fn bind(&self, input: &BindInput<'_>) -> Result<BoundCondition> {
+        let scope = input.scope();
+        let value = |expr: &Expr| -> Result<Option<Bytes>> {
+            match expr.eval(&scope)? {
+                BoundValue::Bytes(bytes) => Ok(Some(bytes)),
+                BoundValue::Null => Ok(None),
+                BoundValue::Unset => bail!("Invalid 'unset' value in condition"),
+            }
+        };
+        let target = match &self.target {
+            Target::Column => BoundTarget::Column,
+            Target::Field(index) => BoundTarget::Field(*index),
+            Target::Element(key) => {
+                let is_list = matches!(self.column.ty, CqlType::List { .. });
+                let what = if is_list { "list" } else { "map" };
+                let Some(key) = value(key)? else { bail!("Invalid null value for {what} element access") };
+                match (is_list, key.as_array::<4>().map(|b| i32::from_be_bytes(*b))) {
+                    (true, Some(index)) => match usize::try_from(index) {
+                        Ok(index) => BoundTarget::Index(index),
+                        Err(_) => bail!("Invalid negative list index {index}"),
+                    },
+                    (true, None) => bail!("Invalid null value for list element access"),
+                    (false, _) => BoundTarget::Key(key),
+                }
+            }
+        };
+        let values = match &self.values {
+            Values::One(expr) => {
+                let value = value(expr)?;
+                let takes_null = matches!(self.operator, ComparisonOperator::Equal | ComparisonOperator::NotEqual);
+                if value.is_none() && !takes_null {
+                    bail!("Invalid comparison with null for operator \"{}\"", self.operator);
+                }
+                vec![value]
+            }
+            Values::In(InSource::Terms(terms)) => {
+                let mut out = Vec::with_capacity(terms.len());
+                for term in terms {
+                    // Unset values of IN are left out.
+                    match term.eval(&scope)? {
+                        BoundValue::Bytes(bytes) => out.push(Some(bytes)),
+                        BoundValue::Null => out.push(None),
+                        BoundValue::Unset => {}
+                    }
+                }
+                out
+            }
+            Values::In(InSource::List(list)) => match value(list)? {
+                Some(bytes) => {
+                    collection::elements(&bytes).map(|item| item.map(|item| bytes.slice_ref(item))).collect()
+                }
+                None => bail!("Invalid null list in IN condition"),
+            },
+        };
+        Ok(BoundCondition { column: Arc::clone(&self.column), target, operator: self.operator, values })
+    }
+}
+
+impl BoundCondition {
+    pub(crate) fn is_static(&self) -> bool {
+        self.column.kind == ColumnKind::Static
+    }
+
+    /// Whether the condition holds; `row` is `None` when there is no such row.
+    pub(crate) fn holds(&self, table: &TableSchema, row: Option<&ResultRow<'_>>) -> bool {
+        let whole = row.and_then(|row| ColumnRef::of(&self.column).value(table, row));
+        let (ty, value) = self.part(whole);
+        self.values.iter().any(|wanted| self.compare(&ty, value.as_ref(), wanted.as_ref()))
+    }
+
+    /// The part of the value that the condition is about, and its type.
+    fn part(&self, whole: Option<Bytes>) -> (CqlType, Option<Bytes>) {
+        match (&self.target, &self.column.ty) {
+            (BoundTarget::Index(index), CqlType::List { element, .. }) => {
+                let value = whole
+                    .and_then(|w| collection::elements(&w).nth(*index).flatten().map(|item| w.slice_ref(item)));
+                (element.as_ref().clone(), value)
+            }
+            (BoundTarget::Key(key), CqlType::Map { key: key_type, value, .. }) => {
+                let found = whole.and_then(|w| {
+                    let mut pairs = collection::pairs(&w);
+                    pairs.find(|(k, _)| key_type.compare(k, key).is_eq()).map(|(_, v)| w.slice_ref(v))
+                });
+                (value.as_ref().clone(), found)
+            }
+            (BoundTarget::Field(index), CqlType::Udt { definition, .. }) => {
+                let ty = definition.fields.get(*index).map_or(CqlType::Blob, |(_, ty)| ty.clone());
+                let value = whole
+                    .and_then(|w| collection::tuple_fields(&w).nth(*index).flatten().map(|f| w.slice_ref(f)));
+                (ty, value)
+            }
+            (_, ty) => (ty.clone(), whole),
+        }
+    }
+
+    fn compare(&self, ty: &CqlType, value: Option<&Bytes>, wanted: Option<&Bytes>) -> bool {
+        use ComparisonOperator::*;
+        // A collection without cells is null and empty at once.
+        let empty = Bytes::from_static(&[0; 4]);
+        let value = match (value, wanted) {
+            (None, Some(_)) if ty.is_collection() && ty.is_multi_cell() => Some(&empty),
+            (value, _) => value,
+        };
+        let (Some(value), Some(wanted)) = (value, wanted) else {
+            return match self.operator {
+                Equal => value.is_none() && wanted.is_none(),
+                NotEqual => value.is_some() || wanted.is_some(),
+                _ => false,
+            };
+        };
+        let order = || ty.compare(value, wanted);
+        match self.operator {
+            Equal => order().is_eq(),
+            NotEqual => order().is_ne(),
+            Less => order() == Ordering::Less,
+            LessOrEqual => order() != Ordering::Greater,
+            Greater => order() == Ordering::Greater,
+            GreaterOrEqual => order() != Ordering::Less,
+            Contains => match ty {
+                CqlType::Map { value: element, .. } => {
+                    collection::pairs(value).any(|(_, v)| element.compare(v, wanted).is_eq())
+                }
+                CqlType::List { element, .. } | CqlType::Set { element, .. } => {
+                    collection::elements(value).flatten().any(|v| element.compare(v, wanted).is_eq())
+                }
+                _ => false,
+            },
+            ContainsKey => match ty {
+                CqlType::Map { key, .. } => collection::pairs(value).any(|(k, _)| key.compare(k, wanted).is_eq()),
+                _ => false,
+            },
+            Like => false,
+        }
+    }
+}

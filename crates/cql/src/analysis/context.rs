@@ -1,0 +1,181 @@
+//! What the analysis of one statement carries along.
+
+use super::expr::Scope;
+use crate::ast::Identifier;
+use crate::bind::{BindContext, BoundValue, ColumnSpec};
+use crate::error::{CqlError, Result, bail};
+use model::types::CqlType;
+use model::{ColumnDef, ColumnKind, Schema, TableSchema};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// What a value is for: a column or a part of one, with the name that messages and bind variables show.
+#[derive(Clone, Debug)]
+pub(crate) struct Receiver {
+    pub(crate) name: String,
+    pub(crate) ty: CqlType,
+    /// The column itself, when it is one.
+    pub(crate) column: Option<Arc<ColumnDef>>,
+}
+
+impl Receiver {
+    pub(crate) fn new(name: impl Into<String>, ty: CqlType) -> Receiver {
+        Receiver { name: name.into(), ty, column: None }
+    }
+
+    pub(crate) fn of(column: &Arc<ColumnDef>) -> Receiver {
+        Receiver { name: column.name.clone(), ty: column.ty.clone(), column: Some(Arc::clone(column)) }
+    }
+
+    /// The receiver under another type, as when `m - ?` takes a set.
+    pub(crate) fn with_type(&self, ty: CqlType) -> Receiver {
+        Receiver { name: self.name.clone(), ty, column: None }
+    }
+
+    /// The values of a list, set or map.
+    pub(crate) fn value(&self, ty: &CqlType) -> Receiver {
+        Receiver::new(format!("value({})", self.name), ty.clone())
+    }
+
+    /// The keys of a map.
+    pub(crate) fn key(&self, ty: &CqlType) -> Receiver {
+        Receiver::new(format!("key({})", self.name), ty.clone())
+    }
+
+    /// The index into a list.
+    pub(crate) fn index(&self) -> Receiver {
+        Receiver::new(format!("idx({})", self.name), CqlType::Int)
+    }
+
+    /// The list that `IN ?` takes.
+    pub(crate) fn in_list(&self) -> Receiver {
+        Receiver::new(format!("in({})", self.name), CqlType::list(self.ty.clone(), false))
+    }
+}
+
+/// One marker as analysis met it.
+#[derive(Clone, Debug)]
+struct Marker {
+    spec: ColumnSpec,
+    partition_key: Option<usize>,
+}
+
+/// Looks up names for one statement and gathers its bind variables.
+#[derive(Debug)]
+pub(crate) struct Analyzer<'a> {
+    pub(crate) schema: &'a Schema,
+    pub(crate) table: Arc<TableSchema>,
+    names: &'a [Option<Identifier>],
+    markers: &'a RefCell<MarkerSpecs>,
+    keyspace: Arc<str>,
+    table_name: Arc<str>,
+}
+
+/// The bind variables of a statement, which in a batch belong to several tables.
+#[derive(Debug)]
+pub(crate) struct MarkerSpecs {
+    markers: Vec<Option<Marker>>,
+}
+
+impl MarkerSpecs {
+    pub(crate) fn new(count: usize) -> RefCell<MarkerSpecs> {
+        RefCell::new(MarkerSpecs { markers: vec![None; count] })
+    }
+
+    /// The specs in order. Every marker of a statement is met by its analysis.
+    pub(crate) fn finish(&self) -> Result<Vec<ColumnSpec>> {
+        self.markers
+            .iter()
+            .map(|marker| match marker {
+                Some(marker) => Ok(marker.spec.clone()),
+                None => Err(CqlError::Server("a bind marker was not analysed".to_owned())),
+            })
+            .collect()
+    }
+
+    /// The markers of the partition key columns of `table`; empty unless every column has one.
+    pub(crate) fn partition_key_binds(&self, table: &TableSchema) -> Vec<u16> {
+        let mut out = vec![None; table.partition_key().len()];
+        for (index, marker) in self.markers.iter().enumerate() {
+            let Some(Marker { spec, partition_key: Some(position) }) = marker else { continue };
+            if *spec.keyspace == *table.keyspace
+                && *spec.table == *table.name
+                && let Some(slot) = out.get_mut(*position)
+            {
+                *slot = u16::try_from(index).ok();
+            }
+        }
+        out.into_iter().collect::<Option<Vec<u16>>>().unwrap_or_default()
+    }
+}
+
+impl<'a> Analyzer<'a> {
+    pub(crate) fn new(
+        schema: &'a Schema,
+        table: &Arc<TableSchema>,
+        names: &'a [Option<Identifier>],
+        markers: &'a RefCell<MarkerSpecs>,
+    ) -> Analyzer<'a> {
+        Analyzer {
+            schema,
+            table: Arc::clone(table),
+            names,
+            markers,
+            keyspace: table.keyspace.as_str().into(),
+            table_name: table.name.as_str().into(),
+        }
+    }
+
+    /// The column of a name.
+    pub(crate) fn column(&self, name: &Identifier) -> Result<Arc<ColumnDef>> {
+        match self.table.column(name.as_str()) {
+            Some(column) => Ok(Arc::clone(column)),
+            None => bail!("Undefined column name {} in table {}.{}", name.to_cql(), self.keyspace, self.table_name),
+        }
+    }
+
+    /// A column of a result, or a bind variable, of this table.
+    pub(crate) fn spec(&self, name: impl Into<String>, ty: CqlType) -> ColumnSpec {
+        ColumnSpec {
+            keyspace: Arc::clone(&self.keyspace),
+            table: Arc::clone(&self.table_name),
+            name: name.into(),
+            ty,
+        }
+    }
+
+    /// Notes what a marker is for.
+    pub(crate) fn mark(&self, index: usize, receiver: &Receiver) {
+        let name = match self.names.get(index) {
+            Some(Some(name)) => name.as_str().to_owned(),
+            _ => receiver.name.clone(),
+        };
+        let partition_key =
+            receiver.column.as_ref().filter(|c| c.kind == ColumnKind::PartitionKey).map(|c| c.position);
+        let marker = Marker { spec: self.spec(name, receiver.ty.clone()), partition_key };
+        if let Some(slot) = self.markers.borrow_mut().markers.get_mut(index) {
+            *slot = Some(marker);
+        }
+    }
+}
+
+/// Values and circumstances of one execution.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BindInput<'a> {
+    pub(crate) values: &'a [BoundValue],
+    pub(crate) ctx: &'a BindContext,
+}
+
+impl<'a> BindInput<'a> {
+    /// The scope of terms: no row.
+    pub(crate) fn scope(&self) -> Scope<'a> {
+        Scope {
+            values: self.values,
+            now_micros: self.ctx.now_micros,
+            uuids: self.ctx.uuids.as_ref(),
+            table: None,
+            row: None,
+            aggregates: &[],
+        }
+    }
+}

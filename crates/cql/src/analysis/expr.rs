@@ -1,0 +1,180 @@
+//! Expressions whose names are resolved and whose types are known, and how they are evaluated.
+
+use crate::bind::{BoundValue, UuidSource};
+use crate::error::{CqlError, Result, bail};
+use crate::functions::ScalarFunction;
+use crate::result::ColumnRef;
+use bytes::Bytes;
+use model::TableSchema;
+use model::row::ResultRow;
+use model::types::{CqlType, collection};
+use std::sync::Arc;
+
+/// Something that has a value: of a statement (terms), or of each row (selectors).
+#[derive(Clone, Debug)]
+pub(crate) enum Expr {
+    Constant(Option<Bytes>),
+    /// The moment of the execution, as a timestamp.
+    Now,
+    Marker { index: usize, ty: CqlType },
+    /// Selectors only.
+    Column(ColumnRef),
+    /// Selectors only: timestamps and TTLs of a column's cells.
+    CellInfo(Box<crate::result::CellInfo>),
+    /// Selectors only: the result of the aggregate with that number.
+    Aggregate(usize),
+    Call { function: Arc<ScalarFunction>, arguments: Vec<Expr> },
+    List(Vec<Expr>),
+    Set { element: Arc<CqlType>, items: Vec<Expr> },
+    Map { key: Arc<CqlType>, entries: Vec<(Expr, Expr)> },
+    Vector { element: Arc<CqlType>, items: Vec<Expr> },
+    /// Also user types, whose fields are in order.
+    Tuple(Vec<Expr>),
+    /// `value.field`: the index of the field.
+    Field { of: Box<Expr>, index: usize },
+    /// `value[key]` of a set or a map, whose keys have type `key_type`.
+    Element { of: Box<Expr>, is_map: bool, key_type: CqlType, key: Box<Expr> },
+    /// `value[from..to]` of a set or a map.
+    Slice { of: Box<Expr>, is_map: bool, key_type: CqlType, from: Option<Box<Expr>>, to: Option<Box<Expr>> },
+}
+
+/// What an expression is evaluated against.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scope<'a> {
+    pub(crate) values: &'a [BoundValue],
+    pub(crate) now_micros: i64,
+    pub(crate) uuids: &'a dyn UuidSource,
+    /// For selectors.
+    pub(crate) table: Option<&'a TableSchema>,
+    /// For selectors.
+    pub(crate) row: Option<&'a ResultRow<'a>>,
+    /// For selectors over aggregates: their results.
+    pub(crate) aggregates: &'a [Option<Bytes>],
+}
+
+impl Expr {
+    /// A constant null.
+    pub(crate) const NULL: Expr = Expr::Constant(None);
+
+    /// The value.
+    pub(crate) fn eval(&self, scope: &Scope<'_>) -> Result<BoundValue> {
+        Ok(match self {
+            Expr::Marker { index, ty } => match scope.values.get(*index) {
+                Some(BoundValue::Bytes(bytes)) => BoundValue::Bytes(collection::normalize(ty, bytes)),
+                Some(other) => other.clone(),
+                None => bail!("Invalid amount of bind variables"),
+            },
+            other => match other.eval_or_null(scope)? {
+                Some(bytes) => BoundValue::Bytes(bytes),
+                None => BoundValue::Null,
+            },
+        })
+    }
+
+    /// The value where an unset one has no meaning but null.
+    pub(crate) fn eval_or_null(&self, scope: &Scope<'_>) -> Result<Option<Bytes>> {
+        Ok(match self {
+            Expr::Constant(value) => value.clone(),
+            Expr::Now => Some(Bytes::copy_from_slice(&scope.now_micros.div_euclid(1000).to_be_bytes())),
+            Expr::Marker { .. } => match self.eval(scope)? {
+                BoundValue::Bytes(bytes) => Some(bytes),
+                BoundValue::Null | BoundValue::Unset => None,
+            },
+            Expr::Column(column) => match (scope.table, scope.row) {
+                (Some(table), Some(row)) => column.value(table, row),
+                _ => None,
+            },
+            Expr::CellInfo(info) => match scope.row {
+                Some(row) => info.value(row, scope)?,
+                None => None,
+            },
+            Expr::Aggregate(index) => scope.aggregates.get(*index).cloned().flatten(),
+            Expr::Call { function, arguments } => {
+                let mut values = Vec::with_capacity(arguments.len());
+                for argument in arguments {
+                    match argument.eval(scope)? {
+                        BoundValue::Bytes(bytes) => values.push(Some(bytes)),
+                        BoundValue::Null => values.push(None),
+                        BoundValue::Unset => {
+                            bail!("Invalid unset value for argument in call to function {}", function.name)
+                        }
+                    }
+                }
+                function.call(&values, scope)?
+            }
+            Expr::List(items) => Some(collection::encode_list(elements(items, scope)?)),
+            Expr::Set { element, items } => Some(collection::encode_set(element, elements(items, scope)?)),
+            Expr::Vector { element, items } => Some(collection::encode_vector(element, elements(items, scope)?)),
+            Expr::Map { key, entries } => {
+                let mut pairs = Vec::with_capacity(entries.len());
+                for (k, v) in entries {
+                    pairs.push((element(k, scope)?, element(v, scope)?));
+                }
+                Some(collection::encode_map(key, pairs))
+            }
+            Expr::Tuple(items) => {
+                let mut values = Vec::with_capacity(items.len());
+                for item in items {
+                    match item.eval(scope)? {
+                        BoundValue::Bytes(bytes) => values.push(Some(bytes)),
+                        BoundValue::Null => values.push(None),
+                        BoundValue::Unset => bail!("Invalid unset value for tuple field number {}", values.len()),
+                    }
+                }
+                Some(collection::encode_tuple(values))
+            }
+            Expr::Field { of, index } => match of.eval_or_null(scope)? {
+                Some(value) => {
+                    collection::tuple_fields(&value).nth(*index).flatten().map(|field| value.slice_ref(field))
+                }
+                None => None,
+            },
+            Expr::Element { of, is_map, key_type, key } => {
+                let (Some(value), Some(key)) = (of.eval_or_null(scope)?, key.eval_or_null(scope)?) else {
+                    return Ok(None);
+                };
+                let is_key = |k: &[u8]| key_type.compare(k, &key).is_eq();
+                let found = if *is_map {
+                    collection::pairs(&value).find(|(k, _)| is_key(k)).map(|(_, v)| v)
+                } else {
+                    collection::elements(&value).flatten().find(|k| is_key(k))
+                };
+                found.map(|v| value.slice_ref(v))
+            }
+            Expr::Slice { of, is_map, key_type, from, to } => {
+                let Some(value) = of.eval_or_null(scope)? else { return Ok(None) };
+                let from = bound(from, scope)?;
+                let to = bound(to, scope)?;
+                let inside = |k: &[u8]| {
+                    from.as_ref().is_none_or(|from| key_type.compare(from, k).is_le())
+                        && to.as_ref().is_none_or(|to| key_type.compare(k, to).is_le())
+                };
+                Some(if *is_map {
+                    collection::encode_map(key_type, collection::pairs(&value).filter(|(k, _)| inside(k)))
+                } else {
+                    collection::encode_list(collection::elements(&value).flatten().filter(|k| inside(k)))
+                })
+            }
+        })
+    }
+}
+
+/// An end of a slice: absent when it is open, or its marker is unset.
+pub(crate) fn bound(end: &Option<Box<Expr>>, scope: &Scope<'_>) -> Result<Option<Bytes>> {
+    match end {
+        None => Ok(None),
+        Some(expr) => expr.eval_or_null(scope),
+    }
+}
+
+fn element(item: &Expr, scope: &Scope<'_>) -> Result<Bytes> {
+    match item.eval(scope)? {
+        BoundValue::Bytes(bytes) => Ok(bytes),
+        BoundValue::Null => Err(CqlError::invalid("null is not supported inside collections")),
+        BoundValue::Unset => Err(CqlError::invalid("unset value is not supported inside collections")),
+    }
+}
+
+fn elements(items: &[Expr], scope: &Scope<'_>) -> Result<Vec<Bytes>> {
+    items.iter().map(|item| element(item, scope)).collect()
+}

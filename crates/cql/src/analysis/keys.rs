@@ -1,0 +1,212 @@
+//! The partition key's part of WHERE: which partitions a statement is about.
+
+use super::context::BindInput;
+use super::expr::Expr;
+use super::relation::{InSource, Restriction, SliceEnd, Test};
+use crate::bind::BoundValue;
+use crate::error::{Result, bail};
+use bytes::Bytes;
+use model::TableSchema;
+use model::command::PartitionSelection;
+use model::key::{DecoratedKey, KeyBound, KeyRange, PartitionKey, Token};
+use model::types::collection;
+use std::sync::Arc;
+
+/// The longest partition key, and clustering, in bytes.
+pub(crate) const KEY_BYTES_MAX: usize = 65_535;
+/// Keys that one IN may multiply to.
+const KEYS_MAX: usize = 1 << 20;
+
+/// Restrictions of the partition key.
+#[derive(Debug)]
+pub(crate) struct PartitionPlan {
+    table: Arc<TableSchema>,
+    /// In key order.
+    restrictions: Vec<Restriction>,
+    token: Option<Test>,
+}
+
+impl PartitionPlan {
+    pub(crate) fn new(table: &Arc<TableSchema>, restrictions: Vec<Restriction>, token: Option<Test>) -> Self {
+        PartitionPlan { table: Arc::clone(table), restrictions, token }
+    }
+
+    pub(crate) fn is_on_token(&self) -> bool {
+        self.token.is_some()
+    }
+
+    /// Names of the columns that are not restricted.
+    pub(crate) fn missing(&self) -> Vec<String> {
+        let restricted = |position| self.restrictions.iter().any(|r| r.first_position() == position);
+        self.table.partition_key().iter().filter(|c| !restricted(c.position)).map(|c| c.name.clone()).collect()
+    }
+
+    /// Whether any column is restricted by anything but an equality or IN.
+    pub(crate) fn has_slice(&self) -> bool {
+        self.restrictions.iter().any(|r| !matches!(r.test, Test::Eq(_) | Test::In(_)))
+    }
+
+    /// Whether any column is restricted by IN.
+    pub(crate) fn has_in(&self) -> bool {
+        self.restrictions.iter().any(|r| matches!(r.test, Test::In(_)))
+    }
+
+    /// Whether the key has to be filtered: parts of it are restricted, or not by values.
+    pub(crate) fn needs_filtering(&self) -> bool {
+        !self.restrictions.is_empty() && (self.has_slice() || !self.missing().is_empty())
+    }
+
+    /// Whether partitions are read by range rather than by key.
+    pub(crate) fn is_range(&self) -> bool {
+        self.restrictions.is_empty() || self.needs_filtering()
+    }
+
+    /// The restrictions that have to be filtered by.
+    pub(crate) fn filtered(&self) -> Vec<Restriction> {
+        if self.needs_filtering() { self.restrictions.clone() } else { Vec::new() }
+    }
+
+    /// The partitions; no keys at all when nothing can match.
+    pub(crate) fn bind(&self, input: &BindInput<'_>) -> Result<PartitionSelection> {
+        let range = match &self.token {
+            Some(test) => match token_range(test, input)? {
+                Some(range) => Some(range),
+                None => return Ok(PartitionSelection::Keys(Vec::new())),
+            },
+            None => None,
+        };
+        if self.is_range() {
+            return Ok(PartitionSelection::Range(range.unwrap_or(KeyRange::FULL)));
+        }
+        let mut keys = self.keys(input)?;
+        if let Some(range) = range {
+            keys.retain(|key| range.contains(key));
+        }
+        Ok(PartitionSelection::Keys(keys))
+    }
+
+    /// The keys of a statement that names them all, in the order of their values, without duplicates.
+    pub(crate) fn keys(&self, input: &BindInput<'_>) -> Result<Vec<DecoratedKey>> {
+        let mut values: Vec<Vec<Bytes>> = Vec::with_capacity(self.restrictions.len());
+        for restriction in &self.restrictions {
+            let (Some(column), test) = (restriction.columns.first(), &restriction.test) else { continue };
+            let mut of_column = values_of(test, &column.name, input)?;
+            of_column.sort_by(|a, b| column.ty.compare(a, b));
+            of_column.dedup();
+            values.push(of_column);
+        }
+        // A single key is the common case.
+        if let Some(single) = values.iter().map(|v| v.first().filter(|_| v.len() == 1)).collect::<Option<Vec<_>>>() {
+            return Ok(vec![key_of(single.iter().map(|v| v.as_ref()))?]);
+        }
+        let count = values.iter().try_fold(1usize, |n, v| n.checked_mul(v.len()));
+        if count.is_none_or(|n| n > KEYS_MAX) {
+            bail!("Too many partition keys in one statement, at most {KEYS_MAX}");
+        }
+        let mut keys = vec![Vec::<&[u8]>::new()];
+        for of_column in &values {
+            keys = keys
+                .iter()
+                .flat_map(|prefix| {
+                    of_column.iter().map(move |value| {
+                        let mut key = prefix.clone();
+                        key.push(value.as_ref());
+                        key
+                    })
+                })
+                .collect();
+        }
+        keys.into_iter().map(|key| key_of(key.into_iter())).collect()
+    }
+}
+
+fn key_of<'a>(components: impl Iterator<Item = &'a [u8]>) -> Result<DecoratedKey> {
+    let components: Vec<&[u8]> = components.collect();
+    let length: usize = match components.as_slice() {
+        [single] => single.len(),
+        several => several.iter().map(|c| c.len() + 3).sum(),
+    };
+    if length == 0 {
+        bail!("Key may not be empty");
+    }
+    // A component that is too long cannot be written in its key, whose length is then not that of the whole.
+    if length > KEY_BYTES_MAX {
+        let shown = match components.iter().find(|c| c.len() > KEY_BYTES_MAX) {
+            Some(_) if components.len() > 1 => components.iter().map(|c| c.len()).sum(),
+            _ => length,
+        };
+        bail!("Key length of {shown} is longer than maximum of {KEY_BYTES_MAX}");
+    }
+    Ok(DecoratedKey::new(PartitionKey::from_components(&components)))
+}
+
+/// The values of an equality or of IN.
+pub(crate) fn values_of(test: &Test, column: &str, input: &BindInput<'_>) -> Result<Vec<Bytes>> {
+    let scope = input.scope();
+    let one = |expr: &Expr| -> Result<Bytes> {
+        match expr.eval(&scope)? {
+            BoundValue::Bytes(bytes) => Ok(bytes),
+            BoundValue::Null => bail!("Invalid null value in condition for column {column}"),
+            BoundValue::Unset => bail!("Invalid unset value for column {column}"),
+        }
+    };
+    match test {
+        Test::Eq(expr) => Ok(vec![one(expr)?]),
+        Test::In(InSource::Terms(terms)) => terms.iter().map(one).collect(),
+        Test::In(InSource::List(list)) => match list.eval(&scope)? {
+            BoundValue::Bytes(bytes) => {
+                let mut out = Vec::new();
+                for item in collection::elements(&bytes) {
+                    match item {
+                        Some(value) => out.push(bytes.slice_ref(value)),
+                        None => bail!("Invalid null value in condition for column {column}"),
+                    }
+                }
+                Ok(out)
+            }
+            BoundValue::Null => bail!("Invalid null value for column {column}"),
+            BoundValue::Unset => bail!("Invalid unset value for column {column}"),
+        },
+        Test::Slice { .. } | Test::Contains { .. } => Ok(Vec::new()),
+    }
+}
+
+fn token_of(expr: &Expr, input: &BindInput<'_>) -> Result<Token> {
+    match expr.eval(&input.scope())? {
+        BoundValue::Bytes(bytes) => match bytes.as_array::<8>() {
+            Some(bytes) => Ok(Token(i64::from_be_bytes(*bytes))),
+            None => bail!("Invalid null token value"),
+        },
+        BoundValue::Null => bail!("Invalid null token value"),
+        BoundValue::Unset => bail!("Invalid unset token value"),
+    }
+}
+
+/// The range of tokens; `None` when it is empty. The smallest token stands for "no limit" at either end.
+fn token_range(test: &Test, input: &BindInput<'_>) -> Result<Option<KeyRange>> {
+    let side = |end: &Option<SliceEnd>| -> Result<Option<(Token, bool)>> {
+        match end {
+            Some(end) => Ok(Some((token_of(&end.value, input)?, end.inclusive))),
+            None => Ok(None),
+        }
+    };
+    let (start, end) = match test {
+        Test::Eq(expr) => {
+            let token = token_of(expr, input)?;
+            (Some((token, true)), Some((token, true)))
+        }
+        Test::Slice { start, end } => (side(start)?, side(end)?),
+        Test::In(_) | Test::Contains { .. } => (None, None),
+    };
+    let bounded = |side: Option<(Token, bool)>| side.filter(|(token, _)| *token != Token::MIN);
+    if let (Some((from, from_inclusive)), Some((to, to_inclusive))) = (bounded(start), bounded(end))
+        && (from > to || (from == to && !(from_inclusive && to_inclusive)))
+    {
+        return Ok(None);
+    }
+    let bound = |side: Option<(Token, bool)>| match bounded(side) {
+        Some((token, inclusive)) => KeyBound::Token { token, inclusive },
+        None => KeyBound::Unbounded,
+    };
+    Ok(Some(KeyRange { start: bound(start), end: bound(end) }))
+}

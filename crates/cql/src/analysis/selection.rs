@@ -1,0 +1,239 @@
+//! The SELECT clause and GROUP BY.
+
+use super::compat::fit_type;
+use super::context::Analyzer;
+use super::expr::Expr;
+use super::lower::Place;
+use super::raw::Raw;
+use super::restrictions::Restrictions;
+use crate::ast::{Select, Selectable, Selection};
+use crate::bind::ColumnSpec;
+use crate::error::{Result, bail};
+use crate::functions::AggregateCall;
+use crate::result::{CellPart, ColumnRef, GroupBy, JsonShape, Output};
+use model::command::ColumnSelection;
+use model::types::CqlType;
+use model::{ColumnDef, ColumnId, ColumnKind};
+use std::sync::Arc;
+
+/// What is selected.
+#[derive(Debug)]
+pub(crate) struct Selected {
+    pub(crate) outputs: Vec<Output>,
+    pub(crate) aggregates: Vec<AggregateCall>,
+    pub(crate) json: Option<JsonShape>,
+    /// The columns of the result.
+    pub(crate) columns: Vec<ColumnSpec>,
+    pub(crate) is_wildcard: bool,
+}
+
+impl Analyzer<'_> {
+    pub(crate) fn selection(&self, select: &Select) -> Result<Selected> {
+        let mut aggregates = Vec::new();
+        let mut outputs = Vec::new();
+        let mut columns = Vec::new();
+        match &select.selection {
+            Selection::Wildcard => {
+                for column in self.table.select_star() {
+                    outputs.push(Output::Column(ColumnRef::of(&column)));
+                    columns.push(self.spec(column.name.clone(), column.ty.clone()));
+                }
+            }
+            Selection::Selectors(selectors) => {
+                for selector in selectors {
+                    let raw = Raw::from(&selector.selectable);
+                    let (expr, ty) = self.selected(&raw, &mut Place::Selection(&mut aggregates))?;
+                    let name = match &selector.alias {
+                        Some(alias) => alias.as_str().to_owned(),
+                        None => self.column_name(&selector.selectable),
+                    };
+                    outputs.push(match expr {
+                        Expr::Column(column) => Output::Column(column),
+                        other => Output::Expr(other),
+                    });
+                    columns.push(self.spec(name, ty));
+                }
+            }
+        }
+        let json = select.json.then(|| {
+            let fields = columns.drain(..).map(|c: ColumnSpec| (c.name, c.ty)).collect();
+            columns.push(self.spec("[json]", CqlType::Text));
+            JsonShape { fields }
+        });
+        let is_wildcard = matches!(select.selection, Selection::Wildcard);
+        Ok(Selected { outputs, aggregates, json, columns, is_wildcard })
+    }
+
+    /// The name of a result column. User types of type hints are printed with their keyspace.
+    fn column_name(&self, selectable: &Selectable) -> String {
+        let name = Raw::from(selectable).to_string();
+        match selectable {
+            Selectable::TypeHint { target: target @ crate::ast::RawType::User(user), .. }
+                if user.keyspace.is_none() =>
+            {
+                name.replacen(&format!("({target})"), &format!("({}.{target})", self.table.keyspace), 1)
+            }
+            _ => name,
+        }
+    }
+
+    /// GROUP BY.
+    pub(crate) fn group_by(&self, select: &Select, restrictions: &Restrictions) -> Result<Vec<GroupBy>> {
+        const ORDER: &str =
+            "Group by currently only support groups of columns following their declared order in the PRIMARY KEY";
+        let mut out = Vec::new();
+        let mut next = 0;
+        let key = self.table.partition_key();
+        let primary: Vec<&Arc<ColumnDef>> = key.iter().chain(self.table.clustering_columns()).collect();
+        let fixed = restrictions.clustering.fixed();
+        let is_fixed = |column: &ColumnDef| match column.kind {
+            ColumnKind::PartitionKey => !restrictions.partition.is_range() && !restrictions.partition.has_in(),
+            _ => fixed.contains(&column.position),
+        };
+        for selectable in &select.group_by {
+            if matches!(out.last(), Some(GroupBy::Expr(_))) {
+                bail!("Functions are only supported on the last element of the GROUP BY clause");
+            }
+            let (column, by) = self.group_item(selectable)?;
+            loop {
+                let Some(candidate) = primary.get(next) else { bail!("{ORDER}") };
+                next += 1;
+                if **candidate == column {
+                    break;
+                }
+                if !is_fixed(candidate) {
+                    bail!("{ORDER}");
+                }
+                out.push(GroupBy::Column(ColumnRef::of(candidate)));
+            }
+            out.push(by);
+        }
+        if out.is_empty() {
+            return Ok(out);
+        }
+        if next < key.len() {
+            bail!("Group by is not supported on only a part of the partition key");
+        }
+        if next > key.len() && select.distinct {
+            bail!("Grouping on clustering columns is not allowed for SELECT DISTINCT queries");
+        }
+        Ok(out)
+    }
+
+    fn group_item(&self, selectable: &Selectable) -> Result<(Arc<ColumnDef>, GroupBy)> {
+        let refuse = |column: &ColumnDef| -> Result<()> {
+            if matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Clustering) {
+                return Ok(());
+            }
+            bail!("Group by is currently only supported on the columns of the PRIMARY KEY, got {}", column.name)
+        };
+        match selectable {
+            Selectable::Column(name) => {
+                let column = self.column(name)?;
+                refuse(&column)?;
+                let by = GroupBy::Column(ColumnRef::of(&column));
+                Ok((column, by))
+            }
+            Selectable::Function { arguments, .. } => {
+                let raw = Raw::from(selectable);
+                let mut aggregates = Vec::new();
+                let (expr, ty) = self.selected(&raw, &mut Place::Selection(&mut aggregates))?;
+                let columns: Vec<Arc<ColumnDef>> = arguments
+                    .iter()
+                    .filter_map(|argument| match argument {
+                        Selectable::Column(name) => self.table.column(name.as_str()).cloned(),
+                        _ => None,
+                    })
+                    .collect();
+                let [column] = columns.as_slice() else {
+                    bail!("GROUP BY functions must have one clustering column name as parameter")
+                };
+                refuse(column)?;
+                let is_floor = matches!(&expr, Expr::Call { function, .. } if function.name == "system.floor");
+                if column.kind != ColumnKind::Clustering {
+                    bail!("Group by functions are only supported on clustering columns, got {}", column.name);
+                }
+                if !aggregates.is_empty() || !is_floor || !fit_type(&ty, &ty).is_assignable() {
+                    bail!("Only monotonic functions are supported in the GROUP BY clause. Got: {raw}");
+                }
+                Ok((Arc::clone(column), GroupBy::Expr(expr)))
+            }
+            other => bail!(
+                "Only column names and monotonic scalar functions are supported in the GROUP BY clause. Got: {}",
+                Raw::from(other)
+            ),
+        }
+    }
+}
+
+impl Selected {
+    /// The static and regular columns that the selection looks at.
+    pub(crate) fn columns_read(&self, table: &model::TableSchema) -> ColumnSelection {
+        if self.is_wildcard {
+            return ColumnSelection::all(table);
+        }
+        let mut ids = Vec::new();
+        self.for_each_column(&mut |column| {
+            if matches!(column.kind, ColumnKind::Static | ColumnKind::Regular) {
+                ids.push(column.id);
+            }
+        });
+        ColumnSelection::of(ids)
+    }
+
+    /// The columns of any kind that the selection names.
+    pub(crate) fn for_each_column(&self, visit: &mut dyn FnMut(&ColumnRef)) {
+        for output in &self.outputs {
+            match output {
+                Output::Column(column) => visit(column),
+                Output::Expr(expr) => columns_of(expr, visit),
+            }
+        }
+        for argument in self.aggregates.iter().flat_map(|call| &call.arguments) {
+            columns_of(argument, visit);
+        }
+    }
+
+    /// Whether the columns that a filter or GROUP BY needs have to be read, too.
+    pub(crate) fn with_columns(selection: ColumnSelection, more: impl Iterator<Item = ColumnId>) -> ColumnSelection {
+        if selection.all {
+            return selection;
+        }
+        ColumnSelection::of(selection.columns.iter().copied().chain(more).collect())
+    }
+}
+
+fn columns_of(expr: &Expr, visit: &mut dyn FnMut(&ColumnRef)) {
+    match expr {
+        Expr::Column(column) => visit(column),
+        Expr::CellInfo(info) => {
+            visit(&info.column);
+            match &info.part {
+                Some(CellPart::Element { key, .. }) => columns_of(key, visit),
+                Some(CellPart::Slice { from, to, .. }) => {
+                    from.iter().chain(to).for_each(|e| columns_of(e, visit));
+                }
+                Some(CellPart::Field(_)) | None => {}
+            }
+        }
+        Expr::Call { arguments: items, .. }
+        | Expr::List(items)
+        | Expr::Tuple(items)
+        | Expr::Set { items, .. }
+        | Expr::Vector { items, .. } => items.iter().for_each(|item| columns_of(item, visit)),
+        Expr::Map { entries, .. } => entries.iter().for_each(|(k, v)| {
+            columns_of(k, visit);
+            columns_of(v, visit);
+        }),
+        Expr::Field { of, .. } => columns_of(of, visit),
+        Expr::Element { of, key, .. } => {
+            columns_of(of, visit);
+            columns_of(key, visit);
+        }
+        Expr::Slice { of, from, to, .. } => {
+            columns_of(of, visit);
+            from.iter().chain(to).for_each(|e| columns_of(e, visit));
+        }
+        Expr::Constant(_) | Expr::Now | Expr::Marker { .. } | Expr::Aggregate(_) => {}
+    }
+}

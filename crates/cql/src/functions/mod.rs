@@ -1,0 +1,81 @@
+//! Cassandra's own functions: which there are, which overload a call means, what they compute.
+//!
+//! A call is resolved once, when its statement is prepared: [`resolve`] finds the candidates of the name
+//! ([`registry`]), and takes the one whose arguments match exactly, or the only one that the arguments can be
+//! assigned to. A [`ScalarFunction`] then computes on values of exactly its argument types; an aggregate keeps an
+//! [`aggregate::State`] for each group.
+
+mod aggregate;
+mod arithmetic;
+mod cast;
+mod collections;
+mod decimal;
+pub(crate) mod json;
+mod json_value;
+mod mask;
+mod mask_kind;
+mod math;
+mod number;
+mod registry;
+mod resolve;
+mod scalar;
+#[cfg(test)]
+mod tests;
+mod time;
+mod vector;
+
+pub(crate) use aggregate::{Aggregate, AggregateCall, State};
+pub(crate) use registry::is_from_json;
+pub(crate) use resolve::{arguments_of, resolve, resolved_name};
+pub(crate) use scalar::Scalar;
+pub(crate) use time::mirrored;
+
+use crate::analysis::Scope;
+use crate::error::Result;
+use bytes::Bytes;
+use model::types::CqlType;
+
+/// A function with the types of one overload.
+#[derive(Clone, Debug)]
+pub(crate) struct Function {
+    /// With its keyspace, as messages show it: `system.abs`.
+    pub(crate) name: String,
+    pub(crate) arguments: Vec<CqlType>,
+    pub(crate) returns: CqlType,
+    pub(crate) body: Body,
+}
+
+/// What a function does.
+#[derive(Clone, Debug)]
+pub(crate) enum Body {
+    Scalar(Scalar),
+    Aggregate(Aggregate),
+}
+
+impl Function {
+    /// The function as something to call; `None` for an aggregate.
+    pub(crate) fn into_scalar(self) -> Option<ScalarFunction> {
+        match self.body {
+            Body::Scalar(op) => {
+                Some(ScalarFunction { name: self.name, arguments: self.arguments, returns: self.returns, op })
+            }
+            Body::Aggregate(_) => None,
+        }
+    }
+}
+
+/// A scalar function of one overload.
+#[derive(Clone, Debug)]
+pub(crate) struct ScalarFunction {
+    pub(crate) name: String,
+    pub(crate) arguments: Vec<CqlType>,
+    pub(crate) returns: CqlType,
+    pub(crate) op: Scalar,
+}
+
+impl ScalarFunction {
+    /// The value for arguments, which are as many as the function declares.
+    pub(crate) fn call(&self, arguments: &[Option<Bytes>], scope: &Scope<'_>) -> Result<Option<Bytes>> {
+        scalar::call(self, arguments, scope)
+    }
+}

@@ -1,0 +1,60 @@
+//! INSERT JSON: a document becomes one value for each column.
+//!
+//! The plan is that of an INSERT of all columns whose values are markers; binding parses the document and puts its
+//! values behind those of the statement's own markers.
+
+use crate::analysis::{BindInput, Expr};
+use crate::bind::BoundValue;
+use crate::error::{Result, bail};
+use crate::functions::json::{self, Json};
+use model::TableSchema;
+
+/// Where a document comes from, and what absent columns become.
+#[derive(Debug)]
+pub(crate) struct JsonSource {
+    pub(crate) document: Expr,
+    /// DEFAULT UNSET.
+    pub(crate) default_unset: bool,
+    /// How many markers the statement itself has.
+    pub(crate) markers: usize,
+}
+
+impl JsonSource {
+    /// The values of the statement's markers, and those of the columns in the order of `SELECT *`.
+    pub(crate) fn values(&self, table: &TableSchema, input: &BindInput<'_>) -> Result<Vec<BoundValue>> {
+        let text = match self.document.eval(&input.scope())? {
+            BoundValue::Bytes(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            BoundValue::Null => bail!("Got null for INSERT JSON values"),
+            BoundValue::Unset => String::new(),
+        };
+        let mut entries: Vec<(String, Json)> = match Json::parse(&text) {
+            Ok(Json::Object(entries)) => {
+                entries.into_iter().map(|(name, value)| (json::folded(&name), value)).collect()
+            }
+            Ok(Json::Null) => bail!("Got null for INSERT JSON values"),
+            Ok(other) => bail!(
+                "Could not decode JSON string as a map: it is a {}. (String was: {text})",
+                other.java_class()
+            ),
+            Err(reason) => bail!("Could not decode JSON string as a map: {reason}. (String was: {text})"),
+        };
+        let mut values: Vec<BoundValue> = input.values.iter().take(self.markers).cloned().collect();
+        for column in table.select_star() {
+            let at = entries.iter().position(|(name, _)| *name == column.name);
+            let value = match at.map(|at| entries.swap_remove(at).1) {
+                None if self.default_unset => BoundValue::Unset,
+                None => BoundValue::Null,
+                Some(json) => match json::encode(&column.ty, &json) {
+                    Ok(Some(bytes)) => BoundValue::Bytes(bytes),
+                    Ok(None) => BoundValue::Null,
+                    Err(reason) => bail!("Error decoding JSON value for {}: {reason}", column.name),
+                },
+            };
+            values.push(value);
+        }
+        if let Some((name, _)) = entries.first() {
+            bail!("JSON values map contains unrecognized column: {name}");
+        }
+        Ok(values)
+    }
+}

@@ -1,0 +1,436 @@
+//! From a parsed statement to a plan.
+
+use super::batch::{BatchPlan, check_kinds};
+use super::json_insert::JsonSource;
+use super::select::SelectPlan;
+use super::unsupported;
+use super::write::{Conditions, WriteKind, WritePlan};
+use super::{Plan, Prepared, StatementKind, TableRef};
+use crate::analysis::context::MarkerSpecs;
+use crate::analysis::modification::{Operation, OperationKind};
+use crate::analysis::raw::Raw;
+use crate::analysis::relation::{Restriction, Sorted, Test};
+use crate::analysis::restrictions::Verb;
+use crate::analysis::{Analyzer, Expr, Receiver};
+use crate::ast::{
+    Batch, BatchKind, Delete, Identifier, Insert, InsertJson, JsonValue, Literal, LiteralKind, Modification,
+    ModificationCondition, ParsedStatement, QualifiedName, Statement, Term, Update, Using,
+};
+use crate::error::{Result, bail};
+use model::types::CqlType;
+use model::{ColumnDef, ColumnKind, Schema, TableSchema};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// Prepares a statement for a schema. `keyspace` is the one in use, for names without a keyspace.
+pub fn prepare(parsed: ParsedStatement, schema: &Schema, keyspace: Option<&str>) -> Result<Prepared> {
+    let ParsedStatement { statement, markers: names } = parsed;
+    let markers = MarkerSpecs::new(names.len());
+    let preparer = Preparer { schema, keyspace, names: &names, markers: &markers };
+    let mut prepared = match statement {
+        Statement::Select(select) => {
+            let analyzer = preparer.analyzer(&select.table)?;
+            let (plan, columns) = SelectPlan::new(&analyzer, &select)?;
+            let mut prepared = blank(StatementKind::Select, Plan::Select(Box::new(plan)));
+            prepared.result_columns = columns;
+            prepared.for_table(&analyzer.table, &select.table);
+            prepared
+        }
+        Statement::Insert(insert) => preparer.modification(&Modification::Insert(insert))?,
+        Statement::InsertJson(insert) => preparer.modification(&Modification::InsertJson(insert))?,
+        Statement::Update(update) => preparer.modification(&Modification::Update(update))?,
+        Statement::Delete(delete) => preparer.modification(&Modification::Delete(delete))?,
+        Statement::Batch(batch) => preparer.batch(&batch)?,
+        Statement::Truncate(name) => {
+            let table = preparer.table(&name)?;
+            if preparer.is_virtual(&table) {
+                bail!("Truncation is not supported by table {}.{}", table.keyspace, table.name);
+            }
+            let mut prepared = blank(StatementKind::Truncate, Plan::Truncate(Arc::clone(&table)));
+            prepared.for_table(&table, &name);
+            prepared
+        }
+        Statement::Use(keyspace) => {
+            if schema.keyspace(keyspace.as_str()).is_none() {
+                bail!("Keyspace '{keyspace}' does not exist");
+            }
+            blank(StatementKind::Use, Plan::Use(keyspace.as_str().to_owned()))
+        }
+        Statement::Describe(describe) => {
+            blank(StatementKind::Describe, Plan::Describe(Arc::new(*describe)))
+        }
+        other => {
+            unsupported::refuse(&other)?;
+            blank(StatementKind::Schema, Plan::Schema(Arc::new(other)))
+        }
+    };
+    let specs = markers.borrow();
+    prepared.bind_variables = specs.finish()?;
+    if let [only] = prepared.tables.as_slice()
+        && let Some(table) = schema.table(&only.keyspace, &only.table)
+    {
+        prepared.partition_key_binds = specs.partition_key_binds(table);
+    }
+    Ok(prepared)
+}
+
+fn blank(kind: StatementKind, plan: Plan) -> Prepared {
+    Prepared {
+        kind,
+        bind_variables: Vec::new(),
+        partition_key_binds: Vec::new(),
+        result_columns: Vec::new(),
+        tables: Vec::new(),
+        is_qualified: true,
+        is_conditional: false,
+        plan,
+    }
+}
+
+impl Prepared {
+    fn for_table(&mut self, table: &TableSchema, name: &QualifiedName) {
+        let reference =
+            TableRef { keyspace: table.keyspace.clone(), table: table.name.clone(), id: table.id };
+        if !self.tables.contains(&reference) {
+            self.tables.push(reference);
+        }
+        self.is_qualified &= name.keyspace.is_some();
+    }
+}
+
+struct Preparer<'a> {
+    schema: &'a Schema,
+    keyspace: Option<&'a str>,
+    names: &'a [Option<Identifier>],
+    markers: &'a RefCell<MarkerSpecs>,
+}
+
+impl<'a> Preparer<'a> {
+    fn table(&self, name: &QualifiedName) -> Result<Arc<TableSchema>> {
+        let keyspace = match (&name.keyspace, self.keyspace) {
+            (Some(keyspace), _) => keyspace.as_str(),
+            (None, Some(keyspace)) => keyspace,
+            (None, None) => {
+                bail!("No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename")
+            }
+        };
+        if self.schema.keyspace(keyspace).is_none() {
+            bail!("keyspace {keyspace} does not exist");
+        }
+        match self.schema.table(keyspace, name.name.as_str()) {
+            Some(table) => Ok(Arc::clone(table)),
+            None => bail!("table {} does not exist", name.name),
+        }
+    }
+
+    fn is_virtual(&self, table: &TableSchema) -> bool {
+        self.schema.keyspace(&table.keyspace).is_some_and(|k| k.is_virtual)
+    }
+
+    fn analyzer(&self, name: &QualifiedName) -> Result<Analyzer<'a>> {
+        Ok(Analyzer::new(self.schema, &self.table(name)?, self.names, self.markers))
+    }
+
+    fn modification(&self, modification: &Modification) -> Result<Prepared> {
+        let (kind, name) = match modification {
+            Modification::Insert(insert) => (StatementKind::Insert, &insert.table),
+            Modification::InsertJson(insert) => (StatementKind::Insert, &insert.table),
+            Modification::Update(update) => (StatementKind::Update, &update.table),
+            Modification::Delete(delete) => (StatementKind::Delete, &delete.table),
+        };
+        let plan = self.write(modification)?;
+        let table = Arc::clone(&plan.table);
+        let is_conditional = plan.is_conditional();
+        let mut prepared = blank(kind, Plan::Write(Box::new(plan)));
+        prepared.for_table(&table, name);
+        prepared.is_conditional = is_conditional;
+        Ok(prepared)
+    }
+
+    fn write(&self, modification: &Modification) -> Result<WritePlan> {
+        let plan = match modification {
+            Modification::Insert(insert) => self.insert(insert)?,
+            Modification::InsertJson(insert) => self.insert_json(insert)?,
+            Modification::Update(update) => self.update(update)?,
+            Modification::Delete(delete) => self.delete(delete)?,
+        };
+        if self.is_virtual(&plan.table) {
+            bail!("Modification is not supported by table {}.{}", plan.table.keyspace, plan.table.name);
+        }
+        check_counter(&plan)?;
+        if plan.is_conditional() && plan.timestamp.is_some() {
+            bail!("Cannot provide custom timestamp for conditional updates");
+        }
+        check_conditional_rows(&plan)?;
+        Ok(plan)
+    }
+
+    fn insert(&self, insert: &Insert) -> Result<WritePlan> {
+        let analyzer = self.analyzer(&insert.table)?;
+        if analyzer.table.is_counter {
+            bail!("INSERT statements are not allowed on counter tables, use UPDATE instead");
+        }
+        if insert.columns.len() != insert.values.len() {
+            bail!("Unmatched column names/values");
+        }
+        if insert.columns.iter().enumerate().any(|(i, c)| insert.columns.iter().take(i).any(|other| other == c)) {
+            bail!("The column names contains duplicates");
+        }
+        let mut sorted = Vec::new();
+        let mut operations = Vec::new();
+        let mut names_clustering = false;
+        for (name, value) in insert.columns.iter().zip(&insert.values) {
+            let column = analyzer.column(name)?;
+            match column.kind {
+                ColumnKind::PartitionKey | ColumnKind::Clustering => {
+                    names_clustering |= column.kind == ColumnKind::Clustering;
+                    let value = analyzer.term(value, &Receiver::of(&column))?;
+                    sorted.push(equality(&column, value));
+                }
+                _ => operations.push(analyzer.set_column(&column, value)?),
+            }
+        }
+        let only_static = is_only_static(&operations) && !names_clustering;
+        let (timestamp, ttl) = using(&analyzer, &insert.using)?;
+        Ok(WritePlan {
+            table: Arc::clone(&analyzer.table),
+            kind: WriteKind::Insert,
+            restrictions: analyzer.restrictions_of(Verb::Insert, sorted, only_static)?,
+            operations,
+            only_static,
+            timestamp,
+            ttl,
+            conditions: if insert.if_not_exists { Conditions::NotExists } else { Conditions::None },
+            json: None,
+        })
+    }
+
+    fn insert_json(&self, insert: &InsertJson) -> Result<WritePlan> {
+        let analyzer = self.analyzer(&insert.table)?;
+        if analyzer.table.is_counter {
+            bail!("INSERT statements are not allowed on counter tables, use UPDATE instead");
+        }
+        let receiver = Receiver::new("[json]", CqlType::Text);
+        let document = match &insert.value {
+            JsonValue::Marker(index) => analyzer.term(Raw::Marker(*index), &receiver)?,
+            JsonValue::Literal(text) => {
+                let literal = Literal { kind: LiteralKind::String, text: text.clone() };
+                analyzer.term(Raw::Literal(&literal), &receiver)?
+            }
+        };
+        let (mut sorted, mut operations) = (Vec::new(), Vec::new());
+        for (i, column) in analyzer.table.select_star().iter().enumerate() {
+            // The document's values come behind those of the statement's markers.
+            let value = Expr::Marker { index: self.names.len() + i, ty: column.ty.clone() };
+            match column.kind {
+                ColumnKind::PartitionKey | ColumnKind::Clustering => sorted.push(equality(column, value)),
+                _ => operations
+                    .push(Operation { column: Arc::clone(column), kind: OperationKind::Set(value) }),
+            }
+        }
+        let (timestamp, ttl) = using(&analyzer, &insert.using)?;
+        let json = JsonSource { document, default_unset: insert.default_unset, markers: self.names.len() };
+        Ok(WritePlan {
+            table: Arc::clone(&analyzer.table),
+            kind: WriteKind::Insert,
+            restrictions: analyzer.restrictions_of(Verb::Insert, sorted, false)?,
+            operations,
+            only_static: false,
+            timestamp,
+            ttl,
+            conditions: if insert.if_not_exists { Conditions::NotExists } else { Conditions::None },
+            json: Some(json),
+        })
+    }
+
+    fn update(&self, update: &Update) -> Result<WritePlan> {
+        let analyzer = self.analyzer(&update.table)?;
+        let (timestamp, ttl) = using(&analyzer, &update.using)?;
+        let operations: Vec<Operation> =
+            update.assignments.iter().map(|a| analyzer.assignment(a)).collect::<Result<_>>()?;
+        let only_static_columns = is_only_static(&operations);
+        // Conditions come last in the text but decide what WHERE has to name; markers are numbered by the text.
+        let conditions = conditions(&analyzer, &update.condition)?;
+        let only_static = only_static_columns && conditions_are_static(&conditions);
+        let restrictions = analyzer.restrictions(Verb::Update, &update.filter, only_static)?;
+        if only_static && restrictions.has_clustering {
+            bail!("Invalid restrictions on clustering columns since the UPDATE statement modifies only static columns");
+        }
+        Ok(WritePlan {
+            table: Arc::clone(&analyzer.table),
+            kind: WriteKind::Update,
+            restrictions,
+            operations,
+            only_static,
+            timestamp,
+            ttl,
+            conditions,
+            json: None,
+        })
+    }
+
+    fn delete(&self, delete: &Delete) -> Result<WritePlan> {
+        let analyzer = self.analyzer(&delete.table)?;
+        let operations: Vec<Operation> =
+            delete.deletions.iter().map(|d| analyzer.deletion(d)).collect::<Result<_>>()?;
+        let timestamp = timestamp(&analyzer, delete.timestamp.as_ref())?;
+        let conditions = conditions(&analyzer, &delete.condition)?;
+        let only_static = is_only_static(&operations) && conditions_are_static(&conditions);
+        let restrictions = analyzer.restrictions(Verb::Delete, &delete.filter, only_static)?;
+        if only_static && restrictions.has_clustering {
+            bail!("Invalid restrictions on clustering columns since the DELETE statement modifies only static columns");
+        }
+        let plan = WritePlan {
+            table: Arc::clone(&analyzer.table),
+            kind: WriteKind::Delete,
+            restrictions,
+            operations,
+            only_static,
+            timestamp,
+            ttl: None,
+            conditions,
+            json: None,
+        };
+        let names_rows = plan.restrictions.clustering.names_rows();
+        if plan.is_conditional() && !only_static && (!names_rows || plan.restrictions.partition.has_in()) {
+            bail!(
+                "DELETE statements must restrict all PRIMARY KEY columns with equality relations in order to delete \
+                 non static columns"
+            );
+        }
+        if !plan.operations.is_empty() && !only_static && !names_rows {
+            bail!("Range deletions are not supported for specific columns");
+        }
+        Ok(plan)
+    }
+
+    fn batch(&self, batch: &Batch) -> Result<Prepared> {
+        let mut writes = Vec::with_capacity(batch.statements.len());
+        let mut prepared = blank(
+            StatementKind::Batch,
+            Plan::Batch(Box::new(BatchPlan { kind: batch.kind, writes: Vec::new(), timestamp: None })),
+        );
+        let mut timestamp_expr = None;
+        for statement in &batch.statements {
+            let write = self.write(statement)?;
+            let name = match statement {
+                Modification::Insert(insert) => &insert.table,
+                Modification::InsertJson(insert) => &insert.table,
+                Modification::Update(update) => &update.table,
+                Modification::Delete(delete) => &delete.table,
+            };
+            prepared.for_table(&write.table, name);
+            if timestamp_expr.is_none() && batch.using.timestamp.is_some() {
+                let analyzer = self.analyzer(name)?;
+                timestamp_expr = timestamp(&analyzer, batch.using.timestamp.as_ref())?;
+            }
+            writes.push(write);
+        }
+        check_batch(batch, &writes)?;
+        if batch.statements.is_empty()
+            && let Some(Term::Marker(_)) = batch.using.timestamp
+        {
+            bail!("A BATCH without statements cannot have markers");
+        }
+        prepared.is_conditional = writes.iter().any(WritePlan::is_conditional);
+        prepared.plan = Plan::Batch(Box::new(BatchPlan { kind: batch.kind, writes, timestamp: timestamp_expr }));
+        Ok(prepared)
+    }
+}
+
+fn equality(column: &Arc<ColumnDef>, value: Expr) -> Sorted {
+    Sorted::Columns(Restriction { columns: vec![Arc::clone(column)], is_multi: false, test: Test::Eq(value) })
+}
+
+fn is_only_static(operations: &[Operation]) -> bool {
+    !operations.is_empty() && operations.iter().all(|o| o.column.kind == ColumnKind::Static)
+}
+
+fn conditions_are_static(conditions: &Conditions) -> bool {
+    match conditions {
+        Conditions::Columns(plans) => plans.iter().all(|p| p.column.kind == ColumnKind::Static),
+        _ => true,
+    }
+}
+
+fn conditions(analyzer: &Analyzer<'_>, condition: &ModificationCondition) -> Result<Conditions> {
+    if analyzer.table.is_counter && *condition != ModificationCondition::None {
+        if matches!(condition, ModificationCondition::Exists) {
+            bail!("Conditional updates are not supported on counter tables");
+        }
+        if let ModificationCondition::Columns(columns) = condition {
+            columns.iter().try_for_each(|c| analyzer.condition(c).map(|_| ()))?;
+        }
+        bail!("Conditional updates are not supported on counter tables");
+    }
+    Ok(match condition {
+        ModificationCondition::None => Conditions::None,
+        ModificationCondition::Exists => Conditions::Exists,
+        ModificationCondition::Columns(columns) => {
+            Conditions::Columns(columns.iter().map(|c| analyzer.condition(c)).collect::<Result<_>>()?)
+        }
+    })
+}
+
+fn timestamp(analyzer: &Analyzer<'_>, term: Option<&Term>) -> Result<Option<Expr>> {
+    term.map(|t| analyzer.term(t, &Receiver::new("[timestamp]", CqlType::BigInt))).transpose()
+}
+
+fn using(analyzer: &Analyzer<'_>, using: &Using) -> Result<(Option<Expr>, Option<Expr>)> {
+    let ttl = using.ttl.as_ref().map(|t| analyzer.term(t, &Receiver::new("[ttl]", CqlType::Int))).transpose()?;
+    Ok((timestamp(analyzer, using.timestamp.as_ref())?, ttl))
+}
+
+fn check_counter(plan: &WritePlan) -> Result<()> {
+    if !plan.table.is_counter {
+        return Ok(());
+    }
+    if plan.timestamp.is_some() {
+        bail!("Cannot provide custom timestamp for counter updates");
+    }
+    if plan.ttl.is_some() {
+        bail!("Cannot provide custom TTL for counter updates");
+    }
+    Ok(())
+}
+
+fn check_conditional_rows(plan: &WritePlan) -> Result<()> {
+    if !plan.is_conditional() {
+        return Ok(());
+    }
+    let what = if plan.kind == WriteKind::Delete { "deletions" } else { "updates" };
+    if plan.restrictions.partition.has_in() {
+        bail!("IN on the partition key is not supported with conditional {what}");
+    }
+    if plan.restrictions.clustering.has_in() {
+        bail!("IN on the clustering key columns is not supported with conditional {what}");
+    }
+    Ok(())
+}
+
+fn check_batch(batch: &Batch, writes: &[WritePlan]) -> Result<()> {
+    if batch.using.ttl.is_some() {
+        bail!("Global TTL on the BATCH statement is not supported.");
+    }
+    let has_counters = writes.iter().any(|w| w.table.is_counter);
+    let is_conditional = writes.iter().any(WritePlan::is_conditional);
+    if batch.using.timestamp.is_some() {
+        if writes.iter().any(|w| w.timestamp.is_some()) {
+            bail!("Timestamp must be set either on BATCH or individual statements");
+        }
+        if has_counters || batch.kind == BatchKind::Counter {
+            bail!("Cannot provide custom timestamp for counter BATCH");
+        }
+        if is_conditional {
+            bail!("Cannot provide custom timestamp for conditional BATCH");
+        }
+    }
+    check_kinds(batch.kind, has_counters, writes.iter().any(|w| !w.table.is_counter))?;
+    if is_conditional
+        && let Some(first) = writes.first()
+        && writes.iter().any(|w| w.table.id != first.table.id)
+    {
+        bail!("Batch with conditions cannot span multiple tables");
+    }
+    Ok(())
+}

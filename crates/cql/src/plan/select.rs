@@ -1,0 +1,197 @@
+//! SELECT.
+
+use super::BoundSelect;
+use crate::analysis::order::Order;
+use crate::analysis::restrictions::{Restrictions, Verb};
+use crate::analysis::selection::Selected;
+use crate::analysis::{Analyzer, BindInput, Expr, Receiver};
+use crate::ast::Select;
+use crate::bind::{BoundValue, ColumnSpec};
+use crate::error::{Result, bail};
+use crate::result::{Circumstances, GroupBy, Shape};
+use model::TableSchema;
+use model::cell::ColumnId;
+use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
+use model::types::CqlType;
+use model::{ColumnKind, command};
+use std::sync::Arc;
+
+/// A SELECT with all its names resolved.
+#[derive(Debug)]
+pub(crate) struct SelectPlan {
+    table: Arc<TableSchema>,
+    restrictions: Restrictions,
+    /// Whether each partition is read last to first.
+    reversed: bool,
+    columns_read: ColumnSelection,
+    columns: Arc<[ColumnSpec]>,
+    shape: Arc<Shape>,
+    is_distinct: bool,
+    limit: Option<Expr>,
+    per_partition_limit: Option<Expr>,
+}
+
+impl SelectPlan {
+    pub(crate) fn new(analyzer: &Analyzer<'_>, select: &Select) -> Result<(SelectPlan, Vec<ColumnSpec>)> {
+        let table = &analyzer.table;
+        let selected = analyzer.selection(select)?;
+        let verb = Verb::Select { allow_filtering: select.allow_filtering };
+        let restrictions = analyzer.restrictions(verb, &select.filter, false)?;
+        let group_by = analyzer.group_by(select, &restrictions)?;
+        let is_aggregate = !selected.aggregates.is_empty() && group_by.is_empty();
+        if select.distinct {
+            if select.per_partition_limit.is_some() {
+                bail!("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries");
+            }
+            check_distinct(table, &selected, &restrictions)?;
+        }
+        if select.per_partition_limit.is_some() && is_aggregate {
+            bail!("PER PARTITION LIMIT is not allowed with aggregate queries.");
+        }
+        let Order { reversed, sort } = analyzer.order(select, &restrictions)?;
+        let per_partition_limit =
+            limit(analyzer, select.per_partition_limit.as_ref(), "[per_partition_limit]")?;
+        let limit = limit(analyzer, select.limit.as_ref(), "[limit]")?;
+        let columns_read = Selected::with_columns(
+            selected.columns_read(table),
+            restrictions.filter.columns().filter(|id| is_cell_column(table, *id)).collect::<Vec<_>>().into_iter(),
+        );
+        let columns: Vec<ColumnSpec> = selected.columns;
+        let shape = Shape {
+            table: Arc::clone(table),
+            outputs: selected.outputs,
+            aggregates: selected.aggregates,
+            group_by,
+            json: selected.json,
+            order: sort,
+            includes_static_only: !restrictions.has_clustering && !restrictions.has_regular,
+        };
+        let plan = SelectPlan {
+            table: Arc::clone(table),
+            restrictions,
+            reversed,
+            columns_read,
+            columns: columns.clone().into(),
+            shape: Arc::new(shape),
+            is_distinct: select.distinct,
+            limit,
+            per_partition_limit,
+        };
+        Ok((plan, columns))
+    }
+
+    pub(crate) fn bind(&self, input: &BindInput<'_>) -> Result<BoundSelect> {
+        let limit = bind_limit(self.limit.as_ref(), input)?;
+        let per_partition = bind_limit(self.per_partition_limit.as_ref(), input)?;
+        let is_sorted = !self.shape.order.is_empty();
+        if is_sorted && input.ctx.page_size.is_some_and(|page| limit > u64::from(page)) {
+            bail!(
+                "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either \
+                 remove the ORDER BY or the IN and sort client side, or disable paging for this query"
+            );
+        }
+        let mut partitions = self.restrictions.partition.bind(input)?;
+        let row_filter = self.restrictions.filter.bind(input)?;
+        let clusterings = match self.restrictions.clustering.bind(input, self.reversed)? {
+            Some(clusterings) => clusterings,
+            None => {
+                // IN () and the like: nothing can match, static rows included.
+                partitions = PartitionSelection::Keys(Vec::new());
+                ClusteringFilter::Slices { slices: Vec::new(), reversed: self.reversed }
+            }
+        };
+        let is_grouped = self.shape.is_grouped();
+        let limits = if is_grouped {
+            DataLimits { distinct: self.reads_partitions_only(), ..DataLimits::NONE }
+        } else if is_sorted {
+            DataLimits { rows_per_partition: per_partition.min(limit), ..DataLimits::NONE }
+        } else {
+            DataLimits { rows: limit, rows_per_partition: per_partition, distinct: self.is_distinct }
+        };
+        Ok(BoundSelect {
+            command: ReadCommand {
+                table: Arc::clone(&self.table),
+                partitions,
+                clusterings,
+                columns: self.columns_read.clone(),
+                row_filter,
+                limits,
+                now_s: input.ctx.now_s,
+            },
+            is_grouped,
+            is_sorted,
+            columns: Arc::clone(&self.columns),
+            shape: Arc::clone(&self.shape),
+            with: Circumstances {
+                values: input.values.into(),
+                now_micros: input.ctx.now_micros,
+                uuids: Arc::clone(&input.ctx.uuids),
+                limit,
+                limit_per_partition: per_partition,
+            },
+        })
+    }
+
+    /// Whether DISTINCT holds although rows are grouped: only by the partition key.
+    fn reads_partitions_only(&self) -> bool {
+        self.is_distinct
+            && self.shape.group_by.iter().all(
+                |by| matches!(by, GroupBy::Column(column) if column.kind == ColumnKind::PartitionKey),
+            )
+    }
+}
+
+fn is_cell_column(table: &TableSchema, id: ColumnId) -> bool {
+    table.column_by_id(id).is_some_and(|c| matches!(c.kind, ColumnKind::Static | ColumnKind::Regular))
+}
+
+fn check_distinct(table: &TableSchema, selected: &Selected, restrictions: &Restrictions) -> Result<()> {
+    if restrictions.has_clustering || restrictions.has_regular {
+        bail!("SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.");
+    }
+    let name = |id| table.column_by_id(id).map_or_else(String::new, |c| c.name.clone());
+    let mut requested = Vec::new();
+    let mut refused = None;
+    selected.for_each_column(&mut |column| {
+        if matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Static) {
+            requested.push(column.id);
+        } else if refused.is_none() {
+            refused = Some(name(column.id));
+        }
+    });
+    if let Some(column) = refused {
+        bail!("SELECT DISTINCT queries must only request partition key columns and/or static columns (not {column})");
+    }
+    if restrictions.partition.is_range()
+        && let Some(missing) = table.partition_key().iter().find(|c| !requested.contains(&c.id))
+    {
+        bail!("SELECT DISTINCT queries must request all the partition key columns (missing {})", missing.name);
+    }
+    Ok(())
+}
+
+fn limit(analyzer: &Analyzer<'_>, term: Option<&crate::ast::Term>, name: &str) -> Result<Option<Expr>> {
+    let Some(term) = term else { return Ok(None) };
+    let expr = analyzer.term(term, &Receiver::new(name, CqlType::Int))?;
+    if let Expr::Constant(Some(bytes)) = &expr {
+        positive(bytes)?;
+    }
+    Ok(Some(expr))
+}
+
+fn positive(bytes: &[u8]) -> Result<u64> {
+    match bytes.as_array::<4>().map(|b| i32::from_be_bytes(*b)) {
+        Some(limit) if limit > 0 => Ok(limit as u64),
+        Some(_) => bail!("LIMIT must be strictly positive"),
+        None => bail!("Invalid null value of limit"),
+    }
+}
+
+fn bind_limit(expr: Option<&Expr>, input: &BindInput<'_>) -> Result<u64> {
+    let Some(expr) = expr else { return Ok(u64::MAX) };
+    match expr.eval(&input.scope())? {
+        BoundValue::Bytes(bytes) => positive(&bytes),
+        BoundValue::Null => bail!("Invalid null value of limit"),
+        BoundValue::Unset => Ok(command::DataLimits::NONE.rows),
+    }
+}
