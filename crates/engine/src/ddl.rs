@@ -11,9 +11,11 @@ use crate::schema::diff::{self, Moment};
 use crate::schema::load::{self, SchemaRow, SchemaRows};
 use crate::schema::version::VersionDigest;
 use crate::system::{self, SCHEMA_TABLES, SYSTEM_SCHEMA};
+use crate::table::{TableStore, remove_sstables};
 use bytes::Bytes;
 use model::{Schema, TableSchema};
 use std::collections::HashSet;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use uuid::Uuid;
@@ -29,6 +31,7 @@ impl Engine {
     pub fn install_schema(&self, new: Schema) -> Result<Arc<Schema>, EngineError> {
         let _turn = self.schema_turn.lock();
         let old = self.schema();
+        let new = with_system_keyspaces(new);
         check_column_ids(&old, &new)?;
         let mutations = diff::mutations(&old, &new, self.schema_moment());
         self.apply_durably(&mutations)?;
@@ -139,18 +142,47 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes a dropped table off the node.
-    fn drop_table(&self, table: &Arc<crate::table::TableStore>) {
-        let id = table.schema().id;
+    /// Takes a dropped table off the node: after the last write its data goes, a snapshot stays if the options ask
+    /// for one. What fails here leaves files that no schema names any more.
+    fn drop_table(&self, table: &Arc<TableStore>) {
+        let schema = table.schema();
         {
             let _gate = self.barrier.write();
             self.tables.rcu(|tables| {
                 let mut tables = Tables::clone(tables);
-                tables.remove(&id);
+                tables.remove(&schema.id);
                 tables
             });
         }
-        self.log.discard_table(id);
+        let report = |what: &str, error: EngineError| {
+            tracing::warn!(keyspace = schema.keyspace, table = schema.name, %error, what);
+        };
+        if self.snapshots_automatically(&schema) {
+            let tag = format!("dropped-{}-{}", self.env.clock.now_millis(), schema.name);
+            let kept = self.flush_table(table).and_then(|()| self.snapshot_table(table, &tag));
+            if let Err(error) = kept {
+                // The data stays where it is rather than going without its snapshot.
+                return report("no snapshot could be taken of a dropped table; its files stay", error);
+            }
+        }
+        let _turn = table.flush_turn.lock();
+        table.set_dropped();
+        let view = table.view();
+        let memtables = view.flushing.iter().map(|f| &f.memtable).chain([&view.memtable]);
+        self.memory.release(memtables.map(|m| m.bytes()).sum());
+        self.log.discard_table(schema.id);
+        if let Err(error) = remove_sstables(&self.env, &view.sstables) {
+            report("files of a dropped table could not be removed", error);
+        }
+        for dir in table.dirs() {
+            let left = self.env.fs.read_dir(dir).unwrap_or_default();
+            if left.is_empty()
+                && let Err(error) = self.env.fs.remove_dir_all(dir)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                report("the directory of a dropped table could not be removed", error.into());
+            }
+        }
     }
 }
 

@@ -1,11 +1,14 @@
 //! The engine: the tables of one node, their commit log, and the threads that flush.
 
+use crate::cache::PageCache;
 use crate::commitlog::{CommitLog, FailureHook};
+use crate::compaction::Compactions;
 use crate::error::EngineError;
 use crate::flush::Workers;
 use crate::memory::MemoryBudget;
 use crate::options::EngineOptions;
-use crate::table::TableStore;
+use crate::snapshot::SchemaText;
+use crate::table::{FileContext, TableStore};
 use arc_swap::ArcSwap;
 use env::Env;
 use env::fs::FileLock;
@@ -14,8 +17,8 @@ use model::command::ReadCommand;
 use parking_lot::{Mutex, RwLock};
 use partition::{BoxedStream, ReadContext, ReadError};
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use uuid::Uuid;
 
 /// Tables by id.
@@ -38,9 +41,16 @@ pub struct Engine {
     pub(crate) barrier: RwLock<Gate>,
     pub(crate) memory: MemoryBudget,
     pub(crate) workers: Arc<Workers>,
+    pub(crate) compactions: Arc<Compactions>,
+    pub(crate) cache: Arc<PageCache>,
+    pub(crate) files: FileContext,
     pub(crate) flushes: AtomicU64,
     pub(crate) flush_failures: AtomicU64,
-    pub(crate) _locks: Vec<FileLock>,
+    /// Failures of the commit log that the keeper has acted on.
+    pub(crate) log_failures_seen: AtomicU64,
+    pub(crate) schema_text: OnceLock<SchemaText>,
+    /// Let go when the engine closes.
+    pub(crate) locks: Mutex<Vec<FileLock>>,
 }
 
 /// Whether writes are taken.
@@ -113,11 +123,15 @@ impl Engine {
     }
 
     /// Refuses writes from now on, waits for flushes that run, syncs the log and ends all threads. Reads still work.
-    /// Memtables are not flushed: the commit log has their writes ([`Engine::drain`] flushes).
+    /// Memtables are not flushed: the commit log has their writes ([`Engine::drain`] flushes). The
+    /// directories are free for another engine afterwards; dropping the last handle closes, too, but perhaps later,
+    /// because a thread of the engine may still hold one.
     pub fn close(&self) {
         *self.barrier.write() = Gate::Drained;
+        self.compactions.stop();
         self.workers.stop();
         self.log.close();
+        self.locks.lock().clear();
     }
 }
 

@@ -24,6 +24,15 @@ pub enum EngineError {
     /// An SSTable could not be read.
     #[error("{0}")]
     Read(#[from] ReadError),
+    /// An SSTable could not be opened.
+    #[error("{0}")]
+    Open(#[from] sstable::OpenError),
+    /// An SSTable could not be written.
+    #[error("{0}")]
+    WriteSsTable(Arc<sstable::WriteError>),
+    /// What a crash left could not be put in order.
+    #[error("{0}")]
+    Recover(Arc<sstable::txn_log::RecoverError>),
     /// A write that is part of the operation failed.
     #[error("{0}")]
     Write(#[from] WriteError),
@@ -65,6 +74,18 @@ pub enum EngineError {
 impl From<io::Error> for EngineError {
     fn from(error: io::Error) -> Self {
         EngineError::Io(Arc::new(error))
+    }
+}
+
+impl From<sstable::WriteError> for EngineError {
+    fn from(error: sstable::WriteError) -> Self {
+        EngineError::WriteSsTable(Arc::new(error))
+    }
+}
+
+impl From<sstable::txn_log::RecoverError> for EngineError {
+    fn from(error: sstable::txn_log::RecoverError) -> Self {
+        EngineError::Recover(Arc::new(error))
     }
 }
 

@@ -6,6 +6,7 @@
 //! *Writers*: take tables from the queue. A flush that fails leaves its memtable where readers find it and is tried
 //! again, later each time.
 
+use crate::commitlog::LogPosition;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::memtable::Memtable;
@@ -146,6 +147,9 @@ impl Engine {
                 self.workers.enqueue(&table);
             }
         }
+        // What a failed sync may have lost is in memtables still: their flush makes it durable again.
+        let failures = self.log.stats().failures;
+        let log_failed = self.log_failures_seen.swap(failures, Ordering::Relaxed) != failures;
         let now = self.env.clock.monotonic_nanos();
         let mut largest: Option<(u64, Arc<TableStore>)> = None;
         let mut flushing = 0;
@@ -160,7 +164,8 @@ impl Engine {
             }
             let period_ms = table.schema().options.memtable_flush_period_in_ms.max(0) as u64;
             let age_ms = now.saturating_sub(view.memtable.created_nanos()) / 1_000_000;
-            if period_ms > 0 && age_ms >= period_ms && !view.memtable.is_empty() {
+            let due = log_failed || (period_ms > 0 && age_ms >= period_ms);
+            if due && !view.memtable.is_empty() {
                 self.workers.enqueue(&table);
             }
         }
@@ -187,18 +192,23 @@ impl Engine {
     }
 
     /// Switches the table's memtable if it has writes; whether there is anything to flush now. Needs the flush turn.
-    fn switch_memtable(&self, table: &TableStore) -> bool {
+    pub(crate) fn switch_memtable(&self, table: &TableStore) -> bool {
         let gate = self.barrier.write();
-        let end = self.log.position();
-        if !table.view().memtable.is_empty() {
-            let fresh = Arc::new(Memtable::new(end, self.env.clock.monotonic_nanos()));
-            table.change_view(|view| {
-                let memtable = std::mem::replace(&mut view.memtable, fresh);
-                view.flushing.push(FlushingMemtable { memtable, end });
-            });
-        }
+        self.switch_memtable_at(table, self.log.position());
         drop(gate);
         !table.view().flushing.is_empty()
+    }
+
+    /// Switches the table's memtable, whose writes all lie at or before `end`. No writer may be under way.
+    pub(crate) fn switch_memtable_at(&self, table: &TableStore, end: LogPosition) {
+        if table.view().memtable.is_empty() {
+            return;
+        }
+        let fresh = Arc::new(Memtable::new(end, self.env.clock.monotonic_nanos()));
+        table.change_view(|view| {
+            let memtable = std::mem::replace(&mut view.memtable, fresh);
+            view.flushing.push(FlushingMemtable { memtable, end });
+        });
     }
 
     /// Writes what the table has in memory to SSTables; returns when it is durable.
@@ -206,6 +216,27 @@ impl Engine {
         let _turn = table.flush_turn.lock();
         if table.is_dropped() || !self.switch_memtable(table) {
             return Ok(());
+        }
+        self.write_flushing(table)
+    }
+
+    /// Writes the memtables that wait, oldest first. Needs the flush turn.
+    pub(crate) fn write_flushing(&self, table: &TableStore) -> Result<(), EngineError> {
+        let id = table.schema().id;
+        while let Some(next) = table.view().flushing.first().cloned() {
+            let written = table
+                .write_memtable(&self.files, &next.memtable, next.end, self.host_id)
+                .inspect_err(|_| {
+                    self.flush_failures.fetch_add(1, Ordering::Relaxed);
+                })?;
+            table.change_view(|view| {
+                view.flushing.remove(0);
+                view.replace_sstables(&[], written);
+            });
+            self.log.discard(id, next.end);
+            self.memory.release(next.memtable.bytes());
+            self.flushes.fetch_add(1, Ordering::Relaxed);
+            self.compactions.nudge();
         }
         Ok(())
     }

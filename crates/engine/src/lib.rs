@@ -11,7 +11,9 @@
 //! - Memory of memtables is bounded: writes wait for it and are then refused as overloaded.
 //! - A reader's view does not change under it; files live until the last reader that may use them is gone.
 
+mod cache;
 mod commitlog;
+mod compaction;
 mod ddl;
 mod engine;
 mod error;
@@ -22,12 +24,21 @@ pub mod memtable;
 mod open;
 mod options;
 mod schema;
+mod snapshot;
+mod stats;
 pub mod system;
 pub mod table;
+#[cfg(test)]
+mod tests;
+mod truncate;
 mod write;
 
+pub use cache::{CacheStats, PageCache};
 pub use commitlog::{CommitLogStats, FailureHook, IntervalSet, LogPosition, SyncCallback, SyncTicket};
+pub use compaction::CompactionInfo;
 pub use engine::Engine;
 pub use error::{EngineError, WriteError};
 pub use options::{EngineOptions, FailurePolicy, SyncMode};
+pub use snapshot::{SchemaText, SnapshotInfo};
+pub use stats::{EngineStats, TableStats};
 pub use write::WriteOptions;

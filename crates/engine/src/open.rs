@@ -7,8 +7,10 @@
 //! 5. The commit log is replayed for the rest. Segments stay until the memtables that took their writes are flushed.
 //! 6. What the built-in keyspaces lack on disk is written, and the node gets its host id if it has none.
 
+use crate::cache::PageCache;
 use crate::commitlog::replay::{self, SegmentFile};
 use crate::commitlog::{CommitLog, CommitLogOptions, IntervalSet, LogPosition};
+use crate::compaction::Compactions;
 use crate::engine::{Engine, Gate, Tables};
 use crate::error::EngineError;
 use crate::local::LocalState;
@@ -16,7 +18,7 @@ use crate::memory::MemoryBudget;
 use crate::memtable::Memtable;
 use crate::options::EngineOptions;
 use crate::system::{self, SYSTEM, SYSTEM_SCHEMA};
-use crate::table::TableStore;
+use crate::table::{FileContext, TableStore};
 use arc_swap::ArcSwap;
 use env::Env;
 use env::fs::FileLock;
@@ -26,8 +28,8 @@ use partition::codec::mutation::{MutationError, decode_mutation};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::sync::{Arc, OnceLock};
 use uuid::Uuid;
 
 const LOCK_FILE: &str = ".ilion.lock";
@@ -52,6 +54,15 @@ impl Engine {
             segment_bytes: options.commitlog_segment_bytes,
             policy: options.commit_failure_policy,
         };
+        let cache = Arc::new(PageCache::new(options.page_cache_bytes));
+        let files = FileContext {
+            env: env.clone(),
+            pages: cache.clone(),
+            next_number: AtomicU64::new(1),
+            uuid_ids: options.uuid_sstable_identifiers,
+        };
+        let rate = options.compaction_bytes_per_s;
+        let compactions = Arc::new(Compactions::new(Arc::clone(&env.clock), rate));
         let mut engine = Engine {
             memory: MemoryBudget::new(options.memtable_bytes_max, options.write_wait_timeout_ms),
             log: Arc::new(CommitLog::new(env.clone(), log_options, last_id)),
@@ -64,14 +75,20 @@ impl Engine {
             tables: ArcSwap::from_pointee(Tables::new()),
             barrier: RwLock::new(Gate::Open),
             workers: Arc::default(),
+            compactions,
+            cache,
+            files,
             flushes: AtomicU64::new(0),
             flush_failures: AtomicU64::new(0),
-            _locks: locks,
+            log_failures_seen: AtomicU64::new(0),
+            schema_text: OnceLock::new(),
+            locks: Mutex::new(locks),
         };
         engine.recover(&segments)?;
         let engine = Arc::new(engine);
         engine.log.start()?;
         engine.workers.start(&engine)?;
+        engine.compactions.start(&engine, engine.options.concurrent_compactors)?;
         engine.complete_system_keyspaces()?;
         Ok(engine)
     }
@@ -128,7 +145,8 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let dirs = self.table_dirs(table);
         let memtable = Memtable::new(start, self.env.clock.monotonic_nanos());
-        let store = TableStore::new(Arc::clone(table), durable_writes, dirs, memtable);
+        let sstables = self.files.open_all(&dirs)?;
+        let store = TableStore::new(Arc::clone(table), durable_writes, dirs, memtable, sstables);
         let store = Arc::new(store);
         self.tables.rcu(|tables| {
             let mut tables = Tables::clone(tables);
@@ -178,9 +196,25 @@ impl Engine {
                 self.memory.add(grown);
                 replay.dirty.entry(position.segment).or_default().insert(id, position.offset);
             }
+            if self.memory.used() > self.cleanup_bytes() {
+                self.flush_replayed(position, replay)?;
+            }
             Ok(())
         })?;
         tracing::info!(?report, skipped, local, "commit log replayed");
+        Ok(())
+    }
+}
+
+impl Engine {
+    /// Makes room in the middle of a replay: what was replayed up to `position` goes to SSTables that say so.
+    fn flush_replayed(&self, position: LogPosition, replay: &mut Replay) -> Result<(), EngineError> {
+        for table in self.tables() {
+            let _turn = table.flush_turn.lock();
+            self.switch_memtable_at(&table, position);
+            self.write_flushing(&table)?;
+        }
+        replay.dirty.clear();
         Ok(())
     }
 }

@@ -60,6 +60,10 @@ pub struct EngineOptions {
     pub flush_writers: usize,
     /// Milliseconds that a write waits for memtable memory before it is refused as overloaded.
     pub write_wait_timeout_ms: u64,
+    /// Threads that compact.
+    pub concurrent_compactors: usize,
+    /// Bytes that compactions write a second; 0 for no limit.
+    pub compaction_bytes_per_s: u64,
     /// Bytes of the page cache.
     pub page_cache_bytes: u64,
     /// Whether dropping or truncating a table leaves a snapshot.
@@ -83,6 +87,8 @@ impl EngineOptions {
             memtable_cleanup_threshold: 0.33,
             flush_writers: 2,
             write_wait_timeout_ms: 2_000,
+            concurrent_compactors: 2,
+            compaction_bytes_per_s: 64 << 20,
             page_cache_bytes: 512 << 20,
             auto_snapshot: true,
             uuid_sstable_identifiers: false,
@@ -126,6 +132,9 @@ impl EngineOptions {
         }
         if !(self.memtable_cleanup_threshold > 0.0 && self.memtable_cleanup_threshold < 1.0) {
             return reject("memtable_cleanup_threshold must lie between 0 and 1");
+        }
+        if self.concurrent_compactors == 0 {
+            return reject("concurrent_compactors should be strictly greater than 0, but was 0");
         }
         if self.flush_writers == 0 {
             return reject("memtable_flush_writers must be at least 1");

@@ -20,8 +20,6 @@ pub const VERSION: i32 = 7;
 pub const HEADER_BYTES: usize = 20;
 /// Bytes of a section's marker.
 pub const MARKER_BYTES: usize = 8;
-/// Bytes of an entry besides the mutation.
-pub const ENTRY_OVERHEAD_BYTES: usize = 12;
 /// Smaller entries are never written.
 const ENTRY_SIZE_MIN: u32 = 10;
 

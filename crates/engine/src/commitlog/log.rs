@@ -298,11 +298,6 @@ impl CommitLog {
         }
     }
 
-    /// The error that stopped the log, if one did.
-    pub fn stopped(&self) -> Option<&Arc<io::Error>> {
-        self.stopped.get()
-    }
-
     /// Ends the current segment and removes every segment: all memtables are on disk and no write will come.
     pub fn discard_all(&self) {
         let mut active = self.active.lock();

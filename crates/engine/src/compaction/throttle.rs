@@ -88,7 +88,9 @@ impl Throttle {
             }
             self.earn(&mut state);
             if !spent {
-                state.balance -= bytes as f64;
+                if state.rate > 0 {
+                    state.balance -= bytes as f64;
+                }
                 spent = true;
             }
             if state.paused {
@@ -107,8 +109,11 @@ impl Throttle {
         let seconds = now.saturating_sub(state.earned_until_nanos) as f64 / 1e9;
         state.earned_until_nanos = now;
         // Without a limit nothing is owed, whatever was spent.
-        state.balance =
-            if state.rate == 0 { 0.0 } else { (state.balance + seconds * state.rate as f64).min(state.rate as f64) };
+        state.balance = if state.rate == 0 {
+            0.0
+        } else {
+            (state.balance + seconds * state.rate as f64).min(state.rate as f64)
+        };
     }
 }
 

@@ -4,13 +4,17 @@
 //! compaction, a truncation) builds a new one under [`TableStore`]'s lock and swaps it in; readers keep the one they
 //! took, and with it the memtables and the files of its SSTables, for as long as they need.
 
+mod files;
 mod read;
+
+pub(crate) use files::{FileContext, remove_sstables};
 
 use crate::commitlog::{IntervalSet, LogPosition};
 use crate::memtable::Memtable;
 use arc_swap::ArcSwap;
 use model::TableSchema;
 use parking_lot::Mutex;
+use sstable::SsTable;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -33,6 +37,20 @@ pub struct TableView {
     pub memtable: Arc<Memtable>,
     /// Oldest first.
     pub flushing: Vec<FlushingMemtable>,
+    /// Newest first, by their newest timestamp.
+    pub sstables: Arc<Vec<Arc<SsTable>>>,
+}
+
+impl TableView {
+    /// Adds and removes SSTables: what a flush, a compaction, an import and a truncation do. Those to remove are
+    /// found by identity.
+    pub fn replace_sstables(&mut self, remove: &[Arc<SsTable>], add: impl IntoIterator<Item = Arc<SsTable>>) {
+        let mut tables: Vec<_> = self.sstables.iter().cloned().collect();
+        tables.retain(|table| !remove.iter().any(|gone| Arc::ptr_eq(gone, table)));
+        tables.extend(add);
+        tables.sort_by_key(|table| std::cmp::Reverse(table.stats().max_timestamp));
+        self.sstables = Arc::new(tables);
+    }
 }
 
 /// A table.
@@ -51,6 +69,8 @@ pub struct TableStore {
     dropped: AtomicBool,
     /// The table's directory in each data directory.
     dirs: Vec<PathBuf>,
+    /// The largest sequence number among the table's SSTables.
+    last_sequence: AtomicU64,
     pub(crate) reads: AtomicU64,
     pub(crate) writes: AtomicU64,
 }
@@ -61,10 +81,15 @@ impl TableStore {
         durable_writes: bool,
         dirs: Vec<PathBuf>,
         memtable: Memtable,
+        (sstables, last_sequence): (Vec<Arc<SsTable>>, u64),
     ) -> TableStore {
+        let mut view =
+            TableView { memtable: Arc::new(memtable), flushing: Vec::new(), sstables: Arc::default() };
+        view.replace_sstables(&[], sstables);
         TableStore {
             schema: ArcSwap::new(schema),
-            view: ArcSwap::from_pointee(TableView { memtable: Arc::new(memtable), flushing: Vec::new() }),
+            view: ArcSwap::from_pointee(view),
+            last_sequence: AtomicU64::new(last_sequence),
             view_change: Mutex::new(()),
             flush_turn: Mutex::new(()),
             flush_queued: AtomicBool::new(false),
@@ -125,7 +150,16 @@ impl TableStore {
     }
 
     /// The positions of the commit log whose writes are in SSTables that `host_id` wrote.
-    pub(crate) fn covered_log(&self, _host_id: Option<Uuid>) -> IntervalSet {
-        IntervalSet::default()
+    pub(crate) fn covered_log(&self, host_id: Option<Uuid>) -> IntervalSet {
+        let mut out = IntervalSet::default();
+        let view = self.view.load();
+        for stats in view.sstables.iter().map(|t| t.stats()) {
+            if host_id.is_some() && stats.host_id == host_id {
+                for (start, end) in &stats.commit_log_intervals {
+                    out.add(files::from_disk(*start), files::from_disk(*end));
+                }
+            }
+        }
+        out
     }
 }

@@ -6,10 +6,12 @@
 //! 3. Sources that cannot matter are left out before anything is opened.
 
 use super::{TableStore, TableView};
-use model::DecoratedKey;
+use crate::memtable::Memtable;
 use model::command::{PartitionSelection, ReadCommand};
 use model::key::KeyRange;
+use model::{DecoratedKey, Slice};
 use partition::{BoxedStream, ReadContext, ReadError, concat, merge};
+use sstable::SsTable;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -38,20 +40,48 @@ impl TableStore {
     }
 }
 
+/// The memtables of a view, newest first.
+fn memtables(view: &TableView) -> impl Iterator<Item = &Arc<Memtable>> {
+    [&view.memtable].into_iter().chain(view.flushing.iter().rev().map(|f| &f.memtable))
+}
+
+/// Whether an SSTable's rows, static rows and deletions all lie outside of what the command selects.
+fn is_beside(table: &SsTable, command: &ReadCommand, slices: &[Slice]) -> bool {
+    let schema = command.table.as_ref();
+    !schema.clustering_columns().is_empty()
+        && !table.has_statics()
+        && !table.stats().may_have_tombstones()
+        && !table.overlaps_clusterings(slices, schema)
+}
+
 fn read_partition(
     view: &TableView,
     command: &ReadCommand,
     key: &DecoratedKey,
     ctx: &ReadContext,
 ) -> Result<BoxedStream, ReadError> {
+    let ReadCommand { table, clusterings, columns, .. } = command;
     let mut sources: Vec<BoxedStream> = Vec::new();
-    let memtables = view.flushing.iter().map(|f| &f.memtable).chain([&view.memtable]);
-    for memtable in memtables {
-        if let Some(stream) = memtable.read(&command.table, key, &command.clusterings, ctx) {
+    for memtable in memtables(view) {
+        if let Some(stream) = memtable.read(table, key, clusterings, ctx) {
             sources.push(Box::new(stream));
         }
     }
-    Ok(merge(Arc::clone(&command.table), sources, command.is_reversed()))
+    let slices = command.clusterings.to_slices();
+    for sstable in view.sstables.iter() {
+        ctx.cost.sstables_considered.add(1);
+        if !sstable.covers(key) {
+            ctx.cost.skipped_by_range.add(1);
+        } else if is_beside(sstable, command, &slices) {
+            ctx.cost.skipped_by_clustering.add(1);
+        } else if !sstable.may_contain(key) {
+            ctx.cost.skipped_by_bloom.add(1);
+        } else if let Some(stream) = sstable.read(key, clusterings, columns, table, ctx)? {
+            ctx.cost.sstables_read.add(1);
+            sources.push(Box::new(stream));
+        }
+    }
+    Ok(merge(Arc::clone(table), sources, command.is_reversed()))
 }
 
 fn read_range(
@@ -60,10 +90,22 @@ fn read_range(
     range: &KeyRange,
     ctx: &ReadContext,
 ) -> Result<BoxedStream, ReadError> {
+    let ReadCommand { table, clusterings, columns, .. } = command;
     let mut sources: Vec<BoxedStream> = Vec::new();
-    let memtables = view.flushing.iter().map(|f| &f.memtable).chain([&view.memtable]);
-    for memtable in memtables.filter(|m| !m.is_empty()) {
-        sources.push(Box::new(memtable.scan(&command.table, range.clone(), &command.clusterings, ctx)));
+    for memtable in memtables(view).filter(|m| !m.is_empty()) {
+        sources.push(Box::new(memtable.scan(table, range.clone(), clusterings, ctx)));
     }
-    Ok(merge(Arc::clone(&command.table), sources, command.is_reversed()))
+    let slices = command.clusterings.to_slices();
+    for sstable in view.sstables.iter() {
+        ctx.cost.sstables_considered.add(1);
+        if !sstable.overlaps(range) {
+            ctx.cost.skipped_by_range.add(1);
+        } else if is_beside(sstable, command, &slices) {
+            ctx.cost.skipped_by_clustering.add(1);
+        } else {
+            ctx.cost.sstables_read.add(1);
+            sources.push(Box::new(sstable.scan(range, clusterings, columns, table, ctx)?));
+        }
+    }
+    Ok(merge(Arc::clone(table), sources, command.is_reversed()))
 }

@@ -6,7 +6,7 @@
 //! 2. Level 0, where flushes arrive, is compacted into level 1 with everything that it overlaps there, once it has
 //!    `L0_THRESHOLD` SSTables. When it is crowded, it is first compacted within itself, as size-tiered does.
 
-use super::{Candidate, Now, Output, Pick, SizeTiered, Strategy, option};
+use super::{Candidate, Output, Pick, SizeTiered, Strategy, option};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// SSTables of level 0 that start a compaction into level 1.
@@ -82,7 +82,7 @@ impl Leveled {
 }
 
 impl Strategy for Leveled {
-    fn pick(&self, candidates: &[Candidate], _: Now) -> Option<Pick> {
+    fn pick(&self, candidates: &[Candidate]) -> Option<Pick> {
         let bytes = |level| candidates.iter().filter(|c| c.level == level).map(|c| c.bytes).sum::<u64>();
         let crowded = candidates.iter().filter(|c| c.level == 0).count() > L0_CROWDED;
         for level in (1..LEVEL_MAX).rev() {
@@ -102,7 +102,7 @@ impl Strategy for Leveled {
         true
     }
 
-    fn pending(&self, candidates: &[Candidate], _: Now) -> usize {
+    fn pending(&self, candidates: &[Candidate]) -> usize {
         let level0 = candidates.iter().filter(|c| c.level == 0).count() / L0_THRESHOLD;
         let levels: BTreeSet<u32> = candidates.iter().map(|c| c.level).filter(|l| *l > 0).collect();
         let over = levels.iter().map(|level| {
@@ -113,7 +113,7 @@ impl Strategy for Leveled {
         level0 + over.sum::<usize>()
     }
 
-    fn major(&self, candidates: &[Candidate], _: Now) -> Vec<Pick> {
+    fn major(&self, candidates: &[Candidate]) -> Vec<Pick> {
         let total: u64 = candidates.iter().map(|c| c.bytes).sum();
         if candidates.is_empty() {
             return Vec::new();

@@ -83,19 +83,10 @@ pub struct Pick {
     pub output: Output,
 }
 
-/// Circumstances of a pick.
-#[derive(Clone, Copy, Debug)]
-pub struct Now {
-    /// Microseconds since the epoch.
-    pub micros: i64,
-    /// Tombstones made before it (seconds since the epoch) are older than gc_grace_seconds.
-    pub gc_before_s: u32,
-}
-
 /// A strategy with its options.
 pub trait Strategy: Send + Sync {
     /// The next SSTables to compact, `None` when there is nothing to do.
-    fn pick(&self, candidates: &[Candidate], now: Now) -> Option<Pick>;
+    fn pick(&self, candidates: &[Candidate]) -> Option<Pick>;
 
     /// Whether a table's compactions must not run beside each other: the levels of one would not see what another
     /// is about to put there.
@@ -104,10 +95,10 @@ pub trait Strategy: Send + Sync {
     }
 
     /// Estimated number of compactions until there is nothing to do.
-    fn pending(&self, candidates: &[Candidate], now: Now) -> usize;
+    fn pending(&self, candidates: &[Candidate]) -> usize;
 
     /// Everything together, when a user asks for it: one pick for each output that must stay apart.
-    fn major(&self, candidates: &[Candidate], _now: Now) -> Vec<Pick> {
+    fn major(&self, candidates: &[Candidate]) -> Vec<Pick> {
         match candidates {
             [] => Vec::new(),
             all => vec![Pick { inputs: ids(all), output: Output::ONE }],

@@ -5,7 +5,7 @@
 //! 2. A bucket of `min_threshold` or more is worth a compaction; the one of the smallest SSTables goes first, and no
 //!    more than `max_threshold` of its smallest.
 
-use super::{Candidate, Now, Output, Pick, Strategy, TombstoneOptions, ids, option};
+use super::{Candidate, Output, Pick, Strategy, TombstoneOptions, ids, option};
 use std::collections::BTreeMap;
 
 /// The strategy; also what [`super::TimeWindow`] does inside its newest window and [`super::Leveled`] in a crowded
@@ -84,18 +84,18 @@ impl SizeTiered {
 }
 
 impl Strategy for SizeTiered {
-    fn pick(&self, candidates: &[Candidate], _: Now) -> Option<Pick> {
+    fn pick(&self, candidates: &[Candidate]) -> Option<Pick> {
         match self.bucket(candidates) {
             Some(inputs) => Some(Pick { inputs, output: Output::ONE }),
             None => self.tombstones.pick(candidates, |_| Output::ONE),
         }
     }
 
-    fn pending(&self, candidates: &[Candidate], _: Now) -> usize {
+    fn pending(&self, candidates: &[Candidate]) -> usize {
         self.pending_buckets(candidates)
     }
 
-    fn major(&self, candidates: &[Candidate], _: Now) -> Vec<Pick> {
+    fn major(&self, candidates: &[Candidate]) -> Vec<Pick> {
         match candidates {
             [] => Vec::new(),
             all => vec![Pick { inputs: ids(all), output: Output::ONE }],

@@ -5,7 +5,7 @@
 //! 2. The newest window is compacted as size-tiered does; an older one as soon as it has two SSTables.
 //! 3. SSTables in which everything has expired are dropped whole.
 
-use super::{Candidate, Now, Output, Pick, SizeTiered, Strategy, ids, option};
+use super::{Candidate, Output, Pick, SizeTiered, Strategy, ids, option};
 use std::collections::BTreeMap;
 
 /// The strategy.
@@ -54,7 +54,7 @@ impl TimeWindow {
 }
 
 impl Strategy for TimeWindow {
-    fn pick(&self, candidates: &[Candidate], _: Now) -> Option<Pick> {
+    fn pick(&self, candidates: &[Candidate]) -> Option<Pick> {
         let windows = self.windows(candidates);
         let newest = windows.first().map(|(w, _)| *w);
         for (window, members) in &windows {
@@ -73,14 +73,14 @@ impl Strategy for TimeWindow {
         self.within.tombstones().pick(candidates, |_| Output::ONE)
     }
 
-    fn pending(&self, candidates: &[Candidate], _: Now) -> usize {
+    fn pending(&self, candidates: &[Candidate]) -> usize {
         let windows = self.windows(candidates);
         let newest = windows.first().map_or(0, |(_, members)| self.within.pending_buckets(members));
         let older = windows.iter().skip(1).filter(|(_, members)| members.len() >= 2).count();
         newest + older
     }
 
-    fn major(&self, candidates: &[Candidate], _: Now) -> Vec<Pick> {
+    fn major(&self, candidates: &[Candidate]) -> Vec<Pick> {
         self.windows(candidates)
             .into_iter()
             .filter(|(_, members)| members.len() >= 2)

@@ -9,7 +9,7 @@
 //! 3. The output is cut at the borders of equal shards of the ring, more of them for denser data, so that SSTables
 //!    stay near `target_sstable_size`.
 
-use super::{Candidate, Now, Output, Pick, Strategy, TombstoneOptions, ids, option};
+use super::{Candidate, Output, Pick, Strategy, TombstoneOptions, ids, option};
 use std::collections::BTreeMap;
 
 /// Most SSTables that are compacted together.
@@ -170,7 +170,7 @@ fn threshold(scaling: i32) -> usize {
 }
 
 impl Strategy for Unified {
-    fn pick(&self, candidates: &[Candidate], _: Now) -> Option<Pick> {
+    fn pick(&self, candidates: &[Candidate]) -> Option<Pick> {
         let due = self.due(candidates);
         let Some(group) = due.first() else {
             return self.tombstones.pick(candidates, |c| self.output(&[c]));
@@ -182,11 +182,11 @@ impl Strategy for Unified {
         Some(Pick { inputs: inputs.iter().map(|c| c.id).collect(), output })
     }
 
-    fn pending(&self, candidates: &[Candidate], _: Now) -> usize {
+    fn pending(&self, candidates: &[Candidate]) -> usize {
         self.due(candidates).iter().map(|g| g.len().div_ceil(INPUTS_MAX)).sum()
     }
 
-    fn major(&self, candidates: &[Candidate], _: Now) -> Vec<Pick> {
+    fn major(&self, candidates: &[Candidate]) -> Vec<Pick> {
         match candidates {
             [] => Vec::new(),
             all => {

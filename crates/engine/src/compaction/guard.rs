@@ -1,0 +1,40 @@
+//! What a compaction must not forget: deletions that may still shadow data outside of it.
+
+use crate::table::TableStore;
+use model::DecoratedKey;
+use partition::PurgeGuard;
+use sstable::SsTable;
+use std::sync::Arc;
+
+/// Looks at everything that the table holds beside the inputs, as it is when a partition is reached: a flush may
+/// have brought older data since the compaction began.
+pub(crate) struct Outside {
+    table: Arc<TableStore>,
+    inputs: Vec<Arc<SsTable>>,
+    /// Set by `only_purge_repaired_tombstones` for unrepaired data: nothing is forgotten.
+    keeps_all: bool,
+}
+
+impl Outside {
+    pub(crate) fn new(table: Arc<TableStore>, inputs: Vec<Arc<SsTable>>, keeps_all: bool) -> Outside {
+        Outside { table, inputs, keeps_all }
+    }
+}
+
+impl PurgeGuard for Outside {
+    fn max_purgeable_timestamp(&mut self, key: &DecoratedKey) -> i64 {
+        if self.keeps_all {
+            return i64::MIN;
+        }
+        let view = self.table.view();
+        let outside = view
+            .sstables
+            .iter()
+            .filter(|t| !self.inputs.iter().any(|input| Arc::ptr_eq(input, t)))
+            .filter(|t| t.may_contain(key))
+            .map(|t| t.stats().min_timestamp);
+        let memtables = view.flushing.iter().map(|f| &f.memtable).chain([&view.memtable]);
+        let in_memory = memtables.filter_map(|m| m.minima().timestamp);
+        outside.chain(in_memory).min().unwrap_or(i64::MAX)
+    }
+}

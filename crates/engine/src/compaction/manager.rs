@@ -1,0 +1,388 @@
+//! The manager of compactions: threads that look for picks, and what operators see and steer.
+
+use super::run::Outcome;
+use super::strategy::{self, Candidate, Output, Pick};
+use super::task::{CompactionInfo, Group, Task, candidate};
+use super::throttle::Throttle;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::table::TableStore;
+use env::clock::Clock;
+use parking_lot::{Condvar, Mutex};
+use sstable::SsTable;
+use std::collections::{BTreeMap, HashSet};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// How often threads look for picks when nobody nudges them: windows close and tombstones age by themselves.
+const TICK: Duration = Duration::from_secs(30);
+/// How long a table rests after a compaction of it failed.
+const FAILURE_REST_NANOS: u64 = 30_000_000_000;
+
+/// All compactions of an engine.
+pub(crate) struct Compactions {
+    throttle: Throttle,
+    state: Mutex<State>,
+    /// Signalled when there may be something to do, and when a task ends.
+    changed: Condvar,
+    stopping: AtomicBool,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    completed: AtomicU64,
+    failed: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    running: Vec<Arc<Task>>,
+    /// Grows with each nudge, so that a thread knows whether it has seen the latest.
+    nudges: u64,
+    /// Tables that must not be compacted unless a user asks for it.
+    disabled: HashSet<Uuid>,
+    /// Tables whose last compaction failed, and until when (monotonic nanoseconds) they rest.
+    resting: BTreeMap<Uuid, u64>,
+}
+
+impl State {
+    fn is_busy(&self, table: &Arc<SsTable>) -> bool {
+        self.running.iter().any(|task| task.all().any(|t| Arc::ptr_eq(t, table)))
+    }
+
+    fn runs_on(&self, table: Uuid) -> bool {
+        self.running.iter().any(|task| task.table.schema().id == table)
+    }
+}
+
+impl Compactions {
+    /// `rate` in bytes a second, 0 for no limit.
+    pub(crate) fn new(clock: Arc<dyn Clock>, rate: u64) -> Compactions {
+        Compactions {
+            throttle: Throttle::new(clock, rate),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            stopping: AtomicBool::new(false),
+            threads: Mutex::default(),
+            completed: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+        }
+    }
+
+    /// Starts the threads. They hold the engine only while they work.
+    pub(crate) fn start(self: &Arc<Self>, engine: &Arc<Engine>, threads: usize) -> io::Result<()> {
+        let mut handles = self.threads.lock();
+        for n in 0..threads {
+            let (this, weak) = (Arc::clone(self), Arc::downgrade(engine));
+            let builder = std::thread::Builder::new().name(format!("compaction-{n}"));
+            handles.push(builder.spawn(move || this.work(&weak))?);
+        }
+        Ok(())
+    }
+
+    /// Makes the threads look for picks.
+    pub(crate) fn nudge(&self) {
+        self.state.lock().nudges += 1;
+        self.changed.notify_all();
+    }
+
+    /// Ends what runs, and the threads.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        self.throttle.stop();
+        self.nudge();
+        let me = std::thread::current().id();
+        for handle in std::mem::take(&mut *self.threads.lock()) {
+            if handle.thread().id() != me {
+                let _ = handle.join();
+            }
+        }
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+
+    fn work(&self, engine: &Weak<Engine>) {
+        let mut seen = 0;
+        loop {
+            {
+                let mut state = self.state.lock();
+                if state.nudges == seen && !self.is_stopping() {
+                    self.changed.wait_for(&mut state, TICK);
+                }
+                seen = state.nudges;
+            }
+            if self.is_stopping() {
+                return;
+            }
+            let Some(engine) = engine.upgrade() else { return };
+            while !self.is_stopping() {
+                let Some(task) = self.next_task(&engine) else { break };
+                self.run(&engine, &task);
+            }
+        }
+    }
+
+    /// Runs a task that is in the list of running ones, and takes it off.
+    fn run(&self, engine: &Engine, task: &Arc<Task>) -> Option<EngineError> {
+        let schema = task.table.schema();
+        let result = engine.run_compaction(task, &self.throttle);
+        let mut state = self.state.lock();
+        state.running.retain(|t| !Arc::ptr_eq(t, task));
+        let failure = match result {
+            Ok(outcome) => {
+                if outcome == Outcome::Done {
+                    self.completed.fetch_add(1, Ordering::Relaxed);
+                }
+                None
+            }
+            Err(error) => {
+                self.failed.fetch_add(1, Ordering::Relaxed);
+                tracing::error!(keyspace = schema.keyspace, table = schema.name, %error, "a compaction failed");
+                let until = engine.env.clock.monotonic_nanos() + FAILURE_REST_NANOS;
+                state.resting.insert(schema.id, until);
+                Some(error)
+            }
+        };
+        state.nudges += 1;
+        drop(state);
+        self.changed.notify_all();
+        failure
+    }
+
+    /// Finds the next pick of any table and marks its SSTables busy.
+    fn next_task(&self, engine: &Engine) -> Option<Arc<Task>> {
+        let now_nanos = engine.env.clock.monotonic_nanos();
+        let mut state = self.state.lock();
+        state.resting.retain(|_, until| *until > now_nanos);
+        if self.throttle.is_paused() {
+            return None;
+        }
+        for table in engine.tables() {
+            let schema = table.schema();
+            let is_off = !strategy::is_enabled(&schema.options.compaction)
+                || state.disabled.contains(&schema.id)
+                || state.resting.contains_key(&schema.id)
+                || table.is_dropped();
+            if is_off {
+                continue;
+            }
+            let strategy = strategy::from_options(&schema.options.compaction);
+            if strategy.runs_alone() && state.runs_on(schema.id) {
+                continue;
+            }
+            for group in Grouped::of(engine, &table, |t| state.is_busy(t)) {
+                let expired = group.expired(&table);
+                let pick = match expired.is_empty() {
+                    false => Some((Vec::new(), expired, Output::ONE)),
+                    true => {
+                        strategy.pick(&group.candidates).map(|p| (group.inputs(&p), Vec::new(), p.output))
+                    }
+                };
+                if let Some((inputs, expired, output)) = pick {
+                    return Some(enlist(&mut state, engine, &table, inputs, expired, output));
+                }
+            }
+        }
+        None
+    }
+
+    /// Compacts everything of a table, as its strategy groups it; returns when it is done.
+    fn major(&self, engine: &Engine, table: &Arc<TableStore>) -> Result<(), EngineError> {
+        let schema = table.schema();
+        let tasks: Vec<Arc<Task>> = {
+            let mut state = self.state.lock();
+            // What runs on the table is let finish, so that everything is free.
+            while state.runs_on(schema.id) && !self.is_stopping() {
+                self.changed.wait_for(&mut state, TICK);
+            }
+            let strategy = strategy::from_options(&schema.options.compaction);
+            let groups = Grouped::of(engine, table, |t| state.is_busy(t));
+            let picks = groups.iter().flat_map(|group| {
+                let picks: Vec<Pick> = strategy.major(&group.candidates);
+                picks.into_iter().map(|p| (group.inputs(&p), p.output)).collect::<Vec<_>>()
+            });
+            picks
+                .filter(|(inputs, _)| !inputs.is_empty())
+                .map(|(inputs, output)| enlist(&mut state, engine, table, inputs, Vec::new(), output))
+                .collect()
+        };
+        let mut first_failure = None;
+        for task in &tasks {
+            let failure = self.run(engine, task);
+            first_failure = first_failure.or(failure);
+        }
+        first_failure.map_or(Ok(()), Err)
+    }
+}
+
+fn enlist(
+    state: &mut State,
+    engine: &Engine,
+    table: &Arc<TableStore>,
+    inputs: Vec<Arc<SsTable>>,
+    expired: Vec<Arc<SsTable>>,
+    output: Output,
+) -> Arc<Task> {
+    let task = Arc::new(Task {
+        id: engine.env.time_uuid(),
+        table: Arc::clone(table),
+        inputs,
+        expired,
+        output,
+        completed_bytes: AtomicU64::new(0),
+        cancelled: AtomicBool::new(false),
+    });
+    state.running.push(Arc::clone(&task));
+    task
+}
+
+/// The SSTables of a table that may be compacted together, as candidates named by their index.
+struct Grouped {
+    tables: Vec<Arc<SsTable>>,
+    candidates: Vec<Candidate>,
+    /// What else the table holds, busy SSTables and other groups.
+    others: Vec<Candidate>,
+    gc_before_s: u32,
+}
+
+impl Grouped {
+    fn of(engine: &Engine, table: &TableStore, is_busy: impl Fn(&Arc<SsTable>) -> bool) -> Vec<Grouped> {
+        let micros = engine.env.now_micros();
+        let gc_grace = table.schema().options.gc_grace_seconds.max(0);
+        let gc_before_s = (micros / 1_000_000 - i64::from(gc_grace)).clamp(0, i64::from(u32::MAX)) as u32;
+        let view = table.view();
+        let describe = |id: usize, t: &SsTable| {
+            candidate(engine.env.fs.as_ref(), id as u64, t, micros / 1000, gc_before_s)
+        };
+        let mut groups: BTreeMap<Group, Vec<Arc<SsTable>>> = BTreeMap::new();
+        for sstable in view.sstables.iter().filter(|t| !is_busy(t)) {
+            groups.entry(Group::of(sstable)).or_default().push(Arc::clone(sstable));
+        }
+        groups
+            .into_values()
+            .map(|tables| {
+                let outside = view.sstables.iter().filter(|t| !tables.iter().any(|m| Arc::ptr_eq(m, t)));
+                Grouped {
+                    candidates: tables.iter().enumerate().map(|(i, t)| describe(i, t)).collect(),
+                    others: outside.map(|t| describe(usize::MAX, t)).collect(),
+                    gc_before_s,
+                    tables,
+                }
+            })
+            .collect()
+    }
+
+    fn inputs(&self, pick: &Pick) -> Vec<Arc<SsTable>> {
+        pick.inputs.iter().filter_map(|id| self.tables.get(*id as usize).cloned()).collect()
+    }
+
+    fn expired(&self, table: &TableStore) -> Vec<Arc<SsTable>> {
+        let view = table.view();
+        let memtables = view.flushing.iter().map(|f| &f.memtable).chain([&view.memtable]);
+        let oldest = memtables.filter_map(|m| m.minima().timestamp).min().unwrap_or(i64::MAX);
+        strategy::fully_expired(&self.candidates, &self.others, oldest, self.gc_before_s)
+            .iter()
+            .filter_map(|c| self.tables.get(c.id as usize).cloned())
+            .collect()
+    }
+}
+
+impl Engine {
+    /// Compacts everything of a table, or of all tables of a keyspace; returns when it is done.
+    ///
+    /// # Errors
+    /// [`EngineError::UnknownKeyspace`], [`EngineError::UnknownTable`], or what a compaction failed with.
+    pub fn compact(&self, keyspace: &str, table: Option<&str>) -> Result<(), EngineError> {
+        self.flush(keyspace, table)?;
+        for table in self.tables_of(keyspace, table)? {
+            self.compactions.major(self, &table)?;
+        }
+        Ok(())
+    }
+
+    /// The compactions that run.
+    pub fn compactions(&self) -> Vec<CompactionInfo> {
+        self.compactions.state.lock().running.iter().map(|t| t.info()).collect()
+    }
+
+    /// Estimated number of compactions that wait, by table; tables without any are left out.
+    pub fn pending_compactions(&self) -> Vec<(Arc<TableStore>, usize)> {
+        let mut out = Vec::new();
+        for table in self.tables() {
+            let strategy = strategy::from_options(&table.schema().options.compaction);
+            let groups = Grouped::of(self, &table, |t| self.compactions.state.lock().is_busy(t));
+            let pending: usize = groups.iter().map(|g| strategy.pending(&g.candidates)).sum();
+            if pending > 0 {
+                out.push((table, pending));
+            }
+        }
+        out
+    }
+
+    /// Numbers of compactions done and failed since the start.
+    pub fn compaction_counts(&self) -> (u64, u64) {
+        let counts = &self.compactions;
+        (counts.completed.load(Ordering::Relaxed), counts.failed.load(Ordering::Relaxed))
+    }
+
+    /// Bytes that compactions write a second, 0 for no limit.
+    pub fn compaction_throughput(&self) -> u64 {
+        self.compactions.throttle.rate()
+    }
+
+    /// Sets the bytes that compactions write a second, 0 for no limit.
+    pub fn set_compaction_throughput(&self, bytes_per_s: u64) {
+        self.compactions.throttle.set_rate(bytes_per_s);
+    }
+
+    /// Makes compactions stand still, or go on.
+    pub fn set_compactions_paused(&self, paused: bool) {
+        self.compactions.throttle.set_paused(paused);
+        self.compactions.nudge();
+    }
+
+    /// Ends the compactions that run, or the one named; returns how many. What they did is undone.
+    pub fn stop_compactions(&self, id: Option<Uuid>) -> usize {
+        let state = self.compactions.state.lock();
+        let chosen = state.running.iter().filter(|t| id.is_none_or(|id| id == t.id));
+        chosen.map(|t| t.cancelled.store(true, Ordering::Relaxed)).count()
+    }
+
+    /// Lets the tables compact by themselves, or not, until the next start.
+    ///
+    /// # Errors
+    /// [`EngineError::UnknownKeyspace`], [`EngineError::UnknownTable`].
+    pub fn set_auto_compaction(
+        &self,
+        keyspace: &str,
+        table: Option<&str>,
+        enabled: bool,
+    ) -> Result<(), EngineError> {
+        let tables = self.tables_of(keyspace, table)?;
+        let mut state = self.compactions.state.lock();
+        for table in tables {
+            if enabled {
+                state.disabled.remove(&table.schema().id);
+            } else {
+                state.disabled.insert(table.schema().id);
+            }
+        }
+        drop(state);
+        self.compactions.nudge();
+        Ok(())
+    }
+
+    /// A table of a keyspace, or all of them.
+    fn tables_of(&self, keyspace: &str, table: Option<&str>) -> Result<Vec<Arc<TableStore>>, EngineError> {
+        if let Some(table) = table {
+            return Ok(vec![self.table_named(keyspace, table)?]);
+        }
+        let schema = self.schema();
+        let keyspace =
+            schema.keyspace(keyspace).ok_or_else(|| EngineError::UnknownKeyspace(keyspace.to_owned()))?;
+        Ok(keyspace.tables.values().filter_map(|t| self.table(t.id)).collect())
+    }
+}

@@ -1,0 +1,263 @@
+//! Carrying out a task.
+//!
+//! 1. A transaction log is started in the directory of the inputs.
+//! 2. The inputs are merged and purged into new SSTables, around the page cache, at the pace of the throttle; a new
+//!    one is started where the task's output says so. Each is recorded in the log before it is written.
+//! 3. Under the table's lock, if all inputs are still part of the table (it was not truncated or dropped meanwhile):
+//!    the inputs are recorded, the log is committed, the view gets the outputs for the inputs.
+//! 4. The files of the inputs are removed. Readers that have them open go on.
+//!
+//! When anything fails before the commit, the new files are removed and the table is as before.
+
+use super::guard::Outside;
+use super::strategy::Output;
+use super::task::Task;
+use super::throttle::{Stopped, Throttle};
+use crate::engine::Engine;
+use crate::error::EngineError;
+use model::TableSchema;
+use model::command::{ClusteringFilter, ColumnSelection};
+use model::key::KeyRange;
+use partition::codec::EncodingStats;
+use partition::{BoxedStream, Event, Fragment, PartitionStream, Purge, ReadContext, merge};
+use sstable::statistics::CommitLogPosition;
+use sstable::txn_log::{Operation, TxnLog};
+use sstable::{Descriptor, SsTable, SsTableWriter, WriteError, WriterOptions};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Bytes written between two looks at the throttle.
+const STEP_BYTES: u64 = 256 << 10;
+/// Fragments between two looks at the bytes written.
+const STEP_FRAGMENTS: u32 = 256;
+
+/// How a run ended that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The outputs stand for the inputs.
+    Done,
+    /// It was told to stop, or the table was truncated or dropped; nothing changed.
+    Abandoned,
+}
+
+impl Engine {
+    /// Carries out a task.
+    pub(crate) fn run_compaction(&self, task: &Task, throttle: &Throttle) -> Result<Outcome, EngineError> {
+        let Some(directory) = task.all().next().map(|t| t.descriptor().directory.clone()) else {
+            return Ok(Outcome::Done);
+        };
+        let id = self.env.time_uuid();
+        let mut log = TxnLog::create(Arc::clone(&self.env.fs), &directory, Operation::Compaction, id)?;
+        let written = Run { engine: self, task, throttle, directory }.write(&mut log);
+        match written {
+            Ok(Some(outputs)) => self.replace(task, log, outputs),
+            Ok(None) => {
+                log.abort()?;
+                Ok(Outcome::Abandoned)
+            }
+            Err(error) => {
+                if let Err(error) = log.abort() {
+                    tracing::warn!(%error, "files of a failed compaction stay until the next start");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Steps 3 and 4.
+    fn replace(
+        &self,
+        task: &Task,
+        mut log: TxnLog,
+        outputs: Vec<Arc<SsTable>>,
+    ) -> Result<Outcome, EngineError> {
+        let gone: Vec<Arc<SsTable>> = task.all().cloned().collect();
+        let mut result = None;
+        task.table.change_view(|view| {
+            let is_here = |t: &Arc<SsTable>| view.sstables.iter().any(|s| Arc::ptr_eq(s, t));
+            if task.table.is_dropped() || !gone.iter().all(is_here) {
+                result = Some(log.abort().map(|()| None));
+                return;
+            }
+            let recorded = gone.iter().try_for_each(|t| log.remove(t.descriptor()));
+            let committed = match recorded {
+                Ok(()) => log.commit(),
+                Err(error) => log.abort().and(Err(error)),
+            };
+            if committed.is_ok() {
+                view.replace_sstables(&gone, outputs);
+            }
+            result = Some(committed.map(Some));
+        });
+        match result.transpose()?.flatten() {
+            None => Ok(Outcome::Abandoned),
+            Some(committed) => {
+                if let Err(error) = committed.clean_up() {
+                    tracing::warn!(%error, "files of compacted SSTables stay until the next start");
+                }
+                Ok(Outcome::Done)
+            }
+        }
+    }
+}
+
+struct Run<'a> {
+    engine: &'a Engine,
+    task: &'a Task,
+    throttle: &'a Throttle,
+    directory: PathBuf,
+}
+
+impl Run<'_> {
+    /// Step 2: the new SSTables, opened; `None` when told to stop.
+    fn write(&self, log: &mut TxnLog) -> Result<Option<Vec<Arc<SsTable>>>, EngineError> {
+        let schema = self.task.table.schema();
+        let mut outputs = Vec::new();
+        if self.task.inputs.is_empty() {
+            return Ok(Some(outputs));
+        }
+        if self.pay(0).is_err() {
+            return Ok(None);
+        }
+        let mut stream = self.stream(&schema)?;
+        let mut fragment = Fragment::default();
+        let mut writer: Option<SsTableWriter> = None;
+        let mut borders = Borders::new(&self.task.output);
+        let (mut paid, mut fragments, mut before) = (0u64, 0u32, 0u64);
+        loop {
+            let event = stream.next(&mut fragment)?;
+            if event == Event::PartitionStart || event == Event::End {
+                let crosses = event == Event::PartitionStart && borders.crosses(fragment.key.token.0);
+                let full = writer.as_ref().is_some_and(|w| w.file_bytes() >= self.task.output.sstable_bytes);
+                if (event == Event::End || crosses || full)
+                    && let Some(done) = writer.take()
+                {
+                    before += done.data_bytes();
+                    outputs.extend(self.finish(done)?);
+                    paid = 0;
+                }
+            }
+            if event == Event::End {
+                return Ok(Some(outputs));
+            }
+            let writer = match &mut writer {
+                Some(writer) => writer,
+                None => writer.insert(self.start(log, &schema)?),
+            };
+            writer.append(event, &fragment)?;
+            fragments += 1;
+            if fragments.is_multiple_of(STEP_FRAGMENTS) || event == Event::PartitionEnd {
+                let bytes = writer.file_bytes();
+                self.task.completed_bytes.store(before + writer.data_bytes(), Ordering::Relaxed);
+                if bytes - paid >= STEP_BYTES || fragments.is_multiple_of(STEP_FRAGMENTS) {
+                    if self.pay(bytes - paid).is_err() {
+                        return Ok(None);
+                    }
+                    paid = bytes;
+                }
+            }
+        }
+    }
+
+    fn pay(&self, bytes: u64) -> Result<(), Stopped> {
+        let task = self.task;
+        self.throttle.spend(bytes, || task.cancelled.load(Ordering::Relaxed) || task.table.is_dropped())
+    }
+
+    /// The inputs merged, without what may be forgotten.
+    fn stream(&self, schema: &Arc<TableSchema>) -> Result<impl PartitionStream + use<>, EngineError> {
+        let context = ReadContext { fill_cache: false, ..ReadContext::default() };
+        let columns = ColumnSelection::all(schema);
+        let sources = self
+            .task
+            .inputs
+            .iter()
+            .map(|t| {
+                let scan = t.scan(&KeyRange::FULL, &ClusteringFilter::all(), &columns, schema, &context)?;
+                Ok(Box::new(scan) as BoxedStream)
+            })
+            .collect::<Result<Vec<_>, EngineError>>()?;
+        let merged = merge(Arc::clone(schema), sources, false);
+        let only_repaired = schema.options.compaction.options.get("only_purge_repaired_tombstones");
+        let is_repaired = self.task.inputs.iter().all(|t| t.stats().repaired_at_ms > 0);
+        let keeps_all = only_repaired.is_some_and(|v| v.eq_ignore_ascii_case("true")) && !is_repaired;
+        let guard = Outside::new(Arc::clone(&self.task.table), self.task.all().cloned().collect(), keeps_all);
+        let now_s = (self.engine.env.now_micros() / 1_000_000) as u32;
+        let gc_before_s = now_s.saturating_sub(schema.options.gc_grace_seconds.max(0) as u32);
+        Ok(Purge::new(merged, guard, now_s, gc_before_s))
+    }
+
+    fn start(&self, log: &mut TxnLog, schema: &Arc<TableSchema>) -> Result<SsTableWriter, EngineError> {
+        let descriptor: Descriptor = self.task.table.next_descriptor(&self.engine.files, &self.directory);
+        log.add(&descriptor)?;
+        let fs = Arc::clone(&self.engine.env.fs);
+        Ok(SsTableWriter::new(fs, descriptor, Arc::clone(schema), self.options(schema)?)?)
+    }
+
+    fn options(&self, schema: &TableSchema) -> Result<WriterOptions, EngineError> {
+        let inputs = &self.task.inputs;
+        let stats = || inputs.iter().map(|t| t.header().stats);
+        let host_id = Some(self.engine.host_id);
+        let intervals = inputs.iter().filter(|t| t.stats().host_id == host_id);
+        let repaired = || inputs.iter().map(|t| t.stats().repaired_at_ms);
+        Ok(WriterOptions {
+            estimated_partitions: inputs.iter().map(|t| t.estimated_partitions()).sum(),
+            encoding_stats: EncodingStats {
+                min_timestamp: stats().map(|s| s.min_timestamp).min().unwrap_or_default(),
+                min_local_deletion_time: stats().map(|s| s.min_local_deletion_time).min().unwrap_or_default(),
+                min_ttl: stats().map(|s| s.min_ttl).min().unwrap_or_default(),
+            },
+            commit_log_intervals: union(intervals.flat_map(|t| t.stats().commit_log_intervals.clone())),
+            host_id,
+            repaired_at_ms: repaired().min().unwrap_or(0),
+            pending_repair: inputs.first().and_then(|t| t.stats().pending_repair),
+            level: self.task.output.level as i32,
+            ..WriterOptions::of_table(schema)?
+        })
+    }
+
+    fn finish(&self, writer: SsTableWriter) -> Result<Option<Arc<SsTable>>, EngineError> {
+        match writer.finish() {
+            Err(WriteError::Empty) => Ok(None),
+            // What was written must be readable before anything is given up for it.
+            other => self.engine.files.open(&other?.descriptor).map(Some),
+        }
+    }
+}
+
+/// Intervals that touch become one.
+fn union(
+    intervals: impl Iterator<Item = (CommitLogPosition, CommitLogPosition)>,
+) -> Vec<(CommitLogPosition, CommitLogPosition)> {
+    let mut sorted: Vec<_> = intervals.collect();
+    sorted.sort();
+    let mut out: Vec<(CommitLogPosition, CommitLogPosition)> = Vec::new();
+    for (start, end) in sorted {
+        match out.last_mut() {
+            Some((_, last)) if *last >= start => *last = (*last).max(end),
+            _ => out.push((start, end)),
+        }
+    }
+    out
+}
+
+/// Borders of equal parts of the ring.
+struct Borders {
+    shards: i128,
+    current: Option<i128>,
+}
+
+impl Borders {
+    fn new(output: &Output) -> Borders {
+        Borders { shards: i128::from(output.shards.max(1)), current: None }
+    }
+
+    /// Whether a border lies between the last token that was asked for and this one.
+    fn crosses(&mut self, token: i64) -> bool {
+        let shard = ((i128::from(token) - i128::from(i64::MIN)) * self.shards) >> 64;
+        let crossed = self.current.is_some_and(|current| current != shard);
+        self.current = Some(shard);
+        crossed
+    }
+}

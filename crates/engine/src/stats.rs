@@ -1,0 +1,115 @@
+//! Numbers for metrics, `tablestats` and `info`.
+
+use crate::cache::CacheStats;
+use crate::commitlog::CommitLogStats;
+use crate::engine::Engine;
+use crate::table::TableStore;
+use std::sync::atomic::Ordering;
+use uuid::Uuid;
+
+/// Numbers of one table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableStats {
+    /// Keyspace.
+    pub keyspace: String,
+    /// Table.
+    pub table: String,
+    /// Its id.
+    pub id: Uuid,
+    /// Reads since the start.
+    pub reads: u64,
+    /// Partition updates since the start.
+    pub writes: u64,
+    /// SSTables.
+    pub sstables: u64,
+    /// Bytes of all their files.
+    pub disk_bytes: u64,
+    /// Bytes of their rows before compression.
+    pub data_bytes: u64,
+    /// Partitions of all SSTables, estimated; one that is in several counts several times.
+    pub partitions_estimated: u64,
+    /// Bytes of their bloom filters in memory.
+    pub filter_bytes: u64,
+    /// Bytes of what open SSTables keep in memory, filters included.
+    pub sstable_memory_bytes: u64,
+    /// Bytes of the memtable that takes writes.
+    pub memtable_bytes: u64,
+    /// Updates in it.
+    pub memtable_writes: u64,
+    /// Partitions in it.
+    pub memtable_partitions: u64,
+    /// Memtables that wait to be written.
+    pub flushing_memtables: u64,
+}
+
+/// Numbers of the engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineStats {
+    /// Bytes of all memtables.
+    pub memtable_bytes: u64,
+    /// Bytes allowed for them.
+    pub memtable_limit_bytes: u64,
+    /// Flushes that succeeded.
+    pub flushes: u64,
+    /// Flushes that failed.
+    pub flush_failures: u64,
+    /// Tables that wait for a flush.
+    pub flushes_pending: u64,
+    /// The commit log.
+    pub commitlog: CommitLogStats,
+    /// The page cache.
+    pub page_cache: CacheStats,
+}
+
+impl TableStore {
+    /// Numbers of the table.
+    pub fn stats(&self) -> TableStats {
+        let schema = self.schema();
+        let view = self.view();
+        let sum = |of: &dyn Fn(&sstable::SsTable) -> u64| view.sstables.iter().map(|t| of(t)).sum();
+        TableStats {
+            keyspace: schema.keyspace.clone(),
+            table: schema.name.clone(),
+            id: schema.id,
+            reads: self.reads.load(Ordering::Relaxed),
+            writes: self.writes.load(Ordering::Relaxed),
+            sstables: view.sstables.len() as u64,
+            disk_bytes: sum(&|t| t.disk_bytes()),
+            data_bytes: sum(&|t| t.data_bytes()),
+            partitions_estimated: sum(&|t| t.estimated_partitions()),
+            filter_bytes: sum(&|t| t.filter_bytes() as u64),
+            sstable_memory_bytes: sum(&|t| t.memory_bytes() as u64),
+            memtable_bytes: view.memtable.bytes(),
+            memtable_writes: view.memtable.writes(),
+            memtable_partitions: view.memtable.partition_count() as u64,
+            flushing_memtables: view.flushing.len() as u64,
+        }
+    }
+}
+
+impl Engine {
+    /// Numbers of every table, ordered by keyspace and name.
+    pub fn table_stats(&self) -> Vec<TableStats> {
+        let mut out: Vec<TableStats> = self.tables().iter().map(|t| t.stats()).collect();
+        out.sort_by(|a, b| (&a.keyspace, &a.table).cmp(&(&b.keyspace, &b.table)));
+        out
+    }
+
+    /// Numbers of the engine.
+    pub fn stats(&self) -> EngineStats {
+        EngineStats {
+            memtable_bytes: self.memory.used(),
+            memtable_limit_bytes: self.options.memtable_bytes_max,
+            flushes: self.flushes.load(Ordering::Relaxed),
+            flush_failures: self.flush_failures.load(Ordering::Relaxed),
+            flushes_pending: self.workers.queue_len() as u64,
+            commitlog: self.log.stats(),
+            page_cache: self.cache.stats(),
+        }
+    }
+
+    /// The page cache, for tools that empty it.
+    pub fn page_cache(&self) -> &crate::cache::PageCache {
+        &self.cache
+    }
+}

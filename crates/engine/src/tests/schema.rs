@@ -1,0 +1,155 @@
+//! The schema on disk.
+
+use super::*;
+use crate::EngineError;
+use env::fs::memory::MemoryFileSystem;
+use model::ColumnKind;
+use model::types::UserType;
+
+fn open(fs: &MemoryFileSystem) -> Arc<Engine> {
+    Engine::open(options(), env_on(Arc::new(fs.clone()), 1)).unwrap()
+}
+
+#[test]
+fn a_fresh_node_has_the_system_keyspaces_and_keeps_its_host_id() {
+    let fs = MemoryFileSystem::new();
+    let engine = open(&fs);
+    let (host_id, schema) = (engine.host_id(), engine.schema());
+    assert_eq!(schema.keyspaces.len(), 5);
+    engine.close();
+    let engine = open(&fs);
+    assert_eq!(engine.host_id(), host_id);
+    assert_eq!(engine.schema(), schema, "the version included");
+}
+
+#[test]
+fn everything_a_schema_holds_survives_a_restart() {
+    let fs = MemoryFileSystem::new();
+    let engine = open(&fs);
+    let inner = Arc::new(UserType {
+        keyspace: "Ks".to_owned(),
+        name: "z_inner".to_owned(),
+        fields: vec![("a".to_owned(), CqlType::Int), ("B".to_owned(), CqlType::list(CqlType::Text, false))],
+    });
+    let udt = |multi_cell| CqlType::Udt { definition: Arc::clone(&inner), multi_cell };
+    let outer = Arc::new(UserType {
+        keyspace: "Ks".to_owned(),
+        name: "a outer".to_owned(),
+        fields: vec![("x".to_owned(), udt(false))],
+    });
+    let mut options = model::schema::TableOptions {
+        comment: "it's".to_owned(),
+        cdc: Some(true),
+        gc_grace_seconds: 5,
+        ..Default::default()
+    };
+    options.compression.class = None;
+    options.extensions.insert("e".to_owned(), vec![0, 255]);
+    let table = TableSchema::builder("Ks", "T", Uuid::from_u128(9))
+        .partition_key("k2", CqlType::Text)
+        .partition_key("k1", CqlType::Uuid)
+        .clustering("c2", CqlType::Int, true)
+        .clustering("c1", CqlType::Timestamp, false)
+        .static_column("s", CqlType::map(CqlType::Text, CqlType::Int, true))
+        .regular("u", udt(true))
+        .regular("v", CqlType::Udt { definition: Arc::clone(&outer), multi_cell: false })
+        .regular("gone", udt(true))
+        .options(options)
+        .build();
+    let dropped = Arc::new(table.to_builder().drop_column("gone", 1_000_000).build());
+    let counters = TableSchema::builder("Ks", "c", Uuid::from_u128(8))
+        .partition_key("k", CqlType::Int)
+        .regular("n", CqlType::Counter);
+    let mut keyspace = KeyspaceSchema::new("Ks", Replication::simple(3));
+    keyspace.durable_writes = false;
+    keyspace.types.insert(inner.name.clone(), Arc::clone(&inner));
+    keyspace.types.insert(outer.name.clone(), Arc::clone(&outer));
+    keyspace.tables.insert("T".to_owned(), Arc::clone(&dropped));
+    keyspace.tables.insert("c".to_owned(), Arc::new(counters.build()));
+    let installed = engine.install_schema(engine.schema().with_keyspace(keyspace)).unwrap();
+    engine.close();
+
+    let engine = open(&fs);
+    let loaded = engine.schema();
+    let (before, after) = (&installed.keyspaces["Ks"], &loaded.keyspaces["Ks"]);
+    assert_eq!(after.types, before.types);
+    assert!(!after.durable_writes);
+    assert_eq!(after.tables["c"], before.tables["c"]);
+    let table = &after.tables["T"];
+    assert_eq!(table.options, dropped.options);
+    assert_eq!(
+        table.select_star().iter().map(|c| (c.name.clone(), c.ty.clone(), c.descending)).collect::<Vec<_>>(),
+        dropped
+            .select_star()
+            .iter()
+            .map(|c| (c.name.clone(), c.ty.clone(), c.descending))
+            .collect::<Vec<_>>()
+    );
+    let gone = table.dropped_column("gone", false).unwrap();
+    assert_eq!((gone.kind, gone.dropped_time_micros), (ColumnKind::Regular, 1_000_000));
+    assert!(matches!(gone.ty, CqlType::Tuple(_)), "user types of dropped columns become tuples");
+    assert_eq!(loaded.version, installed.version);
+}
+
+#[test]
+fn dropped_tables_and_keyspaces_stay_gone_and_versions_differ() {
+    let fs = MemoryFileSystem::new();
+    let engine = open(&fs);
+    let empty = engine.schema().version;
+    let (t, u) = (simple_table("t"), simple_table("u"));
+    create(&engine, &[t.clone(), u.clone()]);
+    let both = engine.schema().version;
+    write(&engine, &insert(&t, 1, 1, "x", 1)).unwrap();
+    engine.flush("ks", None).unwrap();
+    create(&engine, &[u.clone()]);
+    let one = engine.schema().version;
+    assert!(engine.table(t.id).is_none() && engine.schema().table("ks", "t").is_none());
+    assert!(matches!(write(&engine, &insert(&t, 1, 2, "x", 1)), Err(crate::WriteError::UnknownTable(_))));
+    assert!(!fs.exists(&engine.table_dirs(&t)[0]).unwrap(), "its directory is gone");
+    engine.close();
+    let engine = open(&fs);
+    assert!(engine.schema().table("ks", "t").is_none() && engine.schema().table("ks", "u").is_some());
+    assert_eq!(engine.schema().version, one);
+    let mut schema = engine.schema().as_ref().clone();
+    schema.keyspaces.remove("ks");
+    engine.install_schema(schema).unwrap();
+    assert_eq!(engine.schema().version, empty, "tombstones do not count");
+    assert!(both != one && one != empty);
+    engine.close();
+    assert!(open(&fs).schema().keyspace("ks").is_none());
+}
+
+#[test]
+fn a_dropped_table_leaves_a_snapshot_if_asked_to() {
+    let fs = MemoryFileSystem::new();
+    let options = crate::EngineOptions { auto_snapshot: true, ..options() };
+    let engine = Engine::open(options, env_on(Arc::new(fs), 1)).unwrap();
+    let (t, u) = (simple_table("t"), simple_table("u"));
+    create(&engine, &[t.clone(), u.clone()]);
+    write(&engine, &insert(&t, 1, 1, "x", 1)).unwrap();
+    create(&engine, &[u]);
+    let list = engine.list_snapshots().unwrap();
+    assert_eq!(list.len(), 1);
+    assert!(list[0].tag.starts_with("dropped-") && list[0].tag.ends_with("-t"), "{list:?}");
+    assert!(list[0].true_size_bytes > 1_000 && list[0].size_bytes >= list[0].true_size_bytes);
+}
+
+#[test]
+fn a_definition_that_gives_column_ids_another_meaning_is_refused() {
+    let engine = open(&MemoryFileSystem::new());
+    let table = simple_table("t");
+    create(&engine, &[table.clone()]);
+    let anew = TableSchema::builder("ks", "t", table.id)
+        .partition_key("k", CqlType::Int)
+        .clustering("c", CqlType::Int, false)
+        .regular("a", CqlType::Text)
+        .regular("v", CqlType::Text)
+        .build();
+    let mut keyspace = engine.schema().keyspaces["ks"].as_ref().clone();
+    keyspace.tables.insert("t".to_owned(), Arc::new(anew));
+    let refused = engine.install_schema(engine.schema().with_keyspace(keyspace));
+    assert!(matches!(refused, Err(EngineError::Schema(_))));
+    let altered = Arc::new(table.to_builder().regular("a", CqlType::Text).build());
+    create(&engine, &[altered]);
+    assert_eq!(engine.schema().table("ks", "t").unwrap().regular_columns().len(), 2);
+}

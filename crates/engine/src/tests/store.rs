@@ -1,0 +1,233 @@
+//! Writes, flushes, reads, truncation, snapshots, memory.
+
+use super::*;
+use crate::{EngineError, WriteError};
+use env::fs::memory::MemoryFileSystem;
+
+fn open(fs: &MemoryFileSystem) -> Arc<Engine> {
+    Engine::open(options(), env_on(Arc::new(fs.clone()), 1)).unwrap()
+}
+
+fn rows(range: std::ops::Range<i32>) -> BTreeMap<(i32, i32), String> {
+    range.map(|n| ((n % 7, n), format!("v{n}"))).collect()
+}
+
+fn fill(engine: &Engine, table: &Arc<TableSchema>, range: std::ops::Range<i32>) {
+    for n in range {
+        write(engine, &insert(table, n % 7, n, &format!("v{n}"), 1)).unwrap();
+    }
+}
+
+#[test]
+fn what_was_written_is_there_after_flushes_and_restarts() {
+    let fs = MemoryFileSystem::new();
+    let table = simple_table("t");
+    let engine = open(&fs);
+    create(&engine, &[table.clone()]);
+    fill(&engine, &table, 0..50);
+    engine.flush("ks", Some("t")).unwrap();
+    fill(&engine, &table, 50..80);
+    assert_eq!(contents(&engine, &table), rows(0..80));
+    let stats = engine.table(table.id).unwrap().stats();
+    assert_eq!((stats.sstables, stats.memtable_partitions), (1, 7));
+    engine.close();
+
+    let engine = open(&fs);
+    assert_eq!(contents(&engine, &table), rows(0..80));
+    let stats = engine.table(table.id).unwrap().stats();
+    assert_eq!(stats.memtable_writes, 30, "only what was not flushed is replayed");
+    engine.flush_all().unwrap();
+    engine.close();
+    let engine = open(&fs);
+    assert_eq!(engine.table(table.id).unwrap().stats().memtable_writes, 0);
+    assert_eq!(contents(&engine, &table), rows(0..80));
+}
+
+#[test]
+fn a_drained_engine_leaves_no_commit_log_and_takes_no_writes() {
+    let fs = MemoryFileSystem::new();
+    let table = simple_table("t");
+    let engine = open(&fs);
+    create(&engine, &[table.clone()]);
+    fill(&engine, &table, 0..20);
+    engine.drain().unwrap();
+    assert!(matches!(write(&engine, &insert(&table, 1, 1, "x", 2)), Err(WriteError::Drained)));
+    assert_eq!(contents(&engine, &table), rows(0..20), "reads go on");
+    engine.close();
+    let left = fs.read_dir("/node/commitlog".as_ref()).unwrap();
+    let left: Vec<_> = left.iter().filter(|e| e.name.to_string_lossy().ends_with(".log")).collect();
+    assert_eq!(left.len(), 0, "{left:?}");
+    assert_eq!(contents(&open(&fs), &table), rows(0..20));
+}
+
+#[test]
+fn segments_are_removed_once_nothing_in_them_is_needed() {
+    let fs = MemoryFileSystem::new();
+    let table = simple_table("t");
+    let engine = open(&fs);
+    create(&engine, &[table.clone()]);
+    let long = "x".repeat(4_000);
+    for n in 0..100 {
+        write(&engine, &insert(&table, n, n, &long, 1)).unwrap();
+    }
+    assert!(engine.stats().commitlog.segments > 5);
+    engine.flush_all().unwrap();
+    assert_eq!(engine.stats().commitlog.segments, 1);
+}
+
+#[test]
+fn a_long_commit_log_makes_tables_flush() {
+    let fs = MemoryFileSystem::new();
+    let table = simple_table("t");
+    let options = crate::EngineOptions { commitlog_total_bytes: 256 << 10, ..options() };
+    let engine = Engine::open(options, env_on(Arc::new(fs), 1)).unwrap();
+    create(&engine, &[table.clone()]);
+    let long = "x".repeat(4_000);
+    for n in 0..2_000 {
+        write(&engine, &insert(&table, n, n, &long, 1)).unwrap();
+        if engine.stats().flushes > 2 {
+            return;
+        }
+        engine.workers.nudge();
+    }
+    panic!("no flush happened: {:?}", engine.stats());
+}
+
+#[test]
+fn truncation_survives_a_restart() {
+    for auto_snapshot in [false, true] {
+        let fs = MemoryFileSystem::new();
+        let table = simple_table("t");
+        let open = || {
+            let options = crate::EngineOptions { auto_snapshot, ..options() };
+            Engine::open(options, env_on(Arc::new(fs.clone()), 1)).unwrap()
+        };
+        let engine = open();
+        create(&engine, &[table.clone()]);
+        fill(&engine, &table, 0..20);
+        engine.flush("ks", Some("t")).unwrap();
+        fill(&engine, &table, 20..40);
+        engine.truncate("ks", "t").unwrap();
+        assert_eq!(contents(&engine, &table), rows(0..0));
+        fill(&engine, &table, 40..45);
+        assert_eq!(engine.list_snapshots().unwrap().len(), usize::from(auto_snapshot));
+        engine.close();
+        assert_eq!(contents(&open(), &table), rows(40..45));
+    }
+}
+
+#[test]
+fn a_reader_keeps_its_view_while_the_table_is_truncated() {
+    let fs = MemoryFileSystem::new();
+    let table = simple_table("t");
+    let engine = open(&fs);
+    create(&engine, &[table.clone()]);
+    fill(&engine, &table, 0..200);
+    engine.flush_all().unwrap();
+    let command = ReadCommand {
+        table: table.clone(),
+        partitions: PartitionSelection::Range(KeyRange::FULL),
+        clusterings: ClusteringFilter::all(),
+        columns: ColumnSelection::all(&table),
+        row_filter: Vec::new(),
+        limits: DataLimits::NONE,
+        now_s: 0,
+    };
+    let mut stream = engine.read(&command, &ReadContext::default()).unwrap();
+    engine.page_cache().clear();
+    engine.truncate("ks", "t").unwrap();
+    let mut fragment = Fragment::default();
+    let mut seen = 0;
+    loop {
+        match stream.next(&mut fragment).unwrap() {
+            Event::End => break,
+            Event::Row => seen += 1,
+            _ => {}
+        }
+    }
+    assert_eq!(seen, 200);
+    assert_eq!(contents(&engine, &table).len(), 0);
+}
+
+#[test]
+fn snapshots_are_taken_listed_and_cleared() {
+    let fs = MemoryFileSystem::new();
+    let table = simple_table("t");
+    let engine = open(&fs);
+    engine.set_schema_text(Box::new(|table| format!("CREATE TABLE {}", table.name)));
+    create(&engine, &[table.clone(), simple_table("u")]);
+    fill(&engine, &table, 0..20);
+    engine.snapshot("tag", &["ks".to_owned()], Some("t"), false).unwrap();
+    let again = engine.snapshot("tag", &["ks".to_owned()], Some("t"), false);
+    assert!(matches!(again, Err(EngineError::SnapshotExists(_))));
+    let list = engine.list_snapshots().unwrap();
+    assert_eq!(list.len(), 1, "{list:?}");
+    assert_eq!((list[0].tag.as_str(), list[0].table.as_str(), list[0].true_size_bytes), ("tag", "t", 0));
+    assert_eq!(list[0].created_at, "2020-01-01T00:00:00.000Z");
+    let dir = &engine.table(table.id).unwrap().dirs()[0].join("snapshots/tag");
+    assert_eq!(fs.read_to_string(&dir.join("schema.cql")).unwrap(), "CREATE TABLE t");
+    let manifest = fs.read_to_string(&dir.join("manifest.json")).unwrap();
+    assert!(manifest.contains("\"files\" : [ \"nb-1-big-Data.db\" ]"), "{manifest}");
+    engine.truncate("ks", "t").unwrap();
+    assert!(engine.list_snapshots().unwrap()[0].true_size_bytes > 0);
+    engine.clear_snapshot(Some("tag"), &[]).unwrap();
+    assert_eq!(engine.list_snapshots().unwrap(), []);
+}
+
+#[test]
+fn a_mutation_of_more_than_half_a_segment_is_refused() {
+    let table = simple_table("t");
+    let engine = open(&MemoryFileSystem::new());
+    create(&engine, &[table.clone()]);
+    let error = write(&engine, &insert(&table, 1, 1, &"x".repeat(33 << 10), 1)).unwrap_err();
+    assert!(error.to_string().starts_with("Rejected an oversized mutation ("), "{error}");
+    assert!(error.to_string().contains("/32768) for keyspace: ks"), "{error}");
+    assert_eq!(contents(&engine, &table).len(), 0);
+}
+
+#[test]
+fn a_second_engine_on_the_directory_is_refused() {
+    let fs = MemoryFileSystem::new();
+    let engine = open(&fs);
+    let second = Engine::open(options(), env_on(Arc::new(fs.clone()), 1));
+    assert!(matches!(second, Err(EngineError::Locked { .. })));
+    engine.close();
+    open(&fs);
+}
+
+#[test]
+fn a_full_memtable_refuses_writes_until_a_flush_succeeds() {
+    use env::fs::faulty::{Fault, FaultyFileSystem, Op};
+    let faulty = FaultyFileSystem::new(Arc::new(MemoryFileSystem::new()));
+    let options = crate::EngineOptions {
+        memtable_bytes_max: 256 << 10,
+        write_wait_timeout_ms: 100,
+        commitlog_segment_bytes: 1 << 20,
+        ..options()
+    };
+    let engine = Engine::open(options, env_on(Arc::new(faulty.clone()), 1)).unwrap();
+    let table = simple_table("t");
+    create(&engine, &[table.clone()]);
+    let fault = faulty.add(Fault::on(Op::Create).path("Data.db"));
+    let long = "x".repeat(1_000);
+    let mut kept = 0;
+    let refused = loop {
+        match write(&engine, &insert(&table, kept, kept, &long, 1)) {
+            Ok(()) => kept += 1,
+            Err(error) => break error,
+        }
+        assert!(kept < 10_000);
+    };
+    assert!(matches!(refused, WriteError::Overloaded { .. }), "{refused}");
+    let now = engine.apply(&insert(&table, 0, 0, "y", 1), WriteOptions { may_block: false });
+    assert!(matches!(now, Err(WriteError::WouldBlock)));
+    assert_eq!(contents(&engine, &table).len() as i32, kept, "what was acknowledged is readable");
+    assert!(faulty.struck(fault) > 0);
+    faulty.heal();
+    let mut tries = 0;
+    while write(&engine, &insert(&table, kept, kept, &long, 1)).is_err() {
+        tries += 1;
+        assert!(tries < 200, "service resumes");
+    }
+    assert_eq!(contents(&engine, &table).len() as i32, kept + 1);
+}

@@ -1,0 +1,71 @@
+//! TRUNCATE, and the end of a node's writes.
+
+use crate::engine::{Engine, Gate};
+use crate::error::EngineError;
+use crate::table::{TableStore, remove_sstables};
+use bytes::Bytes;
+use std::sync::Arc;
+
+impl Engine {
+    /// Removes everything that was written to a table before this call; writes that run meanwhile may stay or go.
+    ///
+    /// 1. The memtable is switched; with `auto_snapshot` it is flushed and a snapshot is taken.
+    /// 2. The position in the commit log is recorded in `system.local`, so that replay brings nothing back.
+    /// 3. The memtables and SSTables of before go.
+    ///
+    /// # Errors
+    /// [`EngineError::UnknownTable`], or what failed: then the table may still hold what it held.
+    pub fn truncate(&self, keyspace: &str, table: &str) -> Result<(), EngineError> {
+        let table = self.table_named(keyspace, table)?;
+        let _turn = table.flush_turn.lock();
+        let schema = table.schema();
+        let millis = self.env.clock.now_millis();
+        let had_writes = self.switch_memtable(&table);
+        if self.snapshots_automatically(&schema) {
+            if had_writes {
+                self.write_flushing(&table)?;
+            }
+            if !table.view().sstables.is_empty() {
+                self.snapshot_table(&table, &format!("truncated-{millis}-{}", schema.name))?;
+            }
+        }
+        let view = table.view();
+        let end = view.memtable.start();
+        let mut value = Vec::with_capacity(20);
+        value.extend_from_slice(&end.segment.to_be_bytes());
+        value.extend_from_slice(&end.offset.to_be_bytes());
+        value.extend_from_slice(&millis.to_be_bytes());
+        let path = Bytes::copy_from_slice(schema.id.as_bytes());
+        self.write_local(&[("truncated_at", path, value.into())])?;
+        self.forget_before_truncation(&table)?;
+        self.log.discard(schema.id, end);
+        Ok(())
+    }
+
+    /// Drops the flushing memtables and all SSTables. Needs the flush turn.
+    fn forget_before_truncation(&self, table: &Arc<TableStore>) -> Result<(), EngineError> {
+        let mut freed = 0;
+        let mut gone = Vec::new();
+        table.change_view(|view| {
+            freed = view.flushing.iter().map(|f| f.memtable.bytes()).sum();
+            view.flushing.clear();
+            gone = view.sstables.to_vec();
+            view.replace_sstables(&gone, []);
+        });
+        self.memory.release(freed);
+        remove_sstables(&self.env, &gone)
+    }
+
+    /// Refuses writes from now on, flushes every table and removes the commit log: a start after this replays
+    /// nothing, and another program may take over the directory.
+    ///
+    /// # Errors
+    /// When a flush failed: the commit log keeps what is not on disk.
+    pub fn drain(&self) -> Result<(), EngineError> {
+        *self.barrier.write() = Gate::Drained;
+        self.flush_all()?;
+        self.log.sync();
+        self.log.discard_all();
+        Ok(())
+    }
+}
