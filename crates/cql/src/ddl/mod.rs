@@ -1,18 +1,31 @@
 //! Statements that change the schema: from a tree and a schema to the next schema, without any I/O.
 //!
 //! [`apply`] judges a statement in Cassandra's order, because that order decides which error is seen:
-//! 1. what the statement alone shows to be wrong (no primary key, clustering order of other columns);
-//! 2. whether the keyspace may be changed at all;
-//! 3. the properties that are not known, or of the wrong kind;
-//! 4. what it says about the present schema;
-//! 5. the changed keyspace as a whole.
+//! 1. what the statement alone shows to be wrong (two primary keys, `frozen<int>`);
+//! 2. whether users may change that keyspace at all (`guard`);
+//! 3. features that are switched off (compact storage, masks);
+//! 4. what it says about the present schema, its properties and types;
+//! 5. the changed table as a whole (`create_table::validate`).
 //!
 //! A statement that changes nothing (`IF NOT EXISTS`, an option set to the value that it has) gives `None`, and
 //! clients are told of no change.
 
-use crate::ast::Statement;
-use crate::error::Result;
-use model::Schema;
+mod alter_table;
+mod compat;
+mod create_table;
+mod guard;
+mod keyspace;
+mod options;
+pub(crate) mod types;
+mod unsupported;
+mod user_type;
+
+#[cfg(test)]
+mod tests;
+
+use crate::ast::{Identifier, QualifiedName, Statement};
+use crate::error::{Result, bail};
+use model::{KeyspaceSchema, Schema, TableSchema};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -75,6 +88,85 @@ pub struct SchemaChange {
 
 /// Applies a schema statement. `None`: nothing changes.
 pub fn apply(statement: &Statement, ctx: &DdlContext<'_>) -> Result<Option<DdlOutcome>> {
-    let _ = ctx;
-    crate::error::bail!("{} is not a schema statement", statement.kind())
+    match statement {
+        Statement::CreateKeyspace(create) => keyspace::create(create, ctx),
+        Statement::AlterKeyspace(alter) => keyspace::alter(alter, ctx),
+        Statement::DropKeyspace { keyspace, if_exists } => keyspace::drop(keyspace, *if_exists, ctx),
+        Statement::CreateTable(create) => create_table::create(create, ctx),
+        Statement::AlterTable(alter) => alter_table::alter(alter, ctx),
+        Statement::DropTable { table, if_exists } => alter_table::drop(table, *if_exists, ctx),
+        Statement::CreateType(create) => user_type::create(create, ctx),
+        Statement::AlterType(alter) => user_type::alter(alter, ctx),
+        Statement::DropType { name, if_exists } => user_type::drop(name, *if_exists, ctx),
+        other => unsupported::refuse(other, ctx),
+    }
+}
+
+impl<'a> DdlContext<'a> {
+    /// The keyspace that a name is in.
+    fn keyspace_of<'n>(&self, name: &'n QualifiedName) -> Result<&'n str>
+    where
+        'a: 'n,
+    {
+        self.or_session(name.keyspace.as_ref())
+    }
+
+    fn or_session<'n>(&self, given: Option<&'n Identifier>) -> Result<&'n str>
+    where
+        'a: 'n,
+    {
+        match (given, self.keyspace) {
+            (Some(keyspace), _) => Ok(keyspace.as_str()),
+            (None, Some(keyspace)) => Ok(keyspace),
+            (None, None) => bail!(
+                "No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename"
+            ),
+        }
+    }
+
+    /// A keyspace that must be there.
+    fn existing_keyspace(&self, name: &str) -> Result<&'a Arc<KeyspaceSchema>> {
+        match self.schema.keyspace(name) {
+            Some(keyspace) => Ok(keyspace),
+            None => bail!("Keyspace '{name}' doesn't exist"),
+        }
+    }
+
+    /// The outcome in which `keyspace` has taken the place of the one before; `None` when they are the same.
+    fn replaced(
+        &self,
+        keyspace: KeyspaceSchema,
+        kind: ChangeKind,
+        target: ChangeTarget,
+        name: Option<&str>,
+    ) -> Option<DdlOutcome> {
+        if self.schema.keyspace(&keyspace.name).is_some_and(|before| **before == keyspace) {
+            return None;
+        }
+        let change =
+            SchemaChange { kind, target, keyspace: keyspace.name.clone(), name: name.map(str::to_owned) };
+        Some(DdlOutcome { schema: self.schema.with_keyspace(keyspace), change, warnings: Vec::new() })
+    }
+
+    /// The same for a table that is created or changed.
+    fn with_table(
+        &self,
+        keyspace: &KeyspaceSchema,
+        table: TableSchema,
+        kind: ChangeKind,
+    ) -> Option<DdlOutcome> {
+        let name = table.name.clone();
+        let mut keyspace = keyspace.clone();
+        keyspace.tables.insert(name.clone(), Arc::new(table));
+        self.replaced(keyspace, kind, ChangeTarget::Table, Some(&name))
+    }
+}
+
+/// `keyspace.name`, each quoted where CQL needs that.
+fn full_name(keyspace: &str, name: &str) -> String {
+    format!("{}.{}", quoted(keyspace), quoted(name))
+}
+
+fn quoted(name: &str) -> String {
+    Identifier::quoted(name).to_cql()
 }

@@ -6,7 +6,7 @@ mod options;
 mod table;
 
 pub use options::{
-    CachingOptions, CompactionOptions, CompressionOptions, RowsPerPartition, TableOptions, parse_speculative,
+    CachingOptions, CompactionOptions, CompressionOptions, RowsPerPartition, TableOptions,
 };
 pub use table::{ColumnDef, ColumnKind, DroppedColumn, TableBuilder, TableSchema, compare_column_order};
 

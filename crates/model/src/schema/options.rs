@@ -108,39 +108,6 @@ impl CompressionOptions {
     }
 }
 
-/// Checks a `speculative_retry` or `additional_write_policy` value and returns it in the form that Cassandra
-/// stores (`99p`, `10.0ms`, `ALWAYS`, `NEVER`, `MIN(99p,50.0ms)`, ...); `None` when it is not a policy.
-pub fn parse_speculative(text: &str) -> Option<String> {
-    let upper = text.trim().to_ascii_uppercase();
-    match upper.as_str() {
-        "NONE" | "NEVER" => return Some("NEVER".to_owned()),
-        "ALWAYS" => return Some("ALWAYS".to_owned()),
-        _ => {}
-    }
-    for function in ["MIN", "MAX"] {
-        if let Some(args) = upper.strip_prefix(function) {
-            let (a, b) = args.trim().strip_prefix('(')?.strip_suffix(')')?.split_once(',')?;
-            let (a, b) = (simple_policy(a.trim())?, simple_policy(b.trim())?);
-            // Cassandra wants one percentile and one fixed delay.
-            if a.ends_with('p') == b.ends_with('p') {
-                return None;
-            }
-            return Some(format!("{function}({a},{b})"));
-        }
-    }
-    simple_policy(&upper)
-}
-
-fn simple_policy(upper: &str) -> Option<String> {
-    if let Some(millis) = upper.strip_suffix("MS") {
-        let value: f64 = millis.trim().parse().ok()?;
-        return (value >= 0.0).then(|| format!("{value:?}ms"));
-    }
-    let digits = upper.strip_suffix("PERCENTILE").or_else(|| upper.strip_suffix('P'))?.trim();
-    let value: f64 = digits.parse().ok()?;
-    (value > 0.0 && value < 100.0).then(|| format!("{value}p"))
-}
-
 /// Options of a table.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]

@@ -1,0 +1,55 @@
+//! Whether a dropped column may come back with another type: cells of the old column may still be on disk, and the
+//! readers of the new type must be able to step over them.
+//!
+//! The relations are Cassandra's. `orders_alike`: values of the old type are valid ones of the new type and keep their
+//! order. `reads`: values of the old type are valid ones of the new type.
+
+use model::types::CqlType;
+
+/// Whether cells of the type `old` can be read where the column's type is `new`.
+pub(super) fn can_replace(new: &CqlType, old: &CqlType) -> bool {
+    reads(new, old) && new.fixed_len() == old.fixed_len() && new.is_multi_cell() == old.is_multi_cell()
+}
+
+fn reads(new: &CqlType, old: &CqlType) -> bool {
+    match (new, old) {
+        (CqlType::Blob, _) => true,
+        (CqlType::BigInt, CqlType::Timestamp) | (CqlType::Timestamp, CqlType::BigInt) => true,
+        (CqlType::Varint, CqlType::Int | CqlType::BigInt | CqlType::Timestamp) => true,
+        (CqlType::Uuid, CqlType::TimeUuid) => true,
+        (CqlType::Time, CqlType::BigInt) => true,
+        (
+            CqlType::List { element: a, multi_cell: false },
+            CqlType::List { element: b, multi_cell: false },
+        ) => reads(a, b),
+        (
+            CqlType::Map { key: a, value: x, multi_cell: false },
+            CqlType::Map { key: b, value: y, multi_cell: false },
+        ) => orders_alike(a, b) && reads(x, y),
+        (CqlType::Tuple(new), CqlType::Tuple(old)) => pairs(new, old, reads),
+        _ => orders_alike(new, old),
+    }
+}
+
+fn orders_alike(new: &CqlType, old: &CqlType) -> bool {
+    match (new, old) {
+        (CqlType::Text | CqlType::Blob, CqlType::Ascii) | (CqlType::Blob, CqlType::Text) => true,
+        (CqlType::List { element: a, multi_cell: m }, CqlType::List { element: b, multi_cell: n }) => {
+            m == n && if *m { can_replace(a, b) } else { orders_alike(a, b) }
+        }
+        (CqlType::Set { element: a, multi_cell: m }, CqlType::Set { element: b, multi_cell: n }) => {
+            m == n && orders_alike(a, b)
+        }
+        (
+            CqlType::Map { key: a, value: x, multi_cell: m },
+            CqlType::Map { key: b, value: y, multi_cell: n },
+        ) => m == n && orders_alike(a, b) && if *m { can_replace(x, y) } else { orders_alike(x, y) },
+        (CqlType::Tuple(new), CqlType::Tuple(old)) => pairs(new, old, orders_alike),
+        _ => new == old,
+    }
+}
+
+/// A tuple may have got more fields.
+fn pairs(new: &[CqlType], old: &[CqlType], related: fn(&CqlType, &CqlType) -> bool) -> bool {
+    new.len() >= old.len() && new.iter().zip(old).all(|(new, old)| related(new, old))
+}

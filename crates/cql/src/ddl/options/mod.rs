@@ -1,0 +1,192 @@
+//! Options of tables: from the properties after WITH to [`TableOptions`].
+//!
+//! In Cassandra's order: every value is read (1), properties that are not known are refused (2), then the options are
+//! judged as they would be on a table with the defaults (3). ALTER judges no other combination, so the bounds of one
+//! index interval are held against the default of the other.
+
+mod caching;
+mod compaction;
+mod compression;
+pub(super) mod property;
+mod size;
+mod speculative;
+
+use crate::error::{CqlError, Result};
+use model::schema::TableOptions;
+use property::{Properties, config, show_double};
+use uuid::Uuid;
+
+const KNOWN: [&str; 20] = [
+    "additional_write_policy",
+    "allow_auto_snapshot",
+    "bloom_filter_fp_chance",
+    "caching",
+    "cdc",
+    "comment",
+    "compaction",
+    "compression",
+    "crc_check_chance",
+    "default_time_to_live",
+    "extensions",
+    "gc_grace_seconds",
+    "id",
+    "incremental_backups",
+    "max_index_interval",
+    "memtable",
+    "memtable_flush_period_in_ms",
+    "min_index_interval",
+    "read_repair",
+    "speculative_retry",
+];
+/// Twenty years.
+const TTL_MAX_S: i32 = 630_720_000;
+/// Smaller chances need more bits for each key than a filter has.
+const BLOOM_FILTER_FP_CHANCE_MIN: f64 = 6.71e-5;
+
+/// Checks the properties of CREATE TABLE or ALTER TABLE as Cassandra does before it looks at the table, and returns
+/// the options of a new table.
+pub(super) fn new_table(properties: Properties<'_>) -> Result<TableOptions> {
+    let options = read(properties, None)?;
+    properties.check_known(&KNOWN)?;
+    validate(&options)?;
+    Ok(options)
+}
+
+/// The options of a table that is altered.
+pub(super) fn altered(properties: Properties<'_>, before: &TableOptions) -> Result<TableOptions> {
+    new_table(properties)?;
+    if id(properties)?.is_some() {
+        config!("Cannot alter table id.");
+    }
+    read(properties, Some(before))
+}
+
+/// The property `id`.
+pub(super) fn id(properties: Properties<'_>) -> Result<Option<Uuid>> {
+    match properties.text("id")?.map(str::parse) {
+        None => Ok(None),
+        Some(Ok(id)) => Ok(Some(id)),
+        Some(Err(_)) => config!("Invalid table id"),
+    }
+}
+
+/// The options before, or the defaults, with the values of the properties, read in Cassandra's order.
+fn read(properties: Properties<'_>, before: Option<&TableOptions>) -> Result<TableOptions> {
+    let mut options = before.cloned().unwrap_or_default();
+    if let Some(value) = properties.boolean("allow_auto_snapshot")? {
+        set_flag(&mut options.allow_auto_snapshot, value, true);
+    }
+    let chance = properties.double("bloom_filter_fp_chance")?;
+    if let Some(map) = properties.map("caching")? {
+        options.caching = caching::parse(map)?;
+    }
+    if let Some(text) = properties.text("comment")? {
+        options.comment = text.to_owned();
+    }
+    if let Some(map) = properties.map("compaction")? {
+        options.compaction = compaction::parse(map)?;
+    }
+    if let Some(map) = properties.map("compression")? {
+        options.compression = compression::parse(map)?;
+    }
+    if let Some(name) = properties.text("memtable")? {
+        if name != "default" {
+            config!("Memtable configuration \"{name}\" not found.");
+        }
+        options.memtable = None;
+    }
+    read_int(properties, "default_time_to_live", &mut options.default_time_to_live)?;
+    read_int(properties, "gc_grace_seconds", &mut options.gc_grace_seconds)?;
+    if let Some(value) = properties.boolean("incremental_backups")? {
+        set_flag(&mut options.incremental_backups, value, true);
+    }
+    read_int(properties, "max_index_interval", &mut options.max_index_interval)?;
+    read_int(properties, "memtable_flush_period_in_ms", &mut options.memtable_flush_period_in_ms)?;
+    read_int(properties, "min_index_interval", &mut options.min_index_interval)?;
+    if let Some(text) = properties.text("speculative_retry")? {
+        options.speculative_retry = speculative::parse(text)?;
+    }
+    if let Some(text) = properties.text("additional_write_policy")? {
+        options.additional_write_policy = speculative::parse(text)?;
+    }
+    if let Some(value) = properties.double("crc_check_chance")? {
+        options.crc_check_chance = value;
+    }
+    if let Some(value) = properties.boolean("cdc")? {
+        set_flag(&mut options.cdc, value, false);
+    }
+    if let Some(text) = properties.text("read_repair")? {
+        options.read_repair = read_repair(text)?;
+    }
+    options.bloom_filter_fp_chance = match chance {
+        // Minus one asks for the default.
+        Some(chance) if chance != -1.0 => chance,
+        None if before.is_some() => options.bloom_filter_fp_chance,
+        _ => compaction::bloom_filter_fp_chance_default(&options.compaction),
+    };
+    Ok(options)
+}
+
+/// Where a flag says what the default says it stays unset, as it is in tables that never heard of it.
+fn set_flag(flag: &mut Option<bool>, value: bool, default: bool) {
+    *flag = (value != default).then_some(value);
+}
+
+fn read_int(properties: Properties<'_>, name: &str, option: &mut i32) -> Result<()> {
+    if let Some(value) = properties.int(name)? {
+        *option = value;
+    }
+    Ok(())
+}
+
+fn read_repair(text: &str) -> Result<String> {
+    let upper = text.to_ascii_uppercase();
+    if upper == "BLOCKING" || upper == "NONE" {
+        return Ok(upper);
+    }
+    Err(CqlError::Server(format!(
+        "java.lang.IllegalArgumentException: No enum constant \
+         org.apache.cassandra.service.reads.repair.ReadRepairStrategy.{upper}"
+    )))
+}
+
+fn validate(options: &TableOptions) -> Result<()> {
+    compaction::validate(&options.compaction)?;
+    compression::validate(&options.compression)?;
+    let bloom = options.bloom_filter_fp_chance;
+    if !(bloom > BLOOM_FILTER_FP_CHANCE_MIN && bloom <= 1.0) {
+        config!(
+            "bloom_filter_fp_chance must be larger than {} and less than or equal to 1.0 (got {})",
+            show_double(BLOOM_FILTER_FP_CHANCE_MIN),
+            show_double(bloom)
+        );
+    }
+    let crc = options.crc_check_chance;
+    if !(0.0..=1.0).contains(&crc) {
+        config!(
+            "crc_check_chance must be larger than or equal to 0 and smaller than or equal to 1.0 (got {})",
+            show_double(crc)
+        );
+    }
+    at_least("default_time_to_live", options.default_time_to_live, 0)?;
+    if options.default_time_to_live > TTL_MAX_S {
+        config!(
+            "default_time_to_live must be less than or equal to {TTL_MAX_S} (got {})",
+            options.default_time_to_live
+        );
+    }
+    at_least("gc_grace_seconds", options.gc_grace_seconds, 0)?;
+    at_least("min_index_interval", options.min_index_interval, 1)?;
+    let (min, max) = (options.min_index_interval, options.max_index_interval);
+    if max < min {
+        config!("max_index_interval must be greater than or equal to min_index_interval ({min}) (got {max})");
+    }
+    at_least("memtable_flush_period_in_ms", options.memtable_flush_period_in_ms, 0)
+}
+
+fn at_least(name: &str, value: i32, min: i32) -> Result<()> {
+    if value < min {
+        config!("{name} must be greater than or equal to {min} (got {value})");
+    }
+    Ok(())
+}

@@ -1,0 +1,200 @@
+//! Replays the schema statements of scripts whose expectations a real Cassandra 5.0 recorded: the outcome, or the
+//! error's code and words, must be the same. A few reads of `system_schema` are answered from the schema, so that what
+//! was kept is compared too. Where we differ on purpose the script says what we answer (`--|`).
+
+use super::*;
+use crate::parser::parse_statement;
+use model::schema::Replication;
+use model::types::CqlType;
+use std::path::Path;
+
+const KEYSPACE: &str = "cql_script";
+
+struct Step {
+    line: usize,
+    /// Whether the statement is only prepared.
+    is_prepared: bool,
+    cql: String,
+    expected: Vec<String>,
+    ours: Vec<String>,
+}
+
+/// The statements of a script with their expectations. `conformance/harness/script.py` is the reference.
+fn steps(text: &str) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    let (mut open, mut is_prepared) = (false, false);
+    for (at, line) in text.lines().enumerate() {
+        if open {
+            let step = steps.last_mut().unwrap();
+            step.cql.push('\n');
+            step.cql.push_str(line);
+            open = !is_complete(&step.cql);
+        } else if let Some(answer) = line.strip_prefix("-->") {
+            steps.last_mut().unwrap().expected.push(answer.trim_start().to_owned());
+        } else if let Some(answer) = line.strip_prefix("--|") {
+            steps.last_mut().unwrap().ours.push(answer.trim_start().to_owned());
+        } else if let Some(directive) = line.strip_prefix("-- ") {
+            is_prepared |= directive.trim() == "prepare";
+        } else if !line.trim().is_empty() && !line.starts_with("//") {
+            steps.push(Step { line: at + 1, is_prepared, cql: line.to_owned(), expected: vec![], ours: vec![] });
+            is_prepared = false;
+            open = !is_complete(line);
+        }
+    }
+    steps
+}
+
+fn is_complete(cql: &str) -> bool {
+    let end = cql.trim_end();
+    if cql.trim_start().to_ascii_uppercase().starts_with("BEGIN") {
+        return end.to_ascii_uppercase().replace(' ', "").ends_with("APPLYBATCH;");
+    }
+    end.ends_with(';')
+}
+
+fn first_schema() -> Arc<Schema> {
+    let mut schema = Schema::default();
+    for name in ["system", "system_schema", "system_auth", "system_traces", "system_distributed", KEYSPACE] {
+        schema = schema.with_keyspace(KeyspaceSchema::new(name, Replication::simple(1)));
+    }
+    let local = TableSchema::builder("system", "local", Uuid::from_u128(1))
+        .partition_key("key", CqlType::Text)
+        .regular("rack", CqlType::Text)
+        .build();
+    let mut system = KeyspaceSchema::clone(schema.keyspace("system").unwrap());
+    system.tables.insert("local".to_owned(), Arc::new(local));
+    Arc::new(schema.with_keyspace(system))
+}
+
+struct Session {
+    schema: Arc<Schema>,
+    keyspace: String,
+    tables_made: u128,
+}
+
+impl Session {
+    fn new() -> Session {
+        Session { schema: first_schema(), keyspace: KEYSPACE.to_owned(), tables_made: 0x100 }
+    }
+
+    /// The answer in the words of the scripts; `None` for statements that are no concern of this test.
+    fn answer(&mut self, cql: &str) -> Option<Vec<String>> {
+        let text = cql.replace("$ks", KEYSPACE);
+        let text = text.trim_end().trim_end_matches(';');
+        let parsed = match parse_statement(text) {
+            Ok(parsed) => parsed.statement,
+            Err(_) => return None,
+        };
+        match &parsed {
+            Statement::Use(keyspace) => {
+                if self.schema.keyspace(keyspace.as_str()).is_some() {
+                    self.keyspace = keyspace.as_str().to_owned();
+                }
+                return None;
+            }
+            Statement::Select(_) => return super::tests::system_schema::answer(&self.schema, text),
+            statement if !is_schema(statement) => return None,
+            _ => {}
+        }
+        self.tables_made += 1;
+        let ctx = DdlContext {
+            schema: &self.schema,
+            keyspace: Some(&self.keyspace),
+            new_table_id: Uuid::from_u128(self.tables_made),
+            now_micros: 1_800_000_000_000_000,
+            datacenter: "datacenter1",
+        };
+        let answer = match apply(&parsed, &ctx) {
+            Ok(None) => vec!["ok".to_owned()],
+            Ok(Some(outcome)) => {
+                let change = &outcome.change;
+                let mut lines: Vec<String> =
+                    outcome.warnings.iter().map(|w| format!("warning {w}")).collect();
+                let name = change.name.as_ref().map(|name| format!(".{name}")).unwrap_or_default();
+                lines.push(
+                    format!("ok schema {:?} {:?} ", change.kind, change.target)
+                        .to_uppercase()
+                        .replace("OK SCHEMA", "ok schema")
+                        + &change.keyspace
+                        + &name,
+                );
+                self.schema = Arc::new(outcome.schema);
+                lines
+            }
+            Err(error) => {
+                let words: Vec<String> = error.to_string().split_whitespace().map(str::to_owned).collect();
+                let mut lines = vec![format!("error 0x{:04X} {}", error.code(), words.join(" "))];
+                if let crate::error::CqlError::AlreadyExists { keyspace, table, .. } = &error {
+                    lines.push(format!("info keyspace={keyspace} table={table}"));
+                }
+                lines
+            }
+        };
+        Some(answer.into_iter().map(|line| line.replace(KEYSPACE, "$ks")).collect())
+    }
+}
+
+fn is_schema(statement: &Statement) -> bool {
+    let kind = statement.kind();
+    let makes = ["CREATE ", "ALTER ", "DROP "].iter().any(|verb| kind.starts_with(verb));
+    makes && !kind.ends_with("ROLE") && !kind.ends_with("IDENTITY")
+}
+
+/// Whether an answer is as expected: a `*` in an expectation written by hand stands for any words.
+fn matches(expected: &[String], answer: &[String]) -> bool {
+    expected.len() == answer.len()
+        && expected.iter().zip(answer).all(|(expected, answer)| match expected.split_once('*') {
+            Some((start, _)) if expected.starts_with("error") => answer.starts_with(start),
+            _ => expected.trim_end() == answer.trim_end(),
+        })
+}
+
+fn complaints(path: &Path) -> (usize, Vec<String>) {
+    let mut session = Session::new();
+    let (mut checked, mut complaints) = (0, Vec::new());
+    for step in steps(&std::fs::read_to_string(path).unwrap()) {
+        let wanted = if step.ours.is_empty() { &step.expected } else { &step.ours };
+        if step.is_prepared {
+            continue;
+        }
+        let Some(answer) = session.answer(&step.cql) else { continue };
+        // A statement without effect tells of no change, and so carries no warning.
+        let wanted: Vec<String> = if wanted.last().is_some_and(|last| last == "ok") {
+            vec!["ok".to_owned()]
+        } else {
+            wanted.clone()
+        };
+        checked += 1;
+        if !matches(&wanted, &answer) {
+            complaints.push(format!(
+                "{}:{}: {}\n    wanted {wanted:?}\n    got    {answer:?}",
+                path.file_name().unwrap().to_string_lossy(),
+                step.line,
+                step.cql
+            ));
+        }
+    }
+    (checked, complaints)
+}
+
+#[test]
+fn answers_are_cassandras() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (mut checked, mut found) = (0, Vec::new());
+    for folder in ["testdata/ddl", "../../conformance/cql"] {
+        let mut paths: Vec<_> =
+            std::fs::read_dir(root.join(folder)).unwrap().map(|e| e.unwrap().path()).collect();
+        paths.retain(|path| path.extension().is_some_and(|ext| ext == "cqltest"));
+        paths.sort();
+        assert!(!paths.is_empty());
+        for path in paths {
+            let (count, complaints) = complaints(&path);
+            checked += count;
+            found.extend(complaints);
+        }
+    }
+    assert!(found.is_empty(), "{} of {checked} answers differ:\n{}", found.len(), found.join("\n"));
+    assert!(checked > 1300, "only {checked} answers were checked");
+}
+
+mod system_schema;

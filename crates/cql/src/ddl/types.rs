@@ -1,0 +1,274 @@
+//! Types as statements write them to types of the schema, with every restriction on what may stand in what.
+//!
+//! `frozen<>` reaches down: what stands inside a frozen type or a tuple is frozen whether or not it says so. A
+//! vector stops it: its element stays as it is written (Cassandra's vectors keep that in their name, though the
+//! values are the same). Inside a collection that is not frozen, collections and user types must say `frozen<>`.
+
+use crate::ast::{NativeType, QualifiedName, RawType};
+use crate::error::{CqlError, Result, bail};
+use model::KeyspaceSchema;
+use model::types::{CqlType, UserType};
+use std::sync::Arc;
+
+/// The schema's type for a keyword.
+pub fn native(native: NativeType) -> CqlType {
+    match native {
+        NativeType::Ascii => CqlType::Ascii,
+        NativeType::Bigint => CqlType::BigInt,
+        NativeType::Blob => CqlType::Blob,
+        NativeType::Boolean => CqlType::Boolean,
+        NativeType::Counter => CqlType::Counter,
+        NativeType::Date => CqlType::Date,
+        NativeType::Decimal => CqlType::Decimal,
+        NativeType::Double => CqlType::Double,
+        NativeType::Duration => CqlType::Duration,
+        NativeType::Float => CqlType::Float,
+        NativeType::Inet => CqlType::Inet,
+        NativeType::Int => CqlType::Int,
+        NativeType::Smallint => CqlType::SmallInt,
+        NativeType::Text | NativeType::Varchar => CqlType::Text,
+        NativeType::Time => CqlType::Time,
+        NativeType::Timestamp => CqlType::Timestamp,
+        NativeType::Timeuuid => CqlType::TimeUuid,
+        NativeType::Tinyint => CqlType::TinyInt,
+        NativeType::Uuid => CqlType::Uuid,
+        NativeType::Varint => CqlType::Varint,
+    }
+}
+
+/// The number of elements of a vector type.
+pub(crate) fn vector_dimension(dimensions: i32) -> Result<u32> {
+    match u32::try_from(dimensions) {
+        Ok(n) if n > 0 => Ok(n),
+        _ => bail!("vectors may only have positive dimensions; given {dimensions}"),
+    }
+}
+
+/// The user type of that name, as a statement on `keyspace` may use it; `find` looks in that keyspace.
+pub(crate) fn user_type<'s>(
+    name: &QualifiedName,
+    keyspace: &str,
+    find: impl FnOnce(&str) -> Option<&'s Arc<UserType>>,
+) -> Result<Arc<UserType>> {
+    if let Some(given) = &name.keyspace
+        && given.as_str() != keyspace
+    {
+        bail!(
+            "Statement on keyspace {keyspace} cannot refer to a user type in keyspace {given}; user types can only \
+             be used in the keyspace they are defined in"
+        );
+    }
+    match find(name.name.as_str()) {
+        Some(definition) => Ok(Arc::clone(definition)),
+        None => bail!("Unknown type {keyspace}.{}", name.name),
+    }
+}
+
+/// What Cassandra's parser refuses: `frozen<>` around a type that cannot be frozen. Every type of a statement is
+/// checked before anything else is.
+pub(super) fn check_frozen<'a>(types: impl IntoIterator<Item = &'a RawType>) -> Result<()> {
+    for raw in types {
+        match raw {
+            RawType::Frozen(inner) => {
+                if matches!(**inner, RawType::Native(_) | RawType::Custom(_)) {
+                    return Err(CqlError::Syntax(format!(
+                        "frozen<> is only allowed on collections, tuples, and user-defined types (got {inner})"
+                    )));
+                }
+                check_frozen([&**inner])?;
+            }
+            RawType::List(element) | RawType::Set(element) | RawType::Vector { element, .. } => {
+                check_frozen([&**element])?;
+            }
+            RawType::Map(key, value) => check_frozen([&**key, &**value])?,
+            RawType::Tuple(types) => check_frozen(types)?,
+            RawType::Native(_) | RawType::User(_) | RawType::Custom(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether the type is written `counter`.
+pub(super) fn is_counter(raw: &RawType) -> bool {
+    matches!(raw, RawType::Native(NativeType::Counter))
+}
+
+/// The type of a column or field of `keyspace`.
+pub(super) fn resolve(raw: &RawType, keyspace: &KeyspaceSchema) -> Result<CqlType> {
+    Resolver { keyspace }.resolve(raw, false)
+}
+
+struct Resolver<'a> {
+    keyspace: &'a KeyspaceSchema,
+}
+
+impl Resolver<'_> {
+    fn resolve(&self, raw: &RawType, frozen: bool) -> Result<CqlType> {
+        Ok(match raw {
+            RawType::Native(ty) => native(*ty),
+            RawType::Frozen(inner) => self.resolve(inner, true)?,
+            RawType::List(element) => CqlType::list(self.element(raw, element, frozen)?, !frozen),
+            RawType::Set(element) => {
+                if matches!(**element, RawType::Native(NativeType::Duration)) {
+                    bail!("Durations are not allowed inside sets: {}", shown(raw, frozen));
+                }
+                CqlType::set(self.element(raw, element, frozen)?, !frozen)
+            }
+            RawType::Map(key, value) => {
+                check_element(raw, value, frozen)?;
+                if matches!(**key, RawType::Native(NativeType::Duration)) {
+                    bail!("Durations are not allowed as map keys: {}", shown(raw, frozen));
+                }
+                check_element(raw, key, frozen)?;
+                let value = self.resolve(value, frozen)?;
+                CqlType::map(self.resolve(key, frozen)?, value, !frozen)
+            }
+            RawType::Tuple(types) => {
+                if types.iter().any(is_counter) {
+                    bail!("Counters are not allowed inside tuples");
+                }
+                CqlType::Tuple(types.iter().map(|ty| self.resolve(ty, true)).collect::<Result<_>>()?)
+            }
+            RawType::Vector { element, dimensions } => {
+                let element = Arc::new(self.resolve(element, false)?);
+                CqlType::Vector { element, dimension: vector_dimension(*dimensions)? }
+            }
+            RawType::User(name) => {
+                let definition = user_type(name, &self.keyspace.name, |name| self.keyspace.types.get(name))?;
+                CqlType::Udt { definition, multi_cell: !frozen }
+            }
+            RawType::Custom(class) => custom(class)?,
+        })
+    }
+
+    fn element(&self, collection: &RawType, element: &RawType, frozen: bool) -> Result<CqlType> {
+        check_element(collection, element, frozen)?;
+        self.resolve(element, frozen)
+    }
+}
+
+/// What may not be an element of a collection.
+fn check_element(collection: &RawType, element: &RawType, frozen: bool) -> Result<()> {
+    match element {
+        RawType::Native(NativeType::Counter) => {
+            bail!("Counters are not allowed inside collections: {}", shown(collection, frozen))
+        }
+        RawType::List(_) | RawType::Set(_) | RawType::Map(..) if !frozen => {
+            bail!("Non-frozen collections are not allowed inside collections: {collection}")
+        }
+        RawType::User(_) if !frozen => {
+            bail!("Non-frozen UDTs are not allowed inside collections: {collection}")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn shown(raw: &RawType, frozen: bool) -> String {
+    if frozen { format!("frozen<{raw}>") } else { raw.to_string() }
+}
+
+/// A type written as a class of Cassandra.
+fn custom(class: &str) -> Result<CqlType> {
+    let syntax = |reason: String| CqlError::Syntax(format!("Error setting type {class}: {reason}"));
+    match CqlType::parse_class(class) {
+        Ok(parsed) => match parsed.ty {
+            CqlType::Custom(unknown) => {
+                let full = if unknown.contains('.') {
+                    unknown.to_string()
+                } else {
+                    format!("org.apache.cassandra.db.marshal.{unknown}")
+                };
+                Err(syntax(format!("Unable to find abstract-type class '{full}'")))
+            }
+            known => Ok(known),
+        },
+        Err(error) => Err(syntax(error.reason.to_owned())),
+    }
+}
+
+/// The type in messages about user types: names of user types with their keyspace, unquoted.
+pub(super) fn qualified(ty: &CqlType) -> String {
+    let frozen = |multi_cell: bool, inner: String| {
+        if multi_cell { inner } else { format!("frozen<{inner}>") }
+    };
+    match ty {
+        CqlType::List { element, multi_cell } => frozen(*multi_cell, format!("list<{}>", qualified(element))),
+        CqlType::Set { element, multi_cell } => frozen(*multi_cell, format!("set<{}>", qualified(element))),
+        CqlType::Map { key, value, multi_cell } => {
+            frozen(*multi_cell, format!("map<{}, {}>", qualified(key), qualified(value)))
+        }
+        CqlType::Tuple(types) => {
+            let types: Vec<String> = types.iter().map(qualified).collect();
+            format!("frozen<tuple<{}>>", types.join(", "))
+        }
+        CqlType::Udt { definition, multi_cell } => {
+            frozen(*multi_cell, format!("{}.{}", definition.keyspace, definition.name))
+        }
+        CqlType::Vector { element, dimension } => format!("vector<{}, {dimension}>", qualified(element)),
+        other => other.to_string(),
+    }
+}
+
+/// Whether the type is, or has inside it, the user type of that name. All types of a table belong to its keyspace.
+pub(super) fn uses(ty: &CqlType, name: &str) -> bool {
+    match ty {
+        CqlType::List { element, .. } | CqlType::Set { element, .. } | CqlType::Vector { element, .. } => {
+            uses(element, name)
+        }
+        CqlType::Map { key, value, .. } => uses(key, name) || uses(value, name),
+        CqlType::Tuple(types) => types.iter().any(|ty| uses(ty, name)),
+        CqlType::Udt { definition, .. } => {
+            definition.name == name || definition.fields.iter().any(|(_, ty)| uses(ty, name))
+        }
+        _ => false,
+    }
+}
+
+/// The type with user types inside it changed by `change`, which sees innermost types first.
+pub(super) fn map_user_types(ty: &CqlType, change: &dyn Fn(Arc<UserType>, bool) -> CqlType) -> CqlType {
+    let inner = |ty: &CqlType| Arc::new(map_user_types(ty, change));
+    match ty {
+        CqlType::List { element, multi_cell } => {
+            CqlType::List { element: inner(element), multi_cell: *multi_cell }
+        }
+        CqlType::Set { element, multi_cell } => {
+            CqlType::Set { element: inner(element), multi_cell: *multi_cell }
+        }
+        CqlType::Map { key, value, multi_cell } => {
+            CqlType::Map { key: inner(key), value: inner(value), multi_cell: *multi_cell }
+        }
+        CqlType::Vector { element, dimension } => {
+            CqlType::Vector { element: inner(element), dimension: *dimension }
+        }
+        CqlType::Tuple(types) => CqlType::Tuple(types.iter().map(|ty| map_user_types(ty, change)).collect()),
+        CqlType::Udt { definition, multi_cell } => {
+            let fields = definition
+                .fields
+                .iter()
+                .map(|(name, ty)| (name.clone(), map_user_types(ty, change)))
+                .collect();
+            let definition =
+                UserType { keyspace: definition.keyspace.clone(), name: definition.name.clone(), fields };
+            change(Arc::new(definition), *multi_cell)
+        }
+        simple => simple.clone(),
+    }
+}
+
+/// The type with tuples in the place of user types, as the type of a dropped column is kept: the user type may be
+/// dropped after the column.
+pub(super) fn without_user_types(ty: &CqlType) -> CqlType {
+    map_user_types(ty, &|definition, _| {
+        CqlType::Tuple(definition.fields.iter().map(|(_, ty)| frozen_all(ty)).collect())
+    })
+}
+
+/// The type with every level frozen, down to the elements of vectors.
+fn frozen_all(ty: &CqlType) -> CqlType {
+    match ty {
+        CqlType::List { element, .. } => CqlType::list(frozen_all(element), false),
+        CqlType::Set { element, .. } => CqlType::set(frozen_all(element), false),
+        CqlType::Map { key, value, .. } => CqlType::map(frozen_all(key), frozen_all(value), false),
+        other => other.frozen(),
+    }
+}

@@ -1,0 +1,216 @@
+//! CREATE, ALTER and DROP TYPE.
+//!
+//! Types hold the definitions of the types inside them, so a changed one is put into every type and every column of
+//! its keyspace that has it anywhere inside.
+
+use super::guard::{self, Permission, Resource};
+use super::{ChangeKind, ChangeTarget, DdlContext, DdlOutcome, full_name, types};
+use crate::ast::{AlterType, AlterTypeAction, CreateType, Identifier, QualifiedName, RawType};
+use crate::error::{Result, bail};
+use model::KeyspaceSchema;
+use model::types::{CqlType, UserType};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+pub(super) fn create(create: &CreateType, ctx: &DdlContext<'_>) -> Result<Option<DdlOutcome>> {
+    types::check_frozen(create.fields.iter().map(|(_, ty)| ty))?;
+    let keyspace_name = ctx.keyspace_of(&create.name)?;
+    guard::check(keyspace_name, Permission::Create, Resource::AllTables)?;
+    let keyspace = ctx.existing_keyspace(keyspace_name)?;
+    let name = create.name.name.as_str();
+    if keyspace.types.contains_key(name) {
+        if create.if_not_exists {
+            return Ok(None);
+        }
+        bail!("A user type with name '{name}' already exists");
+    }
+    let mut names = HashSet::new();
+    if let Some((twice, _)) = create.fields.iter().find(|(field, _)| !names.insert(field)) {
+        bail!("Duplicate field name '{twice}' in type '{name}'");
+    }
+    create.fields.iter().try_for_each(|(_, ty)| check_field(ty))?;
+    let fields = create
+        .fields
+        .iter()
+        .map(|(field, ty)| Ok((field.as_str().to_owned(), types::resolve(ty, keyspace)?)))
+        .collect::<Result<_>>()?;
+    let definition = UserType { keyspace: keyspace_name.to_owned(), name: name.to_owned(), fields };
+    let mut after = KeyspaceSchema::clone(keyspace);
+    after.types.insert(name.to_owned(), Arc::new(definition));
+    Ok(ctx.replaced(after, ChangeKind::Created, ChangeTarget::Type, Some(name)))
+}
+
+fn check_field(ty: &RawType) -> Result<()> {
+    match ty {
+        ty if types::is_counter(ty) => bail!("A user type cannot contain counters"),
+        RawType::User(_) => bail!("A user type cannot contain non-frozen UDTs"),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn alter(alter: &AlterType, ctx: &DdlContext<'_>) -> Result<Option<DdlOutcome>> {
+    if let AlterTypeAction::Add { field_type, .. } = &alter.action {
+        types::check_frozen([field_type])?;
+    }
+    let keyspace_name = ctx.keyspace_of(&alter.name)?;
+    guard::check(keyspace_name, Permission::Alter, Resource::AllTables)?;
+    let name = alter.name.name.as_str();
+    let Some((keyspace, before)) = find(keyspace_name, name, ctx) else {
+        if alter.if_exists {
+            return Ok(None);
+        }
+        bail!("Type {keyspace_name}.{name} doesn't exist");
+    };
+    let after = match &alter.action {
+        AlterTypeAction::AlterField { .. } => bail!("Altering field types is no longer supported"),
+        AlterTypeAction::Add { if_not_exists, field, field_type } => {
+            match add_field(keyspace, before, field, field_type, *if_not_exists)? {
+                Some(after) => after,
+                None => return Ok(None),
+            }
+        }
+        AlterTypeAction::Rename { if_exists, renames } => rename_fields(before, renames, *if_exists)?,
+    };
+    if after == *before {
+        return Ok(None);
+    }
+    let keyspace = with_changed_type(keyspace, after);
+    Ok(ctx.replaced(keyspace, ChangeKind::Updated, ChangeTarget::Type, Some(name)))
+}
+
+fn find<'a>(keyspace: &str, name: &str, ctx: &DdlContext<'a>) -> Option<(&'a KeyspaceSchema, &'a UserType)> {
+    let keyspace = ctx.schema.keyspace(keyspace)?;
+    Some((keyspace, keyspace.types.get(name)?))
+}
+
+fn add_field(
+    keyspace: &KeyspaceSchema,
+    before: &UserType,
+    field: &Identifier,
+    field_type: &RawType,
+    if_not_exists: bool,
+) -> Result<Option<UserType>> {
+    let type_name = full_name(&before.keyspace, &before.name);
+    check_field(field_type)?;
+    if before.fields.iter().any(|(name, _)| name == field.as_str()) {
+        if if_not_exists {
+            return Ok(None);
+        }
+        bail!("Cannot add field {field} to type {type_name}: a field with name {field} already exists");
+    }
+    let ty = types::resolve(field_type, keyspace)?;
+    let shown = types::qualified(&ty);
+    if types::uses(&ty, &before.name) {
+        bail!(
+            "Cannot add new field {field} of type {shown} to user type {type_name} as it would create a circular \
+             reference"
+        );
+    }
+    // The bytes of a key that is there would no longer be the bytes that the same value is written with.
+    let in_keys: Vec<String> = keyspace
+        .tables
+        .values()
+        .filter(|table| table.partition_key().iter().any(|column| types::uses(&column.ty, &before.name)))
+        .map(|table| full_name(&table.keyspace, &table.name))
+        .collect();
+    if !in_keys.is_empty() {
+        bail!(
+            "Cannot add new field {field} of type {shown} to user type {type_name} as the type is being used in \
+             partition key by the following tables: {}",
+            in_keys.join(", ")
+        );
+    }
+    let mut after = before.clone();
+    after.fields.push((field.as_str().to_owned(), ty));
+    Ok(Some(after))
+}
+
+/// All renames look at the names as they were before.
+fn rename_fields(
+    before: &UserType,
+    renames: &[(Identifier, Identifier)],
+    if_exists: bool,
+) -> Result<UserType> {
+    let mut after = before.clone();
+    for (from, to) in renames {
+        let at = before.fields.iter().position(|(name, _)| name == from.as_str());
+        match at.and_then(|at| after.fields.get_mut(at)) {
+            Some((name, _)) => *name = to.as_str().to_owned(),
+            None if if_exists => {}
+            None => bail!("Unkown field {from} in user type {}", full_name(&before.keyspace, &before.name)),
+        }
+    }
+    let mut names = HashSet::new();
+    if let Some((twice, _)) = after.fields.iter().find(|(name, _)| !names.insert(name)) {
+        bail!("Duplicate field name {twice} in type {}", before.keyspace);
+    }
+    Ok(after)
+}
+
+/// The keyspace with the new definition wherever the type is used.
+fn with_changed_type(keyspace: &KeyspaceSchema, definition: UserType) -> KeyspaceSchema {
+    let name = definition.name.clone();
+    let definition = Arc::new(definition);
+    let change = |ty: &CqlType| {
+        types::map_user_types(ty, &|inner, multi_cell| {
+            let definition = if inner.name == name { Arc::clone(&definition) } else { inner };
+            CqlType::Udt { definition, multi_cell }
+        })
+    };
+    let mut after = keyspace.clone();
+    for user_type in after.types.values_mut() {
+        if user_type.name == name {
+            *user_type = Arc::clone(&definition);
+        } else if user_type.fields.iter().any(|(_, ty)| types::uses(ty, &name)) {
+            let fields = user_type.fields.iter().map(|(field, ty)| (field.clone(), change(ty))).collect();
+            *user_type = Arc::new(UserType { fields, ..UserType::clone(user_type) });
+        }
+    }
+    for table in after.tables.values_mut() {
+        if uses_type(table, &name) {
+            *table = Arc::new(table.to_builder().map_types(change).build());
+        }
+    }
+    after
+}
+
+fn uses_type(table: &model::TableSchema, name: &str) -> bool {
+    let columns = table.partition_key().iter().chain(table.clustering_columns());
+    columns
+        .chain(table.static_columns())
+        .chain(table.regular_columns())
+        .any(|column| types::uses(&column.ty, name))
+}
+
+pub(super) fn drop(
+    name: &QualifiedName,
+    if_exists: bool,
+    ctx: &DdlContext<'_>,
+) -> Result<Option<DdlOutcome>> {
+    let keyspace_name = ctx.keyspace_of(name)?;
+    guard::check(keyspace_name, Permission::Drop, Resource::AllTables)?;
+    let name = name.name.as_str();
+    let Some((keyspace, _)) = find(keyspace_name, name, ctx) else {
+        if if_exists {
+            return Ok(None);
+        }
+        bail!("Type '{keyspace_name}.{name}' doesn't exist");
+    };
+    let users = |kind: &str, names: Vec<&str>| {
+        if names.is_empty() {
+            return Ok(());
+        }
+        bail!(
+            "Cannot drop user type '{keyspace_name}.{name}' as it is still used by {kind} {}",
+            names.join(", ")
+        )
+    };
+    let types =
+        keyspace.types.values().filter(|ty| ty.fields.iter().any(|(_, field)| types::uses(field, name)));
+    users("user types", types.map(|ty| ty.name.as_str()).collect())?;
+    let tables = keyspace.tables.values().filter(|table| uses_type(table, name));
+    users("tables", tables.map(|table| table.name.as_str()).collect())?;
+    let mut after = keyspace.clone();
+    after.types.remove(name);
+    Ok(ctx.replaced(after, ChangeKind::Dropped, ChangeTarget::Type, Some(name)))
+}
