@@ -40,9 +40,9 @@ def oracle(request, tmp_path_factory):
     spec = request.config.getoption("--oracle")
     if spec == "none":
         pytest.skip("no real Cassandra: --oracle none")
-    given = request.config.getoption("--target")
-    if given.startswith("cassandra:") and spec == "cassandra":
-        spec = given
+    if spec == "cassandra" and request.config.getoption("--target").startswith("cassandra"):
+        yield request.getfixturevalue("target")
+        return
     with open_target(spec, tmp_path_factory.mktemp("oracle")) as node:
         yield node
 
