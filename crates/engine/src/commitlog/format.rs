@@ -182,7 +182,9 @@ pub fn read_entry(bytes: &[u8], at: usize) -> Entry<'_> {
     }
     let Some(size) = u32_at(bytes, at) else { return Entry::Damaged("the section ends inside an entry") };
     if size == 0 {
-        return Entry::End;
+        // Only padding may follow; anything else means that the size itself is damaged.
+        let padding = bytes.get(at..).is_some_and(|rest| rest.iter().all(|b| *b == 0));
+        return if padding { Entry::End } else { Entry::Damaged("bytes follow the last entry of a section") };
     }
     if size < ENTRY_SIZE_MIN || size > i32::MAX as u32 {
         return Entry::Damaged("the size of an entry is out of range");

@@ -88,10 +88,10 @@ impl Reader<'_> {
         let Some(mut at) = self.start()? else { return Ok(()) };
         loop {
             match format::read_marker(self.bytes, self.segment.id, at as u32) {
-                Marker::Section(end) => {
-                    self.section(at + MARKER_BYTES, end as usize, visit)?;
-                    at = end as usize;
-                }
+                Marker::Section(end) => match self.section(at + MARKER_BYTES, end as usize, visit)? {
+                    Some(next) => at = next,
+                    None => return Ok(()),
+                },
                 Marker::End if is_zero(self.bytes.get(at..).unwrap_or_default()) => return Ok(()),
                 _ => {
                     self.damage(at, "neither a section nor the end of the segment")?;
@@ -131,12 +131,13 @@ impl Reader<'_> {
         Ok(Some(header.len))
     }
 
+    /// Reads the entries of a section; where the next section starts, `None` when there is none.
     fn section(
         &mut self,
         start: usize,
         end: usize,
         visit: &mut impl FnMut(LogPosition, &[u8]) -> Result<(), EngineError>,
-    ) -> Result<(), EngineError> {
+    ) -> Result<Option<usize>, EngineError> {
         let content = self.bytes.get(..end).unwrap_or_default();
         let mut at = start;
         loop {
@@ -147,8 +148,12 @@ impl Reader<'_> {
                     visit(position, mutation)?;
                     at = next;
                 }
-                Entry::End => return Ok(()),
-                Entry::Damaged(detail) => return self.damage(at, detail),
+                Entry::End => return Ok(Some(end)),
+                Entry::Damaged(detail) => {
+                    self.damage(at, detail)?;
+                    // No checksum covers the end that a marker names, so it is not trusted now.
+                    return Ok(self.resync(at + 1));
+                }
             }
         }
     }

@@ -1,1 +1,155 @@
+//! Losing power at every call, full disks, failing devices.
 
+use super::*;
+use crate::{FailurePolicy, WriteError};
+use env::fs::faulty::{Fault, FaultyFileSystem, Op};
+use env::fs::memory::{Crash, MemoryFileSystem};
+
+/// What a run knew to be kept, and what it only tried.
+#[derive(Default)]
+struct Run {
+    acknowledged: BTreeMap<(i32, i32), String>,
+    tried: BTreeMap<(i32, i32), String>,
+    finished: bool,
+}
+
+/// Writes, flushes, a schema change and a restart, until the file system fails.
+fn history(fs: Arc<dyn FileSystem>) -> Run {
+    let mut run = Run::default();
+    let table = simple_table("t");
+    let _ = (|| -> Result<(), crate::EngineError> {
+        for part in 0..2 {
+            let engine = Engine::open(options(), env_on(Arc::clone(&fs), 1))?;
+            if part == 0 {
+                let mut keyspace = KeyspaceSchema::new("ks", Replication::simple(1));
+                keyspace.tables.insert("t".to_owned(), Arc::clone(&table));
+                engine.install_schema(engine.schema().with_keyspace(keyspace))?;
+            }
+            for n in part * 12..part * 12 + 12 {
+                let value = format!("{n}{}", "x".repeat(2_000));
+                run.tried.insert((n % 3, n), value.clone());
+                match write(&engine, &insert(&table, n % 3, n, &value, 1)) {
+                    Ok(()) => run.acknowledged.insert((n % 3, n), value),
+                    Err(error) => {
+                        engine.close();
+                        return Err(error.into());
+                    }
+                };
+                if n % 5 == 4 && engine.flush("ks", None).is_err() {
+                    engine.close();
+                    return Ok(());
+                }
+            }
+            engine.close();
+        }
+        run.finished = true;
+        Ok(())
+    })();
+    run
+}
+
+fn check_survivor(run: &Run, survivor: MemoryFileSystem, context: &str) {
+    let table = simple_table("t");
+    let engine = Engine::open(options(), env_on(Arc::new(survivor), 2))
+        .unwrap_or_else(|e| panic!("{context}: does not open: {e}"));
+    let found =
+        if engine.schema().table("ks", "t").is_some() { contents(&engine, &table) } else { BTreeMap::new() };
+    for (at, value) in &run.acknowledged {
+        assert_eq!(found.get(at), Some(value), "{context}: an acknowledged write is gone");
+    }
+    for (at, value) in &found {
+        assert_eq!(run.tried.get(at), Some(value), "{context}: something nobody wrote");
+    }
+    engine.close();
+}
+
+#[test]
+fn acknowledged_writes_survive_a_loss_of_power_at_any_call() {
+    let mut nth = 1;
+    loop {
+        let fs = MemoryFileSystem::new();
+        let faulty = FaultyFileSystem::new(Arc::new(fs.clone()));
+        // From the nth change on nothing reaches the file system any more: the machine has stopped.
+        faulty.add(Fault::on_any_change().after(nth - 1));
+        let run = history(Arc::new(faulty));
+        for crash in [Crash::LoseUnsynced, Crash::TornPrefix(nth), Crash::ScatteredPages(nth)] {
+            check_survivor(&run, fs.crash(crash), &format!("call {nth}, {crash:?}"));
+        }
+        if run.finished {
+            return;
+        }
+        nth += 1 + nth / 12;
+    }
+}
+
+#[test]
+fn a_failing_call_costs_no_acknowledged_write() {
+    let mut nth = 1;
+    loop {
+        let fs = MemoryFileSystem::new();
+        let faulty = FaultyFileSystem::new(Arc::new(fs.clone()));
+        let fault = faulty.add(Fault::on_any_change().nth(nth));
+        let run = history(Arc::new(faulty.clone()));
+        check_survivor(&run, fs.crash(Crash::LoseUnsynced), &format!("call {nth} failed"));
+        if faulty.struck(fault) == 0 {
+            return;
+        }
+        nth += 1 + nth / 10;
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_writes_and_service_resumes_with_space() {
+    let fs = MemoryFileSystem::new();
+    let faulty = FaultyFileSystem::new(Arc::new(fs.clone()));
+    let engine = Engine::open(options(), env_on(Arc::new(faulty.clone()), 1)).unwrap();
+    let table = simple_table("t");
+    create(&engine, &[&table]);
+    faulty.set_free_bytes(Some(100_000));
+    let long = "x".repeat(3_000);
+    let mut n = 0;
+    let refused = loop {
+        match write(&engine, &insert(&table, n, n, &long, 1)) {
+            Ok(()) => n += 1,
+            Err(error) => break error,
+        }
+        assert!(n < 1_000);
+    };
+    assert!(matches!(&refused, WriteError::CommitLog(e) if env::fs::is_out_of_space(e)), "{refused}");
+    faulty.set_free_bytes(Some(0));
+    assert!(engine.flush("ks", None).is_err(), "there is no room for an SSTable either");
+    assert_eq!(contents(&engine, &table).len() as i32, n);
+    faulty.heal();
+    write(&engine, &insert(&table, n, n, &long, 1)).unwrap();
+    engine.flush("ks", None).unwrap();
+    engine.close();
+    let engine = Engine::open(options(), env_on(Arc::new(fs.crash(Crash::LoseUnsynced)), 1)).unwrap();
+    assert_eq!(contents(&engine, &table).len() as i32, n + 1);
+}
+
+#[test]
+fn a_failed_sync_fails_its_writers_and_stops_the_log_unless_told_to_ignore_it() {
+    for policy in [FailurePolicy::StopCommit, FailurePolicy::Ignore] {
+        let fs = MemoryFileSystem::new();
+        let faulty = FaultyFileSystem::new(Arc::new(fs.clone()));
+        let options = EngineOptions { commit_failure_policy: policy, ..options() };
+        let engine = Engine::open(options, env_on(Arc::new(faulty.clone()), 1)).unwrap();
+        let table = simple_table("t");
+        create(&engine, &[&table]);
+        write(&engine, &insert(&table, 1, 1, "kept", 1)).unwrap();
+        faulty.add(Fault::on(Op::Sync).path("CommitLog-").times(1));
+        let failed = write(&engine, &insert(&table, 2, 2, "in doubt", 1));
+        assert!(matches!(failed, Err(WriteError::CommitLog(_))), "{failed:?}");
+        let next = write(&engine, &insert(&table, 3, 3, "next", 1));
+        match policy {
+            FailurePolicy::Ignore => next.unwrap(),
+            _ => assert!(matches!(next, Err(WriteError::CommitLogStopped(_))), "{next:?}"),
+        }
+        engine.close();
+        let survivor = Arc::new(fs.crash(Crash::LoseUnsynced));
+        let engine = Engine::open(super::options(), env_on(survivor, 1)).unwrap();
+        let found = contents(&engine, &table);
+        assert_eq!(found.get(&(1, 1)).map(String::as_str), Some("kept"));
+        assert_eq!(found.contains_key(&(3, 3)), policy == FailurePolicy::Ignore);
+    }
+}

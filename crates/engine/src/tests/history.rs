@@ -18,7 +18,7 @@ fn an_engine_is_a_source_whatever_is_flushed_and_restarted() {
         let fs = Arc::new(MemoryFileSystem::new());
         let env = env_on(fs, 1);
         let mut engine = Engine::open(options(), env.clone()).unwrap();
-        create(&engine, &[Arc::clone(table)]);
+        create(&engine, &[table]);
         for update in updates {
             let ticket = engine.apply(&Mutation::of(update.clone()), WriteOptions::default()).unwrap();
             ticket.wait().unwrap();

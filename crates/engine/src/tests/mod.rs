@@ -1,5 +1,6 @@
 //! Whole engines on the in-memory file system.
 
+mod crash;
 mod history;
 mod schema;
 mod store;
@@ -19,6 +20,7 @@ use model::{
     TableSchema,
 };
 use partition::{Event, Fragment, ReadContext};
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -53,7 +55,8 @@ pub fn simple_table(name: &str) -> Arc<TableSchema> {
 }
 
 /// Adds a keyspace of the given tables.
-pub fn create(engine: &Engine, tables: &[Arc<TableSchema>]) {
+pub fn create(engine: &Engine, tables: &[impl Borrow<Arc<TableSchema>>]) {
+    let tables: Vec<&Arc<TableSchema>> = tables.iter().map(Borrow::borrow).collect();
     let name = &tables[0].keyspace;
     let mut keyspace = KeyspaceSchema::new(name, Replication::simple(1));
     keyspace.tables.extend(tables.iter().map(|t| (t.name.clone(), Arc::clone(t))));

@@ -97,11 +97,11 @@ fn dropped_tables_and_keyspaces_stay_gone_and_versions_differ() {
     let engine = open(&fs);
     let empty = engine.schema().version;
     let (t, u) = (simple_table("t"), simple_table("u"));
-    create(&engine, &[t.clone(), u.clone()]);
+    create(&engine, &[&t, &u]);
     let both = engine.schema().version;
     write(&engine, &insert(&t, 1, 1, "x", 1)).unwrap();
     engine.flush("ks", None).unwrap();
-    create(&engine, &[u.clone()]);
+    create(&engine, &[&u]);
     let one = engine.schema().version;
     assert!(engine.table(t.id).is_none() && engine.schema().table("ks", "t").is_none());
     assert!(matches!(write(&engine, &insert(&t, 1, 2, "x", 1)), Err(crate::WriteError::UnknownTable(_))));
@@ -125,9 +125,9 @@ fn a_dropped_table_leaves_a_snapshot_if_asked_to() {
     let options = crate::EngineOptions { auto_snapshot: true, ..options() };
     let engine = Engine::open(options, env_on(Arc::new(fs), 1)).unwrap();
     let (t, u) = (simple_table("t"), simple_table("u"));
-    create(&engine, &[t.clone(), u.clone()]);
+    create(&engine, &[&t, &u]);
     write(&engine, &insert(&t, 1, 1, "x", 1)).unwrap();
-    create(&engine, &[u]);
+    create(&engine, &[&u]);
     let list = engine.list_snapshots().unwrap();
     assert_eq!(list.len(), 1);
     assert!(list[0].tag.starts_with("dropped-") && list[0].tag.ends_with("-t"), "{list:?}");
@@ -138,7 +138,7 @@ fn a_dropped_table_leaves_a_snapshot_if_asked_to() {
 fn a_definition_that_gives_column_ids_another_meaning_is_refused() {
     let engine = open(&MemoryFileSystem::new());
     let table = simple_table("t");
-    create(&engine, &[table.clone()]);
+    create(&engine, &[&table]);
     let anew = TableSchema::builder("ks", "t", table.id)
         .partition_key("k", CqlType::Int)
         .clustering("c", CqlType::Int, false)
@@ -150,6 +150,6 @@ fn a_definition_that_gives_column_ids_another_meaning_is_refused() {
     let refused = engine.install_schema(engine.schema().with_keyspace(keyspace));
     assert!(matches!(refused, Err(EngineError::Schema(_))));
     let altered = Arc::new(table.to_builder().regular("a", CqlType::Text).build());
-    create(&engine, &[altered]);
+    create(&engine, &[&altered]);
     assert_eq!(engine.schema().table("ks", "t").unwrap().regular_columns().len(), 2);
 }

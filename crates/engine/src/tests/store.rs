@@ -23,7 +23,7 @@ fn what_was_written_is_there_after_flushes_and_restarts() {
     let fs = MemoryFileSystem::new();
     let table = simple_table("t");
     let engine = open(&fs);
-    create(&engine, &[table.clone()]);
+    create(&engine, &[&table]);
     fill(&engine, &table, 0..50);
     engine.flush("ks", Some("t")).unwrap();
     fill(&engine, &table, 50..80);
@@ -48,7 +48,7 @@ fn a_drained_engine_leaves_no_commit_log_and_takes_no_writes() {
     let fs = MemoryFileSystem::new();
     let table = simple_table("t");
     let engine = open(&fs);
-    create(&engine, &[table.clone()]);
+    create(&engine, &[&table]);
     fill(&engine, &table, 0..20);
     engine.drain().unwrap();
     assert!(matches!(write(&engine, &insert(&table, 1, 1, "x", 2)), Err(WriteError::Drained)));
@@ -65,7 +65,7 @@ fn segments_are_removed_once_nothing_in_them_is_needed() {
     let fs = MemoryFileSystem::new();
     let table = simple_table("t");
     let engine = open(&fs);
-    create(&engine, &[table.clone()]);
+    create(&engine, &[&table]);
     let long = "x".repeat(4_000);
     for n in 0..100 {
         write(&engine, &insert(&table, n, n, &long, 1)).unwrap();
@@ -81,7 +81,7 @@ fn a_long_commit_log_makes_tables_flush() {
     let table = simple_table("t");
     let options = crate::EngineOptions { commitlog_total_bytes: 256 << 10, ..options() };
     let engine = Engine::open(options, env_on(Arc::new(fs), 1)).unwrap();
-    create(&engine, &[table.clone()]);
+    create(&engine, &[&table]);
     let long = "x".repeat(4_000);
     for n in 0..2_000 {
         write(&engine, &insert(&table, n, n, &long, 1)).unwrap();
@@ -103,7 +103,7 @@ fn truncation_survives_a_restart() {
             Engine::open(options, env_on(Arc::new(fs.clone()), 1)).unwrap()
         };
         let engine = open();
-        create(&engine, &[table.clone()]);
+        create(&engine, &[&table]);
         fill(&engine, &table, 0..20);
         engine.flush("ks", Some("t")).unwrap();
         fill(&engine, &table, 20..40);
@@ -121,7 +121,7 @@ fn a_reader_keeps_its_view_while_the_table_is_truncated() {
     let fs = MemoryFileSystem::new();
     let table = simple_table("t");
     let engine = open(&fs);
-    create(&engine, &[table.clone()]);
+    create(&engine, &[&table]);
     fill(&engine, &table, 0..200);
     engine.flush_all().unwrap();
     let command = ReadCommand {
@@ -155,7 +155,7 @@ fn snapshots_are_taken_listed_and_cleared() {
     let table = simple_table("t");
     let engine = open(&fs);
     engine.set_schema_text(Box::new(|table| format!("CREATE TABLE {}", table.name)));
-    create(&engine, &[table.clone(), simple_table("u")]);
+    create(&engine, &[&table, &simple_table("u")]);
     fill(&engine, &table, 0..20);
     engine.snapshot("tag", &["ks".to_owned()], Some("t"), false).unwrap();
     let again = engine.snapshot("tag", &["ks".to_owned()], Some("t"), false);
@@ -178,7 +178,7 @@ fn snapshots_are_taken_listed_and_cleared() {
 fn a_mutation_of_more_than_half_a_segment_is_refused() {
     let table = simple_table("t");
     let engine = open(&MemoryFileSystem::new());
-    create(&engine, &[table.clone()]);
+    create(&engine, &[&table]);
     let error = write(&engine, &insert(&table, 1, 1, &"x".repeat(33 << 10), 1)).unwrap_err();
     assert!(error.to_string().starts_with("Rejected an oversized mutation ("), "{error}");
     assert!(error.to_string().contains("/32768) for keyspace: ks"), "{error}");
@@ -207,7 +207,7 @@ fn a_full_memtable_refuses_writes_until_a_flush_succeeds() {
     };
     let engine = Engine::open(options, env_on(Arc::new(faulty.clone()), 1)).unwrap();
     let table = simple_table("t");
-    create(&engine, &[table.clone()]);
+    create(&engine, &[&table]);
     let fault = faulty.add(Fault::on(Op::Create).path("Data.db"));
     let long = "x".repeat(1_000);
     let mut kept = 0;
