@@ -117,6 +117,12 @@ impl LiveRows {
         self
     }
 
+    /// Hands on the static content of a partition also when rows were asked for by name and none is there.
+    pub fn with_lone_statics(mut self) -> LiveRows {
+        self.statics_stand_alone = true;
+        self
+    }
+
     /// The next row of the page, `None` when the page or the result is over.
     ///
     /// # Errors

@@ -54,6 +54,8 @@ pub struct Connection {
     pub id: u64,
     /// The client's end.
     pub peer: SocketAddr,
+    /// Whether the client was warned about USE with prepared statements.
+    pub warned_about_use: AtomicBool,
     info: OnceLock<ClientInfo>,
     keyspace: Mutex<Option<Arc<str>>>,
     /// A bit for each [`EventKind`] registered for.
@@ -95,6 +97,7 @@ impl Connection {
         Self {
             id,
             peer,
+            warned_about_use: AtomicBool::new(false),
             info: OnceLock::new(),
             keyspace: Mutex::new(None),
             events: AtomicU8::new(0),

@@ -1,0 +1,249 @@
+//! The path of a query.
+//!
+//! ```text
+//! QUERY    text ── parse, prepare ──┐
+//! EXECUTE  id ── look up ───────────┼─> bind ─> select   ─> coordinator ─> shape ─> rows
+//! BATCH    texts and ids ───────────┘       ├─> write    ─> coordinator ─> void, or [applied]
+//!                                           ├─> schema   ─> cql::ddl ─> engine ─> schema change, event
+//!                                           └─> describe, use, truncate
+//! PREPARE  text ── parse, prepare ─> the cache of statements ─> id
+//! ```
+//!
+//! 1. A connection hands over a decoded message and the obligation to answer it ([`Service::handle`]).
+//! 2. An [`Exchange`] accompanies the request: clock, warnings, trace, the obligation itself.
+//! 3. The file of the request's kind carries it out; what is common to kinds is in `run`.
+//! 4. The answer goes out with warnings and tracing id; then the request is counted, a slow one logged, a traced one
+//!    written down.
+//!
+//! The awkward exception: a read that finds all it needs in memory answers by itself, straight into the connection's
+//! buffer ([`Answer::Sent`]). Every other read runs on the pool of readers, the only threads here that wait for
+//! the disk.
+
+mod batch;
+mod describe;
+mod error;
+mod execute;
+mod options;
+mod prepare;
+mod query;
+mod readers;
+mod run;
+mod schema;
+mod select;
+mod statements;
+mod trace;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use bytes::BytesMut;
+use coordinator::Coordinator;
+use cql::bind::UuidSource;
+use env::Env;
+use protocol::request::{Message, Request};
+use protocol::response::error::ErrorResponse;
+use protocol::response::{Response, ResultBody};
+use protocol::{Extras, Opcode, ProtocolVersion};
+use uuid::Uuid;
+
+use crate::metrics::RequestKind;
+use crate::net::{Connection, Handling, Reply, Service};
+use crate::node::{Node, NodeState};
+use readers::Readers;
+use statements::Statements;
+use trace::Trace;
+
+pub use statements::PREPARED_BYTES_DEFAULT;
+
+/// Bytes of values in one page, when the client asked for pages. A page ends with the row that exceeds it, so that a
+/// page of large rows is shorter than the client asked for, and far below what a frame holds.
+const PAGE_BYTES_MAX: u64 = 2 << 20;
+
+/// Bytes of the largest answer, whatever the client asked for: what clients accept in one frame.
+const RESULT_BYTES_MAX: usize = 256 << 20;
+
+/// Carries out the requests of all sessions.
+pub struct Sessions {
+    node: Arc<NodeState>,
+    coordinator: Arc<Coordinator>,
+    statements: Statements,
+    readers: Readers,
+    uuids: Arc<dyn UuidSource>,
+    /// The last timestamp that was given to a write, in microseconds.
+    last_timestamp: AtomicI64,
+    /// Held from the look at the schema until its change is in force.
+    schema_turn: tokio::sync::Mutex<()>,
+}
+
+impl std::fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sessions").finish_non_exhaustive()
+    }
+}
+
+/// `now()` and `uuid()` of CQL.
+#[derive(Debug)]
+struct EnvUuids(Env);
+
+impl UuidSource for EnvUuids {
+    fn time_uuid(&self) -> Uuid {
+        self.0.time_uuid()
+    }
+
+    fn random_uuid(&self) -> Uuid {
+        self.0.random_uuid()
+    }
+}
+
+/// What a request comes to.
+enum Answer {
+    /// This.
+    Response(Response),
+    /// A RESULT whose body is this.
+    Rows(BytesMut),
+    /// It was sent already.
+    Sent,
+}
+
+impl Answer {
+    const VOID: Answer = Answer::Response(Response::Result(ResultBody::Void));
+}
+
+/// One request, from its arrival to its answer.
+struct Exchange {
+    sessions: Arc<Sessions>,
+    /// `None` once answered.
+    reply: Option<Reply>,
+    connection: Arc<Connection>,
+    version: ProtocolVersion,
+    started_nanos: u64,
+    warnings: Vec<String>,
+    trace: Option<Box<Trace>>,
+    /// What is executed, for logs.
+    text: Option<Arc<str>>,
+}
+
+impl Exchange {
+    /// Notes a step for the trace. `activity` is made only for requests that are traced.
+    fn note(&mut self, activity: impl FnOnce() -> String) {
+        if let Some(trace) = &mut self.trace {
+            trace.note(&self.sessions.node.env, activity());
+        }
+    }
+
+    fn warn(&mut self, warning: String) {
+        self.warnings.push(warning);
+    }
+
+    /// Takes what leads the answer.
+    fn extras(&mut self) -> Extras {
+        Extras {
+            tracing_id: self.trace.as_ref().map(|trace| trace.id),
+            warnings: std::mem::take(&mut self.warnings),
+            payload: Vec::new(),
+        }
+    }
+}
+
+impl Service for Sessions {
+    fn handle(self: Arc<Self>, message: Message, reply: Reply) -> Handling {
+        Box::pin(serve(self, message, reply))
+    }
+}
+
+async fn serve(sessions: Arc<Sessions>, message: Message, reply: Reply) {
+    let connection = Arc::clone(reply.connection());
+    let node = Arc::clone(&sessions.node);
+    let mut exchange = Exchange {
+        version: connection.version(),
+        started_nanos: node.env.clock.monotonic_nanos(),
+        trace: message.tracing.then(|| Box::new(Trace::start(&node.env, connection.peer, &message.request))),
+        warnings: Vec::new(),
+        text: None,
+        reply: Some(reply),
+        connection,
+        sessions,
+    };
+    let (kind, outcome) = match message.request {
+        Request::Query(query) => (RequestKind::Query, query::run(&mut exchange, query).await),
+        Request::Execute(execute) => (RequestKind::Execute, execute::run(&mut exchange, execute).await),
+        Request::Prepare(prepare) => (RequestKind::Prepare, prepare::run(&mut exchange, prepare).await),
+        Request::Batch(batch) => (RequestKind::Batch, batch::run(&mut exchange, batch).await),
+        // The connection itself answers the others.
+        other => {
+            let message = format!("Unexpected message {}", other.opcode().name());
+            (RequestKind::Options, Err(ErrorResponse::protocol(message)))
+        }
+    };
+    answer(&mut exchange, outcome);
+    conclude(exchange, kind);
+}
+
+fn answer(exchange: &mut Exchange, outcome: Result<Answer, ErrorResponse>) {
+    let extras = exchange.extras();
+    let Some(reply) = exchange.reply.take() else { return };
+    match outcome {
+        Ok(Answer::Response(response)) => reply.send(&response, &extras),
+        Ok(Answer::Rows(body)) => reply.send_body(Opcode::Result, &body, &extras),
+        // Nothing is left to send.
+        Ok(Answer::Sent) => {}
+        Err(error) => {
+            exchange.sessions.node.metrics.record_error(error.kind.code());
+            exchange.note(|| format!("Failed: {}", error.message));
+            reply.send_error(error, &extras);
+        }
+    }
+}
+
+/// Counts, logs and traces a request that was answered.
+fn conclude(exchange: Exchange, kind: RequestKind) {
+    let node = &exchange.sessions.node;
+    let nanos = node.env.clock.monotonic_nanos().saturating_sub(exchange.started_nanos);
+    node.metrics.record_request(kind, nanos);
+    let slow_ms = node.config.settings.slow_query_log_timeout.0;
+    if slow_ms > 0 && nanos / 1_000_000 >= slow_ms {
+        node.metrics.slow_queries.add(1);
+        let query = exchange.text.as_deref().unwrap_or_default();
+        let peer = exchange.connection.peer;
+        tracing::warn!(query, %peer, millis = nanos / 1_000_000, "slow query");
+    }
+    if let Some(trace) = exchange.trace {
+        let sessions = exchange.sessions;
+        tokio::spawn(async move { trace.keep(&sessions, nanos).await });
+    }
+}
+
+impl Sessions {
+    /// Sessions on a node. Statements that were prepared before the last shutdown are prepared again.
+    pub fn new(node: &Arc<Node>) -> Arc<Sessions> {
+        let state = &node.state;
+        let settings = &state.config.settings;
+        let bytes = settings.prepared_statements_cache_size.map_or(PREPARED_BYTES_DEFAULT, |size| size.0);
+        let sessions = Arc::new(Sessions {
+            coordinator: Arc::clone(&node.coordinator),
+            statements: Statements::new(bytes, Arc::clone(&state.metrics)),
+            readers: Readers::new(settings.concurrent_reads.max(1) as usize, Arc::clone(&state.metrics)),
+            uuids: Arc::new(EnvUuids(state.env.clone())),
+            last_timestamp: AtomicI64::new(i64::MIN),
+            schema_turn: tokio::sync::Mutex::new(()),
+            node: Arc::clone(state),
+        });
+        sessions.recall_statements();
+        sessions
+    }
+
+    /// A timestamp for a write, in microseconds: now, but later than every one before.
+    fn next_timestamp(&self) -> i64 {
+        let now = self.node.env.now_micros();
+        let after = |last: i64| now.max(last.saturating_add(1));
+        let last = self
+            .last_timestamp
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(after(last)))
+            .unwrap_or(now);
+        after(last)
+    }
+}

@@ -1,0 +1,51 @@
+//! BATCH: texts and prepared statements with their values, bound one by one and executed as one.
+
+use std::sync::Arc;
+
+use cql::ast;
+use cql::plan::{Bound, BoundBatch};
+use protocol::request::{Batch, BatchKind, StatementText};
+use protocol::response::error::ErrorResponse;
+
+use super::options::{self, Options};
+use super::statements::Statement;
+use super::{Answer, Exchange, error, write};
+
+pub(super) async fn run(exchange: &mut Exchange, batch: Batch) -> Result<Answer, ErrorResponse> {
+    let sessions = Arc::clone(&exchange.sessions);
+    let options = Options::of(&sessions, exchange.version, &batch.params)?;
+    let schema = sessions.node.schema();
+    let in_use = exchange.connection.keyspace();
+    let keyspace = batch.params.keyspace.as_deref().or(in_use.as_deref());
+    let mut statements = Vec::with_capacity(batch.statements.len());
+    for part in batch.statements {
+        let statement = match part.text {
+            StatementText::Query(text) => Arc::new(Statement::compile(text.into(), keyspace, &schema)?),
+            StatementText::Prepared(id) => match sessions.statements.get(&id) {
+                Some(statement) => statement,
+                None => return Err(ErrorResponse::unprepared(id)),
+            },
+        };
+        let (markers, values) = (statement.plan.bind_variables.len(), part.values.len());
+        if markers != values {
+            return Err(ErrorResponse::invalid(format!(
+                "There were {markers} markers(?) in CQL but {values} bound variables"
+            )));
+        }
+        let values = options::positional(part.values);
+        statements.push(statement.plan.bind(&values, &options.bind).map_err(error::of_cql)?);
+        if exchange.text.is_none() {
+            exchange.text = Some(Arc::clone(&statement.text));
+        }
+    }
+    let kind = match batch.kind {
+        BatchKind::Logged => ast::BatchKind::Logged,
+        BatchKind::Unlogged => ast::BatchKind::Unlogged,
+        BatchKind::Counter => ast::BatchKind::Counter,
+    };
+    match BoundBatch::assemble(kind, statements).map_err(error::of_cql)? {
+        Bound::Batch(batch) => write::batch(exchange, *batch, &options).await,
+        Bound::Cas(plan) => write::conditional(exchange, *plan, &options).await,
+        _ => Err(error::internal("a batch became something else")),
+    }
+}

@@ -1,0 +1,101 @@
+//! From the errors of the layers below to the errors of the native protocol.
+
+use std::net::IpAddr;
+
+use coordinator::{CoordinatorError, ReplicaError};
+use cql::error::CqlError;
+use cql::parser::SyntaxError;
+use protocol::response::error::{ErrorKind, ErrorResponse, FailureReason, Failures, Progress, WriteType};
+
+use super::options;
+use super::readers::ReaderError;
+
+/// A statement that is refused.
+pub(super) fn of_cql(error: CqlError) -> ErrorResponse {
+    let message = error.to_string();
+    let kind = match error {
+        CqlError::Syntax(_) => ErrorKind::Syntax,
+        CqlError::Unauthorized(_) => ErrorKind::Unauthorized,
+        CqlError::Invalid(_) => ErrorKind::Invalid,
+        CqlError::Config(_) => ErrorKind::Config,
+        CqlError::AlreadyExists { keyspace, table, .. } => ErrorKind::AlreadyExists { keyspace, table },
+        CqlError::FunctionFailure { keyspace, function, argument_types, .. } => {
+            ErrorKind::FunctionFailure { keyspace, function, argument_types }
+        }
+        CqlError::Server(_) => return internal(&message),
+    };
+    ErrorResponse::new(kind, message)
+}
+
+/// Text that is not CQL.
+pub(super) fn of_syntax(error: SyntaxError) -> ErrorResponse {
+    ErrorResponse::new(ErrorKind::Syntax, error.message)
+}
+
+/// A fault of the node: logged, because its client can do nothing about it.
+pub(super) fn internal(message: &str) -> ErrorResponse {
+    tracing::error!(message, "a request failed inside the node");
+    ErrorResponse::server(message)
+}
+
+/// A read that the pool did not carry out.
+pub(super) fn of_readers(error: ReaderError) -> ErrorResponse {
+    match error {
+        ReaderError::Overloaded => ErrorResponse::overloaded(error.to_string()),
+        ReaderError::Abandoned => internal(&error.to_string()),
+    }
+}
+
+/// A request that the replicas did not fulfil; `node` is the address of the only one.
+pub(super) fn of_coordinator(error: CoordinatorError, node: IpAddr) -> ErrorResponse {
+    let message = error.to_string();
+    let progress = |consistency, received: u32, block_for: u32| Progress {
+        consistency: options::to_protocol(consistency),
+        received: received as i32,
+        block_for: block_for as i32,
+    };
+    let kind = match error {
+        CoordinatorError::Unavailable { consistency, required, alive } => ErrorKind::Unavailable {
+            consistency: options::to_protocol(consistency),
+            required: required as i32,
+            alive: alive as i32,
+        },
+        CoordinatorError::ReadFailure { consistency, received, block_for, failures, cause } => {
+            tracing::error!(%cause, "a read failed");
+            ErrorKind::ReadFailure {
+                progress: progress(consistency, received, block_for),
+                failures: failed(node, failures, &cause),
+                data_present: false,
+            }
+        }
+        CoordinatorError::WriteFailure { consistency, received, block_for, failures, write_type, cause } => {
+            tracing::error!(%cause, "a write failed");
+            ErrorKind::WriteFailure {
+                progress: progress(consistency, received, block_for),
+                failures: failed(node, failures, &cause),
+                write_type: write_type_of(write_type),
+            }
+        }
+        CoordinatorError::Overloaded(_) => ErrorKind::Overloaded,
+        CoordinatorError::Invalid(_) if message == options::PAGING_STATE_REFUSAL => ErrorKind::Protocol,
+        CoordinatorError::Invalid(_) => ErrorKind::Invalid,
+        CoordinatorError::Truncate(_) => ErrorKind::Truncate,
+        CoordinatorError::Internal(_) => return internal(&message),
+    };
+    ErrorResponse::new(kind, message)
+}
+
+fn failed(node: IpAddr, count: u32, _cause: &ReplicaError) -> Failures {
+    vec![(node, FailureReason::Unknown); count as usize]
+}
+
+fn write_type_of(kind: coordinator::WriteType) -> WriteType {
+    match kind {
+        coordinator::WriteType::Simple => WriteType::Simple,
+        coordinator::WriteType::Batch => WriteType::Batch,
+        coordinator::WriteType::UnloggedBatch => WriteType::UnloggedBatch,
+        coordinator::WriteType::Counter => WriteType::Counter,
+        coordinator::WriteType::BatchLog => WriteType::BatchLog,
+        coordinator::WriteType::Cas => WriteType::Cas,
+    }
+}

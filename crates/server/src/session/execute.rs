@@ -1,0 +1,42 @@
+//! EXECUTE: a statement that was prepared.
+
+use std::sync::Arc;
+
+use protocol::ProtocolVersion;
+use protocol::request::Execute;
+use protocol::response::error::ErrorResponse;
+
+use super::options::{self, Options};
+use super::run::{self, Metadata};
+use super::{Answer, Exchange};
+
+pub(super) async fn run(exchange: &mut Exchange, execute: Execute) -> Result<Answer, ErrorResponse> {
+    let sessions = Arc::clone(&exchange.sessions);
+    let Some(statement) = sessions.statements.get(&execute.id) else {
+        return Err(ErrorResponse::unprepared(execute.id));
+    };
+    exchange.text = Some(Arc::clone(&statement.text));
+    if let Some(trace) = &mut exchange.trace {
+        trace.is_prepared(&statement, &execute.params);
+    }
+    let options = Options::of(&sessions, exchange.version, &execute.params)?;
+    sessions.node.metrics.prepared_statements_executed.add(1);
+    let (markers, values) = (statement.plan.bind_variables.len(), execute.params.values.len());
+    if execute.params.names.is_none() && values != markers {
+        return Err(ErrorResponse::invalid(format!(
+            "there were {markers} markers(?) in CQL but {values} bound variables"
+        )));
+    }
+    let metadata = match &execute.result_metadata_id {
+        // The columns of a conditional statement depend on its outcome.
+        _ if statement.plan.is_conditional => Metadata::Full,
+        Some(id) if exchange.version >= ProtocolVersion::V5 && **id != statement.result_metadata_id => {
+            Metadata::Changed
+        }
+        _ if options.skip_metadata => Metadata::Skip,
+        _ => Metadata::Full,
+    };
+    let keyspace = statement.keyspace.clone().or_else(|| exchange.connection.keyspace());
+    let values = options::values(execute.params);
+    run::execute(exchange, &statement, keyspace.as_deref(), values, options, metadata).await
+}

@@ -1,0 +1,136 @@
+//! What comes with a statement besides its text: consistency levels, values, page, timestamps.
+
+use coordinator::{PagingState, PagingVersion};
+use cql::bind::{BindContext, BoundValue, BoundValues};
+use model::command::Consistency;
+use protocol::primitives::Value;
+use protocol::request::QueryParams;
+use protocol::response::error::ErrorResponse;
+use protocol::{Consistency as Level, ProtocolVersion};
+use std::sync::Arc;
+
+use super::Sessions;
+
+/// The words for a paging state that is none.
+pub(super) const PAGING_STATE_REFUSAL: &str = "Invalid value for the paging state";
+
+/// The parameters of one execution, checked.
+#[derive(Clone, Debug)]
+pub(super) struct Options {
+    pub(super) consistency: Consistency,
+    pub(super) serial_consistency: Consistency,
+    /// Rows of a page; `None`: one page for all.
+    pub(super) page_rows: Option<u32>,
+    pub(super) after: Option<PagingState>,
+    pub(super) skip_metadata: bool,
+    pub(super) bind: BindContext,
+}
+
+impl Options {
+    /// Checks the parameters of a request.
+    pub(super) fn of(
+        sessions: &Sessions,
+        version: ProtocolVersion,
+        params: &QueryParams,
+    ) -> Result<Options, ErrorResponse> {
+        let serial_consistency = match params.serial_consistency {
+            None => Consistency::Serial,
+            Some(level) => from_protocol(level)?,
+        };
+        let after = match &params.paging_state {
+            None => None,
+            Some(bytes) => Some(
+                PagingState::decode(bytes, paging_version(version))
+                    .ok_or_else(|| ErrorResponse::protocol(PAGING_STATE_REFUSAL))?,
+            ),
+        };
+        let env = &sessions.node.env;
+        let now_micros = env.now_micros();
+        let page_rows = params.page_size.and_then(|rows| u32::try_from(rows).ok());
+        Ok(Options {
+            consistency: from_protocol(params.consistency)?,
+            serial_consistency,
+            page_rows,
+            after,
+            skip_metadata: params.skip_metadata,
+            bind: BindContext {
+                now_s: params.now_in_seconds.unwrap_or_else(|| seconds(now_micros)),
+                now_micros,
+                timestamp_micros: params.timestamp_us.unwrap_or_else(|| sessions.next_timestamp()),
+                page_size: page_rows,
+                uuids: Arc::clone(&sessions.uuids),
+            },
+        })
+    }
+}
+
+/// Seconds since the epoch.
+pub(super) fn seconds(micros: i64) -> u32 {
+    u32::try_from(micros.div_euclid(1_000_000)).unwrap_or_default()
+}
+
+/// The values of a request.
+pub(super) fn values(params: QueryParams) -> BoundValues {
+    match params.names {
+        None => positional(params.values),
+        Some(names) => {
+            BoundValues::Named(names.into_iter().zip(params.values.into_iter().map(bound)).collect())
+        }
+    }
+}
+
+/// Values in the order of the markers.
+pub(super) fn positional(values: Vec<Value>) -> BoundValues {
+    BoundValues::Positional(values.into_iter().map(bound).collect())
+}
+
+fn bound(value: Value) -> BoundValue {
+    match value {
+        Value::Null => BoundValue::Null,
+        Value::Unset => BoundValue::Unset,
+        Value::Set(bytes) => BoundValue::Bytes(bytes),
+    }
+}
+
+/// The form of paging states in a protocol version.
+pub(super) fn paging_version(version: ProtocolVersion) -> PagingVersion {
+    if version < ProtocolVersion::V4 { PagingVersion::V3 } else { PagingVersion::V4 }
+}
+
+fn from_protocol(level: Level) -> Result<Consistency, ErrorResponse> {
+    Ok(match level {
+        Level::Any => Consistency::Any,
+        Level::One => Consistency::One,
+        Level::Two => Consistency::Two,
+        Level::Three => Consistency::Three,
+        Level::Quorum => Consistency::Quorum,
+        Level::All => Consistency::All,
+        Level::LocalQuorum => Consistency::LocalQuorum,
+        Level::EachQuorum => Consistency::EachQuorum,
+        Level::Serial => Consistency::Serial,
+        Level::LocalSerial => Consistency::LocalSerial,
+        Level::LocalOne => Consistency::LocalOne,
+        Level::NodeLocal => {
+            return Err(ErrorResponse::invalid(
+                "NODE_LOCAL consistency level is highly dangerous and should be used only for debugging purposes",
+            ));
+        }
+    })
+}
+
+/// The protocol's level.
+pub(super) fn to_protocol(consistency: Consistency) -> Level {
+    match consistency {
+        Consistency::Any => Level::Any,
+        Consistency::One => Level::One,
+        Consistency::Two => Level::Two,
+        Consistency::Three => Level::Three,
+        Consistency::Quorum => Level::Quorum,
+        Consistency::All => Level::All,
+        Consistency::LocalQuorum => Level::LocalQuorum,
+        Consistency::EachQuorum => Level::EachQuorum,
+        Consistency::Serial => Level::Serial,
+        Consistency::LocalSerial => Level::LocalSerial,
+        Consistency::LocalOne => Level::LocalOne,
+    }
+}

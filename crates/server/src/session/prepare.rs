@@ -1,0 +1,171 @@
+//! PREPARE: a statement under an id, and `system.prepared_statements`, where its text outlives the process.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use coordinator::WriteType;
+use cql::plan::StatementKind;
+use model::command::{ClusteringFilter, ColumnSelection, Consistency, DataLimits, PartitionSelection, ReadCommand};
+use model::key::KeyRange;
+use model::{Cell, Clustering, DecoratedKey, Deletion, Liveness, Mutation, PartitionKey, PartitionUpdate, Row};
+use partition::{LiveRows, PageLimits, ReadContext};
+use protocol::ids::Id;
+use protocol::request::Prepare;
+use protocol::response::error::ErrorResponse;
+use protocol::response::prepared::Prepared;
+use protocol::response::{Response, ResultBody};
+
+use super::options::seconds;
+use super::statements::{Statement, to_protocol};
+use super::{Answer, Exchange, Sessions, error};
+
+pub(super) async fn run(exchange: &mut Exchange, prepare: Prepare) -> Result<Answer, ErrorResponse> {
+    let sessions = Arc::clone(&exchange.sessions);
+    let text: Arc<str> = prepare.statement.into();
+    exchange.text = Some(Arc::clone(&text));
+    exchange.note(|| format!("Parsing {text}"));
+    let in_use = exchange.connection.keyspace();
+    let keyspace = prepare.keyspace.as_deref().or(in_use.as_deref());
+    let statement = Arc::new(Statement::compile(text, keyspace, &sessions.node.schema())?);
+    sessions.statements.check_size(&statement)?;
+    if let Some(used) = &in_use
+        && statement.keyspace.is_some()
+        && prepare.keyspace.is_none()
+    {
+        warn_about_use(exchange, used, &statement);
+    }
+    sessions.keep_statement(&statement);
+    let plan = &statement.plan;
+    let answer = Prepared {
+        id: Bytes::copy_from_slice(&statement.id),
+        result_metadata_id: Bytes::copy_from_slice(&statement.result_metadata_id),
+        bind: to_protocol(&plan.bind_variables),
+        partition_key_indexes: plan.partition_key_binds.clone(),
+        result: to_protocol(&plan.result_columns),
+    };
+    Ok(Answer::Response(Response::Result(ResultBody::Prepared(answer))))
+}
+
+/// Warns once for each connection, as Cassandra does.
+fn warn_about_use(exchange: &mut Exchange, used: &str, statement: &Statement) {
+    if exchange.connection.warned_about_use.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let id: String = statement.id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let of_statement = statement.keyspace.as_deref().unwrap_or_default();
+    exchange.warn(format!(
+        "`USE <keyspace>` with prepared statements is considered to be an anti-pattern due to ambiguity in \
+         non-qualified table names. Please consider removing instances of `Session#setKeyspace(<keyspace>)`, \
+         `Session#execute(\"USE <keyspace>\")` and `cluster.newSession(<keyspace>)` from your code, and always use \
+         fully qualified table names (e.g. <keyspace>.<table>). Keyspace used: {used}, statement keyspace: \
+         {of_statement}, statement id: {id}"
+    ));
+}
+
+impl Sessions {
+    /// Puts a statement into the cache and, soon, on disk.
+    fn keep_statement(self: &Arc<Self>, statement: &Arc<Statement>) {
+        let (is_new, evicted) = self.statements.insert(Arc::clone(statement));
+        let is_kept = matches!(
+            statement.plan.kind,
+            StatementKind::Select
+                | StatementKind::Insert
+                | StatementKind::Update
+                | StatementKind::Delete
+                | StatementKind::Batch
+        );
+        if (!is_new || !is_kept) && evicted.is_empty() {
+            return;
+        }
+        let sessions = Arc::clone(self);
+        let statement = (is_new && is_kept).then(|| Arc::clone(statement));
+        tokio::spawn(async move {
+            let kept = statement.and_then(|statement| sessions.statement_row(&statement));
+            let forgotten = evicted.iter().filter_map(|id| sessions.statement_deletion(id));
+            let mutations: Vec<Mutation> = kept.into_iter().chain(forgotten).collect();
+            let written = sessions.coordinator.write(mutations, Consistency::One, WriteType::Simple).await;
+            if let Err(error) = written {
+                tracing::warn!(%error, "a prepared statement could not be written down");
+            }
+        });
+    }
+
+    fn statement_update(&self, id: &Id) -> Option<PartitionUpdate> {
+        let table = Arc::clone(self.node.schema().table("system", "prepared_statements")?);
+        let key = DecoratedKey::new(PartitionKey(Bytes::copy_from_slice(id)));
+        Some(PartitionUpdate::new(table, key))
+    }
+
+    fn statement_row(&self, statement: &Statement) -> Option<Mutation> {
+        let mut update = self.statement_update(&statement.id)?;
+        let timestamp = self.next_timestamp();
+        let mut row = Row::new(Clustering::empty());
+        row.liveness = Liveness::new(timestamp);
+        let values = [("logged_keyspace", statement.keyspace.clone()), ("query_string", Some(Arc::clone(&statement.text)))];
+        for (name, value) in values {
+            if let (Some(column), Some(value)) = (update.table.column(name), value) {
+                row.cells.push(Cell::live(column.id, timestamp, Bytes::copy_from_slice(value.as_bytes())));
+            }
+        }
+        row.cells.sort_by_key(|cell| cell.column);
+        update.rows.push(row);
+        Some(Mutation::of(update))
+    }
+
+    fn statement_deletion(&self, id: &Id) -> Option<Mutation> {
+        let mut update = self.statement_update(id)?;
+        let timestamp = self.next_timestamp();
+        update.deletion = Deletion::new(timestamp, seconds(timestamp));
+        Some(Mutation::of(update))
+    }
+
+    /// Prepares what `system.prepared_statements` holds.
+    pub(super) fn recall_statements(self: &Arc<Self>) {
+        let mut recalled = 0;
+        for (keyspace, text) in self.stored_statements().unwrap_or_default() {
+            match Statement::compile(text.into(), keyspace.as_deref(), &self.node.schema()) {
+                Ok(statement) => {
+                    recalled += 1;
+                    self.statements.insert(Arc::new(statement));
+                }
+                Err(error) => tracing::info!(%error, "a prepared statement of the last run is no statement any more"),
+            }
+        }
+        if recalled > 0 {
+            tracing::info!(recalled, "prepared the statements of the last run");
+        }
+    }
+
+    fn stored_statements(&self) -> Option<Vec<(Option<String>, String)>> {
+        let table = Arc::clone(self.node.schema().table("system", "prepared_statements")?);
+        let (keyspace, text) = (table.column("logged_keyspace")?.id, table.column("query_string")?.id);
+        let command = Arc::new(ReadCommand {
+            columns: ColumnSelection::all(&table),
+            partitions: PartitionSelection::Range(KeyRange::FULL),
+            clusterings: ClusteringFilter::all(),
+            row_filter: Vec::new(),
+            limits: DataLimits::NONE,
+            now_s: seconds(self.node.env.now_micros()),
+            table,
+        });
+        let context = ReadContext::default();
+        let log = |error| {
+            let answer = error::internal(&format!("prepared statements cannot be read: {error}"));
+            drop(answer);
+        };
+        let stream = self.node.engine.read(&command, &context).map_err(log).ok()?;
+        let mut rows = LiveRows::new(stream, command, context, PageLimits::NONE);
+        let mut found = Vec::new();
+        while let Some(row) = rows.next_row().map_err(log).ok()? {
+            let value = |column| {
+                let cell = row.live_cell(column, false)?;
+                String::from_utf8(cell.value.to_vec()).ok()
+            };
+            if let Some(text) = value(text) {
+                found.push((value(keyspace), text));
+            }
+        }
+        Some(found)
+    }
+}

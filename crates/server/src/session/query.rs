@@ -1,0 +1,32 @@
+//! QUERY: a statement as text, executed once.
+
+use std::sync::Arc;
+
+use protocol::request::Query;
+use protocol::response::error::ErrorResponse;
+
+use super::options::{self, Options};
+use super::run::{self, Metadata};
+use super::statements::Statement;
+use super::{Answer, Exchange};
+
+pub(super) async fn run(exchange: &mut Exchange, query: Query) -> Result<Answer, ErrorResponse> {
+    let sessions = Arc::clone(&exchange.sessions);
+    let text: Arc<str> = query.statement.into();
+    exchange.text = Some(Arc::clone(&text));
+    exchange.note(|| format!("Parsing {text}"));
+    let options = Options::of(&sessions, exchange.version, &query.params)?;
+    let in_use = exchange.connection.keyspace();
+    let keyspace = query.params.keyspace.as_deref().or(in_use.as_deref());
+    exchange.note(|| "Preparing statement".to_owned());
+    let statement = Arc::new(Statement::compile(text, keyspace, &sessions.node.schema())?);
+    sessions.node.metrics.regular_statements_executed.add(1);
+    let keyspace: Option<Arc<str>> = keyspace.map(Arc::from);
+    let markers = statement.plan.bind_variables.len();
+    if query.params.names.is_none() && query.params.values.len() != markers {
+        return Err(ErrorResponse::invalid("Invalid amount of bind variables"));
+    }
+    let metadata = if options.skip_metadata { Metadata::Skip } else { Metadata::Full };
+    let values = options::values(query.params);
+    run::execute(exchange, &statement, keyspace.as_deref(), values, options, metadata).await
+}

@@ -1,0 +1,178 @@
+//! The threads that may wait for the disk: `concurrent_reads` of them, with a bounded queue.
+//!
+//! Threads are started as they are needed and stay. A job that panics costs its own answer, not the thread.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::oneshot;
+
+use crate::metrics::Metrics;
+
+/// Jobs that may wait for each thread.
+const QUEUE_PER_THREAD: usize = 128;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Why a job was not carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ReaderError {
+    /// The queue is full.
+    #[error("Too many reads are waiting for the disk. Server is currently in an overloaded state and cannot \
+             accept more requests.")]
+    Overloaded,
+    /// The job panicked, or the node ends.
+    #[error("the read was abandoned")]
+    Abandoned,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Job>,
+    threads: usize,
+    idle: usize,
+    is_closed: bool,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    work: Condvar,
+}
+
+/// A pool of threads for reads.
+pub(super) struct Readers {
+    shared: Arc<Shared>,
+    threads_max: usize,
+    metrics: Arc<Metrics>,
+}
+
+impl Readers {
+    pub(super) fn new(threads_max: usize, metrics: Arc<Metrics>) -> Readers {
+        let shared = Arc::new(Shared { state: Mutex::default(), work: Condvar::new() });
+        Readers { shared, threads_max, metrics }
+    }
+
+    /// Runs `job` on a thread of the pool.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ReaderError> {
+        let (tell, told) = oneshot::channel();
+        let metrics = Arc::clone(&self.metrics);
+        metrics.reader_tasks.add(1);
+        let counted = Counted(metrics);
+        self.enqueue(Box::new(move || {
+            let _counted = counted;
+            // Nobody listens when the client is gone.
+            let _ = tell.send(job());
+        }))?;
+        told.await.map_err(|_| ReaderError::Abandoned)
+    }
+
+    fn enqueue(&self, job: Job) -> Result<(), ReaderError> {
+        let mut state = self.shared.state.lock();
+        if state.queue.len() >= self.threads_max.saturating_mul(QUEUE_PER_THREAD) {
+            return Err(ReaderError::Overloaded);
+        }
+        state.queue.push_back(job);
+        if state.idle < state.queue.len() && state.threads < self.threads_max {
+            state.threads += 1;
+            let shared = Arc::clone(&self.shared);
+            let spawned =
+                std::thread::Builder::new().name("ilion-read".to_owned()).spawn(move || work(&shared));
+            if let Err(error) = spawned {
+                state.threads -= 1;
+                tracing::error!(%error, "cannot start a reader thread");
+                if state.threads == 0 {
+                    state.queue.clear();
+                    return Err(ReaderError::Overloaded);
+                }
+            }
+        }
+        drop(state);
+        self.shared.work.notify_one();
+        Ok(())
+    }
+}
+
+/// A job that waits or runs.
+struct Counted(Arc<Metrics>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.reader_tasks.add(-1);
+    }
+}
+
+fn work(shared: &Shared) {
+    let mut state = shared.state.lock();
+    loop {
+        if let Some(job) = state.queue.pop_front() {
+            drop(state);
+            // The panic was logged by the hook; the job's channel tells who waits.
+            let _ = catch_unwind(AssertUnwindSafe(job));
+            state = shared.state.lock();
+            continue;
+        }
+        if state.is_closed {
+            return;
+        }
+        state.idle += 1;
+        shared.work.wait(&mut state);
+        state.idle -= 1;
+    }
+}
+
+impl Drop for Readers {
+    fn drop(&mut self) {
+        let mut state = self.shared.state.lock();
+        state.is_closed = true;
+        state.queue.clear();
+        drop(state);
+        self.shared.work.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+    }
+
+    #[test]
+    fn jobs_run_and_a_panic_costs_one_answer() {
+        let readers = Readers::new(1, Arc::default());
+        block_on(async {
+            assert_eq!(readers.run(|| panic!("on purpose")).await as Result<(), _>, Err(ReaderError::Abandoned));
+            assert_eq!(readers.run(|| 7).await, Ok(7));
+        });
+    }
+
+    #[test]
+    fn the_queue_is_bounded() {
+        let readers = Readers::new(1, Arc::default());
+        let (go, wait) = mpsc::channel::<()>();
+        let (started, has_started) = mpsc::channel();
+        readers
+            .enqueue(Box::new(move || {
+                started.send(()).unwrap();
+                wait.recv().unwrap();
+            }))
+            .unwrap();
+        has_started.recv().unwrap();
+        for _ in 0..QUEUE_PER_THREAD {
+            readers.enqueue(Box::new(|| {})).unwrap();
+        }
+        assert_eq!(block_on(readers.run(|| ())), Err(ReaderError::Overloaded));
+        go.send(()).unwrap();
+        while !readers.shared.state.lock().queue.is_empty() {
+            std::thread::yield_now();
+        }
+        assert_eq!(block_on(readers.run(|| 1)), Ok(1));
+    }
+}

@@ -1,0 +1,405 @@
+//! SELECT: from a bound statement to rows in the answer.
+//!
+//! 1. A read of few partitions by key is tried in place, on the network thread: it may not wait for the disk, and
+//!    it may not grow beyond [`IN_PLACE_ROWS`] and its companions. If it stays within them its rows were
+//!    written straight into the connection's buffer.
+//! 2. Otherwise nothing of it is sent, and the whole read runs on the pool of readers. It waits there until the
+//!    client has read most of its earlier answers, so that answers do not pile up in memory.
+//! 3. A page ends at the rows the client asked for, at [`super::PAGE_BYTES_MAX`], or after
+//!    `tombstone_failure_threshold` tombstones: deleted data makes pages short, never an error.
+//! 4. Grouped, aggregated and sorted results are made of as many internal pages as it takes and are one page.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use coordinator::{Coordinator, CoordinatorError, PagingState, ReadRequest, ReplicaError};
+use cql::plan::BoundSelect;
+use cql::result::{ResultShaper, RowSink};
+use model::command::{Consistency, PartitionSelection, ReadCommand};
+use partition::{CostSnapshot, LiveRows, PageLimits, ReadContext, ReadCost, ReadError};
+use protocol::response::error::ErrorResponse;
+use protocol::response::rows::{EncodedColumns, MetadataMode, RowsWriter};
+use protocol::{Opcode, ProtocolVersion};
+
+use super::options::{self, Options};
+use super::run::Metadata;
+use super::statements::Statement;
+use super::{Answer, Exchange, PAGE_BYTES_MAX, RESULT_BYTES_MAX, error};
+
+/// Rows of the longest answer that is made on a network thread.
+const IN_PLACE_ROWS: u64 = 256;
+/// Bytes of values of the longest answer that is made on a network thread.
+const IN_PLACE_BYTES: u64 = 64 << 10;
+/// Tombstones that a read on a network thread may meet.
+const IN_PLACE_TOMBSTONES: u64 = 256;
+/// Partitions that a read on a network thread may look for.
+const IN_PLACE_KEYS: usize = 8;
+
+/// One SELECT, ready to run anywhere.
+struct Read {
+    statement: Arc<Statement>,
+    select: BoundSelect,
+    command: Arc<ReadCommand>,
+    consistency: Consistency,
+    page: PageLimits,
+    after: Option<PagingState>,
+    metadata: Metadata,
+    version: ProtocolVersion,
+}
+
+/// What a read came to, besides its rows.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    rows: u64,
+    tombstones: u64,
+    cost: CostSnapshot,
+    local_nanos: u64,
+}
+
+/// Why a read ended without its rows.
+pub(super) enum Stop {
+    /// It has to wait for the disk, or grew too long for the network thread.
+    Move,
+    /// The replicas did not deliver.
+    Failed(CoordinatorError),
+    /// The statement cannot be executed.
+    Refused(ErrorResponse),
+}
+
+impl Stop {
+    /// A failure while rows were pulled.
+    pub(super) fn of_read(consistency: Consistency, cause: ReadError) -> Stop {
+        Stop::from(CoordinatorError::ReadFailure {
+            consistency,
+            received: 0,
+            block_for: 1,
+            failures: 1,
+            cause: cause.into(),
+        })
+    }
+
+    /// The answer to the client.
+    pub(super) fn into_refusal(self, exchange: &Exchange) -> ErrorResponse {
+        match self {
+            // Who may wait for the disk never gets here.
+            Stop::Move => error::internal("a read that may block would block"),
+            Stop::Refused(error) => error,
+            Stop::Failed(failure) => {
+                error::of_coordinator(failure, exchange.sessions.node.config.broadcast_rpc_address)
+            }
+        }
+    }
+}
+
+impl From<CoordinatorError> for Stop {
+    fn from(error: CoordinatorError) -> Stop {
+        match error {
+            CoordinatorError::ReadFailure { cause: ReplicaError::Read(ReadError::WouldBlock), .. } => Stop::Move,
+            other => Stop::Failed(other),
+        }
+    }
+}
+
+pub(super) async fn run(
+    exchange: &mut Exchange,
+    statement: &Arc<Statement>,
+    select: BoundSelect,
+    options: Options,
+    metadata: Metadata,
+) -> Result<Answer, ErrorResponse> {
+    let sessions = Arc::clone(&exchange.sessions);
+    let is_one_page = select.is_grouped || select.is_sorted;
+    let page = match options.page_rows {
+        None => PageLimits::NONE,
+        Some(_) if is_one_page => PageLimits::NONE,
+        Some(rows) => PageLimits {
+            rows: u64::from(rows),
+            bytes: PAGE_BYTES_MAX,
+            tombstones: u64::from(sessions.node.config.settings.tombstone_failure_threshold).max(1),
+        },
+    };
+    let read = Read {
+        command: Arc::new(select.command.clone()),
+        statement: Arc::clone(statement),
+        select,
+        consistency: options.consistency,
+        page,
+        after: options.after,
+        metadata,
+        version: exchange.version,
+    };
+    if read.select.is_grouped {
+        warn_about_aggregation(exchange, &read.command);
+    }
+    exchange.note(|| read.describe());
+    if read.fits_in_place() {
+        match in_place(exchange, &read).await {
+            Ok(tally) => {
+                conclude(exchange, &read, tally);
+                return Ok(Answer::Sent);
+            }
+            Err(Stop::Move) => sessions.node.metrics.reads_moved.add(1),
+            Err(stop) => return Err(stop.into_refusal(exchange)),
+        }
+        exchange.note(|| "Moved to a reader thread".to_owned());
+    }
+    on_reader(exchange, read).await
+}
+
+/// Runs the read on the pool of readers.
+async fn on_reader(exchange: &mut Exchange, read: Read) -> Result<Answer, ErrorResponse> {
+    let sessions = Arc::clone(&exchange.sessions);
+    if !exchange.connection.room().await {
+        return Ok(Answer::Sent);
+    }
+    let runtime = tokio::runtime::Handle::current();
+    let coordinator = Arc::clone(&sessions.coordinator);
+    let env = sessions.node.env.clone();
+    let job = move || {
+        let started = env.clock.monotonic_nanos();
+        let mut body = BytesMut::new();
+        let context = ReadContext::default();
+        let outcome = read.run_blocking(&coordinator, &runtime, &context, &mut body);
+        let local_nanos = env.clock.monotonic_nanos().saturating_sub(started);
+        let cost = context.cost.snapshot();
+        (read, body, outcome.map(|tally| Tally { local_nanos, cost, ..tally }))
+    };
+    let (read, body, outcome) = sessions.readers.run(job).await.map_err(error::of_readers)?;
+    match outcome {
+        Ok(tally) => {
+            warn_about_tombstones(exchange, tally);
+            conclude(exchange, &read, tally);
+            Ok(Answer::Rows(body))
+        }
+        Err(stop) => Err(stop.into_refusal(exchange)),
+    }
+}
+
+/// Runs the read here and sends its rows, if it needs no disk and stays short.
+async fn in_place(exchange: &mut Exchange, read: &Read) -> Result<Tally, Stop> {
+    let sessions = Arc::clone(&exchange.sessions);
+    let clock = &sessions.node.env.clock;
+    let started = clock.monotonic_nanos();
+    let cost = Arc::new(ReadCost::default());
+    let context = ReadContext { cost: Arc::clone(&cost), may_block: false, fill_cache: true };
+    let limits = PageLimits {
+        rows: read.page.rows.min(IN_PLACE_ROWS),
+        bytes: read.page.bytes.min(IN_PLACE_BYTES),
+        tombstones: read.page.tombstones.min(IN_PLACE_TOMBSTONES),
+    };
+    let rows = sessions.coordinator.read(read.request(limits, read.after.clone(), context)).await?;
+    let Some(reply) = exchange.reply.take() else { return Err(Stop::Move) };
+    let mut tally = Tally::default();
+    let sent = reply.send_in_place(Opcode::Result, |envelope| {
+        let mut writer = read.writer(envelope.body());
+        let mut shaper = read.select.shaper();
+        let (mark, counted) = read.pull(rows, &mut shaper, &mut writer)?;
+        if mark.is_some() && counted.rows < read.page.rows {
+            return Err(Stop::Move);
+        }
+        finish_shape(&mut shaper, &mut writer)?;
+        writer.finish(mark.as_deref());
+        tally = counted;
+        Ok(exchange.extras())
+    });
+    match sent {
+        Ok(()) => {
+            tally.cost = cost.snapshot();
+            tally.local_nanos = clock.monotonic_nanos().saturating_sub(started);
+            Ok(tally)
+        }
+        Err((reply, stop)) => {
+            exchange.reply = Some(reply);
+            Err(stop)
+        }
+    }
+}
+
+fn finish_shape(shaper: &mut ResultShaper, writer: &mut RowsWriter<'_>) -> Result<(), Stop> {
+    shaper.finish(&mut Sink(writer)).map_err(|error| Stop::Refused(error::of_cql(error)))
+}
+
+/// Rows into the answer.
+pub(super) struct Sink<'a, 'b>(pub(super) &'a mut RowsWriter<'b>);
+
+impl RowSink for Sink<'_, '_> {
+    #[inline]
+    fn begin_row(&mut self) {}
+
+    #[inline]
+    fn value(&mut self, value: Option<&[u8]>) {
+        self.0.value(value);
+    }
+
+    #[inline]
+    fn end_row(&mut self) {
+        self.0.end_row();
+    }
+}
+
+impl Read {
+    /// Whether the read is worth a try on the network thread.
+    fn fits_in_place(&self) -> bool {
+        let few_keys =
+            matches!(&self.command.partitions, PartitionSelection::Keys(keys) if keys.len() <= IN_PLACE_KEYS);
+        few_keys && self.command.row_filter.is_empty() && !self.select.is_grouped && !self.select.is_sorted
+    }
+
+    fn request(&self, page: PageLimits, after: Option<PagingState>, context: ReadContext) -> ReadRequest {
+        ReadRequest { command: Arc::clone(&self.command), consistency: self.consistency, page, after, context }
+    }
+
+    fn columns(&self) -> &EncodedColumns {
+        self.statement.encoded_columns(self.version)
+    }
+
+    fn writer<'a>(&self, out: &'a mut BytesMut) -> RowsWriter<'a> {
+        let mode = match self.metadata {
+            Metadata::Full => MetadataMode::Full,
+            Metadata::Skip => MetadataMode::Skip,
+            Metadata::Changed => MetadataMode::Changed(&self.statement.result_metadata_id),
+        };
+        RowsWriter::new(out, self.columns(), mode)
+    }
+
+    /// Writes the rows of a page and says where the next one starts.
+    fn pull(
+        &self,
+        mut rows: LiveRows,
+        shaper: &mut ResultShaper,
+        writer: &mut RowsWriter<'_>,
+    ) -> Result<(Option<Bytes>, Tally), Stop> {
+        let (counted, is_satisfied) = self.pull_rows(&mut rows, shaper, writer)?;
+        let mark = if is_satisfied { None } else { rows.mark() };
+        let version = options::paging_version(self.version);
+        Ok((mark.map(|mark| PagingState::of(&self.command, &mark).encode(version)), counted))
+    }
+
+    /// Writes rows until the page is over or the shaper has enough (`true`).
+    fn pull_rows(
+        &self,
+        rows: &mut LiveRows,
+        shaper: &mut ResultShaper,
+        writer: &mut RowsWriter<'_>,
+    ) -> Result<(Tally, bool), Stop> {
+        let mut tally = Tally::default();
+        let mut is_satisfied = false;
+        loop {
+            let row = match rows.next_row() {
+                Ok(Some(row)) => row,
+                Ok(None) => break,
+                Err(cause) => return Err(Stop::of_read(self.consistency, cause)),
+            };
+            tally.rows += 1;
+            match shaper.push(&row, &mut Sink(writer)) {
+                Ok(true) => {}
+                Ok(false) => {
+                    is_satisfied = true;
+                    break;
+                }
+                Err(error) => return Err(Stop::Refused(error::of_cql(error))),
+            }
+            if writer.row_bytes() > RESULT_BYTES_MAX {
+                return Err(Stop::Refused(ErrorResponse::invalid(format!(
+                    "The result is larger than the {RESULT_BYTES_MAX} bytes of the largest frame; read it in pages"
+                ))));
+            }
+        }
+        tally.tombstones = rows.tombstones();
+        Ok((tally, is_satisfied))
+    }
+
+    /// The whole read, on a thread that may block.
+    fn run_blocking(
+        &self,
+        coordinator: &Coordinator,
+        runtime: &tokio::runtime::Handle,
+        context: &ReadContext,
+        body: &mut BytesMut,
+    ) -> Result<Tally, Stop> {
+        let start = |page, after| -> Result<LiveRows, Stop> {
+            Ok(runtime.block_on(coordinator.read(self.request(page, after, context.clone())))?)
+        };
+        let mut writer = self.writer(body);
+        let mut shaper = self.select.shaper();
+        if !self.select.is_grouped && !self.select.is_sorted {
+            let rows = start(self.page, self.after.clone())?;
+            let (mark, tally) = self.pull(rows, &mut shaper, &mut writer)?;
+            finish_shape(&mut shaper, &mut writer)?;
+            writer.finish(mark.as_deref());
+            return Ok(tally);
+        }
+        // Pages of their own, so that no view of the table is held for as long as the whole read takes.
+        let internal = PageLimits { rows: u64::MAX, bytes: PAGE_BYTES_MAX, tombstones: u64::MAX };
+        let (mut total, mut after) = (Tally::default(), None);
+        loop {
+            let mut rows = start(internal, after)?;
+            let (tally, is_satisfied) = self.pull_rows(&mut rows, &mut shaper, &mut writer)?;
+            total.rows += tally.rows;
+            total.tombstones += tally.tombstones;
+            after = match rows.mark() {
+                Some(mark) if !is_satisfied => Some(PagingState::of(&self.command, &mark)),
+                _ => break,
+            };
+        }
+        finish_shape(&mut shaper, &mut writer)?;
+        writer.finish(None);
+        Ok(total)
+    }
+
+    fn is_scan(&self) -> bool {
+        matches!(self.command.partitions, PartitionSelection::Range(_))
+    }
+
+    fn describe(&self) -> String {
+        let table = &self.command.table;
+        match &self.command.partitions {
+            PartitionSelection::Keys(keys) if keys.len() == 1 => {
+                format!("Executing single-partition query on {}", table.name)
+            }
+            PartitionSelection::Keys(keys) => format!("Executing {} single-partition queries on {}", keys.len(), table.name),
+            PartitionSelection::Range(_) => format!("Executing range query on {}", table.name),
+        }
+    }
+}
+
+fn warn_about_aggregation(exchange: &mut Exchange, command: &ReadCommand) {
+    match &command.partitions {
+        PartitionSelection::Range(_) => {
+            exchange.warn("Aggregation query used without partition key".to_owned());
+        }
+        PartitionSelection::Keys(keys) if keys.len() > 1 => exchange
+            .warn("Aggregation query used on multiple partition keys (IN restriction)".to_owned()),
+        PartitionSelection::Keys(_) => {}
+    }
+}
+
+fn warn_about_tombstones(exchange: &mut Exchange, tally: Tally) {
+    let threshold = u64::from(exchange.sessions.node.config.settings.tombstone_warn_threshold);
+    if tally.tombstones <= threshold {
+        return;
+    }
+    let query: String = exchange.text.as_deref().unwrap_or_default().chars().take(512).collect();
+    exchange.warn(format!(
+        "Read {} live rows and {} tombstone cells for query {query} (see tombstone_warn_threshold)",
+        tally.rows, tally.tombstones
+    ));
+}
+
+fn conclude(exchange: &mut Exchange, read: &Read, tally: Tally) {
+    let node = Arc::clone(&exchange.sessions.node);
+    let total_nanos = node.env.clock.monotonic_nanos().saturating_sub(exchange.started_nanos);
+    node.metrics.table(&read.command.table).record_read(
+        read.is_scan(),
+        tally.local_nanos,
+        total_nanos,
+        tally.rows,
+        &tally.cost,
+    );
+    exchange.note(|| format!("Read {} live rows and {} tombstone cells", tally.rows, tally.tombstones));
+    exchange.note(|| {
+        let counted = tally.cost.entries().filter(|(_, count)| *count > 0);
+        let words: Vec<String> = counted.map(|(name, count)| format!("{name}={count}")).collect();
+        format!("Cost: {}", words.join(" "))
+    });
+}

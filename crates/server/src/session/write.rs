@@ -1,0 +1,282 @@
+//! INSERT, UPDATE, DELETE, batches of them, conditional ones, and TRUNCATE.
+//!
+//! 1. What has to be read first (elements of lists, conditions) is read: in place if it is in memory, else on the
+//!    pool of readers.
+//! 2. `cql` makes mutations of the statement and what was read.
+//! 3. The coordinator keeps them; the client is answered when enough replicas did.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use coordinator::{CasRequest, Coordinator, CoordinatorError, ReadRequest, WriteType};
+use cql::ast::BatchKind;
+use cql::plan::{BoundBatch, BoundWrite, CasOutcome, CasPlan, RowsRead};
+use model::command::{Consistency, ReadCommand};
+use model::{Mutation, TableSchema};
+use partition::{LiveRows, PageLimits, ReadContext};
+use protocol::response::error::ErrorResponse;
+use protocol::response::rows::{MetadataMode, RowsWriter};
+use tokio::runtime::Handle;
+
+use super::options::Options;
+use super::select::{Sink, Stop};
+use super::statements::encode_columns;
+use super::{Answer, Exchange, error};
+
+/// An unconditional write of one table.
+pub(super) async fn single(
+    exchange: &mut Exchange,
+    write: BoundWrite,
+    options: &Options,
+) -> Result<Answer, ErrorResponse> {
+    let rows = read_before(exchange, &write, options).await?;
+    let mutations = substantial(write.mutations(&rows).map_err(error::of_cql)?);
+    exchange.note(|| format!("Writing {} mutations to {}", mutations.len(), write.table.name));
+    let coordinator = Arc::clone(&exchange.sessions.coordinator);
+    let written = if write.is_counter {
+        coordinator.write_counters(mutations, options.consistency).await
+    } else {
+        let kind = if mutations.len() > 1 { WriteType::UnloggedBatch } else { WriteType::Simple };
+        coordinator.write(mutations, options.consistency, kind).await
+    };
+    written.map_err(|failure| refusal(exchange, failure))?;
+    record(exchange, &[&write.table]);
+    Ok(Answer::VOID)
+}
+
+/// Unconditional writes that belong together.
+pub(super) async fn batch(
+    exchange: &mut Exchange,
+    batch: BoundBatch,
+    options: &Options,
+) -> Result<Answer, ErrorResponse> {
+    let mut rows = Vec::with_capacity(batch.writes.len());
+    for write in &batch.writes {
+        rows.push(read_before(exchange, write, options).await?);
+    }
+    let mutations = substantial(batch.mutations(&rows).map_err(error::of_cql)?);
+    check_size(exchange, &batch, &mutations)?;
+    count_partitions(exchange, batch.kind, &mutations);
+    exchange.note(|| format!("Writing a batch of {} mutations", mutations.len()));
+    let coordinator = Arc::clone(&exchange.sessions.coordinator);
+    let written = match batch.kind {
+        BatchKind::Counter => coordinator.write_counters(mutations, options.consistency).await,
+        _ if batch.writes.iter().any(|write| write.is_counter) => {
+            coordinator.write_counters(mutations, options.consistency).await
+        }
+        BatchKind::Unlogged => {
+            coordinator.write(mutations, options.consistency, WriteType::UnloggedBatch).await
+        }
+        BatchKind::Logged => coordinator.write_logged_batch(mutations, options.consistency).await,
+    };
+    written.map_err(|failure| refusal(exchange, failure))?;
+    record(exchange, &tables_of(&batch));
+    Ok(Answer::VOID)
+}
+
+/// Writes under conditions.
+pub(super) async fn conditional(
+    exchange: &mut Exchange,
+    plan: CasPlan,
+    options: &Options,
+) -> Result<Answer, ErrorResponse> {
+    let sessions = Arc::clone(&exchange.sessions);
+    let plan = Arc::new(plan);
+    let (consistency, serial) = (options.consistency, options.serial_consistency);
+    exchange.note(|| format!("Evaluating conditions on {}", plan.table.name));
+    let tried = decide_and_write(&sessions.coordinator, &plan, consistency, serial, false).await;
+    let outcome = match tried {
+        Err(Stop::Move) => {
+            let (coordinator, runtime) = (Arc::clone(&sessions.coordinator), Handle::current());
+            let plan = Arc::clone(&plan);
+            let job = move || {
+                runtime.block_on(decide_and_write(&coordinator, &plan, consistency, serial, true))
+            };
+            sessions.readers.run(job).await.map_err(error::of_readers)?
+        }
+        other => other,
+    };
+    let (outcome, rows) = outcome.map_err(|stop| stop.into_refusal(exchange))?;
+    exchange.note(|| format!("Conditions hold: {}", outcome.is_applied()));
+    record(exchange, &[&plan.table]);
+    let columns = encode_columns(exchange.version, &plan.result_columns(&outcome, &rows));
+    let mut body = BytesMut::new();
+    let mut writer = RowsWriter::new(&mut body, &columns, MetadataMode::Full);
+    plan.write_result(&outcome, &rows, &mut Sink(&mut writer));
+    writer.finish(None);
+    Ok(Answer::Rows(body))
+}
+
+/// Empties a table.
+pub(super) async fn truncate(
+    exchange: &mut Exchange,
+    table: Arc<TableSchema>,
+) -> Result<Answer, ErrorResponse> {
+    let coordinator = Arc::clone(&exchange.sessions.coordinator);
+    coordinator.truncate(table).await.map_err(|failure| refusal(exchange, failure))?;
+    Ok(Answer::VOID)
+}
+
+fn refusal(exchange: &Exchange, failure: CoordinatorError) -> ErrorResponse {
+    error::of_coordinator(failure, exchange.sessions.node.config.broadcast_rpc_address)
+}
+
+/// Reads what the conditions are about, decides, and writes.
+async fn decide_and_write(
+    coordinator: &Coordinator,
+    plan: &CasPlan,
+    consistency: Consistency,
+    serial_consistency: Consistency,
+    may_block: bool,
+) -> Result<(CasOutcome, RowsRead), Stop> {
+    let request = CasRequest {
+        key: plan.key.clone(),
+        read: plan.read.clone(),
+        consistency,
+        serial_consistency,
+        context: ReadContext { may_block, ..ReadContext::default() },
+    };
+    let mut decided = None;
+    let decide = |rows: LiveRows, timestamp: i64| -> Result<Option<Vec<Mutation>>, Stop> {
+        let rows = gather(rows, serial_consistency)?;
+        let outcome = plan.evaluate(&rows, timestamp).map_err(|e| Stop::Refused(error::of_cql(e)))?;
+        let mutations = match &outcome {
+            CasOutcome::Applied(mutation) => Some(substantial(vec![mutation.clone()])),
+            CasOutcome::NotApplied => None,
+        };
+        decided = Some((outcome, rows));
+        Ok(mutations)
+    };
+    coordinator.cas(request, decide).await?;
+    decided.ok_or_else(|| Stop::Refused(error::internal("a conditional write was not decided")))
+}
+
+/// The rows that a write wants to know of.
+async fn read_before(
+    exchange: &mut Exchange,
+    write: &BoundWrite,
+    options: &Options,
+) -> Result<RowsRead, ErrorResponse> {
+    let Some(command) = &write.read_before else { return Ok(RowsRead::new()) };
+    let sessions = Arc::clone(&exchange.sessions);
+    let command = Arc::new(command.clone());
+    let consistency = match options.consistency {
+        Consistency::Any => Consistency::One,
+        level => level,
+    };
+    exchange.note(|| format!("Reading what is there in {}", write.table.name));
+    let rows = match read(&sessions.coordinator, Arc::clone(&command), consistency, false).await {
+        Err(Stop::Move) => {
+            let (coordinator, runtime) = (Arc::clone(&sessions.coordinator), Handle::current());
+            let job = move || runtime.block_on(read(&coordinator, command, consistency, true));
+            sessions.readers.run(job).await.map_err(error::of_readers)?
+        }
+        other => other,
+    };
+    rows.map_err(|stop| stop.into_refusal(exchange))
+}
+
+async fn read(
+    coordinator: &Coordinator,
+    command: Arc<ReadCommand>,
+    consistency: Consistency,
+    may_block: bool,
+) -> Result<RowsRead, Stop> {
+    let context = ReadContext { may_block, ..ReadContext::default() };
+    let request = ReadRequest { command, consistency, page: PageLimits::NONE, after: None, context };
+    gather(coordinator.read(request).await?, consistency)
+}
+
+/// All rows, and the static row also where it stands alone.
+fn gather(rows: LiveRows, consistency: Consistency) -> Result<RowsRead, Stop> {
+    let mut rows = rows.with_lone_statics();
+    let mut found = RowsRead::new();
+    while let Some(row) = rows.next_row().map_err(|cause| Stop::of_read(consistency, cause))? {
+        found.push(&row);
+    }
+    Ok(found)
+}
+
+/// Without updates that change nothing.
+fn substantial(mut mutations: Vec<Mutation>) -> Vec<Mutation> {
+    mutations.iter_mut().for_each(|mutation| mutation.updates.retain(|update| !update.is_empty()));
+    mutations.retain(|mutation| !mutation.updates.is_empty());
+    mutations
+}
+
+fn tables_of(batch: &BoundBatch) -> Vec<&Arc<TableSchema>> {
+    let mut tables: Vec<&Arc<TableSchema>> = batch.writes.iter().map(|write| &write.table).collect();
+    tables.sort_by_key(|table| table.id);
+    tables.dedup_by_key(|table| table.id);
+    tables
+}
+
+fn names_of(batch: &BoundBatch) -> String {
+    let mut names: Vec<String> =
+        tables_of(batch).iter().map(|table| format!("{}.{}", table.keyspace, table.name)).collect();
+    names.sort();
+    names.join(", ")
+}
+
+/// Warns of large batches and of unlogged ones over many partitions, and refuses the largest.
+fn check_size(
+    exchange: &mut Exchange,
+    batch: &BoundBatch,
+    mutations: &[Mutation],
+) -> Result<(), ErrorResponse> {
+    // A single mutation is no batch, however it came.
+    if mutations.len() <= 1 {
+        return Ok(());
+    }
+    let node = Arc::clone(&exchange.sessions.node);
+    let settings = &node.config.settings;
+    let updates = mutations.iter().flat_map(|mutation| &mutation.updates);
+    let size: u64 = updates.map(|update| update.data_size() as u64).sum();
+    let (warn, fail) = (settings.batch_size_warn_threshold.0, settings.batch_size_fail_threshold.0);
+    let over = |threshold: u64| {
+        format!(
+            "Batch for [{}] is of size {size}, exceeding specified threshold of {threshold} by {}.",
+            names_of(batch),
+            size - threshold
+        )
+    };
+    if size > fail {
+        let words = format!("{} (see batch_size_fail_threshold)", over(fail));
+        tracing::error!("{words}");
+        exchange.note(|| words);
+        return Err(ErrorResponse::invalid("Batch too large"));
+    }
+    if size > warn {
+        exchange.warn(over(warn));
+    }
+    let partitions = mutations.len();
+    if batch.kind == BatchKind::Unlogged
+        && partitions > settings.unlogged_batch_across_partitions_warn_threshold as usize
+    {
+        let tables = tables_of(batch).len();
+        exchange.warn(format!(
+            "Unlogged batch covering {partitions} partitions detected against table{} [{}]. You should use a logged \
+             batch for atomicity, or asynchronous writes for performance.",
+            if tables == 1 { "" } else { "s" },
+            names_of(batch)
+        ));
+    }
+    Ok(())
+}
+
+fn count_partitions(exchange: &Exchange, kind: BatchKind, mutations: &[Mutation]) {
+    let metrics = &exchange.sessions.node.metrics;
+    let histogram = match kind {
+        BatchKind::Logged => &metrics.partitions_per_logged_batch,
+        BatchKind::Unlogged => &metrics.partitions_per_unlogged_batch,
+        BatchKind::Counter => &metrics.partitions_per_counter_batch,
+    };
+    histogram.record(mutations.len() as u64);
+}
+
+/// Counts a whole request that wrote to `tables`.
+fn record(exchange: &Exchange, tables: &[&Arc<TableSchema>]) {
+    let node = &exchange.sessions.node;
+    let nanos = node.env.clock.monotonic_nanos().saturating_sub(exchange.started_nanos);
+    tables.iter().for_each(|table| node.metrics.table(table).coordinator_write.record(nanos));
+}
