@@ -17,8 +17,12 @@ pub use histogram::EstimatedHistogram;
 pub use stats::{CommitLogPosition, Stats};
 pub use tombstones::TombstoneHistogram;
 
+use crate::descriptor::{Component, Descriptor};
+use crate::error::{OpenError, corrupt, read_component};
 use bytes::Bytes;
 use crc32fast::Hasher;
+use env::fs::FileSystem;
+use partition::ReadError;
 use partition::codec::{DecodeError, Input, SerializationHeader, SliceInput};
 
 const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
@@ -119,6 +123,23 @@ impl Statistics {
             _ => Err(input.malformed("a component is missing".to_owned())),
         }
     }
+}
+
+/// Changes what is known about an SSTable that exists (its level, its repair), atomically. Open ones go on with what
+/// they read before.
+///
+/// # Errors
+/// When Statistics.db is missing or damaged, or cannot be written.
+pub fn rewrite(
+    fs: &dyn FileSystem,
+    descriptor: &Descriptor,
+    change: impl FnOnce(&mut Stats),
+) -> Result<(), OpenError> {
+    let path = descriptor.path(Component::Statistics);
+    let bytes = read_component(fs, descriptor, Component::Statistics)?;
+    let mut statistics = Statistics::decode(bytes).map_err(|e| corrupt(&path, e))?;
+    change(&mut statistics.stats);
+    fs.write_atomic(&path, &statistics.encode()).map_err(|e| ReadError::from(e).into())
 }
 
 fn at(error: DecodeError, start: usize) -> DecodeError {

@@ -49,7 +49,7 @@ fn random_filter(rng: &mut Rng, table: &TableSchema) -> ClusteringFilter {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
     fn what_is_written_is_read(seed in any::<u64>()) {
@@ -289,6 +289,17 @@ fn clusterings_outside_of_the_covered_ones_are_told_apart() {
     assert!(!sstable.overlaps_clusterings(&at(5), &table));
     assert!(!sstable.overlaps_clusterings(&at(-1), &table));
     assert!(!sstable.stats().may_have_tombstones());
+}
+
+#[test]
+fn the_level_of_an_sstable_can_be_changed() {
+    let (table, partitions) = blobs(2);
+    let fs = memory();
+    write(&fs, &table, &partitions, options(&partitions, None, 64 << 10)).unwrap();
+    let before = open(&fs).unwrap().stats().clone();
+    crate::statistics::rewrite(fs.as_ref(), &descriptor(1), |stats| stats.level = 3).unwrap();
+    let after = open(&fs).unwrap().stats().clone();
+    assert_eq!(after, crate::statistics::Stats { level: 3, ..before });
 }
 
 #[test]
