@@ -70,6 +70,8 @@ async fn connect(node: &str, compression: Option<Compression>) -> Session {
     SessionBuilder::new()
         .known_node(node)
         .compression(compression)
+        // The driver cannot parse some type names that are legal; what other keyspaces hold is not its business here.
+        .keyspaces_to_fetch([KEYSPACE])
         .cluster_metadata_refresh_interval(Duration::from_secs(1))
         .connection_timeout(Duration::from_secs(60))
         .default_execution_profile_handle(profile.into_handle())
