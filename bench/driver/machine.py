@@ -1,0 +1,63 @@
+"""What the figures were taken on: the machine, the versions, the time."""
+import datetime
+import os
+import pathlib
+import platform
+import re
+import subprocess
+import sys
+
+from harness.node import ilion_binary
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+def say(text):
+    print(f"bench: {datetime.datetime.now():%H:%M:%S} {text}", file=sys.stderr, flush=True)
+
+
+def now():
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
+def cpu_s(pid):
+    """CPU seconds a process has used."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def describe():
+    cpuinfo = pathlib.Path("/proc/cpuinfo").read_text()
+    model = re.search(r"^model name\s*: (.*)$", cpuinfo, re.MULTILINE)
+    megahertz = re.search(r"^cpu MHz\s*: (.*)$", cpuinfo, re.MULTILINE)
+    memory = re.search(r"^MemTotal:\s*(\d+) kB", pathlib.Path("/proc/meminfo").read_text(), re.MULTILINE)
+    virtual = re.search(r"^flags.*\bhypervisor\b", cpuinfo, re.MULTILINE)
+    return {
+        "cpu": model.group(1) if model else platform.machine(),
+        "cpu_mhz": float(megahertz.group(1)) if megahertz else None,
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_bytes": int(memory.group(1)) * 1024 if memory else None,
+        "kernel": platform.release(),
+        "virtual": bool(virtual),
+        "load_average_at_start": os.getloadavg()[0],
+    }
+
+
+def versions(servers):
+    found = {"client": output("git", "describe", "--always", "--dirty"), "rustc": output("rustc", "--version")}
+    if "cassandra" in servers:
+        source = (ROOT / "conformance" / "cassandra").read_text()
+        found["cassandra"] = re.search(r'^VERSION = "(.*)"$', source, re.MULTILINE).group(1)
+        found["java"] = output("java", "-version")
+    if "ilion" in servers:
+        binary = ilion_binary()
+        if binary is None:
+            sys.exit("bench/run: no ilion binary: cargo build --release -p server, or name one in $ILION")
+        found["ilion"] = f"{output(binary, '--version')}, commit {found['client']}, {binary.parent.name} build"
+    return found
+
+
+def output(*command):
+    """The first line a command prints, on either channel."""
+    done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
+    return (done.stdout.splitlines() or [""])[0].strip()

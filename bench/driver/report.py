@@ -1,0 +1,159 @@
+"""From the figures of all runs to a report: `report.json` with everything, `report.md` for people.
+
+A ratio is always Ilion's figure over Cassandra's. Throughput is better above 1, everything else below.
+"""
+import json
+
+from . import plan
+
+# More than this part of the machine's time in other hands spoils a run.
+NOISE_MAX = 0.05
+
+# Column, how to get it from a run, digits.
+COLUMNS = (
+    ("operations/s", lambda run: run["operations_per_s"], 0),
+    ("p50 us", lambda run: run["latency_us"]["p50"], 0),
+    ("p90 us", lambda run: run["latency_us"]["p90"], 0),
+    ("p99 us", lambda run: run["latency_us"]["p99"], 0),
+    ("p99.9 us", lambda run: run["latency_us"]["p99_9"], 0),
+    ("max us", lambda run: run["latency_us"]["max"], 0),
+    ("server CPU us/op", lambda run: run["usage"]["server"]["cpu_us_per_operation"], 1),
+    ("client CPU us/op", lambda run: run["usage"]["client"]["cpu_us_per_operation"], 1),
+    ("server RSS MiB", lambda run: run["usage"]["server"]["rss_bytes"] / 2**20, 0),
+    ("read B/op", lambda run: per_operation(run, "read_syscall_bytes"), 0),
+    ("from disk B/op", lambda run: per_operation(run, "read_disk_bytes"), 0),
+)
+# These compare the servers; the client's CPU time and the reading of sockets would only seem to.
+COMPARED = ("operations/s", "p50 us", "p90 us", "p99 us", "p99.9 us", "max us", "server CPU us/op", "server RSS MiB")
+
+
+def write(results, folder):
+    results["ratios"] = ratios(results)
+    results["problems"] = problems(results)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "report.json").write_text(json.dumps(results, indent=1) + "\n")
+    render(folder)
+
+
+def render(folder):
+    results = json.loads((folder / "report.json").read_text())
+    (folder / "report.md").write_text(markdown(results))
+
+
+def per_operation(run, counter):
+    return run["usage"]["server"][counter] / max(run["operations"], 1)
+
+
+def label(run):
+    return f"{run['in_flight']} in flight" if run["in_flight"] else f"{run['rate']:,.0f}/s"
+
+
+def pairs(results):
+    """(workload, Cassandra's run, Ilion's run) for everything that both did; one of them is None where only one ran."""
+    theirs, ours = (results["servers"].get(name, {}).get("runs", {}) for name in ("cassandra", "ilion"))
+    for workload in dict.fromkeys([*theirs, *ours]):
+        left, right = ({label(run): run for run in runs.get(workload, [])} for runs in (theirs, ours))
+        for how in dict.fromkeys([*left, *right]):
+            yield workload, left.get(how), right.get(how)
+
+
+def ratios(results):
+    found = []
+    for workload, theirs, ours in pairs(results):
+        if theirs and ours:
+            row = {"workload": workload, "load": label(ours)}
+            for name, figure, _ in COLUMNS:
+                if name in COMPARED:
+                    row[name] = figure(ours) / figure(theirs) if figure(theirs) else None
+            found.append(row)
+    return found
+
+
+def all_runs(results):
+    for name, server in results["servers"].items():
+        for workload, runs in [*((load, [run]) for load, run in server["loads"].items()), *server["runs"].items()]:
+            for run in runs:
+                yield name, workload, run
+
+
+def problems(results):
+    """What makes figures doubtful."""
+    found = []
+    for name, workload, run in all_runs(results):
+        where = f"{name}, {workload}, {label(run)}"
+        if run["errors"]:
+            found.append(f"{where}: refused: " + ", ".join(f"{count} x {text}" for text, count in run["errors"].items()))
+        if run["unanswered"]:
+            found.append(f"{where}: {run['unanswered']} operations without an answer")
+        usage = run["usage"]
+        noise = (usage["others_cpu_s"] + usage["steal_cpu_s"]) / (usage["window_s"] * results["machine"]["cores"])
+        if noise > NOISE_MAX:
+            found.append(f"{where}: others took {noise:.0%} of the machine's time")
+    return found
+
+
+def table(head, rows):
+    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines) + "\n"
+
+
+def shown(number, digits):
+    return "-" if number is None else f"{number:,.{digits}f}"
+
+
+def ratio(number):
+    if number is None:
+        return "-"
+    return f"{number:.1f}" if number >= 10 else f"{number:.2f}" if number >= 0.1 else f"{number:.3f}"
+
+
+def markdown(results):
+    machine, given = results["machine"], results["parameters"]
+    text = ["# Ilion beside Cassandra\n\n"]
+    text.append(f"`{results['command']}`, {results['started']} to {results['ended']}.\n\n")
+    text.append("How the figures are made and what they mean: [docs/BENCH.md](../../docs/BENCH.md). "
+                "Everything, the client's commands included, is in `report.json` beside this file.\n\n")
+    if results["problems"]:
+        text.append("**These figures are doubtful:**\n\n")
+        text.extend(f"* {problem}\n" for problem in results["problems"])
+        text.append("\n")
+    if results["ratios"]:
+        text.append("## Ratios\n\nIlion's figure over Cassandra's. Throughput is better above 1, everything else below.\n\n")
+        for workload in dict.fromkeys(row["workload"] for row in results["ratios"]):
+            rows = [row for row in results["ratios"] if row["workload"] == workload]
+            text.append(f"**{workload}**: {plan.WORKLOADS[workload]}\n\n")
+            text.append(table(["", *COMPARED], [[row["load"], *(ratio(row[name]) for name in COMPARED)] for row in rows]))
+    text.append("## Figures\n\n")
+    if results["ratios"]:
+        text.append("`n/s` in the first column is a fixed rate, half of what Cassandra sustained; latency is then counted from the "
+                    "instant the rate wanted.\n\n")
+    seen = []
+    for workload, theirs, ours in pairs(results):
+        if workload not in seen:
+            seen.append(workload)
+            text.append(f"**{workload}**\n\n")
+            rows = [[f"{name}, {label(run)}", *(shown(figure(run), digits) for _, figure, digits in COLUMNS)]
+                    for other, *both in pairs(results) if other == workload
+                    for name, run in zip(("cassandra", "ilion"), both) if run]
+            text.append(table(["", *(name for name, _, _ in COLUMNS)], rows))
+    text.append("Loading:\n\n")
+    text.append(table(["", "operations", "operations/s", "p99 us", "server CPU us/op"], [
+        [f"{name}, {load}", shown(run["operations"], 0), shown(run["operations_per_s"], 0),
+         shown(run["latency_us"]["p99"], 0), shown(run["usage"]["server"]["cpu_us_per_operation"], 1)]
+        for name, server in results["servers"].items() for load, run in server["loads"].items()]))
+    text.append("The client alone, against a server that does nothing:\n\n")
+    text.append(table(["", "operations/s", "p50 us", "client CPU us/op"], [
+        [f"{workload}, {label(run)}", shown(run["operations_per_s"], 0), shown(run["latency_us"]["p50"], 0),
+         shown(run["usage"]["client"]["cpu_us_per_operation"], 2)]
+        for workload, runs in results["client_alone"].items() for run in runs]))
+    text.append("## Set-up\n\n")
+    memory = machine["memory_bytes"] / 2**30 if machine["memory_bytes"] else 0
+    text.append(f"* Machine: {machine['cpu']}, {machine['cores']} cores{', virtual' if machine['virtual'] else ''}, "
+                f"{memory:.0f} GiB, Linux {machine['kernel']}; load average at the start {machine['load_average_at_start']:.2f}\n")
+    text.extend(f"* {name}: {version}\n" for name, version in results["versions"].items())
+    text.append(f"* Data: {given['partitions']:,} partitions of 10 rows; one partition of {given['wide_rows']:,} rows\n")
+    text.append(f"* Each run: {given['warm_up']:g} s of warm-up, {given['seconds']:g} s measured; {given['connections']} connections, "
+                f"protocol v{given['protocol']}, {given['threads']} client thread(s), consistency LOCAL_ONE\n")
+    for name, server in results["servers"].items():
+        text.extend(f"* {name}: {note}\n" for note in server["notes"])
+    return "".join(text)

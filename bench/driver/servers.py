@@ -1,0 +1,114 @@
+"""The servers of a comparison: conformance's nodes, with the settings and the patience that a benchmark needs."""
+import os
+import pathlib
+import re
+import time
+
+from harness.node import Cassandra, Ilion
+
+from . import machine
+
+PORT = 9042
+# A server is idle when it takes less than this part of one processor for this long.
+IDLE_CPU = 0.05
+IDLE_S = 3
+IDLE_PATIENCE_S = 300
+COMPACTION_PATIENCE_S = 1800
+
+# What Cassandra's own start script passes on Java 17 (conf/jvm-server.options, conf/jvm17-server.options) and
+# conformance/cassandra does not, because it wants a node that starts quickly. Assertions stay off, to its advantage.
+JVM_OPTIONS = """
+-Xss256k -XX:+AlwaysPreTouch -XX:+UseNUMA -XX:+PerfDisableSharedMem -Djava.net.preferIPv4Stack=true
+-XX:+ParallelRefProcEnabled -XX:MaxTenuringThreshold=1 -XX:G1HeapRegionSize=16m -XX:G1RSetUpdatingPauseTimePercent=5
+-XX:MaxGCPauseMillis=300 -XX:InitiatingHeapOccupancyPercent=70 -Dio.netty.tryReflectionSetAccessible=true
+-Dio.netty.allocator.useCacheForAllThreads=true -Dio.netty.allocator.maxOrder=11
+"""
+
+
+class Server:
+    """A node, its process and how to bring it to rest."""
+
+    def __init__(self, node, environment, notes):
+        self.node, self.environment, self.notes = node, environment, notes
+        self.name = node.name
+        self.endpoint = f"{node.address}:{PORT}"
+        self.pid = None
+
+    def __enter__(self):
+        machine.say(f"{self.name}: starting on {self.endpoint}")
+        kept = {name: os.environ.get(name) for name in self.environment}
+        os.environ.update(self.environment)
+        try:
+            self.node.start()
+        finally:
+            for name, value in kept.items():
+                os.environ.pop(name) if value is None else os.environ.update({name: value})
+        self.pid = self._pid()
+        return self
+
+    def __exit__(self, *_):
+        machine.say(f"{self.name}: stopping")
+        self.node.stop()
+
+    def _pid(self):
+        if isinstance(self.node, Cassandra):
+            return int((self.node.directory / "pid").read_text())
+        return self.node.process.pid
+
+    def settle(self, keyspace):
+        """Memtables on the disk, each table in as few SSTables as it gets, and nothing left to do."""
+        self.node.compact(keyspace)
+        deadline = time.monotonic() + COMPACTION_PATIENCE_S
+        while not re.search(r"pending tasks:?\s+0\b", self.node.nodetool("compactionstats"), re.IGNORECASE):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{self.name} was still compacting after {COMPACTION_PATIENCE_S} s")
+            time.sleep(2)
+        self.rest()
+
+    def rest(self):
+        """Waits until the process takes next to no CPU time."""
+        deadline = time.monotonic() + IDLE_PATIENCE_S
+        since, before = time.monotonic(), machine.cpu_s(self.pid)
+        while time.monotonic() - since < IDLE_S:
+            time.sleep(1)
+            used = machine.cpu_s(self.pid)
+            if used - before > IDLE_CPU * IDLE_S:
+                since, before = time.monotonic(), used
+            if time.monotonic() > deadline:
+                machine.say(f"{self.name}: not idle after {IDLE_PATIENCE_S} s, going on")
+                self.notes.append(f"not idle within {IDLE_PATIENCE_S} s before a run")
+                return
+
+
+class Null:
+    """The client's server that does nothing, to measure the client."""
+
+    name = "nothing"
+
+    def __init__(self, client, address):
+        self.client, self.endpoint = client, f"{address}:{PORT}"
+        self.process = self.pid = None
+
+    def __enter__(self):
+        self.process = self.client.null_server(self.endpoint)
+        if "listening for CQL" not in self.process.stdout.readline():
+            raise RuntimeError(f"the server that does nothing does not listen on {self.endpoint}")
+        self.pid = self.process.pid
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+
+def cassandra(directory, given):
+    options = " ".join(JVM_OPTIONS.split())
+    environment = {"CASSANDRA_HEAP": given.heap, "JDK_JAVA_OPTIONS": options}
+    node = Cassandra(pathlib.Path(directory), given.cassandra_address, settings=given.cassandra_yaml)
+    return Server(node, environment, [f"heap {given.heap}", f"Java options: {options}", *given.cassandra_yaml])
+
+
+def ilion(directory, given):
+    settings = [line.split(": ", 1) for line in given.ilion_yaml]
+    node = Ilion(pathlib.Path(directory), given.ilion_address, settings=settings)
+    return Server(node, {}, list(given.ilion_yaml))
