@@ -3,15 +3,11 @@
 //! Exit status of the node: 0 after a shutdown that was asked for, 1 when it could not start or failed.
 
 use clap::Parser;
-use protocol::Extras;
-use protocol::request::Message;
-use protocol::response::error::ErrorResponse;
 use server::cli::{Cli, Command, ServeArgs, with_long_flags};
 use server::config::Config;
-use server::net::{Handling, Reply, Service};
+use server::session::Sessions;
 use server::{logging, node, nodetool};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 fn main() -> ExitCode {
     match Cli::parse_from(with_long_flags(std::env::args())).into_command() {
@@ -30,14 +26,5 @@ fn serve(args: &ServeArgs) -> Result<(), String> {
     logging::start(args.log_format, args.log_level.as_deref())?;
     let env = env::Env::real();
     let config = Config::load(&env, args, std::env::vars()).map_err(|e| e.to_string())?;
-    node::run(env, config, |_| Arc::new(Closed)).map_err(|e| e.to_string())
-}
-
-/// Answers every request with an error.
-struct Closed;
-
-impl Service for Closed {
-    fn handle(self: Arc<Self>, _: Message, reply: Reply) -> Handling {
-        Box::pin(async move { reply.send_error(ErrorResponse::server("no sessions"), &Extras::default()) })
-    }
+    node::run(env, config, |node| Sessions::new(node)).map_err(|e| e.to_string())
 }
