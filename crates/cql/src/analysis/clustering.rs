@@ -18,7 +18,9 @@ use super::relation::{InSource, Restriction, SliceEnd, Test};
 use crate::bind::BoundValue;
 use crate::error::{Result, bail};
 use bytes::Bytes;
-use model::clustering::{BoundKind, Clustering, ClusteringBound, ClusteringComparator, Component, Position, Slice};
+use model::clustering::{
+    BoundKind, Clustering, ClusteringBound, ClusteringComparator, Component, Position, Slice,
+};
 use model::command::ClusteringFilter;
 use model::types::collection;
 use model::{ColumnDef, TableSchema};
@@ -129,7 +131,10 @@ impl ClusteringPlan {
             return Ok(Some(ClusteringFilter::Names { names: prefixes, reversed }));
         }
         let ends = match slice {
-            Some(restriction) => Some(SliceValues::of(restriction, input)?),
+            Some(restriction) => match SliceValues::of(restriction, input)? {
+                Some(values) => Some(values),
+                None => return Ok(None),
+            },
             None => None,
         };
         let mut slices = Vec::with_capacity(prefixes.len());
@@ -192,7 +197,10 @@ fn tuples(restriction: &Restriction, input: &BindInput<'_>) -> Result<Vec<Vec<By
                         Some(tuple) => {
                             out.push(split(&bytes.slice_ref(tuple), &restriction.columns, null)?);
                         }
-                        None => bail!("Invalid null value in condition for columns: {}", shown(&restriction.columns)),
+                        None => bail!(
+                            "Invalid null value in condition for columns: {}",
+                            shown(&restriction.columns)
+                        ),
                     }
                 }
                 Ok(out)
@@ -242,11 +250,13 @@ struct SliceValues {
 }
 
 impl SliceValues {
-    fn of(restriction: &Restriction, input: &BindInput<'_>) -> Result<SliceValues> {
+    /// `None` when a bound is null: nothing is greater or less than that.
+    fn of(restriction: &Restriction, input: &BindInput<'_>) -> Result<Option<SliceValues>> {
         let Test::Slice { start, end } = &restriction.test else {
-            return Ok(SliceValues { start: None, end: None });
+            return Ok(Some(SliceValues { start: None, end: None }));
         };
-        let side = |end: &Option<SliceEnd>| -> Result<Option<(Vec<Bytes>, bool)>> {
+        let mut has_null = false;
+        let mut side = |end: &Option<SliceEnd>| -> Result<Option<(Vec<Bytes>, bool)>> {
             let Some(end) = end else { return Ok(None) };
             let columns = restriction.columns.get(..end.columns).unwrap_or(&restriction.columns);
             let name = columns.first().map_or("", |c| c.name.as_str());
@@ -256,11 +266,15 @@ impl SliceValues {
             }
             match end.value.eval(&input.scope())? {
                 BoundValue::Bytes(bytes) => Ok(Some((vec![bytes], end.inclusive))),
-                BoundValue::Null => bail!("{null} {name}"),
+                BoundValue::Null => {
+                    has_null = true;
+                    Ok(None)
+                }
                 BoundValue::Unset => bail!("Invalid unset value for column {name}"),
             }
         };
-        Ok(SliceValues { start: side(start)?, end: side(end)? })
+        let values = SliceValues { start: side(start)?, end: side(end)? };
+        Ok((!has_null).then_some(values))
     }
 
     /// The ranges of the storage order that lie between the ends, behind `prefix`.
@@ -284,7 +298,11 @@ impl SliceValues {
     }
 }
 
-fn later<'b>(comparator: &ClusteringComparator, a: &'b ClusteringBound, b: &'b ClusteringBound) -> &'b ClusteringBound {
+fn later<'b>(
+    comparator: &ClusteringComparator,
+    a: &'b ClusteringBound,
+    b: &'b ClusteringBound,
+) -> &'b ClusteringBound {
     if comparator.compare_positions(a.position(), b.position()) == Ordering::Less { b } else { a }
 }
 

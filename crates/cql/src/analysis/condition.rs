@@ -163,7 +163,8 @@ impl ConditionPlan {
         let values = match &self.values {
             Values::One(expr) => {
                 let value = value(expr)?;
-                let takes_null = matches!(self.operator, ComparisonOperator::Equal | ComparisonOperator::NotEqual);
+                let takes_null =
+                    matches!(self.operator, ComparisonOperator::Equal | ComparisonOperator::NotEqual);
                 if value.is_none() && !takes_null {
                     bail!("Invalid comparison with null for operator \"{}\"", self.operator);
                 }
@@ -208,8 +209,9 @@ impl BoundCondition {
     fn part(&self, whole: Option<Bytes>) -> (CqlType, Option<Bytes>) {
         match (&self.target, &self.column.ty) {
             (BoundTarget::Index(index), CqlType::List { element, .. }) => {
-                let value = whole
-                    .and_then(|w| collection::elements(&w).nth(*index).flatten().map(|item| w.slice_ref(item)));
+                let value = whole.and_then(|w| {
+                    collection::elements(&w).nth(*index).flatten().map(|item| w.slice_ref(item))
+                });
                 (element.as_ref().clone(), value)
             }
             (BoundTarget::Key(key), CqlType::Map { key: key_type, value, .. }) => {
@@ -262,7 +264,9 @@ impl BoundCondition {
                 _ => false,
             },
             ContainsKey => match ty {
-                CqlType::Map { key, .. } => collection::pairs(value).any(|(k, _)| key.compare(k, wanted).is_eq()),
+                CqlType::Map { key, .. } => {
+                    collection::pairs(value).any(|(k, _)| key.compare(k, wanted).is_eq())
+                }
                 _ => false,
             },
             Like => false,

@@ -130,7 +130,12 @@ impl<'a> Analyzer<'a> {
     pub(crate) fn column(&self, name: &Identifier) -> Result<Arc<ColumnDef>> {
         match self.table.column(name.as_str()) {
             Some(column) => Ok(Arc::clone(column)),
-            None => bail!("Undefined column name {} in table {}.{}", name.to_cql(), self.keyspace, self.table_name),
+            None => bail!(
+                "Undefined column name {} in table {}.{}",
+                name.to_cql(),
+                self.keyspace,
+                self.table_name
+            ),
         }
     }
 

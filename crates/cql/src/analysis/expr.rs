@@ -16,26 +16,55 @@ pub(crate) enum Expr {
     Constant(Option<Bytes>),
     /// The moment of the execution, as a timestamp.
     Now,
-    Marker { index: usize, ty: CqlType },
+    Marker {
+        index: usize,
+        ty: CqlType,
+    },
     /// Selectors only.
     Column(ColumnRef),
     /// Selectors only: timestamps and TTLs of a column's cells.
     CellInfo(Box<crate::result::CellInfo>),
     /// Selectors only: the result of the aggregate with that number.
     Aggregate(usize),
-    Call { function: Arc<ScalarFunction>, arguments: Vec<Expr> },
+    Call {
+        function: Arc<ScalarFunction>,
+        arguments: Vec<Expr>,
+    },
     List(Vec<Expr>),
-    Set { element: Arc<CqlType>, items: Vec<Expr> },
-    Map { key: Arc<CqlType>, entries: Vec<(Expr, Expr)> },
-    Vector { element: Arc<CqlType>, items: Vec<Expr> },
+    Set {
+        element: Arc<CqlType>,
+        items: Vec<Expr>,
+    },
+    Map {
+        key: Arc<CqlType>,
+        entries: Vec<(Expr, Expr)>,
+    },
+    Vector {
+        element: Arc<CqlType>,
+        items: Vec<Expr>,
+    },
     /// Also user types, whose fields are in order.
     Tuple(Vec<Expr>),
     /// `value.field`: the index of the field.
-    Field { of: Box<Expr>, index: usize },
+    Field {
+        of: Box<Expr>,
+        index: usize,
+    },
     /// `value[key]` of a set or a map, whose keys have type `key_type`.
-    Element { of: Box<Expr>, is_map: bool, key_type: CqlType, key: Box<Expr> },
+    Element {
+        of: Box<Expr>,
+        is_map: bool,
+        key_type: CqlType,
+        key: Box<Expr>,
+    },
     /// `value[from..to]` of a set or a map.
-    Slice { of: Box<Expr>, is_map: bool, key_type: CqlType, from: Option<Box<Expr>>, to: Option<Box<Expr>> },
+    Slice {
+        of: Box<Expr>,
+        is_map: bool,
+        key_type: CqlType,
+        from: Option<Box<Expr>>,
+        to: Option<Box<Expr>>,
+    },
 }
 
 /// What an expression is evaluated against.
@@ -104,7 +133,9 @@ impl Expr {
             }
             Expr::List(items) => Some(collection::encode_list(elements(items, scope)?)),
             Expr::Set { element, items } => Some(collection::encode_set(element, elements(items, scope)?)),
-            Expr::Vector { element, items } => Some(collection::encode_vector(element, elements(items, scope)?)),
+            Expr::Vector { element, items } => {
+                Some(collection::encode_vector(element, elements(items, scope)?))
+            }
             Expr::Map { key, entries } => {
                 let mut pairs = Vec::with_capacity(entries.len());
                 for (k, v) in entries {
@@ -118,7 +149,9 @@ impl Expr {
                     match item.eval(scope)? {
                         BoundValue::Bytes(bytes) => values.push(Some(bytes)),
                         BoundValue::Null => values.push(None),
-                        BoundValue::Unset => bail!("Invalid unset value for tuple field number {}", values.len()),
+                        BoundValue::Unset => {
+                            bail!("Invalid unset value for tuple field number {}", values.len())
+                        }
                     }
                 }
                 Some(collection::encode_tuple(values))

@@ -25,7 +25,10 @@ enum Condition {
     Contains(Operator, Expr),
     Entry(Expr, Expr),
     /// One component of a tuple.
-    Component { tuple: Expr, index: usize },
+    Component {
+        tuple: Expr,
+        index: usize,
+    },
 }
 
 impl FilterPlan {
@@ -68,7 +71,8 @@ impl FilterPlan {
             Test::Eq(value) => push(Condition::Compare(Operator::Eq, value)),
             Test::In(_) => push(Condition::In(test)),
             Test::Slice { start, end } => {
-                let operator = |end: &SliceEnd, strict, inclusive| if end.inclusive { inclusive } else { strict };
+                let operator =
+                    |end: &SliceEnd, strict, inclusive| if end.inclusive { inclusive } else { strict };
                 if let Some(start) = start {
                     push(Condition::Compare(operator(&start, Operator::Gt, Operator::GtEq), start.value));
                 }
@@ -90,8 +94,13 @@ impl FilterPlan {
     }
 }
 
-fn bind_condition(column: &ColumnDef, condition: &Condition, input: &BindInput<'_>) -> Result<FilterExpression> {
-    let expression = |operator, map_key, values| FilterExpression { column: column.id, operator, map_key, values };
+fn bind_condition(
+    column: &ColumnDef,
+    condition: &Condition,
+    input: &BindInput<'_>,
+) -> Result<FilterExpression> {
+    let expression =
+        |operator, map_key, values| FilterExpression { column: column.id, operator, map_key, values };
     let value = |expr: &Expr, what: &str| -> Result<Bytes> {
         match expr.eval(&input.scope())? {
             BoundValue::Bytes(bytes) => Ok(bytes),

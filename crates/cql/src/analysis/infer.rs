@@ -1,6 +1,6 @@
 //! The types of expressions: what they are, and what they fit.
 
-use super::compat::{Fit, fit_type, same};
+use super::compat::{Fit, fit_type};
 use super::context::Analyzer;
 use super::literal;
 use super::raw::Raw;
@@ -18,16 +18,18 @@ impl Analyzer<'_> {
             Raw::Null if wanted.is_counter() => Fit::No,
             Raw::Null | Raw::Marker(_) => Fit::Weak,
             Raw::Tuple(items) => match wanted {
-                CqlType::Tuple(types) if items.len() <= types.len() => weak(
-                    items.iter().zip(types.iter()).all(|(item, ty)| self.fit(item, ty).is_assignable()),
-                ),
+                CqlType::Tuple(types) if items.len() <= types.len() => {
+                    weak(items.iter().zip(types.iter()).all(|(item, ty)| self.fit(item, ty).is_assignable()))
+                }
                 _ => match items.as_slice() {
                     [single] => self.fit(single, wanted),
                     _ => Fit::No,
                 },
             },
             Raw::List(items) => match wanted {
-                CqlType::List { element, .. } | CqlType::Vector { element, .. } => self.fit_all(items, element),
+                CqlType::List { element, .. } | CqlType::Vector { element, .. } => {
+                    self.fit_all(items, element)
+                }
                 _ => Fit::No,
             },
             Raw::Set(items) => match wanted {
@@ -60,7 +62,9 @@ impl Analyzer<'_> {
     }
 
     fn fit_user_type(&self, raw: &Raw<'_>, wanted: &CqlType) -> Fit {
-        let (CqlType::Udt { definition, .. }, Some(fields)) = (wanted, raw.as_fields()) else { return Fit::No };
+        let (CqlType::Udt { definition, .. }, Some(fields)) = (wanted, raw.as_fields()) else {
+            return Fit::No;
+        };
         weak(fields.iter().all(|(name, value)| {
             definition
                 .fields
@@ -75,9 +79,11 @@ impl Analyzer<'_> {
             Raw::Literal(_) | Raw::Null | Raw::Marker(_) | Raw::UserType(_) => None,
             Raw::Column(name) => self.table.column(name.as_str()).map(|c| c.ty.clone()),
             Raw::CountRows => Some(CqlType::BigInt),
-            Raw::CellInfo { .. } | Raw::Function { .. } | Raw::Operation { .. } | Raw::Negation(_) | Raw::Cast { .. } => {
-                self.call_type(raw)
-            }
+            Raw::CellInfo { .. }
+            | Raw::Function { .. }
+            | Raw::Operation { .. }
+            | Raw::Negation(_)
+            | Raw::Cast { .. } => self.call_type(raw),
             Raw::Part { of, part } => part_type(&self.known_type(of)?, part),
             Raw::Hint { target, .. } => types::hint(target, self.schema, &self.table.keyspace).ok(),
             Raw::Tuple(items) => match items.as_slice() {
@@ -108,7 +114,9 @@ impl Analyzer<'_> {
 
     fn call_type(&self, raw: &Raw<'_>) -> Option<CqlType> {
         match raw {
-            Raw::CellInfo { kind, column, path } => self.cell_info(*kind, column, path).ok().map(|(_, ty)| ty),
+            Raw::CellInfo { kind, column, path } => {
+                self.cell_info(*kind, column, path).ok().map(|(_, ty)| ty)
+            }
             _ => functions::resolve(self, raw, None).ok().map(|function| function.returns),
         }
     }
@@ -145,9 +153,4 @@ fn part_type(ty: &CqlType, part: &Subselection) -> Option<CqlType> {
         (CqlType::Map { .. } | CqlType::Set { .. }, Subselection::Slice { .. }) => Some(ty.frozen()),
         _ => None,
     }
-}
-
-/// Whether both are the same type, frozen or not.
-pub(crate) fn is_same(a: &CqlType, b: &CqlType) -> bool {
-    same(a, b)
 }

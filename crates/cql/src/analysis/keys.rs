@@ -38,7 +38,12 @@ impl PartitionPlan {
     /// Names of the columns that are not restricted.
     pub(crate) fn missing(&self) -> Vec<String> {
         let restricted = |position| self.restrictions.iter().any(|r| r.first_position() == position);
-        self.table.partition_key().iter().filter(|c| !restricted(c.position)).map(|c| c.name.clone()).collect()
+        self.table
+            .partition_key()
+            .iter()
+            .filter(|c| !restricted(c.position))
+            .map(|c| c.name.clone())
+            .collect()
     }
 
     /// Whether any column is restricted by anything but an equality or IN.
@@ -96,7 +101,9 @@ impl PartitionPlan {
             values.push(of_column);
         }
         // A single key is the common case.
-        if let Some(single) = values.iter().map(|v| v.first().filter(|_| v.len() == 1)).collect::<Option<Vec<_>>>() {
+        if let Some(single) =
+            values.iter().map(|v| v.first().filter(|_| v.len() == 1)).collect::<Option<Vec<_>>>()
+        {
             return Ok(vec![key_of(single.iter().map(|v| v.as_ref()))?]);
         }
         let count = values.iter().try_fold(1usize, |n, v| n.checked_mul(v.len()));

@@ -1,9 +1,8 @@
 //! From expressions as written to [`Expr`]s.
 
-use super::compat::fit_type;
+use super::compat::{fit_type, same};
 use super::context::{Analyzer, Receiver};
 use super::expr::Expr;
-use super::infer::is_same;
 use super::literal;
 use super::raw::Raw;
 use super::types::{self, display};
@@ -50,18 +49,22 @@ impl Analyzer<'_> {
                 Ok((Expr::CellInfo(Box::new(info)), ty))
             }
             Raw::Part { of, part } => self.part(of, part, place),
-            Raw::CountRows | Raw::Function { .. } | Raw::Operation { .. } | Raw::Negation(_) | Raw::Cast { .. } => {
-                self.call(raw, None, place)
-            }
+            Raw::CountRows
+            | Raw::Function { .. }
+            | Raw::Operation { .. }
+            | Raw::Negation(_)
+            | Raw::Cast { .. } => self.call(raw, None, place),
             Raw::Hint { target, .. } => {
                 let ty = types::hint(target, self.schema, &self.table.keyspace)?;
                 let expr = self.lower(raw, &Receiver::new("[selection]", ty.clone()), place)?;
                 Ok((expr, ty))
             }
-            Raw::Tuple(items) if items.len() == 1 && !items.iter().any(is_field_like) => match items.first() {
-                Some(single @ (Raw::Operation { .. } | Raw::Negation(_))) => self.selected(single, place),
-                _ => Err(cannot_infer(raw)),
-            },
+            Raw::Tuple(items) if items.len() == 1 && !items.iter().any(is_field_like) => {
+                match items.first() {
+                    Some(single @ (Raw::Operation { .. } | Raw::Negation(_))) => self.selected(single, place),
+                    _ => Err(cannot_infer(raw)),
+                }
+            }
             _ => match self.known_type(raw) {
                 Some(ty) => {
                     let expr = self.lower(raw, &Receiver::new("[selection]", ty.clone()), place)?;
@@ -98,7 +101,11 @@ impl Analyzer<'_> {
             Raw::Tuple(items) => match (&receiver.ty, items.as_slice()) {
                 (CqlType::Tuple(fields), _) => self.tuple(items, fields, receiver, place),
                 (_, [single]) => self.lower(single, receiver, place),
-                _ => bail!("Invalid tuple type literal for {} of type {}", receiver.name, display(&receiver.ty)),
+                _ => bail!(
+                    "Invalid tuple type literal for {} of type {}",
+                    receiver.name,
+                    display(&receiver.ty)
+                ),
             },
             Raw::Hint { target, of } => {
                 let ty = types::hint(target, self.schema, &self.table.keyspace)?;
@@ -106,7 +113,7 @@ impl Analyzer<'_> {
                     if place.is_term() { receiver.name.clone() } else { "[selection]".to_owned() },
                     ty.clone(),
                 );
-                if !is_same(&ty, &receiver.ty) && !fit_type(&ty, &receiver.ty).is_assignable() {
+                if !same(&ty, &receiver.ty) && !fit_type(&ty, &receiver.ty).is_assignable() {
                     bail!("Cannot assign value {raw} to {} of type {}", receiver.name, display(&receiver.ty));
                 }
                 if !self.fit(of, &ty).is_assignable() {
@@ -120,9 +127,11 @@ impl Analyzer<'_> {
                 }
                 Ok(self.selected(raw, place)?.0)
             }
-            Raw::CountRows | Raw::Function { .. } | Raw::Operation { .. } | Raw::Negation(_) | Raw::Cast { .. } => {
-                Ok(self.call(raw, Some(receiver), place)?.0)
-            }
+            Raw::CountRows
+            | Raw::Function { .. }
+            | Raw::Operation { .. }
+            | Raw::Negation(_)
+            | Raw::Cast { .. } => Ok(self.call(raw, Some(receiver), place)?.0),
         }
     }
 
@@ -194,11 +203,8 @@ impl Analyzer<'_> {
             .zip(types)
             .enumerate()
             .map(|(i, (argument, ty))| {
-                let name = if place.is_term() {
-                    format!("arg{i}({function})")
-                } else {
-                    "[selection]".to_owned()
-                };
+                let name =
+                    if place.is_term() { format!("arg{i}({function})") } else { "[selection]".to_owned() };
                 self.lower(argument, &Receiver::new(name, ty.clone()), place)
             })
             .collect()
@@ -225,7 +231,9 @@ impl Analyzer<'_> {
                 let items = self.items("vector", items, &receiver.value(element), receiver, place)?;
                 Ok(Expr::Vector { element: Arc::clone(element), items })
             }
-            other => bail!("Unexpected receiver type '{}'; only list and vector are expected", display(other)),
+            other => {
+                bail!("Unexpected receiver type '{}'; only list and vector are expected", display(other))
+            }
         }
     }
 
@@ -282,7 +290,11 @@ impl Analyzer<'_> {
                 bail!("Invalid map literal for {}: key {k} is not of type {}", receiver.name, display(key));
             }
             if !self.fit(v, value).is_assignable() {
-                bail!("Invalid map literal for {}: value {v} is not of type {}", receiver.name, display(value));
+                bail!(
+                    "Invalid map literal for {}: value {v} is not of type {}",
+                    receiver.name,
+                    display(value)
+                );
             }
             out.push((self.lower(k, &key_receiver, place)?, self.lower(v, &value_receiver, place)?));
         }
@@ -308,7 +320,11 @@ impl Analyzer<'_> {
         let mut out = Vec::with_capacity(items.len());
         for (i, (item, ty)) in items.iter().zip(fields).enumerate() {
             if !self.fit(item, ty).is_assignable() {
-                bail!("Invalid tuple literal for {}: component {i} is not of type {}", receiver.name, display(ty));
+                bail!(
+                    "Invalid tuple literal for {}: component {i} is not of type {}",
+                    receiver.name,
+                    display(ty)
+                );
             }
             let component = Receiver::new(format!("{}[{i}]", receiver.name), ty.clone());
             out.push(self.lower(item, &component, place)?);
@@ -413,7 +429,11 @@ impl Analyzer<'_> {
                     let from = from.as_ref().map(|t| self.term(t, &receiver)).transpose()?;
                     let to = to.as_ref().map(|t| self.term(t, &receiver)).transpose()?;
                     if multi_cell {
-                        part = Some(CellPart::Slice { key_type, from: from.map(Box::new), to: to.map(Box::new) });
+                        part = Some(CellPart::Slice {
+                            key_type,
+                            from: from.map(Box::new),
+                            to: to.map(Box::new),
+                        });
                     }
                 }
             }

@@ -40,7 +40,9 @@ impl Operation {
         matches!(self.column.ty, CqlType::List { multi_cell: true, .. })
             && matches!(
                 self.kind,
-                OperationKind::SetElement { .. } | OperationKind::DeleteElement(_) | OperationKind::Discard(_)
+                OperationKind::SetElement { .. }
+                    | OperationKind::DeleteElement(_)
+                    | OperationKind::Discard(_)
             )
     }
 }
@@ -106,7 +108,9 @@ impl Analyzer<'_> {
                     CqlType::List { multi_cell: true, .. } => {
                         OperationKind::Prepend(self.term(value, &receiver)?)
                     }
-                    CqlType::List { .. } => bail!("Invalid operation ({}) for frozen list column {name}", shown()),
+                    CqlType::List { .. } => {
+                        bail!("Invalid operation ({}) for frozen list column {name}", shown())
+                    }
                     _ => bail!("Invalid operation ({}) for non list column {name}", shown()),
                 }
             }
@@ -138,7 +142,9 @@ impl Analyzer<'_> {
                         let receiver = Receiver::new(format!("{name}.{field}"), ty);
                         OperationKind::SetField { index, value: self.term(value, &receiver)? }
                     }
-                    CqlType::Udt { .. } => bail!("Invalid operation ({}) for frozen UDT column {name}", shown()),
+                    CqlType::Udt { .. } => {
+                        bail!("Invalid operation ({}) for frozen UDT column {name}", shown())
+                    }
                     _ => bail!("Invalid operation ({}) for non-UDT column {name}", shown()),
                 }
             }
@@ -169,7 +175,9 @@ impl Analyzer<'_> {
         let kind = match &deletion.target {
             DeletionTarget::Column => OperationKind::Delete,
             DeletionTarget::Element(key) => match &column.ty {
-                ty if !ty.is_collection() => bail!("Invalid deletion operation for non collection column {name}"),
+                ty if !ty.is_collection() => {
+                    bail!("Invalid deletion operation for non collection column {name}")
+                }
                 ty if !ty.is_multi_cell() => {
                     bail!("Invalid deletion operation for frozen collection column {name}")
                 }
@@ -183,7 +191,9 @@ impl Analyzer<'_> {
                 _ => OperationKind::Delete,
             },
             DeletionTarget::Field(field) => match &column.ty {
-                CqlType::Udt { multi_cell: true, .. } => OperationKind::DeleteField(udt_field(&column, field)?.0),
+                CqlType::Udt { multi_cell: true, .. } => {
+                    OperationKind::DeleteField(udt_field(&column, field)?.0)
+                }
                 CqlType::Udt { .. } => bail!("Frozen UDT column {name} does not support field deletions"),
                 _ => bail!("Invalid field deletion operation for non-UDT column {name}"),
             },
@@ -239,7 +249,11 @@ impl Operation {
                 if matches!(ty, CqlType::List { .. }) {
                     out.push(Change::ListDiscard { column, values: items(&value) });
                 } else {
-                    out.extend(items(&value).into_iter().map(|path| Change::Cell { column, path, value: None }));
+                    out.extend(items(&value).into_iter().map(|path| Change::Cell {
+                        column,
+                        path,
+                        value: None,
+                    }));
                 }
             }
             OperationKind::Increment { by, negate } => {

@@ -18,8 +18,7 @@ pub(crate) struct Order {
 
 impl Analyzer<'_> {
     pub(crate) fn order(&self, select: &Select, restrictions: &Restrictions) -> Result<Order> {
-        const DECLARED: &str =
-            "Order by currently only supports the ordering of columns following their declared order in the \
+        const DECLARED: &str = "Order by currently only supports the ordering of columns following their declared order in the \
              PRIMARY KEY";
         if select.order_by.is_empty() {
             return Ok(Order::default());

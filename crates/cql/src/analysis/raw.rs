@@ -1,8 +1,8 @@
 //! Terms and selectables in one shape, so that what types they have and what they compute is said once.
 
 use crate::ast::{
-    ArithmeticOperator, FunctionName, Identifier, Literal, NativeType, RawType, Selectable, Subselection, Term,
-    WritetimeKind,
+    ArithmeticOperator, FunctionName, Identifier, Literal, NativeType, RawType, Selectable, Subselection,
+    Term, WritetimeKind,
 };
 use std::fmt;
 
@@ -62,6 +62,7 @@ impl<'a> From<&'a Selectable> for Raw<'a> {
             Selectable::CountRows => Raw::CountRows,
             Selectable::Writetime { kind, column, path } => Raw::CellInfo { kind: *kind, column, path },
             Selectable::Cast { selectable, target } => Raw::Cast { of: boxed(selectable), target: *target },
+            Selectable::Function { name, arguments } if counts_rows(name, arguments) => Raw::CountRows,
             Selectable::Function { name, arguments } => Raw::Function { name, arguments: all(arguments) },
             Selectable::Operation { operator, left, right } => {
                 Raw::Operation { operator: *operator, left: boxed(left), right: boxed(right) }
@@ -77,6 +78,13 @@ impl<'a> From<&'a Selectable> for Raw<'a> {
             }
         }
     }
+}
+
+/// `count(1)`, the other spelling of `count(*)`.
+fn counts_rows(name: &FunctionName, arguments: &[Selectable]) -> bool {
+    name.keyspace.is_none()
+        && name.name.as_str() == "count"
+        && matches!(arguments, [Selectable::Term(Term::Literal(literal))] if literal.text == "1")
 }
 
 impl<'a> Raw<'a> {
@@ -96,7 +104,12 @@ impl<'a> Raw<'a> {
     }
 }
 
-fn write_all<T: fmt::Display>(f: &mut fmt::Formatter<'_>, open: &str, items: &[T], close: &str) -> fmt::Result {
+fn write_all<T: fmt::Display>(
+    f: &mut fmt::Formatter<'_>,
+    open: &str,
+    items: &[T],
+    close: &str,
+) -> fmt::Result {
     f.write_str(open)?;
     for (i, item) in items.iter().enumerate() {
         if i > 0 {

@@ -35,9 +35,16 @@ pub(crate) struct SliceEnd {
 pub(crate) enum Test {
     Eq(Expr),
     In(InSource),
-    Slice { start: Option<SliceEnd>, end: Option<SliceEnd> },
+    Slice {
+        start: Option<SliceEnd>,
+        end: Option<SliceEnd>,
+    },
     /// Of a collection: values and keys that it contains, entries that it has.
-    Contains { values: Vec<Expr>, keys: Vec<Expr>, entries: Vec<(Expr, Expr)> },
+    Contains {
+        values: Vec<Expr>,
+        keys: Vec<Expr>,
+        entries: Vec<(Expr, Expr)>,
+    },
 }
 
 /// A restriction of one column or of several together.
@@ -91,7 +98,9 @@ impl Analyzer<'_> {
             ),
         };
         match relation {
-            Relation::Column { column, operator, value } => self.column_relation(relation, column, *operator, value),
+            Relation::Column { column, operator, value } => {
+                self.column_relation(relation, column, *operator, value)
+            }
             Relation::IsNotNull { column } => {
                 self.column(column)?;
                 bail!("Unsupported restriction: {relation}")
@@ -129,7 +138,9 @@ impl Analyzer<'_> {
             ComparisonOperator::NotEqual => bail!("Unsupported \"!=\" relation: {relation}"),
             ComparisonOperator::Like => {
                 self.term(value, &receiver)?;
-                bail!("LIKE restriction is only supported on properly indexed columns. {relation} is not valid.")
+                bail!(
+                    "LIKE restriction is only supported on properly indexed columns. {relation} is not valid."
+                )
             }
             ComparisonOperator::Contains => {
                 let element = match &column.ty {
@@ -176,15 +187,13 @@ impl Analyzer<'_> {
             bail!("Unsupported \"!=\" relation: {relation}");
         }
         let (key_type, value_type) = match &column.ty {
-            CqlType::List { .. } => bail!(
-                "Indexes on list entries ({}[index] = value) are not currently supported.",
-                column.name
-            ),
+            CqlType::List { .. } => {
+                bail!("Indexes on list entries ({}[index] = value) are not currently supported.", column.name)
+            }
             CqlType::Map { key, value, multi_cell: true } => (key, value),
-            CqlType::Map { .. } => bail!(
-                "Map-entry equality predicates on frozen map column {} are not supported",
-                column.name
-            ),
+            CqlType::Map { .. } => {
+                bail!("Map-entry equality predicates on frozen map column {} are not supported", column.name)
+            }
             _ => bail!("Column {} cannot be used as a map", column.name),
         };
         if operator != ComparisonOperator::Equal {
@@ -198,9 +207,7 @@ impl Analyzer<'_> {
 
     fn in_source(&self, values: &InValues, receiver: &Receiver) -> Result<InSource> {
         Ok(match values {
-            InValues::Marker(index) => {
-                InSource::List(self.term(Raw::Marker(*index), &receiver.in_list())?)
-            }
+            InValues::Marker(index) => InSource::List(self.term(Raw::Marker(*index), &receiver.in_list())?),
             InValues::Terms(terms) => {
                 InSource::Terms(terms.iter().map(|t| self.term(t, receiver)).collect::<Result<_>>()?)
             }
@@ -222,7 +229,9 @@ impl Analyzer<'_> {
                 bail!("Column \"{}\" appeared twice in a relation: {relation}", column.name);
             }
             if columns.last().is_some_and(|last| column.position != last.position + 1) {
-                bail!("Clustering columns must appear in the PRIMARY KEY order in multi-column relations: {relation}");
+                bail!(
+                    "Clustering columns must appear in the PRIMARY KEY order in multi-column relations: {relation}"
+                );
             }
             columns.push(column);
         }
@@ -239,7 +248,11 @@ impl Analyzer<'_> {
         match value {
             Term::Tuple(items) => {
                 if items.len() != columns.len() {
-                    bail!("Expected {} elements in value tuple, but got {}: {value}", columns.len(), items.len());
+                    bail!(
+                        "Expected {} elements in value tuple, but got {}: {value}",
+                        columns.len(),
+                        items.len()
+                    );
                 }
                 let parts: Result<Vec<Expr>> =
                     items.iter().zip(columns).map(|(item, c)| self.term(item, &Receiver::of(c))).collect();
@@ -276,9 +289,9 @@ impl Analyzer<'_> {
                 let list = Receiver::new(format!("in{}", receiver.name), CqlType::list(receiver.ty, false));
                 InSource::List(self.term(Raw::Marker(*index), &list)?)
             }
-            InValues::Terms(terms) => InSource::Terms(
-                terms.iter().map(|t| self.multi_value(&columns, t)).collect::<Result<_>>()?,
-            ),
+            InValues::Terms(terms) => {
+                InSource::Terms(terms.iter().map(|t| self.multi_value(&columns, t)).collect::<Result<_>>()?)
+            }
         };
         Ok(Sorted::Columns(Restriction { columns, is_multi: true, test: in_or_eq(source) }))
     }

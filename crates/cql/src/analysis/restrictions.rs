@@ -105,7 +105,8 @@ impl Analyzer<'_> {
         let clustering = ClusteringPlan::new(&self.table, clustering);
         self.check_clustering(verb, &clustering, only_static)?;
         if !others.is_empty() && !verb.is_select() {
-            let mut names: Vec<&str> = others.iter().flat_map(|r| &r.columns).map(|c| c.name.as_str()).collect();
+            let mut names: Vec<&str> =
+                others.iter().flat_map(|r| &r.columns).map(|c| c.name.as_str()).collect();
             names.sort_unstable();
             bail!("Non PRIMARY KEY columns found in where clause: {} ", names.join(", "));
         }
@@ -116,8 +117,7 @@ impl Analyzer<'_> {
         if filters && verb.is_select() && !verb.allows_filtering() {
             bail!("{NEEDS_FILTERING}");
         }
-        let has_regular =
-            others.iter().flat_map(|r| &r.columns).any(|c| c.kind == ColumnKind::Regular);
+        let has_regular = others.iter().flat_map(|r| &r.columns).any(|c| c.kind == ColumnKind::Regular);
         let filter = FilterPlan::new(partition.filtered(), clustering.filtered(), others)?;
         Ok(Restrictions { partition, clustering, filter, has_clustering, has_regular })
     }
@@ -150,7 +150,10 @@ impl Analyzer<'_> {
         match verb {
             Verb::Insert | Verb::Update => {
                 if clustering.has_slice() {
-                    bail!("Slice restrictions are not supported on the clustering columns in {} statements", verb.name());
+                    bail!(
+                        "Slice restrictions are not supported on the clustering columns in {} statements",
+                        verb.name()
+                    );
                 }
                 let missing = clustering.missing();
                 if !only_static && !missing.is_empty() {
@@ -187,7 +190,9 @@ impl Analyzer<'_> {
                 Ok(Test::Slice { start: start.or(other_start), end: end.or(other_end) })
             }
             (Some(Test::Slice { .. }), _) => {
-                bail!("Columns \"{names}\" cannot be restricted by both an equality and an inequality relation")
+                bail!(
+                    "Columns \"{names}\" cannot be restricted by both an equality and an inequality relation"
+                )
             }
             _ => bail!("{names} cannot be restricted by more than one relation if it includes an Equal"),
         }
@@ -211,7 +216,10 @@ fn merge_into(known: &mut Vec<Restriction>, new: Restriction) -> Result<()> {
     let old = known.remove(at);
     let merged = merge(old, new)?;
     if let Some(other) = known.iter().find(|r| r.columns.iter().any(|c| merged.columns.contains(c))) {
-        bail!("{} cannot be restricted by more than one relation if it includes an Equal", shared(other, &merged));
+        bail!(
+            "{} cannot be restricted by more than one relation if it includes an Equal",
+            shared(other, &merged)
+        );
     }
     known.push(merged);
     Ok(())
@@ -223,7 +231,9 @@ fn merge(old: Restriction, new: Restriction) -> Result<Restriction> {
         (Test::Slice { start, end }, Test::Slice { start: new_start, end: new_end }) => {
             if old.columns.first() != new.columns.first() {
                 let name = new.columns.first().map_or("", |c| c.name.as_str());
-                bail!("Column \"{name}\" cannot be restricted by two inequalities not starting with the same column");
+                bail!(
+                    "Column \"{name}\" cannot be restricted by two inequalities not starting with the same column"
+                );
             }
             if start.is_some() && new_start.is_some() {
                 bail!("More than one restriction was found for the start bound on {names}");
@@ -249,7 +259,10 @@ fn merge(old: Restriction, new: Restriction) -> Result<Restriction> {
             values.extend(new_values);
             keys.extend(new_keys);
             entries.extend(new_entries);
-            Ok(Restriction { test: Test::Contains { values, keys, entries }, ..old_shell(old.columns, old.is_multi) })
+            Ok(Restriction {
+                test: Test::Contains { values, keys, entries },
+                ..old_shell(old.columns, old.is_multi)
+            })
         }
         (Test::Contains { .. }, _) => bail!(
             "Collection column {names} can only be restricted by CONTAINS, CONTAINS KEY, or map-entry equality"

@@ -79,15 +79,16 @@ impl Analyzer<'_> {
 
     /// GROUP BY.
     pub(crate) fn group_by(&self, select: &Select, restrictions: &Restrictions) -> Result<Vec<GroupBy>> {
-        const ORDER: &str =
-            "Group by currently only support groups of columns following their declared order in the PRIMARY KEY";
+        const ORDER: &str = "Group by currently only support groups of columns following their declared order in the PRIMARY KEY";
         let mut out = Vec::new();
         let mut next = 0;
         let key = self.table.partition_key();
         let primary: Vec<&Arc<ColumnDef>> = key.iter().chain(self.table.clustering_columns()).collect();
         let fixed = restrictions.clustering.fixed();
         let is_fixed = |column: &ColumnDef| match column.kind {
-            ColumnKind::PartitionKey => !restrictions.partition.is_range() && !restrictions.partition.has_in(),
+            ColumnKind::PartitionKey => {
+                !restrictions.partition.is_range() && !restrictions.partition.has_in()
+            }
             _ => fixed.contains(&column.position),
         };
         for selectable in &select.group_by {
@@ -125,7 +126,10 @@ impl Analyzer<'_> {
             if matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Clustering) {
                 return Ok(());
             }
-            bail!("Group by is currently only supported on the columns of the PRIMARY KEY, got {}", column.name)
+            bail!(
+                "Group by is currently only supported on the columns of the PRIMARY KEY, got {}",
+                column.name
+            )
         };
         match selectable {
             Selectable::Column(name) => {
@@ -149,7 +153,8 @@ impl Analyzer<'_> {
                     bail!("GROUP BY functions must have one clustering column name as parameter")
                 };
                 refuse(column)?;
-                let is_floor = matches!(&expr, Expr::Call { function, .. } if function.name == "system.floor");
+                let is_floor =
+                    matches!(&expr, Expr::Call { function, .. } if function.name == "system.floor");
                 if column.kind != ColumnKind::Clustering {
                     bail!("Group by functions are only supported on clustering columns, got {}", column.name);
                 }
@@ -195,7 +200,10 @@ impl Selected {
     }
 
     /// Whether the columns that a filter or GROUP BY needs have to be read, too.
-    pub(crate) fn with_columns(selection: ColumnSelection, more: impl Iterator<Item = ColumnId>) -> ColumnSelection {
+    pub(crate) fn with_columns(
+        selection: ColumnSelection,
+        more: impl Iterator<Item = ColumnId>,
+    ) -> ColumnSelection {
         if selection.all {
             return selection;
         }

@@ -49,7 +49,9 @@ pub(crate) fn hint(raw: &RawType, schema: &Schema, keyspace: &str) -> Result<Cql
             CqlType::Vector { element: Arc::new(inner(element)?), dimension }
         }
         RawType::Frozen(of) => hint(of, schema, keyspace)?.frozen(),
-        RawType::User(name) => CqlType::Udt { definition: user_type(name, schema, keyspace)?, multi_cell: true },
+        RawType::User(name) => {
+            CqlType::Udt { definition: user_type(name, schema, keyspace)?, multi_cell: true }
+        }
         RawType::Custom(class) => bail!("Custom type '{class}' is not supported here"),
     })
 }

@@ -51,7 +51,11 @@ enum Sum {
     Big(BigInt),
     Decimal(BigInt, i32),
     /// Kahan's summation: the sum, its compensation, and the plain sum for infinities.
-    Floating { sum: f64, compensation: f64, plain: f64 },
+    Floating {
+        sum: f64,
+        compensation: f64,
+        plain: f64,
+    },
 }
 
 impl State {

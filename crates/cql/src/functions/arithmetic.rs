@@ -110,7 +110,11 @@ pub(super) fn operate(
 }
 
 /// Two numbers of one kind.
-pub(super) fn compute(operator: ArithmeticOperator, left: &Number, right: &Number) -> Result<Number, &'static str> {
+pub(super) fn compute(
+    operator: ArithmeticOperator,
+    left: &Number,
+    right: &Number,
+) -> Result<Number, &'static str> {
     use ArithmeticOperator::*;
     Ok(match (left, right) {
         (Number::Integer(a), Number::Integer(b)) => Number::Integer(match operator {

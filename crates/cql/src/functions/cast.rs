@@ -34,8 +34,12 @@ pub(super) fn cast(from: &CqlType, to: &CqlType, value: &[u8]) -> Result<Option<
             Ok(time::millis(from, value).and_then(|millis| time::from_millis(to, millis)))
         }
         _ => match Number::decode(from, value) {
-            Some(Number::Float(v)) if !v.is_finite() && is_wide(to) => Err(format!("Cannot cast {v} to {to}")),
-            Some(Number::Double(v)) if !v.is_finite() && is_wide(to) => Err(format!("Cannot cast {v} to {to}")),
+            Some(Number::Float(v)) if !v.is_finite() && is_wide(to) => {
+                Err(format!("Cannot cast {v} to {to}"))
+            }
+            Some(Number::Double(v)) if !v.is_finite() && is_wide(to) => {
+                Err(format!("Cannot cast {v} to {to}"))
+            }
             Some(number) => Ok(number.encode(to)),
             None => Ok(None),
         },

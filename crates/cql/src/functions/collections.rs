@@ -28,7 +28,12 @@ pub(super) fn count(value: &[u8]) -> Bytes {
 }
 
 /// An aggregate over the elements of a list or a set.
-pub(super) fn fold(aggregate: &Aggregate, ty: &CqlType, element: &CqlType, value: &[u8]) -> Result<Option<Bytes>> {
+pub(super) fn fold(
+    aggregate: &Aggregate,
+    ty: &CqlType,
+    element: &CqlType,
+    value: &[u8],
+) -> Result<Option<Bytes>> {
     let mut state = State::new(aggregate, std::slice::from_ref(element));
     for item in elements(ty, value) {
         state.add(&[Some(Bytes::copy_from_slice(item))])?;

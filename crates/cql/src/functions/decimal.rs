@@ -43,7 +43,8 @@ fn align(a: (&BigInt, i32), b: (&BigInt, i32)) -> Option<(BigInt, BigInt, i32)> 
 /// Of two numbers that are far apart the one with the higher first digit.
 fn dominant(a: (&BigInt, i32), b: (&BigInt, i32)) -> (BigInt, i32) {
     let top = |v: (&BigInt, i32)| digits(v.0) - i64::from(v.1);
-    let winner = if b.0.sign() == Sign::NoSign || (a.0.sign() != Sign::NoSign && top(a) >= top(b)) { a } else { b };
+    let winner =
+        if b.0.sign() == Sign::NoSign || (a.0.sign() != Sign::NoSign && top(a) >= top(b)) { a } else { b };
     (winner.0.clone(), winner.1)
 }
 
@@ -68,11 +69,8 @@ pub(super) fn divide(a: (&BigInt, i32), b: (&BigInt, i32)) -> Option<(BigInt, i3
         return None;
     }
     let first_digit = (digits(a.0) - i64::from(a.1)) - (digits(b.0) - i64::from(b.1));
-    let scale = (QUOTIENT_DIGITS - first_digit)
-        .max(i64::from(a.1))
-        .max(i64::from(b.1))
-        .max(QUOTIENT_DIGITS)
-        .min(QUOTIENT_SCALE_MAX);
+    let wanted = (QUOTIENT_DIGITS - first_digit).max(i64::from(a.1)).max(i64::from(b.1));
+    let scale = wanted.clamp(QUOTIENT_DIGITS, QUOTIENT_SCALE_MAX);
     quotient(a, b, scale)
 }
 
@@ -84,7 +82,8 @@ fn quotient(a: (&BigInt, i32), b: (&BigInt, i32), scale: i64) -> Option<(BigInt,
         return if shift < 0 { Some((BigInt::ZERO, 0)) } else { None };
     }
     let power = pow10(shift.unsigned_abs() as u32);
-    let (numerator, denominator) = if shift >= 0 { (a.0 * power, b.0.clone()) } else { (a.0.clone(), b.0 * power) };
+    let (numerator, denominator) =
+        if shift >= 0 { (a.0 * power, b.0.clone()) } else { (a.0.clone(), b.0 * power) };
     Some(strip((divide_half_up(&numerator, &denominator), i32::try_from(scale).ok()?)))
 }
 
@@ -92,7 +91,8 @@ fn divide_half_up(numerator: &BigInt, denominator: &BigInt) -> BigInt {
     let quotient = numerator / denominator;
     let remainder: BigInt = numerator % denominator;
     if remainder.magnitude() * 2u32 >= *denominator.magnitude() {
-        let away = if (numerator.sign() == Sign::Minus) == (denominator.sign() == Sign::Minus) { 1 } else { -1 };
+        let away =
+            if (numerator.sign() == Sign::Minus) == (denominator.sign() == Sign::Minus) { 1 } else { -1 };
         quotient + away
     } else {
         quotient

@@ -127,7 +127,10 @@ fn nested(ty: &CqlType, json: &Json) -> Result<Bytes, String> {
             if let Some((name, _)) =
                 named.iter().find(|(name, _)| !definition.fields.iter().any(|(field, _)| field == name))
             {
-                return Err(format!("Unknown field '{name}' in value of user defined type {}", definition.name));
+                return Err(format!(
+                    "Unknown field '{name}' in value of user defined type {}",
+                    definition.name
+                ));
             }
             let fields: Result<Vec<_>, String> = definition
                 .fields

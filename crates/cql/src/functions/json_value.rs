@@ -205,7 +205,8 @@ impl<'t> Parser<'t> {
 
     fn number(&mut self) -> Result<Json, String> {
         let rest = self.rest();
-        let len = rest.find(|c: char| !matches!(c, '-' | '+' | '.' | 'e' | 'E' | '0'..='9')).unwrap_or(rest.len());
+        let len =
+            rest.find(|c: char| !matches!(c, '-' | '+' | '.' | 'e' | 'E' | '0'..='9')).unwrap_or(rest.len());
         let text = rest.get(..len).unwrap_or_default();
         let digits = text.strip_prefix('-').unwrap_or(text);
         self.at += len;

@@ -19,8 +19,6 @@ mod number;
 mod registry;
 mod resolve;
 mod scalar;
-#[cfg(test)]
-mod tests;
 mod time;
 mod vector;
 

@@ -54,20 +54,85 @@ const NEGATION_TYPES: [CqlType; 9] = [
 
 /// The types between which and `blob` functions convert; `varchar` is another name of `text`.
 const BLOB_TYPES: [&str; 20] = [
-    "ascii", "bigint", "boolean", "counter", "date", "decimal", "double", "duration", "float", "inet", "int",
-    "smallint", "text", "time", "timestamp", "timeuuid", "tinyint", "uuid", "varchar", "varint",
+    "ascii",
+    "bigint",
+    "boolean",
+    "counter",
+    "date",
+    "decimal",
+    "double",
+    "duration",
+    "float",
+    "inet",
+    "int",
+    "smallint",
+    "text",
+    "time",
+    "timestamp",
+    "timeuuid",
+    "tinyint",
+    "uuid",
+    "varchar",
+    "varint",
 ];
 
 /// Names of functions that make their overload for the call, and those with fixed lists.
 const NAMES: [&str; 55] = [
-    "abs", "avg", "collection_avg", "collection_count", "collection_max", "collection_min", "collection_sum",
-    "count", "current_date", "current_time", "current_timestamp", "current_timeuuid", "currentdate",
-    "currenttime", "currenttimestamp", "currenttimeuuid", "exp", "floor", "from_json", "fromjson", "log",
-    "log10", "map_keys", "map_values", "mask_default", "mask_hash", "mask_inner", "mask_null", "mask_outer",
-    "mask_replace", "max", "max_timeuuid", "maxtimeuuid", "min", "min_timeuuid", "mintimeuuid", "now",
-    "round", "similarity_cosine", "similarity_dot_product", "similarity_euclidean", "sum", "to_date",
-    "to_json", "to_timestamp", "to_unix_timestamp", "todate", "tojson", "token", "totimestamp",
-    "tounixtimestamp", "uuid", "maxwritetime", "writetime", "ttl",
+    "abs",
+    "avg",
+    "collection_avg",
+    "collection_count",
+    "collection_max",
+    "collection_min",
+    "collection_sum",
+    "count",
+    "current_date",
+    "current_time",
+    "current_timestamp",
+    "current_timeuuid",
+    "currentdate",
+    "currenttime",
+    "currenttimestamp",
+    "currenttimeuuid",
+    "exp",
+    "floor",
+    "from_json",
+    "fromjson",
+    "log",
+    "log10",
+    "map_keys",
+    "map_values",
+    "mask_default",
+    "mask_hash",
+    "mask_inner",
+    "mask_null",
+    "mask_outer",
+    "mask_replace",
+    "max",
+    "max_timeuuid",
+    "maxtimeuuid",
+    "min",
+    "min_timeuuid",
+    "mintimeuuid",
+    "now",
+    "round",
+    "similarity_cosine",
+    "similarity_dot_product",
+    "similarity_euclidean",
+    "sum",
+    "to_date",
+    "to_json",
+    "to_timestamp",
+    "to_unix_timestamp",
+    "todate",
+    "tojson",
+    "token",
+    "totimestamp",
+    "tounixtimestamp",
+    "uuid",
+    "maxwritetime",
+    "writetime",
+    "ttl",
 ];
 
 /// Whether Cassandra has a function of that name.
@@ -82,7 +147,12 @@ pub(crate) fn is_from_json(name: &FunctionName) -> bool {
 }
 
 fn scalar(name: &str, arguments: &[CqlType], returns: CqlType, op: Scalar) -> Function {
-    Function { name: format!("system.{name}"), arguments: arguments.to_vec(), returns, body: Body::Scalar(op) }
+    Function {
+        name: format!("system.{name}"),
+        arguments: arguments.to_vec(),
+        returns,
+        body: Body::Scalar(op),
+    }
 }
 
 fn aggregate(name: &str, argument: CqlType, returns: CqlType, op: Aggregate) -> Function {
@@ -101,11 +171,12 @@ pub(super) fn count_rows() -> Function {
 
 /// `xasblob`, `x_as_blob`, `blobasx`, `blob_as_x`: the type and whether the blob is the argument.
 fn blob_conversion(name: &str) -> Option<(CqlType, bool)> {
-    let (ty, from_blob) = if let Some(ty) = name.strip_prefix("blob_as_").or_else(|| name.strip_prefix("blobas")) {
-        (ty, true)
-    } else {
-        (name.strip_suffix("_as_blob").or_else(|| name.strip_suffix("asblob"))?, false)
-    };
+    let (ty, from_blob) =
+        if let Some(ty) = name.strip_prefix("blob_as_").or_else(|| name.strip_prefix("blobas")) {
+            (ty, true)
+        } else {
+            (name.strip_suffix("_as_blob").or_else(|| name.strip_suffix("asblob"))?, false)
+        };
     let ty = BLOB_TYPES.contains(&ty).then(|| CqlType::from_native_name(ty))??;
     Some((ty, from_blob))
 }
@@ -125,7 +196,12 @@ pub(super) fn candidates(
         }]));
     }
     if let Some((_, op)) = math::ALL.iter().find(|(known, _)| *known == name) {
-        return Ok(Some(MATH_TYPES.iter().map(|ty| scalar(name, std::slice::from_ref(ty), ty.clone(), Scalar::Math(*op))).collect()));
+        return Ok(Some(
+            MATH_TYPES
+                .iter()
+                .map(|ty| scalar(name, std::slice::from_ref(ty), ty.clone(), Scalar::Math(*op)))
+                .collect(),
+        ));
     }
     let one = |function: Function| Ok(Some(vec![function]));
     match name {
@@ -259,7 +335,9 @@ fn collection_candidates(
         )
     };
     let (returns, op) = match (name, &ty) {
-        ("map_keys", CqlType::Map { key, .. }) => (CqlType::set(key.as_ref().clone(), false), Scalar::MapKeys),
+        ("map_keys", CqlType::Map { key, .. }) => {
+            (CqlType::set(key.as_ref().clone(), false), Scalar::MapKeys)
+        }
         ("map_values", CqlType::Map { value, .. }) => {
             (CqlType::list(value.as_ref().clone(), false), Scalar::MapValues)
         }
@@ -356,13 +434,19 @@ pub(super) fn operations(operator: ArithmeticOperator) -> Vec<Function> {
 
 /// The overloads of unary minus.
 pub(super) fn negations() -> Vec<Function> {
-    NEGATION_TYPES.iter().map(|ty| scalar("_negate", std::slice::from_ref(ty), ty.clone(), Scalar::Negate)).collect()
+    NEGATION_TYPES
+        .iter()
+        .map(|ty| scalar("_negate", std::slice::from_ref(ty), ty.clone(), Scalar::Negate))
+        .collect()
 }
 
 /// The casts to a type.
 pub(super) fn casts(target: &CqlType) -> Vec<Function> {
     let name = format!("cast_as_{target}");
-    cast::sources(target).into_iter().map(|from| scalar(&name, &[from], target.clone(), Scalar::Cast)).collect()
+    cast::sources(target)
+        .into_iter()
+        .map(|from| scalar(&name, &[from], target.clone(), Scalar::Cast))
+        .collect()
 }
 
 /// A cast that changes nothing.

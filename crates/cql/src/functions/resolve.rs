@@ -1,7 +1,7 @@
 //! Which function, and which of its overloads, a call means.
 
+use super::Function;
 use super::registry;
-use super::{Body, Function};
 use crate::analysis::Analyzer;
 use crate::analysis::compat::{Fit, fit_type, same};
 use crate::analysis::raw::Raw;
@@ -170,8 +170,6 @@ fn signatures<'f>(functions: impl Iterator<Item = &'f Function>) -> String {
 fn signature(function: &Function) -> String {
     let arguments: Vec<String> = function.arguments.iter().map(display).collect();
     let name = function.name.strip_prefix("system.").unwrap_or(&function.name);
-    let name = match &function.body {
-        Body::Scalar(_) | Body::Aggregate(_) => format!("system.{}", QuotedName(name)),
-    };
+    let name = format!("system.{}", QuotedName(name));
     format!("{name} : ({}) -> {}", arguments.join(", "), display(&function.returns))
 }

@@ -37,7 +37,9 @@ pub(crate) enum Mask {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Scalar {
     Moment(Moment),
-    BoundUuid { is_max: bool },
+    BoundUuid {
+        is_max: bool,
+    },
     /// Conversions between types of time.
     Time,
     Floor,
@@ -139,7 +141,9 @@ fn unary(function: &ScalarFunction, value: &Bytes) -> Result<Option<Bytes>> {
         Scalar::BoundUuid { is_max } => {
             Ok(time::millis(&CqlType::Timestamp, value).map(|millis| time::bound_uuid(millis, *is_max)))
         }
-        Scalar::Time => Ok(time::millis(ty, value).and_then(|millis| time::from_millis(&function.returns, millis))),
+        Scalar::Time => {
+            Ok(time::millis(ty, value).and_then(|millis| time::from_millis(&function.returns, millis)))
+        }
         Scalar::Math(op) => math::call(*op, ty, value),
         Scalar::Negate => Ok(arithmetic::negate(ty, value)),
         Scalar::Cast => cast::cast(ty, &function.returns, value).map_err(|e| failure(function, e)),

@@ -3,8 +3,8 @@
 use super::number::decode_integer;
 use bytes::Bytes;
 use model::types::CqlType;
-use model::types::calendar::{Date, MILLIS_PER_DAY};
 use model::types::Duration;
+use model::types::calendar::{Date, MILLIS_PER_DAY};
 
 /// Ticks of 100 ns between 1582-10-15 and 1970-01-01.
 const TICKS_TO_1970: i64 = 0x01b2_1dd2_1381_4000;
@@ -86,7 +86,12 @@ fn plus_months(days: i64, months: i64) -> i64 {
 }
 
 /// A timestamp or a date, later or earlier by a duration. The error is the reason.
-pub(super) fn add_duration(ty: &CqlType, value: &[u8], duration: &[u8], negate: bool) -> Result<Bytes, String> {
+pub(super) fn add_duration(
+    ty: &CqlType,
+    value: &[u8],
+    duration: &[u8],
+    negate: bool,
+) -> Result<Bytes, String> {
     let (Some(millis), Some(parts)) = (millis(ty, value), Duration::decode(duration)) else {
         return Err("invalid operands".to_owned());
     };

@@ -51,7 +51,9 @@ impl BoundBatch {
             match statement {
                 Bound::Write(write) => writes.push(*write),
                 Bound::Cas(plan) => writes.extend(plan.into_writes()),
-                _ => bail!("Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed."),
+                _ => bail!(
+                    "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed."
+                ),
             }
         }
         assemble(kind, writes)
@@ -97,7 +99,11 @@ pub(crate) fn check_kinds(kind: BatchKind, has_counters: bool, has_others: bool)
 }
 
 /// Adds an update to the mutation of its key, and to the update of its table in there.
-fn add(merged: &mut Vec<Mutation>, index: &mut HashMap<(String, DecoratedKey), usize>, update: PartitionUpdate) {
+fn add(
+    merged: &mut Vec<Mutation>,
+    index: &mut HashMap<(String, DecoratedKey), usize>,
+    update: PartitionUpdate,
+) {
     let place = (update.table.keyspace.clone(), update.key.clone());
     let at = *index.entry(place).or_insert_with(|| {
         merged.push(Mutation { updates: Vec::new() });

@@ -106,9 +106,9 @@ impl RowsRead {
     pub(crate) fn of(&self, key: &DecoratedKey, clustering: Option<&Clustering>) -> Option<ResultRow<'_>> {
         let of_key = || self.rows.iter().filter(|r| r.key == *key);
         match clustering {
-            Some(name) => {
-                of_key().find(|r| r.row.as_ref().is_some_and(|row| row.clustering == *name)).map(OwnedResultRow::as_row)
-            }
+            Some(name) => of_key()
+                .find(|r| r.row.as_ref().is_some_and(|row| row.clustering == *name))
+                .map(OwnedResultRow::as_row),
             None => of_key().next().map(OwnedResultRow::as_row),
         }
     }

@@ -8,9 +8,9 @@
 //! The reader hands on the static row of the partition even when none of the rows asked for exists (as a row of
 //! static content only).
 
+use super::RowsRead;
 use super::bound::OwnedResultRow;
 use super::write::{BoundConditions, BoundWrite, Target, WriteKind};
-use super::RowsRead;
 use crate::bind::ColumnSpec;
 use crate::error::{Result, bail};
 use crate::result::{ColumnRef, RowSink};
@@ -58,7 +58,9 @@ impl CasOutcome {
 impl CasPlan {
     /// Puts writes together, of which at least one has conditions.
     pub(crate) fn new(writes: Vec<BoundWrite>, is_batch: bool) -> Result<CasPlan> {
-        let Some(first) = writes.iter().find_map(|w| w.keys.first().map(|key| (Arc::clone(&w.table), key.clone(), w.now_s)))
+        let Some(first) = writes
+            .iter()
+            .find_map(|w| w.keys.first().map(|key| (Arc::clone(&w.table), key.clone(), w.now_s)))
         else {
             bail!("A conditional statement needs a partition key");
         };
@@ -193,7 +195,11 @@ fn check_mixed(writes: &[BoundWrite]) -> Result<()> {
                 (Columns(_), Exists | NotExists) | (Exists | NotExists, Columns(_)) => {
                     bail!("Cannot mix IF conditions and IF NOT EXISTS for the same row")
                 }
-                (None, _) | (_, None) | (Columns(_), Columns(_)) | (Exists, Exists) | (NotExists, NotExists) => {}
+                (None, _)
+                | (_, None)
+                | (Columns(_), Columns(_))
+                | (Exists, Exists)
+                | (NotExists, NotExists) => {}
             }
         }
     }

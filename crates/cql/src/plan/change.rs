@@ -16,17 +16,44 @@ use std::cmp::Ordering;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// Sets a cell, or deletes it.
-    Cell { column: ColumnId, path: Bytes, value: Option<Bytes> },
+    Cell {
+        column: ColumnId,
+        path: Bytes,
+        value: Option<Bytes>,
+    },
     /// Deletes the elements of a column just before new ones are written with the same timestamp.
-    Overwrite { column: ColumnId },
+    Overwrite {
+        column: ColumnId,
+    },
     /// Deletes the elements of a column.
-    DeleteColumn { column: ColumnId },
-    ListAppend { column: ColumnId, values: Vec<Bytes> },
-    ListPrepend { column: ColumnId, values: Vec<Bytes> },
-    ListSet { column: ColumnId, index: i32, value: Option<Bytes> },
-    ListDelete { column: ColumnId, index: i32 },
-    ListDiscard { column: ColumnId, values: Vec<Bytes> },
-    Increment { column: ColumnId, delta: i64 },
+    DeleteColumn {
+        column: ColumnId,
+    },
+    ListAppend {
+        column: ColumnId,
+        values: Vec<Bytes>,
+    },
+    ListPrepend {
+        column: ColumnId,
+        values: Vec<Bytes>,
+    },
+    ListSet {
+        column: ColumnId,
+        index: i32,
+        value: Option<Bytes>,
+    },
+    ListDelete {
+        column: ColumnId,
+        index: i32,
+    },
+    ListDiscard {
+        column: ColumnId,
+        values: Vec<Bytes>,
+    },
+    Increment {
+        column: ColumnId,
+        delta: i64,
+    },
 }
 
 /// When cells are written and when they expire.

@@ -17,15 +17,17 @@ mod change;
 mod json_insert;
 mod prepare;
 mod select;
+#[cfg(test)]
+mod tests;
 mod unsupported;
 mod write;
 
 pub use batch::BoundBatch;
-pub use bound::{Bound, BoundSelect, RowsRead};
 pub(crate) use bound::OwnedResultRow;
+pub use bound::{Bound, BoundSelect, RowsRead};
 pub use cas::{CasOutcome, CasPlan};
-pub use prepare::prepare;
 pub(crate) use change::Change;
+pub use prepare::prepare;
 pub use write::BoundWrite;
 
 use crate::ast;

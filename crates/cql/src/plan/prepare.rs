@@ -56,9 +56,7 @@ pub fn prepare(parsed: ParsedStatement, schema: &Schema, keyspace: Option<&str>)
             }
             blank(StatementKind::Use, Plan::Use(keyspace.as_str().to_owned()))
         }
-        Statement::Describe(describe) => {
-            blank(StatementKind::Describe, Plan::Describe(Arc::new(*describe)))
-        }
+        Statement::Describe(describe) => blank(StatementKind::Describe, Plan::Describe(Arc::new(*describe))),
         other => {
             unsupported::refuse(&other)?;
             blank(StatementKind::Schema, Plan::Schema(Arc::new(other)))
@@ -66,7 +64,8 @@ pub fn prepare(parsed: ParsedStatement, schema: &Schema, keyspace: Option<&str>)
     };
     let specs = markers.borrow();
     prepared.bind_variables = specs.finish()?;
-    if let [only] = prepared.tables.as_slice()
+    if prepared.kind != StatementKind::Batch
+        && let [only] = prepared.tables.as_slice()
         && let Some(table) = schema.table(&only.keyspace, &only.table)
     {
         prepared.partition_key_binds = specs.partition_key_binds(table);
@@ -111,7 +110,9 @@ impl<'a> Preparer<'a> {
             (Some(keyspace), _) => keyspace.as_str(),
             (None, Some(keyspace)) => keyspace,
             (None, None) => {
-                bail!("No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename")
+                bail!(
+                    "No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename"
+                )
             }
         };
         if self.schema.keyspace(keyspace).is_none() {
@@ -173,7 +174,12 @@ impl<'a> Preparer<'a> {
         if insert.columns.len() != insert.values.len() {
             bail!("Unmatched column names/values");
         }
-        if insert.columns.iter().enumerate().any(|(i, c)| insert.columns.iter().take(i).any(|other| other == c)) {
+        if insert
+            .columns
+            .iter()
+            .enumerate()
+            .any(|(i, c)| insert.columns.iter().take(i).any(|other| other == c))
+        {
             bail!("The column names contains duplicates");
         }
         let mut sorted = Vec::new();
@@ -224,8 +230,9 @@ impl<'a> Preparer<'a> {
             let value = Expr::Marker { index: self.names.len() + i, ty: column.ty.clone() };
             match column.kind {
                 ColumnKind::PartitionKey | ColumnKind::Clustering => sorted.push(equality(column, value)),
-                _ => operations
-                    .push(Operation { column: Arc::clone(column), kind: OperationKind::Set(value) }),
+                _ => {
+                    operations.push(Operation { column: Arc::clone(column), kind: OperationKind::Set(value) })
+                }
             }
         }
         let (timestamp, ttl) = using(&analyzer, &insert.using)?;
@@ -254,7 +261,9 @@ impl<'a> Preparer<'a> {
         let only_static = only_static_columns && conditions_are_static(&conditions);
         let restrictions = analyzer.restrictions(Verb::Update, &update.filter, only_static)?;
         if only_static && restrictions.has_clustering {
-            bail!("Invalid restrictions on clustering columns since the UPDATE statement modifies only static columns");
+            bail!(
+                "Invalid restrictions on clustering columns since the UPDATE statement modifies only static columns"
+            );
         }
         Ok(WritePlan {
             table: Arc::clone(&analyzer.table),
@@ -278,7 +287,9 @@ impl<'a> Preparer<'a> {
         let only_static = is_only_static(&operations) && conditions_are_static(&conditions);
         let restrictions = analyzer.restrictions(Verb::Delete, &delete.filter, only_static)?;
         if only_static && restrictions.has_clustering {
-            bail!("Invalid restrictions on clustering columns since the DELETE statement modifies only static columns");
+            bail!(
+                "Invalid restrictions on clustering columns since the DELETE statement modifies only static columns"
+            );
         }
         let plan = WritePlan {
             table: Arc::clone(&analyzer.table),
@@ -333,7 +344,8 @@ impl<'a> Preparer<'a> {
             bail!("A BATCH without statements cannot have markers");
         }
         prepared.is_conditional = writes.iter().any(WritePlan::is_conditional);
-        prepared.plan = Plan::Batch(Box::new(BatchPlan { kind: batch.kind, writes, timestamp: timestamp_expr }));
+        prepared.plan =
+            Plan::Batch(Box::new(BatchPlan { kind: batch.kind, writes, timestamp: timestamp_expr }));
         Ok(prepared)
     }
 }
@@ -377,7 +389,8 @@ fn timestamp(analyzer: &Analyzer<'_>, term: Option<&Term>) -> Result<Option<Expr
 }
 
 fn using(analyzer: &Analyzer<'_>, using: &Using) -> Result<(Option<Expr>, Option<Expr>)> {
-    let ttl = using.ttl.as_ref().map(|t| analyzer.term(t, &Receiver::new("[ttl]", CqlType::Int))).transpose()?;
+    let ttl =
+        using.ttl.as_ref().map(|t| analyzer.term(t, &Receiver::new("[ttl]", CqlType::Int))).transpose()?;
     Ok((timestamp(analyzer, using.timestamp.as_ref())?, ttl))
 }
 

@@ -54,7 +54,12 @@ impl SelectPlan {
         let limit = limit(analyzer, select.limit.as_ref(), "[limit]")?;
         let columns_read = Selected::with_columns(
             selected.columns_read(table),
-            restrictions.filter.columns().filter(|id| is_cell_column(table, *id)).collect::<Vec<_>>().into_iter(),
+            restrictions
+                .filter
+                .columns()
+                .filter(|id| is_cell_column(table, *id))
+                .collect::<Vec<_>>()
+                .into_iter(),
         );
         let columns: Vec<ColumnSpec> = selected.columns;
         let shape = Shape {
@@ -135,9 +140,11 @@ impl SelectPlan {
     /// Whether DISTINCT holds although rows are grouped: only by the partition key.
     fn reads_partitions_only(&self) -> bool {
         self.is_distinct
-            && self.shape.group_by.iter().all(
-                |by| matches!(by, GroupBy::Column(column) if column.kind == ColumnKind::PartitionKey),
-            )
+            && self
+                .shape
+                .group_by
+                .iter()
+                .all(|by| matches!(by, GroupBy::Column(column) if column.kind == ColumnKind::PartitionKey))
     }
 }
 
@@ -147,7 +154,9 @@ fn is_cell_column(table: &TableSchema, id: ColumnId) -> bool {
 
 fn check_distinct(table: &TableSchema, selected: &Selected, restrictions: &Restrictions) -> Result<()> {
     if restrictions.has_clustering || restrictions.has_regular {
-        bail!("SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.");
+        bail!(
+            "SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns."
+        );
     }
     let name = |id| table.column_by_id(id).map_or_else(String::new, |c| c.name.clone());
     let mut requested = Vec::new();
@@ -160,12 +169,17 @@ fn check_distinct(table: &TableSchema, selected: &Selected, restrictions: &Restr
         }
     });
     if let Some(column) = refused {
-        bail!("SELECT DISTINCT queries must only request partition key columns and/or static columns (not {column})");
+        bail!(
+            "SELECT DISTINCT queries must only request partition key columns and/or static columns (not {column})"
+        );
     }
     if restrictions.partition.is_range()
         && let Some(missing) = table.partition_key().iter().find(|c| !requested.contains(&c.id))
     {
-        bail!("SELECT DISTINCT queries must request all the partition key columns (missing {})", missing.name);
+        bail!(
+            "SELECT DISTINCT queries must request all the partition key columns (missing {})",
+            missing.name
+        );
     }
     Ok(())
 }

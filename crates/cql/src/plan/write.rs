@@ -11,9 +11,7 @@ use crate::bind::{BoundValue, UuidSource};
 use crate::error::{Result, bail};
 use model::TableSchema;
 use model::clustering::{Clustering, Slice};
-use model::command::{
-    ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand,
-};
+use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
 use model::key::DecoratedKey;
 use model::mutation::{Mutation, PartitionUpdate, RangeTombstone};
 use model::row::Row;
@@ -134,9 +132,9 @@ impl WritePlan {
             Conditions::None => BoundConditions::None,
             Conditions::NotExists => BoundConditions::NotExists,
             Conditions::Exists => BoundConditions::Exists,
-            Conditions::Columns(plans) => BoundConditions::Columns(
-                plans.iter().map(|plan| plan.bind(input)).collect::<Result<_>>()?,
-            ),
+            Conditions::Columns(plans) => {
+                BoundConditions::Columns(plans.iter().map(|plan| plan.bind(input)).collect::<Result<_>>()?)
+            }
         };
         let read_before = self.read_before(&keys, &target, input);
         Ok(BoundWrite {
@@ -176,6 +174,7 @@ impl WritePlan {
         }
         match clustering.bind(input, false)? {
             Some(filter) => Ok(Target::Slices(filter.to_slices())),
+            // An empty range deletes nothing; so does one that ends at a null.
             None => Ok(Target::Slices(Vec::new())),
         }
     }
@@ -216,7 +215,12 @@ impl WritePlan {
         Ok(ttl)
     }
 
-    fn read_before(&self, keys: &[DecoratedKey], target: &Target, input: &BindInput<'_>) -> Option<ReadCommand> {
+    fn read_before(
+        &self,
+        keys: &[DecoratedKey],
+        target: &Target,
+        input: &BindInput<'_>,
+    ) -> Option<ReadCommand> {
         let columns: Vec<ColumnId> =
             self.operations.iter().filter(|o| o.needs_read()).map(|o| o.column.id).collect();
         if columns.is_empty() {
@@ -269,8 +273,14 @@ impl BoundWrite {
     }
 
     /// What one partition changes.
-    pub(crate) fn update(&self, key: &DecoratedKey, rows: &RowsRead, timestamp: i64) -> Result<PartitionUpdate> {
-        let stamp = Stamp { timestamp, ttl: self.ttl, now_s: self.now_s, expiration_max: EXPIRATION_MAX as u32 };
+    pub(crate) fn update(
+        &self,
+        key: &DecoratedKey,
+        rows: &RowsRead,
+        timestamp: i64,
+    ) -> Result<PartitionUpdate> {
+        let stamp =
+            Stamp { timestamp, ttl: self.ttl, now_s: self.now_s, expiration_max: EXPIRATION_MAX as u32 };
         let deletion = Deletion::new(timestamp, self.now_s);
         let mut update = PartitionUpdate::new(Arc::clone(&self.table), key.clone());
         let uuids = self.uuids.as_ref();
@@ -282,9 +292,8 @@ impl BoundWrite {
                 update.add_static(row);
             }
         }
-        let deletes_rows = self.kind == WriteKind::Delete
-            && self.static_changes.is_empty()
-            && self.row_changes.is_empty();
+        let deletes_rows =
+            self.kind == WriteKind::Delete && self.static_changes.is_empty() && self.row_changes.is_empty();
         match &self.target {
             Target::Static => {}
             Target::Partition => update.deletion = deletion,

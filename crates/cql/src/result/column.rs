@@ -110,7 +110,9 @@ impl CellInfo {
     pub(crate) fn value(&self, row: &ResultRow<'_>, scope: &Scope<'_>) -> Result<Option<Bytes>> {
         let live = || row.live_cells(self.column.id, self.column.is_static());
         if let Some(CellPart::Field(index)) = self.part {
-            return Ok(live().find(|c| multi_cell::field_index(c) == Some(index)).and_then(|c| self.of(c, row)));
+            return Ok(live()
+                .find(|c| multi_cell::field_index(c) == Some(index))
+                .and_then(|c| self.of(c, row)));
         }
         let cells: Vec<&Cell> = match &self.part {
             None | Some(CellPart::Field(_)) => live().collect(),

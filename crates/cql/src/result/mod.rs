@@ -12,6 +12,6 @@ mod sink;
 
 pub(crate) use column::{CellInfo, CellPart, ColumnRef};
 pub(crate) use shape::{GroupBy, JsonShape, Output, Shape};
-pub use shaper::ResultShaper;
 pub(crate) use shaper::Circumstances;
+pub use shaper::ResultShaper;
 pub use sink::{RowSink, RowVec};
