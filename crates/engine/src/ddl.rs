@@ -13,7 +13,7 @@ use crate::schema::version::VersionDigest;
 use crate::system::{self, SCHEMA_TABLES, SYSTEM_SCHEMA};
 use crate::table::{TableStore, remove_sstables};
 use bytes::Bytes;
-use model::{Schema, TableSchema};
+use model::{Mutation, Schema, TableSchema};
 use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
@@ -35,7 +35,18 @@ impl Engine {
         check_column_ids(&old, &new)?;
         let mutations = diff::mutations(&old, &new, self.schema_moment());
         self.apply_durably(&mutations)?;
+        self.flush_soon(&mutations);
         self.publish(&old, new)
+    }
+
+    /// Queues the tables of `mutations` for a flush. A Cassandra that takes over the directory after a crash looks for
+    /// its schema in SSTables before it replays the log.
+    fn flush_soon(&self, mutations: &[Mutation]) {
+        for update in mutations.iter().flat_map(|m| &m.updates) {
+            if let Some(table) = self.table(update.table.id) {
+                self.workers.enqueue(&table);
+            }
+        }
     }
 
     /// Timestamps of schema changes only go up, whatever the clock does.

@@ -5,6 +5,7 @@
 //! took, and with it the memtables and the files of its SSTables, for as long as they need.
 
 mod files;
+mod newest_first;
 mod read;
 
 pub(crate) use files::{FileContext, remove_sstables};

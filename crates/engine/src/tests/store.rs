@@ -231,3 +231,43 @@ fn a_full_memtable_refuses_writes_until_a_flush_succeeds() {
     }
     assert_eq!(contents(&engine, &table).len() as i32, kept + 1);
 }
+
+#[test]
+fn named_rows_that_are_newer_in_all_that_was_asked_for_leave_older_sstables_unread() {
+    let engine = open(&MemoryFileSystem::new());
+    let table = simple_table("t");
+    create(&engine, &[&table]);
+    for timestamp in 1..=3 {
+        let mut mutation = insert(&table, 1, 1, &format!("v{timestamp}"), timestamp);
+        mutation.updates[0].rows[0].liveness = model::Liveness::new(timestamp);
+        write(&engine, &mutation).unwrap();
+        write(&engine, &insert(&table, 1, 2, &format!("w{timestamp}"), timestamp)).unwrap();
+        engine.flush("ks", Some("t")).unwrap();
+    }
+    let read = |c: i32| {
+        let command = ReadCommand {
+            table: table.clone(),
+            partitions: PartitionSelection::Keys(vec![key(1)]),
+            clusterings: ClusteringFilter::Names {
+                names: vec![Clustering::from_values([&c.to_be_bytes()[..]])],
+                reversed: false,
+            },
+            columns: ColumnSelection::all(&table),
+            row_filter: Vec::new(),
+            limits: DataLimits::NONE,
+            now_s: 0,
+        };
+        let ctx = ReadContext::default();
+        let mut stream = engine.read(&command, &ctx).unwrap();
+        let mut fragment = Fragment::default();
+        let mut value = None;
+        while stream.next(&mut fragment).unwrap() != Event::End {
+            value =
+                fragment.row.cells.first().map(|c| String::from_utf8(c.value.to_vec()).unwrap()).or(value);
+        }
+        let cost = ctx.cost.snapshot();
+        (value, cost.sstables_read, cost.skipped_by_timestamp)
+    };
+    assert_eq!(read(1), (Some("v3".to_owned()), 1, 2));
+    assert_eq!(read(2), (Some("w3".to_owned()), 3, 0), "a row without an insertion may live by other cells");
+}

@@ -1,0 +1,135 @@
+//! Reading named rows newest first, and stopping when nothing older can win.
+//!
+//! Memtables are read first, then SSTables from the newest timestamp down. What each yields is kept, and before the
+//! next SSTable is opened, its newest timestamp is held against what is known: if every named row is newer in
+//! everything that was asked for, the SSTable and those behind it need not be read.
+//!
+//! A row is *settled* at a timestamp if a deletion of it is newer; or if it was inserted later, without a TTL, and
+//! every column asked for has a newer cell. (The insertion makes sure that cells of columns nobody asked for, which
+//! may lie in what is left unread, cannot decide whether the row exists.) Columns of many cells and counters are
+//! never settled, because their older parts count.
+
+use model::command::{ClusteringFilter, ReadCommand};
+use model::{Clustering, ColumnId, Deletion, NO_TIMESTAMP, Row};
+use partition::{BoxedStream, Event, Fragment, PartitionStream, ReadError};
+
+/// With more names than this the rows that are kept would cost more than what is left unread.
+const NAMES_MAX: usize = 16;
+
+/// What is known about the named rows so far.
+pub(super) struct NewestFirst {
+    names: Vec<Clustering>,
+    /// Timestamp up to which each name is settled.
+    settled: Vec<i64>,
+    rows: Vec<Row>,
+    static_row: Row,
+    statics: Vec<ColumnId>,
+    regulars: Vec<ColumnId>,
+    deletion: Deletion,
+    kept: Vec<BoxedStream>,
+}
+
+impl NewestFirst {
+    /// Starts such a read, if the command is one that can stop early.
+    pub(super) fn of(command: &ReadCommand) -> Option<NewestFirst> {
+        let table = command.table.as_ref();
+        let names = match &command.clusterings {
+            _ if table.clustering_columns().is_empty() => vec![Clustering::empty()],
+            ClusteringFilter::Names { names, .. } if names.len() <= NAMES_MAX => names.clone(),
+            _ => return None,
+        };
+        let (mut statics, mut regulars) = (Vec::new(), Vec::new());
+        for column in table.static_columns().iter().filter(|c| command.columns.contains(c.id)) {
+            statics.push(column.id);
+        }
+        for column in table.regular_columns().iter().filter(|c| command.columns.contains(c.id)) {
+            regulars.push(column.id);
+        }
+        let simple = |id: &ColumnId| {
+            table.cell_column(*id).is_some_and(|c| !c.is_multi_cell()) && !table.is_counter_column(*id)
+        };
+        if !statics.iter().chain(&regulars).all(simple) {
+            return None;
+        }
+        Some(NewestFirst {
+            settled: vec![NO_TIMESTAMP; names.len()],
+            rows: names.iter().cloned().map(Row::new).collect(),
+            names,
+            static_row: Row::default(),
+            statics,
+            regulars,
+            deletion: Deletion::NONE,
+            kept: Vec::new(),
+        })
+    }
+
+    /// Reads a source to its end and keeps what it yields.
+    pub(super) fn take(
+        &mut self,
+        command: &ReadCommand,
+        mut source: impl PartitionStream,
+    ) -> Result<(), ReadError> {
+        let table = command.table.as_ref();
+        let mut open = Deletion::NONE;
+        let mut events = Vec::new();
+        loop {
+            let mut fragment = Fragment::default();
+            let event = source.next(&mut fragment)?;
+            match event {
+                Event::PartitionStart => self.deletion = self.deletion.max(fragment.deletion),
+                Event::StaticRow => {
+                    model::reconcile::merge_row_into(table, &mut self.static_row, &fragment.row);
+                }
+                Event::RangeChange => open = fragment.change.deletion,
+                Event::Row => {
+                    let comparator = table.comparator();
+                    let clustering = &fragment.row.clustering;
+                    if let Ok(at) = self.names.binary_search_by(|n| comparator.compare(n, clustering))
+                        && let (Some(row), Some(settled)) = (self.rows.get_mut(at), self.settled.get_mut(at))
+                    {
+                        model::reconcile::merge_row_into(table, row, &fragment.row);
+                        *settled = (*settled).max(open.timestamp).max(row.deletion.timestamp);
+                    }
+                }
+                Event::PartitionEnd => {}
+                Event::End => break,
+            }
+            events.push((event, fragment));
+        }
+        self.kept.push(Box::new(Kept(events.into_iter())));
+        Ok(())
+    }
+
+    /// Whether nothing with a timestamp of at most `timestamp` can change the result.
+    pub(super) fn is_settled(&self, timestamp: i64) -> bool {
+        if self.deletion.timestamp > timestamp {
+            return true;
+        }
+        let newer = |row: &Row, column: &ColumnId| row.cell(*column).is_some_and(|c| c.timestamp > timestamp);
+        self.statics.iter().all(|column| newer(&self.static_row, column))
+            && self.rows.iter().zip(&self.settled).all(|(row, settled)| {
+                let inserted = row.liveness.timestamp > timestamp && !row.liveness.is_expiring();
+                *settled > timestamp || (inserted && self.regulars.iter().all(|column| newer(row, column)))
+            })
+    }
+
+    /// The sources that were kept.
+    pub(super) fn into_sources(self) -> Vec<BoxedStream> {
+        self.kept
+    }
+}
+
+/// A source that was read already.
+struct Kept(std::vec::IntoIter<(Event, Fragment)>);
+
+impl PartitionStream for Kept {
+    fn next(&mut self, out: &mut Fragment) -> Result<Event, ReadError> {
+        match self.0.next() {
+            Some((event, fragment)) => {
+                *out = fragment;
+                Ok(event)
+            }
+            None => Ok(Event::End),
+        }
+    }
+}
