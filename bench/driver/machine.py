@@ -7,8 +7,6 @@ import re
 import subprocess
 import sys
 
-from harness.node import ilion_binary
-
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
@@ -24,6 +22,14 @@ def cpu_s(pid):
     """CPU seconds a process has used."""
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def ilion_binary():
+    """$ILION, else the release build: figures of a debug build say nothing."""
+    binary = pathlib.Path(os.environ.get("ILION", ROOT / "target" / "release" / "ilion"))
+    if not binary.exists():
+        sys.exit(f"bench/run: no {binary}: cargo build --release -p server, or name one in $ILION")
+    return binary
 
 
 def describe():
@@ -44,16 +50,14 @@ def describe():
 
 
 def versions(servers):
-    found = {"client": output("git", "describe", "--always", "--dirty"), "rustc": output("rustc", "--version")}
+    found = {"commit": output("git", "describe", "--always", "--dirty"), "rustc": output("rustc", "--version")}
     if "cassandra" in servers:
         source = (ROOT / "conformance" / "cassandra").read_text()
         found["cassandra"] = re.search(r'^VERSION = "(.*)"$', source, re.MULTILINE).group(1)
         found["java"] = output("java", "-version")
     if "ilion" in servers:
         binary = ilion_binary()
-        if binary is None:
-            sys.exit("bench/run: no ilion binary: cargo build --release -p server, or name one in $ILION")
-        found["ilion"] = f"{output(binary, '--version')}, commit {found['client']}, {binary.parent.name} build"
+        found["ilion"] = f"{output(binary, '--version')}, {binary.relative_to(ROOT) if binary.is_relative_to(ROOT) else binary}"
     return found
 
 

@@ -32,23 +32,23 @@ def measure_client(client, nothing, given):
     return runs
 
 
-def measure(client, server, given, rates):
-    """Everything on one server. `rates` keeps what Cassandra's closed loops say about fixed ones for the next server."""
+def measure(client, server, given, rates, results):
+    """Everything on one server, put into `results` as it comes. `rates` keeps what the first server's closed loops say about
+    fixed ones for the next."""
+    loads, runs = {}, {}
+    results[server.name] = {"notes": server.notes, "loads": loads, "runs": runs}
     client.schema(server)
-    loads = {}
     for load in dict.fromkeys(LOADS[workload] for workload in given.workloads if workload in LOADS):
         loads[load] = one(client, server, load, given, in_flight=LOAD_IN_FLIGHT)
     machine.say(f"{server.name}: flushing and compacting")
     server.settle(KEYSPACE)
-    runs = {}
     for number, workload in enumerate(given.workloads):
-        runs[workload] = run_workload(client, server, workload, given, rates, seed=1 + 100 * number)
-    return {"name": server.name, "notes": server.notes, "loads": loads, "runs": runs}
+        runs[workload] = []
+        run_workload(client, server, workload, given, rates, 1 + 100 * number, runs[workload])
 
 
-def run_workload(client, server, workload, given, rates, seed):
+def run_workload(client, server, workload, given, rates, seed, runs):
     timing = {"warm_up_s": given.warm_up, "seconds": given.seconds}
-    runs = []
     for in_flight in given.in_flight:
         runs.append(run_once(client, server, workload, given, seed=seed + len(runs), in_flight=in_flight, **timing))
     if given.rate:
@@ -57,7 +57,6 @@ def run_workload(client, server, workload, given, rates, seed):
         rates.setdefault(workload, round(max(run["operations_per_s"] for run in runs) / 2))
     if workload in rates:
         runs.append(run_once(client, server, workload, given, seed=seed + len(runs), rate=rates[workload], **timing))
-    return runs
 
 
 def run_once(client, server, workload, given, **settings):

@@ -110,5 +110,5 @@ def cassandra(directory, given):
 
 def ilion(directory, given):
     settings = [line.split(": ", 1) for line in given.ilion_yaml]
-    node = Ilion(pathlib.Path(directory), given.ilion_address, settings=settings)
+    node = Ilion(pathlib.Path(directory), given.ilion_address, binary=machine.ilion_binary(), settings=settings)
     return Server(node, {}, list(given.ilion_yaml))
