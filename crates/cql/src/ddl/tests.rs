@@ -1,10 +1,10 @@
-//! Replays the schema statements of scripts whose expectations a real Cassandra 5.0 recorded: the outcome, or the
+//! Replays the schema statements and DESCRIBEs of scripts whose expectations a real Cassandra 5.0 recorded: the outcome, or the
 //! error's code and words, must be the same. A few reads of `system_schema` are answered from the schema, so that what
 //! was kept is compared too. Where we differ on purpose the script says what we answer (`--|`).
 
 use super::*;
 use crate::parser::parse_statement;
-use model::schema::Replication;
+use model::schema::{Replication, TableOptions};
 use model::types::CqlType;
 use std::path::Path;
 
@@ -36,7 +36,13 @@ fn steps(text: &str) -> Vec<Step> {
         } else if let Some(directive) = line.strip_prefix("-- ") {
             is_prepared |= directive.trim() == "prepare";
         } else if !line.trim().is_empty() && !line.starts_with("//") {
-            steps.push(Step { line: at + 1, is_prepared, cql: line.to_owned(), expected: vec![], ours: vec![] });
+            steps.push(Step {
+                line: at + 1,
+                is_prepared,
+                cql: line.to_owned(),
+                expected: vec![],
+                ours: vec![],
+            });
             is_prepared = false;
             open = !is_complete(line);
         }
@@ -57,13 +63,49 @@ fn first_schema() -> Arc<Schema> {
     for name in ["system", "system_schema", "system_auth", "system_traces", "system_distributed", KEYSPACE] {
         schema = schema.with_keyspace(KeyspaceSchema::new(name, Replication::simple(1)));
     }
-    let local = TableSchema::builder("system", "local", Uuid::from_u128(1))
-        .partition_key("key", CqlType::Text)
-        .regular("rack", CqlType::Text)
-        .build();
-    let mut system = KeyspaceSchema::clone(schema.keyspace("system").unwrap());
-    system.tables.insert("local".to_owned(), Arc::new(local));
-    Arc::new(schema.with_keyspace(system))
+    let tables = [
+        TableSchema::builder("system", "local", Uuid::from_u128(1))
+            .partition_key("key", CqlType::Text)
+            .regular("rack", CqlType::Text)
+            .build(),
+        TableSchema::builder("system_traces", "sessions", Uuid::from_u128(2))
+            .options(TableOptions {
+                comment: "tracing sessions".to_owned(),
+                gc_grace_seconds: 0,
+                ..TableOptions::default()
+            })
+            .partition_key("session_id", CqlType::Uuid)
+            .regular("client", CqlType::Inet)
+            .regular("command", CqlType::Text)
+            .regular("coordinator", CqlType::Inet)
+            .regular("coordinator_port", CqlType::Int)
+            .regular("duration", CqlType::Int)
+            .regular("parameters", CqlType::map(CqlType::Text, CqlType::Text, true))
+            .regular("request", CqlType::Text)
+            .regular("started_at", CqlType::Timestamp)
+            .build(),
+        TableSchema::builder("system_virtual_schema", "tables", Uuid::from_u128(3))
+            .options(TableOptions {
+                comment: "virtual table definitions".to_owned(),
+                ..TableOptions::default()
+            })
+            .partition_key("keyspace_name", CqlType::Text)
+            .clustering("table_name", CqlType::Text, false)
+            .regular("comment", CqlType::Text)
+            .build(),
+    ];
+    for table in tables {
+        let mut keyspace = match schema.keyspace(&table.keyspace) {
+            Some(keyspace) => KeyspaceSchema::clone(keyspace),
+            None => {
+                let keyspace = KeyspaceSchema::new(&table.keyspace, Replication::local());
+                KeyspaceSchema { is_virtual: true, ..keyspace }
+            }
+        };
+        keyspace.tables.insert(table.name.clone(), Arc::new(table));
+        schema = schema.with_keyspace(keyspace);
+    }
+    Arc::new(schema)
 }
 
 struct Session {
@@ -92,7 +134,8 @@ impl Session {
                 }
                 return None;
             }
-            Statement::Select(_) => return super::tests::system_schema::answer(&self.schema, text),
+            Statement::Select(_) => return system_schema::answer(&self.schema, text),
+            Statement::Describe(describe) => return self.describe(describe, text),
             statement if !is_schema(statement) => return None,
             _ => {}
         }
@@ -134,6 +177,53 @@ impl Session {
     }
 }
 
+impl Session {
+    fn describe(&self, describe: &crate::ast::Describe, text: &str) -> Option<Vec<String>> {
+        // The definitions of these tables are no part of this crate.
+        if text.contains("system.") || text.contains("system_schema") {
+            return None;
+        }
+        let ctx = crate::describe::DescribeContext {
+            schema: &self.schema,
+            keyspace: Some(&self.keyspace),
+            cluster_name: "peer",
+            partitioner: "Murmur3Partitioner",
+            snitch: "DynamicEndpointSnitch",
+            range_ownership: &[(
+                "-6889711027515331401".to_owned(),
+                vec!["127.0.0.50/127.0.0.50:7000".to_owned()],
+            )],
+        };
+        let rows = match crate::describe::describe(describe, &ctx) {
+            Ok(rows) => rows,
+            Err(error) => {
+                return Some(vec![format!("error 0x{:04X} {error}", error.code()).replace(KEYSPACE, "$ks")]);
+            }
+        };
+        let columns: Vec<String> = rows
+            .columns
+            .iter()
+            .map(|column| {
+                format!("{} {}", column.name, column.ty)
+                    .replace("frozen<map<text, frozen<list<text>>>>", "map<text, list<text>>")
+            })
+            .collect();
+        let mut lines = vec![format!("columns {}", columns.join(" | "))];
+        for row in &rows.rows {
+            let values: Vec<String> = row
+                .iter()
+                .zip(&rows.columns)
+                .map(|(value, column)| {
+                    column.ty.to_literal(value.as_deref()).replace('\\', "\\\\").replace('\n', "\\n")
+                })
+                .collect();
+            lines.push(values.join(" | "));
+        }
+        lines.push(format!("({} row{})", rows.rows.len(), if rows.rows.len() == 1 { "" } else { "s" }));
+        Some(lines.into_iter().map(|line| line.replace(KEYSPACE, "$ks")).collect())
+    }
+}
+
 fn is_schema(statement: &Statement) -> bool {
     let kind = statement.kind();
     let makes = ["CREATE ", "ALTER ", "DROP "].iter().any(|verb| kind.starts_with(verb));
@@ -149,6 +239,7 @@ fn matches(expected: &[String], answer: &[String]) -> bool {
         })
 }
 
+#[allow(clippy::disallowed_methods, reason = "the scripts are files of the repository")]
 fn complaints(path: &Path) -> (usize, Vec<String>) {
     let mut session = Session::new();
     let (mut checked, mut complaints) = (0, Vec::new());
@@ -178,10 +269,11 @@ fn complaints(path: &Path) -> (usize, Vec<String>) {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "the scripts are files of the repository")]
 fn answers_are_cassandras() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (mut checked, mut found) = (0, Vec::new());
-    for folder in ["testdata/ddl", "../../conformance/cql"] {
+    for folder in ["testdata/ddl", "testdata/describe", "../../conformance/cql"] {
         let mut paths: Vec<_> =
             std::fs::read_dir(root.join(folder)).unwrap().map(|e| e.unwrap().path()).collect();
         paths.retain(|path| path.extension().is_some_and(|ext| ext == "cqltest"));

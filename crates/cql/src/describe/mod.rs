@@ -1,11 +1,22 @@
 //! DESCRIBE: the schema as rows of CQL text (FORMATS.md 13.15).
+//!
+//! Lists have a row for each name, descriptions one for each element: a keyspace, then its types (each after the
+//! types that it needs), then its tables. Names are in alphabetical order whatever their case, and quoted where CQL
+//! needs that.
 
-use crate::ast::Describe;
+mod page;
+mod text;
+
+use crate::ast::{Describe, DescribeTarget, QualifiedName};
 use crate::bind::ColumnSpec;
 use crate::error::{Result, bail};
 use bytes::Bytes;
-use model::Schema;
+use model::schema::{LOCAL_SYSTEM_KEYSPACES, REPLICATED_SYSTEM_KEYSPACES};
+use model::types::{CqlType, UserType, collection};
+use model::{KeyspaceSchema, Schema, TableSchema};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use text::quoted;
 
 /// What DESCRIBE tells of the node.
 #[derive(Clone, Debug)]
@@ -33,8 +44,248 @@ pub struct DescribeRows {
     pub rows: Vec<Vec<Option<Bytes>>>,
 }
 
+/// `CREATE TABLE` with everything that is needed to read the table's files again: what a snapshot keeps.
+pub fn schema_cql(table: &TableSchema) -> String {
+    text::table(table, false, true)
+}
+
 /// Describes.
 pub fn describe(statement: &Describe, ctx: &DescribeContext<'_>) -> Result<DescribeRows> {
-    let _ = (statement, ctx);
-    bail!("nothing to describe")
+    let described = Described { schema: ctx.schema, internals: statement.with_internals };
+    let elements = match &statement.target {
+        DescribeTarget::Cluster => return Ok(cluster(ctx)),
+        DescribeTarget::Keyspaces => {
+            return Ok(names(
+                by_name(&ctx.schema.keyspaces)
+                    .map(|(name, _)| [quoted(name), "keyspace".to_owned(), quoted(name)]),
+            ));
+        }
+        DescribeTarget::Tables => return list(ctx, "table", |keyspace| keys(&keyspace.tables)),
+        DescribeTarget::Types => return list(ctx, "type", |keyspace| keys(&keyspace.types)),
+        // The node has no functions of users' making.
+        DescribeTarget::Functions | DescribeTarget::Aggregates => return Ok(names([])),
+        DescribeTarget::Schema { full } => by_name(&ctx.schema.keyspaces)
+            .filter(|(_, keyspace)| *full || is_users(keyspace))
+            .flat_map(|(_, keyspace)| described.keyspace(keyspace, false))
+            .collect(),
+        DescribeTarget::Keyspace { name, only } => {
+            let name = name.as_ref().map(|name| name.as_str());
+            described.keyspace(existing_keyspace(name, ctx)?, *only)
+        }
+        DescribeTarget::Table(name) => vec![described.existing_table(name, ctx)?],
+        DescribeTarget::Type(name) => {
+            let keyspace = keyspace_of(name, ctx)?;
+            match keyspace.types.get(name.name.as_str()) {
+                Some(ty) => vec![user_type(ty)],
+                None => bail!("User defined type '{}' not found in '{}'", name.name, keyspace.name),
+            }
+        }
+        DescribeTarget::Index(name) => {
+            let keyspace = keyspace_of(name, ctx)?;
+            bail!("Table for existing index '{}' not found in '{}'", name.name, keyspace.name)
+        }
+        DescribeTarget::View(name) => {
+            let keyspace = keyspace_of(name, ctx)?;
+            bail!("Materialized view '{}' not found in '{}'", name.name, keyspace.name)
+        }
+        DescribeTarget::Function(name) | DescribeTarget::Aggregate(name) => {
+            let qualified = QualifiedName { keyspace: name.keyspace.clone(), name: name.name.clone() };
+            let keyspace = keyspace_of(&qualified, ctx)?;
+            let kind = if matches!(statement.target, DescribeTarget::Function(_)) {
+                "function"
+            } else {
+                "aggregate"
+            };
+            bail!("User defined {kind} '{}' not found in '{}'", name.name, keyspace.name)
+        }
+        DescribeTarget::Generic(name) => described.anything(name, ctx)?,
+    };
+    let columns = varchars(&["keyspace_name", "type", "name", "create_statement"]);
+    Ok(DescribeRows { columns, rows: elements.into_iter().map(Element::row).collect() })
+}
+
+/// One element of the schema.
+struct Element {
+    keyspace: String,
+    kind: &'static str,
+    name: String,
+    text: String,
+}
+
+impl Element {
+    fn row(self) -> Vec<Option<Bytes>> {
+        vec![
+            Some(quoted(&self.keyspace).into()),
+            Some(Bytes::from_static(self.kind.as_bytes())),
+            Some(quoted(&self.name).into()),
+            Some(self.text.into()),
+        ]
+    }
+}
+
+struct Described<'a> {
+    schema: &'a Schema,
+    internals: bool,
+}
+
+impl Described<'_> {
+    fn keyspace(&self, keyspace: &KeyspaceSchema, only: bool) -> Vec<Element> {
+        let name = &keyspace.name;
+        let text = text::keyspace(keyspace);
+        let mut out = vec![Element { keyspace: name.clone(), kind: "keyspace", name: name.clone(), text }];
+        if !only {
+            out.extend(types_in_order(keyspace).into_iter().map(user_type));
+            out.extend(by_name(&keyspace.tables).map(|(_, table)| self.table(keyspace, table)));
+        }
+        out
+    }
+
+    fn table(&self, keyspace: &KeyspaceSchema, table: &TableSchema) -> Element {
+        let text = text::table(table, keyspace.is_virtual, self.internals);
+        Element { keyspace: keyspace.name.clone(), kind: "table", name: table.name.clone(), text }
+    }
+
+    fn existing_table(&self, name: &QualifiedName, ctx: &DescribeContext<'_>) -> Result<Element> {
+        let keyspace = keyspace_of(name, ctx)?;
+        match keyspace.tables.get(name.name.as_str()) {
+            Some(table) => Ok(self.table(keyspace, table)),
+            None => bail!("Table '{}' not found in keyspace '{}'", name.name, keyspace.name),
+        }
+    }
+
+    /// A keyspace, or else a table of the keyspace in use.
+    fn anything(&self, name: &QualifiedName, ctx: &DescribeContext<'_>) -> Result<Vec<Element>> {
+        let text = name.name.as_str();
+        if name.keyspace.is_none() {
+            if let Some(keyspace) = self.schema.keyspace(text) {
+                return Ok(self.keyspace(keyspace, false));
+            }
+            if ctx.keyspace.is_none() {
+                bail!("'{text}' not found in keyspaces");
+            }
+        }
+        let keyspace = keyspace_of(name, ctx)?;
+        match keyspace.tables.get(text) {
+            Some(table) => Ok(vec![self.table(keyspace, table)]),
+            None => bail!("'{text}' not found in keyspace '{}'", keyspace.name),
+        }
+    }
+}
+
+fn user_type(ty: &Arc<UserType>) -> Element {
+    Element { keyspace: ty.keyspace.clone(), kind: "type", name: ty.name.clone(), text: text::user_type(ty) }
+}
+
+fn is_users(keyspace: &KeyspaceSchema) -> bool {
+    let name = keyspace.name.as_str();
+    !keyspace.is_virtual
+        && !LOCAL_SYSTEM_KEYSPACES.contains(&name)
+        && !REPLICATED_SYSTEM_KEYSPACES.contains(&name)
+}
+
+/// Entries in alphabetical order, whatever the case of their names.
+fn by_name<T>(map: &BTreeMap<String, T>) -> impl Iterator<Item = (&String, &T)> {
+    let mut entries: Vec<_> = map.iter().collect();
+    entries.sort_by_key(|(name, _)| name.to_lowercase());
+    entries.into_iter()
+}
+
+fn keys<T>(map: &BTreeMap<String, T>) -> Vec<String> {
+    by_name(map).map(|(name, _)| name.clone()).collect()
+}
+
+/// The types of a keyspace, each after those that it needs.
+fn types_in_order(keyspace: &KeyspaceSchema) -> Vec<&Arc<UserType>> {
+    fn add_inner<'k>(ty: &CqlType, keyspace: &'k KeyspaceSchema, out: &mut Vec<&'k Arc<UserType>>) {
+        match ty {
+            CqlType::List { element, .. }
+            | CqlType::Set { element, .. }
+            | CqlType::Vector { element, .. } => {
+                add_inner(element, keyspace, out);
+            }
+            CqlType::Map { key, value, .. } => {
+                add_inner(key, keyspace, out);
+                add_inner(value, keyspace, out);
+            }
+            CqlType::Tuple(types) => types.iter().for_each(|ty| add_inner(ty, keyspace, out)),
+            CqlType::Udt { definition, .. } => {
+                if let Some(known) = keyspace.types.get(&definition.name) {
+                    add(known, keyspace, out);
+                }
+            }
+            _ => {}
+        }
+    }
+    fn add<'k>(ty: &'k Arc<UserType>, keyspace: &'k KeyspaceSchema, out: &mut Vec<&'k Arc<UserType>>) {
+        if out.iter().any(|added| added.name == ty.name) {
+            return;
+        }
+        for (_, field) in &ty.fields {
+            add_inner(field, keyspace, out);
+        }
+        out.push(ty);
+    }
+    let mut out = Vec::with_capacity(keyspace.types.len());
+    for ty in keyspace.types.values() {
+        add(ty, keyspace, &mut out);
+    }
+    out
+}
+
+fn existing_keyspace<'a>(name: Option<&str>, ctx: &DescribeContext<'a>) -> Result<&'a KeyspaceSchema> {
+    let Some(name) = name.or(ctx.keyspace) else {
+        bail!("No keyspace specified and no current keyspace");
+    };
+    match ctx.schema.keyspace(name) {
+        Some(keyspace) => Ok(keyspace),
+        None => bail!("'{name}' not found in keyspaces"),
+    }
+}
+
+fn keyspace_of<'a>(name: &QualifiedName, ctx: &DescribeContext<'a>) -> Result<&'a KeyspaceSchema> {
+    existing_keyspace(name.keyspace.as_ref().map(|keyspace| keyspace.as_str()), ctx)
+}
+
+/// The names of one kind, of the keyspace in use or of all.
+fn list(
+    ctx: &DescribeContext<'_>,
+    kind: &str,
+    of: impl Fn(&KeyspaceSchema) -> Vec<String>,
+) -> Result<DescribeRows> {
+    let row = |keyspace: &str, name: &str| [quoted(keyspace), kind.to_owned(), quoted(name)];
+    if ctx.keyspace.is_some() {
+        let keyspace = existing_keyspace(None, ctx)?;
+        return Ok(names(of(keyspace).iter().map(|name| row(&keyspace.name, name))));
+    }
+    let rows = by_name(&ctx.schema.keyspaces)
+        .flat_map(|(_, keyspace)| of(keyspace).into_iter().map(|name| row(&keyspace.name, &name)));
+    Ok(names(rows.collect::<Vec<_>>()))
+}
+
+fn names(rows: impl IntoIterator<Item = [String; 3]>) -> DescribeRows {
+    let rows = rows.into_iter().map(|row| row.into_iter().map(|text| Some(text.into())).collect()).collect();
+    DescribeRows { columns: varchars(&["keyspace_name", "type", "name"]), rows }
+}
+
+fn varchars(names: &[&str]) -> Vec<ColumnSpec> {
+    names.iter().map(|name| column(name, CqlType::Text)).collect()
+}
+
+fn column(name: &str, ty: CqlType) -> ColumnSpec {
+    ColumnSpec { keyspace: "system".into(), table: "describe".into(), name: name.to_owned(), ty }
+}
+
+fn cluster(ctx: &DescribeContext<'_>) -> DescribeRows {
+    let mut columns = varchars(&["cluster", "partitioner", "snitch"]);
+    let text = |text: &str| Some(Bytes::copy_from_slice(text.as_bytes()));
+    let mut row = vec![text(ctx.cluster_name), text(ctx.partitioner), text(ctx.snitch)];
+    let keyspace = ctx.keyspace.and_then(|name| ctx.schema.keyspace(name));
+    if keyspace.is_some_and(|keyspace| is_users(keyspace)) {
+        let replicas = CqlType::list(CqlType::Text, false);
+        columns.push(column("range_ownership", CqlType::map(CqlType::Text, replicas, false)));
+        let ranges =
+            ctx.range_ownership.iter().map(|(token, replicas)| (token, collection::encode_list(replicas)));
+        row.push(Some(collection::encode_map(&CqlType::Text, ranges)));
+    }
+    DescribeRows { columns, rows: vec![row] }
 }

@@ -5,9 +5,7 @@
 mod options;
 mod table;
 
-pub use options::{
-    CachingOptions, CompactionOptions, CompressionOptions, RowsPerPartition, TableOptions,
-};
+pub use options::{CachingOptions, CompactionOptions, CompressionOptions, RowsPerPartition, TableOptions};
 pub use table::{ColumnDef, ColumnKind, DroppedColumn, TableBuilder, TableSchema, compare_column_order};
 
 use crate::types::UserType;
