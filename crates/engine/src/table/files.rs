@@ -90,6 +90,38 @@ impl FileContext {
 }
 
 impl TableStore {
+    /// Opens SSTables that were put into the table's directories from outside and adds them to the view; their names.
+    ///
+    /// # Errors
+    /// As [`FileContext::open`]; then none is added.
+    pub(crate) fn load_new(&self, files: &FileContext) -> Result<Vec<Descriptor>, EngineError> {
+        // No flush gives an SSTable its name while the directories are looked through.
+        let _turn = self.flush_turn.lock();
+        let known = self.view();
+        let mut new = Vec::new();
+        for dir in self.dirs() {
+            if !files.fs().exists(dir)? {
+                continue;
+            }
+            let listing = descriptor::list(files.fs(), dir)?;
+            if !listing.txn_logs.is_empty() {
+                let busy = format!("{} has a transaction under way, try again later", dir.display());
+                return Err(io::Error::new(io::ErrorKind::ResourceBusy, busy).into());
+            }
+            for descriptor in listing.tables.into_keys() {
+                if known.sstables.iter().all(|t| *t.descriptor() != descriptor) {
+                    if let SsTableId::Sequence(n) = descriptor.id {
+                        self.last_sequence.fetch_max(n, Ordering::SeqCst);
+                    }
+                    new.push(files.open(&descriptor)?);
+                }
+            }
+        }
+        let names = new.iter().map(|t| t.descriptor().clone()).collect();
+        self.change_view(|view| view.replace_sstables(&[], new));
+        Ok(names)
+    }
+
     /// A name for a new SSTable in `dir`.
     pub(crate) fn next_descriptor(&self, files: &FileContext, dir: &Path) -> Descriptor {
         let id = if files.uuid_ids {

@@ -271,3 +271,25 @@ fn named_rows_that_are_newer_in_all_that_was_asked_for_leave_older_sstables_unre
     assert_eq!(read(1), (Some("v3".to_owned()), 1, 2));
     assert_eq!(read(2), (Some("w3".to_owned()), 3, 0), "a row without an insertion may live by other cells");
 }
+
+#[test]
+fn sstables_put_into_a_directory_are_loaded() {
+    let fs = MemoryFileSystem::new();
+    let engine = open(&fs);
+    let (t, u) = (simple_table("t"), simple_table("u"));
+    create(&engine, &[&t, &u]);
+    fill(&engine, &t, 0..20);
+    engine.flush("ks", Some("t")).unwrap();
+    let (from, to) = (&engine.table_dirs(&t)[0], &engine.table_dirs(&u)[0]);
+    fs.create_dir_all(to).unwrap();
+    for file in fs.read_dir(from).unwrap() {
+        let name = file.name.to_string_lossy().replace("nb-1-", "nb-9-");
+        fs.hard_link(&from.join(&file.name), &to.join(name)).unwrap();
+    }
+    assert_eq!(engine.load_new_sstables("ks", "u").unwrap().len(), 1);
+    assert_eq!(engine.load_new_sstables("ks", "u").unwrap().len(), 0);
+    assert_eq!(contents(&engine, &u), rows(0..20));
+    fill(&engine, &u, 20..30);
+    engine.flush("ks", Some("u")).unwrap();
+    assert!(fs.exists(&to.join("nb-10-big-Data.db")).unwrap(), "numbers go on behind those that were loaded");
+}
