@@ -5,7 +5,7 @@
 //! type := name | '"' name '"' | "'" class "'" | name '<' arg { ',' arg } '>'
 //! ```
 //! Only the outermost type can be multi-cell; what is nested is frozen whether or not `frozen<>` says so, as it is in
-//! tables. Statements of users, where a missing `frozen` is an error, are the business of the `cql` crate.
+//! tables (the element of a vector stays as it is written, which changes its name and nothing else). Statements of users, where a missing `frozen` is an error, are the business of the `cql` crate.
 
 use super::class_parser::DEPTH_MAX;
 use super::{CqlType, TypeNameError, UserType};
@@ -117,7 +117,8 @@ impl Parser<'_, '_> {
                 CqlType::Tuple(types.into())
             }
             "vector" => {
-                let element = Arc::new(self.ty(depth + 1, false)?);
+                // Unlike in other types, Cassandra keeps whether the element says `frozen`.
+                let element = Arc::new(self.ty(depth + 1, true)?);
                 self.token(',')?;
                 let dimension: u32 =
                     self.word()?.parse().map_err(|_| "the dimension of a vector is not a number")?;
@@ -153,6 +154,8 @@ mod tests {
             "map<frozen<list<int>>, frozen<map<int, frozen<set<int>>>>>",
             "frozen<tuple<frozen<u1>, frozen<map<int, frozen<list<int>>>>>>",
             "vector<frozen<tuple<int, frozen<list<int>>>>, 2>",
+            "frozen<list<vector<list<int>, 2>>>",
+            "vector<frozen<list<frozen<u1>>>, 2>",
             "u1",
             "frozen<\"My \"\"Type\"\"\">",
             "'com.example.Mine(a,b)'",

@@ -43,7 +43,8 @@ pub struct UserType {
 /// A CQL type.
 ///
 /// `multi_cell` of collections and user types says whether each element is a cell of its own; it is the opposite
-/// of `frozen<>`. Nested inside another type it is always false.
+/// of `frozen<>`. Nested inside another type it is false, but for the element of a vector, where it means nothing but
+/// how the type's name is spelled.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum CqlType {
