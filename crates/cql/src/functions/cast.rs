@@ -47,7 +47,7 @@ pub(super) fn cast(from: &CqlType, to: &CqlType, value: &[u8]) -> Result<Option<
 }
 
 fn is_wide(ty: &CqlType) -> bool {
-    matches!(ty, CqlType::Varint | CqlType::Decimal)
+    *ty == CqlType::Decimal
 }
 
 fn text(from: &CqlType, value: &[u8]) -> String {

@@ -58,7 +58,8 @@ fn java_round(v: f64) -> f64 {
     if v - floor >= 0.5 { floor + 1.0 } else { floor }
 }
 
-/// Exponentials and logarithms of numbers that need more than 64 bits: computed with 34 significant digits.
+/// Exponentials and logarithms of numbers that need more than 64 bits: computed to as many digits as
+/// Cassandra gives.
 fn wide(function: Math, number: &Number, ty: &CqlType) -> Result<Option<Bytes>> {
     let Some((unscaled, scale)) = number.to_decimal() else { return Ok(None) };
     let fixed = Fixed::of(&unscaled, scale);
@@ -85,8 +86,8 @@ fn ty_text(ty: &CqlType, number: &Number) -> String {
 
 /// Digits behind the point of a [`Fixed`].
 const FIXED_DIGITS: u32 = 120;
-/// Significant digits of the results (`MathContext.DECIMAL128`).
-const PRECISION: usize = 34;
+/// Significant digits of the results.
+const PRECISION: usize = 32;
 /// The largest exponent: `exp` of more has more digits than anyone asks for.
 const EXPONENT_MAX: i64 = 2_000;
 
@@ -118,7 +119,7 @@ impl Fixed {
         let power = BigInt::from(10).pow(drop as u32);
         let half: BigInt = &power / 2;
         let rounded = if self.0.sign() == Sign::Minus { &self.0 - half } else { &self.0 + half } / power;
-        decimal::strip((rounded, FIXED_DIGITS as i32 - drop as i32))
+        (rounded, FIXED_DIGITS as i32 - drop as i32)
     }
 }
 

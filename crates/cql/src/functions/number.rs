@@ -106,10 +106,8 @@ impl Number {
         match self {
             Number::Integer(v) => BigInt::from(*v),
             Number::Big(v) => v.clone(),
-            Number::Float(_) | Number::Double(_) => match self.to_decimal() {
-                Some((unscaled, scale)) => super::decimal::truncate(&unscaled, scale),
-                None => BigInt::ZERO,
-            },
+            // By way of a `bigint`, as Java's `longValue`.
+            Number::Float(_) | Number::Double(_) => BigInt::from(self.to_i64()),
             Number::Decimal(unscaled, scale) => super::decimal::truncate(unscaled, *scale),
         }
     }

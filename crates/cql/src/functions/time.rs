@@ -46,7 +46,8 @@ pub(super) fn millis(ty: &CqlType, value: &[u8]) -> Option<i64> {
 pub(super) fn from_millis(ty: &CqlType, millis: i64) -> Option<Bytes> {
     match ty {
         CqlType::Timestamp | CqlType::BigInt => Some(timestamp(millis)),
-        CqlType::Date => Some(date(millis.div_euclid(MILLIS_PER_DAY))),
+        // Cut towards 1970, as Cassandra does: 1969-12-31 10:00 is the day zero.
+        CqlType::Date => Some(date(millis / MILLIS_PER_DAY)),
         _ => None,
     }
 }

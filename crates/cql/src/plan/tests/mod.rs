@@ -2,5 +2,6 @@
 
 mod clusterings;
 mod execution;
+mod functions;
 mod golden;
 mod schema;

@@ -1,0 +1,55 @@
+//! Expressions of `testdata/functions.txt`, whose values are Cassandra's.
+
+use super::schema::{NOW_S, bound, prepared};
+use crate::plan::Bound;
+use crate::result::RowVec;
+use bytes::Bytes;
+use model::Liveness;
+use model::clustering::Clustering;
+use model::key::{DecoratedKey, PartitionKey};
+use model::row::{ResultRow, Row};
+
+const CASES: &str = include_str!("../../../testdata/functions.txt");
+
+fn evaluate(expression: &str) -> String {
+    let cql = format!("SELECT {expression} FROM sk");
+    let ty = match prepared(&cql) {
+        Ok(prepared) => prepared.result_columns[0].ty.clone(),
+        Err(e) => return format!("! {e}"),
+    };
+    let Ok(Bound::Select(select)) = bound(&cql) else { return "! cannot be bound".to_owned() };
+    let key = DecoratedKey::new(PartitionKey(Bytes::from_static(b"k")));
+    let mut row = Row::new(Clustering::from_values([b"c".as_slice()]));
+    row.liveness = Liveness::new(1);
+    let (mut shaper, mut out) = (select.shaper(), RowVec::default());
+    let row = ResultRow { key: &key, static_row: None, row: Some(&row), now_s: NOW_S };
+    match shaper.push(&row, &mut out) {
+        Ok(_) => format!("= {}", ty.to_json(out.rows[0][0].as_deref())),
+        Err(e) => format!("! {e}"),
+    }
+}
+
+#[test]
+fn functions_give_what_cassandra_gives() {
+    let mut wrong = Vec::new();
+    let mut expression = None;
+    let mut count = 0;
+    for line in CASES.lines().filter(|l| !l.starts_with('#')) {
+        if let Some(text) = line.strip_prefix("> ") {
+            expression = Some(text);
+            continue;
+        }
+        let Some(text) = expression.take() else { continue };
+        // The token of a partition key depends on the table.
+        if text.starts_with("token(") {
+            continue;
+        }
+        count += 1;
+        let got = evaluate(text);
+        if got != line {
+            wrong.push(format!("> {text}\n  Cassandra {line}\n  here      {got}"));
+        }
+    }
+    assert!(count > 100, "only {count} cases");
+    assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
+}
