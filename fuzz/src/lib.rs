@@ -20,11 +20,20 @@ pub struct Target {
 
 /// Every target.
 pub const TARGETS: &[Target] = &[
+    Target { name: "commit_log_mutation", run: sstable::fuzz::fuzz_mutation },
+    Target { name: "commit_log_segment", run: engine::fuzz_commit_log },
     Target { name: "cql_parse", run: cql_parse },
     Target { name: "protocol_frames", run: protocol_frames },
     Target { name: "protocol_requests", run: protocol_requests },
     Target { name: "protocol_responses", run: protocol_responses },
     Target { name: "protocol_segments", run: protocol_segments },
+    Target { name: "sstable_compression_info", run: sstable::fuzz::fuzz_compression_info },
+    Target { name: "sstable_data", run: sstable::fuzz::fuzz_data_partition },
+    Target { name: "sstable_filter", run: sstable::fuzz::fuzz_filter },
+    Target { name: "sstable_index", run: sstable::fuzz::fuzz_index_entry },
+    Target { name: "sstable_statistics", run: sstable::fuzz::fuzz_statistics },
+    Target { name: "sstable_summary", run: sstable::fuzz::fuzz_summary },
+    Target { name: "sstable_txn_log", run: sstable::fuzz::fuzz_txn_log },
     Target { name: "type_class", run: type_class },
 ];
 

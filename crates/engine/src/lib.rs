@@ -34,7 +34,9 @@ mod truncate;
 mod write;
 
 pub use cache::{CacheStats, PageCache};
-pub use commitlog::{CommitLogStats, FailureHook, IntervalSet, LogPosition, SyncCallback, SyncTicket};
+pub use commitlog::{
+    CommitLogStats, FailureHook, IntervalSet, LogPosition, SyncCallback, SyncTicket, fuzz_commit_log,
+};
 pub use compaction::CompactionInfo;
 pub use engine::Engine;
 pub use error::{EngineError, WriteError};

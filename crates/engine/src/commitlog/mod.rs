@@ -16,6 +16,7 @@
 )]
 
 pub mod format;
+mod fuzz;
 mod log;
 mod position;
 pub mod replay;
@@ -23,6 +24,7 @@ pub mod replay;
 mod tests;
 mod ticket;
 
+pub use fuzz::fuzz_commit_log;
 pub use log::{CommitLog, CommitLogOptions, CommitLogStats, FailureHook};
 pub use position::{IntervalSet, LogPosition};
 pub use ticket::{SyncCallback, SyncTicket};
