@@ -19,5 +19,6 @@ pub mod node;
 pub mod nodetool;
 pub mod replica;
 pub mod sample;
+pub mod session;
 pub mod storage;
 pub mod system;

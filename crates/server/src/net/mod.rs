@@ -30,7 +30,7 @@ mod server;
 mod task;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use connection::{ClientInfo, Connection, Reply};
 pub use registry::Registry;

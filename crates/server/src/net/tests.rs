@@ -1,6 +1,6 @@
 //! Connections against a service whose answers the tests control.
 
-mod client;
+pub(crate) mod client;
 
 use std::future::Future;
 use std::net::SocketAddr;

@@ -6,9 +6,13 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use coordinator::WriteType;
 use cql::plan::StatementKind;
-use model::command::{ClusteringFilter, ColumnSelection, Consistency, DataLimits, PartitionSelection, ReadCommand};
+use model::command::{
+    ClusteringFilter, ColumnSelection, Consistency, DataLimits, PartitionSelection, ReadCommand,
+};
 use model::key::KeyRange;
-use model::{Cell, Clustering, DecoratedKey, Deletion, Liveness, Mutation, PartitionKey, PartitionUpdate, Row};
+use model::{
+    Cell, Clustering, DecoratedKey, Deletion, Liveness, Mutation, PartitionKey, PartitionUpdate, Row,
+};
 use partition::{LiveRows, PageLimits, ReadContext};
 use protocol::ids::Id;
 use protocol::request::Prepare;
@@ -102,7 +106,10 @@ impl Sessions {
         let timestamp = self.next_timestamp();
         let mut row = Row::new(Clustering::empty());
         row.liveness = Liveness::new(timestamp);
-        let values = [("logged_keyspace", statement.keyspace.clone()), ("query_string", Some(Arc::clone(&statement.text)))];
+        let values = [
+            ("logged_keyspace", statement.keyspace.clone()),
+            ("query_string", Some(Arc::clone(&statement.text))),
+        ];
         for (name, value) in values {
             if let (Some(column), Some(value)) = (update.table.column(name), value) {
                 row.cells.push(Cell::live(column.id, timestamp, Bytes::copy_from_slice(value.as_bytes())));
@@ -129,7 +136,9 @@ impl Sessions {
                     recalled += 1;
                     self.statements.insert(Arc::new(statement));
                 }
-                Err(error) => tracing::info!(%error, "a prepared statement of the last run is no statement any more"),
+                Err(error) => {
+                    tracing::info!(%error, "a prepared statement of the last run is no statement any more")
+                }
             }
         }
         if recalled > 0 {

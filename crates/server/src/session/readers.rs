@@ -20,8 +20,10 @@ type Job = Box<dyn FnOnce() + Send>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ReaderError {
     /// The queue is full.
-    #[error("Too many reads are waiting for the disk. Server is currently in an overloaded state and cannot \
-             accept more requests.")]
+    #[error(
+        "Too many reads are waiting for the disk. Server is currently in an overloaded state and cannot \
+             accept more requests."
+    )]
     Overloaded,
     /// The job panicked, or the node ends.
     #[error("the read was abandoned")]
@@ -148,7 +150,7 @@ mod tests {
     fn jobs_run_and_a_panic_costs_one_answer() {
         let readers = Readers::new(1, Arc::default());
         block_on(async {
-            assert_eq!(readers.run(|| panic!("on purpose")).await as Result<(), _>, Err(ReaderError::Abandoned));
+            assert_eq!(readers.run(|| -> () { panic!("on purpose") }).await, Err(ReaderError::Abandoned));
             assert_eq!(readers.run(|| 7).await, Ok(7));
         });
     }

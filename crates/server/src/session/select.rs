@@ -94,7 +94,9 @@ impl Stop {
 impl From<CoordinatorError> for Stop {
     fn from(error: CoordinatorError) -> Stop {
         match error {
-            CoordinatorError::ReadFailure { cause: ReplicaError::Read(ReadError::WouldBlock), .. } => Stop::Move,
+            CoordinatorError::ReadFailure { cause: ReplicaError::Read(ReadError::WouldBlock), .. } => {
+                Stop::Move
+            }
             other => Stop::Failed(other),
         }
     }
@@ -246,7 +248,13 @@ impl Read {
     }
 
     fn request(&self, page: PageLimits, after: Option<PagingState>, context: ReadContext) -> ReadRequest {
-        ReadRequest { command: Arc::clone(&self.command), consistency: self.consistency, page, after, context }
+        ReadRequest {
+            command: Arc::clone(&self.command),
+            consistency: self.consistency,
+            page,
+            after,
+            context,
+        }
     }
 
     fn columns(&self) -> &EncodedColumns {
@@ -357,7 +365,9 @@ impl Read {
             PartitionSelection::Keys(keys) if keys.len() == 1 => {
                 format!("Executing single-partition query on {}", table.name)
             }
-            PartitionSelection::Keys(keys) => format!("Executing {} single-partition queries on {}", keys.len(), table.name),
+            PartitionSelection::Keys(keys) => {
+                format!("Executing {} single-partition queries on {}", keys.len(), table.name)
+            }
             PartitionSelection::Range(_) => format!("Executing range query on {}", table.name),
         }
     }
@@ -368,8 +378,9 @@ fn warn_about_aggregation(exchange: &mut Exchange, command: &ReadCommand) {
         PartitionSelection::Range(_) => {
             exchange.warn("Aggregation query used without partition key".to_owned());
         }
-        PartitionSelection::Keys(keys) if keys.len() > 1 => exchange
-            .warn("Aggregation query used on multiple partition keys (IN restriction)".to_owned()),
+        PartitionSelection::Keys(keys) if keys.len() > 1 => {
+            exchange.warn("Aggregation query used on multiple partition keys (IN restriction)".to_owned())
+        }
         PartitionSelection::Keys(_) => {}
     }
 }

@@ -89,9 +89,8 @@ pub(super) async fn conditional(
         Err(Stop::Move) => {
             let (coordinator, runtime) = (Arc::clone(&sessions.coordinator), Handle::current());
             let plan = Arc::clone(&plan);
-            let job = move || {
-                runtime.block_on(decide_and_write(&coordinator, &plan, consistency, serial, true))
-            };
+            let job =
+                move || runtime.block_on(decide_and_write(&coordinator, &plan, consistency, serial, true));
             sessions.readers.run(job).await.map_err(error::of_readers)?
         }
         other => other,

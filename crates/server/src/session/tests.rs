@@ -1,0 +1,641 @@
+//! Whole requests against a node in memory, through a real socket.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use env::Env;
+use protocol::primitives::Value;
+use protocol::request::{
+    Batch, BatchKind, BatchStatement, Execute, Message, Prepare, Query, QueryParams, Register, Request,
+    StatementText,
+};
+use protocol::response::error::ErrorKind;
+use protocol::response::event::EventKind;
+use protocol::response::prepared::Prepared;
+use protocol::response::rows::Rows;
+use protocol::response::{self, Event, Response, ResultBody};
+use protocol::{Compression, Consistency, ProtocolVersion};
+use tokio::net::TcpListener;
+
+use super::Sessions;
+use crate::cli::ServeArgs;
+use crate::config::Config;
+use crate::metrics::Metrics;
+use crate::net::tests::client::Client;
+use crate::net::{NetOptions, Server};
+use crate::node::Node;
+
+/// A node that lives until [`Db::stop`]; its files stay in the environment.
+struct Db {
+    node: Arc<Node>,
+    server: Server,
+}
+
+impl Db {
+    async fn open(env: &Env) -> Db {
+        Db::open_with(env, |_| {}).await
+    }
+
+    async fn open_with(env: &Env, change: impl FnOnce(&mut Config)) -> Db {
+        let args = ServeArgs { data_dir: Some("/ilion".into()), ..ServeArgs::default() };
+        let mut config = Config::load(env, &args, std::iter::empty()).expect("defaults are valid");
+        change(&mut config);
+        let env = env.clone();
+        let node = tokio::task::spawn_blocking(move || Node::open(env, config, Arc::new(Metrics::default())))
+            .await
+            .unwrap()
+            .expect("the node opens");
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let registry = Arc::clone(&node.state.connections);
+        let server = Server::start(listener, NetOptions::default(), Sessions::new(&node), registry).unwrap();
+        Db { node, server }
+    }
+
+    async fn client(&self, version: ProtocolVersion) -> Client {
+        Client::start(self.server.local_addr(), version, None).await
+    }
+
+    /// Ends the node as a crash would: nothing is flushed.
+    async fn stop(self) {
+        self.server.shutdown(Duration::from_secs(5)).await;
+        let node = self.node;
+        tokio::task::spawn_blocking(move || node.state.engine.close()).await.unwrap();
+    }
+}
+
+fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let bound = Duration::from_secs(60);
+    runtime.block_on(async { tokio::time::timeout(bound, test).await.expect("the test hangs") });
+}
+
+fn params() -> QueryParams {
+    QueryParams::new(Consistency::One)
+}
+
+fn query(statement: &str, params: QueryParams) -> Request {
+    Request::Query(Query { statement: statement.to_owned(), params })
+}
+
+fn int(number: i32) -> Value {
+    Value::Set(Bytes::copy_from_slice(&number.to_be_bytes()))
+}
+
+fn text(text: &str) -> Value {
+    Value::Set(Bytes::copy_from_slice(text.as_bytes()))
+}
+
+fn with_values(values: Vec<Value>) -> QueryParams {
+    QueryParams { values, ..params() }
+}
+
+/// Runs a statement that must succeed.
+async fn cql(client: &mut Client, statement: &str) -> ResultBody {
+    result(client.call(query(statement, params())).await)
+}
+
+fn result(response: Response) -> ResultBody {
+    match response {
+        Response::Result(body) => body,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn rows(response: Response) -> Rows {
+    match result(response) {
+        ResultBody::Rows(rows) => rows,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn select(client: &mut Client, statement: &str) -> Rows {
+    rows(client.call(query(statement, params())).await)
+}
+
+fn error(response: Response) -> (ErrorKind, String) {
+    match response {
+        Response::Error(error) => (error.kind, error.message),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn ints(rows: &Rows, column: usize) -> Vec<i32> {
+    let value = |row: &Vec<Option<Bytes>>| {
+        let bytes = row[column].clone().expect("no null");
+        i32::from_be_bytes(bytes.as_ref().try_into().expect("four bytes"))
+    };
+    rows.rows.iter().map(value).collect()
+}
+
+async fn prepare(client: &mut Client, statement: &str) -> Prepared {
+    let request = Request::Prepare(Prepare { statement: statement.to_owned(), keyspace: None });
+    match result(client.call(request).await) {
+        ResultBody::Prepared(prepared) => prepared,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn execute(prepared: &Prepared, params: QueryParams) -> Request {
+    let result_metadata_id = Some(prepared.result_metadata_id.clone());
+    Request::Execute(Execute { id: prepared.id.clone(), result_metadata_id, params })
+}
+
+const KEYSPACE: &str =
+    "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+const TABLE: &str = "CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))";
+
+async fn create(client: &mut Client) {
+    cql(client, KEYSPACE).await;
+    cql(client, TABLE).await;
+}
+
+#[test]
+fn what_is_written_is_read_in_every_version() {
+    run(async {
+        let db = Db::open(&Env::for_test(1)).await;
+        create(&mut db.client(ProtocolVersion::V5).await).await;
+        for (key, version) in (0..).zip(ProtocolVersion::ALL) {
+            let mut client = db.client(version).await;
+            let insert = "INSERT INTO ks.t (k, c, v) VALUES (?, ?, ?)";
+            let values = with_values(vec![int(key), int(1), text("one")]);
+            assert_eq!(result(client.call(query(insert, values)).await), ResultBody::Void);
+            let read = query("SELECT v FROM ks.t WHERE k = ?", with_values(vec![int(key)]));
+            let rows = rows(client.call(read).await);
+            assert_eq!(rows.rows, [[Some(Bytes::from("one"))]], "{version}");
+            assert_eq!(rows.columns.expect("metadata")[0].name, "v");
+        }
+    });
+}
+
+#[test]
+fn values_may_be_named_unset_or_null() {
+    run(async {
+        let db = Db::open(&Env::for_test(2)).await;
+        let mut client = db.client(ProtocolVersion::V4).await;
+        create(&mut client).await;
+        let names = vec!["v".to_owned(), "c".to_owned(), "k".to_owned()];
+        let named =
+            QueryParams { names: Some(names), values: vec![text("named"), int(2), int(1)], ..params() };
+        let insert = "INSERT INTO ks.t (k, c, v) VALUES (:k, :c, :v)";
+        assert_eq!(result(client.call(query(insert, named)).await), ResultBody::Void);
+        let positional = "INSERT INTO ks.t (k, c, v) VALUES (?, ?, ?)";
+        for value in [Value::Unset, Value::Null] {
+            let before = select(&mut client, "SELECT v FROM ks.t WHERE k = 1").await;
+            assert_eq!(before.rows, [[Some(Bytes::from("named"))]], "unset leaves what is there");
+            let values = with_values(vec![int(1), int(2), value]);
+            result(client.call(query(positional, values)).await);
+        }
+        assert_eq!(select(&mut client, "SELECT v FROM ks.t WHERE k = 1").await.rows, [[None]]);
+        let (kind, _) = error(client.call(query(positional, with_values(vec![int(1)]))).await);
+        assert_eq!(kind, ErrorKind::Invalid);
+    });
+}
+
+#[test]
+fn timestamps_and_the_present_come_with_the_request() {
+    run(async {
+        let db = Db::open(&Env::for_test(3)).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        create(&mut client).await;
+        let stamped = QueryParams { timestamp_us: Some(77), ..params() };
+        let insert = "INSERT INTO ks.t (k, c, v) VALUES (1, 1, 'x')";
+        result(client.call(query(insert, stamped)).await);
+        let found = select(&mut client, "SELECT writetime(v) FROM ks.t WHERE k = 1").await;
+        assert_eq!(found.rows, [[Some(Bytes::copy_from_slice(&77i64.to_be_bytes()))]]);
+
+        let at = |now| QueryParams { now_in_seconds: Some(now), ..params() };
+        let expiring = "INSERT INTO ks.t (k, c, v) VALUES (2, 1, 'x') USING TTL 10";
+        result(client.call(query(expiring, at(1_000))).await);
+        for (now, count) in [(1_009, 1), (1_010, 0)] {
+            let found = rows(client.call(query("SELECT v FROM ks.t WHERE k = 2", at(now))).await);
+            assert_eq!(found.rows.len(), count, "at {now}");
+        }
+    });
+}
+
+#[test]
+fn the_keyspace_is_the_requests_or_the_one_in_use() {
+    run(async {
+        let db = Db::open(&Env::for_test(4)).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        create(&mut client).await;
+        let (kind, message) = error(client.call(query("SELECT * FROM t", params())).await);
+        assert_eq!(kind, ErrorKind::Invalid);
+        assert!(message.starts_with("No keyspace has been specified"), "{message}");
+        let with_keyspace = QueryParams { keyspace: Some("ks".to_owned()), ..params() };
+        assert!(rows(client.call(query("SELECT * FROM t", with_keyspace)).await).rows.is_empty());
+        assert_eq!(cql(&mut client, "USE ks").await, ResultBody::SetKeyspace("ks".to_owned()));
+        assert!(select(&mut client, "SELECT * FROM t").await.rows.is_empty());
+        let (kind, _) = error(client.call(query("USE nowhere", params())).await);
+        assert_eq!(kind, ErrorKind::Invalid);
+    });
+}
+
+#[test]
+fn statements_are_prepared_once_for_all_connections() {
+    run(async {
+        let db = Db::open(&Env::for_test(5)).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        create(&mut client).await;
+        let insert = prepare(&mut client, "INSERT INTO ks.t (k, c, v) VALUES (?, ?, ?)").await;
+        assert_eq!(insert.partition_key_indexes, [0]);
+        let read = prepare(&mut client, "SELECT v FROM ks.t WHERE k = ? AND c = ?").await;
+        let mut other = db.client(ProtocolVersion::V4).await;
+        let values = with_values(vec![int(1), int(2), text("x")]);
+        assert_eq!(result(other.call(execute(&insert, values)).await), ResultBody::Void);
+        let skipping = QueryParams { skip_metadata: true, ..with_values(vec![int(1), int(2)]) };
+        let found = rows(other.call(execute(&read, skipping)).await);
+        assert_eq!(found.columns, None);
+        assert_eq!(found.rows, [[Some(Bytes::from("x"))]]);
+    });
+}
+
+#[test]
+fn an_unknown_id_is_told_with_the_error() {
+    run(async {
+        let db = Db::open(&Env::for_test(6)).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        let id = Bytes::from_static(&[9; 16]);
+        let request = Request::Execute(Execute {
+            id: id.clone(),
+            result_metadata_id: Some(id.clone()),
+            params: params(),
+        });
+        assert_eq!(error(client.call(request).await).0, ErrorKind::Unprepared { id });
+    });
+}
+
+#[test]
+fn a_changed_table_asks_for_a_new_preparation_and_tells_new_columns() {
+    run(async {
+        let db = Db::open(&Env::for_test(7)).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        create(&mut client).await;
+        cql(&mut client, "INSERT INTO ks.t (k, c, v) VALUES (1, 1, 'x')").await;
+        let before = prepare(&mut client, "SELECT * FROM ks.t WHERE k = 1").await;
+        cql(&mut client, "ALTER TABLE ks.t ADD w int").await;
+        let (kind, _) = error(client.call(execute(&before, params())).await);
+        assert_eq!(kind, ErrorKind::Unprepared { id: before.id.clone() });
+        let after = prepare(&mut client, "SELECT * FROM ks.t WHERE k = 1").await;
+        assert_eq!(after.id, before.id);
+        assert_ne!(after.result_metadata_id, before.result_metadata_id);
+
+        let skipping = QueryParams { skip_metadata: true, ..params() };
+        let told = rows(client.call(execute(&before, skipping.clone())).await);
+        assert_eq!(told.new_metadata_id, Some(after.result_metadata_id.clone()));
+        assert_eq!(told.columns.expect("all columns").len(), 4);
+        let silent = rows(client.call(execute(&after, skipping)).await);
+        assert_eq!((silent.columns, silent.new_metadata_id), (None, None));
+    });
+}
+
+#[test]
+fn prepared_statements_outlive_a_restart() {
+    run(async {
+        let env = Env::for_test(8);
+        let db = Db::open(&env).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        create(&mut client).await;
+        cql(&mut client, "USE ks").await;
+        let insert = prepare(&mut client, "INSERT INTO t (k, c, v) VALUES (?, ?, 'x')").await;
+        let stored = "SELECT prepared_id FROM system.prepared_statements";
+        while select(&mut client, stored).await.rows.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        db.stop().await;
+        let db = Db::open(&env).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        let values = with_values(vec![int(5), int(6)]);
+        assert_eq!(result(client.call(execute(&insert, values)).await), ResultBody::Void);
+        assert_eq!(ints(&select(&mut client, "SELECT c FROM ks.t WHERE k = 5").await, 0), [6]);
+    });
+}
+
+#[test]
+fn preparing_after_use_warns_once() {
+    run(async {
+        let db = Db::open(&Env::for_test(9)).await;
+        let mut client = db.client(ProtocolVersion::V4).await;
+        create(&mut client).await;
+        cql(&mut client, "USE ks").await;
+        for expected in [1, 0] {
+            let request =
+                Request::Prepare(Prepare { statement: "SELECT * FROM t".to_owned(), keyspace: None });
+            let answer = client.exchange(Message { tracing: false, payload: None, request }).await;
+            assert_eq!(answer.extras.warnings.len(), expected);
+        }
+    });
+}
+
+/// Reads everything in pages; `between` runs after each page.
+async fn read_pages(client: &mut Client, statement: &str, page_size: i32) -> Vec<Rows> {
+    let mut pages = Vec::new();
+    let mut paging_state = None;
+    loop {
+        let page = QueryParams { page_size: Some(page_size), paging_state, ..params() };
+        let found = rows(client.call(query(statement, page)).await);
+        paging_state = found.paging_state.clone();
+        pages.push(found);
+        if paging_state.is_none() {
+            return pages;
+        }
+    }
+}
+
+#[test]
+fn pages_join_to_the_whole_result_in_both_directions_and_over_partitions() {
+    run(async {
+        let db = Db::open(&Env::for_test(10)).await;
+        for version in [ProtocolVersion::V3, ProtocolVersion::V5] {
+            let mut client = db.client(version).await;
+            if version == ProtocolVersion::V3 {
+                create(&mut client).await;
+                for c in 0..25 {
+                    for k in [1, 2] {
+                        let insert = format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, {c}, 'x')");
+                        cql(&mut client, &insert).await;
+                    }
+                }
+            }
+            let up: Vec<i32> = (0..25).collect();
+            let down: Vec<i32> = up.iter().rev().copied().collect();
+            let one = "SELECT c FROM ks.t WHERE k = 1";
+            for (statement, expected) in [
+                (one.to_owned(), up.clone()),
+                (format!("{one} ORDER BY c DESC"), down),
+                (format!("{one} LIMIT 17"), up[..17].to_vec()),
+                ("SELECT c FROM ks.t WHERE k IN (1, 2)".to_owned(), [up.clone(), up.clone()].concat()),
+                ("SELECT c FROM ks.t".to_owned(), [up.clone(), up.clone()].concat()),
+            ] {
+                let pages = read_pages(&mut client, &statement, 10).await;
+                let joined: Vec<i32> = pages.iter().flat_map(|page| ints(page, 0)).collect();
+                assert_eq!(joined, expected, "{version} {statement}");
+                assert!(pages.iter().all(|page| page.rows.len() <= 10));
+            }
+        }
+    });
+}
+
+#[test]
+fn a_page_continues_after_a_restart() {
+    run(async {
+        let env = Env::for_test(11);
+        let db = Db::open(&env).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        create(&mut client).await;
+        for c in 0..8 {
+            cql(&mut client, &format!("INSERT INTO ks.t (k, c, v) VALUES (1, {c}, 'x')")).await;
+        }
+        let statement = "SELECT c FROM ks.t WHERE k = 1";
+        let first = QueryParams { page_size: Some(5), ..params() };
+        let page = rows(client.call(query(statement, first)).await);
+        db.stop().await;
+        let db = Db::open(&env).await;
+        let mut client = db.client(ProtocolVersion::V4).await;
+        let second = QueryParams { page_size: Some(5), paging_state: page.paging_state, ..params() };
+        assert_eq!(ints(&rows(client.call(query(statement, second)).await), 0), [5, 6, 7]);
+    });
+}
+
+#[test]
+fn a_paging_state_that_is_none_is_a_protocol_error() {
+    run(async {
+        let db = Db::open(&Env::for_test(12)).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        create(&mut client).await;
+        for state in [&b"nonsense"[..], &[0, 1, 0, 200], &[]] {
+            let paging_state = Some(Bytes::copy_from_slice(state));
+            let wrong = QueryParams { page_size: Some(5), paging_state, ..params() };
+            let (kind, message) = error(client.call(query("SELECT * FROM ks.t", wrong)).await);
+            assert_eq!((kind, message.as_str()), (ErrorKind::Protocol, "Invalid value for the paging state"));
+        }
+    });
+}
+
+#[test]
+fn large_values_cross_many_segments_and_bound_pages() {
+    run(async {
+        let db = Db::open(&Env::for_test(13)).await;
+        let compressed = Some(Compression::Lz4);
+        let mut client = Client::start(db.server.local_addr(), ProtocolVersion::V5, compressed).await;
+        create(&mut client).await;
+        let large: String =
+            (0..1_000_000u32).map(|i| char::from(b'a' + (i.wrapping_mul(i) % 23) as u8)).collect();
+        for c in 0..5 {
+            let insert =
+                query("INSERT INTO ks.t (k, c, v) VALUES (1, ?, ?)", with_values(vec![int(c), text(&large)]));
+            assert_eq!(result(client.call(insert).await), ResultBody::Void);
+        }
+        let whole = select(&mut client, "SELECT v FROM ks.t WHERE k = 1").await;
+        assert!(
+            whole.rows.len() == 5 && whole.rows.iter().all(|row| row[0].as_deref() == Some(large.as_bytes()))
+        );
+        let pages = read_pages(&mut client, "SELECT c, v FROM ks.t WHERE k = 1", 1_000).await;
+        let joined: Vec<i32> = pages.iter().flat_map(|page| ints(page, 0)).collect();
+        assert_eq!(joined, [0, 1, 2, 3, 4]);
+        assert!(pages.len() >= 2, "a page ends before it holds everything");
+    });
+}
+
+#[test]
+fn deleted_rows_make_pages_short_and_the_result_whole() {
+    run(async {
+        let few = |config: &mut Config| config.settings.tombstone_failure_threshold = 50;
+        let db = Db::open_with(&Env::for_test(14), few).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        create(&mut client).await;
+        for c in 0..400 {
+            let statement = match c % 100 {
+                99 => format!("INSERT INTO ks.t (k, c, v) VALUES (1, {c}, 'x')"),
+                _ => format!("DELETE FROM ks.t WHERE k = 1 AND c = {c}"),
+            };
+            cql(&mut client, &statement).await;
+        }
+        let pages = read_pages(&mut client, "SELECT c FROM ks.t WHERE k = 1", 1_000).await;
+        let joined: Vec<i32> = pages.iter().flat_map(|page| ints(page, 0)).collect();
+        assert_eq!(joined, [99, 199, 299, 399]);
+        assert!(pages.len() >= 7, "{} pages", pages.len());
+    });
+}
+
+#[test]
+fn conditional_writes_answer_what_they_found() {
+    run(async {
+        let db = Db::open(&Env::for_test(15)).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        create(&mut client).await;
+        let insert = "INSERT INTO ks.t (k, c, v) VALUES (1, 1, 'a') IF NOT EXISTS";
+        let applied = select(&mut client, insert).await;
+        assert_eq!(applied.rows, [[Some(Bytes::from_static(&[1]))]]);
+        let refused = select(&mut client, insert).await;
+        let names: Vec<String> = refused.columns.expect("columns").into_iter().map(|c| c.name).collect();
+        assert_eq!(names, ["[applied]", "k", "c", "v"]);
+        assert_eq!(refused.rows[0][0], Some(Bytes::from_static(&[0])));
+        assert_eq!(refused.rows[0][3], Some(Bytes::from("a")));
+        let update = "UPDATE ks.t SET v = 'b' WHERE k = 1 AND c = 1 IF v = 'a'";
+        assert_eq!(select(&mut client, update).await.rows, [[Some(Bytes::from_static(&[1]))]]);
+        assert_eq!(select(&mut client, "SELECT v FROM ks.t").await.rows, [[Some(Bytes::from("b"))]]);
+    });
+}
+
+#[test]
+fn batches_mix_texts_and_prepared_statements() {
+    run(async {
+        let db = Db::open(&Env::for_test(16)).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        create(&mut client).await;
+        let insert = prepare(&mut client, "INSERT INTO ks.t (k, c, v) VALUES (?, ?, 'p')").await;
+        let part = |text, values| BatchStatement { text, values };
+        let batch = |kind, statements| Request::Batch(Batch { kind, statements, params: params() });
+        let text_part = || StatementText::Query("INSERT INTO ks.t (k, c, v) VALUES (2, ?, 't')".to_owned());
+        for (c, kind) in [(1, BatchKind::Logged), (2, BatchKind::Unlogged)] {
+            let parts = vec![
+                part(StatementText::Prepared(insert.id.clone()), vec![int(1), int(c)]),
+                part(text_part(), vec![int(c)]),
+            ];
+            assert_eq!(result(client.call(batch(kind, parts)).await), ResultBody::Void);
+        }
+        assert_eq!(ints(&select(&mut client, "SELECT c FROM ks.t WHERE k = 1").await, 0), [1, 2]);
+        assert_eq!(ints(&select(&mut client, "SELECT c FROM ks.t WHERE k = 2").await, 0), [1, 2]);
+        let (kind, message) =
+            error(client.call(batch(BatchKind::Logged, vec![part(text_part(), vec![])])).await);
+        assert_eq!(kind, ErrorKind::Invalid);
+        assert_eq!(message, "There were 1 markers(?) in CQL but 0 bound variables");
+        let read = StatementText::Query("SELECT * FROM ks.t".to_owned());
+        let (kind, _) = error(client.call(batch(BatchKind::Logged, vec![part(read, vec![])])).await);
+        assert_eq!(kind, ErrorKind::Invalid);
+        let pending = select(&mut client, "SELECT id FROM system.batches").await;
+        assert!(pending.rows.is_empty(), "a finished batch leaves nothing in the log");
+    });
+}
+
+#[test]
+fn large_batches_warn_and_the_largest_are_refused() {
+    run(async {
+        let db = Db::open(&Env::for_test(17)).await;
+        let mut client = db.client(ProtocolVersion::V4).await;
+        create(&mut client).await;
+        let batch = |count: i32| {
+            let text = |k| format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, 1, '{}')", "x".repeat(1_000));
+            let part = |k| BatchStatement { text: StatementText::Query(text(k)), values: Vec::new() };
+            let statements = (0..count).map(part).collect();
+            let request = Request::Batch(Batch { kind: BatchKind::Logged, statements, params: params() });
+            Message { tracing: false, payload: None, request }
+        };
+        let answer: response::Message = client.exchange(batch(10)).await;
+        assert!(answer.extras.warnings[0].starts_with("Batch for [ks.t] is of size"), "{answer:?}");
+        let (kind, message) = error(client.exchange(batch(60)).await.response);
+        assert_eq!((kind, message.as_str()), (ErrorKind::Invalid, "Batch too large"));
+    });
+}
+
+#[test]
+fn counters_count() {
+    run(async {
+        let db = Db::open(&Env::for_test(18)).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        create(&mut client).await;
+        cql(&mut client, "CREATE TABLE ks.n (k int PRIMARY KEY, n counter)").await;
+        for by in ["+ 5", "- 2"] {
+            cql(&mut client, &format!("UPDATE ks.n SET n = n {by} WHERE k = 1")).await;
+        }
+        let found = select(&mut client, "SELECT n FROM ks.n WHERE k = 1").await;
+        assert_eq!(found.rows, [[Some(Bytes::copy_from_slice(&3i64.to_be_bytes()))]]);
+    });
+}
+
+#[test]
+fn schema_changes_are_answered_and_told() {
+    run(async {
+        let db = Db::open(&Env::for_test(19)).await;
+        let mut listener = db.client(ProtocolVersion::V5).await;
+        let register = Request::Register(Register { kinds: vec![EventKind::SchemaChange] });
+        assert_eq!(listener.call(register).await, Response::Ready);
+        let mut client = db.client(ProtocolVersion::V5).await;
+        for statement in
+            [KEYSPACE, TABLE, "ALTER TABLE ks.t ADD w int", "DROP TABLE ks.t", "DROP KEYSPACE ks"]
+        {
+            let ResultBody::SchemaChange(change) = cql(&mut client, statement).await else { panic!() };
+            assert_eq!(listener.receive().await, (-1, Response::Event(Event::Schema(change))));
+        }
+        cql(&mut client, KEYSPACE).await;
+        let (kind, message) = error(client.call(query(KEYSPACE, params())).await);
+        assert_eq!(kind, ErrorKind::AlreadyExists { keyspace: "ks".to_owned(), table: String::new() });
+        assert_eq!(message, "Cannot add existing keyspace \"ks\"");
+        let harmless = KEYSPACE.replace("KEYSPACE ks", "KEYSPACE IF NOT EXISTS ks");
+        assert_eq!(cql(&mut client, &harmless).await, ResultBody::Void);
+    });
+}
+
+#[test]
+fn consistency_that_one_replica_cannot_meet_is_unavailable() {
+    run(async {
+        let db = Db::open(&Env::for_test(20)).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        create(&mut client).await;
+        let two = QueryParams::new(Consistency::Two);
+        let (kind, message) = error(client.call(query("SELECT * FROM ks.t WHERE k = 1", two)).await);
+        assert_eq!(kind, ErrorKind::Unavailable { consistency: Consistency::Two, required: 2, alive: 1 });
+        assert_eq!(message, "Cannot achieve consistency level TWO");
+    });
+}
+
+#[test]
+fn a_traced_request_is_written_down() {
+    run(async {
+        let db = Db::open(&Env::for_test(21)).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        create(&mut client).await;
+        let request = query("SELECT * FROM ks.t WHERE k = 1", params());
+        let answer = client.exchange(Message { tracing: true, payload: None, request }).await;
+        let id = answer.extras.tracing_id.expect("a tracing id");
+        let session = format!("SELECT duration, request FROM system_traces.sessions WHERE session_id = {id}");
+        let found = loop {
+            let found = select(&mut client, &session).await;
+            if !found.rows.is_empty() {
+                break found;
+            }
+            tokio::task::yield_now().await;
+        };
+        assert!(found.rows[0][0].is_some());
+        assert_eq!(found.rows[0][1], Some(Bytes::from("Execute CQL3 query")));
+        let events = format!("SELECT activity FROM system_traces.events WHERE session_id = {id}");
+        let activities = select(&mut client, &events).await;
+        assert!(
+            activities
+                .rows
+                .iter()
+                .any(|row| row[0].as_deref() == Some("Executing single-partition query on t".as_bytes()))
+        );
+    });
+}
+
+#[test]
+fn aggregates_read_all_pages_and_warn() {
+    run(async {
+        let db = Db::open(&Env::for_test(22)).await;
+        let mut client = db.client(ProtocolVersion::V4).await;
+        create(&mut client).await;
+        for k in 0..30 {
+            cql(&mut client, &format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, 1, 'x')")).await;
+        }
+        let paged = QueryParams { page_size: Some(7), ..params() };
+        let request = query("SELECT count(*) FROM ks.t", paged);
+        let answer = client.exchange(Message { tracing: false, payload: None, request }).await;
+        assert_eq!(answer.extras.warnings, ["Aggregation query used without partition key"]);
+        let found = rows(answer.response);
+        assert_eq!(found.rows, [[Some(Bytes::copy_from_slice(&30i64.to_be_bytes()))]]);
+        assert_eq!(found.paging_state, None);
+    });
+}
+
+#[test]
+fn text_that_is_not_cql_is_a_syntax_error() {
+    run(async {
+        let db = Db::open(&Env::for_test(23)).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        assert_eq!(error(client.call(query("SELEKT 1", params())).await).0, ErrorKind::Syntax);
+    });
+}
