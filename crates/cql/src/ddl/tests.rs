@@ -286,7 +286,59 @@ fn answers_are_cassandras() {
         }
     }
     assert!(found.is_empty(), "{} of {checked} answers differ:\n{}", found.len(), found.join("\n"));
-    assert!(checked > 1300, "only {checked} answers were checked");
+    assert!(checked > 1600, "only {checked} answers were checked");
+}
+
+#[test]
+fn a_name_without_a_keyspace_needs_one_in_use() {
+    let schema = first_schema();
+    let ctx = DdlContext {
+        schema: &schema,
+        keyspace: None,
+        new_table_id: Uuid::from_u128(9),
+        now_micros: 0,
+        datacenter: "datacenter1",
+    };
+    for cql in [
+        "CREATE TABLE t (k int PRIMARY KEY)",
+        "ALTER TABLE t ADD v int",
+        "DROP TABLE IF EXISTS t",
+        "CREATE TYPE t (a int)",
+        "DROP TYPE t",
+        "DROP INDEX i",
+    ] {
+        let error = apply(&parse_statement(cql).unwrap().statement, &ctx).unwrap_err();
+        assert!(error.to_string().starts_with("No keyspace has been specified."), "{cql}: {error}");
+    }
+    let cql = format!("CREATE TABLE {KEYSPACE}.t (k int PRIMARY KEY)");
+    assert!(apply(&parse_statement(&cql).unwrap().statement, &ctx).unwrap().is_some());
+}
+
+#[test]
+fn an_altered_type_reaches_every_table_and_type() {
+    let mut session = Session::new();
+    for cql in [
+        "CREATE TYPE a (x int)",
+        "CREATE TYPE b (a frozen<a>)",
+        "CREATE TABLE t (k int, c frozen<list<b>>, v a, w map<int, frozen<tuple<b>>>, PRIMARY KEY (k, c))",
+        "ALTER TYPE a ADD y text",
+    ] {
+        assert!(session.answer(cql).unwrap()[0].starts_with("ok schema"), "{cql}");
+    }
+    let keyspace = session.schema.keyspace(KEYSPACE).unwrap();
+    let changed = Arc::clone(&keyspace.types["a"]);
+    assert_eq!(changed.fields.len(), 2);
+    let inside_b = &keyspace.types["b"].fields[0].1;
+    assert!(matches!(inside_b, CqlType::Udt { definition, .. } if *definition == changed));
+    let table = &keyspace.tables["t"];
+    let hex: String =
+        "y".bytes().map(|b| format!("{b:02x}:org.apache.cassandra.db.marshal.UTF8Type")).collect();
+    for column in ["c", "v", "w"] {
+        let class = table.column(column).unwrap().ty.class_name();
+        assert!(class.contains(&hex), "{column}: {class}");
+    }
+    let ordering = table.comparator().column(0).unwrap().0.class_name();
+    assert!(ordering.contains(&hex), "the comparator: {ordering}");
 }
 
 mod system_schema;
