@@ -68,8 +68,9 @@ impl Replica for LocalReplica {
             Err(WriteError::WouldBlock) => {
                 let state = Arc::clone(&self.state);
                 Box::pin(async move {
-                    let apply =
-                        move || state.engine.apply(&mutation, WriteOptions { may_block: true }).map_err(write_error);
+                    let apply = move || {
+                        state.engine.apply(&mutation, WriteOptions { may_block: true }).map_err(write_error)
+                    };
                     let ticket = blocking(apply).await?;
                     let fate = synced(ticket).await;
                     timer.stop();
@@ -97,7 +98,9 @@ async fn synced(ticket: SyncTicket) -> Result<(), ReplicaError> {
     }));
     match told.await {
         Ok(fate) => fate.map_err(write_error),
-        Err(_) => Err(ReplicaError::Write("the commit log was closed before the write was synced".to_owned())),
+        Err(_) => {
+            Err(ReplicaError::Write("the commit log was closed before the write was synced".to_owned()))
+        }
     }
 }
 

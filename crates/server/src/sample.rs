@@ -9,8 +9,8 @@ use coordinator::WriteType;
 use model::command::Consistency;
 use model::schema::Replication;
 use model::{
-    Cell, Clustering, CqlType, DecoratedKey, KeyspaceSchema, Liveness, Mutation, PartitionKey, PartitionUpdate,
-    Row, TableSchema,
+    Cell, Clustering, CqlType, DecoratedKey, KeyspaceSchema, Liveness, Mutation, PartitionKey,
+    PartitionUpdate, Row, TableSchema,
 };
 use std::f64::consts::TAU;
 use std::net::IpAddr;
@@ -107,8 +107,9 @@ fn event(table: &TableSchema, device: &str, minute: i64, micros: i64) -> Row {
     let at = ((START_MINUTE + minute) * 60_000).to_be_bytes();
     let noise = mix(minute as u64 ^ (device.len() as u64) << 40);
     let day = minute as f64 / (24.0 * 60.0);
-    let value = 20.0 + 8.0 * (TAU * day).sin() + 4.0 * (TAU * day / 365.0).cos() + (noise % 1_000) as f64 / 500.0;
-    let kind = if noise % 997 == 0 { "alarm" } else { "reading" };
+    let value =
+        20.0 + 8.0 * (TAU * day).sin() + 4.0 * (TAU * day / 365.0).cos() + (noise % 1_000) as f64 / 500.0;
+    let kind = if noise.is_multiple_of(997) { "alarm" } else { "reading" };
     let mut row = Row::new(Clustering::from_values([&at[..]]));
     row.liveness = Liveness::new(micros);
     for (name, bytes) in [
@@ -145,7 +146,10 @@ fn mix(number: u64) -> u64 {
 /// Three reads of the sample, as commands.
 pub fn reads_to_try(address: IpAddr, port: u16) -> String {
     let reads = [
-        ("the newest ten, without their payloads", "SELECT at, kind, value FROM sample.events WHERE device = 'pump-7' LIMIT 10"),
+        (
+            "the newest ten, without their payloads",
+            "SELECT at, kind, value FROM sample.events WHERE device = 'pump-7' LIMIT 10",
+        ),
         (
             "ten minutes from the middle of the partition, oldest first",
             "SELECT at, value FROM sample.events WHERE device = 'pump-7' AND at >= '2026-03-01 12:00:00+0000' \
@@ -176,7 +180,9 @@ mod tests {
         let mut total = 0;
         for update in updates(&table, 1) {
             let comparator = table.comparator();
-            assert!(update.rows.is_sorted_by(|a, b| comparator.compare(&a.clustering, &b.clustering).is_lt()));
+            assert!(
+                update.rows.is_sorted_by(|a, b| comparator.compare(&a.clustering, &b.clustering).is_lt())
+            );
             total += update.rows.len();
             if update.key.key.0.as_ref() == b"pump-7" {
                 let minute = |row: &Row| {

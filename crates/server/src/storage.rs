@@ -32,10 +32,6 @@ pub struct TableStats {
     pub sstable_duration_millis_max: u64,
     /// Bytes of SSTables that are read.
     pub live_bytes: u64,
-    /// Bytes of all SSTables, those included that wait for their removal.
-    pub total_bytes: u64,
-    /// Bytes that only snapshots hold.
-    pub snapshot_bytes: u64,
     /// Compressed by uncompressed bytes; none without compressed SSTables.
     pub compression_ratio: Option<f64>,
     /// Partitions, about.
@@ -44,28 +40,16 @@ pub struct TableStats {
     pub memtable_bytes: u64,
     /// Writes that memtables hold.
     pub memtable_writes: u64,
-    /// Memtables that became SSTables.
-    pub memtable_switches: u64,
     /// Memtables that wait for it.
     pub pending_flushes: u64,
-    /// Compactions that are due.
-    pub pending_compactions: u64,
     /// Memory of bloom filters.
     pub bloom_bytes: u64,
-    /// Reads of SSTables that a bloom filter let pass in vain.
-    pub bloom_false_positives: u64,
-    /// Memory of index summaries.
+    /// Memory of index summaries and of the offsets of compressed chunks.
     pub index_summary_bytes: u64,
-    /// Memory of the offsets of compressed chunks.
-    pub compression_metadata_bytes: u64,
-    /// Bytes of the smallest partition of an SSTable.
-    pub partition_min_bytes: u64,
     /// Bytes of the largest partition of an SSTable.
     pub partition_max_bytes: u64,
     /// Bytes of a partition, on average.
     pub partition_mean_bytes: u64,
-    /// Part of the cells that are tombstones which may go.
-    pub droppable_tombstone_ratio: f64,
 }
 
 /// A snapshot of one table.
@@ -104,8 +88,6 @@ pub struct CompactionTask {
     pub unit: String,
     /// SSTables that it reads.
     pub sstables: u64,
-    /// Where it writes.
-    pub target_directory: String,
 }
 
 /// Tasks that wait for a table.
@@ -130,10 +112,8 @@ pub struct CompactionStats {
     pub pending_by_table: Vec<PendingTasks>,
     /// How many came to their end.
     pub completed: u64,
-    /// Bytes that they wrote.
-    pub bytes_compacted: u64,
-    /// How many were stopped.
-    pub aborted: u64,
+    /// How many failed.
+    pub failed: u64,
     /// Limit in bytes for each second, 0 for none.
     pub throughput_bytes: u64,
     /// Those that run.
@@ -218,9 +198,7 @@ impl Selection {
         }
         let known = |table: &String| match found.tables.get(table) {
             Some(table) => Ok(names(table)),
-            None => {
-                Err(StorageError::UnknownTable { keyspace: keyspace.clone(), table: table.clone() })
-            }
+            None => Err(StorageError::UnknownTable { keyspace: keyspace.clone(), table: table.clone() }),
         };
         self.tables.iter().map(known).collect()
     }
@@ -240,20 +218,25 @@ pub fn tables(engine: &Engine) -> Vec<TableStats> {
 fn table_stats(table: &TableStore) -> TableStats {
     let stats = table.stats();
     let view = table.view();
-    let sizes = || view.sstables.iter().map(|sstable| sstable.disk_bytes());
+    let sstables = || view.sstables.iter();
+    let sizes = || sstables().map(|sstable| &sstable.stats().partition_sizes);
+    let partitions: i64 = sizes().map(|sizes| sizes.count()).sum();
+    let partition_bytes: f64 = sizes().map(|sizes| sizes.mean() * sizes.count() as f64).sum();
+    let ratios: Vec<f64> = sstables().map(|s| s.stats().compression_ratio).filter(|r| *r > 0.0).collect();
     TableStats {
         sstables: stats.sstables,
-        sstable_bytes_max: sizes().max().unwrap_or(0),
+        sstable_bytes_max: sstables().map(|sstable| sstable.disk_bytes()).max().unwrap_or(0),
+        sstable_duration_millis_max: sstables().map(|s| duration_millis(s.stats())).max().unwrap_or(0),
         live_bytes: stats.disk_bytes,
-        total_bytes: stats.disk_bytes,
-        compression_ratio: (stats.data_bytes > 0)
-            .then(|| stats.disk_bytes as f64 / stats.data_bytes as f64),
+        compression_ratio: (!ratios.is_empty()).then(|| ratios.iter().sum::<f64>() / ratios.len() as f64),
         partitions: stats.partitions_estimated + stats.memtable_partitions,
         memtable_bytes: stats.memtable_bytes,
         memtable_writes: stats.memtable_writes,
         pending_flushes: stats.flushing_memtables,
         bloom_bytes: stats.filter_bytes,
         index_summary_bytes: stats.sstable_memory_bytes.saturating_sub(stats.filter_bytes),
+        partition_max_bytes: sizes().map(|sizes| sizes.max().max(0) as u64).max().unwrap_or(0),
+        partition_mean_bytes: if partitions > 0 { (partition_bytes / partitions as f64) as u64 } else { 0 },
         reads: stats.reads,
         writes: stats.writes,
         keyspace: stats.keyspace,
@@ -262,14 +245,18 @@ fn table_stats(table: &TableStore) -> TableStats {
     }
 }
 
+/// Time between the oldest and the newest write of an SSTable.
+fn duration_millis(stats: &sstable::statistics::Stats) -> u64 {
+    u64::try_from(stats.max_timestamp.saturating_sub(stats.min_timestamp)).unwrap_or(0) / 1_000
+}
+
 /// Numbers of tables with the mean times that were counted for them.
 pub fn tables_with_times(state: &NodeState) -> Vec<TableStats> {
     let mut all = tables(&state.engine);
     let metrics: &Metrics = &state.metrics;
     let schema = state.engine.schema();
-    let millis = |latency: &crate::metrics::Latency| {
-        (latency.nanos.count() > 0).then(|| latency.nanos.mean() / 1e6)
-    };
+    let millis =
+        |latency: &crate::metrics::Latency| (latency.nanos.count() > 0).then(|| latency.nanos.mean() / 1e6);
     for stats in &mut all {
         let counted = schema.table(&stats.keyspace, &stats.table).and_then(|t| metrics.table_by_id(t.id));
         if let Some(counted) = counted {
@@ -347,50 +334,65 @@ pub fn drain(engine: &Engine) -> Result<(), EngineError> {
 }
 
 /// Compactions.
-pub fn compactions(_engine: &Engine) -> CompactionStats {
-    CompactionStats::default()
+pub fn compactions(engine: &Engine) -> CompactionStats {
+    let (completed, failed) = engine.compaction_counts();
+    let pending_by_table: Vec<PendingTasks> = engine
+        .pending_compactions()
+        .into_iter()
+        .map(|(table, tasks)| {
+            let (keyspace, table) = names(&table.schema());
+            PendingTasks { keyspace, table, tasks: tasks as u64 }
+        })
+        .collect();
+    CompactionStats {
+        concurrent_compactors: engine.options().concurrent_compactors as u64,
+        pending: pending_by_table.iter().map(|p| p.tasks).sum(),
+        pending_by_table,
+        completed,
+        failed,
+        throughput_bytes: engine.compaction_throughput(),
+        active: engine
+            .compactions()
+            .into_iter()
+            .map(|info| CompactionTask {
+                id: info.id.to_string(),
+                kind: "Compaction".to_owned(),
+                keyspace: info.keyspace,
+                table: info.table,
+                completed: info.completed_bytes,
+                total: info.total_bytes,
+                unit: "bytes".to_owned(),
+                sstables: info.inputs as u64,
+            })
+            .collect(),
+    }
 }
 
 /// Merges the SSTables of tables now.
 ///
 /// # Errors
 /// An unknown name, or what a compaction failed with.
-pub fn compact(engine: &Engine, selection: &Selection, _split_output: bool) -> Result<(), StorageError> {
-    selection.resolve(engine)?;
-    Err(not_there("compaction"))
+pub fn compact(engine: &Engine, selection: &Selection) -> Result<(), StorageError> {
+    for (keyspace, table) in selection.resolve(engine)? {
+        engine.compact(&keyspace, Some(&table))?;
+    }
+    Ok(())
 }
 
-/// Stops the compactions that run.
-///
-/// # Errors
-/// When there is nothing that can be stopped.
-pub fn stop_compactions(_engine: &Engine) -> Result<(), StorageError> {
-    Err(not_there("compaction"))
+/// Stops the compactions that run; what they did is undone.
+pub fn stop_compactions(engine: &Engine) {
+    engine.stop_compactions(None);
 }
 
-/// Switches automatic compactions of tables on or off.
+/// Switches automatic compactions of tables on or off, until the next start.
 ///
 /// # Errors
 /// An unknown name.
-pub fn set_autocompaction(
-    engine: &Engine,
-    selection: &Selection,
-    _enabled: bool,
-) -> Result<(), StorageError> {
-    selection.resolve(engine)?;
-    Err(not_there("compaction"))
-}
-
-/// Limits what compactions write, in bytes for each second; 0 is no limit.
-///
-/// # Errors
-/// When there is nothing to limit.
-pub fn set_compaction_throughput(_engine: &Engine, _bytes: u64) -> Result<(), StorageError> {
-    Err(not_there("compaction"))
-}
-
-fn not_there(what: &str) -> StorageError {
-    StorageError::Invalid(format!("{what} is not supported by this version"))
+pub fn set_autocompaction(engine: &Engine, selection: &Selection, enabled: bool) -> Result<(), StorageError> {
+    for (keyspace, table) in selection.resolve(engine)? {
+        engine.set_auto_compaction(&keyspace, Some(&table), enabled)?;
+    }
+    Ok(())
 }
 
 /// Takes a snapshot.

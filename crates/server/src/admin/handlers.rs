@@ -1,7 +1,7 @@
 //! One function for each route.
 
 use super::model::{
-    Autocompaction, ClearSnapshots, Cluster, Compact, Health, Info, KeyspaceReplication, NodeStatus, Status,
+    Autocompaction, ClearSnapshots, Cluster, Health, Info, KeyspaceReplication, NodeStatus, Status,
     TakeSnapshot, Throughput, Version,
 };
 use super::{ApiError, Json, OPENAPI, prometheus};
@@ -183,9 +183,9 @@ pub(super) async fn drain(State(node): State<Arc<Node>>) -> Result<StatusCode, A
 
 pub(super) async fn compact(
     State(node): State<Arc<Node>>,
-    Json(compact): Json<Compact>,
+    Json(selection): Json<Selection>,
 ) -> Result<StatusCode, ApiError> {
-    done(&node, move |engine| storage::compact(engine, &compact.selection, compact.split_output)).await
+    done(&node, move |engine| storage::compact(engine, &selection)).await
 }
 
 pub(super) async fn compactions(State(node): State<Arc<Node>>) -> axum::Json<CompactionStats> {
@@ -193,7 +193,11 @@ pub(super) async fn compactions(State(node): State<Arc<Node>>) -> axum::Json<Com
 }
 
 pub(super) async fn stop_compactions(State(node): State<Arc<Node>>) -> Result<StatusCode, ApiError> {
-    done(&node, storage::stop_compactions).await
+    done(&node, |engine| {
+        storage::stop_compactions(engine);
+        Ok(())
+    })
+    .await
 }
 
 pub(super) async fn set_autocompaction(
@@ -211,9 +215,10 @@ pub(super) async fn throughput(State(node): State<Arc<Node>>) -> axum::Json<Thro
 pub(super) async fn set_throughput(
     State(node): State<Arc<Node>>,
     Json(limit): Json<Throughput>,
-) -> Result<StatusCode, ApiError> {
+) -> StatusCode {
     let bytes = limit.mebibytes_per_second.saturating_mul(MIB);
-    done(&node, move |engine| storage::set_compaction_throughput(engine, bytes)).await
+    node.state.engine.set_compaction_throughput(bytes);
+    StatusCode::NO_CONTENT
 }
 
 pub(super) async fn snapshots(State(node): State<Arc<Node>>) -> Api<Vec<SnapshotEntry>> {

@@ -27,8 +27,11 @@ pub const OPENAPI: &str = include_str!("openapi.json");
 
 type Handler = MethodRouter<Arc<Node>>;
 
-/// Every route: method, path, handler.
-const ROUTES: &[(&str, &str, fn() -> Handler)] = &[
+/// Method, path, handler.
+type Route = (&'static str, &'static str, fn() -> Handler);
+
+/// Every route.
+const ROUTES: &[Route] = &[
     ("get", "/health", || get(handlers::health)),
     ("get", "/metrics", || get(handlers::metrics)),
     ("get", "/openapi.json", || get(handlers::openapi)),
@@ -52,7 +55,8 @@ const ROUTES: &[(&str, &str, fn() -> Handler)] = &[
 
 /// The API of `node`.
 pub fn router(node: Arc<Node>) -> Router {
-    let routes = ROUTES.iter().fold(Router::new(), |router, (_, path, handler)| router.route(path, handler()));
+    let routes =
+        ROUTES.iter().fold(Router::new(), |router, (_, path, handler)| router.route(path, handler()));
     let unknown = || async { ApiError::not_found("there is no such path; see /openapi.json") };
     let wrong_method =
         || async { ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "invalid", "the path has no such method") };
@@ -79,9 +83,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         match axum::Json::<T>::from_request(request, state).await {
             Ok(axum::Json(value)) => Ok(Json(value)),
-            Err(rejection) => {
-                Err(ApiError::new(StatusCode::BAD_REQUEST, "invalid", rejection.body_text()))
-            }
+            Err(rejection) => Err(ApiError::new(StatusCode::BAD_REQUEST, "invalid", rejection.body_text())),
         }
     }
 }

@@ -106,17 +106,6 @@ pub struct Cluster {
     pub keyspaces: Vec<KeyspaceReplication>,
 }
 
-/// Question to `/compact`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Compact {
-    /// The tables.
-    #[serde(flatten)]
-    pub selection: crate::storage::Selection,
-    /// Whether size-tiered compaction makes several SSTables instead of one.
-    #[serde(default)]
-    pub split_output: bool,
-}
-
 /// Question to `/compactions/auto`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Autocompaction {

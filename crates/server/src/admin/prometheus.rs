@@ -191,12 +191,15 @@ fn storage_numbers(page: &mut Page, state: &NodeState) {
     page.gauge("ilion_compactions_active", "Compactions that run.", compactions.active.len());
     page.gauge("ilion_compactions_pending", "Compactions that are due.", compactions.pending);
     page.counter("ilion_compactions_total", "Compactions that ended.", compactions.completed);
-    page.counter("ilion_compacted_bytes_total", "Bytes that compactions wrote.", compactions.bytes_compacted);
+    page.counter("ilion_compaction_failures_total", "Compactions that failed.", compactions.failed);
 }
+
+/// Name, help, and where the numbers are.
+type Family<F> = (&'static str, &'static str, F);
 
 fn tables(page: &mut Page, state: &NodeState) {
     let counted = state.metrics.tables();
-    let families: [(&str, &str, fn(&TableMetrics) -> &Histogram); 3] = [
+    let families: [Family<fn(&TableMetrics) -> &Histogram>; 3] = [
         ("ilion_table_reads_seconds", "Reads of single partitions.", |t| &t.read.nanos),
         ("ilion_table_scans_seconds", "Reads of ranges of partitions.", |t| &t.scan.nanos),
         ("ilion_table_writes_seconds", "Writes.", |t| &t.write.nanos),
@@ -208,7 +211,7 @@ fn tables(page: &mut Page, state: &NodeState) {
         }
     }
     let stats = storage::tables(&state.engine);
-    let families: [(&str, &str, fn(&storage::TableStats) -> u64); 3] = [
+    let families: [Family<fn(&storage::TableStats) -> u64>; 3] = [
         ("ilion_table_sstables", "SSTables.", |t| t.sstables),
         ("ilion_table_disk_bytes", "Bytes of SSTables.", |t| t.live_bytes),
         ("ilion_table_memtable_bytes", "Bytes of memtables.", |t| t.memtable_bytes),

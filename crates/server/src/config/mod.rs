@@ -225,7 +225,8 @@ impl Draft {
         let bind = settings.rpc_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
         let listen = settings.listen_address.unwrap_or_else(|| concrete(bind));
         let broadcast = settings.broadcast_address.unwrap_or(listen);
-        let told = settings.broadcast_rpc_address.unwrap_or(if bind.is_unspecified() { broadcast } else { bind });
+        let told =
+            settings.broadcast_rpc_address.unwrap_or(if bind.is_unspecified() { broadcast } else { bind });
         for (key, address) in [("broadcast_address", broadcast), ("broadcast_rpc_address", told)] {
             if address.is_unspecified() {
                 return Err(ConfigError::Invalid(format!(
@@ -342,11 +343,18 @@ fn engine_options(env: &Env, settings: &Settings, memory: MemoryShares) -> Engin
         flush_writers,
         write_wait_timeout_ms: settings.write_request_timeout.0,
         page_cache_bytes: settings.file_cache_size.map_or(memory.page_cache, |size| size.0),
+        concurrent_compactors: settings.concurrent_compactors.map_or_else(default_compactors, |n| n as usize),
+        compaction_bytes_per_s: settings.compaction_throughput.0,
         auto_snapshot: settings.auto_snapshot,
         uuid_sstable_identifiers: settings.uuid_sstable_identifiers_enabled,
         data_dirs,
         ..EngineOptions::under(&root)
     }
+}
+
+/// As many as cores, at least 2 and at most 8.
+fn default_compactors() -> usize {
+    std::thread::available_parallelism().map_or(2, |cores| cores.get().clamp(2, 8))
 }
 
 /// The smaller of 8 GiB and a quarter of the device.
@@ -379,6 +387,9 @@ fn validate(settings: &Settings) -> Result<(), String> {
     }
     if settings.concurrent_reads == 0 {
         return reject("concurrent_reads must be at least 1".to_owned());
+    }
+    if settings.concurrent_compactors == Some(0) {
+        return reject("concurrent_compactors must be at least 1".to_owned());
     }
     if settings.tombstone_warn_threshold > settings.tombstone_failure_threshold {
         return reject("tombstone_warn_threshold must not exceed tombstone_failure_threshold".to_owned());

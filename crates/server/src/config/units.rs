@@ -70,7 +70,8 @@ fn split(text: &str, old: OldUnit) -> Option<(u64, &str)> {
 /// # Errors
 /// What is wrong with it, in words.
 pub fn parse_duration(text: &str, old: OldUnit) -> Result<Millis, String> {
-    let wrong = || format!("{text:?} is no duration; one is a number and ns, us, ms, s, m, h or d, as in \"10s\"");
+    let wrong =
+        || format!("{text:?} is no duration; one is a number and ns, us, ms, s, m, h or d, as in \"10s\"");
     let (number, unit) = split(text, old).ok_or_else(wrong)?;
     let millis = match unit.to_ascii_lowercase().as_str() {
         "" => Some(0),

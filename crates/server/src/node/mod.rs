@@ -168,9 +168,8 @@ fn settle_identity(env: &Env, config: &Config, engine: &Engine) -> Result<local:
     let before = local::identity(&table, stream, now_s).map_err(EngineError::from)?;
     let identity = before.next(env, config)?;
     let mutation = identity.mutation(&table, config, env.now_micros());
-    let ticket = engine
-        .apply(&mutation, engine::WriteOptions { may_block: true })
-        .map_err(EngineError::from)?;
+    let ticket =
+        engine.apply(&mutation, engine::WriteOptions { may_block: true }).map_err(EngineError::from)?;
     ticket.wait().map_err(EngineError::from)?;
     // Cassandra flushes this table at each start too: another node that opens the directory looks for it in SSTables.
     engine.flush("system", Some("local"))?;

@@ -69,7 +69,8 @@ pub fn run(
     config: Config,
     service: impl FnOnce(&Arc<Node>) -> Arc<dyn Service>,
 ) -> Result<(), StartError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().thread_name("ilion-net").enable_all().build()?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().thread_name("ilion-net").enable_all().build()?;
     let metrics = Arc::new(Metrics::default());
     logging::log_panics(Arc::clone(&metrics));
     for warning in &config.warnings {
@@ -106,12 +107,8 @@ async fn serve(
     let admin_task = tokio::spawn(admin::serve(Arc::clone(node), admin_listener, admin_stopped));
     let ticking = tokio::spawn(tick(Arc::clone(node)));
     if config.settings.start_native_transport {
-        let server = net::Server::start(
-            cql,
-            net_options(config),
-            service(node),
-            Arc::clone(&node.state.connections),
-        )?;
+        let server =
+            net::Server::start(cql, net_options(config), service(node), Arc::clone(&node.state.connections))?;
         *node.transport.lock().await = Some(server);
     }
     announce(node, cql_address, admin_address, sampled);
@@ -156,7 +153,10 @@ struct Signals {
 
 impl Signals {
     fn new() -> io::Result<Signals> {
-        Ok(Signals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
     }
 
     async fn next(&mut self) -> &'static str {

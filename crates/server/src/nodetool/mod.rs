@@ -6,7 +6,7 @@ mod client;
 mod format;
 mod print;
 
-use crate::admin::model::{Autocompaction, ClearSnapshots, Compact, QualifiedTable, TakeSnapshot, Throughput};
+use crate::admin::model::{Autocompaction, ClearSnapshots, QualifiedTable, TakeSnapshot, Throughput};
 use crate::cli::ADMIN_PORT_DEFAULT;
 use crate::storage::Selection;
 use clap::{Args, Subcommand};
@@ -60,9 +60,6 @@ enum Verb {
     Compact {
         /// The keyspace followed by one or many tables
         keyspace_tables: Vec<String>,
-        /// Use -s to not create a single big file
-        #[arg(short, long)]
-        split_output: bool,
     },
     /// Print statistics on compactions
     Compactionstats {
@@ -181,10 +178,7 @@ fn execute(args: &NodetoolArgs) -> Result<String, Failure> {
         Verb::Describecluster => show.get("/api/v1/cluster", &[], print::cluster),
         Verb::Version => show.get("/api/v1/version", &[], print::version),
         Verb::Flush { keyspace_tables } => client.post("/api/v1/flush", &selection(keyspace_tables)),
-        Verb::Compact { keyspace_tables, split_output } => {
-            let body = Compact { selection: selection(keyspace_tables), split_output: *split_output };
-            client.post("/api/v1/compact", &body)
-        }
+        Verb::Compact { keyspace_tables } => client.post("/api/v1/compact", &selection(keyspace_tables)),
         Verb::Compactionstats { human_readable } => {
             show.get("/api/v1/compactions", &[], |stats| print::compactions(stats, *human_readable))
         }
@@ -305,7 +299,8 @@ fn snapshot_of(
     } else if let Some(table) = table {
         let [keyspace] = keyspaces else {
             return Err(Failure::Usage(
-                "When specifying the table for a snapshot, you must specify one and only one keyspace".to_owned(),
+                "When specifying the table for a snapshot, you must specify one and only one keyspace"
+                    .to_owned(),
             ));
         };
         body.tables = vec![QualifiedTable { keyspace: keyspace.clone(), table: table.clone() }];

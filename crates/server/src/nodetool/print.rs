@@ -102,7 +102,9 @@ pub(super) fn cluster(cluster: &Cluster) -> String {
          \tSchema versions:\n\t\t{}: [{}]\n\n",
         cluster.name, cluster.snitch, cluster.partitioner, cluster.schema_version, cluster.address
     );
-    out.push_str("Stats for all nodes:\n\tLive: 1\n\tJoining: 0\n\tMoving: 0\n\tLeaving: 0\n\tUnreachable: 0\n\n");
+    out.push_str(
+        "Stats for all nodes:\n\tLive: 1\n\tJoining: 0\n\tMoving: 0\n\tLeaving: 0\n\tUnreachable: 0\n\n",
+    );
     let _ = write!(
         out,
         "Data Centers: \n\t{} #Nodes: 1 #Down: 0\n\nDatabase versions:\n\t{}: [{}:{}]\n\nKeyspaces:\n",
@@ -141,8 +143,7 @@ pub(super) fn compactions(stats: &CompactionStats, human: bool) -> String {
     }
     rows.extend([
         vec!["compactions completed".to_owned(), stats.completed.to_string()],
-        vec!["data compacted".to_owned(), bytes(stats.bytes_compacted, human)],
-        vec!["compactions aborted".to_owned(), stats.aborted.to_string()],
+        vec!["compactions aborted".to_owned(), stats.failed.to_string()],
         vec!["compaction throughput (MiB/s)".to_owned(), throughput],
     ]);
     let mut out = columns(&rows, " ");
@@ -178,7 +179,7 @@ pub(super) fn compactions(stats: &CompactionStats, human: bool) -> String {
             format!("{}h{:02}m{:02}s", seconds / 3_600, seconds / 60 % 60, seconds % 60)
         }
     };
-    let _ = writeln!(out, "{:<25}{remaining:>10}", "Active compaction remaining time :");
+    let _ = writeln!(out, "Active compaction remaining time : {remaining:>10}");
     out
 }
 
@@ -240,11 +241,7 @@ pub(super) fn snapshots(found: &[SnapshotEntry]) -> String {
         ]);
     }
     let total: u64 = found.iter().map(|entry| entry.true_bytes).sum();
-    format!(
-        "Snapshot Details: \n{}\nTotal TrueDiskSpaceUsed: {}\n\n",
-        columns(&rows, " "),
-        file_size(total)
-    )
+    format!("Snapshot Details: \n{}\nTotal TrueDiskSpaceUsed: {}\n\n", columns(&rows, " "), file_size(total))
 }
 
 /// `tablestats`.
@@ -260,7 +257,8 @@ pub(super) fn tables(stats: &[TableStats], total: usize, human: bool) -> String 
         let mean = |count: u64, of: &dyn Fn(&TableStats) -> (u64, Option<f64>)| match count {
             0 => "NaN".to_owned(),
             count => {
-                let time: f64 = tables.iter().map(|t| of(t)).map(|(n, ms)| n as f64 * ms.unwrap_or(0.0)).sum();
+                let time: f64 =
+                    tables.iter().map(|t| of(t)).map(|(n, ms)| n as f64 * ms.unwrap_or(0.0)).sum();
                 format!("{:?}", time / count as f64)
             }
         };
@@ -288,15 +286,13 @@ fn table_lines(out: &mut String, table: &TableStats, human: bool) {
     line("Old SSTable count", "0".to_owned());
     line("Max SSTable size", pretty_bytes(table.sstable_bytes_max));
     line("Space used (live)", bytes(table.live_bytes, human));
-    line("Space used (total)", bytes(table.total_bytes, human));
-    line("Space used by snapshots (total)", bytes(table.snapshot_bytes, human));
-    let off_heap = table.bloom_bytes + table.index_summary_bytes + table.compression_metadata_bytes;
+    line("Space used (total)", bytes(table.live_bytes, human));
+    let off_heap = table.bloom_bytes + table.index_summary_bytes;
     line("Off heap memory used (total)", bytes(off_heap, human));
     line("SSTable Compression Ratio", format!("{:.5}", table.compression_ratio.unwrap_or(-1.0)));
     line("Number of partitions (estimate)", table.partitions.to_string());
     line("Memtable cell count", table.memtable_writes.to_string());
     line("Memtable data size", bytes(table.memtable_bytes, human));
-    line("Memtable switch count", table.memtable_switches.to_string());
     line("Local read count", table.reads.to_string());
     line("Local read latency", format!("{} ms", millis(table.read_millis)));
     line("Local write count", table.writes.to_string());
@@ -304,13 +300,9 @@ fn table_lines(out: &mut String, table: &TableStats, human: bool) {
     let ratio = if table.writes == 0 { 0.0 } else { table.reads as f64 / table.writes as f64 };
     line("Local read/write ratio", format!("{ratio:.5}"));
     line("Pending flushes", table.pending_flushes.to_string());
-    line("Bloom filter false positives", table.bloom_false_positives.to_string());
     line("Bloom filter space used", bytes(table.bloom_bytes, human));
     line("Index summary off heap memory used", bytes(table.index_summary_bytes, human));
-    line("Compression metadata off heap memory used", bytes(table.compression_metadata_bytes, human));
-    line("Compacted partition minimum bytes", table.partition_min_bytes.to_string());
     line("Compacted partition maximum bytes", table.partition_max_bytes.to_string());
     line("Compacted partition mean bytes", table.partition_mean_bytes.to_string());
-    line("Droppable tombstone ratio", format!("{:.5}", table.droppable_tombstone_ratio));
     out.push('\n');
 }

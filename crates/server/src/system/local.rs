@@ -7,10 +7,10 @@ use super::rows::{IntoValue, Value};
 use crate::config::Config;
 use bytes::Bytes;
 use env::Env;
-use model::command::{
-    ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand,
+use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
+use model::{
+    Cell, Clustering, CqlType, DecoratedKey, Deletion, Mutation, PartitionKey, PartitionUpdate, Row,
 };
-use model::{Cell, Clustering, CqlType, DecoratedKey, Deletion, Mutation, PartitionKey, PartitionUpdate, Row};
 use model::{Liveness, TableSchema};
 use partition::{BoxedStream, Event, Fragment, PartitionStream, ReadError};
 use std::sync::Arc;
@@ -60,11 +60,7 @@ pub fn read_command(table: &Arc<TableSchema>, now_s: u32) -> ReadCommand {
 ///
 /// # Errors
 /// When the table cannot be read.
-pub fn identity(
-    table: &TableSchema,
-    mut stream: BoxedStream,
-    now_s: u32,
-) -> Result<Identity, ReadError> {
+pub fn identity(table: &TableSchema, mut stream: BoxedStream, now_s: u32) -> Result<Identity, ReadError> {
     let column = |name: &str| table.column(name).map(|c| c.id);
     let (cluster_name, tokens, generation) =
         (column("cluster_name"), column("tokens"), column("gossip_generation"));
@@ -102,7 +98,10 @@ impl Identity {
         let configured = &config.settings.cluster_name;
         match &self.cluster_name {
             Some(saved) if saved != configured => {
-                return Err(IdentityError::ClusterName { saved: saved.clone(), configured: configured.clone() });
+                return Err(IdentityError::ClusterName {
+                    saved: saved.clone(),
+                    configured: configured.clone(),
+                });
             }
             _ => self.cluster_name = Some(configured.clone()),
         }

@@ -103,7 +103,7 @@ impl VirtualTables {
                 "rows_per_read" => |t| &t.rows_per_read,
                 "tombstones_per_read" => |t| &t.tombstones_per_read;
             table_bytes:
-                "disk_usage" => |t| t.total_bytes,
+                "disk_usage" => |t| t.live_bytes,
                 "max_partition_size" => |t| t.partition_max_bytes,
                 "max_sstable_size" => |t| t.sstable_bytes_max;
         }

@@ -289,8 +289,10 @@ mod tests {
     #[test]
     fn the_next_page_starts_behind_the_last_key() {
         let rows = settings();
-        let behind =
-            KeyRange { start: KeyBound::Key { key: key("alpha"), inclusive: false }, end: KeyBound::Unbounded };
+        let behind = KeyRange {
+            start: KeyBound::Key { key: key("alpha"), inclusive: false },
+            end: KeyBound::Unbounded,
+        };
         let rest = command(&rows.table.clone(), PartitionSelection::Range(behind));
         assert_eq!(keys_of(rows.into_stream(&rest)), ["mid", "zeta"]);
     }

@@ -160,7 +160,6 @@ pub(super) fn sstable_tasks(state: &NodeState, rows: &mut VirtualRows) {
                 ("kind", task.kind.to_ascii_lowercase().into_value()),
                 ("progress", task.completed.into_value()),
                 ("sstables", (task.sstables as i32).into_value()),
-                ("target_directory", task.target_directory.into_value()),
                 ("total", task.total.into_value()),
                 ("unit", task.unit.into_value()),
             ],

@@ -1,0 +1,216 @@
+//! Configurations from files, environments and flags.
+
+use super::*;
+use std::path::Path;
+
+const STOCK: &str = include_str!("../../testdata/cassandra.yaml");
+
+fn load_all(yaml: &str, environment: &[(&str, &str)], args: &ServeArgs) -> Result<Config, ConfigError> {
+    let env = Env::for_test(1);
+    let path = Path::new("/etc/cassandra/cassandra.yaml");
+    env.fs.create_dir_all(path.parent().unwrap()).unwrap();
+    env.fs.write(path, yaml.as_bytes()).unwrap();
+    let args = ServeArgs { config: Some(path.to_owned()), ..args.clone() };
+    let environment = environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+    Config::load(&env, &args, environment)
+}
+
+fn load(yaml: &str) -> Result<Config, ConfigError> {
+    load_all(yaml, &[], &ServeArgs::default())
+}
+
+fn setting(config: &Config, name: &str) -> Option<String> {
+    config.settings.entries().into_iter().find(|(n, _)| *n == name).and_then(|(_, value)| value)
+}
+
+#[test]
+fn the_stock_file_loads_and_each_key_without_effect_is_named_once() {
+    let config = load(STOCK).unwrap();
+    assert_eq!(config.settings.num_tokens, 16);
+    assert_eq!(config.settings.prepared_statements_cache_size, None);
+    assert_eq!(config.engine.commitlog_sync, SyncMode::Periodic { period_ms: 10_000 });
+    for key in ["seed_provider", "hinted_handoff_enabled", "role_manager", "concurrent_writes"] {
+        let named = config.warnings.iter().filter(|w| w.contains(&format!(": {key} "))).count();
+        assert_eq!(named, 1, "{key}: {:#?}", config.warnings);
+    }
+    assert!(!config.warnings.iter().any(|w| w.contains("not a known key")), "{:#?}", config.warnings);
+    for silent in ["authenticator", "partitioner", "cluster_name", "client_encryption_options"] {
+        assert!(!config.warnings.iter().any(|w| w.contains(silent)), "{silent}");
+    }
+}
+
+#[test]
+fn values_are_read_in_todays_and_in_old_spellings() {
+    for (yaml, name, expected) in [
+        ("commitlog_sync_period: 5s", "commitlog_sync_period", "5s"),
+        ("commitlog_sync_period_in_ms: 5000", "commitlog_sync_period", "5s"),
+        ("commitlog_segment_size_in_mb: 16", "commitlog_segment_size", "16MiB"),
+        ("native_transport_max_frame_size_in_mb: 256", "native_transport_max_frame_size", "256MiB"),
+        (
+            "native_transport_max_concurrent_requests_in_bytes: 1048576",
+            "native_transport_max_request_data_in_flight",
+            "1MiB",
+        ),
+        ("compaction_throughput: 0", "compaction_throughput", "0B/s"),
+        ("compaction_throughput_mb_per_sec: 16", "compaction_throughput", "16MiB/s"),
+        ("batch_size_warn_threshold_in_kb: 7", "batch_size_warn_threshold", "7KiB"),
+        ("read_request_timeout_in_ms: 100", "read_request_timeout", "100ms"),
+        ("commitlog_sync: batch", "commitlog_sync", "batch"),
+        ("commit_failure_policy: stop_commit", "commit_failure_policy", "stop_commit"),
+        ("data_file_directories: [/a, /b]", "data_file_directories", "[/a, /b]"),
+        ("data_file_directories: /a", "data_file_directories", "[/a]"),
+        ("auto_snapshot: no", "auto_snapshot", "false"),
+        ("memtable_cleanup_threshold: 0.11", "memtable_cleanup_threshold", "0.11"),
+        ("listen_address: localhost", "listen_address", "127.0.0.1"),
+    ] {
+        let config = load(yaml).unwrap_or_else(|e| panic!("{yaml}: {e}"));
+        assert_eq!(setting(&config, name).as_deref(), Some(expected), "{yaml}");
+        assert!(config.warnings.is_empty(), "{yaml}: {:?}", config.warnings);
+    }
+}
+
+#[test]
+fn values_that_cannot_be_are_errors_that_name_them() {
+    for (yaml, words) in [
+        ("native_transport_port: many", &["native_transport_port", "many"][..]),
+        ("native_transport_port: 65536", &["native_transport_port", "65536"]),
+        ("commitlog_sync: sometimes", &["commitlog_sync", "sometimes", "periodic batch group"]),
+        ("commitlog_segment_size: 32", &["commitlog_segment_size", "32"]),
+        ("read_request_timeout: soon", &["read_request_timeout", "soon"]),
+        ("auto_snapshot: perhaps", &["auto_snapshot", "perhaps"]),
+        ("rpc_address: here", &["rpc_address", "here"]),
+        ("concurrent_reads: [1]", &["concurrent_reads"]),
+        ("concurrent_reads: 0", &["concurrent_reads"]),
+        ("num_tokens: 0", &["num_tokens"]),
+        ("initial_token: x", &["initial_token", "x"]),
+        ("memtable_cleanup_threshold: 2.0", &["memtable_cleanup_threshold"]),
+        ("tombstone_failure_threshold: 1", &["tombstone_warn_threshold", "tombstone_failure_threshold"]),
+        ("read_request_timeout: 0ms", &["read_request_timeout"]),
+        ("native_transport_max_frame_size: 4GiB", &["native_transport_max_frame_size", "4GiB"]),
+        ("broadcast_rpc_address: 0.0.0.0", &["broadcast_rpc_address", "0.0.0.0"]),
+        ("- a list", &["keys and values"]),
+        ("a: [", &["YAML"]),
+    ] {
+        let error = load(yaml).expect_err(yaml).to_string();
+        assert!(words.iter().all(|word| error.contains(word)), "{yaml}: {error}");
+    }
+}
+
+#[test]
+fn safety_that_is_not_there_is_refused() {
+    for yaml in [
+        "authenticator: PasswordAuthenticator",
+        "authenticator: {class_name: org.apache.cassandra.auth.PasswordAuthenticator}",
+        "authorizer: CassandraAuthorizer",
+        "client_encryption_options: {enabled: true}",
+        "transparent_data_encryption_options: {enabled: true}",
+        "partitioner: RandomPartitioner",
+    ] {
+        let error = load(yaml).expect_err(yaml).to_string();
+        assert!(
+            error.contains("not supported") && error.contains(yaml.split(':').next().unwrap()),
+            "{error}"
+        );
+    }
+    for yaml in [
+        "authenticator: org.apache.cassandra.auth.AllowAllAuthenticator",
+        "client_encryption_options: {enabled: false, keystore: x}",
+        "partitioner: Murmur3Partitioner",
+    ] {
+        assert!(load(yaml).unwrap().warnings.is_empty(), "{yaml}");
+    }
+}
+
+#[test]
+fn what_is_not_known_or_not_there_is_a_warning() {
+    for (yaml, words) in [
+        ("frobnicate: 3", &["frobnicate", "not a known key"][..]),
+        ("frobnicate:", &["frobnicate", "not a known key"]),
+        ("sstable: {selected_format: bti}", &["sstable", "bti", "nb"]),
+        ("storage_compatibility_mode: NONE", &["storage_compatibility_mode", "NONE"]),
+        ("endpoint_snitch: Ec2Snitch", &["endpoint_snitch", "Ec2Snitch", "datacenter1"]),
+        ("hints_directory: /h", &["hints_directory", "does not apply"]),
+    ] {
+        let config = load(yaml).unwrap();
+        assert_eq!(config.warnings.len(), 1, "{yaml}: {:?}", config.warnings);
+        assert!(words.iter().all(|word| config.warnings[0].contains(word)), "{yaml}: {:?}", config.warnings);
+    }
+}
+
+#[test]
+fn the_environment_overrides_the_file_and_flags_override_both() {
+    let yaml = "cluster_name: of file\nnum_tokens: 4\nrpc_address: 127.0.0.2\nnative_transport_port: 1\n";
+    let environment = [("CASSANDRA_CLUSTER_NAME", "of environment"), ("CASSANDRA_RPC_ADDRESS", "127.0.0.3")];
+    let config = load_all(yaml, &environment, &ServeArgs::default()).unwrap();
+    assert_eq!(config.settings.cluster_name, "of environment");
+    assert_eq!(config.settings.num_tokens, 4);
+    assert_eq!(config.cql_address.to_string(), "127.0.0.3:1");
+
+    let args = ServeArgs {
+        cluster_name: Some("of flag".to_owned()),
+        listen: Some("127.0.0.4".parse().unwrap()),
+        port: Some(2),
+        data_dir: Some("/d".into()),
+        ..ServeArgs::default()
+    };
+    let config = load_all(yaml, &environment, &args).unwrap();
+    assert_eq!(config.settings.cluster_name, "of flag");
+    assert_eq!(config.cql_address.to_string(), "127.0.0.4:2");
+    assert_eq!(config.broadcast_rpc_address.to_string(), "127.0.0.4");
+    assert_eq!(config.engine.data_dirs, [Path::new("/d/data")]);
+    assert_eq!(config.engine.commitlog_dir, Path::new("/d/commitlog"));
+}
+
+#[test]
+fn variables_of_the_image_that_do_not_apply_are_named() {
+    let environment = [
+        ("CASSANDRA_SEEDS", "10.0.0.1"),
+        ("CASSANDRA_DC", "dc7"),
+        ("CASSANDRA_WHATEVER", "x"),
+        ("CASSANDRA_LISTEN_ADDRESS", "auto"),
+        ("CASSANDRA_HOME", "/opt/cassandra"),
+        ("PATH", "/bin"),
+    ];
+    let config = load_all("", &environment, &ServeArgs::default()).unwrap();
+    let named = |name: &str| config.warnings.iter().filter(|w| w.starts_with(name)).count();
+    assert_eq!((named("CASSANDRA_SEEDS"), named("CASSANDRA_DC"), named("CASSANDRA_WHATEVER")), (1, 1, 1));
+    assert_eq!(config.warnings.len(), 3, "{:?}", config.warnings);
+    assert_eq!(config.data_center, "datacenter1");
+
+    let bad = load_all("", &[("CASSANDRA_NUM_TOKENS", "many")], &ServeArgs::default()).unwrap_err();
+    assert!(bad.to_string().contains("CASSANDRA_NUM_TOKENS") && bad.to_string().contains("many"), "{bad}");
+}
+
+#[test]
+fn data_center_and_rack_come_with_the_snitch_that_reads_them() {
+    let environment = [
+        ("CASSANDRA_ENDPOINT_SNITCH", "GossipingPropertyFileSnitch"),
+        ("CASSANDRA_DC", "dc7"),
+        ("CASSANDRA_RACK", "rack9"),
+    ];
+    let config = load_all("", &environment, &ServeArgs::default()).unwrap();
+    assert_eq!((config.data_center.as_str(), config.rack.as_str()), ("dc7", "rack9"));
+    assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+}
+
+#[test]
+fn memory_and_directories_have_defaults() {
+    let config = load("data_file_directories: [/var/lib/cassandra/data]").unwrap();
+    assert_eq!(config.engine.commitlog_dir, Path::new("/var/lib/cassandra/commitlog"));
+    assert_eq!(config.engine.memtable_bytes_max, config.memory.memtables);
+    assert_eq!(config.engine.flush_writers, 2);
+
+    let config =
+        load("memtable_heap_space: 64MiB\nmemtable_offheap_space: 32MiB\nfile_cache_size: 8MiB").unwrap();
+    assert_eq!(config.engine.memtable_bytes_max, 96 << 20);
+    assert_eq!(config.engine.page_cache_bytes, 8 << 20);
+}
+
+#[test]
+fn a_wildcard_is_never_what_clients_are_told() {
+    let config = load("rpc_address: 0.0.0.0\nlisten_address: 10.1.2.3").unwrap();
+    assert_eq!(config.cql_address.ip().to_string(), "0.0.0.0");
+    assert_eq!(config.broadcast_rpc_address.to_string(), "10.1.2.3");
+    let config = load("rpc_address: 0.0.0.0").unwrap();
+    assert!(!config.broadcast_rpc_address.is_unspecified());
+}

@@ -1,0 +1,207 @@
+//! The binary as an operator meets it: start, questions, a second start, signals.
+
+#![allow(clippy::disallowed_methods, reason = "the tests look at a real disk and a real process")]
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+
+const ILION: &str = env!("CARGO_BIN_EXE_ilion");
+
+/// A node on ports of the system's choice; killed when dropped.
+struct Node {
+    child: Child,
+    output: BufReader<std::process::ChildStdout>,
+    cql: String,
+    admin: String,
+}
+
+impl Node {
+    fn start(dir: &Path, more: &[&str]) -> Node {
+        let mut child = Command::new(ILION)
+            .args(["--data-dir", dir.to_str().unwrap(), "--port", "0", "--admin-port", "0"])
+            .args(more)
+            .env_remove("RUST_LOG")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        let after = |mark: &str| {
+            let at = line.find(mark).unwrap_or_else(|| panic!("{mark:?} is not in {line:?}")) + mark.len();
+            line[at..].split([',', ' ', '\n']).next().unwrap().to_owned()
+        };
+        let (cql, admin) = (after("listening for CQL on "), after("http://"));
+        Node { child, output, cql, admin }
+    }
+
+    fn nodetool(&self, words: &[&str]) -> Output {
+        Command::new(ILION).args(["nodetool", "--admin", &self.admin]).args(words).output().unwrap()
+    }
+
+    fn says(&self, words: &[&str]) -> String {
+        let output = self.nodetool(words);
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn get(&self, path: &str) -> (u16, String) {
+        let config = ureq::Agent::config_builder().http_status_as_error(false).build();
+        let mut answer = config.new_agent().get(format!("http://{}{path}", self.admin)).call().unwrap();
+        (answer.status().as_u16(), answer.body_mut().read_to_string().unwrap())
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+    }
+
+    /// Waits for the end; its status and what it logged.
+    fn end(mut self) -> (ExitStatus, String) {
+        let mut log = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        (self.child.wait().unwrap(), log)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_node_answers_operators_and_ends_cleanly() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut node = Node::start(dir.path(), &[]);
+    assert!(node.cql.starts_with("127.0.0.1:") && !node.cql.ends_with(":0"), "{}", node.cql);
+    let mut hint = String::new();
+    node.output.read_line(&mut hint).unwrap();
+    assert_eq!(hint, format!("connect with: cqlsh {}\n", node.cql.replace(':', " ")));
+
+    assert_eq!(node.get("/health"), (200, "{\"status\":\"up\"}".to_owned()));
+    let (status, metrics) = node.get("/metrics");
+    assert_eq!(status, 200);
+    assert!(metrics.contains("# TYPE ilion_requests_seconds histogram"), "{metrics}");
+    assert!(metrics.contains("ilion_memtable_bytes "), "{metrics}");
+    let (status, body) = node.get("/nowhere");
+    assert_eq!(status, 404);
+    assert!(body.starts_with("{\"error\":\"not_found\",\"message\":"), "{body}");
+
+    let status = node.says(&["status"]);
+    assert!(status.starts_with("Datacenter: datacenter1\n======"), "{status}");
+    assert!(status.contains("\nUN  127.0.0.1"), "{status}");
+    assert!(node.says(&["info"]).contains("Native Transport active: true"));
+    assert_eq!(node.says(&["version"]).lines().next(), Some("ReleaseVersion: 5.0.5"));
+    assert!(node.says(&["describecluster"]).contains("\tName: Test Cluster\n"));
+    assert!(node.says(&["tablestats", "system.local"]).contains("\t\tTable: local\n"));
+    let json: serde_json::Value = serde_json::from_str(&node.says(&["--json", "info"])).unwrap();
+    assert_eq!(json["data_center"], "datacenter1");
+
+    assert_eq!(node.says(&["flush"]), "");
+    assert_eq!(node.says(&["compact", "system", "local"]), "");
+    assert!(node.says(&["compactionstats"]).starts_with("concurrent compactors"));
+    assert_eq!(node.says(&["setcompactionthroughput", "16"]), "");
+    assert_eq!(node.says(&["getcompactionthroughput"]), "Current compaction throughput: 16 MB/s\n");
+    assert_eq!(node.says(&["disableautocompaction", "system"]), "");
+    assert_eq!(node.says(&["enableautocompaction"]), "");
+    assert_eq!(node.says(&["stop", "COMPACTION"]), "");
+
+    node.says(&["snapshot", "-t", "mine", "system"]);
+    assert!(node.says(&["listsnapshots"]).contains("mine"));
+    let again = node.nodetool(&["snapshot", "-t", "mine", "system"]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("Snapshot mine already exists."));
+    node.says(&["clearsnapshot", "-t", "mine"]);
+    assert_eq!(node.says(&["listsnapshots"]), "Snapshot Details: \nThere are no snapshots\n");
+
+    let unknown = node.nodetool(&["flush", "nosuch"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("Keyspace [nosuch] does not exist."));
+
+    node.signal("TERM");
+    let (status, log) = node.end();
+    assert!(status.success(), "{status}: {log}");
+    assert!(log.contains("SIGTERM: shutting down") && log.contains("shut down"), "{log}");
+}
+
+#[test]
+fn a_second_node_on_the_same_directory_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = Node::start(dir.path(), &[]);
+    let second = Command::new(ILION)
+        .args(["--data-dir", dir.path().to_str().unwrap(), "--port", "0", "--admin-port", "0"])
+        .output()
+        .unwrap();
+    assert_eq!(second.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&second.stderr);
+    assert!(said.contains("another node is running on this data directory"), "{said}");
+    assert_eq!(first.get("/health").0, 200);
+}
+
+#[test]
+fn what_a_node_is_survives_a_restart_and_its_cluster_cannot_change() {
+    let dir = tempfile::tempdir().unwrap();
+    let id_and_token = |node: &Node| {
+        let json: serde_json::Value = serde_json::from_str(&node.says(&["--json", "info"])).unwrap();
+        (json["host_id"].clone(), json["tokens"].clone(), json["generation"].as_i64().unwrap())
+    };
+    let first = Node::start(dir.path(), &["--cluster-name", "one"]);
+    let before = id_and_token(&first);
+    first.signal("INT");
+    assert!(first.end().0.success());
+
+    let second = Node::start(dir.path(), &["--cluster-name", "one"]);
+    let after = id_and_token(&second);
+    assert_eq!((&before.0, &before.1), (&after.0, &after.1));
+    assert!(after.2 > before.2);
+    second.signal("TERM");
+    assert!(second.end().0.success());
+
+    let other = Command::new(ILION)
+        .args(["--data-dir", dir.path().to_str().unwrap(), "--port", "0", "--admin-port", "0"])
+        .args(["--cluster-name", "two"])
+        .output()
+        .unwrap();
+    assert_eq!(other.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&other.stderr);
+    assert!(said.contains("Saved cluster name one != configured name two"), "{said}");
+}
+
+#[test]
+fn a_drained_node_says_so_and_still_ends_cleanly() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::start(dir.path(), &[]);
+    assert_eq!(node.says(&["drain"]), "");
+    assert_eq!(node.get("/health"), (503, "{\"status\":\"drained\"}".to_owned()));
+    assert!(node.says(&["info"]).contains("Native Transport active: false"));
+    assert!(std::net::TcpStream::connect(&node.cql).is_err());
+    node.signal("TERM");
+    let (status, log) = node.end();
+    assert!(status.success(), "{log}");
+}
+
+#[test]
+fn keys_without_effect_are_named_in_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let yaml = dir.path().join("cassandra.yaml");
+    std::fs::write(&yaml, "hinted_handoff_enabled: true\nfrobnicate: 1\n").unwrap();
+    let node = Node::start(dir.path(), &["--config", yaml.to_str().unwrap(), "--log-format", "json"]);
+    node.signal("TERM");
+    let (status, log) = node.end();
+    assert!(status.success(), "{log}");
+    for line in log.lines() {
+        assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{line}");
+    }
+    assert!(log.contains("hinted_handoff_enabled does not apply to Ilion"), "{log}");
+    assert!(log.contains("frobnicate is not a known key"), "{log}");
+
+    std::fs::write(&yaml, "native_transport_port: many\n").unwrap();
+    let refused = Command::new(ILION).args(["--config", yaml.to_str().unwrap()]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("native_transport_port") && said.contains("many"), "{said}");
+}
