@@ -153,3 +153,32 @@ fn a_failed_sync_fails_its_writers_and_stops_the_log_unless_told_to_ignore_it() 
         assert_eq!(found.contains_key(&(3, 3)), policy == FailurePolicy::Ignore);
     }
 }
+
+#[test]
+fn concurrent_writers_lose_nothing_to_flushes_and_a_crash() {
+    let fs = MemoryFileSystem::new();
+    let engine = Engine::open(options(), env_on(Arc::new(fs.clone()), 1)).unwrap();
+    let table = simple_table("t");
+    create(&engine, &[&table]);
+    const THREADS: i32 = 4;
+    const WRITES: i32 = 300;
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (engine, table) = (&engine, &table);
+            scope.spawn(move || {
+                for n in 0..WRITES {
+                    write(engine, &insert(table, n % 10, thread * WRITES + n, "x", 1)).unwrap();
+                    if n % 60 == thread * 10 {
+                        engine.flush("ks", None).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(contents(&engine, &table).len() as i32, THREADS * WRITES);
+    let survivor = fs.crash(Crash::LoseUnsynced);
+    engine.close();
+    let engine = Engine::open(options(), env_on(Arc::new(survivor), 1)).unwrap();
+    assert_eq!(contents(&engine, &table).len() as i32, THREADS * WRITES);
+    engine.close();
+}
