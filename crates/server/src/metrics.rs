@@ -1,5 +1,5 @@
-//! What the node counts, in one place: requests by kind, errors by code, connections, bytes, statements, and reads
-//! and writes of each table. The session and the replica count; /metrics, `system_views` and nodetool read.
+//! What the node counts, in one place: requests by kind, errors by code, statements, and reads and writes of
+//! each table. The session and the replica count; /metrics, `system_views` and nodetool read.
 
 pub use crate::histogram::{Counter, Gauge, Histogram, Meter};
 
@@ -165,20 +165,6 @@ impl TableMetrics {
 pub struct Metrics {
     requests: [Latency; RequestKind::ALL.len()],
     errors: [Counter; ERROR_CODES.len()],
-    /// Connections that are open.
-    pub connections: Gauge,
-    /// Connections that were ever accepted.
-    pub connections_accepted: Counter,
-    /// Connections that a limit turned away.
-    pub connections_refused: Counter,
-    /// Bytes that clients sent.
-    pub bytes_received: Counter,
-    /// Bytes that were sent to clients.
-    pub bytes_sent: Counter,
-    /// Requests in flight.
-    pub requests_in_flight: Gauge,
-    /// Bytes of requests in flight.
-    pub request_bytes_in_flight: Gauge,
     /// Reads that left the network threads because they had to wait or grew long.
     pub reads_moved: Counter,
     /// Reads that wait for a reader thread or run on one.

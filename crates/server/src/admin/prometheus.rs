@@ -117,7 +117,7 @@ pub(super) fn render(state: &NodeState) -> String {
 }
 
 fn clients(page: &mut Page, state: &NodeState) {
-    let metrics = &state.metrics;
+    let (metrics, traffic) = (&state.metrics, &state.connections.traffic);
     let name = "ilion_requests_seconds";
     page.family(name, "histogram", "Requests of clients by kind, from decoding to the answer.");
     for kind in RequestKind::ALL {
@@ -128,24 +128,15 @@ fn clients(page: &mut Page, state: &NodeState) {
         page.sample("ilion_errors_total", &[("code", name)], count);
     }
     page.gauge("ilion_connections", "Connections that are open.", state.connections.len());
-    page.counter(
-        "ilion_connections_accepted_total",
-        "Connections accepted.",
-        metrics.connections_accepted.get(),
-    );
+    page.counter("ilion_connections_accepted_total", "Connections accepted.", traffic.accepted.get());
     page.counter(
         "ilion_connections_refused_total",
         "Connections turned away by a limit.",
-        metrics.connections_refused.get(),
+        traffic.refused.get(),
     );
-    page.counter("ilion_received_bytes_total", "Bytes from clients.", metrics.bytes_received.get());
-    page.counter("ilion_sent_bytes_total", "Bytes to clients.", metrics.bytes_sent.get());
-    page.gauge("ilion_requests_in_flight", "Requests in flight.", metrics.requests_in_flight.get());
-    page.gauge(
-        "ilion_request_bytes_in_flight",
-        "Bytes of requests in flight.",
-        metrics.request_bytes_in_flight.get(),
-    );
+    page.counter("ilion_received_bytes_total", "Bytes from clients.", traffic.received_bytes.get());
+    page.counter("ilion_sent_bytes_total", "Bytes to clients.", traffic.sent_bytes.get());
+    page.gauge("ilion_requests_in_flight", "Requests in flight.", state.connections.requests_in_flight());
     page.counter(
         "ilion_reads_moved_total",
         "Reads that went on outside the network threads.",
@@ -194,12 +185,10 @@ fn storage_numbers(page: &mut Page, state: &NodeState) {
     page.counter("ilion_compaction_failures_total", "Compactions that failed.", compactions.failed);
 }
 
-/// Name, help, and where the numbers are.
-type Family<F> = (&'static str, &'static str, F);
-
 fn tables(page: &mut Page, state: &NodeState) {
     let counted = state.metrics.tables();
-    let families: [Family<fn(&TableMetrics) -> &Histogram>; 3] = [
+    type Counted = fn(&TableMetrics) -> &Histogram;
+    let families: [(&str, &str, Counted); 3] = [
         ("ilion_table_reads_seconds", "Reads of single partitions.", |t| &t.read.nanos),
         ("ilion_table_scans_seconds", "Reads of ranges of partitions.", |t| &t.scan.nanos),
         ("ilion_table_writes_seconds", "Writes.", |t| &t.write.nanos),
@@ -211,7 +200,8 @@ fn tables(page: &mut Page, state: &NodeState) {
         }
     }
     let stats = storage::tables(&state.engine);
-    let families: [Family<fn(&storage::TableStats) -> u64>; 3] = [
+    type Number = fn(&storage::TableStats) -> u64;
+    let families: [(&str, &str, Number); 3] = [
         ("ilion_table_sstables", "SSTables.", |t| t.sstables),
         ("ilion_table_disk_bytes", "Bytes of SSTables.", |t| t.live_bytes),
         ("ilion_table_memtable_bytes", "Bytes of memtables.", |t| t.memtable_bytes),

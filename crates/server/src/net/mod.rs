@@ -33,7 +33,7 @@ mod task;
 pub(crate) mod tests;
 
 pub use connection::{ClientInfo, Connection, Reply};
-pub use registry::Registry;
+pub use registry::{Registry, Traffic};
 pub use server::Server;
 
 use protocol::request::Message;

@@ -8,10 +8,26 @@ use parking_lot::Mutex;
 use protocol::response::Event;
 
 use super::{Connection, NetOptions};
+use crate::metrics::Counter;
+
+/// What came and went over all connections since the start.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    /// Connections accepted.
+    pub accepted: Counter,
+    /// Connections that a limit turned away.
+    pub refused: Counter,
+    /// Bytes read from clients.
+    pub received_bytes: Counter,
+    /// Bytes written to clients.
+    pub sent_bytes: Counter,
+}
 
 /// Every open connection.
 #[derive(Debug, Default)]
 pub struct Registry {
+    /// Totals of all connections, closed ones included.
+    pub traffic: Traffic,
     last_id: AtomicU64,
     open: Mutex<BTreeMap<u64, Arc<Connection>>>,
 }
@@ -35,6 +51,11 @@ impl Registry {
     /// Whether there is no connection.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Requests that wait for their answer.
+    pub fn requests_in_flight(&self) -> usize {
+        self.open.lock().values().map(|connection| connection.in_flight.load(Ordering::Relaxed)).sum()
     }
 
     /// Tells every client that registered for it.

@@ -122,6 +122,7 @@ fn open(
             options.connections_max,
             open + 1
         );
+        shared.registry.traffic.refused.add(1);
         return None;
     }
     let Some(address) = shared.addresses.enter(peer.ip(), options.connections_per_ip_max) else {
@@ -130,11 +131,13 @@ fn open(
              native_transport_max_concurrent_connections_per_ip)",
             options.connections_per_ip_max
         );
+        shared.registry.traffic.refused.add(1);
         return None;
     };
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, %peer, "cannot set TCP_NODELAY");
     }
+    shared.registry.traffic.accepted.add(1);
     let id = shared.registry.next_id();
     let connection = Arc::new(Connection::new(id, peer, options, address, Arc::clone(&shared.node)));
     shared.registry.insert(&connection);

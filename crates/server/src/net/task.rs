@@ -27,7 +27,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::server::{Presence, Shared};
-use super::{Connection, Handling, Reply, handshake};
+use super::{Connection, Handling, Reply, Traffic, handshake};
 
 /// Room for one read of the socket.
 const READ_BYTES: usize = 32 << 10;
@@ -90,7 +90,7 @@ async fn serve(
         connection.serving.store(true, Ordering::SeqCst);
         let wants_bytes = intake.advance();
         connection.serving.store(false, Ordering::SeqCst);
-        write(&writer, connection, &mut unwritten)?;
+        write(&writer, connection, &intake.shared.registry.traffic, &mut unwritten)?;
 
         if connection.is_killed() {
             return Ok(());
@@ -121,9 +121,11 @@ async fn serve(
             read = reader.read_buf(intake.decoder.buffer_mut()),
                 if wants_bytes && intake.phase == Phase::Open =>
             {
-                if read? == 0 {
+                let read = read?;
+                if read == 0 {
                     return Ok(());
                 }
+                intake.shared.registry.traffic.received_bytes.add(read as u64);
                 connection.quiet_s.store(0, Ordering::Relaxed);
             }
             writable = writer.writable(), if !unwritten.is_empty() => writable?,
@@ -143,7 +145,12 @@ async fn serve(
 }
 
 /// Writes as much as the socket takes.
-fn write(writer: &WriteHalf<'_>, connection: &Connection, unwritten: &mut Bytes) -> io::Result<()> {
+fn write(
+    writer: &WriteHalf<'_>,
+    connection: &Connection,
+    traffic: &Traffic,
+    unwritten: &mut Bytes,
+) -> io::Result<()> {
     loop {
         if unwritten.is_empty() {
             if connection.outgoing_bytes() == 0 {
@@ -157,6 +164,7 @@ fn write(writer: &WriteHalf<'_>, connection: &Connection, unwritten: &mut Bytes)
         match writer.try_write(unwritten) {
             Ok(written) => {
                 unwritten.advance(written);
+                traffic.sent_bytes.add(written as u64);
                 connection.stalled_s.store(0, Ordering::Relaxed);
                 if unwritten.is_empty() {
                     *unwritten = connection.take_outgoing();

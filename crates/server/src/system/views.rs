@@ -45,7 +45,7 @@ pub(super) fn clients(state: &NodeState, rows: &mut VirtualRows) {
                 ("driver_version", setting("DRIVER_VERSION").into_value()),
                 ("hostname", connection.peer.ip().to_string().into_value()),
                 ("keyspace_name", connection.keyspace().as_deref().into_value()),
-                ("protocol_version", info.map(|i| i32::from(i.version as u8)).into_value()),
+                ("protocol_version", info.map(|i| i32::from(i.version.number())).into_value()),
                 ("request_count", connection.requests().into_value()),
                 ("ssl_enabled", false.into_value()),
                 ("username", "anonymous".into_value()),
@@ -194,7 +194,7 @@ pub(super) fn thread_pools(state: &NodeState, rows: &mut VirtualRows) {
             flushes.completed,
             flushes.pending as i64,
         ),
-        ("Native-Transport-Requests", metrics.requests_in_flight.get(), cores, requests, 0),
+        ("Native-Transport-Requests", state.connections.requests_in_flight() as i64, cores, requests, 0),
         ("ReadStage", metrics.reader_tasks.get(), readers, metrics.reads_moved.get(), 0),
     ] {
         rows.add(
