@@ -124,7 +124,7 @@ impl Engine {
         for segment in segments {
             let dirty = replay.dirty.remove(&segment.id).unwrap_or_default();
             let bytes = self.env.fs.file_len(&segment.path)?;
-            self.log.adopt(segment.id, segment.path.clone(), bytes, dirty);
+            self.log.adopt(segment.id, segment.path.clone(), bytes, dirty)?;
         }
         // Removes the segments that turned out to hold nothing that is needed.
         self.log.discard(Uuid::nil(), LogPosition::NONE);

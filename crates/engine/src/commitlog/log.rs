@@ -161,9 +161,18 @@ impl CommitLog {
         let _ = self.hook.set(hook);
     }
 
-    /// Takes over a segment of an earlier run, with the last position of each table whose writes it keeps.
-    pub fn adopt(&self, id: i64, path: PathBuf, bytes: u64, dirty: HashMap<Uuid, u32>) {
-        self.active.lock().segments.insert(id, SegmentState { path, bytes, dirty });
+    /// Takes over a segment of an earlier run, with the last position of each table whose writes it keeps. The next
+    /// sync covers it, too: the earlier run may have been killed before it could, and the fences of this one speak
+    /// for everything before them.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn adopt(&self, id: i64, path: PathBuf, bytes: u64, dirty: HashMap<Uuid, u32>) -> io::Result<()> {
+        let file = self.env.fs.open_rw(&path)?.syncer();
+        let mut active = self.active.lock();
+        active.unsynced.push((id, file));
+        active.segments.insert(id, SegmentState { path, bytes, dirty });
+        Ok(())
     }
 
     /// Appends a section made by [`format::section`] that holds writes of `tables`; returns the position behind it
@@ -249,7 +258,7 @@ impl CommitLog {
 
     fn forget(&self, mut change: impl FnMut(i64, &mut HashMap<Uuid, u32>)) {
         let mut active = self.active.lock();
-        let Active { segments, current, unsynced, .. } = &mut *active;
+        let Active { segments, current, .. } = &mut *active;
         for (id, state) in segments.iter_mut() {
             change(*id, &mut state.dirty);
         }
@@ -258,21 +267,27 @@ impl CommitLog {
         segments.retain(|id, state| {
             let keep = Some(*id) == current || !state.dirty.is_empty();
             if !keep {
-                gone.push((*id, std::mem::take(&mut state.path)));
+                gone.push(std::mem::take(&mut state.path));
             }
             keep
         });
-        unsynced.retain(|(id, _)| !gone.iter().any(|(g, _)| g == id));
+        // The next sync covers them all the same: until the removal is durable they may come back, and the fences
+        // behind them say that they are whole.
         drop(active);
-        self.remove(gone.into_iter().map(|(_, path)| path));
+        self.remove(gone);
     }
 
-    fn remove(&self, paths: impl Iterator<Item = PathBuf>) {
-        for path in paths {
-            if let Err(error) = self.env.fs.remove_file(&path) {
-                // What stays is replayed once more, and the intervals in the SSTables leave it out.
-                tracing::warn!(%error, "a commit log segment could not be removed");
-            }
+    fn remove(&self, paths: Vec<PathBuf>) {
+        if paths.is_empty() {
+            return;
+        }
+        let remove = || {
+            paths.iter().try_for_each(|path| self.env.fs.remove_file(path))?;
+            self.env.fs.sync_dir(&self.options.dir)
+        };
+        if let Err(error) = remove() {
+            // What stays is replayed once more, and the intervals in the SSTables leave it out.
+            tracing::warn!(%error, "a commit log segment could not be removed");
         }
     }
 
@@ -308,7 +323,7 @@ impl CommitLog {
         active.unsynced.clear();
         let segments = std::mem::take(&mut active.segments);
         drop(active);
-        self.remove(segments.into_values().map(|s| s.path).chain(spare));
+        self.remove(segments.into_values().map(|s| s.path).chain(spare).collect());
     }
 
     /// Syncs what is there, ends the thread, and fails whoever still waits.
@@ -402,7 +417,7 @@ impl CommitLog {
                 if late {
                     let path = segment.file.path().to_owned();
                     drop(active);
-                    self.remove(std::iter::once(path));
+                    self.remove(vec![path]);
                 } else {
                     active.spare = Some(segment);
                 }
