@@ -27,6 +27,19 @@ use std::path::{Path, PathBuf};
 
 /// Cassandra's keys that mean nothing here, one in each line.
 const INAPPLICABLE: &str = include_str!("inapplicable.txt");
+/// Settings that are kept and shown while nothing acts on them: their defaults are what happens.
+const WITHOUT_EFFECT: &[&str] = &[
+    "cas_contention_timeout",
+    "column_index_size",
+    "counter_write_request_timeout",
+    "disk_failure_policy",
+    "native_transport_allow_older_protocols",
+    "range_request_timeout",
+    "read_request_timeout",
+    "request_timeout",
+    "snapshot_before_compaction",
+    "truncate_request_timeout",
+];
 /// Where data goes when nobody says.
 const DATA_DIR_DEFAULT: &str = "ilion-data";
 /// Largest column_index_size that Cassandra takes.
@@ -159,7 +172,9 @@ impl Draft {
             }
         }
         if let Some(set) = self.settings.set(key, value) {
-            return set.map_err(bad);
+            set.map_err(bad)?;
+            self.warn_of_no_effect(origin, key);
+            return Ok(());
         }
         if let Some(rule) = guarded::guarded(key) {
             if let Some(asked) = rule.asks_for_more(value) {
@@ -181,6 +196,19 @@ impl Draft {
             self.warnings.push(format!("{origin}: {key} is not a known key and is ignored"));
         }
         Ok(())
+    }
+
+    /// A setting that nothing acts on is named when it asks for something else than what happens.
+    fn warn_of_no_effect(&mut self, origin: &str, key: &str) {
+        let Some(name) = Settings::current_name(key).filter(|name| WITHOUT_EFFECT.contains(name)) else {
+            return;
+        };
+        let shown = |settings: &Settings| {
+            settings.entries().into_iter().find(|(n, _)| *n == name).and_then(|(_, value)| value)
+        };
+        if shown(&self.settings) != shown(&Settings::default()) {
+            self.warnings.push(format!("{origin}: {key} has no effect in this version"));
+        }
     }
 
     /// Data center and rack from the file beside cassandra.yaml where GossipingPropertyFileSnitch finds them.

@@ -54,7 +54,7 @@ fn values_are_read_in_todays_and_in_old_spellings() {
         ("compaction_throughput: 0", "compaction_throughput", "0B/s"),
         ("compaction_throughput_mb_per_sec: 16", "compaction_throughput", "16MiB/s"),
         ("batch_size_warn_threshold_in_kb: 7", "batch_size_warn_threshold", "7KiB"),
-        ("read_request_timeout_in_ms: 100", "read_request_timeout", "100ms"),
+        ("slow_query_log_timeout_in_ms: 100", "slow_query_log_timeout", "100ms"),
         ("commitlog_sync: batch", "commitlog_sync", "batch"),
         ("commit_failure_policy: stop_commit", "commit_failure_policy", "stop_commit"),
         ("data_file_directories: [/a, /b]", "data_file_directories", "[/a, /b]"),
@@ -130,6 +130,8 @@ fn what_is_not_known_or_not_there_is_a_warning() {
         ("storage_compatibility_mode: NONE", &["storage_compatibility_mode", "NONE"]),
         ("endpoint_snitch: Ec2Snitch", &["endpoint_snitch", "Ec2Snitch", "datacenter1"]),
         ("hints_directory: /h", &["hints_directory", "does not apply"]),
+        ("read_request_timeout_in_ms: 100", &["read_request_timeout_in_ms", "no effect"]),
+        ("disk_failure_policy: die", &["disk_failure_policy", "no effect"]),
     ] {
         let config = load(yaml).unwrap();
         assert_eq!(config.warnings.len(), 1, "{yaml}: {:?}", config.warnings);

@@ -106,6 +106,7 @@ impl Node {
             EngineError::Locked { path } => StartError::Locked(path),
             other => StartError::Engine(other),
         })?;
+        engine.set_schema_text(Box::new(cql::describe::schema_cql));
         let identity = settle_identity(&env, &config, &engine)?;
         engine.install_schema(catalog::with_virtual(&engine.schema()))?;
         let state = Arc::new(NodeState {
