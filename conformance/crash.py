@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """kill -9 at a random moment under load, again and again: nothing acknowledged may be lost, no batch may be half there.
 
-    crash.py --rounds 100 [--sync periodic|batch|group] [--writers 6] [--seed N] [--target ilion|cassandra]
+    crash.py --rounds 100 [--sync periodic|batch|group] [--small] [--writers 6] [--seed N] [--target ilion|cassandra]
 
 A round:
   1. writers send single writes, logged batches over three partitions, overwrites of a register, deletions, conditional
-     inserts and counter updates; each notes an operation before it is sent and again when it is acknowledged;
+     inserts (of rows of their own, and of rows that all of them want) and counter updates; each notes an operation before
+     it is sent and again when it is acknowledged;
   2. in some rounds a flush or a compaction runs meanwhile; then the process is killed without warning;
   3. it is started again on the same directory, and what was noted is compared with what is there.
 
 An operation that was sent but not acknowledged may have happened or not, but wholly. The data of every round stays: a few
-earlier rounds are read again each time, and all of them at the end.
+earlier rounds are read again each time, and all of them at the end. With `--small`, memtables, segments of the commit log and
+compactions are so small that many of them begin and end within a round, and some are cut off by its end.
 """
 import argparse
 import pathlib
@@ -28,16 +30,21 @@ from harness.wire import Wire  # noqa: E402
 
 KEYSPACE = "crash"
 SCHEMA = (
-    "CREATE TABLE single (r int, w int, n int, v text, PRIMARY KEY ((r, w), n))",
-    "CREATE TABLE batched (r int, p int, w int, n int, v text, PRIMARY KEY ((r, p), w, n))",
-    "CREATE TABLE register (r int, w int, n int, copy int, PRIMARY KEY ((r, w)))",
+    "CREATE TABLE single (r int, w int, n int, v text, PRIMARY KEY ((r, w), n)) WITH compaction = "
+    "{'class': 'SizeTieredCompactionStrategy', 'min_threshold': '2'}",
+    "CREATE TABLE batched (r int, p int, w int, n int, v text, PRIMARY KEY ((r, p), w, n)) WITH compaction = "
+    "{'class': 'LeveledCompactionStrategy', 'sstable_size_in_mb': '1'}",
+    "CREATE TABLE register (r int, w int, n int, copy int, PRIMARY KEY ((r, w))) WITH compaction = "
+    "{'class': 'UnifiedCompactionStrategy'}",
     "CREATE TABLE chosen (r int, w int, n int, PRIMARY KEY ((r, w), n))",
+    "CREATE TABLE elected (r int, n int, w int, PRIMARY KEY (r, n)) WITH compaction = {'class': 'TimeWindowCompactionStrategy'}",
     "CREATE TABLE counted (r int, w int, c counter, PRIMARY KEY ((r, w)))",
 )
 PARTITIONS = 8
 OPTIONS = {"periodic": {"commitlog_sync": "periodic", "commitlog_sync_period": "10000ms"},
            "batch": {"commitlog_sync": "batch"},
            "group": {"commitlog_sync": "group", "commitlog_sync_group_window": "15ms"}}
+SMALL = {"memtable_heap_space": "1MiB", "commitlog_segment_size": "1MiB", "commitlog_total_space": "4MiB"}
 
 
 def value_of(w, n):
@@ -53,6 +60,7 @@ class Writer(threading.Thread):
         self.target, self.r, self.w = target, r, w
         self.random = random.Random(seed)
         self.single, self.deleted, self.batches, self.chosen = {}, {}, {}, {}
+        self.stood, self.told = set(), {}  # elections: asked for, and the winner that an answer named
         self.register = [0, 0]  # sent, acknowledged
         self.counter = [0, 0]
         self.acknowledged = 0
@@ -65,7 +73,7 @@ class Writer(threading.Thread):
             return  # killed before it connected
         n = 0
         kinds = [self.write, self.write, self.write, self.batch, self.batch, self.overwrite, self.delete, self.choose,
-                 self.count]
+                 self.elect, self.count]
         try:
             while True:
                 n += 1
@@ -116,6 +124,16 @@ class Writer(threading.Thread):
         self.chosen[n] = False
         if self.ask(wire, f"INSERT INTO {KEYSPACE}.chosen (r, w, n) VALUES ({self.r}, {self.w}, {n}) IF NOT EXISTS"):
             self.chosen[n] = True
+
+    def elect(self, wire, n):
+        """All writers go through the same numbers, at about the same time."""
+        n = len(self.stood)
+        self.stood.add(n)
+        reply = self.ask(wire, f"INSERT INTO {KEYSPACE}.elected (r, n, w) VALUES ({self.r}, {n}, {self.w}) IF NOT EXISTS")
+        if reply:
+            answer = {name: value for (name, _), value in zip(reply.columns, reply.rows[0])}
+            won = answer["[applied]"] == b"\x01"
+            self.told[n] = self.w if won else int.from_bytes(answer["w"], "big", signed=True)
 
     def count(self, wire, n):
         self.counter[0] += 1
@@ -170,6 +188,14 @@ def check(target, writers, settle_s):
         count = row[0][0] if row else 0
         if not writer.counter[1] <= count <= writer.counter[0]:
             out.append(f"round {r} writer {w}: counter is {count}, acknowledged {writer.counter[1]}, sent {writer.counter[0]}")
+    winners = dict(integers(wire, f"SELECT n, w FROM elected WHERE r = {r}"))
+    for writer in writers:
+        for n, w in writer.told.items():
+            if winners.get(n) != w:
+                out.append(f"round {r} writer {writer.w}: was told that {w} won {n}, but {winners.get(n)} did")
+    for n, w in winners.items():
+        if n not in writers[w].stood:
+            out.append(f"round {r}: {w} won {n} and never asked for it")
     out += check_batches(wire, r, writers, settle_s)
     wire.close()
     return out
@@ -245,6 +271,12 @@ def crash(target, rounds, writers_each, seed, settle_s=0, say=print):
         target.kill()
 
 
+def sstables(target):
+    """The number of the last SSTable of these tables: a node numbers them as it writes them."""
+    names = [file.name.split("-")[1] for file in target.data_dir.rglob(f"{KEYSPACE}/*/*-Data.db")]
+    return max((int(name) for name in names if name.isdigit()), default=0)
+
+
 def make_schema(target):
     wire = Wire(target.address, target.port)
     wire.must(f"CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}")
@@ -254,19 +286,21 @@ def make_schema(target):
     wire.close()
 
 
-def make(kind, directory, sync):
+def make(kind, directory, sync, small=False):
+    chosen = {**OPTIONS[sync], **(SMALL if small else {})}
     if kind == "cassandra":
-        settings = [f"{key}: {value}" for key, value in OPTIONS[sync].items()]
+        settings = [f"{key}: {value}" for key, value in chosen.items()]
         if sync != "periodic":
             settings.append("commitlog_sync_period: null")
         return Cassandra(directory, free_address(first=70), settings=settings), 90
-    return Ilion(directory, settings=OPTIONS[sync]), 0
+    return Ilion(directory, settings=chosen), 0
 
 
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--sync", choices=sorted(OPTIONS), default=None, help="default: periodic, then batch")
+    options.add_argument("--small", action="store_true", help="small memtables and segments: many flushes and compactions")
     options.add_argument("--writers", type=int, default=6)
     options.add_argument("--seed", type=int, default=None)
     options.add_argument("--target", choices=["ilion", "cassandra"], default="ilion")
@@ -275,13 +309,14 @@ def main():
     failed = False
     for sync in [given.sync] if given.sync else ["periodic", "batch"]:
         with tempfile.TemporaryDirectory() as scratch:
-            target, settle_s = make(given.target, pathlib.Path(scratch) / "node", sync)
+            target, settle_s = make(given.target, pathlib.Path(scratch) / "node", sync, given.small)
             print(f"commitlog_sync {sync}, seed {seed}", flush=True)
             total, complaints = crash(target, given.rounds, given.writers, seed, settle_s,
                                       say=lambda text: print(text, flush=True))
             for text in complaints[:50]:
                 complain(text)
-            print(f"{sync}: {given.rounds} rounds, {total} acknowledged, {len(complaints)} complaints", flush=True)
+            print(f"{sync}: {given.rounds} rounds, {total} acknowledged, SSTables up to number {sstables(target)}, "
+                  f"{len(complaints)} complaints", flush=True)
             failed |= bool(complaints)
     return 1 if failed else 0
 
