@@ -65,6 +65,16 @@ impl ResultShaper {
         }
     }
 
+    /// Groups that may be written; those of earlier pages not included.
+    pub fn limit(&self) -> u64 {
+        self.with.limit
+    }
+
+    /// Stops after `groups` groups, which a page has room for.
+    pub fn set_limit(&mut self, groups: u64) {
+        self.with.limit = groups;
+    }
+
     /// Takes the next row; false once no further row can change the result.
     pub fn push<S: RowSink + ?Sized>(&mut self, row: &ResultRow<'_>, sink: &mut S) -> Result<bool> {
         if row.row.is_none() && !self.shape.includes_static_only {

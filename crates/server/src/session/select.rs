@@ -7,7 +7,8 @@
 //!    client has read most of its earlier answers, so that answers do not pile up in memory.
 //! 3. A page ends at the rows the client asked for, at [`super::PAGE_BYTES_MAX`], or after
 //!    `tombstone_failure_threshold` tombstones: deleted data makes pages short, never an error.
-//! 4. Grouped, aggregated and sorted results are made of as many internal pages as it takes and are one page.
+//! 4. Grouped, aggregated and sorted results are made of as many internal pages as it takes. A page of groups ends
+//!    before the row that would begin one group too many; sorted results are one page.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use coordinator::{Coordinator, CoordinatorError, PagingState, ReadRequest, Repli
 use cql::plan::BoundSelect;
 use cql::result::{ResultShaper, RowSink};
 use model::command::{Consistency, PartitionSelection, ReadCommand};
-use partition::{CostSnapshot, LiveRows, PageLimits, ReadContext, ReadCost, ReadError};
+use partition::{CostSnapshot, LiveRows, PageLimits, PageMark, ReadContext, ReadCost, ReadError};
 use protocol::response::error::ErrorResponse;
 use protocol::response::rows::{EncodedColumns, MetadataMode, RowsWriter};
 use protocol::{Opcode, ProtocolVersion};
@@ -42,6 +43,8 @@ struct Read {
     command: Arc<ReadCommand>,
     consistency: Consistency,
     page: PageLimits,
+    /// Groups of a page, where rows are grouped.
+    page_groups: u64,
     after: Option<PagingState>,
     metadata: Metadata,
     version: ProtocolVersion,
@@ -126,6 +129,7 @@ pub(super) async fn run(
         select,
         consistency: options.consistency,
         page,
+        page_groups: options.page_rows.map_or(u64::MAX, u64::from),
         after: options.after,
         metadata,
         version: exchange.version,
@@ -337,12 +341,18 @@ impl Read {
             writer.finish(mark.as_deref());
             return Ok(tally);
         }
+        let limit = match &self.after {
+            // A paging state knows no more than "no limit" above this.
+            Some(state) if state.remaining < i32::MAX as u64 => state.remaining.min(shaper.limit()),
+            _ => shaper.limit(),
+        };
+        shaper.set_limit(limit.min(self.page_groups));
         // Pages of their own, so that no view of the table is held for as long as the whole read takes.
         let internal = PageLimits { rows: u64::MAX, bytes: PAGE_BYTES_MAX, tombstones: u64::MAX };
-        let (mut total, mut after) = (Tally::default(), None);
+        let (mut total, mut after, mut last) = (Tally::default(), self.after.clone(), None);
         loop {
             let mut rows = start(internal, after)?;
-            let (tally, is_satisfied) = self.pull_rows(&mut rows, &mut shaper, &mut writer)?;
+            let (tally, is_satisfied) = self.pull_grouped(&mut rows, &mut last, &mut shaper, &mut writer)?;
             total.rows += tally.rows;
             total.tombstones += tally.tombstones;
             after = match rows.mark() {
@@ -351,8 +361,43 @@ impl Read {
             };
         }
         finish_shape(&mut shaper, &mut writer)?;
-        writer.finish(None);
+        let left = limit.saturating_sub(writer.row_count() as u64);
+        let is_full = self.select.is_grouped && writer.row_count() as u64 >= self.page_groups;
+        let state = last.filter(|_| is_full && left > 0).map(|mark| {
+            let state = PagingState { remaining: left, ..PagingState::of(&self.command, &mark) };
+            state.encode(options::paging_version(self.version))
+        });
+        writer.finish(state.as_deref());
         Ok(total)
+    }
+
+    /// As [`Read::pull_rows`]; `last` is where the last row stands that belongs to a group of this page.
+    fn pull_grouped(
+        &self,
+        rows: &mut LiveRows,
+        last: &mut Option<PageMark>,
+        shaper: &mut ResultShaper,
+        writer: &mut RowsWriter<'_>,
+    ) -> Result<(Tally, bool), Stop> {
+        if self.page_groups == u64::MAX {
+            return self.pull_rows(rows, shaper, writer);
+        }
+        let mut tally = Tally::default();
+        let is_satisfied = loop {
+            let row = match rows.next_row() {
+                Ok(Some(row)) => row,
+                Ok(None) => break false,
+                Err(cause) => return Err(Stop::of_read(self.consistency, cause)),
+            };
+            tally.rows += 1;
+            match shaper.push(&row, &mut Sink(writer)) {
+                Ok(true) => *last = rows.mark(),
+                Ok(false) => break true,
+                Err(error) => return Err(Stop::Refused(error::of_cql(error))),
+            }
+        };
+        tally.tombstones = rows.tombstones();
+        Ok((tally, is_satisfied))
     }
 
     fn is_scan(&self) -> bool {

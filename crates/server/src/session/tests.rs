@@ -632,6 +632,28 @@ fn aggregates_read_all_pages_and_warn() {
 }
 
 #[test]
+fn groups_come_in_pages() {
+    run(async {
+        let db = Db::open(&Env::for_test(24)).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        create(&mut client).await;
+        for c in 0..20 {
+            cql(&mut client, &format!("INSERT INTO ks.t (k, c, v) VALUES ({}, {c}, 'x')", c % 5)).await;
+        }
+        let whole = ints(&select(&mut client, "SELECT k, count(*) FROM ks.t GROUP BY k").await, 0);
+        assert_eq!(whole.len(), 5);
+        for (limit, expected) in [("", 5), ("LIMIT 4", 4), ("LIMIT 2", 2)] {
+            let statement = format!("SELECT k, count(*) FROM ks.t GROUP BY k {limit}");
+            let pages = read_pages(&mut client, &statement, 2).await;
+            let joined: Vec<i32> = pages.iter().flat_map(|page| ints(page, 0)).collect();
+            assert_eq!(joined, whole[..expected], "{limit}");
+            let counts = pages.iter().flat_map(|page| &page.rows).map(|row| row[1].clone());
+            assert!(counts.flatten().all(|count| count.as_ref() == 4i64.to_be_bytes()));
+        }
+    });
+}
+
+#[test]
 fn text_that_is_not_cql_is_a_syntax_error() {
     run(async {
         let db = Db::open(&Env::for_test(23)).await;

@@ -146,8 +146,23 @@ async fn decide_and_write(
         decided = Some((outcome, rows));
         Ok(mutations)
     };
-    coordinator.cas(request, decide).await?;
+    coordinator.cas(request, decide).await.map_err(named_as_quorum)?;
     decided.ok_or_else(|| Stop::Refused(error::internal("a conditional write was not decided")))
+}
+
+/// Too few replicas for a decision are told in terms of the quorum that it takes, as Cassandra tells it.
+fn named_as_quorum(stop: Stop) -> Stop {
+    match stop {
+        Stop::Failed(CoordinatorError::Unavailable { consistency, required, alive }) => {
+            let consistency = match consistency {
+                Consistency::Serial => Consistency::Quorum,
+                Consistency::LocalSerial => Consistency::LocalQuorum,
+                other => other,
+            };
+            Stop::Failed(CoordinatorError::Unavailable { consistency, required, alive })
+        }
+        other => other,
+    }
 }
 
 /// The rows that a write wants to know of.
