@@ -16,8 +16,13 @@ CASSANDRA = ROOT / "conformance" / "cassandra"
 
 
 def free_address(port=9042, first=60):
-    """A loopback address on which no node runs (a Cassandra has a port for JMX too), so that suites can run side by side."""
-    for last in range(first, 250):
+    """A loopback address on which no node runs (a Cassandra has a port for JMX too), so that suites can run side by side.
+
+    Each process begins its search elsewhere: the node of another suite may be down for a moment and come back.
+    """
+    places = list(range(first, 250))
+    turn = os.getpid() * 7 % len(places)
+    for last in places[turn:] + places[:turn]:
         address = f"127.0.0.{last}"
         if all(can_bind(*taken) for taken in ((address, port), (address, 7000), ("127.0.0.1", 20000 + last))):
             return address
