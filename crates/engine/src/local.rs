@@ -97,7 +97,7 @@ impl Engine {
 
     /// Applies the engine's own writes and waits until they are on the device, whatever the sync mode.
     pub(crate) fn apply_durably(&self, mutations: &[Mutation]) -> Result<(), EngineError> {
-        let tickets: Vec<_> = mutations.iter().map(|m| self.append_and_apply(m)).collect::<Result<_, _>>()?;
+        let tickets: Vec<_> = mutations.iter().map(|m| self.apply_at_once(m)).collect::<Result<_, _>>()?;
         self.log.sync();
         for ticket in tickets {
             ticket.wait()?;

@@ -1,4 +1,7 @@
 //! The memory of all memtables: one budget, for which writers wait.
+//!
+//! A write reserves the bytes of its mutation before it is carried out, so that of all the writers that wait for memory
+//! only as many go on as there is room for. It then gives the reservation back for the bytes that a memtable really grew.
 
 use crate::error::WriteError;
 use parking_lot::{Condvar, Mutex};
@@ -39,15 +42,15 @@ impl MemoryBudget {
         self.freed.notify_all();
     }
 
-    /// Returns when a write may use memory. A write may then go over the limit by its own size: what bounds memory
-    /// is that the next one waits.
+    /// Reserves `bytes` for a write when memory may be used. A write may then go over the limit by its own size: what
+    /// bounds memory is that the next one waits.
     ///
     /// # Errors
     /// [`WriteError::WouldBlock`] when it would have to wait and must not, [`WriteError::Overloaded`] when no memory
     /// was freed in time.
-    pub(crate) fn admit(&self, may_block: bool) -> Result<(), WriteError> {
-        if self.used() < self.limit_bytes {
-            return Ok(());
+    pub(crate) fn admit(&self, bytes: u64, may_block: bool) -> Result<Reservation<'_>, WriteError> {
+        if let Some(reservation) = self.try_reserve(bytes) {
+            return Ok(reservation);
         }
         if !may_block {
             return Err(WriteError::WouldBlock);
@@ -55,7 +58,10 @@ impl MemoryBudget {
         let mut turn = self.turn.lock();
         let mut left = Duration::from_millis(self.wait_ms);
         const STEP: Duration = Duration::from_millis(50);
-        while self.used() >= self.limit_bytes {
+        loop {
+            if let Some(reservation) = self.try_reserve(bytes) {
+                return Ok(reservation);
+            }
             if left.is_zero() {
                 return Err(WriteError::Overloaded {
                     used_bytes: self.used(),
@@ -68,6 +74,91 @@ impl MemoryBudget {
                 left -= step;
             }
         }
-        Ok(())
+    }
+
+    fn try_reserve(&self, bytes: u64) -> Option<Reservation<'_>> {
+        let take = |used: u64| (used < self.limit_bytes).then(|| used.saturating_add(bytes));
+        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
+        Some(Reservation { budget: self, bytes })
+    }
+
+    /// A reservation that waits for nothing, for the engine's own small writes.
+    pub(crate) fn reserve(&self, bytes: u64) -> Reservation<'_> {
+        self.add(bytes);
+        Reservation { budget: self, bytes }
+    }
+}
+
+/// Memory for one write under way; given back when it is dropped.
+pub(crate) struct Reservation<'a> {
+    budget: &'a MemoryBudget,
+    bytes: u64,
+}
+
+impl Reservation<'_> {
+    /// The write is done: memtables grew by `grown_bytes`, which stay in use.
+    pub(crate) fn spend(mut self, grown_bytes: u64) {
+        if grown_bytes >= self.bytes {
+            self.budget.add(grown_bytes - self.bytes);
+            self.bytes = 0;
+        } else {
+            self.bytes -= grown_bytes;
+        }
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn freed_memory_lets_only_as_many_writers_through_as_fit() {
+        let budget = MemoryBudget::new(100, 60_000);
+        budget.add(100);
+        let (done, admitted) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                let (budget, done) = (&budget, done.clone());
+                scope.spawn(move || {
+                    let reservation = budget.admit(80, true).unwrap();
+                    done.send(budget.used()).unwrap();
+                    reservation.spend(80);
+                });
+            }
+            for freed in [100, 160, 160, 160] {
+                budget.release(freed);
+                for _ in 0..2 {
+                    let used = admitted.recv().unwrap();
+                    assert!(used <= 160, "{used} bytes are in use");
+                }
+            }
+        });
+        assert_eq!(budget.used(), 160);
+    }
+
+    #[test]
+    fn a_write_that_fails_gives_its_memory_back() {
+        let budget = MemoryBudget::new(100, 0);
+        drop(budget.admit(70, false).unwrap());
+        assert_eq!(budget.used(), 0);
+        budget.admit(70, false).unwrap().spend(20);
+        assert_eq!(budget.used(), 20);
+        budget.admit(80, false).unwrap().spend(120);
+        assert_eq!(budget.used(), 140);
+        assert!(matches!(budget.admit(1, false), Err(WriteError::WouldBlock)));
+        assert!(matches!(
+            budget.admit(1, true),
+            Err(WriteError::Overloaded { used_bytes: 140, limit_bytes: 100 })
+        ));
+        drop(budget.reserve(5));
+        assert_eq!(budget.used(), 140);
     }
 }

@@ -3,6 +3,7 @@
 use crate::commitlog::{SyncTicket, format};
 use crate::engine::{Engine, Gate};
 use crate::error::WriteError;
+use crate::memory::Reservation;
 use crate::table::TableStore;
 use model::Mutation;
 use std::sync::Arc;
@@ -30,14 +31,23 @@ impl Engine {
     /// # Errors
     /// Nothing was written, in memory or in the log, except that bytes of a failed append may be found by a replay.
     pub fn apply(&self, mutation: &Mutation, options: WriteOptions) -> Result<SyncTicket, WriteError> {
-        self.memory.admit(options.may_block).inspect_err(|_| self.workers.nudge())?;
-        self.append_and_apply(mutation)
+        let section = self.encode(mutation)?;
+        let admitted = self.memory.admit(section.len() as u64, options.may_block);
+        let memory = admitted.inspect_err(|_| self.workers.nudge())?;
+        self.append_and_apply(mutation, section, memory)
     }
 
     /// As [`Engine::apply`], also when memory is short: for the engine's own small writes.
-    pub(crate) fn append_and_apply(&self, mutation: &Mutation) -> Result<SyncTicket, WriteError> {
+    pub(crate) fn apply_at_once(&self, mutation: &Mutation) -> Result<SyncTicket, WriteError> {
+        let section = self.encode(mutation)?;
+        let memory = self.memory.reserve(section.len() as u64);
+        self.append_and_apply(mutation, section, memory)
+    }
+
+    /// The section of the commit log that holds the mutation.
+    fn encode(&self, mutation: &Mutation) -> Result<Vec<u8>, WriteError> {
         let mut encoded = Ok(());
-        let mut section =
+        let section =
             format::section(|out| encoded = partition::codec::mutation::encode_mutation(mutation, out));
         encoded?;
         let bytes = (section.len() - format::MARKER_BYTES) as u64;
@@ -46,7 +56,15 @@ impl Engine {
             let keyspace = mutation.updates.first().map(|u| u.table.keyspace.clone()).unwrap_or_default();
             return Err(WriteError::MutationTooLarge { bytes, limit_bytes, keyspace });
         }
+        Ok(section)
+    }
 
+    fn append_and_apply(
+        &self,
+        mutation: &Mutation,
+        mut section: Vec<u8>,
+        memory: Reservation<'_>,
+    ) -> Result<SyncTicket, WriteError> {
         let gate = self.barrier.read();
         if *gate == Gate::Drained {
             return Err(WriteError::Drained);
@@ -71,7 +89,7 @@ impl Engine {
             table.writes.fetch_add(1, Ordering::Relaxed);
         }
         drop(gate);
-        self.memory.add(grown);
+        memory.spend(grown);
         if self.memory.used() > self.cleanup_bytes() {
             self.workers.nudge();
         }
