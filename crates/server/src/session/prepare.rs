@@ -31,7 +31,8 @@ pub(super) async fn run(exchange: &mut Exchange, prepare: Prepare) -> Result<Ans
     exchange.note(|| format!("Parsing {text}"));
     let in_use = exchange.connection.keyspace();
     let keyspace = prepare.keyspace.as_deref().or(in_use.as_deref());
-    let statement = Arc::new(Statement::compile(text, keyspace, &sessions.node.schema())?);
+    let schema = sessions.node.schema();
+    let statement = Arc::new(Statement::compile(text, keyspace, &schema)?);
     sessions.statements.check_size(&statement)?;
     if let Some(used) = &in_use
         && statement.keyspace.is_some()
@@ -40,6 +41,11 @@ pub(super) async fn run(exchange: &mut Exchange, prepare: Prepare) -> Result<Ans
         warn_about_use(exchange, used, &statement);
     }
     sessions.keep_statement(&statement);
+    // A change of the schema that came in between did not find the statement in the cache.
+    let now = sessions.node.schema();
+    if !Arc::ptr_eq(&schema, &now) {
+        sessions.statements.invalidate(&schema, &now);
+    }
     let plan = &statement.plan;
     let answer = Prepared {
         id: Bytes::copy_from_slice(&statement.id),
