@@ -5,7 +5,7 @@ use super::ranges::RangeSet;
 use bytes::{Bytes, BytesMut};
 use imbl::OrdSet;
 use model::clustering::Position;
-use model::{Cell, Deletion, PartitionUpdate, Row, TableSchema, reconcile};
+use model::{Cell, ColumnKind, Deletion, PartitionUpdate, Row, TableSchema, reconcile};
 use parking_lot::Mutex;
 use std::mem::size_of;
 use std::sync::Arc;
@@ -51,8 +51,8 @@ impl MemPartition {
     pub(super) fn apply(&self, update: &PartitionUpdate) -> u64 {
         let table = update.table.as_ref();
         // Copying comes before the lock: writers of one partition wait only for the tree.
-        let static_row = update.static_row.as_ref().map(|row| own_copy(table, row));
-        let rows: Vec<Row> = update.rows.iter().map(|row| own_copy(table, row)).collect();
+        let static_row = update.static_row.as_ref().and_then(|row| own_copy(table, row));
+        let rows: Vec<Row> = update.rows.iter().filter_map(|row| own_copy(table, row)).collect();
 
         let mut grown = 0;
         let mut state = self.state.lock();
@@ -105,17 +105,23 @@ fn row_bytes(row: &Row) -> u64 {
     ROW_OVERHEAD_BYTES + row.data_size() as u64 + cells_bytes(row)
 }
 
-/// The row, reconciled within itself, with all its values in one buffer of its own.
-fn own_copy(table: &TableSchema, row: &Row) -> Row {
+/// The row, reconciled within itself, with all its values in one buffer of its own; `None` when nothing is left of it.
+fn own_copy(table: &TableSchema, row: &Row) -> Option<Row> {
     let mut copy = Row::new(row.clustering.clone());
     reconcile::merge_row_into(table, &mut copy, row);
+    if !table.dropped.is_empty() {
+        forget_dropped(table, &mut copy);
+        if copy.is_empty() {
+            return None;
+        }
+    }
     let total = copy.cells.iter().map(|c| c.path.len() + c.value.len()).sum();
     if total == 0 {
         for cell in &mut copy.cells {
             cell.path = Bytes::new();
             cell.value = Bytes::new();
         }
-        return copy;
+        return Some(copy);
     }
     let mut buffer = BytesMut::with_capacity(total);
     for cell in &mut copy.cells {
@@ -124,5 +130,18 @@ fn own_copy(table: &TableSchema, row: &Row) -> Row {
         buffer.extend_from_slice(&cell.value);
         cell.value = buffer.split().freeze();
     }
-    copy
+    Some(copy)
+}
+
+/// Takes out what is written into a column as of a time when an earlier column of that name was not dropped yet: it
+/// went with that one, also when it comes late.
+fn forget_dropped(table: &TableSchema, row: &mut Row) {
+    let dropped_at = |column| {
+        let column = table.cell_column(column)?;
+        let dropped = table.dropped_column(&column.name, column.kind == ColumnKind::Static)?;
+        Some(dropped.dropped_time_micros)
+    };
+    let stays = |column, timestamp| dropped_at(column).is_none_or(|dropped| timestamp > dropped);
+    row.complex_deletions.retain(|(column, deletion)| stays(*column, deletion.timestamp));
+    row.cells.retain(|cell| stays(cell.column, cell.timestamp));
 }

@@ -171,6 +171,27 @@ fn values_do_not_pin_the_buffer_they_came_in() {
 }
 
 #[test]
+fn a_late_write_to_a_dropped_column_that_came_back_is_none() {
+    let table = Arc::new(
+        wide_table()
+            .to_builder()
+            .drop_column("v", 1_000)
+            .build()
+            .to_builder()
+            .regular("v", CqlType::BigInt)
+            .build(),
+    );
+    let mut update = PartitionUpdate::new(Arc::clone(&table), key(1));
+    for (clustering, timestamp) in [(1i32, 1_000i64), (2, 1_001)] {
+        let mut row = Row::new(Clustering::from_values([&clustering.to_be_bytes()[..]]));
+        let value = Bytes::copy_from_slice(&timestamp.to_be_bytes());
+        row.cells.push(Cell::live(table.column("v").unwrap().id, timestamp, value));
+        update.add_row(row);
+    }
+    assert_eq!(values(&memtable_of(&[update]), &table), [1_001]);
+}
+
+#[test]
 fn growth_and_extremes_are_tracked() {
     let table = wide_table();
     let memtable = Memtable::new(LogPosition::NONE, 5);
