@@ -150,13 +150,18 @@ impl Node {
             return Ok(());
         }
         let engine = Arc::clone(&self.state.engine);
-        match tokio::task::spawn_blocking(move || crate::storage::drain(&engine)).await {
+        let drained = match tokio::task::spawn_blocking(move || crate::storage::drain(&engine)).await {
             Ok(result) => result,
             Err(error) => {
                 tracing::error!(%error, "the drain did not end");
                 Err(EngineError::Drained)
             }
+        };
+        if drained.is_err() {
+            // Another attempt may succeed: the disk may have room by then.
+            self.state.drained.store(false, Ordering::SeqCst);
         }
+        drained
     }
 }
 
