@@ -140,11 +140,18 @@ impl Workers {
 }
 
 impl Engine {
-    /// One round of the keeper.
-    fn keep(&self) {
+    /// One round of the keeper. A table that is being flushed is left alone until that is done, and the end of a flush
+    /// makes the keeper look again: queued meanwhile, it would be flushed a second time with next to nothing in memory.
+    pub(crate) fn keep(&self) {
+        let enqueue_idle = |table: &Arc<TableStore>| {
+            let idle = table.flush_turn.try_lock().is_some();
+            if idle {
+                self.workers.enqueue(table);
+            }
+        };
         for id in self.log.tables_to_flush(self.options.commitlog_total_bytes) {
             if let Some(table) = self.table(id) {
-                self.workers.enqueue(&table);
+                enqueue_idle(&table);
             }
         }
         // What a failed sync may have lost is in memtables still: their flush makes it durable again.
@@ -158,22 +165,25 @@ impl Engine {
             flushing += view.flushing.iter().map(|f| f.memtable.bytes()).sum::<u64>();
             let bytes = view.memtable.bytes();
             if !view.flushing.is_empty() {
-                self.workers.enqueue(&table);
-            } else if bytes > largest.as_ref().map_or(0, |(most, _)| *most) {
+                // One that failed.
+                enqueue_idle(&table);
+            }
+            if bytes > largest.as_ref().map_or(0, |(most, _)| *most) {
                 largest = Some((bytes, Arc::clone(&table)));
             }
             let period_ms = table.schema().options.memtable_flush_period_in_ms.max(0) as u64;
             let age_ms = now.saturating_sub(view.memtable.created_nanos()) / 1_000_000;
-            let due = log_failed || (period_ms > 0 && age_ms >= period_ms);
-            if due && !view.memtable.is_empty() {
+            if log_failed && !view.memtable.is_empty() {
                 self.workers.enqueue(&table);
+            } else if period_ms > 0 && age_ms >= period_ms && !view.memtable.is_empty() {
+                enqueue_idle(&table);
             }
         }
         // What is being flushed will be free soon; it does not call for more flushes.
         if self.memory.used().saturating_sub(flushing) > self.cleanup_bytes()
             && let Some((_, table)) = largest
         {
-            self.workers.enqueue(&table);
+            enqueue_idle(&table);
         }
     }
 
@@ -213,11 +223,14 @@ impl Engine {
 
     /// Writes what the table has in memory to SSTables; returns when it is durable.
     pub(crate) fn flush_table(&self, table: &TableStore) -> Result<(), EngineError> {
-        let _turn = table.flush_turn.lock();
+        let turn = table.flush_turn.lock();
         if table.is_dropped() || !self.switch_memtable(table) {
             return Ok(());
         }
-        self.write_flushing(table)
+        let written = self.write_flushing(table);
+        drop(turn);
+        self.workers.nudge();
+        written
     }
 
     /// Writes the memtables that wait, oldest first. Needs the flush turn.

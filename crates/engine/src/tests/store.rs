@@ -94,6 +94,38 @@ fn a_long_commit_log_makes_tables_flush() {
 }
 
 #[test]
+fn a_table_that_is_being_flushed_is_not_queued_again() {
+    let fs = MemoryFileSystem::new();
+    let (busy, quiet) = (simple_table("busy"), simple_table("quiet"));
+    let options = crate::EngineOptions { memtable_bytes_max: 256 << 10, ..options() };
+    let engine = Engine::open(options, env_on(Arc::new(fs), 1)).unwrap();
+    create(&engine, &[&busy, &quiet]);
+    engine.flush_all().unwrap();
+    write(&engine, &insert(&quiet, 1, 1, "small", 1)).unwrap();
+    write(&engine, &insert(&busy, 0, 0, "first", 1)).unwrap();
+    let store = engine.table(busy.id).unwrap();
+    let turn = store.flush_turn.lock();
+    assert!(engine.switch_memtable(&store));
+    let long = "x".repeat(4_000);
+    (1..40).for_each(|n| write(&engine, &insert(&busy, n, n, &long, 1)).unwrap());
+    assert!(engine.memory.used() > engine.cleanup_bytes());
+    // From here on nobody takes from the queue.
+    engine.workers.stop();
+    engine.keep();
+    assert_eq!(
+        engine.workers.queue_len(),
+        0,
+        "neither the busy table nor one that has next to nothing in memory"
+    );
+    engine.write_flushing(&store).unwrap();
+    drop(turn);
+    engine.keep();
+    assert_eq!(engine.workers.queue_len(), 1);
+    assert!(store.flush_queued.load(std::sync::atomic::Ordering::SeqCst));
+    engine.close();
+}
+
+#[test]
 fn truncation_survives_a_restart() {
     for auto_snapshot in [false, true] {
         let fs = MemoryFileSystem::new();
