@@ -37,7 +37,7 @@ pub enum Bound {
 pub struct BoundSelect {
     /// The read. Its limits count rows; where [`BoundSelect::is_grouped`] says so they do not apply and
     /// [`ResultShaper`] limits the groups.
-    pub command: ReadCommand,
+    pub command: Arc<ReadCommand>,
     /// Whether rows are aggregated or grouped, so that the rows of the command are not the rows of the result: the
     /// reader should page internally until the shaper has enough.
     pub is_grouped: bool,

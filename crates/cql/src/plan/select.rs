@@ -114,7 +114,7 @@ impl SelectPlan {
             DataLimits { rows: limit, rows_per_partition: per_partition, distinct: self.is_distinct }
         };
         Ok(BoundSelect {
-            command: ReadCommand {
+            command: Arc::new(ReadCommand {
                 table: Arc::clone(&self.table),
                 partitions,
                 clusterings,
@@ -122,7 +122,7 @@ impl SelectPlan {
                 row_filter,
                 limits,
                 now_s: input.ctx.now_s,
-            },
+            }),
             is_grouped,
             is_sorted,
             columns: Arc::clone(&self.columns),

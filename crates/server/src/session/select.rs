@@ -113,7 +113,8 @@ pub(super) async fn run(
     metadata: Metadata,
 ) -> Result<Answer, ErrorResponse> {
     let sessions = Arc::clone(&exchange.sessions);
-    let is_one_page = select.is_grouped || select.is_sorted;
+    let is_sorted = select.is_sorted;
+    let is_one_page = select.is_grouped || is_sorted;
     let page = match options.page_rows {
         None => PageLimits::NONE,
         Some(_) if is_one_page => PageLimits::NONE,
@@ -124,12 +125,12 @@ pub(super) async fn run(
         },
     };
     let read = Read {
-        command: Arc::new(select.command.clone()),
+        command: Arc::clone(&select.command),
         statement: Arc::clone(statement),
         select,
         consistency: options.consistency,
         page,
-        page_groups: options.page_rows.map_or(u64::MAX, u64::from),
+        page_groups: options.page_rows.filter(|_| !is_sorted).map_or(u64::MAX, u64::from),
         after: options.after,
         metadata,
         version: exchange.version,

@@ -14,7 +14,7 @@ fn filter(cql_where: &str) -> Option<(ClusteringFilter, ClusteringComparator)> {
     let cql = format!("SELECT v FROM t2 WHERE k1 = 1 AND k2 = 'a'{cql_where}");
     match bound(&cql) {
         Ok(Bound::Select(select)) => {
-            Some((select.command.clusterings, select.command.table.comparator().clone()))
+            Some((select.command.clusterings.clone(), select.command.table.comparator().clone()))
         }
         Ok(_) => panic!("{cql} is no SELECT"),
         Err(e) => panic!("{cql}: {e}"),
