@@ -7,7 +7,7 @@
 mod ci;
 mod tidy;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -44,6 +44,7 @@ fn main() -> ExitCode {
 
 /// The repository's root, from wherever the task is started.
 fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here).to_owned()
+    // At run time: a binary in a shared target directory may have been built from another checkout.
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from("xtask"), PathBuf::from);
+    here.parent().unwrap_or(&here).to_owned()
 }

@@ -1,3 +1,5 @@
+//! A flipped bit in any component of an SSTable is found, or does not matter.
+
 use super::support::*;
 use crate::compression::CompressionParams;
 use crate::{Component, SsTable, Uncached, fuzz};

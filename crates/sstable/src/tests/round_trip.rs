@@ -1,3 +1,5 @@
+//! What is written is read again: random tables, both directions, slices, names and ranges.
+
 use super::support::*;
 use crate::compression::{CompressionParams, Compressor};
 use model::command::{ClusteringFilter, ColumnSelection};

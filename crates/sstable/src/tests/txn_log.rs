@@ -1,3 +1,5 @@
+//! Transactions: what a crash at any moment leaves, and what recovery makes of it.
+
 use super::support::*;
 use crate::descriptor::list;
 use crate::txn_log::{Operation, RecordKind, RecoverError, TxnLog, parse, recover};
