@@ -174,8 +174,9 @@ def plain(value):
             inner = ["a list's time uuid"]
         if key in ("tstamp", "marked_deleted") and str(inner) > "2020":
             inner = "now"
-        if key == "value" and isinstance(inner, str) and len(inner) > 64 and re.fullmatch(r"[0-9a-f]+", inner):
-            inner = "counter shards"
+        if key == "value" and value.get("name") == "n" and isinstance(inner, int):
+            # Of a counter the tool shows the first eight bytes: the header of its one shard, and half of a random id.
+            inner >>= 32
         out[key] = plain(inner)
     return out
 
@@ -251,7 +252,7 @@ def copy_sstables(data_files, folder):
             shutil.copy(component, folder / component.name)
 
 
-@pytest.mark.parametrize("table", [t for t in TABLES if t != "counters"])
+@pytest.mark.parametrize("table", TABLES)
 def test_import(sides, table, tmp_path):
     ours, theirs = sides
     theirs.wire.must(f"TRUNCATE {theirs.keyspace}.{table}")
