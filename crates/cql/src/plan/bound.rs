@@ -50,6 +50,11 @@ pub struct BoundSelect {
 }
 
 impl BoundSelect {
+    /// Whether there is a GROUP BY: the result can be read in pages of groups. Aggregates without one are one row.
+    pub fn has_groups(&self) -> bool {
+        !self.shape.group_by.is_empty()
+    }
+
     /// A shaper for the rows of the command, or of one page of it.
     pub fn shaper(&self) -> ResultShaper {
         ResultShaper::new(self)

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use coordinator::{CoordinatorError, ReplicaError};
+use coordinator::CoordinatorError;
 use cql::error::CqlError;
 use cql::parser::SyntaxError;
 use protocol::response::error::{ErrorKind, ErrorResponse, FailureReason, Failures, Progress, WriteType};
@@ -64,7 +64,7 @@ pub(super) fn of_coordinator(error: CoordinatorError, node: IpAddr) -> ErrorResp
             tracing::error!(%cause, "a read failed");
             ErrorKind::ReadFailure {
                 progress: progress(consistency, received, block_for),
-                failures: failed(node, failures, &cause),
+                failures: failed(node, failures),
                 data_present: false,
             }
         }
@@ -72,7 +72,7 @@ pub(super) fn of_coordinator(error: CoordinatorError, node: IpAddr) -> ErrorResp
             tracing::error!(%cause, "a write failed");
             ErrorKind::WriteFailure {
                 progress: progress(consistency, received, block_for),
-                failures: failed(node, failures, &cause),
+                failures: failed(node, failures),
                 write_type: write_type_of(write_type),
             }
         }
@@ -85,7 +85,8 @@ pub(super) fn of_coordinator(error: CoordinatorError, node: IpAddr) -> ErrorResp
     ErrorResponse::new(kind, message)
 }
 
-fn failed(node: IpAddr, count: u32, _cause: &ReplicaError) -> Failures {
+/// Replicas that failed; they do not say why in terms of the protocol.
+fn failed(node: IpAddr, count: u32) -> Failures {
     vec![(node, FailureReason::Unknown); count as usize]
 }
 

@@ -113,8 +113,8 @@ pub(super) async fn run(
     metadata: Metadata,
 ) -> Result<Answer, ErrorResponse> {
     let sessions = Arc::clone(&exchange.sessions);
-    let is_sorted = select.is_sorted;
-    let is_one_page = select.is_grouped || is_sorted;
+    let is_one_page = select.is_grouped || select.is_sorted;
+    let has_pages_of_groups = select.has_groups() && !select.is_sorted;
     let page = match options.page_rows {
         None => PageLimits::NONE,
         Some(_) if is_one_page => PageLimits::NONE,
@@ -130,7 +130,7 @@ pub(super) async fn run(
         select,
         consistency: options.consistency,
         page,
-        page_groups: options.page_rows.filter(|_| !is_sorted).map_or(u64::MAX, u64::from),
+        page_groups: options.page_rows.filter(|_| has_pages_of_groups).map_or(u64::MAX, u64::from),
         after: options.after,
         metadata,
         version: exchange.version,
@@ -363,7 +363,7 @@ impl Read {
         }
         finish_shape(&mut shaper, &mut writer)?;
         let left = limit.saturating_sub(writer.row_count() as u64);
-        let is_full = self.select.is_grouped && writer.row_count() as u64 >= self.page_groups;
+        let is_full = writer.row_count() as u64 >= self.page_groups;
         let state = last.filter(|_| is_full && left > 0).map(|mark| {
             let state = PagingState { remaining: left, ..PagingState::of(&self.command, &mark) };
             state.encode(options::paging_version(self.version))

@@ -621,7 +621,7 @@ fn aggregates_read_all_pages_and_warn() {
         for k in 0..30 {
             cql(&mut client, &format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, 1, 'x')")).await;
         }
-        let paged = QueryParams { page_size: Some(7), ..params() };
+        let paged = QueryParams { page_size: Some(1), ..params() };
         let request = query("SELECT count(*) FROM ks.t", paged);
         let answer = client.exchange(Message { tracing: false, payload: None, request }).await;
         assert_eq!(answer.extras.warnings, ["Aggregation query used without partition key"]);
