@@ -9,6 +9,9 @@ use model::{ColumnDef, ColumnKind, Schema, TableSchema};
 use std::cell::RefCell;
 use std::sync::Arc;
 
+/// The name of bind variables in SELECT clauses.
+pub(crate) const SELECTION: &str = "[selection]";
+
 /// What a value is for: a column or a part of one, with the name that messages and bind variables show.
 #[derive(Clone, Debug)]
 pub(crate) struct Receiver {
@@ -32,14 +35,20 @@ impl Receiver {
         Receiver { name: self.name.clone(), ty, column: None }
     }
 
+    /// A part of the receiver; the parts of something selected have no names of their own.
+    fn part(&self, what: &str, ty: &CqlType) -> Receiver {
+        let name = if self.name == SELECTION { self.name.clone() } else { format!("{what}({})", self.name) };
+        Receiver::new(name, ty.clone())
+    }
+
     /// The values of a list, set or map.
     pub(crate) fn value(&self, ty: &CqlType) -> Receiver {
-        Receiver::new(format!("value({})", self.name), ty.clone())
+        self.part("value", ty)
     }
 
     /// The keys of a map.
     pub(crate) fn key(&self, ty: &CqlType) -> Receiver {
-        Receiver::new(format!("key({})", self.name), ty.clone())
+        self.part("key", ty)
     }
 
     /// The index into a list.

@@ -1,7 +1,7 @@
 //! From expressions as written to [`Expr`]s.
 
 use super::compat::{fit_type, same};
-use super::context::{Analyzer, Receiver};
+use super::context::{Analyzer, Receiver, SELECTION};
 use super::expr::Expr;
 use super::literal;
 use super::raw::Raw;
@@ -56,7 +56,7 @@ impl Analyzer<'_> {
             | Raw::Cast { .. } => self.call(raw, None, place),
             Raw::Hint { target, .. } => {
                 let ty = types::hint(target, self.schema, &self.table.keyspace)?;
-                let expr = self.lower(raw, &Receiver::new("[selection]", ty.clone()), place)?;
+                let expr = self.lower(raw, &Receiver::new(SELECTION, ty.clone()), place)?;
                 Ok((expr, ty))
             }
             Raw::Tuple(items) if items.len() == 1 && !items.iter().any(is_field_like) => {
@@ -67,7 +67,7 @@ impl Analyzer<'_> {
             }
             _ => match self.known_type(raw) {
                 Some(ty) => {
-                    let expr = self.lower(raw, &Receiver::new("[selection]", ty.clone()), place)?;
+                    let expr = self.lower(raw, &Receiver::new(SELECTION, ty.clone()), place)?;
                     Ok((expr, ty))
                 }
                 None => Err(cannot_infer(raw)),
@@ -109,17 +109,17 @@ impl Analyzer<'_> {
             },
             Raw::Hint { target, of } => {
                 let ty = types::hint(target, self.schema, &self.table.keyspace)?;
-                let hinted = Receiver::new(
-                    if place.is_term() { receiver.name.clone() } else { "[selection]".to_owned() },
-                    ty.clone(),
-                );
                 if !same(&ty, &receiver.ty) && !fit_type(&ty, &receiver.ty).is_assignable() {
                     bail!("Cannot assign value {raw} to {} of type {}", receiver.name, display(&receiver.ty));
                 }
-                if !self.fit(of, &ty).is_assignable() {
-                    bail!("Cannot cast value {of} to type {target}");
+                if place.is_term() {
+                    // The hint only chooses; the value is one of the receiver's type.
+                    return self.lower(of, receiver, place);
                 }
-                self.lower(of, &hinted, place)
+                if !self.fit(of, &ty).is_assignable() {
+                    bail!("Cannot assign value {raw} to {raw} of type {}", display(&ty));
+                }
+                self.lower(of, &Receiver::new(SELECTION, ty), place)
             }
             Raw::Column(_) | Raw::CellInfo { .. } | Raw::Part { .. } => {
                 if place.is_term() {
@@ -147,7 +147,16 @@ impl Analyzer<'_> {
         {
             bail!("{}() cannot be used in the selection clause of a SELECT statement", name.name);
         }
-        let function = functions::resolve(self, raw, receiver.map(|r| &r.ty))?;
+        let function =
+            functions::resolve(self, raw, receiver.map(|r| &r.ty)).map_err(|e| match (raw, &e) {
+                // Terms and selectors have different words for this.
+                (Raw::Function { name, .. }, CqlError::Invalid(message))
+                    if place.is_term() && *message == format!("Unknown function '{name}'") =>
+                {
+                    CqlError::invalid(format!("Unknown function {name} called"))
+                }
+                _ => e,
+            })?;
         if let Body::Aggregate(_) = function.body
             && place.is_term()
         {
@@ -203,8 +212,7 @@ impl Analyzer<'_> {
             .zip(types)
             .enumerate()
             .map(|(i, (argument, ty))| {
-                let name =
-                    if place.is_term() { format!("arg{i}({function})") } else { "[selection]".to_owned() };
+                let name = if place.is_term() { format!("arg{i}({function})") } else { SELECTION.to_owned() };
                 self.lower(argument, &Receiver::new(name, ty.clone()), place)
             })
             .collect()
@@ -249,6 +257,7 @@ impl Analyzer<'_> {
             .iter()
             .map(|item| {
                 refuse_null(item)?;
+                refuse_marker(item, kind, whole, place)?;
                 if !self.fit(item, &element.ty).is_assignable() {
                     bail!(
                         "Invalid {kind} literal for {}: value {item} is not of type {}",
@@ -286,6 +295,8 @@ impl Analyzer<'_> {
         for (k, v) in entries {
             refuse_null(k)?;
             refuse_null(v)?;
+            refuse_marker(k, "map", receiver, place)?;
+            refuse_marker(v, "map", receiver, place)?;
             if !self.fit(k, key).is_assignable() {
                 bail!("Invalid map literal for {}: key {k} is not of type {}", receiver.name, display(key));
             }
@@ -468,6 +479,17 @@ fn refuse_null(raw: &Raw<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Collections that are written out in terms hold no markers; in a SELECT clause they may.
+fn refuse_marker(raw: &Raw<'_>, kind: &str, receiver: &Receiver, place: &Place<'_>) -> Result<()> {
+    if place.is_term() && raw.has_marker() {
+        bail!(
+            "Invalid {kind} literal for {}: bind variables are not supported inside collection literals",
+            receiver.name
+        );
+    }
+    Ok(())
+}
+
 /// The index and the type of a field.
 fn field_of(shown: &str, ty: &CqlType, name: &Identifier) -> Result<(usize, CqlType)> {
     let CqlType::Udt { definition, .. } = ty else {
@@ -488,8 +510,10 @@ fn keyed(shown: &str, ty: &CqlType, what: &str) -> Result<(bool, CqlType, CqlTyp
             bail!("{what} selection is only allowed on sets and maps, but {shown} is a list")
         }
         other => bail!(
-            "Invalid {} selection: {shown} is of type {} is not a collection",
+            "Invalid {} selection: {shown} {}of type {} is not a collection",
             what.to_ascii_lowercase(),
+            // Cassandra's grammar slips for elements only.
+            if what == "Element" { "is " } else { "" },
             display(other)
         ),
     }

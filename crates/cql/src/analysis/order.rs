@@ -26,7 +26,14 @@ impl Analyzer<'_> {
         let mut columns = Vec::with_capacity(select.order_by.len());
         for order in &select.order_by {
             match &order.expression {
-                OrderByExpression::Column(name) => columns.push((self.column(name)?, order.descending)),
+                OrderByExpression::Column(name) => {
+                    let column = self.column(name)?;
+                    // Of a column that stands twice the last direction counts, at the first place.
+                    match columns.iter_mut().find(|(known, _)| *known == column) {
+                        Some((_, descending)) => *descending = order.descending,
+                        None => columns.push((column, order.descending)),
+                    }
+                }
                 OrderByExpression::Ann { column, .. } => {
                     self.column(column)?;
                     bail!("ANN ordering by vector requires the column to be indexed")

@@ -88,6 +88,24 @@ fn counts_rows(name: &FunctionName, arguments: &[Selectable]) -> bool {
 }
 
 impl<'a> Raw<'a> {
+    /// Whether a bind marker stands anywhere in the expression.
+    pub(crate) fn has_marker(&self) -> bool {
+        match self {
+            Raw::Marker(_) => true,
+            Raw::Literal(_) | Raw::Null | Raw::Column(_) | Raw::CountRows | Raw::CellInfo { .. } => false,
+            Raw::Function { arguments: items, .. }
+            | Raw::Tuple(items)
+            | Raw::List(items)
+            | Raw::Set(items) => items.iter().any(Raw::has_marker),
+            Raw::Operation { left, right, .. } => left.has_marker() || right.has_marker(),
+            Raw::Negation(of) | Raw::Part { of, .. } | Raw::Hint { of, .. } | Raw::Cast { of, .. } => {
+                of.has_marker()
+            }
+            Raw::Map(entries) => entries.iter().any(|(k, v)| k.has_marker() || v.has_marker()),
+            Raw::UserType(fields) => fields.iter().any(|(_, v)| v.has_marker()),
+        }
+    }
+
     /// The entries of a map literal as fields of a user type, if every key is a name.
     pub(crate) fn as_fields(&self) -> Option<Vec<(&'a Identifier, &Raw<'a>)>> {
         match self {

@@ -1,6 +1,5 @@
 //! The SELECT clause and GROUP BY.
 
-use super::compat::fit_type;
 use super::context::Analyzer;
 use super::expr::Expr;
 use super::lower::Place;
@@ -138,10 +137,13 @@ impl Analyzer<'_> {
                 let by = GroupBy::Column(ColumnRef::of(&column));
                 Ok((column, by))
             }
+            Selectable::Operation { left, .. } if matches!(**left, Selectable::Column(_)) => {
+                bail!("Group by functions are only supported on clustering columns, got {left}")
+            }
             Selectable::Function { arguments, .. } => {
                 let raw = Raw::from(selectable);
                 let mut aggregates = Vec::new();
-                let (expr, ty) = self.selected(&raw, &mut Place::Selection(&mut aggregates))?;
+                let (expr, _) = self.selected(&raw, &mut Place::Selection(&mut aggregates))?;
                 let columns: Vec<Arc<ColumnDef>> = arguments
                     .iter()
                     .filter_map(|argument| match argument {
@@ -152,13 +154,12 @@ impl Analyzer<'_> {
                 let [column] = columns.as_slice() else {
                     bail!("GROUP BY functions must have one clustering column name as parameter")
                 };
-                refuse(column)?;
                 let is_floor =
                     matches!(&expr, Expr::Call { function, .. } if function.name == "system.floor");
                 if column.kind != ColumnKind::Clustering {
                     bail!("Group by functions are only supported on clustering columns, got {}", column.name);
                 }
-                if !aggregates.is_empty() || !is_floor || !fit_type(&ty, &ty).is_assignable() {
+                if !aggregates.is_empty() || !is_floor {
                     bail!("Only monotonic functions are supported in the GROUP BY clause. Got: {raw}");
                 }
                 Ok((Arc::clone(column), GroupBy::Expr(expr)))

@@ -154,6 +154,9 @@ fn best_match(
                  example '(int) ?'"
             )
         }
+        (_, Raw::Cast { of, .. }) => {
+            bail!("Cannot infer type for term {of} in selection clause (try using a cast to force a type)")
+        }
         (_, Raw::Negation(_)) => bail!("Ambiguous negation: use type casts to disambiguate"),
         (several, _) => bail!(
             "Ambiguous call to function {shown} (can be matched by following signatures: {}): use type casts to \

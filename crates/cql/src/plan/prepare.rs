@@ -27,6 +27,7 @@ pub fn prepare(parsed: ParsedStatement, schema: &Schema, keyspace: Option<&str>)
     let ParsedStatement { statement, markers: names } = parsed;
     let markers = MarkerSpecs::new(names.len());
     let preparer = Preparer { schema, keyspace, names: &names, markers: &markers };
+    let is_long_batch = matches!(&statement, Statement::Batch(batch) if batch.statements.len() > 1);
     let mut prepared = match statement {
         Statement::Select(select) => {
             let analyzer = preparer.analyzer(&select.table)?;
@@ -64,7 +65,7 @@ pub fn prepare(parsed: ParsedStatement, schema: &Schema, keyspace: Option<&str>)
     };
     let specs = markers.borrow();
     prepared.bind_variables = specs.finish()?;
-    if prepared.kind != StatementKind::Batch
+    if !is_long_batch
         && let [only] = prepared.tables.as_slice()
         && let Some(table) = schema.table(&only.keyspace, &only.table)
     {

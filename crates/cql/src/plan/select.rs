@@ -89,7 +89,7 @@ impl SelectPlan {
         let limit = bind_limit(self.limit.as_ref(), input)?;
         let per_partition = bind_limit(self.per_partition_limit.as_ref(), input)?;
         let is_sorted = !self.shape.order.is_empty();
-        if is_sorted && input.ctx.page_size.is_some_and(|page| limit > u64::from(page)) {
+        if is_sorted && input.ctx.page_size.is_some() {
             bail!(
                 "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either \
                  remove the ORDER BY or the IN and sort client side, or disable paging for this query"
