@@ -269,13 +269,13 @@ impl Decoder {
                 .judge_version(header.first, Some(header.flags))
                 .map_err(|error| FrameError { stream: header.stream, ..error })
                 .and_then(|()| self.judge_opcode(header).map(drop))
-                .and_then(|()| match total > self.envelope_bytes_max as u64 {
-                    true => {
-                        let kind =
-                            FrameErrorKind::MessageTooBig { length: total, max: self.envelope_bytes_max };
-                        Err(self.error(kind, header.stream, false))
+                .and_then(|()| {
+                    let (length, max) = (u64::from(header.body_length), self.envelope_bytes_max);
+                    if length <= max as u64 {
+                        return Ok(());
                     }
-                    false => Ok(()),
+                    let kind = FrameErrorKind::MessageTooBig { length, max };
+                    Err(self.error(kind, header.stream, false))
                 });
             if let Err(error) = judged {
                 let left = total.saturating_sub(collected.len() as u64);

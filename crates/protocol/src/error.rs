@@ -186,7 +186,7 @@ pub enum FrameErrorKind {
     /// A message over the limit that came in several segments; its bytes are being skipped.
     #[error("CQL Message of size {length} bytes exceeds allowed maximum of {max} bytes")]
     MessageTooBig {
-        /// Length with the header.
+        /// Length without the header, unlike that of a lone envelope.
         length: u64,
         /// The limit.
         max: usize,

@@ -274,7 +274,7 @@ fn a_large_message_over_the_limit_is_reported_at_once_and_skipped() {
     let error = next_error(&mut decoder);
     assert_eq!(
         error.to_string(),
-        "CQL Message of size 1179640 bytes exceeds allowed maximum of 1048576 bytes"
+        "CQL Message of size 1179631 bytes exceeds allowed maximum of 1048576 bytes"
     );
     assert_eq!((error.stream, error.fatal), (9, false));
     pieces.for_each(|piece| decoder.feed(&segment(piece, false)));

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use cql::ast::Statement;
 use cql::ddl::{self, DdlContext, DdlOutcome};
+use model::Schema;
 use protocol::response::error::ErrorResponse;
 use protocol::response::schema_change::{ChangeKind, ChangeTarget, SchemaChange};
 use protocol::response::{Event, Response, ResultBody};
@@ -43,10 +44,41 @@ pub(super) async fn change(
     };
     sessions.statements.invalidate(&old, &new);
     let change = to_protocol(change);
-    node.connections.broadcast(&Event::Schema(change.clone()));
+    for event in all_changes(&old, &new, &change) {
+        node.connections.broadcast(&Event::Schema(event));
+    }
     warnings.into_iter().for_each(|warning| exchange.warn(warning));
     exchange.note(|| format!("Schema version is now {}", new.version));
     Ok(Answer::Response(Response::Result(ResultBody::SchemaChange(change))))
+}
+
+/// What clients are told of, in order: a keyspace that goes takes its tables and types along, and a type that
+/// changes changes what is made of it.
+fn all_changes(old: &Schema, new: &Schema, change: &SchemaChange) -> Vec<SchemaChange> {
+    let table = |name: &String| ChangeTarget::Table { name: name.clone() };
+    let user_type = |name: &String| ChangeTarget::Type { name: name.clone() };
+    let (before, after) = (old.keyspace(&change.keyspace), new.keyspace(&change.keyspace));
+    let told = match (change.kind, &change.target, before, after) {
+        (ChangeKind::Dropped, ChangeTarget::Keyspace, Some(gone), _) => {
+            let targets = gone.tables.keys().map(table).chain(gone.types.keys().map(user_type));
+            targets.chain([change.target.clone()]).collect()
+        }
+        (ChangeKind::Updated, ChangeTarget::Type { name: altered }, Some(before), Some(after)) => {
+            let types = after.types.iter().filter(|(name, now)| {
+                *name != altered && before.types.get(*name).is_some_and(|was| was != *now)
+            });
+            let tables = after
+                .tables
+                .iter()
+                .filter(|(name, now)| before.tables.get(*name).is_some_and(|was| was != *now));
+            let made_of_it =
+                types.map(|(name, _)| user_type(name)).chain(tables.map(|(name, _)| table(name)));
+            [change.target.clone()].into_iter().chain(made_of_it).collect()
+        }
+        _ => vec![change.target.clone()],
+    };
+    let of_target = |target| SchemaChange { kind: change.kind, keyspace: change.keyspace.clone(), target };
+    told.into_iter().map(of_target).collect()
 }
 
 fn to_protocol(change: ddl::SchemaChange) -> SchemaChange {

@@ -172,7 +172,9 @@ impl Statements {
     pub(super) fn insert(&self, statement: Arc<Statement>) -> (bool, Vec<Id>) {
         let is_new = self.cache.peek(&statement.id).is_none();
         self.cache.insert(statement.id, statement);
-        let evicted = std::mem::take(&mut *self.evicted.0.lock());
+        let mut evicted = std::mem::take(&mut *self.evicted.0.lock());
+        // A statement that took the place of its equal pushed that one out, and is there all the same.
+        evicted.retain(|id| self.cache.peek(id).is_none());
         self.metrics.prepared_statements_evicted.add(evicted.len() as u64);
         self.count();
         (is_new, evicted)

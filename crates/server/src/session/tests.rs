@@ -15,6 +15,7 @@ use protocol::response::error::ErrorKind;
 use protocol::response::event::EventKind;
 use protocol::response::prepared::Prepared;
 use protocol::response::rows::Rows;
+use protocol::response::schema_change::{ChangeKind, ChangeTarget};
 use protocol::response::{self, Event, Response, ResultBody};
 use protocol::{Compression, Consistency, ProtocolVersion};
 use tokio::net::TcpListener;
@@ -304,6 +305,14 @@ fn prepared_statements_outlive_a_restart() {
         while select(&mut client, stored).await.rows.is_empty() {
             tokio::task::yield_now().await;
         }
+        let rows = select(&mut client, stored).await.rows;
+        prepare(&mut client, "INSERT INTO t (k, c, v) VALUES (?, ?, 'x')").await;
+        prepare(&mut client, "INSERT INTO t (k, c, v) VALUES (?, ?, 'y')").await;
+        while select(&mut client, stored).await.rows.len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        let kept = select(&mut client, stored).await.rows;
+        assert!(kept.contains(&rows[0]), "preparing a statement again does not forget it");
         db.stop().await;
         let db = Db::open(&env).await;
         let mut client = db.client(ProtocolVersion::V5).await;
@@ -560,6 +569,27 @@ fn schema_changes_are_answered_and_told() {
             let ResultBody::SchemaChange(change) = cql(&mut client, statement).await else { panic!() };
             assert_eq!(listener.receive().await, (-1, Response::Event(Event::Schema(change))));
         }
+        let with_types = ["CREATE TYPE ks.y (a int)", "CREATE TABLE ks.t (k int PRIMARY KEY, y ks.y)"];
+        for statement in
+            [KEYSPACE, with_types[0], with_types[1], "ALTER TYPE ks.y ADD b int", "DROP KEYSPACE ks"]
+        {
+            cql(&mut client, statement).await;
+        }
+        let mut told = Vec::new();
+        for _ in 0..8 {
+            let (_, Response::Event(Event::Schema(change))) = listener.receive().await else { panic!() };
+            told.push((change.kind, change.target));
+        }
+        let name = |name: &str| name.to_owned();
+        let (t, y) = (ChangeTarget::Table { name: name("t") }, ChangeTarget::Type { name: name("y") });
+        let more = [
+            (ChangeKind::Updated, y.clone()),
+            (ChangeKind::Updated, t.clone()),
+            (ChangeKind::Dropped, t),
+            (ChangeKind::Dropped, y),
+            (ChangeKind::Dropped, ChangeTarget::Keyspace),
+        ];
+        assert_eq!(told[3..], more, "what a change brings along is told, too");
         cql(&mut client, KEYSPACE).await;
         let (kind, message) = error(client.call(query(KEYSPACE, params())).await);
         assert_eq!(kind, ErrorKind::AlreadyExists { keyspace: "ks".to_owned(), table: String::new() });
