@@ -5,6 +5,7 @@ use crate::descriptor::list;
 use crate::txn_log::{Operation, RecordKind, RecoverError, TxnLog, parse, recover};
 use crate::{Component, SsTableId, SsTableWriter};
 use env::fs::FileSystem;
+use env::fs::faulty::FaultyFileSystem;
 use env::fs::memory::{Crash, MemoryFileSystem};
 use model::TableSchema;
 use std::path::Path;
@@ -106,6 +107,21 @@ fn an_abort_removes_what_was_added() {
     log.add(&descriptor(2)).unwrap();
     world.write(2);
     assert_eq!(list(world.fs.as_ref(), Path::new(DIR)).unwrap().txn_logs.len(), 1);
+    log.abort().unwrap();
+    assert_eq!(ids(world.fs.as_ref()), [SsTableId::Sequence(1)]);
+    assert!(list(world.fs.as_ref(), Path::new(DIR)).unwrap().txn_logs.is_empty());
+}
+
+#[test]
+fn an_abort_on_a_full_disk_gives_the_room_back() {
+    let world = world();
+    world.write(1);
+    let faulty = FaultyFileSystem::new(world.fs.clone());
+    let fs: Arc<dyn FileSystem> = Arc::new(faulty.clone());
+    let mut log = TxnLog::create(fs, Path::new(DIR), Operation::Flush, Uuid::from_u128(8)).unwrap();
+    log.add(&descriptor(2)).unwrap();
+    world.write(2);
+    faulty.set_free_bytes(Some(0));
     log.abort().unwrap();
     assert_eq!(ids(world.fs.as_ref()), [SsTableId::Sequence(1)]);
     assert!(list(world.fs.as_ref(), Path::new(DIR)).unwrap().txn_logs.is_empty());
