@@ -20,6 +20,8 @@ pub fn start(format: LogFormat, level: Option<&str>) -> Result<(), String> {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // A log that cannot be written, on a full disk, say, is no reason to panic.
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal());
     let started = match format {
         LogFormat::Text => builder.try_init(),

@@ -18,12 +18,16 @@ struct Node {
 
 impl Node {
     fn start(dir: &Path, more: &[&str]) -> Node {
+        Node::start_logging_to(Stdio::piped(), dir, more)
+    }
+
+    fn start_logging_to(log: Stdio, dir: &Path, more: &[&str]) -> Node {
         let mut child = Command::new(ILION)
             .args(["--data-dir", dir.to_str().unwrap(), "--port", "0", "--admin-port", "0"])
             .args(more)
             .env_remove("RUST_LOG")
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stderr(log)
             .spawn()
             .unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
@@ -61,7 +65,9 @@ impl Node {
     /// Waits for the end; its status and what it logged.
     fn end(mut self) -> (ExitStatus, String) {
         let mut log = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        if let Some(mut stderr) = self.child.stderr.take() {
+            stderr.read_to_string(&mut log).unwrap();
+        }
         (self.child.wait().unwrap(), log)
     }
 }
@@ -182,6 +188,18 @@ fn a_drained_node_says_so_and_still_ends_cleanly() {
     node.signal("TERM");
     let (status, log) = node.end();
     assert!(status.success(), "{log}");
+}
+
+#[test]
+fn a_log_on_a_full_disk_does_not_end_the_node() {
+    let dir = tempfile::tempdir().unwrap();
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let node = Node::start_logging_to(full.into(), dir.path(), &["--log-level", "debug"]);
+    assert_eq!(node.says(&["flush"]), "");
+    assert!(node.says(&["info"]).contains("Exceptions             : 0"), "{}", node.says(&["info"]));
+    node.signal("TERM");
+    let (status, _) = node.end();
+    assert!(status.success());
 }
 
 #[test]
