@@ -44,7 +44,7 @@ struct MappedLayout {
 pub struct SsTable {
     descriptor: Descriptor,
     components: Vec<Component>,
-    statistics: Statistics,
+    pub(crate) statistics: Statistics,
     summary: Summary,
     filter: Option<BloomFilter>,
     pub(super) data: Arc<PagedFile>,

@@ -20,7 +20,7 @@ use crate::compression::CompressionParams;
 use crate::compression::sink::DataSink;
 use crate::descriptor::{Component, Descriptor};
 use crate::error::WriteError;
-use crate::statistics::{Collector, CommitLogPosition, Statistics, Stats};
+use crate::statistics::{Cardinality, Collector, CommitLogPosition, Statistics, Stats};
 use crate::toc;
 use env::fs::{FileSystem, WriteFile};
 use model::clustering::Position;
@@ -127,6 +127,7 @@ pub struct SsTableWriter {
     summary: SummaryBuilder,
     filter: Option<BloomFilter>,
     collector: Collector,
+    cardinality: Cardinality,
     partitions: u64,
     current: CurrentPartition,
     buffer: Vec<u8>,
@@ -181,6 +182,7 @@ impl SsTableWriter {
             summary: SummaryBuilder::new(options.min_index_interval),
             filter: BloomFilter::new(options.estimated_partitions, options.bloom_fp_chance),
             collector: Collector::new(),
+            cardinality: Cardinality::default(),
             partitions: 0,
             current: CurrentPartition::default(),
             buffer: Vec::new(),
@@ -356,6 +358,7 @@ impl SsTableWriter {
         let size = self.data.position() - start;
         self.collector.partition_end(size);
         self.summary.add(&key, self.index.position());
+        self.cardinality.add(&key.key.0);
         if let Some(filter) = &mut self.filter {
             filter.add(&key);
         }
@@ -396,8 +399,12 @@ impl SsTableWriter {
         stats.repaired_at_ms = self.options.repaired_at_ms;
         stats.pending_repair = self.options.pending_repair;
         stats.host_id = self.options.host_id;
-        let statistics =
-            Statistics { bloom_fp_chance: self.options.bloom_fp_chance, stats, header: self.header };
+        let statistics = Statistics {
+            bloom_fp_chance: self.options.bloom_fp_chance,
+            cardinality: Some(self.cardinality.finish()),
+            stats,
+            header: self.header,
+        };
 
         let mut components = vec![Component::Data, Component::Index];
         let mut put = |component: Component, bytes: Vec<u8>| -> Result<(), WriteError> {

@@ -4,14 +4,16 @@
 //! i32 n | crc | n * { i32 type, i32 offset } | crc | component, crc | component, crc | ...
 //! ```
 //! The first two checksums run on: over the count, then over the count and the table of contents. Components:
-//! 0 validation, 1 compaction (an estimate of the number of keys; left out here, which Cassandra takes for "not
-//! known"), 2 stats, 3 header.
+//! 0 validation, 1 compaction (an estimate of the number of keys, not there in files of other writers; carried along
+//! and not looked into), 2 stats, 3 header.
 
+mod cardinality;
 mod collector;
 mod histogram;
 mod stats;
 mod tombstones;
 
+pub(crate) use cardinality::Cardinality;
 pub(crate) use collector::Collector;
 pub use histogram::EstimatedHistogram;
 pub use stats::{CommitLogPosition, Stats};
@@ -27,6 +29,7 @@ use partition::codec::{DecodeError, Input, SerializationHeader, SliceInput};
 
 const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
 const VALIDATION: i32 = 0;
+const COMPACTION: i32 = 1;
 const STATS: i32 = 2;
 const HEADER: i32 = 3;
 /// There are four types of components; a file that claims many more is damaged.
@@ -37,6 +40,8 @@ const COMPONENTS_MAX: i32 = 64;
 pub struct Statistics {
     /// The chance of false positives that the bloom filter was built for.
     pub bloom_fp_chance: f64,
+    /// The estimate of the number of keys, as the file holds it.
+    pub cardinality: Option<Bytes>,
     /// What is known about the rows.
     pub stats: Stats,
     /// How the rows are encoded.
@@ -52,7 +57,10 @@ impl Statistics {
         validation.extend_from_slice(&self.bloom_fp_chance.to_be_bytes());
         let mut header = Vec::new();
         self.header.encode(&mut header);
-        let parts = [(VALIDATION, validation), (STATS, self.stats.encode()), (HEADER, header)];
+        let cardinality = self.cardinality.iter().map(|bytes| (COMPACTION, bytes.to_vec()));
+        let mut parts = vec![(VALIDATION, validation)];
+        parts.extend(cardinality);
+        parts.extend([(STATS, self.stats.encode()), (HEADER, header)]);
 
         let mut out = (parts.len() as i32).to_be_bytes().to_vec();
         let mut crc = Hasher::new();
@@ -100,7 +108,7 @@ impl Statistics {
         }
         check(&mut input, crc.finalize())?;
         let ends = toc.iter().skip(1).map(|(_, offset)| *offset as usize).chain([bytes.len()]);
-        let (mut fp_chance, mut stats, mut header) = (None, None, None);
+        let (mut fp_chance, mut cardinality, mut stats, mut header) = (None, None, None, None);
         for ((kind, offset), end) in toc.iter().zip(ends) {
             let start = *offset as usize;
             if *offset < 0 || end > bytes.len() || start + 4 > end {
@@ -111,6 +119,7 @@ impl Statistics {
             check(&mut sum, crc32fast::hash(&bytes.slice(start..end - 4))).map_err(|e| at(e, end - 4))?;
             match *kind {
                 VALIDATION => fp_chance = Some(decode_validation(&mut part).map_err(|e| at(e, start))?),
+                COMPACTION => cardinality = Some(bytes.slice(start..end - 4)),
                 STATS => stats = Some(Stats::decode(&mut part).map_err(|e| at(e, start))?),
                 HEADER => header = Some(SerializationHeader::decode(&mut part).map_err(|e| at(e, start))?),
                 _ => {}
@@ -118,7 +127,7 @@ impl Statistics {
         }
         match (fp_chance, stats, header) {
             (Some(bloom_fp_chance), Some(stats), Some(header)) => {
-                Ok(Statistics { bloom_fp_chance, stats, header })
+                Ok(Statistics { bloom_fp_chance, cardinality, stats, header })
             }
             _ => Err(input.malformed("a component is missing".to_owned())),
         }
