@@ -2,7 +2,7 @@
 
 use crate::error::{CqlError, Result, bail};
 use bytes::Bytes;
-use model::types::CqlType;
+use model::types::{CqlType, collection};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -67,11 +67,26 @@ impl BoundValues {
         };
         for (value, spec) in values.iter().zip(specs) {
             if let BoundValue::Bytes(bytes) = value {
-                spec.ty.validate(bytes).map_err(|e| CqlError::invalid(e.to_string()))?;
+                validate(spec, bytes)?;
             }
         }
         Ok(values)
     }
+}
+
+/// Checks a value against its type. Values for IN may be null one by one: the condition judges them.
+fn validate(spec: &ColumnSpec, value: &Bytes) -> Result<()> {
+    let invalid = |e: model::types::InvalidValue| CqlError::invalid(e.to_string());
+    let (CqlType::List { element, .. } | CqlType::Set { element, .. }) = &spec.ty else {
+        return spec.ty.validate(value).map_err(invalid);
+    };
+    if collection::elements(value).all(|item| item.is_some()) {
+        return spec.ty.validate(value).map_err(invalid);
+    }
+    if !spec.name.starts_with("in(") {
+        bail!("null is not supported inside collections");
+    }
+    collection::elements(value).flatten().try_for_each(|item| element.validate(item).map_err(invalid))
 }
 
 /// Where `now()`, `uuid()` and the positions of list elements come from.

@@ -4,7 +4,7 @@ use super::expr::Scope;
 use crate::ast::Identifier;
 use crate::bind::{BindContext, BoundValue, ColumnSpec};
 use crate::error::{CqlError, Result, bail};
-use model::types::CqlType;
+use model::types::{CqlType, QuotedName};
 use model::{ColumnDef, ColumnKind, Schema, TableSchema};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -142,8 +142,8 @@ impl<'a> Analyzer<'a> {
             None => bail!(
                 "Undefined column name {} in table {}.{}",
                 name.to_cql(),
-                self.keyspace,
-                self.table_name
+                QuotedName(&self.table.keyspace),
+                QuotedName(&self.table.name)
             ),
         }
     }

@@ -61,6 +61,8 @@ pub(crate) enum Expr {
     Slice {
         of: Box<Expr>,
         is_map: bool,
+        /// Nothing is an empty collection; if not frozen, null.
+        is_frozen: bool,
         key_type: CqlType,
         from: Option<Box<Expr>>,
         to: Option<Box<Expr>>,
@@ -174,7 +176,7 @@ impl Expr {
                 };
                 found.map(|v| value.slice_ref(v))
             }
-            Expr::Slice { of, is_map, key_type, from, to } => {
+            Expr::Slice { of, is_map, is_frozen, key_type, from, to } => {
                 let Some(value) = of.eval_or_null(scope)? else { return Ok(None) };
                 let from = bound(from, scope)?;
                 let to = bound(to, scope)?;
@@ -182,11 +184,12 @@ impl Expr {
                     from.as_ref().is_none_or(|from| key_type.compare(from, k).is_le())
                         && to.as_ref().is_none_or(|to| key_type.compare(k, to).is_le())
                 };
-                Some(if *is_map {
+                let slice = if *is_map {
                     collection::encode_map(key_type, collection::pairs(&value).filter(|(k, _)| inside(k)))
                 } else {
                     collection::encode_list(collection::elements(&value).flatten().filter(|k| inside(k)))
-                })
+                };
+                (*is_frozen || collection::count(&slice) > 0).then_some(slice)
             }
         })
     }

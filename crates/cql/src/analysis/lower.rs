@@ -397,7 +397,8 @@ impl Analyzer<'_> {
                     term.as_ref().map(|t| self.term(t, &receiver).map(Box::new)).transpose()
                 };
                 let (from, to) = (end(from)?, end(to)?);
-                Ok((Expr::Slice { of: boxed, is_map, key_type, from, to }, ty.frozen()))
+                let is_frozen = !ty.is_multi_cell();
+                Ok((Expr::Slice { of: boxed, is_map, is_frozen, key_type, from, to }, ty.frozen()))
             }
         }
     }

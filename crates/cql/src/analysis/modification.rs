@@ -73,6 +73,12 @@ impl Analyzer<'_> {
                     ty if !ty.is_multi_cell() => {
                         bail!("Invalid operation ({}) for frozen collection column {name}", shown())
                     }
+                    CqlType::Map { .. } => match self.term(value, &receiver) {
+                        Ok(entries) => OperationKind::Append(entries),
+                        Err(_) => {
+                            bail!("Value for a map addition has to be a map, but was: '{}'", Raw::from(value))
+                        }
+                    },
                     _ => OperationKind::Append(self.term(value, &receiver)?),
                 }
             }
@@ -154,13 +160,13 @@ impl Analyzer<'_> {
 
     /// `column = value`, of UPDATE and of INSERT.
     pub(crate) fn set_column<'r>(&self, column: &Arc<ColumnDef>, value: &'r Term) -> Result<Operation> {
+        let value = self.term(Raw::<'r>::from(value), &Receiver::of(column))?;
         if column.ty.is_counter() {
             bail!(
                 "Cannot set the value of counter column {} (counters can only be incremented/decremented, not set)",
                 column.name
             );
         }
-        let value = self.term(Raw::<'r>::from(value), &Receiver::of(column))?;
         Ok(Operation { column: Arc::clone(column), kind: OperationKind::Set(value) })
     }
 

@@ -53,10 +53,13 @@ pub(crate) struct Restrictions {
     pub(crate) has_clustering: bool,
     /// Whether any regular column is restricted.
     pub(crate) has_regular: bool,
+    /// Whether rows of all partitions are filtered by clustering columns, without being allowed to.
+    pub(crate) scans_unasked: bool,
 }
 
 impl Analyzer<'_> {
-    /// Checks a WHERE clause. `only_static` says that a write changes static columns only.
+    /// Checks a WHERE clause. `only_static` says that a write changes, or a SELECT
+    /// shows, static columns only.
     pub(crate) fn restrictions(
         &self,
         verb: Verb,
@@ -102,6 +105,18 @@ impl Analyzer<'_> {
         let partition = PartitionPlan::new(&self.table, partition, token);
         self.check_partition(verb, &partition)?;
         let has_clustering = !clustering.is_empty();
+        if only_static && has_clustering {
+            match verb {
+                Verb::Select { .. } => {
+                    bail!("Cannot restrict clustering columns when selecting only static columns")
+                }
+                Verb::Insert => {}
+                Verb::Update | Verb::Delete => bail!(
+                    "Invalid restrictions on clustering columns since the {} statement modifies only static columns",
+                    verb.name()
+                ),
+            }
+        }
         let clustering = ClusteringPlan::new(&self.table, clustering);
         self.check_clustering(verb, &clustering, only_static)?;
         if !others.is_empty() && !verb.is_select() {
@@ -110,16 +125,14 @@ impl Analyzer<'_> {
             names.sort_unstable();
             bail!("Non PRIMARY KEY columns found in where clause: {} ", names.join(", "));
         }
-        let filters = partition.needs_filtering()
-            || clustering.needs_filtering()
-            || !others.is_empty()
-            || (has_clustering && partition.is_range());
+        let filters = partition.needs_filtering() || clustering.needs_filtering() || !others.is_empty();
         if filters && verb.is_select() && !verb.allows_filtering() {
             bail!("{NEEDS_FILTERING}");
         }
         let has_regular = others.iter().flat_map(|r| &r.columns).any(|c| c.kind == ColumnKind::Regular);
         let filter = FilterPlan::new(partition.filtered(), clustering.filtered(), others)?;
-        Ok(Restrictions { partition, clustering, filter, has_clustering, has_regular })
+        let scans_unasked = has_clustering && partition.is_range() && !verb.allows_filtering();
+        Ok(Restrictions { partition, clustering, filter, has_clustering, has_regular, scans_unasked })
     }
 
     fn check_partition(&self, verb: Verb, partition: &PartitionPlan) -> Result<()> {

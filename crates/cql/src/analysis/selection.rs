@@ -5,6 +5,7 @@ use super::expr::Expr;
 use super::lower::Place;
 use super::raw::Raw;
 use super::restrictions::Restrictions;
+use super::types::native;
 use crate::ast::{Select, Selectable, Selection};
 use crate::bind::ColumnSpec;
 use crate::error::{Result, bail};
@@ -65,8 +66,15 @@ impl Analyzer<'_> {
 
     /// The name of a result column. User types of type hints are printed with their keyspace.
     fn column_name(&self, selectable: &Selectable) -> String {
-        let name = Raw::from(selectable).to_string();
+        let raw = Raw::from(selectable);
+        let name = raw.to_string();
         match selectable {
+            // A cast to the type that is there already leaves no trace.
+            Selectable::Cast { selectable, target }
+                if self.known_type(&Raw::from(&**selectable)) == Some(native(*target)) =>
+            {
+                self.column_name(selectable)
+            }
             Selectable::TypeHint { target: target @ crate::ast::RawType::User(user), .. }
                 if user.keyspace.is_none() =>
             {
@@ -185,6 +193,17 @@ impl Selected {
             }
         });
         ColumnSelection::of(ids)
+    }
+
+    /// Whether columns are named, static ones among them, and none that belong to rows.
+    pub(crate) fn is_only_static(&self) -> bool {
+        let (mut has_static, mut has_rows) = (false, self.is_wildcard);
+        self.for_each_column(&mut |column| match column.kind {
+            ColumnKind::Static => has_static = true,
+            ColumnKind::PartitionKey => {}
+            ColumnKind::Clustering | ColumnKind::Regular => has_rows = true,
+        });
+        has_static && !has_rows
     }
 
     /// The columns of any kind that the selection names.

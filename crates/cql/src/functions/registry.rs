@@ -260,7 +260,15 @@ pub(super) fn candidates(
 
 /// The type of the only argument of a function that takes any.
 fn any_argument(analyzer: &Analyzer<'_>, name: &str, arguments: &[&Raw<'_>]) -> Result<CqlType> {
-    let [argument] = arguments else { bail!("Invalid number of arguments for function system.{name}(any)") };
+    let [argument] = arguments else {
+        if name == "count" {
+            bail!(
+                "Invalid number of arguments in call to function system.count: 1 required but {} provided",
+                arguments.len()
+            );
+        }
+        bail!("Invalid number of arguments for function system.{name}(any)")
+    };
     argument_type(analyzer, name, 0, argument)
 }
 

@@ -60,7 +60,14 @@ pub(crate) fn resolve(
             {
                 return Ok(registry::identity_cast(target));
             }
-            (format!("system.cast_as_{target}"), registry::casts(&target))
+            let casts = registry::casts(&target);
+            if casts.is_empty()
+                && let [argument] = arguments.as_slice()
+                && analyzer.known_type(argument).is_some()
+            {
+                bail!("{argument} cannot be cast to {target}");
+            }
+            (format!("system.cast_as_{target}"), casts)
         }
         _ => bail!("{raw} is not a function"),
     };

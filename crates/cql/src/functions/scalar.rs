@@ -64,6 +64,7 @@ pub(crate) enum Scalar {
 /// A failure of a function's execution.
 fn failure(function: &ScalarFunction, message: impl Into<String>) -> CqlError {
     let (keyspace, name) = function.name.split_once('.').unwrap_or(("system", &function.name));
+    let name = if function.op == Scalar::FromJson { "from_json" } else { name };
     CqlError::FunctionFailure {
         keyspace: keyspace.to_owned(),
         function: name.to_owned(),
@@ -188,6 +189,9 @@ fn floor(
         let Some(nanos) = decode_integer(value) else { return Ok(None) };
         let nanos = time::floor_time(nanos, duration).map_err(CqlError::Invalid)?;
         return Ok(Some(Bytes::copy_from_slice(&nanos.to_be_bytes())));
+    }
+    if *ty == CqlType::Date {
+        time::check_floor_date(duration).map_err(CqlError::Invalid)?;
     }
     let Some(millis) = time::millis(ty, value) else { return Ok(None) };
     let start = match (start, function.arguments.get(2)) {

@@ -114,6 +114,9 @@ pub(super) fn add_duration(
 pub(super) fn floor(millis: i64, duration: &[u8], start: i64) -> Result<i64, String> {
     let parts = Duration::decode(duration).ok_or_else(|| "invalid duration".to_owned())?;
     check_floor(parts, duration)?;
+    if parts == Duration::default() {
+        return Ok(millis);
+    }
     if start > millis {
         return Err("The floor function starting time is greater than the provided time".to_owned());
     }
@@ -147,10 +150,18 @@ fn check_floor(parts: Duration, duration: &[u8]) -> Result<(), String> {
     if parts.months < 0 || parts.days < 0 || parts.nanoseconds < 0 {
         return Err(format!("Negative durations are not supported by the floor function. Was: {}", shown()));
     }
-    if parts == Duration::default() {
-        return Err("Zero length durations are not supported by the floor function".to_owned());
-    }
     Ok(())
+}
+
+/// `floor` of a date takes whole days.
+pub(super) fn check_floor_date(duration: &[u8]) -> Result<(), String> {
+    match Duration::decode(duration) {
+        Some(parts) if parts.nanoseconds == 0 => Ok(()),
+        _ => Err(format!(
+            "The floor on date values cannot be computed for the {} duration as precision is below 1 day",
+            CqlType::Duration.to_text(duration)
+        )),
+    }
 }
 
 fn nanos_too_fine(duration: &[u8]) -> String {

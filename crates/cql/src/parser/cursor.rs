@@ -259,6 +259,13 @@ impl<'a> Parser<'a> {
     }
 
     /// The next token is none of the keywords or symbols that may come.
+    pub(super) fn too_large(&self, number: &str) -> SyntaxError {
+        SyntaxError::new(format!(
+            "Failed parsing statement: [{}] reason: {number} is beyond the numbers of double precision",
+            self.text
+        ))
+    }
+
     pub(super) fn mismatched_set(&mut self) -> SyntaxError {
         self.mismatch("set null")
     }

@@ -50,7 +50,7 @@ impl Parser<'_> {
         self.expect(TokenKind::Equal)?;
         let value = if self.at(TokenKind::LeftBrace) {
             PropertyValue::Map(self.property_map()?)
-        } else if let Some(literal) = self.accept_constant() {
+        } else if let Some(literal) = self.accept_constant()? {
             PropertyValue::Text(literal.text)
         } else {
             match self.kind(0) {

@@ -125,7 +125,7 @@ impl Parser<'_> {
 
     /// Something without a sign in front and without a part behind.
     fn selectable_whole(&mut self) -> Parsed<Selectable> {
-        if let Some(literal) = self.accept_constant() {
+        if let Some(literal) = self.accept_constant()? {
             return Ok(Selectable::Term(Term::Literal(literal)));
         }
         if let Some(marker) = self.accept_marker()? {

@@ -107,10 +107,15 @@ pub(super) fn product_operator(kind: TokenKind) -> Option<ArithmeticOperator> {
 
 impl Parser<'_> {
     /// A constant, if one is next.
-    pub(super) fn accept_constant(&mut self) -> Option<Literal> {
-        let literal = constant(self.ahead(0))?;
+    pub(super) fn accept_constant(&mut self) -> Parsed<Option<Literal>> {
+        let token = self.ahead(0);
+        let Some(literal) = constant(token) else { return Ok(None) };
+        // Cassandra makes a double of it to find its type, before it knows what it is for.
+        if token.kind == TokenKind::Float && literal.text.parse::<f64>().is_ok_and(f64::is_infinite) {
+            return Err(self.too_large(&literal.text));
+        }
         self.advance();
-        Some(literal)
+        Ok(Some(literal))
     }
 
     /// `?` or `:name`, if one is next.
@@ -184,7 +189,7 @@ impl Parser<'_> {
     }
 
     fn simple_term(&mut self) -> Parsed<Term> {
-        if let Some(literal) = self.accept_constant() {
+        if let Some(literal) = self.accept_constant()? {
             return Ok(Term::Literal(literal));
         }
         if let Some(marker) = self.accept_marker()? {

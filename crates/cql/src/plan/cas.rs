@@ -19,7 +19,7 @@ use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSel
 use model::key::DecoratedKey;
 use model::mutation::{Mutation, PartitionUpdate};
 use model::types::CqlType;
-use model::{ColumnDef, ColumnId, TableSchema};
+use model::{ColumnDef, ColumnId, ColumnKind, TableSchema};
 use std::sync::Arc;
 
 /// One or more writes of one partition that happen together or not at all.
@@ -225,9 +225,13 @@ fn shown_columns(table: &TableSchema, writes: &[BoundWrite], is_batch: bool) -> 
     if is_batch {
         columns.extend(table.partition_key().iter().chain(table.clustering_columns()).cloned());
     }
-    for condition in conditions_of(writes) {
-        if !columns.contains(&condition.column) {
-            columns.push(Arc::clone(&condition.column));
+    // Static columns come last, whatever the order of the conditions.
+    for is_static in [false, true] {
+        for condition in conditions_of(writes) {
+            let column = &condition.column;
+            if (column.kind == ColumnKind::Static) == is_static && !columns.contains(column) {
+                columns.push(Arc::clone(column));
+            }
         }
     }
     Some(columns)

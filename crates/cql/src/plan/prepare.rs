@@ -261,11 +261,6 @@ impl<'a> Preparer<'a> {
         let conditions = conditions(&analyzer, &update.condition)?;
         let only_static = only_static_columns && conditions_are_static(&conditions);
         let restrictions = analyzer.restrictions(Verb::Update, &update.filter, only_static)?;
-        if only_static && restrictions.has_clustering {
-            bail!(
-                "Invalid restrictions on clustering columns since the UPDATE statement modifies only static columns"
-            );
-        }
         Ok(WritePlan {
             table: Arc::clone(&analyzer.table),
             kind: WriteKind::Update,
@@ -287,11 +282,6 @@ impl<'a> Preparer<'a> {
         let conditions = conditions(&analyzer, &delete.condition)?;
         let only_static = is_only_static(&operations) && conditions_are_static(&conditions);
         let restrictions = analyzer.restrictions(Verb::Delete, &delete.filter, only_static)?;
-        if only_static && restrictions.has_clustering {
-            bail!(
-                "Invalid restrictions on clustering columns since the DELETE statement modifies only static columns"
-            );
-        }
         let plan = WritePlan {
             table: Arc::clone(&analyzer.table),
             kind: WriteKind::Delete,

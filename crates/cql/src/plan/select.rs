@@ -2,7 +2,7 @@
 
 use super::BoundSelect;
 use crate::analysis::order::Order;
-use crate::analysis::restrictions::{Restrictions, Verb};
+use crate::analysis::restrictions::{NEEDS_FILTERING, Restrictions, Verb};
 use crate::analysis::selection::Selected;
 use crate::analysis::{Analyzer, BindInput, Expr, Receiver};
 use crate::ast::Select;
@@ -36,7 +36,7 @@ impl SelectPlan {
         let table = &analyzer.table;
         let selected = analyzer.selection(select)?;
         let verb = Verb::Select { allow_filtering: select.allow_filtering };
-        let restrictions = analyzer.restrictions(verb, &select.filter, false)?;
+        let restrictions = analyzer.restrictions(verb, &select.filter, selected.is_only_static())?;
         let group_by = analyzer.group_by(select, &restrictions)?;
         let is_aggregate = !selected.aggregates.is_empty() && group_by.is_empty();
         if select.distinct {
@@ -44,6 +44,9 @@ impl SelectPlan {
                 bail!("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries");
             }
             check_distinct(table, &selected, &restrictions)?;
+        }
+        if restrictions.scans_unasked {
+            bail!("{NEEDS_FILTERING}");
         }
         if select.per_partition_limit.is_some() && is_aggregate {
             bail!("PER PARTITION LIMIT is not allowed with aggregate queries.");

@@ -75,6 +75,17 @@ impl ResultShaper {
         self.with.limit = groups;
     }
 
+    /// Goes on in a partition of which earlier pages showed groups: `left` more of them may be written.
+    pub fn resume_partition(&mut self, partition: Bytes, left: u64) {
+        self.written_in_partition = self.with.limit_per_partition.saturating_sub(left);
+        self.partition = Some(partition);
+    }
+
+    /// Groups that may still be written of the partition that was written last.
+    pub fn left_in_partition(&self) -> u64 {
+        self.with.limit_per_partition.saturating_sub(self.written_in_partition)
+    }
+
     /// Takes the next row; false once no further row can change the result.
     pub fn push<S: RowSink + ?Sized>(&mut self, row: &ResultRow<'_>, sink: &mut S) -> Result<bool> {
         if row.row.is_none() && !self.shape.includes_static_only {

@@ -348,6 +348,12 @@ impl Read {
             _ => shaper.limit(),
         };
         shaper.set_limit(limit.min(self.page_groups));
+        if let Some(state) = &self.after
+            && state.remaining_in_partition < i32::MAX as u64
+            && let Some(mark) = state.mark(&self.command)
+        {
+            shaper.resume_partition(mark.key.key.0, state.remaining_in_partition);
+        }
         // Pages of their own, so that no view of the table is held for as long as the whole read takes.
         let internal = PageLimits { rows: u64::MAX, bytes: PAGE_BYTES_MAX, tombstones: u64::MAX };
         let (mut total, mut after, mut last) = (Tally::default(), self.after.clone(), None);
@@ -365,7 +371,11 @@ impl Read {
         let left = limit.saturating_sub(writer.row_count() as u64);
         let is_full = writer.row_count() as u64 >= self.page_groups;
         let state = last.filter(|_| is_full && left > 0).map(|mark| {
-            let state = PagingState { remaining: left, ..PagingState::of(&self.command, &mark) };
+            let state = PagingState {
+                remaining: left,
+                remaining_in_partition: shaper.left_in_partition(),
+                ..PagingState::of(&self.command, &mark)
+            };
             state.encode(options::paging_version(self.version))
         });
         writer.finish(state.as_deref());

@@ -680,6 +680,13 @@ fn groups_come_in_pages() {
             let counts = pages.iter().flat_map(|page| &page.rows).map(|row| row[1].clone());
             assert!(counts.flatten().all(|count| count.as_ref() == 4i64.to_be_bytes()));
         }
+        for page_size in [1, 3, 4] {
+            let statement = "SELECT k, c, count(*) FROM ks.t GROUP BY k, c PER PARTITION LIMIT 2";
+            let pages = read_pages(&mut client, statement, page_size).await;
+            let joined: Vec<i32> = pages.iter().flat_map(|page| ints(page, 0)).collect();
+            let twice: Vec<i32> = whole.iter().flat_map(|k| [*k, *k]).collect();
+            assert_eq!(joined, twice, "pages of {page_size}");
+        }
     });
 }
 
