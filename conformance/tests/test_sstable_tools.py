@@ -31,8 +31,9 @@ def type_columns():
     return [(f"c{i}", kind) for i, kind in enumerate(TYPES)]
 
 
-def compressed(options):
-    return (f"CREATE TABLE {{ks}}.{{table}} (k int, c int, v text, PRIMARY KEY (k, c)) WITH compression = {options}",
+def table_with(options):
+    """A table of some size with braces doubled in its options."""
+    return (f"CREATE TABLE {{ks}}.{{table}} (k int, c int, v text, PRIMARY KEY (k, c)) WITH {options}",
             [f"INSERT INTO {{ks}}.{{table}} (k, c, v) VALUES ({k}, {c}, '{chr(97 + c % 26) * 200}{k * c}') USING TIMESTAMP 1000"
              for k in range(5) for c in range(100)],
             ["DELETE FROM {ks}.{table} USING TIMESTAMP 2000 WHERE k = 1 AND c >= 10 AND c < 90"])
@@ -90,11 +91,14 @@ TABLES = {
     "counters": ("CREATE TABLE {ks}.{table} (k int PRIMARY KEY, n counter)",
                  [f"UPDATE {{ks}}.{{table}} SET n = n + {i} WHERE k = {i}" for i in range(1, 10)],
                  ["UPDATE {ks}.{table} SET n = n - 100 WHERE k = 3", "DELETE FROM {ks}.{table} WHERE k = 4"]),
-    "uncompressed": compressed("{{'enabled': 'false'}}"),
-    "snappy": compressed("{{'class': 'SnappyCompressor', 'chunk_length_in_kb': '4'}}"),
-    "deflate": compressed("{{'class': 'DeflateCompressor'}}"),
-    "zstd": compressed("{{'class': 'ZstdCompressor', 'min_compress_ratio': '1.1'}}"),
-    "lz4_high": compressed("{{'class': 'LZ4Compressor', 'lz4_compressor_type': 'high', 'chunk_length_in_kb': '64'}}"),
+    "uncompressed": table_with("compression = {{'enabled': 'false'}}"),
+    "snappy": table_with("compression = {{'class': 'SnappyCompressor', 'chunk_length_in_kb': '4'}}"),
+    "deflate": table_with("compression = {{'class': 'DeflateCompressor'}}"),
+    "zstd": table_with("compression = {{'class': 'ZstdCompressor', 'min_compress_ratio': '1.1'}}"),
+    "leveled": table_with("compaction = {{'class': 'LeveledCompactionStrategy', 'enabled': 'false'}}"),
+    "unified": table_with("compaction = {{'class': 'UnifiedCompactionStrategy'}}"),
+    "windows": table_with("compaction = {{'class': 'TimeWindowCompactionStrategy'}}"),
+    "lz4_high": table_with("compression = {{'class': 'LZ4Compressor', 'lz4_compressor_type': 'high', 'chunk_length_in_kb': '64'}}"),
 }
 
 
@@ -116,7 +120,7 @@ class Side:
 
     def text(self, statement, table):
         statement = statement.replace("{ks}", self.keyspace).replace("{table}", table)
-        return statement.replace("{{", "{").replace("}}", "}") if "compression" in statement else statement
+        return statement.replace("{{", "{").replace("}}", "}") if "WITH comp" in statement else statement
 
     def write(self, step):
         for table, definition in TABLES.items():
