@@ -69,11 +69,13 @@ impl Analyzer<'_> {
         let raw = Raw::from(selectable);
         let name = raw.to_string();
         match selectable {
-            // A cast to the type that is there already leaves no trace.
-            Selectable::Cast { selectable, target }
-                if self.known_type(&Raw::from(&**selectable)) == Some(native(*target)) =>
-            {
-                self.column_name(selectable)
+            Selectable::Cast { selectable, target } => {
+                let inner = self.column_name(selectable);
+                // A cast to the type that is there already leaves no trace.
+                match self.known_type(&Raw::from(&**selectable)) == Some(native(*target)) {
+                    true => inner,
+                    false => format!("cast({inner} as {target})"),
+                }
             }
             Selectable::TypeHint { target: target @ crate::ast::RawType::User(user), .. }
                 if user.keyspace.is_none() =>

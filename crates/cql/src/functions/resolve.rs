@@ -63,8 +63,12 @@ pub(crate) fn resolve(
             let casts = registry::casts(&target);
             if casts.is_empty()
                 && let [argument] = arguments.as_slice()
-                && analyzer.known_type(argument).is_some()
             {
+                if analyzer.known_type(argument).is_none() {
+                    bail!(
+                        "Cannot infer type for term {argument} in selection clause (try using a cast to force a type)"
+                    );
+                }
                 bail!("{argument} cannot be cast to {target}");
             }
             (format!("system.cast_as_{target}"), casts)
