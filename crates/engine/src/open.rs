@@ -4,11 +4,12 @@
 //! 2. The tables of `system` and `system_schema` are opened; their definitions are built in.
 //! 3. The commit log is replayed for those two keyspaces, so that the schema is known as of the last write.
 //! 4. The schema is loaded and every other table is opened.
-//! 5. The commit log is replayed for the rest. Segments stay until the memtables that took their writes are flushed.
+//! 5. The commit log is replayed for the rest. Segments stay until the memtables that took their writes are flushed;
+//!    if one of them is torn that is at once, for the fences of this run would make the tear look like damage.
 //! 6. What the built-in keyspaces lack on disk is written, and the node gets its host id if it has none.
 
 use crate::cache::PageCache;
-use crate::commitlog::replay::{self, SegmentFile};
+use crate::commitlog::replay::{self, ReplayReport, SegmentFile};
 use crate::commitlog::{CommitLog, CommitLogOptions, IntervalSet, LogPosition};
 use crate::compaction::Compactions;
 use crate::engine::{Engine, Gate, Tables};
@@ -120,7 +121,10 @@ impl Engine {
         self.schema.store(Arc::new(schema));
 
         replay.truncated = state.truncated_at;
-        self.replay(segments, false, &mut replay)?;
+        let report = self.replay(segments, false, &mut replay)?;
+        if let Some(last) = segments.last().filter(|_| report.torn + report.ignored > 0) {
+            self.flush_replayed(LogPosition { segment: last.id, offset: u32::MAX }, &mut replay)?;
+        }
         for segment in segments {
             let dirty = replay.dirty.remove(&segment.id).unwrap_or_default();
             let bytes = self.env.fs.file_len(&segment.path)?;
@@ -156,7 +160,12 @@ impl Engine {
         Ok(())
     }
 
-    fn replay(&self, segments: &[SegmentFile], local: bool, replay: &mut Replay) -> Result<(), EngineError> {
+    fn replay(
+        &self,
+        segments: &[SegmentFile],
+        local: bool,
+        replay: &mut Replay,
+    ) -> Result<ReplayReport, EngineError> {
         let tables = self.tables.load();
         let ignore = self.options.commitlog_ignore_replay_errors;
         let lookup = |id: Uuid| tables.get(&id).map(|t| t.schema());
@@ -202,12 +211,12 @@ impl Engine {
             Ok(())
         })?;
         tracing::info!(?report, skipped, local, "commit log replayed");
-        Ok(())
+        Ok(report)
     }
 }
 
 impl Engine {
-    /// Makes room in the middle of a replay: what was replayed up to `position` goes to SSTables that say so.
+    /// What was replayed up to `position` goes to SSTables that say so.
     fn flush_replayed(&self, position: LogPosition, replay: &mut Replay) -> Result<(), EngineError> {
         for table in self.tables() {
             let _turn = table.flush_turn.lock();

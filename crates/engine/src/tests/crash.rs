@@ -182,3 +182,37 @@ fn concurrent_writers_lose_nothing_to_flushes_and_a_crash() {
     assert_eq!(contents(&engine, &table).len() as i32, THREADS * WRITES);
     engine.close();
 }
+
+#[test]
+fn a_torn_tail_does_not_turn_into_damage_with_the_next_runs_fences() {
+    for cut in [3, 40, 400] {
+        let fs = MemoryFileSystem::new();
+        let table = simple_table("t");
+        let engine = Engine::open(options(), env_on(Arc::new(fs.clone()), 1)).unwrap();
+        create(&engine, &[&table]);
+        (0..20).for_each(|n| write(&engine, &insert(&table, n, n, "kept", 1)).unwrap());
+        let torn = fs.crash(Crash::LoseUnsynced);
+        engine.close();
+        let env = env_on(Arc::new(torn.clone()), 1);
+        let segments = crate::commitlog::replay::list(&env, "/node/commitlog".as_ref()).unwrap();
+        let bytes_of = |path| torn.read(path).unwrap();
+        let written = |path| bytes_of(path).iter().rposition(|b| *b != 0).filter(|last| *last > 100);
+        let path = &segments.iter().rfind(|s| written(&s.path).is_some()).unwrap().path;
+        let mut bytes = bytes_of(path);
+        let end = written(path).unwrap() + 1;
+        bytes[end - cut..end].fill(0xa5);
+        torn.write(path, &bytes).unwrap();
+
+        let engine = Engine::open(options(), env).unwrap();
+        let left = contents(&engine, &table);
+        assert!(left.len() > 10);
+        write(&engine, &insert(&table, 100, 100, "next", 1)).unwrap();
+        write(&engine, &insert(&table, 101, 101, "next", 1)).unwrap();
+        let survivor = Arc::new(torn.crash(Crash::LoseUnsynced));
+        engine.close();
+        let engine =
+            Engine::open(options(), env_on(survivor, 1)).unwrap_or_else(|e| panic!("cut {cut}: {e}"));
+        assert_eq!(contents(&engine, &table).len(), left.len() + 2);
+        engine.close();
+    }
+}
