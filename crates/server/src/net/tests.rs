@@ -136,6 +136,24 @@ fn answers_come_in_any_order() {
 }
 
 #[test]
+fn a_thousand_requests_in_flight_are_answered_last_first() {
+    run(async {
+        let node = Node::start(NetOptions::default()).await;
+        for version in [ProtocolVersion::V4, ProtocolVersion::V5] {
+            let mut client = Client::start(node.address(), version, None).await;
+            let text = |i: i16| format!("hold {i}");
+            let requests: Vec<_> = (0..1_000).map(|i| (i, query(&text(i)))).collect();
+            client.send(&requests).await;
+            node.echo.until_held(1_000).await;
+            for i in (0..1_000).rev() {
+                node.echo.release(&text(i));
+                assert_eq!(client.receive().await, (i, echoed(&text(i))));
+            }
+        }
+    });
+}
+
+#[test]
 fn a_panic_answers_an_error_and_the_connection_lives() {
     run(async {
         let node = Node::start(NetOptions::default()).await;
