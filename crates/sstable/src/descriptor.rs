@@ -25,9 +25,17 @@ impl Version {
     /// What this crate writes: Cassandra 4.x, and 5.0 in its default mode.
     pub const NB: Version = Version { letters: *b"nb", bti: false };
 
+    /// Candidates of Cassandra 4.0: as `nb`, without the node that wrote the SSTable.
+    pub const NA: Version = Version { letters: *b"na", bti: false };
+
     /// Whether this crate can read the version.
     pub fn is_supported(self) -> bool {
-        self == Version::NB
+        matches!(self, Version::NA | Version::NB)
+    }
+
+    /// Whether Statistics.db names the node that wrote the SSTable.
+    pub fn has_host_id(self) -> bool {
+        self != Version::NA
     }
 
     fn parse(letters: &str, format: &str) -> Option<Version> {

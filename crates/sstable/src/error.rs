@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum OpenError {
     /// The files are of a version that this node does not read.
-    #[error("{0} is of a version that is not supported, only nb-big is")]
+    #[error("{0} is of a version that is not supported, only na-big and nb-big are")]
     UnsupportedVersion(String),
     /// A component without which nothing can be read is not there.
     #[error("{table} has no {component}")]

@@ -2,7 +2,7 @@
 //! sound, and reads all of it. None may panic, whatever the bytes.
 
 use crate::compression::CompressionParams;
-use crate::descriptor::{Component, Descriptor, SsTableId};
+use crate::descriptor::{Component, Descriptor, SsTableId, Version};
 use crate::pages::Uncached;
 use crate::statistics::Statistics;
 use crate::{SsTable, SsTableWriter, WriterOptions};
@@ -140,7 +140,9 @@ fn with_component(component: Component, bytes: &[u8], compression: Option<Compre
 
 /// Statistics.db, and its parts without their checksums.
 pub fn fuzz_statistics(bytes: &[u8]) {
-    let _ = Statistics::decode(Bytes::copy_from_slice(bytes));
+    for version in [Version::NA, Version::NB] {
+        let _ = Statistics::decode(Bytes::copy_from_slice(bytes), version);
+    }
     Statistics::decode_parts_unchecked(bytes);
 }
 

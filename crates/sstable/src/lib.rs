@@ -1,7 +1,7 @@
 //! SSTables: sorted, immutable files of partitions, in the formats of Cassandra (FORMATS.md 2 to 7 and 10.4).
 //!
 //! This crate knows one SSTable at a time and nothing about tables. Format `nb` of the `big` layout is read and
-//! written; the other versions are recognised and refused by name.
+//! written, `na` is read; the other versions are recognised and refused by name.
 //!
 //! * [`Descriptor`] names the files of an SSTable; [`descriptor::list`] finds them in a directory.
 //! * [`SsTableWriter`] takes a stream of fragments and makes all components; [`SsTable`] opens them and reads single

@@ -40,6 +40,7 @@ impl FileContext {
     pub(crate) fn open(&self, descriptor: &Descriptor) -> Result<Arc<SsTable>, EngineError> {
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         let table = SsTable::open(self.fs(), descriptor, number, Arc::clone(&self.pages))?;
+        table.check_by_chance(Arc::clone(&self.env.random));
         Ok(Arc::new(table))
     }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `summary` | every 128th key of the index, in memory |
 //! | `index` | an entry of Index.db and its promoted index, searched in place |
+//! | `key_filter` | the bloom filter, and how far it is believed |
 //! | `writer` | fragments to files |
 //! | `table` | files to an open SSTable; finding a partition |
 //! | `stream` | partitions as a stream of fragments, clipped to slices |
@@ -11,6 +12,7 @@
 
 pub(crate) mod forward;
 pub(crate) mod index;
+mod key_filter;
 pub(crate) mod reverse;
 pub(crate) mod stream;
 pub(crate) mod summary;

@@ -1,14 +1,16 @@
 //! An open SSTable.
 //!
 //! Opening reads the small components whole (Statistics.db, CompressionInfo.db or CRC.db, Filter.db, Summary.db) and
-//! nothing of Data.db; of Index.db the entries after the last sample, or all when Summary.db is missing.
+//! nothing of Data.db; of Index.db the entries after the last sample, or all when Summary.db or Filter.db is missing.
 //!
 //! Index.db, Summary.db and Filter.db carry no checksums. What they say is checked against the data where a read
 //! depends on it: the key in the data must be the one asked for, and before a key that passed the filter is called
-//! absent, the order of the entries around it is checked, and its neighbours against the data.
+//! absent, the order of the entries around it is checked, and its neighbours against the data. The filter itself is
+//! believed only as far as it is proven ([`KeyFilter`]).
 
 use super::forward::Forward;
 use super::index::{IndexEntry, IndexWalk};
+use super::key_filter::KeyFilter;
 use super::reverse::Reverse;
 use super::stream::{Partitions, SsTableStream, Walker};
 use super::summary::{Summary, SummaryBuilder};
@@ -21,6 +23,7 @@ use crate::pages::{Cursor, FileId, FilePart, PageLayout, PageSource, PagedFile};
 use crate::statistics::{Statistics, Stats};
 use arc_swap::ArcSwapOption;
 use env::fs::FileSystem;
+use env::random::Random;
 use model::command::{ClusteringFilter, ColumnSelection};
 use model::key::{KeyBound, KeyRange};
 use model::{DecoratedKey, PartitionKey, Slice, TableSchema};
@@ -31,6 +34,10 @@ use std::sync::Arc;
 
 /// Partitions for each entry of a summary that has to be rebuilt.
 const REBUILT_INTERVAL: u32 = 128;
+/// No entry of Index.db is shorter: the key's length, a byte of key, the position and the size of the promoted index.
+const ENTRY_BYTES_MIN: u64 = 5;
+/// A filter without checksum is proven at once when Index.db has no more bytes.
+const PROVEN_AT_ONCE_BYTES: u64 = 64 << 10;
 
 /// The layout of an SSTable's rows for one version of a table's schema.
 #[derive(Debug)]
@@ -46,7 +53,7 @@ pub struct SsTable {
     components: Vec<Component>,
     pub(crate) statistics: Statistics,
     summary: Summary,
-    filter: Option<BloomFilter>,
+    filter: Option<KeyFilter>,
     pub(super) data: Arc<PagedFile>,
     pub(super) index: Arc<PagedFile>,
     pub(super) pages: Arc<dyn PageSource>,
@@ -78,8 +85,8 @@ impl SsTable {
         }
         let read = |component| read_component(fs, descriptor, component);
         let failed = |component, e| corrupt(&descriptor.path(component), e);
-        let statistics =
-            Statistics::decode(read(Component::Statistics)?).map_err(|e| failed(Component::Statistics, e))?;
+        let statistics = Statistics::decode(read(Component::Statistics)?, descriptor.version)
+            .map_err(|e| failed(Component::Statistics, e))?;
         let layout = match optional(read(Component::CompressionInfo))? {
             Some(bytes) => PageLayout::Compressed(
                 CompressionInfo::decode(bytes).map_err(|e| failed(Component::CompressionInfo, e))?,
@@ -105,10 +112,6 @@ impl SsTable {
         };
         let data = paged(Component::Data, FilePart::Data, layout)?;
         let index = paged(Component::Index, FilePart::Index, PageLayout::Plain)?;
-        let filter = match optional(read(Component::Filter))? {
-            Some(bytes) => Some(BloomFilter::decode(bytes).map_err(|e| failed(Component::Filter, e))?),
-            None => None,
-        };
         let summary = match optional(read(Component::Summary))? {
             Some(bytes) => {
                 let summary = Summary::decode(bytes).map_err(|e| failed(Component::Summary, e))?;
@@ -116,6 +119,17 @@ impl SsTable {
                 summary
             }
             None => rebuild_summary(&index)?,
+        };
+        let filter = match optional(read(Component::Filter))? {
+            Some(bytes) => {
+                let is_proven = statistics.filter_crc == Some(crc32fast::hash(&bytes));
+                let bloom = BloomFilter::decode(bytes).map_err(|e| failed(Component::Filter, e))?;
+                Some(match is_proven {
+                    true => KeyFilter::proven(bloom),
+                    false => KeyFilter::unproven(bloom, summary.entries.len()),
+                })
+            }
+            None => rebuild_filter(&index, &statistics)?.map(KeyFilter::proven),
         };
         let mut components = Vec::new();
         let mut disk_bytes = 0;
@@ -125,7 +139,7 @@ impl SsTable {
                 disk_bytes += len;
             }
         }
-        Ok(SsTable {
+        let table = SsTable {
             descriptor: descriptor.clone(),
             components,
             statistics,
@@ -136,7 +150,18 @@ impl SsTable {
             pages,
             layout: ArcSwapOption::empty(),
             disk_bytes,
-        })
+        };
+        let is_open_question = table.filter.as_ref().is_some_and(|filter| !filter.is_proven());
+        if is_open_question && table.index.len <= PROVEN_AT_ONCE_BYTES {
+            table.walk_filter(&mut IndexWalk::new(uncached(&table.index), 0))?;
+        }
+        Ok(table)
+    }
+
+    /// Lets the table's `crc_check_chance` decide by these numbers which checksums of Data.db are checked when a page
+    /// of it is loaded. Otherwise all are.
+    pub fn check_by_chance(&self, random: Arc<Random>) {
+        self.data.crc_checks.draw_from(random);
     }
 
     /// The SSTable's name.
@@ -191,19 +216,51 @@ impl SsTable {
 
     /// Bytes of memory that the open SSTable takes, pages aside.
     pub fn memory_bytes(&self) -> usize {
-        self.filter.as_ref().map_or(0, BloomFilter::memory_bytes)
+        self.filter.as_ref().map_or(0, KeyFilter::memory_bytes)
             + self.summary.memory_bytes()
             + self.data.memory_bytes()
     }
 
     /// Bytes of memory that the bloom filter takes.
     pub fn filter_bytes(&self) -> usize {
-        self.filter.as_ref().map_or(0, BloomFilter::memory_bytes)
+        self.filter.as_ref().map_or(0, KeyFilter::memory_bytes)
     }
 
     /// Whether `key` may be there; `false` is certain. Compares with the first and last key, then asks the filter.
     pub fn may_contain(&self, key: &DecoratedKey) -> bool {
-        self.covers(key) && self.filter.as_ref().is_none_or(|filter| filter.may_contain(key))
+        self.covers(key)
+            && !self.filter.as_ref().is_some_and(|filter| filter.excludes(key, || self.summary.floor(key)))
+    }
+
+    /// Finds out whether the bloom filter has every key of Index.db, which is read from end to end. Afterwards
+    /// [`SsTable::may_contain`] knows better: a filter that is found sound is believed, another one not asked.
+    ///
+    /// # Errors
+    /// When Filter.db lacks a key, and when Index.db cannot be read.
+    pub fn check_filter(&self, context: &ReadContext) -> Result<(), ReadError> {
+        let mut walk = IndexWalk::new(self.index_cursor(context), 0);
+        match self.walk_filter(&mut walk)? {
+            None => Ok(()),
+            Some(position) => {
+                let detail = format!("the key of the entry at {position} of Index.db does not pass");
+                Err(ReadError::corrupt(&file_name(&self.descriptor.path(Component::Filter)), 0, detail))
+            }
+        }
+    }
+
+    /// Proves the filter or gives it up; yields where in Index.db the first key is that does not pass.
+    fn walk_filter(&self, walk: &mut IndexWalk) -> Result<Option<u64>, ReadError> {
+        let Some(filter) = &self.filter else { return Ok(None) };
+        let mut position = 0;
+        while let Some(entry) = walk.next()? {
+            if !filter.passes(&DecoratedKey::new(PartitionKey(entry.key))) {
+                filter.give_up();
+                return Ok(Some(position));
+            }
+            position = entry.end;
+        }
+        filter.prove_all();
+        Ok(None)
     }
 
     /// Whether `key` lies between the first and the last key.
@@ -239,6 +296,7 @@ impl SsTable {
         let layout = Arc::new(layout);
         let mapped = MappedLayout { table: Arc::clone(table), layout: Arc::clone(&layout) };
         self.layout.store(Some(Arc::new(mapped)));
+        self.data.crc_checks.set_chance(table.options.crc_check_chance);
         Ok(layout)
     }
 
@@ -298,7 +356,8 @@ impl SsTable {
     ) -> Result<Option<SsTableStream>, ReadError> {
         let mut index = self.index_cursor(context);
         let Some(entry) = self.find(key, &mut index)? else {
-            context.cost.bloom_false_positives.add(self.filter.is_some() as u64);
+            let passed = self.filter.as_ref().is_some_and(|filter| filter.passes(key));
+            context.cost.bloom_false_positives.add(passed as u64);
             return Ok(None);
         };
         let partitions = Partitions::One { key: key.clone(), entry, index };
@@ -339,10 +398,34 @@ impl SsTable {
             let size = index.uvint()?;
             index.skip(size)?;
         }
-        if self.filter.is_some() {
+        if let Some(filter) = &self.filter {
+            if filter.is_asked() && !filter.passes(key) {
+                self.prove_interval(filter, interval, index)?;
+            }
             self.check_absence(key, interval, index)?;
         }
         Ok(None)
+    }
+
+    /// Finds out whether the filter has every key of an interval of the summary.
+    #[cold]
+    fn prove_interval(
+        &self,
+        filter: &KeyFilter,
+        interval: usize,
+        index: &mut Cursor,
+    ) -> Result<(), ReadError> {
+        let (start, end) = self.interval(interval);
+        index.seek(start);
+        while index.position() < end {
+            let entry = IndexEntry::read(index)?;
+            if !filter.passes(&DecoratedKey::new(PartitionKey(entry.key))) {
+                filter.give_up();
+                return Ok(());
+            }
+        }
+        filter.prove(interval);
+        Ok(())
     }
 
     /// Where the entries of an interval of the summary start and end.
@@ -471,4 +554,15 @@ fn rebuild_summary(index: &Arc<PagedFile>) -> Result<Summary, ReadError> {
         position = entry.end;
     }
     builder.finish().ok_or_else(|| walk.cursor.malformed("the index is empty".to_owned()))
+}
+
+/// Makes the filter that is missing from the index; `None` when the SSTable is to have none.
+fn rebuild_filter(index: &Arc<PagedFile>, statistics: &Statistics) -> Result<Option<BloomFilter>, ReadError> {
+    let keys = (statistics.stats.partition_sizes.count().max(1) as u64).min(index.len / ENTRY_BYTES_MIN);
+    let Some(mut filter) = BloomFilter::new(keys, statistics.bloom_fp_chance) else { return Ok(None) };
+    let mut walk = IndexWalk::new(uncached(index), 0);
+    while let Some(entry) = walk.next()? {
+        filter.add(&DecoratedKey::new(PartitionKey(entry.key)));
+    }
+    Ok(Some(filter))
 }

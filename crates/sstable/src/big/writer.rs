@@ -399,8 +399,10 @@ impl SsTableWriter {
         stats.repaired_at_ms = self.options.repaired_at_ms;
         stats.pending_repair = self.options.pending_repair;
         stats.host_id = self.options.host_id;
+        let filter = self.filter.map(|filter| filter.encode());
         let statistics = Statistics {
             bloom_fp_chance: self.options.bloom_fp_chance,
+            filter_crc: filter.as_ref().map(|bytes| crc32fast::hash(bytes)),
             cardinality: Some(self.cardinality.finish()),
             stats,
             header: self.header,
@@ -420,11 +422,11 @@ impl SsTableWriter {
             put(Component::Crc, crcs.encode())?;
         }
         put(Component::Digest, data.digest.to_string().into_bytes())?;
-        if let Some(filter) = &self.filter {
-            put(Component::Filter, filter.encode())?;
+        if let Some(filter) = filter {
+            put(Component::Filter, filter)?;
         }
         put(Component::Summary, summary.encode())?;
-        put(Component::Statistics, statistics.encode())?;
+        put(Component::Statistics, statistics.encode(self.descriptor.version))?;
         components.push(Component::Toc);
         let mut file = self.fs.create(&self.descriptor.path(Component::Toc))?;
         file.write_all(toc::encode(&components).as_bytes())?;

@@ -5,7 +5,14 @@
 //! ```
 //! The first two checksums run on: over the count, then over the count and the table of contents. Components:
 //! 0 validation, 1 compaction (an estimate of the number of keys, not there in files of other writers; carried along
-//! and not looked into), 2 stats, 3 header.
+//! and not looked into), 2 stats, 3 header. In SSTables that were written here the first one goes on after what
+//! Cassandra reads of it:
+//!
+//! ```text
+//! validation: utf partitioner | f64 chance of false positives | [ "filter=" | u32 CRC32 of Filter.db ]
+//! ```
+//! Filter.db has no checksum of its own. Cassandra passes over the addition, and drops it when it writes Statistics.db
+//! anew; when it writes Filter.db anew (for another chance), the checksum does not fit any more, which says nothing.
 
 mod cardinality;
 mod collector;
@@ -19,7 +26,7 @@ pub use histogram::EstimatedHistogram;
 pub use stats::{CommitLogPosition, Stats};
 pub use tombstones::TombstoneHistogram;
 
-use crate::descriptor::{Component, Descriptor};
+use crate::descriptor::{Component, Descriptor, Version};
 use crate::error::{OpenError, corrupt, read_component};
 use bytes::Bytes;
 use crc32fast::Hasher;
@@ -32,6 +39,7 @@ const VALIDATION: i32 = 0;
 const COMPACTION: i32 = 1;
 const STATS: i32 = 2;
 const HEADER: i32 = 3;
+const FILTER_MARK: &[u8; 7] = b"filter=";
 /// There are four types of components; a file that claims many more is damaged.
 const COMPONENTS_MAX: i32 = 64;
 
@@ -40,6 +48,8 @@ const COMPONENTS_MAX: i32 = 64;
 pub struct Statistics {
     /// The chance of false positives that the bloom filter was built for.
     pub bloom_fp_chance: f64,
+    /// CRC32 of Filter.db.
+    pub filter_crc: Option<u32>,
     /// The estimate of the number of keys, as the file holds it.
     pub cardinality: Option<Bytes>,
     /// What is known about the rows.
@@ -49,18 +59,22 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// The file's bytes.
-    pub fn encode(&self) -> Vec<u8> {
+    /// The file's bytes, for an SSTable of a version.
+    pub fn encode(&self, version: Version) -> Vec<u8> {
         let mut validation = Vec::new();
         validation.extend_from_slice(&(PARTITIONER.len() as u16).to_be_bytes());
         validation.extend_from_slice(PARTITIONER.as_bytes());
         validation.extend_from_slice(&self.bloom_fp_chance.to_be_bytes());
+        if let Some(crc) = self.filter_crc {
+            validation.extend_from_slice(FILTER_MARK);
+            validation.extend_from_slice(&crc.to_be_bytes());
+        }
         let mut header = Vec::new();
         self.header.encode(&mut header);
         let cardinality = self.cardinality.iter().map(|bytes| (COMPACTION, bytes.to_vec()));
         let mut parts = vec![(VALIDATION, validation)];
         parts.extend(cardinality);
-        parts.extend([(STATS, self.stats.encode()), (HEADER, header)]);
+        parts.extend([(STATS, self.stats.encode(version)), (HEADER, header)]);
 
         let mut out = (parts.len() as i32).to_be_bytes().to_vec();
         let mut crc = Hasher::new();
@@ -85,12 +99,12 @@ impl Statistics {
     pub(crate) fn decode_parts_unchecked(bytes: &[u8]) {
         let input = || SliceInput::new(Bytes::copy_from_slice(bytes));
         let _ = decode_validation(&mut input());
-        let _ = Stats::decode(&mut input());
+        let _ = Stats::decode(&mut input(), Version::NB);
         let _ = SerializationHeader::decode(&mut input());
     }
 
     /// Reads the file and checks all its checksums.
-    pub fn decode(bytes: Bytes) -> Result<Statistics, DecodeError> {
+    pub fn decode(bytes: Bytes, version: Version) -> Result<Statistics, DecodeError> {
         let mut input = SliceInput::new(bytes.clone());
         let count = input.i32()?;
         if !(1..=COMPONENTS_MAX).contains(&count) {
@@ -108,7 +122,7 @@ impl Statistics {
         }
         check(&mut input, crc.finalize())?;
         let ends = toc.iter().skip(1).map(|(_, offset)| *offset as usize).chain([bytes.len()]);
-        let (mut fp_chance, mut cardinality, mut stats, mut header) = (None, None, None, None);
+        let (mut validation, mut cardinality, mut stats, mut header) = (None, None, None, None);
         for ((kind, offset), end) in toc.iter().zip(ends) {
             let start = *offset as usize;
             if *offset < 0 || end > bytes.len() || start + 4 > end {
@@ -118,16 +132,16 @@ impl Statistics {
             let mut sum = SliceInput::new(bytes.slice(end - 4..end));
             check(&mut sum, crc32fast::hash(&bytes.slice(start..end - 4))).map_err(|e| at(e, end - 4))?;
             match *kind {
-                VALIDATION => fp_chance = Some(decode_validation(&mut part).map_err(|e| at(e, start))?),
+                VALIDATION => validation = Some(decode_validation(&mut part).map_err(|e| at(e, start))?),
                 COMPACTION => cardinality = Some(bytes.slice(start..end - 4)),
-                STATS => stats = Some(Stats::decode(&mut part).map_err(|e| at(e, start))?),
+                STATS => stats = Some(Stats::decode(&mut part, version).map_err(|e| at(e, start))?),
                 HEADER => header = Some(SerializationHeader::decode(&mut part).map_err(|e| at(e, start))?),
                 _ => {}
             }
         }
-        match (fp_chance, stats, header) {
-            (Some(bloom_fp_chance), Some(stats), Some(header)) => {
-                Ok(Statistics { bloom_fp_chance, cardinality, stats, header })
+        match (validation, stats, header) {
+            (Some((bloom_fp_chance, filter_crc)), Some(stats), Some(header)) => {
+                Ok(Statistics { bloom_fp_chance, filter_crc, cardinality, stats, header })
             }
             _ => Err(input.malformed("a component is missing".to_owned())),
         }
@@ -146,9 +160,9 @@ pub fn rewrite(
 ) -> Result<(), OpenError> {
     let path = descriptor.path(Component::Statistics);
     let bytes = read_component(fs, descriptor, Component::Statistics)?;
-    let mut statistics = Statistics::decode(bytes).map_err(|e| corrupt(&path, e))?;
+    let mut statistics = Statistics::decode(bytes, descriptor.version).map_err(|e| corrupt(&path, e))?;
     change(&mut statistics.stats);
-    fs.write_atomic(&path, &statistics.encode()).map_err(|e| ReadError::from(e).into())
+    fs.write_atomic(&path, &statistics.encode(descriptor.version)).map_err(|e| ReadError::from(e).into())
 }
 
 fn at(error: DecodeError, start: usize) -> DecodeError {
@@ -163,12 +177,16 @@ fn check(input: &mut SliceInput, expected: u32) -> Result<(), DecodeError> {
     Err(input.malformed(format!("checksum {found:#010x} where {expected:#010x} is expected")))
 }
 
-fn decode_validation(input: &mut SliceInput) -> Result<f64, DecodeError> {
+fn decode_validation(input: &mut SliceInput) -> Result<(f64, Option<u32>), DecodeError> {
     let len = input.u16()?;
     let class = input.bytes(len as u64)?;
     if class != PARTITIONER.as_bytes() {
         let class = String::from_utf8_lossy(&class);
         return Err(input.malformed(format!("partitioner {class} where {PARTITIONER} is expected")));
     }
-    input.f64()
+    let fp_chance = input.f64()?;
+    if input.remaining() != FILTER_MARK.len() + 4 || input.array()? != *FILTER_MARK {
+        return Ok((fp_chance, None));
+    }
+    Ok((fp_chance, Some(u32::from_be_bytes(input.array()?))))
 }

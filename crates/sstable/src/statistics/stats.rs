@@ -1,4 +1,4 @@
-//! The STATS component (FORMATS.md 6.4, format `nb`).
+//! The STATS component (FORMATS.md 6.4, formats `na` and `nb`).
 //!
 //! ```text
 //! histogram partition sizes | histogram cells of partitions | i64,i32 commit log upper bound
@@ -6,10 +6,11 @@
 //! | tombstone histogram | i32 level | i64 repaired at | i32 n, n * sbytes min clustering | the same for max
 //! | bool legacy counters | i64 columns set | i64 rows | i64,i32 commit log lower bound
 //! | i32 n, n * { i64,i32 start, i64,i32 end } commit log intervals
-//! | u8 [uuid] pending repair | bool transient | u8 [uuid] host id
+//! | u8 [uuid] pending repair | bool transient | u8 [uuid] host id (not in `na`)
 //! ```
 
 use super::{EstimatedHistogram, TombstoneHistogram};
+use crate::descriptor::Version;
 use bytes::Bytes;
 use model::{Clustering, ClusteringBound, ClusteringComparator, Component, NO_DELETION_TIME, Slice};
 use partition::codec::{DecodeError, Input, SliceInput};
@@ -106,7 +107,7 @@ impl Stats {
         slices.iter().any(|s| before(&s.start, &covered.end) && before(&covered.start, &s.end))
     }
 
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(super) fn encode(&self, version: Version) -> Vec<u8> {
         let mut out = Vec::with_capacity(5 << 10);
         let bounds = |pick: fn(&(CommitLogPosition, CommitLogPosition)) -> CommitLogPosition| {
             self.commit_log_intervals.iter().map(pick)
@@ -139,11 +140,13 @@ impl Stats {
         }
         encode_uuid(&mut out, self.pending_repair);
         out.push(self.is_transient as u8);
-        encode_uuid(&mut out, self.host_id);
+        if version.has_host_id() {
+            encode_uuid(&mut out, self.host_id);
+        }
         out
     }
 
-    pub(super) fn decode(input: &mut SliceInput) -> Result<Stats, DecodeError> {
+    pub(super) fn decode(input: &mut SliceInput, version: Version) -> Result<Stats, DecodeError> {
         let partition_sizes = EstimatedHistogram::decode(input)?;
         let cells_per_partition = EstimatedHistogram::decode(input)?;
         CommitLogPosition::decode(input)?;
@@ -189,7 +192,7 @@ impl Stats {
             total_rows,
             pending_repair,
             is_transient,
-            host_id: decode_uuid(input)?,
+            host_id: if version.has_host_id() { decode_uuid(input)? } else { None },
         })
     }
 }

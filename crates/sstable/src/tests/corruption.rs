@@ -38,7 +38,9 @@ fn read(
     let mut scan = sstable.scan(&KeyRange::FULL, &filter, &all(table), table, &context()).map_err(drop)?;
     note(&mut scan).map_err(drop)?;
     for key in keys {
-        // The filter is not asked: it has no checksum, and a bit that is gone from it hides a key.
+        if !sstable.may_contain(key) {
+            continue;
+        }
         let found = sstable.read(key, &filter, &all(table), table, &context()).map_err(drop)?;
         if let Some(mut stream) = found {
             note(&mut stream).map_err(drop)?;
@@ -144,6 +146,47 @@ fn missing_components_are_named_or_made_up_for() {
     let other = crate::Descriptor::parse(Path::new(DIRECTORY), "da-3-bti-Data.db").unwrap().0;
     let error = SsTable::open(memory().as_ref(), &other, 1, Arc::new(Uncached)).unwrap_err();
     assert!(error.to_string().contains("da-3-bti"), "{error}");
+}
+
+#[test]
+fn checksums_are_checked_as_often_as_the_table_asks() {
+    let builder = TableSchema::builder("ks", "t", uuid::Uuid::from_u128(1));
+    let builder = builder.partition_key("k", model::CqlType::Int).regular("v", model::CqlType::Blob);
+    let table = Arc::new(builder.build());
+    let blob = table.column("v").unwrap().id;
+    let mut row = model::Row::new(model::Clustering::empty());
+    row.cells.push(model::Cell::live(blob, 5, vec![7; 100].into()));
+    let partition = Partition {
+        key: key(1),
+        deletion: model::Deletion::NONE,
+        static_row: None,
+        items: vec![Item::Row(row)],
+    };
+    let fs = memory();
+    write(&fs, &table, std::slice::from_ref(&partition), options(std::slice::from_ref(&partition), None, 60))
+        .unwrap();
+    let path = descriptor(1).path(Component::Data);
+    let mut bytes = fs.read(&path).unwrap();
+    let at = bytes.len() - 10;
+    bytes[at] ^= 1;
+    fs.write(&path, &bytes).unwrap();
+    let sstable = open(&fs).unwrap();
+    let failures = |chance: f64| {
+        let mut asks = (*table).clone();
+        asks.options.crc_check_chance = chance;
+        let table = Arc::new(asks);
+        let fails = |_: &u32| {
+            let filter = ClusteringFilter::all();
+            let mut scan = sstable.scan(&KeyRange::FULL, &filter, &all(&table), &table, &context()).unwrap();
+            collect(&mut scan, &table, false).is_err()
+        };
+        (0..200).filter(fails).count()
+    };
+    assert_eq!(failures(0.0), 200, "without random numbers all are checked");
+    sstable.check_by_chance(Arc::new(env::random::Random::from_seed(1)));
+    assert_eq!(failures(1.0), 200);
+    assert_eq!(failures(0.0), 0);
+    assert!((50..150).contains(&failures(0.5)));
 }
 
 type Entry = fn(&[u8]);

@@ -1,6 +1,7 @@
 //! Tests over whole SSTables.
 
 mod corruption;
+mod filter;
 mod golden;
 mod round_trip;
 mod support;

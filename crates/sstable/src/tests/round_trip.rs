@@ -2,6 +2,8 @@
 
 use super::support::*;
 use crate::compression::{CompressionParams, Compressor};
+use crate::statistics::{self, Statistics};
+use crate::{Component, Descriptor, SsTable, Uncached, Version, WriterOptions};
 use model::command::{ClusteringFilter, ColumnSelection};
 use model::key::{KeyBound, KeyRange};
 use model::{Clustering, Slice, TableSchema};
@@ -66,7 +68,7 @@ proptest! {
         let options = options(&partitions, random_compression(rng), block);
         let Some(meta) = write(&fs, &table, &partitions, options) else { return Ok(()) };
         if rng.chance(20) {
-            fs.remove_file(&descriptor(1).path(crate::Component::Summary)).unwrap();
+            fs.remove_file(&descriptor(1).path(Component::Summary)).unwrap();
         }
         let sstable = open(&fs).unwrap();
         let expected: Vec<&Partition> = partitions.iter().filter(|p| !p.is_empty()).collect();
@@ -299,7 +301,7 @@ fn the_level_of_an_sstable_can_be_changed() {
     let fs = memory();
     write(&fs, &table, &partitions, options(&partitions, None, 64 << 10)).unwrap();
     let before = open(&fs).unwrap().stats().clone();
-    crate::statistics::rewrite(fs.as_ref(), &descriptor(1), |stats| stats.level = 3).unwrap();
+    statistics::rewrite(fs.as_ref(), &descriptor(1), |stats| stats.level = 3).unwrap();
     let after = open(&fs).unwrap().stats().clone();
     assert_eq!(after, crate::statistics::Stats { level: 3, ..before });
 }
@@ -317,4 +319,35 @@ fn fragments_out_of_order_are_refused() {
     assert!(writer.append(Event::PartitionStart, &fragment).is_err());
     writer.abort().unwrap();
     assert!(fs.read_dir(std::path::Path::new(DIRECTORY)).unwrap().is_empty());
+}
+
+#[test]
+fn version_na_is_read_and_has_no_host_id() {
+    let mut rng = Rng::new(4);
+    let table = random_table(&mut rng);
+    let partitions = random_partitions(&mut rng, &table, 12, 6);
+    let fs = memory();
+    let host = uuid::Uuid::from_u128(9);
+    let options = WriterOptions { host_id: Some(host), ..options(&partitions, None, 60) };
+    write(&fs, &table, &partitions, options).unwrap();
+    assert_eq!(open(&fs).unwrap().stats().host_id, Some(host));
+    let na = Descriptor { version: Version::NA, ..descriptor(2) };
+    for component in Component::ALL {
+        let Ok(bytes) = fs.read(&descriptor(1).path(*component)) else { continue };
+        let bytes = match component {
+            Component::Statistics => {
+                let statistics = Statistics::decode(bytes.into(), Version::NB).unwrap();
+                statistics.encode(Version::NA)
+            }
+            _ => bytes,
+        };
+        fs.write(&na.path(*component), &bytes).unwrap();
+    }
+    statistics::rewrite(fs.as_ref(), &na, |stats| stats.level = 3).unwrap();
+    let sstable = Arc::new(SsTable::open(fs.as_ref(), &na, 2, Arc::new(Uncached)).unwrap());
+    assert_eq!((sstable.stats().host_id, sstable.stats().level), (None, 3));
+    let filter = ClusteringFilter::all();
+    let mut scan = sstable.scan(&KeyRange::FULL, &filter, &all(&table), &table, &context()).unwrap();
+    let found = collect(&mut scan, &table, false).unwrap();
+    assert_eq!(found, partitions.into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>());
 }
