@@ -159,11 +159,12 @@ class Ilion(Target):
         self.admin_port = None
         self.process = None
 
-    def start(self):
+    def start(self, *options):
+        """Starts it, with more command line options for this once."""
         self.admin_port = free_port()
         log = self.directory / "ilion.log"
         command = [self.binary, "serve", "--data-dir", self.directory, "--listen", self.address, "--port", self.port,
-                   "--admin-port", self.admin_port]
+                   "--admin-port", self.admin_port, *options]
         if self.settings:
             config = self.directory / "conformance.yaml"
             config.write_text("".join(f"{k}: {v}\n" for k, v in self.settings.items()))

@@ -26,7 +26,8 @@ def crashed(needs_ilion, tmp_path):
         for n in range(ROWS):
             wire.must(f"INSERT INTO damage.t (k, v) VALUES ({n}, '{value(n)}')")
         node.kill()
-        segments = [p for p in (node.directory / "commitlog").glob("CommitLog-*.log") if value(ROWS - 1).encode() in p.read_bytes()]
+        last = value(ROWS - 1).encode()
+        segments = [p for p in (node.directory / "commitlog").glob("CommitLog-*.log") if last in p.read_bytes()]
         assert len(segments) == 1
         yield node, segments[0], len(segments[0].read_bytes().rstrip(b"\0"))
 
@@ -83,3 +84,15 @@ def test_a_flipped_bit(crashed, row):
     segment.write_bytes(content)
     node.start()
     assert rows(node) == set(range(ROWS))
+
+
+def test_damage_is_skipped_when_told_so(crashed):
+    node, segment, _ = crashed
+    content = bytearray(segment.read_bytes())
+    content[content.find(value(100).encode()) + 20] ^= 4
+    segment.write_bytes(content)
+    node.start("--ignore-replay-errors")
+    assert rows(node) == set(range(ROWS)) - {100}
+    node.kill()
+    node.start()
+    assert rows(node) == set(range(ROWS)) - {100}

@@ -38,7 +38,7 @@ pub enum EngineError {
     Write(#[from] WriteError),
     /// The commit log is damaged where data had been kept.
     #[error(
-        "{} is corrupt at offset {offset}: {detail}; commit log replay can be told to ignore it",
+        "{} is corrupt at offset {offset}: {detail}; --ignore-replay-errors skips it, and what it held",
         path.display()
     )]
     CommitLog {

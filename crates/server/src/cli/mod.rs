@@ -63,6 +63,9 @@ pub struct ServeArgs {
     /// Fill an empty node with a table of sample data, and print reads to try
     #[arg(long)]
     pub sample: bool,
+    /// Skip what is damaged in the commit log instead of refusing to start: what it held is lost
+    #[arg(long)]
+    pub ignore_replay_errors: bool,
     /// What is logged: a level, or directives as in RUST_LOG, which this overrides
     #[arg(long, value_name = "LEVEL")]
     pub log_level: Option<String>,
@@ -81,6 +84,7 @@ impl Default for ServeArgs {
             admin_port: ADMIN_PORT_DEFAULT,
             cluster_name: None,
             sample: false,
+            ignore_replay_errors: false,
             log_level: None,
             log_format: LogFormat::Text,
         }

@@ -263,7 +263,8 @@ impl Draft {
             }
         }
         let admin_address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.admin_port));
-        let engine = engine_options(env, &settings, memory);
+        let mut engine = engine_options(env, &settings, memory);
+        engine.commitlog_ignore_replay_errors = args.ignore_replay_errors;
         engine.validate().map_err(ConfigError::Invalid)?;
         validate(&settings).map_err(ConfigError::Invalid)?;
         Ok(Config {
