@@ -1,5 +1,7 @@
 //! Whole requests against a node in memory, through a real socket.
 
+mod faults;
+
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,0 +1,105 @@
+//! Full disks and failing devices, as clients meet them.
+
+use super::*;
+use engine::{FailurePolicy, SyncMode};
+use env::clock::ManualClock;
+use env::fs::faulty::{Fault, FaultyFileSystem, Op};
+use env::fs::memory::{Crash, MemoryFileSystem};
+use env::random::Random;
+
+fn env_on(fs: Arc<dyn env::fs::FileSystem>) -> Env {
+    Env::new(Arc::new(ManualClock::default()), Arc::new(Random::from_seed(1)), fs)
+}
+
+async fn open(fs: Arc<dyn env::fs::FileSystem>, policy: FailurePolicy) -> Db {
+    Db::open_with(&env_on(fs), |config| {
+        config.engine.commitlog_sync = SyncMode::Batch;
+        config.engine.commitlog_segment_bytes = 64 << 10;
+        config.engine.commit_failure_policy = policy;
+    })
+    .await
+}
+
+async fn make_table(client: &mut Client) {
+    let replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
+    cql(client, &format!("CREATE KEYSPACE ks WITH replication = {replication}")).await;
+    cql(client, "CREATE TABLE ks.t (k int PRIMARY KEY, v text)").await;
+}
+
+/// Inserts a row of 2000 bytes.
+async fn insert(client: &mut Client, k: i32) -> Response {
+    let text = format!("INSERT INTO ks.t (k, v) VALUES ({k}, '{}')", "x".repeat(2_000));
+    client.call(query(&text, params())).await
+}
+
+async fn keys(client: &mut Client) -> Vec<i32> {
+    let mut keys = ints(&select(client, "SELECT k FROM ks.t").await, 0);
+    keys.sort_unstable();
+    keys
+}
+
+#[test]
+fn a_full_disk_fails_writes_until_there_is_space() {
+    run(async {
+        let memory = MemoryFileSystem::new();
+        let faulty = FaultyFileSystem::new(Arc::new(memory.clone()));
+        let db = open(Arc::new(faulty.clone()), FailurePolicy::Stop).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        make_table(&mut client).await;
+        faulty.set_free_bytes(Some(200_000));
+        let mut next = 0;
+        let kind = loop {
+            match insert(&mut client, next).await {
+                Response::Error(error) => break error.kind,
+                _ => next += 1,
+            }
+            assert!(next < 1_000);
+        };
+        assert!(matches!(kind, ErrorKind::WriteFailure { .. }), "{kind:?}");
+        assert_eq!(keys(&mut client).await, (0..next).collect::<Vec<_>>(), "reads go on");
+        faulty.heal();
+        result(insert(&mut client, next).await);
+        let survivor = memory.crash(Crash::LoseUnsynced);
+        db.stop().await;
+
+        let db = open(Arc::new(survivor), FailurePolicy::Stop).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        assert_eq!(keys(&mut client).await, (0..=next).collect::<Vec<_>>());
+        db.stop().await;
+    });
+}
+
+#[test]
+fn a_failed_sync_is_a_write_failure_and_the_policy_decides_what_follows() {
+    for policy in [FailurePolicy::StopCommit, FailurePolicy::Ignore] {
+        run(async {
+            let memory = MemoryFileSystem::new();
+            let faulty = FaultyFileSystem::new(Arc::new(memory.clone()));
+            let db = open(Arc::new(faulty.clone()), policy).await;
+            let mut client = db.client(ProtocolVersion::V5).await;
+            make_table(&mut client).await;
+            result(insert(&mut client, 1).await);
+            faulty.add(Fault::on(Op::Sync).path("CommitLog-").times(1));
+            let (kind, _) = error(insert(&mut client, 2).await);
+            assert!(matches!(kind, ErrorKind::WriteFailure { .. }), "{kind:?}");
+            match insert(&mut client, 3).await {
+                Response::Error(error) => {
+                    assert_eq!(policy, FailurePolicy::StopCommit);
+                    assert!(matches!(error.kind, ErrorKind::WriteFailure { .. }), "{:?}", error.kind);
+                }
+                _ => assert_eq!(policy, FailurePolicy::Ignore),
+            }
+            assert!(keys(&mut client).await.contains(&1), "reads go on");
+            let survivor = memory.crash(Crash::LoseUnsynced);
+            db.stop().await;
+
+            let db = open(Arc::new(survivor), policy).await;
+            let mut client = db.client(ProtocolVersion::V5).await;
+            let found = keys(&mut client).await;
+            assert!(found.contains(&1));
+            assert_eq!(found.contains(&3), policy == FailurePolicy::Ignore);
+            result(insert(&mut client, 4).await);
+            db.stop().await;
+        });
+    }
+}
