@@ -34,6 +34,9 @@ use std::sync::{Arc, OnceLock};
 use uuid::Uuid;
 
 const LOCK_FILE: &str = ".ilion.lock";
+/// Segments of earlier runs that may stay after a start. More are flushed away behind it: a node that is killed again
+/// and again would otherwise take longer to start each time.
+const OLD_SEGMENTS_MAX: u64 = 1;
 
 impl Engine {
     /// Opens the tables under the given directories, or makes them.
@@ -88,6 +91,10 @@ impl Engine {
         engine.recover(&segments)?;
         let engine = Arc::new(engine);
         engine.log.start()?;
+        if engine.log.stats().segments > OLD_SEGMENTS_MAX {
+            let written = engine.tables().into_iter().filter(|table| !table.view().memtable.is_empty());
+            written.for_each(|table| engine.workers.enqueue(&table));
+        }
         engine.workers.start(&engine)?;
         engine.compactions.start(&engine, engine.options.concurrent_compactors)?;
         engine.complete_system_keyspaces()?;

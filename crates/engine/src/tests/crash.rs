@@ -216,3 +216,24 @@ fn a_torn_tail_does_not_turn_into_damage_with_the_next_runs_fences() {
         engine.close();
     }
 }
+
+#[test]
+fn a_node_that_crashes_again_and_again_does_not_pile_up_its_log() {
+    let mut fs = MemoryFileSystem::new();
+    let table = simple_table("t");
+    for run in 0..6 {
+        let engine = Engine::open(options(), env_on(Arc::new(fs.clone()), 1)).unwrap();
+        if run == 0 {
+            create(&engine, &[&table]);
+        }
+        assert_eq!(contents(&engine, &table).len(), run as usize);
+        write(&engine, &insert(&table, run, run, "kept", 1)).unwrap();
+        let few = || {
+            std::thread::yield_now();
+            engine.stats().commitlog.segments <= 2
+        };
+        assert!((0..1_000_000).any(|_| few()), "{:?}", engine.stats());
+        fs = fs.crash(Crash::LoseUnsynced);
+        engine.close();
+    }
+}
