@@ -1,4 +1,4 @@
-//! Where the next page of a result starts (FORMATS.md 13.10): stateless, so that a page may be asked for after a
+//! Where the next page of a result starts (docs/formats/paging-state.md): stateless, so that a page may be asked for after a
 //! restart, or from another coordinator.
 //!
 //! ```text

@@ -1,6 +1,6 @@
 //! The errors of CQL in the classes and words of Cassandra 5.0.
 //!
-//! Each class has a code of the native protocol (FORMATS.md 13.11). The messages are complete: what stands here is
+//! Each class has a code of the native protocol (docs/formats/native-protocol.md). The messages are complete: what stands here is
 //! what drivers show.
 
 use thiserror::Error;

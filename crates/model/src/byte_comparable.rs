@@ -1,4 +1,4 @@
-//! Byte-comparable keys: encodings whose order as unsigned bytes is the order of what they encode (FORMATS.md 8.1;
+//! Byte-comparable keys: encodings whose order as unsigned bytes is the order of what they encode (CASSANDRA-6936, "byte-comparable";
 //! Cassandra's "OSS50"). The trie indexes of the SSTable format `da` are made of them.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! Counter contexts: the value of a counter cell (FORMATS.md 3.10).
+//! Counter contexts: the value of a counter cell (docs/formats/sstable-nb.md).
 //!
 //! ```text
 //! i16 n | n * i16 index of a non-remote shard (>= 0 local, negative: global, index + 32768) | shards

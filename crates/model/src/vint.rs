@@ -1,4 +1,4 @@
-//! Variable-length integers of the SSTable, commit log and internode formats (FORMATS.md 1.1, 1.2).
+//! Variable-length integers of the SSTable, commit log and internode formats (docs/formats/sstable-nb.md).
 //!
 //! ```text
 //! 0xxxxxxx                     7 bits

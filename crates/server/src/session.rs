@@ -57,8 +57,6 @@ use readers::Readers;
 use statements::Statements;
 use trace::Trace;
 
-pub use statements::PREPARED_BYTES_DEFAULT;
-
 /// Bytes of values in one page, when the client asked for pages. A page ends with the row that exceeds it, so that a
 /// page of large rows is shorter than the client asked for, and far below what a frame holds.
 const PAGE_BYTES_MAX: u64 = 2 << 20;
@@ -222,7 +220,8 @@ impl Sessions {
     pub fn new(node: &Arc<Node>) -> Arc<Sessions> {
         let state = &node.state;
         let settings = &state.config.settings;
-        let bytes = settings.prepared_statements_cache_size.map_or(PREPARED_BYTES_DEFAULT, |size| size.0);
+        let bytes =
+            settings.prepared_statements_cache_size.map_or(state.config.memory.prepared, |size| size.0);
         let sessions = Arc::new(Sessions {
             coordinator: Arc::clone(&node.coordinator),
             statements: Statements::new(bytes, Arc::clone(&state.metrics)),

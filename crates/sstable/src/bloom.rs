@@ -1,4 +1,4 @@
-//! The bloom filter of an SSTable's partition keys (FORMATS.md 5).
+//! The bloom filter of an SSTable's partition keys (docs/formats/sstable-nb.md).
 //!
 //! ```text
 //! i32 number of hash functions | i32 number of 64-bit words | bits

@@ -1,4 +1,4 @@
-//! Checksums of data files: CRC.db of uncompressed ones, Digest.crc32 of all (FORMATS.md 7.4, 7.5).
+//! Checksums of data files: CRC.db of uncompressed ones, Digest.crc32 of all (docs/formats/sstable-nb.md).
 //!
 //! ```text
 //! CRC.db:        i32 chunk length | u32 CRC32 of each chunk

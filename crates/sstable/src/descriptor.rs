@@ -1,4 +1,4 @@
-//! Names of SSTables and their files (FORMATS.md 2).
+//! Names of SSTables and their files (docs/formats/sstable-nb.md).
 //!
 //! ```text
 //! <directory>/<version>-<id>-<format>-<Component>       nb-12-big-Data.db

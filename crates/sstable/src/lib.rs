@@ -1,4 +1,4 @@
-//! SSTables: sorted, immutable files of partitions, in the formats of Cassandra (FORMATS.md 2 to 7 and 10.4).
+//! SSTables: sorted, immutable files of partitions, in the formats of Cassandra (docs/formats/sstable-nb.md).
 //!
 //! This crate knows one SSTable at a time and nothing about tables. Format `nb` of the `big` layout is read and
 //! written, `na` is read; the other versions are recognised and refused by name.

@@ -1,4 +1,4 @@
-//! TOC.txt: the names of an SSTable's components, one a line (FORMATS.md 7.6).
+//! TOC.txt: the names of an SSTable's components, one a line (docs/formats/sstable-nb.md).
 
 use crate::descriptor::Component;
 

@@ -1,4 +1,4 @@
-//! Transaction logs: what makes a set of new SSTables replace a set of old ones at one instant (FORMATS.md 10.4).
+//! Transaction logs: what makes a set of new SSTables replace a set of old ones at one instant (docs/formats/sstable-nb.md).
 //!
 //! ```text
 //! nb_txn_<operation>_<time uuid>.log, lines:

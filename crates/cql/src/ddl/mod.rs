@@ -73,7 +73,7 @@ pub enum ChangeTarget {
     Type,
 }
 
-/// A change of the schema, as the native protocol tells it (FORMATS.md 13.8, 13.12).
+/// A change of the schema, as the native protocol tells it (docs/formats/native-protocol.md).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaChange {
     /// What happened.

@@ -1,4 +1,4 @@
-//! DESCRIBE: the schema as rows of CQL text (FORMATS.md 13.15).
+//! DESCRIBE: the schema as rows of CQL text (docs/formats/native-protocol.md).
 //!
 //! Lists have a row for each name, descriptions one for each element: a keyspace, then its types (each after the
 //! types that it needs), then its tables. Names are in alphabetical order whatever their case, and quoted where CQL

@@ -1,4 +1,4 @@
-//! The bytes of a segment (FORMATS.md 10.1).
+//! The bytes of a segment (docs/formats/commit-log.md).
 //!
 //! ```text
 //! segment := header section* zeroes

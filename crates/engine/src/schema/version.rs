@@ -1,4 +1,4 @@
-//! The version of the schema: a digest of its rows that all nodes compute alike (FORMATS.md 11.5).
+//! The version of the schema: a digest of its rows that all nodes compute alike (docs/formats/schema-tables.md).
 //!
 //! ```text
 //! version   := uuid v3 of MD5( MD5( partition* ) )      tables in a fixed order, partitions in token order,

@@ -122,7 +122,7 @@ pub const REPLICATED_SYSTEM_KEYSPACES: [&str; 3] = ["system_auth", "system_distr
 /// Keyspaces whose tables the node computes.
 pub const VIRTUAL_KEYSPACES: [&str; 2] = ["system_views", "system_virtual_schema"];
 
-/// The id of a table of a system keyspace: a version 3 UUID of its names (FORMATS.md 11).
+/// The id of a table of a system keyspace: a version 3 UUID of its names (docs/formats/schema-tables.md).
 pub fn system_table_id(keyspace: &str, table: &str) -> Uuid {
     use md5::{Digest, Md5};
     let mut hasher = Md5::new();

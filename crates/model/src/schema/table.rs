@@ -66,7 +66,7 @@ pub struct DroppedColumn {
     pub dropped_time_micros: i64,
 }
 
-/// Order of columns in SSTable headers, subsets and rows on disk (FORMATS.md 1.5): single-cell before multi-cell,
+/// Order of columns in SSTable headers, subsets and rows on disk (docs/formats/sstable-nb.md): single-cell before multi-cell,
 /// then by name bytes, where the top bit of the first byte is flipped.
 pub fn compare_column_order(a: (&str, bool), b: (&str, bool)) -> Ordering {
     let flipped = |name: &str| {

@@ -1,4 +1,4 @@
-//! Both spellings of a type: CQL text (`frozen<list<text>>`) and Cassandra's class strings (FORMATS.md 1.4).
+//! Both spellings of a type: CQL text (`frozen<list<text>>`) and Cassandra's class strings (docs/formats/sstable-nb.md).
 
 use super::CqlType;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Which columns of a list are present (FORMATS.md 3.8).
+//! Which columns of a list are present (docs/formats/sstable-nb.md).
 //!
 //! ```text
 //! all:      uvint 0

@@ -1,5 +1,5 @@
 //! The serialization header of an SSTable: what its rows are relative to, and which columns they have
-//! (FORMATS.md 6.5).
+//! (docs/formats/sstable-nb.md).
 //!
 //! ```text
 //! stats | vbytes key type | uvint n, n * vbytes clustering type

@@ -1,4 +1,4 @@
-//! Rows as bytes: the encoding that SSTables, the commit log and messages between nodes share (FORMATS.md 3).
+//! Rows as bytes: the encoding that SSTables, the commit log and messages between nodes share (docs/formats/sstable-nb.md).
 //!
 //! ```text
 //! unfiltered := row | marker | 0x01 (end of the partition)
@@ -15,7 +15,7 @@
 //!   the ids of a table's schema and is what rows are encoded and decoded with.
 //! * [`Input`] is where encoded bytes come from: a buffer, or the pages of a file. Values are slices of the buffer
 //!   that is decoded.
-//! * [`mutation`] holds the encoding of whole mutations (FORMATS.md 12.7).
+//! * [`mutation`] holds the encoding of whole mutations (docs/formats/commit-log.md).
 //!
 //! This is format `nb` and messaging version 12: local deletion times are signed, so they end in January 2038.
 

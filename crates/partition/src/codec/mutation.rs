@@ -1,4 +1,4 @@
-//! Whole mutations, as the commit log and messages of version 12 hold them (FORMATS.md 12.7).
+//! Whole mutations, as the commit log and messages of version 12 hold them (docs/formats/commit-log.md).
 //!
 //! ```text
 //! mutation := uvint count, count * update

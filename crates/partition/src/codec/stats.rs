@@ -1,4 +1,4 @@
-//! What timestamps, deletion times and TTLs are written relative to (FORMATS.md 3.3).
+//! What timestamps, deletion times and TTLs are written relative to (docs/formats/sstable-nb.md).
 //!
 //! ```text
 //! timestamp       uvint( timestamp - min_timestamp )                      wrapping, 64 bits
@@ -149,7 +149,7 @@ impl EncodingStats {
 }
 
 /// Appends a deletion at full width, as partitions and index entries carry it: `i32` seconds, `i64` microseconds
-/// (FORMATS.md 3.2).
+/// (docs/formats/sstable-nb.md).
 pub fn write_deletion_time(out: &mut Vec<u8>, deletion: &Deletion) {
     out.extend_from_slice(&deletion_time_to_disk(deletion.local_deletion_time).to_be_bytes());
     out.extend_from_slice(&deletion.timestamp.to_be_bytes());

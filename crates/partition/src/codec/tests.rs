@@ -242,7 +242,7 @@ fn cells_of_dropped_columns_are_left_out_up_to_the_drop() {
     ));
 }
 
-/// FORMATS.md 3.11: a partition of a table without clustering columns.
+/// docs/formats/sstable-nb.md: a partition of a table without clustering columns.
 #[test]
 fn the_layout_is_that_of_a_real_file() {
     let table = TableSchema::builder("ks", "noclust", Uuid::nil())

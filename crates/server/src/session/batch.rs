@@ -13,7 +13,7 @@ use super::{Answer, Exchange, error, write};
 
 pub(super) async fn run(exchange: &mut Exchange, batch: Batch) -> Result<Answer, ErrorResponse> {
     let sessions = Arc::clone(&exchange.sessions);
-    let options = Options::of(&sessions, exchange.version, &batch.params)?;
+    let options = Options::of(&sessions, &batch.params)?;
     let schema = sessions.node.schema();
     let in_use = exchange.connection.keyspace();
     let keyspace = batch.params.keyspace.as_deref().or(in_use.as_deref());

@@ -19,7 +19,7 @@ pub(super) async fn run(exchange: &mut Exchange, execute: Execute) -> Result<Ans
     if let Some(trace) = &mut exchange.trace {
         trace.is_prepared(&statement, &execute.params);
     }
-    let options = Options::of(&sessions, exchange.version, &execute.params)?;
+    let options = Options::of(&sessions, &execute.params)?;
     sessions.node.metrics.prepared_statements_executed.add(1);
     let (markers, values) = (statement.plan.bind_variables.len(), execute.params.values.len());
     if execute.params.names.is_none() && values != markers {

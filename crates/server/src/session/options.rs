@@ -1,5 +1,6 @@
 //! What comes with a statement besides its text: consistency levels, values, page, timestamps.
 
+use bytes::Bytes;
 use coordinator::{PagingState, PagingVersion};
 use cql::bind::{BindContext, BoundValue, BoundValues};
 use model::command::Consistency;
@@ -21,28 +22,18 @@ pub(super) struct Options {
     pub(super) serial_consistency: Consistency,
     /// Rows of a page; `None`: one page for all.
     pub(super) page_rows: Option<u32>,
-    pub(super) after: Option<PagingState>,
+    /// Where the page before ended, as the client sent it back.
+    pub(super) paging_state: Option<Bytes>,
     pub(super) skip_metadata: bool,
     pub(super) bind: BindContext,
 }
 
 impl Options {
     /// Checks the parameters of a request.
-    pub(super) fn of(
-        sessions: &Sessions,
-        version: ProtocolVersion,
-        params: &QueryParams,
-    ) -> Result<Options, ErrorResponse> {
+    pub(super) fn of(sessions: &Sessions, params: &QueryParams) -> Result<Options, ErrorResponse> {
         let serial_consistency = match params.serial_consistency {
             None => Consistency::Serial,
             Some(level) => from_protocol(level)?,
-        };
-        let after = match &params.paging_state {
-            None => None,
-            Some(bytes) => Some(
-                PagingState::decode(bytes, paging_version(version))
-                    .ok_or_else(|| ErrorResponse::protocol(PAGING_STATE_REFUSAL))?,
-            ),
         };
         let env = &sessions.node.env;
         let now_micros = env.now_micros();
@@ -51,7 +42,7 @@ impl Options {
             consistency: from_protocol(params.consistency)?,
             serial_consistency,
             page_rows,
-            after,
+            paging_state: params.paging_state.clone(),
             skip_metadata: params.skip_metadata,
             bind: BindContext {
                 now_s: params.now_in_seconds.unwrap_or_else(|| seconds(now_micros)),
@@ -61,6 +52,15 @@ impl Options {
                 uuids: Arc::clone(&sessions.uuids),
             },
         })
+    }
+}
+
+impl Options {
+    /// Where the page before ended, of a read.
+    pub(super) fn after(&self, version: ProtocolVersion) -> Result<Option<PagingState>, ErrorResponse> {
+        let Some(bytes) = &self.paging_state else { return Ok(None) };
+        let state = PagingState::decode(bytes, paging_version(version));
+        state.map(Some).ok_or_else(|| ErrorResponse::protocol(PAGING_STATE_REFUSAL))
     }
 }
 

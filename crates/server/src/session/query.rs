@@ -15,7 +15,7 @@ pub(super) async fn run(exchange: &mut Exchange, query: Query) -> Result<Answer,
     let text: Arc<str> = query.statement.into();
     exchange.text = Some(Arc::clone(&text));
     exchange.note(|| format!("Parsing {text}"));
-    let options = Options::of(&sessions, exchange.version, &query.params)?;
+    let options = Options::of(&sessions, &query.params)?;
     let in_use = exchange.connection.keyspace();
     let keyspace = query.params.keyspace.as_deref().or(in_use.as_deref());
     exchange.note(|| "Preparing statement".to_owned());

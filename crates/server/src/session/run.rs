@@ -42,6 +42,6 @@ pub(super) async fn execute(
             Ok(Answer::Response(Response::Result(ResultBody::SetKeyspace(keyspace))))
         }
         Bound::Schema(tree) => schema::change(exchange, &tree, keyspace).await,
-        Bound::Describe(tree) => describe::run(exchange, &tree, keyspace),
+        Bound::Describe(tree) => describe::run(exchange, &tree, keyspace, &options),
     }
 }

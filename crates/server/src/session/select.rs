@@ -113,6 +113,7 @@ pub(super) async fn run(
     metadata: Metadata,
 ) -> Result<Answer, ErrorResponse> {
     let sessions = Arc::clone(&exchange.sessions);
+    let after = options.after(exchange.version)?;
     let is_one_page = select.is_grouped || select.is_sorted;
     let has_pages_of_groups = select.has_groups() && !select.is_sorted;
     let page = match options.page_rows {
@@ -131,7 +132,7 @@ pub(super) async fn run(
         consistency: options.consistency,
         page,
         page_groups: options.page_rows.filter(|_| has_pages_of_groups).map_or(u64::MAX, u64::from),
-        after: options.after,
+        after,
         metadata,
         version: exchange.version,
     };

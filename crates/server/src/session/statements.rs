@@ -23,9 +23,6 @@ use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use super::error;
 use crate::metrics::Metrics;
 
-/// Bytes of prepared statements when nobody says.
-pub const PREPARED_BYTES_DEFAULT: u64 = 32 << 20;
-
 /// Parts of the cache with locks of their own. A statement has to fit into one.
 const SHARDS: usize = 8;
 

@@ -1,4 +1,4 @@
-//! Index.db: where partitions lie, and where blocks of rows lie in large ones (FORMATS.md 4.1).
+//! Index.db: where partitions lie, and where blocks of rows lie in large ones (docs/formats/sstable-nb.md).
 //!
 //! ```text
 //! entry := sbytes key | uvint position in the data | uvint size of what follows, 0 when not indexed

@@ -1,4 +1,4 @@
-//! The `big` layout: Data.db with Index.db and Summary.db beside it (FORMATS.md 3, 4).
+//! The `big` layout: Data.db with Index.db and Summary.db beside it (docs/formats/sstable-nb.md).
 //!
 //! | file | noun |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! CompressionInfo.db: where the chunks of a compressed data file lie (FORMATS.md 7.1).
+//! CompressionInfo.db: where the chunks of a compressed data file lie (docs/formats/sstable-nb.md).
 //!
 //! ```text
 //! utf class | i32 n, n * (utf key, utf value) | i32 chunk length | i32 maximal compressed length

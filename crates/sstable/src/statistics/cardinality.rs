@@ -1,5 +1,5 @@
 //! The estimate of the number of partition keys in Statistics.db: HyperLogLog++ of precision 13, sparse precision 25,
-//! in the serialization of stream-lib 2.5 (FORMATS.md 6.3). Compactions of Cassandra merge those of their inputs to
+//! in the serialization of stream-lib 2.5 (docs/formats/sstable-nb.md). Compactions of Cassandra merge those of their inputs to
 //! size the bloom filter of the result.
 //!
 //! ```text

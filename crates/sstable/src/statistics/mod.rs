@@ -1,4 +1,4 @@
-//! Statistics.db: what is known about an SSTable without reading its rows (FORMATS.md 6).
+//! Statistics.db: what is known about an SSTable without reading its rows (docs/formats/sstable-nb.md).
 //!
 //! ```text
 //! i32 n | crc | n * { i32 type, i32 offset } | crc | component, crc | component, crc | ...

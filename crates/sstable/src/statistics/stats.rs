@@ -1,4 +1,4 @@
-//! The STATS component (FORMATS.md 6.4, formats `na` and `nb`).
+//! The STATS component (docs/formats/sstable-nb.md, formats `na` and `nb`).
 //!
 //! ```text
 //! histogram partition sizes | histogram cells of partitions | i64,i32 commit log upper bound
