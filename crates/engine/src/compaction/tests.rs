@@ -187,16 +187,25 @@ fn a_tombstone_stays_while_an_sstable_outside_may_hold_what_it_shadows() {
     assert_eq!(contents(&engine, &table), BTreeMap::new());
 }
 
-fn run(engine: &Engine, table: &TableSchema, inputs: Vec<Arc<sstable::SsTable>>) {
-    let task = Task {
+/// A task of `inputs` that no manager knows of.
+fn task(engine: &Engine, table: &TableSchema, inputs: Vec<Arc<sstable::SsTable>>, output: Output) -> Task {
+    Task {
         id: Uuid::nil(),
         table: store(engine, table),
         inputs,
         expired: Vec::new(),
-        output: Output::ONE,
+        output,
         completed_bytes: AtomicU64::new(0),
         cancelled: AtomicBool::new(false),
-    };
+    }
+}
+
+fn all(engine: &Engine, table: &TableSchema) -> Vec<Arc<sstable::SsTable>> {
+    store(engine, table).view().sstables.iter().cloned().collect()
+}
+
+fn run(engine: &Engine, table: &TableSchema, inputs: Vec<Arc<sstable::SsTable>>) {
+    let task = task(engine, table, inputs, Output::ONE);
     let throttle = Throttle::new(Arc::clone(&engine.env.clock), 0);
     engine.run_compaction(&task, &throttle).unwrap();
 }
@@ -207,7 +216,7 @@ fn what_was_truncated_during_a_compaction_does_not_come_back() {
     let table = off("t", 0);
     let engine = open(&fs, &table);
     rounds(&engine, &table, 3);
-    let inputs: Vec<_> = store(&engine, &table).view().sstables.iter().cloned().collect();
+    let inputs = all(&engine, &table);
     engine.truncate("ks", "t").unwrap();
     run(&engine, &table, inputs);
     assert_eq!((sstables(&engine, &table), contents(&engine, &table).len()), (0, 0));
@@ -223,15 +232,7 @@ fn a_cancelled_compaction_changes_nothing() {
     let engine = open(&fs, &table);
     rounds(&engine, &table, 2);
     let before = (files(&fs, &engine, &table), contents(&engine, &table));
-    let task = Task {
-        id: Uuid::nil(),
-        table: store(&engine, &table),
-        inputs: store(&engine, &table).view().sstables.iter().cloned().collect(),
-        expired: Vec::new(),
-        output: Output::ONE,
-        completed_bytes: AtomicU64::new(0),
-        cancelled: AtomicBool::new(false),
-    };
+    let task = task(&engine, &table, all(&engine, &table), Output::ONE);
     let throttle = Throttle::new(Arc::clone(&engine.env.clock), 0);
     throttle.stop();
     engine.run_compaction(&task, &throttle).unwrap();
@@ -252,15 +253,7 @@ fn outputs_are_cut_at_the_borders_of_shards_and_at_their_size() {
         (Output { level: 0, sstable_bytes: u64::MAX, shards: 4 }, 4..=4),
         (Output { level: 2, sstable_bytes: 1, shards: 1 }, 2..=200),
     ] {
-        let task = Task {
-            id: Uuid::nil(),
-            table: store(&engine, &table),
-            inputs: store(&engine, &table).view().sstables.iter().cloned().collect(),
-            expired: Vec::new(),
-            completed_bytes: AtomicU64::new(0),
-            cancelled: AtomicBool::new(false),
-            output: output.clone(),
-        };
+        let task = task(&engine, &table, all(&engine, &table), output.clone());
         engine.run_compaction(&task, &Throttle::new(Arc::clone(&engine.env.clock), 0)).unwrap();
         assert!(expected.contains(&sstables(&engine, &table)), "{}", sstables(&engine, &table));
         assert_eq!(contents(&engine, &table), before);
