@@ -200,6 +200,16 @@ pub(super) async fn stop_compactions(State(node): State<Arc<Node>>) -> Result<St
     .await
 }
 
+pub(super) async fn pause_compactions(State(node): State<Arc<Node>>) -> StatusCode {
+    node.state.engine.set_compactions_paused(true);
+    StatusCode::NO_CONTENT
+}
+
+pub(super) async fn resume_compactions(State(node): State<Arc<Node>>) -> StatusCode {
+    node.state.engine.set_compactions_paused(false);
+    StatusCode::NO_CONTENT
+}
+
 pub(super) async fn set_autocompaction(
     State(node): State<Arc<Node>>,
     Json(auto): Json<Autocompaction>,

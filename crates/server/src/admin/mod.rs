@@ -46,6 +46,8 @@ const ROUTES: &[Route] = &[
     ("get", "/api/v1/compactions", || get(handlers::compactions)),
     ("delete", "/api/v1/compactions", || delete(handlers::stop_compactions)),
     ("put", "/api/v1/compactions/auto", || put(handlers::set_autocompaction)),
+    ("put", "/api/v1/compactions/pause", || put(handlers::pause_compactions)),
+    ("delete", "/api/v1/compactions/pause", || delete(handlers::resume_compactions)),
     ("get", "/api/v1/compactions/throughput", || get(handlers::throughput)),
     ("put", "/api/v1/compactions/throughput", || put(handlers::set_throughput)),
     ("get", "/api/v1/snapshots", || get(handlers::snapshots)),
