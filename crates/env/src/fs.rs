@@ -90,8 +90,9 @@ pub trait FileSystem: Send + Sync + Debug {
     /// The space of the device that holds `path`.
     fn space(&self, path: &Path) -> io::Result<Space>;
 
-    /// Takes the one exclusive lock on `path`, a file that is made if it is missing. The lock ends when the
-    /// value is dropped or the process dies; while another holds it the error is of kind `WouldBlock`.
+    /// Takes the one exclusive lock on `path`: a directory, which is not changed by it, or a file that is made if it
+    /// is missing. The lock ends when the value is dropped or the process dies; while another holds it the error is
+    /// of kind `WouldBlock`.
     fn lock_exclusive(&self, path: &Path) -> io::Result<FileLock>;
 
     /// The whole of a file.

@@ -11,7 +11,7 @@
 //! after one another. The bytes of values in descending columns are inverted, the markers are not.
 
 use crate::clustering::{BoundKind, ClusteringComparator, Component, Position};
-use crate::key::DecoratedKey;
+use crate::key::{DecoratedKey, Token};
 use crate::types::collection::{elements, tuple_fields, vector_elements};
 use crate::types::{CqlType, numbers};
 use crate::vint;
@@ -36,6 +36,13 @@ pub fn encode_key(key: &DecoratedKey, out: &mut Vec<u8>) {
     out.push(NEXT);
     escape(&key.key.0, out);
     out.push(TERMINATOR);
+}
+
+/// Appends what is less than the encodings of all keys of a token, and greater than those of all lesser tokens.
+pub fn encode_token(token: Token, out: &mut Vec<u8>) {
+    out.push(NEXT);
+    out.extend_from_slice(&(token.0 ^ i64::MIN).to_be_bytes());
+    out.push(BEFORE);
 }
 
 /// Appends the encoding of a position inside a partition.

@@ -126,7 +126,7 @@ impl Clustering {
     }
 }
 
-/// What a position inside a partition is; the numbers are those of the SSTable format (docs/formats/sstable-nb.md).
+/// What a position inside a partition is; the numbers are those of the SSTable format (docs/formats/sstable-big.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum BoundKind {
@@ -347,7 +347,7 @@ impl ClusteringComparator {
         self.compare_positions(Position::row(a), Position::row(b))
     }
 
-    /// Compares two positions in storage order (docs/formats/sstable-nb.md, "Ordering of two prefixes").
+    /// Compares two positions in storage order (docs/formats/sstable-big.md, "Ordering of two prefixes").
     pub fn compare_positions(&self, a: Position<'_>, b: Position<'_>) -> Ordering {
         let shared = a.prefix.len().min(b.prefix.len());
         for i in 0..shared {

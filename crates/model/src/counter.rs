@@ -1,9 +1,10 @@
-//! Counter contexts: the value of a counter cell (docs/formats/sstable-nb.md).
+//! Counter contexts: the value of a counter cell (docs/formats/sstable-big.md).
 //!
 //! ```text
 //! i16 n | n * i16 index of a non-remote shard (>= 0 local, negative: global, index + 32768) | shards
 //! shard: 16 bytes counter id | i64 clock | i64 count        sorted by id
 //! ```
+//! A negative `n` stands for `-n`, and says that the local shards were another node's: they count as remote ones.
 //! Today's writes make only global shards: one for each node that led an increment, with a clock that counts the
 //! increments and the running total of that node. Local and remote shards come from old releases.
 
@@ -39,9 +40,7 @@ pub struct Shard {
 /// Decodes a context; `None` when the bytes are not one.
 pub fn shards(context: &[u8]) -> Option<Vec<Shard>> {
     let n = i16::from_be_bytes([*context.first()?, *context.get(1)?]);
-    if n < 0 {
-        return None;
-    }
+    let (is_copy, n) = (n < 0, n.unsigned_abs());
     let body_at = 2 + 2 * n as usize;
     let header = context.get(2..body_at)?;
     let (bodies, rest) = context.get(body_at..)?.as_chunks::<SHARD>();
@@ -65,7 +64,7 @@ pub fn shards(context: &[u8]) -> Option<Vec<Shard>> {
     for element in elements {
         let raw = i16::from_be_bytes(*element);
         let (index, kind) = if raw >= 0 {
-            (raw as usize, ShardKind::Local)
+            (raw as usize, if is_copy { ShardKind::Remote } else { ShardKind::Local })
         } else {
             ((raw as i32 + 32768) as usize, ShardKind::Global)
         };
@@ -162,6 +161,28 @@ mod tests {
         assert_eq!(merge(&a, &b), b);
         assert_eq!(total(&merge(&merge(&a, &c), &b)), 12);
         assert_eq!(merge(&a, &c), merge(&c, &a));
+    }
+
+    #[test]
+    fn shards_of_old_releases_are_told_apart() {
+        let shard = |id, count, kind| Shard { id: [id; 16], clock: 1, count, kind };
+        let mixed = encode(&[
+            shard(1, 10, ShardKind::Global),
+            shard(2, 20, ShardKind::Local),
+            shard(3, 30, ShardKind::Remote),
+        ]);
+        assert_eq!(total(&mixed), 60);
+        let kinds = |bytes: &[u8]| shards(bytes).unwrap().iter().map(|s| s.kind).collect::<Vec<_>>();
+        assert_eq!(kinds(&mixed), [ShardKind::Global, ShardKind::Local, ShardKind::Remote]);
+        // As another node's copy: its local shards are nobody's here.
+        let mut copy = mixed.to_vec();
+        copy[..2].copy_from_slice(&(-2i16).to_be_bytes());
+        assert_eq!(kinds(&copy), [ShardKind::Global, ShardKind::Remote, ShardKind::Remote]);
+        assert_eq!(total(&copy), 60);
+        // Deltas add up, copies do not, and a running total beats them all.
+        assert_eq!(total(&merge(&mixed, &encode(&[shard(2, 5, ShardKind::Local)]))), 65);
+        assert_eq!(total(&merge(&mixed, &encode(&[shard(3, 40, ShardKind::Remote)]))), 70);
+        assert_eq!(total(&merge(&mixed, &encode(&[shard(2, 1, ShardKind::Global)]))), 41);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Variable-length integers of the SSTable, commit log and internode formats (docs/formats/sstable-nb.md).
+//! Variable-length integers of the SSTable, commit log and internode formats (docs/formats/sstable-big.md).
 //!
 //! ```text
 //! 0xxxxxxx                     7 bits

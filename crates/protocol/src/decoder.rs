@@ -24,6 +24,9 @@ use crate::version::ProtocolVersion;
 /// `native_transport_max_frame_size` as it is set by default: 16 MiB.
 pub const DEFAULT_ENVELOPE_BYTES_MAX: usize = 16 << 20;
 
+/// The opcode that v1 had for what SASL does since.
+const CREDENTIALS: u8 = 0x04;
+
 /// The number of the version that exists as a draft only.
 const BETA_VERSION: u8 = 6;
 
@@ -314,6 +317,9 @@ impl Decoder {
 
     fn judge_opcode(&self, header: RawHeader) -> Result<Opcode, FrameError> {
         let code = header.opcode;
+        if code == CREDENTIALS {
+            return Err(self.error(FrameErrorKind::Credentials, header.stream, false));
+        }
         let Some(opcode) = Opcode::from_code(code) else {
             return Err(self.error(FrameErrorKind::UnknownOpcode { code }, header.stream, false));
         };
@@ -350,9 +356,8 @@ impl Decoder {
             return Err(self.error(kind, header.stream, false));
         };
         if let Some(expected) = self.version.filter(|&expected| expected != version) {
-            // Cassandra names the stream only where it has segments.
-            let stream = if expected >= ProtocolVersion::V5 { header.stream } else { 0 };
-            return Err(self.error(FrameErrorKind::VersionChanged { got: version, expected }, stream, false));
+            let kind = FrameErrorKind::VersionChanged { got: version, expected };
+            return Err(self.error(kind, header.stream, false));
         }
         let mut flag_bits = header.flags;
         let mut body = body;
@@ -363,7 +368,7 @@ impl Decoder {
                 let max = self.envelope_bytes_max;
                 body = decompress_body(algorithm, &body, max).map_err(|error| {
                     let reason = error.to_string();
-                    self.error(FrameErrorKind::Decompression { reason }, header.stream, false)
+                    self.error(FrameErrorKind::Decompression { algorithm, reason }, header.stream, false)
                 })?;
             }
         }

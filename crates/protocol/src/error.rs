@@ -4,13 +4,14 @@
 //! stream to answer on and whether the connection can go on; a body error concerns one request only.
 //! Both turn into an [`ErrorResponse`] in Cassandra's words.
 //!
-//! The one awkward difference: where a number is cut off, Cassandra reports code 0000 with the text of a Java
-//! exception. We report a protocol error.
+//! The one awkward thing: some of what is the client's fault has code 0000, a fault of the server, because to
+//! Cassandra it is an exception that nobody expected. The code is the same here, the text says what is wrong.
 
 use std::fmt::Write as _;
 
 use thiserror::Error;
 
+use crate::compression::Compression;
 use crate::response::error::ErrorResponse;
 use crate::segment::SegmentError;
 use crate::version::{ProtocolVersion, unsupported_version_message};
@@ -117,7 +118,10 @@ impl BodyError {
 
 impl From<&BodyError> for ErrorResponse {
     fn from(error: &BodyError) -> Self {
-        ErrorResponse::protocol(error.to_string())
+        match error {
+            BodyError::Truncated { .. } => ErrorResponse::server(error.to_string()),
+            _ => ErrorResponse::protocol(error.to_string()),
+        }
     }
 }
 
@@ -163,6 +167,9 @@ pub enum FrameErrorKind {
         /// The opcode.
         code: u8,
     },
+    /// CREDENTIALS, which only v1 had.
+    #[error("Unsupported message")]
+    Credentials,
     /// A response sent to a server.
     #[error("Wrong protocol direction (expected {expected}, got {got}) for opcode {code} ({name})")]
     Direction {
@@ -217,6 +224,8 @@ pub enum FrameErrorKind {
     /// A compressed body that cannot be decompressed.
     #[error("Cannot decompress the body: {reason}")]
     Decompression {
+        /// The algorithm.
+        algorithm: Compression,
         /// The codec's words.
         reason: String,
     },
@@ -227,6 +236,10 @@ impl From<&FrameError> for ErrorResponse {
         match error.kind {
             FrameErrorKind::TooBig { .. } | FrameErrorKind::MessageTooBig { .. } => {
                 ErrorResponse::invalid(error.to_string())
+            }
+            FrameErrorKind::EnvelopeOverrun { .. }
+            | FrameErrorKind::Decompression { algorithm: Compression::Lz4, .. } => {
+                ErrorResponse::server(error.to_string())
             }
             _ => ErrorResponse::protocol(error.to_string()),
         }

@@ -114,7 +114,10 @@ impl FileSystem for DiskFileSystem {
 
     fn lock_exclusive(&self, path: &Path) -> io::Result<FileLock> {
         let lock = || {
-            let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+            let file = match path.is_dir() {
+                true => File::open(path)?,
+                false => OpenOptions::new().write(true).create(true).truncate(false).open(path)?,
+            };
             match file.try_lock() {
                 Ok(()) => Ok(file),
                 Err(TryLockError::WouldBlock) => {
@@ -125,6 +128,19 @@ impl FileSystem for DiskFileSystem {
         };
         lock().map(|file| FileLock::new(path, file)).map_err(|e| with_path("lock", path, e))
     }
+}
+
+/// Lets this process open as many files as the system allows it to; how many that are. A node has two open for each
+/// SSTable, and what a shell gives is often too little.
+///
+/// # Errors
+/// When the system refuses.
+pub fn raise_open_files_limit() -> io::Result<u64> {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit)?;
+    Ok(limit.current.unwrap_or(u64::MAX))
 }
 
 fn kind(file_type: fs::FileType) -> EntryKind {

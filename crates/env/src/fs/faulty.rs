@@ -16,7 +16,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 pub use self::rules::{Fault, FaultId, Op};
 use self::rules::{Rules, Verdict};
@@ -32,6 +32,9 @@ pub struct FaultyFileSystem {
 #[derive(Debug, Default)]
 struct State {
     rules: Mutex<Rules>,
+    /// Calls that wait: of an operation, on paths that contain a text.
+    held: Mutex<Option<(Op, String)>>,
+    released: Condvar,
     /// The bytes by which files may still grow.
     free_bytes: Mutex<Option<u64>>,
 }
@@ -52,8 +55,22 @@ impl FaultyFileSystem {
         self.state.rules.lock().remove(id);
     }
 
-    /// Removes all rules and the limit on free bytes.
+    /// Makes calls of `op` on paths that contain `part` wait until [`FaultyFileSystem::release`], as a device that
+    /// hangs does. In place of what was held before.
+    pub fn hold(&self, op: Op, part: &str) {
+        *self.state.held.lock() = Some((op, part.to_owned()));
+        self.state.released.notify_all();
+    }
+
+    /// Lets the calls go on that are held.
+    pub fn release(&self) {
+        *self.state.held.lock() = None;
+        self.state.released.notify_all();
+    }
+
+    /// Removes all rules and the limit on free bytes, and releases what is held.
     pub fn heal(&self) {
+        self.release();
         self.state.rules.lock().clear();
         self.set_free_bytes(None);
     }
@@ -98,6 +115,10 @@ fn bytes_below(fs: &dyn FileSystem, path: &Path) -> u64 {
 
 impl State {
     fn call<T>(&self, op: Op, path: &Path, body: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let is_held = |held: &mut Option<(Op, String)>| {
+            held.as_ref().is_some_and(|(which, part)| *which == op && path.to_string_lossy().contains(part))
+        };
+        self.released.wait_while(&mut self.held.lock(), is_held);
         let verdict = self.rules.lock().judge(op, path);
         match verdict {
             Verdict::Go => body(),

@@ -435,7 +435,9 @@ impl FileSystem for MemoryFileSystem {
     }
 
     fn lock_exclusive(&self, path: &Path) -> io::Result<FileLock> {
-        drop(self.open_append(path)?);
+        if self.read_dir(path).is_err() {
+            drop(self.open_append(path)?);
+        }
         let name: PathBuf = normal(path).iter().collect();
         if !self.locks.lock().insert(name.clone()) {
             let held = io::Error::new(io::ErrorKind::WouldBlock, "another process holds it");

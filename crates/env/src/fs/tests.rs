@@ -314,6 +314,14 @@ fn one_holder_has_the_lock_at_a_time() {
         drop(held);
         fs.lock_exclusive(&path).unwrap();
         assert!(fs.exists(&path).unwrap());
+
+        let below = dir.join("directory");
+        fs.create_dir_all(&below).unwrap();
+        let held = fs.lock_exclusive(&below).unwrap();
+        assert_eq!(fs.lock_exclusive(&below).unwrap_err().kind(), ErrorKind::WouldBlock);
+        drop(held);
+        fs.lock_exclusive(&below).unwrap();
+        assert!(fs.read_dir(&below).unwrap().is_empty(), "a locked directory is as it was");
     });
 }
 

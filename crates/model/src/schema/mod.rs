@@ -2,10 +2,14 @@
 //!
 //! A [`Schema`] is replaced as a whole when a statement changes it; readers keep the `Arc` they started with.
 
+mod kept;
 mod options;
+mod release;
 mod table;
 
+pub use kept::{ColumnMask, Index, IndexUpkeep, Trigger, UserAggregate, UserFunction, View};
 pub use options::{CachingOptions, CompactionOptions, CompressionOptions, RowsPerPartition, TableOptions};
+pub use release::Release;
 pub use table::{ColumnDef, ColumnKind, DroppedColumn, TableBuilder, TableSchema, compare_column_order};
 
 use crate::types::UserType;
@@ -59,6 +63,12 @@ pub struct KeyspaceSchema {
     pub tables: BTreeMap<String, Arc<TableSchema>>,
     /// User types by name.
     pub types: BTreeMap<String, Arc<UserType>>,
+    /// Materialized views by name.
+    pub views: BTreeMap<String, Arc<View>>,
+    /// Functions of the users', in the order of names and arguments.
+    pub functions: Vec<UserFunction>,
+    /// Aggregates of the users', in the order of names and arguments.
+    pub aggregates: Vec<UserAggregate>,
     /// Whether the tables are computed by the node (`system_views`, `system_virtual_schema`).
     pub is_virtual: bool,
 }
@@ -72,6 +82,9 @@ impl KeyspaceSchema {
             durable_writes: true,
             tables: BTreeMap::new(),
             types: BTreeMap::new(),
+            views: BTreeMap::new(),
+            functions: Vec::new(),
+            aggregates: Vec::new(),
             is_virtual: false,
         }
     }
@@ -84,6 +97,8 @@ pub struct Schema {
     pub keyspaces: BTreeMap<String, Arc<KeyspaceSchema>>,
     /// Version that drivers compare across nodes.
     pub version: Uuid,
+    /// The release of Cassandra in whose form the schema is stored.
+    pub release: Release,
 }
 
 impl Schema {
@@ -92,14 +107,14 @@ impl Schema {
         self.keyspaces.get(name)
     }
 
-    /// A table.
+    /// A table, or the table of a view.
     pub fn table(&self, keyspace: &str, table: &str) -> Option<&Arc<TableSchema>> {
-        self.keyspaces.get(keyspace)?.tables.get(table)
+        self.keyspaces.get(keyspace)?.store(table)
     }
 
     /// A table by its id.
     pub fn table_by_id(&self, id: Uuid) -> Option<&Arc<TableSchema>> {
-        self.keyspaces.values().flat_map(|k| k.tables.values()).find(|t| t.id == id)
+        self.keyspaces.values().flat_map(|k| k.stores()).find(|t| t.id == id)
     }
 
     /// A user type.

@@ -1,5 +1,6 @@
 //! Tables and their columns.
 
+use super::kept::{ColumnMask, Index, Trigger};
 use super::options::TableOptions;
 use crate::cell::ColumnId;
 use crate::clustering::ClusteringComparator;
@@ -48,8 +49,7 @@ impl ColumnDef {
 
     /// The type as class string, with `ReversedType` around descending clustering columns.
     pub fn class_name(&self) -> String {
-        let class = self.ty.class_name();
-        if self.descending { format!("org.apache.cassandra.db.marshal.ReversedType({class})") } else { class }
+        self.ty.clustering_class_name(self.descending)
     }
 }
 
@@ -66,7 +66,7 @@ pub struct DroppedColumn {
     pub dropped_time_micros: i64,
 }
 
-/// Order of columns in SSTable headers, subsets and rows on disk (docs/formats/sstable-nb.md): single-cell before multi-cell,
+/// Order of columns in SSTable headers, subsets and rows on disk (docs/formats/sstable-big.md): single-cell before multi-cell,
 /// then by name bytes, where the top bit of the first byte is flipped.
 pub fn compare_column_order(a: (&str, bool), b: (&str, bool)) -> Ordering {
     let flipped = |name: &str| {
@@ -97,6 +97,12 @@ pub struct TableSchema {
     pub is_counter: bool,
     /// Columns that were dropped, by name.
     pub dropped: Vec<DroppedColumn>,
+    /// Secondary indexes, by name; kept, not used.
+    pub indexes: Vec<Index>,
+    /// Triggers, by name; kept, not run.
+    pub triggers: Vec<Trigger>,
+    /// Masks of columns; kept, not applied.
+    pub masks: Vec<ColumnMask>,
     partition_key: Vec<Arc<ColumnDef>>,
     clustering: Vec<Arc<ColumnDef>>,
     statics: Vec<Arc<ColumnDef>>,
@@ -114,6 +120,9 @@ impl PartialEq for TableSchema {
             && self.options == other.options
             && self.is_counter == other.is_counter
             && self.dropped == other.dropped
+            && self.indexes == other.indexes
+            && self.triggers == other.triggers
+            && self.masks == other.masks
             && self.partition_key == other.partition_key
             && self.clustering == other.clustering
             && self.statics == other.statics
@@ -132,6 +141,9 @@ impl TableSchema {
             id,
             options: TableOptions::default(),
             dropped: Vec::new(),
+            indexes: Vec::new(),
+            triggers: Vec::new(),
+            masks: Vec::new(),
             partition_key: Vec::new(),
             clustering: Vec::new(),
             others: Vec::new(),
@@ -147,6 +159,9 @@ impl TableSchema {
             id: self.id,
             options: self.options.clone(),
             dropped: self.dropped.clone(),
+            indexes: self.indexes.clone(),
+            triggers: self.triggers.clone(),
+            masks: self.masks.clone(),
             partition_key: self.partition_key.iter().map(|c| (**c).clone()).collect(),
             clustering: self.clustering.iter().map(|c| (**c).clone()).collect(),
             others: self.statics.iter().chain(&self.regulars).map(|c| (c.as_ref().clone(), true)).collect(),
@@ -222,9 +237,10 @@ impl TableSchema {
         !self.statics.is_empty()
     }
 
-    /// The dropped column of that name and kind, if there is one.
-    pub fn dropped_column(&self, name: &str, is_static: bool) -> Option<&DroppedColumn> {
-        self.dropped.iter().find(|d| d.name == name && (d.kind == ColumnKind::Static) == is_static)
+    /// The last dropped column of that name, if there is one. Its kind does not count: one record stands for all
+    /// columns that had the name, and releases before 3.11.3 did not write the kind down.
+    pub fn dropped_column(&self, name: &str) -> Option<&DroppedColumn> {
+        self.dropped.iter().find(|d| d.name == name)
     }
 
     /// Class string of the partition key's type: the column's own, or a CompositeType of all.
@@ -254,6 +270,12 @@ pub struct TableBuilder {
     pub options: TableOptions,
     /// Columns that were dropped.
     pub dropped: Vec<DroppedColumn>,
+    /// Secondary indexes.
+    pub indexes: Vec<Index>,
+    /// Triggers.
+    pub triggers: Vec<Trigger>,
+    /// Masks of columns.
+    pub masks: Vec<ColumnMask>,
     partition_key: Vec<ColumnDef>,
     clustering: Vec<ColumnDef>,
     /// Static and regular columns, and whether their id is assigned already.
@@ -304,6 +326,7 @@ impl TableBuilder {
     pub fn drop_column(mut self, name: &str, dropped_time_micros: i64) -> Self {
         if let Some(at) = self.others.iter().position(|(c, _)| c.name == name) {
             let (column, _) = self.others.remove(at);
+            self.masks.retain(|mask| mask.column != name);
             self.dropped.retain(|d| d.name != name);
             self.dropped.push(DroppedColumn {
                 name: column.name,
@@ -321,6 +344,9 @@ impl TableBuilder {
             if column.name == from {
                 column.name = to.to_owned();
             }
+        }
+        for mask in self.masks.iter_mut().filter(|mask| mask.column == from) {
+            mask.column = to.to_owned();
         }
         self
     }
@@ -376,6 +402,9 @@ impl TableBuilder {
             id: self.id,
             options: self.options,
             dropped: self.dropped,
+            indexes: self.indexes,
+            triggers: self.triggers,
+            masks: self.masks,
             partition_key,
             clustering,
             statics,
@@ -424,7 +453,7 @@ mod tests {
         let again = altered.to_builder().regular("Zed", CqlType::Int).build();
         assert_eq!(again.column("alpha").map(|c| c.id.0), Some(7));
         assert_eq!(again.column("Zed").map(|c| c.id.0), Some(8));
-        assert!(again.dropped_column("Zed", false).is_some());
+        assert!(again.dropped_column("Zed").is_some());
         assert_eq!(again.column_by_id(ColumnId(2)), None);
     }
 }

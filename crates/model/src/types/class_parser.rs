@@ -1,4 +1,4 @@
-//! Cassandra's class strings to types (docs/formats/sstable-nb.md), as SSTable headers and the native protocol carry them.
+//! Cassandra's class strings to types (docs/formats/sstable-big.md), as SSTable headers and the native protocol carry them.
 //!
 //! ```text
 //! type  := class [ '(' arg { ',' arg } ')' ]

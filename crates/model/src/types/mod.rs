@@ -1,6 +1,6 @@
 //! CQL types: what a value is, how values compare, how types are named.
 //!
-//! Values are kept in the encoding of the native protocol v3 and later (docs/formats/sstable-nb.md). One file for each question:
+//! Values are kept in the encoding of the native protocol v3 and later (docs/formats/sstable-big.md). One file for each question:
 //! - `compare`: the order of values;
 //! - `names`, `class_parser`, `cql_names`: both spellings of a type, CQL text and Cassandra's class strings;
 //! - `collection`: values inside values, read and built;
@@ -148,7 +148,7 @@ impl CqlType {
     }
 
     /// Length in bytes of every value as SSTables store it, `None` for types written with a length
-    /// (docs/formats/sstable-nb.md; `tinyint`, `smallint`, `date` and `time` have none though they look fixed).
+    /// (docs/formats/sstable-big.md; `tinyint`, `smallint`, `date` and `time` have none though they look fixed).
     #[inline]
     pub fn fixed_len(&self) -> Option<usize> {
         match self {

@@ -1,4 +1,4 @@
-//! Both spellings of a type: CQL text (`frozen<list<text>>`) and Cassandra's class strings (docs/formats/sstable-nb.md).
+//! Both spellings of a type: CQL text (`frozen<list<text>>`) and Cassandra's class strings (docs/formats/sstable-big.md).
 
 use super::CqlType;
 use std::fmt;
@@ -130,6 +130,14 @@ impl CqlType {
             return Some(CqlType::Text);
         }
         NATIVE.iter().find(|t| t.simple_names().0 == name).cloned()
+    }
+
+    /// The class string of a clustering column of the type: in `ReversedType` when it is in descending order.
+    pub fn clustering_class_name(&self, descending: bool) -> String {
+        match descending {
+            true => format!("{MARSHAL}ReversedType({})", self.class_name()),
+            false => self.class_name(),
+        }
     }
 
     /// The class string of the type as SSTable headers and the native protocol's custom types spell it.

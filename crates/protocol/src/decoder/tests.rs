@@ -117,7 +117,7 @@ fn the_version_may_not_change_after_startup() {
         error.to_string(),
         "Invalid message version. Got 4/v4 but previous messages on this connection had version 3/v3"
     );
-    assert_eq!((error.stream, error.version_number), (0, 3));
+    assert_eq!((error.stream, error.version_number), (3, 3));
 }
 
 #[test]

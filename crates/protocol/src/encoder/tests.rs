@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::compression::Compression;
 use crate::decoder::{DEFAULT_ENVELOPE_BYTES_MAX, Decoder};
 use crate::envelope::Envelope;
 use crate::error::FrameErrorKind;
@@ -170,11 +171,15 @@ fn unsupported_versions_are_answered_as_cassandra_answers_them() {
 }
 
 #[test]
-fn oversized_requests_are_invalid_and_other_frame_errors_break_the_protocol() {
+fn frame_errors_have_the_codes_of_cassandra() {
     let error = |kind| FrameError { kind, stream: 5, version_number: 4, fatal: false };
     for (kind, code) in [
         (FrameErrorKind::TooBig { length: 2, max: 1 }, 0x2200_u32),
         (FrameErrorKind::UnknownOpcode { code: 0x55 }, 0x000A),
+        (FrameErrorKind::Credentials, 0x000A),
+        (FrameErrorKind::Decompression { algorithm: Compression::Snappy, reason: String::new() }, 0x000A),
+        (FrameErrorKind::Decompression { algorithm: Compression::Lz4, reason: String::new() }, 0x0000),
+        (FrameErrorKind::EnvelopeOverrun { needed: 9, remaining: 1 }, 0x0000),
     ] {
         let mut encoder = Encoder::new();
         encoder.set_version(ProtocolVersion::V4);

@@ -17,7 +17,8 @@
 //! ```
 //!
 //! Older clients get what they know: before v4 a read or write failure becomes a timeout, a function or CDC
-//! failure an invalid request; before v5 an unknown CAS outcome becomes a write timeout of type CAS.
+//! failure an invalid request; before v5 an unknown CAS outcome becomes a write timeout of type CAS, and
+//! one of these says nothing of contention.
 
 use std::net::IpAddr;
 
@@ -292,6 +293,12 @@ impl ErrorResponse {
                     contentions: 0,
                 };
                 Some(Self::new(kind, timed_out(progress.received)))
+            }
+            // What is said of contention is news of v5.
+            ErrorKind::WriteTimeout { progress, write_type: WriteType::Cas, .. }
+                if version < ProtocolVersion::V5 =>
+            {
+                Some(Self::new(self.kind.clone(), timed_out(progress.received)))
             }
             _ => None,
         }

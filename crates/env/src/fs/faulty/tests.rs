@@ -207,3 +207,18 @@ fn clones_share_rules_and_space() {
     fs.create(p("/data/a")).unwrap_err();
     assert_eq!(fs.space(p("/")).unwrap().free_bytes, 3);
 }
+
+#[test]
+fn held_calls_wait_and_others_do_not() {
+    let fs = faulty();
+    let mut log = fs.create(p("/log/1")).unwrap();
+    let mut data = fs.create(p("/data/a")).unwrap();
+    fs.hold(Op::Sync, "log/");
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(move || log.sync_data());
+        data.sync_data().unwrap();
+        fs.create(p("/log/2")).unwrap();
+        fs.release();
+        waiting.join().unwrap().unwrap();
+    });
+}
