@@ -1,5 +1,8 @@
 //! What a read cost: one value, filled by every layer that the read passes.
 
+use crate::deadline::Deadline;
+use crate::error::ReadError;
+use crate::recorder::Recorder;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,6 +25,11 @@ macro_rules! cost {
         }
 
         impl CostSnapshot {
+            /// Adds another read's counters, or those of a part of this one.
+            pub fn add(&mut self, other: &CostSnapshot) {
+                $(self.$name = self.$name.saturating_add(other.$name);)*
+            }
+
             /// Names and values in a fixed order, for tracing and logs.
             pub fn entries(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((stringify!($name), self.$name)),*].into_iter()
@@ -66,6 +74,8 @@ cost! {
     sstables_read,
     /// SSTables whose bloom filter let a key pass that is not there.
     bloom_false_positives,
+    /// Searches for a key in the index of an SSTable.
+    index_lookups,
     /// Index pages found in the page cache.
     index_page_hits,
     /// Index pages read from the file.
@@ -80,13 +90,19 @@ cost! {
     disk_bytes,
     /// Bytes that decompression made.
     decompressed_bytes,
-    /// Rows decoded, live or not.
+    /// Rows that sources went over, live or not, before they are merged.
     rows_scanned,
-    /// Cells decoded.
+    /// Cells in those rows.
     cells_scanned,
-    /// Tombstones of all kinds met.
+    /// Tombstones of all kinds that sources went over.
     tombstones_scanned,
-    /// Bytes of values returned.
+    /// Rows that were live after the merge.
+    rows_live,
+    /// Live rows that the statement's filter refused.
+    rows_filtered,
+    /// Rows of the answer.
+    rows_returned,
+    /// Bytes of the answer's rows, as clients get them.
     returned_bytes,
 }
 
@@ -100,10 +116,34 @@ pub struct ReadContext {
     pub may_block: bool,
     /// Whether pages that the read loads stay in the page cache (compaction and bulk scans: no).
     pub fill_cache: bool,
+    /// Who wants to know what each source did.
+    pub recorder: Option<Arc<Recorder>>,
+    /// When the read has to end. Looked at before a page is turned and between rows, but not at each of them.
+    pub deadline: Option<Deadline>,
+}
+
+impl ReadContext {
+    /// Ends a read that has taken too long.
+    ///
+    /// # Errors
+    /// [`ReadError::TimedOut`] when the deadline is over.
+    #[inline]
+    pub fn check_deadline(&self) -> Result<(), ReadError> {
+        match &self.deadline {
+            Some(deadline) if deadline.is_over() => Err(ReadError::TimedOut),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Default for ReadContext {
     fn default() -> Self {
-        ReadContext { cost: Arc::default(), may_block: true, fill_cache: true }
+        ReadContext {
+            cost: Arc::default(),
+            may_block: true,
+            fill_cache: true,
+            recorder: None,
+            deadline: None,
+        }
     }
 }

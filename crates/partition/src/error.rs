@@ -22,6 +22,9 @@ pub enum ReadError {
     /// A page is not in memory and the read was told not to block ([`crate::ReadContext::may_block`]).
     #[error("the read needs a page that is not resident")]
     WouldBlock,
+    /// The read has taken longer than it may ([`crate::ReadContext::deadline`]).
+    #[error("the read took longer than it may")]
+    TimedOut,
 }
 
 impl From<io::Error> for ReadError {

@@ -30,18 +30,22 @@
 
 pub mod codec;
 mod cost;
+mod deadline;
 mod error;
 pub mod filter;
 mod live;
 mod merge;
 mod purge;
+mod recorder;
 mod stream;
 #[cfg(test)]
 mod testing;
 
 pub use cost::{CostSnapshot, ReadContext, ReadCost};
+pub use deadline::Deadline;
 pub use error::ReadError;
 pub use live::{LiveRows, PageLimits, PageMark};
 pub use merge::{Concat, concat, merge};
 pub use purge::{Purge, PurgeGuard};
+pub use recorder::{AtSource, NanoClock, Recorder, SourceKind, SourceRecord, Verdict};
 pub use stream::{BoxedStream, Event, Fragment, PartitionStream, RangeChange};

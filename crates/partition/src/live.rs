@@ -17,6 +17,9 @@ use model::row::ResultRow;
 use model::{BoundKind, Clustering, DecoratedKey, Row};
 use std::sync::Arc;
 
+/// Fragments between two looks at the deadline.
+const FRAGMENTS_PER_LOOK: u32 = 256;
+
 /// When a page is full.
 #[derive(Clone, Copy, Debug)]
 pub struct PageLimits {
@@ -66,7 +69,10 @@ pub struct LiveRows {
     rows: u64,
     bytes: u64,
     tombstones: u64,
-    scanned: u64,
+    live: u64,
+    filtered: u64,
+    /// Fragments until the next look at the deadline.
+    until_look: u32,
     full: bool,
 }
 
@@ -100,7 +106,10 @@ impl LiveRows {
             rows: 0,
             bytes: 0,
             tombstones: 0,
-            scanned: 0,
+            live: 0,
+            filtered: 0,
+            // The first fragment too: a read that comes late does nothing.
+            until_look: 1,
             full: false,
         }
     }
@@ -126,7 +135,7 @@ impl LiveRows {
     /// The next row of the page, `None` when the page or the result is over.
     ///
     /// # Errors
-    /// When the stream fails.
+    /// When the stream fails, or the deadline is over.
     pub fn next_row(&mut self) -> Result<Option<ResultRow<'_>>, ReadError> {
         if self.is_page_full() || self.remaining == 0 {
             return Ok(None);
@@ -139,12 +148,14 @@ impl LiveRows {
                 self.full = true;
                 return Ok(None);
             }
+            self.until_look -= 1;
+            if self.until_look == 0 {
+                self.until_look = FRAGMENTS_PER_LOOK;
+                self.context.check_deadline()?;
+            }
             match self.stream.next(&mut self.fragment)? {
                 Event::PartitionStart => self.enter_partition(),
-                Event::StaticRow => {
-                    self.scanned += 1;
-                    std::mem::swap(&mut self.static_row, &mut self.fragment.row);
-                }
+                Event::StaticRow => std::mem::swap(&mut self.static_row, &mut self.fragment.row),
                 Event::Row => {
                     if self.scan_row() {
                         return Ok(Some(self.current(true)));
@@ -188,14 +199,13 @@ impl LiveRows {
 
     /// Judges the row in the fragment: whether it belongs to the result.
     fn scan_row(&mut self) -> bool {
-        self.scanned += 1;
         self.last.get_or_insert_default().assign(&self.fragment.row.clustering);
         let row = &self.fragment.row;
         let now_s = self.command.now_s;
         let dead = row.cells.iter().filter(|c| !c.is_live(now_s)).count() as u64;
         self.tombstones += dead + u64::from(!row.deletion.is_none());
         let live = row.liveness.is_live(now_s) || (dead as usize) < row.cells.len();
-        if !live || !filter::passes(&self.command, &self.current(true)) {
+        if !live || !self.passes(true) {
             return false;
         }
         self.bytes += self.fragment.row.data_size() as u64;
@@ -216,12 +226,20 @@ impl LiveRows {
     /// Whether the partition's static content makes a row of the result.
     fn take_static(&mut self) -> bool {
         let live = self.static_row.cells.iter().any(|c| c.is_live(self.command.now_s));
-        if !self.statics_stand_alone || !live || !filter::passes(&self.command, &self.current(false)) {
+        if !self.statics_stand_alone || !live || !self.passes(false) {
             return false;
         }
         self.bytes += self.static_row.data_size() as u64;
         self.take();
         true
+    }
+
+    /// Whether the live row passes the filter.
+    fn passes(&mut self, with_row: bool) -> bool {
+        let passes = filter::passes(&self.command, &self.current(with_row));
+        self.live += 1;
+        self.filtered += u64::from(!passes);
+        passes
     }
 
     fn take(&mut self) {
@@ -267,9 +285,8 @@ impl LiveRows {
 
 impl Drop for LiveRows {
     fn drop(&mut self) {
-        self.context.cost.rows_scanned.add(self.scanned);
-        self.context.cost.tombstones_scanned.add(self.tombstones);
-        self.context.cost.returned_bytes.add(self.bytes);
+        self.context.cost.rows_live.add(self.live);
+        self.context.cost.rows_filtered.add(self.filtered);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Clusterings and bounds as bytes (docs/formats/sstable-nb.md).
+//! Clusterings and bounds as bytes (docs/formats/sstable-big.md).
 //!
 //! ```text
 //! components := for each batch of up to 32: uvint header, values

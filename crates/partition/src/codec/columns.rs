@@ -1,4 +1,4 @@
-//! Which columns of a list are present (docs/formats/sstable-nb.md).
+//! Which columns of a list are present (docs/formats/sstable-big.md).
 //!
 //! ```text
 //! all:      uvint 0

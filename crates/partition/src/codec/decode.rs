@@ -5,6 +5,7 @@ use super::clustering::{read_bound, read_clustering};
 use super::columns::ColumnSet;
 use super::input::Input;
 use super::layout::{Layout, LayoutColumn, Wanted};
+use super::stats::moment;
 use bytes::Bytes;
 use model::{Cell, Clustering, ClusteringBound, Deletion, Liveness, NO_DELETION_TIME, NO_TTL, Row};
 
@@ -106,19 +107,25 @@ impl Layout {
     /// or marker ends.
     #[inline]
     pub fn read_end<I: Input>(&self, input: &mut I) -> Result<u64, I::Error> {
+        Ok(self.read_sizes(input)?.0)
+    }
+
+    /// As [`Layout::read_end`], and how many bytes before the row or marker the one before it starts; before the first
+    /// one that is the start of the partition.
+    #[inline]
+    pub fn read_sizes<I: Input>(&self, input: &mut I) -> Result<(u64, u64), I::Error> {
         let size = input.uvint()?;
         let Some(end) = input.position().checked_add(size) else {
             return Err(input.malformed(format!("a row of {size} bytes")));
         };
-        input.uvint()?;
-        Ok(end)
+        Ok((end, input.uvint()?))
     }
 
     /// Reads the deletions of a marker with the given bound.
     pub fn read_marker<I: Input>(&self, input: &mut I, bound: &ClusteringBound) -> Result<Marker, I::Error> {
-        let first = self.stats.read_deletion(input)?;
+        let first = self.deltas.read_deletion(input)?;
         Ok(if bound.kind.is_boundary() {
-            Marker { close: first, open: self.stats.read_deletion(input)? }
+            Marker { close: first, open: self.deltas.read_deletion(input)? }
         } else if bound.kind.is_start() {
             Marker { close: Deletion::NONE, open: first }
         } else {
@@ -138,16 +145,16 @@ impl Layout {
     ) -> Result<(), I::Error> {
         row.clear_content();
         if flags.has(flag::TIMESTAMP) {
-            let timestamp = self.stats.read_timestamp(input)?;
+            let timestamp = self.deltas.read_timestamp(input)?;
             row.liveness = if flags.has(flag::TTL) {
-                let ttl = self.stats.read_ttl(input)?;
-                Liveness::expiring(timestamp, ttl, self.stats.read_local_deletion(input)?)
+                let ttl = self.deltas.read_ttl(input)?;
+                Liveness::expiring(timestamp, ttl, moment(self.deltas.read_local_deletion(input)?, ttl))
             } else {
                 Liveness::new(timestamp)
             };
         }
         if flags.has(flag::DELETION) {
-            row.deletion = self.stats.read_deletion(input)?;
+            row.deletion = self.deltas.read_deletion(input)?;
         }
         let columns = self.columns(flags.is_static);
         let wanted = if flags.is_static { &wanted.statics } else { &wanted.regulars };
@@ -182,7 +189,7 @@ impl Layout {
         row: &mut Row,
     ) -> Result<(), I::Error> {
         if flags.has(flag::COMPLEX_DELETION) {
-            let deletion = self.stats.read_deletion(input)?;
+            let deletion = self.deltas.read_deletion(input)?;
             if let Some(id) = column.id
                 && !deletion.is_none()
                 && deletion.timestamp > column.dropped_at
@@ -220,15 +227,16 @@ impl Layout {
         let timestamp = if has(flag::CELL_ROW_TIMESTAMP) {
             liveness.timestamp
         } else {
-            self.stats.read_timestamp(input)?
+            self.deltas.read_timestamp(input)?
         };
         let (local_deletion_time, ttl) = if has(flag::CELL_ROW_TTL) {
             (liveness.local_expiration_time, liveness.ttl)
         } else if expiring {
-            let local = self.stats.read_local_deletion(input)?;
-            (local, self.stats.read_ttl(input)?)
+            let local = self.deltas.read_local_deletion(input)?;
+            let ttl = self.deltas.read_ttl(input)?;
+            (moment(local, ttl), ttl)
         } else if tombstone {
-            (self.stats.read_local_deletion(input)?, NO_TTL)
+            (moment(self.deltas.read_local_deletion(input)?, NO_TTL), NO_TTL)
         } else {
             (NO_DELETION_TIME, NO_TTL)
         };

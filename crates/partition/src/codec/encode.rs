@@ -26,6 +26,9 @@ pub enum EncodeError {
         /// Number of components.
         found: usize,
     },
+    /// A deletion of a partition, or one that is open between blocks of rows, where the format holds none before 1970.
+    #[error("a deletion at {0} microseconds cannot be written at full width")]
+    DeletionBefore1970(i64),
 }
 
 /// Buffers and sizes that are carried from one unfiltered to the next.
@@ -104,14 +107,14 @@ impl Layout {
         present: &ColumnSet,
     ) -> Result<(), EncodeError> {
         if bits & flag::TIMESTAMP != 0 {
-            self.stats.write_timestamp(out, row.liveness.timestamp);
+            self.deltas.write_timestamp(out, row.liveness.timestamp);
         }
         if bits & flag::TTL != 0 {
-            self.stats.write_ttl(out, row.liveness.ttl);
-            self.stats.write_local_deletion(out, row.liveness.local_expiration_time);
+            self.deltas.write_ttl(out, row.liveness.ttl);
+            self.deltas.write_local_deletion(out, row.liveness.local_expiration_time);
         }
         if bits & flag::DELETION != 0 {
-            self.stats.write_deletion(out, &row.deletion);
+            self.deltas.write_deletion(out, &row.deletion);
         }
         if bits & flag::ALL_COLUMNS == 0 {
             present.encode(out, columns.len());
@@ -121,7 +124,7 @@ impl Layout {
             let cells = row.cells_of(id);
             if column.complex {
                 if bits & flag::COMPLEX_DELETION != 0 {
-                    self.stats.write_deletion(out, &row.complex_deletion(id));
+                    self.deltas.write_deletion(out, &row.complex_deletion(id));
                 }
                 vint::write_unsigned(out, cells.len() as u64);
                 for cell in cells {
@@ -157,13 +160,13 @@ impl Layout {
         set(flag::CELL_ROW_TTL, row_ttl);
         out.push(bits);
         if !row_timestamp {
-            self.stats.write_timestamp(out, cell.timestamp);
+            self.deltas.write_timestamp(out, cell.timestamp);
         }
         if (tombstone || expiring) && !row_ttl {
-            self.stats.write_local_deletion(out, cell.local_deletion_time);
+            self.deltas.write_local_deletion(out, cell.local_deletion_time);
         }
         if expiring && !row_ttl {
-            self.stats.write_ttl(out, cell.ttl);
+            self.deltas.write_ttl(out, cell.ttl);
         }
         if column.complex {
             vint::write_unsigned(out, cell.path.len() as u64);
@@ -194,7 +197,7 @@ impl Layout {
         };
         for deletion in [before, after] {
             if !deletion.is_none() {
-                self.stats.write_deletion(body, deletion);
+                self.deltas.write_deletion(body, deletion);
             }
         }
         out.push(flag::MARKER);

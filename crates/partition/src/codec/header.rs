@@ -1,5 +1,5 @@
 //! The serialization header of an SSTable: what its rows are relative to, and which columns they have
-//! (docs/formats/sstable-nb.md).
+//! (docs/formats/sstable-big.md).
 //!
 //! ```text
 //! stats | vbytes key type | uvint n, n * vbytes clustering type
@@ -7,7 +7,7 @@
 //! ```
 
 use super::input::Input;
-use super::stats::EncodingStats;
+use super::stats::{DeletionTimes, EncodingStats};
 use model::{CqlType, TableSchema, vint};
 
 /// A column of a header.
@@ -24,6 +24,8 @@ pub struct HeaderColumn {
 pub struct SerializationHeader {
     /// What deltas are relative to.
     pub stats: EncodingStats,
+    /// How deletion times are held; the version of the file says so.
+    pub times: DeletionTimes,
     /// Class string of the partition key.
     pub key_type: String,
     /// Clustering columns: type and whether it is descending.
@@ -39,12 +41,13 @@ const COLUMNS_MAX: u64 = 1 << 20;
 
 impl SerializationHeader {
     /// A header with all columns of a table.
-    pub fn of_table(table: &TableSchema, stats: EncodingStats) -> SerializationHeader {
+    pub fn of_table(table: &TableSchema, stats: EncodingStats, times: DeletionTimes) -> SerializationHeader {
         let columns = |defs: &[std::sync::Arc<model::ColumnDef>]| {
             defs.iter().map(|c| HeaderColumn { name: c.name.clone(), ty: c.ty.clone() }).collect()
         };
         SerializationHeader {
             stats,
+            times,
             key_type: table.partition_key_class(),
             clustering: table.clustering_columns().iter().map(|c| (c.ty.clone(), c.descending)).collect(),
             static_columns: columns(table.static_columns()),
@@ -54,16 +57,11 @@ impl SerializationHeader {
 
     /// Appends the header.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        self.stats.encode(out);
+        self.stats.encode(out, self.times);
         write_text(out, &self.key_type);
         vint::write_unsigned(out, self.clustering.len() as u64);
         for (ty, descending) in &self.clustering {
-            let class = ty.class_name();
-            if *descending {
-                write_text(out, &format!("org.apache.cassandra.db.marshal.ReversedType({class})"));
-            } else {
-                write_text(out, &class);
-            }
+            write_text(out, &ty.clustering_class_name(*descending));
         }
         for columns in [&self.static_columns, &self.regular_columns] {
             vint::write_unsigned(out, columns.len() as u64);
@@ -75,8 +73,8 @@ impl SerializationHeader {
     }
 
     /// Reads a header.
-    pub fn decode<I: Input>(input: &mut I) -> Result<SerializationHeader, I::Error> {
-        let stats = EncodingStats::decode(input)?;
+    pub fn decode<I: Input>(input: &mut I, times: DeletionTimes) -> Result<SerializationHeader, I::Error> {
+        let stats = EncodingStats::decode(input, times)?;
         let key_type = input.vtext()?;
         let mut clustering = Vec::new();
         for _ in 0..count(input)? {
@@ -86,6 +84,7 @@ impl SerializationHeader {
         }
         Ok(SerializationHeader {
             stats,
+            times,
             key_type,
             clustering,
             static_columns: columns(input)?,

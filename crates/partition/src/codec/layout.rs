@@ -3,7 +3,7 @@
 use super::columns::ColumnSet;
 use super::encode::EncodeError;
 use super::header::{HeaderColumn, SerializationHeader};
-use super::stats::EncodingStats;
+use super::stats::{DeletionTimes, Deltas, EncodingStats};
 use model::command::ColumnSelection;
 use model::{ColumnDef, ColumnId, CqlType, NO_TIMESTAMP, TableSchema, vint};
 use std::sync::Arc;
@@ -78,7 +78,7 @@ pub(super) struct LayoutColumns {
 /// How rows of one table are laid out in one file or message.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    pub(super) stats: EncodingStats,
+    pub(super) deltas: Deltas,
     pub(super) clustering: Box<[ValueLen]>,
     pub(super) statics: LayoutColumns,
     pub(super) regulars: LayoutColumns,
@@ -107,7 +107,7 @@ impl Layout {
             });
         }
         Ok(Layout {
-            stats: header.stats,
+            deltas: Deltas { stats: header.stats, times: header.times },
             clustering: header.clustering.iter().map(|(ty, _)| ValueLen::of(ty)).collect(),
             statics: LayoutColumns::map(&header.static_columns, table, true)?,
             regulars: LayoutColumns::map(&header.regular_columns, table, false)?,
@@ -116,25 +116,26 @@ impl Layout {
     }
 
     /// The layout of an SSTable with all columns of the table, as [`SerializationHeader::of_table`] lists them.
-    pub fn of_table(table: &TableSchema, stats: EncodingStats) -> Layout {
+    pub fn of_table(table: &TableSchema, stats: EncodingStats, times: DeletionTimes) -> Layout {
         Layout {
             sized: true,
-            ..Layout::of_message(stats, table, table.static_columns(), table.regular_columns())
+            ..Layout::of_message(stats, times, table, table.static_columns(), table.regular_columns())
         }
     }
 
     /// The layout of a message with these columns of the table.
     pub fn of_message<'c>(
         stats: EncodingStats,
+        times: DeletionTimes,
         table: &TableSchema,
         statics: impl IntoIterator<Item = &'c Arc<ColumnDef>>,
         regulars: impl IntoIterator<Item = &'c Arc<ColumnDef>>,
     ) -> Layout {
         Layout {
-            stats,
+            deltas: Deltas { stats, times },
             clustering: clustering_lens(table),
-            statics: LayoutColumns::of_defs(statics, table, true),
-            regulars: LayoutColumns::of_defs(regulars, table, false),
+            statics: LayoutColumns::of_defs(statics, table),
+            regulars: LayoutColumns::of_defs(regulars, table),
             sized: false,
         }
     }
@@ -142,12 +143,13 @@ impl Layout {
     /// The layout of a message whose columns are known by name only.
     pub(super) fn of_names(
         stats: EncodingStats,
+        times: DeletionTimes,
         table: &TableSchema,
         statics: &[String],
         regulars: &[String],
     ) -> Result<Layout, LayoutError> {
         Ok(Layout {
-            stats,
+            deltas: Deltas { stats, times },
             clustering: clustering_lens(table),
             statics: LayoutColumns::of_names(statics, table, true)?,
             regulars: LayoutColumns::of_names(regulars, table, false)?,
@@ -165,9 +167,9 @@ impl Layout {
         !self.statics.list.is_empty()
     }
 
-    /// What deltas are relative to.
-    pub fn stats(&self) -> &EncodingStats {
-        &self.stats
+    /// How local deletion times are held.
+    pub fn deletion_times(&self) -> DeletionTimes {
+        self.deltas.times
     }
 
     /// The types of clustering values.
@@ -208,18 +210,14 @@ impl LayoutColumns {
         LayoutColumns { list, ids_ascend }
     }
 
-    fn of_defs<'c>(
-        defs: impl IntoIterator<Item = &'c Arc<ColumnDef>>,
-        table: &TableSchema,
-        is_static: bool,
-    ) -> LayoutColumns {
-        Self::new(defs.into_iter().map(|def| column(def, &def.ty, table, is_static)).collect())
+    fn of_defs<'c>(defs: impl IntoIterator<Item = &'c Arc<ColumnDef>>, table: &TableSchema) -> LayoutColumns {
+        Self::new(defs.into_iter().map(|def| column(def, &def.ty, table)).collect())
     }
 
     fn of_names(names: &[String], table: &TableSchema, is_static: bool) -> Result<Self, LayoutError> {
         let list = names.iter().map(|name| match current(name, table, is_static) {
-            Some(def) => Ok(column(def, &def.ty, table, is_static)),
-            None => match table.dropped_column(name, is_static) {
+            Some(def) => Ok(column(def, &def.ty, table)),
+            None => match table.dropped_column(name) {
                 Some(dropped) => Ok(gone(&dropped.ty)),
                 None => Err(unknown(name, table)),
             },
@@ -230,11 +228,9 @@ impl LayoutColumns {
     fn map(columns: &[HeaderColumn], table: &TableSchema, is_static: bool) -> Result<Self, LayoutError> {
         let list = columns.iter().map(|HeaderColumn { name, ty }| {
             match current(name, table, is_static) {
-                Some(def) if def.is_multi_cell() == ty.is_multi_cell() => {
-                    Ok(column(def, ty, table, is_static))
-                }
+                Some(def) if def.is_multi_cell() == ty.is_multi_cell() => Ok(column(def, ty, table)),
                 // A dropped column whose name a column of another shape has taken.
-                _ if table.dropped_column(name, is_static).is_some() => Ok(gone(ty)),
+                _ if table.dropped_column(name).is_some() => Ok(gone(ty)),
                 _ => Err(unknown(name, table)),
             }
         });
@@ -266,14 +262,12 @@ fn unknown(name: &str, table: &TableSchema) -> LayoutError {
     LayoutError::UnknownColumn { name: name.to_owned(), table: full_name(table) }
 }
 
-fn column(def: &ColumnDef, ty: &CqlType, table: &TableSchema, is_static: bool) -> LayoutColumn {
+fn column(def: &ColumnDef, ty: &CqlType, table: &TableSchema) -> LayoutColumn {
     LayoutColumn {
         id: Some(def.id),
         complex: ty.is_multi_cell(),
         len: cell_len(ty),
-        dropped_at: table
-            .dropped_column(&def.name, is_static)
-            .map_or(NO_TIMESTAMP, |d| d.dropped_time_micros),
+        dropped_at: table.dropped_column(&def.name).map_or(NO_TIMESTAMP, |d| d.dropped_time_micros),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Rows as bytes: the encoding that SSTables, the commit log and messages between nodes share (docs/formats/sstable-nb.md).
+//! Rows as bytes: the encoding that SSTables, the commit log and messages between nodes share (docs/formats/sstable-big.md).
 //!
 //! ```text
 //! unfiltered := row | marker | 0x01 (end of the partition)
@@ -17,7 +17,7 @@
 //!   that is decoded.
 //! * [`mutation`] holds the encoding of whole mutations (docs/formats/commit-log.md).
 //!
-//! This is format `nb` and messaging version 12: local deletion times are signed, so they end in January 2038.
+//! The versions of SSTables and of messages share all of it but for [`DeletionTimes`].
 
 mod clustering;
 mod columns;
@@ -40,7 +40,4 @@ pub use header::{HeaderColumn, SerializationHeader};
 pub use input::{DecodeError, Input, SliceInput};
 pub use layout::{Layout, LayoutError, ValueLen, Wanted};
 pub use ranges::{changes_of_tombstones, tombstones_of_changes};
-pub use stats::{
-    DELETION_EPOCH_S, EncodingStats, StatsCollector, TIMESTAMP_EPOCH_MICROS, read_deletion_time,
-    write_deletion_time,
-};
+pub use stats::{DELETION_EPOCH_S, DeletionTimes, EncodingStats, StatsCollector, TIMESTAMP_EPOCH_MICROS};

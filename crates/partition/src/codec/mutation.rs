@@ -1,4 +1,4 @@
-//! Whole mutations, as the commit log and messages of version 12 hold them (docs/formats/commit-log.md).
+//! Whole mutations, as the commit log and messages of versions 12 and 13 hold them (docs/formats/commit-log.md).
 //!
 //! ```text
 //! mutation := uvint count, count * update
@@ -16,7 +16,7 @@ use super::header::write_text;
 use super::input::{DecodeError, Input, SliceInput};
 use super::layout::{Layout, LayoutError, Wanted};
 use super::ranges::{changes_of_tombstones, tombstones_of_changes};
-use super::stats::{EncodingStats, StatsCollector};
+use super::stats::{DeletionTimes, Deltas, EncodingStats, StatsCollector};
 use crate::RangeChange;
 use bytes::Bytes;
 use model::clustering::Position;
@@ -51,31 +51,36 @@ pub enum MutationError {
     UnknownColumn(#[from] LayoutError),
 }
 
-/// Appends a mutation.
+/// Appends a mutation. Local deletion times are signed in messages of version 12, unsigned in those of 13.
 ///
 /// # Errors
 /// When a value does not have the length of its type; `out` is of no use then.
-pub fn encode_mutation(mutation: &Mutation, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+pub fn encode_mutation(
+    mutation: &Mutation,
+    times: DeletionTimes,
+    out: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
     vint::write_unsigned(out, mutation.updates.len() as u64);
     for update in &mutation.updates {
-        encode_update(update, out)?;
+        encode_update(update, times, out)?;
     }
     Ok(())
 }
 
-/// Decodes a mutation. `lookup` finds tables by id.
+/// Decodes a mutation of which `times` says the version, as in [`encode_mutation`]. `lookup` finds tables by id.
 ///
 /// # Errors
 /// [`MutationError::UnknownTable`] when `lookup` does not find a table: the caller may skip the mutation.
 pub fn decode_mutation(
     bytes: &[u8],
+    times: DeletionTimes,
     lookup: &dyn Fn(Uuid) -> Option<Arc<TableSchema>>,
 ) -> Result<Mutation, MutationError> {
     let mut input = SliceInput::new(Bytes::copy_from_slice(bytes));
     let count = input.uvint()?;
     let mut updates = Vec::new();
     for _ in 0..count {
-        updates.push(decode_update(&mut input, lookup)?);
+        updates.push(decode_update(&mut input, times, lookup)?);
     }
     match input.remaining() {
         0 => Ok(Mutation { updates }),
@@ -99,7 +104,11 @@ fn write_names(out: &mut Vec<u8>, columns: &[&Arc<ColumnDef>]) {
     }
 }
 
-fn encode_update(update: &PartitionUpdate, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+fn encode_update(
+    update: &PartitionUpdate,
+    times: DeletionTimes,
+    out: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
     let table = &update.table;
     out.extend_from_slice(table.id.as_bytes());
     vint::write_unsigned(out, update.key.key.0.len() as u64);
@@ -122,16 +131,16 @@ fn encode_update(update: &PartitionUpdate, out: &mut Vec<u8>) -> Result<(), Enco
     static_row.into_iter().chain(&update.rows).for_each(|row| stats.add_row(row));
     update.range_tombstones.iter().for_each(|t| stats.add_deletion(&t.deletion));
     let stats = stats.stats();
-    stats.encode(out);
+    stats.encode(out, times);
     let statics = used(table.static_columns(), &static_row.into_iter().collect::<Vec<_>>());
     let regulars = used(table.regular_columns(), &update.rows.iter().collect::<Vec<_>>());
     if static_row.is_some() {
         write_names(out, &statics);
     }
     write_names(out, &regulars);
-    let layout = Layout::of_message(stats, table, statics, regulars);
+    let layout = Layout::of_message(stats, times, table, statics, regulars);
     if !update.deletion.is_none() {
-        stats.write_deletion(out, &update.deletion);
+        Deltas { stats, times }.write_deletion(out, &update.deletion);
     }
     let mut sizes = RowSizes::default();
     if let Some(row) = static_row {
@@ -181,6 +190,7 @@ fn names(input: &mut SliceInput) -> Result<Vec<String>, DecodeError> {
 
 fn decode_update(
     input: &mut SliceInput,
+    times: DeletionTimes,
     lookup: &dyn Fn(Uuid) -> Option<Arc<TableSchema>>,
 ) -> Result<PartitionUpdate, MutationError> {
     let id = Uuid::from_bytes(input.array()?);
@@ -194,13 +204,13 @@ fn decode_update(
     if bits & flag::EMPTY != 0 {
         return Ok(update);
     }
-    let stats = EncodingStats::decode(input)?;
+    let stats = EncodingStats::decode(input, times)?;
     let statics = if bits & flag::STATIC_ROW != 0 { names(input)? } else { Vec::new() };
     let regulars = names(input)?;
-    let layout = Layout::of_names(stats, &table, &statics, &regulars)?;
+    let layout = Layout::of_names(stats, times, &table, &statics, &regulars)?;
     let wanted = layout.everything();
     if bits & flag::DELETION != 0 {
-        update.deletion = layout.stats.read_deletion(input)?;
+        update.deletion = layout.deltas.read_deletion(input)?;
     }
     let mut present = ColumnSet::default();
     if bits & flag::STATIC_ROW != 0 {

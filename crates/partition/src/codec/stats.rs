@@ -1,4 +1,4 @@
-//! What timestamps, deletion times and TTLs are written relative to (docs/formats/sstable-nb.md).
+//! What timestamps, deletion times and TTLs are written relative to (docs/formats/sstable-big.md).
 //!
 //! ```text
 //! timestamp       uvint( timestamp - min_timestamp )                      wrapping, 64 bits
@@ -8,6 +8,7 @@
 //! ```
 //! The minima only make numbers short: anything can be written relative to anything.
 
+use super::encode::EncodeError;
 use super::input::Input;
 use model::{Deletion, Liveness, NO_DELETION_TIME, NO_TIMESTAMP, NO_TTL, Row, vint};
 
@@ -37,17 +38,113 @@ impl Default for EncodingStats {
     }
 }
 
-/// The signed seconds of format `nb`: `i32::MAX` for none, later times are held at the last one that fits.
-pub(super) fn deletion_time_to_disk(seconds: u32) -> i32 {
-    if seconds == NO_DELETION_TIME { i32::MAX } else { seconds.min(i32::MAX as u32 - 1) as i32 }
+/// How the seconds of local deletion times are held in 32 bits. Numbers up to 2038 are the same in both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeletionTimes {
+    /// Signed, `i32::MAX` for none: SSTables before `oa`, messages up to version 12. Later times are held at the last
+    /// one that fits.
+    #[default]
+    Signed,
+    /// Unsigned, `u32::MAX` for none: SSTables from `oa` on, messages of version 13.
+    Unsigned,
 }
 
-/// `None` for a negative number of seconds.
-pub(super) fn deletion_time_from_disk(seconds: i32) -> Option<u32> {
-    match seconds {
-        i32::MAX => Some(NO_DELETION_TIME),
-        0.. => Some(seconds as u32),
-        _ => None,
+/// Stands in memory for a time that cannot be: negative, or an expiration before its TTL began.
+const INVALID_TIME: u32 = NO_DELETION_TIME - 1;
+/// A full width deletion that is none, in the unsigned layout. No other one begins with this bit.
+const NONE_MARK: u8 = 0x80;
+/// The TTL of what had expired when it was written; it may be longer than the time since the epoch.
+const TTL_EXPIRED: i32 = i32::MAX;
+
+impl DeletionTimes {
+    /// The 32 bits of a time.
+    #[inline]
+    pub fn to_bits(self, seconds: u32) -> u32 {
+        match self {
+            DeletionTimes::Unsigned => seconds,
+            DeletionTimes::Signed if seconds == NO_DELETION_TIME => i32::MAX as u32,
+            DeletionTimes::Signed => seconds.min(i32::MAX as u32 - 1),
+        }
+    }
+
+    /// The time of 32 bits. Negative ones come from releases that let expirations overflow (CASSANDRA-14092); they
+    /// become a time behind every other one, as in Cassandra 5.0.
+    #[inline]
+    pub fn of_bits(self, bits: u32) -> u32 {
+        match self {
+            DeletionTimes::Unsigned => bits,
+            DeletionTimes::Signed if bits == i32::MAX as u32 => NO_DELETION_TIME,
+            DeletionTimes::Signed if bits > i32::MAX as u32 => INVALID_TIME,
+            DeletionTimes::Signed => bits,
+        }
+    }
+
+    /// Whether [`DeletionTimes::write`] can write a deletion: the unsigned layout has no room for the sign of
+    /// a timestamp before 1970.
+    pub fn can_write(self, deletion: &Deletion) -> bool {
+        self == DeletionTimes::Signed || deletion.is_none() || deletion.timestamp >= 0
+    }
+
+    /// Appends a deletion at full width, as partitions and index entries carry it (docs/formats/sstable-big.md).
+    ///
+    /// ```text
+    /// signed:    i32 seconds, i64 microseconds
+    /// unsigned:  0x80 for none, else i64 microseconds (not negative), u32 seconds
+    /// ```
+    ///
+    /// # Errors
+    /// When [`DeletionTimes::can_write`] says no.
+    pub fn write(self, out: &mut Vec<u8>, deletion: &Deletion) -> Result<(), EncodeError> {
+        if !self.can_write(deletion) {
+            return Err(EncodeError::DeletionBefore1970(deletion.timestamp));
+        }
+        let seconds = self.to_bits(deletion.local_deletion_time).to_be_bytes();
+        match self {
+            DeletionTimes::Signed => {
+                out.extend_from_slice(&seconds);
+                out.extend_from_slice(&deletion.timestamp.to_be_bytes());
+            }
+            DeletionTimes::Unsigned if deletion.is_none() => out.push(NONE_MARK),
+            DeletionTimes::Unsigned => {
+                out.extend_from_slice(&deletion.timestamp.to_be_bytes());
+                out.extend_from_slice(&seconds);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a deletion at full width.
+    pub fn read<I: Input>(self, input: &mut I) -> Result<Deletion, I::Error> {
+        let (timestamp, bits) = match self {
+            DeletionTimes::Signed => {
+                let bits = u32::from_be_bytes(input.array()?);
+                (input.i64()?, bits)
+            }
+            DeletionTimes::Unsigned => {
+                let first = input.u8()?;
+                if first == NONE_MARK {
+                    return Ok(Deletion::NONE);
+                }
+                if first & NONE_MARK != 0 {
+                    return Err(input.malformed(format!("{first:#04x} at the start of a deletion")));
+                }
+                let [a, b, c, d, e, f, g] = input.array::<7>()?;
+                let timestamp = i64::from_be_bytes([first, a, b, c, d, e, f, g]);
+                (timestamp, u32::from_be_bytes(input.array()?))
+            }
+        };
+        if timestamp == NO_TIMESTAMP {
+            return Ok(Deletion::NONE);
+        }
+        Ok(Deletion::new(timestamp, self.of_bits(bits)))
+    }
+
+    /// Fewest bytes of a deletion at full width.
+    pub fn bytes_min(self) -> u64 {
+        match self {
+            DeletionTimes::Signed => 12,
+            DeletionTimes::Unsigned => 1,
+        }
     }
 }
 
@@ -76,69 +173,77 @@ impl EncodingStats {
     }
 
     /// Appends the stats themselves, relative to the epochs.
-    pub fn encode(&self, out: &mut Vec<u8>) {
+    pub fn encode(&self, out: &mut Vec<u8>, times: DeletionTimes) {
         vint::write_unsigned(out, self.min_timestamp.wrapping_sub(TIMESTAMP_EPOCH_MICROS) as u64);
-        let deletion = deletion_time_to_disk(self.min_local_deletion_time);
-        vint::write_unsigned(out, deletion.wrapping_sub(DELETION_EPOCH_S as i32) as i64 as u64);
+        let deletion = times.to_bits(self.min_local_deletion_time);
+        vint::write_unsigned(out, deletion.wrapping_sub(DELETION_EPOCH_S) as i32 as i64 as u64);
         vint::write_unsigned(out, self.min_ttl as i64 as u64);
     }
 
     /// Reads what [`EncodingStats::encode`] wrote.
-    pub fn decode<I: Input>(input: &mut I) -> Result<EncodingStats, I::Error> {
-        let timestamp = (input.uvint()? as i64).wrapping_add(TIMESTAMP_EPOCH_MICROS);
-        let deletion = (input.uvint()? as i32).wrapping_add(DELETION_EPOCH_S as i32);
+    pub fn decode<I: Input>(input: &mut I, times: DeletionTimes) -> Result<EncodingStats, I::Error> {
+        let min_timestamp = (input.uvint()? as i64).wrapping_add(TIMESTAMP_EPOCH_MICROS);
+        let deletion = (input.uvint()? as u32).wrapping_add(DELETION_EPOCH_S);
         let min_ttl = input.uvint()? as i32;
-        let Some(min_local_deletion_time) = deletion_time_from_disk(deletion) else {
-            return Err(input.malformed(format!("the minimal deletion time {deletion} is negative")));
-        };
-        Ok(EncodingStats { min_timestamp: timestamp, min_local_deletion_time, min_ttl })
+        if times == DeletionTimes::Signed && deletion > i32::MAX as u32 {
+            return Err(input.malformed(format!("the minimal deletion time {} is negative", deletion as i32)));
+        }
+        let min_local_deletion_time = times.of_bits(deletion);
+        Ok(EncodingStats { min_timestamp, min_local_deletion_time, min_ttl })
+    }
+}
+
+/// How numbers in rows are written: relative to what, and deletion times how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deltas {
+    pub stats: EncodingStats,
+    pub times: DeletionTimes,
+}
+
+impl Deltas {
+    #[inline]
+    pub fn write_timestamp(&self, out: &mut Vec<u8>, timestamp: i64) {
+        vint::write_unsigned(out, timestamp.wrapping_sub(self.stats.min_timestamp) as u64);
     }
 
     #[inline]
-    pub(super) fn write_timestamp(&self, out: &mut Vec<u8>, timestamp: i64) {
-        vint::write_unsigned(out, timestamp.wrapping_sub(self.min_timestamp) as u64);
+    pub fn read_timestamp<I: Input>(&self, input: &mut I) -> Result<i64, I::Error> {
+        Ok((input.uvint()? as i64).wrapping_add(self.stats.min_timestamp))
     }
 
     #[inline]
-    pub(super) fn read_timestamp<I: Input>(&self, input: &mut I) -> Result<i64, I::Error> {
-        Ok((input.uvint()? as i64).wrapping_add(self.min_timestamp))
+    pub fn write_local_deletion(&self, out: &mut Vec<u8>, seconds: u32) {
+        let min = self.times.to_bits(self.stats.min_local_deletion_time);
+        let delta = self.times.to_bits(seconds).wrapping_sub(min);
+        vint::write_unsigned(out, delta as i32 as i64 as u64);
     }
 
     #[inline]
-    pub(super) fn write_local_deletion(&self, out: &mut Vec<u8>, seconds: u32) {
-        let min = deletion_time_to_disk(self.min_local_deletion_time);
-        let delta = deletion_time_to_disk(seconds).wrapping_sub(min);
-        vint::write_unsigned(out, delta as i64 as u64);
+    pub fn read_local_deletion<I: Input>(&self, input: &mut I) -> Result<u32, I::Error> {
+        let min = self.times.to_bits(self.stats.min_local_deletion_time);
+        Ok(self.times.of_bits((input.uvint()? as u32).wrapping_add(min)))
     }
 
     #[inline]
-    pub(super) fn read_local_deletion<I: Input>(&self, input: &mut I) -> Result<u32, I::Error> {
-        let min = deletion_time_to_disk(self.min_local_deletion_time);
-        let seconds = (input.uvint()? as i32).wrapping_add(min);
-        deletion_time_from_disk(seconds)
-            .ok_or_else(|| input.malformed(format!("the local deletion time {seconds} is negative")))
+    pub fn write_ttl(&self, out: &mut Vec<u8>, ttl: i32) {
+        vint::write_unsigned(out, ttl.wrapping_sub(self.stats.min_ttl) as i64 as u64);
     }
 
     #[inline]
-    pub(super) fn write_ttl(&self, out: &mut Vec<u8>, ttl: i32) {
-        vint::write_unsigned(out, ttl.wrapping_sub(self.min_ttl) as i64 as u64);
-    }
-
-    #[inline]
-    pub(super) fn read_ttl<I: Input>(&self, input: &mut I) -> Result<i32, I::Error> {
-        let ttl = (input.uvint()? as i32).wrapping_add(self.min_ttl);
+    pub fn read_ttl<I: Input>(&self, input: &mut I) -> Result<i32, I::Error> {
+        let ttl = (input.uvint()? as i32).wrapping_add(self.stats.min_ttl);
         if ttl <= 0 { Err(input.malformed(format!("the TTL {ttl} is not positive"))) } else { Ok(ttl) }
     }
 
     #[inline]
-    pub(super) fn write_deletion(&self, out: &mut Vec<u8>, deletion: &Deletion) {
+    pub fn write_deletion(&self, out: &mut Vec<u8>, deletion: &Deletion) {
         self.write_timestamp(out, deletion.timestamp);
         self.write_local_deletion(out, deletion.local_deletion_time);
     }
 
     /// A deletion time whose timestamp is "none" is none whatever its other half says: versions differ there.
     #[inline]
-    pub(super) fn read_deletion<I: Input>(&self, input: &mut I) -> Result<Deletion, I::Error> {
+    pub fn read_deletion<I: Input>(&self, input: &mut I) -> Result<Deletion, I::Error> {
         let timestamp = self.read_timestamp(input)?;
         if timestamp == NO_TIMESTAMP {
             input.uvint()?;
@@ -148,24 +253,13 @@ impl EncodingStats {
     }
 }
 
-/// Appends a deletion at full width, as partitions and index entries carry it: `i32` seconds, `i64` microseconds
-/// (docs/formats/sstable-nb.md).
-pub fn write_deletion_time(out: &mut Vec<u8>, deletion: &Deletion) {
-    out.extend_from_slice(&deletion_time_to_disk(deletion.local_deletion_time).to_be_bytes());
-    out.extend_from_slice(&deletion.timestamp.to_be_bytes());
-}
-
-/// Reads a deletion at full width.
-pub fn read_deletion_time<I: Input>(input: &mut I) -> Result<Deletion, I::Error> {
-    let seconds = input.i32()?;
-    let timestamp = input.i64()?;
-    if timestamp == NO_TIMESTAMP {
-        return Ok(Deletion::NONE);
+/// The moment at which a cell or a row was deleted or expires: never "none", and never before its TTL began.
+#[inline]
+pub(super) fn moment(local_deletion_time: u32, ttl: i32) -> u32 {
+    if ttl != TTL_EXPIRED && local_deletion_time < ttl as u32 {
+        return INVALID_TIME;
     }
-    match deletion_time_from_disk(seconds) {
-        Some(local) => Ok(Deletion::new(timestamp, local)),
-        None => Err(input.malformed(format!("the local deletion time {seconds} is negative"))),
-    }
+    local_deletion_time.min(INVALID_TIME)
 }
 
 /// Gathers [`EncodingStats`] from what will be encoded.

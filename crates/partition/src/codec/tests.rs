@@ -1,4 +1,5 @@
 use super::mutation::{MutationError, decode_mutation, encode_mutation};
+use super::stats::DeletionTimes;
 use super::*;
 use crate::RangeChange;
 use bytes::Bytes;
@@ -34,11 +35,14 @@ fn id(table: &TableSchema, name: &str) -> model::ColumnId {
 fn round_trip(update: PartitionUpdate) -> PartitionUpdate {
     let table = Arc::clone(&update.table);
     let mut out = Vec::new();
-    encode_mutation(&Mutation::of(update), &mut out).unwrap();
+    encode_mutation(&Mutation::of(update), DeletionTimes::Signed, &mut out).unwrap();
     for cut in 0..out.len() {
-        assert!(decode_mutation(&out[..cut], &|_| Some(table.clone())).is_err(), "cut at {cut}");
+        assert!(
+            decode_mutation(&out[..cut], DeletionTimes::Signed, &|_| Some(table.clone())).is_err(),
+            "cut at {cut}"
+        );
     }
-    decode_mutation(&out, &|_| Some(table.clone())).unwrap().updates.remove(0)
+    decode_mutation(&out, DeletionTimes::Signed, &|_| Some(table.clone())).unwrap().updates.remove(0)
 }
 
 fn key() -> DecoratedKey {
@@ -147,7 +151,7 @@ proptest! {
     #[test]
     fn hostile_bytes_are_refused_or_decoded(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let table = table(5);
-        let _ = decode_mutation(&bytes, &|_| Some(table.clone()));
+        let _ = decode_mutation(&bytes, DeletionTimes::Signed, &|_| Some(table.clone()));
     }
 
     #[test]
@@ -197,9 +201,9 @@ fn overlapping_tombstones_become_changes_of_the_newest() {
 fn an_unknown_table_is_told_apart() {
     let update = PartitionUpdate::new(table(1), key());
     let mut out = Vec::new();
-    encode_mutation(&Mutation::of(update), &mut out).unwrap();
+    encode_mutation(&Mutation::of(update), DeletionTimes::Signed, &mut out).unwrap();
     assert_eq!(
-        decode_mutation(&out, &|_| None).unwrap_err(),
+        decode_mutation(&out, DeletionTimes::Signed, &|_| None).unwrap_err(),
         MutationError::UnknownTable(Uuid::from_u128(7))
     );
 }
@@ -211,7 +215,7 @@ fn a_value_of_wrong_length_is_not_written() {
     let mut row = Row::new(clustering(1, "x"));
     row.cells.push(Cell::live(id(&table, "r000"), 5, Bytes::from_static(b"123")));
     update.rows.push(row);
-    let error = encode_mutation(&Mutation::of(update), &mut Vec::new()).unwrap_err();
+    let error = encode_mutation(&Mutation::of(update), DeletionTimes::Signed, &mut Vec::new()).unwrap_err();
     assert_eq!(error, EncodeError::ValueLength { expected: 4, found: 3 });
 }
 
@@ -228,21 +232,22 @@ fn cells_of_dropped_columns_are_left_out_up_to_the_drop() {
     row.cells[2].timestamp = 50;
     update.rows.push(row);
     let mut out = Vec::new();
-    encode_mutation(&Mutation::of(update), &mut out).unwrap();
+    encode_mutation(&Mutation::of(update), DeletionTimes::Signed, &mut out).unwrap();
     let dropped = old.to_builder().drop_column("r000", 10).drop_column("r001", 10).drop_column("r002", 10);
     let now = Arc::new(dropped.regular("r001", CqlType::Text).regular("r002", CqlType::Int).build());
-    let back = decode_mutation(&out, &|_| Some(now.clone())).unwrap().updates.remove(0);
+    let back =
+        decode_mutation(&out, DeletionTimes::Signed, &|_| Some(now.clone())).unwrap().updates.remove(0);
     let cells = &back.rows[0].cells;
     assert_eq!(cells.len(), 1);
     assert_eq!((cells[0].column, cells[0].timestamp), (id(&now, "r002"), 50));
     let other = Arc::new(TableSchema::builder("ks", "t", old.id).partition_key("k", CqlType::Int).build());
     assert!(matches!(
-        decode_mutation(&out, &|_| Some(other.clone())).unwrap_err(),
+        decode_mutation(&out, DeletionTimes::Signed, &|_| Some(other.clone())).unwrap_err(),
         MutationError::UnknownColumn(LayoutError::UnknownColumn { .. })
     ));
 }
 
-/// docs/formats/sstable-nb.md: a partition of a table without clustering columns.
+/// docs/formats/sstable-big.md: a partition of a table without clustering columns.
 #[test]
 fn the_layout_is_that_of_a_real_file() {
     let table = TableSchema::builder("ks", "noclust", Uuid::nil())
@@ -251,7 +256,9 @@ fn the_layout_is_that_of_a_real_file() {
         .regular("w", CqlType::Text)
         .build();
     let stats = EncodingStats { min_timestamp: 999, ..EncodingStats::default() };
-    let layout = Layout::of_sstable(&SerializationHeader::of_table(&table, stats), &table).unwrap();
+    let layout =
+        Layout::of_sstable(&SerializationHeader::of_table(&table, stats, DeletionTimes::Signed), &table)
+            .unwrap();
     let mut row = Row { liveness: Liveness::new(1000), ..Row::default() };
     row.cells.push(Cell::live(id(&table, "v"), 1000, Bytes::from_static(&[0, 0, 0, 1])));
     row.cells.push(Cell::live(id(&table, "w"), 1000, Bytes::from_static(b"w")));
@@ -263,8 +270,8 @@ fn the_layout_is_that_of_a_real_file() {
     assert_eq!(sizes.previous, 12);
 
     let mut deletion = Vec::new();
-    write_deletion_time(&mut deletion, &Deletion::new(2000, 0x6b01_06c0));
-    write_deletion_time(&mut deletion, &Deletion::NONE);
+    DeletionTimes::Signed.write(&mut deletion, &Deletion::new(2000, 0x6b01_06c0)).unwrap();
+    DeletionTimes::Signed.write(&mut deletion, &Deletion::NONE).unwrap();
     assert_eq!(deletion[..12], [0x6b, 0x01, 0x06, 0xc0, 0, 0, 0, 0, 0, 0, 0x07, 0xd0]);
     assert_eq!(deletion[12..], [0x7f, 0xff, 0xff, 0xff, 0x80, 0, 0, 0, 0, 0, 0, 0]);
 }
@@ -272,11 +279,11 @@ fn the_layout_is_that_of_a_real_file() {
 #[test]
 fn a_header_comes_back() {
     let table = table(3);
-    let header = SerializationHeader::of_table(
-        &table,
-        EncodingStats { min_timestamp: -4, min_local_deletion_time: 5, min_ttl: 3 },
-    );
-    let mut out = Vec::new();
-    header.encode(&mut out);
-    assert_eq!(SerializationHeader::decode(&mut SliceInput::new(out.into())).unwrap(), header);
+    for times in [DeletionTimes::Signed, DeletionTimes::Unsigned] {
+        let stats = EncodingStats { min_timestamp: -4, min_local_deletion_time: 5, min_ttl: 3 };
+        let header = SerializationHeader::of_table(&table, stats, times);
+        let mut out = Vec::new();
+        header.encode(&mut out);
+        assert_eq!(SerializationHeader::decode(&mut SliceInput::new(out.into()), times).unwrap(), header);
+    }
 }

@@ -166,3 +166,57 @@ fn a_field_of_range_deletions_ends_the_page_too() {
     assert_eq!(page(&mut short), []);
     assert_eq!(short.mark().unwrap().clustering, Some(clustering(1)));
 }
+
+#[test]
+fn live_and_refused_rows_are_counted() {
+    let steps = vec![
+        Step::Start(1, NONE),
+        tombstone_row(1),
+        Step::Row(inserted(2, 1, &[("v", 1)])),
+        Step::Row(inserted(3, 1, &[("v", 2)])),
+        Step::End,
+    ];
+    let mut filtered = command();
+    filtered.row_filter = vec![FilterExpression {
+        column: table().column("c").unwrap().id,
+        operator: Operator::Eq,
+        map_key: None,
+        values: vec![bytes::Bytes::copy_from_slice(&3i32.to_be_bytes())],
+    }];
+    let context = ReadContext::default();
+    let stream = Box::new(Script::new(steps));
+    let mut rows = LiveRows::new(stream, Arc::new(filtered), context.clone(), PageLimits::NONE);
+    assert_eq!(page(&mut rows), [(1, Some(3))]);
+    drop(rows);
+    let cost = context.total_cost();
+    assert_eq!((cost.rows_live, cost.rows_filtered), (2, 1));
+}
+
+#[test]
+fn a_read_whose_deadline_is_over_ends_between_its_rows() {
+    let steps: Vec<Step> = std::iter::once(Step::Start(1, NONE))
+        .chain((0..2_000).map(|c| Step::Row(inserted(c, 1, &[]))))
+        .chain([Step::End])
+        .collect();
+    let now = Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let clock: crate::NanoClock = {
+        let now = Arc::clone(&now);
+        Arc::new(move || now.load(std::sync::atomic::Ordering::SeqCst))
+    };
+    let context = ReadContext { deadline: Some(crate::Deadline::new(&clock, 5)), ..ReadContext::default() };
+    let mut rows =
+        LiveRows::new(Box::new(Script::new(steps)), Arc::new(command()), context, PageLimits::NONE);
+    for _ in 0..10 {
+        assert!(rows.next_row().unwrap().is_some());
+    }
+    now.store(5, std::sync::atomic::Ordering::SeqCst);
+    let mut more = 0;
+    let error = loop {
+        match rows.next_row() {
+            Ok(row) => more += u32::from(row.is_some()),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, crate::ReadError::TimedOut), "{error}");
+    assert!(more <= 256, "{more} more rows");
+}
