@@ -1,10 +1,12 @@
-//! The bloom filter of an SSTable's partition keys (docs/formats/sstable-nb.md).
+//! The bloom filter of an SSTable's partition keys (docs/formats/sstable-big.md).
 //!
 //! ```text
 //! i32 number of hash functions | i32 number of 64-bit words | bits
 //! ```
-//! Bit `i` of the filter is byte `i >> 3`, mask `1 << (i & 7)`.
+//! Bit `i` of the filter is byte `i >> 3`, mask `1 << (i & 7)`. Before version `na` the bytes of each word stand in
+//! reverse.
 
+use crate::descriptor::Version;
 use bytes::Bytes;
 use model::{DecoratedKey, murmur3};
 use partition::codec::{DecodeError, Input, SliceInput};
@@ -95,8 +97,8 @@ impl BloomFilter {
         out
     }
 
-    /// Reads a Filter.db.
-    pub fn decode(bytes: Bytes) -> Result<BloomFilter, DecodeError> {
+    /// Reads a Filter.db of a version.
+    pub fn decode(bytes: Bytes, version: Version) -> Result<BloomFilter, DecodeError> {
         let mut input = SliceInput::new(bytes);
         let hashes = input.i32()?;
         let words = input.i32()?;
@@ -106,8 +108,11 @@ impl BloomFilter {
         if words <= 0 || words as usize * 8 != input.remaining() {
             return Err(input.malformed(format!("{words} words in {} bytes", input.remaining())));
         }
-        let bits = input.bytes(words as u64 * 8)?;
-        Ok(BloomFilter { hashes: hashes as u32, bits: bits.to_vec() })
+        let mut bits = input.bytes(words as u64 * 8)?.to_vec();
+        if version.has_old_bloom_layout() {
+            bits.as_chunks_mut::<8>().0.iter_mut().for_each(|word| word.reverse());
+        }
+        Ok(BloomFilter { hashes: hashes as u32, bits })
     }
 }
 
@@ -132,7 +137,7 @@ mod tests {
     fn keys_are_found_again_and_others_rarely() {
         let mut filter = BloomFilter::new(1000, 0.01).unwrap();
         (0..1000).for_each(|i| filter.add(&key(i)));
-        let filter = BloomFilter::decode(filter.encode().into()).unwrap();
+        let filter = BloomFilter::decode(filter.encode().into(), Version::NB).unwrap();
         assert!((0..1000).all(|i| filter.may_contain(&key(i))));
         let wrong = (1000..11_000).filter(|i| filter.may_contain(&key(*i))).count();
         assert!(wrong < 300, "{wrong} of 10000");

@@ -1,13 +1,17 @@
-//! Checksums of data files: CRC.db of uncompressed ones, Digest.crc32 of all (docs/formats/sstable-nb.md).
+//! Checksums of data files: CRC.db of uncompressed ones, Digest.crc32 of all (docs/formats/sstable-big.md).
 //!
 //! ```text
 //! CRC.db:        i32 chunk length | u32 CRC32 of each chunk
 //! Digest.crc32:  CRC32 of the whole file as decimal text
 //! ```
 
+use crate::descriptor::{Component, Descriptor};
 use bytes::Bytes;
+use env::fs::FileSystem;
 use env::random::Random;
 use partition::codec::{DecodeError, Input, SliceInput};
+use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -41,6 +45,39 @@ impl ChunkCrcs {
         }
         Ok(ChunkCrcs { chunk_len: chunk_len as u32, crcs })
     }
+}
+
+const READ_BYTES: usize = 1 << 20;
+
+/// The CRC32 of a whole file.
+pub(crate) fn file_crc(fs: &dyn FileSystem, path: &Path) -> io::Result<u32> {
+    let file = fs.open_read(path)?;
+    let mut crc = crc32fast::Hasher::new();
+    let mut buffer = vec![0; READ_BYTES];
+    let mut at = 0;
+    while at < file.len() {
+        let len = usize::try_from(file.len() - at).unwrap_or(READ_BYTES).min(READ_BYTES);
+        let part = buffer.get_mut(..len).unwrap_or_default();
+        file.read_exact_at(at, part)?;
+        crc.update(part);
+        at += len as u64;
+    }
+    Ok(crc.finalize())
+}
+
+/// The checksum that a Digest.crc32 holds.
+pub(crate) fn digest_of(text: &[u8]) -> Option<u32> {
+    std::str::from_utf8(text).ok()?.trim().parse().ok()
+}
+
+/// Whether Digest.crc32 is there and fits Data.db.
+pub(crate) fn digest_fits(fs: &dyn FileSystem, descriptor: &Descriptor) -> io::Result<bool> {
+    let text = match fs.read(&descriptor.path(Component::Digest)) {
+        Ok(text) => text,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(e) => return Err(e),
+    };
+    Ok(digest_of(&text) == Some(file_crc(fs, &descriptor.path(Component::Data))?))
 }
 
 /// How often checksums are checked when data is read: a table's `crc_check_chance`.

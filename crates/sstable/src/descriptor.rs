@@ -1,4 +1,4 @@
-//! Names of SSTables and their files (docs/formats/sstable-nb.md).
+//! Names of SSTables and their files, and what their versions hold (docs/formats/sstable-big.md).
 //!
 //! ```text
 //! <directory>/<version>-<id>-<format>-<Component>       nb-12-big-Data.db
@@ -7,6 +7,7 @@
 //! second of the day, 100 ns units) and 13 characters of the uuid's lower half.
 
 use env::fs::{EntryKind, FileSystem};
+use partition::codec::DeletionTimes;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,21 +22,105 @@ pub struct Version {
     bti: bool,
 }
 
-impl Version {
-    /// What this crate writes: Cassandra 4.x, and 5.0 in its default mode.
-    pub const NB: Version = Version { letters: *b"nb", bti: false };
+/// The versions that this crate reads, in words.
+pub(crate) const SUPPORTED: &str = "mc, md, me, na, nb and oa of big, and da of bti";
 
-    /// Candidates of Cassandra 4.0: as `nb`, without the node that wrote the SSTable.
-    pub const NA: Version = Version { letters: *b"na", bti: false };
+impl Version {
+    const fn big(letters: &[u8; 2]) -> Version {
+        Version { letters: *letters, bti: false }
+    }
+
+    /// Cassandra 3.0.8 to 3.11.3.
+    pub const MC: Version = Version::big(b"mc");
+    /// Cassandra 3.11.4 to 3.11.10.
+    pub const MD: Version = Version::big(b"md");
+    /// Cassandra 3.11.11 and later.
+    pub const ME: Version = Version::big(b"me");
+    /// Candidates of Cassandra 4.0.
+    pub const NA: Version = Version::big(b"na");
+    /// Cassandra 4.0, 4.1, and 5.0 where it stays compatible with 4.x.
+    pub const NB: Version = Version::big(b"nb");
+    /// Cassandra 5.0.
+    pub const OA: Version = Version::big(b"oa");
+    /// Cassandra 5.0 with the trie index.
+    pub const DA: Version = Version { letters: *b"da", bti: true };
 
     /// Whether this crate can read the version.
     pub fn is_supported(self) -> bool {
-        matches!(self, Version::NA | Version::NB)
+        matches!(
+            self,
+            Version::MC | Version::MD | Version::ME | Version::NA | Version::NB | Version::OA | Version::DA
+        )
+    }
+
+    /// Whether this crate writes the version.
+    pub fn is_written(self) -> bool {
+        matches!(self, Version::NB | Version::OA | Version::DA)
+    }
+
+    /// Whether the version is this version of `big` or a later one, or `bti`, whose first version came after them.
+    fn is_from(self, first: Version) -> bool {
+        self.bti || self.letters >= first.letters
+    }
+
+    /// Whether the bytes of each word of Filter.db stand in reverse.
+    pub fn has_old_bloom_layout(self) -> bool {
+        !self.is_from(Version::NA)
+    }
+
+    /// Whether CompressionInfo.db says from which length on chunks are stored raw.
+    pub fn has_max_compressed_len(self) -> bool {
+        self.is_from(Version::NA)
+    }
+
+    /// Whether Statistics.db carries checksums.
+    pub fn has_metadata_checksums(self) -> bool {
+        self.is_from(Version::NA)
+    }
+
+    /// Whether Statistics.db names a pending repair, and says whether the data is of a transient replica.
+    pub fn has_pending_repair(self) -> bool {
+        self.is_from(Version::NA)
     }
 
     /// Whether Statistics.db names the node that wrote the SSTable.
     pub fn has_host_id(self) -> bool {
-        self != Version::NA
+        self.is_from(Version::NB) || (self.is_from(Version::ME) && !self.is_from(Version::NA))
+    }
+
+    /// Whether Statistics.db bounds clusterings by a slice, not by two lists of values.
+    pub fn has_covered_slice(self) -> bool {
+        self.is_from(Version::OA)
+    }
+
+    /// Whether what Statistics.db says about clusterings can be relied on (not before CASSANDRA-14861).
+    pub fn has_accurate_clusterings(self) -> bool {
+        self.is_from(Version::MD)
+    }
+
+    /// Whether Statistics.db says if partitions are deleted.
+    pub fn has_partition_deletions_flag(self) -> bool {
+        self.is_from(Version::OA)
+    }
+
+    /// Whether Statistics.db holds the first and the last key.
+    pub fn has_key_range(self) -> bool {
+        self.is_from(Version::OA)
+    }
+
+    /// Whether Statistics.db holds the part of the ring that the SSTable covers.
+    pub fn has_token_space_coverage(self) -> bool {
+        self.is_from(Version::OA)
+    }
+
+    /// How local deletion times and full width deletions are held.
+    pub fn deletion_times(self) -> DeletionTimes {
+        if self.is_from(Version::OA) { DeletionTimes::Unsigned } else { DeletionTimes::Signed }
+    }
+
+    /// Whether the index is a trie: layout `bti`, not `big`.
+    pub fn is_bti(self) -> bool {
+        self.bti
     }
 
     fn parse(letters: &str, format: &str) -> Option<Version> {
@@ -168,6 +253,10 @@ components! {
     Index = "Index.db",
     /// Every 128th key of the index.
     Summary = "Summary.db",
+    /// Positions of partitions, in a trie.
+    Partitions = "Partitions.db",
+    /// Positions of blocks in large partitions, in tries.
+    Rows = "Rows.db",
     /// The bloom filter.
     Filter = "Filter.db",
     /// Metadata, the columns among them.
@@ -206,14 +295,19 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
-    /// An SSTable of the version that this crate writes.
-    pub fn new(directory: impl Into<PathBuf>, id: SsTableId) -> Descriptor {
-        Descriptor { directory: directory.into(), id, version: Version::NB }
+    /// The name of an SSTable.
+    pub fn new(directory: impl Into<PathBuf>, id: SsTableId, version: Version) -> Descriptor {
+        Descriptor { directory: directory.into(), id, version }
+    }
+
+    /// Its name without the directory: `nb-7-big`.
+    pub fn name(&self) -> String {
+        format!("{}-{}-{}", self.version, self.id, self.version.format())
     }
 
     /// What the names of all its files begin with, the last `-` included.
     pub fn prefix(&self) -> String {
-        format!("{}-{}-{}-", self.version, self.id, self.version.format())
+        self.name() + "-"
     }
 
     /// The path of a component.
@@ -234,8 +328,7 @@ impl Descriptor {
 
 impl fmt::Display for Descriptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = format!("{}-{}-{}", self.version, self.id, self.version.format());
-        write!(f, "{}", self.directory.join(name).display())
+        write!(f, "{}", self.directory.join(self.name()).display())
     }
 }
 
@@ -245,9 +338,11 @@ pub struct Listing {
     /// SSTables with the names of their files, ordered by id. Files of other components (secondary indexes) are
     /// among the names.
     pub tables: BTreeMap<Descriptor, Vec<PathBuf>>,
+    /// Data files of names that are no SSTable's: those of versions before 3.0.
+    pub unknown: Vec<PathBuf>,
     /// Leftovers that may be removed (`*.tmp`).
     pub temporary: Vec<PathBuf>,
-    /// Transaction logs, to be honoured before any SSTable is opened ([`crate::txn_log::recover`]).
+    /// Transaction logs, to be honoured before any SSTable is opened ([`crate::txn_log::understand`]).
     pub txn_logs: Vec<PathBuf>,
 }
 
@@ -263,6 +358,8 @@ pub fn list(fs: &dyn FileSystem, directory: &Path) -> io::Result<Listing> {
             out.txn_logs.push(path);
         } else if let Some((descriptor, _)) = Descriptor::parse(directory, name) {
             out.tables.entry(descriptor).or_default().push(path);
+        } else if name.ends_with("-Data.db") {
+            out.unknown.push(path);
         }
     }
     Ok(out)
@@ -293,10 +390,10 @@ mod tests {
         assert_eq!(component, Some(Component::Data));
         assert!(descriptor.version.is_supported());
         assert_eq!(descriptor.path(Component::Toc), Path::new("/d/nb-7-big-TOC.txt"));
-        let (other, component) = Descriptor::parse(dir, "da-7-bti-SAI+aa.db").unwrap();
+        let (other, component) = Descriptor::parse(dir, "db-7-bti-SAI+aa.db").unwrap();
         assert_eq!(component, None);
         assert!(!other.version.is_supported());
-        assert_eq!(other.to_string(), "/d/da-7-bti");
+        assert_eq!(other.to_string(), "/d/db-7-bti");
         assert!(Descriptor::parse(dir, "nb_txn_compaction_1.log").is_none());
     }
 }

@@ -1,6 +1,6 @@
 //! What can go wrong when an SSTable is opened or written.
 
-use crate::descriptor::{Component, Descriptor};
+use crate::descriptor::{Component, Descriptor, SUPPORTED};
 use bytes::Bytes;
 use env::fs::FileSystem;
 use partition::ReadError;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum OpenError {
     /// The files are of a version that this node does not read.
-    #[error("{0} is of a version that is not supported, only na-big and nb-big are")]
+    #[error("{0} is of a version that is not supported; {SUPPORTED} are")]
     UnsupportedVersion(String),
     /// A component without which nothing can be read is not there.
     #[error("{table} has no {component}")]
@@ -40,6 +40,9 @@ pub enum WriteError {
     /// Fragments came in an order that breaks the grammar of partition streams.
     #[error("fragments out of order: {0}")]
     OutOfOrder(&'static str),
+    /// The version of the files is one that can only be read.
+    #[error("SSTables of version {0} are not written")]
+    Version(String),
     /// The compression options name no compressor, or one with settings it does not have.
     #[error("cannot compress: {0}")]
     Compression(String),

@@ -1,7 +1,8 @@
 //! Entry points for fuzzing: each takes bytes from anywhere as one component of an SSTable whose other components are
 //! sound, and reads all of it. None may panic, whatever the bytes.
 
-use crate::compression::CompressionParams;
+use crate::bloom::BloomFilter;
+use crate::compression::{CompressionInfo, CompressionParams};
 use crate::descriptor::{Component, Descriptor, SsTableId, Version};
 use crate::pages::Uncached;
 use crate::statistics::Statistics;
@@ -15,6 +16,7 @@ use model::{
     Cell, Clustering, ClusteringBound, CqlType, DecoratedKey, Deletion, Liveness, PartitionKey, Row, Slice,
     TableSchema,
 };
+use partition::codec::DeletionTimes;
 use partition::codec::mutation::decode_mutation;
 use partition::{Event, Fragment, PartitionStream, RangeChange, ReadContext, ReadError};
 use std::path::Path;
@@ -45,23 +47,28 @@ fn clustering(c: i32, d: &str) -> Clustering {
     Clustering::from_values([&c.to_be_bytes()[..], d.as_bytes()])
 }
 
-fn descriptor() -> Descriptor {
-    Descriptor::new(DIRECTORY, SsTableId::Sequence(1))
+fn descriptor(version: Version) -> Descriptor {
+    Descriptor::new(DIRECTORY, SsTableId::Sequence(1), version)
 }
 
 /// A small SSTable with everything that the format knows.
-fn sample(table: &Arc<TableSchema>, compression: Option<CompressionParams>) -> Option<MemoryFileSystem> {
+fn sample(
+    table: &Arc<TableSchema>,
+    compression: Option<CompressionParams>,
+    version: Version,
+) -> Option<MemoryFileSystem> {
     let memory = MemoryFileSystem::new();
     memory.create_dir_all(Path::new(DIRECTORY)).ok()?;
     let fs: Arc<dyn FileSystem> = Arc::new(memory.clone());
     let options = WriterOptions {
         compression,
         column_index_bytes: 64,
+        row_index_bytes: 64,
         min_index_interval: 2,
         estimated_partitions: KEYS as u64,
         ..WriterOptions::default()
     };
-    let mut writer = SsTableWriter::new(fs, descriptor(), Arc::clone(table), options).ok()?;
+    let mut writer = SsTableWriter::new(fs, descriptor(version), Arc::clone(table), options).ok()?;
     let mut keys: Vec<DecoratedKey> = (0..KEYS).map(key).collect();
     keys.sort();
     let id = |name: &str| table.column(name).map(|c| c.id);
@@ -101,8 +108,8 @@ fn drain(stream: &mut dyn PartitionStream) -> Result<(), ReadError> {
 }
 
 /// Reads everything in every way; errors are what damaged files are expected to give.
-fn read_everything(fs: &MemoryFileSystem, table: &Arc<TableSchema>) {
-    let Ok(sstable) = SsTable::open(fs, &descriptor(), 1, Arc::new(Uncached)) else { return };
+fn read_everything(fs: &MemoryFileSystem, table: &Arc<TableSchema>, version: Version) {
+    let Ok(sstable) = SsTable::open(fs, &descriptor(version), 1, Arc::new(Uncached)) else { return };
     let sstable = Arc::new(sstable);
     let columns = [ColumnSelection::all(table), ColumnSelection::of(Vec::new())];
     let slice = Slice {
@@ -127,20 +134,27 @@ fn read_everything(fs: &MemoryFileSystem, table: &Arc<TableSchema>) {
 }
 
 fn with_component(component: Component, bytes: &[u8], compression: Option<CompressionParams>) {
+    let versions: &[Version] = match component {
+        Component::Partitions | Component::Rows => &[Version::DA],
+        Component::Data | Component::Index => &[Version::NB, Version::OA],
+        _ => &[Version::NB],
+    };
     let table = table();
-    let Some(fs) = sample(&table, compression) else { return };
-    if component == Component::Data {
-        // Without checksums, so that the bytes reach the decoder.
-        let _ = fs.remove_file(&descriptor().path(Component::Crc));
-    }
-    if fs.write(&descriptor().path(component), bytes).is_ok() {
-        read_everything(&fs, &table);
+    for version in versions {
+        let Some(fs) = sample(&table, compression.clone(), *version) else { return };
+        if component == Component::Data {
+            // Without checksums, so that the bytes reach the decoder.
+            let _ = fs.remove_file(&descriptor(*version).path(Component::Crc));
+        }
+        if fs.write(&descriptor(*version).path(component), bytes).is_ok() {
+            read_everything(&fs, &table, *version);
+        }
     }
 }
 
 /// Statistics.db, and its parts without their checksums.
 pub fn fuzz_statistics(bytes: &[u8]) {
-    for version in [Version::NA, Version::NB] {
+    for version in [Version::MC, Version::ME, Version::NA, Version::NB, Version::OA, Version::DA] {
         let _ = Statistics::decode(Bytes::copy_from_slice(bytes), version);
     }
     Statistics::decode_parts_unchecked(bytes);
@@ -148,12 +162,23 @@ pub fn fuzz_statistics(bytes: &[u8]) {
 
 /// CompressionInfo.db.
 pub fn fuzz_compression_info(bytes: &[u8]) {
+    let _ = CompressionInfo::decode(Bytes::copy_from_slice(bytes), Version::ME);
     with_component(Component::CompressionInfo, bytes, Some(CompressionParams::lz4()));
 }
 
 /// Index.db.
 pub fn fuzz_index_entry(bytes: &[u8]) {
     with_component(Component::Index, bytes, None);
+}
+
+/// Partitions.db.
+pub fn fuzz_partitions(bytes: &[u8]) {
+    with_component(Component::Partitions, bytes, None);
+}
+
+/// Rows.db.
+pub fn fuzz_rows(bytes: &[u8]) {
+    with_component(Component::Rows, bytes, None);
 }
 
 /// Summary.db.
@@ -163,6 +188,7 @@ pub fn fuzz_summary(bytes: &[u8]) {
 
 /// Filter.db.
 pub fn fuzz_filter(bytes: &[u8]) {
+    let _ = BloomFilter::decode(Bytes::copy_from_slice(bytes), Version::ME);
     with_component(Component::Filter, bytes, None);
 }
 
@@ -174,7 +200,7 @@ pub fn fuzz_data_partition(bytes: &[u8]) {
 /// A mutation of the commit log.
 pub fn fuzz_mutation(bytes: &[u8]) {
     let table = table();
-    let _ = decode_mutation(bytes, &|_| Some(Arc::clone(&table)));
+    let _ = decode_mutation(bytes, DeletionTimes::Signed, &|_| Some(Arc::clone(&table)));
 }
 
 /// A transaction log.
@@ -186,10 +212,15 @@ pub fn fuzz_txn_log(bytes: &[u8]) {
 pub fn fuzz_seeds() -> Vec<(Component, Vec<u8>)> {
     let table = table();
     let mut out = Vec::new();
-    for compression in [None, Some(CompressionParams::lz4())] {
-        let Some(fs) = sample(&table, compression) else { continue };
+    for (compression, version) in [
+        (None, Version::NB),
+        (Some(CompressionParams::lz4()), Version::NB),
+        (None, Version::OA),
+        (None, Version::DA),
+    ] {
+        let Some(fs) = sample(&table, compression, version) else { continue };
         for component in Component::ALL {
-            out.extend(fs.read(&descriptor().path(*component)).ok().map(|bytes| (*component, bytes)));
+            out.extend(fs.read(&descriptor(version).path(*component)).ok().map(|bytes| (*component, bytes)));
         }
     }
     out

@@ -1,12 +1,13 @@
-//! SSTables: sorted, immutable files of partitions, in the formats of Cassandra (docs/formats/sstable-nb.md).
+//! SSTables: sorted, immutable files of partitions, in the formats of Cassandra (docs/formats/sstable-big.md).
 //!
-//! This crate knows one SSTable at a time and nothing about tables. Format `nb` of the `big` layout is read and
-//! written, `na` is read; the other versions are recognised and refused by name.
+//! This crate knows one SSTable at a time and nothing about tables. Of the `big` layout the versions `nb` and `oa`
+//! are read and written, `mc`, `md`, `me` and `na` are read; the others are recognised and refused by name.
 //!
 //! * [`Descriptor`] names the files of an SSTable; [`descriptor::list`] finds them in a directory.
 //! * [`SsTableWriter`] takes a stream of fragments and makes all components; [`SsTable`] opens them and reads single
 //!   partitions or ranges as a [`partition::PartitionStream`].
 //! * [`PageSource`] stands between a reader and its files, for a cache of index pages and data chunks.
+//! * [`verify`] tells whether all components of an SSTable are sound, [`salvage`] saves what it can of one that is not.
 //! * [`txn_log`] makes a set of SSTables replace another one atomically.
 #![cfg_attr(
     not(test),
@@ -15,21 +16,34 @@
 
 mod big;
 pub mod bloom;
+mod bti;
 mod checksum;
 pub mod compression;
+mod data_walk;
 pub mod descriptor;
 mod error;
 pub mod fuzz;
+mod header_table;
+mod index;
+mod key_filter;
 mod pages;
+mod salvage;
 pub mod statistics;
+mod stream;
+mod table;
 #[cfg(test)]
 mod tests;
 mod toc;
 pub mod txn_log;
+mod verify;
+mod writer;
 
-pub use big::stream::SsTableStream;
-pub use big::table::SsTable;
-pub use big::writer::{SsTableMeta, SsTableWriter, WriterOptions, remove_files};
 pub use descriptor::{Component, Descriptor, SsTableId, Version};
 pub use error::{OpenError, WriteError};
+pub use header_table::table_of_header;
 pub use pages::{FileId, FilePart, PageSource, Uncached, count_page};
+pub use salvage::{Loss, SalvageError, Salvaged, salvage};
+pub use stream::SsTableStream;
+pub use table::SsTable;
+pub use verify::{Finding, Verified, verify};
+pub use writer::{SsTableMeta, SsTableWriter, WriterOptions, remove_files};

@@ -15,7 +15,7 @@ use partition::{ReadContext, ReadError};
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// Bytes of a page of Index.db.
+/// Bytes of a page of an index; trie nodes do not cross its end.
 pub(crate) const INDEX_PAGE_BYTES: u64 = 4 << 10;
 /// Bytes of a page of a data file without CompressionInfo.db and CRC.db.
 pub(crate) const PLAIN_PAGE_BYTES: u64 = 16 << 10;
@@ -25,8 +25,12 @@ pub(crate) const PLAIN_PAGE_BYTES: u64 = 16 << 10;
 pub enum FilePart {
     /// Data.db: pages are chunks.
     Data,
-    /// Index.db.
+    /// Index.db, or Partitions.db.
     Index,
+    /// Rows.db.
+    Rows,
+    /// Not a file: the directories of Index.db's intervals, made of its entries.
+    IndexDirectory,
 }
 
 /// A paged file; the key of a cache together with the number of the page.
@@ -41,7 +45,8 @@ pub struct FileId {
 /// Where pages come from: a cache in front of the files, or nothing at all ([`Uncached`]).
 pub trait PageSource: Send + Sync + Debug {
     /// The page, from memory or by `load`. Counts the hit or the miss in `context.cost` ([`count_page`] does), and
-    /// returns [`ReadError::WouldBlock`] instead of loading when the context may not block.
+    /// returns [`ReadError::WouldBlock`] instead of loading when the context may not block, and
+    /// [`ReadError::TimedOut`] when its deadline is over.
     ///
     /// # Errors
     /// Those of `load`.
@@ -52,6 +57,11 @@ pub trait PageSource: Send + Sync + Debug {
         context: &ReadContext,
         load: &mut dyn FnMut() -> Result<Bytes, ReadError>,
     ) -> Result<Bytes, ReadError>;
+
+    /// Whether a page that is loaded for this read stays for later ones.
+    fn keeps(&self, context: &ReadContext) -> bool {
+        context.fill_cache
+    }
 }
 
 /// Counts a page that was found in memory (`hit`) or had to be loaded.
@@ -60,8 +70,8 @@ pub fn count_page(context: &ReadContext, part: FilePart, hit: bool) {
     let counter = match (part, hit) {
         (FilePart::Data, true) => &cost.chunk_hits,
         (FilePart::Data, false) => &cost.chunk_misses,
-        (FilePart::Index, true) => &cost.index_page_hits,
-        (FilePart::Index, false) => &cost.index_page_misses,
+        (_, true) => &cost.index_page_hits,
+        (_, false) => &cost.index_page_misses,
     };
     counter.add(1);
 }
@@ -81,8 +91,13 @@ impl PageSource for Uncached {
         if !context.may_block {
             return Err(ReadError::WouldBlock);
         }
+        context.check_deadline()?;
         count_page(context, file.part, false);
         load()
+    }
+
+    fn keeps(&self, _: &ReadContext) -> bool {
+        false
     }
 }
 
@@ -114,7 +129,7 @@ pub(crate) struct PagedFile {
 impl PagedFile {
     pub fn new(id: FileId, name: Arc<str>, file: Arc<dyn ReadFile>, layout: PageLayout) -> PagedFile {
         let (len, page_len) = match &layout {
-            PageLayout::Plain if id.part == FilePart::Index => (file.len(), INDEX_PAGE_BYTES),
+            PageLayout::Plain if id.part != FilePart::Data => (file.len(), INDEX_PAGE_BYTES),
             PageLayout::Plain => (file.len(), PLAIN_PAGE_BYTES),
             PageLayout::Checked(crcs) => (file.len(), crcs.chunk_len as u64),
             PageLayout::Compressed(info) => (info.data_len, info.params.chunk_len as u64),
@@ -134,6 +149,24 @@ impl PagedFile {
     #[cold]
     fn corrupt(&self, offset: u64, detail: String) -> ReadError {
         ReadError::corrupt(&self.name, offset, detail)
+    }
+
+    /// Number of pages.
+    pub fn page_count(&self) -> u64 {
+        self.len.div_ceil(self.page_len)
+    }
+
+    /// Number of checksums that are kept in another file; `None` where there is none.
+    pub fn stored_pages(&self) -> Option<u64> {
+        match &self.layout {
+            PageLayout::Checked(crcs) => Some(crcs.crcs.len() as u64),
+            _ => None,
+        }
+    }
+
+    /// Reads a page to see whether it is sound.
+    pub fn check_page(&self, page: u64, context: &ReadContext) -> Result<(), ReadError> {
+        self.load(page, context).map(drop)
     }
 
     fn read_raw(&self, offset: u64, len: u64, context: &ReadContext) -> Result<Vec<u8>, ReadError> {
@@ -215,7 +248,7 @@ impl PagedFile {
 }
 
 /// A position in a paged file, and the page that it lies in.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Cursor {
     file: Arc<PagedFile>,
     pages: Arc<dyn PageSource>,
@@ -256,6 +289,19 @@ impl Cursor {
         self.page.get(self.at..).unwrap_or_default()
     }
 
+    /// The rest of the page at the position, which is not at the end of the file.
+    pub fn page(&mut self) -> Result<&[u8], ReadError> {
+        if self.at >= self.page.len() {
+            self.turn_page()?;
+        }
+        Ok(self.rest())
+    }
+
+    /// Bytes of the file's content.
+    pub fn len(&self) -> u64 {
+        self.file.len
+    }
+
     fn remaining(&self) -> u64 {
         self.file.len.saturating_sub(self.position())
     }
@@ -269,6 +315,7 @@ impl Cursor {
         }
         let number = position / self.file.page_len;
         let (file, context) = (&self.file, &self.context);
+        context.check_deadline()?;
         let page = self.pages.page(file.id, number, context, &mut || file.load(number, context))?;
         self.start = number * file.page_len;
         self.at = (position - self.start) as usize;

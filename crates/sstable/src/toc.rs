@@ -1,4 +1,4 @@
-//! TOC.txt: the names of an SSTable's components, one a line (docs/formats/sstable-nb.md).
+//! TOC.txt: the names of an SSTable's components, one a line (docs/formats/sstable-big.md).
 
 use crate::descriptor::Component;
 

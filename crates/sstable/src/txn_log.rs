@@ -1,7 +1,7 @@
-//! Transaction logs: what makes a set of new SSTables replace a set of old ones at one instant (docs/formats/sstable-nb.md).
+//! Transaction logs: what makes a set of new SSTables replace a set of old ones at one instant (docs/formats/sstable-big.md).
 //!
 //! ```text
-//! nb_txn_<operation>_<time uuid>.log, lines:
+//! <version>_txn_<operation>_<time uuid>.log, for big; bti-<version>_txn_... for bti; lines:
 //! ADD:[<prefix of a new SSTable's files>,0,<file count>][<CRC32>]
 //! REMOVE:[<prefix of an old SSTable's files>,<newest modification ms>,<file count>][<CRC32>]
 //! COMMIT:[,0,0][<CRC32>]   or   ABORT:[,0,0][<CRC32>]
@@ -12,13 +12,20 @@
 //! 2. the new SSTables are written and finished; [`TxnLog::remove`] for each old one;
 //! 3. [`TxnLog::commit`]: from here on the new ones count. [`Committed::clean_up`] removes the old files, then the log.
 //!
-//! [`recover`] finishes what a crash left: with a commit, the old files go, without one the new ones, then the log.
-//! It runs before a directory is listed. A torn last line counts as not written. When a retired SSTable has more or
-//! newer files than were recorded, somebody has put files back: nothing is touched and the error says so.
+//! A crash may leave a log behind. [`understand`] says what has to go: with a commit the old files, without one the
+//! new ones; [`Leftover::finish`] removes them, then the log. A transaction of Cassandra's may span several data
+//! directories: then each has a copy of the log. A torn last line counts as not written. When a retired SSTable has
+//! more or other files than were recorded, somebody has put files back: that is an error.
+//!
+//! A commit that fails is taken back: the log goes, durably, then the new files. Until the log is gone, what the next
+//! start would find is open, for a sync that failed says nothing of what is on the disk, nor does one that is tried
+//! again. When that fails, too, the outcome is [in doubt](CommitError::InDoubt): the old SSTables go on, and nothing of
+//! either set may change until the next start has decided.
 
-use crate::descriptor::{Descriptor, list};
+use crate::descriptor::{Descriptor, Version, list};
 use env::fs::{FileSystem, WriteFile};
-use std::fmt::Write as _;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,6 +38,10 @@ pub enum Operation {
     Flush,
     /// SSTables become others.
     Compaction,
+    /// SSTables come from outside.
+    Import,
+    /// An SSTable is written anew with what can be read of it.
+    Scrub,
 }
 
 impl Operation {
@@ -38,6 +49,8 @@ impl Operation {
         match self {
             Operation::Flush => "flush",
             Operation::Compaction => "compaction",
+            Operation::Import => "write",
+            Operation::Scrub => "scrub",
         }
     }
 }
@@ -53,6 +66,16 @@ pub enum RecoverError {
     Damaged {
         /// The log.
         log: String,
+        /// Number of the line, from 1.
+        line: usize,
+    },
+    /// The copies of a log in two directories say different things.
+    #[error("{log} and its copy {other} differ in line {line}")]
+    CopiesDiffer {
+        /// The log.
+        log: String,
+        /// The other copy.
+        other: String,
         /// Number of the line, from 1.
         line: usize,
     },
@@ -72,6 +95,34 @@ pub enum RecoverError {
         /// What is there.
         found: String,
     },
+}
+
+/// Why a transaction did not commit. The old SSTables count.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    /// The new files are gone, the log too.
+    #[error(transparent)]
+    Undone(io::Error),
+    /// The next start may find that it did commit. Until then the files of both sets must stay as they are: rows of
+    /// the new ones would come back when a tombstone of the old ones had been purged meanwhile.
+    #[error("{0}; the next start decides which of its SSTables stay")]
+    InDoubt(io::Error),
+}
+
+impl CommitError {
+    /// Whether the next start may find that it did commit.
+    pub fn is_in_doubt(&self) -> bool {
+        matches!(self, CommitError::InDoubt(_))
+    }
+}
+
+impl From<CommitError> for io::Error {
+    fn from(error: CommitError) -> io::Error {
+        match error {
+            CommitError::Undone(cause) => cause,
+            CommitError::InDoubt(ref cause) => io::Error::new(cause.kind(), error.to_string()),
+        }
+    }
 }
 
 /// Kind of a line.
@@ -128,7 +179,8 @@ impl Record {
         crc.finalize()
     }
 
-    fn line(&self) -> String {
+    /// The line, with its checksum and end.
+    pub fn line(&self) -> String {
         let Record { kind, prefix, modified_ms, files } = self;
         format!("{}:[{prefix},{modified_ms},{files}][{}]\n", kind.word(), self.checksum())
     }
@@ -144,8 +196,20 @@ impl Record {
         (checksum.parse() == Ok(record.checksum())).then_some(record)
     }
 
-    /// The part of the prefix that is in the names of files, without the directory: a data directory may have been
-    /// moved since.
+    /// Where the files lie, among a table's directories or in an index's below them. A data directory may have been
+    /// moved since: then any of them.
+    fn directories(&self, of_table: &[PathBuf]) -> Vec<PathBuf> {
+        let above = Path::new(&self.prefix).parent().unwrap_or(Path::new(""));
+        let index = above.file_name().filter(|name| name.to_string_lossy().starts_with('.'));
+        let here = |directory: &PathBuf| match index {
+            Some(index) => directory.join(index),
+            None => directory.clone(),
+        };
+        let exact = of_table.iter().map(here).find(|directory| directory == above);
+        exact.map_or_else(|| of_table.iter().map(here).collect(), |directory| vec![directory])
+    }
+
+    /// The part of the prefix that is in the names of files, without the directory.
     fn name_prefix(&self) -> Option<&str> {
         let name = self.prefix.rsplit('/').next().unwrap_or_default();
         (name.ends_with('-') && name.len() > 1).then_some(name)
@@ -154,22 +218,27 @@ impl Record {
 
 /// The records of a log; the number of the line that is damaged, when it is not the last.
 pub fn parse(bytes: &[u8]) -> Result<Vec<Record>, usize> {
+    parse_to_end(bytes).map(|(records, _)| records)
+}
+
+/// The records, and whether a last line is there that is none.
+fn parse_to_end(bytes: &[u8]) -> Result<(Vec<Record>, bool), usize> {
     let text = String::from_utf8_lossy(bytes);
     let lines: Vec<&str> = text.lines().collect();
     let mut out = Vec::new();
     for (i, line) in lines.iter().enumerate() {
         match Record::parse(line) {
             Some(record) => out.push(record),
-            None if i + 1 == lines.len() => {}
+            None if i + 1 == lines.len() => return Ok((out, true)),
             None => return Err(i + 1),
         }
     }
-    Ok(out)
+    Ok((out, false))
 }
 
 /// Whether a file in a table's directory is a transaction log, by its name.
 pub fn is_log_name(name: &str) -> bool {
-    name.strip_suffix(".log").is_some_and(|name| name.contains("_txn_"))
+    name.strip_suffix(".log").is_some_and(|name| name.contains("_txn_") || name.starts_with("txn_"))
 }
 
 /// A transaction that is under way.
@@ -181,28 +250,36 @@ pub struct TxnLog {
     file: Box<dyn WriteFile>,
     added: Vec<Descriptor>,
     removed: Vec<Descriptor>,
+    /// Whether a line may be there in part: nothing is written behind it.
+    is_torn: bool,
 }
 
 impl TxnLog {
-    /// Starts a transaction in a table's directory. `id` is a time uuid of this operation's own.
+    /// Starts a transaction in a table's directory, which will write SSTables of `version`. `id` is a time uuid of this
+    /// operation's own.
     ///
     /// # Errors
     /// When the log cannot be made.
     pub fn create(
         fs: Arc<dyn FileSystem>,
         directory: &Path,
+        version: Version,
         operation: Operation,
         id: Uuid,
     ) -> io::Result<TxnLog> {
-        let path = directory.join(format!("nb_txn_{}_{id}.log", operation.name()));
+        // Cassandra up to 4.1 knows the form for big only.
+        let layout = if version.is_bti() { "bti-" } else { "" };
+        let path = directory.join(format!("{layout}{version}_txn_{}_{id}.log", operation.name()));
         let file = fs.create_new(&path)?;
         fs.sync_dir(directory)?;
-        Ok(TxnLog { fs, directory: directory.to_owned(), path, file, added: Vec::new(), removed: Vec::new() })
+        let directory = directory.to_owned();
+        Ok(TxnLog { fs, directory, path, file, added: Vec::new(), removed: Vec::new(), is_torn: false })
     }
 
     fn append(&mut self, record: &Record) -> io::Result<()> {
-        self.file.write_all(record.line().as_bytes())?;
-        self.file.sync_data()
+        let written = self.file.write_all(record.line().as_bytes()).and_then(|()| self.file.sync_data());
+        self.is_torn |= written.is_err();
+        written
     }
 
     fn prefix(&self, descriptor: &Descriptor) -> String {
@@ -236,20 +313,37 @@ impl TxnLog {
     /// Makes the transaction count.
     ///
     /// # Errors
-    /// When the log cannot be written. Whether the transaction counts is open then until [`recover`] has run: the
-    /// node must stop using the directory.
-    pub fn commit(mut self) -> io::Result<Committed> {
-        self.append(&Record::end(RecordKind::Commit))?;
-        Ok(Committed { fs: self.fs, directory: self.directory, path: self.path, removed: self.removed })
+    /// When the log cannot be written; [`CommitError`] says what became of the files.
+    pub fn commit(mut self) -> Result<Committed, CommitError> {
+        match self.append(&Record::end(RecordKind::Commit)) {
+            Ok(()) => {
+                let TxnLog { fs, directory, path, removed, .. } = self;
+                Ok(Committed { fs, directory, path, removed })
+            }
+            Err(cause) => Err(match self.take_back() {
+                Ok(()) => CommitError::Undone(cause),
+                Err(_) => CommitError::InDoubt(cause),
+            }),
+        }
+    }
+
+    /// Removes the log, then what was added. The log first: with a commit in it and the new files gone, a start would
+    /// remove the old ones. A crash in between leaves both sets, which say the same.
+    fn take_back(&self) -> io::Result<()> {
+        self.fs.remove_file(&self.path)?;
+        self.fs.sync_dir(&self.directory)?;
+        remove_tables(self.fs.as_ref(), &self.directory, self.added.iter().map(Descriptor::prefix))
     }
 
     /// Gives up: removes what was added, then the log.
     ///
     /// # Errors
-    /// When a file cannot be removed; [`recover`] tries again.
+    /// When a file cannot be removed; [`understand`] finds what is left of it.
     pub fn abort(mut self) -> io::Result<()> {
         // A log without an end does not count either, and on a full disk the line may find no room.
-        let _ = self.append(&Record::end(RecordKind::Abort));
+        if !self.is_torn {
+            let _ = self.append(&Record::end(RecordKind::Abort));
+        }
         remove_tables(self.fs.as_ref(), &self.directory, self.added.iter().map(Descriptor::prefix))?;
         self.fs.remove_file(&self.path)?;
         self.fs.sync_dir(&self.directory)
@@ -269,7 +363,7 @@ impl Committed {
     /// Removes the files of the old SSTables, then the log. Readers that have them open go on.
     ///
     /// # Errors
-    /// When a file cannot be removed; [`recover`] tries again.
+    /// When a file cannot be removed; [`understand`] finds what is left of it.
     pub fn clean_up(self) -> io::Result<()> {
         remove_tables(self.fs.as_ref(), &self.directory, self.removed.iter().map(Descriptor::prefix))?;
         self.fs.remove_file(&self.path)?;
@@ -277,19 +371,26 @@ impl Committed {
     }
 }
 
-/// Newest modification and paths of the files that begin with `prefix`.
+/// Newest modification and paths of the files that begin with `prefix`, those that changed first before the others.
 fn present(fs: &dyn FileSystem, directory: &Path, prefix: &str) -> io::Result<(i64, Vec<PathBuf>)> {
-    let (mut newest, mut files) = (0, Vec::new());
-    for entry in fs.read_dir(directory)? {
+    let mut files = Vec::new();
+    let entries = match fs.read_dir(directory) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
+        other => other?,
+    };
+    for entry in entries {
         if entry.name.to_str().is_some_and(|name| name.starts_with(prefix)) {
             let path = directory.join(&entry.name);
-            newest = newest.max(fs.modified_ms(&path)?);
-            files.push(path);
+            files.push((fs.modified_ms(&path)?, path));
         }
     }
-    Ok((newest, files))
+    files.sort();
+    let newest = files.last().map_or(0, |(modified, _)| *modified);
+    Ok((newest, files.into_iter().map(|(_, path)| path).collect()))
 }
 
+/// Removes the files of SSTables, of each the newest last: when half of it is done, a record of the newest change still
+/// fits what is left.
 fn remove_tables(
     fs: &dyn FileSystem,
     directory: &Path,
@@ -303,54 +404,129 @@ fn remove_tables(
     fs.sync_dir(directory)
 }
 
-/// A transaction that [`recover`] finished.
+/// A transaction that a crash left, understood but not touched.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recovered {
-    /// Its log, removed now.
-    pub log: PathBuf,
+pub struct Leftover {
+    /// Its log: one copy in each directory that takes part.
+    pub logs: Vec<PathBuf>,
     /// Whether it had committed.
     pub committed: bool,
-    /// Files that were removed.
-    pub removed: Vec<PathBuf>,
+    /// Files that go: of each SSTable those that changed last come last.
+    pub gone: Vec<PathBuf>,
+    /// What the log says, all copies together.
+    text: String,
 }
 
-/// Finishes the transactions that a crash left in a directory.
+impl Leftover {
+    /// Whether a file is going to be removed.
+    pub fn takes(&self, file: &Path) -> bool {
+        self.gone.iter().any(|gone| gone == file)
+    }
+
+    /// Removes the files, then the log.
+    ///
+    /// # Errors
+    /// When the file system fails; [`understand`] finds what is left of the transaction.
+    pub fn finish(&self, fs: &dyn FileSystem) -> io::Result<()> {
+        let directories: BTreeSet<&Path> =
+            self.logs.iter().chain(&self.gone).map(|path| env::fs::parent(path)).collect();
+        let sync = || directories.iter().try_for_each(|directory| fs.sync_dir(directory));
+        // The commit may have been read from memory, its sync failed: it has to be on the disk before an old file goes.
+        if self.committed && !self.gone.is_empty() {
+            self.logs.iter().try_for_each(|path| fs.write_atomic(path, self.text.as_bytes()))?;
+        }
+        // Removals of before may not be durable yet, and must not be found undone behind those of now.
+        sync()?;
+        self.gone.iter().try_for_each(|path| fs.remove_file(path))?;
+        sync()?;
+        self.logs.iter().try_for_each(|path| fs.remove_file(path))?;
+        sync()
+    }
+}
+
+/// Reads the transactions that a crash left in the directories of one table, one in each data directory. Nothing is
+/// changed.
 ///
 /// # Errors
-/// When a log is damaged or does not fit the files; then nothing of that transaction was touched.
-pub fn recover(fs: &dyn FileSystem, directory: &Path) -> Result<Vec<Recovered>, RecoverError> {
-    let mut out = Vec::new();
-    for log in list(fs, directory)?.txn_logs {
-        let name = log.display().to_string();
-        let records =
-            parse(&fs.read(&log)?).map_err(|line| RecoverError::Damaged { log: name.clone(), line })?;
-        let committed = records.last().is_some_and(|last| last.kind == RecordKind::Commit);
-        let gone = if committed { RecordKind::Remove } else { RecordKind::Add };
-        let mut removed = Vec::new();
-        for record in records.iter().filter(|record| record.kind == gone) {
-            let Some(prefix) = record.name_prefix() else { continue };
-            let (newest, files) = present(fs, directory, prefix)?;
-            let changed = files.len() > record.files.max(0) as usize || newest > record.modified_ms;
-            if committed && changed {
-                let mut found = String::new();
-                let _ = write!(found, "{} files last changed at {newest} ms", files.len());
-                return Err(RecoverError::Mismatch {
-                    log: name,
-                    prefix: record.prefix.clone(),
-                    expected: record.files.max(0) as usize,
-                    modified_ms: record.modified_ms,
-                    found,
-                });
-            }
-            removed.extend(files);
+/// When a log is damaged, or does not fit the files or its copy in another directory.
+pub fn understand(fs: &dyn FileSystem, directories: &[PathBuf]) -> Result<Vec<Leftover>, RecoverError> {
+    let mut by_name: BTreeMap<OsString, Vec<PathBuf>> = BTreeMap::new();
+    for directory in directories {
+        for log in list(fs, directory)?.txn_logs {
+            by_name.entry(log.file_name().unwrap_or_default().to_owned()).or_default().push(log);
         }
-        for path in &removed {
-            fs.remove_file(path)?;
-        }
-        fs.sync_dir(directory)?;
-        fs.remove_file(&log)?;
-        fs.sync_dir(directory)?;
-        out.push(Recovered { log, committed, removed });
     }
-    Ok(out)
+    by_name.into_values().map(|copies| Replicas::read(fs, copies)?.understand(fs, directories)).collect()
+}
+
+/// The copies of one log.
+struct Replicas {
+    paths: Vec<PathBuf>,
+    records: Vec<Record>,
+    /// Whether a last line is there that says nothing: the machine stopped while it was written.
+    torn: bool,
+}
+
+impl Replicas {
+    /// Reads the copies. The end of a transaction may be missing or torn in some of them.
+    fn read(fs: &dyn FileSystem, paths: Vec<PathBuf>) -> Result<Replicas, RecoverError> {
+        let mut longest = Replicas { paths: Vec::new(), records: Vec::new(), torn: false };
+        for path in &paths {
+            let bytes = fs.read(path)?;
+            let (records, torn) = parse_to_end(&bytes)
+                .map_err(|line| RecoverError::Damaged { log: path.display().to_string(), line })?;
+            let both = records.len().min(longest.records.len());
+            if let Some(line) = (0..both).find(|line| records.get(*line) != longest.records.get(*line)) {
+                let (log, line) = (path.display().to_string(), line + 1);
+                let other = paths.first().map(|p| p.display().to_string()).unwrap_or_default();
+                return Err(RecoverError::CopiesDiffer { log, other, line });
+            }
+            if records.len() > longest.records.len() {
+                longest.records = records;
+                longest.torn = torn;
+            } else if records.len() == longest.records.len() {
+                longest.torn |= torn;
+            }
+        }
+        let is_end = |r: &Record| matches!(r.kind, RecordKind::Commit | RecordKind::Abort);
+        let end = longest.records.iter().position(is_end).filter(|end| end + 1 < longest.records.len());
+        if let Some(end) = end {
+            let log = paths.first().map(|p| p.display().to_string()).unwrap_or_default();
+            return Err(RecoverError::Damaged { log, line: end + 2 });
+        }
+        Ok(Replicas { paths, ..longest })
+    }
+
+    fn understand(self, fs: &dyn FileSystem, directories: &[PathBuf]) -> Result<Leftover, RecoverError> {
+        let committed = self.records.last().is_some_and(|last| last.kind == RecordKind::Commit);
+        let goes = if committed { RecordKind::Remove } else { RecordKind::Add };
+        let mut gone = Vec::new();
+        for record in &self.records {
+            let Some(name) = record.name_prefix() else { continue };
+            let (mut newest, mut files) = (0, Vec::new());
+            for directory in record.directories(directories) {
+                let found = present(fs, &directory, name)?;
+                newest = newest.max(found.0);
+                files.extend(found.1);
+            }
+            if record.kind == RecordKind::Remove {
+                let expected = record.files.max(0) as usize;
+                let changed = !files.is_empty() && newest != record.modified_ms || files.len() > expected;
+                if changed || self.torn && files.len() < expected {
+                    return Err(RecoverError::Mismatch {
+                        log: self.paths.first().map(|p| p.display().to_string()).unwrap_or_default(),
+                        prefix: record.prefix.clone(),
+                        expected,
+                        modified_ms: record.modified_ms,
+                        found: format!("{} files last changed at {newest} ms", files.len()),
+                    });
+                }
+            }
+            if record.kind == goes {
+                gone.extend(files);
+            }
+        }
+        let text = self.records.iter().map(Record::line).collect();
+        Ok(Leftover { logs: self.paths, committed, gone, text })
+    }
 }

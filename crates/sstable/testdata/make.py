@@ -2,8 +2,8 @@
 
     make.py VERSION ADDRESS DATA_DIRECTORY NODETOOL...
 
-VERSION names the folder (5.0.5, 4.1.10); NODETOOL is a command to which `flush` and `compact` are appended.
-Needs the Python package cassandra-driver. Timestamps are fixed; local deletion times are those of the run.
+VERSION names the folder (5.0.5, 5.0.5-none for `storage_compatibility_mode: NONE`, 5.0.5-bti, 4.1.10, 3.11.19, 3.11.10); NODETOOL is a command to which `flush` and `compact` are appended.
+The tables that were made with COMPACT STORAGE come from make_compact.py. Needs the Python package cassandra-driver. Timestamps are fixed; local deletion times are those of the run.
 """
 import glob
 import os
@@ -28,13 +28,16 @@ TABLES = {
 }
 
 
-def fill(session):
+def fill(session, version):
     run = session.execute
     run(f"DROP KEYSPACE IF EXISTS {KEYSPACE}")
     run(f"CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}")
     session.set_keyspace(KEYSPACE)
     run("CREATE TYPE pair (a int, b text)")
     for name, definition in TABLES.items():
+        if version.startswith("3."):
+            # What 3.11 does not know.
+            definition = definition.replace("Zstd", "Deflate").replace("'min_compress_ratio': 1.3, ", "")
         run(f"CREATE TABLE {name} ({definition}")
     for c in range(60):
         for d in ("", "x", "yy"):
@@ -76,7 +79,7 @@ def main():
     version, address, data = sys.argv[1:4]
     session = Cluster([address]).connect()
     session.default_timeout = 60
-    fill(session)
+    fill(session, version)
     subprocess.run(sys.argv[4:] + ["flush", KEYSPACE], check=True)
     # A flush compresses fast, whatever the table says; a compaction uses the table's compressor.
     subprocess.run(sys.argv[4:] + ["compact", KEYSPACE, "deflated", "counters", "kinds"], check=True)
@@ -86,7 +89,7 @@ def main():
     for table in TABLES:
         target = os.path.join(here, table)
         os.makedirs(target)
-        for path in glob.glob(os.path.join(data, KEYSPACE, table + "-*", "nb-*")):
+        for path in glob.glob(os.path.join(data, KEYSPACE, table + "-*", "??-*-b??-*")):
             shutil.copy(path, target)
     session.execute(f"DROP KEYSPACE {KEYSPACE}")
     session.cluster.shutdown()

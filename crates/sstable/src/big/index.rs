@@ -1,4 +1,4 @@
-//! Index.db: where partitions lie, and where blocks of rows lie in large ones (docs/formats/sstable-nb.md).
+//! Index.db: where partitions lie, and where blocks of rows lie in large ones (docs/formats/sstable-big.md).
 //!
 //! ```text
 //! entry := sbytes key | uvint position in the data | uvint size of what follows, 0 when not indexed
@@ -8,19 +8,18 @@
 //! ```
 //! The table of offsets lets a search touch only the blocks that it compares.
 
+use crate::index::{Block, WrittenPartition, WrittenUnfiltered};
 use crate::pages::Cursor;
 use bytes::Bytes;
 use model::clustering::Position;
 use model::{BoundKind, Clustering, ClusteringBound, ClusteringComparator, Deletion, vint};
 use partition::ReadError;
-use partition::codec::{
-    EncodeError, Input, Layout, read_deletion_time, read_prefix, write_deletion_time, write_prefix,
-};
+use partition::codec::{DeletionTimes, EncodeError, Input, Layout, read_prefix, write_prefix};
 use std::cmp::Ordering;
 
 const WIDTH_BASE: i64 = 64 << 10;
-/// Bytes of a partition's header beside its key: the key's length and the deletion.
-const HEADER_LEN_MIN: u64 = 14;
+/// Bytes of the length of a partition's key.
+const KEY_LEN_BYTES: u64 = 2;
 
 /// An entry of Index.db.
 #[derive(Debug)]
@@ -46,15 +45,20 @@ impl IndexEntry {
         Ok(IndexEntry { key, position, promoted: (size > 0).then_some(start), end: input.position() })
     }
 
-    /// The promoted index of the entry.
-    pub fn promoted<I: Input + Seek>(&self, input: &mut I) -> Result<Option<PromotedIndex>, I::Error> {
+    /// The promoted index of the entry, read through a copy of the cursor.
+    pub fn promoted(
+        &self,
+        cursor: &Cursor,
+        times: DeletionTimes,
+    ) -> Result<Option<PromotedIndex>, ReadError> {
         let Some(start) = self.promoted else { return Ok(None) };
-        input.seek_to(start);
+        let mut input = cursor.clone();
+        input.seek(start);
         let header_len = input.uvint()?;
-        if header_len < HEADER_LEN_MIN + self.key.len() as u64 {
+        if header_len < KEY_LEN_BYTES + self.key.len() as u64 + times.bytes_min() {
             return Err(input.malformed(format!("{header_len} bytes before the first row")));
         }
-        read_deletion_time(input)?;
+        let deletion = times.read(&mut input)?;
         let count = input.uvint()?;
         let blocks_at = input.position();
         let table_len = count.checked_mul(4).filter(|len| *len < self.end - blocks_at);
@@ -64,19 +68,8 @@ impl IndexEntry {
         if count == 0 {
             return Ok(None);
         }
-        Ok(Some(PromotedIndex { header_len, blocks_at, offsets_at, count, scratch: Clustering::empty() }))
-    }
-}
-
-/// An input that can go to any place.
-pub(crate) trait Seek {
-    /// Goes to an offset.
-    fn seek_to(&mut self, position: u64);
-}
-
-impl Seek for Cursor {
-    fn seek_to(&mut self, position: u64) {
-        self.seek(position);
+        let scratch = Clustering::empty();
+        Ok(Some(PromotedIndex { header_len, deletion, blocks_at, offsets_at, count, input, scratch }))
     }
 }
 
@@ -85,81 +78,101 @@ impl Seek for Cursor {
 pub(crate) struct PromotedIndex {
     /// Bytes from the partition's start to its first row or marker.
     pub header_len: u64,
+    /// The deletion of the partition.
+    pub deletion: Deletion,
     blocks_at: u64,
     offsets_at: u64,
-    pub count: u64,
+    count: u64,
+    input: Cursor,
     scratch: Clustering,
 }
 
-/// Where a block lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Block {
-    /// Bytes from the partition's start.
-    pub offset: u64,
-    /// Bytes of the block; of the last one the end of the partition may be a part.
-    pub width: u64,
-    /// The range deletion that is open at its end.
-    pub open_at_end: Deletion,
+/// What Index.db says of a block.
+#[derive(Clone, Copy, Debug)]
+struct Described {
+    start: u64,
+    end: u64,
+    open_at_end: Deletion,
 }
 
 impl PromotedIndex {
-    fn seek_block<I: Input + Seek>(&self, input: &mut I, block: u64) -> Result<(), I::Error> {
-        input.seek_to(self.offsets_at + block * 4);
-        let offset = input.i32()?;
+    /// Where a block is described.
+    fn description_at(&mut self, block: u64) -> Result<u64, ReadError> {
+        self.input.seek(self.offsets_at + block * 4);
+        let offset = self.input.i32()?;
         let start = self.blocks_at + offset.max(0) as u64;
         if offset < 0 || start >= self.offsets_at {
-            return Err(input.malformed(format!("block {block} described at offset {offset}")));
+            return Err(self.input.malformed(format!("block {block} described at offset {offset}")));
         }
-        input.seek_to(start);
+        Ok(start)
+    }
+
+    fn seek_block(&mut self, block: u64) -> Result<(), ReadError> {
+        let start = self.description_at(block)?;
+        self.input.seek(start);
         Ok(())
     }
 
-    /// Reads where a block lies.
-    pub fn block<I: Input + Seek>(
-        &mut self,
-        input: &mut I,
-        layout: &Layout,
-        block: u64,
-    ) -> Result<Block, I::Error> {
-        self.seek_block(input, block)?;
+    /// A description has to end where the next one, or the table of offsets, begins.
+    fn described(&mut self, layout: &Layout, block: u64) -> Result<Described, ReadError> {
+        let described_until =
+            if block + 1 < self.count { self.description_at(block + 1)? } else { self.offsets_at };
+        self.seek_block(block)?;
+        let input = &mut self.input;
         read_prefix(input, layout.clustering_types(), &mut self.scratch)?;
         read_prefix(input, layout.clustering_types(), &mut self.scratch)?;
-        let offset = input.uvint()?;
+        let start = input.uvint()?;
         let width = input.vint()?.wrapping_add(WIDTH_BASE);
         let open_at_end = match input.u8()? {
             0 => Deletion::NONE,
-            1 => read_deletion_time(input)?,
+            1 => layout.deletion_times().read(input)?,
             other => return Err(input.malformed(format!("{other} where a boolean is expected"))),
         };
-        if width <= 0 || offset < self.header_len || offset.checked_add(width as u64).is_none() {
-            return Err(input.malformed(format!("block {block} at {offset} of {width} bytes")));
+        if input.position() != described_until {
+            return Err(input.malformed(format!("block {block} described up to {described_until}")));
         }
-        Ok(Block { offset, width: width as u64, open_at_end })
+        let end = start.checked_add_signed(width).filter(|end| *end > start && start >= self.header_len);
+        match end {
+            Some(end) => Ok(Described { start, end, open_at_end }),
+            None => Err(input.malformed(format!("block {block} at {start} of {width} bytes"))),
+        }
     }
 
-    fn edge<I: Input + Seek>(
-        &mut self,
-        input: &mut I,
-        layout: &Layout,
-        block: u64,
-        last: bool,
-    ) -> Result<BoundKind, I::Error> {
-        self.seek_block(input, block)?;
-        let kind = read_prefix(input, layout.clustering_types(), &mut self.scratch)?;
-        if last { read_prefix(input, layout.clustering_types(), &mut self.scratch) } else { Ok(kind) }
+    /// A block has to begin where the one before it ends, and the first one behind the partition's header.
+    fn block(&mut self, layout: &Layout, number: u64) -> Result<Block, ReadError> {
+        let (follows, open) = match number.checked_sub(1) {
+            Some(before) => {
+                let before = self.described(layout, before)?;
+                (before.end, before.open_at_end)
+            }
+            None => (self.header_len, Deletion::NONE),
+        };
+        let Described { start, end, open_at_end } = self.described(layout, number)?;
+        if start != follows {
+            return Err(self.input.malformed(format!("block {number} at {start} instead of {follows}")));
+        }
+        Ok(Block { number, start, end, open, open_at_end: Some(open_at_end) })
     }
 
-    fn partition_point<I: Input + Seek>(
+    fn edge(&mut self, layout: &Layout, block: u64, last: bool) -> Result<BoundKind, ReadError> {
+        self.seek_block(block)?;
+        let kind = read_prefix(&mut self.input, layout.clustering_types(), &mut self.scratch)?;
+        match last {
+            true => read_prefix(&mut self.input, layout.clustering_types(), &mut self.scratch),
+            false => Ok(kind),
+        }
+    }
+
+    fn partition_point(
         &mut self,
-        input: &mut I,
         layout: &Layout,
         last: bool,
         is_before: impl Fn(Position<'_>) -> bool,
-    ) -> Result<u64, I::Error> {
+    ) -> Result<u64, ReadError> {
         let (mut low, mut high) = (0, self.count);
         while low < high {
             let middle = low + (high - low) / 2;
-            let kind = self.edge(input, layout, middle, last)?;
+            let kind = self.edge(layout, middle, last)?;
             if is_before(Position { kind, prefix: &self.scratch }) {
                 low = middle + 1;
             } else {
@@ -169,30 +182,45 @@ impl PromotedIndex {
         Ok(low)
     }
 
-    /// The first block whose end does not lie before `bound`; the number of blocks when there is none.
-    pub fn first_reaching<I: Input + Seek>(
+    /// The first block whose end does not lie before `bound`.
+    pub fn reaching(
         &mut self,
-        input: &mut I,
         layout: &Layout,
         comparator: &ClusteringComparator,
         bound: &ClusteringBound,
-    ) -> Result<u64, I::Error> {
-        self.partition_point(input, layout, true, |edge| {
+    ) -> Result<Option<Block>, ReadError> {
+        let found = self.partition_point(layout, true, |edge| {
             comparator.compare_positions(edge, bound.position()) == Ordering::Less
-        })
+        })?;
+        if found == self.count { Ok(None) } else { self.block(layout, found).map(Some) }
     }
 
-    /// The first block that starts behind `bound`; the number of blocks when there is none.
-    pub fn first_behind<I: Input + Seek>(
+    /// The last block that does not start behind `bound`.
+    pub fn starting_by(
         &mut self,
-        input: &mut I,
         layout: &Layout,
         comparator: &ClusteringComparator,
         bound: &ClusteringBound,
-    ) -> Result<u64, I::Error> {
-        self.partition_point(input, layout, false, |edge| {
+    ) -> Result<Option<Block>, ReadError> {
+        let behind = self.partition_point(layout, false, |edge| {
             comparator.compare_positions(edge, bound.position()) != Ordering::Greater
-        })
+        })?;
+        behind.checked_sub(1).map(|last| self.block(layout, last)).transpose()
+    }
+
+    /// The first block.
+    pub fn first(&mut self, layout: &Layout) -> Result<Block, ReadError> {
+        self.block(layout, 0)
+    }
+
+    /// The last block.
+    pub fn last(&mut self, layout: &Layout) -> Result<Block, ReadError> {
+        self.block(layout, self.count - 1)
+    }
+
+    /// The block before another one.
+    pub fn before(&mut self, layout: &Layout, block: &Block) -> Result<Option<Block>, ReadError> {
+        block.number.checked_sub(1).map(|before| self.block(layout, before)).transpose()
     }
 }
 
@@ -234,12 +262,12 @@ impl IndexWalk {
         }
     }
 
-    /// Where the partition of the next entry starts; `None` at the end. The entry stays the next.
-    pub fn peek_position(&mut self) -> Result<Option<u64>, ReadError> {
+    /// Where the partition of the next entry starts, and its key; `None` at the end. The entry stays the next.
+    pub fn peek(&mut self) -> Result<Option<(u64, Bytes)>, ReadError> {
         let next = self.next;
-        let position = self.next()?.map(|entry| entry.position);
+        let entry = self.next()?;
         self.next = next;
-        Ok(position)
+        Ok(entry.map(|entry| (entry.position, entry.key)))
     }
 }
 
@@ -286,23 +314,16 @@ impl PromotedIndexBuilder {
         self.is_open = false;
     }
 
-    /// Takes a row or marker that lies from `start` to `end` in the partition; `open` holds after it.
-    pub fn add(
-        &mut self,
-        layout: &Layout,
-        position: Position<'_>,
-        (start, end): (u64, u64),
-        open: &Deletion,
-        block_len: u64,
-    ) -> Result<(), EncodeError> {
+    /// Takes a row or marker.
+    pub fn add(&mut self, layout: &Layout, unfiltered: &WrittenUnfiltered<'_>) -> Result<(), EncodeError> {
         if !self.is_open {
             self.is_open = true;
-            self.block_start = start;
-            self.first.set(position);
+            self.block_start = unfiltered.start;
+            self.first.set(unfiltered.position);
         }
-        self.last.set(position);
-        if end - self.block_start >= block_len {
-            self.close(layout, end, open)?;
+        self.last.set(unfiltered.position);
+        if unfiltered.end - self.block_start >= unfiltered.block_len {
+            self.close(layout, unfiltered.end, &unfiltered.open_after)?;
         }
         Ok(())
     }
@@ -315,35 +336,33 @@ impl PromotedIndexBuilder {
         vint::write_signed(&mut self.blocks, (end - self.block_start) as i64 - WIDTH_BASE);
         self.blocks.push(!open.is_none() as u8);
         if !open.is_none() {
-            write_deletion_time(&mut self.blocks, open);
+            layout.deletion_times().write(&mut self.blocks, open)?;
         }
         self.is_open = false;
         Ok(())
     }
 
-    /// Appends the entry of the partition, which ends at `end`, its last byte included.
+    /// Appends the entry of the partition.
     pub fn finish(
         &mut self,
         out: &mut Vec<u8>,
         layout: &Layout,
-        (key, position): (&[u8], u64),
-        header_len: u64,
-        deletion: &Deletion,
-        end: u64,
+        partition: &WrittenPartition<'_>,
     ) -> Result<(), EncodeError> {
         if self.is_open {
-            self.close(layout, end, &Deletion::NONE)?;
+            self.close(layout, partition.len, &Deletion::NONE)?;
         }
+        let key = partition.key.key.0.as_ref();
         out.extend_from_slice(&(key.len() as u16).to_be_bytes());
         out.extend_from_slice(key);
-        vint::write_unsigned(out, position);
+        vint::write_unsigned(out, partition.position);
         if self.offsets.len() < 2 {
             vint::write_unsigned(out, 0);
             return Ok(());
         }
         let mut head = Vec::with_capacity(32);
-        vint::write_unsigned(&mut head, header_len);
-        write_deletion_time(&mut head, deletion);
+        vint::write_unsigned(&mut head, partition.header_len);
+        layout.deletion_times().write(&mut head, &partition.deletion)?;
         vint::write_unsigned(&mut head, self.offsets.len() as u64);
         vint::write_unsigned(out, (head.len() + self.blocks.len() + 4 * self.offsets.len()) as u64);
         out.extend_from_slice(&head);

@@ -1,20 +1,15 @@
-//! The `big` layout: Data.db with Index.db and Summary.db beside it (docs/formats/sstable-nb.md).
+//! The `big` layout: Data.db with Index.db and Summary.db beside it (docs/formats/sstable-big.md).
 //!
 //! | file | noun |
 //! |---|---|
 //! | `summary` | every 128th key of the index, in memory |
 //! | `index` | an entry of Index.db and its promoted index, searched in place |
-//! | `key_filter` | the bloom filter, and how far it is believed |
-//! | `writer` | fragments to files |
-//! | `table` | files to an open SSTable; finding a partition |
-//! | `stream` | partitions as a stream of fragments, clipped to slices |
-//! | `forward`, `reverse` | the rows and markers of one partition in either direction |
+//! | `directory` | where in an interval of the summary a key's entry may be |
+//! | `lookup` | summary and index of an open SSTable; finding a partition |
+//! | `writer` | the index of an SSTable that is being written |
 
-pub(crate) mod forward;
+pub(crate) mod directory;
 pub(crate) mod index;
-mod key_filter;
-pub(crate) mod reverse;
-pub(crate) mod stream;
+pub(crate) mod lookup;
 pub(crate) mod summary;
-pub(crate) mod table;
 pub(crate) mod writer;

@@ -1,4 +1,4 @@
-//! Summary.db: a sample of the index, kept in memory (docs/formats/sstable-nb.md).
+//! Summary.db: a sample of the index, kept in memory (docs/formats/sstable-big.md).
 //!
 //! ```text
 //! i32 min index interval | i32 n | i64 bytes of offsets and entries | i32 sampling level | i32 n at full sampling

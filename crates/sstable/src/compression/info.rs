@@ -1,12 +1,15 @@
-//! CompressionInfo.db: where the chunks of a compressed data file lie (docs/formats/sstable-nb.md).
+//! CompressionInfo.db: where the chunks of a compressed data file lie (docs/formats/sstable-big.md).
 //!
 //! ```text
-//! utf class | i32 n, n * (utf key, utf value) | i32 chunk length | i32 maximal compressed length
+//! utf class | i32 n, n * (utf key, utf value) | i32 chunk length | i32 maximal compressed length (from `na` on)
 //!           | i64 length of the data | i32 chunk count | count * i64 offset in Data.db
 //! ```
 
 use super::{CompressionParams, Compressor};
+use crate::descriptor::{Component, Descriptor, Version};
+use crate::error::{OpenError, corrupt, read_component};
 use bytes::Bytes;
+use env::fs::FileSystem;
 use partition::codec::{DecodeError, Input, SliceInput};
 use std::collections::BTreeMap;
 
@@ -36,7 +39,25 @@ fn read_utf(input: &mut SliceInput) -> Result<String, DecodeError> {
 }
 
 impl CompressionInfo {
-    /// The file's bytes.
+    /// Reads the CompressionInfo.db of an SSTable; `None` when it has none, because it is not compressed.
+    ///
+    /// # Errors
+    /// When the file is damaged or cannot be read.
+    pub fn of_sstable(
+        fs: &dyn FileSystem,
+        descriptor: &Descriptor,
+    ) -> Result<Option<CompressionInfo>, OpenError> {
+        let path = descriptor.path(Component::CompressionInfo);
+        match read_component(fs, descriptor, Component::CompressionInfo) {
+            Ok(bytes) => {
+                Ok(Some(CompressionInfo::decode(bytes, descriptor.version).map_err(|e| corrupt(&path, e))?))
+            }
+            Err(OpenError::MissingComponent { .. }) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The file's bytes, for versions from `na` on.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(64 + 8 * self.offsets.len());
         write_utf(&mut out, self.params.compressor.class());
@@ -53,8 +74,8 @@ impl CompressionInfo {
         out
     }
 
-    /// Reads the file.
-    pub fn decode(bytes: Bytes) -> Result<CompressionInfo, DecodeError> {
+    /// Reads the file of an SSTable of a version.
+    pub fn decode(bytes: Bytes, version: Version) -> Result<CompressionInfo, DecodeError> {
         let mut input = SliceInput::new(bytes);
         let class = read_utf(&mut input)?;
         let mut options = BTreeMap::new();
@@ -69,7 +90,7 @@ impl CompressionInfo {
         if !chunk_len.is_power_of_two() || !(CHUNK_LEN_MIN..=CHUNK_LEN_MAX).contains(&chunk_len) {
             return Err(input.malformed(format!("chunks of {chunk_len} bytes")));
         }
-        let max_compressed_len = input.i32()?;
+        let max_compressed_len = if version.has_max_compressed_len() { input.i32()? } else { i32::MAX };
         if max_compressed_len < 0 {
             return Err(input.malformed(format!("a maximal compressed length of {max_compressed_len}")));
         }

@@ -1,4 +1,4 @@
-//! Compression of data files (docs/formats/sstable-nb.md).
+//! Compression of data files (docs/formats/sstable-big.md).
 //!
 //! A compressed Data.db is a sequence of chunks, each of the same number of bytes before compression (the last may
 //! hold fewer) and each followed by a checksum:

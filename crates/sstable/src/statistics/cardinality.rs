@@ -1,5 +1,5 @@
 //! The estimate of the number of partition keys in Statistics.db: HyperLogLog++ of precision 13, sparse precision 25,
-//! in the serialization of stream-lib 2.5 (docs/formats/sstable-nb.md). Compactions of Cassandra merge those of their inputs to
+//! in the serialization of stream-lib 2.5 (docs/formats/sstable-big.md). Compactions of Cassandra merge those of their inputs to
 //! size the bloom filter of the result.
 //!
 //! ```text
@@ -149,6 +149,49 @@ impl Cardinality {
     }
 }
 
+/// The number of keys that a COMPACTION component stands for, roughly; `None` when the bytes are none.
+pub(crate) fn estimate(component: &[u8]) -> Option<u64> {
+    let (_, rest) = component.split_first_chunk::<4>()?;
+    let (version, mut rest) = rest.split_first_chunk::<4>()?;
+    if i32::from_be_bytes(*version) != VERSION {
+        return None;
+    }
+    let mut varint = || {
+        let mut value = 0u32;
+        for shift in (0..u32::BITS).step_by(7) {
+            let (byte, left) = rest.split_first()?;
+            rest = left;
+            value |= u32::from(byte & 0x7f).checked_shl(shift)?;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    };
+    if (varint()?, varint()?) != (PRECISION, SPARSE_PRECISION) {
+        return None;
+    }
+    let (form, len) = (varint()?, varint()?);
+    if form == 1 {
+        let all = f64::from(1u32 << SPARSE_PRECISION);
+        return Some((all * (all / (all - f64::from(len))).ln()).round() as u64);
+    }
+    let (words, _) = rest.as_chunks::<4>();
+    let word = |i: usize| words.get(i).map_or(0, |word| u32::from_be_bytes(*word));
+    let registers = (0..REGISTERS)
+        .map(|i| (word(i / REGISTERS_PER_WORD) >> (REGISTER_BITS * (i % REGISTERS_PER_WORD))) & REGISTER_MAX);
+    let (mut sum, mut zeros) = (0f64, 0u32);
+    for register in registers {
+        sum += f64::from(register).exp2().recip();
+        zeros += u32::from(register == 0);
+    }
+    let count = REGISTERS as f64;
+    let raw = 0.7213 / (1.0 + 1.079 / count) * count * count / sum;
+    let counted = count * (count / f64::from(zeros.max(1))).ln();
+    // Few keys are told better by the registers that are still empty.
+    Some(if zeros > 0 && counted < 2.5 * count { counted } else { raw }.round() as u64)
+}
+
 /// Sets a register to a run length, unless it holds a longer one. A run that is too long for the register, one in 2^31,
 /// counts as the longest.
 fn raise(words: &mut [u32], register: usize, run: u32) {
@@ -257,6 +300,18 @@ mod tests {
             let again = numbers(0..count).rev().chain(numbers(0..count));
             assert_eq!(estimate(again), estimate(numbers(0..count)));
         }
+    }
+
+    #[test]
+    fn estimates_are_near() {
+        for count in [0u32, 1, 3, 100, 5_000, 7_000, 30_000, 100_000] {
+            let mut cardinality = Cardinality::default();
+            numbers(0..count).for_each(|key| cardinality.add(&key));
+            let found = super::estimate(&cardinality.finish()).unwrap();
+            let off = (found as f64 - f64::from(count)).abs();
+            assert!(off <= f64::from(count) * 0.05, "{found} for {count}");
+        }
+        assert_eq!(super::estimate(b"something else"), None);
     }
 
     #[test]

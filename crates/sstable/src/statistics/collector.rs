@@ -1,7 +1,8 @@
 //! Gathers [`Stats`] while an SSTable is written.
 
-use super::stats::ClusteringRange;
+use super::clusterings::{CoveredClusterings, PositionRange, ValueRange};
 use super::{EstimatedHistogram, Stats, TombstoneHistogram};
+use crate::descriptor::Version;
 use model::clustering::Position;
 use model::counter::{ShardKind, shards};
 use model::{ClusteringComparator, Deletion, NO_DELETION_TIME, NO_TTL, Row, TableSchema};
@@ -9,13 +10,15 @@ use model::{ClusteringComparator, Deletion, NO_DELETION_TIME, NO_TTL, Row, Table
 /// Statistics of the partitions written so far.
 #[derive(Debug)]
 pub(crate) struct Collector {
+    version: Version,
     partition_sizes: EstimatedHistogram,
     cells_per_partition: EstimatedHistogram,
     timestamps: Option<(i64, i64)>,
     local_deletion_times: Option<(u32, u32)>,
     ttls: Option<(i32, i32)>,
     tombstones: TombstoneHistogram,
-    clusterings: ClusteringRange,
+    clusterings: CoveredClusterings,
+    has_partition_deletions: bool,
     has_legacy_counter_shards: bool,
     total_columns_set: i64,
     total_rows: i64,
@@ -27,15 +30,21 @@ fn widen<T: Ord + Copy>(range: &mut Option<(T, T)>, value: T) {
 }
 
 impl Collector {
-    pub fn new() -> Collector {
+    /// For an SSTable of a version.
+    pub fn new(version: Version) -> Collector {
         Collector {
+            version,
             partition_sizes: EstimatedHistogram::partition_sizes(),
             cells_per_partition: EstimatedHistogram::cell_counts(),
             timestamps: None,
             local_deletion_times: None,
             ttls: None,
             tombstones: TombstoneHistogram::default(),
-            clusterings: ClusteringRange::default(),
+            clusterings: match version.has_covered_slice() {
+                true => CoveredClusterings::Positions(PositionRange::default()),
+                false => CoveredClusterings::Values(ValueRange::default()),
+            },
+            has_partition_deletions: false,
             has_legacy_counter_shards: false,
             total_columns_set: 0,
             total_rows: 0,
@@ -58,8 +67,13 @@ impl Collector {
         }
     }
 
+    pub fn partition_deletion(&mut self, deletion: &Deletion) {
+        self.has_partition_deletions |= !deletion.is_none();
+        self.deletion(deletion);
+    }
+
     pub fn position(&mut self, position: Position<'_>, comparator: &ClusteringComparator) {
-        self.clusterings.add(position.prefix, comparator);
+        self.clusterings.add(position, comparator);
     }
 
     pub fn row(&mut self, row: &Row, table: &TableSchema) {
@@ -96,7 +110,6 @@ impl Collector {
         let (min_local_deletion_time, max_local_deletion_time) =
             self.local_deletion_times.unwrap_or((NO_DELETION_TIME, NO_DELETION_TIME));
         let (min_ttl, max_ttl) = self.ttls.unwrap_or((NO_TTL, NO_TTL));
-        let (min_clustering, max_clustering) = self.clusterings.finish();
         Stats {
             partition_sizes: self.partition_sizes,
             cells_per_partition: self.cells_per_partition,
@@ -111,14 +124,19 @@ impl Collector {
             tombstones: self.tombstones,
             level: 0,
             repaired_at_ms: 0,
-            min_clustering,
-            max_clustering,
+            covered_clusterings: self.clusterings.finish(),
             has_legacy_counter_shards: self.has_legacy_counter_shards,
             total_columns_set: self.total_columns_set,
             total_rows: self.total_rows,
             pending_repair: None,
             is_transient: false,
             host_id: None,
+            has_partition_deletions: self
+                .version
+                .has_partition_deletions_flag()
+                .then_some(self.has_partition_deletions),
+            key_range: None,
+            token_space_coverage: None,
         }
     }
 }

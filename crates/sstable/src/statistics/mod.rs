@@ -1,9 +1,10 @@
-//! Statistics.db: what is known about an SSTable without reading its rows (docs/formats/sstable-nb.md).
+//! Statistics.db: what is known about an SSTable without reading its rows (docs/formats/sstable-big.md).
 //!
 //! ```text
 //! i32 n | crc | n * { i32 type, i32 offset } | crc | component, crc | component, crc | ...
 //! ```
-//! The first two checksums run on: over the count, then over the count and the table of contents. Components:
+//! The checksums are there from version `na` on. The first two run on: over the count, then over the count and the
+//! table of contents. A component may be followed by zeroes that its checksum covers. Components:
 //! 0 validation, 1 compaction (an estimate of the number of keys, not there in files of other writers; carried along
 //! and not looked into), 2 stats, 3 header. In SSTables that were written here the first one goes on after what
 //! Cassandra reads of it:
@@ -15,6 +16,7 @@
 //! anew; when it writes Filter.db anew (for another chance), the checksum does not fit any more, which says nothing.
 
 mod cardinality;
+mod clusterings;
 mod collector;
 mod histogram;
 mod stats;
@@ -32,7 +34,7 @@ use bytes::Bytes;
 use crc32fast::Hasher;
 use env::fs::FileSystem;
 use partition::ReadError;
-use partition::codec::{DecodeError, Input, SerializationHeader, SliceInput};
+use partition::codec::{DecodeError, EncodeError, Input, SerializationHeader, SliceInput};
 
 const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
 const VALIDATION: i32 = 0;
@@ -60,7 +62,10 @@ pub struct Statistics {
 
 impl Statistics {
     /// The file's bytes, for an SSTable of a version.
-    pub fn encode(&self, version: Version) -> Vec<u8> {
+    ///
+    /// # Errors
+    /// When a clustering value does not have the length of its type.
+    pub fn encode(&self, version: Version) -> Result<Vec<u8>, EncodeError> {
         let mut validation = Vec::new();
         validation.extend_from_slice(&(PARTITIONER.len() as u16).to_be_bytes());
         validation.extend_from_slice(PARTITIONER.as_bytes());
@@ -74,37 +79,68 @@ impl Statistics {
         let cardinality = self.cardinality.iter().map(|bytes| (COMPACTION, bytes.to_vec()));
         let mut parts = vec![(VALIDATION, validation)];
         parts.extend(cardinality);
-        parts.extend([(STATS, self.stats.encode(version)), (HEADER, header)]);
+        parts.extend([(STATS, self.stats.encode(version, &self.header)?), (HEADER, header)]);
 
-        let mut out = (parts.len() as i32).to_be_bytes().to_vec();
+        let is_checked = version.has_metadata_checksums();
+        let sum_len = if is_checked { 4 } else { 0 };
         let mut crc = Hasher::new();
-        crc.update(&out);
-        out.extend_from_slice(&crc.clone().finalize().to_be_bytes());
-        let mut offset = 4 + 8 * parts.len() + 8;
-        for (kind, bytes) in &parts {
-            let entry = [kind.to_be_bytes(), (offset as i32).to_be_bytes()].concat();
-            crc.update(&entry);
-            out.extend_from_slice(&entry);
-            offset += bytes.len() + 4;
-        }
-        out.extend_from_slice(&crc.finalize().to_be_bytes());
-        for (_, bytes) in &parts {
+        let mut out = Vec::new();
+        let put = |out: &mut Vec<u8>, bytes: &[u8], sum: &dyn Fn() -> u32| {
             out.extend_from_slice(bytes);
-            out.extend_from_slice(&crc32fast::hash(bytes).to_be_bytes());
+            if is_checked {
+                out.extend_from_slice(&sum().to_be_bytes());
+            }
+        };
+        let count = (parts.len() as i32).to_be_bytes();
+        crc.update(&count);
+        put(&mut out, &count, &|| crc.clone().finalize());
+        let mut offset = 4 + 8 * parts.len() + 2 * sum_len;
+        let mut contents = Vec::new();
+        for (kind, bytes) in &parts {
+            contents.extend_from_slice(&kind.to_be_bytes());
+            contents.extend_from_slice(&(offset as i32).to_be_bytes());
+            offset += bytes.len() + sum_len;
         }
-        out
+        crc.update(&contents);
+        put(&mut out, &contents, &|| crc.clone().finalize());
+        for (_, bytes) in &parts {
+            put(&mut out, bytes, &|| crc32fast::hash(bytes));
+        }
+        Ok(out)
+    }
+
+    /// About how many partition keys there are, if the file says.
+    pub fn estimated_keys(&self) -> Option<u64> {
+        cardinality::estimate(self.cardinality.as_ref()?)
+    }
+
+    /// Reads the Statistics.db of an SSTable.
+    ///
+    /// # Errors
+    /// When it is missing or damaged, or of a version that is not supported.
+    pub fn read(fs: &dyn FileSystem, descriptor: &Descriptor) -> Result<Statistics, OpenError> {
+        if !descriptor.version.is_supported() {
+            return Err(OpenError::UnsupportedVersion(descriptor.to_string()));
+        }
+        let bytes = read_component(fs, descriptor, Component::Statistics)?;
+        let path = descriptor.path(Component::Statistics);
+        Statistics::decode(bytes, descriptor.version).map_err(|e| corrupt(&path, e).into())
     }
 
     /// Reads bytes as each of the components, without container and checksums: for fuzzing.
     pub(crate) fn decode_parts_unchecked(bytes: &[u8]) {
         let input = || SliceInput::new(Bytes::copy_from_slice(bytes));
         let _ = decode_validation(&mut input());
-        let _ = Stats::decode(&mut input(), Version::NB);
-        let _ = SerializationHeader::decode(&mut input());
+        for version in [Version::MC, Version::ME, Version::NB, Version::OA] {
+            let _ = Stats::decode(&mut input(), version);
+            let _ = SerializationHeader::decode(&mut input(), version.deletion_times());
+        }
     }
 
-    /// Reads the file and checks all its checksums.
+    /// Reads the file of an SSTable of a version and checks all its checksums.
     pub fn decode(bytes: Bytes, version: Version) -> Result<Statistics, DecodeError> {
+        let is_checked = version.has_metadata_checksums();
+        let sum_len = if is_checked { 4 } else { 0 };
         let mut input = SliceInput::new(bytes.clone());
         let count = input.i32()?;
         if !(1..=COMPONENTS_MAX).contains(&count) {
@@ -112,7 +148,9 @@ impl Statistics {
         }
         let mut crc = Hasher::new();
         crc.update(&count.to_be_bytes());
-        check(&mut input, crc.clone().finalize())?;
+        if is_checked {
+            check(&mut input, crc.clone().finalize())?;
+        }
         let mut toc = Vec::new();
         for _ in 0..count {
             let entry = (input.i32()?, input.i32()?);
@@ -120,22 +158,31 @@ impl Statistics {
             crc.update(&entry.1.to_be_bytes());
             toc.push(entry);
         }
-        check(&mut input, crc.finalize())?;
+        if is_checked {
+            check(&mut input, crc.finalize())?;
+        }
         let ends = toc.iter().skip(1).map(|(_, offset)| *offset as usize).chain([bytes.len()]);
         let (mut validation, mut cardinality, mut stats, mut header) = (None, None, None, None);
         for ((kind, offset), end) in toc.iter().zip(ends) {
             let start = *offset as usize;
-            if *offset < 0 || end > bytes.len() || start + 4 > end {
+            if *offset < 0 || end > bytes.len() || start + sum_len > end {
                 return Err(input.malformed(format!("component {kind} from {start} to {end}")));
             }
-            let mut part = SliceInput::new(bytes.slice(start..end - 4));
-            let mut sum = SliceInput::new(bytes.slice(end - 4..end));
-            check(&mut sum, crc32fast::hash(&bytes.slice(start..end - 4))).map_err(|e| at(e, end - 4))?;
+            let end = end - sum_len;
+            if is_checked {
+                let mut sum = SliceInput::new(bytes.slice(end..end + sum_len));
+                check(&mut sum, crc32fast::hash(&bytes.slice(start..end))).map_err(|e| at(e, end))?;
+            }
+            let mut part = SliceInput::new(bytes.slice(start..end));
+            let failed = |e| at(e, start);
             match *kind {
-                VALIDATION => validation = Some(decode_validation(&mut part).map_err(|e| at(e, start))?),
-                COMPACTION => cardinality = Some(bytes.slice(start..end - 4)),
-                STATS => stats = Some(Stats::decode(&mut part, version).map_err(|e| at(e, start))?),
-                HEADER => header = Some(SerializationHeader::decode(&mut part).map_err(|e| at(e, start))?),
+                VALIDATION => validation = Some(decode_validation(&mut part).map_err(failed)?),
+                COMPACTION => cardinality = Some(bytes.slice(start..end)),
+                STATS => stats = Some(Stats::decode(&mut part, version).map_err(failed)?),
+                HEADER => {
+                    let times = version.deletion_times();
+                    header = Some(SerializationHeader::decode(&mut part, times).map_err(failed)?);
+                }
                 _ => {}
             }
         }
@@ -162,7 +209,10 @@ pub fn rewrite(
     let bytes = read_component(fs, descriptor, Component::Statistics)?;
     let mut statistics = Statistics::decode(bytes, descriptor.version).map_err(|e| corrupt(&path, e))?;
     change(&mut statistics.stats);
-    fs.write_atomic(&path, &statistics.encode(descriptor.version)).map_err(|e| ReadError::from(e).into())
+    let bytes = statistics
+        .encode(descriptor.version)
+        .map_err(|e| ReadError::corrupt(&crate::error::file_name(&path), 0, e.to_string()))?;
+    fs.write_atomic(&path, &bytes).map_err(|e| ReadError::from(e).into())
 }
 
 fn at(error: DecodeError, start: usize) -> DecodeError {

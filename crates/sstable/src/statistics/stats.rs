@@ -1,19 +1,32 @@
-//! The STATS component (docs/formats/sstable-nb.md, formats `na` and `nb`).
+//! The STATS component (docs/formats/sstable-big.md).
 //!
 //! ```text
 //! histogram partition sizes | histogram cells of partitions | i64,i32 commit log upper bound
-//! | i64 min, max timestamp | i32 min, max local deletion time | i32 min, max ttl | f64 compression ratio
-//! | tombstone histogram | i32 level | i64 repaired at | i32 n, n * sbytes min clustering | the same for max
+//! | i64 min, max timestamp | 32 bits min, max local deletion time | i32 min, max ttl | f64 compression ratio
+//! | tombstone histogram | i32 level | i64 repaired at | covered clusterings
 //! | bool legacy counters | i64 columns set | i64 rows | i64,i32 commit log lower bound
 //! | i32 n, n * { i64,i32 start, i64,i32 end } commit log intervals
-//! | u8 [uuid] pending repair | bool transient | u8 [uuid] host id (not in `na`)
+//! | u8 [uuid] pending repair, bool transient          from `na` on
+//! | u8 [uuid] host id                                 `me`, and from `nb` on
+//! | bool partition deletions | vbytes first key, last key | f64 token space coverage         from `oa` on
+//!
+//! covered clusterings := i32 n, n * sbytes min values | the same for max                     before `oa`
+//!                      | uvint n, n * vbytes type | bound start, end                         from `oa` on
 //! ```
 
 use super::{EstimatedHistogram, TombstoneHistogram};
 use crate::descriptor::Version;
 use bytes::Bytes;
-use model::{Clustering, ClusteringBound, ClusteringComparator, Component, NO_DELETION_TIME, Slice};
-use partition::codec::{DecodeError, Input, SliceInput};
+use model::clustering::Position;
+use model::command::ClusteringFilter;
+use model::{
+    BoundKind, Clustering, ClusteringBound, ClusteringComparator, Component, CqlType, NO_DELETION_TIME,
+    Slice, vint,
+};
+use partition::codec::{
+    DecodeError, DeletionTimes, EncodeError, Input, SerializationHeader, SliceInput, ValueLen, read_bound,
+    write_bound,
+};
 use std::cmp::Ordering;
 use uuid::Uuid;
 
@@ -69,10 +82,8 @@ pub struct Stats {
     pub level: i32,
     /// Milliseconds at which the data was repaired; 0 when it was not.
     pub repaired_at_ms: i64,
-    /// No clustering sorts before these first values.
-    pub min_clustering: Vec<Bytes>,
-    /// No clustering sorts after these first values.
-    pub max_clustering: Vec<Bytes>,
+    /// Where rows and range tombstones lie; everywhere when the file cannot be relied on for that.
+    pub covered_clusterings: Slice,
     /// Whether counters have shards of old releases.
     pub has_legacy_counter_shards: bool,
     /// Number of columns that rows have, summed over rows.
@@ -85,6 +96,12 @@ pub struct Stats {
     pub is_transient: bool,
     /// The node that wrote the SSTable: `commit_log_intervals` speak of its commit log.
     pub host_id: Option<Uuid>,
+    /// Whether partitions are deleted; `None` when the file does not say.
+    pub has_partition_deletions: Option<bool>,
+    /// The first and the last partition key, when the file names them.
+    pub key_range: Option<(Bytes, Bytes)>,
+    /// The part of the node's ring that the SSTable covers, when that is known.
+    pub token_space_coverage: Option<f64>,
 }
 
 impl Stats {
@@ -93,22 +110,40 @@ impl Stats {
         self.min_local_deletion_time != NO_DELETION_TIME
     }
 
-    /// Whether rows or range tombstones can lie inside one of `slices`. Partition deletions and static rows are
-    /// outside of clusterings: see [`Stats::may_have_tombstones`].
-    pub fn overlaps_clusterings(&self, slices: &[Slice], comparator: &ClusteringComparator) -> bool {
-        let prefix = |values: &[Bytes]| Clustering::from_values(values.iter().map(|v| v.as_ref()));
-        let covered = Slice {
-            start: ClusteringBound::start_at(prefix(&self.min_clustering)),
-            end: ClusteringBound::end_at(prefix(&self.max_clustering)),
-        };
-        let before = |a: &ClusteringBound, b: &ClusteringBound| {
-            comparator.compare_positions(a.position(), b.position()) == Ordering::Less
-        };
-        slices.iter().any(|s| before(&s.start, &covered.end) && before(&covered.start, &s.end))
+    /// Whether there may be deletions of partitions.
+    pub fn may_have_partition_deletions(&self) -> bool {
+        self.has_partition_deletions.unwrap_or(self.may_have_tombstones())
     }
 
-    pub(super) fn encode(&self, version: Version) -> Vec<u8> {
+    /// Whether rows or range tombstones can lie where the filter selects. Partition deletions and static rows are
+    /// outside of clusterings: see [`Stats::may_have_partition_deletions`].
+    pub fn overlaps_clusterings(
+        &self,
+        selected: &ClusteringFilter,
+        comparator: &ClusteringComparator,
+    ) -> bool {
+        let covered = &self.covered_clusterings;
+        let meets = |start: Position<'_>, end: Position<'_>| {
+            comparator.compare_positions(start, covered.end.position()) == Ordering::Less
+                && comparator.compare_positions(covered.start.position(), end) == Ordering::Less
+        };
+        match selected {
+            ClusteringFilter::Slices { slices, .. } => {
+                slices.iter().any(|s| meets(s.start.position(), s.end.position()))
+            }
+            ClusteringFilter::Names { names, .. } => {
+                names.iter().any(|name| meets(Position::row(name), Position::row(name)))
+            }
+        }
+    }
+
+    pub(super) fn encode(
+        &self,
+        version: Version,
+        header: &SerializationHeader,
+    ) -> Result<Vec<u8>, EncodeError> {
         let mut out = Vec::with_capacity(5 << 10);
+        let times = version.deletion_times();
         let bounds = |pick: fn(&(CommitLogPosition, CommitLogPosition)) -> CommitLogPosition| {
             self.commit_log_intervals.iter().map(pick)
         };
@@ -119,16 +154,20 @@ impl Stats {
         upper.encode(&mut out);
         out.extend_from_slice(&self.min_timestamp.to_be_bytes());
         out.extend_from_slice(&self.max_timestamp.to_be_bytes());
-        out.extend_from_slice(&to_disk(self.min_local_deletion_time).to_be_bytes());
-        out.extend_from_slice(&to_disk(self.max_local_deletion_time).to_be_bytes());
+        out.extend_from_slice(&times.to_bits(self.min_local_deletion_time).to_be_bytes());
+        out.extend_from_slice(&times.to_bits(self.max_local_deletion_time).to_be_bytes());
         out.extend_from_slice(&self.min_ttl.to_be_bytes());
         out.extend_from_slice(&self.max_ttl.to_be_bytes());
         out.extend_from_slice(&self.compression_ratio.to_be_bytes());
-        self.tombstones.encode(&mut out);
+        self.tombstones.encode(&mut out, times);
         out.extend_from_slice(&self.level.to_be_bytes());
         out.extend_from_slice(&self.repaired_at_ms.to_be_bytes());
-        encode_values(&mut out, &self.min_clustering);
-        encode_values(&mut out, &self.max_clustering);
+        if version.has_covered_slice() {
+            encode_covered(&mut out, &self.covered_clusterings, header)?;
+        } else {
+            encode_values(&mut out, &self.covered_clusterings.start.prefix);
+            encode_values(&mut out, &self.covered_clusterings.end.prefix);
+        }
         out.push(self.has_legacy_counter_shards as u8);
         out.extend_from_slice(&self.total_columns_set.to_be_bytes());
         out.extend_from_slice(&self.total_rows.to_be_bytes());
@@ -138,12 +177,27 @@ impl Stats {
             start.encode(&mut out);
             end.encode(&mut out);
         }
-        encode_uuid(&mut out, self.pending_repair);
-        out.push(self.is_transient as u8);
+        if version.has_pending_repair() {
+            encode_uuid(&mut out, self.pending_repair);
+            out.push(self.is_transient as u8);
+        }
         if version.has_host_id() {
             encode_uuid(&mut out, self.host_id);
         }
-        out
+        if version.has_partition_deletions_flag() {
+            out.push(self.may_have_partition_deletions() as u8);
+        }
+        if version.has_key_range() {
+            let (first, last) = self.key_range.as_ref().map_or((&[][..], &[][..]), |(f, l)| (f, l));
+            for key in [first, last] {
+                vint::write_unsigned(&mut out, key.len() as u64);
+                out.extend_from_slice(key);
+            }
+        }
+        if version.has_token_space_coverage() {
+            out.extend_from_slice(&self.token_space_coverage.unwrap_or(f64::NAN).to_be_bytes());
+        }
+        Ok(out)
     }
 
     pub(super) fn decode(input: &mut SliceInput, version: Version) -> Result<Stats, DecodeError> {
@@ -151,13 +205,21 @@ impl Stats {
         let cells_per_partition = EstimatedHistogram::decode(input)?;
         CommitLogPosition::decode(input)?;
         let (min_timestamp, max_timestamp) = (input.i64()?, input.i64()?);
-        let (min_local, max_local) = (from_disk(input.i32()?), from_disk(input.i32()?));
+        let times = version.deletion_times();
+        let (min_local, max_local) = (decode_time(input, times)?, decode_time(input, times)?);
         let (min_ttl, max_ttl) = (input.i32()?, input.i32()?);
         let compression_ratio = input.f64()?;
-        let tombstones = TombstoneHistogram::decode(input)?;
+        let tombstones = TombstoneHistogram::decode(input, times)?;
         let level = input.i32()?;
         let repaired_at_ms = input.i64()?;
-        let (min_clustering, max_clustering) = (decode_values(input)?, decode_values(input)?);
+        let covered_clusterings = match version.has_covered_slice() {
+            true => decode_covered(input)?,
+            false => {
+                let start = ClusteringBound::start_at(decode_values(input)?);
+                let end = ClusteringBound::end_at(decode_values(input)?);
+                if version.has_accurate_clusterings() { Slice { start, end } } else { Slice::ALL }
+            }
+        };
         let has_legacy_counter_shards = input.u8()? != 0;
         let (total_columns_set, total_rows) = (input.i64()?, input.i64()?);
         CommitLogPosition::decode(input)?;
@@ -169,8 +231,23 @@ impl Stats {
         for _ in 0..count {
             commit_log_intervals.push((CommitLogPosition::decode(input)?, CommitLogPosition::decode(input)?));
         }
-        let pending_repair = decode_uuid(input)?;
-        let is_transient = input.u8()? != 0;
+        let (pending_repair, is_transient) = match version.has_pending_repair() {
+            true => (decode_uuid(input)?, input.u8()? != 0),
+            false => (None, false),
+        };
+        let host_id = if version.has_host_id() { decode_uuid(input)? } else { None };
+        let has_partition_deletions = match version.has_partition_deletions_flag() {
+            true => Some(input.u8()? != 0),
+            false => None,
+        };
+        let key_range = match version.has_key_range() {
+            true => Some((input.vbytes()?, input.vbytes()?)).filter(|(first, _)| !first.is_empty()),
+            false => None,
+        };
+        let token_space_coverage = match version.has_token_space_coverage() {
+            true => Some(input.f64()?).filter(|part| !part.is_nan()),
+            false => None,
+        };
         Ok(Stats {
             partition_sizes,
             cells_per_partition,
@@ -185,33 +262,29 @@ impl Stats {
             tombstones,
             level,
             repaired_at_ms,
-            min_clustering,
-            max_clustering,
+            covered_clusterings,
             has_legacy_counter_shards,
             total_columns_set,
             total_rows,
             pending_repair,
             is_transient,
-            host_id: if version.has_host_id() { decode_uuid(input)? } else { None },
+            host_id,
+            has_partition_deletions,
+            key_range,
+            token_space_coverage,
         })
     }
 }
 
-fn to_disk(seconds: u32) -> i32 {
-    if seconds == NO_DELETION_TIME { i32::MAX } else { seconds.min(i32::MAX as u32 - 1) as i32 }
-}
-
 /// A negative time comes from an overflow in old releases; the latest time is the safe reading of a maximum and
 /// "may have tombstones" that of a minimum.
-fn from_disk(seconds: i32) -> u32 {
-    match seconds {
-        i32::MAX => NO_DELETION_TIME,
-        0.. => seconds as u32,
-        _ => i32::MAX as u32 - 1,
-    }
+fn decode_time(input: &mut SliceInput, times: DeletionTimes) -> Result<u32, DecodeError> {
+    Ok(times.of_bits(u32::from_be_bytes(input.array()?)))
 }
 
-fn encode_values(out: &mut Vec<u8>, values: &[Bytes]) {
+/// The values up to the first that is null.
+fn encode_values(out: &mut Vec<u8>, prefix: &Clustering) {
+    let values: Vec<&[u8]> = prefix.iter().map_while(value).collect();
     out.extend_from_slice(&(values.len() as i32).to_be_bytes());
     for value in values {
         out.extend_from_slice(&(value.len() as u16).to_be_bytes());
@@ -219,17 +292,53 @@ fn encode_values(out: &mut Vec<u8>, values: &[Bytes]) {
     }
 }
 
-fn decode_values(input: &mut SliceInput) -> Result<Vec<Bytes>, DecodeError> {
+fn decode_values(input: &mut SliceInput) -> Result<Clustering, DecodeError> {
     let count = input.i32()?;
     if count < 0 || count as usize * 2 > input.remaining() {
         return Err(input.malformed(format!("{count} clustering values")));
     }
-    let mut out = Vec::new();
+    let mut out = Clustering::empty();
     for _ in 0..count {
         let len = input.u16()?;
-        out.push(input.bytes(len as u64)?);
+        input.with_slice(len as u64, |value| out.push(Component::Value(value)))?;
     }
     Ok(out)
+}
+
+fn encode_covered(out: &mut Vec<u8>, slice: &Slice, header: &SerializationHeader) -> Result<(), EncodeError> {
+    vint::write_unsigned(out, header.clustering.len() as u64);
+    let mut types = Vec::new();
+    for (ty, descending) in &header.clustering {
+        let class = ty.clustering_class_name(*descending);
+        vint::write_unsigned(out, class.len() as u64);
+        out.extend_from_slice(class.as_bytes());
+        types.push(ValueLen::of(ty));
+    }
+    write_bound(out, &types, slice.start.kind, &slice.start.prefix)?;
+    write_bound(out, &types, slice.end.kind, &slice.end.prefix)
+}
+
+fn decode_covered(input: &mut SliceInput) -> Result<Slice, DecodeError> {
+    let count = input.uvint()?;
+    if count > input.remaining() as u64 {
+        return Err(input.malformed(format!("{count} clustering columns")));
+    }
+    let mut types = Vec::new();
+    for _ in 0..count {
+        let class = input.vtext()?;
+        let parsed = CqlType::parse_class(&class).map_err(|e| input.malformed(e.to_string()))?;
+        types.push(ValueLen::of(&parsed.ty));
+    }
+    let mut slice = Slice::ALL;
+    read_bound(input, &types, &mut slice.start)?;
+    read_bound(input, &types, &mut slice.end)?;
+    // A file without rows says "from behind everything to before everything".
+    let starts = |kind: BoundKind| matches!(kind, BoundKind::InclStart | BoundKind::ExclStart);
+    let ends = |kind: BoundKind| matches!(kind, BoundKind::InclEnd | BoundKind::ExclEnd);
+    if !starts(slice.start.kind) || !ends(slice.end.kind) {
+        return Err(input.malformed(format!("a slice from {:?} to {:?}", slice.start.kind, slice.end.kind)));
+    }
+    Ok(slice)
 }
 
 fn encode_uuid(out: &mut Vec<u8>, id: Option<Uuid>) {
@@ -244,47 +353,6 @@ fn decode_uuid(input: &mut SliceInput) -> Result<Option<Uuid>, DecodeError> {
         0 => None,
         _ => Some(Uuid::from_bytes(input.array()?)),
     })
-}
-
-/// Smallest and largest value of each clustering column over all positions, cut to the columns that every position
-/// has: right for readers that compare whole prefixes and for those that compare column by column.
-#[derive(Debug, Default)]
-pub(super) struct ClusteringRange {
-    seen: bool,
-    min: Vec<Vec<u8>>,
-    max: Vec<Vec<u8>>,
-}
-
-impl ClusteringRange {
-    pub fn add(&mut self, prefix: &Clustering, comparator: &ClusteringComparator) {
-        let known =
-            prefix.iter().take_while(|c| matches!(c, Component::Value(v) if v.len() <= u16::MAX as usize));
-        let known = known.count();
-        if !self.seen {
-            self.seen = true;
-            let values = || prefix.iter().take(known).filter_map(value).map(<[u8]>::to_vec);
-            (self.min, self.max) = (values().collect(), values().collect());
-            return;
-        }
-        self.min.truncate(known);
-        self.max.truncate(known);
-        for (i, (min, max)) in self.min.iter_mut().zip(&mut self.max).enumerate() {
-            let here = prefix.get(i);
-            let Component::Value(bytes) = here else { continue };
-            if comparator.compare_component(i, here, Component::Value(min)) == Ordering::Less {
-                min.clear();
-                min.extend_from_slice(bytes);
-            } else if comparator.compare_component(i, here, Component::Value(max)) == Ordering::Greater {
-                max.clear();
-                max.extend_from_slice(bytes);
-            }
-        }
-    }
-
-    pub fn finish(self) -> (Vec<Bytes>, Vec<Bytes>) {
-        let bytes = |values: Vec<Vec<u8>>| values.into_iter().map(Bytes::from).collect();
-        (bytes(self.min), bytes(self.max))
-    }
 }
 
 fn value(component: Component<'_>) -> Option<&[u8]> {

@@ -2,24 +2,27 @@
 
 use super::support::*;
 use crate::compression::CompressionParams;
-use crate::{Component, SsTable, Uncached, fuzz};
+use crate::{Component, Descriptor, SsTable, Uncached, Version, fuzz};
 use env::fs::FileSystem;
 use env::fs::memory::MemoryFileSystem;
-use model::TableSchema;
 use model::command::ClusteringFilter;
+use model::key::KeyBound;
 use model::key::KeyRange;
+use model::{Slice, TableSchema};
 use partition::{Event, Fragment, PartitionStream, ReadError};
 use proptest::prelude::{ProptestConfig, any, proptest};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a scan and reads of single partitions yield, or that one of them failed.
+/// What reads of single partitions yield, and scans; or that one of them failed.
 fn read(
     fs: &MemoryFileSystem,
     table: &Arc<TableSchema>,
     keys: &[model::DecoratedKey],
+    filters: &[ClusteringFilter],
+    version: Version,
 ) -> Result<Vec<String>, ()> {
-    let sstable = SsTable::open(fs, &descriptor(1), 1, Arc::new(Uncached)).map_err(drop)?;
+    let sstable = SsTable::open(fs, &of_version(version), 1, Arc::new(Uncached)).map_err(drop)?;
     let sstable = Arc::new(sstable);
     let mut out = Vec::new();
     let mut note = |stream: &mut dyn PartitionStream| -> Result<(), ReadError> {
@@ -34,22 +37,44 @@ fn read(
             }
         }
     };
-    let filter = ClusteringFilter::all();
-    let mut scan = sstable.scan(&KeyRange::FULL, &filter, &all(table), table, &context()).map_err(drop)?;
-    note(&mut scan).map_err(drop)?;
-    for key in keys {
-        if !sstable.may_contain(key) {
-            continue;
-        }
-        let found = sstable.read(key, &filter, &all(table), table, &context()).map_err(drop)?;
-        if let Some(mut stream) = found {
-            note(&mut stream).map_err(drop)?;
+    for filter in filters {
+        let mut scan = sstable.scan(&KeyRange::FULL, filter, &all(table), table, &context()).map_err(drop)?;
+        note(&mut scan).map_err(drop)?;
+        for key in keys {
+            if !sstable.may_contain(key) {
+                continue;
+            }
+            let found = sstable.read(key, filter, &all(table), table, &context()).map_err(drop)?;
+            if let Some(mut stream) = found {
+                note(&mut stream).map_err(drop)?;
+            }
         }
     }
+    let start = KeyBound::Key { key: keys[keys.len() / 2].clone(), inclusive: false };
+    let range = KeyRange { start, end: KeyBound::Unbounded };
+    let mut scan =
+        sstable.scan(&range, &ClusteringFilter::all(), &all(table), table, &context()).map_err(drop)?;
+    note(&mut scan).map_err(drop)?;
     Ok(out)
 }
 
-fn flip_bits(compression: Option<CompressionParams>, seed: u64) {
+fn of_version(version: Version) -> Descriptor {
+    Descriptor { version, ..descriptor(1) }
+}
+
+/// Every way to read that follows the index of rows.
+fn filters(rng: &mut Rng, table: &TableSchema) -> Vec<ClusteringFilter> {
+    let mut out =
+        vec![ClusteringFilter::all(), ClusteringFilter::Slices { slices: vec![Slice::ALL], reversed: true }];
+    for reversed in [false, true] {
+        for _ in 0..2 {
+            out.push(ClusteringFilter::Slices { slices: vec![random_slice(rng, table)], reversed });
+        }
+    }
+    out
+}
+
+fn flip_bits(compression: Option<CompressionParams>, version: Version, seed: u64) {
     let mut rng = Rng::new(seed);
     let (table, partitions) = loop {
         let table = random_table(&mut rng);
@@ -60,44 +85,60 @@ fn flip_bits(compression: Option<CompressionParams>, seed: u64) {
     };
     let memory = MemoryFileSystem::new();
     let fs: Arc<dyn FileSystem> = Arc::new(memory.clone());
-    write(&fs, &table, &partitions, options(&partitions, compression, 60)).unwrap();
-    let keys: Vec<_> = partitions.iter().map(|p| p.key.clone()).collect();
-    let sound = read(&memory, &table, &keys).unwrap();
+    write_version(&fs, &table, &partitions, options(&partitions, compression, 60), version).unwrap();
+    // Some that are there, and some that are not.
+    let keys: Vec<_> =
+        partitions.iter().map(|p| p.key.clone()).chain((0..12).map(|i| key(i * 3 + 1))).collect();
+    let all_filters = filters(&mut rng, &table);
+    let sound = |filters: &[ClusteringFilter]| read(&memory, &table, &keys, filters, version).unwrap();
+    let (sound, sound_of_all) = (sound(&all_filters), sound(&all_filters[..1]));
     for component in Component::ALL {
-        let path = descriptor(1).path(*component);
+        let path = of_version(version).path(*component);
         let Ok(bytes) = fs.read(&path) else { continue };
+        let (filters, sound) = match *component == Component::Data {
+            true => (&all_filters[..1], sound_of_all.clone()),
+            false => (&all_filters[..], sound.clone()),
+        };
         let bits = bytes.len() as u64 * 8;
         for i in 0..bits.min(250) {
             let bit = if bits <= 250 { i } else { rng.below(bits) };
             let mut damaged = bytes.clone();
             damaged[bit as usize / 8] ^= 1 << (bit % 8);
             fs.write(&path, &damaged).unwrap();
-            if let Ok(found) = read(&memory, &table, &keys) {
+            if let Ok(found) = read(&memory, &table, &keys, filters, version) {
                 assert_eq!(found, sound, "bit {bit} of {component}");
             }
         }
         for cut in [0, bytes.len() / 2, bytes.len().saturating_sub(1)] {
             fs.write(&path, &bytes[..cut]).unwrap();
-            if let Ok(found) = read(&memory, &table, &keys) {
+            if let Ok(found) = read(&memory, &table, &keys, filters, version) {
                 assert_eq!(found, sound, "{component} cut at {cut}");
             }
         }
         fs.write(&path, &bytes).unwrap();
     }
-    assert_eq!(read(&memory, &table, &keys).unwrap(), sound);
+    assert_eq!(read(&memory, &table, &keys, &all_filters, version).unwrap(), sound);
 }
 
 #[test]
 fn a_flipped_bit_in_a_compressed_table_is_found_or_harmless() {
     for seed in 0..2 {
-        flip_bits(Some(CompressionParams { chunk_len: 512, ..CompressionParams::lz4() }), seed);
+        flip_bits(Some(CompressionParams { chunk_len: 512, ..CompressionParams::lz4() }), Version::NB, seed);
     }
 }
 
 #[test]
 fn a_flipped_bit_in_an_uncompressed_table_is_found_or_harmless() {
     for seed in 3..5 {
-        flip_bits(None, seed);
+        flip_bits(None, Version::NB, seed);
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_a_table_with_tries_is_found_or_harmless() {
+    for seed in 0..2 {
+        let compression = CompressionParams { chunk_len: 512, ..CompressionParams::lz4() };
+        flip_bits((seed % 2 == 0).then_some(compression), Version::DA, seed);
     }
 }
 
@@ -143,9 +184,9 @@ fn missing_components_are_named_or_made_up_for() {
             Err(e) => panic!("{e}"),
         }
     }
-    let other = crate::Descriptor::parse(Path::new(DIRECTORY), "da-3-bti-Data.db").unwrap().0;
+    let other = crate::Descriptor::parse(Path::new(DIRECTORY), "db-3-bti-Data.db").unwrap().0;
     let error = SsTable::open(memory().as_ref(), &other, 1, Arc::new(Uncached)).unwrap_err();
-    assert!(error.to_string().contains("da-3-bti"), "{error}");
+    assert!(error.to_string().contains("db-3-bti"), "{error}");
 }
 
 #[test]
@@ -191,10 +232,12 @@ fn checksums_are_checked_as_often_as_the_table_asks() {
 
 type Entry = fn(&[u8]);
 
-const ENTRIES: [(Component, Entry); 6] = [
+const ENTRIES: [(Component, Entry); 8] = [
     (Component::Statistics, fuzz::fuzz_statistics),
     (Component::CompressionInfo, fuzz::fuzz_compression_info),
     (Component::Index, fuzz::fuzz_index_entry),
+    (Component::Partitions, fuzz::fuzz_partitions),
+    (Component::Rows, fuzz::fuzz_rows),
     (Component::Summary, fuzz::fuzz_summary),
     (Component::Filter, fuzz::fuzz_filter),
     (Component::Data, fuzz::fuzz_data_partition),

@@ -47,7 +47,7 @@ fn forget_checksum(fs: &Arc<dyn FileSystem>) {
     change(fs, Component::Statistics, |bytes| {
         let mut statistics = Statistics::decode(bytes.into(), Version::NB).unwrap();
         assert!(statistics.filter_crc.take().is_some());
-        statistics.encode(Version::NB)
+        statistics.encode(Version::NB).unwrap()
     });
 }
 
@@ -57,7 +57,7 @@ fn lose(fs: &Arc<dyn FileSystem>, key: &DecoratedKey) {
         let lost = (64..bytes.len() * 8).find_map(|bit| {
             let mut bytes = bytes.clone();
             bytes[bit / 8] &= !(1 << (bit % 8));
-            let filter = BloomFilter::decode(bytes.clone().into()).unwrap();
+            let filter = BloomFilter::decode(bytes.clone().into(), Version::NB).unwrap();
             (!filter.may_contain(key)).then_some(bytes)
         });
         lost.unwrap()

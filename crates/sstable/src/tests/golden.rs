@@ -5,12 +5,15 @@ use super::support::*;
 use crate::compression::{CompressionParams, Compressor};
 use crate::descriptor::list;
 use crate::statistics::EstimatedHistogram;
-use crate::{Descriptor, SsTable, SsTableId, SsTableWriter, Uncached};
+use crate::{Descriptor, SsTable, SsTableId, SsTableWriter, Uncached, Version};
 use env::fs::FileSystem;
 use env::fs::disk::DiskFileSystem;
 use model::command::ClusteringFilter;
 use model::key::KeyRange;
-use model::{CqlType, Deletion, NO_DELETION_TIME, Row, Slice, TableSchema};
+use model::{
+    BoundKind, ClusteringBound, Component, CqlType, Deletion, NO_DELETION_TIME, Row, Slice, TableSchema,
+};
+use partition::codec::DeletionTimes;
 use partition::codec::SerializationHeader;
 use partition::codec::mutation::{decode_mutation, encode_mutation};
 use std::collections::HashMap;
@@ -19,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uuid::Uuid;
 
-fn testdata() -> PathBuf {
+pub fn testdata() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata")
 }
 
@@ -61,6 +64,13 @@ fn hex(bytes: &[u8]) -> String {
     }
 }
 
+fn component(component: Component<'_>) -> String {
+    match component {
+        Component::Null => "null".to_owned(),
+        Component::Value(value) => hex(value),
+    }
+}
+
 fn deletion(d: &Deletion) -> String {
     match d.is_none() {
         true => "-".to_owned(),
@@ -69,14 +79,7 @@ fn deletion(d: &Deletion) -> String {
 }
 
 fn dump_row(out: &mut String, table: &TableSchema, what: &str, row: &Row) {
-    let clustering: Vec<String> = row
-        .clustering
-        .iter()
-        .map(|c| match c {
-            model::Component::Null => "null".to_owned(),
-            model::Component::Value(v) => hex(v),
-        })
-        .collect();
+    let clustering: Vec<String> = row.clustering.iter().map(component).collect();
     write!(out, "  {what} [{}]", clustering.join(" ")).unwrap();
     if !row.liveness.is_none() {
         write!(out, " live {}", row.liveness.timestamp).unwrap();
@@ -107,6 +110,16 @@ fn dump_row(out: &mut String, table: &TableSchema, what: &str, row: &Row) {
     }
 }
 
+/// Where covered clusterings start or end; the lists of older versions always include their values.
+fn edge(bound: &ClusteringBound) -> String {
+    let values: Vec<String> = bound.prefix.iter().map(component).collect();
+    let kind = match bound.kind {
+        BoundKind::InclStart | BoundKind::InclEnd => String::new(),
+        kind => format!("{kind:?}"),
+    };
+    format!("{kind}[{}]", values.join(" "))
+}
+
 pub fn dump(table: &TableSchema, partitions: &[Partition]) -> String {
     let mut out = String::new();
     for partition in partitions {
@@ -132,7 +145,11 @@ pub fn dump(table: &TableSchema, partitions: &[Partition]) -> String {
     out
 }
 
-fn read_all(sstable: &Arc<SsTable>, table: &Arc<TableSchema>, filter: &ClusteringFilter) -> Vec<Partition> {
+pub fn read_all(
+    sstable: &Arc<SsTable>,
+    table: &Arc<TableSchema>,
+    filter: &ClusteringFilter,
+) -> Vec<Partition> {
     let mut scan = sstable.scan(&KeyRange::FULL, filter, &all(table), table, &context()).unwrap();
     collect(&mut scan, table, filter.is_reversed()).unwrap()
 }
@@ -147,7 +164,7 @@ fn compare(version: &str, name: &str) {
         let stats = sstable.stats();
         writeln!(
             text,
-            "timestamps {}..{} deletions {}..{} ttls {}..{} rows {} columns {} clustering {:?}..{:?}",
+            "timestamps {}..{} deletions {}..{} ttls {}..{} rows {} columns {} clustering {}..{}",
             stats.min_timestamp,
             stats.max_timestamp,
             stats.min_local_deletion_time,
@@ -156,8 +173,8 @@ fn compare(version: &str, name: &str) {
             stats.max_ttl,
             stats.total_rows,
             stats.total_columns_set,
-            stats.min_clustering,
-            stats.max_clustering,
+            edge(&stats.covered_clusterings.start),
+            edge(&stats.covered_clusterings.end),
         )
         .unwrap();
         let mut rng = Rng::new(5);
@@ -199,8 +216,12 @@ fn compare(version: &str, name: &str) {
 /// What we write from what was read holds the same, and our statistics agree with Cassandra's.
 fn rewritten_is_the_same(table: &Arc<TableSchema>, partitions: &[Partition], theirs: &SsTable) {
     let fs = memory();
-    write(&fs, table, partitions, options(partitions, None, 4096)).unwrap();
-    let sstable = open(&fs).unwrap();
+    let version = theirs.descriptor().version;
+    let version = if version.is_written() { version } else { Version::NB };
+    let mut options = options(partitions, None, 4096);
+    options.encoding_stats = theirs.header().stats;
+    write_version(&fs, table, partitions, options, version).unwrap();
+    let sstable = open_version(&fs, version).unwrap();
     assert!(theirs.statistics.cardinality.is_some());
     assert_eq!(sstable.statistics.cardinality, theirs.statistics.cardinality);
     let theirs = theirs.stats();
@@ -214,6 +235,11 @@ fn rewritten_is_the_same(table: &Arc<TableSchema>, partitions: &[Partition], the
     };
     assert_eq!(of(ours), of(theirs));
     assert_eq!(ours.tombstones, theirs.tombstones);
+    if version.has_covered_slice() {
+        assert_eq!(ours.covered_clusterings, theirs.covered_clusterings);
+        assert_eq!(ours.has_partition_deletions, theirs.has_partition_deletions);
+        assert!(ours.key_range.is_some() && ours.key_range == theirs.key_range);
+    }
     // Releases differ in the number of buckets, not in their limits.
     let used = |h: &EstimatedHistogram| h.buckets().filter(|(_, n)| *n > 0).collect::<Vec<_>>();
     assert_eq!(used(&ours.partition_sizes), used(&theirs.partition_sizes));
@@ -237,14 +263,40 @@ golden! {
     counters_of_4_1: "4.1.10" "counters";
     deflated_of_4_1: "4.1.10" "deflated";
     snappy_of_4_1: "4.1.10" "snappy";
+    wide_partitions_of_5_0_oa: "5.0.5-none" "wide";
+    all_types_of_5_0_oa: "5.0.5-none" "kinds";
+    counters_of_5_0_oa: "5.0.5-none" "counters";
+    deflated_of_5_0_oa: "5.0.5-none" "deflated";
+    snappy_of_5_0_oa: "5.0.5-none" "snappy";
+    wide_partitions_of_3_11_10_md: "3.11.10" "wide";
+    all_types_of_3_11_10_md: "3.11.10" "kinds";
+    counters_of_3_11_10_md: "3.11.10" "counters";
+    wide_partitions_of_3_11: "3.11.19" "wide";
+    all_types_of_3_11: "3.11.19" "kinds";
+    counters_of_3_11: "3.11.19" "counters";
+    deflated_of_3_11: "3.11.19" "deflated";
+    snappy_of_3_11: "3.11.19" "snappy";
+    wide_partitions_of_5_0_da: "5.0.5-bti" "wide";
+    all_types_of_5_0_da: "5.0.5-bti" "kinds";
+    counters_of_5_0_da: "5.0.5-bti" "counters";
+    deflated_of_5_0_da: "5.0.5-bti" "deflated";
+    snappy_of_5_0_da: "5.0.5-bti" "snappy";
+    static_compact_tables_of_3_11: "3.11.19" "fixed";
+    dense_tables_of_3_11: "3.11.19" "dense";
+    dense_tables_without_values_of_3_11: "3.11.19" "marks";
+    dense_tables_of_two_clusterings_of_3_11: "3.11.19" "pairs";
+    compact_counters_of_3_11: "3.11.19" "sums";
+    empty_components_and_values_of_3_11: "3.11.19" "empties";
 }
 
 /// Rewrites the fixtures of 5.0 into `$SSTABLE_OUT/<table>/`, each with another compressor, for Cassandra's own tools
-/// to read.
+/// to read. `SSTABLE_VERSION=oa` writes that version instead of `nb`.
 #[test]
 #[ignore = "makes files for people and for the conformance suite"]
 fn rewrite_for_cassandra() {
     let out = PathBuf::from(std::env::var_os("SSTABLE_OUT").unwrap());
+    let is_oa = std::env::var_os("SSTABLE_VERSION").is_some_and(|version| version == "oa");
+    let version = if is_oa { Version::OA } else { Version::NB };
     let compressors = [
         ("wide", Some(Compressor::Snappy)),
         ("kinds", Some(Compressor::Lz4)),
@@ -263,7 +315,7 @@ fn rewrite_for_cassandra() {
         options.min_index_interval = 128;
         let directory = out.join(name);
         fs.create_dir_all(&directory).unwrap();
-        let descriptor = Descriptor::new(directory, SsTableId::Sequence(1));
+        let descriptor = Descriptor::new(directory, SsTableId::Sequence(1), version);
         let mut writer = SsTableWriter::new(fs.clone(), descriptor, table, options).unwrap();
         partitions.iter().for_each(|p| p.append_to(&mut writer));
         writer.finish().unwrap();
@@ -287,9 +339,10 @@ fn mutations_of_a_commit_log_encode_as_they_were() {
             ["mutation", hex] => {
                 let digit = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
                 let bytes: Vec<u8> = (0..hex.len()).step_by(2).map(digit).collect();
-                let mutation = decode_mutation(&bytes, &|id| tables.get(&id).cloned()).unwrap();
+                let mutation =
+                    decode_mutation(&bytes, DeletionTimes::Signed, &|id| tables.get(&id).cloned()).unwrap();
                 let mut again = Vec::new();
-                encode_mutation(&mutation, &mut again).unwrap();
+                encode_mutation(&mutation, DeletionTimes::Signed, &mut again).unwrap();
                 assert_eq!(again, bytes, "{mutation:?}");
                 count += 1;
             }

@@ -1,8 +1,15 @@
 //! Tests over whole SSTables.
 
+mod bti;
 mod corruption;
+mod damage;
+mod directory;
 mod filter;
+mod fixtures;
 mod golden;
+mod recorded;
 mod round_trip;
+mod salvage;
 mod support;
 mod txn_log;
+mod verify;

@@ -66,11 +66,13 @@ proptest! {
         let fs = memory();
         let block = [1, 50, 400, 64 << 10][rng.below(4) as usize];
         let options = options(&partitions, random_compression(rng), block);
-        let Some(meta) = write(&fs, &table, &partitions, options) else { return Ok(()) };
+        let version = random_version(rng);
+        let Some(meta) = write_version(&fs, &table, &partitions, options, version) else { return Ok(()) };
         if rng.chance(20) {
-            fs.remove_file(&descriptor(1).path(Component::Summary)).unwrap();
+            let dispensable = if version.is_bti() { Component::Filter } else { Component::Summary };
+            fs.remove_file(&meta.descriptor.path(dispensable)).unwrap();
         }
-        let sstable = open(&fs).unwrap();
+        let sstable = open_version(&fs, version).unwrap();
         let expected: Vec<&Partition> = partitions.iter().filter(|p| !p.is_empty()).collect();
         prop_assert_eq!(meta.partitions, expected.len() as u64);
         prop_assert_eq!(sstable.first_key(), &expected[0].key);
@@ -111,10 +113,11 @@ proptest! {
         let table = random_table(rng);
         let partitions = random_partitions(rng, &table, 40, 3);
         let fs = memory();
-        if write(&fs, &table, &partitions, options(&partitions, None, 100)).is_none() {
+        let version = random_version(rng);
+        if write_version(&fs, &table, &partitions, options(&partitions, None, 100), version).is_none() {
             return Ok(());
         }
-        let sstable = open(&fs).unwrap();
+        let sstable = open_version(&fs, version).unwrap();
         for _ in 0..10 {
             let bound = |rng: &mut Rng| {
                 let (key, inclusive) = (key(rng.below(120) as u32), rng.chance(50));
@@ -142,10 +145,11 @@ proptest! {
         let table = random_table(rng);
         let partitions = random_partitions(rng, &table, 10, 20);
         let fs = memory();
-        if write(&fs, &table, &partitions, options(&partitions, None, 100)).is_none() {
+        let version = random_version(rng);
+        if write_version(&fs, &table, &partitions, options(&partitions, None, 100), version).is_none() {
             return Ok(());
         }
-        let sstable = open(&fs).unwrap();
+        let sstable = open_version(&fs, version).unwrap();
         let filter = if rng.chance(50) { ClusteringFilter::all() } else { random_filter(rng, &table) };
         let mut scan = sstable.scan(&KeyRange::FULL, &filter, &all(&table), &table, &context()).unwrap();
         let mut fragment = Fragment::default();
@@ -173,10 +177,11 @@ proptest! {
         let table = random_table(rng);
         let partitions = random_partitions(rng, &table, 4, 20);
         let fs = memory();
-        if write(&fs, &table, &partitions, options(&partitions, None, 100)).is_none() {
+        let version = random_version(rng);
+        if write_version(&fs, &table, &partitions, options(&partitions, None, 100), version).is_none() {
             return Ok(());
         }
-        let sstable = open(&fs).unwrap();
+        let sstable = open_version(&fs, version).unwrap();
         let ids = table.static_columns().iter().chain(table.regular_columns()).map(|c| c.id);
         let columns = ColumnSelection::of(ids.filter(|_| rng.chance(50)).collect());
         let filter = ClusteringFilter::all();
@@ -269,6 +274,32 @@ fn a_slice_of_a_wide_partition_reads_its_blocks_only() {
     }
 }
 
+/// The second slice ends between the loaded block and the one behind it, where a search finds the latter.
+#[test]
+fn a_reversed_slice_that_ends_in_front_of_a_block_goes_on_in_the_one_before() {
+    let (table, mut partitions) = blobs(6);
+    let mut number = 0;
+    partitions[0].items.retain(|_| {
+        number += 1;
+        number % 2 == 1
+    });
+    let at = |v: i32| Clustering::from_values([&v.to_be_bytes()[..]]);
+    let slice = |a, b| Slice {
+        start: model::ClusteringBound::start_at(at(a)),
+        end: model::ClusteringBound::end_at(at(b)),
+    };
+    let mut rng = Rng::new(1);
+    for version in [Version::NB, Version::OA, Version::DA] {
+        let fs = memory();
+        write_version(&fs, &table, &partitions, options(&partitions, None, 1), version).unwrap();
+        let sstable = open_version(&fs, version).unwrap();
+        let filter = ClusteringFilter::Slices { slices: vec![slice(0, 3), slice(4, 4)], reversed: true };
+        let stream = sstable.read(&key(1), &filter, &all(&table), &table, &context()).unwrap();
+        let found = collect(&mut stream.unwrap(), &table, true).unwrap();
+        check(&table, &partitions[0], &filter, &found[0], &mut rng);
+    }
+}
+
 #[test]
 fn a_read_that_may_not_block_says_so() {
     let (table, partitions) = blobs(2);
@@ -287,11 +318,14 @@ fn clusterings_outside_of_the_covered_ones_are_told_apart() {
     let fs = memory();
     write(&fs, &table, &partitions, options(&partitions, None, 64 << 10)).unwrap();
     let sstable = open(&fs).unwrap();
-    let at = |v: i32| vec![Slice::of_prefix(Clustering::from_values([&v.to_be_bytes()[..]]))];
-    assert!(sstable.overlaps_clusterings(&at(0), &table));
-    assert!(sstable.overlaps_clusterings(&at(4), &table));
-    assert!(!sstable.overlaps_clusterings(&at(5), &table));
-    assert!(!sstable.overlaps_clusterings(&at(-1), &table));
+    for (v, overlaps) in [(0i32, true), (4, true), (5, false), (-1, false)] {
+        let name = Clustering::from_values([&v.to_be_bytes()[..]]);
+        let slices = vec![Slice::of_prefix(name.clone())];
+        let slices = ClusteringFilter::Slices { slices, reversed: false };
+        let names = ClusteringFilter::Names { names: vec![name], reversed: false };
+        assert_eq!(sstable.overlaps_clusterings(&slices, &table), overlaps, "{v}");
+        assert_eq!(sstable.overlaps_clusterings(&names, &table), overlaps, "{v}");
+    }
     assert!(!sstable.stats().may_have_tombstones());
 }
 
@@ -337,7 +371,7 @@ fn version_na_is_read_and_has_no_host_id() {
         let bytes = match component {
             Component::Statistics => {
                 let statistics = Statistics::decode(bytes.into(), Version::NB).unwrap();
-                statistics.encode(Version::NA)
+                statistics.encode(Version::NA).unwrap()
             }
             _ => bytes,
         };
@@ -350,4 +384,105 @@ fn version_na_is_read_and_has_no_host_id() {
     let mut scan = sstable.scan(&KeyRange::FULL, &filter, &all(&table), &table, &context()).unwrap();
     let found = collect(&mut scan, &table, false).unwrap();
     assert_eq!(found, partitions.into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>());
+}
+
+/// No release that runs here writes `mc`: a file of `md` differs in the letters of its names, and in how far its
+/// statistics can be relied on.
+#[test]
+fn the_clusterings_of_version_mc_are_not_relied_on() {
+    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/3.11.10/wide");
+    let md = Descriptor::new(&directory, crate::SsTableId::Sequence(1), Version::MD);
+    let fs = memory();
+    fs.create_dir_all(std::path::Path::new(DIRECTORY)).unwrap();
+    let mc = Descriptor { version: Version::MC, ..descriptor(1) };
+    for component in Component::ALL {
+        let disk = env::fs::disk::DiskFileSystem;
+        if let Ok(bytes) = env::fs::FileSystem::read(&disk, &md.path(*component)) {
+            fs.write(&mc.path(*component), &bytes).unwrap();
+        }
+    }
+    let open = |fs: &dyn env::fs::FileSystem, descriptor: &Descriptor| {
+        Arc::new(SsTable::open(fs, descriptor, 1, Arc::new(Uncached)).unwrap())
+    };
+    let (md, mc) = (open(&env::fs::disk::DiskFileSystem, &md), open(fs.as_ref(), &mc));
+    let table = Arc::new(crate::table_of_header(md.header()).unwrap());
+    let all_of = |sstable: &Arc<SsTable>| {
+        let filter = ClusteringFilter::all();
+        let mut scan = sstable.scan(&KeyRange::FULL, &filter, &all(&table), &table, &context()).unwrap();
+        collect(&mut scan, &table, false).unwrap()
+    };
+    assert_eq!(all_of(&mc), all_of(&md));
+    let slices = vec![Slice::of_prefix(Clustering::from_values([&1_000_000i32.to_be_bytes()[..]]))];
+    let beyond = ClusteringFilter::Slices { slices, reversed: false };
+    assert!(!md.overlaps_clusterings(&beyond, &table));
+    assert!(mc.overlaps_clusterings(&beyond, &table));
+}
+
+/// Cassandra writes such a deletion as bytes that it cannot read.
+#[test]
+fn a_partition_deletion_before_1970_is_kept_in_every_version() {
+    use model::{Cell, CqlType, Deletion, Row};
+    let builder = TableSchema::builder("ks", "t", uuid::Uuid::from_u128(1))
+        .partition_key("k", CqlType::Int)
+        .clustering("c", CqlType::Int, false)
+        .static_column("s", CqlType::Int)
+        .static_column("u", CqlType::Int)
+        .static_column("l", CqlType::list(CqlType::Int, true))
+        .regular("v", CqlType::Int);
+    let table = Arc::new(builder.build());
+    let id = |name: &str| table.column(name).unwrap().id;
+    let value = || bytes::Bytes::from_static(&[0, 0, 0, 1]);
+    let at = |c: i32| Clustering::from_values([&c.to_be_bytes()[..]]);
+    let (floor, range) = (Deletion::new(-5, 1_700_000_000), Deletion::new(-3, 1_700_000_000));
+    let change = |c: i32, deletion| {
+        Item::Change(partition::RangeChange::at(model::ClusteringBound::start_at(at(c)), deletion))
+    };
+    let row = |c: i32| {
+        let mut row = Row::new(at(c));
+        row.cells.push(Cell::live(id("v"), 9, value()));
+        Item::Row(row)
+    };
+    let mut statics = Row::default();
+    statics.cells.push(Cell::live(id("s"), 7, value()));
+    let mut items = vec![row(0), change(1, range)];
+    items.extend((1..50).map(row));
+    items.push(change(50, Deletion::NONE));
+    let partitions = [
+        Partition { key: key(1), deletion: floor, static_row: Some(statics), items },
+        Partition { key: key(2), deletion: floor, static_row: None, items: Vec::new() },
+    ];
+    let mut partitions = partitions.to_vec();
+    partitions.sort_by(|a, b| a.key.cmp(&b.key));
+    for version in [Version::NB, Version::OA] {
+        let fs = memory();
+        write_version(&fs, &table, &partitions, options(&partitions, None, 1), version).unwrap();
+        let sstable = open_version(&fs, version).unwrap();
+        let scan = |reversed| {
+            let filter = ClusteringFilter::Slices { slices: vec![Slice::ALL], reversed };
+            let mut scan = sstable.scan(&KeyRange::FULL, &filter, &all(&table), &table, &context()).unwrap();
+            collect(&mut scan, &table, reversed).unwrap()
+        };
+        let (forward, backward) = (scan(false), scan(true));
+        assert_eq!((forward.len(), backward.len()), (2, 2));
+        let rows = |p: &Partition| p.items.iter().filter(|i| matches!(i, Item::Row(_))).count();
+        for (i, expected) in partitions.iter().enumerate() {
+            let found = &forward[i];
+            assert_eq!((rows(found), rows(&backward[i])), (rows(expected), rows(expected)));
+            for c in [-1, 0, 1, 30, 50, 60] {
+                let clustering = at(c);
+                let here = model::clustering::Position::row(&clustering);
+                let holds = |p: &Partition| {
+                    let open = p.deletion_at(&table, here);
+                    if open.supersedes(&p.deletion) { open } else { p.deletion }
+                };
+                assert_eq!(holds(found), holds(expected), "{version} {c}");
+            }
+            if version == Version::OA {
+                let statics = found.static_row.as_ref().unwrap();
+                let alive = statics.cells_of(id("s"))[0].is_tombstone() != expected.static_row.is_some();
+                assert!(alive && statics.cells_of(id("u")) == [Cell::tombstone(id("u"), -5, 1_700_000_000)]);
+                assert_eq!(statics.complex_deletion(id("l")), floor);
+            }
+        }
+    }
 }

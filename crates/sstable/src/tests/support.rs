@@ -1,7 +1,7 @@
 //! Random tables and partitions, and what a read of them should yield.
 
 use crate::compression::CompressionParams;
-use crate::{Descriptor, SsTable, SsTableId, SsTableMeta, SsTableWriter, Uncached, WriterOptions};
+use crate::{Descriptor, SsTable, SsTableId, SsTableMeta, SsTableWriter, Uncached, Version, WriterOptions};
 use bytes::Bytes;
 use env::fs::FileSystem;
 use env::fs::memory::MemoryFileSystem;
@@ -257,7 +257,7 @@ impl Partition {
     }
 
     /// The range deletion that holds at a row's position.
-    fn deletion_at(&self, table: &TableSchema, position: Position<'_>) -> Deletion {
+    pub fn deletion_at(&self, table: &TableSchema, position: Position<'_>) -> Deletion {
         let comparator = table.comparator();
         let mut holds = Deletion::NONE;
         for item in &self.items {
@@ -314,6 +314,7 @@ pub fn options(
     WriterOptions {
         compression,
         column_index_bytes: block,
+        row_index_bytes: block,
         estimated_partitions: partitions.len() as u64,
         encoding_stats: stats.stats(),
         min_index_interval: 4,
@@ -322,7 +323,12 @@ pub fn options(
 }
 
 pub fn descriptor(id: u64) -> Descriptor {
-    Descriptor::new(DIRECTORY, SsTableId::Sequence(id))
+    Descriptor::new(DIRECTORY, SsTableId::Sequence(id), Version::NB)
+}
+
+/// One of the versions that are written.
+pub fn random_version(rng: &mut Rng) -> Version {
+    [Version::NB, Version::OA, Version::DA][rng.below(3) as usize]
 }
 
 /// Writes partitions into an empty file system; `None` when there was nothing to write.
@@ -332,8 +338,20 @@ pub fn write(
     partitions: &[Partition],
     options: WriterOptions,
 ) -> Option<SsTableMeta> {
+    write_version(fs, table, partitions, options, Version::NB)
+}
+
+/// As [`write`], in another version.
+pub fn write_version(
+    fs: &Arc<dyn FileSystem>,
+    table: &Arc<TableSchema>,
+    partitions: &[Partition],
+    options: WriterOptions,
+    version: Version,
+) -> Option<SsTableMeta> {
     fs.create_dir_all(Path::new(DIRECTORY)).unwrap();
-    let mut writer = SsTableWriter::new(fs.clone(), descriptor(1), table.clone(), options).unwrap();
+    let descriptor = Descriptor { version, ..descriptor(1) };
+    let mut writer = SsTableWriter::new(fs.clone(), descriptor, table.clone(), options).unwrap();
     partitions.iter().for_each(|partition| partition.append_to(&mut writer));
     if partitions.iter().all(Partition::is_empty) {
         writer.abort().unwrap();
@@ -348,7 +366,13 @@ pub fn memory() -> Arc<dyn FileSystem> {
 }
 
 pub fn open(fs: &Arc<dyn FileSystem>) -> Result<Arc<SsTable>, crate::OpenError> {
-    SsTable::open(fs.as_ref(), &descriptor(1), 1, Arc::new(Uncached)).map(Arc::new)
+    open_version(fs, Version::NB)
+}
+
+/// Opens what [`write_version`] wrote.
+pub fn open_version(fs: &Arc<dyn FileSystem>, version: Version) -> Result<Arc<SsTable>, crate::OpenError> {
+    let descriptor = Descriptor { version, ..descriptor(1) };
+    SsTable::open(fs.as_ref(), &descriptor, 1, Arc::new(Uncached)).map(Arc::new)
 }
 
 /// Reads a stream to its end and checks the grammar on the way.

@@ -1,0 +1,355 @@
+//! Summary.db and Index.db of an open SSTable.
+//!
+//! Before a key that passed the filter is called absent, the order of the entries around it is checked, and its
+//! neighbours against the data.
+
+use super::directory;
+use super::index::{IndexEntry, IndexWalk};
+use super::summary::{Summary, SummaryBuilder};
+use crate::bloom::BloomFilter;
+use crate::key_filter::{FilterCheck, KeyFilter, PACE_BYTES, Pace};
+use crate::pages::{Cursor, FileId, FilePart, PageSource, PagedFile, Uncached};
+use bytes::Bytes;
+use model::key::{KeyBound, KeyRange};
+use model::{DecoratedKey, PartitionKey};
+use partition::codec::{DecodeError, DeletionTimes, Input};
+use partition::{ReadContext, ReadError};
+use std::sync::Arc;
+
+/// Partitions for each entry of a summary that has to be rebuilt.
+const REBUILT_INTERVAL: u32 = 128;
+/// No entry of Index.db is shorter: the key's length, a byte of key, the position and the size of the promoted index.
+const ENTRY_BYTES_MIN: u64 = 5;
+/// A filter without checksum is proven at once when Index.db has no more bytes.
+const PROVEN_AT_ONCE_BYTES: u64 = 64 << 10;
+
+/// Why a Summary.db cannot be used: it is damaged itself, or does not fit the index.
+pub(crate) enum SummaryError {
+    Decode(DecodeError),
+    Read(ReadError),
+}
+
+impl From<ReadError> for SummaryError {
+    fn from(error: ReadError) -> SummaryError {
+        SummaryError::Read(error)
+    }
+}
+
+/// The index of an open SSTable.
+#[derive(Debug)]
+pub(crate) struct BigIndex {
+    summary: Summary,
+    file: Arc<PagedFile>,
+    pages: Arc<dyn PageSource>,
+    times: DeletionTimes,
+}
+
+impl BigIndex {
+    /// Takes Summary.db, if there is one, and checks it against the end of the index; makes it anew otherwise.
+    pub fn open(
+        summary: Option<Bytes>,
+        file: Arc<PagedFile>,
+        pages: Arc<dyn PageSource>,
+        times: DeletionTimes,
+    ) -> Result<BigIndex, SummaryError> {
+        let summary = match summary {
+            Some(bytes) => {
+                let summary = Summary::decode(bytes).map_err(SummaryError::Decode)?;
+                check_summary(&summary, &file)?;
+                summary
+            }
+            None => rebuild_summary(&file)?,
+        };
+        Ok(BigIndex { summary, file, pages, times })
+    }
+
+    pub fn first_key(&self) -> &DecoratedKey {
+        &self.summary.first
+    }
+
+    pub fn last_key(&self) -> &DecoratedKey {
+        &self.summary.last
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        self.summary.memory_bytes()
+    }
+
+    /// The entry of the summary before a key.
+    pub fn interval(&self, key: &DecoratedKey) -> Option<usize> {
+        self.summary.floor(key)
+    }
+
+    /// Number of [`BigIndex::interval`]s.
+    pub fn intervals(&self) -> usize {
+        self.summary.entries.len()
+    }
+
+    /// Makes the filter that is missing, for about so many keys; `None` when the SSTable is to have none.
+    pub fn make_filter(&self, keys: u64, fp_chance: f64) -> Result<Option<BloomFilter>, ReadError> {
+        let keys = keys.min(self.file.len / ENTRY_BYTES_MIN);
+        let Some(mut filter) = BloomFilter::new(keys, fp_chance) else { return Ok(None) };
+        let mut walk = IndexWalk::new(uncached(&self.file), 0);
+        while let Some(entry) = walk.next()? {
+            filter.add(&DecoratedKey::new(PartitionKey(entry.key)));
+        }
+        Ok(Some(filter))
+    }
+
+    /// Proves a filter at once when that costs little.
+    pub fn prove_if_small(&self, filter: &KeyFilter) -> Result<(), ReadError> {
+        if self.file.len <= PROVEN_AT_ONCE_BYTES {
+            walk_filter(filter, &mut IndexWalk::new(uncached(&self.file), 0), &mut |_| true)?;
+        }
+        Ok(())
+    }
+
+    /// Proves a filter or gives it up.
+    pub fn check_filter(
+        &self,
+        filter: &KeyFilter,
+        context: &ReadContext,
+        pace: Pace<'_>,
+    ) -> Result<FilterCheck, ReadError> {
+        walk_filter(filter, &mut IndexWalk::new(self.cursor(context), 0), pace)
+    }
+
+    fn cursor(&self, context: &ReadContext) -> Cursor {
+        Cursor::new(Arc::clone(&self.file), Arc::clone(&self.pages), context.clone())
+    }
+
+    /// Finds the entry of a key, and the cursor that it was read with.
+    pub fn find(
+        &self,
+        key: &DecoratedKey,
+        filter: Option<&KeyFilter>,
+        data: &mut Cursor,
+    ) -> Result<Option<(IndexEntry, Cursor)>, ReadError> {
+        let Some(interval) = self.summary.floor(key).filter(|_| *key <= self.summary.last) else {
+            return Ok(None);
+        };
+        let mut index = self.cursor(data.context());
+        let (start, end) = self.bounds(interval);
+        if let Some(directory) = self.directory(interval, index.context())? {
+            for offset in directory::candidates(&directory, key.token) {
+                index.seek(start + offset);
+                if let Some(entry) = entry_of(key, &mut index)? {
+                    return Ok(Some((entry, index)));
+                }
+            }
+        }
+        index.seek(start);
+        while index.position() < end {
+            if let Some(entry) = entry_of(key, &mut index)? {
+                return Ok(Some((entry, index)));
+            }
+        }
+        if let Some(filter) = filter {
+            if filter.is_asked() && !filter.passes(key) {
+                self.prove_interval(filter, interval, &mut index)?;
+            }
+            self.check_absence(key, interval, &mut index, data)?;
+        }
+        Ok(None)
+    }
+
+    /// The directory of an interval, if it is to have one.
+    fn directory(&self, interval: usize, context: &ReadContext) -> Result<Option<Bytes>, ReadError> {
+        let (start, end) = self.bounds(interval);
+        if !self.pages.keeps(context) || end.saturating_sub(start) > directory::SPAN_BYTES_MAX {
+            return Ok(None);
+        }
+        let file = FileId { sstable: self.file.id.sstable, part: FilePart::IndexDirectory };
+        let mut make = || directory::build(&mut self.cursor(context), start, end).map(Bytes::from);
+        match self.pages.page(file, interval as u64, context, &mut make) {
+            Ok(directory) => Ok(Some(directory)),
+            Err(ReadError::WouldBlock) => Err(ReadError::WouldBlock),
+            // An entry is damaged; the search says so if it meets it.
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Finds out whether the filter has every key of an interval of the summary.
+    #[cold]
+    fn prove_interval(
+        &self,
+        filter: &KeyFilter,
+        interval: usize,
+        index: &mut Cursor,
+    ) -> Result<(), ReadError> {
+        let (start, end) = self.bounds(interval);
+        index.seek(start);
+        while index.position() < end {
+            let entry = IndexEntry::read(index)?;
+            if !filter.passes(&DecoratedKey::new(PartitionKey(entry.key))) {
+                filter.give_up();
+                return Ok(());
+            }
+        }
+        filter.prove(interval);
+        Ok(())
+    }
+
+    /// Where the entries of an interval of the summary start and end.
+    fn bounds(&self, interval: usize) -> (u64, u64) {
+        let at = |i: usize| self.summary.entries.get(i).map(|(_, position)| *position);
+        (at(interval).unwrap_or(0), at(interval + 1).unwrap_or(self.file.len))
+    }
+
+    /// Fails when an entry around the place of a key that was not found is not what the summary, the order of keys
+    /// and the data say.
+    #[cold]
+    fn check_absence(
+        &self,
+        key: &DecoratedKey,
+        interval: usize,
+        index: &mut Cursor,
+        data: &mut Cursor,
+    ) -> Result<(), ReadError> {
+        let (start, end) = self.bounds(interval);
+        let sample = |i: usize| self.summary.entries.get(i).map(|(key, _)| key);
+        index.seek(start);
+        let mut last: Option<(DecoratedKey, u64)> = None;
+        loop {
+            let at = index.position();
+            if at >= self.file.len {
+                break;
+            }
+            let entry = IndexEntry::read(index)?;
+            // A damaged length may have swallowed the entries that follow.
+            entry.promoted(index, self.times)?;
+            let found = DecoratedKey::new(PartitionKey(entry.key));
+            let expected = match at {
+                at if at == start => sample(interval),
+                at if at == end => sample(interval + 1),
+                _ => None,
+            };
+            if expected.is_some_and(|expected| *expected != found)
+                || last.as_ref().is_some_and(|(l, _)| *l >= found)
+            {
+                return Err(index.malformed("keys out of order, or not those of the summary".to_owned()));
+            }
+            if found > *key {
+                check_key(&found, entry.position, data)?;
+                last.as_ref().map_or(Ok(()), |(key, position)| check_key(key, *position, data))?;
+                return Ok(());
+            }
+            last = Some((found, entry.position));
+            if at >= end {
+                break;
+            }
+        }
+        match last {
+            Some((last, position)) if last == self.summary.last || end < self.file.len => {
+                check_key(&last, position, data)
+            }
+            _ => Err(index.malformed("the last key is not the one of the summary".to_owned())),
+        }
+    }
+
+    /// Where the first partition of a range starts in the data, and a walk from there.
+    pub fn walk(
+        &self,
+        range: &KeyRange,
+        context: &ReadContext,
+    ) -> Result<Option<(u64, IndexWalk)>, ReadError> {
+        let mut index = self.cursor(context);
+        if range.start == KeyBound::Unbounded {
+            return Ok(Some((0, IndexWalk::new(index, 0))));
+        }
+        let before = self.summary.entries.partition_point(|(key, _)| range.is_before_start(key));
+        let (mut at, _) = self.bounds(before.saturating_sub(1));
+        loop {
+            index.seek(at);
+            if index.is_at_end() {
+                return Ok(None);
+            }
+            let entry = IndexEntry::read(&mut index)?;
+            if !range.is_before_start(&DecoratedKey::new(PartitionKey(entry.key))) {
+                return Ok(Some((entry.position, IndexWalk::new(index, at))));
+            }
+            at = entry.end;
+        }
+    }
+}
+
+/// Proves a filter or gives it up; yields where in Index.db the first key is that does not pass.
+fn walk_filter(filter: &KeyFilter, walk: &mut IndexWalk, pace: Pace<'_>) -> Result<FilterCheck, ReadError> {
+    let (mut position, mut told) = (0, 0);
+    while let Some(entry) = walk.next()? {
+        if !filter.passes(&DecoratedKey::new(PartitionKey(entry.key))) {
+            filter.give_up();
+            let what = format!("the key of the entry at {position} of Index.db does not pass");
+            return Ok(FilterCheck::Lacks(what));
+        }
+        position = entry.end;
+        if position - told >= PACE_BYTES {
+            if !pace(position - told) {
+                return Ok(FilterCheck::Stopped);
+            }
+            told = position;
+        }
+    }
+    filter.prove_all();
+    Ok(FilterCheck::Sound)
+}
+
+fn check_key(key: &DecoratedKey, position: u64, data: &mut Cursor) -> Result<(), ReadError> {
+    data.seek(position);
+    let len = data.u16()? as u64;
+    match data.with_slice(len, |found| found == key.key.0)? {
+        true => Ok(()),
+        false => Err(data.malformed("the partition key is not the one of the index".to_owned())),
+    }
+}
+
+/// The entry at the cursor if it is the key's; the cursor is behind it either way.
+#[inline]
+fn entry_of(key: &DecoratedKey, index: &mut Cursor) -> Result<Option<IndexEntry>, ReadError> {
+    let at = index.position();
+    let len = index.u16()? as u64;
+    if index.with_slice(len, |found| found == key.key.0)? {
+        index.seek(at);
+        return IndexEntry::read(index).map(Some);
+    }
+    index.uvint()?;
+    let size = index.uvint()?;
+    index.skip(size)?;
+    Ok(None)
+}
+
+fn uncached(index: &Arc<PagedFile>) -> Cursor {
+    Cursor::new(Arc::clone(index), Arc::new(Uncached), ReadContext::default())
+}
+
+/// Fails when the index does not end as the summary says: with the last entry's key, and then up to the last key.
+fn check_summary(summary: &Summary, index: &Arc<PagedFile>) -> Result<(), ReadError> {
+    let Some((sampled, start)) = summary.entries.last() else { return Ok(()) };
+    let mut walk = IndexWalk::new(uncached(index), *start);
+    let (mut first, mut last): (Option<bool>, Option<DecoratedKey>) = (None, None);
+    while let Some(entry) = walk.next()? {
+        let key = DecoratedKey::new(PartitionKey(entry.key));
+        first = first.or(Some(key == *sampled));
+        last = Some(key);
+    }
+    match first == Some(true) && last.as_ref() == Some(&summary.last) {
+        true => Ok(()),
+        false => Err(walk.cursor.malformed("the last keys are not those of the summary".to_owned())),
+    }
+}
+
+/// Makes the summary that is missing from the index.
+fn rebuild_summary(index: &Arc<PagedFile>) -> Result<Summary, ReadError> {
+    let mut walk = IndexWalk::new(uncached(index), 0);
+    let mut builder = SummaryBuilder::new(REBUILT_INTERVAL);
+    let mut position = 0;
+    while let Some(entry) = walk.next()? {
+        let key = DecoratedKey::new(PartitionKey(entry.key));
+        if builder.last().is_some_and(|last| *last >= key) {
+            return Err(walk.cursor.malformed("keys are out of order".to_owned()));
+        }
+        builder.add(&key, position);
+        position = entry.end;
+    }
+    builder.finish().ok_or_else(|| walk.cursor.malformed("the index is empty".to_owned()))
+}

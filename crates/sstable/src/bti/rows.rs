@@ -1,0 +1,175 @@
+//! Rows.db: where blocks of rows lie in a large partition (docs/formats/sstable-bti.md).
+//!
+//! ```text
+//! trie of separators | entry := sbytes key | uvint position in the data | vint root - position of this field
+//!                               | uvint number of blocks | deletion
+//! payload := signed offset in the partition, as many bytes as bits 0..2 say | [bit 3: deletion open at the start]
+//! ```
+//! A separator is greater than everything before its block and not greater than the block's first position. The first
+//! block's is empty; one more, behind the last block, has the offset of the partition's end.
+
+use super::trie::TrieCursor;
+use crate::index::Block;
+use crate::pages::Cursor;
+use bytes::Bytes;
+use model::{ClusteringBound, ClusteringComparator, Deletion, byte_comparable};
+use partition::ReadError;
+use partition::codec::{DeletionTimes, Input};
+
+pub(super) const OPEN_DELETION: u8 = 8;
+
+/// An entry of Rows.db.
+#[derive(Clone, Debug)]
+pub(crate) struct RowsEntry {
+    pub key: Bytes,
+    /// Where the partition starts in the data.
+    pub position: u64,
+    /// The deletion of the partition.
+    deletion: Deletion,
+    root: u64,
+}
+
+impl RowsEntry {
+    /// Reads the entry at the cursor.
+    pub fn read(input: &mut Cursor, times: DeletionTimes) -> Result<RowsEntry, ReadError> {
+        let start = input.position();
+        let len = input.u16()? as u64;
+        let key = input.bytes(len)?;
+        let base = input.position();
+        let position = input.uvint()?;
+        let distance = input.vint()?;
+        input.uvint()?;
+        let deletion = times.read(input)?;
+        match base.checked_add_signed(distance).filter(|root| *root < start) {
+            Some(root) => Ok(RowsEntry { key, position, deletion, root }),
+            None => Err(input.malformed(format!("the root of the rows at distance {distance}"))),
+        }
+    }
+
+    /// The partition's blocks.
+    pub fn rows(&self, input: Cursor, times: DeletionTimes) -> Result<RowTrie, ReadError> {
+        let mut trie = TrieCursor::new(input, self.root);
+        trie.seek_last()?;
+        let end = read_separator(&mut trie, times)?.0;
+        trie.seek_first()?;
+        let header_len = read_separator(&mut trie, times)?.0;
+        if header_len >= end {
+            return Err(trie.input.malformed(format!("rows from {header_len} to {end}")));
+        }
+        let deletion = self.deletion;
+        Ok(RowTrie { trie, times, header_len, deletion, end, key: Vec::new() })
+    }
+}
+
+/// The offset and the open deletion at the current separator.
+fn read_separator(trie: &mut TrieCursor, times: DeletionTimes) -> Result<(u64, Deletion), ReadError> {
+    let payload = trie.payload()?;
+    let input = &mut trie.input;
+    let Some(payload) = payload else {
+        return Err(input.malformed("no separator here".to_owned()));
+    };
+    input.seek(payload.position);
+    let len = payload.bits & !OPEN_DELETION;
+    let offset = read_signed(input, len)?;
+    if len == 0 || offset < 0 {
+        return Err(input.malformed(format!("the offset {offset} in {len} bytes")));
+    }
+    let open = match payload.bits & OPEN_DELETION {
+        0 => Deletion::NONE,
+        _ => times.read(input)?,
+    };
+    Ok((offset as u64, open))
+}
+
+/// Reads a big-endian number with its sign, of up to eight bytes.
+pub(super) fn read_signed(input: &mut Cursor, len: u8) -> Result<i64, ReadError> {
+    let mut value = 0i64;
+    for i in 0..len {
+        let byte = input.u8()?;
+        value = if i == 0 { byte as i8 as i64 } else { value << 8 | byte as i64 };
+    }
+    Ok(value)
+}
+
+/// The blocks of a partition, in place.
+#[derive(Clone, Debug)]
+pub(crate) struct RowTrie {
+    trie: TrieCursor,
+    times: DeletionTimes,
+    /// Bytes from the partition's start to its first row or marker.
+    pub header_len: u64,
+    /// The deletion of the partition.
+    pub deletion: Deletion,
+    /// Bytes from the partition's start to the byte that ends it.
+    pub end: u64,
+    key: Vec<u8>,
+}
+
+impl RowTrie {
+    /// The block that holds what is at `bound`, or would: whatever lies before it is less, whatever behind greater.
+    pub fn around(
+        &mut self,
+        comparator: &ClusteringComparator,
+        bound: &ClusteringBound,
+    ) -> Result<Block, ReadError> {
+        self.key.clear();
+        byte_comparable::encode_position(comparator, bound.position(), &mut self.key);
+        self.trie.seek_floor(&self.key)?;
+        self.here()
+    }
+
+    /// The block of the current separator; of the last one, the block before.
+    fn here(&mut self) -> Result<Block, ReadError> {
+        let (start, open) = read_separator(&mut self.trie, self.times)?;
+        if start == self.end {
+            let block = self.step_back(start)?;
+            return Ok(Block { open_at_end: Some(Deletion::NONE), ..block });
+        }
+        let mut ahead = self.trie.clone();
+        let (end, open_at_end) = match ahead.next()? {
+            true => read_separator(&mut ahead, self.times)?,
+            false => (self.end, Deletion::NONE),
+        };
+        Ok(Block { open_at_end: Some(open_at_end), ..self.block(start, end, open)? })
+    }
+
+    /// The first block.
+    pub fn first(&mut self) -> Result<Block, ReadError> {
+        self.trie.seek_first()?;
+        self.here()
+    }
+
+    /// The last block.
+    pub fn last(&mut self) -> Result<Block, ReadError> {
+        self.trie.seek_last()?;
+        self.step_back(self.end)
+    }
+
+    /// The block before another one. A search since may have left the trie at a later block, never at an earlier one.
+    pub fn before(&mut self, block: &Block) -> Result<Option<Block>, ReadError> {
+        if block.start == self.header_len {
+            return Ok(None);
+        }
+        while read_separator(&mut self.trie, self.times)?.0 > block.start && self.trie.previous()? {}
+        match read_separator(&mut self.trie, self.times)?.0 == block.start {
+            true => self.step_back(block.start).map(Some),
+            false => Err(self.trie.input.malformed(format!("no separator of the block at {}", block.start))),
+        }
+    }
+
+    fn step_back(&mut self, end: u64) -> Result<Block, ReadError> {
+        if !self.trie.previous()? {
+            return Err(self.trie.input.malformed(format!("no block before offset {end}")));
+        }
+        let (start, open) = read_separator(&mut self.trie, self.times)?;
+        self.block(start, end, open)
+    }
+
+    fn block(&self, start: u64, end: u64, open: Deletion) -> Result<Block, ReadError> {
+        let opens_first = start == self.header_len && !open.is_none();
+        if start < self.header_len || start >= end || end > self.end || opens_first {
+            return Err(self.trie.input.malformed(format!("a block from {start} to {end}")));
+        }
+        Ok(Block { number: 0, start, end, open, open_at_end: None })
+    }
+}

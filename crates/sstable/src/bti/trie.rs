@@ -1,0 +1,237 @@
+//! A trie in a file: finding an entry, and going to its neighbours.
+//!
+//! Entries are in the order of their keys: a node's own payload before its children, children by their bytes. Every
+//! leaf has a payload; a walk that meets one without fails, so a damaged trie cannot lead it around for long.
+
+use super::node::{Flaw, Found, Node};
+use crate::pages::Cursor;
+use partition::ReadError;
+use partition::codec::Input;
+
+/// Longer keys than any that a node makes.
+const DEPTH_MAX: usize = 4 << 20;
+
+/// A node on the way from the root, and the slot by which it was left.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    node: u64,
+    slot: usize,
+}
+
+/// A place in a trie: an entry, or nothing before it was sought.
+#[derive(Clone, Debug)]
+pub(crate) struct TrieCursor {
+    pub input: Cursor,
+    root: u64,
+    /// The nodes above the current one.
+    path: Vec<Step>,
+    /// The node whose payload is the current entry.
+    current: Option<u64>,
+}
+
+/// What the current entry holds: the payload bits, and where the payload lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Payload {
+    pub bits: u8,
+    pub position: u64,
+}
+
+/// The greatest entry that is less than a key, as far as a search has come.
+#[derive(Clone, Copy, Debug)]
+struct Lesser {
+    /// How many nodes lie above `node`.
+    depth: usize,
+    node: u64,
+    /// The slot and the child below which the last entry is meant; `None` for the node's own.
+    branch: Option<(usize, u64)>,
+}
+
+/// How a search for a key ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Descent {
+    /// At the end of a key that is the one sought or a prefix of it, with nothing below.
+    Leaf,
+    /// Where no child goes on.
+    Apart,
+}
+
+impl TrieCursor {
+    pub fn new(input: Cursor, root: u64) -> TrieCursor {
+        TrieCursor { input, root, path: Vec::new(), current: None }
+    }
+
+    /// Reads the node at `position`, which has to lie in one page with its payload.
+    fn node<R>(
+        input: &mut Cursor,
+        position: u64,
+        f: impl FnOnce(&Node<'_>) -> Result<R, Flaw>,
+    ) -> Result<R, ReadError> {
+        input.seek(position);
+        let result = Node::parse(input.page()?, position).and_then(|node| f(&node));
+        result.map_err(|flaw| input.malformed(flaw.to_owned()))
+    }
+
+    fn push(&mut self, node: u64, slot: usize) -> Result<(), ReadError> {
+        if self.path.len() >= DEPTH_MAX {
+            return Err(self.input.malformed("the trie is too deep".to_owned()));
+        }
+        self.path.push(Step { node, slot });
+        Ok(())
+    }
+
+    /// The payload of the current entry.
+    pub fn payload(&mut self) -> Result<Option<Payload>, ReadError> {
+        let Some(node) = self.current else { return Ok(None) };
+        let payload = |n: &Node<'_>| Ok(Payload { bits: n.payload_bits(), position: n.payload_position() });
+        Self::node(&mut self.input, node, payload).map(Some)
+    }
+
+    /// Goes to the last entry whose key is not greater than `key`; to none when all are.
+    pub fn seek_floor(&mut self, key: &[u8]) -> Result<Descent, ReadError> {
+        self.path.clear();
+        self.current = None;
+        let mut at = self.root;
+        let mut lesser: Option<Lesser> = None;
+        let mut bytes = key.iter();
+        let descent = loop {
+            let byte = bytes.next();
+            let (payload, before, slot, slots) = Self::node(&mut self.input, at, |node| {
+                let found = byte.map_or(Found::Before(0), |byte| node.find(*byte));
+                let (end, slot) = match found {
+                    Found::Slot(slot) => (slot, node.child(slot)?.map(|child| (slot, child))),
+                    Found::Before(end) => (end, None),
+                };
+                Ok((node.payload_bits(), node.child_before(end)?, slot, node.slots()))
+            })?;
+            let depth = self.path.len();
+            if payload != 0 {
+                lesser = Some(Lesser { depth, node: at, branch: None });
+            }
+            if before.is_some() {
+                lesser = Some(Lesser { depth, node: at, branch: before });
+            }
+            match slot {
+                Some((slot, child)) => {
+                    self.push(at, slot)?;
+                    at = child;
+                }
+                None => break if slots == 0 { Descent::Leaf } else { Descent::Apart },
+            }
+        };
+        if let Some(Lesser { depth, node, branch }) = lesser {
+            self.path.truncate(depth);
+            match branch {
+                None => self.current = Some(node),
+                Some((slot, child)) => {
+                    self.push(node, slot)?;
+                    self.descend_last(child)?;
+                }
+            }
+        }
+        Ok(descent)
+    }
+
+    /// Whether the way to the current entry is the beginning of a key.
+    pub fn leads_to(&mut self, key: &[u8]) -> Result<bool, ReadError> {
+        for (i, Step { node, slot }) in self.path.iter().enumerate() {
+            let Some(byte) = key.get(i) else { return Ok(false) };
+            let found = Self::node(&mut self.input, *node, |node| Ok(node.find(*byte)))?;
+            if found != Found::Slot(*slot) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Goes to the first entry.
+    pub fn seek_first(&mut self) -> Result<(), ReadError> {
+        self.path.clear();
+        self.descend_first(self.root)
+    }
+
+    /// Goes to the last entry.
+    pub fn seek_last(&mut self) -> Result<(), ReadError> {
+        self.path.clear();
+        self.descend_last(self.root)
+    }
+
+    fn descend_first(&mut self, mut at: u64) -> Result<(), ReadError> {
+        loop {
+            let child = Self::node(&mut self.input, at, |node| match node.payload_bits() {
+                0 => node.child_from(0),
+                _ => Ok(None),
+            })?;
+            match child {
+                Some((slot, child)) => {
+                    self.push(at, slot)?;
+                    at = child;
+                }
+                None => return self.arrive(at),
+            }
+        }
+    }
+
+    fn descend_last(&mut self, mut at: u64) -> Result<(), ReadError> {
+        loop {
+            let child = Self::node(&mut self.input, at, |node| node.child_before(node.slots()))?;
+            match child {
+                Some((slot, child)) => {
+                    self.push(at, slot)?;
+                    at = child;
+                }
+                None => return self.arrive(at),
+            }
+        }
+    }
+
+    fn arrive(&mut self, at: u64) -> Result<(), ReadError> {
+        self.current = Some(at);
+        match Self::node(&mut self.input, at, |node| Ok(node.payload_bits()))? {
+            0 => Err(self.input.malformed("a trie node with neither children nor payload".to_owned())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Goes to the next entry; from none at all, to the first. False at the end, which is again none at all.
+    pub fn next(&mut self) -> Result<bool, ReadError> {
+        let Some(at) = self.current else {
+            self.seek_first()?;
+            return Ok(true);
+        };
+        if let Some((slot, child)) = Self::node(&mut self.input, at, |node| node.child_from(0))? {
+            self.push(at, slot)?;
+            self.descend_first(child)?;
+            return Ok(true);
+        }
+        while let Some(Step { node: above, slot }) = self.path.pop() {
+            let next = Self::node(&mut self.input, above, |node| node.child_from(slot + 1))?;
+            if let Some((slot, child)) = next {
+                self.push(above, slot)?;
+                self.descend_first(child)?;
+                return Ok(true);
+            }
+        }
+        self.current = None;
+        Ok(false)
+    }
+
+    /// Goes to the entry before; false, with none at all, before the first.
+    pub fn previous(&mut self) -> Result<bool, ReadError> {
+        while let Some(Step { node: above, slot }) = self.path.pop() {
+            let (payload, before) = Self::node(&mut self.input, above, |node| {
+                Ok((node.payload_bits(), node.child_before(slot)?))
+            })?;
+            if let Some((slot, child)) = before {
+                self.push(above, slot)?;
+                self.descend_last(child)?;
+                return Ok(true);
+            }
+            if payload != 0 {
+                self.current = Some(above);
+                return Ok(true);
+            }
+        }
+        self.current = None;
+        Ok(false)
+    }
+}

@@ -1,0 +1,262 @@
+//! Partitions.db and Rows.db of an SSTable that is being written.
+
+use super::packer::{PackedPayload, PageFile, TriePacker};
+use super::partitions::hash_byte;
+use crate::descriptor::Component;
+use crate::error::WriteError;
+use crate::index::{FinishedIndex, WrittenPartition, WrittenUnfiltered};
+use env::fs::WriteFile;
+use model::{ClusteringComparator, DecoratedKey, Deletion, byte_comparable, vint};
+use partition::codec::{DeletionTimes, EncodeError};
+
+/// Writes the index.
+#[derive(Debug)]
+pub(crate) struct BtiIndexWriter {
+    partitions: PageFile,
+    keys: TriePacker,
+    rows: PageFile,
+    blocks: BlockTrie,
+    times: DeletionTimes,
+    count: u64,
+    first: Option<DecoratedKey>,
+    /// The last partition, which is added when the next one tells how much of its key is needed.
+    last: Option<Pending>,
+    buffer: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    key: DecoratedKey,
+    encoded: Vec<u8>,
+    number: i64,
+    /// Bytes of the key that tell it from the one before.
+    distinct: usize,
+}
+
+/// Appends a number in as few bytes as keep its sign; yields how many.
+fn write_signed(out: &mut Vec<u8>, number: i64) -> u8 {
+    let redundant = if number < 0 { number.leading_ones() } else { number.leading_zeros() };
+    let len = 8 - (redundant as usize - 1) / 8;
+    out.extend(number.to_be_bytes().iter().skip(8 - len));
+    len as u8
+}
+
+impl BtiIndexWriter {
+    /// Writes Partitions.db and Rows.db to these files.
+    pub fn new(partitions: Box<dyn WriteFile>, rows: Box<dyn WriteFile>, times: DeletionTimes) -> Self {
+        BtiIndexWriter {
+            partitions: PageFile::new(partitions),
+            keys: TriePacker::default(),
+            rows: PageFile::new(rows),
+            blocks: BlockTrie::default(),
+            times,
+            count: 0,
+            first: None,
+            last: None,
+            buffer: Vec::new(),
+        }
+    }
+
+    pub fn start_partition(&mut self) {
+        self.blocks.clear();
+    }
+
+    pub fn add(
+        &mut self,
+        comparator: &ClusteringComparator,
+        unfiltered: &WrittenUnfiltered<'_>,
+    ) -> Result<(), WriteError> {
+        self.blocks.add(comparator, unfiltered, self.times, &mut self.rows)
+    }
+
+    pub fn end_partition(&mut self, partition: &WrittenPartition<'_>) -> Result<(), WriteError> {
+        let number = match self.blocks.finish(partition.len - 1, self.times, &mut self.rows)? {
+            None => !(partition.position as i64),
+            Some((root, blocks)) => {
+                let start = self.rows.position();
+                let key = &partition.key.key.0;
+                self.buffer.clear();
+                self.buffer.extend_from_slice(&(key.len() as u16).to_be_bytes());
+                self.buffer.extend_from_slice(key);
+                let base = start + self.buffer.len() as u64;
+                vint::write_unsigned(&mut self.buffer, partition.position);
+                vint::write_signed(&mut self.buffer, root as i64 - base as i64);
+                vint::write_unsigned(&mut self.buffer, blocks);
+                self.times.write(&mut self.buffer, &partition.deletion)?;
+                self.rows.write(&self.buffer)?;
+                start as i64
+            }
+        };
+        let mut encoded = Vec::with_capacity(partition.key.key.0.len() + 16);
+        byte_comparable::encode_key(partition.key, &mut encoded);
+        let mut distinct = 0;
+        if let Some(last) = self.last.take() {
+            distinct = last.encoded.iter().zip(&encoded).take_while(|(a, b)| a == b).count() + 1;
+            self.add_key(&last, last.distinct.max(distinct))?;
+        }
+        if self.first.is_none() {
+            self.first = Some(partition.key.clone());
+        }
+        self.last = Some(Pending { key: partition.key.clone(), encoded, number, distinct });
+        Ok(())
+    }
+
+    fn add_key(&mut self, pending: &Pending, len: usize) -> Result<(), WriteError> {
+        let mut bytes = vec![hash_byte(&pending.key)];
+        let size = write_signed(&mut bytes, pending.number);
+        let key = pending.encoded.get(..len).unwrap_or(&pending.encoded);
+        self.keys.add(key, PackedPayload { bits: 7 + size, bytes }, &mut self.partitions)?;
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Completes both files.
+    pub fn finish(mut self) -> Result<FinishedIndex, WriteError> {
+        let (Some(first), Some(last)) = (self.first.take(), self.last.take()) else {
+            return Err(WriteError::Empty);
+        };
+        self.add_key(&last, last.distinct)?;
+        let root = self.keys.finish(&mut self.partitions)?;
+        let keys_at = self.partitions.position();
+        self.buffer.clear();
+        for key in [&first, &last.key] {
+            self.buffer.extend_from_slice(&(key.key.0.len() as u16).to_be_bytes());
+            self.buffer.extend_from_slice(&key.key.0);
+        }
+        for number in [keys_at, self.count, root] {
+            self.buffer.extend_from_slice(&number.to_be_bytes());
+        }
+        self.partitions.write(&self.buffer)?;
+        self.partitions.finish()?;
+        self.rows.finish()?;
+        Ok((vec![Component::Partitions, Component::Rows], None))
+    }
+}
+
+/// The blocks of the partition that is being written.
+#[derive(Debug)]
+struct BlockTrie {
+    trie: TriePacker,
+    count: u64,
+    /// The open block: where it starts, and the range deletion that held there.
+    block: Option<(u64, Deletion)>,
+    open: Deletion,
+    /// The separator before the open block.
+    separator: Vec<u8>,
+    first: Vec<u8>,
+    last: Vec<u8>,
+}
+
+impl Default for BlockTrie {
+    fn default() -> Self {
+        BlockTrie {
+            trie: TriePacker::default(),
+            count: 0,
+            block: None,
+            open: Deletion::NONE,
+            separator: Vec::new(),
+            first: Vec::new(),
+            last: Vec::new(),
+        }
+    }
+}
+
+impl BlockTrie {
+    fn clear(&mut self) {
+        self.trie.clear();
+        self.count = 0;
+        self.block = None;
+        self.open = Deletion::NONE;
+    }
+
+    fn add(
+        &mut self,
+        comparator: &ClusteringComparator,
+        unfiltered: &WrittenUnfiltered<'_>,
+        times: DeletionTimes,
+        rows: &mut PageFile,
+    ) -> Result<(), WriteError> {
+        let (start, _) = *self.block.get_or_insert((unfiltered.start, self.open));
+        if start == unfiltered.start {
+            self.first.clear();
+            byte_comparable::encode_position(comparator, unfiltered.position, &mut self.first);
+            self.set_separator();
+        }
+        self.open = unfiltered.open_after;
+        if unfiltered.end - start >= unfiltered.block_len {
+            self.last.clear();
+            byte_comparable::encode_position(comparator, unfiltered.position, &mut self.last);
+            self.close(times, rows)?;
+        } else {
+            self.note_last(comparator, unfiltered);
+        }
+        Ok(())
+    }
+
+    fn note_last(&mut self, comparator: &ClusteringComparator, unfiltered: &WrittenUnfiltered<'_>) {
+        // Only a partition that has blocks will need the end of its last one.
+        if self.count > 0 {
+            self.last.clear();
+            byte_comparable::encode_position(comparator, unfiltered.position, &mut self.last);
+        }
+    }
+
+    /// The shortest text that is greater than the end of the block before, and not greater than the first position.
+    fn set_separator(&mut self) {
+        self.separator.clear();
+        if self.count == 0 {
+            return;
+        }
+        let common = self.last.iter().zip(&self.first).take_while(|(a, b)| a == b).count();
+        self.separator.extend_from_slice(self.first.get(..common).unwrap_or_default());
+        self.separator.extend(self.last.get(common).map(|byte| byte.wrapping_add(1)));
+    }
+
+    fn close(&mut self, times: DeletionTimes, rows: &mut PageFile) -> Result<(), WriteError> {
+        let Some((start, open)) = self.block.take() else { return Ok(()) };
+        let payload = separator_payload(start, &open, times)?;
+        self.trie.add(&self.separator, payload, rows)?;
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Writes the trie of a partition of more than one block, which ends at `end`. Yields its root and the number of
+    /// blocks.
+    fn finish(
+        &mut self,
+        end: u64,
+        times: DeletionTimes,
+        rows: &mut PageFile,
+    ) -> Result<Option<(u64, u64)>, WriteError> {
+        if self.count > 0 {
+            self.close(times, rows)?;
+        }
+        if self.count < 2 {
+            return Ok(None);
+        }
+        // One more, about as long as the last separator, so that what lies behind all rows is seen to.
+        let mut at = self.separator.iter().zip(&self.last).take_while(|(a, b)| a == b).count();
+        while self.last.get(at) == Some(&0xff) {
+            at += 1;
+        }
+        let byte = self.last.get(at).map_or(0, |byte| byte + 1);
+        self.last.truncate(at);
+        self.last.push(byte);
+        self.trie.add(&self.last, separator_payload(end, &Deletion::NONE, times)?, rows)?;
+        Ok(Some((self.trie.finish(rows)?, self.count)))
+    }
+}
+
+fn separator_payload(
+    offset: u64,
+    open: &Deletion,
+    times: DeletionTimes,
+) -> Result<PackedPayload, EncodeError> {
+    let mut bytes = Vec::with_capacity(20);
+    let mut bits = write_signed(&mut bytes, offset as i64);
+    if !open.is_none() {
+        bits |= super::rows::OPEN_DELETION;
+        times.write(&mut bytes, open)?;
+    }
+    Ok(PackedPayload { bits, bytes })
+}

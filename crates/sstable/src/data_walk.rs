@@ -1,0 +1,168 @@
+//! Data.db read without its index: partitions, rows and markers from any place that one starts at.
+//!
+//! For tools that check or mend an SSTable. An error leaves the walk where it was met: the caller says from where to
+//! go on, with [`DataWalk::start_partition`] or inside a partition with [`DataWalk::resume`].
+
+use crate::checksum::ChunkCrcs;
+use crate::compression::CompressionInfo;
+use crate::descriptor::{Component, Descriptor};
+use crate::error::{OpenError, corrupt, file_name, read_component};
+use crate::header_table::table_of_header;
+use crate::pages::{Cursor, FileId, FilePart, PageLayout, PagedFile, Uncached};
+use crate::statistics::Statistics;
+use crate::stream::forward::{Forward, Head, check_end};
+use env::fs::FileSystem;
+use model::{DecoratedKey, Deletion, PartitionKey, Row, TableSchema};
+use partition::codec::{ColumnSet, Input, Layout, UnfilteredHead, Wanted};
+use partition::{Fragment, RangeChange, ReadContext, ReadError};
+use std::io;
+use std::sync::Arc;
+
+/// How the pages of Data.db lie, as CompressionInfo.db or CRC.db say.
+pub(crate) fn page_layout(fs: &dyn FileSystem, descriptor: &Descriptor) -> Result<PageLayout, OpenError> {
+    if let Some(info) = CompressionInfo::of_sstable(fs, descriptor)? {
+        return Ok(PageLayout::Compressed(info));
+    }
+    match read_component(fs, descriptor, Component::Crc) {
+        Ok(bytes) => {
+            let crcs = ChunkCrcs::decode(bytes).map_err(|e| corrupt(&descriptor.path(Component::Crc), e))?;
+            Ok(PageLayout::Checked(crcs))
+        }
+        Err(OpenError::MissingComponent { .. }) => Ok(PageLayout::Plain),
+        Err(e) => Err(e),
+    }
+}
+
+/// Data.db with what is needed to understand it.
+#[derive(Debug)]
+pub(crate) struct DataFile {
+    pub statistics: Statistics,
+    pub table: Arc<TableSchema>,
+    pub layout: Arc<Layout>,
+    pub file: Arc<PagedFile>,
+}
+
+impl DataFile {
+    /// Opens Data.db with pages that lie as `pages` says.
+    pub fn open(
+        fs: &dyn FileSystem,
+        descriptor: &Descriptor,
+        pages: PageLayout,
+    ) -> Result<DataFile, OpenError> {
+        let statistics = Statistics::read(fs, descriptor)?;
+        let path = descriptor.path(Component::Statistics);
+        let unfit = |detail: String| OpenError::Read(ReadError::corrupt(&file_name(&path), 0, detail));
+        let table = table_of_header(&statistics.header).map_err(|e| unfit(e.to_string()))?;
+        let layout = Layout::of_sstable(&statistics.header, &table).map_err(|e| unfit(e.to_string()))?;
+        let path = descriptor.path(Component::Data);
+        let file = fs.open_read(&path).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => {
+                OpenError::MissingComponent { table: descriptor.to_string(), component: Component::Data }
+            }
+            _ => ReadError::from(e).into(),
+        })?;
+        let id = FileId { sstable: 0, part: FilePart::Data };
+        let file = Arc::new(PagedFile::new(id, file_name(&path), file, pages));
+        Ok(DataFile { statistics, table: Arc::new(table), layout: Arc::new(layout), file })
+    }
+
+    pub fn walk(&self) -> DataWalk {
+        DataWalk {
+            data: Cursor::new(Arc::clone(&self.file), Arc::new(Uncached), ReadContext::default()),
+            wanted: self.layout.everything(),
+            layout: Arc::clone(&self.layout),
+            forward: Forward::default(),
+            present: ColumnSet::default(),
+        }
+    }
+}
+
+/// What was met in a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unfiltered {
+    /// The fragment's `row`.
+    Row,
+    /// The fragment's `change`.
+    Change,
+    /// The end of the partition; the walk stands behind it.
+    End,
+}
+
+/// A place in Data.db.
+#[derive(Debug)]
+pub(crate) struct DataWalk {
+    data: Cursor,
+    layout: Arc<Layout>,
+    wanted: Wanted,
+    forward: Forward,
+    present: ColumnSet,
+}
+
+impl DataWalk {
+    /// Where the walk stands.
+    pub fn position(&self) -> u64 {
+        self.data.position()
+    }
+
+    /// Where the row or marker that was met last starts, or the one whose reading failed.
+    pub fn unfiltered_start(&self) -> u64 {
+        self.forward.head_start().unwrap_or(self.data.position())
+    }
+
+    /// The range deletion that holds after what was met last.
+    pub fn open(&self) -> Deletion {
+        self.forward.open()
+    }
+
+    /// Reads the head of the partition at `position`: key and deletion.
+    pub fn start_partition(&mut self, position: u64, out: &mut Fragment) -> Result<(), ReadError> {
+        self.data.seek(position);
+        self.forward.begin(position, None, true);
+        let len = self.data.u16()? as u64;
+        out.key = DecoratedKey::new(PartitionKey(self.data.bytes(len)?));
+        out.deletion = self.layout.deletion_times().read(&mut self.data)?;
+        Ok(())
+    }
+
+    /// Reads the static row that follows the head in tables that have them; whether there is anything in it.
+    pub fn static_row(&mut self, row: &mut Row) -> Result<bool, ReadError> {
+        if !self.layout.has_statics() {
+            return Ok(false);
+        }
+        let UnfilteredHead::Row(flags) = self.layout.read_head(&mut self.data)? else {
+            return Err(self.data.malformed("a static row expected".to_owned()));
+        };
+        if !flags.is_static {
+            return Err(self.data.malformed("a static row expected".to_owned()));
+        }
+        let end = self.layout.read_end(&mut self.data)?;
+        row.clustering.clear();
+        self.layout.read_row_body(&mut self.data, flags, &self.wanted, &mut self.present, row)?;
+        check_end(&self.data, end)?;
+        Ok(!row.is_empty())
+    }
+
+    /// Goes to a row or marker in the partition that starts at `partition`, before which a deletion is open.
+    pub fn resume(&mut self, partition: u64, position: u64, open: Deletion) {
+        self.data.seek(position);
+        self.forward.begin(partition, None, true);
+        self.forward.set_open(open);
+    }
+
+    /// Reads the next row or marker. Rows may be empty, and markers may change nothing.
+    pub fn next(&mut self, out: &mut Fragment) -> Result<Unfiltered, ReadError> {
+        match self.forward.peek(&mut self.data, &self.layout)? {
+            Head::Row => {
+                self.forward.take_row(&mut self.data, &self.layout, &self.wanted, &mut out.row)?;
+                Ok(Unfiltered::Row)
+            }
+            Head::Marker => {
+                let mut bound = out.change.position.clone();
+                self.forward.take_marker(&mut bound);
+                out.change = RangeChange::at(bound, self.forward.open());
+                Ok(Unfiltered::Change)
+            }
+            Head::End => Ok(Unfiltered::End),
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! The seam between an SSTable and the layouts of its index.
+//!
+//! An [`Index`] finds partitions, a [`Walk`] goes through them in order, and a [`RowIndex`] finds blocks of rows in a
+//! large partition. What they say is not covered by checksums; whoever follows them compares with the data.
+
+use crate::big::index::{IndexEntry, IndexWalk, PromotedIndex};
+use crate::big::lookup::BigIndex;
+use crate::big::writer::BigIndexWriter;
+use crate::bti::partitions::{BtiIndex, Located, PartitionWalk};
+use crate::bti::rows::RowTrie;
+use crate::bti::writer::BtiIndexWriter;
+use crate::descriptor::{Component, Descriptor};
+use crate::error::{WriteError, file_name};
+use crate::key_filter::{FilterCheck, KeyFilter, Pace};
+use crate::pages::{Cursor, FileId, FilePart, PageLayout, PagedFile, Uncached};
+use bytes::Bytes;
+use env::fs::FileSystem;
+use model::clustering::Position;
+use model::key::KeyRange;
+use model::{ClusteringBound, ClusteringComparator, DecoratedKey, Deletion, PartitionKey};
+use partition::codec::Layout;
+use partition::{ReadContext, ReadError};
+use std::sync::Arc;
+
+/// The index of an open SSTable.
+#[derive(Debug)]
+pub(crate) enum Index {
+    Big(BigIndex),
+    Bti(Arc<BtiIndex>),
+}
+
+impl Index {
+    /// The first partition.
+    pub fn first_key(&self) -> &DecoratedKey {
+        match self {
+            Index::Big(index) => index.first_key(),
+            Index::Bti(index) => index.first_key(),
+        }
+    }
+
+    /// The last partition.
+    pub fn last_key(&self) -> &DecoratedKey {
+        match self {
+            Index::Big(index) => index.last_key(),
+            Index::Bti(index) => index.last_key(),
+        }
+    }
+
+    /// Bytes of memory, pages aside.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Index::Big(index) => index.memory_bytes(),
+            Index::Bti(index) => index.memory_bytes(),
+        }
+    }
+
+    /// The stretch of keys that `key` would lie in, as a [`KeyFilter`] counts them.
+    pub fn interval(&self, key: &DecoratedKey) -> Option<usize> {
+        match self {
+            Index::Big(index) => index.interval(key),
+            Index::Bti(index) => index.interval(key),
+        }
+    }
+
+    /// Finds a partition. What is needed to be sure of its absence is read from the data through `data`, and what the
+    /// filter is found to be worth on the way is noted there.
+    pub fn find(
+        &self,
+        key: &DecoratedKey,
+        filter: Option<&KeyFilter>,
+        layout: &Layout,
+        data: &mut Cursor,
+    ) -> Result<Option<Entry>, ReadError> {
+        match self {
+            Index::Bti(index) => {
+                Ok(index.find(key, filter, layout, data)?.map(|(located, rows)| Entry::Bti(located, rows)))
+            }
+            Index::Big(index) => Ok(index.find(key, filter, data)?.map(|(entry, at)| Entry::Big(entry, at))),
+        }
+    }
+
+    /// The partitions of a range: where the first one starts in the data, and a walk that begins there. `None` when
+    /// there is none.
+    pub fn walk(
+        &self,
+        range: &KeyRange,
+        layout: &Layout,
+        data: &mut Cursor,
+    ) -> Result<Option<(u64, Walk)>, ReadError> {
+        match self {
+            Index::Bti(index) => {
+                Ok(index.walk(range, layout, data)?.map(|(position, walk)| (position, Walk::Bti(walk))))
+            }
+            Index::Big(index) => {
+                Ok(index.walk(range, data.context())?.map(|(position, walk)| (position, Walk::Big(walk))))
+            }
+        }
+    }
+
+    /// Proves the filter by all keys, or gives it up.
+    pub fn check_filter(
+        &self,
+        filter: &KeyFilter,
+        data: &mut Cursor,
+        pace: Pace<'_>,
+    ) -> Result<FilterCheck, ReadError> {
+        match self {
+            Index::Big(index) => index.check_filter(filter, data.context(), pace),
+            Index::Bti(index) => index.check_filter(filter, data, pace),
+        }
+    }
+}
+
+/// A partition that was found in the index.
+#[derive(Debug)]
+pub(crate) enum Entry {
+    Big(IndexEntry, Cursor),
+    Bti(Located, Cursor),
+}
+
+impl Entry {
+    /// Where the partition starts in the data.
+    pub fn position(&self) -> u64 {
+        match self {
+            Entry::Big(entry, _) => entry.position,
+            Entry::Bti(located, _) => located.position,
+        }
+    }
+
+    /// The index of the partition's rows, if it has one.
+    pub fn rows(&self, layout: &Layout) -> Result<Option<RowIndex>, ReadError> {
+        match self {
+            Entry::Bti(located, rows) => rows_of(located, rows, layout),
+            Entry::Big(entry, cursor) => {
+                Ok(entry.promoted(cursor, layout.deletion_times())?.map(RowIndex::Big))
+            }
+        }
+    }
+}
+
+fn rows_of(located: &Located, rows: &Cursor, layout: &Layout) -> Result<Option<RowIndex>, ReadError> {
+    let Some(entry) = &located.rows else { return Ok(None) };
+    entry.rows(rows.clone(), layout.deletion_times()).map(|rows| Some(RowIndex::Bti(rows)))
+}
+
+/// Partitions in order, for scans.
+#[derive(Debug)]
+pub(crate) enum Walk {
+    Big(IndexWalk),
+    Bti(PartitionWalk),
+}
+
+impl Walk {
+    /// Goes behind the partition that starts at `position` in the data, which must not lie before the next one.
+    pub fn pass(&mut self, position: u64) -> Result<(), ReadError> {
+        match self {
+            Walk::Big(walk) => walk.advance_to(position).map(drop),
+            Walk::Bti(walk) => walk.advance_to(position).map(drop),
+        }
+    }
+
+    /// As [`Walk::pass`]; yields the index of the partition's rows, if it has one.
+    pub fn rows(&mut self, layout: &Layout, position: u64) -> Result<Option<RowIndex>, ReadError> {
+        match self {
+            Walk::Bti(walk) => rows_of(&walk.advance_to(position)?, &walk.rows, layout),
+            Walk::Big(walk) => {
+                let entry = walk.advance_to(position)?;
+                Ok(entry.promoted(&walk.cursor, layout.deletion_times())?.map(RowIndex::Big))
+            }
+        }
+    }
+
+    /// As [`Walk::rows`]; also the key, if the index has it whole.
+    pub fn partition(
+        &mut self,
+        layout: &Layout,
+        position: u64,
+    ) -> Result<(Option<PartitionKey>, Option<RowIndex>), ReadError> {
+        match self {
+            Walk::Big(walk) => {
+                let entry = walk.advance_to(position)?;
+                let rows = entry.promoted(&walk.cursor, layout.deletion_times())?.map(RowIndex::Big);
+                Ok((Some(PartitionKey(entry.key)), rows))
+            }
+            Walk::Bti(walk) => {
+                let located = walk.advance_to(position)?;
+                let rows = rows_of(&located, &walk.rows, layout)?;
+                Ok((located.rows.map(|entry| PartitionKey(entry.key)), rows))
+            }
+        }
+    }
+
+    /// A walk over an index without the components that belong to it; `None` when the layout has no such thing, or the
+    /// file cannot be opened.
+    pub fn of_file(fs: &dyn FileSystem, descriptor: &Descriptor) -> Option<Walk> {
+        if descriptor.version.format() != "big" {
+            return None;
+        }
+        let path = descriptor.path(Component::Index);
+        let id = FileId { sstable: 0, part: FilePart::Index };
+        let file = PagedFile::new(id, file_name(&path), fs.open_read(&path).ok()?, PageLayout::Plain);
+        let cursor = Cursor::new(Arc::new(file), Arc::new(Uncached), ReadContext::default());
+        Some(Walk::Big(IndexWalk::new(cursor, 0)))
+    }
+
+    /// Where the next partition starts; `None` at the end. It stays the next.
+    pub fn next_position(&mut self) -> Result<Option<u64>, ReadError> {
+        match self {
+            Walk::Big(walk) => Ok(walk.peek()?.map(|(position, _)| position)),
+            Walk::Bti(walk) => walk.peek_position(),
+        }
+    }
+
+    /// Where the next partition starts according to the index, and its key, if that is to be relied on; `None` at the
+    /// end. It stays the next.
+    pub fn peek(&mut self) -> Option<Result<Option<(u64, Bytes)>, ReadError>> {
+        match self {
+            Walk::Big(walk) => Some(walk.peek()),
+            Walk::Bti(_) => None,
+        }
+    }
+}
+
+/// A run of rows and markers that the index knows the start of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Block {
+    /// How many blocks lie before it; 0 where that is not known.
+    pub number: u64,
+    /// Bytes from the partition's start.
+    pub start: u64,
+    /// Where the next block starts; of the last one the end of the partition may be a part.
+    pub end: u64,
+    /// The range deletion that holds at its start.
+    pub open: Deletion,
+    /// The one that holds at its end, where the index says.
+    pub open_at_end: Option<Deletion>,
+}
+
+/// The blocks of a partition, in place.
+#[derive(Debug)]
+pub(crate) enum RowIndex {
+    Big(PromotedIndex),
+    Bti(RowTrie),
+}
+
+impl RowIndex {
+    /// Bytes from the partition's start to its first row or marker.
+    pub fn header_len(&self) -> u64 {
+        match self {
+            RowIndex::Big(index) => index.header_len,
+            RowIndex::Bti(index) => index.header_len,
+        }
+    }
+
+    /// Bytes from the partition's start to the byte that ends it, when the index says that.
+    pub fn end(&self) -> Option<u64> {
+        match self {
+            RowIndex::Big(_) => None,
+            RowIndex::Bti(index) => Some(index.end),
+        }
+    }
+
+    /// The deletion of the partition, which the index repeats.
+    pub fn deletion(&self) -> Deletion {
+        match self {
+            RowIndex::Big(index) => index.deletion,
+            RowIndex::Bti(index) => index.deletion,
+        }
+    }
+
+    /// The first block that may hold something at or behind `bound`; `None` when all end before it.
+    pub fn reaching(
+        &mut self,
+        layout: &Layout,
+        comparator: &ClusteringComparator,
+        bound: &ClusteringBound,
+    ) -> Result<Option<Block>, ReadError> {
+        match self {
+            RowIndex::Big(index) => index.reaching(layout, comparator, bound),
+            RowIndex::Bti(index) => index.around(comparator, bound).map(Some),
+        }
+    }
+
+    /// The last block that may hold something before `bound`; `None` when all start behind it.
+    pub fn starting_by(
+        &mut self,
+        layout: &Layout,
+        comparator: &ClusteringComparator,
+        bound: &ClusteringBound,
+    ) -> Result<Option<Block>, ReadError> {
+        match self {
+            RowIndex::Big(index) => index.starting_by(layout, comparator, bound),
+            RowIndex::Bti(index) => index.around(comparator, bound).map(Some),
+        }
+    }
+
+    /// The first block.
+    pub fn first(&mut self, layout: &Layout) -> Result<Block, ReadError> {
+        match self {
+            RowIndex::Big(index) => index.first(layout),
+            RowIndex::Bti(index) => index.first(),
+        }
+    }
+
+    /// The last block.
+    pub fn last(&mut self, layout: &Layout) -> Result<Block, ReadError> {
+        match self {
+            RowIndex::Big(index) => index.last(layout),
+            RowIndex::Bti(index) => index.last(),
+        }
+    }
+
+    /// The block before another one; `None` before the first.
+    pub fn before(&mut self, layout: &Layout, block: &Block) -> Result<Option<Block>, ReadError> {
+        match self {
+            RowIndex::Big(index) => index.before(layout, block),
+            RowIndex::Bti(index) => index.before(block),
+        }
+    }
+}
+
+/// A row or marker that was written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WrittenUnfiltered<'a> {
+    pub position: Position<'a>,
+    /// Where it starts and ends, in bytes from the partition's start.
+    pub start: u64,
+    pub end: u64,
+    /// The range deletion that holds after it.
+    pub open_after: Deletion,
+    /// Bytes after which a block ends.
+    pub block_len: u64,
+}
+
+/// A partition that was written to its end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WrittenPartition<'a> {
+    pub key: &'a DecoratedKey,
+    pub deletion: Deletion,
+    /// Where it starts in the data.
+    pub position: u64,
+    /// Bytes to the first row or marker.
+    pub header_len: u64,
+    /// Bytes to its end, the end's byte included.
+    pub len: u64,
+}
+
+/// Components that a finished index consists of: files that are complete, and the content of another one.
+pub(crate) type FinishedIndex = (Vec<Component>, Option<(Component, Vec<u8>)>);
+
+/// The index of an SSTable that is being written.
+#[derive(Debug)]
+pub(crate) enum IndexWriter {
+    Big(Box<BigIndexWriter>),
+    Bti(Box<BtiIndexWriter>),
+}
+
+impl IndexWriter {
+    /// Gets ready for the rows of a partition.
+    pub fn start_partition(&mut self) {
+        match self {
+            IndexWriter::Big(writer) => writer.start_partition(),
+            IndexWriter::Bti(writer) => writer.start_partition(),
+        }
+    }
+
+    /// Takes a row or marker of the partition.
+    pub fn add(
+        &mut self,
+        layout: &Layout,
+        comparator: &ClusteringComparator,
+        unfiltered: &WrittenUnfiltered<'_>,
+    ) -> Result<(), WriteError> {
+        match self {
+            IndexWriter::Big(writer) => Ok(writer.add(layout, unfiltered)?),
+            IndexWriter::Bti(writer) => writer.add(comparator, unfiltered),
+        }
+    }
+
+    /// Takes the partition itself.
+    pub fn end_partition(
+        &mut self,
+        layout: &Layout,
+        partition: &WrittenPartition<'_>,
+    ) -> Result<(), WriteError> {
+        match self {
+            IndexWriter::Big(writer) => writer.end_partition(layout, partition),
+            IndexWriter::Bti(writer) => writer.end_partition(partition),
+        }
+    }
+
+    /// Completes the files and syncs them.
+    pub fn finish(self) -> Result<FinishedIndex, WriteError> {
+        match self {
+            IndexWriter::Big(writer) => writer.finish(),
+            IndexWriter::Bti(writer) => writer.finish(),
+        }
+    }
+}

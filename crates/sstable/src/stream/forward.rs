@@ -1,0 +1,226 @@
+//! The rows and markers of a partition from first to last.
+
+use super::skip;
+use crate::index::RowIndex;
+use crate::pages::Cursor;
+use model::clustering::Position;
+use model::{BoundKind, Clustering, ClusteringBound, ClusteringComparator, Deletion, Row};
+use partition::ReadError;
+use partition::codec::{ColumnSet, Input, Layout, Marker, RowFlags, UnfilteredHead, Wanted};
+
+/// A deletion that the index of rows has open where the data has another one.
+pub(super) const WRONG_OPEN: &str = "the index has another range deletion open here than the data";
+
+/// What a walker found next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Head {
+    Row,
+    Marker,
+    End,
+}
+
+/// Reads a partition forward. A row is decoded only when it is taken; one that is skipped costs its clustering.
+#[derive(Debug)]
+pub(crate) struct Forward {
+    head: Option<Head>,
+    flags: Option<RowFlags>,
+    /// Where the last head starts; `None` before the first one of a partition.
+    head_start: Option<u64>,
+    /// Where the last row or marker before the next head starts; before the first one, where the partition does. `None`
+    /// when it is not known.
+    before: Option<u64>,
+    /// Where the row or marker at the head ends.
+    head_end: u64,
+    clustering: Clustering,
+    bound: ClusteringBound,
+    marker: Marker,
+    /// The range deletion that holds before the head.
+    open: Deletion,
+    present: ColumnSet,
+    partition_start: u64,
+    rows: Option<RowIndex>,
+    /// Whether the file may have range deletions at all.
+    may_delete: bool,
+}
+
+impl Default for Forward {
+    fn default() -> Self {
+        Forward {
+            head: None,
+            flags: None,
+            head_start: None,
+            before: None,
+            head_end: 0,
+            clustering: Clustering::empty(),
+            bound: ClusteringBound::BOTTOM,
+            marker: Marker { close: Deletion::NONE, open: Deletion::NONE },
+            open: Deletion::NONE,
+            present: ColumnSet::default(),
+            partition_start: 0,
+            rows: None,
+            may_delete: true,
+        }
+    }
+}
+
+impl Forward {
+    /// Starts a partition whose first row or marker is at the cursor.
+    pub fn begin(&mut self, partition_start: u64, rows: Option<RowIndex>, may_delete: bool) {
+        self.head = None;
+        self.head_start = None;
+        self.open = Deletion::NONE;
+        self.before = Some(partition_start);
+        self.may_delete = may_delete;
+        self.partition_start = partition_start;
+        self.rows = rows;
+    }
+
+    /// The range deletion that holds before the head.
+    pub fn open(&self) -> Deletion {
+        self.open
+    }
+
+    /// Where in the data the last head starts; `None` before the first one of a partition.
+    pub fn head_start(&self) -> Option<u64> {
+        self.head_start
+    }
+
+    /// Says which range deletion holds where a walk begins in the middle of a partition. What lies before is not known.
+    pub fn set_open(&mut self, open: Deletion) {
+        self.open = open;
+        self.before = None;
+    }
+
+    /// The position of the row or marker at the head.
+    pub fn position(&self) -> Position<'_> {
+        match self.head {
+            Some(Head::Marker) => self.bound.position(),
+            _ => Position { kind: BoundKind::Row, prefix: &self.clustering },
+        }
+    }
+
+    /// Reads the head, unless that was done.
+    pub fn peek(&mut self, data: &mut Cursor, layout: &Layout) -> Result<Head, ReadError> {
+        if let Some(head) = self.head {
+            return Ok(head);
+        }
+        let start = data.position();
+        self.head_start = Some(start);
+        let head = match layout.read_head(data)? {
+            UnfilteredHead::End => Head::End,
+            UnfilteredHead::Marker => {
+                layout.read_bound(data, &mut self.bound)?;
+                self.read_sizes(data, layout, start)?;
+                self.marker = layout.read_marker(data, &self.bound)?;
+                check_end(data, self.head_end)?;
+                Head::Marker
+            }
+            UnfilteredHead::Row(flags) => {
+                if flags.is_static {
+                    return Err(data.malformed("a static row among rows".to_owned()));
+                }
+                layout.read_clustering(data, &mut self.clustering)?;
+                self.read_sizes(data, layout, start)?;
+                self.flags = Some(flags);
+                Head::Row
+            }
+        };
+        self.head = Some(head);
+        Ok(head)
+    }
+
+    #[inline]
+    fn read_sizes(&mut self, data: &mut Cursor, layout: &Layout, start: u64) -> Result<(), ReadError> {
+        let (end, before) = layout.read_sizes(data)?;
+        if let Some(expected) = self.before.replace(start) {
+            check_before(data, start, before, expected)?;
+        }
+        self.head_end = end;
+        Ok(())
+    }
+
+    /// Moves the row at the head into `row`.
+    pub fn take_row(
+        &mut self,
+        data: &mut Cursor,
+        layout: &Layout,
+        wanted: &Wanted,
+        row: &mut Row,
+    ) -> Result<(), ReadError> {
+        let Some(flags) = self.flags else { return Err(data.malformed("no row here".to_owned())) };
+        std::mem::swap(&mut row.clustering, &mut self.clustering);
+        layout.read_row_body(data, flags, wanted, &mut self.present, row)?;
+        self.head = None;
+        check_end(data, self.head_end)
+    }
+
+    /// Moves the bound of the marker at the head into `bound`.
+    pub fn take_marker(&mut self, bound: &mut ClusteringBound) {
+        std::mem::swap(bound, &mut self.bound);
+        self.open = self.marker.open;
+        self.head = None;
+    }
+
+    /// Leaves the row or marker at the head.
+    pub fn skip(&mut self, data: &mut Cursor) -> Result<(), ReadError> {
+        if self.head == Some(Head::Marker) {
+            self.open = self.marker.open;
+        } else {
+            let rest = self.head_end.checked_sub(data.position());
+            data.skip(rest.unwrap_or(u64::MAX))?;
+        }
+        self.head = None;
+        Ok(())
+    }
+
+    /// Jumps to the block that `bound` lies in, if that is ahead.
+    pub fn seek(
+        &mut self,
+        data: &mut Cursor,
+        layout: &Layout,
+        comparator: &ClusteringComparator,
+        bound: &ClusteringBound,
+    ) -> Result<(), ReadError> {
+        let Some(rows) = &mut self.rows else { return Ok(()) };
+        let block = match rows.reaching(layout, comparator, bound)? {
+            Some(block) => block,
+            // To be sure that nothing reaches the bound the last block is read.
+            None => rows.last(layout)?,
+        };
+        let here = self.head_start.filter(|_| self.head.is_some()).unwrap_or(data.position());
+        let there = self.partition_start.saturating_add(block.start);
+        if there > here {
+            let jump = skip::Jump {
+                partition_start: self.partition_start,
+                block: &block,
+                bound,
+                may_delete: self.may_delete,
+            };
+            self.before = Some(jump.check(data, layout, comparator)?);
+            self.open = block.open;
+            self.head = None;
+            data.seek(there);
+        }
+        Ok(())
+    }
+}
+
+/// The row or marker that starts at `start` must lie as many bytes behind the one before as it says.
+#[inline]
+pub(super) fn check_before(data: &Cursor, start: u64, says: u64, before: u64) -> Result<(), ReadError> {
+    match start.checked_sub(says) == Some(before) {
+        true => Ok(()),
+        false => {
+            Err(data
+                .malformed(format!("what lies before {start} starts at {before}, not {says} bytes ahead")))
+        }
+    }
+}
+
+/// A row or marker must end where its size says.
+pub(crate) fn check_end(data: &Cursor, end: u64) -> Result<(), ReadError> {
+    match data.position() == end {
+        true => Ok(()),
+        false => Err(data.malformed(format!("a row or marker that should end at {end}"))),
+    }
+}

@@ -1,0 +1,583 @@
+//! The partitions of an SSTable as a stream (the grammar is at the top of crate `partition`).
+//!
+//! A walker yields rows and markers of a partition in the direction of the read; the stream clips them to the slices
+//! asked for. For each slice, in stream order: jump to its first edge if the promoted index allows; leave what lies
+//! before; at the edge report the deletion that is open there; yield what lies inside; behind it close what is open.
+
+pub(crate) mod forward;
+mod reverse;
+mod skip;
+
+pub(crate) use skip::skip_partition;
+
+use crate::index::{Entry, RowIndex, Walk};
+use crate::pages::Cursor;
+use crate::table::SsTable;
+use bytes::Bytes;
+use forward::{Forward, Head};
+use model::clustering::Position;
+use model::key::KeyRange;
+use model::{ClusteringBound, DecoratedKey, Deletion, PartitionKey, Row, Slice, TableSchema};
+use partition::codec::{ColumnSet, Input, Layout, UnfilteredHead, Wanted};
+use partition::{Event, Fragment, PartitionStream, RangeChange, ReadError};
+use reverse::{Keep, Reverse};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// Which partitions a stream yields.
+#[derive(Debug)]
+pub(crate) enum Partitions {
+    /// None at all.
+    None,
+    /// One, whose entry in the index was found.
+    One { key: DecoratedKey, entry: Entry },
+    /// Those of a range. `next` is where the next one starts in the data; the index is read only when there is need.
+    Range { range: KeyRange, next: u64, walk: Walk },
+}
+
+/// Direction and place inside a partition.
+#[derive(Debug)]
+pub(crate) enum Walker {
+    Forward(Forward),
+    Reverse(Reverse),
+}
+
+impl Walker {
+    pub fn new(reversed: bool) -> Walker {
+        match reversed {
+            true => Walker::Reverse(Reverse::default()),
+            false => Walker::Forward(Forward::default()),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Before a partition.
+    Start,
+    /// After the start of a partition.
+    Static,
+    /// Among rows.
+    Rows,
+    /// At the end.
+    Done,
+}
+
+/// A stream of partitions of one SSTable.
+#[derive(Debug)]
+pub struct SsTableStream {
+    sstable: Arc<SsTable>,
+    table: Arc<TableSchema>,
+    layout: Arc<Layout>,
+    wanted: Wanted,
+    /// In stream order.
+    slices: Vec<Slice>,
+    /// Whether every row is asked for.
+    whole: bool,
+    walker: Walker,
+    data: Cursor,
+    partitions: Partitions,
+    state: State,
+    partition_start: u64,
+    /// The key of the partition that comes next, when the index was asked for it.
+    next_key: Option<Bytes>,
+    /// The key of the partition that a stream of a range yielded last.
+    last_key: Option<DecoratedKey>,
+    /// Where its rows start in the data, once that was reached.
+    rows_start: u64,
+    /// Bytes from its start to the byte that ends it, when its index said that.
+    partition_end: Option<u64>,
+    /// The slice that is being read, and how far.
+    slice: usize,
+    sought: bool,
+    entered: bool,
+    /// The range deletion that the consumer knows of.
+    open: Deletion,
+    present: ColumnSet,
+    counted: Counted,
+    /// Whether markers that change nothing are reported, too.
+    every_marker: bool,
+}
+
+/// Costs that are reported once for each partition.
+#[derive(Debug, Default)]
+struct Counted {
+    rows: u64,
+    cells: u64,
+    tombstones: u64,
+}
+
+impl Counted {
+    fn row(&mut self, row: &Row) {
+        self.rows += 1;
+        self.cells += row.cells.len() as u64;
+        let dead = row.cells.iter().filter(|cell| cell.is_tombstone()).count();
+        self.tombstones += (dead + row.complex_deletions.len()) as u64 + !row.deletion.is_none() as u64;
+    }
+}
+
+impl SsTableStream {
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn new(
+        sstable: Arc<SsTable>,
+        table: Arc<TableSchema>,
+        layout: Arc<Layout>,
+        wanted: Wanted,
+        slices: Vec<Slice>,
+        whole: bool,
+        walker: Walker,
+        data: Cursor,
+        partitions: Partitions,
+    ) -> SsTableStream {
+        SsTableStream {
+            sstable,
+            table,
+            layout,
+            wanted,
+            slices,
+            whole,
+            walker,
+            data,
+            partitions,
+            state: State::Start,
+            partition_start: 0,
+            next_key: None,
+            last_key: None,
+            rows_start: 0,
+            partition_end: None,
+            slice: 0,
+            sought: false,
+            entered: false,
+            open: Deletion::NONE,
+            present: ColumnSet::default(),
+            counted: Counted::default(),
+            every_marker: false,
+        }
+    }
+
+    /// Reports markers that change nothing as well, which the grammar of streams has no use for: for tools that show
+    /// what a file holds.
+    pub fn with_every_marker(mut self) -> SsTableStream {
+        self.every_marker = true;
+        self
+    }
+
+    /// Where in the uncompressed Data.db the last fragment of a stream that reads forward lies: the start of a
+    /// partition, of a row or marker, of the partition's end marker; of a static row the end.
+    pub fn position(&self) -> u64 {
+        match (self.state, &self.walker) {
+            (State::Static, _) => self.partition_start,
+            (_, Walker::Forward(walker)) => walker.head_start().unwrap_or(self.data.position()),
+            _ => self.data.position(),
+        }
+    }
+
+    fn report_cost(&mut self) {
+        let cost = &self.data.context().cost;
+        cost.rows_scanned.add(self.counted.rows);
+        cost.cells_scanned.add(self.counted.cells);
+        cost.tombstones_scanned.add(self.counted.tombstones);
+        self.counted = Counted::default();
+    }
+
+    fn start_partition(&mut self, out: &mut Fragment) -> Result<Event, ReadError> {
+        self.partition_start = match &self.partitions {
+            Partitions::None => self.sstable.data.len,
+            Partitions::One { entry, .. } => entry.position(),
+            Partitions::Range { next, .. } => *next,
+        };
+        if self.partition_start >= self.sstable.data.len {
+            self.state = State::Done;
+            return match &self.partitions {
+                Partitions::None => Ok(Event::End),
+                Partitions::Range { range, .. } => {
+                    let last = self.sstable.last_key();
+                    match range.is_after_end(last) || self.last_key.as_ref() == Some(last) {
+                        true => Ok(Event::End),
+                        false => Err(self.data.malformed("the data ends before the last key".to_owned())),
+                    }
+                }
+                Partitions::One { .. } => {
+                    Err(self.data.malformed("the index points behind the end".to_owned()))
+                }
+            };
+        }
+        self.data.seek(self.partition_start);
+        let len = self.data.u16()? as u64;
+        match &self.partitions {
+            Partitions::One { key, .. } => {
+                if !self.data.with_slice(len, |found| found == key.key.0)? {
+                    return Err(self
+                        .data
+                        .malformed("the partition key is not the one of the index".to_owned()));
+                }
+                out.key = key.clone();
+            }
+            Partitions::None => return Ok(Event::End),
+            Partitions::Range { range, .. } => {
+                out.key = DecoratedKey::new(PartitionKey(self.data.bytes(len)?));
+                if self.next_key.take().is_some_and(|key| key != out.key.key.0) {
+                    return Err(self
+                        .data
+                        .malformed("the partition is another than the index has".to_owned()));
+                }
+                if range.is_after_end(&out.key) {
+                    self.state = State::Done;
+                    return Ok(Event::End);
+                }
+                // Checksums say nothing of where in the file a chunk belongs.
+                if self.last_key.as_ref().is_some_and(|last| *last >= out.key) {
+                    return Err(self.data.malformed("partitions are out of order".to_owned()));
+                }
+                self.last_key = Some(out.key.clone());
+            }
+        }
+        out.deletion = self.layout.deletion_times().read(&mut self.data)?;
+        self.counted.tombstones += !out.deletion.is_none() as u64;
+        self.state = State::Static;
+        Ok(Event::PartitionStart)
+    }
+
+    /// Reads the static row, if the file has them, and gets ready for rows. Returns whether there is one to yield.
+    fn read_static(&mut self, row: &mut Row) -> Result<bool, ReadError> {
+        let mut found = false;
+        if self.layout.has_statics() {
+            let UnfilteredHead::Row(flags) = self.layout.read_head(&mut self.data)? else {
+                return Err(self.data.malformed("a static row expected".to_owned()));
+            };
+            if !flags.is_static {
+                return Err(self.data.malformed("a static row expected".to_owned()));
+            }
+            let end = self.layout.read_end(&mut self.data)?;
+            row.clustering.clear();
+            self.layout.read_row_body(&mut self.data, flags, &self.wanted, &mut self.present, row)?;
+            forward::check_end(&self.data, end)?;
+            found = !row.is_empty();
+        }
+        self.begin_rows()?;
+        Ok(found)
+    }
+
+    fn begin_rows(&mut self) -> Result<(), ReadError> {
+        let needs_index = matches!(self.walker, Walker::Reverse(_)) || !self.whole;
+        let start = self.partition_start;
+        let rows: Option<RowIndex> = match &mut self.partitions {
+            Partitions::One { entry, .. } if needs_index => entry.rows(&self.layout)?,
+            Partitions::Range { walk, .. } if needs_index => walk.rows(&self.layout, start)?,
+            _ => None,
+        };
+        let first_at = self.data.position();
+        self.rows_start = first_at;
+        self.partition_end = rows.as_ref().and_then(RowIndex::end);
+        if rows.as_ref().is_some_and(|rows| start.checked_add(rows.header_len()) != Some(first_at)) {
+            return Err(self.data.malformed("the first row is not where the index has it".to_owned()));
+        }
+        match &mut self.walker {
+            Walker::Forward(walker) => walker.begin(start, rows, self.sstable.may_delete_ranges()),
+            Walker::Reverse(walker) => {
+                walker.begin(start, first_at, rows, self.sstable.may_delete_ranges());
+            }
+        }
+        self.state = State::Rows;
+        self.slice = 0;
+        self.sought = false;
+        self.entered = false;
+        self.open = Deletion::NONE;
+        Ok(())
+    }
+
+    fn peek(&mut self) -> Result<Head, ReadError> {
+        match &mut self.walker {
+            Walker::Forward(walker) => walker.peek(&mut self.data, &self.layout),
+            Walker::Reverse(walker) => {
+                let comparator = self.table.comparator();
+                let keep = Keep { slices: &self.slices, comparator, wanted: &self.wanted };
+                walker.peek(&mut self.data, &self.layout, keep)
+            }
+        }
+    }
+
+    fn skip(&mut self) -> Result<(), ReadError> {
+        self.counted.rows += 1;
+        match &mut self.walker {
+            Walker::Forward(walker) => walker.skip(&mut self.data),
+            Walker::Reverse(walker) => {
+                walker.skip();
+                Ok(())
+            }
+        }
+    }
+
+    fn walker_open(&self) -> Deletion {
+        match &self.walker {
+            Walker::Forward(walker) => walker.open(),
+            Walker::Reverse(walker) => walker.open(),
+        }
+    }
+
+    /// Takes the row at the head; `None` when nothing is left of it.
+    fn take_row(&mut self, out: &mut Fragment) -> Result<Option<Event>, ReadError> {
+        match &mut self.walker {
+            Walker::Forward(walker) => {
+                walker.take_row(&mut self.data, &self.layout, &self.wanted, &mut out.row)?;
+            }
+            Walker::Reverse(walker) => walker.take_row(&mut out.row),
+        }
+        self.counted.row(&out.row);
+        Ok((!out.row.is_empty()).then_some(Event::Row))
+    }
+
+    /// Takes the marker at the head; `None` when it changes nothing.
+    fn take_marker(&mut self, out: &mut Fragment) -> Option<Event> {
+        let mut bound = std::mem::replace(&mut out.change.position, ClusteringBound::BOTTOM);
+        match &mut self.walker {
+            Walker::Forward(walker) => walker.take_marker(&mut bound),
+            Walker::Reverse(walker) => walker.take_marker(&mut bound),
+        }
+        let now = self.walker_open();
+        self.counted.tombstones += 1;
+        out.change = RangeChange::at(bound, now);
+        if now == self.open && !self.every_marker {
+            return None;
+        }
+        self.open = now;
+        Some(Event::RangeChange)
+    }
+
+    fn change_at(&mut self, bound: ClusteringBound, deletion: Deletion, out: &mut Fragment) -> Event {
+        self.open = deletion;
+        out.change = RangeChange::at(bound, deletion);
+        Event::RangeChange
+    }
+
+    fn is_reversed(&self) -> bool {
+        matches!(self.walker, Walker::Reverse(_))
+    }
+
+    /// The edges of a slice in stream order.
+    fn edges<'s>(&self, slice: &'s Slice) -> (&'s ClusteringBound, &'s ClusteringBound) {
+        if self.is_reversed() { (&slice.end, &slice.start) } else { (&slice.start, &slice.end) }
+    }
+
+    fn compare(&self, a: Position<'_>, b: Position<'_>) -> Ordering {
+        let order = self.table.comparator().compare_positions(a, b);
+        if self.is_reversed() { order.reverse() } else { order }
+    }
+
+    /// How the head lies to the current slice: before its first edge, inside, or behind its last edge.
+    fn place(&self) -> Ordering {
+        let Some(slice) = self.slices.get(self.slice) else { return Ordering::Greater };
+        let position = match &self.walker {
+            Walker::Forward(walker) => Some(walker.position()),
+            Walker::Reverse(walker) => walker.position(),
+        };
+        let Some(position) = position else { return Ordering::Greater };
+        let (first, last) = self.edges(slice);
+        if self.compare(position, first.position()) != Ordering::Greater {
+            Ordering::Less
+        } else if self.compare(position, last.position()) == Ordering::Less {
+            Ordering::Equal
+        } else {
+            Ordering::Greater
+        }
+    }
+
+    fn seek_slice(&mut self) -> Result<(), ReadError> {
+        self.sought = true;
+        let Some(slice) = self.slices.get(self.slice) else { return Ok(()) };
+        let comparator = self.table.comparator();
+        match &mut self.walker {
+            Walker::Forward(w) => w.seek(&mut self.data, &self.layout, comparator, &slice.start),
+            Walker::Reverse(w) => w.seek(&self.layout, comparator, &slice.end),
+        }
+    }
+
+    fn next_slice(&mut self) {
+        self.slice += 1;
+        self.sought = false;
+        self.entered = false;
+    }
+
+    /// Whether the next slice starts exactly where the current one ends.
+    fn next_slice_adjoins(&self) -> bool {
+        let Some([here, next]) = self.slices.get(self.slice..self.slice + 2) else { return false };
+        let ((_, end), (start, _)) = (self.edges(here), self.edges(next));
+        self.compare(end.position(), start.position()) == Ordering::Equal
+    }
+
+    /// An edge of the current slice, for a change to be reported there.
+    fn edge(&self, first: bool) -> ClusteringBound {
+        let Some(slice) = self.slices.get(self.slice) else { return ClusteringBound::TOP };
+        let (start, end) = self.edges(slice);
+        if first { start.clone() } else { end.clone() }
+    }
+
+    fn next_of_slices(&mut self, out: &mut Fragment) -> Result<Event, ReadError> {
+        loop {
+            if self.slice >= self.slices.len() {
+                return self.end_partition();
+            }
+            if !self.sought {
+                self.seek_slice()?;
+            }
+            let head = self.peek()?;
+            if head == Head::End {
+                self.check_closed()?;
+                if !self.open.is_none() {
+                    return Ok(self.change_at(self.edge(true), Deletion::NONE, out));
+                }
+                return self.end_partition();
+            }
+            let place = self.place();
+            if place == Ordering::Less {
+                self.skip()?;
+                continue;
+            }
+            if !self.entered {
+                self.entered = true;
+                let holds = self.walker_open();
+                if holds != self.open {
+                    return Ok(self.change_at(self.edge(true), holds, out));
+                }
+            }
+            if place == Ordering::Greater {
+                let closes = !self.open.is_none() && !self.next_slice_adjoins();
+                let change = closes.then(|| self.change_at(self.edge(false), Deletion::NONE, out));
+                self.next_slice();
+                if let Some(event) = change {
+                    return Ok(event);
+                }
+                continue;
+            }
+            let event = match head {
+                Head::Row => self.take_row(out)?,
+                _ => self.take_marker(out),
+            };
+            if let Some(event) = event {
+                return Ok(event);
+            }
+        }
+    }
+
+    fn next_of_all(&mut self, out: &mut Fragment) -> Result<Event, ReadError> {
+        loop {
+            let event = match self.peek()? {
+                Head::Row => self.take_row(out)?,
+                Head::Marker => self.take_marker(out),
+                Head::End => {
+                    self.check_closed()?;
+                    return self.end_partition();
+                }
+            };
+            if let Some(event) = event {
+                return Ok(event);
+            }
+        }
+    }
+
+    fn check_closed(&self) -> Result<(), ReadError> {
+        match self.walker_open().is_none() {
+            true => Ok(()),
+            false => {
+                Err(self.data.malformed("a range deletion is open at the end of its partition".to_owned()))
+            }
+        }
+    }
+
+    fn end_partition(&mut self) -> Result<Event, ReadError> {
+        self.report_cost();
+        self.leave_partition(self.whole && !self.is_reversed())?;
+        Ok(Event::PartitionEnd)
+    }
+
+    /// Where the partition after this one starts, for a stream of a range.
+    fn find_next(&mut self) -> Result<u64, ReadError> {
+        let Partitions::Range { walk, .. } = &mut self.partitions else { return Ok(0) };
+        if let Some(found) = walk.peek() {
+            let Some((position, key)) = found? else { return Ok(self.sstable.data.len) };
+            self.next_key = Some(key);
+            return Ok(position);
+        }
+        // The index may lack a partition. Where one ends is asked of its rows or their index, and the entry of the
+        // next has to lead there.
+        let knows_rows =
+            self.state == State::Rows && (!self.whole || matches!(self.walker, Walker::Reverse(_)));
+        if !knows_rows {
+            self.partition_end = walk.rows(&self.layout, self.partition_start)?.and_then(|rows| rows.end());
+        }
+        let Some(end) = self.partition_end else {
+            self.data.seek(if knows_rows { self.rows_start } else { self.partition_start });
+            return match knows_rows {
+                true => skip::skip_rows(&mut self.data, &self.layout),
+                false => skip_partition(&mut self.data, &self.layout),
+            };
+        };
+        self.data.seek(self.partition_start.saturating_add(end));
+        match self.layout.read_head(&mut self.data)? {
+            UnfilteredHead::End => Ok(self.data.position()),
+            _ => Err(self.data.malformed("the partition does not end where the index has it".to_owned())),
+        }
+    }
+
+    /// Finds where the next partition starts: at the cursor, when the partition was read to its end.
+    fn leave_partition(&mut self, at_end: bool) -> Result<(), ReadError> {
+        let after = if at_end { 0 } else { self.find_next()? };
+        match &mut self.partitions {
+            Partitions::None | Partitions::One { .. } => self.state = State::Done,
+            Partitions::Range { next, .. } => {
+                self.state = State::Start;
+                *next = if at_end { self.data.position() } else { after };
+                if *next <= self.partition_start {
+                    let detail = format!("the index has the next partition at {next}");
+                    return Err(self.data.malformed(detail));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl PartitionStream for SsTableStream {
+    fn next(&mut self, out: &mut Fragment) -> Result<Event, ReadError> {
+        match self.state {
+            State::Start => self.start_partition(out),
+            State::Static => {
+                if self.read_static(&mut out.row)? {
+                    self.counted.row(&out.row);
+                    return Ok(Event::StaticRow);
+                }
+                self.next(out)
+            }
+            State::Rows if self.whole => self.next_of_all(out),
+            State::Rows => self.next_of_slices(out),
+            State::Done => Ok(Event::End),
+        }
+    }
+
+    fn skip_partition(&mut self) -> Result<(), ReadError> {
+        match self.state {
+            State::Start | State::Done => return Ok(()),
+            // The index stands at this partition already when it was needed for its rows.
+            State::Static => self.sync_index()?,
+            State::Rows if self.whole && !self.is_reversed() => self.sync_index()?,
+            State::Rows => {}
+        }
+        self.report_cost();
+        self.leave_partition(false)
+    }
+}
+
+impl SsTableStream {
+    fn sync_index(&mut self) -> Result<(), ReadError> {
+        if let Partitions::Range { walk: walk @ Walk::Big(_), .. } = &mut self.partitions {
+            walk.pass(self.partition_start)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for SsTableStream {
+    fn drop(&mut self) {
+        self.report_cost();
+    }
+}

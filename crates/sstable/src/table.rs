@@ -1,0 +1,441 @@
+//! An open SSTable.
+//!
+//! Opening reads the small components whole (Statistics.db, CompressionInfo.db or CRC.db, Filter.db, Summary.db) and
+//! nothing of Data.db; of Index.db the entries after the last sample, or all when Summary.db or Filter.db is missing.
+//!
+//! The index and Filter.db carry no checksums. What they say is checked against the data where a read depends on it:
+//! the key in the data must be the one asked for, and before a key that passed the filter is called absent, its
+//! neighbours are compared with the data. The filter itself is believed only as far as it is proven ([`KeyFilter`]).
+
+use crate::big::lookup::{BigIndex, SummaryError};
+use crate::bloom::BloomFilter;
+use crate::bti::partitions::BtiIndex;
+use crate::data_walk::page_layout;
+use crate::descriptor::{Component, Descriptor};
+use crate::error::{OpenError, corrupt, file_name, read_component};
+use crate::index::{Index, Walk};
+use crate::key_filter::{FilterCheck, KeyFilter};
+use crate::pages::{Cursor, FileId, FilePart, PageLayout, PageSource, PagedFile};
+use crate::statistics::{Statistics, Stats};
+use crate::stream::{Partitions, SsTableStream, Walker};
+use arc_swap::ArcSwapOption;
+use env::fs::FileSystem;
+use env::random::Random;
+use model::command::{ClusteringFilter, ColumnSelection};
+use model::key::KeyRange;
+use model::{DecoratedKey, Slice, TableSchema};
+use partition::codec::{Layout, SerializationHeader};
+use partition::{ReadContext, ReadError};
+use std::io;
+use std::sync::Arc;
+
+/// The layout of an SSTable's rows for one version of a table's schema.
+#[derive(Debug)]
+struct MappedLayout {
+    table: Arc<TableSchema>,
+    layout: Arc<Layout>,
+}
+
+/// An SSTable that can be read. Shared by readers; its files stay readable after they were removed.
+#[derive(Debug)]
+pub struct SsTable {
+    descriptor: Descriptor,
+    components: Vec<Component>,
+    pub(crate) statistics: Statistics,
+    index: Index,
+    filter: Option<KeyFilter>,
+    pub(crate) data: Arc<PagedFile>,
+    pages: Arc<dyn PageSource>,
+    layout: ArcSwapOption<MappedLayout>,
+    disk_bytes: u64,
+}
+
+fn crc(bytes: &bytes::Bytes) -> u32 {
+    crc32fast::hash(bytes)
+}
+
+fn optional<T>(result: Result<T, OpenError>) -> Result<Option<T>, OpenError> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(OpenError::MissingComponent { .. }) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Fails when Statistics.db, which has a checksum, names other keys than the index.
+fn check_key_range(
+    descriptor: &Descriptor,
+    stats: &Stats,
+    first: &DecoratedKey,
+    last: &DecoratedKey,
+) -> Result<(), ReadError> {
+    match &stats.key_range {
+        Some(range) if *range != (first.key.0.clone(), last.key.0.clone()) => {
+            let name = file_name(&descriptor.path(Component::Statistics));
+            Err(ReadError::corrupt(&name, 0, "the first and last key are not those of the index".to_owned()))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl SsTable {
+    /// Opens an SSTable. `number` tells it apart in the page cache and is never used twice in a process.
+    ///
+    /// # Errors
+    /// When its version is not supported, or a component is missing or damaged.
+    pub fn open(
+        fs: &dyn FileSystem,
+        descriptor: &Descriptor,
+        number: u64,
+        pages: Arc<dyn PageSource>,
+    ) -> Result<SsTable, OpenError> {
+        if !descriptor.version.is_supported() {
+            return Err(OpenError::UnsupportedVersion(descriptor.to_string()));
+        }
+        let read = |component| read_component(fs, descriptor, component);
+        let failed = |component, e| corrupt(&descriptor.path(component), e);
+        let statistics = Statistics::decode(read(Component::Statistics)?, descriptor.version)
+            .map_err(|e| failed(Component::Statistics, e))?;
+        let layout = page_layout(fs, descriptor)?;
+        let paged = |component, part, layout| -> Result<Arc<PagedFile>, OpenError> {
+            let path = descriptor.path(component);
+            let file = match fs.open_read(&path) {
+                Ok(file) => file,
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                    return Err(OpenError::MissingComponent { table: descriptor.to_string(), component });
+                }
+                Err(e) => return Err(ReadError::from(e).into()),
+            };
+            let id = FileId { sstable: number, part };
+            Ok(Arc::new(PagedFile::new(id, file_name(&path), file, layout)))
+        };
+        let data = paged(Component::Data, FilePart::Data, layout)?;
+        let times = descriptor.version.deletion_times();
+        let filter_bytes = optional(read(Component::Filter))?;
+        let is_proven = filter_bytes.as_ref().map(crc).is_some_and(|crc| statistics.filter_crc == Some(crc));
+        let bloom = match filter_bytes {
+            Some(bytes) => Some(
+                BloomFilter::decode(bytes, descriptor.version).map_err(|e| failed(Component::Filter, e))?,
+            ),
+            None => None,
+        };
+        let with_doubt = |bloom, intervals| match is_proven {
+            true => KeyFilter::proven(bloom),
+            false => KeyFilter::unproven(bloom, intervals),
+        };
+        let (index, filter) = if descriptor.version.is_bti() {
+            let partitions = paged(Component::Partitions, FilePart::Index, PageLayout::Plain)?;
+            let rows = paged(Component::Rows, FilePart::Rows, PageLayout::Plain)?;
+            let index = BtiIndex::open(partitions, rows, Arc::clone(&pages), times)?;
+            let filter = bloom.map(|bloom| with_doubt(bloom, index.intervals()));
+            (Index::Bti(Arc::new(index)), filter)
+        } else {
+            let file = paged(Component::Index, FilePart::Index, PageLayout::Plain)?;
+            let summary = optional(read(Component::Summary))?;
+            let index = BigIndex::open(summary, file, Arc::clone(&pages), times).map_err(|e| match e {
+                SummaryError::Decode(e) => failed(Component::Summary, e),
+                SummaryError::Read(e) => e,
+            })?;
+            let filter = match bloom {
+                Some(bloom) => {
+                    let filter = with_doubt(bloom, index.intervals());
+                    if !is_proven {
+                        index.prove_if_small(&filter)?;
+                    }
+                    Some(filter)
+                }
+                None => {
+                    let keys = statistics.stats.partition_sizes.count().max(1) as u64;
+                    index.make_filter(keys, statistics.bloom_fp_chance)?.map(KeyFilter::proven)
+                }
+            };
+            (Index::Big(index), filter)
+        };
+        check_key_range(descriptor, &statistics.stats, index.first_key(), index.last_key())?;
+        let mut components = Vec::new();
+        let mut disk_bytes = 0;
+        for component in Component::ALL {
+            if let Ok(len) = fs.file_len(&descriptor.path(*component)) {
+                components.push(*component);
+                disk_bytes += len;
+            }
+        }
+        Ok(SsTable {
+            descriptor: descriptor.clone(),
+            components,
+            statistics,
+            index,
+            filter,
+            data,
+            pages,
+            layout: ArcSwapOption::empty(),
+            disk_bytes,
+        })
+    }
+
+    /// Lets the table's `crc_check_chance` decide by these numbers which checksums of Data.db are checked when a page
+    /// of it is loaded. Otherwise all are.
+    pub fn check_by_chance(&self, random: Arc<Random>) {
+        self.data.crc_checks.draw_from(random);
+    }
+
+    /// The SSTable's name.
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    /// The components that are there.
+    pub fn components(&self) -> &[Component] {
+        &self.components
+    }
+
+    /// Paths of the components that are there.
+    pub fn files(&self) -> Vec<std::path::PathBuf> {
+        self.components.iter().map(|c| self.descriptor.path(*c)).collect()
+    }
+
+    /// What is known about the rows.
+    pub fn stats(&self) -> &Stats {
+        &self.statistics.stats
+    }
+
+    /// Whether there may be range tombstones, as far as Statistics.db can be believed.
+    pub(crate) fn may_delete_ranges(&self) -> bool {
+        !self.descriptor.version.has_metadata_checksums() || self.stats().may_have_tombstones()
+    }
+
+    /// How the rows are encoded; its [`partition::codec::EncodingStats`] are what a merge's are made of.
+    pub fn header(&self) -> &SerializationHeader {
+        &self.statistics.header
+    }
+
+    /// The first partition.
+    pub fn first_key(&self) -> &DecoratedKey {
+        self.index.first_key()
+    }
+
+    /// The last partition.
+    pub fn last_key(&self) -> &DecoratedKey {
+        self.index.last_key()
+    }
+
+    /// Number of partitions, estimated from the statistics.
+    pub fn estimated_partitions(&self) -> u64 {
+        self.statistics.stats.partition_sizes.count().max(1) as u64
+    }
+
+    /// Bytes of rows before compression.
+    pub fn data_bytes(&self) -> u64 {
+        self.data.len
+    }
+
+    /// Bytes of all components on disk.
+    pub fn disk_bytes(&self) -> u64 {
+        self.disk_bytes
+    }
+
+    /// Bytes of memory that the open SSTable takes, pages aside.
+    pub fn memory_bytes(&self) -> usize {
+        self.filter.as_ref().map_or(0, KeyFilter::memory_bytes)
+            + self.index.memory_bytes()
+            + self.data.memory_bytes()
+    }
+
+    /// Bytes of memory that the bloom filter takes.
+    pub fn filter_bytes(&self) -> usize {
+        self.filter.as_ref().map_or(0, KeyFilter::memory_bytes)
+    }
+
+    /// Whether `key` may be there; `false` is certain. Compares with the first and last key, then asks the filter.
+    pub fn may_contain(&self, key: &DecoratedKey) -> bool {
+        self.covers(key)
+            && !self.filter.as_ref().is_some_and(|filter| filter.excludes(key, || self.index.interval(key)))
+    }
+
+    /// Finds out whether the bloom filter has every key of the index, which is read from end to end. Afterwards
+    /// [`SsTable::may_contain`] knows better: a filter that is found sound is believed, another one not asked.
+    ///
+    /// # Errors
+    /// When Filter.db lacks a key, and when the index cannot be read.
+    pub fn check_filter(&self, context: &ReadContext) -> Result<(), ReadError> {
+        self.check_filter_at_pace(context, &mut |_| true).map(drop)
+    }
+
+    /// As [`SsTable::check_filter`]; `pace` is told now and then of the bytes gone over since the last time, and ends it
+    /// by `false`. Whether the filter was checked to the end.
+    ///
+    /// # Errors
+    /// As [`SsTable::check_filter`].
+    pub fn check_filter_at_pace(
+        &self,
+        context: &ReadContext,
+        pace: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<bool, ReadError> {
+        let Some(filter) = &self.filter else { return Ok(true) };
+        match self.index.check_filter(filter, &mut self.data_cursor(context), pace)? {
+            FilterCheck::Sound => Ok(true),
+            FilterCheck::Stopped => Ok(false),
+            FilterCheck::Lacks(detail) => {
+                Err(ReadError::corrupt(&file_name(&self.descriptor.path(Component::Filter)), 0, detail))
+            }
+        }
+    }
+
+    /// Whether the bloom filter is neither known to have every key nor to lack one.
+    pub fn has_unproven_filter(&self) -> bool {
+        self.filter.as_ref().is_some_and(|filter| !filter.is_proven() && filter.is_asked())
+    }
+
+    /// Whether `key` lies between the first and the last key.
+    pub fn covers(&self, key: &DecoratedKey) -> bool {
+        key >= self.first_key() && key <= self.last_key()
+    }
+
+    /// Whether the range and the SSTable's keys overlap.
+    pub fn overlaps(&self, range: &KeyRange) -> bool {
+        !range.is_before_start(self.last_key()) && !range.is_after_end(self.first_key())
+    }
+
+    /// Whether rows or range tombstones can lie where the filter selects; see [`Stats::overlaps_clusterings`].
+    pub fn overlaps_clusterings(&self, selected: &ClusteringFilter, table: &TableSchema) -> bool {
+        self.statistics.stats.overlaps_clusterings(selected, table.comparator())
+    }
+
+    /// Whether partitions have static rows.
+    pub fn has_statics(&self) -> bool {
+        !self.statistics.header.static_columns.is_empty()
+    }
+
+    /// Whether rows of a table can be read from here.
+    ///
+    /// # Errors
+    /// When columns are here that the table never had, or other clustering columns.
+    pub fn check_schema(&self, table: &Arc<TableSchema>) -> Result<(), ReadError> {
+        self.layout(table).map(drop)
+    }
+
+    /// The layout for a version of the schema, remembered for the next read.
+    fn layout(&self, table: &Arc<TableSchema>) -> Result<Arc<Layout>, ReadError> {
+        if let Some(mapped) = self.layout.load().as_deref()
+            && Arc::ptr_eq(&mapped.table, table)
+        {
+            return Ok(Arc::clone(&mapped.layout));
+        }
+        let layout = Layout::of_sstable(&self.statistics.header, table).map_err(|e| {
+            ReadError::corrupt(&file_name(&self.descriptor.path(Component::Statistics)), 0, e.to_string())
+        })?;
+        let layout = Arc::new(layout);
+        let mapped = MappedLayout { table: Arc::clone(table), layout: Arc::clone(&layout) };
+        self.layout.store(Some(Arc::new(mapped)));
+        self.data.crc_checks.set_chance(table.options.crc_check_chance);
+        Ok(layout)
+    }
+
+    /// The index from its first partition on, for those who compare it with the data.
+    pub(crate) fn index_walk(
+        &self,
+        table: &Arc<TableSchema>,
+        context: &ReadContext,
+    ) -> Result<Option<Walk>, ReadError> {
+        let mut data = self.data_cursor(context);
+        let layout = self.layout(table)?;
+        Ok(self.index.walk(&KeyRange::FULL, &layout, &mut data)?.map(|(_, walk)| walk))
+    }
+
+    /// Where in the data a partition starts, as a lookup finds it.
+    pub(crate) fn place_of(
+        &self,
+        key: &DecoratedKey,
+        table: &Arc<TableSchema>,
+        context: &ReadContext,
+    ) -> Result<Option<u64>, ReadError> {
+        if !self.covers(key) {
+            return Ok(None);
+        }
+        let mut data = self.data_cursor(context);
+        let layout = self.layout(table)?;
+        Ok(self.index.find(key, None, &layout, &mut data)?.map(|entry| entry.position()))
+    }
+
+    fn data_cursor(&self, context: &ReadContext) -> Cursor {
+        Cursor::new(Arc::clone(&self.data), Arc::clone(&self.pages), context.clone())
+    }
+
+    fn stream(
+        self: &Arc<Self>,
+        filter: &ClusteringFilter,
+        columns: &ColumnSelection,
+        table: &Arc<TableSchema>,
+        data: Cursor,
+        partitions: Partitions,
+    ) -> Result<SsTableStream, ReadError> {
+        let layout = self.layout(table)?;
+        let reversed = filter.is_reversed();
+        let whole = filter.is_all();
+        let mut slices = if whole { vec![Slice::ALL] } else { filter.to_slices() };
+        if reversed {
+            slices.reverse();
+        }
+        let walker = Walker::new(reversed);
+        let wanted = layout.wanted(columns);
+        Ok(SsTableStream::new(
+            Arc::clone(self),
+            Arc::clone(table),
+            layout,
+            wanted,
+            slices,
+            whole,
+            walker,
+            data,
+            partitions,
+        ))
+    }
+
+    /// Reads one partition; `None` when it is not there. The caller has asked [`SsTable::may_contain`] before.
+    ///
+    /// # Errors
+    /// When a file cannot be read or is damaged.
+    pub fn read(
+        self: &Arc<Self>,
+        key: &DecoratedKey,
+        filter: &ClusteringFilter,
+        columns: &ColumnSelection,
+        table: &Arc<TableSchema>,
+        context: &ReadContext,
+    ) -> Result<Option<SsTableStream>, ReadError> {
+        let mut data = self.data_cursor(context);
+        let found = match self.covers(key) {
+            true => self.index.find(key, self.filter.as_ref(), &*self.layout(table)?, &mut data)?,
+            false => None,
+        };
+        let Some(entry) = found else {
+            let passed = self.filter.as_ref().is_some_and(|filter| filter.passes(key));
+            context.cost.bloom_false_positives.add(passed as u64);
+            return Ok(None);
+        };
+        let partitions = Partitions::One { key: key.clone(), entry };
+        self.stream(filter, columns, table, data, partitions).map(Some)
+    }
+
+    /// Reads the partitions of a range, in ring order.
+    ///
+    /// # Errors
+    /// When a file cannot be read or is damaged.
+    pub fn scan(
+        self: &Arc<Self>,
+        range: &KeyRange,
+        filter: &ClusteringFilter,
+        columns: &ColumnSelection,
+        table: &Arc<TableSchema>,
+        context: &ReadContext,
+    ) -> Result<SsTableStream, ReadError> {
+        let mut data = self.data_cursor(context);
+        let layout = self.layout(table)?;
+        let start = if self.overlaps(range) { self.index.walk(range, &layout, &mut data)? } else { None };
+        let partitions = match start {
+            Some((next, walk)) => Partitions::Range { range: range.clone(), next, walk },
+            None => Partitions::None,
+        };
+        self.stream(filter, columns, table, data, partitions)
+    }
+}
