@@ -3,6 +3,7 @@
 use crate::error::{CqlError, Result, bail};
 use bytes::Bytes;
 use model::types::{CqlType, collection};
+use std::borrow::Cow;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -44,8 +45,8 @@ impl BoundValues {
     pub const NONE: BoundValues = BoundValues::Positional(Vec::new());
 
     /// The values in the order of the markers whose specs are given, checked against their types.
-    pub(crate) fn in_order(&self, specs: &[ColumnSpec]) -> Result<Vec<BoundValue>> {
-        let values = match self {
+    pub(crate) fn in_order(&self, specs: &[ColumnSpec]) -> Result<Cow<'_, [BoundValue]>> {
+        let values: Cow<'_, [BoundValue]> = match self {
             BoundValues::Positional(values) => {
                 if values.len() != specs.len() {
                     bail!(
@@ -54,7 +55,7 @@ impl BoundValues {
                         values.len()
                     );
                 }
-                values.clone()
+                values.as_slice().into()
             }
             BoundValues::Named(values) => {
                 let find = |spec: &ColumnSpec| {
@@ -62,7 +63,7 @@ impl BoundValues {
                     // A name that no value is given for counts as not set.
                     found.unwrap_or(BoundValue::Unset)
                 };
-                specs.iter().map(find).collect()
+                specs.iter().map(find).collect::<Vec<_>>().into()
             }
         };
         for (value, spec) in values.iter().zip(specs) {
@@ -108,6 +109,8 @@ pub struct BindContext {
     pub timestamp_micros: i64,
     /// Rows of a page; `None` when the client asked for no paging.
     pub page_size: Option<u32>,
+    /// The last second at which something may expire.
+    pub expiration_max_s: u32,
     /// Uuids.
     pub uuids: Arc<dyn UuidSource>,
 }

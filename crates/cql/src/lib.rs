@@ -14,6 +14,7 @@ pub mod bind;
 pub mod ddl;
 pub mod describe;
 pub mod error;
+pub mod explain;
 mod functions;
 pub mod lexer;
 pub mod parser;

@@ -13,7 +13,7 @@
 
 use super::context::BindInput;
 use super::expr::Expr;
-use super::keys::values_of;
+use super::keys::{value_of, values_of};
 use super::relation::{InSource, Restriction, SliceEnd, Test};
 use crate::bind::BoundValue;
 use crate::error::{Result, bail};
@@ -150,8 +150,19 @@ impl ClusteringPlan {
         Ok(Some(ClusteringFilter::Slices { slices, reversed }))
     }
 
+    /// Whether a range of rows has a null as one of its ends.
+    pub(crate) fn ends_at_null(&self, input: &BindInput<'_>) -> Result<bool> {
+        match self.by_position().last() {
+            Some(last) if last.is_slice() => Ok(SliceValues::of(last, input)?.is_none()),
+            _ => Ok(false),
+        }
+    }
+
     /// All combinations of the values of equalities and INs.
     fn prefixes(&self, restrictions: &[Restriction], input: &BindInput<'_>) -> Result<Vec<Clustering>> {
+        if let Some(single) = single_prefix(restrictions, input)? {
+            return Ok(vec![single]);
+        }
         let mut prefixes = vec![Clustering::empty()];
         for restriction in restrictions {
             let rows = tuples(restriction, input)?;
@@ -170,6 +181,20 @@ impl ClusteringPlan {
         }
         Ok(prefixes)
     }
+}
+
+/// The prefix of restrictions that give each column one value: the common case.
+fn single_prefix(restrictions: &[Restriction], input: &BindInput<'_>) -> Result<Option<Clustering>> {
+    let mut prefix = Clustering::empty();
+    for restriction in restrictions {
+        let ([column], false, Test::Eq(expr)) =
+            (restriction.columns.as_slice(), restriction.is_multi, &restriction.test)
+        else {
+            return Ok(None);
+        };
+        prefix.push(Component::Value(&value_of(expr, &column.name, input)?));
+    }
+    Ok(Some(prefix))
 }
 
 fn sort(comparator: &ClusteringComparator, clusterings: &mut Vec<Clustering>) {

@@ -10,6 +10,7 @@ use model::TableSchema;
 use model::command::PartitionSelection;
 use model::key::{DecoratedKey, KeyBound, KeyRange, PartitionKey, Token};
 use model::types::collection;
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// The longest partition key, and clustering, in bytes.
@@ -92,6 +93,9 @@ impl PartitionPlan {
 
     /// The keys of a statement that names them all, in the order of their values, without duplicates.
     pub(crate) fn keys(&self, input: &BindInput<'_>) -> Result<Vec<DecoratedKey>> {
+        if let Some(key) = self.single_key(input)? {
+            return Ok(vec![key]);
+        }
         let mut values: Vec<Vec<Bytes>> = Vec::with_capacity(self.restrictions.len());
         for restriction in &self.restrictions {
             let (Some(column), test) = (restriction.columns.first(), &restriction.test) else { continue };
@@ -99,12 +103,6 @@ impl PartitionPlan {
             of_column.sort_by(|a, b| column.ty.compare(a, b));
             of_column.dedup();
             values.push(of_column);
-        }
-        // A single key is the common case.
-        if let Some(single) =
-            values.iter().map(|v| v.first().filter(|_| v.len() == 1)).collect::<Option<Vec<_>>>()
-        {
-            return Ok(vec![key_of(single.iter().map(|v| v.as_ref()))?]);
         }
         let count = values.iter().try_fold(1usize, |n, v| n.checked_mul(v.len()));
         if count.is_none_or(|n| n > KEYS_MAX) {
@@ -127,8 +125,22 @@ impl PartitionPlan {
     }
 }
 
+impl PartitionPlan {
+    /// The key of a statement that gives each column one value: the common case.
+    fn single_key(&self, input: &BindInput<'_>) -> Result<Option<DecoratedKey>> {
+        let mut components: SmallVec<[Bytes; 4]> = SmallVec::new();
+        for restriction in &self.restrictions {
+            let (Some(column), Test::Eq(expr)) = (restriction.columns.first(), &restriction.test) else {
+                return Ok(None);
+            };
+            components.push(value_of(expr, &column.name, input)?);
+        }
+        key_of(components.iter().map(|c| c.as_ref())).map(Some)
+    }
+}
+
 fn key_of<'a>(components: impl Iterator<Item = &'a [u8]>) -> Result<DecoratedKey> {
-    let components: Vec<&[u8]> = components.collect();
+    let components: SmallVec<[&[u8]; 4]> = components.collect();
     let length: usize = match components.as_slice() {
         [single] => single.len(),
         several => several.iter().map(|c| c.len() + 3).sum(),
@@ -147,20 +159,22 @@ fn key_of<'a>(components: impl Iterator<Item = &'a [u8]>) -> Result<DecoratedKey
     Ok(DecoratedKey::new(PartitionKey::from_components(&components)))
 }
 
+/// The value that `column` must have.
+pub(crate) fn value_of(expr: &Expr, column: &str, input: &BindInput<'_>) -> Result<Bytes> {
+    match expr.eval(&input.scope())? {
+        BoundValue::Bytes(bytes) => Ok(bytes),
+        BoundValue::Null => bail!("Invalid null value in condition for column {column}"),
+        BoundValue::Unset => bail!("Invalid unset value for column {column}"),
+    }
+}
+
 /// The values of an equality or of IN.
 pub(crate) fn values_of(test: &Test, column: &str, input: &BindInput<'_>) -> Result<Vec<Bytes>> {
-    let scope = input.scope();
-    let one = |expr: &Expr| -> Result<Bytes> {
-        match expr.eval(&scope)? {
-            BoundValue::Bytes(bytes) => Ok(bytes),
-            BoundValue::Null => bail!("Invalid null value in condition for column {column}"),
-            BoundValue::Unset => bail!("Invalid unset value for column {column}"),
-        }
-    };
+    let one = |expr: &Expr| value_of(expr, column, input);
     match test {
         Test::Eq(expr) => Ok(vec![one(expr)?]),
         Test::In(InSource::Terms(terms)) => terms.iter().map(one).collect(),
-        Test::In(InSource::List(list)) => match list.eval(&scope)? {
+        Test::In(InSource::List(list)) => match list.eval(&input.scope())? {
             BoundValue::Bytes(bytes) => {
                 let mut out = Vec::new();
                 for item in collection::elements(&bytes) {

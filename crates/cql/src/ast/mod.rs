@@ -152,6 +152,11 @@ pub enum Statement {
     },
 
     Describe(Box<Describe>),
+    /// `EXPLAIN [ANALYZE] SELECT ...`, which Cassandra does not have.
+    Explain {
+        analyze: bool,
+        select: Box<Select>,
+    },
 }
 
 impl Statement {
@@ -197,6 +202,7 @@ impl Statement {
             Statement::AddIdentity { .. } => "ADD IDENTITY",
             Statement::DropIdentity { .. } => "DROP IDENTITY",
             Statement::Describe(_) => "DESCRIBE",
+            Statement::Explain { .. } => "EXPLAIN",
         }
     }
 }

@@ -5,10 +5,12 @@ use super::create_table::{
 };
 use super::guard::{self, Permission, Resource};
 use super::options::property::Properties;
-use super::{ChangeKind, ChangeTarget, DdlContext, DdlOutcome, compat, full_name, options, quoted, types};
+use super::{
+    ChangeKind, ChangeTarget, DdlContext, DdlOutcome, compat, full_name, options, quoted, release, types,
+};
 use crate::ast::{AlterTable, AlterTableAction, ColumnDefinition, Identifier, Property, QualifiedName};
 use crate::error::{Result, bail};
-use model::schema::TableBuilder;
+use model::schema::{Release, TableBuilder};
 use model::types::CqlType;
 use model::{ColumnKind, KeyspaceSchema, TableSchema};
 
@@ -35,15 +37,18 @@ pub(super) fn alter(alter: &AlterTable, ctx: &DdlContext<'_>) -> Result<Option<D
         }
         AlterTableAction::Add { if_not_exists, columns } => add(keyspace, table, columns, *if_not_exists)?,
         AlterTableAction::Drop { if_exists, columns, timestamp } => {
-            drop_columns(table, columns, *if_exists, timestamp.unwrap_or(ctx.now_micros))?
+            // The schema on disk has milliseconds: the node drops the same cells before and after a restart.
+            let dropped_time = timestamp.unwrap_or(ctx.now_micros.div_euclid(1_000) * 1_000);
+            drop_columns(keyspace, table, columns, *if_exists, dropped_time)?
         }
-        AlterTableAction::Rename { renames, .. } => rename(table, renames)?,
+        AlterTableAction::Rename { renames, .. } => rename(keyspace, table, renames)?,
         AlterTableAction::DropCompactStorage => {
             bail!("DROP COMPACT STORAGE is disabled. Enable in cassandra.yaml to use.")
         }
-        AlterTableAction::With(properties) => set_options(table, properties)?,
+        AlterTableAction::With(properties) => set_options(table, properties, ctx.schema.release)?,
     };
     let altered = builder.build();
+    release::check_table(&altered, ctx.schema.release)?;
     validate(&altered, table.is_counter)?;
     Ok(ctx.with_table(keyspace, altered, ChangeKind::Updated))
 }
@@ -56,10 +61,46 @@ pub(super) fn drop(
     let keyspace_name = ctx.keyspace_of(table)?;
     let name = table.name.as_str();
     guard::check(keyspace_name, Permission::Drop, Resource::Table(name))?;
-    let Some((keyspace, _)) = find(keyspace_name, name, if_exists, ctx)? else { return Ok(None) };
+    if ctx.schema.keyspace(keyspace_name).is_some_and(|k| k.views.contains_key(name)) {
+        bail!("Cannot use DROP TABLE on a materialized view. Please use DROP MATERIALIZED VIEW instead.");
+    }
+    let Some((keyspace, table)) = find(keyspace_name, name, if_exists, ctx)? else { return Ok(None) };
+    let views = names_of_views(keyspace, table);
+    if !views.is_empty() {
+        bail!("Cannot drop a table when materialized views still depend on it ({})", views.join(", "));
+    }
     let mut keyspace = keyspace.clone();
     keyspace.tables.remove(name);
     Ok(ctx.replaced(keyspace, ChangeKind::Dropped, ChangeTarget::Table, Some(name)))
+}
+
+/// DROP MATERIALIZED VIEW.
+pub(super) fn drop_view(
+    view: &QualifiedName,
+    if_exists: bool,
+    ctx: &DdlContext<'_>,
+) -> Result<Option<DdlOutcome>> {
+    let keyspace_name = ctx.keyspace_of(view)?;
+    let name = view.name.as_str();
+    let keyspace = ctx.schema.keyspace(keyspace_name).filter(|keyspace| keyspace.views.contains_key(name));
+    let Some(keyspace) = keyspace else {
+        if if_exists {
+            return Ok(None);
+        }
+        bail!("Materialized view '{keyspace_name}.{name}' doesn't exist");
+    };
+    guard::check(keyspace_name, Permission::Alter, Resource::Table(name))?;
+    let mut keyspace = keyspace.as_ref().clone();
+    keyspace.views.remove(name);
+    Ok(ctx.replaced(keyspace, ChangeKind::Dropped, ChangeTarget::Table, Some(name)))
+}
+
+fn names_of_views(keyspace: &KeyspaceSchema, table: &TableSchema) -> Vec<String> {
+    keyspace.views_of(table.id).map(|view| view.table.name.clone()).collect()
+}
+
+fn names_of_indexes(table: &TableSchema, column: &str) -> Vec<String> {
+    table.indexes.iter().filter(|index| index.is_on(column)).map(|index| index.name.clone()).collect()
 }
 
 /// The table and its keyspace; `None` if it may be absent and is.
@@ -69,6 +110,9 @@ fn find<'a>(
     if_exists: bool,
     ctx: &DdlContext<'a>,
 ) -> Result<Option<(&'a KeyspaceSchema, &'a TableSchema)>> {
+    if ctx.schema.keyspace(keyspace).is_some_and(|k| k.views.contains_key(name)) {
+        bail!("Cannot use ALTER TABLE on a materialized view; use ALTER MATERIALIZED VIEW instead");
+    }
     let found =
         ctx.schema.keyspace(keyspace).and_then(|ks| Some((ks.as_ref(), ks.tables.get(name)?.as_ref())));
     if found.is_none() && !if_exists {
@@ -83,6 +127,13 @@ fn add(
     columns: &[ColumnDefinition],
     if_not_exists: bool,
 ) -> Result<TableBuilder> {
+    if let Some(view) = keyspace.views_of(table.id).find(|view| view.include_all_columns) {
+        bail!(
+            "Cannot add columns to {}: the materialized view {} shows all of them, and Ilion does not keep views up",
+            full_name(&table.keyspace, &table.name),
+            view.table.name
+        );
+    }
     let mut builder = table.to_builder();
     let mut added: Vec<&Identifier> = Vec::new();
     for column in columns {
@@ -138,6 +189,7 @@ fn check_dropped(table: &TableSchema, column: &ColumnDefinition, ty: &CqlType) -
 }
 
 fn drop_columns(
+    keyspace: &KeyspaceSchema,
     table: &TableSchema,
     columns: &[Identifier],
     if_exists: bool,
@@ -157,6 +209,16 @@ fn drop_columns(
         if let CqlType::Udt { definition, multi_cell: true } = &column.ty {
             bail!("Cannot drop non-frozen column {name} of user type {}", quoted(&definition.name));
         }
+        let indexes = names_of_indexes(table, name.as_str());
+        if !indexes.is_empty() {
+            bail!(
+                "Cannot drop column {name} because it has dependent secondary indexes ({})",
+                indexes.join(", ")
+            );
+        }
+        if keyspace.views_of(table.id).next().is_some() {
+            bail!("Cannot drop column {name} on base table {} with materialized views", table.name);
+        }
         builder = builder.drop_column(name.as_str(), dropped_time_micros);
     }
     for dropped in &mut builder.dropped {
@@ -165,7 +227,11 @@ fn drop_columns(
     Ok(builder)
 }
 
-fn rename(table: &TableSchema, renames: &[(Identifier, Identifier)]) -> Result<TableBuilder> {
+fn rename(
+    keyspace: &KeyspaceSchema,
+    table: &TableSchema,
+    renames: &[(Identifier, Identifier)],
+) -> Result<TableBuilder> {
     let full_name = || full_name(&table.keyspace, &table.name);
     let mut builder = table.to_builder();
     for (at, (from, to)) in renames.iter().enumerate() {
@@ -174,6 +240,19 @@ fn rename(table: &TableSchema, renames: &[(Identifier, Identifier)]) -> Result<T
         };
         if !matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Clustering) {
             bail!("Cannot rename non PRIMARY KEY column {from}");
+        }
+        let indexes = names_of_indexes(table, from.as_str());
+        if !indexes.is_empty() {
+            bail!(
+                "Can't rename column {from} because it has dependent secondary indexes ({})",
+                indexes.join(", ")
+            );
+        }
+        if let Some(view) = keyspace.views_of(table.id).next() {
+            bail!(
+                "Cannot rename column {from}: the materialized view {} has it too, and Ilion does not keep views up",
+                view.table.name
+            );
         }
         let is_taken = renames.iter().take(at).any(|(_, earlier)| earlier == to);
         if is_taken || table.column(to.as_str()).is_some() {
@@ -187,8 +266,8 @@ fn rename(table: &TableSchema, renames: &[(Identifier, Identifier)]) -> Result<T
     Ok(builder)
 }
 
-fn set_options(table: &TableSchema, properties: &[Property]) -> Result<TableBuilder> {
-    let options = options::altered(Properties(properties), &table.options)?;
+fn set_options(table: &TableSchema, properties: &[Property], release: Release) -> Result<TableBuilder> {
+    let options = options::altered(Properties(properties), &table.options, release)?;
     if table.is_counter {
         check_counter_ttl(options.default_time_to_live)?;
     }

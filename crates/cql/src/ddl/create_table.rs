@@ -2,7 +2,7 @@
 
 use super::guard::{self, Permission, Resource};
 use super::options::property::{Properties, config};
-use super::{ChangeKind, DdlContext, DdlOutcome, full_name, options, types};
+use super::{ChangeKind, DdlContext, DdlOutcome, full_name, options, release, types};
 use crate::ast::{ColumnDefinition, CreateTable, Identifier, PrimaryKey};
 use crate::error::{CqlError, Result, bail};
 use model::types::CqlType;
@@ -25,7 +25,7 @@ pub(super) fn create(create: &CreateTable, ctx: &DdlContext<'_>) -> Result<Optio
     }
     let keyspace = ctx.existing_keyspace(keyspace_name)?;
     let name = create.table.name.as_str();
-    if keyspace.tables.contains_key(name) {
+    if keyspace.store(name).is_some() {
         if create.if_not_exists {
             return Ok(None);
         }
@@ -36,6 +36,7 @@ pub(super) fn create(create: &CreateTable, ctx: &DdlContext<'_>) -> Result<Optio
         });
     }
     let table = build(create, primary_key, keyspace, ctx)?;
+    release::check_table(&table, ctx.schema.release)?;
     validate(&table, create.columns.iter().any(|column| types::is_counter(&column.column_type)))?;
     if let Some(other) = ctx.schema.table_by_id(table.id) {
         bail!("Table id {} is already used by {}", table.id, full_name(&other.keyspace, &other.name));
@@ -67,7 +68,7 @@ fn build(
 ) -> Result<TableSchema> {
     let name = create.table.name.as_str();
     let properties = Properties(&create.properties);
-    let options = options::new_table(properties)?;
+    let options = options::new_table(properties, ctx.schema.release)?;
     let columns = resolve_columns(&create.columns, keyspace)?;
 
     let mut key_columns = HashSet::new();

@@ -16,6 +16,7 @@ mod create_table;
 mod guard;
 mod keyspace;
 mod options;
+mod release;
 pub(crate) mod types;
 mod unsupported;
 mod user_type;
@@ -98,6 +99,7 @@ pub fn apply(statement: &Statement, ctx: &DdlContext<'_>) -> Result<Option<DdlOu
         Statement::CreateType(create) => user_type::create(create, ctx),
         Statement::AlterType(alter) => user_type::alter(alter, ctx),
         Statement::DropType { name, if_exists } => user_type::drop(name, *if_exists, ctx),
+        Statement::DropMaterializedView { view, if_exists } => alter_table::drop_view(view, *if_exists, ctx),
         other => unsupported::refuse(other, ctx),
     }
 }

@@ -7,6 +7,7 @@ use super::guard::{self, Permission, Resource};
 use super::{DdlContext, DdlOutcome};
 use crate::ast::{FunctionName, FunctionSignature, QualifiedName, RawType, Statement};
 use crate::error::{Result, bail};
+use model::KeyspaceSchema;
 
 pub(super) fn refuse(statement: &Statement, ctx: &DdlContext<'_>) -> Result<Option<DdlOutcome>> {
     match statement {
@@ -16,22 +17,47 @@ pub(super) fn refuse(statement: &Statement, ctx: &DdlContext<'_>) -> Result<Opti
         }
         Statement::DropIndex { index, if_exists } => {
             // The stray quote is Cassandra's.
-            absent(*if_exists, || {
-                Ok(format!("Index '{}.{}' doesn't exist'", ctx.keyspace_of(index)?, index.name))
-            })
+            let keyspace = ctx.keyspace_of(index)?;
+            if has(ctx, keyspace, |k| {
+                k.tables.values().any(|t| t.indexes.iter().any(|i| i.name == index.name.as_str()))
+            }) {
+                bail!("{}", cassandras("Index", keyspace, index.name.as_str()));
+            }
+            absent(*if_exists, || Ok(format!("Index '{keyspace}.{}' doesn't exist'", index.name)))
         }
         Statement::CreateMaterializedView(_) => {
             bail!("Materialized views are disabled. Enable in cassandra.yaml to use.")
         }
         Statement::AlterMaterializedView(alter) => {
+            let keyspace = ctx.keyspace_of(&alter.view)?;
+            if has(ctx, keyspace, |k| k.views.contains_key(alter.view.name.as_str())) {
+                bail!("{}", cassandras("Materialized view", keyspace, alter.view.name.as_str()));
+            }
             absent(alter.if_exists, || view_is_absent(&alter.view, ctx))
-        }
-        Statement::DropMaterializedView { view, if_exists } => {
-            absent(*if_exists, || view_is_absent(view, ctx))
         }
         Statement::CreateFunction(_) => bail!(
             "User-defined functions are disabled in cassandra.yaml - set user_defined_functions_enabled=true to enable"
         ),
+        Statement::DropFunction(drop)
+            if has_any(ctx, drop, |k, name| k.functions.iter().any(|f| f.name == name)) =>
+        {
+            bail!(
+                "{}",
+                cassandras("Function", ctx.or_session(drop.name.keyspace.as_ref())?, drop.name.name.as_str())
+            )
+        }
+        Statement::DropAggregate(drop)
+            if has_any(ctx, drop, |k, name| k.aggregates.iter().any(|a| a.name == name)) =>
+        {
+            bail!(
+                "{}",
+                cassandras(
+                    "Aggregate",
+                    ctx.or_session(drop.name.keyspace.as_ref())?,
+                    drop.name.name.as_str()
+                )
+            )
+        }
         Statement::DropFunction(drop) => absent(drop.if_exists, || function_is_absent("Function", drop, ctx)),
         Statement::CreateAggregate(create) => {
             // An aggregate needs a function of the user's, and there can be none.
@@ -53,6 +79,24 @@ pub(super) fn refuse(statement: &Statement, ctx: &DdlContext<'_>) -> Result<Opti
         }),
         other => bail!("{} is not a schema statement", other.kind()),
     }
+}
+
+fn has(ctx: &DdlContext<'_>, keyspace: &str, test: impl Fn(&KeyspaceSchema) -> bool) -> bool {
+    ctx.schema.keyspace(keyspace).is_some_and(|keyspace| test(keyspace))
+}
+
+fn has_any(
+    ctx: &DdlContext<'_>,
+    drop: &FunctionSignature,
+    test: impl Fn(&KeyspaceSchema, &str) -> bool,
+) -> bool {
+    let keyspace = ctx.or_session(drop.name.keyspace.as_ref());
+    keyspace.is_ok_and(|keyspace| has(ctx, keyspace, |k| test(k, drop.name.name.as_str())))
+}
+
+/// The answer to a change of something that came with the directory.
+fn cassandras(what: &str, keyspace: &str, name: &str) -> String {
+    format!("{what} '{keyspace}.{name}' is kept for Cassandra; Ilion cannot change or drop it")
 }
 
 /// The answer to a statement on something that is not there.

@@ -4,10 +4,11 @@
 //! its keyspace that has it anywhere inside.
 
 use super::guard::{self, Permission, Resource};
-use super::{ChangeKind, ChangeTarget, DdlContext, DdlOutcome, full_name, types};
+use super::{ChangeKind, ChangeTarget, DdlContext, DdlOutcome, full_name, release, types};
 use crate::ast::{AlterType, AlterTypeAction, CreateType, Identifier, QualifiedName, RawType};
 use crate::error::{Result, bail};
 use model::KeyspaceSchema;
+use model::schema::View;
 use model::types::{CqlType, UserType};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -35,6 +36,7 @@ pub(super) fn create(create: &CreateType, ctx: &DdlContext<'_>) -> Result<Option
         .map(|(field, ty)| Ok((field.as_str().to_owned(), types::resolve(ty, keyspace)?)))
         .collect::<Result<_>>()?;
     let definition = UserType { keyspace: keyspace_name.to_owned(), name: name.to_owned(), fields };
+    release::check_user_type(&definition, ctx.schema.release)?;
     let mut after = KeyspaceSchema::clone(keyspace);
     after.types.insert(name.to_owned(), Arc::new(definition));
     Ok(ctx.replaced(after, ChangeKind::Created, ChangeTarget::Type, Some(name)))
@@ -74,6 +76,7 @@ pub(super) fn alter(alter: &AlterType, ctx: &DdlContext<'_>) -> Result<Option<Dd
     if after == *before {
         return Ok(None);
     }
+    release::check_user_type(&after, ctx.schema.release)?;
     let keyspace = with_changed_type(keyspace, after);
     Ok(ctx.replaced(keyspace, ChangeKind::Updated, ChangeTarget::Type, Some(name)))
 }
@@ -166,9 +169,15 @@ fn with_changed_type(keyspace: &KeyspaceSchema, definition: UserType) -> Keyspac
             *user_type = Arc::new(UserType { fields, ..UserType::clone(user_type) });
         }
     }
+    let changed = |table: &model::TableSchema| {
+        uses_type(table, &name).then(|| Arc::new(table.to_builder().map_types(change).build()))
+    };
     for table in after.tables.values_mut() {
-        if uses_type(table, &name) {
-            *table = Arc::new(table.to_builder().map_types(change).build());
+        *table = changed(table).unwrap_or_else(|| Arc::clone(table));
+    }
+    for view in after.views.values_mut() {
+        if let Some(table) = changed(&view.table) {
+            *view = Arc::new(View { table, ..View::clone(view) });
         }
     }
     after
@@ -205,10 +214,14 @@ pub(super) fn drop(
             names.join(", ")
         )
     };
+    let named = |ty: &String| ty.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name);
+    let functions =
+        keyspace.functions.iter().filter(|f| f.argument_types.iter().chain([&f.return_type]).any(named));
+    users("functions", functions.map(|f| f.name.as_str()).collect())?;
     let types =
         keyspace.types.values().filter(|ty| ty.fields.iter().any(|(_, field)| types::uses(field, name)));
     users("user types", types.map(|ty| ty.name.as_str()).collect())?;
-    let tables = keyspace.tables.values().filter(|table| uses_type(table, name));
+    let tables = keyspace.stores().filter(|table| uses_type(table, name));
     users("tables", tables.map(|table| table.name.as_str()).collect())?;
     let mut after = keyspace.clone();
     after.types.remove(name);

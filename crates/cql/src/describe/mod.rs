@@ -1,9 +1,10 @@
 //! DESCRIBE: the schema as rows of CQL text (docs/formats/native-protocol.md).
 //!
 //! Lists have a row for each name, descriptions one for each element: a keyspace, then its types (each after the
-//! types that it needs), then its tables. Names are in alphabetical order whatever their case, and quoted where CQL
+//! types that it needs), its functions and aggregates, then its tables, each with its indexes and views. Names are in alphabetical order whatever their case, and quoted where CQL
 //! needs that.
 
+mod kept;
 mod page;
 mod text;
 
@@ -11,12 +12,13 @@ use crate::ast::{Describe, DescribeTarget, QualifiedName};
 use crate::bind::ColumnSpec;
 use crate::error::{Result, bail};
 use bytes::Bytes;
+use model::schema::Release;
 use model::schema::{LOCAL_SYSTEM_KEYSPACES, REPLICATED_SYSTEM_KEYSPACES};
 use model::types::{CqlType, UserType, collection};
 use model::{KeyspaceSchema, Schema, TableSchema};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use text::quoted;
+use text::{Form, quoted};
 
 /// What DESCRIBE tells of the node.
 #[derive(Clone, Debug)]
@@ -45,8 +47,8 @@ pub struct DescribeRows {
 }
 
 /// `CREATE TABLE` with everything that is needed to read the table's files again: what a snapshot keeps.
-pub fn schema_cql(table: &TableSchema) -> String {
-    text::table(table, false, true)
+pub fn schema_cql(table: &TableSchema, release: Release) -> String {
+    text::table(table, &Form { release, internals: true, is_virtual: false, is_view: false })
 }
 
 /// Describes.
@@ -62,8 +64,8 @@ pub fn describe(statement: &Describe, ctx: &DescribeContext<'_>) -> Result<Descr
         }
         DescribeTarget::Tables => return list(ctx, "table", |keyspace| keys(&keyspace.tables)),
         DescribeTarget::Types => return list(ctx, "type", |keyspace| keys(&keyspace.types)),
-        // The node has no functions of users' making.
-        DescribeTarget::Functions | DescribeTarget::Aggregates => return Ok(names([])),
+        DescribeTarget::Functions => return list_elements(ctx, |keyspace| described.functions(keyspace)),
+        DescribeTarget::Aggregates => return list_elements(ctx, |keyspace| described.aggregates(keyspace)),
         DescribeTarget::Schema { full } => by_name(&ctx.schema.keyspaces)
             .filter(|(_, keyspace)| *full || is_users(keyspace))
             .flat_map(|(_, keyspace)| described.keyspace(keyspace, false))
@@ -72,7 +74,7 @@ pub fn describe(statement: &Describe, ctx: &DescribeContext<'_>) -> Result<Descr
             let name = name.as_ref().map(|name| name.as_str());
             described.keyspace(existing_keyspace(name, ctx)?, *only)
         }
-        DescribeTarget::Table(name) => vec![described.existing_table(name, ctx)?],
+        DescribeTarget::Table(name) => described.existing_table(name, ctx)?,
         DescribeTarget::Type(name) => {
             let keyspace = keyspace_of(name, ctx)?;
             match keyspace.types.get(name.name.as_str()) {
@@ -82,32 +84,49 @@ pub fn describe(statement: &Describe, ctx: &DescribeContext<'_>) -> Result<Descr
         }
         DescribeTarget::Index(name) => {
             let keyspace = keyspace_of(name, ctx)?;
+            let found = described.index(keyspace, name.name.as_str());
+            if !found.is_empty() {
+                return Ok(described_rows(found));
+            }
             bail!("Table for existing index '{}' not found in '{}'", name.name, keyspace.name)
         }
         DescribeTarget::View(name) => {
             let keyspace = keyspace_of(name, ctx)?;
+            if let Some(view) = keyspace.views.get(name.name.as_str()) {
+                return Ok(described_rows(vec![described.view(keyspace, view)]));
+            }
             bail!("Materialized view '{}' not found in '{}'", name.name, keyspace.name)
         }
         DescribeTarget::Function(name) | DescribeTarget::Aggregate(name) => {
             let qualified = QualifiedName { keyspace: name.keyspace.clone(), name: name.name.clone() };
             let keyspace = keyspace_of(&qualified, ctx)?;
-            let kind = if matches!(statement.target, DescribeTarget::Function(_)) {
-                "function"
+            let (kind, mut found) = if matches!(statement.target, DescribeTarget::Function(_)) {
+                ("function", described.functions(keyspace))
             } else {
-                "aggregate"
+                ("aggregate", described.aggregates(keyspace))
             };
+            let wanted = format!("{}(", quoted(name.name.as_str()));
+            found.retain(|element| element.name.starts_with(&wanted));
+            if !found.is_empty() {
+                return Ok(described_rows(found));
+            }
             bail!("User defined {kind} '{}' not found in '{}'", name.name, keyspace.name)
         }
         DescribeTarget::Generic(name) => described.anything(name, ctx)?,
     };
+    Ok(described_rows(elements))
+}
+
+fn described_rows(elements: Vec<Element>) -> DescribeRows {
     let columns = varchars(&["keyspace_name", "type", "name", "create_statement"]);
-    Ok(DescribeRows { columns, rows: elements.into_iter().map(Element::row).collect() })
+    DescribeRows { columns, rows: elements.into_iter().map(Element::row).collect() }
 }
 
 /// One element of the schema.
 struct Element {
     keyspace: String,
     kind: &'static str,
+    /// Quoted where CQL needs that.
     name: String,
     text: String,
 }
@@ -117,7 +136,7 @@ impl Element {
         vec![
             Some(quoted(&self.keyspace).into()),
             Some(Bytes::from_static(self.kind.as_bytes())),
-            Some(quoted(&self.name).into()),
+            Some(self.name.into()),
             Some(self.text.into()),
         ]
     }
@@ -132,20 +151,37 @@ impl Described<'_> {
     fn keyspace(&self, keyspace: &KeyspaceSchema, only: bool) -> Vec<Element> {
         let name = &keyspace.name;
         let text = text::keyspace(keyspace);
-        let mut out = vec![Element { keyspace: name.clone(), kind: "keyspace", name: name.clone(), text }];
+        let mut out = vec![Element { keyspace: name.clone(), kind: "keyspace", name: quoted(name), text }];
         if !only {
             out.extend(types_in_order(keyspace).into_iter().map(user_type));
-            out.extend(by_name(&keyspace.tables).map(|(_, table)| self.table(keyspace, table)));
+            out.extend(self.functions(keyspace));
+            out.extend(self.aggregates(keyspace));
+            out.extend(by_name(&keyspace.tables).flat_map(|(_, table)| self.table(keyspace, table)));
         }
         out
     }
 
-    fn table(&self, keyspace: &KeyspaceSchema, table: &TableSchema) -> Element {
-        let text = text::table(table, keyspace.is_virtual, self.internals);
-        Element { keyspace: keyspace.name.clone(), kind: "table", name: table.name.clone(), text }
+    fn form(&self, is_virtual: bool, is_view: bool) -> Form {
+        Form { release: self.schema.release, internals: self.internals, is_virtual, is_view }
     }
 
-    fn existing_table(&self, name: &QualifiedName, ctx: &DescribeContext<'_>) -> Result<Element> {
+    /// A table, its indexes and its views.
+    fn table(&self, keyspace: &KeyspaceSchema, table: &TableSchema) -> Vec<Element> {
+        let text = text::table(table, &self.form(keyspace.is_virtual, false));
+        let (keyspace_name, name) = (keyspace.name.clone(), quoted(&table.name));
+        let mut out = vec![Element { keyspace: keyspace_name, kind: "table", name, text }];
+        out.extend(self.derived(keyspace, table));
+        out
+    }
+
+    /// The index of that name, as a list.
+    fn index(&self, keyspace: &KeyspaceSchema, name: &str) -> Vec<Element> {
+        let quoted = quoted(name);
+        let derived = keyspace.tables.values().flat_map(|table| self.derived(keyspace, table));
+        derived.filter(|element| element.kind == "index" && element.name == quoted).collect()
+    }
+
+    fn existing_table(&self, name: &QualifiedName, ctx: &DescribeContext<'_>) -> Result<Vec<Element>> {
         let keyspace = keyspace_of(name, ctx)?;
         match keyspace.tables.get(name.name.as_str()) {
             Some(table) => Ok(self.table(keyspace, table)),
@@ -166,14 +202,18 @@ impl Described<'_> {
         }
         let keyspace = keyspace_of(name, ctx)?;
         match keyspace.tables.get(text) {
-            Some(table) => Ok(vec![self.table(keyspace, table)]),
+            Some(table) => Ok(self.table(keyspace, table)),
+            None if keyspace.views.contains_key(text) => {
+                Ok(keyspace.views.get(text).map(|view| self.view(keyspace, view)).into_iter().collect())
+            }
+            None if !self.index(keyspace, text).is_empty() => Ok(self.index(keyspace, text)),
             None => bail!("'{text}' not found in keyspace '{}'", keyspace.name),
         }
     }
 }
 
 fn user_type(ty: &Arc<UserType>) -> Element {
-    Element { keyspace: ty.keyspace.clone(), kind: "type", name: ty.name.clone(), text: text::user_type(ty) }
+    Element { keyspace: ty.keyspace.clone(), kind: "type", name: quoted(&ty.name), text: text::user_type(ty) }
 }
 
 fn is_users(keyspace: &KeyspaceSchema) -> bool {
@@ -244,6 +284,19 @@ fn existing_keyspace<'a>(name: Option<&str>, ctx: &DescribeContext<'a>) -> Resul
 
 fn keyspace_of<'a>(name: &QualifiedName, ctx: &DescribeContext<'a>) -> Result<&'a KeyspaceSchema> {
     existing_keyspace(name.keyspace.as_ref().map(|keyspace| keyspace.as_str()), ctx)
+}
+
+/// The names of functions or aggregates, of the keyspace in use or of all.
+fn list_elements(
+    ctx: &DescribeContext<'_>,
+    of: impl Fn(&KeyspaceSchema) -> Vec<Element>,
+) -> Result<DescribeRows> {
+    let keyspaces = match ctx.keyspace {
+        Some(_) => vec![existing_keyspace(None, ctx)?],
+        None => by_name(&ctx.schema.keyspaces).map(|(_, keyspace)| keyspace.as_ref()).collect(),
+    };
+    let elements = keyspaces.into_iter().flat_map(of);
+    Ok(names(elements.map(|e| [quoted(&e.keyspace), e.kind.to_owned(), e.name])))
 }
 
 /// The names of one kind, of the keyspace in use or of all.

@@ -3,19 +3,32 @@
 //! Statements end in `;`. What the node computes itself (virtual keyspaces and tables) is no statement anyone can run:
 //! it stands in a comment that says so.
 
+use super::kept;
 use crate::ast::Identifier;
-use model::schema::{ColumnDef, ColumnKind, DroppedColumn, TableOptions};
+use model::schema::{ColumnDef, ColumnKind, DroppedColumn, Release, TableOptions};
 use model::types::{CqlType, UserType};
 use model::{KeyspaceSchema, TableSchema};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+
+/// How a table is described.
+pub(super) struct Form {
+    /// Options that this release does not have are left out.
+    pub release: Release,
+    /// With the id, and what was dropped.
+    pub internals: bool,
+    /// Whether the node computes it.
+    pub is_virtual: bool,
+    /// Whether it is the table of a view.
+    pub is_view: bool,
+}
 
 /// The name, quoted where CQL needs that.
 pub(super) fn quoted(name: &str) -> String {
     Identifier::quoted(name).to_cql()
 }
 
-fn full_name(keyspace: &str, name: &str) -> String {
+pub(super) fn full_name(keyspace: &str, name: &str) -> String {
     format!("{}.{}", quoted(keyspace), quoted(name))
 }
 
@@ -69,7 +82,8 @@ pub(super) fn user_type(ty: &UserType) -> String {
 
 /// `CREATE TABLE`. With `internals` the table gets its id, and what was dropped is created, dropped and, if it came
 /// back, added: replayed on an empty node, the text leaves a table that reads the same files.
-pub(super) fn table(table: &TableSchema, is_virtual: bool, internals: bool) -> String {
+pub(super) fn table(table: &TableSchema, form: &Form) -> String {
+    let (is_virtual, internals) = (form.is_virtual, form.internals);
     let name = full_name(&table.keyspace, &table.name);
     let mut out = String::new();
     if is_virtual {
@@ -87,7 +101,7 @@ pub(super) fn table(table: &TableSchema, is_virtual: bool, internals: bool) -> S
     let dropped = dropped_columns(table, internals);
     write_columns(&mut out, table, &dropped);
     out.push_str("\n) WITH ");
-    out.push_str(&properties(table, is_virtual, internals).join("\n    AND "));
+    out.push_str(&properties(table, form).join("\n    AND "));
     out.push(';');
     for column in dropped {
         write_drop(&mut out, &name, table, column);
@@ -106,16 +120,25 @@ fn dropped_columns(table: &TableSchema, internals: bool) -> Vec<&DroppedColumn> 
     dropped
 }
 
+/// Columns in the order in which they are described.
+pub(super) fn write_order(table: &TableSchema) -> impl Iterator<Item = &ColumnDef> {
+    let key = table.partition_key().iter().chain(table.clustering_columns());
+    key.chain(table.static_columns()).chain(table.regular_columns()).map(AsRef::as_ref)
+}
+
 fn write_columns(out: &mut String, table: &TableSchema, dropped: &[&DroppedColumn]) {
     let key = table.partition_key();
     let clustering = table.clustering_columns();
     let inline_key = key.len() == 1 && clustering.is_empty();
     let mut lines: Vec<String> = Vec::new();
-    for column in key.iter().chain(clustering).chain(table.static_columns()).chain(table.regular_columns()) {
+    for column in write_order(table) {
         if dropped.iter().any(|d| d.name == column.name) {
             continue;
         }
         let mut line = column_text(&column.name, &column.ty, column.kind);
+        if let Some(mask) = table.masks.iter().find(|mask| mask.column == column.name) {
+            line.push_str(&kept::mask(mask));
+        }
         if inline_key && column.kind == ColumnKind::PartitionKey {
             line.push_str(" PRIMARY KEY");
         }
@@ -136,7 +159,7 @@ fn write_columns(out: &mut String, table: &TableSchema, dropped: &[&DroppedColum
     }
 }
 
-fn names(columns: &[std::sync::Arc<ColumnDef>]) -> String {
+pub(super) fn names(columns: &[std::sync::Arc<ColumnDef>]) -> String {
     columns.iter().map(|column| quoted(&column.name)).collect::<Vec<_>>().join(", ")
 }
 
@@ -160,9 +183,9 @@ fn write_drop(out: &mut String, table_name: &str, table: &TableSchema, dropped: 
 }
 
 /// What stands after WITH.
-fn properties(table: &TableSchema, is_virtual: bool, internals: bool) -> Vec<String> {
+pub(super) fn properties(table: &TableSchema, form: &Form) -> Vec<String> {
     let mut out = Vec::new();
-    if internals {
+    if form.internals {
         out.push(format!("ID = {}", table.id));
     }
     if !table.clustering_columns().is_empty() {
@@ -172,33 +195,42 @@ fn properties(table: &TableSchema, is_virtual: bool, internals: bool) -> Vec<Str
         let orders: Vec<String> = table.clustering_columns().iter().map(|column| order(column)).collect();
         out.push(format!("CLUSTERING ORDER BY ({})", orders.join(", ")));
     }
-    if is_virtual {
+    if form.is_virtual {
         out.push(format!("comment = {}", literal(&table.options.comment)));
     } else {
-        options(&table.options, &mut out);
+        options(&table.options, form, &mut out);
     }
     out
 }
 
-fn options(options: &TableOptions, out: &mut Vec<String>) {
+fn options(options: &TableOptions, form: &Form, out: &mut Vec<String>) {
+    let (is_4_1, is_5_0) = (form.release >= Release::V4_1, form.release >= Release::V5_0);
     let owned = |map: &BTreeMap<String, String>| map_text(map.iter().map(|(k, v)| (k.as_str(), v.as_str())));
     let extensions: Vec<String> =
         options.extensions.iter().map(|(key, value)| format!("{}: {}", literal(key), hex(value))).collect();
     let mut push = |name: &str, value: String| out.push(format!("{name} = {value}"));
     push("additional_write_policy", literal(&options.additional_write_policy));
-    push("allow_auto_snapshot", options.allow_auto_snapshot.unwrap_or(true).to_string());
+    if is_5_0 {
+        push("allow_auto_snapshot", options.allow_auto_snapshot.unwrap_or(true).to_string());
+    }
     push("bloom_filter_fp_chance", double(options.bloom_filter_fp_chance));
     push("caching", owned(&options.caching.to_map()));
     push("cdc", options.cdc.unwrap_or(false).to_string());
     push("comment", literal(&options.comment));
     push("compaction", owned(&options.compaction.to_map()));
     push("compression", owned(&options.compression.to_map()));
-    push("memtable", literal(options.memtable.as_deref().unwrap_or("default")));
+    if is_4_1 {
+        push("memtable", literal(options.memtable.as_deref().unwrap_or("default")));
+    }
     push("crc_check_chance", double(options.crc_check_chance));
-    push("default_time_to_live", options.default_time_to_live.to_string());
+    if !form.is_view {
+        push("default_time_to_live", options.default_time_to_live.to_string());
+    }
     push("extensions", format!("{{{}}}", extensions.join(", ")));
     push("gc_grace_seconds", options.gc_grace_seconds.to_string());
-    push("incremental_backups", options.incremental_backups.unwrap_or(true).to_string());
+    if is_5_0 {
+        push("incremental_backups", options.incremental_backups.unwrap_or(true).to_string());
+    }
     push("max_index_interval", options.max_index_interval.to_string());
     push("memtable_flush_period_in_ms", options.memtable_flush_period_in_ms.to_string());
     push("min_index_interval", options.min_index_interval.to_string());
@@ -206,13 +238,13 @@ fn options(options: &TableOptions, out: &mut Vec<String>) {
     push("speculative_retry", literal(&options.speculative_retry));
 }
 
-fn map_text<'a>(entries: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+pub(super) fn map_text<'a>(entries: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let entries: Vec<String> =
         entries.into_iter().map(|(key, value)| format!("{}: {}", literal(key), literal(value))).collect();
     format!("{{{}}}", entries.join(", "))
 }
 
-fn literal(text: &str) -> String {
+pub(super) fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 

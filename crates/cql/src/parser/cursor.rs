@@ -106,6 +106,14 @@ impl<'a> Parser<'a> {
         })
     }
 
+    /// Looks ahead without a trace: errors speak of tokens as if nobody had looked.
+    pub(super) fn peek<T>(&mut self, look: impl FnOnce(&mut Self) -> T) -> T {
+        let window = self.window;
+        let out = look(self);
+        self.window = window;
+        out
+    }
+
     /// The kind of the token `n` places ahead.
     pub(super) fn kind(&mut self, n: usize) -> TokenKind {
         self.ahead(n).kind

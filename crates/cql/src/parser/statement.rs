@@ -14,6 +14,9 @@ impl Parser<'_> {
     }
 
     fn statement(&mut self) -> Parsed<Statement> {
+        if let Some(analyze) = self.explain_words() {
+            return Ok(Statement::Explain { analyze, select: Box::new(self.select()?) });
+        }
         let TokenKind::Keyword(keyword) = self.kind(0) else { return Err(self.no_viable(0)) };
         match keyword {
             Keyword::Select => Ok(Statement::Select(Box::new(self.select()?))),
@@ -45,6 +48,25 @@ impl Parser<'_> {
             Keyword::Describe | Keyword::Desc => Ok(Statement::Describe(Box::new(self.describe()?))),
             _ => Err(self.no_viable(0)),
         }
+    }
+
+    /// Consumes `EXPLAIN` or `EXPLAIN ANALYZE` if a SELECT follows, and says which. They are names, not keywords: no
+    /// statement of Cassandra's begins with a name, so whatever was valid without them means the same.
+    fn explain_words(&mut self) -> Option<bool> {
+        let is = |parser: &mut Self, n: usize, word: &str| {
+            let token = parser.ahead(n);
+            token.kind == TokenKind::Ident && token.raw.eq_ignore_ascii_case(word)
+        };
+        let words = self.peek(|parser| {
+            let words = match is(parser, 0, "explain") {
+                false => return None,
+                true if is(parser, 1, "analyze") => 2,
+                true => 1,
+            };
+            (parser.kind(words) == word(Keyword::Select)).then_some(words)
+        })?;
+        self.skip(words);
+        Some(words == 2)
     }
 
     /// The keyword in second place, if it is one: Cassandra tells the CREATEs, ALTERs and DROPs apart by it.

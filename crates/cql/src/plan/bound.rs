@@ -16,6 +16,8 @@ use std::sync::Arc;
 pub enum Bound {
     /// Read, shape, answer.
     Select(Box<BoundSelect>),
+    /// Say how the read would be carried out.
+    Explain(Box<BoundExplain>),
     /// An unconditional write of one table.
     Write(Box<BoundWrite>),
     /// Writes under conditions, in one partition; a batch of such writes too.
@@ -30,6 +32,15 @@ pub enum Bound {
     Schema(Arc<ast::Statement>),
     /// Describe the schema: for `describe`.
     Describe(Arc<ast::Describe>),
+}
+
+/// EXPLAIN with the values of its SELECT.
+#[derive(Clone, Debug)]
+pub struct BoundExplain {
+    /// Whether the read is carried out, too.
+    pub analyze: bool,
+    /// The read.
+    pub select: BoundSelect,
 }
 
 /// A read and how its rows become a result set.

@@ -16,15 +16,15 @@ mod cas;
 mod change;
 mod json_insert;
 mod prepare;
+mod roles;
 mod select;
 #[cfg(test)]
-mod tests;
-mod unsupported;
+pub(crate) mod tests;
 mod write;
 
 pub use batch::BoundBatch;
 pub(crate) use bound::OwnedResultRow;
-pub use bound::{Bound, BoundSelect, RowsRead};
+pub use bound::{Bound, BoundExplain, BoundSelect, RowsRead};
 pub use cas::{CasOutcome, CasPlan};
 pub(crate) use change::Change;
 pub use prepare::prepare;
@@ -49,6 +49,7 @@ pub enum StatementKind {
     Use,
     Schema,
     Describe,
+    Explain,
 }
 
 /// A table that a plan was made for.
@@ -93,6 +94,7 @@ pub(crate) enum Plan {
     Use(String),
     Schema(Arc<ast::Statement>),
     Describe(Arc<ast::Describe>),
+    Explain { analyze: bool, select: Box<select::SelectPlan> },
 }
 
 impl Prepared {
@@ -107,6 +109,9 @@ impl Prepared {
         let input = crate::analysis::BindInput { values: &values, ctx };
         Ok(match &self.plan {
             Plan::Select(plan) => Bound::Select(Box::new(plan.bind(&input)?)),
+            Plan::Explain { analyze, select } => {
+                Bound::Explain(Box::new(BoundExplain { analyze: *analyze, select: select.bind(&input)? }))
+            }
             Plan::Write(plan) => {
                 let write = plan.bind(&input)?;
                 if write.is_conditional() {

@@ -2,8 +2,8 @@
 
 use super::batch::{BatchPlan, check_kinds};
 use super::json_insert::JsonSource;
+use super::roles;
 use super::select::SelectPlan;
-use super::unsupported;
 use super::write::{Conditions, WriteKind, WritePlan};
 use super::{Plan, Prepared, StatementKind, TableRef};
 use crate::analysis::context::MarkerSpecs;
@@ -17,6 +17,7 @@ use crate::ast::{
     ModificationCondition, ParsedStatement, QualifiedName, Statement, Term, Update, Using,
 };
 use crate::error::{Result, bail};
+use crate::explain;
 use model::types::CqlType;
 use model::{ColumnDef, ColumnKind, Schema, TableSchema};
 use std::cell::RefCell;
@@ -37,6 +38,16 @@ pub fn prepare(parsed: ParsedStatement, schema: &Schema, keyspace: Option<&str>)
             prepared.for_table(&analyzer.table, &select.table);
             prepared
         }
+        Statement::Explain { analyze, select } => {
+            let analyzer = preparer.analyzer(&select.table)?;
+            let (plan, _) = SelectPlan::new(&analyzer, &select)?;
+            let table = &analyzer.table;
+            let plan = Plan::Explain { analyze, select: Box::new(plan) };
+            let mut prepared = blank(StatementKind::Explain, plan);
+            prepared.result_columns = explain::columns(&table.keyspace, &table.name, analyze);
+            prepared.for_table(table, &select.table);
+            prepared
+        }
         Statement::Insert(insert) => preparer.modification(&Modification::Insert(insert))?,
         Statement::InsertJson(insert) => preparer.modification(&Modification::InsertJson(insert))?,
         Statement::Update(update) => preparer.modification(&Modification::Update(update))?,
@@ -47,6 +58,10 @@ pub fn prepare(parsed: ParsedStatement, schema: &Schema, keyspace: Option<&str>)
             if preparer.is_virtual(&table) {
                 bail!("Truncation is not supported by table {}.{}", table.keyspace, table.name);
             }
+            if preparer.schema.keyspace(&table.keyspace).is_some_and(|k| k.views.contains_key(&table.name)) {
+                bail!("Cannot TRUNCATE materialized view directly; must truncate base table instead");
+            }
+            preparer.check_derived(&table)?;
             let mut prepared = blank(StatementKind::Truncate, Plan::Truncate(Arc::clone(&table)));
             prepared.for_table(&table, &name);
             prepared
@@ -59,7 +74,7 @@ pub fn prepare(parsed: ParsedStatement, schema: &Schema, keyspace: Option<&str>)
         }
         Statement::Describe(describe) => blank(StatementKind::Describe, Plan::Describe(Arc::new(*describe))),
         other => {
-            unsupported::refuse(&other)?;
+            roles::refuse(&other, schema, keyspace)?;
             blank(StatementKind::Schema, Plan::Schema(Arc::new(other)))
         }
     };
@@ -125,6 +140,14 @@ impl<'a> Preparer<'a> {
         }
     }
 
+    /// Refuses writes that something else of Cassandra's would have to follow.
+    fn check_derived(&self, table: &TableSchema) -> Result<()> {
+        match self.schema.keyspace(&table.keyspace).and_then(|k| k.write_obstacle(table)) {
+            Some(obstacle) => bail!("{obstacle}"),
+            None => Ok(()),
+        }
+    }
+
     fn is_virtual(&self, table: &TableSchema) -> bool {
         self.schema.keyspace(&table.keyspace).is_some_and(|k| k.is_virtual)
     }
@@ -159,6 +182,7 @@ impl<'a> Preparer<'a> {
         if self.is_virtual(&plan.table) {
             bail!("Modification is not supported by table {}.{}", plan.table.keyspace, plan.table.name);
         }
+        self.check_derived(&plan.table)?;
         check_counter(&plan)?;
         if plan.is_conditional() && plan.timestamp.is_some() {
             bail!("Cannot provide custom timestamp for conditional updates");

@@ -131,7 +131,7 @@ impl SelectPlan {
             columns: Arc::clone(&self.columns),
             shape: Arc::clone(&self.shape),
             with: Circumstances {
-                values: input.values.into(),
+                values: self.shape.is_computed().then(|| input.values.into()),
                 now_micros: input.ctx.now_micros,
                 uuids: Arc::clone(&input.ctx.uuids),
                 limit,

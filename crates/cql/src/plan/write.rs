@@ -20,8 +20,8 @@ use std::sync::Arc;
 
 /// The longest TTL, in seconds: 20 years.
 const TTL_MAX: i32 = 20 * 365 * 24 * 60 * 60;
-/// The last moment at which something can expire, in seconds since the epoch.
-const EXPIRATION_MAX: i64 = i32::MAX as i64 - 1;
+/// The last second at which something can expire where the files are those of Cassandra 4.x.
+const EXPIRATION_MAX_2038: u32 = i32::MAX as u32 - 1;
 
 /// Which statement it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +96,8 @@ pub struct BoundWrite {
     pub(crate) timestamp: i64,
     pub(crate) ttl: i32,
     pub(crate) now_s: u32,
+    /// The last second at which something may expire.
+    pub(crate) expiration_max_s: u32,
     pub(crate) conditions: BoundConditions,
     pub(crate) uuids: Arc<dyn UuidSource>,
 }
@@ -150,6 +152,7 @@ impl WritePlan {
             timestamp: timestamp.unwrap_or(input.ctx.timestamp_micros),
             ttl,
             now_s: input.ctx.now_s,
+            expiration_max_s: input.ctx.expiration_max_s,
             conditions,
             uuids: Arc::clone(&input.ctx.uuids),
         })
@@ -174,7 +177,11 @@ impl WritePlan {
         }
         match clustering.bind(input, false)? {
             Some(filter) => Ok(Target::Slices(filter.to_slices())),
-            // An empty range deletes nothing; so does one that ends at a null.
+            // Nothing is greater or less than a null, and who asks to delete that made a mistake.
+            None if clustering.ends_at_null(input)? => {
+                bail!("Invalid null value in condition for a range of rows to delete")
+            }
+            // An empty range deletes nothing.
             None => Ok(Target::Slices(Vec::new())),
         }
     }
@@ -202,12 +209,16 @@ impl WritePlan {
         if ttl > TTL_MAX {
             bail!("ttl is too large. requested ({ttl}) maximum ({TTL_MAX})");
         }
-        if ttl > 0 && i64::from(input.ctx.now_s) + i64::from(ttl) > EXPIRATION_MAX {
+        if ttl > 0 && i64::from(input.ctx.now_s) + i64::from(ttl) > i64::from(input.ctx.expiration_max_s) {
+            let last = match input.ctx.expiration_max_s {
+                EXPIRATION_MAX_2038 => "2038-01-19T03:14:06+00:00",
+                _ => "2106-02-07T06:28:13+00:00",
+            };
             bail!(
                 "Request on table {}.{} with {word}ttl of {ttl} seconds exceeds maximum supported expiration date of \
-                 2038-01-19T03:14:06+00:00. In order to avoid this use a lower TTL, change the expiration date \
-                 overflow policy or upgrade to a version where this limitation is fixed. See CASSANDRA-14092 and \
-                 CASSANDRA-14227 for more details.",
+                 {last}. In order to avoid this use a lower TTL, change the expiration date overflow policy or \
+                 upgrade to a version where this limitation is fixed. See CASSANDRA-14092 and CASSANDRA-14227 for \
+                 more details.",
                 self.table.keyspace,
                 self.table.name
             );
@@ -279,8 +290,8 @@ impl BoundWrite {
         rows: &RowsRead,
         timestamp: i64,
     ) -> Result<PartitionUpdate> {
-        let stamp =
-            Stamp { timestamp, ttl: self.ttl, now_s: self.now_s, expiration_max: EXPIRATION_MAX as u32 };
+        let expiration_max = self.expiration_max_s;
+        let stamp = Stamp { timestamp, ttl: self.ttl, now_s: self.now_s, expiration_max };
         let deletion = Deletion::new(timestamp, self.now_s);
         let mut update = PartitionUpdate::new(Arc::clone(&self.table), key.clone());
         let uuids = self.uuids.as_ref();

@@ -39,6 +39,11 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
+    /// Whether rows show anything but columns as they are.
+    pub(crate) fn is_computed(&self) -> bool {
+        self.is_grouped() || self.outputs.iter().any(|output| matches!(output, Output::Expr(_)))
+    }
+
     /// Whether the rows of the result are not those of the read.
     pub(crate) fn is_grouped(&self) -> bool {
         !self.aggregates.is_empty() || !self.group_by.is_empty()

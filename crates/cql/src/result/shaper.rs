@@ -21,7 +21,8 @@ use std::sync::Arc;
 /// What expressions of a SELECT clause need of the execution.
 #[derive(Clone, Debug)]
 pub(crate) struct Circumstances {
-    pub(crate) values: Arc<[BoundValue]>,
+    /// The values of the markers; nothing when the result shows no expressions.
+    pub(crate) values: Option<Arc<[BoundValue]>>,
     pub(crate) now_micros: i64,
     pub(crate) uuids: Arc<dyn UuidSource>,
     /// Rows of the result, and of each partition, where the shaper does the counting.
@@ -230,7 +231,7 @@ impl Circumstances {
         aggregates: &'a [Option<Bytes>],
     ) -> Scope<'a> {
         Scope {
-            values: &self.values,
+            values: self.values.as_deref().unwrap_or_default(),
             now_micros: self.now_micros,
             uuids: self.uuids.as_ref(),
             table: Some(&shape.table),

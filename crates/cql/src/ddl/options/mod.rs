@@ -12,7 +12,7 @@ mod size;
 mod speculative;
 
 use crate::error::{CqlError, Result};
-use model::schema::TableOptions;
+use model::schema::{Release, TableOptions};
 use property::{Properties, config, show_double};
 use uuid::Uuid;
 
@@ -43,18 +43,32 @@ const TTL_MAX_S: i32 = 630_720_000;
 /// Smaller chances need more bits for each key than a filter has.
 const BLOOM_FILTER_FP_CHANCE_MIN: f64 = 6.71e-5;
 
+/// Whether the tables of `system_schema` have a column for the option.
+fn is_known(option: &str, release: Release) -> bool {
+    match option {
+        "memtable" => release >= Release::V4_1,
+        "allow_auto_snapshot" | "incremental_backups" => release >= Release::V5_0,
+        _ => true,
+    }
+}
+
 /// Checks the properties of CREATE TABLE or ALTER TABLE as Cassandra does before it looks at the table, and returns
 /// the options of a new table.
-pub(super) fn new_table(properties: Properties<'_>) -> Result<TableOptions> {
+pub(super) fn new_table(properties: Properties<'_>, release: Release) -> Result<TableOptions> {
     let options = read(properties, None)?;
-    properties.check_known(&KNOWN)?;
+    let known: Vec<&str> = KNOWN.into_iter().filter(|name| is_known(name, release)).collect();
+    properties.check_known(&known)?;
     validate(&options)?;
     Ok(options)
 }
 
 /// The options of a table that is altered.
-pub(super) fn altered(properties: Properties<'_>, before: &TableOptions) -> Result<TableOptions> {
-    new_table(properties)?;
+pub(super) fn altered(
+    properties: Properties<'_>,
+    before: &TableOptions,
+    release: Release,
+) -> Result<TableOptions> {
+    new_table(properties, release)?;
     if id(properties)?.is_some() {
         config!("Cannot alter table id.");
     }

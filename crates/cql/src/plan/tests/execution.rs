@@ -245,6 +245,20 @@ fn conditions_decide_and_show_why_not() {
 }
 
 #[test]
+fn an_empty_range_deletes_nothing() {
+    match bound("DELETE FROM t WHERE k = 1 AND c >= 2 AND c < 2") {
+        Ok(Bound::Write(write)) => {
+            let mutations = write.mutations(&RowsRead::new()).expect("mutations");
+            assert!(
+                mutations.iter().flat_map(|m| &m.updates).all(|update| update.is_empty()),
+                "{mutations:?}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn values_that_make_no_sense_are_refused() {
     let null = || vec![BoundValue::Null];
     let unset = || vec![BoundValue::Unset];
@@ -269,6 +283,11 @@ fn values_that_make_no_sense_are_refused() {
             "Invalid comparison with null for operator \">\"",
         ),
         ("INSERT INTO t JSON ?", null(), "Got null for INSERT JSON values"),
+        (
+            "DELETE FROM t WHERE k = 1 AND c > ?",
+            null(),
+            "Invalid null value in condition for a range of rows to delete",
+        ),
         (
             "SELECT k FROM t WHERE k = ?",
             vec![BoundValue::Bytes(Bytes::from_static(b"abc"))],

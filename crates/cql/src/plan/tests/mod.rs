@@ -4,4 +4,4 @@ mod clusterings;
 mod execution;
 mod functions;
 mod golden;
-mod schema;
+pub(crate) mod schema;

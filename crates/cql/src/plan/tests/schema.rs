@@ -36,6 +36,7 @@ pub(super) fn context() -> BindContext {
         now_micros: i64::from(NOW_S) * 1_000_000,
         timestamp_micros: 1000,
         page_size: Some(5000),
+        expiration_max_s: i32::MAX as u32 - 1,
         uuids: Arc::new(Counting::default()),
     }
 }
@@ -143,7 +144,7 @@ pub(super) fn bound_with(cql: &str, values: Vec<BoundValue>) -> Result<Bound, Cq
     prepared(cql)?.bind(&BoundValues::Positional(values), &context())
 }
 
-pub(super) fn bound(cql: &str) -> Result<Bound, CqlError> {
+pub(crate) fn bound(cql: &str) -> Result<Bound, CqlError> {
     bound_with(cql, Vec::new())
 }
 
