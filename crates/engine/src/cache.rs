@@ -100,6 +100,7 @@ impl PageSource for PageCache {
         if !context.may_block {
             return Err(ReadError::WouldBlock);
         }
+        context.check_deadline()?;
         self.misses.fetch_add(1, Ordering::Relaxed);
         count_page(context, file.part, false);
         let loaded = load()?;

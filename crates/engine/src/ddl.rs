@@ -10,8 +10,8 @@ use crate::open::with_system_keyspaces;
 use crate::schema::diff::{self, Moment};
 use crate::schema::load::{self, SchemaRow, SchemaRows};
 use crate::schema::version::VersionDigest;
-use crate::system::{self, SCHEMA_TABLES, SYSTEM_SCHEMA};
-use crate::table::{TableStore, remove_sstables};
+use crate::system::{self, SYSTEM_SCHEMA};
+use crate::table::TableStore;
 use bytes::Bytes;
 use model::{Mutation, Schema, TableSchema};
 use std::collections::HashSet;
@@ -31,7 +31,7 @@ impl Engine {
     pub fn install_schema(&self, new: Schema) -> Result<Arc<Schema>, EngineError> {
         let _turn = self.schema_turn.lock();
         let old = self.schema();
-        let new = with_system_keyspaces(new);
+        let new = with_system_keyspaces(new, self.release);
         check_column_ids(&old, &new)?;
         let mutations = diff::mutations(&old, &new, self.schema_moment());
         self.apply_durably(&mutations)?;
@@ -61,7 +61,7 @@ impl Engine {
         let start = self.log.position();
         let mut alive = HashSet::new();
         for keyspace in new.keyspaces.values().filter(|k| !k.is_virtual) {
-            for table in keyspace.tables.values() {
+            for table in keyspace.stores() {
                 alive.insert(table.id);
                 match self.table(table.id) {
                     Some(store) => store.set_schema(Arc::clone(table), keyspace.durable_writes),
@@ -73,6 +73,7 @@ impl Engine {
         new.version = self.schema_version()?;
         let new = Arc::new(new);
         self.schema.store(Arc::clone(&new));
+        self.forget_derived(old, &new)?;
         for table in gone {
             self.drop_table(&table);
         }
@@ -85,7 +86,7 @@ impl Engine {
 
     /// The schema as the tables of `system_schema` hold it, completed by the built-in keyspaces.
     pub(crate) fn load_schema(&self) -> Result<Schema, EngineError> {
-        let mut schema = with_system_keyspaces(self.stored_schema()?);
+        let mut schema = with_system_keyspaces(self.stored_schema()?, self.release);
         schema.version = self.schema_version()?;
         Ok(schema)
     }
@@ -94,8 +95,8 @@ impl Engine {
         let now_s = self.now_s();
         let mut rows = SchemaRows::new();
         let mut newest = 0;
-        for name in SCHEMA_TABLES {
-            let table = system::table(SYSTEM_SCHEMA, name);
+        for name in system::schema_tables(self.release) {
+            let table = system::table(self.release, SYSTEM_SCHEMA, name);
             let out = rows.entry(name).or_default();
             self.scan_table(&table, |key, row| {
                 let Some(row) = row else { return };
@@ -118,14 +119,16 @@ impl Engine {
             })?;
         }
         self.schema_micros.fetch_max(newest, Ordering::SeqCst);
-        load::load(&rows)
+        let mut stored = load::load(&rows)?;
+        stored.release = self.release;
+        Ok(stored)
     }
 
     fn schema_version(&self) -> Result<Uuid, EngineError> {
         let now_s = self.now_s();
         let mut digest = VersionDigest::default();
-        for name in SCHEMA_TABLES {
-            let table = system::table(SYSTEM_SCHEMA, name);
+        for name in system::schema_tables(self.release) {
+            let table = system::table(self.release, SYSTEM_SCHEMA, name);
             self.scan_table(&table, |key, row| match row {
                 None => digest.start_partition(&key.key.0),
                 Some(row) => digest.add_row(&table, row, now_s),
@@ -134,12 +137,18 @@ impl Engine {
         Ok(digest.finish())
     }
 
-    /// Writes what the built-in keyspaces lack on disk, and the host id.
+    /// Writes the built-in keyspaces that are not stored, and the host id. Those that are stored stay as they are: the
+    /// rows of `system` and `system_schema` are what a Cassandra wrote about its own, and it writes them at each start.
     pub(crate) fn complete_system_keyspaces(&self) -> Result<(), EngineError> {
+        self.settle_replayed()?;
         let _turn = self.schema_turn.lock();
         let stored = self.stored_schema()?;
         let complete = self.schema().as_ref().clone();
-        let mutations = diff::mutations(&stored, &complete, self.schema_moment());
+        let mut missing = complete.clone();
+        for keyspace in stored.keyspaces.values().filter(|k| system::is_local(&k.name)) {
+            missing.keyspaces.insert(keyspace.name.clone(), Arc::clone(keyspace));
+        }
+        let mutations = diff::mutations(&stored, &missing, self.schema_moment());
         if !mutations.is_empty() {
             self.apply_durably(&mutations)?;
             self.publish(&stored, complete)?;
@@ -182,13 +191,15 @@ impl Engine {
         let memtables = view.flushing.iter().map(|f| &f.memtable).chain([&view.memtable]);
         self.memory.release(memtables.map(|m| m.bytes()).sum());
         self.log.discard_table(schema.id);
-        if let Err(error) = remove_sstables(&self.env, &view.sstables) {
+        if let Err(error) = table.remove_sstables(&self.env, |_| {}) {
             report("files of a dropped table could not be removed", error);
         }
         for dir in table.dirs() {
             let left = self.env.fs.read_dir(dir).unwrap_or_default();
-            if left.is_empty()
-                && let Err(error) = self.env.fs.remove_dir_all(dir)
+            // Cassandra's indexes have their tables in directories of their own beside the SSTables.
+            if left.iter().all(|entry| {
+                schema.indexes.iter().any(|i| entry.name.as_os_str() == format!(".{}", i.name).as_str())
+            }) && let Err(error) = self.env.fs.remove_dir_all(dir)
                 && error.kind() != io::ErrorKind::NotFound
             {
                 report("the directory of a dropped table could not be removed", error.into());
@@ -200,7 +211,7 @@ impl Engine {
 /// Rows in memory hold column ids: a new definition must not give them another meaning.
 fn check_column_ids(old: &Schema, new: &Schema) -> Result<(), EngineError> {
     let tables = |schema: &Schema| -> Vec<Arc<TableSchema>> {
-        schema.keyspaces.values().flat_map(|k| k.tables.values().cloned()).collect()
+        schema.keyspaces.values().flat_map(|k| k.stores().cloned()).collect()
     };
     for table in tables(new) {
         let Some(before) = old.table_by_id(table.id) else { continue };

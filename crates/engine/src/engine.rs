@@ -3,17 +3,22 @@
 use crate::cache::PageCache;
 use crate::commitlog::{CommitLog, FailureHook};
 use crate::compaction::Compactions;
+use crate::disk_failure::DiskFailureHook;
 use crate::error::EngineError;
+use crate::filters::FilterChecks;
 use crate::flush::Workers;
 use crate::memory::MemoryBudget;
 use crate::options::EngineOptions;
 use crate::snapshot::SchemaText;
+use crate::system;
 use crate::table::{FileContext, TableStore};
 use arc_swap::ArcSwap;
 use env::Env;
 use env::fs::FileLock;
 use model::Schema;
+use model::TableSchema;
 use model::command::ReadCommand;
+use model::schema::Release;
 use parking_lot::{Mutex, RwLock};
 use partition::{BoxedStream, ReadContext, ReadError};
 use std::collections::HashMap;
@@ -29,6 +34,8 @@ pub struct Engine {
     pub(crate) options: EngineOptions,
     pub(crate) env: Env,
     pub(crate) host_id: Uuid,
+    /// In whose form the directory is.
+    pub(crate) release: Release,
     pub(crate) schema: ArcSwap<Schema>,
     /// Held while the schema changes.
     pub(crate) schema_turn: Mutex<()>,
@@ -42,6 +49,7 @@ pub struct Engine {
     pub(crate) memory: MemoryBudget,
     pub(crate) workers: Arc<Workers>,
     pub(crate) compactions: Arc<Compactions>,
+    pub(crate) filters: Arc<FilterChecks>,
     pub(crate) cache: Arc<PageCache>,
     pub(crate) files: FileContext,
     pub(crate) flushes: AtomicU64,
@@ -49,6 +57,7 @@ pub struct Engine {
     /// Failures of the commit log that the keeper has acted on.
     pub(crate) log_failures_seen: AtomicU64,
     pub(crate) schema_text: OnceLock<SchemaText>,
+    pub(crate) disk_hook: OnceLock<DiskFailureHook>,
     /// Let go when the engine closes.
     pub(crate) locks: Mutex<Vec<FileLock>>,
 }
@@ -84,6 +93,16 @@ impl Engine {
     /// A table by id; `None` when it does not exist or is virtual.
     pub fn table(&self, id: Uuid) -> Option<Arc<TableStore>> {
         self.tables.load().get(&id).cloned()
+    }
+
+    /// The release of Cassandra in whose form the directory is.
+    pub fn release(&self) -> Release {
+        self.release
+    }
+
+    /// A table of keyspace `system` as this directory has it.
+    pub fn system_table(&self, name: &str) -> Arc<TableSchema> {
+        system::table(self.release, system::SYSTEM, name)
     }
 
     /// Every table.
@@ -123,7 +142,10 @@ impl Engine {
     /// [`EngineError::UnknownTable`]; a damaged SSTable, and then none is added; a compaction of the table that is
     /// about to end.
     pub fn load_new_sstables(&self, keyspace: &str, table: &str) -> Result<Vec<String>, EngineError> {
-        let loaded = self.table_named(keyspace, table)?.load_new(&self.files)?;
+        let table = self.table_named(keyspace, table)?;
+        self.admit_foreign_rows(&table)?;
+        let loaded = table.load_new(&self.files)?;
+        self.filters.nudge();
         Ok(loaded.iter().map(ToString::to_string).collect())
     }
 
@@ -141,6 +163,7 @@ impl Engine {
     pub fn close(&self) {
         *self.barrier.write() = Gate::Drained;
         self.compactions.stop();
+        self.filters.stop();
         self.workers.stop();
         self.log.close();
         self.locks.lock().clear();

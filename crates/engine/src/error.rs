@@ -49,9 +49,50 @@ pub enum EngineError {
         /// What was expected and what was found.
         detail: String,
     },
+    /// The directory is that of a Cassandra whose system tables are not known here.
+    #[error(
+        "the directory is of Cassandra {0}; those of 4.0, 4.1 and 5.0 are opened in place, others have to be upgraded to one \
+         of them by Cassandra first"
+    )]
+    Release(String),
+    /// What hangs by the table would not follow.
+    #[error("{0}")]
+    NotWritable(String),
+    /// The commit log has writes to a table whose views Cassandra had not brought up to date.
+    #[error(
+        "the commit log holds writes to {keyspace}.{table}, which has materialized views: Ilion cannot bring these up to \
+         date; start Cassandra on the directory once more and drain it"
+    )]
+    UndrainedViews {
+        /// Keyspace.
+        keyspace: String,
+        /// Table.
+        table: String,
+    },
     /// The tables of system_schema do not hold a schema.
     #[error("the stored schema is damaged: {0}")]
     Schema(String),
+    /// A table of the stored schema is of a kind that is not read here.
+    #[error(
+        "table {keyspace}.{table} has COMPACT STORAGE, which is not supported; ALTER TABLE {keyspace}.{table} DROP COMPACT \
+         STORAGE on Cassandra first"
+    )]
+    CompactStorage {
+        /// Keyspace.
+        keyspace: String,
+        /// Table.
+        table: String,
+    },
+    /// A transaction on the table's files failed in a way that only the next start can tell whether it counts.
+    #[error(
+        "{keyspace}.{table} is neither compacted nor truncated until the node was started again: a transaction log could not be written"
+    )]
+    InDoubt {
+        /// Keyspace.
+        keyspace: String,
+        /// Table.
+        table: String,
+    },
     /// There is no such table.
     #[error("unknown keyspace/cf pair ({keyspace}.{table})")]
     UnknownTable {
@@ -66,6 +107,17 @@ pub enum EngineError {
     /// A snapshot of this name is there already.
     #[error("Snapshot {0} already exists.")]
     SnapshotExists(String),
+    /// A directory to import from is not there, or cannot be listed.
+    #[error("Directory {} does not exist", .0.display())]
+    NoDirectory(PathBuf),
+    /// SSTables that were put into a table's directory are not those of the table.
+    #[error("{sstable}: {reason}")]
+    Foreign {
+        /// The SSTable.
+        sstable: String,
+        /// What does not fit.
+        reason: String,
+    },
     /// The engine was drained or closed.
     #[error("the node is drained")]
     Drained,

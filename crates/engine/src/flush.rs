@@ -3,8 +3,8 @@
 //! *Keeper*: looks around twice a second and whenever somebody nudges it, and queues what has to be flushed: the
 //! largest memtable when memory is short, the tables of the oldest segment when the log is long, tables whose
 //! `memtable_flush_period_in_ms` is over, and every table after the log failed.
-//! *Writers*: take tables from the queue. A flush that fails leaves its memtable where readers find it and is tried
-//! again, later each time.
+//! *Writers*: take tables from the queue. A flush that fails leaves its memtable where readers find it.
+//! *Retrier*: tries tables whose flush failed again, later each time, so that the writers are free for others.
 
 use crate::commitlog::LogPosition;
 use crate::engine::Engine;
@@ -30,7 +30,7 @@ pub(crate) struct Workers {
     queued: Condvar,
     nudged: Mutex<bool>,
     nudge: Condvar,
-    retry_turn: Mutex<()>,
+    failed: Mutex<Vec<Arc<TableStore>>>,
     retry: Condvar,
     stopping: AtomicBool,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -43,6 +43,8 @@ impl Workers {
         let spawn = |name: String| std::thread::Builder::new().name(name);
         let (workers, weak) = (Arc::clone(self), Arc::downgrade(engine));
         threads.push(spawn("engine-keeper".to_owned()).spawn(move || workers.run_keeper(&weak))?);
+        let (workers, weak) = (Arc::clone(self), Arc::downgrade(engine));
+        threads.push(spawn("flush-retrier".to_owned()).spawn(move || workers.run_retrier(&weak))?);
         for n in 0..engine.options.flush_writers {
             let (workers, weak) = (Arc::clone(self), Arc::downgrade(engine));
             threads.push(spawn(format!("flush-writer-{n}")).spawn(move || workers.run_writer(&weak))?);
@@ -78,7 +80,8 @@ impl Workers {
             match engine.upgrade() {
                 Some(engine) if !self.is_stopping() => {
                     if let Some(table) = table {
-                        engine.flush_until_done(&table);
+                        table.flush_queued.store(false, Ordering::SeqCst);
+                        engine.try_flush(&table);
                     }
                 }
                 _ => return,
@@ -86,13 +89,38 @@ impl Workers {
         }
     }
 
-    /// Waits before a failed flush is tried again; false when the engine stops.
-    fn pause(&self, pause: Duration) -> bool {
-        let mut turn = self.retry_turn.lock();
-        if !self.is_stopping() {
-            self.retry.wait_for(&mut turn, pause);
+    /// Tries tables whose flush failed again and again, with pauses in between.
+    fn run_retrier(&self, engine: &Weak<Engine>) {
+        let mut pause = RETRY_MIN;
+        loop {
+            let tables = {
+                let mut failed = self.failed.lock();
+                while failed.is_empty() && !self.is_stopping() {
+                    self.retry.wait(&mut failed);
+                }
+                // Whoever fails meanwhile waits for the same moment; only a stop comes before it.
+                while !self.is_stopping() && !self.retry.wait_for(&mut failed, pause).timed_out() {}
+                std::mem::take(&mut *failed)
+            };
+            match engine.upgrade() {
+                Some(engine) if !self.is_stopping() => {
+                    tables.iter().for_each(|table| engine.try_flush(table))
+                }
+                _ => return,
+            }
+            pause = if self.failed.lock().is_empty() { RETRY_MIN } else { (pause * 2).min(RETRY_MAX) };
         }
-        !self.is_stopping()
+    }
+
+    /// Leaves a table to the retrier.
+    fn retry_later(&self, table: &Arc<TableStore>) {
+        let mut failed = self.failed.lock();
+        if !failed.iter().any(|known| Arc::ptr_eq(known, table)) {
+            failed.push(Arc::clone(table));
+            if failed.len() == 1 {
+                self.retry.notify_all();
+            }
+        }
     }
 
     /// Makes the keeper look around.
@@ -122,7 +150,7 @@ impl Workers {
         self.stopping.store(true, Ordering::SeqCst);
         drop(self.queue.lock());
         self.queued.notify_all();
-        drop(self.retry_turn.lock());
+        drop(self.failed.lock());
         self.retry.notify_all();
         self.nudge();
         let me = std::thread::current().id();
@@ -145,7 +173,7 @@ impl Engine {
     pub(crate) fn keep(&self) {
         let enqueue_idle = |table: &Arc<TableStore>| {
             let idle = table.flush_turn.try_lock().is_some();
-            if idle {
+            if idle && !table.flush_failing.load(Ordering::SeqCst) {
                 self.workers.enqueue(table);
             }
         };
@@ -165,10 +193,12 @@ impl Engine {
             flushing += view.flushing.iter().map(|f| f.memtable.bytes()).sum::<u64>();
             let bytes = view.memtable.bytes();
             if !view.flushing.is_empty() {
-                // One that failed.
+                // One that failed for somebody who waited for it.
                 enqueue_idle(&table);
             }
-            if bytes > largest.as_ref().map_or(0, |(most, _)| *most) {
+            // Another one is flushed while the largest cannot be.
+            let fails = table.flush_failing.load(Ordering::SeqCst);
+            if !fails && bytes > largest.as_ref().map_or(0, |(most, _)| *most) {
                 largest = Some((bytes, Arc::clone(&table)));
             }
             let period_ms = table.schema().options.memtable_flush_period_in_ms.max(0) as u64;
@@ -187,17 +217,15 @@ impl Engine {
         }
     }
 
-    /// Flushes a table from the queue, again and again while it fails.
-    fn flush_until_done(&self, table: &TableStore) {
-        table.flush_queued.store(false, Ordering::SeqCst);
-        let mut pause = RETRY_MIN;
-        while let Err(error) = self.flush_table(table) {
+    /// Flushes a table, or leaves it to the retrier.
+    fn try_flush(&self, table: &Arc<TableStore>) {
+        let flushed = self.flush_table(table);
+        table.flush_failing.store(flushed.is_err(), Ordering::SeqCst);
+        if let Err(error) = flushed {
             let schema = table.schema();
             tracing::error!(keyspace = schema.keyspace, table = schema.name, %error, "a flush failed");
-            if !self.workers.pause(pause) {
-                return;
-            }
-            pause = (pause * 2).min(RETRY_MAX);
+            self.report_failure(&error);
+            self.workers.retry_later(table);
         }
     }
 
@@ -237,15 +265,25 @@ impl Engine {
     pub(crate) fn write_flushing(&self, table: &TableStore) -> Result<(), EngineError> {
         let id = table.schema().id;
         while let Some(next) = table.view().flushing.first().cloned() {
-            let written = table
-                .write_memtable(&self.files, &next.memtable, next.end, self.host_id)
-                .inspect_err(|_| {
-                    self.flush_failures.fetch_add(1, Ordering::Relaxed);
-                })?;
+            let written = if table.is_batch_log() {
+                self.carry_batches(table, &next.memtable).map(|()| None)
+            } else {
+                table.write_memtable(&self.files, &next.memtable, next.end, self.host_id)
+            };
+            let written = written.inspect_err(|_| {
+                self.flush_failures.fetch_add(1, Ordering::Relaxed);
+            })?;
+            let backup = written.clone().filter(|_| self.backs_up(table));
             table.change_view(|view| {
                 view.flushing.remove(0);
                 view.replace_sstables(&[], written);
             });
+            if let Some(sstable) = backup
+                && let Err(error) = self.link_backup(&sstable)
+            {
+                // The data is safe where it is; only the copy for the operator is missing.
+                tracing::error!(file = %sstable.descriptor().prefix(), %error, "an incremental backup failed");
+            }
             self.log.discard(id, next.end);
             self.memory.release(next.memtable.bytes());
             self.flushes.fetch_add(1, Ordering::Relaxed);
@@ -267,7 +305,7 @@ impl Engine {
                 let Some(keyspace) = schema.keyspace(keyspace) else {
                     return Err(EngineError::UnknownKeyspace(keyspace.to_owned()));
                 };
-                let tables = keyspace.tables.values().filter_map(|t| self.table(t.id));
+                let tables = keyspace.stores().filter_map(|t| self.table(t.id));
                 tables.map(|t| self.flush_table(&t)).fold(Ok(()), Result::and)
             }
         }

@@ -1,5 +1,6 @@
 //! What the engine itself keeps in `system.local`: the host id, the schema's version, and until where in the commit
-//! log each table was truncated. The other columns are the server's.
+//! log each table was truncated. The other columns are the server's; of these the engine reads `release_version`, which
+//! says in whose form the directory is. The table is the same in all releases.
 
 use crate::commitlog::LogPosition;
 use crate::engine::Engine;
@@ -18,6 +19,7 @@ use uuid::Uuid;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LocalState {
     pub(crate) host_id: Option<Uuid>,
+    pub(crate) release_version: Option<String>,
     pub(crate) truncated_at: HashMap<Uuid, LogPosition>,
 }
 
@@ -58,16 +60,19 @@ impl Engine {
     }
 
     pub(crate) fn read_local(&self) -> Result<LocalState, EngineError> {
-        let table = system::table(SYSTEM, "local");
+        let table = system::table(self.release, SYSTEM, "local");
         let now_s = self.now_s();
         let column = |name: &str| table.column(name).map(|c| c.id);
         let (host_id, truncated_at) = (column("host_id"), column("truncated_at"));
+        let release_version = column("release_version");
         let mut out = LocalState::default();
         self.scan_table(&table, |_, row| {
             let Some(row) = row else { return };
             for cell in row.cells.iter().filter(|c| c.is_live(now_s)) {
                 if Some(cell.column) == host_id {
                     out.host_id = Uuid::from_slice(&cell.value).ok();
+                } else if Some(cell.column) == release_version {
+                    out.release_version = Some(String::from_utf8_lossy(&cell.value).into_owned());
                 } else if Some(cell.column) == truncated_at
                     && let (Ok(id), Some(at)) =
                         (Uuid::from_slice(&cell.path), LocalState::truncation(&cell.value))
@@ -81,7 +86,7 @@ impl Engine {
 
     /// Writes cells of `system.local`: column, path (empty for a simple column), value.
     pub(crate) fn write_local(&self, cells: &[(&str, Bytes, Bytes)]) -> Result<(), EngineError> {
-        let table = system::table(SYSTEM, "local");
+        let table = system::table(self.release, SYSTEM, "local");
         let micros = self.env.now_micros();
         let mut row = Row::new(Clustering::empty());
         for (name, path, value) in cells {

@@ -4,6 +4,7 @@
 //! only as many go on as there is room for. It then gives the reservation back for the bytes that a memtable really grew.
 
 use crate::error::WriteError;
+use crate::write::WriteOptions;
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -48,15 +49,15 @@ impl MemoryBudget {
     /// # Errors
     /// [`WriteError::WouldBlock`] when it would have to wait and must not, [`WriteError::Overloaded`] when no memory
     /// was freed in time.
-    pub(crate) fn admit(&self, bytes: u64, may_block: bool) -> Result<Reservation<'_>, WriteError> {
+    pub(crate) fn admit(&self, bytes: u64, options: WriteOptions) -> Result<Reservation<'_>, WriteError> {
         if let Some(reservation) = self.try_reserve(bytes) {
             return Ok(reservation);
         }
-        if !may_block {
+        if !options.may_block {
             return Err(WriteError::WouldBlock);
         }
         let mut turn = self.turn.lock();
-        let mut left = Duration::from_millis(self.wait_ms);
+        let mut left = Duration::from_millis(self.wait_ms.min(options.wait_ms_max));
         const STEP: Duration = Duration::from_millis(50);
         loop {
             if let Some(reservation) = self.try_reserve(bytes) {
@@ -119,6 +120,8 @@ impl Drop for Reservation<'_> {
 mod tests {
     use super::*;
 
+    const AT_ONCE: WriteOptions = WriteOptions { may_block: false, wait_ms_max: 0 };
+
     #[test]
     fn freed_memory_lets_only_as_many_writers_through_as_fit() {
         let budget = MemoryBudget::new(100, 60_000);
@@ -128,7 +131,7 @@ mod tests {
             for _ in 0..8 {
                 let (budget, done) = (&budget, done.clone());
                 scope.spawn(move || {
-                    let reservation = budget.admit(80, true).unwrap();
+                    let reservation = budget.admit(80, WriteOptions::default()).unwrap();
                     done.send(budget.used()).unwrap();
                     reservation.spend(80);
                 });
@@ -147,15 +150,15 @@ mod tests {
     #[test]
     fn a_write_that_fails_gives_its_memory_back() {
         let budget = MemoryBudget::new(100, 0);
-        drop(budget.admit(70, false).unwrap());
+        drop(budget.admit(70, AT_ONCE).unwrap());
         assert_eq!(budget.used(), 0);
-        budget.admit(70, false).unwrap().spend(20);
+        budget.admit(70, AT_ONCE).unwrap().spend(20);
         assert_eq!(budget.used(), 20);
-        budget.admit(80, false).unwrap().spend(120);
+        budget.admit(80, AT_ONCE).unwrap().spend(120);
         assert_eq!(budget.used(), 140);
-        assert!(matches!(budget.admit(1, false), Err(WriteError::WouldBlock)));
+        assert!(matches!(budget.admit(1, AT_ONCE), Err(WriteError::WouldBlock)));
         assert!(matches!(
-            budget.admit(1, true),
+            budget.admit(1, WriteOptions::default()),
             Err(WriteError::Overloaded { used_bytes: 140, limit_bytes: 100 })
         ));
         drop(budget.reserve(5));

@@ -1,6 +1,13 @@
 //! Settings of the engine: plain data, validated once by [`EngineOptions::validate`], which `Engine::open` calls.
 
+use crate::commitlog::format;
+use model::NO_DELETION_TIME;
+use sstable::Version;
 use std::path::{Path, PathBuf};
+
+/// Bytes of a block of rows in the index, unless set otherwise: a read of one row decodes half of them on average. A
+/// block costs about 40 bytes, so the index of wide partitions grows to a hundredth of the data.
+pub const COLUMN_INDEX_BYTES: u64 = 4 << 10;
 
 /// When a write counts as kept (`commitlog_sync`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,11 +42,45 @@ pub enum FailurePolicy {
     Ignore,
 }
 
+/// With which releases the files stay compatible (`storage_compatibility_mode`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StorageCompatibility {
+    /// Files that Cassandra 4.x reads, too. Expirations end in January 2038.
+    #[default]
+    Cassandra4,
+    /// Files of 5.0, while nodes of 4.x may still be in the ring.
+    Upgrading,
+    /// Files of 5.0.
+    None,
+}
+
+impl StorageCompatibility {
+    /// The last second at which something may expire.
+    pub fn expiration_max_s(self) -> u32 {
+        match self {
+            StorageCompatibility::Cassandra4 => i32::MAX as u32 - 1,
+            StorageCompatibility::Upgrading | StorageCompatibility::None => NO_DELETION_TIME - 2,
+        }
+    }
+}
+
+/// The layout of the index of new SSTables (`sstable.selected_format`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SsTableFormat {
+    /// A sorted list of partitions.
+    #[default]
+    Big,
+    /// A trie.
+    Bti,
+}
+
 /// Settings of an engine.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
     /// Directories that hold one directory for each keyspace. New SSTables go to the one with the most room.
     pub data_dirs: Vec<PathBuf>,
+    /// Directory of what the node knows about itself (`system`, `system_schema`), when it has one of its own.
+    pub local_system_dir: Option<PathBuf>,
     /// Directory of the commit log.
     pub commitlog_dir: PathBuf,
     /// When a write counts as kept.
@@ -50,6 +91,9 @@ pub struct EngineOptions {
     pub commitlog_total_bytes: u64,
     /// What follows a failed sync.
     pub commit_failure_policy: FailurePolicy,
+    /// Whether a table with a damaged SSTable is opened without it, and refuses reads, instead of nothing being opened.
+    /// Tables of the node itself must be whole.
+    pub tolerates_damaged_sstables: bool,
     /// Whether replay skips damaged parts of the log instead of refusing to start.
     pub commitlog_ignore_replay_errors: bool,
     /// Bytes of all memtables; writers wait above it.
@@ -58,7 +102,7 @@ pub struct EngineOptions {
     pub memtable_cleanup_threshold: f64,
     /// Threads that write SSTables.
     pub flush_writers: usize,
-    /// Milliseconds that a write waits for memtable memory before it is refused as overloaded.
+    /// Milliseconds that a write waits for memtable memory before it is refused.
     pub write_wait_timeout_ms: u64,
     /// Threads that compact.
     pub concurrent_compactors: usize,
@@ -68,8 +112,16 @@ pub struct EngineOptions {
     pub page_cache_bytes: u64,
     /// Whether dropping or truncating a table leaves a snapshot.
     pub auto_snapshot: bool,
+    /// Bytes of rows after which an SSTable's index starts another block.
+    pub column_index_bytes: u64,
+    /// Whether each flushed SSTable is linked into `backups/` of its table, unless the table says no.
+    pub incremental_backups: bool,
     /// Whether SSTables get 28-character time uuids as ids instead of numbers.
     pub uuid_sstable_identifiers: bool,
+    /// With which releases new files stay compatible.
+    pub storage_compatibility: StorageCompatibility,
+    /// The format of new SSTables.
+    pub sstable_format: SsTableFormat,
 }
 
 impl EngineOptions {
@@ -77,11 +129,13 @@ impl EngineOptions {
     pub fn under(root: &Path) -> EngineOptions {
         EngineOptions {
             data_dirs: vec![root.join("data")],
+            local_system_dir: None,
             commitlog_dir: root.join("commitlog"),
             commitlog_sync: SyncMode::Periodic { period_ms: 10_000 },
             commitlog_segment_bytes: 32 << 20,
             commitlog_total_bytes: 8 << 30,
             commit_failure_policy: FailurePolicy::Stop,
+            tolerates_damaged_sstables: false,
             commitlog_ignore_replay_errors: false,
             memtable_bytes_max: 512 << 20,
             memtable_cleanup_threshold: 0.33,
@@ -91,7 +145,33 @@ impl EngineOptions {
             compaction_bytes_per_s: 64 << 20,
             page_cache_bytes: 512 << 20,
             auto_snapshot: true,
+            column_index_bytes: COLUMN_INDEX_BYTES,
+            incremental_backups: false,
             uuid_sstable_identifiers: false,
+            storage_compatibility: StorageCompatibility::default(),
+            sstable_format: SsTableFormat::default(),
+        }
+    }
+
+    /// Every directory that holds tables.
+    pub(crate) fn table_roots(&self) -> impl Iterator<Item = &PathBuf> {
+        self.data_dirs.iter().chain(&self.local_system_dir)
+    }
+
+    /// The version of commit log segments.
+    pub fn commitlog_version(&self) -> i32 {
+        match self.storage_compatibility {
+            StorageCompatibility::Cassandra4 => format::VERSION_40,
+            StorageCompatibility::Upgrading | StorageCompatibility::None => format::VERSION_50,
+        }
+    }
+
+    /// The version of SSTables that flushes and compactions write.
+    pub fn sstable_version(&self) -> Version {
+        match (self.sstable_format, self.storage_compatibility) {
+            (SsTableFormat::Bti, _) => Version::DA,
+            (SsTableFormat::Big, StorageCompatibility::Cassandra4) => Version::NB,
+            (SsTableFormat::Big, _) => Version::OA,
         }
     }
 
@@ -109,8 +189,27 @@ impl EngineOptions {
         if self.data_dirs.is_empty() {
             return reject("data_file_directories must name at least one directory");
         }
+        if let Some(dir) = &self.local_system_dir {
+            if self.data_dirs.contains(dir) {
+                return reject(
+                    "local_system_data_file_directory must not be the same as any data_file_directories",
+                );
+            }
+            if *dir == self.commitlog_dir {
+                return reject(
+                    "local_system_data_file_directory must not be the same as the commitlog_directory",
+                );
+            }
+        }
         if self.data_dirs.contains(&self.commitlog_dir) {
             return reject("commitlog_directory must not be the same as a data_file_directory");
+        }
+        if self.sstable_format == SsTableFormat::Bti
+            && self.storage_compatibility == StorageCompatibility::Cassandra4
+        {
+            return reject(
+                "Selected sstable format 'bti' is not available when in storage compatibility mode 'CASSANDRA_4'.",
+            );
         }
         match self.commitlog_sync {
             SyncMode::Periodic { period_ms: 0 } => {
@@ -152,9 +251,11 @@ mod tests {
         let good = EngineOptions::under(Path::new("/d"));
         assert_eq!(good.validate(), Ok(()));
         assert_eq!(good.mutation_bytes_max(), 16 << 20);
-        let spoil: [fn(&mut EngineOptions); 8] = [
+        let spoil: [fn(&mut EngineOptions); 10] = [
             |o| o.data_dirs.clear(),
             |o| o.commitlog_dir = o.data_dirs[0].clone(),
+            |o| o.local_system_dir = Some(o.data_dirs[0].clone()),
+            |o| o.local_system_dir = Some(o.commitlog_dir.clone()),
             |o| o.commitlog_sync = SyncMode::Periodic { period_ms: 0 },
             |o| o.commitlog_sync = SyncMode::Group { window_ms: 0 },
             |o| o.commitlog_segment_bytes = 1 << 31,

@@ -1,5 +1,6 @@
 //! Snapshots: hard links of a table's SSTables in `<table directory>/snapshots/<tag>/`, with a `manifest.json` and
-//! the `schema.cql` that makes the table anew.
+//! the `schema.cql` that makes the table anew. Incremental backups: hard links of each flushed SSTable in
+//! `<table directory>/backups/`.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 pub type SchemaText = Box<dyn Fn(&TableSchema) -> String + Send + Sync>;
 
 const SNAPSHOTS: &str = "snapshots";
+const BACKUPS: &str = "backups";
 /// How often a snapshot starts anew because a compaction removed files under it.
 const ATTEMPTS: usize = 10;
 
@@ -102,6 +104,23 @@ impl Engine {
         Ok(self.link_all(table, tag)?)
     }
 
+    /// Whether flushed SSTables of a table are kept for incremental backups.
+    pub(crate) fn backs_up(&self, table: &TableStore) -> bool {
+        self.options.incremental_backups && table.schema().options.incremental_backups.unwrap_or(true)
+    }
+
+    /// Links a flushed SSTable into its table's `backups/`, from where the operator takes it away.
+    pub(crate) fn link_backup(&self, sstable: &SsTable) -> io::Result<()> {
+        let target = sstable.descriptor().directory.join(BACKUPS);
+        self.env.fs.create_dir_all_durable(&target)?;
+        for file in sstable.files() {
+            if let Some(name) = file.file_name() {
+                self.env.fs.hard_link(&file, &target.join(name))?;
+            }
+        }
+        self.env.fs.sync_dir(&target)
+    }
+
     fn link_all(&self, table: &TableStore, tag: &str) -> io::Result<()> {
         let view = table.view();
         for dir in table.dirs() {
@@ -152,7 +171,7 @@ impl Engine {
     fn table_directories(&self) -> Result<Vec<(String, String, PathBuf)>, EngineError> {
         let fs = &self.env.fs;
         let mut out = Vec::new();
-        for data in &self.options.data_dirs {
+        for data in self.options.table_roots() {
             for keyspace in fs.read_dir(data)?.into_iter().filter(|e| e.kind == EntryKind::Dir) {
                 let dir = data.join(&keyspace.name);
                 for table in fs.read_dir(&dir)?.into_iter().filter(|e| e.kind == EntryKind::Dir) {

@@ -57,6 +57,12 @@ pub struct EngineStats {
     pub flushes_pending: u64,
     /// The commit log.
     pub commitlog: CommitLogStats,
+    /// Bloom filters checked against their index in the background.
+    pub filters_checked: u64,
+    /// Those of them that lacked a key and are not used.
+    pub filters_damaged: u64,
+    /// Those that are still to be checked.
+    pub filters_unproven: u64,
     /// The page cache.
     pub page_cache: CacheStats,
 }
@@ -104,6 +110,9 @@ impl Engine {
             flush_failures: self.flush_failures.load(Ordering::Relaxed),
             flushes_pending: self.workers.queue_len() as u64,
             commitlog: self.log.stats(),
+            filters_checked: self.filters.checked.load(Ordering::Relaxed),
+            filters_damaged: self.filters.damaged.load(Ordering::Relaxed),
+            filters_unproven: self.unproven_filters(),
             page_cache: self.cache.stats(),
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::engine::{Engine, Gate};
 use crate::error::EngineError;
-use crate::table::{TableStore, remove_sstables};
+use crate::table::TableStore;
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ impl Engine {
     pub fn truncate(&self, keyspace: &str, table: &str) -> Result<(), EngineError> {
         let table = self.table_named(keyspace, table)?;
         let _turn = table.flush_turn.lock();
+        table.check_settled()?;
         let schema = table.schema();
         let millis = self.env.clock.now_millis();
         let had_writes = self.switch_memtable(&table);
@@ -45,15 +46,12 @@ impl Engine {
     /// Drops the flushing memtables and all SSTables. Needs the flush turn.
     fn forget_before_truncation(&self, table: &Arc<TableStore>) -> Result<(), EngineError> {
         let mut freed = 0;
-        let mut gone = Vec::new();
-        table.change_view(|view| {
+        let result = table.remove_sstables(&self.env, |view| {
             freed = view.flushing.iter().map(|f| f.memtable.bytes()).sum();
             view.flushing.clear();
-            gone = view.sstables.to_vec();
-            view.replace_sstables(&gone, []);
         });
         self.memory.release(freed);
-        remove_sstables(&self.env, &gone)
+        result
     }
 
     /// Refuses writes from now on, flushes every table and removes the commit log: a start after this replays

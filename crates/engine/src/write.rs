@@ -6,6 +6,7 @@ use crate::error::WriteError;
 use crate::memory::Reservation;
 use crate::table::TableStore;
 use model::Mutation;
+use partition::codec::mutation::encode_mutation;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use uuid::Uuid;
@@ -16,11 +17,13 @@ pub struct WriteOptions {
     /// Whether it may wait for memtable memory. If not, [`WriteError::WouldBlock`] asks the caller to try again
     /// where it may.
     pub may_block: bool,
+    /// Milliseconds that it waits at most, if fewer than the engine's own limit.
+    pub wait_ms_max: u64,
 }
 
 impl Default for WriteOptions {
     fn default() -> Self {
-        WriteOptions { may_block: true }
+        WriteOptions { may_block: true, wait_ms_max: u64::MAX }
     }
 }
 
@@ -31,8 +34,9 @@ impl Engine {
     /// # Errors
     /// Nothing was written, in memory or in the log, except that bytes of a failed append may be found by a replay.
     pub fn apply(&self, mutation: &Mutation, options: WriteOptions) -> Result<SyncTicket, WriteError> {
+        self.leave_indexes_to_cassandra(mutation, options)?;
         let section = self.encode(mutation)?;
-        let admitted = self.memory.admit(section.len() as u64, options.may_block);
+        let admitted = self.memory.admit(section.len() as u64, options);
         let memory = admitted.inspect_err(|_| self.workers.nudge())?;
         self.append_and_apply(mutation, section, memory)
     }
@@ -46,9 +50,9 @@ impl Engine {
 
     /// The section of the commit log that holds the mutation.
     fn encode(&self, mutation: &Mutation) -> Result<Vec<u8>, WriteError> {
+        let times = format::deletion_times(self.options.commitlog_version());
         let mut encoded = Ok(());
-        let section =
-            format::section(|out| encoded = partition::codec::mutation::encode_mutation(mutation, out));
+        let section = format::section(|out| encoded = encode_mutation(mutation, times, out));
         encoded?;
         let bytes = (section.len() - format::MARKER_BYTES) as u64;
         let limit_bytes = self.options.mutation_bytes_max();

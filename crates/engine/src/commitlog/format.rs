@@ -2,30 +2,45 @@
 //!
 //! ```text
 //! segment := header section* zeroes
-//! header  := i32 version (7) | i64 id | u16 n | n bytes JSON ("{}") | u32 crc
-//! section := u32 end of section | u32 crc of (id, offset of this marker) | entry*
+//! header  := i32 version | i64 id | u16 n | n bytes JSON | u32 crc
+//! section := u32 end of section | u32 crc of (id, offset of this marker) | content
+//! content := entry* | u32 length of the entries | the entries, compressed as the JSON says
 //! entry   := i32 size | u32 crc of size | size bytes mutation | u32 the same crc, continued
 //! ```
 //! All numbers are big-endian; an id goes into a crc low half first.
 //!
-//! Each append is a section of its own, so that it can be found without anything being written later. A section
-//! without entries is a *fence*: the log writes one when it starts to sync, so that the second fence behind some
-//! bytes says that those bytes had reached the device. Damage before it is no torn tail.
+//! In segments that this node writes, each append is a section of its own, so that it can be found without anything
+//! being written later. A section without entries is a *fence*: the log writes one when it starts to sync, so that the
+//! second fence behind some bytes says that those bytes had reached the device. Damage before it is no torn tail. The
+//! JSON says who wrote a segment, for Cassandra's have neither.
 
 use crc32fast::Hasher;
+use partition::codec::DeletionTimes;
+use serde_json::Value;
+use sstable::compression::Compressor;
+use std::collections::BTreeMap;
 
-/// Version of the segments that are written: Cassandra 4.x and 5.0 with mutations of messaging version 12.
-pub const VERSION: i32 = 7;
+/// Version of segments whose mutations are those of messaging version 12: Cassandra 4.0 to 5.0.
+pub const VERSION_40: i32 = 7;
+/// Version of segments whose mutations are those of messaging version 13: Cassandra 5.0 that need not go back to 4.x.
+pub const VERSION_50: i32 = 8;
+/// The JSON of the segments that are written here; Cassandra passes over names that it does not know.
+const WRITTEN_HERE: &str = "{\"writer\":\"ilion\"}";
 /// Bytes of the header that is written.
-pub const HEADER_BYTES: usize = 20;
+pub const HEADER_BYTES: usize = 18 + WRITTEN_HERE.len();
 /// Bytes of a section's marker.
 pub const MARKER_BYTES: usize = 8;
 /// Smaller entries are never written.
 const ENTRY_SIZE_MIN: u32 = 10;
 
+/// How mutations in segments of a version hold local deletion times.
+pub fn deletion_times(version: i32) -> DeletionTimes {
+    if version < VERSION_50 { DeletionTimes::Signed } else { DeletionTimes::Unsigned }
+}
+
 /// The name of a segment's file.
-pub fn file_name(id: i64) -> String {
-    format!("CommitLog-{VERSION}-{id}.log")
+pub fn file_name(version: i32, id: i64) -> String {
+    format!("CommitLog-{version}-{id}.log")
 }
 
 /// The version and id in the name of a segment's file.
@@ -49,14 +64,18 @@ fn header_crc(version: i32, id: i64, json: &[u8]) -> u32 {
 }
 
 /// The header of a segment.
-pub fn header(id: i64) -> Vec<u8> {
-    let json = b"{}";
-    let mut out = Vec::with_capacity(HEADER_BYTES);
-    out.extend_from_slice(&VERSION.to_be_bytes());
+pub fn header(version: i32, id: i64) -> Vec<u8> {
+    header_with(version, id, WRITTEN_HERE)
+}
+
+/// A header with the given parameters.
+pub fn header_with(version: i32, id: i64, json: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(18 + json.len());
+    out.extend_from_slice(&version.to_be_bytes());
     out.extend_from_slice(&id.to_be_bytes());
     out.extend_from_slice(&(json.len() as u16).to_be_bytes());
-    out.extend_from_slice(json);
-    out.extend_from_slice(&header_crc(VERSION, id, json).to_be_bytes());
+    out.extend_from_slice(json.as_bytes());
+    out.extend_from_slice(&header_crc(version, id, json.as_bytes()).to_be_bytes());
     out
 }
 
@@ -87,6 +106,54 @@ pub fn read_header(bytes: &[u8]) -> Option<Header> {
     Some(Header { version, id, parameters, len: 18 + json_len })
 }
 
+/// Who wrote a segment and how, as its header says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Writer {
+    /// This node: a section for each append, and fences.
+    Ilion,
+    /// Cassandra, which compresses sections or does not.
+    Cassandra(Option<Compressor>),
+}
+
+impl Header {
+    /// What the parameters say.
+    ///
+    /// # Errors
+    /// Why the segment cannot be read: its version, encryption, an unknown compressor.
+    pub fn writer(&self) -> Result<Writer, String> {
+        match self.version {
+            VERSION_40 | VERSION_50 => {}
+            ..VERSION_40 => {
+                return Err(format!(
+                    "the segment has version {}, of Cassandra 3.x or older: start that Cassandra once more and stop \
+                     it behind `nodetool drain`",
+                    self.version
+                ));
+            }
+            newer => return Err(format!("the segment has version {newer}, of a Cassandra newer than 5.0")),
+        }
+        if self.parameters == WRITTEN_HERE {
+            return Ok(Writer::Ilion);
+        }
+        let Ok(Value::Object(map)) = serde_json::from_str(&self.parameters) else {
+            return Err(format!("its parameters {} are no JSON object", self.parameters));
+        };
+        if let Some(cipher) = map.get("encCipher").filter(|cipher| !cipher.is_null()) {
+            return Err(format!(
+                "the segment is encrypted ({cipher}): start the Cassandra that wrote it once more and stop it behind \
+                 `nodetool drain`"
+            ));
+        }
+        let Some(class) = map.get("compressionClass").and_then(Value::as_str) else {
+            return Ok(Writer::Cassandra(None));
+        };
+        match Compressor::of_class(class, &BTreeMap::new()) {
+            Some(compressor) => Ok(Writer::Cassandra(Some(compressor))),
+            None => Err(format!("the segment is compressed with {class}, which is not known here")),
+        }
+    }
+}
+
 fn marker_crc(id: i64, offset: u32) -> u32 {
     let mut hasher = Hasher::new();
     hash_id(&mut hasher, id);
@@ -108,6 +175,8 @@ pub fn marker(id: i64, offset: u32, end: u32) -> [u8; MARKER_BYTES] {
 pub enum Marker {
     /// A section that ends at this offset.
     Section(u32),
+    /// A section that ends behind the end of the file.
+    CutOff,
     /// Zeroes, or no room: the segment ends.
     End,
     /// Neither.
@@ -123,9 +192,11 @@ pub fn read_marker(bytes: &[u8], id: i64, offset: u32) -> Marker {
     if end == 0 && crc == 0 {
         return Marker::End;
     }
-    let holds =
-        crc == marker_crc(id, offset) && end as usize >= at + MARKER_BYTES && end as usize <= bytes.len();
-    if holds { Marker::Section(end) } else { Marker::Damaged }
+    match crc == marker_crc(id, offset) && end as usize >= at + MARKER_BYTES {
+        true if end as usize <= bytes.len() => Marker::Section(end),
+        true => Marker::CutOff,
+        false => Marker::Damaged,
+    }
 }
 
 /// Whether a fence stands at `offset`.
@@ -216,7 +287,7 @@ mod tests {
 
     #[test]
     fn a_header_round_trips_and_every_flipped_bit_shows() {
-        let bytes = header(0x1_0000_0002);
+        let bytes = header(VERSION_40, 0x1_0000_0002);
         assert_eq!(bytes.len(), HEADER_BYTES);
         let read = read_header(&bytes).unwrap();
         assert_eq!((read.version, read.id, read.len), (7, 0x1_0000_0002, HEADER_BYTES));
@@ -228,9 +299,33 @@ mod tests {
     }
 
     #[test]
+    fn a_header_says_who_wrote_the_segment_and_what_is_not_read() {
+        let writer = |version, json: &str| read_header(&header_with(version, 1, json)).unwrap().writer();
+        assert_eq!(writer(7, WRITTEN_HERE), Ok(Writer::Ilion));
+        assert_eq!(writer(8, "{}"), Ok(Writer::Cassandra(None)));
+        let compressed =
+            |class| format!("{{\"compressionClass\":\"{class}\",\"compressionParameters\":{{}}}}");
+        assert_eq!(
+            writer(7, &compressed("SnappyCompressor")),
+            Ok(Writer::Cassandra(Some(Compressor::Snappy)))
+        );
+        let encrypted = "{\"encCipher\":\"AES/CBC/PKCS5Padding\",\"encIV\":\"x\"}";
+        for (version, json, why) in [
+            (6, "{}", "nodetool drain"),
+            (9, "{}", "newer than 5.0"),
+            (7, encrypted, "encrypted"),
+            (7, &compressed("a.b.C"), "a.b.C"),
+            (7, "[", "no JSON object"),
+        ] {
+            let error = writer(version, json).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
     fn a_section_round_trips_and_every_flipped_bit_shows() {
         let mutation = b"a mutation of some bytes";
-        let mut segment = header(5);
+        let mut segment = header(VERSION_50, 5);
         let mut bytes = section(|out| out.extend_from_slice(mutation));
         place_section(&mut bytes, 5, HEADER_BYTES as u32);
         segment.extend_from_slice(&bytes);
@@ -253,7 +348,7 @@ mod tests {
 
     #[test]
     fn names_carry_version_and_id() {
-        assert_eq!(parse_file_name(&file_name(1795252762405)), Some((7, 1795252762405)));
+        assert_eq!(parse_file_name(&file_name(8, 1795252762405)), Some((8, 1795252762405)));
         assert_eq!(parse_file_name("CommitLog-7-12_cdc.idx"), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Entry points for fuzzing.
 
-use super::replay;
+use super::replay::Segments;
 use env::Env;
 use std::path::Path;
 
@@ -16,8 +16,8 @@ pub fn fuzz_commit_log(bytes: &[u8]) {
     if written.is_err() {
         return;
     }
-    if let Ok(segments) = replay::list(&env, directory) {
+    if let Ok(mut segments) = Segments::list(&env, directory, 1 << 20) {
         let ignores_damage = settings & 1 == 1;
-        let _ = replay::replay(&env, &segments, ignores_damage, |_, _| Ok(()));
+        let _ = segments.replay(ignores_damage, |_| Ok(()));
     }
 }

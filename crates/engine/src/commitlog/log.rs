@@ -40,6 +40,8 @@ pub struct CommitLogOptions {
     pub segment_bytes: u64,
     /// What follows a failure.
     pub policy: FailurePolicy,
+    /// Version of the segments.
+    pub version: i32,
 }
 
 /// Numbers for metrics.
@@ -383,11 +385,11 @@ impl CommitLog {
 
     /// Makes a segment whose header, size and name are durable.
     fn create(&self, id: i64) -> io::Result<OpenSegment> {
-        let path = self.options.dir.join(format::file_name(id));
+        let path = self.options.dir.join(format::file_name(self.options.version, id));
         let make = || {
             let mut file = self.env.fs.create(&path)?;
             file.allocate(self.options.segment_bytes)?;
-            file.write_at(0, &format::header(id))?;
+            file.write_at(0, &format::header(self.options.version, id))?;
             file.sync_data()?;
             self.env.fs.sync_dir(&self.options.dir)?;
             Ok(OpenSegment { id, file, offset: HEADER_BYTES as u64, spoilt: 0 })

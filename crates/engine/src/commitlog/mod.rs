@@ -8,13 +8,14 @@
 //! 3. *Closed*: full, or left after a failure. Synced by the next sync.
 //! 4. *Gone*: closed, and no table has a write in it that is not in an SSTable.
 //!
-//! [`format`](self::format) draws the bytes, [`replay`] reads them after a restart, [`log`](self::log) is the writer,
-//! [`ticket`](self::ticket) settles who waits.
+//! [`format`](self::format) draws the bytes, [`replay`] reads them after a restart, Cassandra's with the help of
+//! [`foreign`], [`log`](self::log) is the writer, [`ticket`](self::ticket) settles who waits.
 #![cfg_attr(
     not(test),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
 )]
 
+mod foreign;
 pub mod format;
 mod fuzz;
 mod log;

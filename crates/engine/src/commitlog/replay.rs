@@ -1,4 +1,4 @@
-//! Reading the segments of an earlier run.
+//! Reading the segments of an earlier run. Nothing is changed.
 //!
 //! 1. Segments are read in the order of their ids, sections in the order of the file.
 //! 2. Zeroes where a marker should be are the end of a segment, if nothing follows them.
@@ -7,10 +7,13 @@
 //!    names file and offset. Otherwise the machine stopped before they were: they were not acknowledged as durable,
 //!    and reading goes on with the next section that can be found.
 //! 4. A segment whose header is damaged was never used if all behind the header is zeroes.
+//! 5. Segments that Cassandra wrote have no fences; [`foreign`](super::foreign) has their rules.
 
-use super::format::{self, Entry, HEADER_BYTES, MARKER_BYTES, Marker};
+use super::foreign::ForeignSegment;
+use super::format::{self, Entry, HEADER_BYTES, Header, MARKER_BYTES, Marker, Writer};
 use super::position::LogPosition;
 use crate::error::EngineError;
+use bytes::Bytes;
 use env::Env;
 use std::path::{Path, PathBuf};
 
@@ -25,19 +28,10 @@ pub struct SegmentFile {
     pub path: PathBuf,
 }
 
-/// The segments in `dir`, oldest first.
-///
-/// # Errors
-/// When the directory cannot be listed.
-pub fn list(env: &Env, dir: &Path) -> Result<Vec<SegmentFile>, EngineError> {
-    let mut out = Vec::new();
-    for entry in env.fs.read_dir(dir)? {
-        if let Some((version, id)) = entry.name.to_str().and_then(format::parse_file_name) {
-            out.push(SegmentFile { id, version, path: dir.join(&entry.name) });
-        }
+impl SegmentFile {
+    pub(super) fn error(&self, offset: u64, detail: String) -> EngineError {
+        EngineError::CommitLog { path: self.path.clone(), offset, detail }
     }
-    out.sort_by_key(|s| s.id);
-    Ok(out)
 }
 
 /// What replay met besides mutations.
@@ -51,41 +45,180 @@ pub struct ReplayReport {
     pub ignored: u64,
 }
 
-/// Reads `segments` in order and hands each mutation to `visit` with the position behind its entry.
-///
-/// # Errors
-/// Damage where data had been kept (unless `ignore_errors`), what `visit` returns, and failing reads.
-pub fn replay(
-    env: &Env,
-    segments: &[SegmentFile],
-    ignore_errors: bool,
-    mut visit: impl FnMut(LogPosition, &[u8]) -> Result<(), EngineError>,
-) -> Result<ReplayReport, EngineError> {
-    let mut report = ReplayReport::default();
-    for (index, segment) in segments.iter().enumerate() {
-        let bytes = env.fs.read(&segment.path)?;
-        let later = segments.get(index + 1..).unwrap_or_default();
-        let mut reader = Reader { env, segment, bytes: &bytes, later, ignore_errors, report: &mut report };
-        reader.run(&mut visit)?;
-    }
-    Ok(report)
+/// A mutation in the log.
+#[derive(Clone, Copy, Debug)]
+pub struct Logged<'a> {
+    /// Just behind its entry.
+    pub position: LogPosition,
+    /// Version of its segment.
+    pub version: i32,
+    /// Its bytes.
+    pub mutation: &'a [u8],
 }
 
+/// The segments of a directory. What was read once is kept in memory, as far as there is room.
+#[derive(Debug)]
+pub struct Segments {
+    env: Env,
+    files: Vec<SegmentFile>,
+    kept: Vec<Option<Bytes>>,
+    room_bytes: u64,
+}
+
+impl Segments {
+    /// Finds the segments in `dir`; a directory that is missing has none. Of their content `kept_bytes_max` may stay in
+    /// memory.
+    ///
+    /// # Errors
+    /// When the directory cannot be listed, or holds a segment that is too old to have a version.
+    pub fn list(env: &Env, dir: &Path, kept_bytes_max: u64) -> Result<Segments, EngineError> {
+        let mut files = Vec::new();
+        let entries = match env.fs.read_dir(dir) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            other => other?,
+        };
+        for entry in entries {
+            let Some(name) = entry.name.to_str() else { continue };
+            if let Some((version, id)) = format::parse_file_name(name) {
+                files.push(SegmentFile { id, version, path: dir.join(name) });
+            } else if name.starts_with("CommitLog-") && name.ends_with(".log") {
+                let detail = "its name is none of a segment that Cassandra 3.0 or later wrote".to_owned();
+                return Err(EngineError::CommitLog { path: dir.join(name), offset: 0, detail });
+            }
+        }
+        files.sort_by_key(|s| s.id);
+        let kept = vec![None; files.len()];
+        Ok(Segments { env: env.clone(), files, kept, room_bytes: kept_bytes_max })
+    }
+
+    /// The segments, oldest first.
+    pub fn files(&self) -> &[SegmentFile] {
+        &self.files
+    }
+
+    /// Forgets what was kept in memory.
+    pub fn forget(&mut self) {
+        self.kept.iter_mut().for_each(|bytes| *bytes = None);
+        self.room_bytes = 0;
+    }
+
+    /// The content of a segment.
+    fn bytes(&mut self, index: usize) -> Result<Bytes, EngineError> {
+        if let Some(Some(bytes)) = self.kept.get(index) {
+            return Ok(bytes.clone());
+        }
+        let Some(file) = self.files.get(index) else { return Ok(Bytes::new()) };
+        let bytes = Bytes::from(self.env.fs.read(&file.path)?);
+        let len = bytes.len() as u64;
+        if len <= self.room_bytes
+            && let Some(slot) = self.kept.get_mut(index)
+        {
+            self.room_bytes -= len;
+            *slot = Some(bytes.clone());
+        }
+        Ok(bytes)
+    }
+
+    /// Reads the segments in order and hands each mutation to `visit`.
+    ///
+    /// # Errors
+    /// Damage where data had been kept (unless `ignore_errors`), segments that cannot be read at all, what `visit`
+    /// returns, and failing reads.
+    pub fn replay(
+        &mut self,
+        ignore_errors: bool,
+        mut visit: impl FnMut(Logged<'_>) -> Result<(), EngineError>,
+    ) -> Result<ReplayReport, EngineError> {
+        let mut report = ReplayReport::default();
+        for index in 0..self.files.len() {
+            let bytes = self.bytes(index)?;
+            let Some(file) = self.files.get(index).cloned() else { continue };
+            let Some(header) = read_header(&file, &bytes, ignore_errors, &mut report)? else { continue };
+            match header.writer().map_err(|why| file.error(0, why))? {
+                Writer::Ilion => {
+                    let reader = Reader {
+                        segments: self,
+                        index,
+                        segment: &file,
+                        bytes: &bytes,
+                        ignore_errors,
+                        report: &mut report,
+                    };
+                    reader.run(header.len, &mut visit)?;
+                }
+                Writer::Cassandra(compressor) => {
+                    let is_last = self.are_unused(index + 1)?;
+                    let segment = ForeignSegment {
+                        file: &file,
+                        header: &header,
+                        compressor,
+                        bytes: &bytes,
+                        is_last,
+                        ignore_errors,
+                    };
+                    segment.read(&mut report, &mut visit)?;
+                }
+            }
+        }
+        Ok(report)
+    }
+
+    /// Whether nothing was written to the segments from `first` on.
+    fn are_unused(&mut self, first: usize) -> Result<bool, EngineError> {
+        for index in first..self.files.len() {
+            let bytes = self.bytes(index)?;
+            let start = format::read_header(&bytes).map_or(HEADER_BYTES, |header| header.len);
+            if !is_zero(bytes.get(start..).unwrap_or_default()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// The header; `None` for a segment that was never used.
+fn read_header(
+    segment: &SegmentFile,
+    bytes: &[u8],
+    ignore_errors: bool,
+    report: &mut ReplayReport,
+) -> Result<Option<Header>, EngineError> {
+    let Some(header) = format::read_header(bytes) else {
+        if is_zero(bytes.get(HEADER_BYTES..).unwrap_or_default()) {
+            return Ok(None);
+        }
+        let detail = "the checksum of the header does not match".to_owned();
+        if ignore_errors {
+            report.ignored += 1;
+            tracing::error!(path = %segment.path.display(), detail, "ignoring a commit log segment");
+            return Ok(None);
+        }
+        return Err(segment.error(0, detail));
+    };
+    if header.id != segment.id {
+        return Err(segment.error(4, format!("the header names segment {}", header.id)));
+    }
+    if header.version != segment.version {
+        return Err(segment.error(0, format!("the header names version {}", header.version)));
+    }
+    Ok(Some(header))
+}
+
+/// A segment of this node.
 struct Reader<'a> {
-    env: &'a Env,
+    segments: &'a mut Segments,
+    index: usize,
     segment: &'a SegmentFile,
     bytes: &'a [u8],
-    later: &'a [SegmentFile],
     ignore_errors: bool,
     report: &'a mut ReplayReport,
 }
 
+type Visit<'v> = &'v mut dyn FnMut(Logged<'_>) -> Result<(), EngineError>;
+
 impl Reader<'_> {
-    fn run(
-        &mut self,
-        visit: &mut impl FnMut(LogPosition, &[u8]) -> Result<(), EngineError>,
-    ) -> Result<(), EngineError> {
-        let Some(mut at) = self.start()? else { return Ok(()) };
+    fn run(mut self, start: usize, visit: Visit<'_>) -> Result<(), EngineError> {
+        let mut at = start;
         loop {
             match format::read_marker(self.bytes, self.segment.id, at as u32) {
                 Marker::Section(end) => match self.section(at + MARKER_BYTES, end as usize, visit)? {
@@ -104,40 +237,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Where the first section starts; `None` for a segment that was never used.
-    fn start(&mut self) -> Result<Option<usize>, EngineError> {
-        let Some(header) = format::read_header(self.bytes) else {
-            if is_zero(self.bytes.get(HEADER_BYTES..).unwrap_or_default()) {
-                return Ok(None);
-            }
-            let detail = "the checksum of the header does not match".to_owned();
-            if self.ignore_errors {
-                self.report.ignored += 1;
-                tracing::error!(path = %self.segment.path.display(), detail, "ignoring a commit log segment");
-                return Ok(None);
-            }
-            return Err(self.error(0, detail));
-        };
-        if header.version != format::VERSION || header.parameters.contains("ompression") {
-            let detail = format!(
-                "segments of version {} with parameters {} are not read here; drain the node that wrote it first",
-                header.version, header.parameters
-            );
-            return Err(self.error(0, detail));
-        }
-        if header.id != self.segment.id {
-            return Err(self.error(4, format!("the header names segment {}", header.id)));
-        }
-        Ok(Some(header.len))
-    }
-
     /// Reads the entries of a section; where the next section starts, `None` when there is none.
-    fn section(
-        &mut self,
-        start: usize,
-        end: usize,
-        visit: &mut impl FnMut(LogPosition, &[u8]) -> Result<(), EngineError>,
-    ) -> Result<Option<usize>, EngineError> {
+    fn section(&mut self, start: usize, end: usize, visit: Visit<'_>) -> Result<Option<usize>, EngineError> {
         let content = self.bytes.get(..end).unwrap_or_default();
         let mut at = start;
         loop {
@@ -145,7 +246,7 @@ impl Reader<'_> {
                 Entry::Mutation(mutation, next) => {
                     let position = LogPosition { segment: self.segment.id, offset: next as u32 };
                     self.report.mutations += 1;
-                    visit(position, mutation)?;
+                    visit(Logged { position, version: self.segment.version, mutation })?;
                     at = next;
                 }
                 Entry::End => return Ok(Some(end)),
@@ -171,17 +272,19 @@ impl Reader<'_> {
             tracing::error!(%path, offset = at, detail, "ignoring damage in the commit log");
             return Ok(());
         }
-        Err(self.error(at as u64, detail.to_owned()))
+        Err(self.segment.error(at as u64, detail.to_owned()))
     }
 
     /// Whether two fences stand behind `at`.
-    fn was_synced(&self, at: usize) -> Result<bool, EngineError> {
+    fn was_synced(&mut self, at: usize) -> Result<bool, EngineError> {
         let mut fences = count_fences(self.bytes, self.segment.id, at);
-        for segment in self.later {
+        for later in self.index + 1..self.segments.files.len() {
             if fences >= 2 {
                 break;
             }
-            fences += count_fences(&self.env.fs.read(&segment.path)?, segment.id, 0);
+            let bytes = self.segments.bytes(later)?;
+            let id = self.segments.files.get(later).map_or(0, |s| s.id);
+            fences += count_fences(&bytes, id, 0);
         }
         Ok(fences >= 2)
     }
@@ -198,10 +301,6 @@ impl Reader<'_> {
                 || matches!(format::read_entry(content, at + MARKER_BYTES), Entry::Mutation(..))
         })
     }
-
-    fn error(&self, offset: u64, detail: String) -> EngineError {
-        EngineError::CommitLog { path: self.segment.path.clone(), offset, detail }
-    }
 }
 
 /// The number of fences from `at` on, counted up to 2.
@@ -211,6 +310,6 @@ fn count_fences(bytes: &[u8], id: i64, at: usize) -> usize {
 }
 
 /// Most of a segment may be zeroes, so they are looked at many at a time.
-fn is_zero(bytes: &[u8]) -> bool {
+pub(super) fn is_zero(bytes: &[u8]) -> bool {
     bytes.chunks(4096).all(|page| page.iter().fold(0, |all, byte| all | byte) == 0)
 }

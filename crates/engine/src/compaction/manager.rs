@@ -100,7 +100,12 @@ impl Compactions {
         }
     }
 
-    fn is_stopping(&self) -> bool {
+    /// Spends bytes of other work at the pace of compactions; whether it may go on.
+    pub(crate) fn spend(&self, bytes: u64, is_cancelled: impl Fn() -> bool) -> bool {
+        self.throttle.spend(bytes, is_cancelled).is_ok()
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::SeqCst)
     }
 
@@ -141,6 +146,7 @@ impl Compactions {
             Err(error) => {
                 self.failed.fetch_add(1, Ordering::Relaxed);
                 tracing::error!(keyspace = schema.keyspace, table = schema.name, %error, "a compaction failed");
+                engine.report_failure(&error);
                 let until = engine.env.clock.monotonic_nanos() + FAILURE_REST_NANOS;
                 state.resting.insert(schema.id, until);
                 Some(error)
@@ -165,7 +171,9 @@ impl Compactions {
             let is_off = !strategy::is_enabled(&schema.options.compaction)
                 || state.disabled.contains(&schema.id)
                 || state.resting.contains_key(&schema.id)
-                || table.is_dropped();
+                || table.is_dropped()
+                || table.damage().is_some()
+                || table.check_settled().is_err();
             if is_off {
                 continue;
             }
@@ -191,6 +199,10 @@ impl Compactions {
 
     /// Compacts everything of a table, as its strategy groups it; returns when it is done.
     fn major(&self, engine: &Engine, table: &Arc<TableStore>) -> Result<(), EngineError> {
+        if let Some(damage) = table.damage() {
+            return Err(damage.into());
+        }
+        table.check_settled()?;
         let schema = table.schema();
         let tasks: Vec<Arc<Task>> = {
             let mut state = self.state.lock();
@@ -383,6 +395,6 @@ impl Engine {
         let schema = self.schema();
         let keyspace =
             schema.keyspace(keyspace).ok_or_else(|| EngineError::UnknownKeyspace(keyspace.to_owned()))?;
-        Ok(keyspace.tables.values().filter_map(|t| self.table(t.id)).collect())
+        Ok(keyspace.stores().filter_map(|t| self.table(t.id)).collect())
     }
 }

@@ -7,7 +7,7 @@
 //!    the inputs are recorded, the log is committed, the view gets the outputs for the inputs.
 //! 4. The files of the inputs are removed. Readers that have them open go on.
 //!
-//! When anything fails before the commit, the new files are removed and the table is as before.
+//! When anything fails before the commit, or the commit itself, the new files are removed and the table is as before.
 
 use super::guard::Outside;
 use super::strategy::Output;
@@ -48,7 +48,8 @@ impl Engine {
             return Ok(Outcome::Done);
         };
         let id = self.env.time_uuid();
-        let mut log = TxnLog::create(Arc::clone(&self.env.fs), &directory, Operation::Compaction, id)?;
+        let (fs, version) = (Arc::clone(&self.env.fs), self.files.version);
+        let mut log = TxnLog::create(fs, &directory, version, Operation::Compaction, id)?;
         let written = Run { engine: self, task, throttle, directory }.write(&mut log);
         match written {
             Ok(Some(outputs)) => self.replace(task, log, outputs),
@@ -76,13 +77,17 @@ impl Engine {
         let mut result = None;
         task.table.change_view(|view| {
             let is_here = |t: &Arc<SsTable>| view.sstables.iter().any(|s| Arc::ptr_eq(s, t));
-            if task.table.is_dropped() || !gone.iter().all(is_here) {
+            let is_settled = task.table.check_settled().is_ok();
+            if task.table.is_dropped() || !is_settled || !gone.iter().all(is_here) {
                 result = Some(log.abort().map(|()| None));
                 return;
             }
             let recorded = gone.iter().try_for_each(|t| log.remove(t.descriptor()));
             let committed = match recorded {
-                Ok(()) => log.commit(),
+                Ok(()) => log.commit().map_err(|error| {
+                    task.table.note(&error);
+                    error.into()
+                }),
                 Err(error) => log.abort().and(Err(error)),
             };
             if committed.is_ok() {
@@ -213,7 +218,7 @@ impl Run<'_> {
             repaired_at_ms: repaired().min().unwrap_or(0),
             pending_repair: inputs.first().and_then(|t| t.stats().pending_repair),
             level: self.task.output.level as i32,
-            ..WriterOptions::of_table(schema)?
+            ..self.engine.files.writer_options(schema)?
         })
     }
 

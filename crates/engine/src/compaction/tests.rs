@@ -4,8 +4,8 @@ use crate::compaction::strategy::Output;
 use crate::compaction::task::Task;
 use crate::compaction::throttle::Throttle;
 use crate::table::TableStore;
-use crate::tests::{contents, create, env_on, insert, key, options, simple_table, write};
-use crate::{Engine, EngineOptions};
+use crate::tests::{contents, create, env_on, insert, key, options, simple_table, wait_until, write};
+use crate::{Engine, EngineOptions, StorageCompatibility};
 use bytes::Bytes;
 use env::clock::ManualClock;
 use env::fs::FileSystem;
@@ -77,17 +77,6 @@ fn delete_row(table: &Arc<TableSchema>, k: i32, c: i32, timestamp: i64, at_s: u3
     Mutation::of(update)
 }
 
-fn wait_until(mut done: impl FnMut() -> bool) {
-    for _ in 0..2000 {
-        if done() {
-            return;
-        }
-        #[allow(clippy::disallowed_methods, reason = "waits for the engine's own threads")]
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    panic!("it did not happen within ten seconds");
-}
-
 #[test]
 fn a_major_compaction_leaves_one_sstable_with_the_same_rows_and_no_old_files() {
     let fs = MemoryFileSystem::new();
@@ -106,6 +95,43 @@ fn a_major_compaction_leaves_one_sstable_with_the_same_rows_and_no_old_files() {
     drop(engine);
     let engine = open(&fs, &table);
     assert_eq!((sstables(&engine, &table), contents(&engine, &table)), (1, before));
+}
+
+#[test]
+fn flushes_and_compactions_write_the_version_of_the_mode() {
+    let fs = MemoryFileSystem::new();
+    let table = off("t", 0);
+    let expected = |rounds: i32| -> BTreeMap<(i32, i32), String> {
+        (0..rounds).flat_map(|r| (r..r + 20).map(move |c| ((c % 3, c), format!("round {r}")))).collect()
+    };
+    let modes = [
+        (StorageCompatibility::Cassandra4, "nb"),
+        (StorageCompatibility::None, "oa"),
+        (StorageCompatibility::Upgrading, "oa"),
+        (StorageCompatibility::Cassandra4, "nb"),
+    ];
+    for (storage_compatibility, version) in modes {
+        let options = EngineOptions { storage_compatibility, ..quiet(options()) };
+        let engine = Engine::open(options, env_on(Arc::new(fs.clone()), 5)).unwrap();
+        if engine.schema().table("ks", &table.name).is_none() {
+            create(&engine, std::slice::from_ref(&table));
+        }
+        let versions = || -> Vec<String> {
+            let view = store(&engine, &table).view();
+            view.sstables.iter().map(|t| t.descriptor().version.to_string()).collect()
+        };
+        let before = versions();
+        rounds(&engine, &table, 2);
+        let after = versions();
+        let count = |of: &[String]| of.iter().filter(|v| *v == version).count();
+        assert_eq!((after.len(), count(&after)), (before.len() + 2, count(&before) + 2), "{after:?}");
+        assert_eq!(contents(&engine, &table), expected(2));
+        run(&engine, &table, all(&engine, &table));
+        assert_eq!(versions(), [version]);
+        assert_eq!(contents(&engine, &table), expected(2));
+        engine.drain().unwrap();
+        engine.close();
+    }
 }
 
 #[test]
@@ -319,4 +345,69 @@ fn a_crash_at_any_change_of_a_file_leaves_the_old_or_the_new_sstables() {
         }
     }
     assert!(completed, "the compaction never got through");
+}
+
+#[test]
+fn a_commit_in_doubt_leaves_the_old_sstables_until_the_next_start() {
+    use crate::EngineError;
+    use env::fs::faulty::{Fault, FaultyFileSystem, Op};
+    use env::fs::memory::Crash;
+    let table = off("t", 0);
+    for crash in [None, Some(Crash::LoseUnsynced), Some(Crash::TornPrefix(3)), Some(Crash::ScatteredPages(5))]
+    {
+        for in_doubt in [false, true] {
+            let memory = MemoryFileSystem::new();
+            let faulty = FaultyFileSystem::new(Arc::new(memory.clone()));
+            let engine = Engine::open(quiet(options()), env_on(Arc::new(faulty.clone()), 5)).unwrap();
+            create(&engine, std::slice::from_ref(&table));
+            rounds(&engine, &table, 3);
+            let before = contents(&engine, &table);
+            // Behind the lines of one new SSTable and three old ones.
+            let fault = faulty.add(Fault::on(Op::Sync).path("_txn_compaction").nth(5));
+            if in_doubt {
+                faulty.add(Fault::on(Op::Remove).path("_txn_compaction"));
+            }
+            engine.compact("ks", Some("t")).unwrap_err();
+            assert_eq!(faulty.struck(fault), 1);
+            assert_eq!((sstables(&engine, &table), contents(&engine, &table)), (3, before.clone()));
+            faulty.heal();
+            if in_doubt {
+                let refused = |result| matches!(result, Err(EngineError::InDoubt { .. }));
+                assert!(refused(engine.compact("ks", Some("t"))));
+                assert!(refused(engine.truncate("ks", "t")));
+                assert!(refused(engine.load_new_sstables("ks", "t").map(drop)));
+                assert_eq!((sstables(&engine, &table), contents(&engine, &table)), (3, before.clone()));
+            }
+            engine.close();
+            drop(engine);
+            let fs = crash.map_or_else(|| memory.clone(), |crash| memory.crash(crash));
+            let engine = open(&fs, &table);
+            assert_eq!(contents(&engine, &table), before, "{crash:?}");
+            engine.compact("ks", Some("t")).unwrap();
+            assert_eq!((sstables(&engine, &table), contents(&engine, &table)), (1, before), "{crash:?}");
+            engine.truncate("ks", "t").unwrap();
+            assert!(contents(&engine, &table).is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_truncation_whose_commit_fails_keeps_the_rows() {
+    use env::fs::faulty::{Fault, FaultyFileSystem, Op};
+    let table = off("t", 0);
+    let memory = MemoryFileSystem::new();
+    let faulty = FaultyFileSystem::new(Arc::new(memory.clone()));
+    let engine = Engine::open(quiet(options()), env_on(Arc::new(faulty.clone()), 5)).unwrap();
+    create(&engine, std::slice::from_ref(&table));
+    rounds(&engine, &table, 2);
+    let before = contents(&engine, &table);
+    let fault = faulty.add(Fault::on(Op::Sync).path("_txn_compaction").nth(3));
+    engine.truncate("ks", "t").unwrap_err();
+    assert_eq!(faulty.struck(fault), 1);
+    assert_eq!(contents(&engine, &table), before);
+    engine.truncate("ks", "t").unwrap();
+    assert!(contents(&engine, &table).is_empty());
+    engine.close();
+    drop(engine);
+    assert!(contents(&open(&memory, &table), &table).is_empty());
 }

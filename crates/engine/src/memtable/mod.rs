@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Memtable   SkipMap: DecoratedKey -> MemPartition
-//! partition  Mutex { deletion, static row, persistent set of rows, persistent set of range deletions }
+//! partition  Mutex { deletion, static row, rows (a persistent set, or one), persistent set of range deletions }
 //! ```
 //!
 //! 1. [`Memtable::apply`] changes one partition under its lock; a reader takes the whole state in O(1) under the same
@@ -15,6 +15,7 @@
 mod ordered;
 mod partition;
 mod ranges;
+mod rows;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -162,6 +163,11 @@ impl Memtable {
             local_deletion_time: (ldt != NO_DELETION_TIME).then_some(ldt),
             ttl: (ttl != i32::MAX).then_some(ttl),
         }
+    }
+
+    /// Whether it has something of a partition.
+    pub fn contains(&self, key: &DecoratedKey) -> bool {
+        self.partitions.contains_key(key)
     }
 
     /// A stream of one partition; `None` when the memtable has nothing of it.

@@ -2,12 +2,12 @@
 
 use super::ordered::{At, RowEntry};
 use super::ranges::RangeSet;
-use bytes::{Bytes, BytesMut};
-use imbl::OrdSet;
+use super::rows::Rows;
+use bytes::Bytes;
 use model::clustering::Position;
-use model::{Cell, ColumnKind, Deletion, PartitionUpdate, Row, TableSchema, reconcile};
+use model::{Cell, Deletion, PartitionUpdate, Row, TableSchema, reconcile};
 use parking_lot::Mutex;
-use std::mem::size_of;
+use std::mem::{self, size_of};
 use std::sync::Arc;
 
 /// Memory of a row besides its cells: the shared allocation and its place in the tree.
@@ -26,7 +26,7 @@ pub(super) struct MemPartition {
 pub(super) struct PartitionState {
     pub(super) deletion: Deletion,
     pub(super) static_row: Option<Arc<Row>>,
-    pub(super) rows: OrdSet<RowEntry>,
+    pub(super) rows: Rows,
     pub(super) ranges: RangeSet,
 }
 
@@ -35,7 +35,7 @@ impl Default for PartitionState {
         PartitionState {
             deletion: Deletion::NONE,
             static_row: None,
-            rows: OrdSet::new(),
+            rows: Rows::default(),
             ranges: RangeSet::default(),
         }
     }
@@ -85,8 +85,7 @@ impl PartitionState {
         let existing = self.rows.get(&At(Position::row(&fresh.clustering)));
         let Some(existing) = existing else {
             let grown = row_bytes(&fresh);
-            self.rows.insert(RowEntry::new(table.comparator(), fresh));
-            return grown;
+            return grown + self.rows.insert(RowEntry::new(table.comparator(), fresh));
         };
         let before = row_bytes(existing.row());
         let mut merged = existing.row().clone();
@@ -123,12 +122,19 @@ fn own_copy(table: &TableSchema, row: &Row) -> Option<Row> {
         }
         return Some(copy);
     }
-    let mut buffer = BytesMut::with_capacity(total);
-    for cell in &mut copy.cells {
+    let mut buffer = Vec::with_capacity(total);
+    for cell in &copy.cells {
         buffer.extend_from_slice(&cell.path);
-        cell.path = buffer.split().freeze();
         buffer.extend_from_slice(&cell.value);
-        cell.value = buffer.split().freeze();
+    }
+    // A buffer that goes to one value as a whole needs no count of those who share it.
+    let mut rest = Bytes::from(buffer);
+    let mut take = |piece: &mut Bytes| {
+        *piece = if piece.len() == rest.len() { mem::take(&mut rest) } else { rest.split_to(piece.len()) };
+    };
+    for cell in &mut copy.cells {
+        take(&mut cell.path);
+        take(&mut cell.value);
     }
     Some(copy)
 }
@@ -138,7 +144,7 @@ fn own_copy(table: &TableSchema, row: &Row) -> Option<Row> {
 fn forget_dropped(table: &TableSchema, row: &mut Row) {
     let dropped_at = |column| {
         let column = table.cell_column(column)?;
-        let dropped = table.dropped_column(&column.name, column.kind == ColumnKind::Static)?;
+        let dropped = table.dropped_column(&column.name)?;
         Some(dropped.dropped_time_micros)
     };
     let stays = |column, timestamp| dropped_at(column).is_none_or(|dropped| timestamp > dropped);

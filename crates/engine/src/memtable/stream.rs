@@ -329,13 +329,7 @@ impl PartitionCursor {
             let after = Bound::Excluded(At(last.position()));
             if self.reversed { end = after } else { start = after }
         }
-        let range = self.state.rows.range::<_, At<'_>>((start, end));
-        if self.reversed {
-            self.rows.extend(range.rev().take(self.batch).cloned());
-        } else {
-            self.rows.extend(range.take(self.batch).cloned());
-        }
-        self.rows_over = self.rows.len() < self.batch;
+        self.rows_over = self.state.rows.take_range(start, end, self.reversed, self.batch, &mut self.rows);
         self.rows.reverse();
         self.batch = (self.batch * 2).min(BATCH_MAX);
     }

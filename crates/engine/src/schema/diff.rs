@@ -4,8 +4,9 @@
 //! null are deleted, rows that are gone are deleted. A dropped keyspace deletes its partition in every table.
 
 use super::rows::{self, Cells, RowId};
-use crate::system::{self, SCHEMA_TABLES, SYSTEM_SCHEMA};
+use crate::system::{self, SYSTEM_SCHEMA};
 use bytes::Bytes;
+use model::schema::Release;
 use model::{
     Cell, Clustering, DecoratedKey, Deletion, KeyspaceSchema, Liveness, Mutation, PartitionKey,
     PartitionUpdate, Row, Schema, TableSchema,
@@ -31,12 +32,12 @@ pub fn mutations(old: &Schema, new: &Schema, moment: Moment) -> Vec<Mutation> {
         if before != Some(keyspace) {
             let before = before.map(|k| rows::of_keyspace(k)).unwrap_or_default();
             let after = rows::of_keyspace(keyspace);
-            out.extend(change(&keyspace.name, &before, &after, moment));
+            out.extend(change(new.release, &keyspace.name, &before, &after, moment));
         }
     }
     for keyspace in old.keyspaces.values().filter(stored) {
         if new.keyspace(&keyspace.name).is_none() {
-            out.push(drop_keyspace(&keyspace.name, moment));
+            out.push(drop_keyspace(new.release, &keyspace.name, moment));
         }
     }
     out
@@ -46,17 +47,20 @@ fn key(keyspace: &str) -> DecoratedKey {
     DecoratedKey::new(PartitionKey::from_components(&[keyspace.as_bytes()]))
 }
 
-fn drop_keyspace(keyspace: &str, moment: Moment) -> Mutation {
-    let updates = SCHEMA_TABLES.iter().map(|name| {
-        let mut update = PartitionUpdate::new(system::table(SYSTEM_SCHEMA, name), key(keyspace));
+fn drop_keyspace(release: Release, keyspace: &str, moment: Moment) -> Mutation {
+    let updates = system::schema_tables(release).map(|name| {
+        let table = system::table(release, SYSTEM_SCHEMA, name);
+        let mut update = PartitionUpdate::new(table, key(keyspace));
         update.deletion = Deletion::new(moment.micros, moment.seconds);
         update
     });
     Mutation { updates: updates.collect() }
 }
 
-/// The mutation from rows to rows; `None` when they are the same.
+/// The mutation from rows to rows; `None` when they are the same. Cells for columns that the release does not have are
+/// left out.
 pub fn change(
+    release: Release,
     keyspace: &str,
     before: &BTreeMap<RowId, Cells>,
     after: &BTreeMap<RowId, Cells>,
@@ -64,9 +68,9 @@ pub fn change(
 ) -> Option<Mutation> {
     let mut updates: BTreeMap<&str, PartitionUpdate> = BTreeMap::new();
     let mut add = |table: &'static str, build: &dyn Fn(&TableSchema) -> Row| {
-        let update = updates
-            .entry(table)
-            .or_insert_with(|| PartitionUpdate::new(system::table(SYSTEM_SCHEMA, table), key(keyspace)));
+        let update = updates.entry(table).or_insert_with(|| {
+            PartitionUpdate::new(system::table(release, SYSTEM_SCHEMA, table), key(keyspace))
+        });
         let row = build(&update.table);
         update.add_row(row);
     };

@@ -1,13 +1,18 @@
 //! Rows of `system_schema` to a schema.
 //!
 //! 1. Keyspaces. 2. User types, those first whose fields need no other. 3. Tables with their columns.
+//! 4. What is kept for Cassandra: views, indexes, triggers, masks, functions, aggregates.
+//!
+//! Of `system` and `system_schema` only that they are stored is told: what they hold is built in, and another patch
+//! release of Cassandra may have tables there that nobody here knows.
 
 use super::values as v;
 use crate::error::EngineError;
 use bytes::Bytes;
+use model::schema::TableBuilder;
 use model::schema::{
-    CachingOptions, CompactionOptions, CompressionOptions, DroppedColumn, Replication, RowsPerPartition,
-    TableOptions,
+    CachingOptions, ColumnMask, CompactionOptions, CompressionOptions, DroppedColumn, Index, Replication,
+    RowsPerPartition, TableOptions, Trigger, UserAggregate, UserFunction, View,
 };
 use model::types::UserType;
 use model::{ColumnKind, CqlType, KeyspaceSchema, Schema, TableSchema};
@@ -45,6 +50,12 @@ impl SchemaRow {
         name.ok_or_else(|| self.damaged("its clustering"))
     }
 
+    /// The argument types of a function or an aggregate, which are a part of its name.
+    fn argument_types(&self) -> Result<Vec<String>, EngineError> {
+        let types = self.clustering.get(1).and_then(|bytes| v::read_text_list(bytes));
+        types.ok_or_else(|| self.damaged("its clustering"))
+    }
+
     fn damaged(&self, what: &str) -> EngineError {
         let at: Vec<_> = self.clustering.iter().map(|c| String::from_utf8_lossy(c)).collect();
         EngineError::Schema(format!("{what} of {}.{} is missing or malformed", self.keyspace, at.join(".")))
@@ -65,17 +76,47 @@ pub fn load(rows: &SchemaRows) -> Result<Schema, EngineError> {
         keyspace.durable_writes = row.cell("durable_writes", v::read_boolean)?.unwrap_or(true);
         keyspaces.insert(row.keyspace.clone(), keyspace);
     }
-    for keyspace in keyspaces.values_mut() {
+    for keyspace in keyspaces.values_mut().filter(|k| !crate::system::is_local(&k.name)) {
         let mine = |row: &&SchemaRow| row.keyspace == keyspace.name;
         keyspace.types = load_types(&keyspace.name, of("types").iter().filter(mine))?;
-        for row in of("tables").iter().filter(mine) {
+        let of_row = |row: &SchemaRow, table: &str| -> Result<Vec<&SchemaRow>, EngineError> {
             let name = row.name(0)?;
-            let of_table = |r: &&SchemaRow| mine(r) && r.name(0).is_ok_and(|n| n == name);
-            let columns = of("columns").iter().filter(of_table);
-            let dropped = of("dropped_columns").iter().filter(of_table);
-            let table = load_table(row, &name, columns, dropped, &keyspace.types)?;
-            keyspace.tables.insert(name, Arc::new(table));
+            Ok(of(table).iter().filter(|r| mine(r) && r.name(0).is_ok_and(|n| n == name)).collect())
+        };
+        let whole_table = |row: &SchemaRow| -> Result<TableSchema, EngineError> {
+            let mut builder =
+                load_table(row, &of_row(row, "columns")?, &of_row(row, "dropped_columns")?, &keyspace.types)?;
+            for index in of_row(row, "indexes")? {
+                let options = index.need("options", v::read_text_map)?;
+                let kind = index.need("kind", v::read_text)?;
+                builder.indexes.push(Index { name: index.name(1)?, kind, options });
+            }
+            for trigger in of_row(row, "triggers")? {
+                let options = trigger.need("options", v::read_text_map)?;
+                builder.triggers.push(Trigger { name: trigger.name(1)?, options });
+            }
+            for mask in of_row(row, "column_masks")? {
+                builder.masks.push(load_mask(mask)?);
+            }
+            Ok(builder.build())
+        };
+        for row in of("tables").iter().filter(mine) {
+            keyspace.tables.insert(row.name(0)?, Arc::new(whole_table(row)?));
         }
+        for row in of("views").iter().filter(mine) {
+            let view = View {
+                table: Arc::new(whole_table(row)?),
+                base_id: row.need("base_table_id", v::read_uuid)?,
+                base_name: row.need("base_table_name", v::read_text)?,
+                include_all_columns: row.need("include_all_columns", v::read_boolean)?,
+                where_clause: row.need("where_clause", v::read_text)?,
+            };
+            keyspace.views.insert(row.name(0)?, Arc::new(view));
+        }
+        keyspace.functions =
+            of("functions").iter().filter(mine).map(load_function).collect::<Result<_, _>>()?;
+        keyspace.aggregates =
+            of("aggregates").iter().filter(mine).map(load_aggregate).collect::<Result<_, _>>()?;
     }
     let keyspaces = keyspaces.into_iter().map(|(name, keyspace)| (name, Arc::new(keyspace))).collect();
     Ok(Schema { keyspaces, ..Schema::default() })
@@ -129,17 +170,64 @@ fn load_type(keyspace: &str, row: &SchemaRow, types: &Types) -> Result<UserType,
     })
 }
 
-fn load_table<'r>(
+fn load_mask(row: &SchemaRow) -> Result<ColumnMask, EngineError> {
+    let values = row.need("function_argument_values", v::read_text_list)?;
+    let nulls = row.need("function_argument_nulls", v::read_boolean_list)?;
+    if values.len() != nulls.len() {
+        return Err(row.damaged("function_argument_nulls"));
+    }
+    Ok(ColumnMask {
+        column: row.name(1)?,
+        function_keyspace: row.need("function_keyspace", v::read_text)?,
+        function_name: row.need("function_name", v::read_text)?,
+        argument_types: row.need("function_argument_types", v::read_text_list)?,
+        arguments: values.into_iter().zip(nulls).map(|(value, null)| (!null).then_some(value)).collect(),
+    })
+}
+
+fn load_function(row: &SchemaRow) -> Result<UserFunction, EngineError> {
+    Ok(UserFunction {
+        name: row.name(0)?,
+        argument_types: row.argument_types()?,
+        argument_names: row.need("argument_names", v::read_text_list)?,
+        return_type: row.need("return_type", v::read_text)?,
+        language: row.need("language", v::read_text)?,
+        body: row.need("body", v::read_text)?,
+        called_on_null_input: row.need("called_on_null_input", v::read_boolean)?,
+    })
+}
+
+fn load_aggregate(row: &SchemaRow) -> Result<UserAggregate, EngineError> {
+    Ok(UserAggregate {
+        name: row.name(0)?,
+        argument_types: row.argument_types()?,
+        return_type: row.need("return_type", v::read_text)?,
+        state_function: row.need("state_func", v::read_text)?,
+        state_type: row.need("state_type", v::read_text)?,
+        final_function: row.cell("final_func", v::read_text)?,
+        initial_condition: row.cell("initcond", v::read_text)?,
+    })
+}
+
+/// What a table or a view is made of; indexes and the like are the caller's to add.
+fn load_table(
     row: &SchemaRow,
-    name: &str,
-    columns: impl Iterator<Item = &'r SchemaRow>,
-    dropped: impl Iterator<Item = &'r SchemaRow>,
+    columns: &[&SchemaRow],
+    dropped: &[&SchemaRow],
     types: &Types,
-) -> Result<TableSchema, EngineError> {
+) -> Result<TableBuilder, EngineError> {
+    let name = row.name(0)?;
+    // A view has no flags.
+    let flags = row.cell("flags", v::read_text_list)?.unwrap_or_else(|| vec!["compound".to_owned()]);
+    let has = |flag: &str| flags.iter().any(|f| f == flag);
+    if !has("compound") || has("dense") || has("super") {
+        return Err(EngineError::CompactStorage { keyspace: row.keyspace.clone(), table: name });
+    }
     let id = row.need("id", v::read_uuid)?;
-    let mut builder = TableSchema::builder(&row.keyspace, name, id).options(load_options(row)?);
+    let mut builder = TableSchema::builder(&row.keyspace, &name, id).options(load_options(row)?);
     let mut columns: Vec<(String, i32, &SchemaRow)> = columns
-        .map(|c| Ok((c.need("kind", v::read_text)?, c.need("position", v::read_int)?, c)))
+        .iter()
+        .map(|c| Ok((c.need("kind", v::read_text)?, c.need("position", v::read_int)?, *c)))
         .collect::<Result<_, EngineError>>()?;
     columns.sort_by_key(|(_, position, _)| *position);
     for (kind, _, column) in columns {
@@ -163,7 +251,7 @@ fn load_table<'r>(
             dropped_time_micros: column.need("dropped_time", v::read_bigint)?.saturating_mul(1_000),
         });
     }
-    Ok(builder.build())
+    Ok(builder)
 }
 
 fn load_options(row: &SchemaRow) -> Result<TableOptions, EngineError> {

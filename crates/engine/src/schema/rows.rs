@@ -1,8 +1,11 @@
 //! A keyspace as rows of `system_schema`, column for column as Cassandra 5.0 writes them.
+//!
+//! What is kept for Cassandra is never written anew: its rows are here so that they go with the table or keyspace that
+//! they belong to. Those of views lack the options.
 
 use super::values as v;
 use bytes::Bytes;
-use model::schema::{DroppedColumn, TableOptions};
+use model::schema::{ColumnMask, DroppedColumn, TableOptions, View};
 use model::types::UserType;
 use model::{ColumnDef, ColumnKind, CqlType, KeyspaceSchema, TableSchema};
 use std::collections::BTreeMap;
@@ -28,6 +31,11 @@ pub fn of_keyspace(keyspace: &KeyspaceSchema) -> BTreeMap<RowId, Cells> {
     }
     for table in keyspace.tables.values() {
         out.insert(("tables", vec![v::text(&table.name)]), of_table(table));
+    }
+    for view in keyspace.views.values() {
+        out.insert(("views", vec![v::text(&view.table.name)]), of_view(view));
+    }
+    for table in keyspace.stores() {
         for column in table.select_star() {
             out.insert(("columns", vec![v::text(&table.name), v::text(&column.name)]), of_column(&column));
         }
@@ -35,8 +43,50 @@ pub fn of_keyspace(keyspace: &KeyspaceSchema) -> BTreeMap<RowId, Cells> {
             let id = ("dropped_columns", vec![v::text(&table.name), v::text(&dropped.name)]);
             out.insert(id, of_dropped(dropped));
         }
+        for index in &table.indexes {
+            let cells =
+                Cells::from([("kind", v::text(&index.kind)), ("options", v::text_map(&index.options))]);
+            out.insert(("indexes", vec![v::text(&table.name), v::text(&index.name)]), cells);
+        }
+        for trigger in &table.triggers {
+            let cells = Cells::from([("options", v::text_map(&trigger.options))]);
+            out.insert(("triggers", vec![v::text(&table.name), v::text(&trigger.name)]), cells);
+        }
+        for mask in &table.masks {
+            out.insert(("column_masks", vec![v::text(&table.name), v::text(&mask.column)]), of_mask(mask));
+        }
+    }
+    for function in &keyspace.functions {
+        let id = vec![v::text(&function.name), v::text_list(&function.argument_types)];
+        out.insert(("functions", id), Cells::from([("body", v::text(&function.body))]));
+    }
+    for aggregate in &keyspace.aggregates {
+        let id = vec![v::text(&aggregate.name), v::text_list(&aggregate.argument_types)];
+        let cells = Cells::from([("state_func", v::text(&aggregate.state_function))]);
+        out.insert(("aggregates", id), cells);
     }
     out
+}
+
+fn of_view(view: &View) -> Cells {
+    Cells::from([
+        ("base_table_id", v::uuid(view.base_id)),
+        ("base_table_name", v::text(&view.base_name)),
+        ("id", v::uuid(view.table.id)),
+        ("include_all_columns", v::boolean(view.include_all_columns)),
+        ("where_clause", v::text(&view.where_clause)),
+    ])
+}
+
+fn of_mask(mask: &ColumnMask) -> Cells {
+    let values = mask.arguments.iter().map(|value| value.as_deref().unwrap_or_default());
+    Cells::from([
+        ("function_argument_nulls", v::boolean_list(mask.arguments.iter().map(Option::is_none))),
+        ("function_argument_types", v::text_list(&mask.argument_types)),
+        ("function_argument_values", v::text_list(values)),
+        ("function_keyspace", v::text(&mask.function_keyspace)),
+        ("function_name", v::text(&mask.function_name)),
+    ])
 }
 
 fn of_type(ty: &UserType) -> Cells {

@@ -44,6 +44,15 @@ pub(super) fn text_list<S: AsRef<str>>(items: impl IntoIterator<Item = S>) -> By
     collection::encode_list(items)
 }
 
+pub(super) fn read_boolean_list(value: &[u8]) -> Option<Vec<bool>> {
+    collection::elements(value).map(|e| read_boolean(e?)).collect()
+}
+
+pub(super) fn boolean_list(items: impl IntoIterator<Item = bool>) -> Bytes {
+    let items: Vec<Vec<u8>> = items.into_iter().map(|item| vec![u8::from(item)]).collect();
+    collection::encode_list(items)
+}
+
 pub(super) fn read_text(value: &[u8]) -> Option<String> {
     String::from_utf8(value.to_vec()).ok()
 }

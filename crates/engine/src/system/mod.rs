@@ -1,7 +1,7 @@
 //! The keyspaces that every node has: `system`, `system_schema`, `system_auth`, `system_distributed` and
-//! `system_traces`, as Cassandra 5.0.5 defines them.
+//! `system_traces`, as each release of Cassandra defines them.
 //!
-//! `tables.txt` holds the definitions; it was generated from the system tables of a running 5.0.5.
+//! `tables.txt` holds the definitions; it was made from the system tables of running nodes: 4.0.17, 4.1.10 and 5.0.5.
 //!
 //! ```text
 //! keyspace <name> <replication class> [<option>=<value> ...]
@@ -10,11 +10,14 @@
 //!   dropped <column> <kind> <type> <time in microseconds>
 //!   key | clustering | descending | static | regular  <column> <type>
 //! ```
+//!
+//! `since <release>` or `until <release>` before a line says which releases have it. A directory is served in the form of
+//! the release that made it: Cassandra refuses SSTables and commit logs with columns that it does not know.
 
-use model::schema::{CompactionOptions, DroppedColumn, Replication, TableBuilder};
+use model::schema::{CompactionOptions, DroppedColumn, Release, Replication, TableBuilder};
 use model::{ColumnKind, CqlType, KeyspaceSchema, Schema, TableSchema};
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock};
 use uuid::Uuid;
 
 const DEFINITIONS: &str = include_str!("tables.txt");
@@ -23,8 +26,8 @@ const DEFINITIONS: &str = include_str!("tables.txt");
 pub const SYSTEM: &str = "system";
 /// Keyspace `system_schema`.
 pub const SYSTEM_SCHEMA: &str = "system_schema";
-/// The tables of `system_schema`, in the order in which the schema's version covers them.
-pub const SCHEMA_TABLES: [&str; 11] = [
+/// The tables of `system_schema` in the newest release, in the order in which the schema's version covers them.
+const SCHEMA_TABLES: [&str; 11] = [
     "column_masks",
     "columns",
     "dropped_columns",
@@ -38,19 +41,30 @@ pub const SCHEMA_TABLES: [&str; 11] = [
     "keyspaces",
 ];
 
-/// The system keyspaces as a schema without a version.
-pub fn schema() -> &'static Schema {
-    static SCHEMA: OnceLock<Schema> = OnceLock::new();
-    SCHEMA.get_or_init(|| parse(DEFINITIONS).unwrap_or_default())
+/// The system keyspaces of a release as a schema without a version.
+pub fn schema(release: Release) -> &'static Schema {
+    static SCHEMAS: LazyLock<[Schema; Release::ALL.len()]> =
+        LazyLock::new(|| Release::ALL.map(|release| parse(DEFINITIONS, release).unwrap_or_default()));
+    let [v4_0, v4_1, v5_0] = &*SCHEMAS;
+    match release {
+        Release::V4_0 => v4_0,
+        Release::V4_1 => v4_1,
+        Release::V5_0 => v5_0,
+    }
 }
 
 /// A table of a system keyspace; a table of that name without columns if there is none, which the tests rule out
 /// for every name that the engine uses.
-pub fn table(keyspace: &str, name: &str) -> Arc<TableSchema> {
-    match schema().table(keyspace, name) {
+pub fn table(release: Release, keyspace: &str, name: &str) -> Arc<TableSchema> {
+    match schema(release).table(keyspace, name) {
         Some(table) => Arc::clone(table),
         None => Arc::new(TableSchema::builder(keyspace, name, Uuid::nil()).build()),
     }
+}
+
+/// The tables of `system_schema` that a release has, in the order in which the schema's version covers them.
+pub fn schema_tables(release: Release) -> impl Iterator<Item = &'static str> {
+    SCHEMA_TABLES.into_iter().filter(move |name| schema(release).table(SYSTEM_SCHEMA, name).is_some())
 }
 
 /// Whether a keyspace is one of those that only the node itself writes.
@@ -58,9 +72,19 @@ pub fn is_local(keyspace: &str) -> bool {
     model::schema::LOCAL_SYSTEM_KEYSPACES.contains(&keyspace)
 }
 
+/// Tables of `system` that are written much, and go to all data directories like those of users.
+const IN_ALL_DIRECTORIES: [&str; 5] =
+    ["batches", "paxos", "compaction_history", "prepared_statements", "repairs"];
+
+/// Whether all new SSTables of a table go to one directory.
+pub(crate) fn has_one_home(table: &TableSchema) -> bool {
+    is_local(&table.keyspace)
+        && !(table.keyspace == SYSTEM && IN_ALL_DIRECTORIES.contains(&table.name.as_str()))
+}
+
 /// `None` at the first line that is not as the top of the module says.
-fn parse(text: &str) -> Option<Schema> {
-    let mut out = Schema::default();
+fn parse(text: &str, release: Release) -> Option<Schema> {
+    let mut out = Schema { release, ..Schema::default() };
     let mut keyspace: Option<KeyspaceSchema> = None;
     let mut table: Option<TableBuilder> = None;
     let finish_table = |keyspace: &mut Option<KeyspaceSchema>, table: Option<TableBuilder>| {
@@ -69,8 +93,11 @@ fn parse(text: &str) -> Option<Schema> {
             keyspace.tables.insert(table.name.clone(), Arc::new(table));
         }
     };
+    // Whether the lines of the current table count.
+    let mut known = true;
     for line in text.lines() {
-        let (word, rest) = line.trim_start().split_once(' ')?;
+        let (is_meant, line) = of_release(line.trim_start(), release)?;
+        let (word, rest) = line.split_once(' ')?;
         match word {
             "keyspace" => {
                 finish_table(&mut keyspace, table.take());
@@ -79,15 +106,36 @@ fn parse(text: &str) -> Option<Schema> {
             }
             "table" => {
                 finish_table(&mut keyspace, table.take());
-                let (name, id) = rest.split_once(' ')?;
-                table = Some(TableSchema::builder(&keyspace.as_ref()?.name, name, id.parse().ok()?));
+                known = is_meant;
+                if known {
+                    let (name, id) = rest.split_once(' ')?;
+                    table = Some(TableSchema::builder(&keyspace.as_ref()?.name, name, id.parse().ok()?));
+                }
             }
-            _ => table = Some(parse_table_line(table.take()?, word, rest)?),
+            _ if known && is_meant => table = Some(parse_table_line(table.take()?, word, rest)?),
+            _ => {}
         }
     }
     finish_table(&mut keyspace, table.take());
     out.keyspaces.extend(keyspace.take().map(|k| (k.name.clone(), Arc::new(k))));
     Some(out)
+}
+
+/// Whether `release` has the line, and the line without the words that say so.
+fn of_release(line: &str, release: Release) -> Option<(bool, &str)> {
+    let condition = |line: &'_ str| -> Option<(Release, usize)> {
+        let number = line.split(' ').next()?;
+        Some((Release::of_version(number)?, number.len() + 1))
+    };
+    if let Some(rest) = line.strip_prefix("since ") {
+        let (first, len) = condition(rest)?;
+        return Some((release >= first, rest.get(len..)?));
+    }
+    if let Some(rest) = line.strip_prefix("until ") {
+        let (last, len) = condition(rest)?;
+        return Some((release <= last, rest.get(len..)?));
+    }
+    Some((true, line))
 }
 
 fn parse_keyspace(line: &str) -> Option<KeyspaceSchema> {
@@ -149,26 +197,44 @@ mod tests {
 
     #[test]
     fn the_definitions_parse_and_have_cassandras_ids() {
-        let schema = parse(DEFINITIONS).expect("the data file is well formed");
-        let names: Vec<&str> = schema.keyspaces.keys().map(String::as_str).collect();
-        assert_eq!(names, ["system", "system_auth", "system_distributed", "system_schema", "system_traces"]);
-        for keyspace in schema.keyspaces.values() {
-            for table in keyspace.tables.values() {
-                let id = model::schema::system_table_id(&keyspace.name, &table.name);
-                assert_eq!(table.id, id, "{}.{}", keyspace.name, table.name);
-                assert!(!table.partition_key().is_empty());
+        for release in Release::ALL {
+            let schema = parse(DEFINITIONS, release).expect("the data file is well formed");
+            let names: Vec<&str> = schema.keyspaces.keys().map(String::as_str).collect();
+            assert_eq!(
+                names,
+                ["system", "system_auth", "system_distributed", "system_schema", "system_traces"]
+            );
+            for keyspace in schema.keyspaces.values() {
+                for table in keyspace.tables.values() {
+                    let id = model::schema::system_table_id(&keyspace.name, &table.name);
+                    assert_eq!(table.id, id, "{}.{}", keyspace.name, table.name);
+                    assert!(!table.partition_key().is_empty());
+                }
             }
+            let local = &schema.keyspaces["system"].tables["local"];
+            assert_eq!(local.select_star().len(), 20);
+            assert!(local.column("tokens").is_some_and(|c| c.is_multi_cell()));
+            assert!(local.dropped_column("thrift_version").is_some());
         }
-        let local = &schema.keyspaces["system"].tables["local"];
-        assert_eq!(local.select_star().len(), 20);
-        assert!(local.column("tokens").is_some_and(|c| c.is_multi_cell()));
-        assert!(local.dropped_column("thrift_version", false).is_some());
+    }
+
+    #[test]
+    fn each_release_has_its_own_columns() {
+        let columns = |release| table(release, SYSTEM_SCHEMA, "tables").regular_columns().len();
+        assert_eq!(Release::ALL.map(columns), [20, 21, 23]);
+        let tables = |release| schema(release).keyspaces.values().map(|k| k.tables.len()).sum::<usize>();
+        let newest = tables(Release::V5_0);
+        assert_eq!(Release::ALL.map(tables), [newest - 8, newest - 4, newest]);
+        let id = |release| table(release, SYSTEM, "compaction_history").partition_key()[0].ty.to_string();
+        assert_eq!(Release::ALL.map(id), ["uuid", "timeuuid", "timeuuid"]);
     }
 
     #[test]
     fn every_schema_table_is_there() {
-        let there = &schema().keyspaces[SYSTEM_SCHEMA].tables;
-        assert_eq!(there.len(), SCHEMA_TABLES.len());
-        assert!(SCHEMA_TABLES.iter().all(|name| there.contains_key(*name)));
+        assert_eq!(schema_tables(Release::V4_0).count(), SCHEMA_TABLES.len() - 1);
+        for release in [Release::V4_1, Release::V5_0] {
+            let there = &schema(release).keyspaces[SYSTEM_SCHEMA].tables;
+            assert_eq!(there.len(), schema_tables(release).count());
+        }
     }
 }

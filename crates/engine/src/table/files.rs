@@ -1,18 +1,22 @@
 //! A table's SSTables on disk: finding and opening them, naming new ones, writing a memtable, removing some.
 
-use super::TableStore;
+use super::{TableStore, TableView};
 use crate::commitlog::LogPosition;
 use crate::error::EngineError;
+use crate::import::check_fits;
 use crate::memtable::Memtable;
 use env::Env;
 use env::fs::FileSystem;
+use model::TableSchema;
 use model::command::ClusteringFilter;
 use model::key::KeyRange;
 use partition::codec::EncodingStats;
 use partition::{Event, Fragment, PartitionStream, ReadContext};
 use sstable::statistics::CommitLogPosition;
-use sstable::txn_log::{self, Operation, TxnLog};
-use sstable::{Descriptor, PageSource, SsTable, SsTableId, SsTableWriter, WriterOptions, descriptor};
+use sstable::txn_log::{Committed, Operation, TxnLog};
+use sstable::{
+    Descriptor, PageSource, SsTable, SsTableId, SsTableWriter, Version, WriteError, WriterOptions, descriptor,
+};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,11 +30,25 @@ pub(crate) struct FileContext {
     /// The next number that tells an open SSTable apart in the page cache.
     pub(crate) next_number: AtomicU64,
     pub(crate) uuid_ids: bool,
+    /// The version of new SSTables.
+    pub(crate) version: Version,
+    /// Bytes of the blocks of their row indexes.
+    pub(crate) column_index_bytes: u64,
 }
 
 impl FileContext {
     fn fs(&self) -> &dyn FileSystem {
         self.env.fs.as_ref()
+    }
+
+    /// How a new SSTable of a table is written, but for what depends on its content.
+    ///
+    /// # Errors
+    /// When the table's compression is one that is not known.
+    pub(crate) fn writer_options(&self, schema: &TableSchema) -> Result<WriterOptions, WriteError> {
+        let column_index_bytes = self.column_index_bytes;
+        let row_index_bytes = column_index_bytes;
+        Ok(WriterOptions { column_index_bytes, row_index_bytes, ..WriterOptions::of_table(schema)? })
     }
 
     /// Opens an SSTable.
@@ -42,35 +60,6 @@ impl FileContext {
         let table = SsTable::open(self.fs(), descriptor, number, Arc::clone(&self.pages))?;
         table.check_by_chance(Arc::clone(&self.env.random));
         Ok(Arc::new(table))
-    }
-
-    /// Finishes what a crash left in the directories and opens every SSTable in them; also the largest sequence
-    /// number among them.
-    ///
-    /// # Errors
-    /// As [`FileContext::open`], and when a transaction log does not fit its files.
-    pub(crate) fn open_all(&self, dirs: &[PathBuf]) -> Result<(Vec<Arc<SsTable>>, u64), EngineError> {
-        let mut tables = Vec::new();
-        let mut last = 0;
-        for dir in dirs {
-            if !self.fs().exists(dir)? {
-                continue;
-            }
-            for done in txn_log::recover(self.fs(), dir)? {
-                tracing::info!(log = %done.log.display(), committed = done.committed, "transaction recovered");
-            }
-            let listing = descriptor::list(self.fs(), dir)?;
-            for path in &listing.temporary {
-                self.fs().remove_file(path)?;
-            }
-            for descriptor in listing.tables.keys() {
-                if let SsTableId::Sequence(n) = descriptor.id {
-                    last = last.max(n);
-                }
-                tables.push(self.open(descriptor)?);
-            }
-        }
-        Ok((tables, last))
     }
 
     /// The directory among `dirs` with the most free space, made if it is missing.
@@ -94,10 +83,11 @@ impl TableStore {
     /// Opens SSTables that were put into the table's directories from outside and adds them to the view; their names.
     ///
     /// # Errors
-    /// As [`FileContext::open`]; then none is added.
+    /// As [`FileContext::open`], and when one is not an SSTable of this table; then none is added.
     pub(crate) fn load_new(&self, files: &FileContext) -> Result<Vec<Descriptor>, EngineError> {
         // No flush gives an SSTable its name while the directories are looked through.
         let _turn = self.flush_turn.lock();
+        self.check_settled()?;
         let known = self.view();
         let mut new = Vec::new();
         for dir in self.dirs() {
@@ -114,12 +104,17 @@ impl TableStore {
                     if let SsTableId::Sequence(n) = descriptor.id {
                         self.last_sequence.fetch_max(n, Ordering::SeqCst);
                     }
-                    new.push(files.open(&descriptor)?);
+                    let sstable = files.open(&descriptor)?;
+                    check_fits(&sstable, &self.schema())
+                        .map_err(|reason| EngineError::Foreign { sstable: descriptor.to_string(), reason })?;
+                    new.push(sstable);
                 }
             }
         }
         let names = new.iter().map(|t| t.descriptor().clone()).collect();
         self.change_view(|view| view.replace_sstables(&[], new));
+        // Every SSTable in the directories is open now.
+        self.set_whole();
         Ok(names)
     }
 
@@ -130,7 +125,7 @@ impl TableStore {
         } else {
             SsTableId::Sequence(self.last_sequence.fetch_add(1, Ordering::SeqCst) + 1)
         };
-        Descriptor::new(dir, id)
+        Descriptor::new(dir, id, files.version)
     }
 
     /// Writes a memtable to a new SSTable, durable when this returns; `None` when there was nothing to write.
@@ -142,7 +137,7 @@ impl TableStore {
         host_id: Uuid,
     ) -> Result<Option<Arc<SsTable>>, EngineError> {
         let schema = self.schema();
-        let dir = files.roomiest(self.dirs())?;
+        let dir = files.roomiest(self.homes())?;
         let minima = memtable.minima();
         let none = EncodingStats::default();
         let options = WriterOptions {
@@ -154,10 +149,11 @@ impl TableStore {
             },
             commit_log_intervals: vec![(on_disk(memtable.start()), on_disk(end))],
             host_id: Some(host_id),
-            ..WriterOptions::of_table(&schema)?
+            ..files.writer_options(&schema)?
         };
         let fs = &files.env.fs;
-        let mut txn = TxnLog::create(Arc::clone(fs), &dir, Operation::Flush, files.env.time_uuid())?;
+        let id = files.env.time_uuid();
+        let mut txn = TxnLog::create(Arc::clone(fs), &dir, files.version, Operation::Flush, id)?;
         let descriptor = self.next_descriptor(files, &dir);
         let written = (|| {
             txn.add(&descriptor)?;
@@ -182,7 +178,9 @@ impl TableStore {
         })();
         match written {
             Ok(Some(table)) => {
-                txn.commit()?.clean_up().unwrap_or_else(|error| {
+                let committed =
+                    txn.commit().inspect_err(|error| self.note(error)).map_err(io::Error::from)?;
+                committed.clean_up().unwrap_or_else(|error| {
                     tracing::warn!(%error, "the log of a committed flush stays until the next start");
                 });
                 Ok(Some(table))
@@ -201,19 +199,57 @@ impl TableStore {
     }
 }
 
-/// Removes SSTables from disk, all or none of those in one directory. Readers that have them open go on.
-pub(crate) fn remove_sstables(env: &Env, tables: &[Arc<SsTable>]) -> Result<(), EngineError> {
-    let mut left: Vec<&Arc<SsTable>> = tables.iter().collect();
-    while let Some(first) = left.first() {
-        let dir = first.descriptor().directory.clone();
-        let mut txn = TxnLog::create(Arc::clone(&env.fs), &dir, Operation::Compaction, env.time_uuid())?;
-        for table in left.iter().filter(|t| t.descriptor().directory == dir) {
-            txn.remove(table.descriptor())?;
+impl TableStore {
+    /// Takes SSTables out of the view and removes their files, all or none of those in one directory. Readers that
+    /// have them open go on. `change` sees the view once before the first is gone.
+    ///
+    /// # Errors
+    /// When the file system fails: what could not be removed for certain stays in the view.
+    pub(crate) fn remove_sstables(
+        &self,
+        env: &Env,
+        change: impl FnOnce(&mut TableView),
+    ) -> Result<(), EngineError> {
+        self.check_settled()?;
+        let mut committed = Vec::new();
+        let mut result = Ok(());
+        self.change_view(|view| {
+            result = self.retire(env, view, &mut committed);
+            if result.is_ok() {
+                change(view);
+            }
+        });
+        for transaction in committed {
+            if let Err(error) = transaction.clean_up() {
+                tracing::warn!(%error, "files of removed SSTables stay until the next start");
+            }
         }
-        txn.commit()?.clean_up()?;
-        left.retain(|t| t.descriptor().directory != dir);
+        result
     }
-    Ok(())
+
+    /// Commits to the removal of a view's SSTables, directory by directory.
+    fn retire(
+        &self,
+        env: &Env,
+        view: &mut TableView,
+        committed: &mut Vec<Committed>,
+    ) -> Result<(), EngineError> {
+        while let Some(first) = view.sstables.first() {
+            let dir = first.descriptor().directory.clone();
+            let (version, id) = (first.descriptor().version, env.time_uuid());
+            let here = view.sstables.iter().filter(|t| t.descriptor().directory == dir);
+            let here: Vec<Arc<SsTable>> = here.cloned().collect();
+            let mut txn = TxnLog::create(Arc::clone(&env.fs), &dir, version, Operation::Compaction, id)?;
+            if let Err(error) = here.iter().try_for_each(|table| txn.remove(table.descriptor())) {
+                txn.abort()?;
+                return Err(error.into());
+            }
+            let done = txn.commit().inspect_err(|error| self.note(error)).map_err(io::Error::from)?;
+            committed.push(done);
+            view.replace_sstables(&here, []);
+        }
+        Ok(())
+    }
 }
 
 fn on_disk(position: LogPosition) -> CommitLogPosition {

@@ -7,15 +7,21 @@
 mod files;
 mod newest_first;
 mod read;
+mod survey;
 
-pub(crate) use files::{FileContext, remove_sstables};
+pub(crate) use files::FileContext;
+pub(crate) use survey::TableFiles;
 
 use crate::commitlog::{IntervalSet, LogPosition};
+use crate::error::EngineError;
 use crate::memtable::Memtable;
-use arc_swap::ArcSwap;
+use crate::system;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use model::TableSchema;
 use parking_lot::Mutex;
+use partition::ReadError;
 use sstable::SsTable;
+use sstable::txn_log::CommitError;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -64,14 +70,23 @@ pub struct TableStore {
     pub(crate) flush_turn: Mutex<()>,
     /// Whether a flush is queued already.
     pub(crate) flush_queued: AtomicBool,
+    /// Whether the last flush failed: it is tried again besides the queue.
+    pub(crate) flush_failing: AtomicBool,
     /// Whether the keyspace's writes go to the commit log.
     durable_writes: AtomicBool,
     /// Set when the table is dropped: nothing is flushed any more.
     dropped: AtomicBool,
+    /// Why rows are missing that should be there: an SSTable could not be opened. Reads are refused, and compactions.
+    damage: ArcSwapOption<ReadError>,
+    /// Whether a transaction failed to commit and the next start may find that it did not fail. Until then SSTables
+    /// are added only: none goes, by compaction or truncation, nor is any looked for in the directories.
+    in_doubt: AtomicBool,
     /// The table's directory in each data directory.
     dirs: Vec<PathBuf>,
     /// The largest sequence number among the table's SSTables.
     last_sequence: AtomicU64,
+    /// Whether Cassandra has been told to build the table's indexes anew.
+    pub(crate) indexes_left: AtomicBool,
     pub(crate) reads: AtomicU64,
     pub(crate) writes: AtomicU64,
 }
@@ -94,9 +109,13 @@ impl TableStore {
             view_change: Mutex::new(()),
             flush_turn: Mutex::new(()),
             flush_queued: AtomicBool::new(false),
+            flush_failing: AtomicBool::new(false),
             durable_writes: AtomicBool::new(durable_writes),
             dropped: AtomicBool::new(false),
+            damage: ArcSwapOption::empty(),
+            in_doubt: AtomicBool::new(false),
             dirs,
+            indexes_left: AtomicBool::new(false),
             reads: AtomicU64::new(0),
             writes: AtomicU64::new(0),
         }
@@ -126,9 +145,50 @@ impl TableStore {
         self.dropped.store(true, Ordering::SeqCst);
     }
 
-    /// The table's directories, one in each data directory.
+    /// Refuses reads and compactions from now on: an SSTable is there that cannot be opened.
+    pub(crate) fn set_damaged(&self, cause: ReadError) {
+        self.damage.store(Some(Arc::new(cause)));
+    }
+
+    /// The SSTable that cannot be opened is gone, or open.
+    pub(crate) fn set_whole(&self) {
+        self.damage.store(None);
+    }
+
+    /// Why an SSTable is missing from the view.
+    pub fn damage(&self) -> Option<ReadError> {
+        self.damage.load().as_deref().cloned()
+    }
+
+    /// Notes what became of a transaction that did not commit.
+    pub(crate) fn note(&self, error: &CommitError) {
+        if error.is_in_doubt() && !self.in_doubt.swap(true, Ordering::SeqCst) {
+            let schema = self.schema();
+            tracing::error!(keyspace = schema.keyspace, table = schema.name, %error, "the table is neither compacted nor truncated until the node was started again");
+        }
+    }
+
+    /// Refuses what takes SSTables away, when a transaction is in doubt.
+    ///
+    /// # Errors
+    /// [`EngineError::InDoubt`].
+    pub(crate) fn check_settled(&self) -> Result<(), EngineError> {
+        if !self.in_doubt.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        let schema = self.schema();
+        Err(EngineError::InDoubt { keyspace: schema.keyspace.clone(), table: schema.name.clone() })
+    }
+
+    /// The table's directories.
     pub fn dirs(&self) -> &[PathBuf] {
         &self.dirs
+    }
+
+    /// Those of them that new SSTables go to.
+    pub(crate) fn homes(&self) -> &[PathBuf] {
+        let count = if system::has_one_home(&self.schema()) { 1 } else { self.dirs.len() };
+        self.dirs.get(..count).unwrap_or(&self.dirs)
     }
 
     /// What the table holds now.

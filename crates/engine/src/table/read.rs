@@ -8,11 +8,11 @@
 
 use super::newest_first::NewestFirst;
 use super::{TableStore, TableView};
-use crate::memtable::{Memtable, MemtableStream};
+use crate::memtable::Memtable;
+use model::DecoratedKey;
 use model::command::{PartitionSelection, ReadCommand};
 use model::key::KeyRange;
-use model::{DecoratedKey, Slice};
-use partition::{BoxedStream, ReadContext, ReadError, concat, merge};
+use partition::{AtSource, BoxedStream, ReadContext, ReadError, SourceKind, Verdict, concat, merge};
 use sstable::SsTable;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,6 +25,9 @@ impl TableStore {
     /// When a source cannot be opened.
     pub fn read(&self, command: &ReadCommand, ctx: &ReadContext) -> Result<BoxedStream, ReadError> {
         self.reads.fetch_add(1, Ordering::Relaxed);
+        if let Some(damage) = self.damage.load().as_deref() {
+            return Err(damage.clone());
+        }
         let view = self.view();
         match &command.partitions {
             PartitionSelection::Keys(keys) => match keys.as_slice() {
@@ -40,20 +43,63 @@ impl TableStore {
             PartitionSelection::Range(range) => read_range(&view, command, range, ctx),
         }
     }
+
+    /// Judges every source as a read of the command would, with what is in memory, and reads nothing. What it finds is
+    /// in the recorder and the cost of `ctx`.
+    pub fn consider(&self, command: &ReadCommand, ctx: &ReadContext) {
+        let view = self.view();
+        for (memtable, name) in memtables(&view) {
+            match &command.partitions {
+                PartitionSelection::Keys(keys) => {
+                    for key in keys {
+                        let has_any = memtable.contains(key);
+                        let verdict = if has_any { Verdict::Candidate } else { Verdict::Absent };
+                        at_memtable(name, ctx).judge(verdict);
+                    }
+                }
+                PartitionSelection::Range(_) if memtable.is_empty() => {}
+                PartitionSelection::Range(_) => at_memtable(name, ctx).judge(Verdict::Candidate),
+            }
+        }
+        match &command.partitions {
+            PartitionSelection::Keys(keys) => {
+                for key in keys {
+                    candidates(&view, command, key, ctx);
+                }
+            }
+            PartitionSelection::Range(range) => {
+                for sstable in view.sstables.iter() {
+                    ctx.cost.sstables_considered.add(1);
+                    at_sstable(sstable, ctx).judge(judge_range(sstable, command, range));
+                }
+            }
+        }
+    }
 }
 
-/// The memtables of a view, newest first.
-fn memtables(view: &TableView) -> impl Iterator<Item = &Arc<Memtable>> {
-    [&view.memtable].into_iter().chain(view.flushing.iter().rev().map(|f| &f.memtable))
+/// The memtables of a view, newest first, each with the name that records know it by.
+fn memtables(view: &TableView) -> impl Iterator<Item = (&Arc<Memtable>, &'static str)> {
+    let flushing = view.flushing.iter().rev().map(|f| (&f.memtable, "flushing"));
+    [(&view.memtable, "active")].into_iter().chain(flushing)
+}
+
+/// Turns to a memtable.
+fn at_memtable<'c>(name: &'static str, ctx: &'c ReadContext) -> AtSource<'c> {
+    ctx.at_source(SourceKind::Memtable, || name.to_owned())
+}
+
+/// Turns to an SSTable.
+fn at_sstable<'c>(sstable: &SsTable, ctx: &'c ReadContext) -> AtSource<'c> {
+    ctx.at_source(SourceKind::SsTable, || sstable.descriptor().name())
 }
 
 /// Whether an SSTable's rows, static rows and deletions all lie outside of what the command selects.
-fn is_beside(table: &SsTable, command: &ReadCommand, slices: &[Slice]) -> bool {
+fn is_beside(table: &SsTable, command: &ReadCommand) -> bool {
     let schema = command.table.as_ref();
     !schema.clustering_columns().is_empty()
         && !table.has_statics()
-        && !table.stats().may_have_tombstones()
-        && !table.overlaps_clusterings(slices, schema)
+        && !table.stats().may_have_partition_deletions()
+        && !table.overlaps_clusterings(&command.clusterings, schema)
 }
 
 fn read_partition(
@@ -62,24 +108,60 @@ fn read_partition(
     key: &DecoratedKey,
     ctx: &ReadContext,
 ) -> Result<BoxedStream, ReadError> {
-    let ReadCommand { table, clusterings, columns, .. } = command;
-    let memtables = memtables(view).filter_map(|m| m.read(table, key, clusterings, ctx));
-    let memtables: Vec<MemtableStream> = memtables.collect();
+    let ReadCommand { table, clusterings, .. } = command;
+    let mut sources: Vec<BoxedStream> = Vec::new();
+    for (memtable, name) in memtables(view) {
+        let at = at_memtable(name, ctx);
+        match at.open(|ctx| Ok(memtable.read(table, key, clusterings, ctx)))? {
+            Some(stream) => {
+                at.judge(Verdict::Candidate);
+                sources.push(stream);
+            }
+            None => at.judge(Verdict::Absent),
+        }
+    }
     let candidates = candidates(view, command, key, ctx);
-    if memtables.len() + candidates.len() > 1
+    if sources.len() + candidates.len() > 1
         && !candidates.is_empty()
         && let Some(newest) = NewestFirst::of(command)
     {
-        return read_newest_first(newest, memtables, &candidates, command, key, ctx);
+        return read_newest_first(newest, sources, &candidates, command, key, ctx);
     }
-    let mut sources: Vec<BoxedStream> = memtables.into_iter().map(|m| Box::new(m) as BoxedStream).collect();
     for sstable in candidates {
-        if let Some(stream) = sstable.read(key, clusterings, columns, table, ctx)? {
-            ctx.cost.sstables_read.add(1);
-            sources.push(Box::new(stream));
-        }
+        sources.extend(open_partition(sstable, command, key, ctx)?);
     }
     Ok(merge(Arc::clone(table), sources, command.is_reversed()))
+}
+
+/// Opens a partition of an SSTable; `None` when it is not there.
+fn open_partition(
+    sstable: &Arc<SsTable>,
+    command: &ReadCommand,
+    key: &DecoratedKey,
+    ctx: &ReadContext,
+) -> Result<Option<BoxedStream>, ReadError> {
+    let ReadCommand { table, clusterings, columns, .. } = command;
+    let at = at_sstable(sstable, ctx);
+    at.context().cost.index_lookups.add(1);
+    let stream = at.open(|ctx| sstable.read(key, clusterings, columns, table, ctx))?;
+    match stream {
+        Some(_) => ctx.cost.sstables_read.add(1),
+        None => at.judge(Verdict::Absent),
+    }
+    Ok(stream)
+}
+
+/// What an SSTable is to a read of one partition, as far as can be said without reading.
+fn judge(sstable: &SsTable, command: &ReadCommand, key: &DecoratedKey) -> Verdict {
+    if !sstable.covers(key) {
+        Verdict::Range
+    } else if is_beside(sstable, command) {
+        Verdict::Clustering
+    } else if !sstable.may_contain(key) {
+        Verdict::Bloom
+    } else {
+        Verdict::Candidate
+    }
 }
 
 /// The SSTables that may have something of the partition, newest first.
@@ -89,47 +171,49 @@ fn candidates<'v>(
     key: &DecoratedKey,
     ctx: &ReadContext,
 ) -> Vec<&'v Arc<SsTable>> {
-    let cost = &ctx.cost;
-    cost.sstables_considered.add(view.sstables.len() as u64);
-    let mut out = Vec::new();
-    let mut slices = None;
-    for sstable in view.sstables.iter() {
-        if !sstable.covers(key) {
-            cost.skipped_by_range.add(1);
-        } else if is_beside(sstable, command, slices.get_or_insert_with(|| command.clusterings.to_slices())) {
-            cost.skipped_by_clustering.add(1);
-        } else if !sstable.may_contain(key) {
-            cost.skipped_by_bloom.add(1);
-        } else {
-            out.push(sstable);
-        }
-    }
-    out
+    ctx.cost.sstables_considered.add(view.sstables.len() as u64);
+    let may_matter = |sstable: &&Arc<SsTable>| {
+        let verdict = judge(sstable, command, key);
+        at_sstable(sstable, ctx).judge(verdict);
+        verdict == Verdict::Candidate
+    };
+    view.sstables.iter().filter(may_matter).collect()
 }
 
 fn read_newest_first(
     mut newest: NewestFirst,
-    memtables: Vec<MemtableStream>,
+    memtables: Vec<BoxedStream>,
     sstables: &[&Arc<SsTable>],
     command: &ReadCommand,
     key: &DecoratedKey,
     ctx: &ReadContext,
 ) -> Result<BoxedStream, ReadError> {
-    let ReadCommand { table, clusterings, columns, .. } = command;
     for memtable in memtables {
         newest.take(command, memtable)?;
     }
-    for (at, sstable) in sstables.iter().enumerate() {
+    let mut left = sstables.iter();
+    for sstable in left.by_ref() {
         if newest.is_settled(sstable.stats().max_timestamp) {
-            ctx.cost.skipped_by_timestamp.add((sstables.len() - at) as u64);
+            at_sstable(sstable, ctx).judge(Verdict::Timestamp);
             break;
         }
-        if let Some(stream) = sstable.read(key, clusterings, columns, table, ctx)? {
-            ctx.cost.sstables_read.add(1);
+        if let Some(stream) = open_partition(sstable, command, key, ctx)? {
             newest.take(command, stream)?;
         }
     }
-    Ok(merge(Arc::clone(table), newest.into_sources(), command.is_reversed()))
+    left.for_each(|sstable| at_sstable(sstable, ctx).judge(Verdict::Timestamp));
+    Ok(merge(Arc::clone(&command.table), newest.into_sources(), command.is_reversed()))
+}
+
+/// What an SSTable is to a read of a range.
+fn judge_range(sstable: &SsTable, command: &ReadCommand, range: &KeyRange) -> Verdict {
+    if !sstable.overlaps(range) {
+        Verdict::Range
+    } else if is_beside(sstable, command) {
+        Verdict::Clustering
+    } else {
+        Verdict::Candidate
+    }
 }
 
 fn read_range(
@@ -140,19 +224,19 @@ fn read_range(
 ) -> Result<BoxedStream, ReadError> {
     let ReadCommand { table, clusterings, columns, .. } = command;
     let mut sources: Vec<BoxedStream> = Vec::new();
-    for memtable in memtables(view).filter(|m| !m.is_empty()) {
-        sources.push(Box::new(memtable.scan(table, range.clone(), clusterings, ctx)));
+    for (memtable, name) in memtables(view).filter(|(m, _)| !m.is_empty()) {
+        let at = at_memtable(name, ctx);
+        at.judge(Verdict::Candidate);
+        sources.extend(at.open(|ctx| Ok(Some(memtable.scan(table, range.clone(), clusterings, ctx))))?);
     }
-    let slices = command.clusterings.to_slices();
     for sstable in view.sstables.iter() {
         ctx.cost.sstables_considered.add(1);
-        if !sstable.overlaps(range) {
-            ctx.cost.skipped_by_range.add(1);
-        } else if is_beside(sstable, command, &slices) {
-            ctx.cost.skipped_by_clustering.add(1);
-        } else {
+        let at = at_sstable(sstable, ctx);
+        let verdict = judge_range(sstable, command, range);
+        at.judge(verdict);
+        if verdict == Verdict::Candidate {
             ctx.cost.sstables_read.add(1);
-            sources.push(Box::new(sstable.scan(range, clusterings, columns, table, ctx)?));
+            sources.extend(at.open(|ctx| sstable.scan(range, clusterings, columns, table, ctx).map(Some))?);
         }
     }
     Ok(merge(Arc::clone(table), sources, command.is_reversed()))

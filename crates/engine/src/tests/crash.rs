@@ -194,10 +194,10 @@ fn a_torn_tail_does_not_turn_into_damage_with_the_next_runs_fences() {
         let torn = fs.crash(Crash::LoseUnsynced);
         engine.close();
         let env = env_on(Arc::new(torn.clone()), 1);
-        let segments = crate::commitlog::replay::list(&env, "/node/commitlog".as_ref()).unwrap();
+        let segments = crate::commitlog::replay::Segments::list(&env, "/node/commitlog".as_ref(), 0).unwrap();
         let bytes_of = |path| torn.read(path).unwrap();
         let written = |path| bytes_of(path).iter().rposition(|b| *b != 0).filter(|last| *last > 100);
-        let path = &segments.iter().rfind(|s| written(&s.path).is_some()).unwrap().path;
+        let path = &segments.files().iter().rfind(|s| written(&s.path).is_some()).unwrap().path;
         let mut bytes = bytes_of(path);
         let end = written(path).unwrap() + 1;
         bytes[end - cut..end].fill(0xa5);

@@ -1,7 +1,7 @@
 //! Random histories with flushes and restarts, against the naive model.
 
 use super::{create, env_on, key, options};
-use crate::{Engine, WriteOptions};
+use crate::{Engine, EngineOptions, SsTableFormat, StorageCompatibility, WriteOptions};
 use bytes::Bytes;
 use env::fs::memory::MemoryFileSystem;
 use env::random::Random;
@@ -16,6 +16,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use testkit::{SourceReader, check_source};
 use uuid::Uuid;
 
+/// Options of a node that writes SSTables of version `da`.
+fn with_tries() -> EngineOptions {
+    EngineOptions {
+        storage_compatibility: StorageCompatibility::None,
+        sstable_format: SsTableFormat::Bti,
+        ..options()
+    }
+}
+
 #[test]
 fn an_engine_is_a_source_whatever_is_flushed_and_restarted() {
     let histories = AtomicU64::new(0);
@@ -24,6 +33,7 @@ fn an_engine_is_a_source_whatever_is_flushed_and_restarted() {
         let fs = Arc::new(MemoryFileSystem::new());
         let env = env_on(fs, 1);
         let mut engine = Engine::open(options(), env.clone()).unwrap();
+        let formats = [options(), with_tries()];
         create(&engine, &[table]);
         for update in updates {
             let ticket = engine.apply(&Mutation::of(update.clone()), WriteOptions::default()).unwrap();
@@ -31,8 +41,10 @@ fn an_engine_is_a_source_whatever_is_flushed_and_restarted() {
             match random.below(12) {
                 0 | 1 => engine.flush("check", Some(&table.name)).unwrap(),
                 2 => {
+                    // What the files are written in may change between two starts.
                     engine.close();
-                    engine = Engine::open(options(), env.clone()).unwrap();
+                    let options = formats[random.below(2) as usize].clone();
+                    engine = Engine::open(options, env.clone()).unwrap();
                 }
                 _ => {}
             }
@@ -43,20 +55,37 @@ fn an_engine_is_a_source_whatever_is_flushed_and_restarted() {
     });
 }
 
-#[test]
-fn one_sstable_is_a_source() {
+fn check_one_sstable(options: &EngineOptions) {
     check_source(|table, updates| {
-        let engine = Engine::open(options(), env_on(Arc::new(MemoryFileSystem::new()), 1)).unwrap();
+        let engine = Engine::open(options.clone(), env_on(Arc::new(MemoryFileSystem::new()), 1)).unwrap();
         create(&engine, &[table]);
         for update in updates {
             engine.apply(&Mutation::of(update.clone()), WriteOptions::default()).unwrap().wait().unwrap();
         }
         engine.flush("check", Some(&table.name)).unwrap();
-        assert!(engine.table(table.id).unwrap().view().memtable.is_empty());
+        let view = engine.table(table.id).unwrap().view();
+        assert!(view.memtable.is_empty());
+        assert!(view.sstables.iter().all(|t| t.descriptor().version == options.sstable_version()));
         let reader: SourceReader =
             Box::new(move |command| engine.read(command, &ReadContext::default()).unwrap());
         reader
     });
+}
+
+#[test]
+fn one_sstable_is_a_source() {
+    check_one_sstable(&options());
+}
+
+#[test]
+fn one_sstable_with_tries_is_a_source() {
+    check_one_sstable(&with_tries());
+}
+
+#[test]
+fn one_sstable_of_version_oa_is_a_source() {
+    let storage_compatibility = StorageCompatibility::None;
+    check_one_sstable(&EngineOptions { storage_compatibility, ..options() });
 }
 
 /// What a client would see of row `c` of partition `k`: the values of `v` and `w`; `None` when there is no row.

@@ -1,7 +1,11 @@
 //! Whole engines on the in-memory file system.
 
 mod crash;
+mod filters;
 mod history;
+mod import;
+mod in_place;
+mod opening;
 mod schema;
 mod store;
 
@@ -25,6 +29,18 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use uuid::Uuid;
+
+/// Waits for what the engine's own threads do.
+pub fn wait_until(mut done: impl FnMut() -> bool) {
+    for _ in 0..2000 {
+        if done() {
+            return;
+        }
+        #[allow(clippy::disallowed_methods, reason = "waits for the engine's own threads")]
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    panic!("it did not happen within ten seconds");
+}
 
 /// An environment over `fs`.
 pub fn env_on(fs: Arc<dyn FileSystem>, seed: u64) -> Env {

@@ -85,7 +85,7 @@ fn everything_a_schema_holds_survives_a_restart() {
             .map(|c| (c.name.clone(), c.ty.clone(), c.descending))
             .collect::<Vec<_>>()
     );
-    let gone = table.dropped_column("gone", false).unwrap();
+    let gone = table.dropped_column("gone").unwrap();
     assert_eq!((gone.kind, gone.dropped_time_micros), (ColumnKind::Regular, 1_000_000));
     assert!(matches!(gone.ty, CqlType::Tuple(_)), "user types of dropped columns become tuples");
     assert_eq!(loaded.version, installed.version);
@@ -132,6 +132,26 @@ fn a_dropped_table_leaves_a_snapshot_if_asked_to() {
     assert_eq!(list.len(), 1);
     assert!(list[0].tag.starts_with("dropped-") && list[0].tag.ends_with("-t"), "{list:?}");
     assert!(list[0].true_size_bytes > 1_000 && list[0].size_bytes >= list[0].true_size_bytes);
+}
+
+#[test]
+fn tables_with_compact_storage_are_refused_by_name() {
+    let fs = MemoryFileSystem::new();
+    let engine = open(&fs);
+    create(&engine, &[simple_table("t")]);
+    let tables = Arc::clone(engine.schema().table("system_schema", "tables").unwrap());
+    let key = PartitionKey::from_components(&[b"ks"]);
+    let mut update = PartitionUpdate::new(Arc::clone(&tables), DecoratedKey::new(key));
+    let mut row = Row::new(Clustering::from_values([&b"t"[..]]));
+    let flags = model::types::collection::encode_set(&CqlType::Text, ["compound", "dense"]);
+    row.cells.push(Cell::live(tables.column("flags").unwrap().id, i64::MAX, flags));
+    update.add_row(row);
+    write(&engine, &Mutation::of(update)).unwrap();
+    engine.close();
+    drop(engine);
+    let refused = Engine::open(options(), env_on(Arc::new(fs), 1));
+    let error = refused.err().unwrap().to_string();
+    assert!(error.contains("ks.t has COMPACT STORAGE") && error.contains("DROP COMPACT STORAGE"), "{error}");
 }
 
 #[test]

@@ -3,16 +3,17 @@
 use super::*;
 use crate::{EngineError, WriteError};
 use env::fs::memory::MemoryFileSystem;
+use partition::Verdict;
 
-fn open(fs: &MemoryFileSystem) -> Arc<Engine> {
+pub fn open(fs: &MemoryFileSystem) -> Arc<Engine> {
     Engine::open(options(), env_on(Arc::new(fs.clone()), 1)).unwrap()
 }
 
-fn rows(range: std::ops::Range<i32>) -> BTreeMap<(i32, i32), String> {
+pub fn rows(range: std::ops::Range<i32>) -> BTreeMap<(i32, i32), String> {
     range.map(|n| ((n % 7, n), format!("v{n}"))).collect()
 }
 
-fn fill(engine: &Engine, table: &Arc<TableSchema>, range: std::ops::Range<i32>) {
+pub fn fill(engine: &Engine, table: &Arc<TableSchema>, range: std::ops::Range<i32>) {
     for n in range {
         write(engine, &insert(table, n % 7, n, &format!("v{n}"), 1)).unwrap();
     }
@@ -122,6 +123,84 @@ fn a_table_that_is_being_flushed_is_not_queued_again() {
     engine.keep();
     assert_eq!(engine.workers.queue_len(), 1);
     assert!(store.flush_queued.load(std::sync::atomic::Ordering::SeqCst));
+    engine.close();
+}
+
+#[test]
+fn a_table_whose_flush_fails_keeps_no_other_from_being_flushed() {
+    use env::fs::faulty::{Fault, FaultyFileSystem, Op};
+    let faulty = FaultyFileSystem::new(Arc::new(MemoryFileSystem::new()));
+    let (broken, sound) = (simple_table("broken"), simple_table("sound"));
+    let options = crate::EngineOptions { memtable_bytes_max: 256 << 10, flush_writers: 1, ..options() };
+    let engine = Engine::open(options, env_on(Arc::new(faulty.clone()), 1)).unwrap();
+    create(&engine, &[&broken, &sound]);
+    engine.flush_all().unwrap();
+    let fault = faulty.add(Fault::on(Op::Create).path("ks/broken-"));
+    let long = "x".repeat(4_000);
+    // As much as calls for a flush of the table, which fails, and goes on failing.
+    (0..25).for_each(|n| write(&engine, &insert(&broken, n, n, &long, 1)).unwrap());
+    wait_for(|| faulty.struck(fault) > 0);
+    let sstables = || engine.table(sound.id).unwrap().view().sstables.len();
+    for n in 0..100 {
+        write(&engine, &insert(&sound, n, n, &long, 1)).unwrap();
+    }
+    wait_for(|| sstables() > 0);
+    assert_eq!(contents(&engine, &broken).len(), 25);
+    faulty.heal();
+    let store = engine.table(broken.id).unwrap();
+    wait_for(|| store.view().flushing.is_empty() && !store.view().sstables.is_empty());
+    assert_eq!(contents(&engine, &broken).len(), 25);
+    engine.close();
+}
+
+/// Waits for something that the engine's threads do.
+fn wait_for(condition: impl Fn() -> bool) {
+    let (turn, nobody) = (parking_lot::Mutex::new(()), parking_lot::Condvar::new());
+    for _ in 0..3_000 {
+        if condition() {
+            return;
+        }
+        nobody.wait_for(&mut turn.lock(), std::time::Duration::from_millis(10));
+    }
+    panic!("it did not happen");
+}
+
+#[test]
+fn flushed_sstables_are_kept_for_incremental_backups() {
+    let fs = MemoryFileSystem::new();
+    let (kept, left) = (simple_table("kept"), simple_table("left"));
+    let mut without = (*left).clone();
+    without.options.incremental_backups = Some(false);
+    let left = Arc::new(without);
+    let options = crate::EngineOptions { incremental_backups: true, ..options() };
+    let engine = Engine::open(options, env_on(Arc::new(fs), 1)).unwrap();
+    create(&engine, &[&kept, &left]);
+    for round in 0..2 {
+        for table in [&kept, &left] {
+            write(&engine, &insert(table, round, 0, "v", 1)).unwrap();
+            engine.flush("ks", Some(&table.name)).unwrap();
+        }
+    }
+    let names = |dir: &std::path::Path| {
+        let entries = engine.env.fs.read_dir(dir).unwrap_or_default();
+        let mut names: Vec<String> = entries
+            .into_iter()
+            .filter_map(|entry| entry.name.into_string().ok())
+            .filter(|name| name.contains("-big-"))
+            .collect();
+        names.sort();
+        names
+    };
+    let dirs = |table: &Arc<model::TableSchema>| engine.table(table.id).unwrap().dirs()[0].clone();
+    let dir = dirs(&kept);
+    let flushed = names(&dir);
+    assert_eq!(flushed.iter().filter(|name| name.ends_with("Data.db")).count(), 2);
+    assert_eq!(names(&dir.join("backups")), flushed);
+    assert_eq!(names(&dirs(&left).join("backups")), Vec::<String>::new());
+    // A compaction takes the SSTables away, not the links.
+    engine.compact("ks", Some("kept")).unwrap();
+    assert_ne!(names(&dir), flushed);
+    assert_eq!(names(&dir.join("backups")), flushed);
     engine.close();
 }
 
@@ -251,7 +330,8 @@ fn a_full_memtable_refuses_writes_until_a_flush_succeeds() {
         assert!(kept < 10_000);
     };
     assert!(matches!(refused, WriteError::Overloaded { .. }), "{refused}");
-    let now = engine.apply(&insert(&table, 0, 0, "y", 1), WriteOptions { may_block: false });
+    let now = engine
+        .apply(&insert(&table, 0, 0, "y", 1), WriteOptions { may_block: false, ..WriteOptions::default() });
     assert!(matches!(now, Err(WriteError::WouldBlock)));
     assert_eq!(contents(&engine, &table).len() as i32, kept, "what was acknowledged is readable");
     assert!(faulty.struck(fault) > 0);
@@ -302,6 +382,83 @@ fn named_rows_that_are_newer_in_all_that_was_asked_for_leave_older_sstables_unre
     };
     assert_eq!(read(1), (Some("v3".to_owned()), 1, 2));
     assert_eq!(read(2), (Some("w3".to_owned()), 3, 0), "a row without an insertion may live by other cells");
+}
+
+#[test]
+fn a_recorded_read_says_what_became_of_each_source_and_costs_the_same() {
+    for is_named in [true, false] {
+        record_a_read(is_named);
+    }
+}
+
+fn record_a_read(is_named: bool) {
+    use Verdict::{Absent, Candidate, Range, Timestamp};
+    let engine = open(&MemoryFileSystem::new());
+    let table = simple_table("t");
+    create(&engine, &[&table]);
+    for (k, timestamp) in [(1, 1), (1, 2), (2, 3)] {
+        let mut mutation = insert(&table, k, 1, "v", timestamp);
+        mutation.updates[0].rows[0].liveness = model::Liveness::new(timestamp);
+        write(&engine, &mutation).unwrap();
+        engine.flush("ks", Some("t")).unwrap();
+    }
+    let named = ClusteringFilter::Names {
+        names: vec![Clustering::from_values([&1i32.to_be_bytes()[..]])],
+        reversed: false,
+    };
+    let command = ReadCommand {
+        table: table.clone(),
+        partitions: PartitionSelection::Keys(vec![key(1)]),
+        clusterings: if is_named { named } else { ClusteringFilter::all() },
+        columns: ColumnSelection::all(&table),
+        row_filter: Vec::new(),
+        limits: DataLimits::NONE,
+        now_s: 0,
+    };
+    let run = |command: &ReadCommand, ctx: &ReadContext| {
+        let mut stream = engine.read(command, ctx).unwrap();
+        while stream.next(&mut Fragment::default()).unwrap() != Event::End {}
+    };
+    let recorder = || partition::Recorder::new(Arc::new(|| 7));
+    let verdicts = |recorder: &partition::Recorder| {
+        let mut out = Vec::new();
+        for source in recorder.sources() {
+            let of_source = Verdict::ALL.into_iter().filter(|v| source.verdicts(*v) > 0);
+            let of_source = of_source.collect::<Vec<_>>();
+            out.push((source.name.clone(), of_source, source.cost.rows_scanned));
+        }
+        out
+    };
+    let source = |name: &str, verdicts: &[Verdict], rows| (name.to_owned(), verdicts.to_vec(), rows);
+    let (older, rows) = if is_named { (vec![Candidate, Timestamp], 0) } else { (vec![Candidate], 1) };
+    // The first read fills the cache.
+    let (cold, plain) = (ReadContext::default(), ReadContext::default());
+    run(&command, &cold);
+    run(&command, &plain);
+    let recorded = ReadContext { recorder: Some(recorder()), ..ReadContext::default() };
+    run(&command, &recorded);
+    let expected = [
+        source("active", &[Absent], 0),
+        source("nb-3-big", &[Range], 0),
+        source("nb-2-big", &[Candidate], 1),
+        source("nb-1-big", &older, rows),
+    ];
+    assert_eq!(verdicts(recorded.recorder.as_ref().unwrap()), expected);
+    let (first, second) = (plain.total_cost(), recorded.total_cost());
+    assert!(cold.total_cost().ios > 0);
+    assert_eq!(first, second);
+
+    let planned = ReadContext { recorder: Some(recorder()), ..ReadContext::default() };
+    engine.table(table.id).unwrap().consider(&command, &planned);
+    let expected = [
+        source("active", &[Absent], 0),
+        source("nb-3-big", &[Range], 0),
+        source("nb-2-big", &[Candidate], 0),
+        source("nb-1-big", &[Candidate], 0),
+    ];
+    assert_eq!(verdicts(planned.recorder.as_ref().unwrap()), expected);
+    let cost = planned.total_cost();
+    assert_eq!(cost.index_page_hits + cost.chunk_hits + cost.index_lookups, 0, "nothing was read");
 }
 
 #[test]

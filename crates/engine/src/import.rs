@@ -1,0 +1,322 @@
+//! SSTables from outside: `nodetool import`, and the checks of `nodetool refresh`.
+//!
+//! For each directory, all of its SSTables or none:
+//!
+//! 1. They are opened and compared with the table's schema, and verified, every component of them.
+//! 2. A transaction log is started in the table's directory; each SSTable gets a name of its own there and its files
+//!    are linked, or copied where links cannot be. The level and the marks of repairs go, unless they are to be kept.
+//! 3. They are opened under their new names and their filters proven; COMMIT; they join the view.
+//! 4. Unless they were to be copied, their old files are removed.
+//!
+//! A crash before COMMIT leaves the directory as it was and nothing in the table, one after it everything in the table;
+//! old files that are still there then hold nothing that the table lacks, and importing them again changes nothing.
+
+use crate::engine::{Engine, Gate};
+use crate::error::EngineError;
+use crate::table::{FileContext, TableStore};
+use env::fs::FileSystem;
+use model::{CqlType, TableSchema};
+use partition::codec::{HeaderColumn, Layout};
+use sstable::statistics::Statistics;
+use sstable::txn_log::{Operation, TxnLog};
+use sstable::{Component, Descriptor, SsTable, descriptor, statistics, verify};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const COPY_BYTES: usize = 1 << 20;
+
+/// How SSTables are imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImportOptions {
+    /// Whether every component is verified before.
+    pub verify: bool,
+    /// Whether the old files stay.
+    pub copy: bool,
+    /// Whether SSTables keep their level.
+    pub keep_level: bool,
+    /// Whether SSTables keep what is known about repairs.
+    pub keep_repaired: bool,
+}
+
+impl Default for ImportOptions {
+    fn default() -> Self {
+        ImportOptions { verify: true, copy: false, keep_level: false, keep_repaired: false }
+    }
+}
+
+/// What became of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImportedDirectory {
+    /// The directory.
+    pub directory: PathBuf,
+    /// The SSTables by their new names; empty when there were none, and when it failed.
+    pub sstables: Vec<String>,
+    /// Why nothing of the directory was imported.
+    pub failure: Option<String>,
+}
+
+impl Engine {
+    /// Imports the SSTables of directories into a table.
+    ///
+    /// # Errors
+    /// [`EngineError::UnknownTable`], [`EngineError::Drained`], and [`EngineError::NoDirectory`] before anything was
+    /// done. What goes wrong with a directory is in its answer, and does not keep the others.
+    pub fn import(
+        &self,
+        keyspace: &str,
+        table: &str,
+        directories: &[PathBuf],
+        options: &ImportOptions,
+    ) -> Result<Vec<ImportedDirectory>, EngineError> {
+        let store = self.table_named(keyspace, table)?;
+        if *self.barrier.read() == Gate::Drained {
+            return Err(EngineError::Drained);
+        }
+        for directory in directories {
+            if self.env.fs.read_dir(directory).is_err() {
+                return Err(EngineError::NoDirectory(directory.clone()));
+            }
+        }
+        self.admit_foreign_rows(&store)?;
+        let import = Import { files: &self.files, store: &store, options };
+        let mut out = Vec::new();
+        for directory in directories {
+            let (sstables, failure) = match import.directory(directory) {
+                Ok(names) => (names, None),
+                Err(reason) => {
+                    tracing::error!(directory = %directory.display(), keyspace, table, reason, "import failed");
+                    (Vec::new(), Some(reason))
+                }
+            };
+            tracing::info!(directory = %directory.display(), keyspace, table, ?sstables, "imported");
+            out.push(ImportedDirectory { directory: directory.clone(), sstables, failure });
+        }
+        self.filters.nudge();
+        Ok(out)
+    }
+}
+
+struct Import<'a> {
+    files: &'a FileContext,
+    store: &'a Arc<TableStore>,
+    options: &'a ImportOptions,
+}
+
+/// Why a directory is not imported.
+type Reason = String;
+
+fn reason(error: impl std::fmt::Display) -> Reason {
+    error.to_string()
+}
+
+impl Import<'_> {
+    fn fs(&self) -> &dyn FileSystem {
+        self.files.env.fs.as_ref()
+    }
+
+    fn directory(&self, directory: &Path) -> Result<Vec<String>, Reason> {
+        if self.store.dirs().iter().any(|own| own == directory) {
+            return Err("the directory is the table's own: refresh finds new files there".to_owned());
+        }
+        let listing = descriptor::list(self.fs(), directory).map_err(reason)?;
+        if let Some(log) = listing.txn_logs.first() {
+            return Err(format!("{} says that an operation has not ended", log.display()));
+        }
+        let old: Vec<Descriptor> = listing.tables.into_keys().collect();
+        if old.is_empty() {
+            return Ok(Vec::new());
+        }
+        for descriptor in &old {
+            self.check(descriptor).map_err(|why| format!("{descriptor}: {why}"))?;
+        }
+        let tables = self.take_in(&old)?;
+        if !self.options.copy {
+            for descriptor in &old {
+                sstable::remove_files(self.fs(), descriptor).unwrap_or_else(|error| {
+                    tracing::warn!(%descriptor, %error, "files of an imported SSTable stay behind");
+                });
+            }
+        }
+        Ok(tables.iter().map(|table| table.descriptor().to_string()).collect())
+    }
+
+    /// Step 1.
+    fn check(&self, descriptor: &Descriptor) -> Result<(), Reason> {
+        let table = self.files.open(descriptor).map_err(reason)?;
+        check_fits(&table, &self.store.schema())?;
+        if !self.options.verify {
+            return Ok(());
+        }
+        let verified = verify(self.fs(), descriptor, &|_| {}).map_err(reason)?;
+        match verified.findings.first() {
+            None => Ok(()),
+            Some(f) => {
+                let offset = f.offset.map_or(String::new(), |offset| format!(" at {offset}"));
+                let count = verified.findings.len();
+                Err(format!(
+                    "{count} findings, the first in {}{offset}: {} expected, {}",
+                    f.component, f.expected, f.found
+                ))
+            }
+        }
+    }
+
+    /// Steps 2 and 3.
+    fn take_in(&self, old: &[Descriptor]) -> Result<Vec<Arc<SsTable>>, Reason> {
+        let directory = self.files.roomiest(self.store.homes()).map_err(reason)?;
+        let env = &self.files.env;
+        let mut log = TxnLog::create(
+            Arc::clone(&env.fs),
+            &directory,
+            self.files.version,
+            Operation::Import,
+            env.time_uuid(),
+        )
+        .map_err(reason)?;
+        let taken = old.iter().map(|old| {
+            let new = self.store.next_descriptor(self.files, &directory);
+            let new = Descriptor { version: old.version, ..new };
+            log.add(&new).map_err(reason)?;
+            self.bring(old, &new)?;
+            let table = self.files.open(&new).map_err(reason)?;
+            Ok(table)
+        });
+        let taken = taken.collect::<Result<Vec<_>, Reason>>().and_then(|tables| {
+            self.fs().sync_dir(&directory).map_err(reason)?;
+            Ok(tables)
+        });
+        let tables = match taken {
+            Ok(tables) => tables,
+            Err(why) => {
+                if let Err(error) = log.abort() {
+                    tracing::warn!(%error, "files of a failed import stay until the next start");
+                }
+                return Err(why);
+            }
+        };
+        // Compactions and truncations change the view at the same moment as their logs, and so does this.
+        let mut committed = None;
+        self.store.change_view(|view| {
+            if self.store.is_dropped() {
+                committed = Some(log.abort().and(Err(io::Error::other("the table was dropped"))));
+                return;
+            }
+            let result = log.commit().inspect_err(|error| self.store.note(error)).map_err(io::Error::from);
+            if result.is_ok() {
+                view.replace_sstables(&[], tables.iter().cloned());
+            }
+            committed = Some(result);
+        });
+        if let Some(result) = committed {
+            result.map_err(reason)?.clean_up().unwrap_or_else(|error| {
+                tracing::warn!(%error, "the log of an import stays until the next start");
+            });
+        }
+        Ok(tables)
+    }
+
+    /// Gives the files of `old` the names of `new` as well, TOC.txt last.
+    fn bring(&self, old: &Descriptor, new: &Descriptor) -> Result<(), Reason> {
+        let fs = self.fs();
+        for component in Component::ALL {
+            let (from, to) = (old.path(*component), new.path(*component));
+            if !fs.exists(&from).map_err(reason)? {
+                continue;
+            }
+            // A link would let whoever changes the one change the other.
+            let is_linked = !self.options.copy && fs.hard_link(&from, &to).is_ok();
+            match is_linked {
+                // Whoever put the file there may not have synced it.
+                true => fs.open_rw(&to).and_then(|mut file| file.sync_data()).map_err(reason)?,
+                false => copy(fs, &from, &to).map_err(reason)?,
+            }
+        }
+        let ImportOptions { keep_level, keep_repaired, .. } = *self.options;
+        let stats = Statistics::read(fs, new).map_err(reason)?.stats;
+        let is_repaired = stats.repaired_at_ms != 0 || stats.pending_repair.is_some() || stats.is_transient;
+        if (keep_level || stats.level == 0) && (keep_repaired || !is_repaired) {
+            return Ok(());
+        }
+        statistics::rewrite(fs, new, |stats| {
+            if !keep_level {
+                stats.level = 0;
+            }
+            if !keep_repaired {
+                stats.repaired_at_ms = 0;
+                stats.pending_repair = None;
+                stats.is_transient = false;
+            }
+        })
+        .map_err(reason)
+    }
+}
+
+fn copy(fs: &dyn FileSystem, from: &Path, to: &Path) -> io::Result<()> {
+    let source = fs.open_read(from)?;
+    let mut target = fs.create_new(to)?;
+    let mut buffer = vec![0; COPY_BYTES];
+    let mut at = 0;
+    while at < source.len() {
+        let len = usize::try_from(source.len() - at).unwrap_or(COPY_BYTES).min(COPY_BYTES);
+        let part = &mut buffer[..len];
+        source.read_exact_at(at, part)?;
+        target.write_all(part)?;
+        at += len as u64;
+    }
+    target.sync_data()
+}
+
+/// Whether an SSTable is one of the table: key and clustering of the same types, and no column that the table never
+/// had or that has another type.
+pub(crate) fn check_fits(sstable: &SsTable, table: &TableSchema) -> Result<(), String> {
+    let header = sstable.header();
+    let expected = table.partition_key_class();
+    let key_types = |class: &str| CqlType::parse_key_class(class).ok();
+    if key_types(&header.key_type) != key_types(&expected) {
+        return Err(format!(
+            "the partition key is of type {}, that of the table {expected}",
+            header.key_type
+        ));
+    }
+    let clustering = table.clustering_columns().iter().map(|c| (c.ty.clone(), c.descending));
+    if !header.clustering.iter().cloned().eq(clustering) {
+        return Err("the clustering columns are not those of the table".to_owned());
+    }
+    Layout::of_sstable(header, table).map_err(|e| e.to_string())?;
+    for columns in [&header.static_columns, &header.regular_columns] {
+        for HeaderColumn { name, ty } in columns {
+            let Some(column) = table.column(name) else { continue };
+            if !holds(&column.ty, ty) && table.dropped.iter().all(|gone| gone.name != *name) {
+                return Err(format!("column {name} is of type {ty}, in the table it is {}", column.ty));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether values of type `found` are values of type `declared`.
+fn holds(declared: &CqlType, found: &CqlType) -> bool {
+    use CqlType::{
+        Ascii, BigInt, Blob, Int, List, Map, Set, Text, TimeUuid, Timestamp, Udt, Uuid, Varint, Vector,
+    };
+    match (declared, found) {
+        (a, b) if a == b => true,
+        (a, b) if a.is_multi_cell() != b.is_multi_cell() => false,
+        (Blob, _) | (Text, Ascii) | (Uuid, TimeUuid) | (Timestamp, BigInt) | (BigInt, Timestamp) => true,
+        (Varint, Int | BigInt | Timestamp) => true,
+        (List { element: a, .. }, List { element: b, .. })
+        | (Set { element: a, .. }, Set { element: b, .. }) => holds(a, b),
+        (Map { key: a, value: v, .. }, Map { key: b, value: w, .. }) => holds(a, b) && holds(v, w),
+        (Vector { element: a, dimension: m }, Vector { element: b, dimension: n }) => m == n && holds(a, b),
+        // Fields are only ever added at the end.
+        (Udt { definition: a, .. }, Udt { definition: b, .. }) => {
+            a.fields.len() >= b.fields.len()
+                && a.fields.iter().zip(&b.fields).all(|((_, a), (_, b))| holds(a, b))
+        }
+        (CqlType::Tuple(a), CqlType::Tuple(b)) => {
+            a.len() >= b.len() && a.iter().zip(b.iter()).all(|(a, b)| holds(a, b))
+        }
+        _ => false,
+    }
+}

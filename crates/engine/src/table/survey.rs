@@ -1,0 +1,152 @@
+//! What a table's directories hold, found out without changing anything, and the opening of many SSTables at once.
+
+use super::FileContext;
+use crate::error::EngineError;
+use env::fs::FileSystem;
+use model::TableSchema;
+use parking_lot::Mutex;
+use sstable::txn_log::{self, Leftover};
+use sstable::{Component, Descriptor, OpenError, SsTable, SsTableId, descriptor};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// SSTables for which another thread is worth its while.
+const SSTABLES_FOR_THREAD: usize = 32;
+/// Time between two lines in the log that say how far it has come.
+const PROGRESS_NANOS: u64 = 2_000_000_000;
+
+/// What a table's directories hold.
+#[derive(Debug, Default)]
+pub(crate) struct TableFiles {
+    /// The SSTables that count.
+    pub(crate) sstables: Vec<Descriptor>,
+    /// Transactions to be finished.
+    leftovers: Vec<Leftover>,
+    /// Files that nobody needs.
+    temporary: Vec<PathBuf>,
+    /// The largest sequence number among all names.
+    pub(crate) last_sequence: u64,
+}
+
+impl TableFiles {
+    /// Finishes what a crash left.
+    ///
+    /// # Errors
+    /// When the file system fails.
+    pub(crate) fn tidy_up(&self, fs: &dyn FileSystem) -> Result<(), EngineError> {
+        for leftover in &self.leftovers {
+            leftover.finish(fs)?;
+            let log = leftover.logs.first().map(|log| log.display().to_string());
+            tracing::info!(log, committed = leftover.committed, "transaction recovered");
+        }
+        Ok(self.temporary.iter().try_for_each(|path| fs.remove_file(path))?)
+    }
+}
+
+impl FileContext {
+    /// Looks through a table's directories, those that are there.
+    ///
+    /// # Errors
+    /// When a transaction log does not fit its files, or a file is of an SSTable that is too old to have a version.
+    pub(crate) fn survey(&self, dirs: &[PathBuf]) -> Result<TableFiles, EngineError> {
+        let fs = self.env.fs.as_ref();
+        let mut listings = Vec::new();
+        for dir in dirs {
+            if fs.exists(dir)? {
+                listings.push((dir.clone(), descriptor::list(fs, dir)?));
+            }
+        }
+        let mut out = TableFiles::default();
+        if listings.iter().any(|(_, listing)| !listing.txn_logs.is_empty()) {
+            let dirs: Vec<PathBuf> = listings.iter().map(|(dir, _)| dir.clone()).collect();
+            out.leftovers = txn_log::understand(fs, &dirs)?;
+        }
+        for (_, listing) in listings {
+            if let Some(path) = listing.unknown.first() {
+                return Err(OpenError::UnsupportedVersion(path.display().to_string()).into());
+            }
+            out.temporary.extend(listing.temporary);
+            for (descriptor, files) in listing.tables {
+                if let SsTableId::Sequence(n) = descriptor.id {
+                    out.last_sequence = out.last_sequence.max(n);
+                }
+                if files.iter().any(|file| out.leftovers.iter().any(|leftover| leftover.takes(file))) {
+                    continue;
+                }
+                if files.contains(&descriptor.path(Component::Data)) {
+                    out.sstables.push(descriptor);
+                } else {
+                    tracing::warn!(sstable = %descriptor, "files of an SSTable without data are left alone");
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// Opens SSTables, on as many threads as the machine has, and checks that they fit their tables.
+    ///
+    /// # Errors
+    /// That of the first one that is damaged, of a version that is not read, or of other columns.
+    pub(crate) fn open_many(
+        &self,
+        wanted: &[(&Descriptor, &Arc<TableSchema>)],
+    ) -> Result<Vec<Arc<SsTable>>, EngineError> {
+        self.try_open_many(wanted, false).into_iter().collect()
+    }
+
+    /// As [`FileContext::open_many`], and what became of each. Behind a failure the rest may be missing, unless
+    /// `goes_on`.
+    pub(crate) fn try_open_many(
+        &self,
+        wanted: &[(&Descriptor, &Arc<TableSchema>)],
+        goes_on: bool,
+    ) -> Vec<Result<Arc<SsTable>, EngineError>> {
+        let open = |(descriptor, table): &(&Descriptor, &Arc<TableSchema>)| {
+            let sstable = self.open(descriptor)?;
+            sstable.check_schema(table)?;
+            Ok::<_, EngineError>(sstable)
+        };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = cores.min(wanted.len() / SSTABLES_FOR_THREAD);
+        if threads < 2 {
+            return wanted.iter().map(open).collect();
+        }
+        let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let clock = &self.env.clock;
+        let started = clock.monotonic_nanos();
+        let told = Mutex::new(started);
+        let work = || {
+            let mut done = Vec::new();
+            while !failed.load(Ordering::Relaxed) {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(job) = wanted.get(index) else { break };
+                let opened = open(job);
+                failed.fetch_or(opened.is_err() && !goes_on, Ordering::Relaxed);
+                done.push((index, opened));
+                if let Some(mut told) = told.try_lock()
+                    && clock.monotonic_nanos().saturating_sub(*told) > PROGRESS_NANOS
+                {
+                    *told = clock.monotonic_nanos();
+                    tracing::info!(opened = index, all = wanted.len(), "opening SSTables");
+                }
+            }
+            done
+        };
+        let mut all = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let mut all = work();
+            for other in others {
+                match other.join() {
+                    Ok(done) => all.extend(done),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            all
+        });
+        all.sort_by_key(|(index, _)| *index);
+        let millis = clock.monotonic_nanos().saturating_sub(started) / 1_000_000;
+        tracing::info!(sstables = wanted.len(), millis, threads, "SSTables opened");
+        all.into_iter().map(|(_, opened)| opened).collect()
+    }
+}
