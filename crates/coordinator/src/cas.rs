@@ -9,7 +9,7 @@ use crate::error::{CoordinatorError, WriteType};
 use crate::read::ReadRequest;
 use model::command::{Consistency, ReadCommand};
 use model::{DecoratedKey, Mutation};
-use partition::{LiveRows, PageLimits, ReadContext};
+use partition::{Deadline, LiveRows, PageLimits, ReadContext};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -23,8 +23,12 @@ pub struct CasRequest {
     pub consistency: Consistency,
     /// Consistency of the decision: `Serial` or `LocalSerial`.
     pub serial_consistency: Consistency,
-    /// Cost of the read.
+    /// Cost and deadline of the read.
     pub context: ReadContext,
+    /// Until when it waits for others of the partition.
+    pub contention_deadline: Option<Deadline>,
+    /// Until when what was decided has to be kept.
+    pub write_deadline: Option<Deadline>,
 }
 
 impl Coordinator {
@@ -32,14 +36,18 @@ impl Coordinator {
     /// write, `None` when the conditions do not hold.
     ///
     /// # Errors
-    /// Those of reads and writes; the decision's own.
+    /// Those of reads and writes, `CasTimeout`; the decision's own.
     pub async fn cas<E: From<CoordinatorError>>(
         &self,
         request: CasRequest,
         decide: impl FnOnce(LiveRows, i64) -> Result<Option<Vec<Mutation>>, E> + Send,
     ) -> Result<(), E> {
         validate(&request)?;
-        let _held = self.cas_locks.lock([&request.key]).await;
+        let waited = self.cas_locks.lock_until(request.contention_deadline.as_ref(), [&request.key]).await;
+        let consistency = request.serial_consistency;
+        let Some(_held) = waited else {
+            return Err(CoordinatorError::CasTimeout { consistency, block_for: 1 }.into());
+        };
         let ballot = self.next_ballot();
         let rows = self
             .read(ReadRequest {
@@ -52,7 +60,11 @@ impl Coordinator {
             .await?;
         match decide(rows, ballot)? {
             None => Ok(()),
-            Some(mutations) => Ok(self.write(mutations, request.consistency, WriteType::Cas).await?),
+            Some(mutations) => {
+                let deadline = request.write_deadline.as_ref();
+                let written = self.write(mutations, request.consistency, WriteType::Cas, deadline).await;
+                written.map_err(|error| E::from(committed(error)))
+            }
         }
     }
 
@@ -65,6 +77,16 @@ impl Coordinator {
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |last| Some(next(last)))
             .unwrap_or(now);
         next(last)
+    }
+}
+
+/// What was decided stands, also when it was not kept in time: clients know that from the type.
+fn committed(error: CoordinatorError) -> CoordinatorError {
+    match error {
+        CoordinatorError::WriteTimeout { consistency, received, block_for, .. } => {
+            CoordinatorError::WriteTimeout { consistency, received, block_for, write_type: WriteType::Simple }
+        }
+        other => other,
     }
 }
 

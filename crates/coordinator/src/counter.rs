@@ -1,7 +1,7 @@
 //! Counter updates: what a client sends is a difference, what is kept is this node's running total.
 //!
 //! Under the locks of the partitions, the node reads its own shard of every counter of the update, adds the
-//! difference and replaces the cell by a context with that one shard (docs/formats/sstable-nb.md). The shard's clock is the
+//! difference and replaces the cell by a context with that one shard (docs/formats/sstable-big.md). The shard's clock is the
 //! wall clock in microseconds, or one more than before where that is larger.
 
 use crate::Coordinator;
@@ -11,7 +11,7 @@ use model::command::{
     ClusteringFilter, ColumnSelection, Consistency, DataLimits, PartitionSelection, ReadCommand,
 };
 use model::{Cell, Clustering, ColumnId, DecoratedKey, Mutation, PartitionUpdate, Row, counter};
-use partition::{PageLimits, ReadContext};
+use partition::{Deadline, PageLimits, ReadContext};
 use std::sync::Arc;
 
 /// This node's part of a counter.
@@ -32,6 +32,7 @@ impl Coordinator {
         &self,
         mut mutations: Vec<Mutation>,
         consistency: Consistency,
+        deadline: Option<&Deadline>,
     ) -> Result<(), CoordinatorError> {
         if consistency == Consistency::Any {
             let table = mutations.iter().flat_map(|m| &m.updates).next().map_or("", |u| &u.table.name);
@@ -42,26 +43,37 @@ impl Coordinator {
         crate::write::validate_for_write(consistency)?;
         let keys: Vec<DecoratedKey> =
             mutations.iter().flat_map(|m| &m.updates).map(|u| u.key.clone()).collect();
-        let _held = self.counter_locks.lock(&keys).await;
+        let too_late = || CoordinatorError::WriteTimeout {
+            consistency,
+            received: 0,
+            block_for: 1,
+            write_type: WriteType::Counter,
+        };
+        let _held = self.counter_locks.lock_until(deadline, &keys).await.ok_or_else(too_late)?;
         for update in mutations.iter_mut().flat_map(|m| &mut m.updates) {
-            self.add_totals(update, consistency).await?;
+            let added = self.add_totals(update, consistency, deadline).await;
+            added.map_err(|error| match error {
+                CoordinatorError::ReadTimeout { .. } => too_late(),
+                other => other,
+            })?;
         }
-        self.write(mutations, consistency, WriteType::Counter).await
+        self.write(mutations, consistency, WriteType::Counter, deadline).await
     }
 
     async fn add_totals(
         &self,
         update: &mut PartitionUpdate,
         consistency: Consistency,
+        deadline: Option<&Deadline>,
     ) -> Result<(), CoordinatorError> {
         let names: Vec<Clustering> = update.rows.iter().map(|r| r.clustering.clone()).collect();
         let mut shards = Vec::new();
         if !names.is_empty() {
-            self.own_shards(update, names, consistency, &mut shards).await?;
+            self.own_shards(update, names, consistency, deadline, &mut shards).await?;
         }
         if update.static_row.is_some() {
             // No names: just the static row, whether or not the partition has rows.
-            self.own_shards(update, Vec::new(), consistency, &mut shards).await?;
+            self.own_shards(update, Vec::new(), consistency, deadline, &mut shards).await?;
         }
         let now = self.env.now_micros();
         let host = self.host_id.into_bytes();
@@ -88,6 +100,7 @@ impl Coordinator {
         update: &PartitionUpdate,
         names: Vec<Clustering>,
         consistency: Consistency,
+        deadline: Option<&Deadline>,
         found: &mut Vec<OwnShard>,
     ) -> Result<(), CoordinatorError> {
         let command = ReadCommand {
@@ -105,7 +118,7 @@ impl Coordinator {
                 consistency: Consistency::One,
                 page: PageLimits::NONE,
                 after: None,
-                context: ReadContext::default(),
+                context: ReadContext { deadline: deadline.cloned(), ..ReadContext::default() },
             })
             .await?;
         let host = self.host_id.into_bytes();

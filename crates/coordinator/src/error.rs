@@ -2,6 +2,7 @@
 
 use crate::replica::ReplicaError;
 use model::command::Consistency;
+use partition::ReadError;
 
 /// What a write was part of, as timeouts and failures report it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +62,38 @@ pub enum CoordinatorError {
         /// The first failure.
         cause: ReplicaError,
     },
+    /// Replicas did not answer a read in time.
+    #[error("Operation timed out - received only {received} responses.")]
+    ReadTimeout {
+        /// What was asked for.
+        consistency: Consistency,
+        /// Replicas that answered.
+        received: u32,
+        /// Replicas that had to.
+        block_for: u32,
+    },
+    /// Replicas did not acknowledge a write in time. They may keep it all the same.
+    #[error("Operation timed out - received only {received} responses.")]
+    WriteTimeout {
+        /// What was asked for.
+        consistency: Consistency,
+        /// Replicas that acknowledged.
+        received: u32,
+        /// Replicas that had to.
+        block_for: u32,
+        /// What the write was part of.
+        write_type: WriteType,
+    },
+    /// A conditional write was not decided in time: others of its partition were before it, for instance.
+    #[error(
+        "CAS operation timed out: received 0 of {block_for} required responses after 0 contention retries"
+    )]
+    CasTimeout {
+        /// Consistency of the decision.
+        consistency: Consistency,
+        /// Replicas that had to agree.
+        block_for: u32,
+    },
     /// A write failed on replicas that were alive.
     #[error("Operation failed - received {received} responses and {failures} failures: {cause}")]
     WriteFailure {
@@ -77,9 +110,6 @@ pub enum CoordinatorError {
         /// The first failure.
         cause: ReplicaError,
     },
-    /// A replica is full; nothing was written there.
-    #[error("{0}")]
-    Overloaded(String),
     /// The request cannot be, whatever the replicas say.
     #[error("{0}")]
     Invalid(String),
@@ -89,4 +119,31 @@ pub enum CoordinatorError {
     /// The node has no table that it needs, or data of its own that it cannot read.
     #[error("{0}")]
     Internal(String),
+    /// A replica has no memory for more writes at the moment.
+    #[error("{0}")]
+    Overloaded(String),
+}
+
+impl CoordinatorError {
+    /// A read that too few replicas answered, `cause` being why the first one did not.
+    pub fn of_read(
+        consistency: Consistency,
+        received: u32,
+        block_for: u32,
+        failures: u32,
+        cause: ReplicaError,
+    ) -> CoordinatorError {
+        match cause {
+            ReplicaError::TimedOut | ReplicaError::Read(ReadError::TimedOut) => {
+                // A serial read is told of in terms of the quorum that it takes.
+                let consistency = match consistency {
+                    Consistency::Serial => Consistency::Quorum,
+                    Consistency::LocalSerial => Consistency::LocalQuorum,
+                    other => other,
+                };
+                CoordinatorError::ReadTimeout { consistency, received, block_for }
+            }
+            cause => CoordinatorError::ReadFailure { consistency, received, block_for, failures, cause },
+        }
+    }
 }

@@ -27,7 +27,7 @@ mod write;
 pub use cas::CasRequest;
 pub use error::{CoordinatorError, WriteType};
 pub use paging::{PagingState, PagingVersion};
-pub use placement::{Part, Placement, SingleNode, Topology};
+pub use placement::{Candidates, Part, Parts, Placement, SingleNode, Topology};
 pub use read::ReadRequest;
 pub use replica::{Answer, Replica, ReplicaError};
 

@@ -4,6 +4,7 @@
 //! need, never for long.
 
 use model::DecoratedKey;
+use partition::Deadline;
 use tokio::sync::{Mutex, MutexGuard};
 
 const STRIPES: usize = 1024;
@@ -18,11 +19,21 @@ impl KeyLocks {
         KeyLocks { stripes: (0..STRIPES).map(|_| Mutex::new(())).collect() }
     }
 
-    /// Waits for the locks of `keys`, always in the same order.
-    pub async fn lock<'a>(
+    /// As [`KeyLocks::lock`]; `None` when the deadline came first.
+    pub async fn lock_until<'a>(
         &'a self,
+        deadline: Option<&Deadline>,
         keys: impl IntoIterator<Item = &DecoratedKey>,
-    ) -> Vec<MutexGuard<'a, ()>> {
+    ) -> Option<Vec<MutexGuard<'a, ()>>> {
+        let locks = self.lock(keys);
+        match deadline {
+            None => Some(locks.await),
+            Some(deadline) => tokio::time::timeout(deadline.left(), locks).await.ok(),
+        }
+    }
+
+    /// Waits for the locks of `keys`, always in the same order.
+    async fn lock<'a>(&'a self, keys: impl IntoIterator<Item = &DecoratedKey>) -> Vec<MutexGuard<'a, ()>> {
         let mut wanted: Vec<usize> =
             keys.into_iter().map(|k| (k.token.0 as u64 % STRIPES as u64) as usize).collect();
         wanted.sort_unstable();

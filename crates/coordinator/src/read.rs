@@ -8,9 +8,10 @@
 use crate::error::CoordinatorError;
 use crate::paging::{self, PagingState};
 use crate::replica::ReplicaError;
-use crate::{Coordinator, Placement};
+use crate::{Coordinator, Part, Parts, Placement};
 use model::command::{Consistency, ReadCommand};
 use partition::{BoxedStream, LiveRows, PageLimits, ReadContext, concat, merge};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// One page of a query.
@@ -24,7 +25,7 @@ pub struct ReadRequest {
     pub page: PageLimits,
     /// Where the page before ended; `None` for the first.
     pub after: Option<PagingState>,
-    /// Cost and permission to block.
+    /// Cost, permission to block, and the deadline.
     pub context: ReadContext,
 }
 
@@ -34,7 +35,7 @@ impl Coordinator {
     ///
     /// # Errors
     /// `Invalid` for a consistency level that reads do not have or a paging state of another query, `Unavailable`,
-    /// `ReadFailure`.
+    /// `ReadFailure`, `ReadTimeout`.
     pub async fn read(&self, request: ReadRequest) -> Result<LiveRows, CoordinatorError> {
         if request.consistency == Consistency::Any {
             return Err(CoordinatorError::Invalid(
@@ -49,18 +50,20 @@ impl Coordinator {
                     CoordinatorError::Invalid("Invalid value for the paging state".to_owned())
                 })?),
             };
-        let legs = match &mark {
-            None => vec![Arc::clone(&command)],
-            Some(mark) => paging::behind(&command, mark).into_iter().map(Arc::new).collect(),
-        };
-        let mut streams = Vec::new();
-        for leg in legs {
-            self.read_leg(&leg, request.consistency, &request.context, &mut streams).await?;
+        let mut streams = Streams::new();
+        match &mark {
+            None => self.read_leg(&command, request.consistency, &request.context, &mut streams).await?,
+            Some(mark) => {
+                for leg in paging::behind(&command, mark) {
+                    self.read_leg(&Arc::new(leg), request.consistency, &request.context, &mut streams)
+                        .await?;
+                }
+            }
         }
-        let stream: BoxedStream = match streams.len() {
-            1 => streams.remove(0),
-            _ => {
-                let mut streams = streams.into_iter();
+        let stream: BoxedStream = match (streams.pop(), streams.is_empty()) {
+            (Some(only), true) => only,
+            (last, _) => {
+                let mut streams = streams.into_iter().chain(last);
                 Box::new(concat(move || Ok(streams.next())))
             }
         };
@@ -76,24 +79,30 @@ impl Coordinator {
         command: &Arc<ReadCommand>,
         consistency: Consistency,
         context: &ReadContext,
-        streams: &mut Vec<BoxedStream>,
+        streams: &mut Streams,
     ) -> Result<(), CoordinatorError> {
         let parts = self
             .topology
             .split(&command.table.keyspace, &command.partitions)
             .ok_or_else(|| unknown_keyspace(&command.table.keyspace))?;
-        let is_whole = parts.len() == 1;
-        for part in parts {
-            let command = if is_whole {
-                Arc::clone(command)
-            } else {
-                Arc::new(ReadCommand { partitions: part.selection, ..ReadCommand::clone(command) })
-            };
-            streams.push(read_part(&part.placement, command, consistency, context).await?);
+        match parts {
+            Parts::Whole(placement) => {
+                streams.push(read_part(&placement, Arc::clone(command), consistency, context).await?);
+            }
+            Parts::Several(parts) => {
+                for Part { selection, placement } in parts {
+                    let command =
+                        Arc::new(ReadCommand { partitions: selection, ..ReadCommand::clone(command) });
+                    streams.push(read_part(&placement, command, consistency, context).await?);
+                }
+            }
         }
         Ok(())
     }
 }
+
+/// Mostly one.
+type Streams = SmallVec<[BoxedStream; 1]>;
 
 pub(crate) fn unknown_keyspace(name: &str) -> CoordinatorError {
     CoordinatorError::Invalid(format!("Keyspace '{name}' does not exist"))
@@ -106,7 +115,7 @@ async fn read_part(
     context: &ReadContext,
 ) -> Result<BoxedStream, CoordinatorError> {
     let (replicas, block_for) = placement.candidates(consistency)?;
-    let mut streams = Vec::new();
+    let mut streams = Streams::new();
     let (mut failures, mut cause) = (0, None);
     for replica in replicas {
         if streams.len() as u32 == block_for {
@@ -121,19 +130,16 @@ async fn read_part(
         }
     }
     match cause {
-        Some(cause) if (streams.len() as u32) < block_for => Err(CoordinatorError::ReadFailure {
-            consistency,
-            received: streams.len() as u32,
-            block_for,
-            failures,
-            cause,
-        }),
+        Some(cause) if (streams.len() as u32) < block_for => {
+            let received = streams.len() as u32;
+            Err(CoordinatorError::of_read(consistency, received, block_for, failures, cause))
+        }
         _ if streams.len() == 1 => Ok(streams.remove(0)),
-        _ => Ok(merge(Arc::clone(&command.table), streams, command.is_reversed())),
+        _ => Ok(merge(Arc::clone(&command.table), streams.into_vec(), command.is_reversed())),
     }
 }
 
 /// A failure while the rows of a result were pulled, as the error of the request.
 pub(crate) fn pull_failed(consistency: Consistency, cause: impl Into<ReplicaError>) -> CoordinatorError {
-    CoordinatorError::ReadFailure { consistency, received: 0, block_for: 1, failures: 1, cause: cause.into() }
+    CoordinatorError::of_read(consistency, 0, 1, 1, cause.into())
 }

@@ -2,7 +2,7 @@
 
 use model::command::ReadCommand;
 use model::{Mutation, TableSchema};
-use partition::{BoxedStream, ReadContext, ReadError};
+use partition::{BoxedStream, Deadline, ReadContext, ReadError};
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
@@ -17,6 +17,9 @@ pub enum ReplicaError {
     /// It has no memory for more writes at the moment.
     #[error("{0}")]
     Overloaded(String),
+    /// It did not do it in time. A write may be kept later.
+    #[error("not done in time")]
+    TimedOut,
     /// The write is too large to be kept.
     #[error("{0}")]
     TooLarge(String),
@@ -39,8 +42,8 @@ pub trait Replica: Send + Sync + Debug {
     /// The rows of `command`, tombstones included. The stream may do its work, and fail, as it is read.
     fn read(&self, command: Arc<ReadCommand>, context: ReadContext) -> Answer<BoxedStream>;
 
-    /// Keeps a mutation.
-    fn write(&self, mutation: Arc<Mutation>) -> Answer<()>;
+    /// Keeps a mutation, or says at the deadline that it has not.
+    fn write(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()>;
 
     /// Empties a table.
     fn truncate(&self, table: Arc<TableSchema>) -> Answer<()>;

@@ -12,7 +12,7 @@ use model::{
     PartitionUpdate, Row, Schema, TableSchema, reconcile,
 };
 use partition::{
-    BoxedStream, Event, Fragment, LiveRows, PageLimits, PartitionStream, ReadContext, ReadError,
+    BoxedStream, Deadline, Event, Fragment, LiveRows, PageLimits, PartitionStream, ReadContext, ReadError,
 };
 use std::collections::BTreeMap;
 use std::future::ready;
@@ -84,7 +84,7 @@ impl Replica for Fake {
         Box::pin(ready(Ok(Box::new(Play::new(updates)) as BoxedStream)))
     }
 
-    fn write(&self, mutation: Arc<Mutation>) -> Answer<()> {
+    fn write(&self, mutation: Arc<Mutation>, _: Option<&Deadline>) -> Answer<()> {
         if self.full.load(Ordering::SeqCst) {
             return Box::pin(ready(Err(ReplicaError::Overloaded("full".into()))));
         }
@@ -159,11 +159,22 @@ impl Topology for Ring {
         Arc::clone(&self.schema)
     }
 
-    fn split(&self, keyspace: &str, selection: &PartitionSelection) -> Option<Vec<Part>> {
-        let replication = self.schema.keyspace(keyspace)?.replication.clone();
+    fn placement(&self, keyspace: &str, _: &DecoratedKey) -> Option<Arc<Placement>> {
+        let replication = &self.schema.keyspace(keyspace)?.replication;
         let replicas = self.replicas.iter().map(|r| Arc::clone(r) as Arc<dyn Replica>).collect();
-        let placement = Placement { replication, replicas, local_datacenter: "dc1".into() };
-        Some(vec![Part { selection: selection.clone(), placement }])
+        Some(Arc::new(Placement::new(replication, replicas, "dc1".into())))
+    }
+
+    /// Each key apart, as if others held it.
+    fn split(&self, keyspace: &str, selection: &PartitionSelection) -> Option<Parts> {
+        let PartitionSelection::Keys(keys) = selection else {
+            return self.placement(keyspace, &key(0)).map(Parts::Whole);
+        };
+        let part = |key: &DecoratedKey| {
+            let selection = PartitionSelection::Keys(vec![key.clone()]);
+            Some(Part { selection, placement: self.placement(keyspace, key)? })
+        };
+        keys.iter().map(part).collect::<Option<_>>().map(Parts::Several)
     }
 }
 
@@ -246,7 +257,7 @@ fn a_level_that_the_ring_cannot_meet_is_unavailable_before_anything_is_written()
     let case = case(3, 1);
     for (level, required) in [(Consistency::Quorum, 2), (Consistency::All, 3), (Consistency::Two, 2)] {
         let error =
-            run(case.coordinator.write(vec![case.put(1, 1, 1)], level, WriteType::Simple)).unwrap_err();
+            run(case.coordinator.write(vec![case.put(1, 1, 1)], level, WriteType::Simple, None)).unwrap_err();
         assert!(
             matches!(error, CoordinatorError::Unavailable { required: r, alive: 1, .. } if r == required),
             "{error:?}"
@@ -254,7 +265,8 @@ fn a_level_that_the_ring_cannot_meet_is_unavailable_before_anything_is_written()
         assert!(matches!(case.read(1, level), Err(CoordinatorError::Unavailable { .. })));
     }
     assert_eq!(case.read(1, Consistency::One).unwrap(), None);
-    run(case.coordinator.write(vec![case.put(1, 5, 1)], Consistency::LocalOne, WriteType::Simple)).unwrap();
+    run(case.coordinator.write(vec![case.put(1, 5, 1)], Consistency::LocalOne, WriteType::Simple, None))
+        .unwrap();
     assert_eq!(case.read(1, Consistency::One).unwrap(), Some(5));
 }
 
@@ -263,7 +275,8 @@ fn a_quorum_reads_what_a_quorum_wrote_whoever_is_dead() {
     for dead_at_read in 0..3 {
         let case = case(3, 3);
         case.kill(1);
-        run(case.coordinator.write(vec![case.put(1, 9, 9)], Consistency::Quorum, WriteType::Simple)).unwrap();
+        run(case.coordinator.write(vec![case.put(1, 9, 9)], Consistency::Quorum, WriteType::Simple, None))
+            .unwrap();
         for (i, replica) in case.replicas.iter().enumerate() {
             replica.dead.store(i == dead_at_read, Ordering::SeqCst);
         }
@@ -275,11 +288,13 @@ fn a_quorum_reads_what_a_quorum_wrote_whoever_is_dead() {
 fn failures_of_live_replicas_are_counted() {
     let case = case(3, 3);
     case.replicas[0].broken.store(true, Ordering::SeqCst);
-    run(case.coordinator.write(vec![case.put(1, 9, 9)], Consistency::Quorum, WriteType::Simple)).unwrap();
+    run(case.coordinator.write(vec![case.put(1, 9, 9)], Consistency::Quorum, WriteType::Simple, None))
+        .unwrap();
     assert_eq!(case.read(1, Consistency::Quorum).unwrap(), Some(9));
     case.replicas[1].broken.store(true, Ordering::SeqCst);
-    let error = run(case.coordinator.write(vec![case.put(1, 9, 9)], Consistency::Quorum, WriteType::Simple))
-        .unwrap_err();
+    let error =
+        run(case.coordinator.write(vec![case.put(1, 9, 9)], Consistency::Quorum, WriteType::Simple, None))
+            .unwrap_err();
     assert!(matches!(error, CoordinatorError::WriteFailure { block_for: 2, failures: 2, .. }), "{error:?}");
     let error = case.read(1, Consistency::Quorum).unwrap_err();
     assert!(
@@ -292,8 +307,9 @@ fn failures_of_live_replicas_are_counted() {
 fn a_full_replica_is_overloaded_not_failed() {
     let case = case(1, 1);
     case.replicas[0].full.store(true, Ordering::SeqCst);
-    let error = run(case.coordinator.write(vec![case.put(1, 1, 1)], Consistency::One, WriteType::Simple))
-        .unwrap_err();
+    let error =
+        run(case.coordinator.write(vec![case.put(1, 1, 1)], Consistency::One, WriteType::Simple, None))
+            .unwrap_err();
     assert!(matches!(error, CoordinatorError::Overloaded(_)), "{error:?}");
 }
 
@@ -307,7 +323,7 @@ fn a_batch_that_failed_half_way_is_completed_by_replay() {
     other.rows.push(row);
     *case.replicas[0].refuses.lock().unwrap() = Some(counters.id);
     let batch = vec![case.put(1, 1, 1), Mutation::of(other)];
-    let error = run(case.coordinator.write_logged_batch(batch, Consistency::One)).unwrap_err();
+    let error = run(case.coordinator.write_logged_batch(batch, Consistency::One, None)).unwrap_err();
     assert!(
         matches!(error, CoordinatorError::WriteFailure { write_type: WriteType::Batch, .. }),
         "{error:?}"
@@ -320,12 +336,59 @@ fn a_batch_that_failed_half_way_is_completed_by_replay() {
 }
 
 #[test]
+fn logged_batches_are_decoded_as_their_version_says() {
+    use partition::codec::DeletionTimes;
+    use partition::codec::mutation::encode_mutation;
+    // Beyond 2038, which only version 13 can say.
+    let late = 3_000_000_000;
+    let last = i32::MAX as u32 - 1;
+    for (version, times, expected) in [
+        (Some(12), DeletionTimes::Signed, Some(last)),
+        (Some(13), DeletionTimes::Unsigned, Some(late)),
+        (Some(11), DeletionTimes::Signed, None),
+        (Some(14), DeletionTimes::Unsigned, None),
+        (None, DeletionTimes::Signed, None),
+    ] {
+        let case = case(1, 1);
+        let (t, batches) = (case.table("t"), case.schema.table("system", "batches").unwrap().clone());
+        let mut update = PartitionUpdate::new(t.clone(), key(1));
+        let mut deleted = Row::new(Clustering::empty());
+        deleted.cells.push(Cell::tombstone(t.column("v").unwrap().id, 7, late));
+        update.rows.push(deleted);
+        let mut bytes = Vec::new();
+        encode_mutation(&Mutation::of(update), times, &mut bytes).unwrap();
+
+        let id = DecoratedKey::new(model::PartitionKey(Bytes::from(Uuid::from_u128(99).as_bytes().to_vec())));
+        let mut row = Row::new(Clustering::empty());
+        row.liveness = Liveness::new(1);
+        let column = |name| batches.column(name).unwrap().id;
+        let path = Bytes::from(Uuid::from_u128(1).as_bytes().to_vec());
+        row.cells.push(Cell::live(column("mutations"), 1, bytes.into()).with_path(path));
+        if let Some(version) = version {
+            let version = Bytes::from(i32::to_be_bytes(version).to_vec());
+            row.cells.push(Cell::live(column("version"), 1, version));
+        }
+        row.cells.sort_by_key(|c| c.column);
+        let mut entry = PartitionUpdate::new(batches, id);
+        entry.rows.push(row);
+        run(case.coordinator.write(vec![Mutation::of(entry)], Consistency::One, WriteType::Simple, None))
+            .unwrap();
+
+        let replayed = run(case.coordinator.replay_batches()).unwrap();
+        assert_eq!(replayed, expected.is_some() as usize, "{version:?}");
+        let rows = case.replicas[0].rows.lock().unwrap();
+        let found = rows.get(&(t.id, key(1))).map(|u| u.rows[0].cells[0].local_deletion_time);
+        assert_eq!(found, expected, "{version:?}");
+    }
+}
+
+#[test]
 fn a_batch_whose_log_failed_applies_nothing() {
     let case = case(1, 1);
     let batches = case.schema.table("system", "batches").unwrap().id;
     *case.replicas[0].refuses.lock().unwrap() = Some(batches);
     let batch = vec![case.put(1, 1, 1), case.put(2, 2, 1)];
-    let error = run(case.coordinator.write_logged_batch(batch, Consistency::One)).unwrap_err();
+    let error = run(case.coordinator.write_logged_batch(batch, Consistency::One, None)).unwrap_err();
     assert!(matches!(error, CoordinatorError::WriteFailure { write_type: WriteType::BatchLog, .. }));
     assert!(case.replicas[0].rows.lock().unwrap().is_empty());
 }
@@ -346,7 +409,7 @@ fn counters_add_up_in_rows_and_in_statics() {
         vec![Mutation::of(update)]
     };
     for difference in [5, -2, 10] {
-        run(case.coordinator.write_counters(add(difference), Consistency::One)).unwrap();
+        run(case.coordinator.write_counters(add(difference), Consistency::One, None)).unwrap();
     }
     let rows = case.replicas[0].rows.lock().unwrap();
     let update = &rows[&(table.id, key(1))];
@@ -359,10 +422,12 @@ fn counters_add_up_in_rows_and_in_statics() {
 #[test]
 fn counters_refuse_any_and_plain_writes_refuse_serial() {
     let case = case(1, 1);
-    let any = run(case.coordinator.write_counters(vec![case.put(1, 1, 1)], Consistency::Any)).unwrap_err();
+    let any =
+        run(case.coordinator.write_counters(vec![case.put(1, 1, 1)], Consistency::Any, None)).unwrap_err();
     assert_eq!(any.to_string(), "Consistency level ANY is not yet supported for counter table t");
-    let serial = run(case.coordinator.write(vec![case.put(1, 1, 1)], Consistency::Serial, WriteType::Simple))
-        .unwrap_err();
+    let serial =
+        run(case.coordinator.write(vec![case.put(1, 1, 1)], Consistency::Serial, WriteType::Simple, None))
+            .unwrap_err();
     assert_eq!(serial.to_string(), "You must use conditional updates for serializable writes");
     let read = case.read(1, Consistency::Any).unwrap_err();
     assert_eq!(read.to_string(), "ANY ConsistencyLevel is only supported for writes");
@@ -382,6 +447,8 @@ fn concurrent_conditions_on_one_partition_take_effect_one_after_the_other() {
                     consistency: Consistency::One,
                     serial_consistency: Consistency::Serial,
                     context: ReadContext::default(),
+                    contention_deadline: None,
+                    write_deadline: None,
                 };
                 let put = |mut rows: LiveRows, ballot: i64| {
                     let next = value(&mut rows).unwrap_or(0) + 1;
@@ -406,6 +473,8 @@ fn an_unmet_condition_writes_nothing() {
         consistency: Consistency::One,
         serial_consistency: Consistency::LocalSerial,
         context: ReadContext::default(),
+        contention_deadline: None,
+        write_deadline: None,
     };
     run(case.coordinator.cas(request, |_, _| Ok::<_, CoordinatorError>(None))).unwrap();
     assert!(case.replicas[0].rows.lock().unwrap().is_empty());
@@ -415,7 +484,8 @@ fn an_unmet_condition_writes_nothing() {
 fn pages_of_a_range_yield_every_row_once() {
     let case = case(1, 1);
     for k in 0..10 {
-        run(case.coordinator.write(vec![case.put(k, k, 1)], Consistency::One, WriteType::Simple)).unwrap();
+        run(case.coordinator.write(vec![case.put(k, k, 1)], Consistency::One, WriteType::Simple, None))
+            .unwrap();
     }
     let command = Arc::new(case.command("t", PartitionSelection::Range(KeyRange::FULL)));
     let (mut seen, mut after) = (Vec::new(), None);
@@ -443,10 +513,10 @@ fn pages_of_a_range_yield_every_row_once() {
 fn reconciliation_across_replicas_is_by_timestamp() {
     let case = case(2, 2);
     case.kill(1);
-    run(case.coordinator.write(vec![case.put(1, 5, 10)], Consistency::One, WriteType::Simple)).unwrap();
+    run(case.coordinator.write(vec![case.put(1, 5, 10)], Consistency::One, WriteType::Simple, None)).unwrap();
     case.replicas[0].dead.store(false, Ordering::SeqCst);
     case.replicas[1].dead.store(true, Ordering::SeqCst);
-    run(case.coordinator.write(vec![case.put(1, 4, 9)], Consistency::One, WriteType::Simple)).unwrap();
+    run(case.coordinator.write(vec![case.put(1, 4, 9)], Consistency::One, WriteType::Simple, None)).unwrap();
     case.replicas[1].dead.store(false, Ordering::SeqCst);
     assert_eq!(case.read(1, Consistency::All).unwrap(), Some(5));
     let (old, new) = (case.put(1, 4, 9), case.put(1, 5, 10));

@@ -3,9 +3,10 @@
 use crate::error::{CoordinatorError, WriteType};
 use crate::read::unknown_keyspace;
 use crate::replica::{Answer, ReplicaError};
-use crate::{Coordinator, Placement};
+use crate::{Coordinator, Parts, Placement};
 use model::command::{Consistency, PartitionSelection};
 use model::{Mutation, TableSchema};
+use partition::Deadline;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
@@ -14,29 +15,39 @@ impl Coordinator {
     /// Writes mutations that need not be kept together.
     ///
     /// # Errors
-    /// `Invalid` for a serial consistency, `Unavailable`, `Overloaded`, `WriteFailure`. After an error each
+    /// `Invalid` for a serial consistency, `Unavailable`, `WriteFailure`, `WriteTimeout`. After an error each
     /// mutation may have been kept or not.
     pub async fn write(
         &self,
         mutations: Vec<Mutation>,
         consistency: Consistency,
         write_type: WriteType,
+        deadline: Option<&Deadline>,
     ) -> Result<(), CoordinatorError> {
         validate_for_write(consistency)?;
-        let mut started = Vec::with_capacity(mutations.len());
+        let mut placed = Vec::with_capacity(mutations.len());
         for mutation in mutations {
-            let placement = self.placement_of(&mutation)?;
-            started.push((placement.candidates(consistency)?, Arc::new(mutation)));
+            placed.push((self.placement_of(&mutation)?, Arc::new(mutation)));
         }
         // Nothing is sent before all of it is known to be possible.
-        let waiting: Vec<(Vec<Answer<()>>, u32)> = started
+        let mut possible = Vec::with_capacity(placed.len());
+        for (placement, mutation) in &placed {
+            possible.push((placement.candidates(consistency)?, mutation));
+        }
+        let waiting: Vec<(Vec<Answer<()>>, u32)> = possible
             .into_iter()
             .map(|((replicas, block_for), mutation)| {
-                (replicas.iter().map(|r| r.write(Arc::clone(&mutation))).collect(), block_for)
+                (replicas.iter().map(|r| r.write(Arc::clone(mutation), deadline)).collect(), block_for)
             })
             .collect();
         for (answers, block_for) in waiting {
             acknowledged(answers, block_for).await.map_err(|failed| match failed.cause {
+                ReplicaError::TimedOut => CoordinatorError::WriteTimeout {
+                    consistency,
+                    received: failed.received,
+                    block_for,
+                    write_type,
+                },
                 ReplicaError::Overloaded(message) => CoordinatorError::Overloaded(message),
                 ReplicaError::TooLarge(message) => CoordinatorError::Invalid(message),
                 cause => CoordinatorError::WriteFailure {
@@ -62,25 +73,23 @@ impl Coordinator {
             .topology
             .split(&table.keyspace, &everything)
             .ok_or_else(|| unknown_keyspace(&table.keyspace))?;
-        for part in parts {
-            for replica in part.placement.replicas {
-                replica.truncate(Arc::clone(&table)).await.map_err(CoordinatorError::Truncate)?;
-            }
+        let placements = match parts {
+            Parts::Whole(placement) => vec![placement],
+            Parts::Several(parts) => parts.into_iter().map(|part| part.placement).collect(),
+        };
+        for replica in placements.iter().flat_map(|placement| placement.replicas()) {
+            replica.truncate(Arc::clone(&table)).await.map_err(CoordinatorError::Truncate)?;
         }
         Ok(())
     }
 
-    pub(crate) fn placement_of(&self, mutation: &Mutation) -> Result<Placement, CoordinatorError> {
+    pub(crate) fn placement_of(&self, mutation: &Mutation) -> Result<Arc<Placement>, CoordinatorError> {
         let update = mutation
             .updates
             .first()
             .ok_or_else(|| CoordinatorError::Internal("a mutation without updates".to_owned()))?;
         let keyspace = &update.table.keyspace;
-        self.topology
-            .split(keyspace, &PartitionSelection::Keys(vec![update.key.clone()]))
-            .and_then(|mut parts| parts.pop())
-            .map(|part| part.placement)
-            .ok_or_else(|| unknown_keyspace(keyspace))
+        self.topology.placement(keyspace, &update.key).ok_or_else(|| unknown_keyspace(keyspace))
     }
 }
 

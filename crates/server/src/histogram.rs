@@ -98,8 +98,13 @@ impl Histogram {
         if let Some(bucket) = self.buckets.get(bucket_of(value)) {
             bucket.fetch_add(1, Ordering::Relaxed);
         }
-        self.sum.fetch_add(value, Ordering::Relaxed);
-        self.max.fetch_max(value, Ordering::Relaxed);
+        // Most reads touch no disk and no tombstones: zeros cost one addition.
+        if value > 0 {
+            self.sum.fetch_add(value, Ordering::Relaxed);
+            if value > self.max.load(Ordering::Relaxed) {
+                self.max.fetch_max(value, Ordering::Relaxed);
+            }
+        }
     }
 
     /// How many values were counted.
@@ -136,6 +141,18 @@ impl Histogram {
             }
         }
         self.max()
+    }
+
+    /// The smallest value, within the width of a bucket; 0 when there are none.
+    pub fn min(&self) -> u64 {
+        let first = self.buckets.iter().position(|bucket| bucket.load(Ordering::Relaxed) > 0);
+        first.map_or(0, |at| if at == 0 { 0 } else { upper_bound(at - 1) + 1 })
+    }
+
+    /// The buckets that hold something: the largest value of each, and how many it holds.
+    pub fn buckets(&self) -> Vec<(u64, u64)> {
+        let counts = self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).enumerate();
+        counts.filter(|(_, count)| *count > 0).map(|(at, count)| (upper_bound(at), count)).collect()
     }
 
     /// For each of `bounds`, which ascend, how many values do not exceed it (within the width of a bucket).

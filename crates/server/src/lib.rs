@@ -5,8 +5,9 @@
 //! - `net`: connections and frames of clients; `session`: the path of a query;
 //! - `replica`: this node as the coordinator sees it; `storage`: the engine as operators see it; `system`: the tables
 //!   that describe the node;
+//! - `sstable`: tools for SSTables that need no node;
 //! - `admin`, `nodetool`: the HTTP API for operators, and the command that speaks to it;
-//! - `metrics`, `histogram`: what is counted; `sample`: data to try reads on.
+//! - `metrics`, `histogram`: what is counted; `reads`: those worth remembering; `sample`: data to try reads on.
 
 pub mod admin;
 pub mod cli;
@@ -17,8 +18,10 @@ pub mod metrics;
 pub mod net;
 pub mod node;
 pub mod nodetool;
+pub mod reads;
 pub mod replica;
 pub mod sample;
 pub mod session;
+pub mod sstable;
 pub mod storage;
 pub mod system;

@@ -3,6 +3,7 @@
 
 pub use crate::histogram::{Counter, Gauge, Histogram, Meter};
 
+use crate::reads::ReadLog;
 use arc_swap::ArcSwap;
 use model::TableSchema;
 use partition::CostSnapshot;
@@ -110,6 +111,31 @@ pub struct TableMetrics {
     pub rows_per_read: Histogram,
     /// Tombstones of each read.
     pub tombstones_per_read: Histogram,
+    /// SSTables that each read opened.
+    pub sstables_per_read: Histogram,
+    /// Calls to the disk of each read.
+    pub ios_per_read: Histogram,
+    /// Bytes that each read took from the disk.
+    pub disk_bytes_per_read: Histogram,
+    /// Bytes that each read answered.
+    pub returned_bytes_per_read: Histogram,
+    /// Hundredths of a byte that each read took from the disk for each byte that it answered.
+    pub read_amplification: Histogram,
+    /// Pages of index and data that reads found in memory.
+    pub page_hits: Counter,
+    /// Pages that they loaded.
+    pub page_misses: Counter,
+}
+
+/// What a read came to.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadNumbers<'c> {
+    /// Live rows.
+    pub rows: u64,
+    /// Tombstones that were left after the merge.
+    pub tombstones: u64,
+    /// Everything else.
+    pub cost: &'c CostSnapshot,
 }
 
 impl TableMetrics {
@@ -125,25 +151,36 @@ impl TableMetrics {
             coordinator_write: Latency::default(),
             rows_per_read: Histogram::default(),
             tombstones_per_read: Histogram::default(),
+            sstables_per_read: Histogram::default(),
+            ios_per_read: Histogram::default(),
+            disk_bytes_per_read: Histogram::default(),
+            returned_bytes_per_read: Histogram::default(),
+            read_amplification: Histogram::default(),
+            page_hits: Counter::default(),
+            page_misses: Counter::default(),
         }
     }
 
     /// Counts a read that is over: how long the engine worked for it, how long the whole request took, and what it
     /// met. The rows of a page are pulled through the coordinator, so one place sees both durations.
-    pub fn record_read(
-        &self,
-        is_scan: bool,
-        local_nanos: u64,
-        total_nanos: u64,
-        rows: u64,
-        cost: &CostSnapshot,
-    ) {
+    pub fn record_read(&self, is_scan: bool, local_nanos: u64, total_nanos: u64, met: &ReadNumbers<'_>) {
         let (local, total) =
             if is_scan { (&self.scan, &self.coordinator_scan) } else { (&self.read, &self.coordinator_read) };
         local.record(local_nanos);
         total.record(total_nanos);
-        self.rows_per_read.record(rows);
-        self.tombstones_per_read.record(cost.tombstones_scanned);
+        let ReadNumbers { rows, tombstones, cost } = met;
+        self.rows_per_read.record(*rows);
+        self.tombstones_per_read.record(*tombstones);
+        self.sstables_per_read.record(cost.sstables_read);
+        self.ios_per_read.record(cost.ios);
+        self.disk_bytes_per_read.record(cost.disk_bytes);
+        self.returned_bytes_per_read.record(cost.returned_bytes);
+        self.read_amplification.record(cost.disk_bytes.saturating_mul(100) / cost.returned_bytes.max(1));
+        self.page_hits.add(cost.index_page_hits + cost.chunk_hits);
+        let misses = cost.index_page_misses + cost.chunk_misses;
+        if misses > 0 {
+            self.page_misses.add(misses);
+        }
     }
 
     fn tick(&self) {
@@ -177,6 +214,8 @@ pub struct Metrics {
     pub prepared_statements_executed: Counter,
     /// Executions of statements that came as text.
     pub regular_statements_executed: Counter,
+    /// What is remembered of reads.
+    pub reads: ReadLog,
     /// Requests slower than `slow_query_log_timeout`.
     pub slow_queries: Counter,
     /// Partitions of each logged batch.

@@ -3,7 +3,7 @@
 //! - A read is carried out where it is asked for. Whether it may wait for the disk says its context; a page that is
 //!   not resident ends it with `WouldBlock`, and whoever asked repeats it on a thread that may wait.
 //! - A write goes to the log and the memtable in place. It waits for the log's sync without holding a thread; one
-//!   that has to wait for memtable memory moves to a thread that may block.
+//!   that has to wait for memtable memory moves to a thread that may block. At its deadline it is answered as late.
 
 use crate::metrics::TableMetrics;
 use crate::node::NodeState;
@@ -13,7 +13,7 @@ use coordinator::{Answer, Replica, ReplicaError};
 use engine::{SyncTicket, WriteError, WriteOptions};
 use model::command::ReadCommand;
 use model::{Mutation, TableSchema};
-use partition::{BoxedStream, ReadContext};
+use partition::{BoxedStream, Deadline, ReadContext};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
@@ -51,16 +51,18 @@ impl Replica for LocalReplica {
         ready(self.state.engine.read(&command, &context).map_err(ReplicaError::from))
     }
 
-    fn write(&self, mutation: Arc<Mutation>) -> Answer<()> {
+    fn write(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()> {
+        let deadline = deadline.cloned();
         let mut timer = WriteTimer::start(&self.state, &mutation);
-        match self.state.engine.apply(&mutation, WriteOptions { may_block: false }) {
+        match self.state.engine.apply(&mutation, WriteOptions { may_block: false, ..WriteOptions::default() })
+        {
             Ok(ticket) => match ticket.poll() {
                 Some(fate) => {
                     timer.stop();
                     ready(fate.map_err(write_error))
                 }
                 None => Box::pin(async move {
-                    let fate = synced(ticket).await;
+                    let fate = synced(ticket, deadline).await;
                     timer.stop();
                     fate
                 }),
@@ -68,11 +70,14 @@ impl Replica for LocalReplica {
             Err(WriteError::WouldBlock) => {
                 let state = Arc::clone(&self.state);
                 Box::pin(async move {
+                    let until = deadline.clone();
                     let apply = move || {
-                        state.engine.apply(&mutation, WriteOptions { may_block: true }).map_err(write_error)
+                        let left = until.map_or(u64::MAX, |deadline| deadline.left().as_millis() as u64);
+                        let options = WriteOptions { may_block: true, wait_ms_max: left };
+                        state.engine.apply(&mutation, options).map_err(write_error)
                     };
                     let ticket = blocking(apply).await?;
-                    let fate = synced(ticket).await;
+                    let fate = synced(ticket, deadline).await;
                     timer.stop();
                     fate
                 })
@@ -89,14 +94,21 @@ impl Replica for LocalReplica {
     }
 }
 
-/// Waits for the log without holding a thread.
-async fn synced(ticket: SyncTicket) -> Result<(), ReplicaError> {
+/// Waits for the log without holding a thread. A write that is late is kept all the same, if the device is not broken.
+async fn synced(ticket: SyncTicket, deadline: Option<Deadline>) -> Result<(), ReplicaError> {
     let (tell, told) = oneshot::channel();
     ticket.on_synced(Box::new(move |fate| {
         // Nobody listens any more when the client is gone; the write is kept all the same.
         let _ = tell.send(fate);
     }));
-    match told.await {
+    let told = match deadline {
+        None => told.await,
+        Some(deadline) => match tokio::time::timeout(deadline.left(), told).await {
+            Ok(told) => told,
+            Err(_) => return Err(ReplicaError::TimedOut),
+        },
+    };
+    match told {
         Ok(fate) => fate.map_err(write_error),
         Err(_) => {
             Err(ReplicaError::Write("the commit log was closed before the write was synced".to_owned()))
@@ -116,7 +128,7 @@ async fn blocking<T: Send + 'static>(
 
 fn write_error(error: WriteError) -> ReplicaError {
     match error {
-        WriteError::Overloaded { .. } | WriteError::WouldBlock => ReplicaError::Overloaded(error.to_string()),
+        WriteError::Overloaded { .. } => ReplicaError::Overloaded(error.to_string()),
         WriteError::MutationTooLarge { .. } => ReplicaError::TooLarge(error.to_string()),
         other => ReplicaError::Write(other.to_string()),
     }

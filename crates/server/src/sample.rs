@@ -54,8 +54,12 @@ pub async fn fill(node: &Arc<Node>) -> Result<bool, StartError> {
         let (node, table) = (Arc::clone(node), Arc::clone(&table));
         writers.spawn(async move {
             for update in updates(&table, micros).skip(writer).step_by(WRITERS) {
-                let write =
-                    node.coordinator.write(vec![Mutation::of(update)], Consistency::One, WriteType::Simple);
+                let write = node.coordinator.write(
+                    vec![Mutation::of(update)],
+                    Consistency::One,
+                    WriteType::Simple,
+                    None,
+                );
                 write.await?;
             }
             Ok::<(), coordinator::CoordinatorError>(())

@@ -12,7 +12,7 @@
 //! 1. A connection hands over a decoded message and the obligation to answer it ([`Service::handle`]).
 //! 2. An [`Exchange`] accompanies the request: clock, warnings, trace, the obligation itself.
 //! 3. The file of the request's kind carries it out; what is common to kinds is in `run`.
-//! 4. The answer goes out with warnings and tracing id; then the request is counted, a slow one logged, a traced one
+//! 4. The answer goes out with warnings and tracing id; then the request is counted, a slow one kept for the log, a traced one
 //!    written down.
 //!
 //! The awkward exception: a read that finds all it needs in memory answers by itself, straight into the connection's
@@ -23,6 +23,7 @@ mod batch;
 mod describe;
 mod error;
 mod execute;
+mod explain;
 mod options;
 mod prepare;
 mod query;
@@ -44,15 +45,18 @@ use bytes::BytesMut;
 use coordinator::Coordinator;
 use cql::bind::UuidSource;
 use env::Env;
+use partition::{CostSnapshot, Deadline, NanoClock, Recorder};
 use protocol::request::{Message, Request};
 use protocol::response::error::ErrorResponse;
 use protocol::response::{Response, ResultBody};
 use protocol::{Extras, Opcode, ProtocolVersion};
 use uuid::Uuid;
 
+use crate::config::Millis;
 use crate::metrics::RequestKind;
 use crate::net::{Connection, Handling, Reply, Service};
 use crate::node::{Node, NodeState};
+use crate::reads::{self, ReadRecord};
 use readers::Readers;
 use statements::Statements;
 use trace::Trace;
@@ -66,6 +70,8 @@ const RESULT_BYTES_MAX: usize = 256 << 20;
 
 /// Carries out the requests of all sessions.
 pub struct Sessions {
+    /// The clock of deadlines and recorders.
+    clock: NanoClock,
     node: Arc<NodeState>,
     coordinator: Arc<Coordinator>,
     statements: Statements,
@@ -123,6 +129,8 @@ struct Exchange {
     trace: Option<Box<Trace>>,
     /// What is executed, for logs.
     text: Option<Arc<str>>,
+    /// The read of a slow request.
+    slow: Option<Arc<ReadRecord>>,
 }
 
 impl Exchange {
@@ -131,6 +139,29 @@ impl Exchange {
         if let Some(trace) = &mut self.trace {
             trace.note(&self.sessions.node.env, activity());
         }
+    }
+
+    /// A recorder of sources for a read that is traced.
+    fn recorder(&self) -> Option<Arc<Recorder>> {
+        self.trace.as_ref().map(|_| self.new_recorder())
+    }
+
+    fn new_recorder(&self) -> Arc<Recorder> {
+        Recorder::new(Arc::clone(&self.sessions.clock))
+    }
+
+    /// When the request has taken `timeout`, counted from when it was decoded.
+    fn deadline(&self, timeout: Millis) -> Deadline {
+        let nanos = timeout.0.saturating_mul(1_000_000);
+        Deadline::new(&self.sessions.clock, self.started_nanos.saturating_add(nanos))
+    }
+
+    fn read_deadline(&self) -> Deadline {
+        self.deadline(self.sessions.node.config.settings.read_request_timeout)
+    }
+
+    fn write_deadline(&self) -> Deadline {
+        self.deadline(self.sessions.node.config.settings.write_request_timeout)
     }
 
     fn warn(&mut self, warning: String) {
@@ -162,6 +193,7 @@ async fn serve(sessions: Arc<Sessions>, message: Message, reply: Reply) {
         trace: message.tracing.then(|| Box::new(Trace::start(&node.env, connection.peer, &message.request))),
         warnings: Vec::new(),
         text: None,
+        slow: None,
         reply: Some(reply),
         connection,
         sessions,
@@ -202,12 +234,18 @@ fn conclude(exchange: Exchange, kind: RequestKind) {
     let node = &exchange.sessions.node;
     let nanos = node.env.clock.monotonic_nanos().saturating_sub(exchange.started_nanos);
     node.metrics.record_request(kind, nanos);
-    let slow_ms = node.config.settings.slow_query_log_timeout.0;
-    if slow_ms > 0 && nanos / 1_000_000 >= slow_ms {
+    if node.is_slow(nanos) {
         node.metrics.slow_queries.add(1);
-        let query = exchange.text.as_deref().unwrap_or_default();
-        let peer = exchange.connection.peer;
-        tracing::warn!(query, %peer, millis = nanos / 1_000_000, "slow query");
+        let other = || ReadRecord {
+            at_micros: node.env.now_micros(),
+            nanos,
+            table: None,
+            statement: exchange.text.as_ref().map(reads::bounded).unwrap_or_default(),
+            keys: String::new(),
+            client: exchange.connection.peer,
+            cost: CostSnapshot::default(),
+        };
+        node.metrics.reads.slow.add(&exchange.slow.unwrap_or_else(|| Arc::new(other())));
     }
     if let Some(trace) = exchange.trace {
         let sessions = exchange.sessions;
@@ -222,7 +260,9 @@ impl Sessions {
         let settings = &state.config.settings;
         let bytes =
             settings.prepared_statements_cache_size.map_or(state.config.memory.prepared, |size| size.0);
+        let env = state.env.clone();
         let sessions = Arc::new(Sessions {
+            clock: Arc::new(move || env.clock.monotonic_nanos()),
             coordinator: Arc::clone(&node.coordinator),
             statements: Statements::new(bytes, Arc::clone(&state.metrics)),
             readers: Readers::new(settings.concurrent_reads.max(1) as usize, Arc::clone(&state.metrics)),

@@ -1,11 +1,11 @@
 //! The engine as operators see it: what nodetool, the admin API, /metrics and `system_views` say of tables, flushes,
 //! compactions, snapshots and caches, in plain data. The one place that asks the engine for any of it.
 
-use crate::admin::model::{ClearSnapshots, QualifiedTable, TakeSnapshot};
+use crate::admin::model::{ClearSnapshots, ImportSstables, ImportedDirectory, QualifiedTable, TakeSnapshot};
 use crate::metrics::Metrics;
 use crate::node::NodeState;
 use engine::table::TableStore;
-use engine::{Engine, EngineError};
+use engine::{Engine, EngineError, ImportOptions};
 use model::TableSchema;
 use serde::{Deserialize, Serialize};
 
@@ -188,15 +188,15 @@ impl Selection {
         let schema = engine.schema();
         let real = || schema.keyspaces.values().filter(|k| !k.is_virtual);
         let Some(keyspace) = &self.keyspace else {
-            return Ok(real().flat_map(|k| k.tables.values()).map(|t| names(t)).collect());
+            return Ok(real().flat_map(|k| k.stores()).map(|t| names(t)).collect());
         };
         let found = real()
             .find(|k| k.name == *keyspace)
             .ok_or_else(|| StorageError::UnknownKeyspace(keyspace.clone()))?;
         if self.tables.is_empty() {
-            return Ok(found.tables.values().map(|t| names(t)).collect());
+            return Ok(found.stores().map(|t| names(t)).collect());
         }
-        let known = |table: &String| match found.tables.get(table) {
+        let known = |table: &String| match found.store(table) {
             Some(table) => Ok(names(table)),
             None => Err(StorageError::UnknownTable { keyspace: keyspace.clone(), table: table.clone() }),
         };
@@ -415,6 +415,33 @@ pub fn take_snapshot(engine: &Engine, wanted: &TakeSnapshot) -> Result<(), Stora
         engine.snapshot(&wanted.name, keyspace, Some(table), wanted.skip_flush)?;
     }
     Ok(())
+}
+
+/// Imports SSTables from directories, each as a whole or not at all.
+///
+/// # Errors
+/// An unknown table or a directory that is not there.
+pub fn import(engine: &Engine, wanted: &ImportSstables) -> Result<Vec<ImportedDirectory>, StorageError> {
+    let options = ImportOptions {
+        verify: !wanted.no_verify,
+        copy: wanted.copy_data,
+        keep_level: wanted.keep_level,
+        keep_repaired: wanted.keep_repaired,
+    };
+    let done = engine.import(&wanted.keyspace, &wanted.table, &wanted.directories, &options)?;
+    let answer = |done: engine::ImportedDirectory| {
+        let engine::ImportedDirectory { directory, sstables, failure } = done;
+        ImportedDirectory { directory, sstables, failure }
+    };
+    Ok(done.into_iter().map(answer).collect())
+}
+
+/// Opens SSTables that were put into a table's directory; their names.
+///
+/// # Errors
+/// An unknown table, or an SSTable that is damaged or not one of the table.
+pub fn refresh(engine: &Engine, table: &QualifiedTable) -> Result<Vec<String>, StorageError> {
+    Ok(engine.load_new_sstables(&table.keyspace, &table.table)?)
 }
 
 /// Removes snapshots.

@@ -1,13 +1,14 @@
 //! One function for each route.
 
 use super::model::{
-    Autocompaction, ClearSnapshots, Cluster, Health, Info, KeyspaceReplication, NodeStatus, Status,
-    TakeSnapshot, Throughput, Version,
+    Autocompaction, ClearSnapshots, Cluster, Health, ImportSstables, ImportedDirectory, Info,
+    KeyspaceReplication, NodeStatus, QualifiedTable, Refreshed, Status, TakeSnapshot, Throughput, Version,
 };
 use super::{ApiError, Json, OPENAPI, prometheus};
 use crate::node::{Node, NodeState};
+use crate::reads::{self, ReadSample, TableHistograms};
 use crate::storage::{self, CompactionStats, Selection, SnapshotEntry, StorageError, TableStats};
-use crate::system::{PARTITIONER, RELEASE_VERSION};
+use crate::system::PARTITIONER;
 use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
@@ -111,9 +112,9 @@ pub(super) async fn info(State(node): State<Arc<Node>>) -> Api<Info> {
     }))
 }
 
-pub(super) async fn version() -> axum::Json<Version> {
+pub(super) async fn version(State(node): State<Arc<Node>>) -> axum::Json<Version> {
     axum::Json(Version {
-        release_version: RELEASE_VERSION.to_owned(),
+        release_version: node.state.release_version.clone(),
         ilion_version: env!("CARGO_PKG_VERSION").to_owned(),
     })
 }
@@ -130,7 +131,7 @@ pub(super) async fn cluster(State(node): State<Arc<Node>>) -> axum::Json<Cluster
         address: config.broadcast_address.to_string(),
         storage_port: config.settings.storage_port,
         data_center: config.data_center.clone(),
-        release_version: RELEASE_VERSION.to_owned(),
+        release_version: state.release_version.clone(),
         keyspaces: real
             .map(|k| KeyspaceReplication {
                 keyspace: k.name.clone(),
@@ -162,6 +163,58 @@ pub(super) async fn tables(
         Ok(stats)
     });
     stats.await.map(axum::Json)
+}
+
+pub(super) async fn histograms(
+    State(node): State<Arc<Node>>,
+    Query(of): Query<OfTables>,
+) -> Api<Vec<TableHistograms>> {
+    let names = of.tables.unwrap_or_default();
+    let tables = names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    let selection = Selection { keyspace: of.keyspace, tables };
+    let found = blocking(&node, move |state| {
+        let wanted = selection.resolve(&state.engine)?;
+        let mut found = reads::table_histograms(state);
+        found.retain(|h| wanted.iter().any(|(keyspace, table)| *keyspace == h.keyspace && *table == h.table));
+        Ok(found)
+    });
+    found.await.map(axum::Json)
+}
+
+/// `seconds=60`.
+#[derive(Debug, Deserialize)]
+pub(super) struct OfSeconds {
+    seconds: Option<usize>,
+}
+
+pub(super) async fn heat(
+    State(node): State<Arc<Node>>,
+    Query(of): Query<OfSeconds>,
+) -> axum::Json<reads::HeatColumns> {
+    let now = u64::try_from(node.state.env.now_micros() / 1_000_000).unwrap_or(0);
+    axum::Json(node.state.metrics.reads.heat.columns(now, of.seconds.unwrap_or(60)))
+}
+
+/// `band=7`.
+#[derive(Debug, Deserialize)]
+pub(super) struct OfBand {
+    band: usize,
+}
+
+pub(super) async fn read_samples(
+    State(node): State<Arc<Node>>,
+    Query(of): Query<OfBand>,
+) -> Api<Vec<ReadSample>> {
+    if of.band >= reads::BANDS {
+        return Err(ApiError::not_found(format!("there are bands 0 to {}", reads::BANDS - 1)));
+    }
+    let kept = node.state.metrics.reads.heat.samples(of.band);
+    Ok(axum::Json(kept.iter().map(|read| read.to_sample()).collect()))
+}
+
+pub(super) async fn slow_reads(State(node): State<Arc<Node>>) -> axum::Json<Vec<ReadSample>> {
+    let kept = node.state.metrics.reads.slow.kept();
+    axum::Json(kept.iter().map(|(_, read)| read.to_sample()).collect())
 }
 
 pub(super) async fn flush(
@@ -229,6 +282,21 @@ pub(super) async fn set_throughput(
     let bytes = limit.mebibytes_per_second.saturating_mul(MIB);
     node.state.engine.set_compaction_throughput(bytes);
     StatusCode::NO_CONTENT
+}
+
+pub(super) async fn import(
+    State(node): State<Arc<Node>>,
+    Json(wanted): Json<ImportSstables>,
+) -> Api<Vec<ImportedDirectory>> {
+    blocking(&node, move |state| storage::import(&state.engine, &wanted)).await.map(axum::Json)
+}
+
+pub(super) async fn refresh(
+    State(node): State<Arc<Node>>,
+    Json(table): Json<QualifiedTable>,
+) -> Api<Refreshed> {
+    let loaded = blocking(&node, move |state| storage::refresh(&state.engine, &table));
+    loaded.await.map(|sstables| axum::Json(Refreshed { sstables }))
 }
 
 pub(super) async fn snapshots(State(node): State<Arc<Node>>) -> Api<Vec<SnapshotEntry>> {

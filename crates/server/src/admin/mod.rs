@@ -40,6 +40,10 @@ const ROUTES: &[Route] = &[
     ("get", "/api/v1/version", || get(handlers::version)),
     ("get", "/api/v1/cluster", || get(handlers::cluster)),
     ("get", "/api/v1/tables", || get(handlers::tables)),
+    ("get", "/api/v1/tables/histograms", || get(handlers::histograms)),
+    ("get", "/api/v1/reads/heat", || get(handlers::heat)),
+    ("get", "/api/v1/reads/samples", || get(handlers::read_samples)),
+    ("get", "/api/v1/reads/slow", || get(handlers::slow_reads)),
     ("post", "/api/v1/flush", || post(handlers::flush)),
     ("post", "/api/v1/drain", || post(handlers::drain)),
     ("post", "/api/v1/compact", || post(handlers::compact)),
@@ -50,6 +54,8 @@ const ROUTES: &[Route] = &[
     ("delete", "/api/v1/compactions/pause", || delete(handlers::resume_compactions)),
     ("get", "/api/v1/compactions/throughput", || get(handlers::throughput)),
     ("put", "/api/v1/compactions/throughput", || put(handlers::set_throughput)),
+    ("post", "/api/v1/import", || post(handlers::import)),
+    ("post", "/api/v1/refresh", || post(handlers::refresh)),
     ("get", "/api/v1/snapshots", || get(handlers::snapshots)),
     ("post", "/api/v1/snapshots", || post(handlers::take_snapshot)),
     ("delete", "/api/v1/snapshots", || delete(handlers::clear_snapshots)),
@@ -132,6 +138,9 @@ impl From<StorageError> for ApiError {
             }
             StorageError::Engine(EngineError::SnapshotExists(_)) => {
                 ApiError::new(StatusCode::CONFLICT, "conflict", message)
+            }
+            StorageError::Engine(EngineError::NoDirectory(_) | EngineError::Foreign { .. }) => {
+                ApiError::new(StatusCode::BAD_REQUEST, "invalid", message)
             }
             StorageError::Engine(_) => ApiError::failed(message),
         }

@@ -1,6 +1,7 @@
 //! What the admin API says and takes, beside the plain data of [`crate::storage`]. nodetool reads the same types.
 
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// A node as `status` shows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -157,6 +158,47 @@ pub struct ClearSnapshots {
     /// Keyspaces, or all.
     #[serde(default)]
     pub keyspaces: Vec<String>,
+}
+
+/// What to import, and how.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ImportSstables {
+    /// Keyspace of the table.
+    pub keyspace: String,
+    /// The table.
+    pub table: String,
+    /// Directories on the node's machine, with absolute paths.
+    pub directories: Vec<PathBuf>,
+    /// Leave out the verification of every component.
+    #[serde(default)]
+    pub no_verify: bool,
+    /// Copy the files instead of moving them.
+    #[serde(default)]
+    pub copy_data: bool,
+    /// Keep the SSTables' levels.
+    #[serde(default)]
+    pub keep_level: bool,
+    /// Keep what the SSTables say about repairs.
+    #[serde(default)]
+    pub keep_repaired: bool,
+}
+
+/// What became of a directory to import.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ImportedDirectory {
+    /// The directory.
+    pub directory: PathBuf,
+    /// Names of the SSTables in the table.
+    pub sstables: Vec<String>,
+    /// Why nothing of the directory was imported.
+    pub failure: Option<String>,
+}
+
+/// SSTables that were found in a table's directory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Refreshed {
+    /// Their names.
+    pub sstables: Vec<String>,
 }
 
 /// Answer of `/health`.

@@ -34,6 +34,11 @@ const BOUNDS: [(u64, &str); 15] = [
     (10_000_000_000, "10"),
 ];
 
+/// Upper bounds of buckets of counts.
+const COUNTS: [u64; 10] = [0, 1, 2, 4, 8, 16, 64, 256, 1_024, 16_384];
+/// Upper bounds of buckets of bytes.
+const BYTES: [u64; 8] = [0, 256, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 16 << 20];
+
 /// The document in the making.
 #[derive(Default)]
 struct Page(String);
@@ -90,6 +95,24 @@ impl Page {
     }
 }
 
+impl Page {
+    fn counts(&mut self, name: &str, labels: &[(&str, &str)], bounds: &[u64], histogram: &Histogram) {
+        let total = histogram.count();
+        let mut bucket = |bound: &str, count: u64| {
+            self.0.push_str(name);
+            self.0.push_str("_bucket");
+            self.labels(labels, Some(bound));
+            let _ = writeln!(self.0, " {count}");
+        };
+        for (bound, count) in bounds.iter().zip(histogram.cumulative(bounds)) {
+            bucket(&bound.to_string(), count);
+        }
+        bucket("+Inf", total);
+        self.sample(&format!("{name}_sum"), labels, histogram.sum());
+        self.sample(&format!("{name}_count"), labels, total);
+    }
+}
+
 /// Bytes of memory that the process uses; 0 when the system does not say.
 pub(super) fn resident_bytes(state: &NodeState) -> u64 {
     let mut page = [0; 4096];
@@ -111,7 +134,7 @@ pub(super) fn render(state: &NodeState) -> String {
     page.counter("ilion_exceptions_total", "Panics.", state.metrics.exceptions.get());
     page.family("ilion_build_info", "gauge", "Versions.");
     let versions =
-        [("version", env!("CARGO_PKG_VERSION")), ("release_version", crate::system::RELEASE_VERSION)];
+        [("version", env!("CARGO_PKG_VERSION")), ("release_version", state.release_version.as_str())];
     page.sample("ilion_build_info", &versions, 1);
     page.0
 }
@@ -178,6 +201,12 @@ fn storage_numbers(page: &mut Page, state: &NodeState) {
     page.gauge("ilion_page_cache_limit_bytes", "Bytes allowed for the page cache.", cache.capacity_bytes);
     page.counter("ilion_page_cache_hits_total", "Pages found in the page cache.", cache.hits);
     page.counter("ilion_page_cache_misses_total", "Pages read from disk.", cache.misses);
+    let name = "ilion_bloom_filters_checked_total";
+    page.counter(name, "Bloom filters checked against their index.", stats.filters_checked);
+    let name = "ilion_bloom_filters_damaged_total";
+    page.counter(name, "Bloom filters that lacked a key and are not used.", stats.filters_damaged);
+    let name = "ilion_bloom_filters_unproven";
+    page.gauge(name, "Bloom filters that are still to be checked.", stats.filters_unproven);
     let compactions = storage::compactions(&state.engine);
     page.gauge("ilion_compactions_active", "Compactions that run.", compactions.active.len());
     page.gauge("ilion_compactions_pending", "Compactions that are due.", compactions.pending);
@@ -197,6 +226,36 @@ fn tables(page: &mut Page, state: &NodeState) {
         page.family(name, "histogram", help);
         for table in counted.iter().filter(|t| of(t).count() > 0) {
             page.seconds(name, &[("keyspace", &table.keyspace), ("table", &table.table)], of(table));
+        }
+    }
+    let families: [(&str, &str, &[u64], Counted); 6] = [
+        ("ilion_table_read_sstables", "SSTables opened by each read.", &COUNTS, |t| &t.sstables_per_read),
+        ("ilion_table_read_ios", "Calls to the disk of each read.", &COUNTS, |t| &t.ios_per_read),
+        ("ilion_table_read_disk_bytes", "Bytes each read took from the disk.", &BYTES, |t| {
+            &t.disk_bytes_per_read
+        }),
+        ("ilion_table_read_returned_bytes", "Bytes each read answered.", &BYTES, |t| {
+            &t.returned_bytes_per_read
+        }),
+        ("ilion_table_read_rows", "Live rows of each read.", &COUNTS, |t| &t.rows_per_read),
+        ("ilion_table_read_tombstones", "Tombstones of each read.", &COUNTS, |t| &t.tombstones_per_read),
+    ];
+    for (name, help, bounds, of) in families {
+        page.family(name, "histogram", help);
+        for table in counted.iter().filter(|t| of(t).count() > 0) {
+            page.counts(name, &[("keyspace", &table.keyspace), ("table", &table.table)], bounds, of(table));
+        }
+    }
+    let pages = "ilion_table_read_pages_total";
+    page.family(
+        pages,
+        "counter",
+        "Pages of index and data that reads touched: found in memory (hit) or loaded (miss).",
+    );
+    for table in counted.iter().filter(|t| t.page_hits.get() + t.page_misses.get() > 0) {
+        for (found, count) in [("hit", &table.page_hits), ("miss", &table.page_misses)] {
+            let labels = [("keyspace", table.keyspace.as_str()), ("table", &table.table), ("found", found)];
+            page.sample(pages, &labels, count.get());
         }
     }
     let stats = storage::tables(&state.engine);

@@ -3,6 +3,7 @@
 //! ```text
 //! ilion [serve] [FLAGS]                       the node
 //! ilion nodetool [--admin HOST:PORT] VERB     asks a node that runs
+//! ilion sstable VERB FILE|DIR...              looks into SSTables, without a node
 //! ```
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -30,6 +31,8 @@ pub enum Command {
     Serve(ServeArgs),
     /// Ask a running node, or tell it what to do
     Nodetool(crate::nodetool::NodetoolArgs),
+    /// Look into SSTables or mend them; no node is needed
+    Sstable(crate::sstable::SsTableArgs),
 }
 
 impl Cli {
@@ -66,6 +69,9 @@ pub struct ServeArgs {
     /// Skip what is damaged in the commit log instead of refusing to start: what it held is lost
     #[arg(long)]
     pub ignore_replay_errors: bool,
+    /// Serve the directory of a member of a larger ring as if it were everything
+    #[arg(long)]
+    pub single_node: bool,
     /// What is logged: a level, or directives as in RUST_LOG, which this overrides
     #[arg(long, value_name = "LEVEL")]
     pub log_level: Option<String>,
@@ -85,6 +91,7 @@ impl Default for ServeArgs {
             cluster_name: None,
             sample: false,
             ignore_replay_errors: false,
+            single_node: false,
             log_level: None,
             log_format: LogFormat::Text,
         }
@@ -102,6 +109,7 @@ pub fn with_long_flags(words: impl IntoIterator<Item = String>) -> Vec<String> {
         }
         "-kt" if of_nodetool => "--kt-list".to_owned(),
         "-cf" if of_nodetool => "--column-family".to_owned(),
+        "-cd" if of_nodetool => "--copy-data".to_owned(),
         "-sf" if of_nodetool => "--skip-flush".to_owned(),
         _ => word,
     };

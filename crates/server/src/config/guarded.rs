@@ -84,20 +84,6 @@ const GUARDED: &[Guarded] = &[
         otherwise: Otherwise::Warn,
         instead: "one node has no connections to others",
     },
-    Guarded {
-        key: "sstable",
-        field: "selected_format",
-        accepted: &["big"],
-        otherwise: Otherwise::Warn,
-        instead: "SSTables are written in format big, version nb",
-    },
-    Guarded {
-        key: "storage_compatibility_mode",
-        field: "",
-        accepted: &["cassandra_4"],
-        otherwise: Otherwise::Warn,
-        instead: "SSTables are written in format big, version nb",
-    },
 ];
 
 /// The rule for `key`.

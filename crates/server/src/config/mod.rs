@@ -7,6 +7,7 @@
 //! 4. Flags override all of it.
 //! 5. What nobody set is derived from the machine; everything is checked; the result never changes.
 
+mod entries;
 mod environment;
 mod guarded;
 mod memory;
@@ -19,27 +20,21 @@ pub use units::{ByteRate, ByteSize, Millis};
 
 use crate::cli::ServeArgs;
 use engine::{EngineOptions, FailurePolicy, SyncMode};
+use entries::Entries;
 use env::Env;
 use guarded::Otherwise;
 use serde_norway::Value;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 
 /// Cassandra's keys that mean nothing here, one in each line.
 const INAPPLICABLE: &str = include_str!("inapplicable.txt");
 /// Settings that are kept and shown while nothing acts on them: their defaults are what happens.
-const WITHOUT_EFFECT: &[&str] = &[
-    "cas_contention_timeout",
-    "column_index_size",
-    "counter_write_request_timeout",
-    "disk_failure_policy",
-    "native_transport_allow_older_protocols",
-    "range_request_timeout",
-    "read_request_timeout",
-    "request_timeout",
-    "snapshot_before_compaction",
-    "truncate_request_timeout",
-];
+const WITHOUT_EFFECT: &[&str] =
+    &["native_transport_allow_older_protocols", "request_timeout", "snapshot_before_compaction"];
+/// Where the kernel tells the host's name.
+const HOST_NAME_FILE: &str = "/proc/sys/kernel/hostname";
 /// Where data goes when nobody says.
 const DATA_DIR_DEFAULT: &str = "ilion-data";
 /// Largest column_index_size that Cassandra takes.
@@ -101,6 +96,8 @@ pub struct Config {
     pub admin_address: SocketAddr,
     /// Whether an empty node is filled with sample data.
     pub sample: bool,
+    /// Whether the directory of a member of a larger ring is served.
+    pub single_node: bool,
     /// Memory for what has no size of its own.
     pub memory: MemoryShares,
     /// The engine's part.
@@ -130,6 +127,14 @@ impl Config {
     }
 }
 
+impl Config {
+    /// How many tokens the node is to have.
+    pub fn num_tokens(&self) -> usize {
+        let given = self.settings.initial_token.as_ref().map(|tokens| tokens.split(',').count());
+        given.unwrap_or(self.settings.num_tokens as usize)
+    }
+}
+
 /// A configuration in the making.
 #[derive(Debug, Default)]
 struct Draft {
@@ -143,16 +148,26 @@ struct Draft {
 impl Draft {
     fn apply_yaml(&mut self, path: &Path, text: &str) -> Result<(), ConfigError> {
         let yaml = |reason: String| ConfigError::Yaml { path: path.to_owned(), reason };
-        let map = match serde_norway::from_str::<Value>(text).map_err(|e| yaml(e.to_string()))? {
-            Value::Mapping(map) => map,
-            Value::Null => return Ok(()),
-            _ => return Err(yaml("the file must hold keys and values".to_owned())),
-        };
+        let entries = Entries::parse(text).map_err(|e| yaml(e.to_string()))?;
         let origin = path.display().to_string();
-        for (key, value) in &map {
+        let mut given: BTreeMap<&str, &str> = BTreeMap::new();
+        for (index, (key, value)) in entries.0.iter().enumerate() {
             let Value::String(key) = key else {
                 return Err(yaml(format!("the key {} is no text", show(key))));
             };
+            let name = Settings::current_name(key).unwrap_or(key);
+            if let Some(other) = given.insert(name, key).filter(|other| other != key) {
+                return Err(ConfigError::Value {
+                    origin,
+                    key: key.clone(),
+                    value: show(value),
+                    reason: format!("the file sets {other} too, which is another name of the same"),
+                });
+            }
+            if entries.0.iter().skip(index + 1).any(|(later, _)| later.as_str() == Some(key)) {
+                self.warnings.push(format!("{origin}: {key} is set more than once, the last value counts"));
+                continue;
+            }
             self.apply_key(&origin, key, value)?;
         }
         Ok(())
@@ -174,6 +189,9 @@ impl Draft {
         if let Some(set) = self.settings.set(key, value) {
             set.map_err(bad)?;
             self.warn_of_no_effect(origin, key);
+            if key == "sstable" && value.get("format").is_some_and(|f| !is_blank(f)) {
+                self.warnings.push(format!("{origin}: format of {key} has no effect in this version"));
+            }
             return Ok(());
         }
         if let Some(rule) = guarded::guarded(key) {
@@ -228,6 +246,7 @@ impl Draft {
         let settings = &mut self.settings;
         if let Some(dir) = &args.data_dir {
             settings.data_file_directories = vec![dir.join("data")];
+            settings.local_system_data_file_directory = None;
             settings.commitlog_directory = Some(dir.join("commitlog"));
         }
         if let Some(listen) = args.listen {
@@ -249,9 +268,8 @@ impl Draft {
         let memory = MemoryShares::of(memory_bytes(&*env.fs));
         self.fill_directories();
         let (data_center, rack, snitch) = self.place();
+        let (bind, listen) = self.addresses(env, args.config.is_some());
         let settings = self.settings;
-        let bind = settings.rpc_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-        let listen = settings.listen_address.unwrap_or_else(|| concrete(bind));
         let broadcast = settings.broadcast_address.unwrap_or(listen);
         let told =
             settings.broadcast_rpc_address.unwrap_or(if bind.is_unspecified() { broadcast } else { bind });
@@ -278,11 +296,37 @@ impl Draft {
             broadcast_rpc_address: told,
             admin_address,
             sample: args.sample,
+            single_node: args.single_node,
             memory,
             engine,
             settings,
             warnings: self.warnings,
         })
+    }
+
+    /// `rpc_address` and `listen_address`. One that a file leaves out is that of this host's name, as in Cassandra;
+    /// without a file nobody asked to be reached from elsewhere.
+    fn addresses(&mut self, env: &Env, has_file: bool) -> (IpAddr, IpAddr) {
+        let (rpc, listen) = (self.settings.rpc_address, self.settings.listen_address);
+        if !has_file {
+            let bind = rpc.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+            return (bind, listen.unwrap_or_else(|| concrete(bind)));
+        }
+        let mut own = None;
+        for key in [("rpc_address", rpc), ("listen_address", listen)].iter().filter(|k| k.1.is_none()) {
+            let Ok(host) = env.fs.read_to_string(Path::new(HOST_NAME_FILE)) else { continue };
+            let host = host.trim();
+            let (address, note) = match settings::resolve(host) {
+                Ok(address) => (address, "its address".to_owned()),
+                Err(error) => {
+                    (IpAddr::V4(Ipv4Addr::LOCALHOST), format!("which cannot be resolved ({error}), so"))
+                }
+            };
+            self.warnings.push(format!("{} is not set: the host is {host}, {note} {address} is used", key.0));
+            own = Some(address);
+        }
+        let own = own.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        (rpc.unwrap_or(own), listen.unwrap_or(own))
     }
 
     fn fill_directories(&mut self) {
@@ -328,6 +372,15 @@ fn concrete(address: IpAddr) -> IpAddr {
     chosen.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |local| local.ip())
 }
 
+/// Whether a value says nothing: null, or maps of nothing.
+fn is_blank(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Mapping(map) => map.values().all(is_blank),
+        _ => false,
+    }
+}
+
 fn short_class(name: &str) -> String {
     name.rsplit('.').next().unwrap_or(name).to_owned()
 }
@@ -361,6 +414,10 @@ fn engine_options(env: &Env, settings: &Settings, memory: MemoryShares) -> Engin
             || default_log_bytes(env, &root).max(settings.commitlog_segment_size.0),
             |size| size.0,
         ),
+        tolerates_damaged_sstables: matches!(
+            settings.disk_failure_policy,
+            DiskFailurePolicy::BestEffort | DiskFailurePolicy::Ignore
+        ),
         commit_failure_policy: match settings.commit_failure_policy {
             CommitFailurePolicy::Stop => FailurePolicy::Stop,
             CommitFailurePolicy::Die => FailurePolicy::Die,
@@ -375,7 +432,12 @@ fn engine_options(env: &Env, settings: &Settings, memory: MemoryShares) -> Engin
         concurrent_compactors: settings.concurrent_compactors.map_or_else(default_compactors, |n| n as usize),
         compaction_bytes_per_s: settings.compaction_throughput.0,
         auto_snapshot: settings.auto_snapshot,
+        column_index_bytes: settings.column_index_size.map_or(engine::COLUMN_INDEX_BYTES, |size| size.0),
+        incremental_backups: settings.incremental_backups,
         uuid_sstable_identifiers: settings.uuid_sstable_identifiers_enabled,
+        storage_compatibility: settings.storage_compatibility_mode,
+        sstable_format: settings.sstable,
+        local_system_dir: settings.local_system_data_file_directory.clone(),
         data_dirs,
         ..EngineOptions::under(&root)
     }

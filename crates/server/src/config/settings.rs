@@ -4,8 +4,10 @@
 //! the spellings of versions before 4.1, with the unit that their bare numbers have.
 
 use super::units::{ByteRate, ByteSize, Millis, OldUnit, parse_duration, parse_rate, parse_size};
+use engine::{SsTableFormat, StorageCompatibility};
 use serde_norway::Value;
-use std::net::IpAddr;
+use std::io;
+use std::net::{IpAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 /// A value of cassandra.yaml.
@@ -50,6 +52,52 @@ pub enum DiskFailurePolicy {
     BestEffort,
     Ignore,
     Die,
+}
+
+impl Setting for StorageCompatibility {
+    fn parse(value: &Value, _: OldUnit) -> Result<Self, String> {
+        match scalar(value)?.to_ascii_uppercase().as_str() {
+            "CASSANDRA_4" => Ok(StorageCompatibility::Cassandra4),
+            "UPGRADING" => Ok(StorageCompatibility::Upgrading),
+            "NONE" => Ok(StorageCompatibility::None),
+            _ => Err("it must be one of CASSANDRA_4 UPGRADING NONE".to_owned()),
+        }
+    }
+
+    fn print(&self) -> Option<String> {
+        let word = match self {
+            StorageCompatibility::Cassandra4 => "CASSANDRA_4",
+            StorageCompatibility::Upgrading => "UPGRADING",
+            StorageCompatibility::None => "NONE",
+        };
+        Some(word.to_owned())
+    }
+}
+
+/// `sstable`: a map of which `selected_format` counts, or the format alone.
+impl Setting for SsTableFormat {
+    fn parse(value: &Value, old: OldUnit) -> Result<Self, String> {
+        let name = match value {
+            Value::Mapping(map) => match map.get("selected_format") {
+                None | Some(Value::Null) => return Ok(SsTableFormat::default()),
+                Some(name) => String::parse(name, old)?,
+            },
+            name => String::parse(name, old)?,
+        };
+        match name.trim() {
+            "" | "big" => Ok(SsTableFormat::Big),
+            "bti" => Ok(SsTableFormat::Bti),
+            other => Err(format!("Selected sstable format '{other}' is not available.")),
+        }
+    }
+
+    fn print(&self) -> Option<String> {
+        let name = match self {
+            SsTableFormat::Big => "big",
+            SsTableFormat::Bti => "bti",
+        };
+        Some(format!("{{selected_format: {name}}}"))
+    }
 }
 
 macro_rules! words {
@@ -124,15 +172,26 @@ impl Setting for Vec<PathBuf> {
 impl Setting for IpAddr {
     fn parse(value: &Value, _: OldUnit) -> Result<Self, String> {
         let text = scalar(value)?;
-        if text.eq_ignore_ascii_case("localhost") {
-            return Ok(IpAddr::from([127, 0, 0, 1]));
-        }
-        text.parse().map_err(|_| format!("{text:?} is no IP address"))
+        resolve(&text).map_err(|error| format!("{text:?} is no IP address and no known host: {error}"))
     }
 
     fn print(&self) -> Option<String> {
         Some(self.to_string())
     }
+}
+
+/// The address of a host, given by address or name; an IPv4 one if there is any, as Java has it.
+///
+/// # Errors
+/// What the resolver says.
+pub(super) fn resolve(host: &str) -> io::Result<IpAddr> {
+    let host = host.trim();
+    if let Ok(address) = host.parse() {
+        return Ok(address);
+    }
+    let found: Vec<IpAddr> = (host, 0).to_socket_addrs()?.map(|address| address.ip()).collect();
+    let chosen = found.iter().find(|address| address.is_ipv4()).or(found.first());
+    chosen.copied().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))
 }
 
 impl Setting for bool {
@@ -244,6 +303,8 @@ settings! {
     initial_token: Option<String> = None;
     /// Directories of SSTables.
     data_file_directories: Vec<PathBuf> = Vec::new();
+    /// Directory of the tables of the node itself; the first of `data_file_directories` when not set.
+    local_system_data_file_directory: Option<PathBuf> = None;
     /// Directory of the commit log.
     commitlog_directory: Option<PathBuf> = None;
     /// Address under which other nodes know this one.
@@ -308,10 +369,16 @@ settings! {
     concurrent_compactors: Option<u32> = None;
     /// Whether dropping or truncating a table leaves a snapshot.
     auto_snapshot: bool = true;
+    /// Whether each flushed SSTable is linked into `backups/` of its table, unless the table says no.
+    incremental_backups: bool = false;
     /// Whether each compaction leaves a snapshot of what it read.
     snapshot_before_compaction: bool = false;
     /// Whether new SSTables are named by time uuids.
     uuid_sstable_identifiers_enabled: bool = false;
+    /// The format of new SSTables: `selected_format: big` or `bti`.
+    sstable: SsTableFormat = SsTableFormat::Big, old "sstable_format" None;
+    /// With which releases new files stay compatible.
+    storage_compatibility_mode: StorageCompatibility = StorageCompatibility::Cassandra4;
     /// Data between two entries of a partition's index; 64 KiB when not set.
     column_index_size: Option<ByteSize> = None, old "column_index_size_in_kb" Kib;
     /// Tombstones in one read from which a warning goes to log and client.

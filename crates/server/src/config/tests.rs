@@ -3,6 +3,8 @@
 use super::*;
 use std::path::Path;
 
+/// The keys of all releases, those of hidden settings too.
+const KEYS: &str = include_str!("../../testdata/keys.txt");
 const STOCK: &str = include_str!("../../testdata/cassandra.yaml");
 
 fn load_all(yaml: &str, environment: &[(&str, &str)], args: &ServeArgs) -> Result<Config, ConfigError> {
@@ -60,8 +62,16 @@ fn values_are_read_in_todays_and_in_old_spellings() {
         ("data_file_directories: [/a, /b]", "data_file_directories", "[/a, /b]"),
         ("data_file_directories: /a", "data_file_directories", "[/a]"),
         ("auto_snapshot: no", "auto_snapshot", "false"),
+        ("incremental_backups: true", "incremental_backups", "true"),
         ("memtable_cleanup_threshold: 0.11", "memtable_cleanup_threshold", "0.11"),
         ("listen_address: localhost", "listen_address", "127.0.0.1"),
+        // No address to Rust, but one to the resolver that names go to.
+        ("rpc_address: '127.7'", "rpc_address", "127.0.0.7"),
+        (
+            "data_file_directories: [/a, /b]\nlocal_system_data_file_directory: /s",
+            "local_system_data_file_directory",
+            "/s",
+        ),
     ] {
         let config = load(yaml).unwrap_or_else(|e| panic!("{yaml}: {e}"));
         assert_eq!(setting(&config, name).as_deref(), Some(expected), "{yaml}");
@@ -78,7 +88,7 @@ fn values_that_cannot_be_are_errors_that_name_them() {
         ("commitlog_segment_size: 32", &["commitlog_segment_size", "32"]),
         ("read_request_timeout: soon", &["read_request_timeout", "soon"]),
         ("auto_snapshot: perhaps", &["auto_snapshot", "perhaps"]),
-        ("rpc_address: here", &["rpc_address", "here"]),
+        ("rpc_address: not a host", &["rpc_address", "not a host"]),
         ("concurrent_reads: [1]", &["concurrent_reads"]),
         ("concurrent_reads: 0", &["concurrent_reads"]),
         ("num_tokens: 0", &["num_tokens"]),
@@ -88,6 +98,14 @@ fn values_that_cannot_be_are_errors_that_name_them() {
         ("read_request_timeout: 0ms", &["read_request_timeout"]),
         ("native_transport_max_frame_size: 4GiB", &["native_transport_max_frame_size", "4GiB"]),
         ("broadcast_rpc_address: 0.0.0.0", &["broadcast_rpc_address", "0.0.0.0"]),
+        (
+            "read_request_timeout: 1s\nread_request_timeout_in_ms: 2000",
+            &["read_request_timeout_in_ms", "another name"],
+        ),
+        (
+            "data_file_directories: [/a, /s]\nlocal_system_data_file_directory: /s",
+            &["local_system_data_file_directory", "data_file_directories"],
+        ),
         ("- a list", &["keys and values"]),
         ("a: [", &["YAML"]),
     ] {
@@ -126,16 +144,45 @@ fn what_is_not_known_or_not_there_is_a_warning() {
     for (yaml, words) in [
         ("frobnicate: 3", &["frobnicate", "not a known key"][..]),
         ("frobnicate:", &["frobnicate", "not a known key"]),
-        ("sstable: {selected_format: bti}", &["sstable", "bti", "nb"]),
-        ("storage_compatibility_mode: NONE", &["storage_compatibility_mode", "NONE"]),
+        ("sstable: {format: {big: {x: y}}}", &["format of sstable", "no effect"]),
         ("endpoint_snitch: Ec2Snitch", &["endpoint_snitch", "Ec2Snitch", "datacenter1"]),
         ("hints_directory: /h", &["hints_directory", "does not apply"]),
-        ("read_request_timeout_in_ms: 100", &["read_request_timeout_in_ms", "no effect"]),
-        ("disk_failure_policy: die", &["disk_failure_policy", "no effect"]),
+        ("cluster_name: a\nnum_tokens: 1\ncluster_name: b", &["cluster_name", "more than once"]),
+        ("request_timeout_in_ms: 100", &["request_timeout_in_ms", "no effect"]),
     ] {
         let config = load(yaml).unwrap();
         assert_eq!(config.warnings.len(), 1, "{yaml}: {:?}", config.warnings);
         assert!(words.iter().all(|word| config.warnings[0].contains(word)), "{yaml}: {:?}", config.warnings);
+    }
+}
+
+#[test]
+fn format_and_mode_select_the_version_of_sstables() {
+    for (yaml, version, expiration_max_s) in [
+        ("", "nb", 2_147_483_646),
+        ("storage_compatibility_mode: CASSANDRA_4", "nb", 2_147_483_646),
+        ("sstable: {selected_format: big}", "nb", 2_147_483_646),
+        ("sstable: {format: {}}", "nb", 2_147_483_646),
+        ("storage_compatibility_mode: none", "oa", 4_294_967_293),
+        ("storage_compatibility_mode: UPGRADING\nsstable: {selected_format: big}", "oa", 4_294_967_293),
+        ("storage_compatibility_mode: NONE\nsstable_format: big", "oa", 4_294_967_293),
+        ("storage_compatibility_mode: NONE\nsstable: {selected_format: bti}", "da", 4_294_967_293),
+    ] {
+        let config = load(yaml).unwrap();
+        assert_eq!(config.engine.sstable_version().to_string(), version, "{yaml}");
+        assert_eq!(config.engine.storage_compatibility.expiration_max_s(), expiration_max_s, "{yaml}");
+        assert!(config.warnings.is_empty(), "{yaml}: {:?}", config.warnings);
+    }
+    for (yaml, words) in [
+        (
+            "sstable: {selected_format: bti}",
+            "Selected sstable format 'bti' is not available when in storage compatibility mode 'CASSANDRA_4'.",
+        ),
+        ("sstable: {selected_format: mz}", "Selected sstable format 'mz' is not available."),
+        ("storage_compatibility_mode: CASSANDRA_5", "CASSANDRA_4 UPGRADING NONE"),
+    ] {
+        let error = load(yaml).expect_err(yaml).to_string();
+        assert!(error.contains(words), "{error}");
     }
 }
 
@@ -215,4 +262,47 @@ fn a_wildcard_is_never_what_clients_are_told() {
     assert_eq!(config.broadcast_rpc_address.to_string(), "10.1.2.3");
     let config = load("rpc_address: 0.0.0.0").unwrap();
     assert!(!config.broadcast_rpc_address.is_unspecified());
+}
+
+#[test]
+fn every_key_of_a_release_is_known() {
+    for key in KEYS.lines().filter(|line| !line.starts_with('#')) {
+        let config = load(&format!("{key}:")).unwrap_or_else(|e| panic!("{key}: {e}"));
+        assert!(!config.warnings.iter().any(|w| w.contains("not a known key")), "{:?}", config.warnings);
+    }
+}
+
+#[test]
+fn of_a_key_that_is_set_twice_the_last_value_counts() {
+    let config =
+        load("cluster_name: a\nnum_tokens: 3\ncluster_name: b\nnum_tokens: 4\ncluster_name: c").unwrap();
+    assert_eq!((config.settings.cluster_name.as_str(), config.settings.num_tokens), ("c", 4));
+    assert_eq!(config.warnings.len(), 3, "{:?}", config.warnings);
+    // What only the first of them asks for is not asked for.
+    load("authenticator: PasswordAuthenticator\nauthenticator: AllowAllAuthenticator").unwrap();
+}
+
+#[test]
+fn an_address_that_a_file_leaves_out_is_that_of_the_host() {
+    let env = Env::for_test(1);
+    let path = Path::new("/cassandra.yaml");
+    env.fs.create_dir_all(Path::new("/proc/sys/kernel")).unwrap();
+    let with = |yaml: &str, host: &str| {
+        env.fs.write(path, yaml.as_bytes()).unwrap();
+        env.fs.write(Path::new(HOST_NAME_FILE), format!("{host}\n").as_bytes()).unwrap();
+        let args = ServeArgs { config: Some(path.to_owned()), ..ServeArgs::default() };
+        let config = Config::load(&env, &args, []).unwrap();
+        (config.cql_address.ip().to_string(), config.listen_address.to_string(), config.warnings)
+    };
+    let (rpc, listen, warnings) = with("rpc_address:\nnum_tokens: 1", "10.9.8.7");
+    assert_eq!((rpc.as_str(), listen.as_str()), ("10.9.8.7", "10.9.8.7"));
+    assert!(warnings.iter().any(|w| w.contains("rpc_address is not set")), "{warnings:?}");
+    let (rpc, listen, warnings) = with("rpc_address: 10.0.0.1", "not a host");
+    assert_eq!((rpc.as_str(), listen.as_str()), ("10.0.0.1", "127.0.0.1"));
+    assert!(
+        warnings[0].contains("listen_address is not set") && warnings[0].contains("not a host"),
+        "{warnings:?}"
+    );
+    let both = with("rpc_address: 10.0.0.1\nlisten_address: 10.0.0.2", "10.9.8.7");
+    assert_eq!(both, ("10.0.0.1".to_owned(), "10.0.0.2".to_owned(), Vec::new()));
 }

@@ -282,6 +282,12 @@ impl Reply {
         &self.connection
     }
 
+    /// Answers on stream 0 instead of the request's, as Cassandra does until a connection has begun.
+    pub(super) fn on_stream_0(mut self) -> Reply {
+        self.stream = 0;
+        self
+    }
+
     /// Sends an answer.
     pub fn send(mut self, response: &Response, extras: &Extras) {
         let stream = self.stream;

@@ -1,11 +1,11 @@
 //! OPTIONS, STARTUP and REGISTER: what concerns the connection itself.
 //!
 //! ```text
-//! connection := OPTIONS* STARTUP (OPTIONS | REGISTER | QUERY | PREPARE | EXECUTE | BATCH)*
+//! connection := OPTIONS* STARTUP (OPTIONS | REGISTER | QUERY | PREPARE | EXECUTE | BATCH | AUTH_RESPONSE)*
 //! ```
 //!
 //! Everybody is let in (AllowAllAuthenticator): STARTUP is answered with READY. A STARTUP that is refused leaves
-//! the connection where it was. Anything out of order is a protocol error.
+//! the connection where it was. Anything out of order is a protocol error, up to STARTUP on stream 0.
 
 use std::sync::Arc;
 
@@ -27,9 +27,6 @@ pub(super) fn refusal(connection: &Connection, opcode: Opcode) -> Option<ErrorRe
         (true, Opcode::Startup) => {
             "Unexpected message STARTUP, the connection is already initialized".to_owned()
         }
-        (true, Opcode::AuthResponse) => "Unexpected message AUTH_RESPONSE, the connection is already \
-                                         initialized"
-            .to_owned(),
         (true, _) => return None,
     };
     Some(ErrorResponse::protocol(message))

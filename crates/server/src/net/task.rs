@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use protocol::request::{Message, Request};
-use protocol::response::Response;
 use protocol::response::error::ErrorResponse;
+use protocol::response::{AuthSuccess, Response};
 use protocol::{Decoder, Envelope, Extras};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
@@ -247,6 +247,7 @@ impl Intake<'_> {
             return None;
         };
         if let Some(error) = handshake::refusal(connection, envelope.opcode) {
+            let reply = if connection.info().is_none() { reply.on_stream_0() } else { reply };
             reply.send_error(error, &Extras::default());
             return None;
         }
@@ -254,6 +255,7 @@ impl Intake<'_> {
         let message = match Message::decode(envelope) {
             Ok(message) => message,
             Err(error) => {
+                let reply = if connection.info().is_none() { reply.on_stream_0() } else { reply };
                 reply.send_error(ErrorResponse::from(&error), &Extras::default());
                 return None;
             }
@@ -266,6 +268,10 @@ impl Intake<'_> {
             Request::Register(register) => {
                 connection.register(&register.kinds);
                 reply.send(&Response::Ready, &Extras::default());
+            }
+            // Nobody was asked who they are, and whoever says so is believed.
+            Request::AuthResponse(_) => {
+                reply.send(&Response::AuthSuccess(AuthSuccess { token: None }), &Extras::default());
             }
             _ => begin(&self.shared.service, message, reply),
         }

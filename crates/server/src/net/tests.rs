@@ -170,8 +170,9 @@ fn requests_before_startup_are_refused() {
     run(async {
         let node = Node::start(NetOptions::default()).await;
         let mut client = Client::connect(node.address(), ProtocolVersion::V4).await;
-        let Response::Error(error) = client.call(query("too early")).await else { panic!() };
-        assert_eq!(error.kind, ErrorKind::Protocol);
+        client.send(&[(7, query("too early"))]).await;
+        let (stream, Response::Error(error)) = client.receive().await else { panic!() };
+        assert_eq!((stream, error.kind), (0, ErrorKind::Protocol));
         assert_eq!(error.message, "Unexpected message QUERY, expecting STARTUP or OPTIONS");
         assert!(matches!(
             client.call(Request::Options(protocol::request::Options)).await,

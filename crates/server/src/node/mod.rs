@@ -1,11 +1,12 @@
 //! The node: what everything in the process hangs together by, and the order of its start and its end.
 //!
 //! Start ([`Node::open`], then [`run`]):
-//! 1. The engine takes the data directory's lock, replays its log and opens the tables.
-//! 2. `system.local` is compared with the configuration and written; the virtual keyspaces join the schema.
-//! 3. Batches that a crash left unfinished are completed.
-//! 4. Sample data, when it was asked for and there is none.
-//! 5. The admin API listens, then clients are let in, then one line says where.
+//! 1. The engine locks the data directories, opens the tables and reads the commit log. Nothing is changed yet.
+//! 2. `system.local` is compared with the configuration.
+//! 3. The engine takes the directories over; `system.local` is written; the virtual keyspaces join the schema.
+//! 4. Batches that a crash left unfinished are completed.
+//! 5. Sample data, when it was asked for and there is none.
+//! 6. The admin API listens, then clients are let in, then one line says where.
 //!
 //! End, at SIGTERM or SIGINT:
 //! 1. Nobody is let in any more; requests in flight have [`SHUTDOWN_GRACE`] to be answered.
@@ -23,9 +24,9 @@ use crate::net;
 use crate::replica::LocalReplica;
 use crate::system::{catalog, local};
 use coordinator::{Coordinator, SingleNode};
-use engine::{Engine, EngineError};
+use engine::{Engine, EngineError, Opening};
 use env::Env;
-use model::Schema;
+use model::{Schema, TableSchema};
 use partition::ReadContext;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,6 +50,8 @@ pub struct NodeState {
     pub connections: Arc<net::Registry>,
     /// Tokens of the node, in the order of the ring.
     pub tokens: Vec<i64>,
+    /// Version of the Cassandra whose directory this is, or whose behaviour this is: what clients are told.
+    pub release_version: String,
     /// Number of this start.
     pub generation: i32,
     /// Monotonic time of the start.
@@ -63,6 +66,13 @@ impl std::fmt::Debug for NodeState {
 }
 
 impl NodeState {
+    /// Whether a request took as long as `slow_query_log_timeout`.
+    #[inline]
+    pub fn is_slow(&self, nanos: u64) -> bool {
+        let millis = self.config.settings.slow_query_log_timeout.0;
+        millis > 0 && nanos / 1_000_000 >= millis
+    }
+
     /// Milliseconds since the start.
     pub fn uptime_millis(&self) -> u64 {
         self.env.clock.monotonic_nanos().saturating_sub(self.started_nanos) / 1_000_000
@@ -102,12 +112,16 @@ impl Node {
     /// When another process uses them, what is there is damaged, or they are another cluster's.
     pub fn open(env: Env, config: Config, metrics: Arc<Metrics>) -> Result<Arc<Node>, StartError> {
         let started_nanos = env.clock.monotonic_nanos();
-        let engine = Engine::open(config.engine.clone(), env.clone()).map_err(|error| match error {
+        let locked = |error| match error {
             EngineError::Locked { path } => StartError::Locked(path),
             other => StartError::Engine(other),
-        })?;
-        engine.set_schema_text(Box::new(cql::describe::schema_cql));
-        let identity = settle_identity(&env, &config, &engine)?;
+        };
+        let opening = Opening::examine(config.engine.clone(), env.clone()).map_err(locked)?;
+        let identity = next_identity(&env, &config, &opening)?;
+        let engine = opening.take_over().map_err(locked)?;
+        let release = engine.release();
+        engine.set_schema_text(Box::new(move |table| cql::describe::schema_cql(table, release)));
+        write_identity(&env, &config, &engine, &identity)?;
         engine.install_schema(catalog::with_virtual(&engine.schema()))?;
         let state = Arc::new(NodeState {
             env: env.clone(),
@@ -116,6 +130,7 @@ impl Node {
             connections: Arc::new(net::Registry::new()),
             tokens: identity.tokens,
             generation: identity.generation,
+            release_version: identity.release_version.unwrap_or_default(),
             started_nanos,
             drained: AtomicBool::new(false),
             engine,
@@ -149,6 +164,10 @@ impl Node {
         if self.state.drained.swap(true, Ordering::SeqCst) {
             return Ok(());
         }
+        // The batch log is not kept in SSTables: what a failure left in it is completed now.
+        if let Err(error) = self.coordinator.replay_batches().await {
+            tracing::error!(%error, "logged batches could not be completed");
+        }
         let engine = Arc::clone(&self.state.engine);
         let drained = match tokio::task::spawn_blocking(move || crate::storage::drain(&engine)).await {
             Ok(result) => result,
@@ -165,19 +184,38 @@ impl Node {
     }
 }
 
-/// Reads who the node was, decides who it is, and writes that down.
-fn settle_identity(env: &Env, config: &Config, engine: &Engine) -> Result<local::Identity, StartError> {
-    let table = engine::system::table("system", "local");
+/// Reads who the node was and decides who it is. What is refused is refused before anything is written.
+fn next_identity(env: &Env, config: &Config, opening: &Opening) -> Result<local::Identity, StartError> {
     let now_s = u32::try_from(env.now_seconds()).unwrap_or(u32::MAX);
-    let command = local::read_command(&table, now_s);
-    let stream = engine.read(&command, &ReadContext::default()).map_err(EngineError::from)?;
-    let before = local::identity(&table, stream, now_s).map_err(EngineError::from)?;
+    let read = |table: &Arc<TableSchema>| {
+        opening.read(&local::whole_table(table, now_s), &ReadContext::default()).map_err(EngineError::from)
+    };
+    let table = opening.system_table("local");
+    let before = local::identity(&table, read(&table)?, now_s).map_err(EngineError::from)?;
     let identity = before.next(env, config)?;
+    if !config.single_node {
+        let mut peers = Vec::new();
+        for name in ["peers_v2", "peers"] {
+            let table = opening.system_table(name);
+            peers.extend(local::peers(&table, read(&table)?, now_s).map_err(EngineError::from)?);
+        }
+        local::check_alone(peers, config.broadcast_address)?;
+    }
+    Ok(identity)
+}
+
+/// Writes down who the node is.
+fn write_identity(
+    env: &Env,
+    config: &Config,
+    engine: &Engine,
+    identity: &local::Identity,
+) -> Result<(), StartError> {
+    let table = engine.system_table("local");
     let mutation = identity.mutation(&table, config, env.now_micros());
-    let ticket =
-        engine.apply(&mutation, engine::WriteOptions { may_block: true }).map_err(EngineError::from)?;
+    let ticket = engine.apply(&mutation, engine::WriteOptions::default()).map_err(EngineError::from)?;
     ticket.wait().map_err(EngineError::from)?;
     // Cassandra flushes this table at each start too: another node that opens the directory looks for it in SSTables.
     engine.flush("system", Some("local"))?;
-    Ok(identity)
+    Ok(())
 }

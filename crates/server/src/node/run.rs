@@ -1,12 +1,12 @@
 //! The life of the process: start, serve, shut down.
 
 use super::{Node, SHUTDOWN_GRACE};
-use crate::config::{Config, Settings};
+use crate::config::{Config, DiskFailurePolicy, Settings};
 use crate::metrics::Metrics;
 use crate::net::{self, NetOptions, Service};
 use crate::system::local::IdentityError;
 use crate::{admin, logging, sample};
-use engine::{EngineError, FailurePolicy};
+use engine::{DiskFailure, EngineError, FailurePolicy};
 use env::Env;
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -58,6 +58,9 @@ pub enum StartError {
     /// A failure of the disk after which the configuration wants the process to end.
     #[error("the commit log failed and commit_failure_policy is die: {0}")]
     CommitFailure(String),
+    /// A damaged file or a failing disk after which the configuration wants the process to end.
+    #[error("disk_failure_policy is die: {0}")]
+    DiskFailure(String),
 }
 
 /// Runs a node until a signal ends it. `service` makes what carries out the requests of clients.
@@ -75,6 +78,10 @@ pub fn run(
     logging::log_panics(Arc::clone(&metrics));
     for warning in &config.warnings {
         tracing::warn!("{warning}");
+    }
+    match env::fs::disk::raise_open_files_limit() {
+        Ok(files) => tracing::info!(files, "files that may be open"),
+        Err(error) => tracing::warn!(%error, "the number of files that may be open stays as it is"),
     }
     // system.local says which port it became when any would do. That a second node on the same directory finds the
     // port taken as well is no news to its operator: the lock comes first.
@@ -96,7 +103,9 @@ async fn serve(
     service: impl FnOnce(&Arc<Node>) -> Arc<dyn Service>,
 ) -> Result<(), StartError> {
     let mut signals = Signals::new()?;
-    let mut failures = watch_commit_log(node);
+    let (die, mut failures) = mpsc::channel(1);
+    watch_commit_log(node, die.clone());
+    watch_disks(node, die);
     let config = &node.state.config;
     finish_batches(node).await?;
     let sampled = config.sample && sample::fill(node).await?;
@@ -119,7 +128,7 @@ async fn serve(
             Ok(())
         }
         failure = failures.recv() => match failure {
-            Some(cause) => Err(StartError::CommitFailure(cause)),
+            Some(cause) => Err(cause),
             None => std::future::pending().await,
         }
     };
@@ -168,29 +177,52 @@ impl Signals {
 }
 
 /// Acts on failures of the commit log as `commit_failure_policy` says: `stop` closes the doors for clients, `die`
-/// ends the process by a message on the returned channel.
-fn watch_commit_log(node: &Arc<Node>) -> mpsc::Receiver<String> {
-    let (die, failures) = mpsc::channel(1);
-    let runtime = tokio::runtime::Handle::current();
-    let weak = Arc::downgrade(node);
+/// ends the process by a message on the channel.
+fn watch_commit_log(node: &Arc<Node>, die: mpsc::Sender<StartError>) {
+    let stop = close_doors(node);
     node.state.engine.on_commit_failure(Box::new(move |policy, cause| {
         tracing::error!(%cause, ?policy, "the commit log failed");
         match policy {
             FailurePolicy::Die => {
-                let _ = die.try_send(cause.to_string());
+                let _ = die.try_send(StartError::CommitFailure(cause.to_string()));
             }
-            FailurePolicy::Stop => {
-                let weak = weak.clone();
-                runtime.spawn(async move {
-                    if let Some(node) = weak.upgrade() {
-                        node.stop_clients(Duration::ZERO).await;
-                    }
-                });
-            }
+            FailurePolicy::Stop => stop(),
             FailurePolicy::StopCommit | FailurePolicy::Ignore => {}
         }
     }));
-    failures
+}
+
+/// Acts on damaged files and failing disks as `disk_failure_policy` says. Whatever it says, the request or the task that
+/// met them has failed.
+fn watch_disks(node: &Arc<Node>, die: mpsc::Sender<StartError>) {
+    use DiskFailurePolicy as Policy;
+    let stop = close_doors(node);
+    let policy = node.state.config.settings.disk_failure_policy;
+    node.state.engine.on_disk_failure(Box::new(move |failure| match (policy, failure) {
+        (Policy::Die, DiskFailure::Corrupt(cause) | DiskFailure::FileSystem(cause)) => {
+            let _ = die.try_send(StartError::DiskFailure(cause.clone()));
+        }
+        (Policy::StopParanoid, DiskFailure::Corrupt(cause) | DiskFailure::FileSystem(cause))
+        | (Policy::Stop, DiskFailure::FileSystem(cause)) => {
+            tracing::error!(cause, ?policy, "clients are shut out, as disk_failure_policy says");
+            stop();
+        }
+        (Policy::Stop, DiskFailure::Corrupt(_)) | (Policy::BestEffort | Policy::Ignore, _) => {}
+    }));
+}
+
+/// What shuts clients out, from any thread.
+fn close_doors(node: &Arc<Node>) -> impl Fn() + Send + Sync + use<> {
+    let runtime = tokio::runtime::Handle::current();
+    let weak = Arc::downgrade(node);
+    move || {
+        let weak = weak.clone();
+        runtime.spawn(async move {
+            if let Some(node) = weak.upgrade() {
+                node.stop_clients(Duration::ZERO).await;
+            }
+        });
+    }
 }
 
 /// A port that is this node's, though nobody can connect yet.
@@ -250,7 +282,7 @@ async fn finish_batches(node: &Arc<Node>) -> Result<(), StartError> {
     }
 }
 
-/// Takes note of rates, and forgets what was counted for tables that are gone.
+/// Takes note of rates, writes the log of slow requests, and forgets what was counted for tables that are gone.
 async fn tick(node: Arc<Node>) {
     let mut interval = tokio::time::interval(Duration::from_secs_f64(crate::histogram::TICK_SECONDS));
     interval.tick().await;
@@ -258,6 +290,7 @@ async fn tick(node: Arc<Node>) {
         interval.tick().await;
         let state = &node.state;
         state.metrics.tick();
+        state.metrics.reads.slow.report(state.config.settings.slow_query_log_timeout.0);
         state.metrics.retain_tables(|id| state.engine.table(id).is_some());
     }
 }

@@ -55,6 +55,17 @@ impl Client {
         self.judge(self.agent.post(self.url(path)).send_json(body)).map(|_| String::new())
     }
 
+    /// As [`Client::post`], for what answers with more than that it is done.
+    pub(super) fn post_for<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, Failure> {
+        let mut body = self.judge(self.agent.post(self.url(path)).send_json(body))?;
+        body.read_json()
+            .map_err(|e| Failure::Node(format!("{} does not answer as an admin API: {e}", self.address)))
+    }
+
     pub(super) fn put(&self, path: &str, body: &impl Serialize) -> Result<String, Failure> {
         self.judge(self.agent.put(self.url(path)).send_json(body)).map(|_| String::new())
     }

@@ -35,7 +35,7 @@ pub(super) fn bytes(value: u64, human: bool) -> String {
 }
 
 /// Columns, each as wide as its widest cell, with `gap` between them; the last one is padded too.
-pub(super) fn columns(rows: &[Vec<String>], gap: &str) -> String {
+pub(crate) fn columns(rows: &[Vec<String>], gap: &str) -> String {
     let width = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widths: Vec<usize> = (0..width)
         .map(|at| {

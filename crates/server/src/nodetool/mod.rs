@@ -1,12 +1,15 @@
 //! `ilion nodetool`: asks a running node through its admin API, in the words and layouts of Cassandra's nodetool.
 //!
-//! Exit status: 0 done, 1 the command makes no sense, 2 the node refused or cannot be reached.
+//! Exit status: 0 done, 1 the command makes no sense or a directory could not be imported, 2 the node refused or cannot be reached.
 
 mod client;
-mod format;
+pub(crate) mod format;
 mod print;
 
-use crate::admin::model::{Autocompaction, ClearSnapshots, QualifiedTable, TakeSnapshot, Throughput};
+use crate::admin::model::{
+    Autocompaction, ClearSnapshots, ImportSstables, ImportedDirectory, QualifiedTable, Refreshed,
+    TakeSnapshot, Throughput,
+};
 use crate::cli::ADMIN_PORT_DEFAULT;
 use crate::storage::Selection;
 use clap::{Args, Subcommand};
@@ -14,6 +17,7 @@ use client::Client;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::Write;
+use std::path::PathBuf;
 
 /// Arguments of `ilion nodetool`.
 #[derive(Debug, Args)]
@@ -90,6 +94,47 @@ enum Verb {
         /// Value in MiB, 0 to disable throttling
         compaction_throughput: u64,
     },
+    /// Import new SSTables to the system
+    Import {
+        /// Keep the level on the new sstables
+        #[arg(short = 'l', long)]
+        keep_level: bool,
+        /// Keep any repaired information from the sstables
+        #[arg(short = 'r', long)]
+        keep_repaired: bool,
+        /// Don't verify new sstables
+        #[arg(short = 'v', long = "no-verify")]
+        no_verify: bool,
+        /// Don't verify that all tokens in the new sstable are owned by the current node (it owns all of them)
+        #[arg(short = 't', long = "no-tokens")]
+        no_tokens: bool,
+        /// Don't invalidate the row cache when importing (nothing stale is ever served)
+        #[arg(short = 'c', long = "no-invalidate-caches")]
+        no_invalidate_caches: bool,
+        /// Do a quick import without verifying sstables
+        #[arg(short = 'q', long)]
+        quick: bool,
+        /// Run an extended verify, verifying all values in the new sstables (every verification does)
+        #[arg(short = 'e', long)]
+        extended_verify: bool,
+        /// Copy data from source directories instead of moving them
+        #[arg(long, visible_alias = "cd")]
+        copy_data: bool,
+        /// The keyspace name
+        keyspace: String,
+        /// The table name
+        table: String,
+        /// The directories to import sstables from
+        #[arg(required = true, value_name = "DIRECTORY")]
+        directories: Vec<PathBuf>,
+    },
+    /// Load newly placed SSTables to the system without restart
+    Refresh {
+        /// The keyspace name
+        keyspace: String,
+        /// The table name
+        table: String,
+    },
     /// Take a snapshot of specified keyspaces or a snapshot of the specified table
     Snapshot {
         /// The name of the snapshot
@@ -129,6 +174,12 @@ enum Verb {
         #[arg(short = 'H', long)]
         human_readable: bool,
     },
+    /// Print statistic histograms for a given table
+    #[command(visible_alias = "cfhistograms")]
+    Tablehistograms {
+        /// The keyspace and table name: KEYSPACE TABLE, or KEYSPACE.TABLE
+        names: Vec<String>,
+    },
     /// Drain the node (stop accepting writes and flush all tables)
     Drain,
     /// Display help information
@@ -145,6 +196,8 @@ enum Failure {
     Usage(String),
     /// The node refused, or does not answer.
     Node(String),
+    /// A part of the work failed: what to say about it.
+    Partial(String),
 }
 
 /// Runs a verb; the result is the exit status.
@@ -157,6 +210,10 @@ pub fn run(args: &NodetoolArgs) -> u8 {
         }
         Err(Failure::Usage(message)) => {
             eprintln!("nodetool: {message}\nSee 'ilion nodetool help' or 'ilion nodetool help <command>'.");
+            1
+        }
+        Err(Failure::Partial(message)) => {
+            eprint!("{message}");
             1
         }
         Err(Failure::Node(message)) => {
@@ -201,6 +258,44 @@ fn execute(args: &NodetoolArgs) -> Result<String, Failure> {
             let limit = Throughput { mebibytes_per_second: *compaction_throughput };
             client.put("/api/v1/compactions/throughput", &limit)
         }
+        Verb::Import {
+            keep_level,
+            keep_repaired,
+            no_verify,
+            quick,
+            copy_data,
+            keyspace,
+            table,
+            directories,
+            ..
+        } => {
+            let absolute = |d: &PathBuf| std::path::absolute(d).unwrap_or_else(|_| d.clone());
+            let body = ImportSstables {
+                keyspace: keyspace.clone(),
+                table: table.clone(),
+                directories: directories.iter().map(absolute).collect(),
+                no_verify: *no_verify || *quick,
+                copy_data: *copy_data,
+                keep_level: *keep_level,
+                keep_repaired: *keep_repaired,
+            };
+            let answer: Vec<ImportedDirectory> = client.post_for("/api/v1/import", &body)?;
+            let failed = print::failed_imports(&answer);
+            if !failed.is_empty() {
+                return Err(Failure::Partial(failed));
+            }
+            let quick = if *quick {
+                "Doing a quick import - skipping sstable verification and row cache invalidation\n"
+            } else {
+                ""
+            };
+            show.print(&answer, |_| quick.to_owned())
+        }
+        Verb::Refresh { keyspace, table } => {
+            let body = QualifiedTable { keyspace: keyspace.clone(), table: table.clone() };
+            let answer: Refreshed = client.post_for("/api/v1/refresh", &body)?;
+            show.print(&answer, |_| String::new())
+        }
         Verb::Snapshot { tag, table, kt_list, skip_flush, keyspaces } => {
             let body = snapshot_of(tag, table, kt_list, *skip_flush, keyspaces)?;
             let text = print::snapshot(&body);
@@ -220,6 +315,7 @@ fn execute(args: &NodetoolArgs) -> Result<String, Failure> {
         }
         Verb::Listsnapshots => show.get("/api/v1/snapshots", &[], |found: &Vec<_>| print::snapshots(found)),
         Verb::Tablestats { tables, human_readable } => tablestats(&show, tables, *human_readable),
+        Verb::Tablehistograms { names } => tablehistograms(&show, names),
         Verb::Drain => client.post("/api/v1/drain", &()),
         Verb::Help { verb } => help(verb.as_deref()),
     }
@@ -324,6 +420,22 @@ fn tablestats(show: &Show<'_>, names: &[String], human: bool) -> Result<String, 
     }
     let total = stats.len();
     show.print(&stats, |stats| print::tables(stats, total, human))
+}
+
+fn tablehistograms(show: &Show<'_>, names: &[String]) -> Result<String, Failure> {
+    let named = match names {
+        [] => None,
+        [keyspace, table] => Some((keyspace.as_str(), table.as_str())),
+        [both] => Some(both.split_once('.').filter(|(_, table)| !table.contains('.')).ok_or_else(misnamed)?),
+        _ => return Err(misnamed()),
+    };
+    let query = named.map_or_else(Vec::new, |(k, t)| vec![("keyspace", k), ("tables", t)]);
+    show.get("/api/v1/tables/histograms", &query, |found: &Vec<_>| print::histograms(found))
+}
+
+fn misnamed() -> Failure {
+    let text = "tablehistograms requires <keyspace> <table> or <keyspace.table> format argument.";
+    Failure::Usage(text.to_owned())
 }
 
 fn help(verb: Option<&str>) -> Result<String, Failure> {

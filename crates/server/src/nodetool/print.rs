@@ -2,7 +2,8 @@
 //! row cache, secondary indexes) are left out.
 
 use super::format::{bytes, columns, file_size, pretty_bytes};
-use crate::admin::model::{ClearSnapshots, Cluster, Info, Status, TakeSnapshot, Version};
+use crate::admin::model::{ClearSnapshots, Cluster, ImportedDirectory, Info, Status, TakeSnapshot, Version};
+use crate::reads::{Percentiles, TableHistograms};
 use crate::storage::{CompactionStats, SnapshotEntry, TableStats};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,6 +12,19 @@ const MIB: f64 = (1u64 << 20) as f64;
 
 fn words(cells: &[&str]) -> Vec<String> {
     cells.iter().map(|cell| (*cell).to_owned()).collect()
+}
+
+/// The directories that `import` failed with, and why; nothing when there are none.
+pub(super) fn failed_imports(answer: &[ImportedDirectory]) -> String {
+    let mut out = String::new();
+    for failed in answer {
+        let Some(reason) = &failed.failure else { continue };
+        if out.is_empty() {
+            out.push_str("Some directories failed to import, check server logs for details:\n");
+        }
+        let _ = writeln!(out, "{}\n  {reason}", failed.directory.display());
+    }
+    out
 }
 
 /// `status`.
@@ -305,4 +319,44 @@ fn table_lines(out: &mut String, table: &TableStats, human: bool) {
     line("Compacted partition maximum bytes", table.partition_max_bytes.to_string());
     line("Compacted partition mean bytes", table.partition_mean_bytes.to_string());
     out.push('\n');
+}
+
+/// `tablehistograms`.
+pub(super) fn histograms(tables: &[TableHistograms]) -> String {
+    let mut out = String::new();
+    for table in tables {
+        let sizes = (table.partition_bytes, table.partition_cells);
+        if sizes.0.is_none() || sizes.1.is_none() {
+            out.push_str(
+                "No SSTables exists, unable to calculate 'Partition Size' and 'Cell Count' percentiles\n",
+            );
+        }
+        let _ = writeln!(out, "{}/{} histograms", table.keyspace, table.table);
+        for [name, read, write, sstables, size, cells] in [
+            ["Percentile", "Read Latency", "Write Latency", "SSTables", "Partition Size", "Cell Count"],
+            ["", "(micros)", "(micros)", "", "(bytes)", ""],
+        ] {
+            let _ = writeln!(out, "{name:<10}{read:>18}{write:>18}{sstables:>18}{size:>18}{cells:>18}");
+        }
+        type Of = fn(&Percentiles) -> f64;
+        let lines: [(&str, Of); 7] = [
+            ("50%", |p| p.p50),
+            ("75%", |p| p.p75),
+            ("95%", |p| p.p95),
+            ("98%", |p| p.p98),
+            ("99%", |p| p.p99),
+            ("Min", |p| p.min),
+            ("Max", |p| p.max),
+        ];
+        for (name, of) in lines {
+            let (read, write) = (of(&table.read_micros), of(&table.write_micros));
+            let sstables = of(&table.sstables_per_read);
+            let size = |sizes: &Option<Percentiles>| sizes.as_ref().map_or(f64::NAN, of);
+            let (size, cells) = (size(&sizes.0), size(&sizes.1));
+            let _ =
+                writeln!(out, "{name:<10}{read:>18.2}{write:>18.2}{sstables:>18.2}{size:>18.0}{cells:>18.0}");
+        }
+        out.push('\n');
+    }
+    out
 }

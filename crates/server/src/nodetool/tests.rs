@@ -3,6 +3,7 @@
 use super::*;
 use crate::admin::model::{Cluster, Info, KeyspaceReplication, NodeStatus, Status};
 use crate::cli::Cli;
+use crate::reads::{Percentiles, TableHistograms};
 use crate::storage::{CacheStats, CompactionStats, CompactionTask, SnapshotEntry, TableStats};
 use clap::Parser;
 
@@ -209,4 +210,59 @@ fn help_lists_every_verb() {
         assert!(text.contains(verb), "{verb}");
     }
     assert!(help(Some("flush")).unwrap().contains("Flush one or more tables"));
+}
+
+#[test]
+fn tablehistograms_has_nodetools_layout() {
+    let sizes = Percentiles {
+        count: 9,
+        p50: 42.0,
+        p75: 50.0,
+        p99: 1_131_752.0,
+        max: 1_131_752.0,
+        ..Percentiles::default()
+    };
+    let table = TableHistograms {
+        keyspace: "ks".to_owned(),
+        table: "t".to_owned(),
+        read_micros: Percentiles { p50: 51.012, max: 263.21, ..Percentiles::default() },
+        sstables_per_read: Percentiles { p50: 1.0, max: 2.0, ..Percentiles::default() },
+        partition_bytes: Some(sizes),
+        partition_cells: Some(Percentiles { p50: 3.0, ..Percentiles::default() }),
+        ..TableHistograms::default()
+    };
+    let expected = "\
+ks/t histograms
+Percentile      Read Latency     Write Latency          SSTables    Partition Size        Cell Count
+                    (micros)          (micros)                             (bytes)                 \x20
+50%                    51.01              0.00              1.00                42                 3
+75%                     0.00              0.00              0.00                50                 0
+95%                     0.00              0.00              0.00                 0                 0
+98%                     0.00              0.00              0.00                 0                 0
+99%                     0.00              0.00              0.00           1131752                 0
+Min                     0.00              0.00              0.00                 0                 0
+Max                   263.21              0.00              2.00           1131752                 0
+
+";
+    assert_eq!(print::histograms(std::slice::from_ref(&table)), expected);
+    let without = print::histograms(&[TableHistograms { partition_bytes: None, ..table }]);
+    assert!(without.starts_with("No SSTables exists, unable to calculate 'Partition Size'"), "{without}");
+    assert!(
+        without
+            .contains("50%                    51.01              0.00              1.00               NaN"),
+        "{without}"
+    );
+}
+
+#[test]
+fn tablehistograms_takes_a_table_in_two_spellings() {
+    for words in
+        [&["tablehistograms", "a"][..], &["tablehistograms", "a.b.c"], &["tablehistograms", "a", "b", "c"]]
+    {
+        let refused = execute(&verb(words).unwrap()).unwrap_err();
+        assert!(
+            matches!(&refused, Failure::Usage(text) if text.starts_with("tablehistograms requires")),
+            "{words:?}"
+        );
+    }
 }

@@ -2,13 +2,15 @@
 
 use std::net::IpAddr;
 
-use coordinator::CoordinatorError;
+use coordinator::{CoordinatorError, ReplicaError};
 use cql::error::CqlError;
 use cql::parser::SyntaxError;
+use model::command::Consistency;
 use protocol::response::error::{ErrorKind, ErrorResponse, FailureReason, Failures, Progress, WriteType};
 
 use super::options;
 use super::readers::ReaderError;
+use crate::node::NodeState;
 
 /// A statement that is refused.
 pub(super) fn of_cql(error: CqlError) -> ErrorResponse {
@@ -39,15 +41,20 @@ pub(super) fn internal(message: &str) -> ErrorResponse {
 }
 
 /// A read that the pool did not carry out.
-pub(super) fn of_readers(error: ReaderError) -> ErrorResponse {
+pub(super) fn of_readers(error: ReaderError, consistency: Consistency, state: &NodeState) -> ErrorResponse {
     match error {
+        ReaderError::TimedOut => {
+            let late = CoordinatorError::of_read(consistency, 0, 1, 0, ReplicaError::TimedOut);
+            of_coordinator(late, state)
+        }
         ReaderError::Overloaded => ErrorResponse::overloaded(error.to_string()),
         ReaderError::Abandoned => internal(&error.to_string()),
     }
 }
 
-/// A request that the replicas did not fulfil; `node` is the address of the only one.
-pub(super) fn of_coordinator(error: CoordinatorError, node: IpAddr) -> ErrorResponse {
+/// A request that the replicas did not fulfil; `state` is that of the only one.
+pub(super) fn of_coordinator(error: CoordinatorError, state: &NodeState) -> ErrorResponse {
+    let node = state.config.broadcast_rpc_address;
     let message = error.to_string();
     let progress = |consistency, received: u32, block_for: u32| Progress {
         consistency: options::to_protocol(consistency),
@@ -55,6 +62,7 @@ pub(super) fn of_coordinator(error: CoordinatorError, node: IpAddr) -> ErrorResp
         block_for: block_for as i32,
     };
     let kind = match error {
+        CoordinatorError::Overloaded(_) => ErrorKind::Overloaded,
         CoordinatorError::Unavailable { consistency, required, alive } => ErrorKind::Unavailable {
             consistency: options::to_protocol(consistency),
             required: required as i32,
@@ -62,12 +70,31 @@ pub(super) fn of_coordinator(error: CoordinatorError, node: IpAddr) -> ErrorResp
         },
         CoordinatorError::ReadFailure { consistency, received, block_for, failures, cause } => {
             tracing::error!(%cause, "a read failed");
+            if let ReplicaError::Read(cause) = &cause {
+                state.engine.report_read_failure(cause);
+            }
             ErrorKind::ReadFailure {
                 progress: progress(consistency, received, block_for),
                 failures: failed(node, failures),
                 data_present: false,
             }
         }
+        CoordinatorError::ReadTimeout { consistency, received, block_for } => ErrorKind::ReadTimeout {
+            progress: progress(consistency, received, block_for),
+            data_present: false,
+        },
+        CoordinatorError::WriteTimeout { consistency, received, block_for, write_type } => {
+            ErrorKind::WriteTimeout {
+                progress: progress(consistency, received, block_for),
+                write_type: write_type_of(write_type),
+                contentions: 0,
+            }
+        }
+        CoordinatorError::CasTimeout { consistency, block_for } => ErrorKind::WriteTimeout {
+            progress: progress(consistency, 0, block_for),
+            write_type: WriteType::Cas,
+            contentions: 0,
+        },
         CoordinatorError::WriteFailure { consistency, received, block_for, failures, write_type, cause } => {
             tracing::error!(%cause, "a write failed");
             ErrorKind::WriteFailure {
@@ -76,7 +103,6 @@ pub(super) fn of_coordinator(error: CoordinatorError, node: IpAddr) -> ErrorResp
                 write_type: write_type_of(write_type),
             }
         }
-        CoordinatorError::Overloaded(_) => ErrorKind::Overloaded,
         CoordinatorError::Invalid(_) if message == options::PAGING_STATE_REFUSAL => ErrorKind::Protocol,
         CoordinatorError::Invalid(_) => ErrorKind::Invalid,
         CoordinatorError::Truncate(_) => ErrorKind::Truncate,

@@ -49,6 +49,7 @@ impl Options {
                 now_micros,
                 timestamp_micros: params.timestamp_us.unwrap_or_else(|| sessions.next_timestamp()),
                 page_size: page_rows,
+                expiration_max_s: sessions.node.engine.options().storage_compatibility.expiration_max_s(),
                 uuids: Arc::clone(&sessions.uuids),
             },
         })

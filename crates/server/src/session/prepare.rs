@@ -94,7 +94,8 @@ impl Sessions {
             let kept = statement.and_then(|statement| sessions.statement_row(&statement));
             let forgotten = evicted.iter().filter_map(|id| sessions.statement_deletion(id));
             let mutations: Vec<Mutation> = kept.into_iter().chain(forgotten).collect();
-            let written = sessions.coordinator.write(mutations, Consistency::One, WriteType::Simple).await;
+            let written =
+                sessions.coordinator.write(mutations, Consistency::One, WriteType::Simple, None).await;
             if let Err(error) = written {
                 tracing::warn!(%error, "a prepared statement could not be written down");
             }

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
+use partition::Deadline;
 use tokio::sync::oneshot;
 
 use crate::metrics::Metrics;
@@ -28,6 +29,9 @@ pub(super) enum ReaderError {
     /// The job panicked, or the node ends.
     #[error("the read was abandoned")]
     Abandoned,
+    /// The deadline came before the job was done. One that had not begun is dropped.
+    #[error("the read took longer than it may")]
+    TimedOut,
 }
 
 #[derive(Default)]
@@ -56,21 +60,28 @@ impl Readers {
         Readers { shared, threads_max, metrics }
     }
 
-    /// Runs `job` on a thread of the pool.
+    /// Runs `job` on a thread of the pool. Who waits is answered at the deadline at the latest, even when a device
+    /// holds the thread for longer.
     pub(super) async fn run<T: Send + 'static>(
         &self,
+        deadline: &Deadline,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ReaderError> {
         let (tell, told) = oneshot::channel();
         let metrics = Arc::clone(&self.metrics);
         metrics.reader_tasks.add(1);
         let counted = Counted(metrics);
+        let until = deadline.clone();
         self.enqueue(Box::new(move || {
             let _counted = counted;
+            let outcome = if until.is_over() { Err(ReaderError::TimedOut) } else { Ok(job()) };
             // Nobody listens when the client is gone.
-            let _ = tell.send(job());
+            let _ = tell.send(outcome);
         }))?;
-        told.await.map_err(|_| ReaderError::Abandoned)
+        match tokio::time::timeout(deadline.left(), told).await {
+            Ok(told) => told.map_err(|_| ReaderError::Abandoned)?,
+            Err(_) => Err(ReaderError::TimedOut),
+        }
     }
 
     fn enqueue(&self, job: Job) -> Result<(), ReaderError> {
@@ -140,18 +151,27 @@ impl Drop for Readers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use partition::NanoClock;
     use std::sync::mpsc;
 
+    /// A minute from now, of a clock that stands still.
+    fn later() -> Deadline {
+        Deadline::new(&(Arc::new(|| 0_u64) as NanoClock), 60_000_000_000)
+    }
+
     fn block_on<T>(future: impl Future<Output = T>) -> T {
-        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
     }
 
     #[test]
     fn jobs_run_and_a_panic_costs_one_answer() {
         let readers = Readers::new(1, Arc::default());
         block_on(async {
-            assert_eq!(readers.run(|| -> () { panic!("on purpose") }).await, Err(ReaderError::Abandoned));
-            assert_eq!(readers.run(|| 7).await, Ok(7));
+            assert_eq!(
+                readers.run(&later(), || -> () { panic!("on purpose") }).await,
+                Err(ReaderError::Abandoned)
+            );
+            assert_eq!(readers.run(&later(), || 7).await, Ok(7));
         });
     }
 
@@ -170,11 +190,29 @@ mod tests {
         for _ in 0..QUEUE_PER_THREAD {
             readers.enqueue(Box::new(|| {})).unwrap();
         }
-        assert_eq!(block_on(readers.run(|| ())), Err(ReaderError::Overloaded));
+        assert_eq!(block_on(readers.run(&later(), || ())), Err(ReaderError::Overloaded));
         go.send(()).unwrap();
         while !readers.shared.state.lock().queue.is_empty() {
             std::thread::yield_now();
         }
-        assert_eq!(block_on(readers.run(|| 1)), Ok(1));
+        assert_eq!(block_on(readers.run(&later(), || 1)), Ok(1));
+    }
+
+    #[test]
+    fn a_job_whose_deadline_is_over_is_not_run() {
+        let readers = Readers::new(1, Arc::default());
+        let over = Deadline::new(&(Arc::new(|| 7_u64) as NanoClock), 7);
+        assert_eq!(block_on(readers.run(&over, || -> () { panic!("is run") })), Err(ReaderError::TimedOut));
+        assert_eq!(block_on(readers.run(&later(), || 1)), Ok(1));
+    }
+
+    #[test]
+    fn who_waits_behind_a_stuck_job_is_answered_at_the_deadline() {
+        let readers = Readers::new(1, Arc::default());
+        let (go, wait) = mpsc::channel::<()>();
+        readers.enqueue(Box::new(move || wait.recv().unwrap())).unwrap();
+        let soon = Deadline::new(&(Arc::new(|| 0_u64) as NanoClock), 1_000_000);
+        assert_eq!(block_on(readers.run(&soon, || ())), Err(ReaderError::TimedOut));
+        go.send(()).unwrap();
     }
 }

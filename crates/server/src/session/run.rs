@@ -9,7 +9,7 @@ use protocol::response::{Response, ResultBody};
 
 use super::options::Options;
 use super::statements::Statement;
-use super::{Answer, Exchange, describe, error, schema, select, write};
+use super::{Answer, Exchange, describe, error, explain, schema, select, write};
 
 /// What a result says about its columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,7 @@ pub(super) async fn execute(
 ) -> Result<Answer, ErrorResponse> {
     match statement.plan.bind(&values, &options.bind).map_err(error::of_cql)? {
         Bound::Select(bound) => select::run(exchange, statement, *bound, options, metadata).await,
+        Bound::Explain(bound) => explain::run(exchange, statement, *bound, options).await,
         Bound::Write(bound) => write::single(exchange, *bound, &options).await,
         Bound::Batch(bound) => write::batch(exchange, *bound, &options).await,
         Bound::Cas(plan) => write::conditional(exchange, *plan, &options).await,

@@ -17,15 +17,19 @@ use coordinator::{Coordinator, CoordinatorError, PagingState, ReadRequest, Repli
 use cql::plan::BoundSelect;
 use cql::result::{ResultShaper, RowSink};
 use model::command::{Consistency, PartitionSelection, ReadCommand};
-use partition::{CostSnapshot, LiveRows, PageLimits, PageMark, ReadContext, ReadCost, ReadError};
+use partition::{
+    CostSnapshot, Deadline, LiveRows, PageLimits, PageMark, ReadContext, ReadError, SourceRecord,
+};
 use protocol::response::error::ErrorResponse;
 use protocol::response::rows::{EncodedColumns, MetadataMode, RowsWriter};
 use protocol::{Opcode, ProtocolVersion};
 
 use super::options::{self, Options};
 use super::run::Metadata;
-use super::statements::Statement;
-use super::{Answer, Exchange, PAGE_BYTES_MAX, RESULT_BYTES_MAX, error};
+use super::statements::{Statement, encode_columns};
+use super::{Answer, Exchange, PAGE_BYTES_MAX, RESULT_BYTES_MAX, error, explain};
+use crate::metrics::ReadNumbers;
+use crate::reads::{self, ReadRecord};
 
 /// Rows of the longest answer that is made on a network thread.
 const IN_PLACE_ROWS: u64 = 256;
@@ -48,6 +52,8 @@ struct Read {
     after: Option<PagingState>,
     metadata: Metadata,
     version: ProtocolVersion,
+    /// The columns of its rows, where they are not those that the statement answers with.
+    columns: Option<EncodedColumns>,
 }
 
 /// What a read came to, besides its rows.
@@ -55,8 +61,19 @@ struct Read {
 struct Tally {
     rows: u64,
     tombstones: u64,
+    /// Rows of the answer, and their bytes.
+    returned: (u64, u64),
+    has_more: bool,
     cost: CostSnapshot,
     local_nanos: u64,
+}
+
+impl Tally {
+    /// What the read cost, with what it came to.
+    fn cost_of(&self, context: &ReadContext) -> CostSnapshot {
+        let (rows_returned, returned_bytes) = self.returned;
+        CostSnapshot { rows_returned, returned_bytes, ..context.total_cost() }
+    }
 }
 
 /// Why a read ended without its rows.
@@ -72,13 +89,7 @@ pub(super) enum Stop {
 impl Stop {
     /// A failure while rows were pulled.
     pub(super) fn of_read(consistency: Consistency, cause: ReadError) -> Stop {
-        Stop::from(CoordinatorError::ReadFailure {
-            consistency,
-            received: 0,
-            block_for: 1,
-            failures: 1,
-            cause: cause.into(),
-        })
+        Stop::from(CoordinatorError::of_read(consistency, 0, 1, 1, cause.into()))
     }
 
     /// The answer to the client.
@@ -87,9 +98,7 @@ impl Stop {
             // Who may wait for the disk never gets here.
             Stop::Move => error::internal("a read that may block would block"),
             Stop::Refused(error) => error,
-            Stop::Failed(failure) => {
-                error::of_coordinator(failure, exchange.sessions.node.config.broadcast_rpc_address)
-            }
+            Stop::Failed(failure) => error::of_coordinator(failure, &exchange.sessions.node),
         }
     }
 }
@@ -105,14 +114,15 @@ impl From<CoordinatorError> for Stop {
     }
 }
 
-pub(super) async fn run(
-    exchange: &mut Exchange,
+/// The read of a bound statement.
+fn read_of(
+    exchange: &Exchange,
     statement: &Arc<Statement>,
     select: BoundSelect,
-    options: Options,
+    options: &Options,
     metadata: Metadata,
-) -> Result<Answer, ErrorResponse> {
-    let sessions = Arc::clone(&exchange.sessions);
+) -> Result<Read, ErrorResponse> {
+    let sessions = &exchange.sessions;
     let after = options.after(exchange.version)?;
     let is_one_page = select.is_grouped || select.is_sorted;
     let has_pages_of_groups = select.has_groups() && !select.is_sorted;
@@ -125,7 +135,7 @@ pub(super) async fn run(
             tombstones: u64::from(sessions.node.config.settings.tombstone_failure_threshold).max(1),
         },
     };
-    let read = Read {
+    Ok(Read {
         command: Arc::clone(&select.command),
         statement: Arc::clone(statement),
         select,
@@ -135,7 +145,19 @@ pub(super) async fn run(
         after,
         metadata,
         version: exchange.version,
-    };
+        columns: None,
+    })
+}
+
+pub(super) async fn run(
+    exchange: &mut Exchange,
+    statement: &Arc<Statement>,
+    select: BoundSelect,
+    options: Options,
+    metadata: Metadata,
+) -> Result<Answer, ErrorResponse> {
+    let sessions = Arc::clone(&exchange.sessions);
+    let read = read_of(exchange, statement, select, &options, metadata)?;
     if read.select.is_grouped {
         warn_about_aggregation(exchange, &read.command);
     }
@@ -160,22 +182,35 @@ async fn on_reader(exchange: &mut Exchange, read: Read) -> Result<Answer, ErrorR
     if !exchange.connection.room().await {
         return Ok(Answer::Sent);
     }
+    let deadline = read.deadline(exchange);
+    let context = ReadContext {
+        recorder: exchange.recorder(),
+        deadline: Some(deadline.clone()),
+        ..ReadContext::default()
+    };
+    let consistency = read.consistency;
+    let recorder = context.recorder.clone();
     let runtime = tokio::runtime::Handle::current();
     let coordinator = Arc::clone(&sessions.coordinator);
     let env = sessions.node.env.clone();
     let job = move || {
         let started = env.clock.monotonic_nanos();
         let mut body = BytesMut::new();
-        let context = ReadContext::default();
         let outcome = read.run_blocking(&coordinator, &runtime, &context, &mut body);
         let local_nanos = env.clock.monotonic_nanos().saturating_sub(started);
-        let cost = context.cost.snapshot();
-        (read, body, outcome.map(|tally| Tally { local_nanos, cost, ..tally }))
+        let outcome = outcome.map(|mut tally| {
+            tally.cost = tally.cost_of(&context);
+            Tally { local_nanos, ..tally }
+        });
+        (read, body, outcome)
     };
-    let (read, body, outcome) = sessions.readers.run(job).await.map_err(error::of_readers)?;
+    let done = sessions.readers.run(&deadline, job).await;
+    let (read, body, outcome) =
+        done.map_err(|error| error::of_readers(error, consistency, &sessions.node))?;
     match outcome {
         Ok(tally) => {
             warn_about_tombstones(exchange, tally);
+            explain::trace(exchange, recorder.as_deref());
             conclude(exchange, &read, tally);
             Ok(Answer::Rows(body))
         }
@@ -183,19 +218,71 @@ async fn on_reader(exchange: &mut Exchange, read: Read) -> Result<Answer, ErrorR
     }
 }
 
+/// What EXPLAIN ANALYZE finds out.
+pub(super) struct Analysis {
+    /// What the whole read cost.
+    pub(super) cost: CostSnapshot,
+    /// What each source did.
+    pub(super) sources: Vec<SourceRecord>,
+    /// Time until a reader thread took the read.
+    pub(super) wait_nanos: u64,
+    /// Time that it took there.
+    pub(super) read_nanos: u64,
+    /// Whether more pages follow.
+    pub(super) has_more: bool,
+}
+
+/// Carries out the read of a statement, one page of it, and throws its rows away.
+pub(super) async fn analyze(
+    exchange: &Exchange,
+    statement: &Arc<Statement>,
+    select: BoundSelect,
+    options: &Options,
+) -> Result<Analysis, ErrorResponse> {
+    let sessions = Arc::clone(&exchange.sessions);
+    let mut read = read_of(exchange, statement, select, options, Metadata::Skip)?;
+    read.columns = Some(encode_columns(exchange.version, &read.select.columns));
+    let env = sessions.node.env.clone();
+    let recorder = exchange.new_recorder();
+    let deadline = read.deadline(exchange);
+    let context = ReadContext {
+        recorder: Some(Arc::clone(&recorder)),
+        deadline: Some(deadline.clone()),
+        ..ReadContext::default()
+    };
+    let consistency = read.consistency;
+    let runtime = tokio::runtime::Handle::current();
+    let coordinator = Arc::clone(&sessions.coordinator);
+    let asked = env.clock.monotonic_nanos();
+    let job = move || {
+        let started = env.clock.monotonic_nanos();
+        let outcome = read.run_blocking(&coordinator, &runtime, &context, &mut BytesMut::new());
+        let ended = env.clock.monotonic_nanos();
+        outcome.map(|tally| Analysis {
+            cost: tally.cost_of(&context),
+            sources: recorder.sources(),
+            wait_nanos: started.saturating_sub(asked),
+            read_nanos: ended.saturating_sub(started),
+            has_more: tally.has_more,
+        })
+    };
+    let done = sessions.readers.run(&deadline, job).await;
+    let outcome = done.map_err(|error| error::of_readers(error, consistency, &sessions.node))?;
+    outcome.map_err(|stop| stop.into_refusal(exchange))
+}
+
 /// Runs the read here and sends its rows, if it needs no disk and stays short.
 async fn in_place(exchange: &mut Exchange, read: &Read) -> Result<Tally, Stop> {
     let sessions = Arc::clone(&exchange.sessions);
     let clock = &sessions.node.env.clock;
     let started = clock.monotonic_nanos();
-    let cost = Arc::new(ReadCost::default());
-    let context = ReadContext { cost: Arc::clone(&cost), may_block: false, fill_cache: true };
+    let context = ReadContext { may_block: false, recorder: exchange.recorder(), ..ReadContext::default() };
     let limits = PageLimits {
         rows: read.page.rows.min(IN_PLACE_ROWS),
         bytes: read.page.bytes.min(IN_PLACE_BYTES),
         tombstones: read.page.tombstones.min(IN_PLACE_TOMBSTONES),
     };
-    let rows = sessions.coordinator.read(read.request(limits, read.after.clone(), context)).await?;
+    let rows = sessions.coordinator.read(read.request(limits, read.after.clone(), context.clone())).await?;
     let Some(reply) = exchange.reply.take() else { return Err(Stop::Move) };
     let mut tally = Tally::default();
     let sent = reply.send_in_place(Opcode::Result, |envelope| {
@@ -206,14 +293,15 @@ async fn in_place(exchange: &mut Exchange, read: &Read) -> Result<Tally, Stop> {
             return Err(Stop::Move);
         }
         finish_shape(&mut shaper, &mut writer)?;
+        tally = Tally { returned: returned(&writer), ..counted };
         writer.finish(mark.as_deref());
-        tally = counted;
         Ok(exchange.extras())
     });
     match sent {
         Ok(()) => {
-            tally.cost = cost.snapshot();
+            tally.cost = tally.cost_of(&context);
             tally.local_nanos = clock.monotonic_nanos().saturating_sub(started);
+            explain::trace(exchange, context.recorder.as_deref());
             Ok(tally)
         }
         Err((reply, stop)) => {
@@ -225,6 +313,11 @@ async fn in_place(exchange: &mut Exchange, read: &Read) -> Result<Tally, Stop> {
 
 fn finish_shape(shaper: &mut ResultShaper, writer: &mut RowsWriter<'_>) -> Result<(), Stop> {
     shaper.finish(&mut Sink(writer)).map_err(|error| Stop::Refused(error::of_cql(error)))
+}
+
+/// Rows of the answer so far, and their bytes.
+fn returned(writer: &RowsWriter<'_>) -> (u64, u64) {
+    (writer.row_count() as u64, writer.row_bytes() as u64)
 }
 
 /// Rows into the answer.
@@ -264,7 +357,7 @@ impl Read {
     }
 
     fn columns(&self) -> &EncodedColumns {
-        self.statement.encoded_columns(self.version)
+        self.columns.as_ref().unwrap_or_else(|| self.statement.encoded_columns(self.version))
     }
 
     fn writer<'a>(&self, out: &'a mut BytesMut) -> RowsWriter<'a> {
@@ -340,8 +433,9 @@ impl Read {
             let rows = start(self.page, self.after.clone())?;
             let (mark, tally) = self.pull(rows, &mut shaper, &mut writer)?;
             finish_shape(&mut shaper, &mut writer)?;
+            let returned = returned(&writer);
             writer.finish(mark.as_deref());
-            return Ok(tally);
+            return Ok(Tally { returned, has_more: mark.is_some(), ..tally });
         }
         let limit = match &self.after {
             // A paging state knows no more than "no limit" above this.
@@ -379,6 +473,8 @@ impl Read {
             };
             state.encode(options::paging_version(self.version))
         });
+        total.returned = returned(&writer);
+        total.has_more = state.is_some();
         writer.finish(state.as_deref());
         Ok(total)
     }
@@ -410,6 +506,15 @@ impl Read {
         };
         tally.tombstones = rows.tombstones();
         Ok((tally, is_satisfied))
+    }
+
+    /// When the client has waited for long enough.
+    fn deadline(&self, exchange: &Exchange) -> Deadline {
+        let settings = &exchange.sessions.node.config.settings;
+        exchange.deadline(match self.is_scan() {
+            true => settings.range_request_timeout,
+            false => settings.read_request_timeout,
+        })
     }
 
     fn is_scan(&self) -> bool {
@@ -461,13 +566,25 @@ fn conclude(exchange: &mut Exchange, read: &Read, tally: Tally) {
         read.is_scan(),
         tally.local_nanos,
         total_nanos,
-        tally.rows,
-        &tally.cost,
+        &ReadNumbers { rows: tally.rows, tombstones: tally.tombstones, cost: &tally.cost },
     );
+    let is_sample = node.metrics.reads.heat.count(u64::from(read.command.now_s), total_nanos);
+    let is_slow = node.is_slow(total_nanos);
+    if is_sample || is_slow {
+        let record = Arc::new(ReadRecord {
+            at_micros: node.env.now_micros(),
+            nanos: total_nanos,
+            table: Some(Arc::clone(&read.command.table)),
+            statement: exchange.text.as_ref().map(reads::bounded).unwrap_or_default(),
+            keys: cql::explain::keys(&read.command.table, &read.command.partitions),
+            client: exchange.connection.peer,
+            cost: tally.cost,
+        });
+        if is_sample {
+            node.metrics.reads.heat.keep(&record);
+        }
+        exchange.slow = is_slow.then_some(record);
+    }
     exchange.note(|| format!("Read {} live rows and {} tombstone cells", tally.rows, tally.tombstones));
-    exchange.note(|| {
-        let counted = tally.cost.entries().filter(|(_, count)| *count > 0);
-        let words: Vec<String> = counted.map(|(name, count)| format!("{name}={count}")).collect();
-        format!("Cost: {}", words.join(" "))
-    });
+    exchange.note(|| format!("Cost: {}", reads::cost_text(&tally.cost)));
 }

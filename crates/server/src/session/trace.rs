@@ -91,7 +91,7 @@ impl Trace {
     /// Writes the trace. Its loss is no failure of the request.
     pub(super) async fn keep(self: Box<Self>, sessions: &Sessions, duration_nanos: u64) {
         let Some(mutations) = self.mutations(sessions, duration_nanos) else { return };
-        let written = sessions.coordinator.write(mutations, Consistency::Any, WriteType::Simple).await;
+        let written = sessions.coordinator.write(mutations, Consistency::Any, WriteType::Simple, None).await;
         if let Err(error) = written {
             tracing::warn!(%error, "a trace could not be written");
         }

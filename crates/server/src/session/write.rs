@@ -8,17 +8,18 @@
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use coordinator::{CasRequest, Coordinator, CoordinatorError, ReadRequest, WriteType};
+use coordinator::{CasRequest, Coordinator, CoordinatorError, ReadRequest, ReplicaError, WriteType};
 use cql::ast::BatchKind;
 use cql::plan::{BoundBatch, BoundWrite, CasOutcome, CasPlan, RowsRead};
 use model::command::{Consistency, ReadCommand};
 use model::{Mutation, TableSchema};
-use partition::{LiveRows, PageLimits, ReadContext};
+use partition::{Deadline, LiveRows, PageLimits, ReadContext};
 use protocol::response::error::ErrorResponse;
 use protocol::response::rows::{MetadataMode, RowsWriter};
 use tokio::runtime::Handle;
 
 use super::options::Options;
+use super::readers::ReaderError;
 use super::select::{Sink, Stop};
 use super::statements::encode_columns;
 use super::{Answer, Exchange, error};
@@ -34,10 +35,12 @@ pub(super) async fn single(
     exchange.note(|| format!("Writing {} mutations to {}", mutations.len(), write.table.name));
     let coordinator = Arc::clone(&exchange.sessions.coordinator);
     let written = if write.is_counter {
-        coordinator.write_counters(mutations, options.consistency).await
+        let deadline = counter_deadline(exchange);
+        coordinator.write_counters(mutations, options.consistency, Some(&deadline)).await
     } else {
         let kind = if mutations.len() > 1 { WriteType::UnloggedBatch } else { WriteType::Simple };
-        coordinator.write(mutations, options.consistency, kind).await
+        let deadline = exchange.write_deadline();
+        coordinator.write(mutations, options.consistency, kind, Some(&deadline)).await
     };
     written.map_err(|failure| refusal(exchange, failure))?;
     record(exchange, &[&write.table]);
@@ -59,15 +62,18 @@ pub(super) async fn batch(
     count_partitions(exchange, batch.kind, &mutations);
     exchange.note(|| format!("Writing a batch of {} mutations", mutations.len()));
     let coordinator = Arc::clone(&exchange.sessions.coordinator);
-    let written = match batch.kind {
-        BatchKind::Counter => coordinator.write_counters(mutations, options.consistency).await,
-        _ if batch.writes.iter().any(|write| write.is_counter) => {
-            coordinator.write_counters(mutations, options.consistency).await
+    let consistency = options.consistency;
+    let has_counters = batch.kind == BatchKind::Counter || batch.writes.iter().any(|write| write.is_counter);
+    let written = if has_counters {
+        coordinator.write_counters(mutations, consistency, Some(&counter_deadline(exchange))).await
+    } else {
+        let deadline = exchange.write_deadline();
+        match batch.kind {
+            BatchKind::Logged => {
+                coordinator.write_logged_batch(mutations, consistency, Some(&deadline)).await
+            }
+            _ => coordinator.write(mutations, consistency, WriteType::UnloggedBatch, Some(&deadline)).await,
         }
-        BatchKind::Unlogged => {
-            coordinator.write(mutations, options.consistency, WriteType::UnloggedBatch).await
-        }
-        BatchKind::Logged => coordinator.write_logged_batch(mutations, options.consistency).await,
     };
     written.map_err(|failure| refusal(exchange, failure))?;
     record(exchange, &tables_of(&batch));
@@ -82,16 +88,30 @@ pub(super) async fn conditional(
 ) -> Result<Answer, ErrorResponse> {
     let sessions = Arc::clone(&exchange.sessions);
     let plan = Arc::new(plan);
-    let (consistency, serial) = (options.consistency, options.serial_consistency);
+    let settings = &sessions.node.config.settings;
+    let limits = CasLimits {
+        consistency: options.consistency,
+        serial_consistency: options.serial_consistency,
+        read: exchange.read_deadline(),
+        contention: exchange.deadline(settings.cas_contention_timeout),
+        write: exchange.write_deadline(),
+    };
     exchange.note(|| format!("Evaluating conditions on {}", plan.table.name));
-    let tried = decide_and_write(&sessions.coordinator, &plan, consistency, serial, false).await;
+    let tried = decide_and_write(&sessions.coordinator, &plan, &limits, false).await;
     let outcome = match tried {
         Err(Stop::Move) => {
             let (coordinator, runtime) = (Arc::clone(&sessions.coordinator), Handle::current());
-            let plan = Arc::clone(&plan);
-            let job =
-                move || runtime.block_on(decide_and_write(&coordinator, &plan, consistency, serial, true));
-            sessions.readers.run(job).await.map_err(error::of_readers)?
+            let (plan, limits) = (Arc::clone(&plan), limits.clone());
+            let (last, serial) = (limits.last(), limits.serial_consistency);
+            let job = move || runtime.block_on(decide_and_write(&coordinator, &plan, &limits, true));
+            let done = sessions.readers.run(&last, job).await;
+            done.map_err(|error| match error {
+                // Nobody knows how far it came.
+                ReaderError::TimedOut => {
+                    refusal(exchange, CoordinatorError::CasTimeout { consistency: serial, block_for: 1 })
+                }
+                error => error::of_readers(error, serial, &sessions.node),
+            })?
         }
         other => other,
     };
@@ -112,28 +132,58 @@ pub(super) async fn truncate(
     table: Arc<TableSchema>,
 ) -> Result<Answer, ErrorResponse> {
     let coordinator = Arc::clone(&exchange.sessions.coordinator);
-    coordinator.truncate(table).await.map_err(|failure| refusal(exchange, failure))?;
+    let left = exchange.deadline(exchange.sessions.node.config.settings.truncate_request_timeout).left();
+    // A truncation that is late goes on: it is under way on a thread of its own.
+    let truncated = tokio::time::timeout(left, coordinator.truncate(table)).await.unwrap_or_else(|_| {
+        let late = "Truncate timed out - received only 0 responses";
+        Err(CoordinatorError::Truncate(ReplicaError::Write(late.to_owned())))
+    });
+    truncated.map_err(|failure| refusal(exchange, failure))?;
     Ok(Answer::VOID)
 }
 
+fn counter_deadline(exchange: &Exchange) -> Deadline {
+    exchange.deadline(exchange.sessions.node.config.settings.counter_write_request_timeout)
+}
+
+/// What a conditional write must reach, and until when.
+#[derive(Clone)]
+struct CasLimits {
+    consistency: Consistency,
+    serial_consistency: Consistency,
+    contention: Deadline,
+    read: Deadline,
+    write: Deadline,
+}
+
+impl CasLimits {
+    /// When nobody waits any more.
+    fn last(&self) -> Deadline {
+        let later = |a: &Deadline, b: &Deadline| if a.left() >= b.left() { a.clone() } else { b.clone() };
+        later(&later(&self.read, &self.write), &self.contention)
+    }
+}
+
 fn refusal(exchange: &Exchange, failure: CoordinatorError) -> ErrorResponse {
-    error::of_coordinator(failure, exchange.sessions.node.config.broadcast_rpc_address)
+    error::of_coordinator(failure, &exchange.sessions.node)
 }
 
 /// Reads what the conditions are about, decides, and writes.
 async fn decide_and_write(
     coordinator: &Coordinator,
     plan: &CasPlan,
-    consistency: Consistency,
-    serial_consistency: Consistency,
+    limits: &CasLimits,
     may_block: bool,
 ) -> Result<(CasOutcome, RowsRead), Stop> {
+    let serial_consistency = limits.serial_consistency;
     let request = CasRequest {
         key: plan.key.clone(),
         read: plan.read.clone(),
-        consistency,
+        consistency: limits.consistency,
         serial_consistency,
-        context: ReadContext { may_block, ..ReadContext::default() },
+        context: ReadContext { may_block, deadline: Some(limits.read.clone()), ..ReadContext::default() },
+        contention_deadline: Some(limits.contention.clone()),
+        write_deadline: Some(limits.write.clone()),
     };
     let mut decided = None;
     let decide = |rows: LiveRows, timestamp: i64| -> Result<Option<Vec<Mutation>>, Stop> {
@@ -179,11 +229,15 @@ async fn read_before(
         level => level,
     };
     exchange.note(|| format!("Reading what is there in {}", write.table.name));
-    let rows = match read(&sessions.coordinator, Arc::clone(&command), consistency, false).await {
+    let deadline = exchange.read_deadline();
+    let in_place = ReadContext { may_block: false, ..ReadContext::default() };
+    let rows = match read(&sessions.coordinator, Arc::clone(&command), consistency, in_place).await {
         Err(Stop::Move) => {
             let (coordinator, runtime) = (Arc::clone(&sessions.coordinator), Handle::current());
-            let job = move || runtime.block_on(read(&coordinator, command, consistency, true));
-            sessions.readers.run(job).await.map_err(error::of_readers)?
+            let context = ReadContext { deadline: Some(deadline.clone()), ..ReadContext::default() };
+            let job = move || runtime.block_on(read(&coordinator, command, consistency, context));
+            let done = sessions.readers.run(&deadline, job).await;
+            done.map_err(|error| error::of_readers(error, consistency, &sessions.node))?
         }
         other => other,
     };
@@ -194,9 +248,8 @@ async fn read(
     coordinator: &Coordinator,
     command: Arc<ReadCommand>,
     consistency: Consistency,
-    may_block: bool,
+    context: ReadContext,
 ) -> Result<RowsRead, Stop> {
-    let context = ReadContext { may_block, ..ReadContext::default() };
     let request = ReadRequest { command, consistency, page: PageLimits::NONE, after: None, context };
     gather(coordinator.read(request).await?, consistency)
 }

@@ -1,18 +1,21 @@
 //! `system.local`: who this node is. Written at every start; what must not change is read first and compared.
 //!
-//! The engine keeps `host_id`, `schema_version` and `truncated_at` itself. `system.peers` and `system.peers_v2`
-//! stay empty: there are no other nodes.
+//! The engine keeps `host_id`, `schema_version` and `truncated_at` itself. A directory that a Cassandra made keeps the
+//! versions that this Cassandra wrote: it takes a start with another version for an upgrade. `system.peers` and
+//! `system.peers_v2` are never written; rows in them say that the directory is a member's of a larger ring.
 
 use super::rows::{IntoValue, Value};
 use crate::config::Config;
 use bytes::Bytes;
 use env::Env;
 use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
+use model::key::KeyRange;
 use model::{
     Cell, Clustering, CqlType, DecoratedKey, Deletion, Mutation, PartitionKey, PartitionUpdate, Row,
 };
 use model::{Liveness, TableSchema};
 use partition::{BoxedStream, Event, Fragment, PartitionStream, ReadError};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// What a node keeps of itself from one start to the next.
@@ -24,6 +27,18 @@ pub struct Identity {
     pub tokens: Vec<i64>,
     /// Number of the last start: seconds since the epoch, and always more than the one before.
     pub generation: i32,
+    /// Version of the Cassandra whose directory this is; of 5.0.5 before the first start.
+    pub release_version: Option<String>,
+    /// Version of CQL of that Cassandra.
+    pub cql_version: Option<String>,
+    /// The newest version of the native protocol of that Cassandra.
+    pub native_protocol_version: Option<String>,
+    /// Data center at the last start.
+    pub data_center: Option<String>,
+    /// Rack at the last start.
+    pub rack: Option<String>,
+    /// `COMPLETED`, or how far the node had come into its ring, or out of it.
+    pub bootstrapped: Option<String>,
 }
 
 /// Why the node may not start on this data.
@@ -37,17 +52,69 @@ pub enum IdentityError {
         /// As it is now.
         configured: String,
     },
+    /// The node was in another data center.
+    #[error(
+        "Cannot start node if snitch's data center ({configured}) differs from previous data center ({saved}). Please fix \
+         the snitch configuration"
+    )]
+    DataCenter {
+        /// As it was.
+        saved: String,
+        /// As it is now.
+        configured: String,
+    },
+    /// The node was in another rack.
+    #[error(
+        "Cannot start node if snitch's rack ({configured}) differs from previous rack ({saved}). Please fix the snitch \
+         configuration"
+    )]
+    Rack {
+        /// As it was.
+        saved: String,
+        /// As it is now.
+        configured: String,
+    },
+    /// The node has another number of tokens.
+    #[error("Cannot change the number of tokens from {saved} to {configured}")]
+    NumTokens {
+        /// As many as it has.
+        saved: usize,
+        /// As many as it should have.
+        configured: usize,
+    },
+    /// The node had left its ring.
+    #[error(
+        "This node was decommissioned and will not rejoin the ring unless all existing data is removed and the node is \
+         bootstrapped again"
+    )]
+    Decommissioned,
+    /// The node had not got all its data.
+    #[error(
+        "This node has not completed its bootstrap ({0}): it does not have the data of its ranges; let Cassandra complete it"
+    )]
+    Bootstrap(String),
+    /// The node belongs to a larger ring.
+    #[error(
+        "This node is a member of a ring with {count} other node(s), {peer} among them: it has only a part of the data, and \
+         Ilion cannot join rings. Give --single-node to serve what is here as if it were everything"
+    )]
+    Member {
+        /// How many others there are.
+        count: usize,
+        /// One of them.
+        peer: IpAddr,
+    },
 }
 
 fn key() -> DecoratedKey {
     DecoratedKey::new(PartitionKey::from_components(&[b"local"]))
 }
 
-/// The read of `system.local`.
-pub fn read_command(table: &Arc<TableSchema>, now_s: u32) -> ReadCommand {
+/// The read of one of the node's own tables.
+pub fn whole_table(table: &Arc<TableSchema>, now_s: u32) -> ReadCommand {
     ReadCommand {
         table: Arc::clone(table),
-        partitions: PartitionSelection::Keys(vec![key()]),
+        partitions: PartitionSelection::Range(KeyRange::FULL),
         clusterings: ClusteringFilter::all(),
         columns: ColumnSelection::all(table),
         row_filter: Vec::new(),
@@ -56,14 +123,54 @@ pub fn read_command(table: &Arc<TableSchema>, now_s: u32) -> ReadCommand {
     }
 }
 
-/// What `stream`, the answer to [`read_command`], holds.
+/// The addresses of the nodes in `system.peers_v2` or `system.peers` that own a part of the ring.
+///
+/// # Errors
+/// When the table cannot be read.
+pub fn peers(table: &TableSchema, mut stream: BoxedStream, now_s: u32) -> Result<Vec<IpAddr>, ReadError> {
+    let tokens = table.column("tokens").map(|c| c.id);
+    let mut found = Vec::new();
+    let mut fragment = Fragment::default();
+    loop {
+        match stream.next(&mut fragment)? {
+            Event::Row => {}
+            Event::End => return Ok(found),
+            _ => continue,
+        }
+        let owns = fragment.row.cells.iter().any(|c| Some(c.column) == tokens && c.is_live(now_s));
+        found.extend(address(&fragment.key.key.0).filter(|_| owns));
+    }
+}
+
+fn address(key: &[u8]) -> Option<IpAddr> {
+    match key.len() {
+        4 => <[u8; 4]>::try_from(key).ok().map(IpAddr::from),
+        16 => <[u8; 16]>::try_from(key).ok().map(IpAddr::from),
+        _ => None,
+    }
+}
+
+/// Refuses to be a part of a ring: what this node lacks would be missing from answers without a word.
+///
+/// # Errors
+/// [`IdentityError::Member`].
+pub fn check_alone(mut peers: Vec<IpAddr>, own: IpAddr) -> Result<(), IdentityError> {
+    peers.retain(|peer| *peer != own);
+    peers.sort_unstable();
+    peers.dedup();
+    match peers.first() {
+        Some(peer) => Err(IdentityError::Member { count: peers.len(), peer: *peer }),
+        None => Ok(()),
+    }
+}
+
+/// What `stream`, the answer to [`whole_table`], holds.
 ///
 /// # Errors
 /// When the table cannot be read.
 pub fn identity(table: &TableSchema, mut stream: BoxedStream, now_s: u32) -> Result<Identity, ReadError> {
     let column = |name: &str| table.column(name).map(|c| c.id);
-    let (cluster_name, tokens, generation) =
-        (column("cluster_name"), column("tokens"), column("gossip_generation"));
+    let (tokens, generation) = (column("tokens"), column("gossip_generation"));
     let mut found = Identity::default();
     let mut fragment = Fragment::default();
     loop {
@@ -74,8 +181,8 @@ pub fn identity(table: &TableSchema, mut stream: BoxedStream, now_s: u32) -> Res
         }
         for cell in fragment.row.cells.iter().filter(|c| c.is_live(now_s)) {
             let id = Some(cell.column);
-            if id == cluster_name {
-                found.cluster_name = Some(String::from_utf8_lossy(&cell.value).into_owned());
+            if let Some(text) = table.column_by_id(cell.column).and_then(|c| found.text(&c.name)) {
+                *text = Some(String::from_utf8_lossy(&cell.value).into_owned());
             } else if id == tokens {
                 found.tokens.extend(std::str::from_utf8(&cell.path).ok().and_then(|t| t.parse::<i64>().ok()));
             } else if id == generation
@@ -90,6 +197,20 @@ pub fn identity(table: &TableSchema, mut stream: BoxedStream, now_s: u32) -> Res
 }
 
 impl Identity {
+    /// What a text column of the table goes to.
+    fn text(&mut self, column: &str) -> Option<&mut Option<String>> {
+        Some(match column {
+            "cluster_name" => &mut self.cluster_name,
+            "release_version" => &mut self.release_version,
+            "cql_version" => &mut self.cql_version,
+            "native_protocol_version" => &mut self.native_protocol_version,
+            "data_center" => &mut self.data_center,
+            "rack" => &mut self.rack,
+            "bootstrapped" => &mut self.bootstrapped,
+            _ => return None,
+        })
+    }
+
     /// The identity of this start: checked against the configuration, tokens drawn if there are none.
     ///
     /// # Errors
@@ -105,19 +226,45 @@ impl Identity {
             }
             _ => self.cluster_name = Some(configured.clone()),
         }
+        self.check_place(config)?;
+        match self.bootstrapped.as_deref() {
+            None | Some("COMPLETED") => {}
+            Some("DECOMMISSIONED") => return Err(IdentityError::Decommissioned),
+            Some(other) => return Err(IdentityError::Bootstrap(other.to_owned())),
+        }
+        let num_tokens = config.num_tokens();
+        if !self.tokens.is_empty() && self.tokens.len() != num_tokens {
+            return Err(IdentityError::NumTokens { saved: self.tokens.len(), configured: num_tokens });
+        }
+        let keep = |value: &mut Option<String>, new: &str| {
+            value.get_or_insert_with(|| new.to_owned());
+        };
+        keep(&mut self.release_version, super::RELEASE_VERSION);
+        keep(&mut self.cql_version, super::CQL_VERSION);
+        keep(&mut self.native_protocol_version, super::NATIVE_PROTOCOL_VERSION);
         if self.tokens.is_empty() {
             self.tokens = match &config.settings.initial_token {
                 Some(tokens) => tokens.split(',').filter_map(|t| t.trim().parse().ok()).collect(),
                 // The smallest number is no token.
-                None => (0..config.settings.num_tokens)
-                    .map(|_| (env.random.u64() as i64).max(i64::MIN + 1))
-                    .collect(),
+                None => (0..num_tokens).map(|_| (env.random.u64() as i64).max(i64::MIN + 1)).collect(),
             };
             self.tokens.sort_unstable();
         }
         let now = i32::try_from(env.now_seconds()).unwrap_or(i32::MAX);
         self.generation = now.max(self.generation.saturating_add(1));
         Ok(self)
+    }
+
+    /// Whether the node is where it was.
+    fn check_place(&self, config: &Config) -> Result<(), IdentityError> {
+        let differs = |saved: &Option<String>, now: &str| saved.clone().filter(|saved| saved != now);
+        if let Some(saved) = differs(&self.data_center, &config.data_center) {
+            return Err(IdentityError::DataCenter { saved, configured: config.data_center.clone() });
+        }
+        if let Some(saved) = differs(&self.rack, &config.rack) {
+            return Err(IdentityError::Rack { saved, configured: config.rack.clone() });
+        }
+        Ok(())
     }
 
     /// The write that makes `system.local` say so.
@@ -129,15 +276,15 @@ impl Identity {
             ("broadcast_address", config.broadcast_address.into_value()),
             ("broadcast_port", port(settings.storage_port)),
             ("cluster_name", self.cluster_name.clone().into_value()),
-            ("cql_version", super::CQL_VERSION.into_value()),
+            ("cql_version", self.cql_version.clone().into_value()),
             ("data_center", config.data_center.as_str().into_value()),
             ("gossip_generation", self.generation.into_value()),
             ("listen_address", config.listen_address.into_value()),
             ("listen_port", port(settings.storage_port)),
-            ("native_protocol_version", super::NATIVE_PROTOCOL_VERSION.into_value()),
+            ("native_protocol_version", self.native_protocol_version.clone().into_value()),
             ("partitioner", super::PARTITIONER.into_value()),
             ("rack", config.rack.as_str().into_value()),
-            ("release_version", super::RELEASE_VERSION.into_value()),
+            ("release_version", self.release_version.clone().into_value()),
             ("rpc_address", config.broadcast_rpc_address.into_value()),
             ("rpc_port", port(config.cql_address.port())),
             ("tokens", None),

@@ -79,6 +79,7 @@ impl VirtualTables {
         tables.add(system_views, "gossip_info", views::gossip_info);
         tables.add(system_views, "max_sstable_duration", views::max_sstable_duration);
         tables.add(system_views, "settings", views::settings);
+        tables.add(system_views, "slow_queries", views::slow_queries);
         tables.add(system_views, "snapshots", views::snapshots);
         tables.add(system_views, "sstable_tasks", views::sstable_tasks);
         tables.add(system_views, "system_properties", views::system_properties);
@@ -101,7 +102,13 @@ impl VirtualTables {
                 "local_write_latency" => |t| &t.write;
             per_read:
                 "rows_per_read" => |t| &t.rows_per_read,
-                "tombstones_per_read" => |t| &t.tombstones_per_read;
+                "tombstones_per_read" => |t| &t.tombstones_per_read,
+                "sstables_per_read" => |t| &t.sstables_per_read,
+                "ios_per_read" => |t| &t.ios_per_read,
+                "disk_bytes_per_read" => |t| &t.disk_bytes_per_read,
+                "returned_bytes_per_read" => |t| &t.returned_bytes_per_read;
+            hundredths_per_read:
+                "read_amplification" => |t| &t.read_amplification;
             table_bytes:
                 "disk_usage" => |t| t.live_bytes,
                 "max_partition_size" => |t| t.partition_max_bytes,

@@ -94,6 +94,17 @@ impl IntoValue for &BTreeMap<String, String> {
     }
 }
 
+/// A frozen map of counts.
+impl IntoValue for &BTreeMap<&str, u64> {
+    fn into_value(self) -> Value {
+        let counts: Vec<Value> = self.values().map(|count| count.into_value()).collect();
+        let counts = counts.iter().map(|count| count.as_deref().unwrap_or_default());
+        let mut pairs: Vec<(&str, &[u8])> = self.keys().copied().zip(counts).collect();
+        collection::sort_map(&CqlType::Text, &mut pairs);
+        Some(collection::encode_map(&CqlType::Text, pairs))
+    }
+}
+
 impl<T: IntoValue> IntoValue for Option<T> {
     fn into_value(self) -> Value {
         self.and_then(T::into_value)

@@ -58,7 +58,7 @@ pub(super) fn clients(state: &NodeState, rows: &mut VirtualRows) {
 fn each_table(state: &NodeState, mut visit: impl FnMut(&str, &str, Option<&TableMetrics>)) {
     let schema: Arc<Schema> = state.engine.schema();
     for keyspace in schema.keyspaces.values().filter(|k| !k.is_virtual) {
-        for table in keyspace.tables.values() {
+        for table in keyspace.stores() {
             let counted = state.metrics.table_by_id(table.id);
             visit(&table.keyspace, &table.name, counted.as_deref());
         }
@@ -84,21 +84,58 @@ pub(super) fn latency(state: &NodeState, rows: &mut VirtualRows, of: fn(&TableMe
     });
 }
 
-/// `rows_per_read`, `tombstones_per_read`.
+/// `rows_per_read` and its relatives.
 pub(super) fn per_read(state: &NodeState, rows: &mut VirtualRows, of: fn(&TableMetrics) -> &Histogram) {
+    scaled_per_read(state, rows, of, 1.0);
+}
+
+/// `read_amplification`, which is counted in hundredths.
+pub(super) fn hundredths_per_read(
+    state: &NodeState,
+    rows: &mut VirtualRows,
+    of: fn(&TableMetrics) -> &Histogram,
+) {
+    scaled_per_read(state, rows, of, 0.01);
+}
+
+fn scaled_per_read(
+    state: &NodeState,
+    rows: &mut VirtualRows,
+    of: fn(&TableMetrics) -> &Histogram,
+    scale: f64,
+) {
     each_table(state, |keyspace, table, counted| {
         let histogram = counted.map(of);
-        let quantile = |q: f64| histogram.map_or(0.0, |h| h.quantile(q) as f64);
+        let quantile = |q: f64| histogram.map_or(0.0, |h| h.quantile(q) as f64 * scale);
         rows.add(
             [keyspace.into_value(), table.into_value()],
             &[
                 ("count", histogram.map_or(0, Histogram::count).into_value()),
-                ("max", histogram.map_or(0.0, |h| h.max() as f64).into_value()),
+                ("max", histogram.map_or(0.0, |h| h.max() as f64 * scale).into_value()),
                 ("p50th", quantile(0.5).into_value()),
                 ("p99th", quantile(0.99).into_value()),
             ],
         );
     });
+}
+
+/// `slow_queries`: reads only, because the table is part of the key.
+pub(super) fn slow_queries(state: &NodeState, rows: &mut VirtualRows) {
+    for (number, read) in state.metrics.reads.slow.kept() {
+        let Some(table) = &read.table else { continue };
+        let cost: BTreeMap<&str, u64> = crate::reads::nonzero(&read.cost).collect();
+        rows.add(
+            [table.keyspace.as_str().into_value(), table.name.as_str().into_value(), number.into_value()],
+            &[
+                ("client", read.client.to_string().into_value()),
+                ("cost", (&cost).into_value()),
+                ("keys", read.keys.as_str().into_value()),
+                ("micros", (read.nanos / 1_000).into_value()),
+                ("query", (*read.statement).into_value()),
+                ("timestamp", (read.at_micros / 1_000).into_value()),
+            ],
+        );
+    }
 }
 
 /// `disk_usage`, `max_sstable_size`, `max_partition_size`: MiB, rounded up.
@@ -300,7 +337,7 @@ pub(super) fn gossip_info(state: &NodeState, rows: &mut VirtualRows) {
             ("load", format!("{load}.0").into_value()),
             ("native_address_and_port", native.into_value()),
             ("rack", config.rack.as_str().into_value()),
-            ("release_version", super::RELEASE_VERSION.into_value()),
+            ("release_version", state.release_version.as_str().into_value()),
             ("rpc_address", config.broadcast_rpc_address.to_string().into_value()),
             ("rpc_ready", "true".into_value()),
             ("schema", state.engine.schema().version.to_string().into_value()),

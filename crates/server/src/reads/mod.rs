@@ -1,0 +1,146 @@
+//! Reads that are worth remembering: slow ones for the log and `system_views.slow_queries`, and a few of every
+//! latency for who watches (`ilion top`).
+//!
+//! Every read is counted in the [`HeatMap`]; a [`ReadRecord`] is made only of one that is slow, or that the map takes
+//! as a sample of its band. All that is kept is bounded: texts, keys, records.
+
+mod heat;
+mod histograms;
+mod slow;
+
+pub use heat::{BANDS, Band, HeatColumns, HeatMap};
+pub use histograms::{Percentiles, TableHistograms, all as table_histograms};
+pub use slow::SlowLog;
+
+use model::TableSchema;
+use partition::CostSnapshot;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Bytes of a statement that are kept.
+const STATEMENT_BYTES_MAX: usize = 2_048;
+
+/// One read.
+#[derive(Clone, Debug)]
+pub struct ReadRecord {
+    /// When it was answered, in microseconds since the epoch.
+    pub at_micros: i64,
+    /// From the arrival of the request to its answer.
+    pub nanos: u64,
+    /// The table; `None` for a request that is no read.
+    pub table: Option<Arc<TableSchema>>,
+    /// The statement's text, or its beginning.
+    pub statement: Arc<str>,
+    /// The partitions that it asked for, in part if they are many.
+    pub keys: String,
+    /// Who asked.
+    pub client: SocketAddr,
+    /// What it cost.
+    pub cost: CostSnapshot,
+}
+
+/// A [`ReadRecord`] as the admin API tells it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReadSample {
+    /// When it was answered, in milliseconds since the epoch.
+    pub at_millis: i64,
+    /// How long it took.
+    pub micros: u64,
+    /// Keyspace.
+    pub keyspace: String,
+    /// Table.
+    pub table: String,
+    /// The statement's text, or its beginning.
+    pub statement: String,
+    /// The partitions that it asked for, in part if they are many.
+    pub keys: String,
+    /// Who asked.
+    pub client: String,
+    /// What was counted; what is not there is 0.
+    pub cost: BTreeMap<String, u64>,
+}
+
+impl ReadRecord {
+    /// For the admin API.
+    pub fn to_sample(&self) -> ReadSample {
+        let table = self.table.as_deref();
+        ReadSample {
+            at_millis: self.at_micros / 1_000,
+            micros: self.nanos / 1_000,
+            keyspace: table.map_or_else(String::new, |t| t.keyspace.clone()),
+            table: table.map_or_else(String::new, |t| t.name.clone()),
+            statement: self.statement.to_string(),
+            keys: self.keys.clone(),
+            client: self.client.to_string(),
+            cost: nonzero(&self.cost).map(|(name, count)| (name.to_owned(), count)).collect(),
+        }
+    }
+}
+
+/// The counters that are not 0.
+pub fn nonzero(cost: &CostSnapshot) -> impl Iterator<Item = (&'static str, u64)> {
+    cost.entries().filter(|(_, count)| *count > 0)
+}
+
+/// The counters that are not 0, as `name=count` words.
+pub fn cost_text(cost: &CostSnapshot) -> String {
+    nonzero(cost).map(|(name, count)| format!("{name}={count}")).collect::<Vec<_>>().join(" ")
+}
+
+/// The text, or its beginning.
+pub fn bounded(statement: &Arc<str>) -> Arc<str> {
+    if statement.len() <= STATEMENT_BYTES_MAX {
+        return Arc::clone(statement);
+    }
+    let mut end = STATEMENT_BYTES_MAX;
+    while !statement.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}…", &statement[..end]).into()
+}
+
+/// What is remembered of reads.
+#[derive(Debug, Default)]
+pub struct ReadLog {
+    /// How many reads of which latency there were, second by second.
+    pub heat: HeatMap,
+    /// The slow ones.
+    pub slow: SlowLog,
+}
+
+#[cfg(test)]
+pub(crate) fn record(statement: &str, nanos: u64) -> Arc<ReadRecord> {
+    Arc::new(ReadRecord {
+        at_micros: 1_795_253_000_000_000,
+        nanos,
+        table: None,
+        statement: statement.into(),
+        keys: "'a'".to_owned(),
+        client: ([127, 0, 0, 1], 4000).into(),
+        cost: CostSnapshot { ios: 2, ..CostSnapshot::default() },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_statements_are_kept_in_part() {
+        let long: Arc<str> =
+            format!("SELECT '{}ž{}'", "x".repeat(STATEMENT_BYTES_MAX - 9), "y".repeat(100)).into();
+        let kept = bounded(&long);
+        assert!(kept.ends_with("x…") && kept.len() <= STATEMENT_BYTES_MAX + 3, "{}", kept.len());
+        let short: Arc<str> = "SELECT".into();
+        assert!(Arc::ptr_eq(&bounded(&short), &short));
+    }
+
+    #[test]
+    fn samples_name_what_was_counted() {
+        let sample = record("SELECT", 1_500).to_sample();
+        assert_eq!((sample.micros, sample.at_millis), (1, 1_795_253_000_000));
+        assert_eq!(sample.cost.into_iter().collect::<Vec<_>>(), [("ios".to_owned(), 2)]);
+    }
+}

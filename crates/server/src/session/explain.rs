@@ -1,0 +1,139 @@
+//! EXPLAIN: how a SELECT is carried out, and, with ANALYZE, what it touched when it was; traces tell of sources in the
+//! same words.
+//!
+//! 1. The plan is made of the bound statement ([`cql::explain`]).
+//! 2. Without ANALYZE each memtable and SSTable is judged by what is in memory, and nothing is read.
+//! 3. With ANALYZE one page of the statement is read, as the client would get it, on a reader thread; the rows are
+//!    thrown away, and what each source did follows the plan.
+
+use std::sync::Arc;
+
+use cql::explain::{self, Step};
+use cql::plan::BoundExplain;
+use model::command::{PartitionSelection, ReadCommand};
+use partition::{ReadContext, Recorder, SourceKind, SourceRecord, Verdict};
+use protocol::response::error::ErrorResponse;
+use protocol::response::rows::Rows;
+use protocol::response::{Response, ResultBody};
+
+use super::options::Options;
+use super::select::{self, Analysis};
+use super::statements::{Statement, to_protocol};
+use super::{Answer, Exchange};
+use crate::reads;
+
+pub(super) async fn run(
+    exchange: &mut Exchange,
+    statement: &Arc<Statement>,
+    explain: BoundExplain,
+    options: Options,
+) -> Result<Answer, ErrorResponse> {
+    let BoundExplain { analyze, select } = explain;
+    let mut steps = explain::plan(&select, options.page_rows);
+    let command = Arc::clone(&select.command);
+    if analyze {
+        let analysis = select::analyze(exchange, statement, select, &options).await?;
+        steps.extend(analyzed(&command, &analysis));
+    } else {
+        steps.extend(considered(exchange, &command));
+    }
+    let rows = Rows {
+        column_count: statement.plan.result_columns.len(),
+        columns: Some(to_protocol(&statement.plan.result_columns)),
+        new_metadata_id: None,
+        paging_state: None,
+        rows: explain::rows(&steps, analyze),
+    };
+    Ok(Answer::Response(Response::Result(ResultBody::Rows(rows))))
+}
+
+/// Tells the trace of the sources.
+pub(super) fn trace(exchange: &mut Exchange, recorder: Option<&Recorder>) {
+    for source in recorder.iter().flat_map(|recorder| recorder.sources()) {
+        exchange.note(|| {
+            let word = match source.kind {
+                SourceKind::Memtable => "Memtable",
+                SourceKind::SsTable => "SSTable",
+            };
+            let text =
+                format!("{word} {}: {} {}", source.name, fate(&source, true), reads::cost_text(&source.cost));
+            text.trim_end().to_owned()
+        });
+    }
+}
+
+/// The sources as they are judged without reading.
+fn considered(exchange: &Exchange, command: &ReadCommand) -> Vec<Step> {
+    let Some(table) = exchange.sessions.node.engine.table(command.table.id) else {
+        return vec![virtual_table(command)];
+    };
+    let recorder = exchange.new_recorder();
+    let context = ReadContext { recorder: Some(Arc::clone(&recorder)), ..ReadContext::default() };
+    table.consider(command, &context);
+    let step =
+        |source: &SourceRecord| Step::new(operation(source.kind), source.name.clone(), fate(source, false));
+    recorder.sources().iter().map(step).collect()
+}
+
+fn virtual_table(command: &ReadCommand) -> Step {
+    Step::new("virtual", command.table.name.clone(), "made of what the node knows when it is read")
+}
+
+/// What each source did, then the read as a whole.
+fn analyzed(command: &ReadCommand, analysis: &Analysis) -> Vec<Step> {
+    let mut steps = Vec::with_capacity(analysis.sources.len() + 2);
+    let selects_any = !matches!(&command.partitions, PartitionSelection::Keys(keys) if keys.is_empty());
+    if analysis.sources.is_empty() && selects_any && analysis.cost.rows_live > 0 {
+        steps.push(virtual_table(command));
+    }
+    for source in &analysis.sources {
+        let mut step = Step::new(operation(source.kind), source.name.clone(), fate(source, true));
+        let nanos = source.lookup_nanos + source.rows_nanos;
+        step.micros = (nanos > 0).then_some(nanos / 1_000);
+        step.figures = reads::nonzero(&source.cost).collect();
+        steps.push(step);
+    }
+    let mut wait = Step::new("wait", "", "for a reader thread");
+    wait.micros = Some(analysis.wait_nanos / 1_000);
+    steps.push(wait);
+    let cost = &analysis.cost;
+    let rows = if cost.rows_returned == 1 { "row" } else { "rows" };
+    let more = if analysis.has_more { ", and more pages follow" } else { ", which is all" };
+    let detail = format!("{} {rows} in {} bytes{more}", cost.rows_returned, cost.returned_bytes);
+    let name = format!("{}.{}", command.table.keyspace, command.table.name);
+    let mut total = Step::new("total", name, detail);
+    total.micros = Some(analysis.read_nanos / 1_000);
+    total.figures = reads::nonzero(cost).collect();
+    steps.push(total);
+    steps
+}
+
+fn operation(kind: SourceKind) -> &'static str {
+    match kind {
+        SourceKind::Memtable => "memtable",
+        SourceKind::SsTable => "sstable",
+    }
+}
+
+/// What became of a source. Reads of several keys come to it several times.
+fn fate(source: &SourceRecord, was_read: bool) -> String {
+    let of = |verdict| source.verdicts(verdict);
+    let left = match source.kind {
+        SourceKind::Memtable => 0,
+        SourceKind::SsTable => of(Verdict::Timestamp) + of(Verdict::Absent),
+    };
+    let fates = [
+        (of(Verdict::Candidate).saturating_sub(left), if was_read { "read" } else { "to be read" }),
+        (of(Verdict::Absent), "searched, the key is not there"),
+        (of(Verdict::Range), "skipped: its keys lie elsewhere"),
+        (of(Verdict::Clustering), "skipped: its clusterings lie elsewhere"),
+        (of(Verdict::Bloom), "skipped: the bloom filter has no such key"),
+        (of(Verdict::Timestamp), "skipped: newer data had answered all"),
+    ];
+    let met: Vec<(u64, &str)> = fates.into_iter().filter(|(count, _)| *count > 0).collect();
+    match met.as_slice() {
+        [] => "not reached".to_owned(),
+        [(1, only)] => (*only).to_owned(),
+        several => several.iter().map(|(n, fate)| format!("{n} times {fate}")).collect::<Vec<_>>().join("; "),
+    }
+}

@@ -1,0 +1,107 @@
+//! Prepared statements.
+
+use super::*;
+
+#[test]
+fn statements_are_prepared_once_for_all_connections() {
+    run(async {
+        let db = Db::open(&Env::for_test(5)).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        create(&mut client).await;
+        let insert = prepare(&mut client, "INSERT INTO ks.t (k, c, v) VALUES (?, ?, ?)").await;
+        assert_eq!(insert.partition_key_indexes, [0]);
+        let read = prepare(&mut client, "SELECT v FROM ks.t WHERE k = ? AND c = ?").await;
+        let mut other = db.client(ProtocolVersion::V4).await;
+        let values = with_values(vec![int(1), int(2), text("x")]);
+        assert_eq!(result(other.call(execute(&insert, values)).await), ResultBody::Void);
+        let skipping = QueryParams { skip_metadata: true, ..with_values(vec![int(1), int(2)]) };
+        let found = rows(other.call(execute(&read, skipping)).await);
+        assert_eq!(found.columns, None);
+        assert_eq!(found.rows, [[Some(Bytes::from("x"))]]);
+    });
+}
+
+#[test]
+fn an_unknown_id_is_told_with_the_error() {
+    run(async {
+        let db = Db::open(&Env::for_test(6)).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        let id = Bytes::from_static(&[9; 16]);
+        let request = Request::Execute(Execute {
+            id: id.clone(),
+            result_metadata_id: Some(id.clone()),
+            params: params(),
+        });
+        assert_eq!(error(client.call(request).await).0, ErrorKind::Unprepared { id });
+    });
+}
+
+#[test]
+fn a_changed_table_asks_for_a_new_preparation_and_tells_new_columns() {
+    run(async {
+        let db = Db::open(&Env::for_test(7)).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        create(&mut client).await;
+        cql(&mut client, "INSERT INTO ks.t (k, c, v) VALUES (1, 1, 'x')").await;
+        let before = prepare(&mut client, "SELECT * FROM ks.t WHERE k = 1").await;
+        cql(&mut client, "ALTER TABLE ks.t ADD w int").await;
+        let (kind, _) = error(client.call(execute(&before, params())).await);
+        assert_eq!(kind, ErrorKind::Unprepared { id: before.id.clone() });
+        let after = prepare(&mut client, "SELECT * FROM ks.t WHERE k = 1").await;
+        assert_eq!(after.id, before.id);
+        assert_ne!(after.result_metadata_id, before.result_metadata_id);
+
+        let skipping = QueryParams { skip_metadata: true, ..params() };
+        let told = rows(client.call(execute(&before, skipping.clone())).await);
+        assert_eq!(told.new_metadata_id, Some(after.result_metadata_id.clone()));
+        assert_eq!(told.columns.expect("all columns").len(), 4);
+        let silent = rows(client.call(execute(&after, skipping)).await);
+        assert_eq!((silent.columns, silent.new_metadata_id), (None, None));
+    });
+}
+
+#[test]
+fn prepared_statements_outlive_a_restart() {
+    run(async {
+        let env = Env::for_test(8);
+        let db = Db::open(&env).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        create(&mut client).await;
+        cql(&mut client, "USE ks").await;
+        let insert = prepare(&mut client, "INSERT INTO t (k, c, v) VALUES (?, ?, 'x')").await;
+        let stored = "SELECT prepared_id FROM system.prepared_statements";
+        while select(&mut client, stored).await.rows.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let rows = select(&mut client, stored).await.rows;
+        prepare(&mut client, "INSERT INTO t (k, c, v) VALUES (?, ?, 'x')").await;
+        prepare(&mut client, "INSERT INTO t (k, c, v) VALUES (?, ?, 'y')").await;
+        while select(&mut client, stored).await.rows.len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        let kept = select(&mut client, stored).await.rows;
+        assert!(kept.contains(&rows[0]), "preparing a statement again does not forget it");
+        db.stop().await;
+        let db = Db::open(&env).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        let values = with_values(vec![int(5), int(6)]);
+        assert_eq!(result(client.call(execute(&insert, values)).await), ResultBody::Void);
+        assert_eq!(ints(&select(&mut client, "SELECT c FROM ks.t WHERE k = 5").await, 0), [6]);
+    });
+}
+
+#[test]
+fn preparing_after_use_warns_once() {
+    run(async {
+        let db = Db::open(&Env::for_test(9)).await;
+        let mut client = db.client(ProtocolVersion::V4).await;
+        create(&mut client).await;
+        cql(&mut client, "USE ks").await;
+        for expected in [1, 0] {
+            let request =
+                Request::Prepare(Prepare { statement: "SELECT * FROM t".to_owned(), keyspace: None });
+            let answer = client.exchange(Message { tracing: false, payload: None, request }).await;
+            assert_eq!(answer.extras.warnings.len(), expected);
+        }
+    });
+}

@@ -1,0 +1,277 @@
+//! `ilion sstable scrub`: new SSTables with every row that can be saved.
+//!
+//! 1. The lock of the data directory is taken, so that no node runs on it; a transaction that a crash left is not for
+//!    this tool to finish, so it refuses.
+//! 2. Links to the old files, and a manifest, go to `snapshots/pre-scrub-<time>`.
+//! 3. The new SSTables are written under a transaction log, read back, and replace the old one at its COMMIT: a crash
+//!    leaves the old files or the new ones.
+//!
+//! With `--output` the new SSTables go elsewhere and the old ones stay as they are; steps 1 and 2 are left out then.
+
+use super::dump::{key_text, times};
+use super::output::Output;
+use super::progress::Progress;
+use super::source;
+use super::{Failure, Outcome};
+use clap::Args;
+use env::Env;
+use env::fs::FileLock;
+use serde_json::json;
+use sstable::txn_log::{Operation, TxnLog};
+use sstable::{
+    Component, Descriptor, Loss, Salvaged, SsTable, SsTableId, Uncached, Version, descriptor, salvage,
+    table_of_header,
+};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const LOCK_FILE: &str = ".ilion.lock";
+/// Directories between a table's and the one that is locked, and one more.
+const LEVELS_MAX: usize = 4;
+
+/// Arguments of `scrub`.
+#[derive(Debug, Args)]
+pub(super) struct ScrubArgs {
+    /// Components of SSTables, or directories
+    #[arg(required = true, value_name = "FILE|DIR")]
+    paths: Vec<PathBuf>,
+    /// Where the new SSTables go; in the place of the old ones if it is not given
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// A JSON array with an object for each SSTable
+    #[arg(long)]
+    json: bool,
+}
+
+/// Takes the lock of the data directory that `directory` lies in, if a node ever made one.
+fn lock(env: &Env, directory: &Path) -> Result<Option<FileLock>, Failure> {
+    let directory = std::path::absolute(directory)?;
+    for above in directory.ancestors().take(LEVELS_MAX) {
+        let path = above.join(LOCK_FILE);
+        if !env.fs.exists(&path)? {
+            continue;
+        }
+        return match env.fs.lock_exclusive(&path) {
+            Ok(lock) => Ok(Some(lock)),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Err(Failure::Usage(format!(
+                "a node runs on {}: stop it first, or write elsewhere with --output",
+                above.display()
+            ))),
+            Err(e) => Err(e.into()),
+        };
+    }
+    Ok(None)
+}
+
+/// Names for new SSTables in a directory: numbers or uuids, as the old one has.
+struct Names<'a> {
+    env: &'a Env,
+    directory: PathBuf,
+    with_uuid: bool,
+    version: Version,
+    last: u64,
+}
+
+impl<'a> Names<'a> {
+    fn new(env: &'a Env, old: &Descriptor, directory: &Path) -> io::Result<Names<'a>> {
+        let listed = descriptor::list(env.fs.as_ref(), directory)?;
+        let numbers = listed.tables.keys().map(|d| match d.id {
+            SsTableId::Sequence(n) => n,
+            SsTableId::Uuid(_) => 0,
+        });
+        Ok(Names {
+            env,
+            directory: directory.to_owned(),
+            // What is not written any more becomes what every node since 4.0 reads.
+            version: if old.version.is_written() { old.version } else { Version::NB },
+            with_uuid: matches!(old.id, SsTableId::Uuid(_)),
+            last: numbers.max().unwrap_or(0),
+        })
+    }
+
+    fn next(&mut self) -> Descriptor {
+        self.last += 1;
+        let id = match self.with_uuid {
+            true => SsTableId::Uuid(self.env.time_uuid()),
+            false => SsTableId::Sequence(self.last),
+        };
+        Descriptor::new(&self.directory, id, self.version)
+    }
+}
+
+/// Links the files of an SSTable into a snapshot.
+fn keep(env: &Env, old: &Descriptor, tag: &str) -> Result<(), Failure> {
+    let target = old.directory.join("snapshots").join(tag);
+    env.fs.create_dir_all_durable(&target)?;
+    for entry in env.fs.read_dir(&old.directory)? {
+        let Some(name) = entry.name.to_str().filter(|name| name.starts_with(&old.prefix())) else { continue };
+        env.fs.hard_link(&old.directory.join(name), &target.join(name))?;
+    }
+    Ok(env.fs.sync_dir(&target)?)
+}
+
+/// Writes the manifest of a table's snapshot, which says when it was taken and of which files.
+fn write_manifest(env: &Env, kept: &[&Descriptor], tag: &str) -> Result<(), Failure> {
+    let Some(first) = kept.first() else { return Ok(()) };
+    let target = first.directory.join("snapshots").join(tag);
+    let files: Vec<String> = kept.iter().map(|d| format!("{}{}", d.prefix(), Component::Data)).collect();
+    let manifest = json!({
+        "files": files,
+        "created_at": times::of_micros(env.clock.now_millis() * 1_000),
+        "expires_at": null,
+        "ephemeral": false,
+    });
+    let text = serde_json::to_string_pretty(&manifest).map_err(Failure::new)?;
+    Ok(env.fs.write_atomic(&target.join("manifest.json"), text.as_bytes())?)
+}
+
+/// Salvages one SSTable.
+fn scrub(env: &Env, old: &Descriptor, output: Option<&Path>) -> Result<Salvaged, Failure> {
+    let directory = output.unwrap_or(&old.directory);
+    let mut names = Names::new(env, old, directory)?;
+    let log =
+        TxnLog::create(Arc::clone(&env.fs), directory, names.version, Operation::Scrub, env.time_uuid())?;
+    let log = RefCell::new(log);
+    let len = env.fs.file_len(&old.path(Component::Data)).unwrap_or(0);
+    let salvaged = {
+        let progress = Progress::bytes(&format!("scrub {}", old.prefix().trim_end_matches('-')), len);
+        let mut next = || {
+            let descriptor = names.next();
+            log.borrow_mut().add(&descriptor)?;
+            Ok(descriptor)
+        };
+        salvage(&env.fs, old, &mut next, &|at| progress.at(at)).map_err(Failure::new)
+    };
+    let checked = salvaged.and_then(|salvaged| {
+        for meta in &salvaged.written {
+            SsTable::open(env.fs.as_ref(), &meta.descriptor, 0, Arc::new(Uncached)).map_err(Failure::new)?;
+        }
+        if output.is_none() {
+            log.borrow_mut().remove(old)?;
+        }
+        Ok(salvaged)
+    });
+    let log = log.into_inner();
+    match checked {
+        Ok(salvaged) => {
+            log.commit().map_err(std::io::Error::from)?.clean_up()?;
+            Ok(salvaged)
+        }
+        Err(failure) => {
+            log.abort()?;
+            Err(failure)
+        }
+    }
+}
+
+struct Report<'a> {
+    old: &'a Descriptor,
+    salvaged: &'a Salvaged,
+    /// The old SSTable's table, to show keys with.
+    table: Option<model::TableSchema>,
+}
+
+impl Report<'_> {
+    fn key(&self, loss: &Loss) -> Option<String> {
+        Some(key_text(self.table.as_ref()?, loss.key.as_ref()?))
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let Salvaged { written, losses, loss_count, partitions, rows, stray_partitions, stray_rows } =
+            self.salvaged;
+        let losses = losses.iter().map(|loss| {
+            json!({"partition": self.key(loss), "from": loss.from, "to": loss.to, "detail": loss.detail})
+        });
+        json!({
+            "sstable": self.old.to_string(),
+            "written": written.iter().map(|meta| meta.descriptor.to_string()).collect::<Vec<_>>(),
+            "partitions": partitions,
+            "rows": rows,
+            "partitions_out_of_order": stray_partitions,
+            "rows_out_of_order": stray_rows,
+            "loss_count": loss_count,
+            "losses": losses.collect::<Vec<_>>(),
+        })
+    }
+
+    fn print(&self, out: &mut Output) -> io::Result<()> {
+        let Salvaged { written, losses, loss_count, partitions, rows, stray_partitions, stray_rows } =
+            self.salvaged;
+        let lost = match loss_count {
+            0 => "nothing lost".to_owned(),
+            1 => "1 loss".to_owned(),
+            n => format!("{n} losses"),
+        };
+        out.line(&format!("{}: {partitions} partitions and {rows} rows saved, {lost}", self.old))?;
+        for meta in written {
+            out.line(&format!("  written: {}", meta.descriptor))?;
+        }
+        if *stray_partitions > 0 || *stray_rows > 0 {
+            out.line(&format!("  put in order: {stray_partitions} partitions, {stray_rows} rows"))?;
+        }
+        for loss in losses {
+            let Loss { from, to, detail, .. } = loss;
+            let key =
+                self.key(loss).map_or("unknown partitions".to_owned(), |key| format!("partition {key}"));
+            out.line(&format!("  lost: {key}, {from} to {to} of the data: {detail}"))?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn run(env: &Env, args: &ScrubArgs, out: &mut Output) -> Result<Outcome, Failure> {
+    let descriptors = source::find(env, &args.paths)?;
+    let mut locks: HashMap<PathBuf, Option<FileLock>> = HashMap::new();
+    if let Some(output) = &args.output {
+        env.fs.create_dir_all_durable(output)?;
+    }
+    for descriptor in &descriptors {
+        let directory = args.output.as_ref().unwrap_or(&descriptor.directory);
+        if args.output.is_none() && !locks.contains_key(directory) {
+            let is_locked = locks.keys().any(|other| other.parent() == directory.parent());
+            // One lock for all tables of a data directory.
+            let lock =
+                if is_locked && locks.values().any(Option::is_some) { None } else { lock(env, directory)? };
+            locks.insert(directory.clone(), lock);
+        }
+        if let Some(log) = descriptor::list(env.fs.as_ref(), directory)?.txn_logs.first() {
+            return Err(Failure::Usage(format!(
+                "{} was left by an operation that did not end: start the node on the directory once",
+                log.display()
+            )));
+        }
+    }
+    let tag = format!("pre-scrub-{}", env.clock.now_millis());
+    let mut outcome = Outcome::Sound;
+    let mut documents = Vec::new();
+    if args.output.is_none() {
+        let mut of_table: BTreeMap<&Path, Vec<&Descriptor>> = BTreeMap::new();
+        descriptors.iter().for_each(|d| of_table.entry(&d.directory).or_default().push(d));
+        for kept in of_table.values() {
+            kept.iter().try_for_each(|old| keep(env, old, &tag))?;
+            write_manifest(env, kept, &tag)?;
+        }
+    }
+    for old in &descriptors {
+        let statistics = sstable::statistics::Statistics::read(env.fs.as_ref(), old).ok();
+        let table = statistics.and_then(|s| table_of_header(&s.header).ok());
+        let salvaged = scrub(env, old, args.output.as_deref())?;
+        if salvaged.loss_count > 0 {
+            outcome = Outcome::Findings;
+        }
+        let report = Report { old, salvaged: &salvaged, table };
+        match args.json {
+            true => documents.push(report.json()),
+            false => report.print(out)?,
+        }
+    }
+    if args.json {
+        out.json(&documents)?;
+    } else if args.output.is_none() {
+        out.line(&format!("the old files are in snapshots/{tag}"))?;
+    }
+    Ok(outcome)
+}
