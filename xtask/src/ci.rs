@@ -1,5 +1,5 @@
 //! Everything that must hold before a change lands and needs nothing but Rust, cheapest first: formatting,
-//! lints, `tidy`, the tests, the stored fuzz corpora. Stops at the first step that fails.
+//! lints, `tidy`, the tests, the stored fuzz corpora, the benchmarks' client. Stops at the first step that fails.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,15 +7,25 @@ use std::time::Instant;
 
 use crate::tidy;
 
+/// Workspaces of their own: the fuzz targets, and the benchmarks' client.
+const OTHER_WORKSPACES: [&str; 2] = ["fuzz/Cargo.toml", "bench/client/Cargo.toml"];
+
 /// Runs every step; the error says which one failed and how to run it alone.
 pub fn run(root: &Path) -> Result<(), String> {
     cargo(root, &["fmt", "--all", "--check"])?;
-    cargo(root, &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])?;
+    for manifest in OTHER_WORKSPACES {
+        cargo(root, &["fmt", "--manifest-path", manifest, "--check"])?;
+    }
     cargo(root, &["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     step("cargo xtask tidy", || tidy::run(root))?;
     cargo(root, &["test", "--locked", "--workspace"])?;
-    // A workspace of its own that shares the build directory, so nothing is compiled twice.
-    cargo(root, &["test", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--target-dir", "target"])
+    // They share the build directory, so that little is compiled twice.
+    let own = ["--locked", "--target-dir", "target", "--manifest-path"];
+    for manifest in OTHER_WORKSPACES {
+        cargo(root, &[&["test"][..], &own[..], &[manifest][..]].concat())?;
+    }
+    let lints = ["--all-targets", "--", "-D", "warnings"];
+    cargo(root, &[&["clippy"][..], &own[..], &["bench/client/Cargo.toml"][..], &lints[..]].concat())
 }
 
 fn cargo(root: &Path, arguments: &[&str]) -> Result<(), String> {
