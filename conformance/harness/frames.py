@@ -12,7 +12,8 @@ import zlib
 
 ERROR, STARTUP, READY, OPTIONS, SUPPORTED, QUERY, RESULT = 0x00, 0x01, 0x02, 0x05, 0x06, 0x07, 0x08
 PREPARE, EXECUTE, REGISTER, EVENT, BATCH = 0x09, 0x0A, 0x0B, 0x0C, 0x0D
-TRACING, PAYLOAD, WARNING = 0x02, 0x04, 0x08
+AUTH_RESPONSE, AUTH_SUCCESS = 0x0F, 0x10
+COMPRESSED, TRACING, PAYLOAD, WARNING = 0x01, 0x02, 0x04, 0x08
 SEGMENT_BYTES_MAX = 128 * 1024 - 1
 NAMES = {1: "void", 2: "rows", 3: "keyspace", 4: "prepared", 5: "schema"}
 
@@ -118,7 +119,8 @@ class Body:
 class Answer:
     """One envelope that came back, opened."""
 
-    def __init__(self, version, stream, opcode, flags, raw):
+    def __init__(self, version, stream, opcode, flags, raw, opens=True):
+        self.is_compressed = bool(flags & COMPRESSED)
         self.version, self.stream, self.opcode, self.flags = version, stream, opcode, flags
         body = self.body = Body(raw)
         self.trace = body.take(16) if flags & TRACING else None
@@ -126,6 +128,8 @@ class Answer:
         self.payload = {body.string(): body.bytes() for _ in range(body.number("H"))} if flags & PAYLOAD else {}
         self.code = self.message = self.kind = self.paging_state = None
         self.rows = []
+        if not opens:
+            return
         if opcode == ERROR:
             self.code, self.message = body.number("i"), body.string()
         elif opcode == RESULT:
@@ -164,6 +168,8 @@ class Frames:
         self.socket = socket.create_connection((target.address, target.port), timeout=timeout_s)
         self.received, self.envelopes, self.segments = b"", b"", False
         self.stream = 0
+        # Bodies may be compressed, which is not undone here: whoever says so looks at the bytes.
+        self.opens = True
         if begin:
             ready = self.ask(STARTUP, string_map({"CQL_VERSION": "3.0.0", **(settings or {})}))
             assert ready.opcode == READY, ready
@@ -226,7 +232,7 @@ class Frames:
         if not self.fill(9 + length):
             return None
         body, self.envelopes = self.envelopes[9:9 + length], self.envelopes[9 + length:]
-        return Answer(version & 0x7F, stream, opcode, flags, body)
+        return Answer(version & 0x7F, stream, opcode, flags, body, self.opens)
 
     def ask(self, opcode, body=b"", **options):
         self.send(self.envelope(opcode, body, **options))

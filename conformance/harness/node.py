@@ -90,21 +90,22 @@ class Remote(Target):
 
 
 class Cassandra(Target):
-    """The real one. With `owned=False` it is already running in `directory` and is left running."""
+    """The real one, of any version that its launcher knows. With `owned=False` it is already running in `directory` and is left
+    running."""
 
     name = "cassandra"
 
-    def __init__(self, directory, address=None, owned=True, settings=()):
+    def __init__(self, directory, address=None, owned=True, settings=(), version="5.0.5"):
         self.directory = pathlib.Path(directory)
         super().__init__(address or (self.directory / "address").read_text().strip())
-        self.owned, self.settings = owned, settings
+        self.owned, self.settings, self.version = owned, settings, version
         self.restarts = owned
         self.data_dir = self.directory / "data"
 
     def start(self):
         if self.owned:
             try:
-                run([CASSANDRA, "start", self.directory, self.address, *self.settings])
+                run([CASSANDRA, "--version", self.version, "start", self.directory, self.address, *self.settings])
             except BaseException:
                 self.kill()
                 raise
@@ -159,12 +160,15 @@ class Ilion(Target):
         self.admin_port = None
         self.process = None
 
+    def arguments(self):
+        """What says where the node is and what it serves."""
+        return ["--data-dir", self.directory, "--listen", self.address, "--port", self.port]
+
     def start(self, *options):
         """Starts it, with more command line options for this once."""
         self.admin_port = free_port()
         log = self.directory / "ilion.log"
-        command = [self.binary, "serve", "--data-dir", self.directory, "--listen", self.address, "--port", self.port,
-                   "--admin-port", self.admin_port, *options]
+        command = [self.binary, "serve", "--admin-port", self.admin_port, *self.arguments(), *options]
         if self.settings:
             config = self.directory / "conformance.yaml"
             config.write_text("".join(f"{k}: {v}\n" for k, v in self.settings.items()))

@@ -102,12 +102,33 @@ def test_paging(cqlsh):
     assert [int(x) for x in shown.splitlines() if x.strip().isdigit()][:25] == list(range(25))
 
 
-def test_tracing(cqlsh):
+def test_tracing(cqlsh, request):
     shown = cqlsh(in_keyspace("TRACING ON;\nSELECT v FROM t WHERE k = 1 AND c = 'one';\nTRACING OFF;"))
     assert "Tracing session: " in shown
     assert "Execute CQL3 query" in shown and "Request complete" in shown
+    if request.config.getoption("--target") == "ilion":
+        assert "Memtable active: read memtables=1 rows_scanned=1" in shown and "rows_returned=1" in shown
     session = shown.split("Tracing session: ")[1].split()[0]
     assert "Execute CQL3 query" in cqlsh(f"SHOW SESSION {session};")
+
+
+def test_explain(cqlsh, request):
+    if request.config.getoption("--target") != "ilion":
+        pytest.skip("Cassandra has no EXPLAIN")
+    shown = cqlsh(in_keyspace("EXPLAIN SELECT v FROM t WHERE k = 1 AND c = 'one';"))
+    rows = [[x.strip() for x in line.split("|")] for line in shown.splitlines() if "|" in line]
+    assert rows[0] == ["step", "operation", "target", "detail"]
+    assert rows[1:5] == [["1", "read", f"{KEYSPACE}.t", "one partition, by its key"], ["2", "partition", "k", "1"],
+                         ["3", "rows", "c", "1 by name: 'one'"],
+                         ["4", "columns", "v", "1 of 6: values of the others are stepped over"]]
+    shown = cqlsh(in_keyspace("EXPAND ON;\nexplain analyze SELECT v FROM t WHERE k = 1;"))
+    assert f" target    | {KEYSPACE}.t" in shown and "2 rows in " in shown and "'rows_returned': 2" in shown
+    # Names as before.
+    cqlsh(in_keyspace("CREATE TABLE explain (explain int PRIMARY KEY, analyze int);\n"
+                      "INSERT INTO explain (explain, analyze) VALUES (1, 2);"))
+    assert "(1 rows)" in cqlsh(in_keyspace("SELECT analyze FROM explain WHERE explain = 1;"))
+    assert f"{KEYSPACE}.explain" in cqlsh(in_keyspace("EXPLAIN SELECT analyze FROM explain WHERE explain = 1;"))
+    assert "no viable alternative at input 'EXPLAIN'" in cqlsh(in_keyspace("EXPLAIN DELETE FROM t WHERE k = 1;"), fails=True)
 
 
 def test_consistency(cqlsh):

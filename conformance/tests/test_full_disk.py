@@ -14,7 +14,7 @@ from harness.wire import Wire
 
 SETTINGS = {"memtable_heap_space": "8MiB", "commitlog_segment_size": "4MiB", "commitlog_total_space": "16MiB",
             "write_request_timeout": "1000ms"}
-WRITE_FAILURE, OVERLOADED = 0x1500, 0x1001
+WRITE_FAILURE, WRITE_TIMEOUT, OVERLOADED = 0x1500, 0x1100, 0x1001
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_full_disk(disk, sync):
             else:
                 kept.add(n)
             assert n < 200_000, "the disk did not fill up"
-        assert {reply.code for reply in refused} <= {WRITE_FAILURE, OVERLOADED}, [(r.code, r.error) for r in refused]
+        assert {reply.code for reply in refused} <= {WRITE_FAILURE, WRITE_TIMEOUT, OVERLOADED}, [(r.code, r.error) for r in refused]
         assert kept <= numbers(wire), "reads go on"
 
         node.kill()

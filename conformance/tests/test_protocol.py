@@ -1,14 +1,15 @@
 """The edges of the native protocol, which no driver goes near: each on the wire, byte by byte."""
 import struct
 
+import lz4.block
 import pytest
 
-from harness.frames import (BATCH, ERROR, EVENT, EXECUTE, OPTIONS, PAYLOAD, QUERY, READY, REGISTER, RESULT, STARTUP, SUPPORTED,
+from harness.frames import (AUTH_RESPONSE, AUTH_SUCCESS, BATCH, COMPRESSED, ERROR, EVENT, EXECUTE, OPTIONS, PAYLOAD, QUERY, READY, REGISTER, RESULT, STARTUP, SUPPORTED,
                             Frames, long_string, segment, short_bytes, string, string_map, until, value)
 from harness.node import Ilion, ilion_binary
 
 KEYSPACE = "protocol_edges"
-PROTOCOL, INVALID, SYNTAX, UNPREPARED = 0x000A, 0x2200, 0x2000, 0x2500
+SERVER, PROTOCOL, INVALID, SYNTAX, UNPREPARED = 0x0000, 0x000A, 0x2200, 0x2000, 0x2500
 
 
 def number(n):
@@ -97,6 +98,16 @@ def test_nothing_comes_before_startup(target):
     with Frames(target, begin=False) as wire:
         answer = wire.query("SELECT * FROM system.local")
         assert (answer.code, answer.message) == (PROTOCOL, "Unexpected message QUERY, expecting STARTUP or OPTIONS")
+        assert answer.stream == 0
+
+
+def test_a_startup_that_cannot_be_read_is_answered_on_stream_0(target):
+    whole = string_map({"CQL_VERSION": "3.0.0"})
+    for cut, code in ((0, SERVER), (1, SERVER), (2, PROTOCOL), (len(whole) - 1, PROTOCOL)):
+        with Frames(target, 4, begin=False) as wire:
+            answer = wire.ask(STARTUP, whole[:cut], stream=7)
+            assert (answer.opcode, answer.stream, answer.code) == (ERROR, 0, code), (cut, answer)
+            assert wire.ask(OPTIONS).opcode == SUPPORTED
 
 
 @pytest.mark.parametrize("settings, message", [
@@ -123,13 +134,74 @@ def test_an_unknown_opcode_is_an_error(v5):
     assert (answer.code, answer.message) == (PROTOCOL, "Unknown opcode 126"), answer
 
 
+def test_an_opcode_of_v1_is_not_supported(wire):
+    answer = wire.ask(0x04, b"\0\0", stream=9)
+    assert (answer.stream, answer.code, answer.message) == (9, PROTOCOL, "Unsupported message"), answer
+    assert wire.ask(OPTIONS).opcode == SUPPORTED
+
+
+def test_an_auth_response_that_nobody_asked_for_is_believed(wire):
+    answer = wire.ask(AUTH_RESPONSE, value(b"whoever"), stream=9)
+    assert (answer.stream, answer.opcode, answer.body.raw) == (9, AUTH_SUCCESS, value(None))
+
+
+def test_another_version_is_an_error_of_its_request(wire):
+    other = 4 if wire.version != 4 else 3
+    answer = wire.ask(OPTIONS, version=other, stream=11)
+    assert (answer.version, answer.stream, answer.code) == (wire.version, 11, PROTOCOL), answer
+    assert answer.message.startswith(f"Invalid message version. Got {other}/v{other} but previous"), answer
+    assert wire.ask(OPTIONS).opcode == SUPPORTED
+
+
+def test_a_negative_stream_and_bytes_behind_a_body_are_taken(wire):
+    assert wire.ask(OPTIONS, stream=-5).stream == -5
+    assert wire.ask(OPTIONS, b"more", stream=6).opcode == SUPPORTED
+
+
 def test_a_body_that_ends_too_early_is_an_error_of_its_request(wire, table):
-    whole = wire.query_body(f"SELECT c FROM {table} WHERE k = ?", values=[number(1)])
-    for cut in (2, 20, len(whole) - 2):
+    text = f"SELECT c FROM {table} WHERE k = ?"
+    whole = wire.query_body(text, values=[number(1)], page_size=5)
+    for cut in range(len(whole)):
         answer = wire.ask(QUERY, whole[:cut], stream=33)
         assert (answer.opcode, answer.stream) == (ERROR, 33), (cut, answer)
-        assert answer.code in (PROTOCOL, 0), (cut, answer)
+        # What runs over the end is the client's fault if it is a string, and the server's if it is a number.
+        assert answer.code == (PROTOCOL if cut < 4 + len(text) else SERVER), (cut, answer)
+    batch = struct.pack(">BH", 0, 1) + b"\0" + long_string(text) + struct.pack(">HH", 0, 1)
+    for cut in range(len(batch)):
+        answer = wire.ask(BATCH, batch[:cut], stream=34)
+        assert (answer.opcode, answer.stream) == (ERROR, 34), (cut, answer)
+        assert answer.code == (PROTOCOL if 4 <= cut < 8 + len(text) else SERVER), (cut, answer)
     assert wire.must(f"SELECT c FROM {table} WHERE k = -1").rows == []
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_body_that_does_not_open(target, table, on_ilion, version):
+    for algorithm, damaged, code in (("lz4", b"\0\0\0\x09\x50hello", SERVER), ("lz4", b"\xff" * 20, SERVER),
+                                     ("snappy", b"\xff" * 20, PROTOCOL), ("snappy", b"\x09\x10hello", PROTOCOL)):
+        with Frames(target, version, {"COMPRESSION": algorithm}) as wire:
+            wire.opens = False
+            answer = wire.ask(QUERY, damaged, stream=9, flags=COMPRESSED)
+            # Cassandra answers on stream 0, which may be another request's.
+            assert (answer.opcode, answer.stream) == (ERROR, 9 if on_ilion else 0), answer
+            raw = answer.body.raw
+            if algorithm == "lz4" and answer.is_compressed:
+                raw = lz4.block.decompress(raw[4:], uncompressed_size=int.from_bytes(raw[:4]))
+            # The first literal of a compressed answer has the code in it.
+            assert struct.pack(">i", code) in raw[:8], (algorithm, raw)
+            assert wire.ask(OPTIONS, stream=10).opcode == SUPPORTED
+
+
+@pytest.mark.parametrize("cut", [5, -5], ids=["header", "body"])
+def test_a_segment_that_ends_inside_an_envelope(v5, cut, on_ilion):
+    lone = v5.envelope(QUERY, v5.query_body("SELECT key FROM system.local"), stream=9)
+    v5.socket.sendall(segment(lone[:cut]))
+    answer = v5.receive()
+    assert (answer.opcode, answer.stream, answer.code) == (ERROR, 0, SERVER), answer
+    if on_ilion:
+        assert v5.is_closed()
+    else:
+        # Cassandra leaves the connection open, and says the same to whatever follows.
+        assert v5.ask(OPTIONS, stream=10).code == SERVER
 
 
 @pytest.mark.parametrize("at", [1, 4, 12, -1], ids=["header", "header's checksum", "payload", "payload's checksum"])

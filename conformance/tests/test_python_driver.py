@@ -257,3 +257,26 @@ def test_warnings(session):
     result.result()
     if session.cluster.protocol_version >= 4:
         assert result.warnings == ["Aggregation query used without partition key"]
+
+
+def test_explain_is_rows_simple_and_prepared(session, request):
+    if request.config.getoption("--target") != "ilion":
+        pytest.skip("Cassandra has no EXPLAIN")
+    session.execute("CREATE TABLE explained (k int, c int, v text, PRIMARY KEY (k, c))")
+    for c in range(10):
+        session.execute("INSERT INTO explained (k, c, v) VALUES (1, %s, 'v')", (c,))
+    text = "EXPLAIN ANALYZE SELECT v FROM explained WHERE k = ? AND c >= ?"
+    prepared = session.prepare(text)
+    assert prepared.routing_key_indexes == [0]
+    for rows in (session.execute(prepared, (1, 4)), session.execute(text.replace("?", "%s"), (1, 4))):
+        rows = list(rows)
+        assert [row.step for row in rows] == list(range(1, len(rows) + 1))
+        by_operation = {row.operation: row for row in rows}
+        assert by_operation["rows"].detail == "1 slice: from 4 to the last"
+        assert by_operation["memtable"].figures["rows_scanned"] == 6
+        total = by_operation["total"]
+        assert total.figures["rows_returned"] == 6 and total.micros >= 0
+    plan = list(session.execute("EXPLAIN SELECT v FROM explained WHERE k = 1"))
+    assert plan[0]._fields == ("step", "operation", "target", "detail")
+    with pytest.raises(SyntaxException):
+        session.execute("EXPLAIN UPDATE explained SET v = 'x' WHERE k = 1 AND c = 1")

@@ -212,6 +212,7 @@ def sides(target, oracle, tmp_path_factory):
                         copy_sstables([path], copy)
                         kept[table, step].append(copy / path.name)
         files = [path for paths in kept.values() for path in paths]
+        side.copies = {key: paths for key, paths in kept.items() if key[0] != "counters"}
         found = dict(zip(files, dumps(files, folder / "out")))
         side.dumps = {key: [found[path] for path in paths] for key, paths in kept.items()}
     yield both
@@ -265,3 +266,84 @@ def test_import(sides, table, tmp_path):
     copy_sstables(ours.files(table), folder)
     theirs.node.nodetool("import", "-e", theirs.keyspace, table, folder)
     assert theirs.rows(table) == ours.rows(table)
+
+
+# What `ilion sstable` does with the files of either node, against what Cassandra's tools do with the same files.
+
+
+def offline(target, *arguments):
+    """Runs `ilion sstable`; returns what it printed and its exit status."""
+    if not hasattr(target, "binary"):
+        pytest.skip("needs the binary")
+    done = subprocess.run([str(x) for x in (target.binary, "sstable", *arguments)], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, timeout=600, check=False)
+    assert done.returncode in (0, 1), done.stderr.decode()
+    return done.stdout.decode(), done.returncode
+
+
+def document(text):
+    """What a tool printed, without what it logged meanwhile, which may stand in the middle of a line."""
+    return re.sub(r"(ERROR|WARN ) ?\d{4}-\d\d-\d\d [^\n]*\n", "", text)
+
+
+@pytest.mark.parametrize("flags", [(), ("-l",), ("-t",), ("-e",), ("-d",)], ids=" ".join)
+def test_offline_dump_is_sstabledumps(sides, target, tmp_path, flags):
+    files = [path for side in sides for paths in side.copies.values() for path in paths]
+    assert len(files) > 60
+    theirs = tools([("SSTableExport", path, *flags) for path in files], tmp_path)
+    for path, (expected, status) in zip(files, theirs):
+        assert status == 0, expected
+        ours, _ = offline(target, "dump", "--json", *flags, path) if flags != ("-d",) else offline(target, "dump", "-d", path)
+        assert ours.rstrip("\n") == document(expected).rstrip("\n"), f"{path} {flags}"
+
+
+def test_offline_verify_finds_nothing_and_metadata_agrees(sides, target, tmp_path):
+    files = [path for side in sides for paths in side.copies.values() for path in paths]
+    theirs = tools([("SSTableMetadataViewer", path) for path in files], tmp_path)
+    # Histograms are interpolated there, and the columns are in the order of a hash table.
+    unlike = ("Estimated droppable", "RegularColumns", "StaticColumns", "Estimated cardinality")
+    for path, (expected, status) in zip(files, theirs):
+        assert offline(target, "verify", path)[1] == 0, path
+        assert status == 0, expected
+        ours, _ = offline(target, "metadata", path)
+        lines = [[line for line in document(text).split("\n") if line and not line.startswith(unlike)] for text in (ours, expected)]
+        assert lines[0] == lines[1], path
+
+
+def test_scrubbed_files_are_read_by_the_tools(sides, target, tmp_path):
+    path = sides[1].copies["wide", "flush 1"][0]
+    copy_sstables([path], tmp_path / "wide")
+    path = tmp_path / "wide" / path.name
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    path.write_bytes(data)
+    found = json.loads(offline(target, "verify", "--json", path)[0])[0]
+    assert {finding["component"] for finding in found["findings"]} == {"Data.db", "Digest.crc32"}
+    text, status = offline(target, "scrub", "--json", path)
+    report = json.loads(text)[0]
+    assert status == 1 and report["loss_count"] >= 1 and report["rows"] > 900
+    assert not path.exists() and list((tmp_path / "wide" / "snapshots").glob("pre-scrub-*/nb-*-Data.db"))
+    written = [tmp_path / "wide" / f"{name.rsplit('/', 1)[1]}-Data.db" for name in report["written"]]
+    assert len(written) == 1 and offline(target, "verify", written[0])[1] == 0
+    before, after = dumps([sides[1].copies["wide", "flush 1"][0]], tmp_path / "a")[0], dumps(written, tmp_path / "b")[0]
+    rows = {(str(p["partition"]["key"]), str(r)) for p in before for r in p["rows"]}
+    saved = [(str(p["partition"]["key"]), str(r)) for p in after for r in p["rows"]]
+    assert len(saved) == report["rows"] and rows.issuperset(saved)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_node_imports_cassandras_files(sides, target, table, tmp_path):
+    ours, theirs = sides
+    # Another test imports the other way; both leave the tables as they were.
+    before = theirs.before[table]
+    ours.wire.must(f"TRUNCATE {ours.keyspace}.{table}")
+    assert ours.rows(table) == []
+    folder = tmp_path / ours.keyspace / table
+    theirs.node.flush(theirs.keyspace)
+    copy_sstables(theirs.files(table), folder)
+    target.nodetool("import", "-e", "-cd", ours.keyspace, table, folder)
+    assert ours.rows(table) == before
+    assert list(folder.glob("*-Data.db"))
+    target.nodetool("import", ours.keyspace, table, folder)
+    assert not list(folder.glob("*-Data.db"))
+    assert ours.rows(table) == before
