@@ -31,7 +31,7 @@ class Client:
     def run(self, server, workload, given, **settings):
         """One run of a workload; returns what the client printed, and the command."""
         settings = {"address": server.endpoint, "workload": workload, "partitions": given.partitions,
-                    "wide_rows": given.wide_rows, "connections": given.connections, "threads": given.threads,
+                    "connections": given.connections, "threads": given.threads,
                     "protocol": given.protocol, "server_pid": server.pid, **settings}
         command = [str(self.program), "run"]
         for name, value in settings.items():

@@ -1,10 +1,10 @@
-"""From the figures of all runs to a report: `report.json` with everything, `report.md` for people.
+"""From the figures of all runs to a report: `report.json` with everything, `report.md` for people, plots beside it.
 
 A ratio is always Ilion's figure over Cassandra's. Throughput is better above 1, everything else below.
 """
 import json
 
-from . import plan
+from . import bars, plan, plots
 
 # More than this part of the machine's time in other hands spoils a run.
 NOISE_MAX = 0.05
@@ -20,6 +20,7 @@ COLUMNS = (
     ("server CPU us/op", lambda run: run["usage"]["server"]["cpu_us_per_operation"], 1),
     ("client CPU us/op", lambda run: run["usage"]["client"]["cpu_us_per_operation"], 1),
     ("server RSS MiB", lambda run: run["usage"]["server"]["rss_bytes"] / 2**20, 0),
+    ("read calls/op", lambda run: per_operation(run, "read_syscalls"), 2),
     ("read B/op", lambda run: per_operation(run, "read_syscall_bytes"), 0),
     ("from disk B/op", lambda run: per_operation(run, "read_disk_bytes"), 0),
 )
@@ -29,6 +30,7 @@ COMPARED = ("operations/s", "p50 us", "p90 us", "p99 us", "p99.9 us", "max us", 
 
 def write(results, folder):
     results["ratios"] = ratios(results)
+    results["bars"] = bars.judge(results)
     results["problems"] = problems(results)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "report.json").write_text(json.dumps(results, indent=1) + "\n")
@@ -37,6 +39,7 @@ def write(results, folder):
 
 def render(folder):
     results = json.loads((folder / "report.json").read_text())
+    plots.draw(results, folder)
     (folder / "report.md").write_text(markdown(results))
 
 
@@ -48,43 +51,47 @@ def label(run):
     return f"{run['in_flight']} in flight" if run["in_flight"] else f"{run['rate']:,.0f}/s"
 
 
-def pairs(results):
-    """(workload, Cassandra's run, Ilion's run) for everything that both did; one of them is None where only one ran."""
-    theirs, ours = (results["servers"].get(name, {}).get("runs", {}) for name in ("cassandra", "ilion"))
-    for workload in dict.fromkeys([*theirs, *ours]):
-        left, right = ({label(run): run for run in runs.get(workload, [])} for runs in (theirs, ours))
-        for how in dict.fromkeys([*left, *right]):
-            yield workload, left.get(how), right.get(how)
+def pairs(results, test):
+    """(case, load, Cassandra's run, Ilion's run) for everything that either did; one of them is None where only one ran."""
+    theirs, ours = (
+        {(run["case"], label(run)): run for run in results["servers"].get(name, {}).get("tests", {}).get(test, [])}
+        for name in ("cassandra", "ilion"))
+    return [(case, load, theirs.get((case, load)), ours.get((case, load))) for case, load in dict.fromkeys([*theirs, *ours])]
 
 
 def ratios(results):
     found = []
-    for workload, theirs, ours in pairs(results):
-        if theirs and ours:
-            row = {"workload": workload, "load": label(ours)}
-            for name, figure, _ in COLUMNS:
-                if name in COMPARED:
-                    row[name] = figure(ours) / figure(theirs) if figure(theirs) else None
-            found.append(row)
+    for test in results["parameters"]["tests"]:
+        for case, load, theirs, ours in pairs(results, test):
+            if theirs and ours:
+                row = {"test": test, "case": case, "load": load}
+                for name, figure, _ in COLUMNS:
+                    if name in COMPARED:
+                        row[name] = figure(ours) / figure(theirs) if figure(theirs) else None
+                found.append(row)
     return found
 
 
 def all_runs(results):
     for name, server in results["servers"].items():
-        for workload, runs in [*((load, [run]) for load, run in server["loads"].items()), *server["runs"].items()]:
+        for load, run in server["loads"].items():
+            yield name, load, run
+        for runs in server["tests"].values():
             for run in runs:
-                yield name, workload, run
+                yield name, run["case"], run
 
 
 def problems(results):
     """What makes figures doubtful."""
     found = list(results["failures"])
-    for name, workload, run in all_runs(results):
-        where = f"{name}, {workload}, {label(run)}"
+    for name, case, run in all_runs(results):
+        where = f"{name}, {case}, {label(run)}"
         if run["errors"]:
             found.append(f"{where}: refused: " + ", ".join(f"{count} x {text}" for text, count in run["errors"].items()))
         if run["unanswered"]:
             found.append(f"{where}: {run['unanswered']} operations without an answer")
+        if run.get("compaction_outlasted_run") is False:
+            found.append(f"{where}: the compaction was over before the run")
         usage = run["usage"]
         noise = (usage["others_cpu_s"] + usage["steal_cpu_s"]) / (usage["window_s"] * results["machine"]["cores"])
         if noise > NOISE_MAX:
@@ -117,22 +124,25 @@ def markdown(results):
         text.append("**These figures are doubtful:**\n\n")
         text.extend(f"* {problem}\n" for problem in results["problems"])
         text.append("\n")
+    if results["bars"]:
+        text.append("## What it should reach\n\n")
+        text.append(table(["", "found", "bar", ""], [[bar["what"], bar["found"], bar["bar"], "met" if bar["met"] else "**not met**"]
+                                                   for bar in results["bars"]]))
+    text.extend(f"![{caption}]({name})\n\n" for name, caption in plots.NAMES.items() if name in results["plots"])
     if results["ratios"]:
         text.append("## Ratios\n\nIlion's figure over Cassandra's. Throughput is better above 1, everything else below.\n\n")
-        for workload in dict.fromkeys(row["workload"] for row in results["ratios"]):
-            rows = [row for row in results["ratios"] if row["workload"] == workload]
-            text.append(f"**{workload}**: {plan.WORKLOADS[workload]}\n\n")
-            text.append(table(["", *COMPARED], [[row["load"], *(ratio(row[name]) for name in COMPARED)] for row in rows]))
+        for test in dict.fromkeys(row["test"] for row in results["ratios"]):
+            rows = [row for row in results["ratios"] if row["test"] == test]
+            text.append(f"**{test}**: {plan.TESTS[test].what}\n\n")
+            text.append(table(["", *COMPARED], [[f"{row['case']}, {row['load']}", *(ratio(row[name]) for name in COMPARED)]
+                                                for row in rows]))
     text.append("## Figures\n\n")
     text.append("`n/s` in the first column is a fixed rate; latency is then counted from the instant the rate wanted.\n\n")
-    seen = []
-    for workload, theirs, ours in pairs(results):
-        if workload not in seen:
-            seen.append(workload)
-            text.append(f"**{workload}**\n\n")
-            rows = [[f"{name}, {label(run)}", *(shown(figure(run), digits) for _, figure, digits in COLUMNS)]
-                    for other, *both in pairs(results) if other == workload
-                    for name, run in zip(("cassandra", "ilion"), both) if run]
+    for test in results["parameters"]["tests"]:
+        rows = [[f"{name}, {case}, {load}", *(shown(figure(run), digits) for _, figure, digits in COLUMNS)]
+                for case, load, *both in pairs(results, test) for name, run in zip(("cassandra", "ilion"), both) if run]
+        if rows:
+            text.append(f"**{test}**\n\n")
             text.append(table(["", *(name for name, _, _ in COLUMNS)], rows))
     text.append("Loading:\n\n")
     text.append(table(["", "operations", "operations/s", "p99 us", "server CPU us/op"], [
@@ -149,7 +159,9 @@ def markdown(results):
     text.append(f"* Machine: {machine['cpu']}, {machine['cores']} cores{', virtual' if machine['virtual'] else ''}, "
                 f"{memory:.0f} GiB, Linux {machine['kernel']}; load average at the start {machine['load_average_at_start']:.2f}\n")
     text.extend(f"* {name}: {version}\n" for name, version in results["versions"].items())
-    text.append(f"* Data: {given['partitions']:,} partitions of 10 rows; one partition of {given['wide_rows']:,} rows\n")
+    wide = ", ".join(f"{rows:,}" for rows in given["wide_rows"])
+    text.append(f"* Data: base: {given['partitions']:,} partitions of 10 rows; locality: partitions of {wide} rows; large: "
+                f"{given['large_rows']:,} rows\n")
     text.append(f"* Each run: {given['warm_up']:g} s of warm-up, {given['seconds']:g} s measured; {given['connections']} connections, "
                 f"protocol v{given['protocol']}, {given['threads']} client thread(s), consistency LOCAL_ONE\n")
     for name, server in results["servers"].items():

@@ -17,6 +17,7 @@ struct Process {
     major_faults: u64,
     rss_kib: u64,
     rss_peak_kib: u64,
+    read_syscalls: u64,
     read_syscall_bytes: u64,
     read_disk_bytes: u64,
     write_disk_bytes: u64,
@@ -45,6 +46,8 @@ pub struct ProcessUsage {
     pub rss_bytes: u64,
     /// The most that was ever resident.
     pub rss_peak_bytes: u64,
+    /// Calls of `read` and its kin; see `read_syscall_bytes`.
+    pub read_syscalls: u64,
     /// Bytes from `read` and its kin: files, cached or not, and sockets only if they are read in this way. Memory-mapped
     /// reads do not show here.
     pub read_syscall_bytes: u64,
@@ -123,6 +126,7 @@ impl Process {
 
     fn parse_io(&mut self, text: &str) {
         self.read_syscall_bytes = value(text, "rchar:");
+        self.read_syscalls = value(text, "syscr:");
         self.read_disk_bytes = value(text, "read_bytes:");
         self.write_disk_bytes = value(text, "write_bytes:");
     }
@@ -136,6 +140,7 @@ impl Process {
             cpu_us_per_operation: cpu_s * 1e6 / operations.max(1) as f64,
             rss_bytes: self.rss_kib << 10,
             rss_peak_bytes: self.rss_peak_kib << 10,
+            read_syscalls: self.read_syscalls.saturating_sub(then.read_syscalls),
             read_syscall_bytes: self.read_syscall_bytes.saturating_sub(then.read_syscall_bytes),
             read_disk_bytes: self.read_disk_bytes.saturating_sub(then.read_disk_bytes),
             write_disk_bytes: self.write_disk_bytes.saturating_sub(then.write_disk_bytes),
@@ -180,12 +185,13 @@ mod tests {
 
     #[test]
     fn labelled_numbers_are_found_at_the_start_of_a_line() {
-        let text = "cancelled_write_bytes: 1\nwrite_bytes: 2\nread_bytes: 3\nrchar: 4\n";
+        let text = "cancelled_write_bytes: 1\nwrite_bytes: 2\nread_bytes: 3\nrchar: 4\nsyscr: 5\n";
         let mut process = Process::default();
         process.parse_io(text);
         assert_eq!(process.write_disk_bytes, 2);
         assert_eq!(process.read_disk_bytes, 3);
         assert_eq!(process.read_syscall_bytes, 4);
+        assert_eq!(process.read_syscalls, 5);
         process.parse_status("VmHWM:\t  300 kB\nVmRSS:\t  200 kB\n");
         assert_eq!((process.rss_kib, process.rss_peak_kib), (200, 300));
     }

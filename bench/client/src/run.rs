@@ -29,15 +29,18 @@ pub struct Settings {
     /// The server
     #[arg(long)]
     address: SocketAddr,
-    /// The workload: load-base, load-wide, options, point-read, wide-slice, insert or mixed
-    #[arg(long)]
+    /// The workload
+    #[arg(long, long_help = format!("The workload, one of:\n{}", workloads::NAMES.join("\n")))]
     workload: String,
     /// Partitions of table base, ten rows each
     #[arg(long, default_value_t = 100_000)]
     partitions: u64,
-    /// Rows of the one partition of table wide
+    /// Rows of the partition of table wide that is loaded or read
     #[arg(long, default_value_t = 100_000)]
     wide_rows: u64,
+    /// Rows of the one partition of the tables large and plain
+    #[arg(long, default_value_t = 100_000)]
+    large_rows: u64,
     /// Closed loop: operations in flight
     #[arg(long, conflicts_with = "rate", required_unless_present = "rate")]
     in_flight: Option<u32>,
@@ -110,7 +113,7 @@ impl Settings {
     }
 
     fn scale(&self) -> Scale {
-        Scale { partitions: self.partitions, wide_rows: self.wide_rows }
+        Scale { partitions: self.partitions, wide_rows: self.wide_rows, large_rows: self.large_rows }
     }
 
     fn window(&self) -> Window {

@@ -46,11 +46,11 @@ impl Prepared {
     pub fn new(connection: &mut Connection, statement: Statement) -> Result<Self, Error> {
         let request = match &statement {
             Statement::Options => Request::Options(Options),
-            Statement::Write(text) | Statement::Read(text, _) => {
+            Statement::Write(text) | Statement::Read(text, _) | Statement::Whole(text, _) => {
                 let prepared = connection.prepare(text)?;
                 let mut params = QueryParams::new(Consistency::LocalOne);
                 params.skip_metadata = true;
-                params.page_size = Some(PAGE_ROWS);
+                params.page_size = Some(PAGE_ROWS).filter(|_| !matches!(statement, Statement::Whole(..)));
                 let result_metadata_id = Some(prepared.result_metadata_id);
                 Request::Execute(Execute { id: prepared.id, result_metadata_id, params })
             }
@@ -220,7 +220,11 @@ impl Worker {
 fn expect(statement: Option<&Statement>, answer: &Answer, operation: Operation) -> Result<(), Error> {
     match (statement, answer) {
         (Some(Statement::Options | Statement::Write(_)), Answer::Done) => Ok(()),
-        (Some(Statement::Read(_, wanted)), Answer::Rows(found)) if wanted == found => Ok(()),
+        (Some(Statement::Read(_, wanted) | Statement::Whole(_, wanted)), Answer::Rows(found))
+            if wanted == found =>
+        {
+            Ok(())
+        }
         (statement, found) => {
             Err(Error::WrongAnswer(format!("{found:?} to {statement:?} (row {})", operation.subject)))
         }

@@ -8,7 +8,10 @@
 //! A new test is a new file here and a line in [`open`].
 
 mod base;
+mod columns;
 mod inserts;
+mod large;
+mod locality;
 mod options;
 mod wide;
 
@@ -25,8 +28,10 @@ pub const KEYSPACE: &str = "bench";
 pub struct Scale {
     /// Partitions of table `base`, ten rows each.
     pub partitions: u64,
-    /// Rows of the one partition of table `wide`.
+    /// Rows of the partition of table `wide` that is loaded or read; there may be others of other sizes beside it.
     pub wide_rows: u64,
+    /// Rows of the one partition of the tables `large` and `plain`, 1 KiB each.
+    pub large_rows: u64,
 }
 
 /// Which part of the operations a thread is to make.
@@ -49,6 +54,8 @@ pub enum Statement {
     Write(String),
     /// An EXECUTE answered by that many rows.
     Read(String, u32),
+    /// The same, asked for without pages: answers may be of many megabytes.
+    Whole(String, u32),
 }
 
 /// The next thing to ask; its values are beside it.
@@ -79,26 +86,69 @@ pub fn tables() -> Vec<String> {
     let keyspace = format!(
         "CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
     );
-    vec![keyspace, base::schema(), wide::schema(), inserts::schema()]
+    let mut tables = vec![keyspace, base::schema(), wide::schema(), inserts::schema()];
+    tables.extend(large::schemas());
+    tables.extend(columns::schemas());
+    tables
 }
 
-/// The names that [`open`] knows.
-pub const NAMES: &[&str] =
-    &["load-base", "load-wide", "options", "point-read", "wide-slice", "insert", "mixed"];
+/// What [`open`] knows. Words in capitals stand for a choice, which the workload's file explains.
+pub const NAMES: &[&str] = &[
+    "load-base",
+    "load-wide",
+    "load-large",
+    "load-plain",
+    "load-columns:COLUMNS",
+    "options",
+    "point-read",
+    "wide-slice",
+    "names:PLACE",
+    "slice:PLACE",
+    "row:TABLE",
+    "rows:TABLE:COUNT:PLACE",
+    "skip:TABLE:READ:SKIP",
+    "column:COLUMNS:PLACE",
+    "insert",
+    "mixed",
+];
 
 /// A thread's part of a workload.
 pub fn open(name: &str, scale: Scale, share: Share) -> Result<Box<dyn Workload>, Error> {
-    Ok(match name {
-        "load-base" => Box::new(base::Load::new(scale, share)),
-        "load-wide" => Box::new(wide::Load::new(scale, share)),
-        "options" => Box::new(options::Options),
-        "point-read" => Box::new(base::PointReads::new(scale, share)),
-        "wide-slice" => Box::new(wide::Slices::new(scale, share)?),
-        "insert" => Box::new(inserts::Inserts::new(share)),
-        "mixed" => Box::new(base::Mixed::new(scale, share)),
-        other => {
-            return Err(Error::Usage(format!("no workload {other:?}; there are {}", NAMES.join(", "))));
+    let unknown = || Error::Usage(format!("no workload {name:?}; there are {}", NAMES.join(", ")));
+    let words: Vec<&str> = name.split(':').collect();
+    Ok(match words.as_slice() {
+        ["load-base"] => Box::new(base::Load::new(scale, share)),
+        ["load-wide"] => Box::new(wide::Load::new(scale, share)),
+        ["load-large"] => Box::new(large::Load::new(large::Table::Large, scale, share)),
+        ["load-plain"] => Box::new(large::Load::new(large::Table::Plain, scale, share)),
+        ["load-columns", columns] => {
+            Box::new(columns::Load::new(columns.parse().map_err(|_| unknown())?, share)?)
         }
+        ["options"] => Box::new(options::Options),
+        ["point-read"] => Box::new(base::PointReads::new(scale, share)),
+        ["wide-slice"] => Box::new(wide::Slices::new(scale, share)?),
+        ["names", place] => Box::new(locality::Names::new(place, scale, share)?),
+        ["slice", place] => Box::new(locality::Slice::new(place, scale)?),
+        ["row", table] => {
+            let table = large::Table::of(table).ok_or_else(unknown)?;
+            Box::new(large::Slices::of_a_row(table, scale, share)?)
+        }
+        ["rows", table, count, place] => {
+            let table = large::Table::of(table).ok_or_else(unknown)?;
+            let count = count.parse().map_err(|_| unknown())?;
+            Box::new(large::Slices::new(table, count, place, scale)?)
+        }
+        ["skip", table, read, skip] => {
+            let table = large::Table::of(table).ok_or_else(unknown)?;
+            let (read, skip) = (read.parse().map_err(|_| unknown())?, skip.parse().map_err(|_| unknown())?);
+            Box::new(large::Slices::skipping(table, read, skip, scale)?)
+        }
+        ["column", columns, place] => {
+            Box::new(columns::Reads::new(columns.parse().map_err(|_| unknown())?, place)?)
+        }
+        ["insert"] => Box::new(inserts::Inserts::new(share)),
+        ["mixed"] => Box::new(base::Mixed::new(scale, share)),
+        _ => return Err(unknown()),
     })
 }
 

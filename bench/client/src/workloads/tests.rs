@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::*;
 
-const SCALE: Scale = Scale { partitions: 30, wide_rows: 130 };
+const SCALE: Scale = Scale { partitions: 30, wide_rows: 130, large_rows: 40 };
 
 fn share(index: u64, of: u64) -> Share {
     Share { index, of, seed: 7 }
@@ -42,7 +42,7 @@ fn answer(rows: Vec<Vec<Vec<u8>>>) -> Rows {
 
 #[test]
 fn threads_load_every_row_once() {
-    for (name, rows) in [("load-base", 300), ("load-wide", 130)] {
+    for (name, rows) in [("load-base", 300), ("load-wide", 130), ("load-large", 40), ("load-plain", 40)] {
         let all = loaded(name, 3);
         assert_eq!(all.len(), rows, "{name}");
         let keys: HashSet<_> = all.iter().map(|row| (&row[0], &row[1])).collect();
@@ -85,9 +85,9 @@ fn slices_know_their_hundred_rows() {
 
 #[test]
 fn a_slice_needs_a_hundred_rows() {
-    let scale = Scale { partitions: 1, wide_rows: 99 };
+    let scale = Scale { wide_rows: 99, ..SCALE };
     assert!(open("wide-slice", scale, share(0, 1)).is_err());
-    let scale = Scale { partitions: 1, wide_rows: 100 };
+    let scale = Scale { wide_rows: 100, ..SCALE };
     let mut slices = open("wide-slice", scale, share(0, 1)).unwrap();
     assert!(take(slices.as_mut(), 10).iter().all(|(operation, _)| operation.subject == 0));
 }
@@ -121,10 +121,138 @@ fn reads_are_spread_over_all_rows() {
     assert_eq!(subjects.len(), 300);
 }
 
+/// Every workload of a family, from its entry in `NAMES`.
+fn spelled_out(name: &str) -> Vec<String> {
+    let places = |of: &str| -> &[&str] {
+        match of {
+            "names" => &["start", "end", "blocks-50", "blocks-100"],
+            "slice" => &["none", "first", "second-block", "half", "last-block", "reversed"],
+            "rows" => &["start", "middle", "before-middle"],
+            _ => &["first", "middle", "last"],
+        }
+    };
+    let mut all = vec![String::new()];
+    for (index, word) in name.split(':').enumerate() {
+        let choices: &[&str] = match word {
+            "PLACE" => places(name.split(':').next().unwrap()),
+            "TABLE" => &["large", "plain"],
+            "COLUMNS" => &["10", "50", "100"],
+            "COUNT" | "READ" => &["1", "16"],
+            "SKIP" => &["1", "20"],
+            fixed => &[fixed],
+        };
+        let between = if index > 0 { ":" } else { "" };
+        all = all
+            .iter()
+            .flat_map(|begun| choices.iter().map(move |c| format!("{begun}{between}{c}")))
+            .collect();
+    }
+    all
+}
+
 #[test]
 fn every_name_opens_and_others_do_not() {
-    for name in NAMES {
-        assert!(open(name, SCALE, share(0, 1)).is_ok(), "{name}");
+    for name in NAMES.iter().flat_map(|name| spelled_out(name)) {
+        let mut workload = open(&name, SCALE, share(0, 1)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let (operation, values) = take(workload.as_mut(), 1).pop().expect("an operation");
+        let Some(statement) = workload.statements().get(operation.statement).cloned() else {
+            panic!("{name}: no statement {}", operation.statement)
+        };
+        let markers = match statement {
+            Statement::Options => 0,
+            Statement::Write(text) | Statement::Read(text, _) | Statement::Whole(text, _) => {
+                text.matches('?').count()
+            }
+        };
+        assert_eq!(values.len(), markers, "{name}");
     }
-    assert!(open("none", SCALE, share(0, 1)).is_err());
+    for name in ["none", "slice", "slice:nowhere", "row:base", "column:7:first", "rows:large:0:start"] {
+        assert!(open(name, SCALE, share(0, 1)).is_err(), "{name}");
+    }
+}
+
+/// The rows of one table as they were loaded, by number.
+fn table(load: &str, scale: Scale) -> Vec<Vec<Vec<u8>>> {
+    take(open(load, scale, share(0, 1)).unwrap().as_mut(), usize::MAX)
+        .into_iter()
+        .map(|(_, row)| row)
+        .collect()
+}
+
+#[test]
+fn names_are_a_hundred_different_rows_in_order_and_know_their_values() {
+    for rows in [100, 130, 10_000, 200_000] {
+        let scale = Scale { wide_rows: rows, ..SCALE };
+        let all = table("load-wide", scale);
+        for name in spelled_out("names:PLACE") {
+            let mut names = open(&name, scale, share(0, 1)).unwrap();
+            for (operation, values) in take(names.as_mut(), 5) {
+                assert_eq!(values[0], rows.to_string().into_bytes());
+                let asked: Vec<&[u8]> = values[1][4..].chunks(14).map(|item| &item[4..]).collect();
+                assert!(
+                    asked.is_sorted() && asked.windows(2).all(|pair| pair[0] != pair[1]),
+                    "{name} {rows}"
+                );
+                let found: Vec<Vec<Vec<u8>>> = asked
+                    .iter()
+                    .map(|asked| {
+                        all[all.binary_search_by(|row| row[1].as_slice().cmp(asked)).unwrap()][1..].to_vec()
+                    })
+                    .collect();
+                assert_eq!(found.len(), 100, "{name} {rows}");
+                assert_eq!(names.check(operation, &answer(found)), Ok(()), "{name} {rows}");
+            }
+        }
+    }
+}
+
+#[test]
+fn slices_by_place_know_their_rows() {
+    for rows in [100, 1_500, 5_000] {
+        let scale = Scale { wide_rows: rows, ..SCALE };
+        let all = table("load-wide", scale);
+        for name in spelled_out("slice:PLACE") {
+            let mut slice = open(&name, scale, share(0, 1)).unwrap();
+            let (operation, values) = take(slice.as_mut(), 1).pop().unwrap();
+            let from = values.get(1).map_or(0, |name| all.iter().position(|row| row[1] == *name).unwrap());
+            let mut expected: Vec<_> = all[from..].iter().map(|row| row[1..].to_vec()).collect();
+            if name == "slice:reversed" {
+                expected.reverse();
+            }
+            expected.truncate(100);
+            assert_eq!(expected.len(), 100, "{name} {rows}");
+            assert_eq!(slice.check(operation, &answer(expected)), Ok(()), "{name} {rows}");
+        }
+    }
+}
+
+#[test]
+fn rows_of_the_large_tables_know_their_values() {
+    let all = table("load-large", SCALE);
+    assert!(all.iter().all(|row| row[2].len() == 1_024));
+    for name in ["row:large", "rows:large:16:start", "rows:plain:16:before-middle", "skip:plain:3:5"] {
+        let mut reads = open(name, SCALE, share(0, 1)).unwrap();
+        let [Statement::Whole(_, count)] = reads.statements()[..] else { panic!("{name}") };
+        for (operation, values) in take(reads.as_mut(), 20) {
+            let at = all.iter().position(|row| row[1] == values[1]).unwrap();
+            let count = count as usize;
+            let rows: Vec<_> = match name.ends_with("before-middle") {
+                true => all[at - count..at].iter().rev().map(|row| vec![row[2].clone()]).collect(),
+                false => all[at..at + count].iter().map(|row| vec![row[2].clone()]).collect(),
+            };
+            assert_eq!(reads.check(operation, &answer(rows)), Ok(()), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_column_is_found_in_every_row() {
+    let all = table("load-columns:10", SCALE);
+    assert_eq!(all.len(), 100);
+    for (place, column) in [("first", 0), ("middle", 5), ("last", 9)] {
+        let mut reads = open(&format!("column:10:{place}"), SCALE, share(0, 1)).unwrap();
+        let (operation, _) = take(reads.as_mut(), 1).pop().unwrap();
+        let rows = all.iter().map(|row| vec![row[2 + column].clone()]).collect();
+        assert_eq!(reads.check(operation, &answer(rows)), Ok(()), "{place}");
+    }
 }

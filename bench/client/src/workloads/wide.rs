@@ -1,6 +1,7 @@
-//! Table `wide`: one partition of many rows, names of 10 characters in order and values of 25.
+//! Table `wide`: partitions of many rows, names of 10 characters in order and values of 25.
 //!
-//! A slice names the row it starts at, all of them equally likely, and takes 100 rows.
+//! A partition's key is its number of rows, so partitions of several sizes stand beside each other. A slice names the
+//! row it starts at, all of them equally likely, and takes 100 rows.
 
 use protocol::primitives::Value;
 use protocol::response::rows::Rows;
@@ -8,19 +9,26 @@ use protocol::response::rows::Rows;
 use super::{KEYSPACE, Operation, Random, Scale, Share, Statement, Workload, mix, same, set, text16};
 use crate::error::Error;
 
-const PARTITION: &[u8] = b"wide";
-const SLICE_ROWS: u64 = 100;
+/// Rows of a slice.
+pub(super) const SLICE_ROWS: u64 = 100;
 
 /// The table's CQL.
 pub fn schema() -> String {
     format!("CREATE TABLE IF NOT EXISTS {KEYSPACE}.wide (pk text, ck text, v text, PRIMARY KEY (pk, ck))")
 }
 
-fn name_of(row: u64) -> String {
+/// The key of the partition with that many rows.
+pub(super) fn key_of(rows: u64) -> String {
+    rows.to_string()
+}
+
+/// The clustering of a row.
+pub(super) fn name_of(row: u64) -> String {
     format!("{row:010}")
 }
 
-fn value_of(row: u64) -> [u8; 25] {
+/// The value of a row.
+pub(super) fn value_of(row: u64) -> [u8; 25] {
     let mut value = [0; 25];
     value[..16].copy_from_slice(&text16(mix(row)));
     value[16..].copy_from_slice(&text16(mix(!row))[..9]);
@@ -53,7 +61,8 @@ impl Workload for Load {
             return None;
         }
         self.next += self.step;
-        values.extend([set(PARTITION), set(name_of(row).as_bytes()), set(&value_of(row))]);
+        let key = key_of(self.end);
+        values.extend([set(key.as_bytes()), set(name_of(row).as_bytes()), set(&value_of(row))]);
         Some(Operation { statement: 0, subject: row })
     }
 }
@@ -61,6 +70,7 @@ impl Workload for Load {
 /// Slices of 100 rows.
 #[derive(Debug)]
 pub struct Slices {
+    key: String,
     starts: u64,
     random: Random,
 }
@@ -72,7 +82,7 @@ impl Slices {
         if starts == 0 {
             return Err(Error::Usage(format!("a slice takes {SLICE_ROWS} rows, the partition has fewer")));
         }
-        Ok(Self { starts, random: Random::new(share) })
+        Ok(Self { key: key_of(scale.wide_rows), starts, random: Random::new(share) })
     }
 }
 
@@ -84,14 +94,19 @@ impl Workload for Slices {
 
     fn next(&mut self, values: &mut Vec<Value>) -> Option<Operation> {
         let row = self.random.below(self.starts);
-        values.extend([set(PARTITION), set(name_of(row).as_bytes())]);
+        values.extend([set(self.key.as_bytes()), set(name_of(row).as_bytes())]);
         Some(Operation { statement: 0, subject: row })
     }
 
     fn check(&self, operation: Operation, rows: &Rows) -> Result<(), String> {
-        let first = operation.subject;
-        (first..first + SLICE_ROWS)
-            .zip(0..)
-            .try_for_each(|(row, at)| same(rows.rows.get(at), &[name_of(row).as_bytes(), &value_of(row)]))
+        same_rows(operation.subject..operation.subject + SLICE_ROWS, rows)
     }
+}
+
+/// Compares an answer with the rows of these numbers.
+pub(super) fn same_rows(numbers: impl IntoIterator<Item = u64>, rows: &Rows) -> Result<(), String> {
+    numbers
+        .into_iter()
+        .zip(0..)
+        .try_for_each(|(row, at)| same(rows.rows.get(at), &[name_of(row).as_bytes(), &value_of(row)]))
 }

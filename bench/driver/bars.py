@@ -1,0 +1,83 @@
+"""What Ilion set out to reach against Cassandra, and whether a report shows it."""
+
+ONE_BLOCK = ("names:start", "names:end", "slice:none", "slice:first", "slice:second-block", "slice:half", "slice:last-block",
+             "slice:reversed")
+
+
+class Figures:
+    """Looks runs up by server, test, case and load."""
+
+    def __init__(self, results):
+        self.runs = {
+            (server, test, run["case"], run["in_flight"], "rate" if run["rate"] else "closed"): run
+            for server, figures in results["servers"].items() for test, runs in figures["tests"].items() for run in runs}
+
+    def run(self, server, test, case, in_flight=1):
+        return self.runs.get((server, test, case, in_flight, "closed"))
+
+    def at_rate(self, server, test, case):
+        return self.runs.get((server, test, case, None, "rate"))
+
+    def cases(self, server, test):
+        return [(case, in_flight) for (of, name, case, in_flight, _) in self.runs if (of, name) == (server, test)]
+
+
+def latency(run, what="p50"):
+    return run["latency_us"][what]
+
+
+def cpu(run):
+    return run["usage"]["server"]["cpu_us_per_operation"]
+
+
+def judge(results):
+    """[{what, found, bar, met}] for every bar whose runs are there."""
+    figures, given = Figures(results), results["parameters"]
+    found = []
+
+    def at_most(what, value, bar, digits=2):
+        found.append({"what": what, "found": f"{value:.{digits}f}", "bar": f"at most {bar:.{digits}f}", "met": value <= bar})
+
+    def compared(what, pick, theirs, ours, bar):
+        if theirs and ours and pick(theirs):
+            at_most(what, pick(ours) / pick(theirs), bar, 3)
+
+    sizes = sorted(given["wide_rows"])
+    if len(sizes) > 1:
+        least, most = sizes[0], sizes[-1]
+        for workload in ONE_BLOCK:
+            small, big = (figures.run("ilion", "locality", f"{workload}, {rows:,} rows") for rows in (least, most))
+            if small and big:
+                at_most(f"locality: {workload}: p50 with {most:,} rows over p50 with {least:,}", latency(big) / latency(small), 1.3)
+    if sizes:
+        case = f"names:blocks-100, {sizes[-1]:,} rows"
+        compared(f"locality: {case}: p50 against Cassandra", latency, figures.run("cassandra", "locality", case),
+                 figures.run("ilion", "locality", case), 1 / 6)
+    for table in ("large", "plain"):
+        rows = f", {given['large_rows']:,} rows"
+        for workload in (f"row:{table}", f"rows:{table}:100:middle", f"rows:{table}:100:before-middle"):
+            for load in (1, 8, 32):
+                compared(f"large: {workload}, {load} in flight: server CPU against Cassandra", cpu,
+                         figures.run("cassandra", "large", workload + rows, load), figures.run("ilion", "large", workload + rows, load), 1 / 6)
+    run = figures.run("ilion", "large", f"skip:plain:4096:4096, {given['large_rows']:,} rows")
+    if run:
+        read = run["usage"]["server"]["read_syscall_bytes"] / max(run["operations"], 1)
+        at_most("large: 4,096 rows here and there: bytes read over bytes of values", read / (4096 * 1024), 1.2)
+    for place in ("first", "middle", "last"):
+        runs = {count: figures.run("ilion", "columns", f"column:{count}:{place}") for count in (10, 100)}
+        if all(runs.values()):
+            at_most(f"columns: {place}: p50 with 100 columns over p50 with 10", latency(runs[100]) / latency(runs[10]), 1.2)
+    for case, in_flight in figures.cases("ilion", "base"):
+        if in_flight:
+            compared(f"base: {in_flight} in flight: server CPU against Cassandra", cpu, figures.run("cassandra", "base", case, in_flight),
+                     figures.run("ilion", "base", case, in_flight), 1 / 6)
+    theirs, ours = (figures.run(server, "base", "point-read") for server in ("cassandra", "ilion"))
+    compared("base: 1 in flight: p50 against Cassandra", latency, theirs, ours, 1 / 2.5)
+    theirs, ours = (figures.at_rate(server, "base", "point-read") for server in ("cassandra", "ilion"))
+    for what, bar in (("p99", 1 / 5), ("p99_9", 1 / 10)):
+        compared(f"base: at half of Cassandra's rate: {what.replace('_', '.')} against Cassandra", lambda run: latency(run, what), theirs, ours, bar)
+    quiet = figures.at_rate("ilion", "tail", "point-read")
+    busy = figures.at_rate("ilion", "tail", "point-read, beside a compaction of plain")
+    if quiet and busy:
+        at_most("tail: p99 through a compaction over p99 without", latency(busy, "p99") / latency(quiet, "p99"), 1.5)
+    return found
