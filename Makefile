@@ -11,6 +11,8 @@ SHELL := bash
 BUILD := .build
 VENV := $(BUILD)/venv
 PYTHON ?= python3
+# The releases that the tests run.
+CASSANDRAS := 5.0.5 4.1.10 4.0.17
 # The conformance suites find Python's packages, and cqlsh, through the path.
 IN_VENV := PATH="$(abspath $(VENV))/bin:$$PATH"
 
@@ -35,13 +37,14 @@ conformance: setup ## the tests against a real Cassandra and real drivers
 fuzz: ## a short run of every fuzz target over its corpus
 	fuzz/run
 
-bench: setup ## Ilion beside Cassandra, one client, one run, as ratios
+bench: setup $(VENV)/bench ## Ilion beside Cassandra, one client, one run, as ratios
 	cargo build --release --locked -p server
 	$(IN_VENV) bench/run
 
 fmt: ## format the code
 	cargo fmt --all
 	cargo fmt --manifest-path fuzz/Cargo.toml
+	cargo fmt --manifest-path bench/client/Cargo.toml
 
 clean: ## remove everything that was built or fetched
 	cargo clean
@@ -58,9 +61,14 @@ $(VENV)/complete: conformance/requirements.txt
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check --requirement conformance/requirements.txt
 	touch $@
 
+# What draws the plots of a report.
+$(VENV)/bench: bench/requirements.txt $(VENV)/complete
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check --requirement bench/requirements.txt
+	touch $@
+
 jars: $(VENV)/complete
 	@command -v mvn >/dev/null || { echo "make: Maven (mvn) and a JDK 17 are needed for the real Cassandra" >&2; exit 1; }
-	$(IN_VENV) conformance/cassandra jars >/dev/null
+	for version in $(CASSANDRAS); do $(IN_VENV) conformance/cassandra --version $$version jars >/dev/null; done
 
 go-modules:
 	@if command -v go >/dev/null; then cd conformance/drivers/go && go mod download; \
