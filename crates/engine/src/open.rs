@@ -13,7 +13,7 @@
 //! 6. Missing directories are made, transactions finished, temporary files removed.
 //! 7. What did not fit into memory is replayed and flushed. Segments stay until the memtables that took their writes
 //!    are flushed; if one of them is torn that is at once, for the fences of this run would make the tear look like
-//!    damage.
+//!    damage, and if a killed Cassandra left entries behind its last marker, for it would not find them again.
 //! 8. What the built-in keyspaces lack on disk is written, and the node gets its host id if it has none.
 
 use crate::cache::PageCache;

@@ -41,8 +41,9 @@ pub(crate) struct Replay {
     deferred_rest: Option<LogPosition>,
     /// Mutations of tables that are in no schema.
     unknown: HashMap<Uuid, u64>,
-    /// Whether the log has places that are torn, or damage that is ignored.
-    is_torn: bool,
+    /// Whether the log cannot be left to the next reader: it has places that are torn, damage that is ignored, or
+    /// entries that Cassandra, were it the next to start here, would not find.
+    is_frail: bool,
     skipped: u64,
 }
 
@@ -128,7 +129,7 @@ impl Engine {
             }
             Ok(())
         })?;
-        replay.is_torn |= report.torn + report.ignored > 0;
+        replay.is_frail |= report.unmarked + report.torn + report.ignored > 0;
         if report.mutations > 0 {
             tracing::info!(?report, skipped = replay.skipped, ?pass, "commit log read");
         }
@@ -156,7 +157,7 @@ impl Engine {
         }
     }
 
-    /// Replays what found no room in memory, and leaves nothing in memory alone that is behind a tear.
+    /// Replays what found no room in memory, and leaves nothing in memory alone that the log does not hold for sure.
     pub(crate) fn finish_replay(
         &self,
         segments: &mut Segments,
@@ -167,7 +168,7 @@ impl Engine {
             self.replay(segments, Pass::Deferred, replay)?;
         }
         segments.forget();
-        if replay.is_torn {
+        if replay.is_frail {
             self.flush_replayed(LogPosition { segment: last, offset: u32::MAX }, replay)?;
         }
         Ok(())

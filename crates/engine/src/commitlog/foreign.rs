@@ -148,6 +148,7 @@ impl ForeignSegment<'_> {
                     let offset = (run.shift + next) as u32;
                     let position = LogPosition { segment: self.file.id, offset };
                     report.mutations += 1;
+                    report.unmarked += u64::from(run.kind == Kind::Unmarked);
                     visit(Logged { position, version: self.header.version, mutation })?;
                     at = next;
                 }

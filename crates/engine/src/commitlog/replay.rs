@@ -39,6 +39,8 @@ impl SegmentFile {
 pub struct ReplayReport {
     /// Mutations handed out.
     pub mutations: u64,
+    /// Those of them that stand behind the last marker of a segment of Cassandra's, where only we find them.
+    pub unmarked: u64,
     /// Places where bytes that had not been synced were damaged or missing.
     pub torn: u64,
     /// Places with real damage that were skipped because the options say so.

@@ -1,9 +1,11 @@
 //! Losing power at every call, full disks, failing devices.
 
 use super::*;
+use crate::commitlog::format;
 use crate::{FailurePolicy, WriteError};
 use env::fs::faulty::{Fault, FaultyFileSystem, Op};
 use env::fs::memory::{Crash, MemoryFileSystem};
+use partition::codec::mutation::encode_mutation;
 
 /// What a run knew to be kept, and what it only tried.
 #[derive(Default)]
@@ -215,6 +217,31 @@ fn a_torn_tail_does_not_turn_into_damage_with_the_next_runs_fences() {
         assert_eq!(contents(&engine, &table).len(), left.len() + 2);
         engine.close();
     }
+}
+
+#[test]
+fn what_cassandra_would_not_find_in_its_log_again_is_flushed_at_once() {
+    let fs = MemoryFileSystem::new();
+    let table = simple_table("t");
+    let engine = Engine::open(options(), env_on(Arc::new(fs.clone()), 1)).unwrap();
+    create(&engine, &[&table]);
+    engine.close();
+    // A segment of a Cassandra that was killed before it wrote the first marker.
+    let mut segment = format::header_with(7, i64::MAX / 2, "{}");
+    let times = format::deletion_times(7);
+    let written = format::section(|out| {
+        encode_mutation(&insert(&table, 1, 2, "acknowledged", 1), times, out).unwrap();
+    });
+    segment.extend([0; format::MARKER_BYTES]);
+    segment.extend(&written[format::MARKER_BYTES..]);
+    segment.resize(4096, 0);
+    let path = Path::new("/node/commitlog").join(format::file_name(7, i64::MAX / 2));
+    fs.write(&path, &segment).unwrap();
+
+    let engine = Engine::open(options(), env_on(Arc::new(fs.clone()), 1)).unwrap();
+    assert_eq!(contents(&engine, &table).get(&(1, 2)).map(String::as_str), Some("acknowledged"));
+    assert_eq!(engine.table(table.id).unwrap().view().sstables.len(), 1);
+    engine.close();
 }
 
 #[test]
