@@ -315,6 +315,34 @@ fn a_name_without_a_keyspace_needs_one_in_use() {
 }
 
 #[test]
+fn an_index_is_dropped_by_nobody_and_one_of_the_system_is_not_for_users() {
+    let indexed = |keyspace: &str| {
+        let mut table =
+            TableSchema::builder(keyspace, "t", Uuid::from_u128(5)).partition_key("k", CqlType::Int);
+        let (name, kind) = ("i".to_owned(), "COMPOSITES".to_owned());
+        table.indexes.push(model::schema::Index { name, kind, options: Default::default() });
+        let mut keyspace = KeyspaceSchema::new(keyspace, Replication::simple(1));
+        keyspace.tables.insert("t".to_owned(), Arc::new(table.build()));
+        keyspace
+    };
+    let schema = Arc::new(Schema::default().with_keyspace(indexed("system")).with_keyspace(indexed("ks")));
+    let ctx = DdlContext {
+        schema: &schema,
+        keyspace: None,
+        new_table_id: Uuid::from_u128(9),
+        now_micros: 0,
+        datacenter: "datacenter1",
+    };
+    let refused = |cql: &str| apply(&parse_statement(cql).unwrap().statement, &ctx).unwrap_err();
+    let crate::CqlError::Unauthorized(message) = refused("DROP INDEX system.i") else {
+        panic!("another class")
+    };
+    assert_eq!(message, "system keyspace is not user-modifiable.");
+    let message = refused("DROP INDEX ks.i").to_string();
+    assert_eq!(message, "Index 'ks.i' is kept for Cassandra; Ilion cannot change or drop it");
+}
+
+#[test]
 fn an_altered_type_reaches_every_table_and_type() {
     let mut session = Session::new();
     for cql in [

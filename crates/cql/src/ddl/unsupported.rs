@@ -18,9 +18,11 @@ pub(super) fn refuse(statement: &Statement, ctx: &DdlContext<'_>) -> Result<Opti
         Statement::DropIndex { index, if_exists } => {
             // The stray quote is Cassandra's.
             let keyspace = ctx.keyspace_of(index)?;
-            if has(ctx, keyspace, |k| {
-                k.tables.values().any(|t| t.indexes.iter().any(|i| i.name == index.name.as_str()))
-            }) {
+            let tables = ctx.schema.keyspace(keyspace).into_iter().flat_map(|k| k.tables.values());
+            let mut of_index =
+                tables.filter(|table| table.indexes.iter().any(|i| i.name == index.name.as_str()));
+            if let Some(table) = of_index.next() {
+                guard::check(keyspace, Permission::Alter, Resource::Table(&table.name))?;
                 bail!("{}", cassandras("Index", keyspace, index.name.as_str()));
             }
             absent(*if_exists, || Ok(format!("Index '{keyspace}.{}' doesn't exist'", index.name)))

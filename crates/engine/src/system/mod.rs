@@ -8,13 +8,14 @@
 //! table <name> <id>
 //!   option <name> <value>            options that differ from the defaults of a new table
 //!   dropped <column> <kind> <type> <time in microseconds>
+//!   index <name> <kind> [<option>=<value> ...]
 //!   key | clustering | descending | static | regular  <column> <type>
 //! ```
 //!
 //! `since <release>` or `until <release>` before a line says which releases have it. A directory is served in the form of
 //! the release that made it: Cassandra refuses SSTables and commit logs with columns that it does not know.
 
-use model::schema::{CompactionOptions, DroppedColumn, Release, Replication, TableBuilder};
+use model::schema::{CompactionOptions, DroppedColumn, Index, Release, Replication, TableBuilder};
 use model::{ColumnKind, CqlType, KeyspaceSchema, Schema, TableSchema};
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -142,12 +143,11 @@ fn parse_keyspace(line: &str) -> Option<KeyspaceSchema> {
     let mut words = line.split(' ');
     let name = words.next()?;
     let class = format!("org.apache.cassandra.locator.{}", words.next()?);
-    let mut replication = Replication { class, options: BTreeMap::new() };
-    for word in words {
-        let (key, value) = word.split_once('=')?;
-        replication.options.insert(key.to_owned(), value.to_owned());
-    }
-    Some(KeyspaceSchema::new(name, replication))
+    Some(KeyspaceSchema::new(name, Replication { class, options: parse_options(words)? }))
+}
+
+fn parse_options<'a>(words: impl Iterator<Item = &'a str>) -> Option<BTreeMap<String, String>> {
+    words.map(|word| word.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()))).collect()
 }
 
 fn parse_table_line(mut table: TableBuilder, word: &str, rest: &str) -> Option<TableBuilder> {
@@ -169,6 +169,12 @@ fn parse_table_line(mut table: TableBuilder, word: &str, rest: &str) -> Option<T
             });
             table
         }
+        "index" => {
+            let mut words = value.split(' ');
+            let kind = words.next()?.to_owned();
+            table.indexes.push(Index { name: name.to_owned(), kind, options: parse_options(words)? });
+            table
+        }
         "option" => {
             let options = &mut table.options;
             match name {
@@ -177,9 +183,7 @@ fn parse_table_line(mut table: TableBuilder, word: &str, rest: &str) -> Option<T
                 "default_time_to_live" => options.default_time_to_live = value.parse().ok()?,
                 "memtable_flush_period_in_ms" => options.memtable_flush_period_in_ms = value.parse().ok()?,
                 "compaction" => {
-                    let pairs = value.split(' ').map(|pair| pair.split_once('='));
-                    let mut map: BTreeMap<String, String> =
-                        pairs.map(|p| p.map(|(k, v)| (k.to_owned(), v.to_owned()))).collect::<Option<_>>()?;
+                    let mut map = parse_options(value.split(' '))?;
                     let class = map.remove("class")?;
                     options.compaction = CompactionOptions { class, options: map };
                 }
@@ -227,6 +231,18 @@ mod tests {
         assert_eq!(Release::ALL.map(tables), [newest - 8, newest - 4, newest]);
         let id = |release| table(release, SYSTEM, "compaction_history").partition_key()[0].ty.to_string();
         assert_eq!(Release::ALL.map(id), ["uuid", "timeuuid", "timeuuid"]);
+    }
+
+    #[test]
+    fn paxos_has_its_index_since_4_1() {
+        let index = |release| table(release, SYSTEM, "paxos").indexes.first().cloned();
+        assert_eq!(index(Release::V4_0), None);
+        let index = [Release::V4_1, Release::V5_0].map(|release| index(release).unwrap());
+        assert_eq!(index[0], index[1]);
+        assert_eq!((index[0].name.as_str(), index[0].kind.as_str()), ("PaxosUncommittedIndex", "CUSTOM"));
+        let class = "org.apache.cassandra.service.paxos.uncommitted.PaxosUncommittedIndex";
+        let options = [("class_name", class), ("target", "")];
+        assert_eq!(index[0].options, options.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
     }
 
     #[test]
