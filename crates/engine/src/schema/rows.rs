@@ -1,7 +1,8 @@
 //! A keyspace as rows of `system_schema`, column for column as Cassandra 5.0 writes them.
 //!
 //! What is kept for Cassandra is never written anew: its rows are here so that they go with the table or keyspace that
-//! they belong to. Those of views lack the options.
+//! they belong to. Those of views lack the options. `cdc` is never written either, as by a Cassandra whose `cdc_enabled` is
+//! false (`SchemaKeyspace.addTableParamsToRowBuilder`): what one that has it wrote there stays.
 
 use super::values as v;
 use bytes::Bytes;
@@ -102,7 +103,7 @@ fn of_table(table: &TableSchema) -> Cells {
         allow_auto_snapshot,
         bloom_filter_fp_chance,
         caching,
-        cdc,
+        cdc: _,
         comment,
         compaction,
         compression,
@@ -142,7 +143,6 @@ fn of_table(table: &TableSchema) -> Cells {
     ]);
     let flag = |name: &'static str, value: &Option<bool>| value.map(|value| (name, v::boolean(value)));
     cells.extend(flag("allow_auto_snapshot", allow_auto_snapshot));
-    cells.extend(flag("cdc", cdc));
     cells.extend(flag("incremental_backups", incremental_backups));
     cells.extend(memtable.as_ref().map(|name| ("memtable", v::text(name))));
     cells

@@ -37,12 +37,8 @@ fn everything_a_schema_holds_survives_a_restart() {
         name: "a outer".to_owned(),
         fields: vec![("x".to_owned(), udt(false))],
     });
-    let mut options = model::schema::TableOptions {
-        comment: "it's".to_owned(),
-        cdc: Some(true),
-        gc_grace_seconds: 5,
-        ..Default::default()
-    };
+    let mut options =
+        model::schema::TableOptions { comment: "it's".to_owned(), gc_grace_seconds: 5, ..Default::default() };
     options.compression.class = None;
     options.extensions.insert("e".to_owned(), vec![0, 255]);
     let table = TableSchema::builder("Ks", "T", Uuid::from_u128(9))
@@ -89,6 +85,44 @@ fn everything_a_schema_holds_survives_a_restart() {
     assert_eq!((gone.kind, gone.dropped_time_micros), (ColumnKind::Regular, 1_000_000));
     assert!(matches!(gone.ty, CqlType::Tuple(_)), "user types of dropped columns become tuples");
     assert_eq!(loaded.version, installed.version);
+}
+
+/// As in a Cassandra whose `cdc_enabled` is false.
+#[test]
+fn cdc_is_asked_for_until_the_restart_and_not_stored() {
+    let fs = MemoryFileSystem::new();
+    let engine = open(&fs);
+    let table = simple_table("t");
+    create(&engine, &[&table]);
+    let without = engine.schema().version;
+    let asking = |cdc| {
+        let mut builder = table.to_builder();
+        builder.options.cdc = cdc;
+        Arc::new(builder.build())
+    };
+    let cdc = |engine: &Engine| engine.schema().table("ks", "t").unwrap().options.cdc;
+    create(&engine, &[&asking(Some(true))]);
+    assert_eq!((cdc(&engine), engine.schema().version), (Some(true), without));
+    engine.close();
+    let engine = open(&fs);
+    assert_eq!((cdc(&engine), engine.schema().version), (None, without));
+
+    // What a Cassandra that has it wrote stays.
+    let tables = crate::system::table(engine.release(), "system_schema", "tables");
+    let mut row = Row::new(Clustering::from_values([&b"t"[..]]));
+    let cdc_column = tables.column("cdc").unwrap().id;
+    row.cells.push(Cell::live(cdc_column, 1, Bytes::from_static(&[1])));
+    let ks = DecoratedKey::new(PartitionKey::from_components(&[b"ks"]));
+    let mut update = PartitionUpdate::new(tables, ks);
+    update.add_row(row);
+    write(&engine, &Mutation::of(update)).unwrap();
+    engine.close();
+    let engine = open(&fs);
+    assert_eq!(cdc(&engine), Some(true));
+    create(&engine, &[&asking(Some(false))]);
+    assert_eq!(cdc(&engine), Some(false));
+    engine.close();
+    assert_eq!(cdc(&open(&fs)), Some(true));
 }
 
 #[test]

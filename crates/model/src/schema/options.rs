@@ -117,7 +117,7 @@ pub struct TableOptions {
     pub allow_auto_snapshot: Option<bool>,
     pub bloom_filter_fp_chance: f64,
     pub caching: CachingOptions,
-    /// `None` where system_schema holds null.
+    /// `None` where system_schema holds null and nobody asked since.
     pub cdc: Option<bool>,
     pub comment: String,
     pub compaction: CompactionOptions,
