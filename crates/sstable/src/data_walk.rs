@@ -67,13 +67,7 @@ impl DataFile {
     }
 
     pub fn walk(&self) -> DataWalk {
-        DataWalk {
-            data: Cursor::new(Arc::clone(&self.file), Arc::new(Uncached), ReadContext::default()),
-            wanted: self.layout.everything(),
-            layout: Arc::clone(&self.layout),
-            forward: Forward::default(),
-            present: ColumnSet::default(),
-        }
+        DataWalk::new(&self.file, Arc::clone(&self.layout), ReadContext::default())
     }
 }
 
@@ -99,6 +93,17 @@ pub(crate) struct DataWalk {
 }
 
 impl DataWalk {
+    /// A walk over all columns of the layout, past any cache.
+    pub fn new(file: &Arc<PagedFile>, layout: Arc<Layout>, context: ReadContext) -> DataWalk {
+        DataWalk {
+            data: Cursor::new(Arc::clone(file), Arc::new(Uncached), context),
+            wanted: layout.everything(),
+            layout,
+            forward: Forward::default(),
+            present: ColumnSet::default(),
+        }
+    }
+
     /// Where the walk stands.
     pub fn position(&self) -> u64 {
         self.data.position()

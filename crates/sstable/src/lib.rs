@@ -26,6 +26,7 @@ pub mod fuzz;
 mod header_table;
 mod index;
 mod key_filter;
+mod minima;
 mod pages;
 mod salvage;
 pub mod statistics;

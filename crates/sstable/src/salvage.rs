@@ -17,6 +17,7 @@ use crate::data_walk::{DataFile, DataWalk, Unfiltered, page_layout};
 use crate::descriptor::{Component, Descriptor};
 use crate::error::{OpenError, WriteError};
 use crate::index::{Block, RowIndex, Walk};
+use crate::minima::Minima;
 use crate::pages::{PageLayout, Uncached};
 use crate::statistics;
 use crate::table::SsTable;
@@ -115,6 +116,7 @@ pub fn salvage(
         _ => None,
     };
     let data = DataFile::open(fs.as_ref(), descriptor, pages)?;
+    check_minima(&data, descriptor)?;
     let mut run = Run {
         fs,
         descriptor,
@@ -139,6 +141,19 @@ pub fn salvage(
         }
     }
     Ok(run.out)
+}
+
+/// Fails when Statistics.db is what is damaged. Damage to the data that comes in between is what a salvage is for.
+fn check_minima(data: &DataFile, descriptor: &Descriptor) -> Result<(), OpenError> {
+    let minima = Minima::of(descriptor, &data.statistics);
+    if minima.are_proven() {
+        return Ok(());
+    }
+    let layout = Arc::clone(&data.layout);
+    match minima.prove(descriptor, &data.statistics, &data.file, layout, &ReadContext::default()) {
+        Err(ReadError::Corrupt { file, .. }) if file == data.file.name => Ok(()),
+        other => Ok(other?),
+    }
 }
 
 fn options(data: &DataFile, compression: Option<CompressionParams>) -> WriterOptions {

@@ -6,6 +6,8 @@
 //! The index and Filter.db carry no checksums. What they say is checked against the data where a read depends on it:
 //! the key in the data must be the one asked for, and before a key that passed the filter is called absent, its
 //! neighbours are compared with the data. The filter itself is believed only as far as it is proven ([`KeyFilter`]).
+//! Before version `na` Statistics.db has no checksums either: nothing is left out of a read or of a compaction for what
+//! it says, and the minima in its header are proven ([`Minima`]).
 
 use crate::big::lookup::{BigIndex, SummaryError};
 use crate::bloom::BloomFilter;
@@ -13,21 +15,24 @@ use crate::bti::partitions::BtiIndex;
 use crate::data_walk::page_layout;
 use crate::descriptor::{Component, Descriptor};
 use crate::error::{OpenError, corrupt, file_name, read_component};
+use crate::header_table::table_of_header;
 use crate::index::{Index, Walk};
 use crate::key_filter::{FilterCheck, KeyFilter};
+use crate::minima::Minima;
 use crate::pages::{Cursor, FileId, FilePart, PageLayout, PageSource, PagedFile};
-use crate::statistics::{Statistics, Stats};
+use crate::statistics::{CommitLogPosition, Statistics, Stats};
 use crate::stream::{Partitions, SsTableStream, Walker};
 use arc_swap::ArcSwapOption;
 use env::fs::FileSystem;
 use env::random::Random;
 use model::command::{ClusteringFilter, ColumnSelection};
 use model::key::KeyRange;
-use model::{DecoratedKey, Slice, TableSchema};
-use partition::codec::{Layout, SerializationHeader};
+use model::{CqlType, DecoratedKey, NO_DELETION_TIME, Slice, TableSchema};
+use partition::codec::{HeaderColumn, Layout, SerializationHeader};
 use partition::{ReadContext, ReadError};
 use std::io;
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// The layout of an SSTable's rows for one version of a table's schema.
 #[derive(Debug)]
@@ -44,6 +49,7 @@ pub struct SsTable {
     pub(crate) statistics: Statistics,
     index: Index,
     filter: Option<KeyFilter>,
+    minima: Minima,
     pub(crate) data: Arc<PagedFile>,
     pages: Arc<dyn PageSource>,
     layout: ArcSwapOption<MappedLayout>,
@@ -76,6 +82,25 @@ fn check_key_range(
         }
         _ => Ok(()),
     }
+}
+
+/// Fails when a header without a checksum has a type that nobody knows, or an order of rows, where the table has
+/// another one. (What ALTER TYPE made of a type once are known ones.)
+fn check_types(header: &SerializationHeader, table: &TableSchema) -> Result<(), String> {
+    for ((ty, descending), column) in header.clustering.iter().zip(table.clustering_columns()) {
+        let is_other = ty != &column.ty && matches!(ty, CqlType::Custom(_));
+        if is_other || *descending != column.descending {
+            return Err(format!("clustering column {} of another type or order: {ty}", column.name));
+        }
+    }
+    for HeaderColumn { name, ty } in header.static_columns.iter().chain(&header.regular_columns) {
+        let current = table.column(name).map(|column| &column.ty);
+        let dropped = table.dropped_column(name).map(|column| &column.ty);
+        if matches!(ty, CqlType::Custom(_)) && !current.into_iter().chain(dropped).any(|known| known == ty) {
+            return Err(format!("column {name} of type {ty}, which it never had"));
+        }
+    }
+    Ok(())
 }
 
 impl SsTable {
@@ -163,6 +188,7 @@ impl SsTable {
         Ok(SsTable {
             descriptor: descriptor.clone(),
             components,
+            minima: Minima::of(descriptor, &statistics),
             statistics,
             index,
             filter,
@@ -194,14 +220,46 @@ impl SsTable {
         self.components.iter().map(|c| self.descriptor.path(*c)).collect()
     }
 
-    /// What is known about the rows.
+    /// What Statistics.db says about the rows. Before version `na` it may be damaged: rows are left out only for what
+    /// the methods below say.
     pub fn stats(&self) -> &Stats {
         &self.statistics.stats
     }
 
-    /// Whether there may be range tombstones, as far as Statistics.db can be believed.
+    /// What is certain about the rows, if anything.
+    fn believed(&self) -> Option<&Stats> {
+        Some(&self.statistics.stats).filter(|_| self.descriptor.version.has_metadata_checksums())
+    }
+
+    /// No timestamp is smaller. Microseconds.
+    pub fn oldest_timestamp(&self) -> i64 {
+        self.believed().map_or(i64::MIN, |stats| stats.min_timestamp)
+    }
+
+    /// No timestamp is larger. Microseconds.
+    pub fn newest_timestamp(&self) -> i64 {
+        self.believed().map_or(i64::MAX, |stats| stats.max_timestamp)
+    }
+
+    /// Nothing is deleted or expires later; [`NO_DELETION_TIME`] when something may stay for ever. Seconds.
+    pub fn last_local_deletion_time(&self) -> u32 {
+        self.believed().map_or(NO_DELETION_TIME, |stats| stats.max_local_deletion_time)
+    }
+
+    /// Whether there may be range tombstones.
     pub(crate) fn may_delete_ranges(&self) -> bool {
-        !self.descriptor.version.has_metadata_checksums() || self.stats().may_have_tombstones()
+        self.believed().is_none_or(Stats::may_have_tombstones)
+    }
+
+    /// Whether there may be deletions of partitions.
+    pub fn may_delete_partitions(&self) -> bool {
+        self.believed().is_none_or(Stats::may_have_partition_deletions)
+    }
+
+    /// The parts of the commit log that the SSTable certainly holds, if `host_id` wrote it.
+    pub fn commit_log_intervals(&self, host_id: Uuid) -> &[(CommitLogPosition, CommitLogPosition)] {
+        let written_here = self.believed().filter(|stats| stats.host_id == Some(host_id));
+        written_here.map_or(&[], |stats| &stats.commit_log_intervals)
     }
 
     /// How the rows are encoded; its [`partition::codec::EncodingStats`] are what a merge's are made of.
@@ -298,7 +356,27 @@ impl SsTable {
 
     /// Whether rows or range tombstones can lie where the filter selects; see [`Stats::overlaps_clusterings`].
     pub fn overlaps_clusterings(&self, selected: &ClusteringFilter, table: &TableSchema) -> bool {
-        self.statistics.stats.overlaps_clusterings(selected, table.comparator())
+        self.believed().is_none_or(|stats| stats.overlaps_clusterings(selected, table.comparator()))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn minima_are_proven(&self) -> bool {
+        self.minima.are_proven()
+    }
+
+    /// Makes sure that the minima in the header are those of the rows.
+    ///
+    /// # Errors
+    /// When they are not, and when that takes reading that the context does not allow or that fails.
+    pub(crate) fn prove_minima(&self, context: &ReadContext) -> Result<(), ReadError> {
+        if self.minima.are_proven() {
+            return Ok(());
+        }
+        let unfit =
+            |e: String| ReadError::corrupt(&file_name(&self.descriptor.path(Component::Statistics)), 0, e);
+        let table = table_of_header(self.header()).map_err(|e| unfit(e.to_string()))?;
+        let layout = Layout::of_sstable(self.header(), &table).map_err(|e| unfit(e.to_string()))?;
+        self.minima.prove(&self.descriptor, &self.statistics, &self.data, Arc::new(layout), context)
     }
 
     /// Whether partitions have static rows.
@@ -321,9 +399,12 @@ impl SsTable {
         {
             return Ok(Arc::clone(&mapped.layout));
         }
-        let layout = Layout::of_sstable(&self.statistics.header, table).map_err(|e| {
-            ReadError::corrupt(&file_name(&self.descriptor.path(Component::Statistics)), 0, e.to_string())
-        })?;
+        let unfit =
+            |detail| ReadError::corrupt(&file_name(&self.descriptor.path(Component::Statistics)), 0, detail);
+        if self.believed().is_none() {
+            check_types(&self.statistics.header, table).map_err(unfit)?;
+        }
+        let layout = Layout::of_sstable(&self.statistics.header, table).map_err(|e| unfit(e.to_string()))?;
         let layout = Arc::new(layout);
         let mapped = MappedLayout { table: Arc::clone(table), layout: Arc::clone(&layout) };
         self.layout.store(Some(Arc::new(mapped)));
@@ -369,6 +450,7 @@ impl SsTable {
         data: Cursor,
         partitions: Partitions,
     ) -> Result<SsTableStream, ReadError> {
+        self.prove_minima(data.context())?;
         let layout = self.layout(table)?;
         let reversed = filter.is_reversed();
         let whole = filter.is_all();

@@ -170,6 +170,11 @@ impl Check<'_> {
         };
         self.rows(&data, sstable.as_ref(), progress);
         if let Some(sstable) = &sstable
+            && let Err(error) = sstable.prove_minima(&self.context)
+        {
+            self.failed(Component::Statistics, &error);
+        }
+        if let Some(sstable) = &sstable
             && let Err(error) = sstable.check_filter(&self.context)
         {
             self.failed(Component::Filter, &error);

@@ -32,7 +32,7 @@ impl PurgeGuard for Outside {
             .iter()
             .filter(|t| !self.inputs.iter().any(|input| Arc::ptr_eq(input, t)))
             .filter(|t| t.may_contain(key))
-            .map(|t| t.stats().min_timestamp);
+            .map(|t| t.oldest_timestamp());
         let memtables = view.flushing.iter().map(|f| &f.memtable).chain([&view.memtable]);
         let in_memory = memtables.filter_map(|m| m.minima().timestamp);
         outside.chain(in_memory).min().unwrap_or(i64::MAX)

@@ -203,8 +203,8 @@ impl Run<'_> {
     fn options(&self, schema: &TableSchema) -> Result<WriterOptions, EngineError> {
         let inputs = &self.task.inputs;
         let stats = || inputs.iter().map(|t| t.header().stats);
-        let host_id = Some(self.engine.host_id);
-        let intervals = inputs.iter().filter(|t| t.stats().host_id == host_id);
+        let host_id = self.engine.host_id;
+        let intervals = inputs.iter().flat_map(|t| t.commit_log_intervals(host_id)).copied();
         let repaired = || inputs.iter().map(|t| t.stats().repaired_at_ms);
         Ok(WriterOptions {
             estimated_partitions: inputs.iter().map(|t| t.estimated_partitions()).sum(),
@@ -213,8 +213,8 @@ impl Run<'_> {
                 min_local_deletion_time: stats().map(|s| s.min_local_deletion_time).min().unwrap_or_default(),
                 min_ttl: stats().map(|s| s.min_ttl).min().unwrap_or_default(),
             },
-            commit_log_intervals: union(intervals.flat_map(|t| t.stats().commit_log_intervals.clone())),
-            host_id,
+            commit_log_intervals: union(intervals),
+            host_id: Some(host_id),
             repaired_at_ms: repaired().min().unwrap_or(0),
             pending_repair: inputs.first().and_then(|t| t.stats().pending_repair),
             level: self.task.output.level as i32,

@@ -100,9 +100,10 @@ pub(crate) fn candidate(
         id,
         bytes: table.disk_bytes(),
         level: stats.level.max(0) as u32,
-        timestamps: (stats.min_timestamp, stats.max_timestamp),
+        // The largest only tells SSTables apart; for the smallest others are kept.
+        timestamps: (table.oldest_timestamp(), stats.max_timestamp),
         keys: (table.first_key().clone(), table.last_key().clone()),
-        max_local_deletion_time: stats.max_local_deletion_time,
+        max_local_deletion_time: table.last_local_deletion_time(),
         droppable_ratio,
         age_s,
     }

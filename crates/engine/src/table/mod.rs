@@ -55,7 +55,7 @@ impl TableView {
         let mut tables: Vec<_> = self.sstables.iter().cloned().collect();
         tables.retain(|table| !remove.iter().any(|gone| Arc::ptr_eq(gone, table)));
         tables.extend(add);
-        tables.sort_by_key(|table| std::cmp::Reverse(table.stats().max_timestamp));
+        tables.sort_by_key(|table| std::cmp::Reverse(table.newest_timestamp()));
         self.sstables = Arc::new(tables);
     }
 }
@@ -214,12 +214,10 @@ impl TableStore {
     pub(crate) fn covered_log(&self, host_id: Option<Uuid>) -> IntervalSet {
         let mut out = IntervalSet::default();
         let view = self.view.load();
-        for stats in view.sstables.iter().map(|t| t.stats()) {
-            if host_id.is_some() && stats.host_id == host_id {
-                for (start, end) in &stats.commit_log_intervals {
-                    out.add(files::from_disk(*start), files::from_disk(*end));
-                }
-            }
+        for (start, end) in
+            host_id.iter().flat_map(|id| view.sstables.iter().flat_map(|t| t.commit_log_intervals(*id)))
+        {
+            out.add(files::from_disk(*start), files::from_disk(*end));
         }
         out
     }

@@ -98,7 +98,7 @@ fn is_beside(table: &SsTable, command: &ReadCommand) -> bool {
     let schema = command.table.as_ref();
     !schema.clustering_columns().is_empty()
         && !table.has_statics()
-        && !table.stats().may_have_partition_deletions()
+        && !table.may_delete_partitions()
         && !table.overlaps_clusterings(&command.clusterings, schema)
 }
 
@@ -193,7 +193,7 @@ fn read_newest_first(
     }
     let mut left = sstables.iter();
     for sstable in left.by_ref() {
-        if newest.is_settled(sstable.stats().max_timestamp) {
+        if newest.is_settled(sstable.newest_timestamp()) {
             at_sstable(sstable, ctx).judge(Verdict::Timestamp);
             break;
         }

@@ -34,7 +34,7 @@ use bytes::Bytes;
 use crc32fast::Hasher;
 use env::fs::FileSystem;
 use partition::ReadError;
-use partition::codec::{DecodeError, EncodeError, Input, SerializationHeader, SliceInput};
+use partition::codec::{DecodeError, EncodeError, HeaderColumn, Input, SerializationHeader, SliceInput};
 
 const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
 const VALIDATION: i32 = 0;
@@ -181,7 +181,12 @@ impl Statistics {
                 STATS => stats = Some(Stats::decode(&mut part, version).map_err(failed)?),
                 HEADER => {
                     let times = version.deletion_times();
-                    header = Some(SerializationHeader::decode(&mut part, times).map_err(failed)?);
+                    let decoded = SerializationHeader::decode(&mut part, times).map_err(failed)?;
+                    let columns = [&decoded.static_columns, &decoded.regular_columns];
+                    if !is_checked && !columns.into_iter().all(|columns| in_order(columns)) {
+                        return Err(failed(part.malformed("columns that are not in order".to_owned())));
+                    }
+                    header = Some(decoded);
                 }
                 _ => {}
             }
@@ -213,6 +218,11 @@ pub fn rewrite(
         .encode(descriptor.version)
         .map_err(|e| ReadError::corrupt(&crate::error::file_name(&path), 0, e.to_string()))?;
     fs.write_atomic(&path, &bytes).map_err(|e| ReadError::from(e).into())
+}
+
+/// Whether columns stand as every writer puts them: single-cell before multi-cell ones, each by their names.
+fn in_order(columns: &[HeaderColumn]) -> bool {
+    columns.is_sorted_by(|a, b| (a.ty.is_multi_cell(), &a.name) < (b.ty.is_multi_cell(), &b.name))
 }
 
 fn at(error: DecodeError, start: usize) -> DecodeError {

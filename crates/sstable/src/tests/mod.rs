@@ -7,7 +7,7 @@ mod directory;
 mod filter;
 mod fixtures;
 mod golden;
-mod recorded;
+pub(crate) mod recorded;
 mod round_trip;
 mod salvage;
 mod support;

@@ -414,8 +414,14 @@ fn the_clusterings_of_version_mc_are_not_relied_on() {
     assert_eq!(all_of(&mc), all_of(&md));
     let slices = vec![Slice::of_prefix(Clustering::from_values([&1_000_000i32.to_be_bytes()[..]]))];
     let beyond = ClusteringFilter::Slices { slices, reversed: false };
-    assert!(!md.overlaps_clusterings(&beyond, &table));
+    assert!(!md.stats().overlaps_clusterings(&beyond, table.comparator()));
+    // Nor is an SSTable of `md` left out, whose Statistics.db nothing vouches for.
+    assert!(md.overlaps_clusterings(&beyond, &table));
     assert!(mc.overlaps_clusterings(&beyond, &table));
+    assert_eq!((md.oldest_timestamp(), md.newest_timestamp()), (i64::MIN, i64::MAX));
+    assert_eq!(md.last_local_deletion_time(), model::NO_DELETION_TIME);
+    assert!(md.may_delete_partitions() && md.may_delete_ranges());
+    assert!(md.stats().host_id.is_none_or(|host| md.commit_log_intervals(host).is_empty()));
 }
 
 /// Cassandra writes such a deletion as bytes that it cannot read.
