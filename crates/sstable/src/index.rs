@@ -5,10 +5,11 @@
 
 use crate::big::index::{IndexEntry, IndexWalk, PromotedIndex};
 use crate::big::lookup::BigIndex;
+use crate::big::summary::Summary;
 use crate::big::writer::BigIndexWriter;
 use crate::bti::partitions::{BtiIndex, Located, PartitionWalk};
 use crate::bti::rows::RowTrie;
-use crate::bti::writer::BtiIndexWriter;
+use crate::bti::writer::{BtiIndexWriter, GrowingBti};
 use crate::descriptor::{Component, Descriptor};
 use crate::error::{WriteError, file_name};
 use crate::key_filter::{FilterCheck, KeyFilter, Pace};
@@ -355,6 +356,13 @@ pub(crate) enum IndexWriter {
     Bti(Box<BtiIndexWriter>),
 }
 
+/// What is known of the index of an SSTable that is being written.
+#[derive(Debug)]
+pub(crate) enum GrowingIndex {
+    Big(Summary),
+    Bti(GrowingBti),
+}
+
 impl IndexWriter {
     /// Gets ready for the rows of a partition.
     pub fn start_partition(&mut self) {
@@ -387,6 +395,15 @@ impl IndexWriter {
             IndexWriter::Big(writer) => writer.end_partition(layout, partition),
             IndexWriter::Bti(writer) => writer.end_partition(partition),
         }
+    }
+
+    /// Hands the files what cannot change any more, and yields the index of the partitions so far; `None` before the
+    /// first.
+    pub fn so_far(&mut self) -> Result<Option<GrowingIndex>, WriteError> {
+        Ok(match self {
+            IndexWriter::Big(writer) => writer.so_far()?.map(GrowingIndex::Big),
+            IndexWriter::Bti(writer) => writer.so_far()?.map(GrowingIndex::Bti),
+        })
     }
 
     /// Completes the files and syncs them.

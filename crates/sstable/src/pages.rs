@@ -112,6 +112,13 @@ pub(crate) enum PageLayout {
     Compressed(CompressionInfo),
 }
 
+/// The end of a file that is being written: what has no place in a cache, because it will change.
+#[derive(Debug)]
+struct Tail {
+    first_page: u64,
+    bytes: Bytes,
+}
+
 /// A file whose content is read in pages.
 #[derive(Debug)]
 pub(crate) struct PagedFile {
@@ -122,6 +129,7 @@ pub(crate) struct PagedFile {
     pub len: u64,
     page_len: u64,
     layout: PageLayout,
+    tail: Option<Tail>,
     /// Which loads check the page's checksum, if it has one.
     pub crc_checks: CrcChecks,
 }
@@ -134,7 +142,32 @@ impl PagedFile {
             PageLayout::Checked(crcs) => (file.len(), crcs.chunk_len as u64),
             PageLayout::Compressed(info) => (info.data_len, info.params.chunk_len as u64),
         };
-        PagedFile { id, name, file, len, page_len, layout, crc_checks: CrcChecks::default() }
+        PagedFile { id, name, file, len, page_len, layout, tail: None, crc_checks: CrcChecks::default() }
+    }
+
+    /// Gives a file that is being written the content that its end has at this moment, in memory: `bytes` from the start
+    /// of a page on. The pages before are as they will be.
+    pub fn with_tail(mut self, start: u64, bytes: Bytes) -> PagedFile {
+        self.len = start + bytes.len() as u64;
+        self.tail = Some(Tail { first_page: start / self.page_len, bytes });
+        self
+    }
+
+    /// The file itself.
+    pub fn raw(&self) -> &dyn ReadFile {
+        self.file.as_ref()
+    }
+
+    /// Whether the file is being written, so that what lies at its end now will lie elsewhere.
+    pub fn is_growing(&self) -> bool {
+        self.tail.is_some()
+    }
+
+    fn page_in_tail(&self, page: u64) -> Option<Bytes> {
+        let tail = self.tail.as_ref()?;
+        let start = usize::try_from(page.checked_sub(tail.first_page)? * self.page_len).ok()?;
+        let end = tail.bytes.len().min(start.saturating_add(self.page_len as usize));
+        (start < end).then(|| tail.bytes.slice(start..end))
     }
 
     /// Bytes that the layout keeps in memory.
@@ -316,7 +349,13 @@ impl Cursor {
         let number = position / self.file.page_len;
         let (file, context) = (&self.file, &self.context);
         context.check_deadline()?;
-        let page = self.pages.page(file.id, number, context, &mut || file.load(number, context))?;
+        let page = match file.page_in_tail(number) {
+            Some(page) => {
+                count_page(context, file.id.part, true);
+                page
+            }
+            None => self.pages.page(file.id, number, context, &mut || file.load(number, context))?,
+        };
         self.start = number * file.page_len;
         self.at = (position - self.start) as usize;
         self.page = page;

@@ -36,7 +36,7 @@ use uuid::Uuid;
 
 /// The layout of an SSTable's rows for one version of a table's schema.
 #[derive(Debug)]
-struct MappedLayout {
+pub(crate) struct MappedLayout {
     table: Arc<TableSchema>,
     layout: Arc<Layout>,
 }
@@ -44,16 +44,16 @@ struct MappedLayout {
 /// An SSTable that can be read. Shared by readers; its files stay readable after they were removed.
 #[derive(Debug)]
 pub struct SsTable {
-    descriptor: Descriptor,
-    components: Vec<Component>,
+    pub(crate) descriptor: Descriptor,
+    pub(crate) components: Vec<Component>,
     pub(crate) statistics: Statistics,
-    index: Index,
-    filter: Option<KeyFilter>,
-    minima: Minima,
+    pub(crate) index: Index,
+    pub(crate) filter: Option<KeyFilter>,
+    pub(crate) minima: Minima,
     pub(crate) data: Arc<PagedFile>,
-    pages: Arc<dyn PageSource>,
-    layout: ArcSwapOption<MappedLayout>,
-    disk_bytes: u64,
+    pub(crate) pages: Arc<dyn PageSource>,
+    pub(crate) layout: ArcSwapOption<MappedLayout>,
+    pub(crate) disk_bytes: u64,
 }
 
 fn crc(bytes: &bytes::Bytes) -> u32 {

@@ -17,6 +17,8 @@
 //! what it means: a range deletion of all rows, and tombstones of the static columns. Where such a deletion is open no
 //! block of rows ends.
 
+mod early;
+
 use crate::big::writer::BigIndexWriter;
 use crate::bloom::BloomFilter;
 use crate::bti::writer::BtiIndexWriter;

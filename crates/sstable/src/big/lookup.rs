@@ -63,6 +63,16 @@ impl BigIndex {
         Ok(BigIndex { summary, file, pages, times })
     }
 
+    /// The index of what was written so far.
+    pub fn growing(
+        summary: Summary,
+        file: Arc<PagedFile>,
+        pages: Arc<dyn PageSource>,
+        times: DeletionTimes,
+    ) -> BigIndex {
+        BigIndex { summary, file, pages, times }
+    }
+
     pub fn first_key(&self) -> &DecoratedKey {
         &self.summary.first
     }
@@ -156,6 +166,9 @@ impl BigIndex {
     /// The directory of an interval, if it is to have one.
     fn directory(&self, interval: usize, context: &ReadContext) -> Result<Option<Bytes>, ReadError> {
         let (start, end) = self.bounds(interval);
+        if self.file.is_growing() && end == self.file.len {
+            return Ok(None);
+        }
         if !self.pages.keeps(context) || end.saturating_sub(start) > directory::SPAN_BYTES_MAX {
             return Ok(None);
         }

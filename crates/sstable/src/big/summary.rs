@@ -139,6 +139,16 @@ impl SummaryBuilder {
         self.last.as_ref()
     }
 
+    /// As [`SummaryBuilder::finish`], of the partitions so far.
+    pub fn so_far(&self) -> Option<Summary> {
+        Some(Summary {
+            min_index_interval: self.min_index_interval,
+            first: self.entries.first()?.0.clone(),
+            last: self.last.clone()?,
+            entries: self.entries.clone(),
+        })
+    }
+
     /// `None` when there were no partitions.
     pub fn finish(self) -> Option<Summary> {
         Some(Summary {

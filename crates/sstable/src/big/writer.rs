@@ -1,7 +1,7 @@
 //! Index.db and Summary.db of an SSTable that is being written.
 
 use super::index::PromotedIndexBuilder;
-use super::summary::SummaryBuilder;
+use super::summary::{Summary, SummaryBuilder};
 use crate::descriptor::Component;
 use crate::error::WriteError;
 use crate::index::{FinishedIndex, WrittenPartition, WrittenUnfiltered};
@@ -45,6 +45,12 @@ impl BigIndexWriter {
         self.buffer.clear();
         self.blocks.finish(&mut self.buffer, layout, partition)?;
         Ok(self.file.write_all(&self.buffer)?)
+    }
+
+    /// The summary of what was written so far, all of which is in the file now; `None` before the first partition.
+    pub fn so_far(&mut self) -> Result<Option<Summary>, WriteError> {
+        self.file.flush()?;
+        Ok(self.summary.so_far())
     }
 
     /// Completes Index.db; yields its name and that of the summary with its content.

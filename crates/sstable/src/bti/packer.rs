@@ -18,14 +18,29 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// A file that knows its pages.
 #[derive(Debug)]
 pub(crate) struct PageFile {
-    file: Box<dyn WriteFile>,
+    /// `None` for an end that stays in memory.
+    file: Option<Box<dyn WriteFile>>,
     buffer: Vec<u8>,
     flushed: u64,
 }
 
 impl PageFile {
     pub fn new(file: Box<dyn WriteFile>) -> PageFile {
-        PageFile { file, buffer: Vec::new(), flushed: 0 }
+        PageFile { file: Some(file), buffer: Vec::new(), flushed: 0 }
+    }
+
+    /// Hands all to the file, and yields another one that goes on from there in memory.
+    pub fn fork(&mut self) -> io::Result<PageFile> {
+        self.flush()?;
+        if let Some(file) = &mut self.file {
+            file.flush()?;
+        }
+        Ok(PageFile { file: None, buffer: Vec::new(), flushed: self.flushed })
+    }
+
+    /// What was written since [`PageFile::fork`].
+    pub fn into_forked(self) -> Vec<u8> {
+        self.buffer
     }
 
     /// Bytes so far.
@@ -52,7 +67,8 @@ impl PageFile {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.write_all(&self.buffer)?;
+        let Some(file) = &mut self.file else { return Ok(()) };
+        file.write_all(&self.buffer)?;
         self.flushed += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
@@ -61,7 +77,7 @@ impl PageFile {
     /// Writes and syncs all.
     pub fn finish(mut self) -> io::Result<()> {
         self.flush()?;
-        self.file.sync_data()
+        self.file.as_mut().map_or(Ok(()), |file| file.sync_data())
     }
 }
 
@@ -105,7 +121,7 @@ const WIDTHS: [(u32, Shape, Shape, Shape); 8] = {
     ]
 };
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct PackedNode {
     byte: u8,
     payload: Option<PackedPayload>,
@@ -278,7 +294,7 @@ fn write_distances(out: &mut Vec<u8>, bits: u32, distances: impl Iterator<Item =
 }
 
 /// Writes a trie.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct TriePacker {
     /// The nodes on the way to the last key, the root first.
     path: Vec<PackedNode>,

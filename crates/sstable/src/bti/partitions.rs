@@ -13,6 +13,7 @@
 
 use super::rows::{RowsEntry, read_signed};
 use super::trie::{Descent, TrieCursor};
+use super::writer::GrowingBti;
 use crate::key_filter::{FilterCheck, KeyFilter, PACE_BYTES, Pace};
 use crate::pages::{Cursor, PageSource, PagedFile, Uncached};
 use crate::stream::skip_partition;
@@ -96,6 +97,18 @@ impl BtiIndex {
             return Err(input.malformed("first and last key do not fit".to_owned()));
         }
         Ok(BtiIndex { partitions, rows, pages, times, first, last, count, root })
+    }
+
+    /// The index of what was written so far.
+    pub fn growing(
+        known: GrowingBti,
+        partitions: Arc<PagedFile>,
+        rows: Arc<PagedFile>,
+        pages: Arc<dyn PageSource>,
+        times: DeletionTimes,
+    ) -> BtiIndex {
+        let GrowingBti { first, last, count, root, .. } = known;
+        BtiIndex { partitions, rows, pages, times, first, last, count, root }
     }
 
     pub fn first_key(&self) -> &DecoratedKey {

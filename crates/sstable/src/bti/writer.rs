@@ -33,6 +33,28 @@ struct Pending {
     distinct: usize,
 }
 
+impl Pending {
+    fn add_to(&self, keys: &mut TriePacker, len: usize, out: &mut PageFile) -> std::io::Result<()> {
+        let mut bytes = vec![hash_byte(&self.key)];
+        let size = write_signed(&mut bytes, self.number);
+        let key = self.encoded.get(..len).unwrap_or(&self.encoded);
+        keys.add(key, PackedPayload { bits: 7 + size, bytes }, out)
+    }
+}
+
+/// What is known of the index of an SSTable that is being written.
+#[derive(Debug)]
+pub(crate) struct GrowingBti {
+    pub first: DecoratedKey,
+    pub last: DecoratedKey,
+    pub count: u64,
+    pub root: u64,
+    /// How Partitions.db would go on from a position if it ended with the last partition.
+    pub partitions: (u64, Vec<u8>),
+    /// Bytes of Rows.db.
+    pub rows_len: u64,
+}
+
 /// Appends a number in as few bytes as keep its sign; yields how many.
 fn write_signed(out: &mut Vec<u8>, number: i64) -> u8 {
     let redundant = if number < 0 { number.leading_ones() } else { number.leading_zeros() };
@@ -102,12 +124,27 @@ impl BtiIndexWriter {
     }
 
     fn add_key(&mut self, pending: &Pending, len: usize) -> Result<(), WriteError> {
-        let mut bytes = vec![hash_byte(&pending.key)];
-        let size = write_signed(&mut bytes, pending.number);
-        let key = pending.encoded.get(..len).unwrap_or(&pending.encoded);
-        self.keys.add(key, PackedPayload { bits: 7 + size, bytes }, &mut self.partitions)?;
+        pending.add_to(&mut self.keys, len, &mut self.partitions)?;
         self.count += 1;
         Ok(())
+    }
+
+    /// The index of the partitions so far; `None` before the first. Both files hold what cannot change any more.
+    pub fn so_far(&mut self) -> Result<Option<GrowingBti>, WriteError> {
+        let (Some(first), Some(last)) = (&self.first, &self.last) else { return Ok(None) };
+        let mut partitions = self.partitions.fork()?;
+        let start = partitions.position();
+        let mut keys = self.keys.clone();
+        last.add_to(&mut keys, last.distinct, &mut partitions)?;
+        let root = keys.finish(&mut partitions)?;
+        Ok(Some(GrowingBti {
+            first: first.clone(),
+            last: last.key.clone(),
+            count: self.count + 1,
+            root,
+            partitions: (start, partitions.into_forked()),
+            rows_len: self.rows.fork()?.position(),
+        }))
     }
 
     /// Completes both files.

@@ -3,6 +3,8 @@
 use super::{CompressionInfo, CompressionParams};
 use crate::checksum::{CRC_CHUNK_BYTES, ChunkCrcs};
 use crate::error::WriteError;
+use crate::pages::PageLayout;
+use bytes::Bytes;
 use crc32fast::Hasher;
 use env::fs::WriteFile;
 
@@ -104,6 +106,23 @@ impl DataSink {
         self.written += crc.len() as u64;
         self.chunk.clear();
         Ok(())
+    }
+
+    /// Hands what came out to the file, and tells how what went in can be read: the pages of the file, and what is in
+    /// none of them yet with the place where it starts.
+    pub fn so_far(&mut self) -> Result<(PageLayout, u64, Bytes), WriteError> {
+        self.file.flush()?;
+        let layout = match &self.params {
+            Some(params) => {
+                // The chunk that will come next says where the last one ends.
+                let offsets = self.offsets.iter().copied().chain([self.written]).collect();
+                let params = params.clone();
+                PageLayout::Compressed(CompressionInfo { params, data_len: self.position, offsets })
+            }
+            None => PageLayout::Checked(ChunkCrcs { chunk_len: CRC_CHUNK_BYTES, crcs: self.crcs.clone() }),
+        };
+        let tail = Bytes::copy_from_slice(&self.chunk);
+        Ok((layout, self.position - tail.len() as u64, tail))
     }
 
     /// Writes what is left and makes the file durable.

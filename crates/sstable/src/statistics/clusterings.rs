@@ -5,7 +5,7 @@ use model::{BoundKind, Clustering, ClusteringBound, ClusteringComparator, Compon
 use std::cmp::Ordering;
 
 /// What is covered so far.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum CoveredClusterings {
     /// For versions that bound clusterings by two lists of values.
     Values(ValueRange),
@@ -32,7 +32,7 @@ impl CoveredClusterings {
 
 /// Smallest and largest value of each clustering column over all positions, cut to the columns that every position
 /// has: right for readers that compare whole prefixes and for those that compare column by column.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ValueRange {
     seen: bool,
     min: Vec<Vec<u8>>,
@@ -82,7 +82,7 @@ fn value(component: Component<'_>) -> Option<&[u8]> {
 }
 
 /// The first and the last position.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct PositionRange {
     min: ClusteringBound,
     max: ClusteringBound,

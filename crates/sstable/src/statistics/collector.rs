@@ -8,7 +8,7 @@ use model::counter::{ShardKind, shards};
 use model::{ClusteringComparator, Deletion, NO_DELETION_TIME, NO_TTL, Row, TableSchema};
 
 /// Statistics of the partitions written so far.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Collector {
     version: Version,
     partition_sizes: EstimatedHistogram,

@@ -1,45 +1,18 @@
 //! The directories of Index.db's intervals: found through them, and found without them.
 
 use super::support::*;
-use crate::{Component, FileId, FilePart, PageSource, SsTable};
-use bytes::Bytes;
+use crate::{Component, FilePart, SsTable};
 use env::fs::FileSystem;
 use model::command::ClusteringFilter;
 use model::{CqlType, DecoratedKey, Deletion, TableSchema};
-use partition::{ReadContext, ReadError};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use partition::ReadContext;
+use std::sync::Arc;
 use uuid::Uuid;
 
 const KEYS: u32 = 1_000;
 
-/// Keeps every page.
-#[derive(Debug, Default)]
-struct Kept(Mutex<HashMap<(FileId, u64), Bytes>>);
-
-impl PageSource for Kept {
-    fn page(
-        &self,
-        file: FileId,
-        page: u64,
-        context: &ReadContext,
-        load: &mut dyn FnMut() -> Result<Bytes, ReadError>,
-    ) -> Result<Bytes, ReadError> {
-        let known = self.0.lock().unwrap().get(&(file, page)).cloned();
-        crate::count_page(context, file.part, known.is_some());
-        if let Some(known) = known {
-            return Ok(known);
-        }
-        let loaded = load()?;
-        self.0.lock().unwrap().insert((file, page), loaded.clone());
-        Ok(loaded)
-    }
-}
-
-impl Kept {
-    fn directories(&self) -> usize {
-        self.0.lock().unwrap().keys().filter(|(file, _)| file.part == FilePart::IndexDirectory).count()
-    }
+fn directories(kept: &Kept) -> usize {
+    kept.pages().filter(|(file, _)| file.part == FilePart::IndexDirectory).count()
 }
 
 fn table() -> Arc<TableSchema> {
@@ -77,7 +50,7 @@ fn every_key_is_found_and_no_other() {
     for i in 0..KEYS * 2 {
         assert_eq!(read(&sstable, &table, &key(i), &context()), i < KEYS, "{i}");
     }
-    assert_eq!(kept.directories(), 8);
+    assert_eq!(directories(&kept), 8);
 }
 
 #[test]

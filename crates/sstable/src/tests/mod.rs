@@ -4,6 +4,7 @@ mod bti;
 mod corruption;
 mod damage;
 mod directory;
+mod early;
 mod filter;
 mod fixtures;
 mod golden;

@@ -12,7 +12,7 @@ use proptest::prelude::{ProptestConfig, any, prop_assert, prop_assert_eq, propte
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-fn random_compression(rng: &mut Rng) -> Option<CompressionParams> {
+pub(super) fn random_compression(rng: &mut Rng) -> Option<CompressionParams> {
     let compressor = match rng.below(6) {
         0 => return None,
         1 => Compressor::Snappy,
@@ -27,7 +27,7 @@ fn random_compression(rng: &mut Rng) -> Option<CompressionParams> {
     Some(CompressionParams { compressor, chunk_len, max_compressed_len, options: Default::default() })
 }
 
-fn random_filter(rng: &mut Rng, table: &TableSchema) -> ClusteringFilter {
+pub(super) fn random_filter(rng: &mut Rng, table: &TableSchema) -> ClusteringFilter {
     let reversed = rng.chance(50);
     let comparator = table.comparator();
     let count = table.clustering_columns().len();

@@ -1,7 +1,10 @@
 //! Random tables and partitions, and what a read of them should yield.
 
 use crate::compression::CompressionParams;
-use crate::{Descriptor, SsTable, SsTableId, SsTableMeta, SsTableWriter, Uncached, Version, WriterOptions};
+use crate::{
+    Descriptor, FileId, PageSource, SsTable, SsTableId, SsTableMeta, SsTableWriter, Uncached, Version,
+    WriterOptions,
+};
 use bytes::Bytes;
 use env::fs::FileSystem;
 use env::fs::memory::MemoryFileSystem;
@@ -14,9 +17,9 @@ use model::{
 use partition::codec::{StatsCollector, changes_of_tombstones};
 use partition::{Event, Fragment, PartitionStream, RangeChange, ReadContext, ReadError};
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use uuid::Uuid;
 
 /// A generator that a seed repeats.
@@ -482,6 +485,36 @@ pub fn check(
 
 pub fn all(table: &TableSchema) -> ColumnSelection {
     ColumnSelection::all(table)
+}
+
+/// Keeps every page.
+#[derive(Debug, Default)]
+pub struct Kept(pub Mutex<HashMap<(FileId, u64), Bytes>>);
+
+impl PageSource for Kept {
+    fn page(
+        &self,
+        file: FileId,
+        page: u64,
+        context: &ReadContext,
+        load: &mut dyn FnMut() -> Result<Bytes, ReadError>,
+    ) -> Result<Bytes, ReadError> {
+        let known = self.0.lock().unwrap().get(&(file, page)).cloned();
+        crate::count_page(context, file.part, known.is_some());
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let loaded = load()?;
+        self.0.lock().unwrap().insert((file, page), loaded.clone());
+        Ok(loaded)
+    }
+}
+
+impl Kept {
+    /// The pages that are kept.
+    pub fn pages(&self) -> impl Iterator<Item = (FileId, u64)> {
+        self.0.lock().unwrap().keys().copied().collect::<Vec<_>>().into_iter()
+    }
 }
 
 pub fn context() -> ReadContext {
