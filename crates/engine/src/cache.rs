@@ -84,6 +84,13 @@ impl fmt::Debug for PageCache {
 }
 
 impl PageSource for PageCache {
+    fn keep(&self, file: FileId, page: u64, content: &[u8]) {
+        let key = (file, page);
+        self.cache.insert(key, Bytes::copy_from_slice(content));
+        // It is as good as read: what comes new and is not read leaves soon.
+        self.cache.get(&key);
+    }
+
     fn page(
         &self,
         file: FileId,

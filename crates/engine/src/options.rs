@@ -114,6 +114,8 @@ pub struct EngineOptions {
     pub auto_snapshot: bool,
     /// Bytes of rows after which an SSTable's index starts another block.
     pub column_index_bytes: u64,
+    /// Bytes of rows that a compaction writes before what it wrote can be read; `u64::MAX` for its end.
+    pub early_open_bytes: u64,
     /// Whether each flushed SSTable is linked into `backups/` of its table, unless the table says no.
     pub incremental_backups: bool,
     /// Whether SSTables get 28-character time uuids as ids instead of numbers.
@@ -146,6 +148,7 @@ impl EngineOptions {
             page_cache_bytes: 512 << 20,
             auto_snapshot: true,
             column_index_bytes: COLUMN_INDEX_BYTES,
+            early_open_bytes: 50 << 20,
             incremental_backups: false,
             uuid_sstable_identifiers: false,
             storage_compatibility: StorageCompatibility::default(),

@@ -42,7 +42,7 @@ mod writer;
 pub use descriptor::{Component, Descriptor, SsTableId, Version};
 pub use error::{OpenError, WriteError};
 pub use header_table::table_of_header;
-pub use pages::{FileId, FilePart, PageSource, Uncached, count_page};
+pub use pages::{FileId, FilePart, PageSink, PageSource, Uncached, count_page};
 pub use salvage::{Loss, SalvageError, Salvaged, salvage};
 pub use stream::SsTableStream;
 pub use table::SsTable;

@@ -58,10 +58,19 @@ pub trait PageSource: Send + Sync + Debug {
         load: &mut dyn FnMut() -> Result<Bytes, ReadError>,
     ) -> Result<Bytes, ReadError>;
 
+    /// Keeps a page that nobody asked for yet, if there is room for such.
+    fn keep(&self, _file: FileId, _page: u64, _content: &[u8]) {}
+
     /// Whether a page that is loaded for this read stays for later ones.
     fn keeps(&self, context: &ReadContext) -> bool {
         context.fill_cache
     }
+}
+
+/// Gets the pages of a data file while it is written.
+pub trait PageSink: Send + Debug {
+    /// The content of a page, as a reader will see it.
+    fn page(&mut self, page: u64, content: &[u8]);
 }
 
 /// Counts a page that was found in memory (`hit`) or had to be loaded.

@@ -27,6 +27,7 @@ use crate::compression::sink::DataSink;
 use crate::descriptor::{Component, Descriptor};
 use crate::error::WriteError;
 use crate::index::{IndexWriter, WrittenPartition, WrittenUnfiltered};
+use crate::pages::PageSink;
 use crate::statistics::{Cardinality, Collector, CommitLogPosition, Statistics, Stats};
 use crate::toc;
 use env::fs::FileSystem;
@@ -250,6 +251,11 @@ impl SsTableWriter {
     /// The SSTable's name.
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
+    }
+
+    /// Shows every page of Data.db to `pages`.
+    pub fn tell_pages_to(&mut self, pages: Box<dyn PageSink>) {
+        self.data.pages = Some(pages);
     }
 
     /// Bytes of rows so far, before compression.

@@ -2,7 +2,9 @@
 //!
 //! 1. A transaction log is started in the directory of the inputs.
 //! 2. The inputs are merged and purged into new SSTables, around the page cache, at the pace of the throttle; a new
-//!    one is started where the task's output says so. Each is recorded in the log before it is written.
+//!    one is started where the task's output says so. Each is recorded in the log before it is written. Now and then what
+//!    was written is opened for those who read single partitions ([`EarlyOpening`]); pages of it that are made of pages
+//!    in the cache go there, too.
 //! 3. Under the table's lock, if all inputs are still part of the table (it was not truncated or dropped meanwhile):
 //!    the inputs are recorded, the log is committed, the view gets the outputs for the inputs.
 //! 4. The files of the inputs are removed. Readers that have them open go on.
@@ -15,14 +17,17 @@ use super::task::Task;
 use super::throttle::{Stopped, Throttle};
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::table::EarlyOpening;
 use model::TableSchema;
 use model::command::{ClusteringFilter, ColumnSelection};
 use model::key::KeyRange;
 use partition::codec::EncodingStats;
-use partition::{BoxedStream, Event, Fragment, PartitionStream, Purge, ReadContext, merge};
+use partition::{BoxedStream, Event, Fragment, PartitionStream, Purge, ReadContext, ReadCost, merge};
 use sstable::statistics::CommitLogPosition;
 use sstable::txn_log::{Operation, TxnLog};
-use sstable::{Descriptor, SsTable, SsTableWriter, WriteError, WriterOptions};
+use sstable::{
+    Descriptor, FileId, FilePart, PageSink, PageSource, SsTable, SsTableWriter, WriteError, WriterOptions,
+};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -31,6 +36,10 @@ use std::sync::atomic::Ordering;
 const STEP_BYTES: u64 = 256 << 10;
 /// Fragments between two looks at the bytes written.
 const STEP_FRAGMENTS: u32 = 256;
+
+/// What was written is opened again when it has grown by this part of it at least, so that the work for it stays
+/// proportional to what is written.
+const EARLY_SHARE: u64 = 16;
 
 /// How a run ended that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +60,9 @@ impl Engine {
         let (fs, version) = (Arc::clone(&self.env.fs), self.files.version);
         let mut log = TxnLog::create(fs, &directory, version, Operation::Compaction, id)?;
         let written = Run { engine: self, task, throttle, directory }.write(&mut log);
+        if !matches!(written, Ok(Some(_))) {
+            task.table.change_view(|view| view.close_early(&task.inputs));
+        }
         match written {
             Ok(Some(outputs)) => self.replace(task, log, outputs),
             Ok(None) => {
@@ -79,6 +91,7 @@ impl Engine {
             let is_here = |t: &Arc<SsTable>| view.sstables.iter().any(|s| Arc::ptr_eq(s, t));
             let is_settled = task.table.check_settled().is_ok();
             if task.table.is_dropped() || !is_settled || !gone.iter().all(is_here) {
+                view.close_early(&task.inputs);
                 result = Some(log.abort().map(|()| None));
                 return;
             }
@@ -90,8 +103,9 @@ impl Engine {
                 }),
                 Err(error) => log.abort().and(Err(error)),
             };
-            if committed.is_ok() {
-                view.replace_sstables(&gone, outputs);
+            match committed {
+                Ok(_) => view.replace_sstables(&gone, outputs),
+                Err(_) => view.close_early(&task.inputs),
             }
             result = Some(committed.map(Some));
         });
@@ -125,11 +139,14 @@ impl Run<'_> {
         if self.pay(0).is_err() {
             return Ok(None);
         }
-        let mut stream = self.stream(&schema)?;
+        let cost = Arc::new(ReadCost::default());
+        let mut stream = self.stream(&schema, &cost)?;
         let mut fragment = Fragment::default();
         let mut writer: Option<SsTableWriter> = None;
+        let mut number = 0;
         let mut borders = Borders::new(&self.task.output);
         let (mut paid, mut fragments, mut before) = (0u64, 0u32, 0u64);
+        let mut opening_at = self.engine.options.early_open_bytes;
         loop {
             let event = stream.next(&mut fragment)?;
             if event == Event::PartitionStart || event == Event::End {
@@ -138,8 +155,11 @@ impl Run<'_> {
                 if (event == Event::End || crosses || full)
                     && let Some(done) = writer.take()
                 {
+                    if self.pay(done.file_bytes() - paid).is_err() {
+                        return Ok(None);
+                    }
                     before += done.data_bytes();
-                    outputs.extend(self.finish(done)?);
+                    outputs.extend(self.finish(done, number)?);
                     paid = 0;
                 }
             }
@@ -148,9 +168,20 @@ impl Run<'_> {
             }
             let writer = match &mut writer {
                 Some(writer) => writer,
-                None => writer.insert(self.start(log, &schema)?),
+                None => {
+                    number = self.engine.files.next_number();
+                    let mut started = self.start(log, &schema)?;
+                    started.tell_pages_to(self.warmer(number, &cost));
+                    writer.insert(started)
+                }
             };
             writer.append(event, &fragment)?;
+            let written = before + writer.data_bytes();
+            if event == Event::PartitionEnd && written >= opening_at {
+                self.open_early(writer, number, &outputs)?;
+                opening_at =
+                    written.saturating_add(self.engine.options.early_open_bytes.max(written / EARLY_SHARE));
+            }
             fragments += 1;
             if fragments.is_multiple_of(STEP_FRAGMENTS) || event == Event::PartitionEnd {
                 let bytes = writer.file_bytes();
@@ -171,8 +202,12 @@ impl Run<'_> {
     }
 
     /// The inputs merged, without what may be forgotten.
-    fn stream(&self, schema: &Arc<TableSchema>) -> Result<impl PartitionStream + use<>, EngineError> {
-        let context = ReadContext { fill_cache: false, ..ReadContext::default() };
+    fn stream(
+        &self,
+        schema: &Arc<TableSchema>,
+        cost: &Arc<ReadCost>,
+    ) -> Result<impl PartitionStream + use<>, EngineError> {
+        let context = ReadContext { fill_cache: false, cost: Arc::clone(cost), ..ReadContext::default() };
         let columns = ColumnSelection::all(schema);
         let sources = self
             .task
@@ -222,11 +257,60 @@ impl Run<'_> {
         })
     }
 
-    fn finish(&self, writer: SsTableWriter) -> Result<Option<Arc<SsTable>>, EngineError> {
+    /// Lets what was written so far be read.
+    fn open_early(
+        &self,
+        writer: &mut SsTableWriter,
+        number: u64,
+        finished: &[Arc<SsTable>],
+    ) -> Result<(), EngineError> {
+        let Some(latest) = writer.open_early(number, &self.engine.files.pages)? else { return Ok(()) };
+        let through = latest.last_key().clone();
+        let outputs = finished.iter().cloned().chain([Arc::new(latest)]).collect();
+        let opening = EarlyOpening { inputs: self.task.inputs.clone(), outputs, through };
+        self.task.table.change_view(|view| view.open_early(opening));
+        Ok(())
+    }
+
+    fn warmer(&self, number: u64, cost: &Arc<ReadCost>) -> Box<dyn PageSink> {
+        let file = FileId { sstable: number, part: FilePart::Data };
+        let pages = Arc::clone(&self.engine.files.pages);
+        Box::new(Warmer { file, pages, cost: Arc::clone(cost), hits: 0, misses: 0, is_hot: false })
+    }
+
+    fn finish(&self, writer: SsTableWriter, number: u64) -> Result<Option<Arc<SsTable>>, EngineError> {
         match writer.finish() {
             Err(WriteError::Empty) => Ok(None),
             // What was written must be readable before anything is given up for it.
-            other => self.engine.files.open(&other?.descriptor).map(Some),
+            other => self.engine.files.open_as(&other?.descriptor, number).map(Some),
+        }
+    }
+}
+
+/// Puts the pages of an output into the cache that are made of pages which are there: what was hot stays so, and
+/// nothing cold becomes it.
+#[derive(Debug)]
+struct Warmer {
+    file: FileId,
+    pages: Arc<dyn PageSource>,
+    /// Of the reading of the inputs; read here until the last page.
+    cost: Arc<ReadCost>,
+    hits: u64,
+    misses: u64,
+    is_hot: bool,
+}
+
+impl PageSink for Warmer {
+    fn page(&mut self, page: u64, content: &[u8]) {
+        let (hits, misses) = (self.cost.chunk_hits.get(), self.cost.chunk_misses.get());
+        let (resident, absent) = (hits - self.hits, misses - self.misses);
+        (self.hits, self.misses) = (hits, misses);
+        // Where no page was turned, the last ones go on.
+        if resident + absent > 0 {
+            self.is_hot = resident >= absent;
+        }
+        if self.is_hot {
+            self.pages.keep(self.file, page, content);
         }
     }
 }

@@ -56,7 +56,16 @@ impl FileContext {
     /// # Errors
     /// When it is damaged or of a version that is not read.
     pub(crate) fn open(&self, descriptor: &Descriptor) -> Result<Arc<SsTable>, EngineError> {
-        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        self.open_as(descriptor, self.next_number())
+    }
+
+    /// A number for an SSTable that will be opened.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.next_number.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// As [`FileContext::open`], with a number from [`FileContext::next_number`].
+    pub(crate) fn open_as(&self, descriptor: &Descriptor, number: u64) -> Result<Arc<SsTable>, EngineError> {
         let table = SsTable::open(self.fs(), descriptor, number, Arc::clone(&self.pages))?;
         table.check_by_chance(Arc::clone(&self.env.random));
         Ok(Arc::new(table))

@@ -17,7 +17,7 @@ use crate::error::EngineError;
 use crate::memtable::Memtable;
 use crate::system;
 use arc_swap::{ArcSwap, ArcSwapOption};
-use model::TableSchema;
+use model::{DecoratedKey, TableSchema};
 use parking_lot::Mutex;
 use partition::ReadError;
 use sstable::SsTable;
@@ -46,6 +46,26 @@ pub struct TableView {
     pub flushing: Vec<FlushingMemtable>,
     /// Newest first, by their newest timestamp.
     pub sstables: Arc<Vec<Arc<SsTable>>>,
+    /// What running compactions have written so far.
+    pub early: Vec<Arc<EarlyOpening>>,
+}
+
+/// What a running compaction has written so far, for those who read single partitions: pages of its output become
+/// resident while those of its inputs still are, and the end of the compaction is no cliff (CASSANDRA-6916).
+#[derive(Debug)]
+pub struct EarlyOpening {
+    /// What it compacts. They are among the view's SSTables until it ends.
+    pub inputs: Vec<Arc<SsTable>>,
+    /// What it wrote; the last one is not finished.
+    pub outputs: Vec<Arc<SsTable>>,
+    /// Up to this key the outputs stand for the inputs.
+    pub through: DecoratedKey,
+}
+
+impl EarlyOpening {
+    fn replaces(&self, sstable: &Arc<SsTable>) -> bool {
+        self.inputs.iter().any(|input| Arc::ptr_eq(input, sstable))
+    }
 }
 
 impl TableView {
@@ -54,9 +74,34 @@ impl TableView {
     pub fn replace_sstables(&mut self, remove: &[Arc<SsTable>], add: impl IntoIterator<Item = Arc<SsTable>>) {
         let mut tables: Vec<_> = self.sstables.iter().cloned().collect();
         tables.retain(|table| !remove.iter().any(|gone| Arc::ptr_eq(gone, table)));
+        self.early.retain(|early| !remove.iter().any(|gone| early.replaces(gone)));
         tables.extend(add);
         tables.sort_by_key(|table| std::cmp::Reverse(table.newest_timestamp()));
         self.sstables = Arc::new(tables);
+    }
+
+    /// Lets a compaction's outputs be read, or more of them than before; not if an input is gone.
+    pub(crate) fn open_early(&mut self, opening: EarlyOpening) {
+        let is_here = |input: &Arc<SsTable>| self.sstables.iter().any(|t| Arc::ptr_eq(t, input));
+        if opening.inputs.iter().all(is_here) {
+            self.close_early(&opening.inputs);
+            self.early.push(Arc::new(opening));
+        }
+    }
+
+    /// The compaction of `inputs` failed, or was given up.
+    pub(crate) fn close_early(&mut self, inputs: &[Arc<SsTable>]) {
+        self.early.retain(|early| !inputs.iter().any(|input| early.replaces(input)));
+    }
+
+    /// The SSTables that a partition is in, if it is in any; newest first when `early` is empty.
+    pub(crate) fn sstables_for<'v>(
+        &'v self,
+        key: &'v DecoratedKey,
+    ) -> impl Iterator<Item = &'v Arc<SsTable>> {
+        let open = move || self.early.iter().filter(move |early| *key <= early.through);
+        let whole = self.sstables.iter().filter(move |t| !open().any(|early| early.replaces(t)));
+        whole.chain(open().flat_map(|early| &early.outputs))
     }
 }
 
@@ -99,8 +144,12 @@ impl TableStore {
         memtable: Memtable,
         (sstables, last_sequence): (Vec<Arc<SsTable>>, u64),
     ) -> TableStore {
-        let mut view =
-            TableView { memtable: Arc::new(memtable), flushing: Vec::new(), sstables: Arc::default() };
+        let mut view = TableView {
+            memtable: Arc::new(memtable),
+            flushing: Vec::new(),
+            sstables: Arc::default(),
+            early: Vec::new(),
+        };
         view.replace_sstables(&[], sstables);
         TableStore {
             schema: ArcSwap::new(schema),

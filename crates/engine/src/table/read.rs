@@ -168,16 +168,20 @@ fn judge(sstable: &SsTable, command: &ReadCommand, key: &DecoratedKey) -> Verdic
 fn candidates<'v>(
     view: &'v TableView,
     command: &ReadCommand,
-    key: &DecoratedKey,
+    key: &'v DecoratedKey,
     ctx: &ReadContext,
 ) -> Vec<&'v Arc<SsTable>> {
-    ctx.cost.sstables_considered.add(view.sstables.len() as u64);
     let may_matter = |sstable: &&Arc<SsTable>| {
+        ctx.cost.sstables_considered.add(1);
         let verdict = judge(sstable, command, key);
         at_sstable(sstable, ctx).judge(verdict);
         verdict == Verdict::Candidate
     };
-    view.sstables.iter().filter(may_matter).collect()
+    let mut found: Vec<&Arc<SsTable>> = view.sstables_for(key).filter(may_matter).collect();
+    if !view.early.is_empty() {
+        found.sort_by_key(|sstable| std::cmp::Reverse(sstable.stats().max_timestamp));
+    }
+    found
 }
 
 fn read_newest_first(

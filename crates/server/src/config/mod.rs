@@ -37,6 +37,8 @@ const WITHOUT_EFFECT: &[&str] =
 const HOST_NAME_FILE: &str = "/proc/sys/kernel/hostname";
 /// Where data goes when nobody says.
 const DATA_DIR_DEFAULT: &str = "ilion-data";
+/// Keys for which null is a value.
+const NULLABLE: &[&str] = &["sstable_preemptive_open_interval"];
 /// Largest column_index_size that Cassandra takes.
 const COLUMN_INDEX_BYTES_MAX: u64 = (1 << 31) - 1;
 
@@ -181,8 +183,11 @@ impl Draft {
             reason,
         };
         if value.is_null() {
-            // As in Cassandra, a key without a value keeps its default; a name nobody knows is still named.
-            if Settings::current_name(key).is_some() {
+            // As in Cassandra, a key without a value keeps its default, but for those that have a meaning without one; a
+            // name nobody knows is still named.
+            if let Some(name) = Settings::current_name(key)
+                && !NULLABLE.contains(&name)
+            {
                 return Ok(());
             }
         }
@@ -433,6 +438,7 @@ fn engine_options(env: &Env, settings: &Settings, memory: MemoryShares) -> Engin
         compaction_bytes_per_s: settings.compaction_throughput.0,
         auto_snapshot: settings.auto_snapshot,
         column_index_bytes: settings.column_index_size.map_or(engine::COLUMN_INDEX_BYTES, |size| size.0),
+        early_open_bytes: settings.sstable_preemptive_open_interval.0.map_or(u64::MAX, |size| size.0),
         incremental_backups: settings.incremental_backups,
         uuid_sstable_identifiers: settings.uuid_sstable_identifiers_enabled,
         storage_compatibility: settings.storage_compatibility_mode,

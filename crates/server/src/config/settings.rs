@@ -251,6 +251,23 @@ impl<T: Setting> Setting for Option<T> {
     }
 }
 
+/// Bytes from one look to the next, or never: null, and a negative number under the old key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interval(pub Option<ByteSize>);
+
+impl Setting for Interval {
+    fn parse(value: &Value, old: OldUnit) -> Result<Self, String> {
+        if value.is_null() || (old != OldUnit::None && value.as_i64().is_some_and(|n| n < 0)) {
+            return Ok(Interval(None));
+        }
+        ByteSize::parse(value, old).map(|size| Interval(Some(size)))
+    }
+
+    fn print(&self) -> Option<String> {
+        self.0.as_ref().and_then(ByteSize::print)
+    }
+}
+
 macro_rules! settings {
     ($($(#[doc = $doc:literal])+ $name:ident: $type:ty = $default:expr $(, old $old:literal $unit:ident)*;)+) => {
         /// Everything that can be set, with its value. Paths are as given; see [`Settings::resolve`].
@@ -381,6 +398,8 @@ settings! {
     storage_compatibility_mode: StorageCompatibility = StorageCompatibility::Cassandra4;
     /// Data between two entries of a partition's index; 64 KiB when not set.
     column_index_size: Option<ByteSize> = None, old "column_index_size_in_kb" Kib;
+    /// Rows that a compaction writes before what it wrote can be read; null for its end.
+    sstable_preemptive_open_interval: Interval = Interval(Some(ByteSize(50 << 20))), old "sstable_preemptive_open_interval_in_mb" Mib;
     /// Tombstones in one read from which a warning goes to log and client.
     tombstone_warn_threshold: u32 = 1_000;
     /// Tombstones in one read at which it fails.

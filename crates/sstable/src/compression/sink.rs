@@ -3,7 +3,7 @@
 use super::{CompressionInfo, CompressionParams};
 use crate::checksum::{CRC_CHUNK_BYTES, ChunkCrcs};
 use crate::error::WriteError;
-use crate::pages::PageLayout;
+use crate::pages::{PageLayout, PageSink};
 use bytes::Bytes;
 use crc32fast::Hasher;
 use env::fs::WriteFile;
@@ -24,6 +24,8 @@ pub(crate) struct DataSink {
     digest: Hasher,
     offsets: Vec<u64>,
     crcs: Vec<u32>,
+    /// Who wants to see the chunks.
+    pub pages: Option<Box<dyn PageSink>>,
 }
 
 /// What a finished data file leaves for the other components.
@@ -50,6 +52,7 @@ impl DataSink {
             digest: Hasher::new(),
             offsets: Vec::new(),
             crcs: Vec::new(),
+            pages: None,
         }
     }
 
@@ -87,6 +90,9 @@ impl DataSink {
     }
 
     fn close_chunk(&mut self) -> Result<(), WriteError> {
+        if let Some(pages) = &mut self.pages {
+            pages.page(self.offsets.len().max(self.crcs.len()) as u64, &self.chunk);
+        }
         let Some(params) = &self.params else {
             let crc = self.put(false)?;
             self.crcs.push(crc);
