@@ -179,7 +179,7 @@ fn candidates<'v>(
     };
     let mut found: Vec<&Arc<SsTable>> = view.sstables_for(key).filter(may_matter).collect();
     if !view.early.is_empty() {
-        found.sort_by_key(|sstable| std::cmp::Reverse(sstable.stats().max_timestamp));
+        found.sort_by_key(|sstable| std::cmp::Reverse(sstable.newest_timestamp()));
     }
     found
 }
