@@ -296,7 +296,9 @@ impl Engine {
     ) -> Arc<TableStore> {
         let memtable = Memtable::new(start, self.env.clock.monotonic_nanos());
         let dirs = self.table_dirs(table);
-        let store = Arc::new(TableStore::new(Arc::clone(table), durable_writes, dirs, memtable, sstables));
+        let (table_now, scan_bytes_max) = (Arc::clone(table), self.cache.scan_bytes_max());
+        let store = TableStore::new(table_now, durable_writes, dirs, memtable, sstables, scan_bytes_max);
+        let store = Arc::new(store);
         self.tables.rcu(|tables| {
             let mut tables = Tables::clone(tables);
             tables.insert(table.id, Arc::clone(&store));

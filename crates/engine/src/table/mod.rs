@@ -128,6 +128,8 @@ pub struct TableStore {
     in_doubt: AtomicBool,
     /// The table's directory in each data directory.
     dirs: Vec<PathBuf>,
+    /// Bytes of SSTables above which a read of a range of partitions leaves nothing in the page cache.
+    scan_bytes_max: u64,
     /// The largest sequence number among the table's SSTables.
     last_sequence: AtomicU64,
     /// Whether Cassandra has been told to build the table's indexes anew.
@@ -143,6 +145,7 @@ impl TableStore {
         dirs: Vec<PathBuf>,
         memtable: Memtable,
         (sstables, last_sequence): (Vec<Arc<SsTable>>, u64),
+        scan_bytes_max: u64,
     ) -> TableStore {
         let mut view = TableView {
             memtable: Arc::new(memtable),
@@ -154,6 +157,7 @@ impl TableStore {
         TableStore {
             schema: ArcSwap::new(schema),
             view: ArcSwap::from_pointee(view),
+            scan_bytes_max,
             last_sequence: AtomicU64::new(last_sequence),
             view_change: Mutex::new(()),
             flush_turn: Mutex::new(()),

@@ -17,6 +17,9 @@ use sstable::SsTable;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// A read of a range that wants fewer rows is no bulk read, however large the table is.
+const BULK_ROWS_MIN: u64 = 5_000;
+
 impl TableStore {
     /// The partitions and rows that the command selects, merged from all sources; limits and row filters are the
     /// caller's.
@@ -40,8 +43,18 @@ impl TableStore {
                     })))
                 }
             },
+            PartitionSelection::Range(range) if self.is_bulk(&view, command, range) => {
+                read_range(&view, command, range, &ReadContext { fill_cache: false, ..ctx.clone() })
+            }
             PartitionSelection::Range(range) => read_range(&view, command, range, ctx),
         }
+    }
+
+    /// Whether a read of a range goes over so much that its pages have no place in the page cache.
+    fn is_bulk(&self, view: &TableView, command: &ReadCommand, range: &KeyRange) -> bool {
+        let bytes = |sstable: &Arc<SsTable>| if sstable.overlaps(range) { sstable.data_bytes() } else { 0 };
+        command.limits.rows >= BULK_ROWS_MIN
+            && view.sstables.iter().map(bytes).sum::<u64>() > self.scan_bytes_max
     }
 
     /// Judges every source as a read of the command would, with what is in memory, and reads nothing. What it finds is

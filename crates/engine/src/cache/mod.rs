@@ -1,0 +1,129 @@
+//! The page cache: index pages and decompressed data chunks of all tables, under one budget of bytes.
+//!
+//! Neither kind has a share of its own: what is needed most stays ([`tiny_lfu`]), and pages that are needed once, or now
+//! and then, pass through, however many there are and whatever they hold. So a scan does not push out what is read again and again,
+//! and index pages of cold partitions do not starve the chunks of hot ones. Reads that ask not to fill the cache
+//! (compaction, whole tables) use what is there and leave nothing behind.
+
+pub(crate) mod tiny_lfu;
+
+use bytes::Bytes;
+use foldhash::fast::FixedState;
+use partition::{ReadContext, ReadError};
+use sstable::count_page;
+use sstable::{FileId, PageSource};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tiny_lfu::TinyLfu;
+
+/// Bytes that a page costs besides its content: key, queue entry, allocation.
+const PAGE_OVERHEAD_BYTES: u64 = 96;
+/// Size of a small page, from which the largest the number of pages is estimated.
+const PAGE_BYTES_MIN: u64 = 4 << 10;
+
+/// What a page counts as that nobody asked for yet, because a compaction made it of pages that were here: as needed
+/// this many times.
+const KEPT_COUNT: u8 = 4;
+/// A read of a range of partitions that goes over more than one in so many bytes of the cache reads around it.
+const SCAN_PART: u64 = 10;
+
+fn weight_of(page: &[u8]) -> u64 {
+    page.len() as u64 + PAGE_OVERHEAD_BYTES
+}
+
+/// One cache for all SSTables.
+pub struct PageCache {
+    cache: TinyLfu<(FileId, u64), Bytes, FixedState>,
+    misses: AtomicU64,
+}
+
+/// Numbers for metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheStats {
+    /// Pages in the cache.
+    pub pages: u64,
+    /// Bytes that they take.
+    pub bytes: u64,
+    /// Bytes allowed.
+    pub capacity_bytes: u64,
+    /// Pages found.
+    pub hits: u64,
+    /// Pages not found.
+    pub misses: u64,
+    /// Pages that were put in.
+    pub insertions: u64,
+    /// Pages that made room for others.
+    pub evictions: u64,
+}
+
+impl PageCache {
+    /// A cache of at most `capacity_bytes`.
+    pub fn new(capacity_bytes: u64) -> PageCache {
+        let cache = TinyLfu::new(capacity_bytes, PAGE_BYTES_MIN, FixedState::default());
+        PageCache { cache, misses: AtomicU64::new(0) }
+    }
+
+    /// Numbers for metrics.
+    pub fn stats(&self) -> CacheStats {
+        let usage = self.cache.usage();
+        CacheStats {
+            pages: usage.entries,
+            bytes: usage.weight,
+            capacity_bytes: usage.capacity,
+            hits: usage.hits,
+            misses: self.misses.load(Ordering::Relaxed),
+            insertions: usage.insertions,
+            evictions: usage.evictions,
+        }
+    }
+
+    /// Bytes of SSTables above which a read of a range of partitions should not fill the cache.
+    pub fn scan_bytes_max(&self) -> u64 {
+        self.cache.usage().capacity / SCAN_PART
+    }
+
+    /// Empties the cache.
+    pub fn clear(&self) {
+        self.cache.clear();
+    }
+}
+
+impl fmt::Debug for PageCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PageCache").field("stats", &self.stats()).finish()
+    }
+}
+
+impl PageSource for PageCache {
+    fn keep(&self, file: FileId, page: u64, content: &[u8]) {
+        let weight = weight_of(content);
+        self.cache.insert((file, page), Bytes::copy_from_slice(content), weight, KEPT_COUNT);
+    }
+
+    fn page(
+        &self,
+        file: FileId,
+        page: u64,
+        context: &ReadContext,
+        load: &mut dyn FnMut() -> Result<Bytes, ReadError>,
+    ) -> Result<Bytes, ReadError> {
+        let key = (file, page);
+        // A read that leaves nothing behind makes nothing hotter either.
+        let found = if context.fill_cache { self.cache.get(&key) } else { self.cache.peek(&key) };
+        if let Some(found) = found {
+            count_page(context, file.part, true);
+            return Ok(found);
+        }
+        if !context.may_block {
+            return Err(ReadError::WouldBlock);
+        }
+        context.check_deadline()?;
+        self.misses.fetch_add(1, Ordering::Relaxed);
+        count_page(context, file.part, false);
+        let loaded = load()?;
+        if context.fill_cache {
+            self.cache.insert(key, loaded.clone(), weight_of(&loaded), 1);
+        }
+        Ok(loaded)
+    }
+}

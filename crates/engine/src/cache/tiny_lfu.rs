@@ -1,0 +1,365 @@
+//! A bounded map that keeps what is used most: W-TinyLFU, in shards, weighted by bytes.
+//!
+//! ```text
+//! new ──▶ window, a tenth ──needed more often than main's oldest──▶ main ──used: once more around──┐
+//!              │                                                    ▲  │  ◀──────────────────────┘
+//!              ▼                                                    └──┘
+//!            gone, its count stays in the sketch                      ▼ needed less often: gone
+//! ```
+//!
+//! 1. What is new enters the window and passes through it once. At its end it is held against the oldest of `main`: of
+//!    the two, the one that was needed less often leaves, and always one that was needed but once. So a flood of entries that are needed once, or now and then,
+//!    never displaces those that are needed more often, whatever either of them holds.
+//! 2. How often a key was needed, resident or not, is counted in a [`Sketch`] that forgets: all counts are halved now
+//!    and then, so a new working set takes the place of an old one. Hits are counted in the entry and added to the
+//!    sketch when the entry's turn comes.
+//! 3. The exception: a hit soon after the entry came is not counted. One read looks several times at a page that it has
+//!    just loaded, and a client that walks through a table row by row does so to each chunk; neither will come again.
+//!    Soon means: before the shard saw a quarter as many hits and insertions as it holds entries.
+//!
+//! A hit takes a shard's lock shared and writes two counters. After: Einziger et al., *TinyLFU: A Highly Efficient Cache
+//! Admission Policy*, ACM ToS 2017; rule 3 is the correlated reference period of LRU-K (O'Neil et al., SIGMOD 1993).
+
+mod sketch;
+
+use hashbrown::HashTable;
+use parking_lot::RwLock;
+use sketch::{COUNT_MAX, Sketch};
+use std::hash::{BuildHasher, Hash};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+/// The part of the weight that the window has: one in so many.
+const WINDOW_PART: u64 = 10;
+/// The part of its entries that a shard has to see as hits and insertions before the use of a new one counts: one in
+/// so many.
+const CORRELATED_PART: u64 = 4;
+/// Shards, at most.
+const SHARDS_MAX: u64 = 16;
+/// Entries that a shard should hold.
+const SHARD_ENTRIES_MIN: u64 = 256;
+/// No slot.
+const NONE: u32 = u32::MAX;
+
+/// Counters of a cache since it was made, and what it holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    pub entries: u64,
+    pub weight: u64,
+    pub capacity: u64,
+    pub hits: u64,
+    pub insertions: u64,
+    pub evictions: u64,
+}
+
+/// The cache.
+pub(crate) struct TinyLfu<K, V, S> {
+    shards: Box<[RwLock<Shard<K, V>>]>,
+    hasher: S,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Window,
+    Main,
+}
+
+struct Slot<K, V> {
+    /// `None` in a free slot.
+    entry: Option<Entry<K, V>>,
+    /// Towards the end at which entries leave; in a free slot, the next free one.
+    older: u32,
+    newer: u32,
+}
+
+struct Entry<K, V> {
+    key: K,
+    value: V,
+    hash: u64,
+    weight: u64,
+    place: Place,
+    /// The shard's clock when the entry came.
+    came: u64,
+    /// Hits that are not in the sketch yet.
+    uses: AtomicU8,
+}
+
+/// A queue through the slots.
+#[derive(Debug)]
+struct Queue {
+    oldest: u32,
+    newest: u32,
+    weight: u64,
+}
+
+impl Default for Queue {
+    fn default() -> Queue {
+        Queue { oldest: NONE, newest: NONE, weight: 0 }
+    }
+}
+
+struct Shard<K, V> {
+    by_key: HashTable<u32>,
+    slots: Vec<Slot<K, V>>,
+    free: u32,
+    window: Queue,
+    main: Queue,
+    sketch: Sketch,
+    capacity: u64,
+    /// How many it is expected to hold.
+    entries: u64,
+    hits: AtomicU64,
+    insertions: u64,
+    evictions: u64,
+}
+
+impl<K: Hash + Eq, V: Clone, S: BuildHasher> TinyLfu<K, V, S> {
+    /// A cache of entries that weigh at most `capacity` together, each about `typical_weight`.
+    pub fn new(capacity: u64, typical_weight: u64, hasher: S) -> Self {
+        let entries = capacity / typical_weight.max(1);
+        let shards = (entries / SHARD_ENTRIES_MIN).clamp(1, SHARDS_MAX).next_power_of_two();
+        let shard = || RwLock::new(Shard::new(capacity / shards, (entries / shards).max(1)));
+        TinyLfu { shards: (0..shards).map(|_| shard()).collect(), hasher }
+    }
+
+    fn shard(&self, hash: u64) -> &RwLock<Shard<K, V>> {
+        // The table takes its buckets from the low bits and its tags from the highest seven.
+        &self.shards[(hash >> 40) as usize & (self.shards.len() - 1)]
+    }
+
+    /// The value, if it is here; a hit counts for its staying.
+    pub fn get(&self, key: &K) -> Option<V> {
+        self.find(key, Shard::count_use)
+    }
+
+    /// The value, if it is here; a hit counts for nothing but [`Usage::hits`].
+    pub fn peek(&self, key: &K) -> Option<V> {
+        self.find(key, |_, _| {})
+    }
+
+    fn find(&self, key: &K, found: impl FnOnce(&Shard<K, V>, &Entry<K, V>)) -> Option<V> {
+        let hash = self.hasher.hash_one(key);
+        let shard = self.shard(hash).read();
+        let entry = shard.entry(shard.find(hash, key)?)?;
+        shard.hits.fetch_add(1, Ordering::Relaxed);
+        found(&shard, entry);
+        Some(entry.value.clone())
+    }
+
+    /// Puts a value in, in place of one that is there, as needed `count` times more. What would take more than half of a
+    /// shard is not kept.
+    pub fn insert(&self, key: K, value: V, weight: u64, count: u8) {
+        let hash = self.hasher.hash_one(&key);
+        // What leaves is dropped after the lock was let go.
+        let mut gone = Vec::new();
+        let mut shard = self.shard(hash).write();
+        shard.sketch.add(hash, count);
+        shard.insert(hash, key, value, weight, &mut gone);
+    }
+
+    /// Empties the cache; how often keys were needed is forgotten, too.
+    pub fn clear(&self) {
+        for shard in &self.shards {
+            let mut shard = shard.write();
+            let mut empty = Shard::new(shard.capacity, shard.entries);
+            (empty.insertions, empty.evictions) = (shard.insertions, shard.evictions);
+            empty.hits = AtomicU64::new(*shard.hits.get_mut());
+            let full = std::mem::replace(&mut *shard, empty);
+            drop(shard);
+            drop(full);
+        }
+    }
+
+    /// What the cache holds, and its counters.
+    pub fn usage(&self) -> Usage {
+        let mut out = Usage::default();
+        for shard in &self.shards {
+            let shard = shard.read();
+            out.entries += shard.by_key.len() as u64;
+            out.weight += shard.window.weight + shard.main.weight;
+            out.capacity += shard.capacity;
+            out.hits += shard.hits.load(Ordering::Relaxed);
+            out.insertions += shard.insertions;
+            out.evictions += shard.evictions;
+        }
+        out
+    }
+}
+
+impl<K: Eq, V> Shard<K, V> {
+    fn new(capacity: u64, entries: u64) -> Self {
+        Shard {
+            by_key: HashTable::new(),
+            slots: Vec::new(),
+            free: NONE,
+            window: Queue::default(),
+            main: Queue::default(),
+            sketch: Sketch::new(entries),
+            capacity,
+            entries,
+            hits: AtomicU64::new(0),
+            insertions: 0,
+            evictions: 0,
+        }
+    }
+
+    fn entry(&self, slot: u32) -> Option<&Entry<K, V>> {
+        self.slots[slot as usize].entry.as_ref()
+    }
+
+    fn find(&self, hash: u64, key: &K) -> Option<u32> {
+        let is_it = |slot: &u32| self.entry(*slot).is_some_and(|e| e.hash == hash && e.key == *key);
+        self.by_key.find(hash, is_it).copied()
+    }
+
+    /// Hits and insertions so far: what happened to the shard.
+    fn clock(&self) -> u64 {
+        self.hits.load(Ordering::Relaxed) + self.insertions
+    }
+
+    fn count_use(&self, entry: &Entry<K, V>) {
+        let uses = entry.uses.load(Ordering::Relaxed);
+        if uses < COUNT_MAX && self.clock() - entry.came > self.entries / CORRELATED_PART {
+            // A use that gets lost between two threads is no loss.
+            entry.uses.store(uses + 1, Ordering::Relaxed);
+        }
+    }
+
+    fn insert(&mut self, hash: u64, key: K, value: V, weight: u64, gone: &mut Vec<Entry<K, V>>) {
+        gone.extend(self.find(hash, &key).and_then(|slot| self.remove(slot)));
+        if weight > self.capacity / 2 {
+            return;
+        }
+        while self.window.weight + self.main.weight + weight > self.capacity {
+            match self.evict(weight) {
+                Some(entry) => gone.push(entry),
+                None => break,
+            }
+        }
+        let (place, came) = (Place::Window, self.clock());
+        let entry = Entry { key, value, hash, weight, place, came, uses: AtomicU8::new(0) };
+        let slot = self.occupy(entry);
+        self.push_newest(slot);
+        let slots = &self.slots;
+        let hash_of = |slot: &u32| slots[*slot as usize].entry.as_ref().map_or(0, |e| e.hash);
+        self.by_key.insert_unique(hash, slot, hash_of);
+        self.insertions += 1;
+    }
+
+    /// Takes an entry out, for the sake of one that will weigh `coming`; `None` when there is none.
+    fn evict(&mut self, coming: u64) -> Option<Entry<K, V>> {
+        let window_max = self.capacity / WINDOW_PART;
+        let leaves = loop {
+            let (newcomer, victim) = (self.window.oldest, self.main.oldest);
+            if newcomer == NONE || self.window.weight + coming <= window_max {
+                if self.settle_uses(victim)? == 0 {
+                    break victim;
+                }
+                self.enter_main(victim);
+                continue;
+            }
+            self.settle_uses(newcomer)?;
+            let weight = self.entry(newcomer)?.weight;
+            if victim == NONE || self.main.weight + weight <= self.capacity - window_max {
+                self.enter_main(newcomer);
+                continue;
+            }
+            if self.settle_uses(victim)? > 0 {
+                self.enter_main(victim);
+                continue;
+            }
+            if self.count_of(newcomer) > self.count_of(victim).max(1) {
+                break victim;
+            }
+            // The next newcomer meets another one, so that one old count does not keep the door shut.
+            self.enter_main(victim);
+            break newcomer;
+        };
+        self.evictions += 1;
+        self.remove(leaves)
+    }
+
+    /// Adds an entry's hits to the sketch; how many they were.
+    fn settle_uses(&mut self, slot: u32) -> Option<u8> {
+        let entry = self.slots.get_mut(slot as usize)?.entry.as_mut()?;
+        let uses = std::mem::take(entry.uses.get_mut());
+        self.sketch.add(entry.hash, uses);
+        Some(uses)
+    }
+
+    fn count_of(&self, slot: u32) -> u8 {
+        self.entry(slot).map_or(0, |entry| self.sketch.count(entry.hash))
+    }
+
+    /// Makes an entry the newest of `main`.
+    fn enter_main(&mut self, slot: u32) {
+        self.unlink(slot);
+        if let Some(entry) = &mut self.slots[slot as usize].entry {
+            entry.place = Place::Main;
+        }
+        self.push_newest(slot);
+    }
+
+    fn remove(&mut self, slot: u32) -> Option<Entry<K, V>> {
+        self.unlink(slot);
+        let at = &mut self.slots[slot as usize];
+        let entry = at.entry.take()?;
+        at.older = self.free;
+        self.free = slot;
+        if let Ok(found) = self.by_key.find_entry(entry.hash, |other| *other == slot) {
+            found.remove();
+        }
+        Some(entry)
+    }
+
+    fn occupy(&mut self, entry: Entry<K, V>) -> u32 {
+        let slot = Slot { entry: Some(entry), older: NONE, newer: NONE };
+        let at = self.free;
+        if at == NONE {
+            self.slots.push(slot);
+            return (self.slots.len() - 1) as u32;
+        }
+        self.free = std::mem::replace(&mut self.slots[at as usize], slot).older;
+        at
+    }
+
+    fn queue_of(&mut self, slot: u32) -> (&mut Queue, u64) {
+        match self.slots[slot as usize].entry.as_ref() {
+            Some(Entry { place: Place::Main, weight, .. }) => (&mut self.main, *weight),
+            other => (&mut self.window, other.map_or(0, |e| e.weight)),
+        }
+    }
+
+    fn push_newest(&mut self, slot: u32) {
+        let (queue, weight) = self.queue_of(slot);
+        queue.weight += weight;
+        let older = std::mem::replace(&mut queue.newest, slot);
+        if older == NONE {
+            queue.oldest = slot;
+        } else {
+            self.slots[older as usize].newer = slot;
+        }
+        let at = &mut self.slots[slot as usize];
+        (at.older, at.newer) = (older, NONE);
+    }
+
+    fn unlink(&mut self, slot: u32) {
+        let Slot { older, newer, .. } = self.slots[slot as usize];
+        let (queue, weight) = self.queue_of(slot);
+        queue.weight -= weight;
+        if older == NONE {
+            queue.oldest = newer;
+        }
+        if newer == NONE {
+            queue.newest = older;
+        }
+        if let Some(at) = self.slots.get_mut(older as usize) {
+            at.newer = newer;
+        }
+        if let Some(at) = self.slots.get_mut(newer as usize) {
+            at.older = older;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

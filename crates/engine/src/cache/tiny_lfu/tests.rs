@@ -1,0 +1,160 @@
+use super::*;
+use env::random::Random;
+use foldhash::fast::FixedState;
+
+type Cache = TinyLfu<u64, u64, FixedState>;
+
+/// One shard of a hundred entries, each of weight 10.
+fn cache() -> Cache {
+    let cache = Cache::new(1_000, 10, FixedState::default());
+    assert_eq!(cache.shards.len(), 1);
+    cache
+}
+
+fn ask(cache: &Cache, key: u64) -> bool {
+    let found = cache.get(&key);
+    match found {
+        Some(value) => assert_eq!(value, key),
+        None => cache.insert(key, key, 10, 1),
+    }
+    found.is_some()
+}
+
+fn hits(cache: &Cache, keys: std::ops::Range<u64>) -> usize {
+    keys.filter(|key| ask(cache, *key)).count()
+}
+
+#[test]
+fn used_entries_outlive_thirty_times_the_cache_that_is_asked_for_once() {
+    let cache = cache();
+    for _ in 0..3 {
+        hits(&cache, 0..60);
+    }
+    hits(&cache, 1_000..4_000);
+    assert!(hits(&cache, 0..60) >= 57);
+}
+
+#[test]
+fn uses_right_after_the_entry_came_do_not_count() {
+    let cache = cache();
+    for _ in 0..3 {
+        hits(&cache, 0..60);
+    }
+    for key in 1_000..4_000 {
+        hits(&cache, key..key + 1);
+        assert_eq!((0..9).filter(|_| ask(&cache, key)).count(), 9);
+    }
+    assert!(hits(&cache, 0..60) >= 57);
+}
+
+#[test]
+fn what_is_needed_often_outlives_what_is_needed_now_and_then() {
+    let cache = cache();
+    let random = Random::from_seed(1);
+    let mut missed = 0;
+    // The rare ones are ten times what fits; one of them is needed a tenth as often as a hot one.
+    for n in 0..100_000 {
+        ask(&cache, 1_000 + random.below(1_000));
+        if n % 2 == 0 {
+            missed += usize::from(!ask(&cache, random.below(50)) && n > 10_000);
+        }
+    }
+    assert!(missed < 45_000 / 50, "{missed}");
+}
+
+#[test]
+fn entries_that_are_only_looked_at_make_room_for_known_ones() {
+    let cache = cache();
+    hits(&cache, 0..80);
+    for _ in 0..20 {
+        assert!((0..80).all(|key| cache.peek(&key).is_some()));
+    }
+    (100..180).for_each(|key| cache.insert(key, key, 10, 4));
+    hits(&cache, 1_000..1_100);
+    assert_eq!((100..180).filter(|key| cache.peek(key).is_some()).count(), 80);
+}
+
+#[test]
+fn a_new_working_set_takes_the_place_of_the_old_one() {
+    let cache = cache();
+    for _ in 0..20 {
+        hits(&cache, 0..80);
+    }
+    for _ in 0..20 {
+        hits(&cache, 100..180);
+    }
+    assert_eq!(hits(&cache, 100..180), 80);
+}
+
+#[test]
+fn the_weight_is_bounded_and_counted_whatever_is_done() {
+    let random = Random::from_seed(3);
+    let cache = cache();
+    for step in 0..20_000 {
+        let key = random.below(150);
+        match random.below(100) {
+            0 => cache.clear(),
+            n if n < 50 => drop(cache.get(&key)),
+            n => cache.insert(key, key, n * n / 10, 1),
+        }
+        let shard = cache.shards[0].read();
+        let mut seen = (0, 0, 0);
+        for (queue, place) in [(&shard.window, Place::Window), (&shard.main, Place::Main)] {
+            let (mut at, mut weight, mut older) = (queue.oldest, 0, NONE);
+            while at != NONE {
+                let slot = &shard.slots[at as usize];
+                let entry = slot.entry.as_ref().unwrap();
+                assert_eq!((entry.place, slot.older), (place, older), "{step}");
+                assert_eq!(shard.find(entry.hash, &entry.key), Some(at));
+                weight += entry.weight;
+                seen.0 += 1;
+                (older, at) = (at, slot.newer);
+            }
+            assert_eq!((queue.weight, queue.newest), (weight, older));
+            seen.1 += weight;
+        }
+        let mut free = shard.free;
+        while free != NONE {
+            assert!(shard.slots[free as usize].entry.is_none());
+            seen.2 += 1;
+            free = shard.slots[free as usize].older;
+        }
+        assert_eq!(seen.0, shard.by_key.len());
+        assert_eq!(seen.0 + seen.2, shard.slots.len());
+        assert!(seen.1 <= 1_000, "{step}: {seen:?}");
+    }
+}
+
+#[test]
+fn what_is_too_large_is_not_kept_and_takes_nothing_with_it() {
+    let cache = cache();
+    hits(&cache, 0..100);
+    cache.insert(7, 7, 501, 1);
+    assert_eq!((cache.get(&7), cache.usage().entries), (None, 99));
+    assert_eq!(cache.usage().weight, 990);
+}
+
+#[test]
+fn a_cleared_cache_is_empty_and_keeps_its_counters() {
+    let cache = cache();
+    hits(&cache, 0..50);
+    assert_eq!(hits(&cache, 0..50), 50);
+    cache.clear();
+    let usage = cache.usage();
+    assert_eq!((usage.entries, usage.weight, usage.capacity), (0, 0, 1_000));
+    assert_eq!((usage.hits, usage.insertions), (50, 50));
+    assert_eq!(hits(&cache, 0..50), 0);
+}
+
+#[test]
+fn shards_share_the_capacity() {
+    let cache = Cache::new(100_000, 10, FixedState::default());
+    assert_eq!(cache.shards.len(), 16);
+    for key in 0..50_000 {
+        ask(&cache, key);
+    }
+    let usage = cache.usage();
+    assert_eq!(usage.capacity, 100_000);
+    assert!(usage.weight > 99_000 && usage.weight <= 100_000, "{usage:?}");
+    assert_eq!(usage.insertions - usage.evictions, usage.entries);
+}
