@@ -5,11 +5,14 @@
 //! 3. The row is deleted.
 //!
 //! Whoever finds a row there that is old enough (a node that starts: any row) applies its mutations again, which
-//! does no harm, and deletes it. A batch of one mutation needs no log: a mutation is kept whole or not at all.
+//! does no harm, and deletes it ([`Coordinator::replay_batches`], [`Coordinator::replay_late_batches`]). What was
+//! truncated since stays away. A batch of one mutation needs no log: a mutation is kept whole or not at all.
+//!
+//! Cassandra: `BatchlogManager`.
 
-use crate::Coordinator;
 use crate::error::{CoordinatorError, WriteType};
 use crate::read::{ReadRequest, pull_failed};
+use crate::{Coordinator, Placement};
 use bytes::Bytes;
 use model::command::{
     ClusteringFilter, ColumnSelection, Consistency, DataLimits, PartitionSelection, ReadCommand,
@@ -23,6 +26,7 @@ use partition::codec::DeletionTimes;
 use partition::codec::mutation::{decode_mutation, encode_mutation};
 use partition::{Deadline, PageLimits, ReadContext};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use uuid::Uuid;
 
 /// Version of the mutations' encoding in the batches that are written here: that of the messaging protocol of 4.0.
@@ -41,16 +45,40 @@ fn times_of(version: i32) -> Option<DeletionTimes> {
 /// A batch that was found in the log.
 struct Pending {
     id: Uuid,
+    /// When it was written.
+    millis: i64,
     version: Option<i32>,
     mutations: Vec<Bytes>,
+}
+
+/// What became of a batch that was found in the log.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Completed,
+    GivenUp,
+}
+
+/// Makes the next look at the log worth its cost if work on a batch ends any other way than with its row deleted: with
+/// an error, or because nobody waits for it any more.
+struct InLog<'a> {
+    left_behind: &'a AtomicBool,
+    is_forgotten: bool,
+}
+
+impl Drop for InLog<'_> {
+    fn drop(&mut self) {
+        if !self.is_forgotten {
+            self.left_behind.store(true, Ordering::SeqCst);
+        }
+    }
 }
 
 impl Coordinator {
     /// Writes mutations that belong together.
     ///
     /// # Errors
-    /// As [`Coordinator::write`]; a failure to write the log, or not in time, has the write type `BatchLog`, and nothing was applied
-    /// then. After another failure the batch may be completed later.
+    /// As [`Coordinator::write`]; a failure to write the log, or not in time, has the write type `BatchLog`, and nothing
+    /// was applied yet. After any failure the batch may be completed later.
     pub async fn write_logged_batch(
         &self,
         mutations: Vec<Mutation>,
@@ -67,41 +95,121 @@ impl Coordinator {
         let table = batches_table(&self.topology.schema())?;
         let id = self.env.time_uuid();
         let entry = log_entry(&table, id, &mutations, self.env.now_micros(), || self.env.time_uuid())?;
+        let mut in_log = InLog { left_behind: &self.batches_left_behind, is_forgotten: false };
         self.write(vec![entry], Consistency::One, WriteType::BatchLog, deadline).await?;
         self.write(mutations, consistency, WriteType::Batch, deadline).await?;
-        self.forget(&table, id).await
+        self.forget(&table, id).await?;
+        in_log.is_forgotten = true;
+        Ok(())
     }
 
-    /// Completes the batches that a crash left unfinished; returns how many. Batches of a version that is not known
-    /// are given up, as in Cassandra.
+    /// Completes every batch of the log, such as those that a crash left unfinished; returns how many. Batches of a
+    /// version that is not known are given up, as in Cassandra.
     ///
     /// # Errors
-    /// When the log cannot be read or a mutation cannot be written.
+    /// When the log cannot be read, or a mutation cannot be written: the first such error, after the others were tried.
     pub async fn replay_batches(&self) -> Result<usize, CoordinatorError> {
+        self.batches_left_behind.store(false, Ordering::SeqCst);
+        self.replay_found(None).await
+    }
+
+    /// Completes the batches of the log that were written more than `timeout_ms` milliseconds ago, for they failed or
+    /// were late; returns how many. A batch is given up that is as old as the smallest `gc_grace_seconds` of its tables:
+    /// deletions that came after it may be forgotten. Costs nothing while every batch ends well.
+    ///
+    /// # Errors
+    /// As [`Coordinator::replay_batches`]; what failed is tried again by the next call.
+    pub async fn replay_late_batches(&self, timeout_ms: u64) -> Result<usize, CoordinatorError> {
+        if !self.batches_left_behind.swap(false, Ordering::SeqCst) {
+            return Ok(0);
+        }
+        self.replay_found(Some(timeout_ms)).await
+    }
+
+    /// Replays the batches of the log; with a timeout those for which it is over. Notes when any is left.
+    async fn replay_found(&self, timeout_ms: Option<u64>) -> Result<usize, CoordinatorError> {
+        let mut left = InLog { left_behind: &self.batches_left_behind, is_forgotten: false };
         let schema = self.topology.schema();
         let table = batches_table(&schema)?;
-        let batches = self.pending_batches(&table).await?;
-        let mut count = 0;
-        for Pending { id, version, mutations: encoded } in batches {
-            let Some(times) = version.and_then(times_of) else {
-                tracing::error!(%id, ?version, "a logged batch is of a version that is not known; it is given up");
-                self.forget(&table, id).await?;
-                continue;
+        let mut batches = self.pending_batches(&table).await?;
+        let now_ms = self.env.now_micros() / 1_000;
+        let found = batches.len();
+        if let Some(timeout_ms) = timeout_ms {
+            batches.retain(|batch| now_ms.saturating_sub(batch.millis) > timeout_ms as i64);
+        }
+        let are_all = batches.len() == found;
+        let count = self.replay_each(&schema, &table, batches, timeout_ms.map(|_| now_ms)).await?;
+        left.is_forgotten = are_all;
+        Ok(count)
+    }
+
+    /// Tries each batch, whatever becomes of the others.
+    async fn replay_each(
+        &self,
+        schema: &Schema,
+        table: &Arc<TableSchema>,
+        batches: Vec<Pending>,
+        now_ms: Option<i64>,
+    ) -> Result<usize, CoordinatorError> {
+        let (mut count, mut first_error) = (0, None);
+        for batch in batches {
+            let fate = match self.replay(schema, &batch, now_ms).await {
+                Ok(fate) => self.forget(table, batch.id).await.map(|()| fate),
+                Err(error) => Err(error),
             };
-            let mut mutations = Vec::new();
-            for bytes in &encoded {
-                let lookup = |id: Uuid| schema.table_by_id(id).cloned();
-                match decode_mutation(bytes, times, &lookup) {
-                    Ok(mutation) => mutations.push(mutation),
-                    // A table that was dropped since takes its part of the batch with it.
-                    Err(error) => tracing::warn!(%id, %error, "part of a logged batch cannot be replayed"),
+            match fate {
+                Ok(Fate::Completed) => count += 1,
+                Ok(Fate::GivenUp) => {}
+                Err(error) => {
+                    first_error.get_or_insert(error);
                 }
             }
-            self.write(mutations, Consistency::One, WriteType::Batch, None).await?;
-            self.forget(&table, id).await?;
-            count += 1;
         }
-        Ok(count)
+        first_error.map_or(Ok(count), Err)
+    }
+
+    /// Applies the mutations of a batch again. With `now_ms`, unless it is too old.
+    async fn replay(
+        &self,
+        schema: &Schema,
+        batch: &Pending,
+        now_ms: Option<i64>,
+    ) -> Result<Fate, CoordinatorError> {
+        let Pending { id, millis, version, mutations: encoded } = batch;
+        let Some(times) = version.and_then(times_of) else {
+            tracing::error!(%id, ?version, "a logged batch is of a version that is not known; it is given up");
+            return Ok(Fate::GivenUp);
+        };
+        let mut mutations = Vec::new();
+        for bytes in encoded {
+            let lookup = |id: Uuid| schema.table_by_id(id).cloned();
+            match decode_mutation(bytes, times, &lookup) {
+                Ok(mutation) => mutations.push(mutation),
+                // A table that was dropped since takes its part of the batch with it.
+                Err(error) => tracing::warn!(%id, %error, "part of a logged batch cannot be replayed"),
+            }
+        }
+        let tables = mutations.iter().flat_map(|m| &m.updates).map(|update| &update.table);
+        let grace_s = tables.map(|table| i64::from(table.options.gc_grace_seconds)).min();
+        if let (Some(now_ms), Some(grace_s)) = (now_ms, grace_s)
+            && now_ms.saturating_sub(*millis) >= grace_s.saturating_mul(1_000)
+        {
+            tracing::warn!(%id, grace_s, "a logged batch is older than gc_grace_seconds of its tables; it is given up");
+            return Ok(Fate::GivenUp);
+        }
+        for mutation in &mut mutations {
+            let placement = self.placement_of(mutation)?;
+            let mut kept = Vec::with_capacity(mutation.updates.len());
+            for update in mutation.updates.drain(..) {
+                if !truncated_since(&placement, &update.table, *millis)? {
+                    kept.push(update);
+                }
+            }
+            mutation.updates = kept;
+        }
+        mutations.retain(|mutation| !mutation.updates.is_empty());
+        self.write(mutations, Consistency::One, WriteType::Batch, None).await?;
+        Ok(Fate::Completed)
     }
 
     async fn pending_batches(&self, table: &Arc<TableSchema>) -> Result<Vec<Pending>, CoordinatorError> {
@@ -130,7 +238,7 @@ impl Coordinator {
             let version = row.live_cells(number, false).next();
             let version = version.and_then(|c| c.value.as_ref().try_into().ok()).map(i32::from_be_bytes);
             let mutations = row.live_cells(list, false).map(|c| c.value.clone()).collect();
-            found.push(Pending { id, version, mutations });
+            found.push(Pending { id, millis: millis_of(id), version, mutations });
         }
         Ok(found)
     }
@@ -141,6 +249,28 @@ impl Coordinator {
         update.deletion = Deletion::new(now, (now / 1_000_000) as u32);
         self.write(vec![Mutation::of(update)], Consistency::One, WriteType::BatchLog, None).await
     }
+}
+
+/// Whether a table was emptied after `millis`.
+fn truncated_since(
+    placement: &Placement,
+    table: &TableSchema,
+    millis: i64,
+) -> Result<bool, CoordinatorError> {
+    for replica in placement.replicas() {
+        let truncated = replica.truncated_millis(table).map_err(|e| pull_failed(Consistency::One, e))?;
+        if truncated.is_some_and(|truncated| millis <= truncated) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The time of a version 1 uuid, in milliseconds since the epoch; of another uuid the latest, since its age is not known.
+fn millis_of(id: Uuid) -> i64 {
+    let Some(time) = id.get_timestamp() else { return i64::MAX };
+    let (seconds, nanos) = time.to_unix();
+    i64::try_from(seconds).map_or(i64::MAX, |s| s.saturating_mul(1_000) + i64::from(nanos / 1_000_000))
 }
 
 fn batches_table(schema: &Schema) -> Result<Arc<TableSchema>, CoordinatorError> {

@@ -34,7 +34,7 @@ pub use replica::{Answer, Replica, ReplicaError};
 use env::Env;
 use locks::KeyLocks;
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicBool, AtomicI64};
 use uuid::Uuid;
 
 /// The coordinator of one node.
@@ -49,6 +49,8 @@ pub struct Coordinator {
     counter_locks: KeyLocks,
     /// Timestamp of the last conditional write, in microseconds.
     last_ballot: AtomicI64,
+    /// Whether the batch log may hold a batch whose request is over.
+    batches_left_behind: AtomicBool,
 }
 
 impl Coordinator {
@@ -61,6 +63,7 @@ impl Coordinator {
             cas_locks: KeyLocks::new(),
             counter_locks: KeyLocks::new(),
             last_ballot: AtomicI64::new(i64::MIN),
+            batches_left_behind: AtomicBool::new(false),
         }
     }
 }

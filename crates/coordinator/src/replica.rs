@@ -47,4 +47,10 @@ pub trait Replica: Send + Sync + Debug {
 
     /// Empties a table.
     fn truncate(&self, table: Arc<TableSchema>) -> Answer<()>;
+
+    /// When a table was last emptied, in milliseconds since the epoch; `None` if never.
+    ///
+    /// # Errors
+    /// When that cannot be read.
+    fn truncated_millis(&self, table: &TableSchema) -> Result<Option<i64>, ReplicaError>;
 }

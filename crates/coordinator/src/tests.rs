@@ -2,6 +2,9 @@
 
 use crate::*;
 use bytes::Bytes;
+use env::clock::ManualClock;
+use env::fs::memory::MemoryFileSystem;
+use env::random::Random;
 use model::command::{
     ClusteringFilter, ColumnSelection, Consistency, DataLimits, PartitionSelection, ReadCommand,
 };
@@ -19,6 +22,8 @@ use std::future::ready;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use uuid::Uuid;
+
+mod batchlog;
 
 fn schema(factor: u32) -> Schema {
     let mut keyspace = KeyspaceSchema::new("ks", Replication::simple(factor));
@@ -53,8 +58,12 @@ struct Fake {
     dead: AtomicBool,
     broken: AtomicBool,
     full: AtomicBool,
+    /// Whether writes of users' tables never end.
+    stuck: AtomicBool,
     /// Table whose writes fail.
     refuses: Mutex<Option<Uuid>>,
+    /// When each table was emptied.
+    truncated: Mutex<BTreeMap<Uuid, i64>>,
 }
 
 impl Replica for Fake {
@@ -88,6 +97,10 @@ impl Replica for Fake {
         if self.full.load(Ordering::SeqCst) {
             return Box::pin(ready(Err(ReplicaError::Overloaded("full".into()))));
         }
+        let is_system = mutation.updates.iter().any(|u| u.table.keyspace == "system");
+        if self.stuck.load(Ordering::SeqCst) && !is_system {
+            return Box::pin(std::future::pending());
+        }
         let refused = *self.refuses.lock().unwrap();
         if self.broken.load(Ordering::SeqCst) || mutation.updates.iter().any(|u| Some(u.table.id) == refused)
         {
@@ -112,6 +125,10 @@ impl Replica for Fake {
     fn truncate(&self, table: Arc<TableSchema>) -> Answer<()> {
         self.rows.lock().unwrap().retain(|(id, _), _| *id != table.id);
         Box::pin(ready(Ok(())))
+    }
+
+    fn truncated_millis(&self, table: &TableSchema) -> Result<Option<i64>, ReplicaError> {
+        Ok(self.truncated.lock().unwrap().get(&table.id).copied())
     }
 }
 
@@ -179,6 +196,7 @@ impl Topology for Ring {
 }
 
 struct Case {
+    clock: Arc<ManualClock>,
     coordinator: Coordinator,
     replicas: Vec<Arc<Fake>>,
     schema: Arc<Schema>,
@@ -188,8 +206,10 @@ fn case(factor: u32, replicas: usize) -> Case {
     let schema = Arc::new(schema(factor));
     let replicas: Vec<Arc<Fake>> = (0..replicas).map(|_| Arc::default()).collect();
     let ring = Ring { schema: Arc::clone(&schema), replicas: replicas.clone() };
-    let coordinator = Coordinator::new(env::Env::for_test(1), Arc::new(ring), Uuid::from_u128(7));
-    Case { coordinator, replicas, schema }
+    let (clock, random) = (Arc::new(ManualClock::default()), Arc::new(Random::from_seed(1)));
+    let env = env::Env::new(clock.clone(), random, Arc::new(MemoryFileSystem::new()));
+    let coordinator = Coordinator::new(env, Arc::new(ring), Uuid::from_u128(7));
+    Case { clock, coordinator, replicas, schema }
 }
 
 fn run<T>(future: impl Future<Output = T>) -> T {
@@ -311,86 +331,6 @@ fn a_full_replica_is_overloaded_not_failed() {
         run(case.coordinator.write(vec![case.put(1, 1, 1)], Consistency::One, WriteType::Simple, None))
             .unwrap_err();
     assert!(matches!(error, CoordinatorError::Overloaded(_)), "{error:?}");
-}
-
-#[test]
-fn a_batch_that_failed_half_way_is_completed_by_replay() {
-    let case = case(1, 1);
-    let counters = case.table("counters");
-    let mut other = PartitionUpdate::new(Arc::clone(&counters), key(2));
-    let mut row = Row::new(Clustering::from_values([&1i32.to_be_bytes()[..]]));
-    row.liveness = Liveness::new(1);
-    other.rows.push(row);
-    *case.replicas[0].refuses.lock().unwrap() = Some(counters.id);
-    let batch = vec![case.put(1, 1, 1), Mutation::of(other)];
-    let error = run(case.coordinator.write_logged_batch(batch, Consistency::One, None)).unwrap_err();
-    assert!(
-        matches!(error, CoordinatorError::WriteFailure { write_type: WriteType::Batch, .. }),
-        "{error:?}"
-    );
-    assert!(!case.replicas[0].rows.lock().unwrap().contains_key(&(counters.id, key(2))));
-    *case.replicas[0].refuses.lock().unwrap() = None;
-    assert_eq!(run(case.coordinator.replay_batches()).unwrap(), 1);
-    assert!(case.replicas[0].rows.lock().unwrap().contains_key(&(counters.id, key(2))));
-    assert_eq!(run(case.coordinator.replay_batches()).unwrap(), 0);
-}
-
-#[test]
-fn logged_batches_are_decoded_as_their_version_says() {
-    use partition::codec::DeletionTimes;
-    use partition::codec::mutation::encode_mutation;
-    // Beyond 2038, which only version 13 can say.
-    let late = 3_000_000_000;
-    let last = i32::MAX as u32 - 1;
-    for (version, times, expected) in [
-        (Some(12), DeletionTimes::Signed, Some(last)),
-        (Some(13), DeletionTimes::Unsigned, Some(late)),
-        (Some(11), DeletionTimes::Signed, None),
-        (Some(14), DeletionTimes::Unsigned, None),
-        (None, DeletionTimes::Signed, None),
-    ] {
-        let case = case(1, 1);
-        let (t, batches) = (case.table("t"), case.schema.table("system", "batches").unwrap().clone());
-        let mut update = PartitionUpdate::new(t.clone(), key(1));
-        let mut deleted = Row::new(Clustering::empty());
-        deleted.cells.push(Cell::tombstone(t.column("v").unwrap().id, 7, late));
-        update.rows.push(deleted);
-        let mut bytes = Vec::new();
-        encode_mutation(&Mutation::of(update), times, &mut bytes).unwrap();
-
-        let id = DecoratedKey::new(model::PartitionKey(Bytes::from(Uuid::from_u128(99).as_bytes().to_vec())));
-        let mut row = Row::new(Clustering::empty());
-        row.liveness = Liveness::new(1);
-        let column = |name| batches.column(name).unwrap().id;
-        let path = Bytes::from(Uuid::from_u128(1).as_bytes().to_vec());
-        row.cells.push(Cell::live(column("mutations"), 1, bytes.into()).with_path(path));
-        if let Some(version) = version {
-            let version = Bytes::from(i32::to_be_bytes(version).to_vec());
-            row.cells.push(Cell::live(column("version"), 1, version));
-        }
-        row.cells.sort_by_key(|c| c.column);
-        let mut entry = PartitionUpdate::new(batches, id);
-        entry.rows.push(row);
-        run(case.coordinator.write(vec![Mutation::of(entry)], Consistency::One, WriteType::Simple, None))
-            .unwrap();
-
-        let replayed = run(case.coordinator.replay_batches()).unwrap();
-        assert_eq!(replayed, expected.is_some() as usize, "{version:?}");
-        let rows = case.replicas[0].rows.lock().unwrap();
-        let found = rows.get(&(t.id, key(1))).map(|u| u.rows[0].cells[0].local_deletion_time);
-        assert_eq!(found, expected, "{version:?}");
-    }
-}
-
-#[test]
-fn a_batch_whose_log_failed_applies_nothing() {
-    let case = case(1, 1);
-    let batches = case.schema.table("system", "batches").unwrap().id;
-    *case.replicas[0].refuses.lock().unwrap() = Some(batches);
-    let batch = vec![case.put(1, 1, 1), case.put(2, 2, 1)];
-    let error = run(case.coordinator.write_logged_batch(batch, Consistency::One, None)).unwrap_err();
-    assert!(matches!(error, CoordinatorError::WriteFailure { write_type: WriteType::BatchLog, .. }));
-    assert!(case.replicas[0].rows.lock().unwrap().is_empty());
 }
 
 #[test]

@@ -7,10 +7,9 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::memtable::Memtable;
 use crate::system::SYSTEM;
 use crate::table::TableStore;
-use model::command::ClusteringFilter;
+use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
 use model::key::KeyRange;
 use model::{Deletion, Mutation, PartitionUpdate};
 use partition::{Event, Fragment, PartitionStream, ReadContext};
@@ -27,15 +26,20 @@ impl TableStore {
 }
 
 impl Engine {
-    /// Writes the batches that a memtable holds again. Needs the flush turn of the table.
-    pub(crate) fn carry_batches(
-        &self,
-        table: &TableStore,
-        memtable: &Arc<Memtable>,
-    ) -> Result<(), EngineError> {
+    /// Writes the unfinished batches again, before the oldest memtable goes. What a newer memtable says of a batch counts:
+    /// it may be complete since. Needs the flush turn of the table.
+    pub(crate) fn carry_batches(&self, table: &TableStore) -> Result<(), EngineError> {
         let schema = table.schema();
-        let ctx = ReadContext::default();
-        let mut stream = memtable.scan(&schema, KeyRange::FULL, &ClusteringFilter::all(), &ctx);
+        let everything = ReadCommand {
+            table: Arc::clone(&schema),
+            partitions: PartitionSelection::Range(KeyRange::FULL),
+            clusterings: ClusteringFilter::all(),
+            columns: ColumnSelection::all(&schema),
+            row_filter: Vec::new(),
+            limits: DataLimits::NONE,
+            now_s: self.now_s(),
+        };
+        let mut stream = table.read(&everything, &ReadContext::default())?;
         let mut fragment = Fragment::default();
         let mut unfinished = Vec::new();
         let mut complete = Deletion::NONE;

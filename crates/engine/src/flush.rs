@@ -266,7 +266,7 @@ impl Engine {
         let id = table.schema().id;
         while let Some(next) = table.view().flushing.first().cloned() {
             let written = if table.is_batch_log() {
-                self.carry_batches(table, &next.memtable).map(|()| None)
+                self.carry_batches(table).map(|()| None)
             } else {
                 table.write_memtable(&self.files, &next.memtable, next.end, self.host_id)
             };

@@ -20,7 +20,33 @@ use uuid::Uuid;
 pub(crate) struct LocalState {
     pub(crate) host_id: Option<Uuid>,
     pub(crate) release_version: Option<String>,
-    pub(crate) truncated_at: HashMap<Uuid, LogPosition>,
+    pub(crate) truncated_at: HashMap<Uuid, Truncation>,
+}
+
+/// A value of `truncated_at`: segment and offset of the commit log, then the time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Truncation {
+    /// What the log holds of the table before this is gone.
+    pub(crate) position: LogPosition,
+    /// When, in milliseconds since the epoch.
+    pub(crate) millis: i64,
+}
+
+impl Truncation {
+    pub(crate) fn encode(self) -> Bytes {
+        let LogPosition { segment, offset } = self.position;
+        let parts = [&segment.to_be_bytes()[..], &offset.to_be_bytes(), &self.millis.to_be_bytes()];
+        parts.concat().into()
+    }
+
+    fn decode(value: &[u8]) -> Option<Truncation> {
+        let segment = i64::from_be_bytes(value.get(..8)?.try_into().ok()?);
+        let offset = u32::from_be_bytes(value.get(8..12)?.try_into().ok()?);
+        // The position counts all the same.
+        let millis =
+            value.get(12..20).and_then(|bytes| bytes.try_into().ok()).map_or(i64::MIN, i64::from_be_bytes);
+        Some(Truncation { position: LogPosition { segment, offset }, millis })
+    }
 }
 
 fn local_key() -> DecoratedKey {
@@ -75,7 +101,7 @@ impl Engine {
                     out.release_version = Some(String::from_utf8_lossy(&cell.value).into_owned());
                 } else if Some(cell.column) == truncated_at
                     && let (Ok(id), Some(at)) =
-                        (Uuid::from_slice(&cell.path), LocalState::truncation(&cell.value))
+                        (Uuid::from_slice(&cell.path), Truncation::decode(&cell.value))
                 {
                     out.truncated_at.insert(id, at);
                 }

@@ -163,7 +163,7 @@ impl Opening {
         self.engine.schema.store(Arc::new(schema));
         self.engine.warn_of_strangers();
 
-        self.replay.truncated = state.truncated_at;
+        self.replay.truncated = state.truncated_at.iter().map(|(id, at)| (*id, at.position)).collect();
         self.engine.replay(&mut self.segments, Pass::Rest, &mut self.replay)?;
         self.replay.warn_of_unknown_tables();
         self.engine.check_replayed_views()
@@ -352,13 +352,4 @@ pub(crate) fn with_system_keyspaces(mut stored: Schema, release: Release) -> Sch
     }
     stored.release = release;
     stored
-}
-
-impl LocalState {
-    /// Reads a value of `system.local.truncated_at`.
-    pub(crate) fn truncation(value: &[u8]) -> Option<LogPosition> {
-        let segment = i64::from_be_bytes(value.get(..8)?.try_into().ok()?);
-        let offset = u32::from_be_bytes(value.get(8..12)?.try_into().ok()?);
-        Some(LogPosition { segment, offset })
-    }
 }

@@ -2,9 +2,11 @@
 
 use crate::engine::{Engine, Gate};
 use crate::error::EngineError;
+use crate::local::Truncation;
 use crate::table::TableStore;
 use bytes::Bytes;
 use std::sync::Arc;
+use uuid::Uuid;
 
 impl Engine {
     /// Removes everything that was written to a table before this call; writes that run meanwhile may stay or go.
@@ -32,15 +34,19 @@ impl Engine {
         }
         let view = table.view();
         let end = view.memtable.start();
-        let mut value = Vec::with_capacity(20);
-        value.extend_from_slice(&end.segment.to_be_bytes());
-        value.extend_from_slice(&end.offset.to_be_bytes());
-        value.extend_from_slice(&millis.to_be_bytes());
         let path = Bytes::copy_from_slice(schema.id.as_bytes());
-        self.write_local(&[("truncated_at", path, value.into())])?;
+        self.write_local(&[("truncated_at", path, Truncation { position: end, millis }.encode())])?;
         self.forget_before_truncation(&table)?;
         self.log.discard(schema.id, end);
         Ok(())
+    }
+
+    /// When a table was last truncated, in milliseconds since the epoch; `None` if never.
+    ///
+    /// # Errors
+    /// When `system.local` cannot be read.
+    pub fn truncated_millis(&self, table: Uuid) -> Result<Option<i64>, EngineError> {
+        Ok(self.read_local()?.truncated_at.get(&table).map(|truncation| truncation.millis))
     }
 
     /// Drops the flushing memtables and all SSTables. Needs the flush turn.
@@ -58,10 +64,14 @@ impl Engine {
     /// nothing, and another program may take over the directory.
     ///
     /// # Errors
-    /// When a flush failed: the commit log keeps what is not on disk.
+    /// When a flush failed: the commit log keeps what is not on disk, and writes are taken again, so that what stands in
+    /// the way of another attempt can be finished.
     pub fn drain(&self) -> Result<(), EngineError> {
-        *self.barrier.write() = Gate::Drained;
-        self.flush_all()?;
+        let before = std::mem::replace(&mut *self.barrier.write(), Gate::Drained);
+        if let Err(error) = self.flush_all() {
+            *self.barrier.write() = before;
+            return Err(error);
+        }
         self.log.sync();
         self.log.discard_all();
         Ok(())

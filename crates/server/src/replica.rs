@@ -92,6 +92,11 @@ impl Replica for LocalReplica {
             storage::truncate(&state.engine, &table).map_err(|e| ReplicaError::Write(e.to_string()))
         }))
     }
+
+    fn truncated_millis(&self, table: &TableSchema) -> Result<Option<i64>, ReplicaError> {
+        let millis = self.state.engine.truncated_millis(table.id);
+        millis.map_err(|error| ReplicaError::Write(error.to_string()))
+    }
 }
 
 /// Waits for the log without holding a thread. A write that is late is kept all the same, if the device is not broken.

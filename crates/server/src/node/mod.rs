@@ -8,12 +8,15 @@
 //! 5. Sample data, when it was asked for and there is none.
 //! 6. The admin API listens, then clients are let in, then one line says where.
 //!
+//! Meanwhile batches that fail are completed (`batches.rs`).
+//!
 //! End, at SIGTERM or SIGINT:
 //! 1. Nobody is let in any more; requests in flight have [`SHUTDOWN_GRACE`] to be answered.
 //! 2. Memtables are flushed, the log is synced and closed; the process ends with status 0.
 //!
 //! A second signal ends the process at once, as a crash would: nothing acknowledged is lost by it.
 
+pub(crate) mod batches;
 mod run;
 
 pub use run::{StartError, run};

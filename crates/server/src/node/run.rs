@@ -1,6 +1,6 @@
 //! The life of the process: start, serve, shut down.
 
-use super::{Node, SHUTDOWN_GRACE};
+use super::{Node, SHUTDOWN_GRACE, batches};
 use crate::config::{Config, DiskFailurePolicy, Settings};
 use crate::metrics::Metrics;
 use crate::net::{self, NetOptions, Service};
@@ -107,7 +107,7 @@ async fn serve(
     watch_commit_log(node, die.clone());
     watch_disks(node, die);
     let config = &node.state.config;
-    finish_batches(node).await?;
+    batches::finish(node).await?;
     let sampled = config.sample && sample::fill(node).await?;
 
     let (cql_address, admin_address) = (ports.cql.address, ports.admin.address);
@@ -115,6 +115,7 @@ async fn serve(
     let (stop_admin, admin_stopped) = tokio::sync::oneshot::channel();
     let admin_task = tokio::spawn(admin::serve(Arc::clone(node), admin_listener, admin_stopped));
     let ticking = tokio::spawn(tick(Arc::clone(node)));
+    let replaying = tokio::spawn(batches::keep_finishing(Arc::clone(node)));
     if config.settings.start_native_transport {
         let server =
             net::Server::start(cql, net_options(config), service(node), Arc::clone(&node.state.connections))?;
@@ -133,6 +134,7 @@ async fn serve(
         }
     };
     ticking.abort();
+    replaying.abort();
     let _ = stop_admin.send(());
     let down = async {
         node.stop_clients(SHUTDOWN_GRACE).await;
@@ -265,20 +267,6 @@ impl Port {
         let Port { socket, address, purpose } = self;
         let listen = || socket.listen(BACKLOG).and_then(|()| TcpListener::from_std(socket.into()));
         listen().map_err(|cause| StartError::Listen { address, purpose, cause })
-    }
-}
-
-async fn finish_batches(node: &Arc<Node>) -> Result<(), StartError> {
-    match node.coordinator.replay_batches().await {
-        Ok(0) => Ok(()),
-        Ok(count) => {
-            tracing::info!(count, "completed logged batches that the last run left unfinished");
-            Ok(())
-        }
-        Err(error) => Err(StartError::Prepare {
-            what: "logged batches of the last run cannot be completed",
-            cause: error.to_string(),
-        }),
     }
 }
 

@@ -1,11 +1,13 @@
 //! Full disks and failing devices, as clients meet them.
 
 use super::*;
+use crate::node::batches;
 use engine::{FailurePolicy, SyncMode};
 use env::clock::ManualClock;
 use env::fs::faulty::{Fault, FaultyFileSystem, Op};
 use env::fs::memory::{Crash, MemoryFileSystem};
 use env::random::Random;
+use protocol::response::error::WriteType;
 
 fn env_on(fs: Arc<dyn env::fs::FileSystem>) -> Env {
     Env::new(Arc::new(ManualClock::default()), Arc::new(Random::from_seed(1)), fs)
@@ -102,4 +104,85 @@ fn a_failed_sync_is_a_write_failure_and_the_policy_decides_what_follows() {
             db.stop().await;
         });
     }
+}
+
+const BATCH: &str = "BEGIN BATCH INSERT INTO ks.t (k, v) VALUES (1, 'a'); INSERT INTO ks.t (k, v) VALUES (2, 'b'); \
+                     INSERT INTO ks.t (k, v) VALUES (3, 'c'); APPLY BATCH";
+
+/// A node on whose disk a logged batch failed half-way: the log of batches and the first row are kept.
+async fn with_half_a_batch() -> (Db, Client, Arc<ManualClock>, FaultyFileSystem, MemoryFileSystem) {
+    let memory = MemoryFileSystem::new();
+    let faulty = FaultyFileSystem::new(Arc::new(memory.clone()));
+    let clock = Arc::new(ManualClock::default());
+    let env = Env::new(clock.clone(), Arc::new(Random::from_seed(1)), Arc::new(faulty.clone()));
+    let db = Db::open_with(&env, |config| {
+        // Nothing but the batch writes to the log.
+        config.engine.commitlog_sync = SyncMode::Periodic { period_ms: 3_600_000 };
+        config.engine.commit_failure_policy = FailurePolicy::Ignore;
+    })
+    .await;
+    let mut client = db.client(ProtocolVersion::V5).await;
+    make_table(&mut client).await;
+    faulty.add(Fault::on(Op::Write).path("CommitLog-").after(2));
+    let (kind, _) = error(client.call(query(BATCH, params())).await);
+    assert!(matches!(kind, ErrorKind::WriteFailure { write_type: WriteType::Batch, .. }), "{kind:?}");
+    assert_eq!(keys(&mut client).await, [1]);
+    assert_eq!(pending(&mut client).await, 1);
+    (db, client, clock, faulty, memory)
+}
+
+async fn pending(client: &mut Client) -> usize {
+    select(client, "SELECT id FROM system.batches").await.rows.len()
+}
+
+#[test]
+fn a_failed_batch_is_completed_without_a_restart() {
+    run(async {
+        let (db, mut client, clock, faulty, memory) = with_half_a_batch().await;
+        clock.advance(Duration::from_millis(4_001));
+        batches::finish_late(&db.node).await;
+        assert_eq!((keys(&mut client).await.len(), pending(&mut client).await), (1, 1), "it fails again");
+        faulty.heal();
+        batches::finish_late(&db.node).await;
+        assert_eq!(keys(&mut client).await, [1, 2, 3]);
+        assert_eq!(pending(&mut client).await, 0);
+        db.node.drain().await.unwrap();
+        let survivor = memory.crash(Crash::LoseUnsynced);
+        db.stop().await;
+
+        let db = open(Arc::new(survivor), FailurePolicy::Stop).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        assert_eq!((keys(&mut client).await, pending(&mut client).await), (vec![1, 2, 3], 0));
+        db.stop().await;
+    });
+}
+
+#[test]
+fn a_drain_that_cannot_complete_a_batch_fails_and_works_when_it_can() {
+    run(async {
+        let (db, mut client, _, faulty, memory) = with_half_a_batch().await;
+        db.node.drain().await.unwrap_err();
+        assert!(!db.node.state.is_drained());
+        faulty.heal();
+        db.node.drain().await.unwrap();
+        assert_eq!((keys(&mut client).await, pending(&mut client).await), (vec![1, 2, 3], 0));
+        let survivor = memory.crash(Crash::LoseUnsynced);
+        db.stop().await;
+        let db = open(Arc::new(survivor), FailurePolicy::Stop).await;
+        assert_eq!(keys(&mut db.client(ProtocolVersion::V5).await).await, [1, 2, 3]);
+        db.stop().await;
+    });
+}
+
+#[test]
+fn what_a_failed_batch_wrote_to_a_truncated_table_stays_away() {
+    run(async {
+        let (db, mut client, clock, faulty, _) = with_half_a_batch().await;
+        faulty.heal();
+        cql(&mut client, "TRUNCATE ks.t").await;
+        clock.advance(Duration::from_millis(4_001));
+        batches::finish_late(&db.node).await;
+        assert_eq!((keys(&mut client).await.len(), pending(&mut client).await), (0, 0));
+        db.stop().await;
+    });
 }

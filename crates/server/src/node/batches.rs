@@ -1,0 +1,51 @@
+//! Logged batches that did not end well are completed: at the start those of the last run, then every
+//! [`REPLAY_INTERVAL`] those that failed or were late, as by Cassandra's `BatchlogManager`.
+
+use super::{Node, StartError};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Time between two looks at the batch log.
+const REPLAY_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Completes what the last run left unfinished.
+pub(super) async fn finish(node: &Node) -> Result<(), StartError> {
+    match node.coordinator.replay_batches().await {
+        Ok(0) => Ok(()),
+        Ok(count) => {
+            tracing::info!(count, "completed logged batches that the last run left unfinished");
+            Ok(())
+        }
+        Err(error) => Err(StartError::Prepare {
+            what: "logged batches of the last run cannot be completed",
+            cause: error.to_string(),
+        }),
+    }
+}
+
+/// Completes late batches as long as the node runs.
+pub(super) async fn keep_finishing(node: Arc<Node>) {
+    let mut interval = tokio::time::interval(REPLAY_INTERVAL);
+    interval.tick().await;
+    loop {
+        interval.tick().await;
+        if !node.state.is_drained() {
+            finish_late(&node).await;
+        }
+    }
+}
+
+/// Completes batches that were written longer ago than twice `write_request_timeout`. Until then their requests may
+/// still end well.
+pub(crate) async fn finish_late(node: &Arc<Node>) {
+    let timeout_ms = node.state.config.settings.write_request_timeout.0.saturating_mul(2);
+    let (coordinator, runtime) = (Arc::clone(&node.coordinator), tokio::runtime::Handle::current());
+    // The log is read from end to end, which network threads have no time for.
+    let replay = move || runtime.block_on(coordinator.replay_late_batches(timeout_ms));
+    match tokio::task::spawn_blocking(replay).await {
+        Ok(Ok(0)) => {}
+        Ok(Ok(count)) => tracing::info!(count, "completed logged batches that had failed or were late"),
+        Ok(Err(error)) => tracing::warn!(%error, "logged batches cannot be completed yet"),
+        Err(error) => tracing::error!(%error, "the replay of the batch log did not end"),
+    }
+}
