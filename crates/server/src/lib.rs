@@ -6,7 +6,7 @@
 //! - `replica`: this node as the coordinator sees it; `storage`: the engine as operators see it; `system`: the tables
 //!   that describe the node;
 //! - `sstable`: tools for SSTables that need no node;
-//! - `admin`, `nodetool`: the HTTP API for operators, and the command that speaks to it;
+//! - `admin`, `nodetool`, `top`: the HTTP API for operators, and the commands that speak to it;
 //! - `metrics`, `histogram`: what is counted; `reads`: those worth remembering; `sample`: data to try reads on.
 
 pub mod admin;
@@ -25,3 +25,4 @@ pub mod session;
 pub mod sstable;
 pub mod storage;
 pub mod system;
+pub mod top;

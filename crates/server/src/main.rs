@@ -6,7 +6,7 @@ use clap::Parser;
 use server::cli::{Cli, Command, ServeArgs, with_long_flags};
 use server::config::Config;
 use server::session::Sessions;
-use server::{logging, node, nodetool, sstable};
+use server::{logging, node, nodetool, sstable, top};
 use std::process::ExitCode;
 
 /// A read makes a dozen small allocations on one thread and frees most of them there.
@@ -16,6 +16,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     match Cli::parse_from(with_long_flags(std::env::args())).into_command() {
         Command::Nodetool(args) => ExitCode::from(nodetool::run(&args)),
+        Command::Top(args) => ExitCode::from(top::run(&args)),
         Command::Sstable(args) => ExitCode::from(sstable::run(&args)),
         Command::Serve(args) => match serve(&args) {
             Ok(()) => ExitCode::SUCCESS,

@@ -236,8 +236,10 @@ fn conclude(exchange: Exchange, kind: RequestKind) {
     node.metrics.record_request(kind, nanos);
     if node.is_slow(nanos) {
         node.metrics.slow_queries.add(1);
+        let at_micros = node.env.now_micros();
         let other = || ReadRecord {
-            at_micros: node.env.now_micros(),
+            at_micros,
+            second: u64::try_from(at_micros / 1_000_000).unwrap_or(0),
             nanos,
             table: None,
             statement: exchange.text.as_ref().map(reads::bounded).unwrap_or_default(),

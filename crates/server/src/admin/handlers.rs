@@ -6,7 +6,7 @@ use super::model::{
 };
 use super::{ApiError, Json, OPENAPI, prometheus};
 use crate::node::{Node, NodeState};
-use crate::reads::{self, ReadSample, TableHistograms};
+use crate::reads::{self, ReadSample, SampleQuery, TableHistograms};
 use crate::storage::{self, CompactionStats, Selection, SnapshotEntry, StorageError, TableStats};
 use crate::system::PARTITIONER;
 use axum::extract::{Query, State};
@@ -195,20 +195,18 @@ pub(super) async fn heat(
     axum::Json(node.state.metrics.reads.heat.columns(now, of.seconds.unwrap_or(60)))
 }
 
-/// `band=7`.
-#[derive(Debug, Deserialize)]
-pub(super) struct OfBand {
-    band: usize,
+pub(super) async fn reads_by_table(State(node): State<Arc<Node>>) -> axum::Json<reads::ReadsByTable> {
+    axum::Json(reads::reads_by_table(&node.state.metrics, node.state.uptime_millis()))
 }
 
 pub(super) async fn read_samples(
     State(node): State<Arc<Node>>,
-    Query(of): Query<OfBand>,
+    Query(wanted): Query<SampleQuery>,
 ) -> Api<Vec<ReadSample>> {
-    if of.band >= reads::BANDS {
+    if wanted.from_band.max(wanted.to_band) >= Some(reads::BANDS) {
         return Err(ApiError::not_found(format!("there are bands 0 to {}", reads::BANDS - 1)));
     }
-    let kept = node.state.metrics.reads.heat.samples(of.band);
+    let kept = node.state.metrics.reads.heat.samples(&wanted);
     Ok(axum::Json(kept.iter().map(|read| read.to_sample()).collect()))
 }
 

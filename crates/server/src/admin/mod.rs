@@ -41,6 +41,7 @@ const ROUTES: &[Route] = &[
     ("get", "/api/v1/cluster", || get(handlers::cluster)),
     ("get", "/api/v1/tables", || get(handlers::tables)),
     ("get", "/api/v1/tables/histograms", || get(handlers::histograms)),
+    ("get", "/api/v1/reads/tables", || get(handlers::reads_by_table)),
     ("get", "/api/v1/reads/heat", || get(handlers::heat)),
     ("get", "/api/v1/reads/samples", || get(handlers::read_samples)),
     ("get", "/api/v1/reads/slow", || get(handlers::slow_reads)),

@@ -3,6 +3,7 @@
 //! ```text
 //! ilion [serve] [FLAGS]                       the node
 //! ilion nodetool [--admin HOST:PORT] VERB     asks a node that runs
+//! ilion top [--admin HOST:PORT]               shows what a node reads, live
 //! ilion sstable VERB FILE|DIR...              looks into SSTables, without a node
 //! ```
 
@@ -31,6 +32,8 @@ pub enum Command {
     Serve(ServeArgs),
     /// Ask a running node, or tell it what to do
     Nodetool(crate::nodetool::NodetoolArgs),
+    /// Watch the reads of a running node
+    Top(crate::top::TopArgs),
     /// Look into SSTables or mend them; no node is needed
     Sstable(crate::sstable::SsTableArgs),
 }

@@ -4,11 +4,12 @@ use super::Failure;
 use crate::admin::model::ErrorBody;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::time::Duration;
 use ureq::Agent;
 use ureq::http::Response;
 
 /// Speaks to one node.
-pub(super) struct Client {
+pub(crate) struct Client {
     agent: Agent,
     address: String,
 }
@@ -16,9 +17,16 @@ pub(super) struct Client {
 type Answer = Result<Response<ureq::Body>, ureq::Error>;
 
 impl Client {
+    /// For verbs, which may take as long as a compaction: no timeout.
     pub(super) fn new(address: &str) -> Client {
-        // Errors carry a body that says what is wrong. Verbs may take as long as a compaction: no timeout.
-        let config = Agent::config_builder().http_status_as_error(false).proxy(None).build();
+        Client::with_timeout(address, None)
+    }
+
+    /// With a bound for each request, from the connection to the end of the answer.
+    pub(crate) fn with_timeout(address: &str, timeout: Option<Duration>) -> Client {
+        // Errors carry a body that says what is wrong.
+        let config =
+            Agent::config_builder().http_status_as_error(false).proxy(None).timeout_global(timeout).build();
         Client { agent: config.new_agent(), address: address.to_owned() }
     }
 
@@ -44,7 +52,7 @@ impl Client {
         })
     }
 
-    pub(super) fn get<T: DeserializeOwned>(&self, path: &str, query: &[(&str, &str)]) -> Result<T, Failure> {
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str, query: &[(&str, &str)]) -> Result<T, Failure> {
         let request = self.agent.get(self.url(path)).query_pairs(query.iter().copied());
         let mut body = self.judge(request.call())?;
         body.read_json()

@@ -2,7 +2,7 @@
 //!
 //! Exit status: 0 done, 1 the command makes no sense or a directory could not be imported, 2 the node refused or cannot be reached.
 
-mod client;
+pub(crate) mod client;
 pub(crate) mod format;
 mod print;
 
@@ -33,7 +33,8 @@ pub struct NodetoolArgs {
     verb: Verb,
 }
 
-fn default_admin() -> String {
+/// Where a node on this machine listens unless it was told otherwise.
+pub(crate) fn default_admin() -> String {
     format!("127.0.0.1:{ADMIN_PORT_DEFAULT}")
 }
 
@@ -191,13 +192,20 @@ enum Verb {
 
 /// Why a verb failed.
 #[derive(Debug)]
-enum Failure {
+pub(crate) enum Failure {
     /// The command makes no sense.
     Usage(String),
     /// The node refused, or does not answer.
     Node(String),
     /// A part of the work failed: what to say about it.
     Partial(String),
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (Failure::Usage(message) | Failure::Node(message) | Failure::Partial(message)) = self;
+        f.write_str(message)
+    }
 }
 
 /// Runs a verb; the result is the exit status.

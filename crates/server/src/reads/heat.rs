@@ -7,6 +7,7 @@
 //! once [`SECONDS`] have gone by.
 
 use super::ReadRecord;
+use model::TableSchema;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -15,8 +16,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Seconds that are remembered.
 pub const SECONDS: usize = 300;
-/// Reads that are remembered of each band.
-const SAMPLES: usize = 64;
+/// Reads that are remembered of each band: those of all seconds of a band with few reads, of the last two and a half
+/// minutes of a busy one.
+const SAMPLES: usize = 600;
+/// Of each band the first, second, fourth and eighth read of a second are remembered.
+const SAMPLED_UP_TO: u32 = 8;
+/// Reads of one answer, unless somebody asks for fewer.
+const ANSWER_MAX: usize = 1_000;
 
 /// Upper bounds of all bands but the last, in microseconds.
 const BOUNDS_MICROS: [u64; BANDS - 1] = [
@@ -47,6 +53,37 @@ pub struct HeatColumns {
     pub counts: Vec<Vec<u32>>,
 }
 
+/// Which of the reads that are kept somebody wants to see; every bound counts as inside.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SampleQuery {
+    /// The fastest band; the first if it is not said.
+    pub from_band: Option<usize>,
+    /// The slowest band; the last if it is not said.
+    pub to_band: Option<usize>,
+    /// The first second since the epoch.
+    pub from_second: Option<u64>,
+    /// The last second since the epoch.
+    pub to_second: Option<u64>,
+    /// Reads of tables of this keyspace only.
+    pub keyspace: Option<String>,
+    /// Reads of tables of this name only.
+    pub table: Option<String>,
+    /// How many reads at most.
+    pub limit: Option<usize>,
+}
+
+impl SampleQuery {
+    fn admits(&self, read: &ReadRecord) -> bool {
+        let is_of = |wanted: &Option<String>, name: fn(&TableSchema) -> &str| {
+            wanted.as_deref().is_none_or(|wanted| read.table.as_deref().is_some_and(|t| name(t) == wanted))
+        };
+        self.from_second.is_none_or(|from| read.second >= from)
+            && self.to_second.is_none_or(|to| read.second <= to)
+            && is_of(&self.keyspace, |t| &t.keyspace)
+            && is_of(&self.table, |t| &t.name)
+    }
+}
+
 /// Counts and samples.
 pub struct HeatMap {
     cells: Box<[[AtomicU64; BANDS]]>,
@@ -75,7 +112,7 @@ fn band_of(nanos: u64) -> usize {
 
 impl HeatMap {
     /// Counts a read that was answered in `second`. Returns whether it should be [kept](HeatMap::keep): of each band the
-    /// first, second, fourth, eighth and so on of a second are, so that busy bands cost no more than others.
+    /// first, second, fourth and eighth of a second are, so that busy bands cost no more than others.
     #[inline]
     pub fn count(&self, second: u64, nanos: u64) -> bool {
         let column = self.cells.get(second as usize % SECONDS);
@@ -83,7 +120,8 @@ impl HeatMap {
         let stamp = u64::from(second as u32) << 32;
         let next = |cell: u64| if cell & !0xffff_ffff == stamp { cell.saturating_add(1) } else { stamp | 1 };
         let before = cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |cell| Some(next(cell)));
-        (next(before.unwrap_or(0)) as u32).is_power_of_two()
+        let nth = next(before.unwrap_or(0)) as u32;
+        nth <= SAMPLED_UP_TO && nth.is_power_of_two()
     }
 
     /// Keeps a read as a sample of its band.
@@ -115,9 +153,17 @@ impl HeatMap {
         }
     }
 
-    /// The reads that are kept of a band, newest first; none of a band that does not exist.
-    pub fn samples(&self, band: usize) -> Vec<Arc<ReadRecord>> {
-        self.samples.get(band).map_or_else(Vec::new, |kept| kept.lock().iter().rev().cloned().collect())
+    /// The reads that are kept and wanted, newest first.
+    pub fn samples(&self, query: &SampleQuery) -> Vec<Arc<ReadRecord>> {
+        let first = query.from_band.unwrap_or(0);
+        let bands = query.to_band.unwrap_or(BANDS).saturating_add(1).saturating_sub(first);
+        let mut found: Vec<Arc<ReadRecord>> = Vec::new();
+        for kept in self.samples.iter().skip(first).take(bands) {
+            found.extend(kept.lock().iter().filter(|read| query.admits(read)).cloned());
+        }
+        found.sort_by_key(|read| std::cmp::Reverse(read.at_micros));
+        found.truncate(query.limit.unwrap_or(ANSWER_MAX).min(ANSWER_MAX));
+        found
     }
 }
 
@@ -154,12 +200,35 @@ mod tests {
     #[test]
     fn samples_get_fewer_as_a_band_fills_and_are_bounded() {
         let map = HeatMap::default();
-        assert_eq!((0..1_000).filter(|_| map.count(7, 30_000)).count(), 10);
+        assert_eq!((0..1_000).filter(|_| map.count(7, 30_000)).count(), 4);
+        assert!(map.count(8, 30_000), "each second begins anew");
         for n in 0..SAMPLES as u64 + 10 {
             map.keep(&record("SELECT", 30_000 + n));
         }
-        let kept = map.samples(1);
-        assert_eq!((kept.len(), kept[0].nanos), (SAMPLES, 30_000 + SAMPLES as u64 + 9));
-        assert!(map.samples(0).is_empty() && map.samples(99).is_empty());
+        let all = map.samples(&SampleQuery::default());
+        assert_eq!(all.len(), SAMPLES);
+        assert_eq!(all.iter().map(|read| read.nanos).min(), Some(30_010), "the oldest made room");
+    }
+
+    #[test]
+    fn samples_are_found_by_band_second_and_table() {
+        let map = HeatMap::default();
+        let schema = TableSchema::builder("ks", "t", uuid::Uuid::nil());
+        let table = Arc::new(schema.partition_key("k", model::CqlType::Int).build());
+        for (second, micros, of) in [(100, 30, None), (101, 30, Some(&table)), (102, 3_000, Some(&table))] {
+            let read =
+                ReadRecord { table: of.cloned(), second, ..(*record("SELECT", micros * 1_000)).clone() };
+            map.keep(&Arc::new(ReadRecord { at_micros: second as i64 * 1_000_000, ..read }));
+        }
+        let seconds =
+            |query: SampleQuery| -> Vec<u64> { map.samples(&query).iter().map(|r| r.second).collect() };
+        let any = SampleQuery::default;
+        assert_eq!(seconds(any()), [102, 101, 100]);
+        assert_eq!(seconds(SampleQuery { from_band: Some(1), to_band: Some(1), ..any() }), [101, 100]);
+        assert_eq!(seconds(SampleQuery { from_band: Some(2), ..any() }), [102]);
+        assert_eq!(seconds(SampleQuery { from_band: Some(usize::MAX), ..any() }), [0; 0]);
+        assert_eq!(seconds(SampleQuery { from_second: Some(101), to_second: Some(101), ..any() }), [101]);
+        assert_eq!(seconds(SampleQuery { table: Some("t".to_owned()), limit: Some(1), ..any() }), [102]);
+        assert_eq!(seconds(SampleQuery { keyspace: Some("other".to_owned()), ..any() }), [0; 0]);
     }
 }

@@ -1,4 +1,4 @@
-//! The histograms of a table, for `nodetool tablehistograms`, the admin API and `ilion top`.
+//! The histograms of a table, for `nodetool tablehistograms` and the admin API.
 
 use crate::histogram::Histogram;
 use crate::metrics::TableMetrics;
@@ -120,16 +120,6 @@ pub struct TableHistograms {
     pub rows_per_read: Percentiles,
     /// Tombstones of a read.
     pub tombstones_per_read: Percentiles,
-    /// Bytes that all reads took from the disk.
-    pub disk_bytes: u64,
-    /// Bytes that all reads answered.
-    pub returned_bytes: u64,
-    /// Pages that all reads found in memory.
-    pub page_hits: u64,
-    /// Pages that all reads loaded.
-    pub page_misses: u64,
-    /// Requests that read, scans included, by latency: microseconds that a bucket does not exceed, and how many it holds.
-    pub request_buckets: Vec<(u64, u64)>,
 }
 
 /// The histograms of every table that was used or has SSTables.
@@ -169,17 +159,6 @@ fn of_table(store: &TableStore, counted: Option<&TableMetrics>) -> TableHistogra
     out.read_amplification = Percentiles::of(&counted.read_amplification, 0.01);
     out.rows_per_read = of(&counted.rows_per_read);
     out.tombstones_per_read = of(&counted.tombstones_per_read);
-    out.disk_bytes = counted.disk_bytes_per_read.sum();
-    out.returned_bytes = counted.returned_bytes_per_read.sum();
-    out.page_hits = counted.page_hits.get();
-    out.page_misses = counted.page_misses.get();
-    let mut buckets: BTreeMap<u64, u64> = BTreeMap::new();
-    for latency in [&counted.coordinator_read, &counted.coordinator_scan] {
-        for (nanos, count) in latency.nanos.buckets() {
-            *buckets.entry(nanos.div_ceil(1_000)).or_default() += count;
-        }
-    }
-    out.request_buckets = buckets.into_iter().collect();
     out
 }
 

@@ -7,10 +7,12 @@
 mod heat;
 mod histograms;
 mod slow;
+mod tables;
 
-pub use heat::{BANDS, Band, HeatColumns, HeatMap};
+pub use heat::{BANDS, Band, HeatColumns, HeatMap, SECONDS as HEAT_SECONDS, SampleQuery};
 pub use histograms::{Percentiles, TableHistograms, all as table_histograms};
 pub use slow::SlowLog;
+pub use tables::{ReadsByTable, TableReads, reads_by_table};
 
 use model::TableSchema;
 use partition::CostSnapshot;
@@ -27,6 +29,8 @@ const STATEMENT_BYTES_MAX: usize = 2_048;
 pub struct ReadRecord {
     /// When it was answered, in microseconds since the epoch.
     pub at_micros: i64,
+    /// The second of the heat map in which it is counted, since the epoch.
+    pub second: u64,
     /// From the arrival of the request to its answer.
     pub nanos: u64,
     /// The table; `None` for a request that is no read.
@@ -46,6 +50,8 @@ pub struct ReadRecord {
 pub struct ReadSample {
     /// When it was answered, in milliseconds since the epoch.
     pub at_millis: i64,
+    /// The second of the heat map in which it is counted, since the epoch.
+    pub second: u64,
     /// How long it took.
     pub micros: u64,
     /// Keyspace.
@@ -68,6 +74,7 @@ impl ReadRecord {
         let table = self.table.as_deref();
         ReadSample {
             at_millis: self.at_micros / 1_000,
+            second: self.second,
             micros: self.nanos / 1_000,
             keyspace: table.map_or_else(String::new, |t| t.keyspace.clone()),
             table: table.map_or_else(String::new, |t| t.name.clone()),
@@ -114,6 +121,7 @@ pub struct ReadLog {
 pub(crate) fn record(statement: &str, nanos: u64) -> Arc<ReadRecord> {
     Arc::new(ReadRecord {
         at_micros: 1_795_253_000_000_000,
+        second: 1_795_253_000,
         nanos,
         table: None,
         statement: statement.into(),

@@ -568,11 +568,14 @@ fn conclude(exchange: &mut Exchange, read: &Read, tally: Tally) {
         total_nanos,
         &ReadNumbers { rows: tally.rows, tombstones: tally.tombstones, cost: &tally.cost },
     );
-    let is_sample = node.metrics.reads.heat.count(u64::from(read.command.now_s), total_nanos);
+    // Without another look at the wall clock: `now_s` is when the statement was bound.
+    let second = u64::from(read.command.now_s) + total_nanos / 1_000_000_000;
+    let is_sample = node.metrics.reads.heat.count(second, total_nanos);
     let is_slow = node.is_slow(total_nanos);
     if is_sample || is_slow {
         let record = Arc::new(ReadRecord {
             at_micros: node.env.now_micros(),
+            second,
             nanos: total_nanos,
             table: Some(Arc::clone(&read.command.table)),
             statement: exchange.text.as_ref().map(reads::bounded).unwrap_or_default(),
