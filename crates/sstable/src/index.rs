@@ -18,7 +18,7 @@ use bytes::Bytes;
 use env::fs::FileSystem;
 use model::clustering::Position;
 use model::key::KeyRange;
-use model::{ClusteringBound, ClusteringComparator, DecoratedKey, Deletion, PartitionKey};
+use model::{ClusteringBound, ClusteringComparator, DecoratedKey, Deletion, PartitionKey, Slice};
 use partition::codec::Layout;
 use partition::{ReadContext, ReadError};
 use std::sync::Arc;
@@ -133,7 +133,7 @@ impl Entry {
         match self {
             Entry::Bti(located, rows) => rows_of(located, rows, layout),
             Entry::Big(entry, cursor) => {
-                Ok(entry.promoted(cursor, layout.deletion_times())?.map(RowIndex::Big))
+                Ok(entry.promoted(cursor, layout.deletion_times())?.map(RowIndex::of_big))
             }
         }
     }
@@ -141,7 +141,7 @@ impl Entry {
 
 fn rows_of(located: &Located, rows: &Cursor, layout: &Layout) -> Result<Option<RowIndex>, ReadError> {
     let Some(entry) = &located.rows else { return Ok(None) };
-    entry.rows(rows.clone(), layout.deletion_times()).map(|rows| Some(RowIndex::Bti(rows)))
+    entry.rows(rows.clone(), layout.deletion_times()).map(|rows| Some(RowIndex::Bti(Box::new(rows))))
 }
 
 /// Partitions in order, for scans.
@@ -166,7 +166,7 @@ impl Walk {
             Walk::Bti(walk) => rows_of(&walk.advance_to(position)?, &walk.rows, layout),
             Walk::Big(walk) => {
                 let entry = walk.advance_to(position)?;
-                Ok(entry.promoted(&walk.cursor, layout.deletion_times())?.map(RowIndex::Big))
+                Ok(entry.promoted(&walk.cursor, layout.deletion_times())?.map(RowIndex::of_big))
             }
         }
     }
@@ -180,7 +180,7 @@ impl Walk {
         match self {
             Walk::Big(walk) => {
                 let entry = walk.advance_to(position)?;
-                let rows = entry.promoted(&walk.cursor, layout.deletion_times())?.map(RowIndex::Big);
+                let rows = entry.promoted(&walk.cursor, layout.deletion_times())?.map(RowIndex::of_big);
                 Ok((Some(PartitionKey(entry.key)), rows))
             }
             Walk::Bti(walk) => {
@@ -240,11 +240,15 @@ pub(crate) struct Block {
 /// The blocks of a partition, in place.
 #[derive(Debug)]
 pub(crate) enum RowIndex {
-    Big(PromotedIndex),
-    Bti(RowTrie),
+    Big(Box<PromotedIndex>),
+    Bti(Box<RowTrie>),
 }
 
 impl RowIndex {
+    fn of_big(index: PromotedIndex) -> RowIndex {
+        RowIndex::Big(Box::new(index))
+    }
+
     /// Bytes from the partition's start to its first row or marker.
     pub fn header_len(&self) -> u64 {
         match self {
@@ -269,28 +273,32 @@ impl RowIndex {
         }
     }
 
-    /// The first block that may hold something at or behind `bound`; `None` when all end before it.
+    /// The first block that may hold something at or behind `bound`; `None` when all end before it. `covered` is where the
+    /// SSTable has rows, for a search to begin with; it need not be right.
     pub fn reaching(
         &mut self,
         layout: &Layout,
         comparator: &ClusteringComparator,
         bound: &ClusteringBound,
+        covered: &Slice,
     ) -> Result<Option<Block>, ReadError> {
         match self {
-            RowIndex::Big(index) => index.reaching(layout, comparator, bound),
+            RowIndex::Big(index) => index.reaching(layout, comparator, bound, covered),
             RowIndex::Bti(index) => index.around(comparator, bound).map(Some),
         }
     }
 
-    /// The last block that may hold something before `bound`; `None` when all start behind it.
+    /// The last block that may hold something before `bound`; `None` when all start behind it. `covered` as for
+    /// [`RowIndex::reaching`].
     pub fn starting_by(
         &mut self,
         layout: &Layout,
         comparator: &ClusteringComparator,
         bound: &ClusteringBound,
+        covered: &Slice,
     ) -> Result<Option<Block>, ReadError> {
         match self {
-            RowIndex::Big(index) => index.starting_by(layout, comparator, bound),
+            RowIndex::Big(index) => index.starting_by(layout, comparator, bound, covered),
             RowIndex::Bti(index) => index.around(comparator, bound).map(Some),
         }
     }

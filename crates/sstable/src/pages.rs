@@ -323,6 +323,11 @@ impl Cursor {
         }
     }
 
+    /// Whether the next byte is one of the page at hand.
+    pub fn is_in_page(&self) -> bool {
+        self.at < self.page.len()
+    }
+
     pub fn is_at_end(&self) -> bool {
         self.position() >= self.file.len
     }

@@ -8,11 +8,12 @@
 //! ```
 //! The table of offsets lets a search touch only the blocks that it compares.
 
+use super::search::Search;
 use crate::index::{Block, WrittenPartition, WrittenUnfiltered};
 use crate::pages::Cursor;
 use bytes::Bytes;
 use model::clustering::Position;
-use model::{BoundKind, Clustering, ClusteringBound, ClusteringComparator, Deletion, vint};
+use model::{BoundKind, Clustering, ClusteringBound, ClusteringComparator, Deletion, Slice, vint};
 use partition::ReadError;
 use partition::codec::{DeletionTimes, EncodeError, Input, Layout, read_prefix, write_prefix};
 use std::cmp::Ordering;
@@ -68,8 +69,17 @@ impl IndexEntry {
         if count == 0 {
             return Ok(None);
         }
-        let scratch = Clustering::empty();
-        Ok(Some(PromotedIndex { header_len, deletion, blocks_at, offsets_at, count, input, scratch }))
+        Ok(Some(PromotedIndex {
+            header_len,
+            deletion,
+            blocks_at,
+            offsets_at,
+            count,
+            offsets: input.clone(),
+            input,
+            scratch: Clustering::empty(),
+            search: Search::default(),
+        }))
     }
 }
 
@@ -83,8 +93,12 @@ pub(crate) struct PromotedIndex {
     blocks_at: u64,
     offsets_at: u64,
     count: u64,
+    /// Over descriptions.
     input: Cursor,
+    /// Over the table of offsets: each stays on its page.
+    offsets: Cursor,
     scratch: Clustering,
+    search: Search,
 }
 
 /// What Index.db says of a block.
@@ -98,11 +112,11 @@ struct Described {
 impl PromotedIndex {
     /// Where a block is described.
     fn description_at(&mut self, block: u64) -> Result<u64, ReadError> {
-        self.input.seek(self.offsets_at + block * 4);
-        let offset = self.input.i32()?;
+        self.offsets.seek(self.offsets_at + block * 4);
+        let offset = self.offsets.i32()?;
         let start = self.blocks_at + offset.max(0) as u64;
         if offset < 0 || start >= self.offsets_at {
-            return Err(self.input.malformed(format!("block {block} described at offset {offset}")));
+            return Err(self.offsets.malformed(format!("block {block} described at offset {offset}")));
         }
         Ok(start)
     }
@@ -163,48 +177,48 @@ impl PromotedIndex {
         }
     }
 
+    /// The first block for which `is_before` does not hold, of how its last position, or else its first, lies to `bound`.
     fn partition_point(
         &mut self,
         layout: &Layout,
+        comparator: &ClusteringComparator,
+        bound: &ClusteringBound,
+        covered: &Slice,
         last: bool,
-        is_before: impl Fn(Position<'_>) -> bool,
+        is_before: impl Fn(Ordering) -> bool,
     ) -> Result<u64, ReadError> {
-        let (mut low, mut high) = (0, self.count);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let kind = self.edge(layout, middle, last)?;
-            if is_before(Position { kind, prefix: &self.scratch }) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
+        self.search.start(self.count, covered);
+        while let Some(block) = self.search.next(comparator, bound.position()) {
+            let kind = self.edge(layout, block, last)?;
+            let edge = Position { kind, prefix: &self.scratch };
+            let is_before = is_before(comparator.compare_positions(edge, bound.position()));
+            self.search.answer(block, edge.prefix, is_before);
         }
-        Ok(low)
+        Ok(self.search.found())
     }
 
-    /// The first block whose end does not lie before `bound`.
+    /// The first block whose end does not lie before `bound`. `covered` is where the SSTable has rows: there the search
+    /// begins.
     pub fn reaching(
         &mut self,
         layout: &Layout,
         comparator: &ClusteringComparator,
         bound: &ClusteringBound,
+        covered: &Slice,
     ) -> Result<Option<Block>, ReadError> {
-        let found = self.partition_point(layout, true, |edge| {
-            comparator.compare_positions(edge, bound.position()) == Ordering::Less
-        })?;
+        let found = self.partition_point(layout, comparator, bound, covered, true, Ordering::is_lt)?;
         if found == self.count { Ok(None) } else { self.block(layout, found).map(Some) }
     }
 
-    /// The last block that does not start behind `bound`.
+    /// The last block that does not start behind `bound`; `covered` as for [`PromotedIndex::reaching`].
     pub fn starting_by(
         &mut self,
         layout: &Layout,
         comparator: &ClusteringComparator,
         bound: &ClusteringBound,
+        covered: &Slice,
     ) -> Result<Option<Block>, ReadError> {
-        let behind = self.partition_point(layout, false, |edge| {
-            comparator.compare_positions(edge, bound.position()) != Ordering::Greater
-        })?;
+        let behind = self.partition_point(layout, comparator, bound, covered, false, Ordering::is_le)?;
         behind.checked_sub(1).map(|last| self.block(layout, last)).transpose()
     }
 

@@ -5,11 +5,13 @@
 //! | `summary` | every 128th key of the index, in memory |
 //! | `index` | an entry of Index.db and its promoted index, searched in place |
 //! | `directory` | where in an interval of the summary a key's entry may be |
+//! | `search` | which block of a promoted index to look at next |
 //! | `lookup` | summary and index of an open SSTable; finding a partition |
 //! | `writer` | the index of an SSTable that is being written |
 
 pub(crate) mod directory;
 pub(crate) mod index;
 pub(crate) mod lookup;
+mod search;
 pub(crate) mod summary;
 pub(crate) mod writer;

@@ -4,7 +4,7 @@ use super::skip;
 use crate::index::RowIndex;
 use crate::pages::Cursor;
 use model::clustering::Position;
-use model::{BoundKind, Clustering, ClusteringBound, ClusteringComparator, Deletion, Row};
+use model::{BoundKind, Clustering, ClusteringBound, ClusteringComparator, Deletion, Row, Slice};
 use partition::ReadError;
 use partition::codec::{ColumnSet, Input, Layout, Marker, RowFlags, UnfilteredHead, Wanted};
 
@@ -78,6 +78,11 @@ impl Forward {
     /// The range deletion that holds before the head.
     pub fn open(&self) -> Deletion {
         self.open
+    }
+
+    /// Whether the head was read.
+    pub fn has_head(&self) -> bool {
+        self.head.is_some()
     }
 
     /// Where in the data the last head starts; `None` before the first one of a partition.
@@ -173,16 +178,17 @@ impl Forward {
         Ok(())
     }
 
-    /// Jumps to the block that `bound` lies in, if that is ahead.
+    /// Jumps to the block that `bound` lies in, if that is ahead. `covered` as for [`RowIndex::reaching`].
     pub fn seek(
         &mut self,
         data: &mut Cursor,
         layout: &Layout,
         comparator: &ClusteringComparator,
         bound: &ClusteringBound,
+        covered: &Slice,
     ) -> Result<(), ReadError> {
         let Some(rows) = &mut self.rows else { return Ok(()) };
-        let block = match rows.reaching(layout, comparator, bound)? {
+        let block = match rows.reaching(layout, comparator, bound, covered)? {
             Some(block) => block,
             // To be sure that nothing reaches the bound the last block is read.
             None => rows.last(layout)?,

@@ -24,6 +24,9 @@ use reverse::{Keep, Reverse};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+/// Rows that are stepped over on the way to the next slice before the index is asked.
+const NEAR_ROWS: usize = 8;
+
 /// Which partitions a stream yields.
 #[derive(Debug)]
 pub(crate) enum Partitions {
@@ -47,6 +50,14 @@ impl Walker {
         match reversed {
             true => Walker::Reverse(Reverse::default()),
             false => Walker::Forward(Forward::default()),
+        }
+    }
+
+    /// Whether what comes next is in memory.
+    fn is_at_hand(&self, data: &Cursor) -> bool {
+        match self {
+            Walker::Forward(walker) => walker.has_head() || data.is_in_page(),
+            Walker::Reverse(walker) => walker.is_loaded(),
         }
     }
 }
@@ -382,13 +393,33 @@ impl SsTableStream {
         }
     }
 
+    /// Goes to the slice over rows that are at hand, if it begins as near as that: rows that are asked for by name often
+    /// lie together, and a search costs more than a few rows.
+    fn walk_to_slice(&mut self) -> Result<bool, ReadError> {
+        if self.slice == 0 {
+            return Ok(false);
+        }
+        for _ in 0..NEAR_ROWS {
+            if !self.walker.is_at_hand(&self.data) {
+                return Ok(false);
+            }
+            if self.peek()? == Head::End || self.place() != Ordering::Less {
+                self.sought = true;
+                return Ok(true);
+            }
+            self.skip()?;
+        }
+        Ok(false)
+    }
+
     fn seek_slice(&mut self) -> Result<(), ReadError> {
         self.sought = true;
         let Some(slice) = self.slices.get(self.slice) else { return Ok(()) };
         let comparator = self.table.comparator();
+        let covered = &self.sstable.stats().covered_clusterings;
         match &mut self.walker {
-            Walker::Forward(w) => w.seek(&mut self.data, &self.layout, comparator, &slice.start),
-            Walker::Reverse(w) => w.seek(&self.layout, comparator, &slice.end),
+            Walker::Forward(w) => w.seek(&mut self.data, &self.layout, comparator, &slice.start, covered),
+            Walker::Reverse(w) => w.seek(&self.layout, comparator, &slice.end, covered),
         }
     }
 
@@ -417,7 +448,7 @@ impl SsTableStream {
             if self.slice >= self.slices.len() {
                 return self.end_partition();
             }
-            if !self.sought {
+            if !self.sought && !self.walk_to_slice()? {
                 self.seek_slice()?;
             }
             let head = self.peek()?;

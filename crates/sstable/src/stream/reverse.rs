@@ -135,6 +135,11 @@ impl Reverse {
         self.open
     }
 
+    /// Whether something is left of the loaded block.
+    pub fn is_loaded(&self) -> bool {
+        !self.items.is_empty()
+    }
+
     /// The position of the row or marker at the head.
     pub fn position(&self) -> Option<Position<'_>> {
         match self.items.last()? {
@@ -358,15 +363,17 @@ impl Reverse {
         }
     }
 
-    /// Jumps to the last block that starts at or before `bound`, if that is ahead.
+    /// Jumps to the last block that starts at or before `bound`, if that is ahead. `covered` as for
+    /// [`RowIndex::reaching`].
     pub fn seek(
         &mut self,
         layout: &Layout,
         comparator: &ClusteringComparator,
         bound: &ClusteringBound,
+        covered: &Slice,
     ) -> Result<(), ReadError> {
         let Some(rows) = &mut self.rows_index else { return Ok(()) };
-        match rows.starting_by(layout, comparator, bound)? {
+        match rows.starting_by(layout, comparator, bound, covered)? {
             // The block is loaded already, or lies behind.
             Some(block) if block.start >= self.loaded_from => {}
             None if self.loaded_from == self.rows_from => {}

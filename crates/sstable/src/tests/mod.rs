@@ -8,6 +8,7 @@ mod early;
 mod filter;
 mod fixtures;
 mod golden;
+mod reading;
 pub(crate) mod recorded;
 mod round_trip;
 mod salvage;
