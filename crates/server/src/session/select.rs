@@ -34,7 +34,7 @@ use crate::reads::{self, ReadRecord};
 /// Rows of the longest answer that is made on a network thread.
 const IN_PLACE_ROWS: u64 = 256;
 /// Bytes of values of the longest answer that is made on a network thread.
-const IN_PLACE_BYTES: u64 = 64 << 10;
+const IN_PLACE_BYTES: u64 = 128 << 10;
 /// Tombstones that a read on a network thread may meet.
 const IN_PLACE_TOMBSTONES: u64 = 256;
 /// Partitions that a read on a network thread may look for.
