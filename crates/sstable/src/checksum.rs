@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Bytes that one checksum of CRC.db covers.
-pub(crate) const CRC_CHUNK_BYTES: u32 = 64 << 10;
+pub(crate) const CRC_CHUNK_BYTES: u32 = 16 << 10;
 
 /// A CRC.db.
 #[derive(Clone, Debug, PartialEq, Eq)]
