@@ -6,7 +6,11 @@ use crate::system::{self, SYSTEM};
 use bytes::Bytes;
 use env::fs::memory::MemoryFileSystem;
 use model::schema::{Index, Release, View};
-use model::{Cell, Clustering, Deletion, Liveness, PartitionKey, PartitionUpdate, Row};
+use model::{
+    Cell, Clustering, ClusteringBound, Deletion, Liveness, PartitionKey, PartitionUpdate, RangeTombstone,
+    Row, Slice,
+};
+use partition::PartitionStream;
 use std::collections::BTreeMap;
 
 fn open(fs: &MemoryFileSystem) -> Arc<Engine> {
@@ -214,4 +218,46 @@ fn what_the_node_knows_about_itself_is_written_to_one_directory_and_found_in_all
     assert_eq!(rows_of(&engine, "IndexInfo").len(), 3);
     let homes = |name| engine.table_named("system", name).unwrap().homes().len();
     assert_eq!((homes("local"), homes("paxos"), homes("batches")), (1, 2, 2));
+}
+
+/// A Cassandra that reads one SSTable applies none of its deletions to its rows: nothing writes such rows.
+#[test]
+fn a_flushed_sstable_holds_nothing_that_it_deletes() {
+    let fs = MemoryFileSystem::new();
+    let engine = open(&fs);
+    let table = simple_table("t");
+    create(&engine, &[&table]);
+    let now_s = engine.now_s();
+    let at = |c: i32| Clustering::from_values([&c.to_be_bytes()[..]]);
+    for c in 0..4 {
+        write(&engine, &insert(&table, 1, c, "gone or not", 10)).unwrap();
+        write(&engine, &insert(&table, 2, c, "gone", 10)).unwrap();
+        write(&engine, &insert(&table, 3, c, "gone or not", 10)).unwrap();
+    }
+    let mut range = PartitionUpdate::new(Arc::clone(&table), key(1));
+    let slice = Slice { start: ClusteringBound::start_at(at(2)), end: ClusteringBound::TOP };
+    range.range_tombstones.push(RangeTombstone { slice, deletion: Deletion::new(20, now_s) });
+    let mut partition = PartitionUpdate::new(Arc::clone(&table), key(2));
+    partition.deletion = Deletion::new(20, now_s);
+    let mut row = Row::new(at(1));
+    row.deletion = Deletion::new(20, now_s);
+    let mut of_row = PartitionUpdate::new(Arc::clone(&table), key(3));
+    of_row.add_row(row);
+    for update in [range, partition, of_row] {
+        write(&engine, &Mutation::of(update)).unwrap();
+    }
+    write(&engine, &insert(&table, 2, 9, "newer", 30)).unwrap();
+    let expected = contents(&engine, &table);
+    engine.flush("ks", Some("t")).unwrap();
+    assert_eq!(contents(&engine, &table), expected);
+    let [sstable] = &engine.table(table.id).unwrap().view().sstables[..] else { panic!("one SSTable") };
+    let columns = ColumnSelection::all(&table);
+    let all = ClusteringFilter::all();
+    let mut scan = sstable.scan(&KeyRange::FULL, &all, &columns, &table, &ReadContext::default()).unwrap();
+    let mut fragment = Fragment::default();
+    let mut cells = 0;
+    while scan.next(&mut fragment).unwrap() != Event::End {
+        cells += std::mem::take(&mut fragment.row).cells.len();
+    }
+    assert_eq!((cells, expected.len()), (2 + 1 + 3, 2 + 1 + 3));
 }
