@@ -9,6 +9,7 @@ settled tables; then what writes, and before each of those the server comes to r
 they are asked the same things in the same order; no two runs on one server share a seed.
 """
 import threading
+import time
 from dataclasses import dataclass
 
 from . import machine
@@ -34,7 +35,7 @@ class Case:
     in_flight: tuple | None = (1,)
     has_fixed_rate: bool = False
     writes: bool = False
-    # A table that is compacted meanwhile.
+    # A table that is compacted meanwhile, from the first measured second on.
     beside_compaction_of: str | None = None
 
     @property
@@ -83,8 +84,10 @@ def base(given):
 
 
 def tail(given):
+    # The compaction of `plain` outlasts the run; that of the table that is read ends in it, and its output is read from then on.
     return [Case("point-read", in_flight=(), has_fixed_rate=True),
-            Case("point-read", in_flight=(), has_fixed_rate=True, beside_compaction_of="plain")]
+            Case("point-read", in_flight=(), has_fixed_rate=True, beside_compaction_of="plain"),
+            Case("point-read", in_flight=(), has_fixed_rate=True, beside_compaction_of="base")]
 
 
 # In the order of their runs.
@@ -95,7 +98,7 @@ TESTS = {
                   lambda given: [(f"load-{table}", (("large_rows", given.large_rows),)) for table in ("large", "plain")], large),
     "columns": Test("one column of 100 rows of many blobs of 100 KiB", lambda given: [(f"load-columns:{n}", ()) for n in COLUMNS], columns),
     "base": Test("one row by its whole primary key, any of the table's, uniformly", lambda given: [("load-base", ())], base),
-    "tail": Test("the same at a fixed rate, while nothing else happens and through a compaction of another table",
+    "tail": Test("the same at a fixed rate: while nothing else happens, through a compaction of another table, and through one of its own",
                  lambda given: [("load-base", ()), ("load-plain", (("large_rows", given.large_rows),))], tail),
     "mixed": Test("half point reads, half inserts over existing rows", lambda given: [("load-base", ())],
                   lambda given: [Case("mixed", in_flight=None, has_fixed_rate=True, writes=True)]),
@@ -158,14 +161,33 @@ def run_once(client, server, case, given, **settings):
         server.rest()
     if not case.beside_compaction_of:
         return one(client, server, case.workload, given, **settings)
-    compaction = threading.Thread(target=server.node.nodetool, args=("compact", KEYSPACE, case.beside_compaction_of))
-    compaction.start()
+    compaction = Compaction(server.node, case.beside_compaction_of)
+    starter = threading.Timer(settings["warm_up_s"], compaction.run)
+    starter.start()
     try:
         figures = one(client, server, case.workload, given, **settings)
-        return {**figures, "compaction_outlasted_run": compaction.is_alive()}
+        return {**figures, "compaction": compaction.beside(time.monotonic() - settings["seconds"])}
     finally:
-        compaction.join()
+        starter.join()
         server.rest()
+
+
+class Compaction:
+    """A compaction of one table, with the times at which it began and ended."""
+
+    def __init__(self, node, table):
+        self.node, self.table = node, table
+        self.began = self.ended = None
+
+    def run(self):
+        self.began = time.monotonic()
+        self.node.nodetool("compact", KEYSPACE, self.table)
+        self.ended = time.monotonic()
+
+    def beside(self, measured_from):
+        """When it began and ended, in seconds from when the measured ones began; `None` for what has not happened yet."""
+        since = [moment and round(moment - measured_from, 3) for moment in (self.began, self.ended)]
+        return {"of": self.table, "began_s": since[0], "ended_s": since[1]}
 
 
 def one(client, server, workload, given, **settings):

@@ -90,13 +90,26 @@ def problems(results):
             found.append(f"{where}: refused: " + ", ".join(f"{count} x {text}" for text, count in run["errors"].items()))
         if run["unanswered"]:
             found.append(f"{where}: {run['unanswered']} operations without an answer")
-        if run.get("compaction_outlasted_run") is False:
-            found.append(f"{where}: the compaction was over before the run")
+        if run.get("compaction") and (why := not_through(run["compaction"], results["parameters"]["seconds"])):
+            found.append(f"{where}: {why}")
         usage = run["usage"]
         noise = (usage["others_cpu_s"] + usage["steal_cpu_s"]) / (usage["window_s"] * results["machine"]["cores"])
         if noise > NOISE_MAX:
             found.append(f"{where}: others took {noise:.0%} of the machine's time")
     return found
+
+
+def not_through(compaction, seconds):
+    """Why the run was not one through the compaction; `None` if it was: a quarter of the measured seconds lay in it."""
+    began, ended = compaction["began_s"], compaction["ended_s"]
+    if began is None:
+        return "the compaction did not begin"
+    covered = min(seconds if ended is None else ended, seconds) - max(began, 0)
+    if covered < seconds / 4:
+        return f"the compaction took only {max(covered, 0):.1f} of the {seconds:g} measured seconds"
+    if compaction["of"] == "base" and ended is None:
+        return "the compaction of the table that was read did not end in the run"
+    return None
 
 
 def table(head, rows):
