@@ -3,7 +3,7 @@
 //! * `tidy`: the rules of the house that no compiler knows, see [`tidy`].
 //! * `fixtures`: SSTables of real Cassandras for the tests, see [`fixtures`].
 //! * `ci`: everything that must hold before a change lands and needs nothing but Rust, see [`ci`].
-#![allow(clippy::disallowed_methods)]
+#![allow(clippy::disallowed_methods, clippy::print_stderr, clippy::print_stdout)]
 
 mod ci;
 mod fixtures;

@@ -1,6 +1,6 @@
 //! The server: everything of the process that is not the database itself.
 //!
-//! - `cli`, `config`, `logging`: what the node is told, and what it tells;
+//! - `cli`, `config`, `logging`, `console`: what the node is told, and what it tells;
 //! - `node`: the order of start and shutdown, and what everything hangs together by;
 //! - `net`: connections and frames of clients; `session`: the path of a query;
 //! - `replica`: this node as the coordinator sees it; `storage`: the engine as operators see it; `system`: the tables
@@ -12,6 +12,7 @@
 pub mod admin;
 pub mod cli;
 pub mod config;
+pub mod console;
 pub mod histogram;
 pub mod logging;
 pub mod metrics;

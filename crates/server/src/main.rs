@@ -6,7 +6,7 @@ use clap::Parser;
 use server::cli::{Cli, Command, ServeArgs, with_long_flags};
 use server::config::Config;
 use server::session::Sessions;
-use server::{logging, node, nodetool, sstable, top};
+use server::{console, logging, node, nodetool, sstable, top};
 use std::process::ExitCode;
 
 /// A read makes a dozen small allocations on one thread and frees most of them there.
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => match serve(&args) {
             Ok(()) => ExitCode::SUCCESS,
             Err(message) => {
-                eprintln!("ilion: {message}");
+                console::complain(&format!("ilion: {message}\n"));
                 ExitCode::FAILURE
             }
         },

@@ -202,6 +202,64 @@ fn a_log_on_a_full_disk_does_not_end_the_node() {
     assert!(status.success());
 }
 
+fn full() -> Stdio {
+    std::fs::File::options().write(true).open("/dev/full").unwrap().into()
+}
+
+/// Runs to the end with an output that takes nothing; the exit status.
+fn status_unheard(words: &[&str]) -> Option<i32> {
+    let mut command = Command::new(ILION);
+    command.args(words).env_remove("RUST_LOG").stdout(full()).stderr(full());
+    command.status().unwrap().code()
+}
+
+#[test]
+fn a_node_that_nobody_can_hear_serves_and_ends_cleanly() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().to_str().unwrap();
+    // Its ports cannot be heard either.
+    let port_of = |listener: &std::net::TcpListener| listener.local_addr().unwrap().port().to_string();
+    let free = [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let [cql, admin] = [port_of(&free[0]), port_of(&free[1])];
+    drop(free);
+    let child = Command::new(ILION)
+        .args(["--data-dir", data, "--port", &cql, "--admin-port", &admin])
+        .env_remove("RUST_LOG")
+        .stdout(full())
+        .stderr(full())
+        .spawn()
+        .unwrap();
+    struct Ended(Child);
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+    let mut node = Ended(child);
+    while std::net::TcpStream::connect(format!("127.0.0.1:{cql}")).is_err() {
+        assert_eq!(node.0.try_wait().unwrap(), None, "it ended");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(status_unheard(&["--data-dir", data, "--port", "0", "--admin-port", "0"]), Some(1), "locked");
+    let address = format!("127.0.0.1:{admin}");
+    let ask = |words: &[&str]| status_unheard(&[&["nodetool", "--admin", &address], words].concat());
+    assert_eq!(ask(&["flush"]), Some(0));
+    assert_eq!(ask(&["status"]), Some(2), "its answer is lost");
+    assert_eq!(ask(&["flush", "nosuch"]), Some(1));
+    let pid = node.0.id().to_string();
+    assert!(Command::new("kill").args(["-s", "TERM", &pid]).status().unwrap().success());
+    assert_eq!(node.0.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn what_fails_unheard_fails_with_its_status() {
+    assert_eq!(status_unheard(&["nodetool", "--admin", "127.0.0.1:1", "status"]), Some(2));
+    assert_eq!(status_unheard(&["sstable", "verify", "/nowhere"]), Some(2));
+    assert_eq!(status_unheard(&["--no-such-flag"]), Some(2));
+    assert_eq!(status_unheard(&["--data-dir", "/dev/null/x", "--port", "0", "--admin-port", "0"]), Some(1));
+}
+
 #[test]
 fn keys_without_effect_are_named_in_the_log() {
     let dir = tempfile::tempdir().unwrap();

@@ -11,6 +11,7 @@ use crate::admin::model::{
     TakeSnapshot, Throughput,
 };
 use crate::cli::ADMIN_PORT_DEFAULT;
+use crate::console::complain;
 use crate::storage::Selection;
 use clap::{Args, Subcommand};
 use client::Client;
@@ -212,20 +213,28 @@ impl std::fmt::Display for Failure {
 pub fn run(args: &NodetoolArgs) -> u8 {
     match execute(args) {
         Ok(text) => {
-            // A closed pipe (`| head`) is no failure.
-            let _ = std::io::stdout().write_all(text.as_bytes());
-            0
+            let mut out = std::io::stdout().lock();
+            match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+                // A closed pipe (`| head`) is no failure.
+                Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                    complain(&format!("error: {error}\n"));
+                    2
+                }
+                _ => 0,
+            }
         }
         Err(Failure::Usage(message)) => {
-            eprintln!("nodetool: {message}\nSee 'ilion nodetool help' or 'ilion nodetool help <command>'.");
+            complain(&format!(
+                "nodetool: {message}\nSee 'ilion nodetool help' or 'ilion nodetool help <command>'.\n"
+            ));
             1
         }
         Err(Failure::Partial(message)) => {
-            eprint!("{message}");
+            complain(&message);
             1
         }
         Err(Failure::Node(message)) => {
-            eprintln!("error: {message}");
+            complain(&format!("error: {message}\n"));
             2
         }
     }

@@ -96,7 +96,7 @@ pub fn run(args: &SsTableArgs) -> u8 {
         Ok(Outcome::Sound) | Err(Failure::PipeClosed) => 0,
         Ok(Outcome::Findings) => 1,
         Err(Failure::Usage(message)) => {
-            eprintln!("ilion sstable: {message}");
+            crate::console::complain(&format!("ilion sstable: {message}\n"));
             2
         }
     }

@@ -27,6 +27,7 @@ mod testing;
 mod text;
 mod view;
 
+use crate::console::complain;
 use crate::nodetool::default_admin;
 use app::App;
 use clap::Args;
@@ -72,11 +73,11 @@ pub fn run(args: &TopArgs) -> u8 {
         return print_intervals(args, poller);
     }
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
-        eprintln!("ilion top: this is no terminal; --once prints one interval, --json a line for each");
+        complain("ilion top: this is no terminal; --once prints one interval, --json a line for each\n");
         return 1;
     }
     if std::env::var("TERM").is_ok_and(|term| term == "dumb") {
-        eprintln!("ilion top: a terminal of type dumb cannot be drawn on; --once prints one interval");
+        complain("ilion top: a terminal of type dumb cannot be drawn on; --once prints one interval\n");
         return 1;
     }
     let colors = args.colors.unwrap_or_else(|| Colors::of_environment(|name| std::env::var(name).ok()));
@@ -84,7 +85,7 @@ pub fn run(args: &TopArgs) -> u8 {
     match screen::run(app, poller, &clock, Duration::from_secs(args.interval), !args.no_mouse) {
         Ok(()) => 0,
         Err(error) => {
-            eprintln!("ilion top: the terminal: {error}");
+            complain(&format!("ilion top: the terminal: {error}\n"));
             1
         }
     }
@@ -98,7 +99,7 @@ fn print_intervals(args: &TopArgs, mut poller: Poller) -> u8 {
     loop {
         match (poller.look(), &before) {
             (Err(Failed { why, .. }), _) => {
-                eprintln!("ilion top: {why}");
+                complain(&format!("ilion top: {why}\n"));
                 if args.once {
                     return 2;
                 }
