@@ -160,6 +160,14 @@ pub enum StorageError {
         /// Table.
         table: String,
     },
+    /// There is no such table, in the words of verbs that want one.
+    #[error("Unknown table {keyspace}.{table}")]
+    NoTable {
+        /// Keyspace.
+        keyspace: String,
+        /// Table.
+        table: String,
+    },
     /// What was asked for makes no sense.
     #[error("{0}")]
     Invalid(String),

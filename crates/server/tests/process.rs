@@ -127,6 +127,12 @@ fn a_node_answers_operators_and_ends_cleanly() {
     let unknown = node.nodetool(&["flush", "nosuch"]);
     assert_eq!(unknown.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("Keyspace [nosuch] does not exist."));
+    for (keyspace, table) in [("nosuch", "t"), ("system", "nosuch")] {
+        let unknown = node.nodetool(&["tablehistograms", keyspace, table]);
+        assert_eq!(unknown.status.code(), Some(1));
+        let said = String::from_utf8_lossy(&unknown.stderr).into_owned();
+        assert!(said.contains(&format!("nodetool: Unknown table {keyspace}.{table}\n")), "{said}");
+    }
 
     node.signal("TERM");
     let (status, log) = node.end();

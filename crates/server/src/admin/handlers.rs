@@ -173,7 +173,13 @@ pub(super) async fn histograms(
     let tables = names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
     let selection = Selection { keyspace: of.keyspace, tables };
     let found = blocking(&node, move |state| {
-        let wanted = selection.resolve(&state.engine)?;
+        let wanted = selection.resolve(&state.engine).map_err(|error| match (&error, selection) {
+            (
+                StorageError::UnknownKeyspace(_) | StorageError::UnknownTable { .. },
+                Selection { keyspace: Some(keyspace), tables },
+            ) if !tables.is_empty() => StorageError::NoTable { keyspace, table: tables.join(",") },
+            _ => error,
+        })?;
         let mut found = reads::table_histograms(state);
         found.retain(|h| wanted.iter().any(|(keyspace, table)| *keyspace == h.keyspace && *table == h.table));
         Ok(found)

@@ -130,9 +130,9 @@ impl From<StorageError> for ApiError {
     fn from(error: StorageError) -> Self {
         let message = error.to_string();
         match error {
-            StorageError::UnknownKeyspace(_) | StorageError::UnknownTable { .. } => {
-                ApiError::not_found(message)
-            }
+            StorageError::UnknownKeyspace(_)
+            | StorageError::UnknownTable { .. }
+            | StorageError::NoTable { .. } => ApiError::not_found(message),
             StorageError::Invalid(_) => ApiError::new(StatusCode::BAD_REQUEST, "invalid", message),
             StorageError::Engine(EngineError::UnknownKeyspace(_) | EngineError::UnknownTable { .. }) => {
                 ApiError::not_found(message)

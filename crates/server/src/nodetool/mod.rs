@@ -443,16 +443,23 @@ fn tablehistograms(show: &Show<'_>, names: &[String]) -> Result<String, Failure>
     let named = match names {
         [] => None,
         [keyspace, table] => Some((keyspace.as_str(), table.as_str())),
-        [both] => Some(both.split_once('.').filter(|(_, table)| !table.contains('.')).ok_or_else(misnamed)?),
-        _ => return Err(misnamed()),
+        [both] => match both.split_once('.').filter(|(_, table)| !table.contains('.')) {
+            None => return usage("tablehistograms requires keyspace and table name arguments"),
+            named => named,
+        },
+        _ => {
+            return usage("tablehistograms requires <keyspace> <table> or <keyspace.table> format argument.");
+        }
     };
+    if let Some((keyspace, "")) = named {
+        return usage(&format!("Unknown table {keyspace}."));
+    }
     let query = named.map_or_else(Vec::new, |(k, t)| vec![("keyspace", k), ("tables", t)]);
     show.get("/api/v1/tables/histograms", &query, |found: &Vec<_>| print::histograms(found))
 }
 
-fn misnamed() -> Failure {
-    let text = "tablehistograms requires <keyspace> <table> or <keyspace.table> format argument.";
-    Failure::Usage(text.to_owned())
+fn usage(text: &str) -> Result<String, Failure> {
+    Err(Failure::Usage(text.to_owned()))
 }
 
 fn help(verb: Option<&str>) -> Result<String, Failure> {

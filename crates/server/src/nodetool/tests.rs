@@ -256,13 +256,15 @@ Max                   263.21              0.00              2.00           11317
 
 #[test]
 fn tablehistograms_takes_a_table_in_two_spellings() {
-    for words in
-        [&["tablehistograms", "a"][..], &["tablehistograms", "a.b.c"], &["tablehistograms", "a", "b", "c"]]
-    {
+    let one = "tablehistograms requires keyspace and table name arguments";
+    let more = "tablehistograms requires <keyspace> <table> or <keyspace.table> format argument.";
+    for (words, said) in [
+        (&["tablehistograms", "a"][..], one),
+        (&["tablehistograms", "a.b.c"], one),
+        (&["tablehistograms", "a", "b", "c"], more),
+        (&["tablehistograms", "a", ""], "Unknown table a."),
+    ] {
         let refused = execute(&verb(words).unwrap()).unwrap_err();
-        assert!(
-            matches!(&refused, Failure::Usage(text) if text.starts_with("tablehistograms requires")),
-            "{words:?}"
-        );
+        assert!(matches!(&refused, Failure::Usage(text) if text == said), "{words:?}: {refused:?}");
     }
 }

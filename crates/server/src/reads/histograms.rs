@@ -46,7 +46,7 @@ impl Percentiles {
     }
 
     /// Of what SSTables say of their partitions; `None` without any, and for values beyond all buckets. A percentile is
-    /// the limit of the first bucket at which as many values are reached, and 0 where that is not even one.
+    /// the limit of the first bucket at which as many values are reached, rounded up (Cassandra: `EstimatedHistogram`).
     fn of_sstables<'h>(histograms: impl Iterator<Item = &'h EstimatedHistogram>) -> Option<Percentiles> {
         let mut buckets: BTreeMap<i64, i64> = BTreeMap::new();
         for histogram in histograms {
@@ -59,13 +59,13 @@ impl Percentiles {
             return None;
         };
         let quantile = |q: f64| {
-            let wanted = (count as f64 * q) as i64;
+            let wanted = (count as f64 * q).ceil() as i64;
             let mut seen = 0;
             let reached = buckets.iter().find(|(_, n)| {
                 seen += **n;
                 seen >= wanted
             });
-            if wanted == 0 { 0.0 } else { reached.map_or(0.0, |(limit, _)| *limit as f64) }
+            reached.map_or(0.0, |(limit, _)| *limit as f64)
         };
         Some(Percentiles {
             count: count as u64,
@@ -179,7 +179,7 @@ mod tests {
         let mut one = EstimatedHistogram::partition_sizes();
         one.add(1);
         let one = Percentiles::of_sstables([&one].into_iter()).unwrap();
-        assert_eq!((one.p50, one.p99, one.min, one.max), (0.0, 0.0, 0.0, 1.0));
+        assert_eq!((one.p50, one.p99, one.min, one.max), (1.0, 1.0, 0.0, 1.0));
         assert_eq!(Percentiles::of_sstables(std::iter::empty()), None);
     }
 }
