@@ -98,6 +98,23 @@ fn read_components<I: Input>(
     Ok(())
 }
 
+/// Steps over a row's clustering.
+pub fn skip_clustering<I: Input>(input: &mut I, types: &[ValueLen]) -> Result<(), I::Error> {
+    for types in types.chunks(BATCH) {
+        let header = input.uvint()?;
+        for (i, ty) in types.iter().enumerate() {
+            if header >> (2 * i) & 3 == 0 {
+                let len = match ty.0 {
+                    Some(len) => len as u64,
+                    None => input.uvint()?,
+                };
+                input.skip(len)?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Appends a bound of a range.
 pub fn write_bound(
     out: &mut Vec<u8>,

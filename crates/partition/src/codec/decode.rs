@@ -1,7 +1,7 @@
 //! Decoding of rows and markers. A caller reads the head, then the clustering or bound, and decides then whether
 //! it decodes the body or steps over it.
 
-use super::clustering::{read_bound, read_clustering};
+use super::clustering::{read_bound, read_clustering, skip_clustering};
 use super::columns::ColumnSet;
 use super::input::Input;
 use super::layout::{Layout, LayoutColumn, Wanted};
@@ -96,6 +96,12 @@ impl Layout {
     #[inline]
     pub fn read_clustering<I: Input>(&self, input: &mut I, out: &mut Clustering) -> Result<(), I::Error> {
         read_clustering(input, &self.clustering, out)
+    }
+
+    /// Steps over the clustering of a row that is not static.
+    #[inline]
+    pub fn skip_clustering<I: Input>(&self, input: &mut I) -> Result<(), I::Error> {
+        skip_clustering(input, &self.clustering)
     }
 
     /// Reads the bound of a marker.

@@ -7,6 +7,7 @@
 pub(crate) mod forward;
 mod reverse;
 mod skip;
+mod walker;
 
 pub(crate) use skip::skip_partition;
 
@@ -14,15 +15,15 @@ use crate::index::{Entry, RowIndex, Walk};
 use crate::pages::Cursor;
 use crate::table::SsTable;
 use bytes::Bytes;
-use forward::{Forward, Head};
+use forward::Head;
 use model::clustering::Position;
 use model::key::KeyRange;
 use model::{ClusteringBound, DecoratedKey, Deletion, PartitionKey, Row, Slice, TableSchema};
 use partition::codec::{ColumnSet, Input, Layout, UnfilteredHead, Wanted};
 use partition::{Event, Fragment, PartitionStream, RangeChange, ReadError};
-use reverse::{Keep, Reverse};
 use std::cmp::Ordering;
 use std::sync::Arc;
+pub(crate) use walker::Walker;
 
 /// Rows that are stepped over on the way to the next slice before the index is asked.
 const NEAR_ROWS: usize = 8;
@@ -36,30 +37,6 @@ pub(crate) enum Partitions {
     One { key: DecoratedKey, entry: Entry },
     /// Those of a range. `next` is where the next one starts in the data; the index is read only when there is need.
     Range { range: KeyRange, next: u64, walk: Walk },
-}
-
-/// Direction and place inside a partition.
-#[derive(Debug)]
-pub(crate) enum Walker {
-    Forward(Forward),
-    Reverse(Reverse),
-}
-
-impl Walker {
-    pub fn new(reversed: bool) -> Walker {
-        match reversed {
-            true => Walker::Reverse(Reverse::default()),
-            false => Walker::Forward(Forward::default()),
-        }
-    }
-
-    /// Whether what comes next is in memory.
-    fn is_at_hand(&self, data: &Cursor) -> bool {
-        match self {
-            Walker::Forward(walker) => walker.has_head() || data.is_in_page(),
-            Walker::Reverse(walker) => walker.is_loaded(),
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -283,12 +260,7 @@ impl SsTableStream {
         if rows.as_ref().is_some_and(|rows| start.checked_add(rows.header_len()) != Some(first_at)) {
             return Err(self.data.malformed("the first row is not where the index has it".to_owned()));
         }
-        match &mut self.walker {
-            Walker::Forward(walker) => walker.begin(start, rows, self.sstable.may_delete_ranges()),
-            Walker::Reverse(walker) => {
-                walker.begin(start, first_at, rows, self.sstable.may_delete_ranges());
-            }
-        }
+        self.walker.begin(start, first_at, rows, self.sstable.may_delete_ranges());
         self.state = State::Rows;
         self.slice = 0;
         self.sought = false;
@@ -298,42 +270,17 @@ impl SsTableStream {
     }
 
     fn peek(&mut self) -> Result<Head, ReadError> {
-        match &mut self.walker {
-            Walker::Forward(walker) => walker.peek(&mut self.data, &self.layout),
-            Walker::Reverse(walker) => {
-                let comparator = self.table.comparator();
-                let keep = Keep { slices: &self.slices, comparator, wanted: &self.wanted };
-                walker.peek(&mut self.data, &self.layout, keep)
-            }
-        }
+        self.walker.peek(&mut self.data, &self.layout, self.table.comparator())
     }
 
     fn skip(&mut self) -> Result<(), ReadError> {
         self.counted.rows += 1;
-        match &mut self.walker {
-            Walker::Forward(walker) => walker.skip(&mut self.data),
-            Walker::Reverse(walker) => {
-                walker.skip();
-                Ok(())
-            }
-        }
-    }
-
-    fn walker_open(&self) -> Deletion {
-        match &self.walker {
-            Walker::Forward(walker) => walker.open(),
-            Walker::Reverse(walker) => walker.open(),
-        }
+        self.walker.skip(&mut self.data)
     }
 
     /// Takes the row at the head; `None` when nothing is left of it.
     fn take_row(&mut self, out: &mut Fragment) -> Result<Option<Event>, ReadError> {
-        match &mut self.walker {
-            Walker::Forward(walker) => {
-                walker.take_row(&mut self.data, &self.layout, &self.wanted, &mut out.row)?;
-            }
-            Walker::Reverse(walker) => walker.take_row(&mut out.row),
-        }
+        self.walker.take_row(&mut self.data, &self.layout, &self.wanted, &mut out.row)?;
         self.counted.row(&out.row);
         Ok((!out.row.is_empty()).then_some(Event::Row))
     }
@@ -341,11 +288,8 @@ impl SsTableStream {
     /// Takes the marker at the head; `None` when it changes nothing.
     fn take_marker(&mut self, out: &mut Fragment) -> Option<Event> {
         let mut bound = std::mem::replace(&mut out.change.position, ClusteringBound::BOTTOM);
-        match &mut self.walker {
-            Walker::Forward(walker) => walker.take_marker(&mut bound),
-            Walker::Reverse(walker) => walker.take_marker(&mut bound),
-        }
-        let now = self.walker_open();
+        self.walker.take_marker(&mut bound);
+        let now = self.walker.open();
         self.counted.tombstones += 1;
         out.change = RangeChange::at(bound, now);
         if now == self.open && !self.every_marker {
@@ -378,13 +322,10 @@ impl SsTableStream {
     /// How the head lies to the current slice: before its first edge, inside, or behind its last edge.
     fn place(&self) -> Ordering {
         let Some(slice) = self.slices.get(self.slice) else { return Ordering::Greater };
-        let position = match &self.walker {
-            Walker::Forward(walker) => Some(walker.position()),
-            Walker::Reverse(walker) => walker.position(),
-        };
-        let Some(position) = position else { return Ordering::Greater };
+        let Some(position) = self.walker.position() else { return Ordering::Greater };
         let (first, last) = self.edges(slice);
-        if self.compare(position, first.position()) != Ordering::Greater {
+        // What was entered is not left towards its start.
+        if !self.entered && self.compare(position, first.position()) != Ordering::Greater {
             Ordering::Less
         } else if self.compare(position, last.position()) == Ordering::Less {
             Ordering::Equal
@@ -417,10 +358,7 @@ impl SsTableStream {
         let Some(slice) = self.slices.get(self.slice) else { return Ok(()) };
         let comparator = self.table.comparator();
         let covered = &self.sstable.stats().covered_clusterings;
-        match &mut self.walker {
-            Walker::Forward(w) => w.seek(&mut self.data, &self.layout, comparator, &slice.start, covered),
-            Walker::Reverse(w) => w.seek(&self.layout, comparator, &slice.end, covered),
-        }
+        self.walker.seek(&mut self.data, &self.layout, comparator, slice, covered)
     }
 
     fn next_slice(&mut self) {
@@ -466,7 +404,7 @@ impl SsTableStream {
             }
             if !self.entered {
                 self.entered = true;
-                let holds = self.walker_open();
+                let holds = self.walker.open();
                 if holds != self.open {
                     return Ok(self.change_at(self.edge(true), holds, out));
                 }
@@ -507,7 +445,7 @@ impl SsTableStream {
     }
 
     fn check_closed(&self) -> Result<(), ReadError> {
-        match self.walker_open().is_none() {
+        match self.walker.open().is_none() {
             true => Ok(()),
             false => {
                 Err(self.data.malformed("a range deletion is open at the end of its partition".to_owned()))

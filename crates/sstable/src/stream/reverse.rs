@@ -1,21 +1,35 @@
-//! The rows and markers of a partition from last to first: block by block through the index of its rows, each block
-//! read forward and kept. A partition without such an index is one block.
+//! The rows and markers of a partition from last to first, block by block through the index of its rows. A partition
+//! without such an index is one block.
+//!
+//! 1. A block is gone over once from its start, from size to size: where its rows start is noted, its markers are read,
+//!    and each row and marker has to lead back to the one before.
+//! 2. Of the block that a slice begins in, what lies behind the slice is left by halving.
+//! 3. From the last one on, a row's clustering is read when it becomes the head, its cells when it is taken.
 
 use super::forward::{Head, WRONG_OPEN, check_before, check_end};
 use super::skip::HeadAt;
 use crate::index::{Block, RowIndex};
 use crate::pages::Cursor;
 use model::clustering::Position;
-use model::{ClusteringBound, ClusteringComparator, Deletion, Row, Slice};
+use model::{Clustering, ClusteringBound, ClusteringComparator, Deletion, Row, Slice};
 use partition::ReadError;
-use partition::codec::{ColumnSet, Input, Layout, Marker, UnfilteredHead, Wanted};
+use partition::codec::{ColumnSet, Input, Layout, Marker, RowFlags, UnfilteredHead, Wanted};
 use std::cmp::Ordering;
 
 #[derive(Debug)]
 enum Item {
-    /// Index into the rows of the block. Of a row outside of all slices only the clustering was read.
-    Row(usize),
+    /// Where in the data a row starts.
+    Row(u64),
     Marker(ClusteringBound, Marker),
+}
+
+/// A row at the head, read up to its cells.
+#[derive(Debug)]
+struct RowHead {
+    flags: RowFlags,
+    /// Where its cells start in the data, and where they end.
+    body: u64,
+    end: u64,
 }
 
 /// Reads a partition backward.
@@ -23,9 +37,9 @@ enum Item {
 pub(crate) struct Reverse {
     /// What is left of the loaded block; the last is the head.
     items: Vec<Item>,
-    /// Rows of the loaded block. Longer than it needs, so that rows are used again.
-    rows: Vec<Row>,
-    rows_used: usize,
+    /// The last item, if that is a row which was read already, and its clustering.
+    head: Option<RowHead>,
+    clustering: Clustering,
     /// The range deletion that holds behind the head, where the walk comes from.
     open: Deletion,
     next: Next,
@@ -67,8 +81,8 @@ impl Default for Reverse {
     fn default() -> Self {
         Reverse {
             items: Vec::new(),
-            rows: Vec::new(),
-            rows_used: 0,
+            head: None,
+            clustering: Clustering::empty(),
             open: Deletion::NONE,
             next: Next::None,
             loaded_from: u64::MAX,
@@ -85,23 +99,6 @@ impl Default for Reverse {
     }
 }
 
-/// What decides which rows of a block are kept: slices, last to first.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Keep<'a> {
-    pub slices: &'a [Slice],
-    pub comparator: &'a ClusteringComparator,
-    pub wanted: &'a Wanted,
-}
-
-impl Keep<'_> {
-    fn keeps(&self, position: Position<'_>) -> bool {
-        let behind =
-            |s: &Slice| self.comparator.compare_positions(s.start.position(), position) == Ordering::Greater;
-        let at = self.slices.partition_point(behind);
-        self.slices.get(at).is_some_and(|s| s.contains(self.comparator, position))
-    }
-}
-
 impl Reverse {
     /// Starts a partition whose first row or marker is at `first_at` in the data.
     pub fn begin(
@@ -111,7 +108,7 @@ impl Reverse {
         rows_index: Option<RowIndex>,
         may_delete: bool,
     ) {
-        self.items.clear();
+        self.leave_block();
         self.open = Deletion::NONE;
         let whole = Block {
             number: 0,
@@ -143,13 +140,18 @@ impl Reverse {
     /// The position of the row or marker at the head.
     pub fn position(&self) -> Option<Position<'_>> {
         match self.items.last()? {
-            Item::Row(at) => self.rows.get(*at).map(|row| Position::row(&row.clustering)),
+            Item::Row(_) => Some(Position::row(&self.clustering)),
             Item::Marker(bound, _) => Some(bound.position()),
         }
     }
 
-    /// Loads the next block, unless there is something left of the last one.
-    pub fn peek(&mut self, data: &mut Cursor, layout: &Layout, keep: Keep<'_>) -> Result<Head, ReadError> {
+    /// Reads the head, of the next block when nothing is left of the last one.
+    pub fn peek(
+        &mut self,
+        data: &mut Cursor,
+        layout: &Layout,
+        comparator: &ClusteringComparator,
+    ) -> Result<Head, ReadError> {
         while self.items.is_empty() {
             let block = match (self.next, &mut self.rows_index) {
                 (Next::This(block), _) => Some(block),
@@ -175,7 +177,7 @@ impl Reverse {
             let before_next = follows.then_some(self.before_block);
             self.next = Next::Before(block);
             self.loaded_from = block.start;
-            let loaded = self.load(data, layout, keep, &block)?;
+            let loaded = self.load(data, layout, &block)?;
             match (loaded, before_next) {
                 (Some(loaded), Some(before)) if loaded.last == before => {}
                 (Some(_), Some(before)) => {
@@ -183,7 +185,10 @@ impl Reverse {
                     return Err(data.malformed("no row or marker here, the next block says".to_owned()));
                 }
                 (Some(loaded), None) => {
-                    self.check_end_of_jump(data, layout, keep.comparator, &block, bound, &loaded)?;
+                    self.check_end_of_jump(data, layout, comparator, &block, bound.as_ref(), &loaded)?;
+                    if let Some(bound) = &bound {
+                        self.leave_behind(data, layout, comparator, bound)?;
+                    }
                 }
                 (None, _) if self.rows_index.is_none() => {}
                 (None, _) => {
@@ -192,11 +197,49 @@ impl Reverse {
                 }
             }
         }
-        Ok(match self.items.last() {
-            Some(Item::Row(_)) => Head::Row,
-            Some(Item::Marker(..)) => Head::Marker,
-            None => Head::End,
-        })
+        match self.items.last() {
+            Some(Item::Row(start)) if self.head.is_none() => {
+                let head = read_row_head(data, layout, *start, &mut self.clustering)?;
+                self.head = Some(head);
+                Ok(Head::Row)
+            }
+            Some(Item::Row(_)) => Ok(Head::Row),
+            Some(Item::Marker(..)) => Ok(Head::Marker),
+            None => Ok(Head::End),
+        }
+    }
+
+    /// Leaves what lies behind `bound` of a block that was just loaded.
+    fn leave_behind(
+        &mut self,
+        data: &mut Cursor,
+        layout: &Layout,
+        comparator: &ClusteringComparator,
+        bound: &ClusteringBound,
+    ) -> Result<(), ReadError> {
+        let (mut low, mut high) = (0, self.items.len());
+        while let Some(middle) = Some(low + (high - low) / 2).filter(|_| low < high) {
+            let order = match self.items.get(middle) {
+                Some(Item::Row(start)) => {
+                    read_row_head(data, layout, *start, &mut self.clustering)?;
+                    comparator.compare_positions(Position::row(&self.clustering), bound.position())
+                }
+                Some(Item::Marker(at, _)) => comparator.compare_positions(at.position(), bound.position()),
+                None => Ordering::Greater,
+            };
+            if order == Ordering::Greater { high = middle } else { low = middle + 1 }
+        }
+        for item in self.items.drain(low..).rev() {
+            if let Item::Marker(_, marker) = item {
+                self.open = marker.close;
+            }
+        }
+        Ok(())
+    }
+
+    fn leave_block(&mut self) {
+        self.items.clear();
+        self.head = None;
     }
 
     fn next_is_none(&self) -> bool {
@@ -210,7 +253,7 @@ impl Reverse {
         layout: &Layout,
         comparator: &ClusteringComparator,
         block: &Block,
-        bound: Option<ClusteringBound>,
+        bound: Option<&ClusteringBound>,
         loaded: &Loaded,
     ) -> Result<(), ReadError> {
         let end = self.partition_start.saturating_add(block.end);
@@ -247,7 +290,6 @@ impl Reverse {
         &mut self,
         data: &mut Cursor,
         layout: &Layout,
-        keep: Keep<'_>,
         block: &Block,
     ) -> Result<Option<Loaded>, ReadError> {
         let start = self.partition_start.saturating_add(block.start);
@@ -259,26 +301,11 @@ impl Reverse {
             return Err(data.malformed(WRONG_OPEN.to_owned()));
         }
         data.seek(start);
-        self.rows_used = 0;
+        self.leave_block();
         self.is_at_end = false;
         while data.position() < end {
             let here = data.position();
-            let mut link = |says: u64, data: &Cursor| match &mut loaded {
-                Some(Loaded { last, .. }) => {
-                    check_before(data, here, says, *last)?;
-                    *last = here;
-                    Ok(())
-                }
-                None => {
-                    loaded = Some(Loaded { first: here, last: here });
-                    let Some(before) = here.checked_sub(says) else {
-                        return Err(data.malformed(format!("nothing starts {says} bytes before {here}")));
-                    };
-                    self.before_block = before;
-                    Ok(())
-                }
-            };
-            match layout.read_head(data)? {
+            let (unfiltered_end, item) = match layout.read_head(data)? {
                 UnfilteredHead::End => {
                     self.is_at_end = true;
                     break;
@@ -287,41 +314,27 @@ impl Reverse {
                     let mut bound = ClusteringBound::BOTTOM;
                     layout.read_bound(data, &mut bound)?;
                     let (marker_end, before) = layout.read_sizes(data)?;
-                    link(before, data)?;
+                    self.link(&mut loaded, data, here, before)?;
                     let marker = layout.read_marker(data, &bound)?;
                     check_end(data, marker_end)?;
                     if marker.close != open {
                         return Err(data.malformed(WRONG_OPEN.to_owned()));
                     }
                     open = marker.open;
-                    self.items.push(Item::Marker(bound, marker));
+                    (marker_end, Item::Marker(bound, marker))
                 }
                 UnfilteredHead::Row(flags) => {
-                    if self.rows_used == self.rows.len() {
-                        self.rows.push(Row::default());
-                    }
-                    let Some(row) = self.rows.get_mut(self.rows_used) else { break };
-                    layout.read_clustering(data, &mut row.clustering)?;
+                    layout.skip_clustering(data)?;
                     let (row_end, before) = layout.read_sizes(data)?;
-                    link(before, data)?;
+                    self.link(&mut loaded, data, here, before)?;
                     if flags.is_static {
                         return Err(data.malformed("a static row among rows".to_owned()));
                     }
-                    let keeps = keep.keeps(Position::row(&row.clustering));
-                    if keeps {
-                        layout.read_row_body(data, flags, keep.wanted, &mut self.present, row)?;
-                        check_end(data, row_end)?;
-                    } else {
-                        data.skip(row_end.checked_sub(data.position()).unwrap_or(u64::MAX))?;
-                    }
-                    // The first row of a block stays even when no slice wants it: where the block starts tells
-                    // whether the slice goes on in the one before.
-                    if keeps || self.items.is_empty() {
-                        self.items.push(Item::Row(self.rows_used));
-                        self.rows_used += 1;
-                    }
+                    (row_end, Item::Row(here))
                 }
-            }
+            };
+            data.skip(unfiltered_end.checked_sub(data.position()).unwrap_or(u64::MAX))?;
+            self.items.push(item);
         }
         if (!self.is_at_end || self.rows_index.is_some()) && data.position() != end {
             return Err(data.malformed(format!("a row or marker reaches across {end}, where a block ends")));
@@ -339,13 +352,46 @@ impl Reverse {
         Ok(loaded)
     }
 
-    /// Moves the row at the head into `row`.
-    pub fn take_row(&mut self, row: &mut Row) {
-        if let Some(Item::Row(at)) = self.items.pop()
-            && let Some(found) = self.rows.get_mut(at)
-        {
-            std::mem::swap(row, found);
+    /// Takes the row or marker at `here`, which says how many bytes before it the one before starts.
+    #[inline]
+    fn link(
+        &mut self,
+        loaded: &mut Option<Loaded>,
+        data: &Cursor,
+        here: u64,
+        says: u64,
+    ) -> Result<(), ReadError> {
+        if let Some(Loaded { last, .. }) = loaded {
+            check_before(data, here, says, *last)?;
+            *last = here;
+            return Ok(());
         }
+        *loaded = Some(Loaded { first: here, last: here });
+        match here.checked_sub(says) {
+            Some(before) => {
+                self.before_block = before;
+                Ok(())
+            }
+            None => Err(data.malformed(format!("nothing starts {says} bytes before {here}"))),
+        }
+    }
+
+    /// Moves the row at the head into `row`.
+    pub fn take_row(
+        &mut self,
+        data: &mut Cursor,
+        layout: &Layout,
+        wanted: &Wanted,
+        row: &mut Row,
+    ) -> Result<(), ReadError> {
+        let Some(RowHead { flags, body, end }) = self.head.take() else {
+            return Err(data.malformed("no row here".to_owned()));
+        };
+        self.items.pop();
+        std::mem::swap(&mut row.clustering, &mut self.clustering);
+        data.seek(body);
+        layout.read_row_body(data, flags, wanted, &mut self.present, row)?;
+        check_end(data, end)
     }
 
     /// Moves the bound of the marker at the head into `bound`.
@@ -358,6 +404,7 @@ impl Reverse {
 
     /// Leaves the row or marker at the head.
     pub fn skip(&mut self) {
+        self.head = None;
         if let Some(Item::Marker(_, marker)) = self.items.pop() {
             self.open = marker.close;
         }
@@ -378,19 +425,36 @@ impl Reverse {
             Some(block) if block.start >= self.loaded_from => {}
             None if self.loaded_from == self.rows_from => {}
             Some(block) => {
-                self.items.clear();
+                self.leave_block();
                 self.next = Next::This(block);
                 self.sought = Some(bound.clone());
                 self.knows_open = false;
             }
             None => {
                 // To be sure of that the first block is read.
-                self.items.clear();
-                self.next = Next::This(rows.first(layout)?);
+                let first = rows.first(layout)?;
+                self.leave_block();
+                self.next = Next::This(first);
                 self.sought = Some(bound.clone());
                 self.knows_open = false;
             }
         }
         Ok(())
     }
+}
+
+/// Reads the row that starts at `start` up to its cells.
+fn read_row_head(
+    data: &mut Cursor,
+    layout: &Layout,
+    start: u64,
+    clustering: &mut Clustering,
+) -> Result<RowHead, ReadError> {
+    data.seek(start);
+    let UnfilteredHead::Row(flags) = layout.read_head(data)? else {
+        return Err(data.malformed("no row here".to_owned()));
+    };
+    layout.read_clustering(data, clustering)?;
+    let end = layout.read_end(data)?;
+    Ok(RowHead { flags, body: data.position(), end })
 }

@@ -1,12 +1,15 @@
 //! What reads of a large partition touch: index pages, chunks, calls to the disk and bytes.
 
 use super::support::*;
-use crate::{SsTable, Version};
+use crate::compression::CompressionParams;
+use crate::{Descriptor, FileId, FilePart, PageSource, SsTable, Version, count_page};
 use bytes::Bytes;
+use env::fs::FileSystem;
 use model::command::ClusteringFilter;
-use model::{Cell, Clustering, CqlType, Deletion, Liveness, Row, TableSchema};
-use partition::CostSnapshot;
-use std::sync::Arc;
+use model::{Cell, Clustering, ClusteringBound, CqlType, Deletion, Liveness, Row, Slice, TableSchema};
+use partition::{CostSnapshot, Event, Fragment, PartitionStream, ReadContext, ReadError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 
 /// A partition of rows `0..rows`, their values of so many bytes that nothing compresses.
 fn numbered(rows: u64, value_bytes: usize) -> (Arc<TableSchema>, Vec<Partition>) {
@@ -35,6 +38,77 @@ fn number(i: u64) -> Clustering {
 
 fn names(numbers: impl IntoIterator<Item = u64>, reversed: bool) -> ClusteringFilter {
     ClusteringFilter::Names { names: numbers.into_iter().map(number).collect(), reversed }
+}
+
+/// A cache that keeps everything until it is told to forget.
+#[derive(Debug, Default)]
+struct Kept(Mutex<HashMap<(FileId, u64), Bytes>>);
+
+impl Kept {
+    fn forget(&self, forgets: impl Fn(FilePart, u64) -> bool) {
+        self.0.lock().unwrap().retain(|(file, page), _| !forgets(file.part, *page));
+    }
+}
+
+impl PageSource for Kept {
+    fn page(
+        &self,
+        file: FileId,
+        page: u64,
+        context: &ReadContext,
+        load: &mut dyn FnMut() -> Result<Bytes, ReadError>,
+    ) -> Result<Bytes, ReadError> {
+        let found = self.0.lock().unwrap().get(&(file, page)).cloned();
+        count_page(context, file.part, found.is_some());
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        let loaded = load()?;
+        self.0.lock().unwrap().insert((file, page), loaded.clone());
+        Ok(loaded)
+    }
+}
+
+/// Opens what was written with an empty cache before it.
+fn open_with(fs: &Arc<dyn FileSystem>, version: Version) -> (Arc<SsTable>, Arc<Kept>) {
+    let descriptor = Descriptor { version, ..descriptor(1) };
+    let kept = Arc::new(Kept::default());
+    let pages: Arc<dyn PageSource> = kept.clone();
+    (Arc::new(SsTable::open(fs.as_ref(), &descriptor, 1, pages).unwrap()), kept)
+}
+
+/// Rows from `start` on, or those before it.
+fn from(start: u64, reversed: bool) -> ClusteringFilter {
+    let slice = match reversed {
+        false => Slice { start: ClusteringBound::start_at(number(start)), end: ClusteringBound::TOP },
+        true => Slice { start: ClusteringBound::BOTTOM, end: ClusteringBound::end_at(number(start)) },
+    };
+    ClusteringFilter::Slices { slices: vec![slice], reversed }
+}
+
+/// What the first `rows` rows cost.
+fn cost_of_first(
+    sstable: &Arc<SsTable>,
+    table: &Arc<TableSchema>,
+    filter: &ClusteringFilter,
+    rows: u64,
+) -> CostSnapshot {
+    let context = context();
+    let mut stream = sstable.read(&key(1), filter, &all(table), table, &context).unwrap().unwrap();
+    let (mut fragment, mut found) = (Fragment::default(), 0);
+    while found < rows {
+        let event = stream.next(&mut fragment).unwrap();
+        assert_ne!(event, Event::End);
+        found += u64::from(event == Event::Row);
+    }
+    drop(stream);
+    context.cost.snapshot()
+}
+
+/// Every version that is written, compressed and not.
+fn forms() -> impl Iterator<Item = (Version, Option<CompressionParams>)> {
+    let versions = [Version::NB, Version::OA, Version::DA];
+    versions.into_iter().flat_map(|v| [(v, None), (v, Some(CompressionParams::lz4()))])
 }
 
 /// Reads the partition and says what that cost; as many rows are found as the filter names.
@@ -67,6 +141,80 @@ fn names_that_lie_together_are_searched_for_once() {
             let apart = names((0..100).map(|i| i * 190), reversed);
             let apart = cost_of(&sstable, &table, &apart, 100);
             assert!(apart.index_page_misses > 3 * together.index_page_misses, "{apart:?}");
+        }
+    }
+}
+
+const KIB: u64 = 1 << 10;
+
+#[test]
+fn one_row_in_the_middle_costs_its_block_and_little_of_the_index() {
+    const ROWS: u64 = 3_000;
+    let (table, partitions) = numbered(ROWS, 1 << 10);
+    for (version, compression) in forms() {
+        let fs = memory();
+        write_version(&fs, &table, &partitions, options(&partitions, compression, 4 << 10), version).unwrap();
+        let (sstable, kept) = open_with(&fs, version);
+        let (mut ios, mut bytes, mut reads) = (0, 0, 0);
+        for row in (0..ROWS).step_by(37) {
+            kept.forget(|_, _| true);
+            let cold = cost_of(&sstable, &table, &names([row], false), 1);
+            assert!(cold.ios <= 7 && cold.disk_bytes <= 64 * KIB, "{version:?}, row {row}: {cold:?}");
+            // The first chunk says whose partition it is, and what deletes it: every read of the partition touches it.
+            kept.forget(|part, page| part == FilePart::Data && page > 0);
+            let warm = cost_of(&sstable, &table, &names([row], false), 1);
+            assert_eq!(warm.index_page_misses, 0);
+            assert!(warm.chunk_misses <= 2 && warm.rows_scanned <= 8, "{version:?}, row {row}: {warm:?}");
+            (ios, bytes, reads) = (ios + cold.ios, bytes + cold.disk_bytes, reads + 1);
+        }
+        assert!(
+            ios <= 6 * reads && bytes <= 50 * KIB * reads,
+            "{version:?}: {ios}, {bytes} of {reads} reads"
+        );
+    }
+}
+
+#[test]
+fn a_slice_costs_the_same_wherever_it_begins_and_however_large_the_partition() {
+    let small = numbered(100, 25);
+    let large = numbered(60_000, 25);
+    for (version, compression) in forms() {
+        let write = |(table, partitions): &(Arc<TableSchema>, Vec<Partition>)| {
+            let fs = memory();
+            // Blocks of three rows: as many as there are of 4 KiB in millions of rows.
+            write_version(&fs, table, partitions, options(partitions, compression.clone(), 128), version)
+                .unwrap();
+            open_with(&fs, version).0
+        };
+        let (alone, among) = (write(&small), write(&large));
+        let least = cost_of_first(&alone, &small.0, &from(0, false), 100);
+        assert!(least.chunk_misses == 1 && least.ios <= 3, "{version:?}: {least:?}");
+        for (start, reversed) in
+            [(0, false), (3, false), (30_000, false), (59_900, false), (59_999, true), (30_000, true)]
+        {
+            let cost = cost_of_first(&among, &large.0, &from(start, reversed), 100);
+            let pages = cost.index_page_hits + cost.index_page_misses;
+            let chunks = cost.chunk_hits + cost.chunk_misses;
+            assert!(cost.rows_scanned <= 110, "{version:?}, {start}, reversed {reversed}: {cost:?}");
+            assert!(chunks <= 12 && pages <= 100, "{version:?}, {start}, reversed {reversed}: {cost:?}");
+        }
+    }
+}
+
+#[test]
+fn a_long_slice_reads_little_more_than_it_returns() {
+    let (table, partitions) = numbered(6_000, 1 << 10);
+    for version in [Version::NB, Version::OA, Version::DA] {
+        let fs = memory();
+        write_version(&fs, &table, &partitions, options(&partitions, None, 4 << 10), version).unwrap();
+        for (start, reversed) in [(0, false), (1_000, false), (5_096, true)] {
+            let (sstable, _) = open_with(&fs, version);
+            let cost = cost_of_first(&sstable, &table, &from(start, reversed), 4_096);
+            let returned = 4_096 * KIB;
+            assert!(
+                cost.disk_bytes * 5 <= returned * 6,
+                "{version:?}, {start}, reversed {reversed}: {cost:?}"
+            );
         }
     }
 }

@@ -1,0 +1,123 @@
+//! The two ways through the rows and markers of a partition, behind one face.
+
+use super::forward::{Forward, Head};
+use super::reverse::Reverse;
+use crate::index::RowIndex;
+use crate::pages::Cursor;
+use model::clustering::Position;
+use model::{ClusteringBound, ClusteringComparator, Deletion, Row, Slice};
+use partition::ReadError;
+use partition::codec::{Layout, Wanted};
+
+/// Direction and place inside a partition.
+#[derive(Debug)]
+pub(crate) enum Walker {
+    Forward(Forward),
+    Reverse(Reverse),
+}
+
+impl Walker {
+    pub fn new(reversed: bool) -> Walker {
+        match reversed {
+            true => Walker::Reverse(Reverse::default()),
+            false => Walker::Forward(Forward::default()),
+        }
+    }
+
+    /// Starts a partition whose first row or marker is at `first_at` in the data, where a walk forward stands.
+    pub fn begin(&mut self, partition_start: u64, first_at: u64, rows: Option<RowIndex>, may_delete: bool) {
+        match self {
+            Walker::Forward(walker) => walker.begin(partition_start, rows, may_delete),
+            Walker::Reverse(walker) => walker.begin(partition_start, first_at, rows, may_delete),
+        }
+    }
+
+    /// Whether what comes next is in memory.
+    pub fn is_at_hand(&self, data: &Cursor) -> bool {
+        match self {
+            Walker::Forward(walker) => walker.has_head() || data.is_in_page(),
+            Walker::Reverse(walker) => walker.is_loaded(),
+        }
+    }
+
+    /// Reads the head, unless that was done.
+    #[inline]
+    pub fn peek(
+        &mut self,
+        data: &mut Cursor,
+        layout: &Layout,
+        comparator: &ClusteringComparator,
+    ) -> Result<Head, ReadError> {
+        match self {
+            Walker::Forward(walker) => walker.peek(data, layout),
+            Walker::Reverse(walker) => walker.peek(data, layout, comparator),
+        }
+    }
+
+    /// Leaves the row or marker at the head.
+    pub fn skip(&mut self, data: &mut Cursor) -> Result<(), ReadError> {
+        match self {
+            Walker::Forward(walker) => walker.skip(data),
+            Walker::Reverse(walker) => {
+                walker.skip();
+                Ok(())
+            }
+        }
+    }
+
+    /// The position of the row or marker at the head.
+    #[inline]
+    pub fn position(&self) -> Option<Position<'_>> {
+        match self {
+            Walker::Forward(walker) => Some(walker.position()),
+            Walker::Reverse(walker) => walker.position(),
+        }
+    }
+
+    /// The range deletion that holds where the walk comes from.
+    pub fn open(&self) -> Deletion {
+        match self {
+            Walker::Forward(walker) => walker.open(),
+            Walker::Reverse(walker) => walker.open(),
+        }
+    }
+
+    /// Moves the row at the head into `row`.
+    #[inline]
+    pub fn take_row(
+        &mut self,
+        data: &mut Cursor,
+        layout: &Layout,
+        wanted: &Wanted,
+        row: &mut Row,
+    ) -> Result<(), ReadError> {
+        match self {
+            Walker::Forward(walker) => walker.take_row(data, layout, wanted, row),
+            Walker::Reverse(walker) => walker.take_row(data, layout, wanted, row),
+        }
+    }
+
+    /// Moves the bound of the marker at the head into `bound`.
+    pub fn take_marker(&mut self, bound: &mut ClusteringBound) {
+        match self {
+            Walker::Forward(walker) => walker.take_marker(bound),
+            Walker::Reverse(walker) => walker.take_marker(bound),
+        }
+    }
+
+    /// Jumps to the block that the slice's first edge in the direction of the walk lies in, if that is ahead. `covered`
+    /// as for [`RowIndex::reaching`].
+    pub fn seek(
+        &mut self,
+        data: &mut Cursor,
+        layout: &Layout,
+        comparator: &ClusteringComparator,
+        slice: &Slice,
+        covered: &Slice,
+    ) -> Result<(), ReadError> {
+        match self {
+            Walker::Forward(walker) => walker.seek(data, layout, comparator, &slice.start, covered),
+            Walker::Reverse(walker) => walker.seek(layout, comparator, &slice.end, covered),
+        }
+    }
+}
