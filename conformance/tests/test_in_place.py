@@ -18,7 +18,7 @@ CASES = {
     "4.0": ("4.0.17", ("num_tokens: 16", "enable_materialized_views: true", "enable_user_defined_functions: true",
                        "enable_sasi_indexes: true", "data_file_directories: [NODE/data, NODE/more]")),
     "4.1": ("4.1.10", ("num_tokens: 1", "materialized_views_enabled: true", "user_defined_functions_enabled: true",
-                       "sasi_indexes_enabled: true")),
+                       "sasi_indexes_enabled: true", "data_file_directories: [NODE/data, NODE/more]")),
     "5.0": ("5.0.5", ("num_tokens: 16", "materialized_views_enabled: true", "user_defined_functions_enabled: true",
                       "sasi_indexes_enabled: true", "dynamic_data_masking_enabled: true")),
     "5.0 NONE": ("5.0.5", ("num_tokens: 16", "materialized_views_enabled: true", "user_defined_functions_enabled: true",
@@ -26,7 +26,8 @@ CASES = {
                            "storage_compatibility_mode: NONE", "local_system_data_file_directory: NODE/own")),
     "5.0 bti": ("5.0.5", ("num_tokens: 16", "materialized_views_enabled: true", "user_defined_functions_enabled: true",
                           "sasi_indexes_enabled: true", "dynamic_data_masking_enabled: true",
-                          "storage_compatibility_mode: NONE", "sstable: {selected_format: bti}")),
+                          "storage_compatibility_mode: NONE", "sstable: {selected_format: bti}",
+                          "data_file_directories: [NODE/data, NODE/more]")),
 }
 
 SCHEMA = """
@@ -154,6 +155,10 @@ def turn_of(directory, turn):
     if directory.version.startswith("5."):
         directory.run([f"INSERT INTO app.sai (k, t, v) VALUES ({i}, 't{i % 3}', [{i + 1}, 1, {turn}])" for i in
                        range(turn * 5, turn * 5 + 8)])
+        # What Ilion makes of SSTables with components of SAI has none: Cassandra has to complete it.
+        directory.node.flush("app")
+        directory.run([f"INSERT INTO app.sai (k, t, v) VALUES ({turn * 5}, 't{turn % 3}', [1, 2, {turn + 1}])"])
+        directory.node.compact("app", "sai")
     directory.node.compact("app", "users" if turn % 2 else "events")
     directory.node.compact("app", "counters")
 
@@ -180,7 +185,8 @@ def indexed_rows(directory):
         rows = wire.must("SELECT k, t FROM app.sai").rows
         for t in (b"t0", b"t1", b"t2"):
             assert ask(f"SELECT k FROM app.sai WHERE t = '{t.decode()}'") == sorted((k,) for k, v in rows if v == t), t
-        assert len(ask(f"SELECT k FROM app.sai ORDER BY v ANN OF [1, 1, 1] LIMIT {len(rows)}")) == len(rows)
+        if directory.has_ann:
+            assert len(ask(f"SELECT k FROM app.sai ORDER BY v ANN OF [1, 1, 1] LIMIT {len(rows)}")) == len(rows)
     assert ask("SELECT k FROM app.sasi WHERE t LIKE '%ell%'") == [((1).to_bytes(4, "big"),)]
 
 
@@ -206,6 +212,8 @@ def directory(request, tmp_path, needs_ilion):
     settings = [line.replace("NODE", str(tmp_path / "node")) for line in settings]
     directory = Directory(tmp_path / "node", free_address(), version, settings)
     directory.sstables = {"5.0 NONE": "oa", "5.0 bti": "da"}.get(request.param, "nb")
+    # Cassandra has no such indexes on several data directories.
+    directory.has_ann = not any("NODE/more" in line for line in CASES[request.param][1])
     directory.home = "own" if request.param == "5.0 NONE" else "data"
     yield directory
     directory.kill()
@@ -217,7 +225,7 @@ def test_there_and_back(directory, request):
     directory.hand_to(directory.cassandra)
     directory.run(lines(SCHEMA))
     if directory.version.startswith("5."):
-        directory.run(lines(SCHEMA_5))
+        directory.run([line for line in lines(SCHEMA_5) if directory.has_ann or "v_sai" not in line])
     files_are_where_they_belong(directory)
     turn = 0
     for _ in range(rounds):
