@@ -1,7 +1,7 @@
 //! Memtables: the newest writes of one table, in memory, in the order of the disk.
 //!
 //! ```text
-//! Memtable   SkipMap: DecoratedKey -> MemPartition
+//! Memtable   Partitions: DecoratedKey -> MemPartition, B-trees of parts of the ring
 //! partition  Mutex { deletion, static row, rows (a persistent set, or one), persistent set of range deletions }
 //! ```
 //!
@@ -14,6 +14,7 @@
 
 mod ordered;
 mod partition;
+mod partitions;
 mod ranges;
 mod rows;
 mod stream;
@@ -24,24 +25,22 @@ pub use stream::MemtableStream;
 
 use crate::commitlog::LogPosition;
 use ::partition::ReadContext;
-use crossbeam_skiplist::SkipMap;
 use model::command::ClusteringFilter;
 use model::key::KeyRange;
 use model::{
-    Cell, DecoratedKey, Deletion, Liveness, NO_DELETION_TIME, NO_TIMESTAMP, PartitionKey, PartitionUpdate,
-    Row, TableSchema,
+    Cell, DecoratedKey, Deletion, Liveness, NO_DELETION_TIME, NO_TIMESTAMP, PartitionUpdate, Row, TableSchema,
 };
-use partition::MemPartition;
+use partitions::Partitions;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
-/// Memory of a partition besides its content: the skip list's node, the locks, the roots of the trees.
+/// Memory of a partition besides its content: its place among the others, the locks, the roots of the trees.
 const PARTITION_OVERHEAD_BYTES: u64 = 320;
 
 /// The newest writes of one table. See the top of the module.
 #[derive(Debug)]
 pub struct Memtable {
-    partitions: SkipMap<DecoratedKey, MemPartition>,
+    partitions: Partitions,
     /// Everything up to here was written before the memtable existed.
     start: LogPosition,
     bytes: AtomicU64,
@@ -68,7 +67,7 @@ impl Memtable {
     /// An empty memtable for writes after `start`; `now_nanos` is monotonic time.
     pub fn new(start: LogPosition, now_nanos: u64) -> Memtable {
         Memtable {
-            partitions: SkipMap::new(),
+            partitions: Partitions::new(),
             start,
             bytes: AtomicU64::new(0),
             writes: AtomicU64::new(0),
@@ -83,21 +82,11 @@ impl Memtable {
     /// Applies an update, whole, and returns by how many bytes the memtable grew.
     pub fn apply(&self, update: &PartitionUpdate) -> u64 {
         self.observe(update);
-        let mut grown = 0;
-        let entry = match self.partitions.get(&update.key) {
-            Some(entry) => entry,
-            None => {
-                let key = DecoratedKey {
-                    token: update.key.token,
-                    key: PartitionKey(bytes::Bytes::copy_from_slice(&update.key.key.0)),
-                };
-                grown += PARTITION_OVERHEAD_BYTES + key.key.0.len() as u64;
-                // Two writers may both come here; the second finds the first one's partition, and the memory is
-                // accounted twice, which errs on the safe side.
-                self.partitions.get_or_insert(key, MemPartition::default())
-            }
-        };
-        grown += entry.value().apply(update);
+        let (partition, is_new) = self.partitions.get_or_add(&update.key);
+        let mut grown = partition.apply(update);
+        if is_new {
+            grown += PARTITION_OVERHEAD_BYTES + update.key.key.0.len() as u64;
+        }
         self.bytes.fetch_add(grown, Ordering::Relaxed);
         self.writes.fetch_add(1, Ordering::Relaxed);
         grown
@@ -120,7 +109,7 @@ impl Memtable {
 
     /// Whether nothing was written.
     pub fn is_empty(&self) -> bool {
-        self.partitions.is_empty()
+        self.partitions.len() == 0
     }
 
     /// Number of partitions.
@@ -167,7 +156,7 @@ impl Memtable {
 
     /// Whether it has something of a partition.
     pub fn contains(&self, key: &DecoratedKey) -> bool {
-        self.partitions.contains_key(key)
+        self.partitions.get(key).is_some()
     }
 
     /// A stream of one partition; `None` when the memtable has nothing of it.
@@ -178,9 +167,9 @@ impl Memtable {
         filter: &ClusteringFilter,
         ctx: &ReadContext,
     ) -> Option<MemtableStream> {
-        let entry = self.partitions.get(key)?;
+        let partition = self.partitions.get(key)?;
         ctx.cost.memtables.add(1);
-        Some(MemtableStream::of_partition(table, entry.key().clone(), entry.value().snapshot(), filter, ctx))
+        Some(MemtableStream::of_partition(table, key.clone(), partition.snapshot(), filter, ctx))
     }
 
     /// A stream of the partitions of `range`.

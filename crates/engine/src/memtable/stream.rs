@@ -112,21 +112,15 @@ impl MemtableStream {
         let Source::Range { memtable, range, last } = &mut self.source else {
             return false;
         };
-        let entry = match last {
-            Some(key) => memtable.partitions.lower_bound(Bound::Excluded(&*key)),
-            None => match first_of(range) {
-                Some(Bound::Included(key)) => memtable.partitions.lower_bound(Bound::Included(&key)),
-                Some(Bound::Excluded(key)) => memtable.partitions.lower_bound(Bound::Excluded(&key)),
-                Some(Bound::Unbounded) => memtable.partitions.front(),
-                None => None,
-            },
+        let found = match last {
+            Some(key) => memtable.partitions.first_from(Bound::Excluded(key)),
+            None => first_of(range).and_then(|start| memtable.partitions.first_from(start.as_ref())),
         };
-        let Some(entry) = entry.filter(|e| !range.is_after_end(e.key())) else {
+        let Some((key, partition)) = found.filter(|(key, _)| !range.is_after_end(key)) else {
             return false;
         };
-        let key = entry.key().clone();
         *last = Some(key.clone());
-        self.current = Some(PartitionCursor::new(key, entry.value().snapshot(), &self.slices, self.reversed));
+        self.current = Some(PartitionCursor::new(key, partition.snapshot(), &self.slices, self.reversed));
         self.step = Step::Start;
         true
     }

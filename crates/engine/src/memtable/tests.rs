@@ -3,7 +3,7 @@ use crate::commitlog::LogPosition;
 use ::partition::{BoxedStream, Event, Fragment, PartitionStream, concat, merge};
 use bytes::Bytes;
 use model::command::{ClusteringFilter, PartitionSelection, ReadCommand};
-use model::{Clustering, CqlType};
+use model::{Clustering, CqlType, PartitionKey};
 use std::sync::atomic::AtomicBool;
 use testkit::{SourceReader, check_source};
 use uuid::Uuid;
