@@ -76,7 +76,7 @@ impl Index {
             Index::Bti(index) => {
                 Ok(index.find(key, filter, layout, data)?.map(|(located, rows)| Entry::Bti(located, rows)))
             }
-            Index::Big(index) => Ok(index.find(key, filter, data)?.map(|(entry, at)| Entry::Big(entry, at))),
+            Index::Big(index) => index.find(key, filter, data),
         }
     }
 
@@ -115,6 +115,8 @@ impl Index {
 /// A partition that was found in the index.
 #[derive(Debug)]
 pub(crate) enum Entry {
+    /// One without an index of its rows, by its place.
+    Small(u64),
     Big(IndexEntry, Cursor),
     Bti(Located, Cursor),
 }
@@ -123,6 +125,7 @@ impl Entry {
     /// Where the partition starts in the data.
     pub fn position(&self) -> u64 {
         match self {
+            Entry::Small(position) => *position,
             Entry::Big(entry, _) => entry.position,
             Entry::Bti(located, _) => located.position,
         }
@@ -131,6 +134,7 @@ impl Entry {
     /// The index of the partition's rows, if it has one.
     pub fn rows(&self, layout: &Layout) -> Result<Option<RowIndex>, ReadError> {
         match self {
+            Entry::Small(_) => Ok(None),
             Entry::Bti(located, rows) => rows_of(located, rows, layout),
             Entry::Big(entry, cursor) => {
                 Ok(entry.promoted(cursor, layout.deletion_times())?.map(RowIndex::of_big))

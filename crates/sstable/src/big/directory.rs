@@ -1,11 +1,16 @@
-//! The directory of an interval: where in it an entry of Index.db may be, by a part of the key's token.
+//! The directory of an interval: where in Index.db, and where in the data, a key of the interval may be.
 //!
 //! ```text
-//! directory := n * u16 tag | n * u32 offset of the entry from the interval's start        little-endian
+//! directory := i64 token of the first entry | u64 place of its partition in the data | u64 shift
+//!              | n * u32 tag | n * u32 offset of the entry from the interval's start
+//!              | n * u32 place of the partition behind the first one's                     little-endian
+//! tag       := (token - token of the first entry) >> shift, so that the last one's takes 32 bits
 //! ```
 //! An interval of the summary has 128 entries or so, of any length, and a search for a key would decode half of them.
-//! The directory is made of the entries when an interval is first searched, and kept in the page cache; it is a
-//! hint, so the key at the offset is compared all the same.
+//! The directory is made of the entries when an interval is first searched, and kept in the page cache. Tags ascend as
+//! tokens do, so a key is found by binary search. A partition without an index of rows is found in the data without
+//! another look at Index.db, which would say no more than its place. All of it is a hint: the key at the place, or at
+//! the offset, is compared, and a key that is not found through the directory is searched for in the entries.
 
 use super::index::IndexEntry;
 use crate::pages::Cursor;
@@ -16,38 +21,74 @@ use partition::ReadError;
 /// Longer intervals have no directory: to make it would read a page for almost every entry.
 pub(crate) const SPAN_BYTES_MAX: u64 = 64 << 10;
 
-const TAG_BYTES: usize = 2;
-const OFFSET_BYTES: usize = 4;
+const HEADER_BYTES: usize = 24;
+/// A tag, an offset or a place.
+const NUMBER_BYTES: usize = 4;
+/// The place of a partition that has an index of rows, or lies too far behind the first one.
+const NO_PLACE: u32 = u32::MAX;
 
-/// Keys are sorted by token, so its low bits are the ones that tell neighbours apart.
-fn tag(token: Token) -> [u8; TAG_BYTES] {
-    (token.0 as u16).to_le_bytes()
+/// An entry that may be a key's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    /// Where the entry starts, in bytes from the interval's start.
+    pub offset: u64,
+    /// Where its partition starts in the data, if that is all that the entry says.
+    pub position: Option<u64>,
 }
 
 /// Makes the directory of the entries from `start` to `end`, which are at most [`SPAN_BYTES_MAX`] apart.
 pub(crate) fn build(index: &mut Cursor, start: u64, end: u64) -> Result<Vec<u8>, ReadError> {
-    let (mut tags, mut offsets) = (Vec::with_capacity(1 << 10), Vec::with_capacity(1 << 9));
+    let (mut tokens, mut offsets, mut positions) = (Vec::new(), Vec::new(), Vec::new());
     let mut at = start;
     while at < end {
         index.seek(at);
         let entry = IndexEntry::read(index)?;
-        tags.extend_from_slice(&tag(DecoratedKey::new(PartitionKey(entry.key)).token));
-        offsets.extend_from_slice(&((at - start) as u32).to_le_bytes());
+        offsets.push((at - start) as u32);
+        positions.push((entry.position, entry.has_rows()));
         at = entry.end;
+        tokens.push(DecoratedKey::new(PartitionKey(entry.key)).token);
     }
-    tags.append(&mut offsets);
-    Ok(tags)
+    let first = tokens.first().copied().unwrap_or(Token::MIN);
+    let base = positions.first().map_or(0, |(position, _)| *position);
+    let span = tokens.last().map_or(0, |last| distance(first, *last));
+    let shift = (u64::BITS - span.leading_zeros()).saturating_sub(u32::BITS);
+    let place = |(position, has_rows): &(u64, bool)| {
+        let place = position.checked_sub(base).and_then(|place| u32::try_from(place).ok());
+        place.filter(|_| !has_rows).unwrap_or(NO_PLACE)
+    };
+    let tags = tokens.iter().map(|token| (distance(first, *token) >> shift) as u32);
+    let mut out = Vec::with_capacity(HEADER_BYTES + 3 * NUMBER_BYTES * tokens.len());
+    out.extend_from_slice(&first.0.to_le_bytes());
+    out.extend_from_slice(&base.to_le_bytes());
+    out.extend_from_slice(&u64::from(shift).to_le_bytes());
+    for number in tags.chain(offsets).chain(positions.iter().map(place)) {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+    Ok(out)
 }
 
-/// Offsets of the entries that may have a key of this token.
-pub(crate) fn candidates(directory: &[u8], token: Token) -> impl Iterator<Item = u64> + '_ {
-    let count = directory.len() / (TAG_BYTES + OFFSET_BYTES);
-    let (tags, offsets) = directory.split_at_checked(count * TAG_BYTES).unwrap_or_default();
-    let (tags, _) = tags.as_chunks::<TAG_BYTES>();
-    let (offsets, _) = offsets.as_chunks::<OFFSET_BYTES>();
-    let wanted = tag(token);
-    tags.iter()
-        .zip(offsets)
-        .filter(move |(tag, _)| **tag == wanted)
-        .map(|(_, offset)| u64::from(u32::from_le_bytes(*offset)))
+/// How far `token` lies behind `first`, around the ring if it does not.
+fn distance(first: Token, token: Token) -> u64 {
+    token.0.wrapping_sub(first.0) as u64
+}
+
+/// The entries that may have a key of this token.
+pub(crate) fn candidates(directory: &[u8], token: Token) -> impl Iterator<Item = Candidate> + '_ {
+    let (header, numbers) = directory.split_at_checked(HEADER_BYTES).unwrap_or_default();
+    let (header, _) = header.as_chunks::<8>();
+    let header = |at: usize| header.get(at).map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    let (first, base, shift) = (Token(header(0) as i64), header(1), header(2));
+    let (numbers, _) = numbers.as_chunks::<NUMBER_BYTES>();
+    let count = numbers.len() / 3;
+    let number = move |at: usize| numbers.get(at).map_or(0, |bytes| u32::from_le_bytes(*bytes));
+    let tags = numbers.get(..count).unwrap_or_default();
+    let wanted = distance(first, token).checked_shr(shift as u32).unwrap_or(u64::MAX);
+    let start = tags.partition_point(|tag| u64::from(u32::from_le_bytes(*tag)) < wanted);
+    (start..count).take_while(move |at| u64::from(number(*at)) == wanted).map(move |at| Candidate {
+        offset: number(count + at).into(),
+        position: match number(2 * count + at) {
+            NO_PLACE => None,
+            place => Some(base.saturating_add(place.into())),
+        },
+    })
 }

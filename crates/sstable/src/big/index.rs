@@ -46,6 +46,11 @@ impl IndexEntry {
         Ok(IndexEntry { key, position, promoted: (size > 0).then_some(start), end: input.position() })
     }
 
+    /// Whether there is an index of the partition's rows.
+    pub fn has_rows(&self) -> bool {
+        self.promoted.is_some()
+    }
+
     /// The promoted index of the entry, read through a copy of the cursor.
     pub fn promoted(
         &self,

@@ -7,6 +7,7 @@ use super::directory;
 use super::index::{IndexEntry, IndexWalk};
 use super::summary::{Summary, SummaryBuilder};
 use crate::bloom::BloomFilter;
+use crate::index::Entry;
 use crate::key_filter::{FilterCheck, KeyFilter, PACE_BYTES, Pace};
 use crate::pages::{Cursor, FileId, FilePart, PageSource, PagedFile, Uncached};
 use bytes::Bytes;
@@ -128,30 +129,36 @@ impl BigIndex {
         Cursor::new(Arc::clone(&self.file), Arc::clone(&self.pages), context.clone())
     }
 
-    /// Finds the entry of a key, and the cursor that it was read with.
+    /// Finds the entry of a key.
     pub fn find(
         &self,
         key: &DecoratedKey,
         filter: Option<&KeyFilter>,
         data: &mut Cursor,
-    ) -> Result<Option<(IndexEntry, Cursor)>, ReadError> {
+    ) -> Result<Option<Entry>, ReadError> {
         let Some(interval) = self.summary.floor(key).filter(|_| *key <= self.summary.last) else {
             return Ok(None);
         };
-        let mut index = self.cursor(data.context());
         let (start, end) = self.bounds(interval);
-        if let Some(directory) = self.directory(interval, index.context())? {
-            for offset in directory::candidates(&directory, key.token) {
-                index.seek(start + offset);
+        if let Some(directory) = self.directory(interval, data.context())? {
+            for candidate in directory::candidates(&directory, key.token) {
+                if let Some(position) = candidate.position
+                    && is_key_at(key, position, data)?
+                {
+                    return Ok(Some(Entry::Small(position)));
+                }
+                let mut index = self.cursor(data.context());
+                index.seek(start + candidate.offset);
                 if let Some(entry) = entry_of(key, &mut index)? {
-                    return Ok(Some((entry, index)));
+                    return Ok(Some(Entry::Big(entry, index)));
                 }
             }
         }
+        let mut index = self.cursor(data.context());
         index.seek(start);
         while index.position() < end {
             if let Some(entry) = entry_of(key, &mut index)? {
-                return Ok(Some((entry, index)));
+                return Ok(Some(Entry::Big(entry, index)));
             }
         }
         if let Some(filter) = filter {
@@ -307,10 +314,15 @@ fn walk_filter(filter: &KeyFilter, walk: &mut IndexWalk, pace: Pace<'_>) -> Resu
     Ok(FilterCheck::Sound)
 }
 
-fn check_key(key: &DecoratedKey, position: u64, data: &mut Cursor) -> Result<(), ReadError> {
+/// Whether the partition that starts at `position` in the data is the key's.
+fn is_key_at(key: &DecoratedKey, position: u64, data: &mut Cursor) -> Result<bool, ReadError> {
     data.seek(position);
     let len = data.u16()? as u64;
-    match data.with_slice(len, |found| found == key.key.0)? {
+    data.with_slice(len, |found| found == key.key.0)
+}
+
+fn check_key(key: &DecoratedKey, position: u64, data: &mut Cursor) -> Result<(), ReadError> {
+    match is_key_at(key, position, data)? {
         true => Ok(()),
         false => Err(data.malformed("the partition key is not the one of the index".to_owned())),
     }
