@@ -21,20 +21,35 @@ pub enum Component<'a> {
 
 /// The values of the clustering columns of a row, or of the first of them.
 ///
-/// All components lie in one buffer, so a `Clustering` can be refilled row after row without allocating.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+/// All components lie in one buffer, so a `Clustering` can be refilled row after row without allocating; short ones, a
+/// uuid or a timestamp and a name, never allocate.
+#[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub struct Clustering {
-    bytes: Vec<u8>,
+    bytes: SmallVec<[u8; INLINE_BYTES]>,
     /// End of each component in `bytes`; the top bit marks a null.
     ends: SmallVec<[u32; 4]>,
 }
 
 const NULL_FLAG: u32 = 1 << 31;
 
+impl Clone for Clustering {
+    /// Copies the bytes as they are, which the derived one does one by one.
+    fn clone(&self) -> Clustering {
+        Clustering { bytes: SmallVec::from_slice(&self.bytes), ends: SmallVec::from_slice(&self.ends) }
+    }
+
+    fn clone_from(&mut self, other: &Clustering) {
+        self.assign(other);
+    }
+}
+
+/// Bytes of values that take no memory of their own.
+const INLINE_BYTES: usize = 24;
+
 impl Clustering {
     /// No components: the clustering of a static row, or of the only row of a partition without clustering columns.
     pub const fn empty() -> Clustering {
-        Clustering { bytes: Vec::new(), ends: SmallVec::new_const() }
+        Clustering { bytes: SmallVec::new_const(), ends: SmallVec::new_const() }
     }
 
     /// A clustering of the given values.
@@ -181,6 +196,15 @@ impl BoundKind {
             3 => Ordering::Greater,
             // A row prefix that is shorter than another (dense compact tables) sorts first.
             _ => Ordering::Less,
+        }
+    }
+
+    /// Order of two positions that are equal as far as both have components: this one has `len`, the other `other_len`.
+    pub fn order_of_equals(self, len: usize, other: BoundKind, other_len: usize) -> Ordering {
+        match len.cmp(&other_len) {
+            Ordering::Less => self.against_longer(),
+            Ordering::Greater => other.against_longer().reverse(),
+            Ordering::Equal => self.weight().cmp(&other.weight()),
         }
     }
 
@@ -356,11 +380,7 @@ impl ClusteringComparator {
                 return order;
             }
         }
-        match a.prefix.len().cmp(&b.prefix.len()) {
-            Ordering::Less => a.kind.against_longer(),
-            Ordering::Greater => b.kind.against_longer().reverse(),
-            Ordering::Equal => a.kind.weight().cmp(&b.kind.weight()),
-        }
+        a.kind.order_of_equals(a.prefix.len(), b.kind, b.prefix.len())
     }
 }
 

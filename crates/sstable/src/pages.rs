@@ -344,6 +344,11 @@ impl Cursor {
         Ok(self.rest())
     }
 
+    /// Bytes of the current page from the position on.
+    pub fn in_page(&self) -> usize {
+        self.rest().len()
+    }
+
     /// Bytes of the file's content.
     pub fn len(&self) -> u64 {
         self.file.len

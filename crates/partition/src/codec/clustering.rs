@@ -12,7 +12,8 @@ use super::encode::EncodeError;
 use super::input::Input;
 use super::layout::ValueLen;
 use model::clustering::Position;
-use model::{BoundKind, Clustering, ClusteringBound, Component, vint};
+use model::{BoundKind, Clustering, ClusteringBound, ClusteringComparator, Component, vint};
+use std::cmp::Ordering;
 
 const BATCH: usize = 32;
 
@@ -67,10 +68,37 @@ pub fn read_clustering<I: Input>(
     read_components(input, types, out)
 }
 
+/// Compares a row's clustering with a position, in place; the input is behind the clustering afterwards.
+pub fn compare_clustering<I: Input>(
+    input: &mut I,
+    types: &[ValueLen],
+    comparator: &ClusteringComparator,
+    with: Position<'_>,
+) -> Result<Ordering, I::Error> {
+    let mut order = Ordering::Equal;
+    let mut at = 0;
+    each_component(input, types, |component| {
+        if order.is_eq() && at < with.prefix.len() {
+            order = comparator.compare_component(at, component, with.prefix.get(at));
+        }
+        at += 1;
+    })?;
+    Ok(order.then_with(|| BoundKind::Row.order_of_equals(types.len(), with.kind, with.prefix.len())))
+}
+
 fn read_components<I: Input>(
     input: &mut I,
     types: &[ValueLen],
     out: &mut Clustering,
+) -> Result<(), I::Error> {
+    each_component(input, types, |component| out.push(component))
+}
+
+#[inline]
+fn each_component<I: Input>(
+    input: &mut I,
+    types: &[ValueLen],
+    mut take: impl FnMut(Component<'_>),
 ) -> Result<(), I::Error> {
     for types in types.chunks(BATCH) {
         let mut header = input.uvint()?;
@@ -84,10 +112,10 @@ fn read_components<I: Input>(
                     if len > i32::MAX as u64 >> 1 {
                         return Err(input.malformed(format!("a clustering value of {len} bytes")));
                     }
-                    input.with_slice(len, |value| out.push(Component::Value(value)))?;
+                    input.with_slice(len, |value| take(Component::Value(value)))?;
                 }
-                1 => out.push(Component::Value(&[])),
-                _ => out.push(Component::Null),
+                1 => take(Component::Value(&[])),
+                _ => take(Component::Null),
             }
             header >>= 2;
         }

@@ -1,13 +1,18 @@
 //! Decoding of rows and markers. A caller reads the head, then the clustering or bound, and decides then whether
 //! it decodes the body or steps over it.
 
-use super::clustering::{read_bound, read_clustering, skip_clustering};
+use super::clustering::{compare_clustering, read_bound, read_clustering, skip_clustering};
 use super::columns::ColumnSet;
 use super::input::Input;
 use super::layout::{Layout, LayoutColumn, Wanted};
 use super::stats::moment;
 use bytes::Bytes;
-use model::{Cell, Clustering, ClusteringBound, Deletion, Liveness, NO_DELETION_TIME, NO_TTL, Row};
+use model::clustering::Position;
+use model::{
+    Cell, Clustering, ClusteringBound, ClusteringComparator, Deletion, Liveness, NO_DELETION_TIME, NO_TTL,
+    Row,
+};
+use std::cmp::Ordering;
 
 pub(super) mod flag {
     pub const END: u8 = 0x01;
@@ -102,6 +107,17 @@ impl Layout {
     #[inline]
     pub fn skip_clustering<I: Input>(&self, input: &mut I) -> Result<(), I::Error> {
         skip_clustering(input, &self.clustering)
+    }
+
+    /// Compares the clustering of a row that is not static, which comes next, with a position.
+    #[inline]
+    pub fn compare_clustering<I: Input>(
+        &self,
+        input: &mut I,
+        comparator: &ClusteringComparator,
+        with: Position<'_>,
+    ) -> Result<Ordering, I::Error> {
+        compare_clustering(input, &self.clustering, comparator, with)
     }
 
     /// Reads the bound of a marker.

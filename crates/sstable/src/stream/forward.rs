@@ -8,6 +8,9 @@ use model::{BoundKind, Clustering, ClusteringBound, ClusteringComparator, Deleti
 use partition::ReadError;
 use partition::codec::{ColumnSet, Input, Layout, Marker, RowFlags, UnfilteredHead, Wanted};
 
+/// Bytes of a page within which a row's clustering and sizes mostly lie.
+const AT_HAND_BYTES: usize = 256;
+
 /// A deletion that the index of rows has open where the data has another one.
 pub(super) const WRONG_OPEN: &str = "the index has another range deletion open here than the data";
 
@@ -134,6 +137,42 @@ impl Forward {
         Ok(head)
     }
 
+    /// Leaves the rows at hand that lie before `bound`, of which only the clusterings are looked at, in place; returns
+    /// how many.
+    pub fn skip_before(
+        &mut self,
+        data: &mut Cursor,
+        layout: &Layout,
+        comparator: &ClusteringComparator,
+        bound: &ClusteringBound,
+    ) -> Result<u64, ReadError> {
+        let mut skipped = 0;
+        while self.head.is_none() && data.in_page() >= AT_HAND_BYTES {
+            let start = data.position();
+            let is_before = match layout.read_head(data)? {
+                UnfilteredHead::Row(flags) if !flags.is_static => {
+                    layout.compare_clustering(data, comparator, bound.position())?.is_lt()
+                }
+                _ => false,
+            };
+            if !is_before {
+                data.seek(start);
+                break;
+            }
+            self.head_start = Some(start);
+            self.read_sizes(data, layout, start)?;
+            self.skip_rest(data)?;
+            skipped += 1;
+        }
+        Ok(skipped)
+    }
+
+    /// Leaves the rest of a row.
+    fn skip_rest(&self, data: &mut Cursor) -> Result<(), ReadError> {
+        let rest = self.head_end.checked_sub(data.position());
+        data.skip(rest.unwrap_or(u64::MAX))
+    }
+
     #[inline]
     fn read_sizes(&mut self, data: &mut Cursor, layout: &Layout, start: u64) -> Result<(), ReadError> {
         let (end, before) = layout.read_sizes(data)?;
@@ -171,8 +210,7 @@ impl Forward {
         if self.head == Some(Head::Marker) {
             self.open = self.marker.open;
         } else {
-            let rest = self.head_end.checked_sub(data.position());
-            data.skip(rest.unwrap_or(u64::MAX))?;
+            self.skip_rest(data)?;
         }
         self.head = None;
         Ok(())

@@ -361,6 +361,16 @@ impl SsTableStream {
         self.walker.seek(&mut self.data, &self.layout, comparator, slice, covered)
     }
 
+    /// Leaves rows before the slice, forwards, as far as that goes quickly.
+    fn skip_before_slice(&mut self) -> Result<(), ReadError> {
+        if let (Walker::Forward(walker), Some(slice)) = (&mut self.walker, self.slices.get(self.slice)) {
+            let comparator = self.table.comparator();
+            self.counted.rows +=
+                walker.skip_before(&mut self.data, &self.layout, comparator, &slice.start)?;
+        }
+        Ok(())
+    }
+
     fn next_slice(&mut self) {
         self.slice += 1;
         self.sought = false;
@@ -388,6 +398,9 @@ impl SsTableStream {
             }
             if !self.sought && !self.walk_to_slice()? {
                 self.seek_slice()?;
+            }
+            if !self.entered {
+                self.skip_before_slice()?;
             }
             let head = self.peek()?;
             if head == Head::End {
