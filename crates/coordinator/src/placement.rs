@@ -3,11 +3,12 @@
 use crate::error::CoordinatorError;
 use crate::replica::Replica;
 use arc_swap::ArcSwapOption;
+use foldhash::HashMap;
 use model::DecoratedKey;
 use model::command::{Consistency, PartitionSelection};
 use model::schema::{Replication, Schema};
 use smallvec::SmallVec;
-use std::collections::HashMap;
+
 use std::sync::Arc;
 
 /// The replicas of one part of the ring. Made once for a version of the schema, and shared by the requests.

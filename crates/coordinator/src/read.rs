@@ -12,7 +12,10 @@ use crate::{Coordinator, Part, Parts, Placement};
 use model::command::{Consistency, ReadCommand};
 use partition::{BoxedStream, LiveRows, PageLimits, ReadContext, concat, merge};
 use smallvec::SmallVec;
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 /// One page of a query.
 #[derive(Clone, Debug)]
@@ -30,6 +33,18 @@ pub struct ReadRequest {
 }
 
 impl Coordinator {
+    /// As [`Coordinator::read`], where all replicas that are asked answer at once, as the node itself does; `None` where
+    /// one has to be waited for.
+    ///
+    /// # Errors
+    /// Those of [`Coordinator::read`].
+    pub fn read_at_once(&self, request: ReadRequest) -> Option<Result<LiveRows, CoordinatorError>> {
+        match pin!(self.read(request)).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(rows) => Some(rows),
+            Poll::Pending => None,
+        }
+    }
+
     /// Starts a page. The rows are read as the result is pulled; [`LiveRows::mark`] then says where the next page
     /// starts.
     ///
@@ -87,13 +102,13 @@ impl Coordinator {
             .ok_or_else(|| unknown_keyspace(&command.table.keyspace))?;
         match parts {
             Parts::Whole(placement) => {
-                streams.push(read_part(&placement, Arc::clone(command), consistency, context).await?);
+                streams.push(read_part(&placement, command, consistency, context).await?);
             }
             Parts::Several(parts) => {
                 for Part { selection, placement } in parts {
                     let command =
                         Arc::new(ReadCommand { partitions: selection, ..ReadCommand::clone(command) });
-                    streams.push(read_part(&placement, command, consistency, context).await?);
+                    streams.push(read_part(&placement, &command, consistency, context).await?);
                 }
             }
         }
@@ -110,7 +125,7 @@ pub(crate) fn unknown_keyspace(name: &str) -> CoordinatorError {
 
 async fn read_part(
     placement: &Placement,
-    command: Arc<ReadCommand>,
+    command: &Arc<ReadCommand>,
     consistency: Consistency,
     context: &ReadContext,
 ) -> Result<BoxedStream, CoordinatorError> {
@@ -121,7 +136,7 @@ async fn read_part(
         if streams.len() as u32 == block_for {
             break;
         }
-        match replica.read(Arc::clone(&command), context.clone()).await {
+        match replica.read(command, context).await {
             Ok(stream) => streams.push(stream),
             Err(error) => {
                 failures += 1;
@@ -135,7 +150,7 @@ async fn read_part(
             Err(CoordinatorError::of_read(consistency, received, block_for, failures, cause))
         }
         _ if streams.len() == 1 => Ok(streams.remove(0)),
-        _ => Ok(merge(Arc::clone(&command.table), streams.into_vec(), command.is_reversed())),
+        _ => Ok(merge(&command.table, streams, command.is_reversed())),
     }
 }
 

@@ -7,9 +7,42 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-/// What a replica answers, later.
-pub type Answer<T> = Pin<Box<dyn Future<Output = Result<T, ReplicaError>> + Send>>;
+/// What a replica answers: at once, as the node itself does wherever nothing has to be waited for, or later.
+pub enum Answer<T> {
+    /// This; nothing once it was taken.
+    Ready(Option<Result<T, ReplicaError>>),
+    /// What this comes to.
+    Later(Pin<Box<dyn Future<Output = Result<T, ReplicaError>> + Send>>),
+}
+
+impl<T> Answer<T> {
+    /// An answer that is there.
+    pub fn ready(result: Result<T, ReplicaError>) -> Answer<T> {
+        Answer::Ready(Some(result))
+    }
+
+    /// An answer that is waited for.
+    pub fn later(answer: impl Future<Output = Result<T, ReplicaError>> + Send + 'static) -> Answer<T> {
+        Answer::Later(Box::pin(answer))
+    }
+}
+
+// Nothing in an answer is pinned but what its box holds.
+impl<T> Unpin for Answer<T> {}
+
+impl<T> Future for Answer<T> {
+    type Output = Result<T, ReplicaError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut *self {
+            // Like that of every future, the outcome is taken once.
+            Answer::Ready(result) => result.take().map_or(Poll::Pending, Poll::Ready),
+            Answer::Later(answer) => answer.as_mut().poll(context),
+        }
+    }
+}
 
 /// Why a replica did not do what it was asked.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -40,7 +73,7 @@ pub trait Replica: Send + Sync + Debug {
     fn datacenter(&self) -> &str;
 
     /// The rows of `command`, tombstones included. The stream may do its work, and fail, as it is read.
-    fn read(&self, command: Arc<ReadCommand>, context: ReadContext) -> Answer<BoxedStream>;
+    fn read(&self, command: &Arc<ReadCommand>, context: &ReadContext) -> Answer<BoxedStream>;
 
     /// Keeps a mutation, or says at the deadline that it has not.
     fn write(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()>;

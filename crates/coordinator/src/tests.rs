@@ -18,7 +18,6 @@ use partition::{
     BoxedStream, Deadline, Event, Fragment, LiveRows, PageLimits, PartitionStream, ReadContext, ReadError,
 };
 use std::collections::BTreeMap;
-use std::future::ready;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use uuid::Uuid;
@@ -75,10 +74,10 @@ impl Replica for Fake {
         "dc1"
     }
 
-    fn read(&self, command: Arc<ReadCommand>, _: ReadContext) -> Answer<BoxedStream> {
+    fn read(&self, command: &Arc<ReadCommand>, _: &ReadContext) -> Answer<BoxedStream> {
         if self.broken.load(Ordering::SeqCst) {
             let error = ReadError::from(std::io::Error::other("broken"));
-            return Box::pin(ready(Err(error.into())));
+            return Answer::ready(Err(error.into()));
         }
         let rows = self.rows.lock().unwrap();
         let mut updates: Vec<PartitionUpdate> =
@@ -90,21 +89,21 @@ impl Replica for Fake {
         for update in &mut updates {
             update.rows.retain(|r| command.clusterings.selects(command.table.comparator(), &r.clustering));
         }
-        Box::pin(ready(Ok(Box::new(Play::new(updates)) as BoxedStream)))
+        Answer::ready(Ok(Box::new(Play::new(updates)) as BoxedStream))
     }
 
     fn write(&self, mutation: Arc<Mutation>, _: Option<&Deadline>) -> Answer<()> {
         if self.full.load(Ordering::SeqCst) {
-            return Box::pin(ready(Err(ReplicaError::Overloaded("full".into()))));
+            return Answer::ready(Err(ReplicaError::Overloaded("full".into())));
         }
         let is_system = mutation.updates.iter().any(|u| u.table.keyspace == "system");
         if self.stuck.load(Ordering::SeqCst) && !is_system {
-            return Box::pin(std::future::pending());
+            return Answer::later(std::future::pending());
         }
         let refused = *self.refuses.lock().unwrap();
         if self.broken.load(Ordering::SeqCst) || mutation.updates.iter().any(|u| Some(u.table.id) == refused)
         {
-            return Box::pin(ready(Err(ReplicaError::Write("broken".into()))));
+            return Answer::ready(Err(ReplicaError::Write("broken".into())));
         }
         let mut rows = self.rows.lock().unwrap();
         for update in &mutation.updates {
@@ -119,12 +118,12 @@ impl Replica for Fake {
             update.rows.iter().for_each(|r| known.add_row(r.clone()));
             update.static_row.iter().for_each(|r| known.add_static(r.clone()));
         }
-        Box::pin(ready(Ok(())))
+        Answer::ready(Ok(()))
     }
 
     fn truncate(&self, table: Arc<TableSchema>) -> Answer<()> {
         self.rows.lock().unwrap().retain(|(id, _), _| *id != table.id);
-        Box::pin(ready(Ok(())))
+        Answer::ready(Ok(()))
     }
 
     fn truncated_millis(&self, table: &TableSchema) -> Result<Option<i64>, ReplicaError> {

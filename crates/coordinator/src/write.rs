@@ -7,7 +7,8 @@ use crate::{Coordinator, Parts, Placement};
 use model::command::{Consistency, PartitionSelection};
 use model::{Mutation, TableSchema};
 use partition::Deadline;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -116,7 +117,7 @@ async fn acknowledged(answers: Vec<Answer<()>>, block_for: u32) -> Result<(), Fa
     poll_fn(move |cx| {
         for slot in &mut waiting {
             let Some(answer) = slot else { continue };
-            match answer.as_mut().poll(cx) {
+            match Pin::new(answer).poll(cx) {
                 Poll::Pending => continue,
                 Poll::Ready(Ok(())) => received += 1,
                 Poll::Ready(Err(error)) => {

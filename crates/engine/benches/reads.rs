@@ -75,7 +75,7 @@ impl Fixture {
         let columns = ColumnSelection::all(&self.table);
         let context = ReadContext::default();
         let stream = self.sstable.read(&self.key, filter, &columns, &self.table, &context);
-        Box::new(stream.expect("it is sound").expect("the partition is there"))
+        stream.expect("it is sound").expect("the partition is there")
     }
 }
 
@@ -140,11 +140,11 @@ fn merging(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("merge");
     group.throughput(Throughput::Elements(SLICE_ROWS));
     for count in [1, 2, 4] {
-        let sources = || (0..count).map(|_| fixture.read(&filter)).collect();
+        let sources = || (0..count).map(|_| fixture.read(&filter)).collect::<Vec<_>>();
         group.bench_function(format!("{count} sources"), |b| {
             b.iter_batched(
                 sources,
-                |sources| drain(&mut merge(Arc::clone(&fixture.table), sources, false)),
+                |sources| drain(&mut merge(&fixture.table, sources, false)),
                 BatchSize::SmallInput,
             );
         });

@@ -21,13 +21,12 @@ use model::command::ReadCommand;
 use model::schema::Release;
 use parking_lot::{Mutex, RwLock};
 use partition::{BoxedStream, ReadContext, ReadError};
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use uuid::Uuid;
 
 /// Tables by id.
-pub(crate) type Tables = HashMap<Uuid, Arc<TableStore>>;
+pub(crate) type Tables = foldhash::HashMap<Uuid, Arc<TableStore>>;
 
 /// One node's tables. See the top of the crate for what it promises.
 pub struct Engine {
@@ -131,7 +130,7 @@ impl Engine {
     pub fn read(&self, command: &ReadCommand, ctx: &ReadContext) -> Result<BoxedStream, ReadError> {
         match self.tables.load().get(&command.table.id) {
             Some(table) => table.read(command, ctx),
-            None => Ok(partition::merge(Arc::clone(&command.table), Vec::new(), false)),
+            None => Ok(partition::merge(&command.table, [], false)),
         }
     }
 

@@ -120,7 +120,7 @@ impl Opening {
             schema: ArcSwap::from_pointee(Schema::default()),
             schema_turn: Mutex::new(()),
             schema_micros: AtomicI64::new(0),
-            tables: ArcSwap::from_pointee(Tables::new()),
+            tables: ArcSwap::from_pointee(Tables::default()),
             barrier: RwLock::new(Gate::Open),
             workers: Arc::default(),
             compactions,

@@ -17,14 +17,19 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// Merges `sources`, all of `table` and in the direction that `reversed` says.
-pub fn merge(table: Arc<TableSchema>, mut sources: Vec<BoxedStream>, reversed: bool) -> BoxedStream {
-    match (sources.len(), sources.pop()) {
-        (1, Some(only)) => Box::new(Shadow::new(only)),
-        (_, Some(last)) => {
-            sources.push(last);
-            Box::new(Merge::new(table, sources, reversed))
+pub fn merge(
+    table: &Arc<TableSchema>,
+    sources: impl IntoIterator<Item = BoxedStream>,
+    reversed: bool,
+) -> BoxedStream {
+    let mut sources = sources.into_iter();
+    match (sources.next(), sources.next()) {
+        (Some(only), None) => Box::new(Shadow::new(only)),
+        (Some(first), Some(second)) => {
+            let sources = [first, second].into_iter().chain(sources).collect();
+            Box::new(Merge::new(Arc::clone(table), sources, reversed))
         }
-        (_, None) => Box::new(Nothing),
+        (None, _) => Box::new(Nothing),
     }
 }
 

@@ -180,10 +180,10 @@ impl<'c> AtSource<'c> {
     /// Those of `open`.
     pub fn open<S: PartitionStream + 'static>(
         &self,
-        open: impl FnOnce(&ReadContext) -> Result<Option<S>, ReadError>,
+        open: impl FnOnce(&ReadContext) -> Result<Option<Box<S>>, ReadError>,
     ) -> Result<Option<BoxedStream>, ReadError> {
         let Some((context, source, clock)) = &self.record else {
-            return Ok(open(self.context)?.map(|stream| Box::new(stream) as BoxedStream));
+            return Ok(open(self.context)?.map(|stream| stream as BoxedStream));
         };
         let started = clock();
         let stream = open(context)?;
@@ -219,7 +219,7 @@ impl ReadContext {
 
 /// A stream whose time is taken.
 struct Timed<S> {
-    stream: S,
+    stream: Box<S>,
     source: Arc<Source>,
     clock: NanoClock,
     nanos: u64,

@@ -109,7 +109,7 @@ pub trait PartitionStream: Send {
 /// Any stream.
 pub type BoxedStream = Box<dyn PartitionStream>;
 
-impl PartitionStream for BoxedStream {
+impl<S: PartitionStream + ?Sized> PartitionStream for Box<S> {
     fn next(&mut self, out: &mut Fragment) -> Result<Event, ReadError> {
         (**self).next(out)
     }

@@ -7,7 +7,6 @@ use crate::reads::ReadLog;
 use arc_swap::ArcSwap;
 use model::TableSchema;
 use partition::CostSnapshot;
-use std::collections::HashMap;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -226,7 +225,7 @@ pub struct Metrics {
     pub partitions_per_counter_batch: Histogram,
     /// Panics.
     pub exceptions: Counter,
-    tables: ArcSwap<HashMap<Uuid, Arc<TableMetrics>>>,
+    tables: ArcSwap<foldhash::HashMap<Uuid, Arc<TableMetrics>>>,
 }
 
 impl Metrics {
@@ -262,7 +261,7 @@ impl Metrics {
             return Arc::clone(found);
         }
         self.tables.rcu(|tables| {
-            let mut tables = HashMap::clone(tables);
+            let mut tables = foldhash::HashMap::clone(tables);
             tables.entry(table.id).or_insert_with(|| Arc::new(TableMetrics::new(table)));
             tables
         });
@@ -291,7 +290,7 @@ impl Metrics {
             return;
         }
         self.tables.rcu(|tables| {
-            let mut tables = HashMap::clone(tables);
+            let mut tables = foldhash::HashMap::clone(tables);
             tables.retain(|id, _| exists(*id));
             tables
         });

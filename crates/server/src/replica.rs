@@ -31,10 +31,6 @@ impl LocalReplica {
     }
 }
 
-fn ready<T: Send + 'static>(result: Result<T, ReplicaError>) -> Answer<T> {
-    Box::pin(std::future::ready(result))
-}
-
 impl Replica for LocalReplica {
     fn is_alive(&self) -> bool {
         true
@@ -44,11 +40,11 @@ impl Replica for LocalReplica {
         &self.state.config.data_center
     }
 
-    fn read(&self, command: Arc<ReadCommand>, context: ReadContext) -> Answer<BoxedStream> {
-        if let Some(stream) = self.virtual_tables.read(&self.state, &command) {
-            return ready(Ok(stream));
+    fn read(&self, command: &Arc<ReadCommand>, context: &ReadContext) -> Answer<BoxedStream> {
+        if let Some(stream) = self.virtual_tables.read(&self.state, command) {
+            return Answer::ready(Ok(stream));
         }
-        ready(self.state.engine.read(&command, &context).map_err(ReplicaError::from))
+        Answer::ready(self.state.engine.read(command, context).map_err(ReplicaError::from))
     }
 
     fn write(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()> {
@@ -59,9 +55,9 @@ impl Replica for LocalReplica {
             Ok(ticket) => match ticket.poll() {
                 Some(fate) => {
                     timer.stop();
-                    ready(fate.map_err(write_error))
+                    Answer::ready(fate.map_err(write_error))
                 }
-                None => Box::pin(async move {
+                None => Answer::later(async move {
                     let fate = synced(ticket, deadline).await;
                     timer.stop();
                     fate
@@ -69,7 +65,7 @@ impl Replica for LocalReplica {
             },
             Err(WriteError::WouldBlock) => {
                 let state = Arc::clone(&self.state);
-                Box::pin(async move {
+                Answer::later(async move {
                     let until = deadline.clone();
                     let apply = move || {
                         let left = until.map_or(u64::MAX, |deadline| deadline.left().as_millis() as u64);
@@ -82,13 +78,13 @@ impl Replica for LocalReplica {
                     fate
                 })
             }
-            Err(error) => ready(Err(write_error(error))),
+            Err(error) => Answer::ready(Err(write_error(error))),
         }
     }
 
     fn truncate(&self, table: Arc<TableSchema>) -> Answer<()> {
         let state = Arc::clone(&self.state);
-        Box::pin(blocking(move || {
+        Answer::later(blocking(move || {
             storage::truncate(&state.engine, &table).map_err(|e| ReplicaError::Write(e.to_string()))
         }))
     }

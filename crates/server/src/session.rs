@@ -11,7 +11,8 @@
 //!
 //! 1. A connection hands over a decoded message and the obligation to answer it ([`Service::handle`]).
 //! 2. An [`Exchange`] accompanies the request: clock, warnings, trace, the obligation itself.
-//! 3. The file of the request's kind carries it out; what is common to kinds is in `run`.
+//! 3. The file of the request's kind binds it; what is common to kinds is in `run`. A read that finds all it needs in
+//!    memory is over then. What else has to be done is [`Work`], which may wait.
 //! 4. The answer goes out with warnings and tracing id; then the request is counted, a slow one kept for the log, a traced one
 //!    written down.
 //!
@@ -58,6 +59,7 @@ use crate::net::{Connection, Handling, Reply, Service};
 use crate::node::{Node, NodeState};
 use crate::reads::{self, ReadRecord};
 use readers::Readers;
+use run::Work;
 use statements::Statements;
 use trace::Trace;
 
@@ -103,6 +105,14 @@ impl UuidSource for EnvUuids {
     }
 }
 
+/// How far a request came without waiting.
+enum Progress {
+    /// To its end.
+    Over(Answer),
+    /// To a point at which it waits: this is left.
+    Waits(Work),
+}
+
 /// What a request comes to.
 enum Answer {
     /// This.
@@ -125,6 +135,8 @@ struct Exchange {
     connection: Arc<Connection>,
     version: ProtocolVersion,
     started_nanos: u64,
+    /// When it was over, once that is known.
+    ended_nanos: Option<u64>,
     warnings: Vec<String>,
     trace: Option<Box<Trace>>,
     /// What is executed, for logs.
@@ -134,6 +146,24 @@ struct Exchange {
 }
 
 impl Exchange {
+    fn new(sessions: Arc<Sessions>, message: &Message, reply: Reply) -> Exchange {
+        let connection = Arc::clone(reply.connection());
+        let env = &sessions.node.env;
+        let trace = || Box::new(Trace::start(env, connection.peer, &message.request));
+        Exchange {
+            version: connection.version(),
+            started_nanos: env.clock.monotonic_nanos(),
+            ended_nanos: None,
+            trace: message.tracing.then(trace),
+            warnings: Vec::new(),
+            text: None,
+            slow: None,
+            reply: Some(reply),
+            connection,
+            sessions,
+        }
+    }
+
     /// Notes a step for the trace. `activity` is made only for requests that are traced.
     fn note(&mut self, activity: impl FnOnce() -> String) {
         if let Some(trace) = &mut self.trace {
@@ -179,43 +209,42 @@ impl Exchange {
 }
 
 impl Service for Sessions {
-    fn handle(self: Arc<Self>, message: Message, reply: Reply) -> Handling {
-        Box::pin(serve(self, message, reply))
+    fn handle(self: Arc<Self>, message: Message, reply: Reply) -> Option<Handling> {
+        let mut exchange = Exchange::new(self, &message, reply);
+        let (kind, progress) = match message.request {
+            Request::Query(query) => (RequestKind::Query, query::start(&mut exchange, query)),
+            Request::Execute(execute) => (RequestKind::Execute, execute::start(&mut exchange, execute)),
+            Request::Prepare(prepare) => (RequestKind::Prepare, prepare::run(&mut exchange, prepare)),
+            Request::Batch(batch) => (RequestKind::Batch, batch::start(&mut exchange, batch)),
+            // The connection itself answers the others.
+            other => {
+                let message = format!("Unexpected message {}", other.opcode().name());
+                (RequestKind::Options, Err(ErrorResponse::protocol(message)))
+            }
+        };
+        let outcome = match progress {
+            Ok(Progress::Waits(work)) => {
+                return Some(Box::pin(async move {
+                    let outcome = work.run(&mut exchange).await;
+                    end(exchange, kind, outcome);
+                }));
+            }
+            Ok(Progress::Over(answer)) => Ok(answer),
+            Err(error) => Err(error),
+        };
+        end(exchange, kind, outcome);
+        None
     }
 }
 
-async fn serve(sessions: Arc<Sessions>, message: Message, reply: Reply) {
-    let connection = Arc::clone(reply.connection());
-    let node = Arc::clone(&sessions.node);
-    let mut exchange = Exchange {
-        version: connection.version(),
-        started_nanos: node.env.clock.monotonic_nanos(),
-        trace: message.tracing.then(|| Box::new(Trace::start(&node.env, connection.peer, &message.request))),
-        warnings: Vec::new(),
-        text: None,
-        slow: None,
-        reply: Some(reply),
-        connection,
-        sessions,
-    };
-    let (kind, outcome) = match message.request {
-        Request::Query(query) => (RequestKind::Query, query::run(&mut exchange, query).await),
-        Request::Execute(execute) => (RequestKind::Execute, execute::run(&mut exchange, execute).await),
-        Request::Prepare(prepare) => (RequestKind::Prepare, prepare::run(&mut exchange, prepare).await),
-        Request::Batch(batch) => (RequestKind::Batch, batch::run(&mut exchange, batch).await),
-        // The connection itself answers the others.
-        other => {
-            let message = format!("Unexpected message {}", other.opcode().name());
-            (RequestKind::Options, Err(ErrorResponse::protocol(message)))
-        }
-    };
+fn end(mut exchange: Exchange, kind: RequestKind, outcome: Result<Answer, ErrorResponse>) {
     answer(&mut exchange, outcome);
     conclude(exchange, kind);
 }
 
 fn answer(exchange: &mut Exchange, outcome: Result<Answer, ErrorResponse>) {
-    let extras = exchange.extras();
     let Some(reply) = exchange.reply.take() else { return };
+    let extras = exchange.extras();
     match outcome {
         Ok(Answer::Response(response)) => reply.send(&response, &extras),
         Ok(Answer::Rows(body)) => reply.send_body(Opcode::Result, &body, &extras),
@@ -232,7 +261,8 @@ fn answer(exchange: &mut Exchange, outcome: Result<Answer, ErrorResponse>) {
 /// Counts, logs and traces a request that was answered.
 fn conclude(exchange: Exchange, kind: RequestKind) {
     let node = &exchange.sessions.node;
-    let nanos = node.env.clock.monotonic_nanos().saturating_sub(exchange.started_nanos);
+    let ended = exchange.ended_nanos.unwrap_or_else(|| node.env.clock.monotonic_nanos());
+    let nanos = ended.saturating_sub(exchange.started_nanos);
     node.metrics.record_request(kind, nanos);
     if node.is_slow(nanos) {
         node.metrics.slow_queries.add(1);

@@ -449,9 +449,9 @@ impl SsTable {
         table: &Arc<TableSchema>,
         data: Cursor,
         partitions: Partitions,
-    ) -> Result<SsTableStream, ReadError> {
+        layout: Arc<Layout>,
+    ) -> Result<Box<SsTableStream>, ReadError> {
         self.prove_minima(data.context())?;
-        let layout = self.layout(table)?;
         let reversed = filter.is_reversed();
         let whole = filter.is_all();
         let mut slices = if whole { vec![Slice::ALL] } else { filter.to_slices() };
@@ -460,7 +460,7 @@ impl SsTable {
         }
         let walker = Walker::new(reversed);
         let wanted = layout.wanted(columns);
-        Ok(SsTableStream::new(
+        Ok(Box::new(SsTableStream::new(
             Arc::clone(self),
             Arc::clone(table),
             layout,
@@ -470,7 +470,7 @@ impl SsTable {
             walker,
             data,
             partitions,
-        ))
+        )))
     }
 
     /// Reads one partition; `None` when it is not there. The caller has asked [`SsTable::may_contain`] before.
@@ -484,10 +484,11 @@ impl SsTable {
         columns: &ColumnSelection,
         table: &Arc<TableSchema>,
         context: &ReadContext,
-    ) -> Result<Option<SsTableStream>, ReadError> {
+    ) -> Result<Option<Box<SsTableStream>>, ReadError> {
         let mut data = self.data_cursor(context);
+        let layout = self.layout(table)?;
         let found = match self.covers(key) {
-            true => self.index.find(key, self.filter.as_ref(), &*self.layout(table)?, &mut data)?,
+            true => self.index.find(key, self.filter.as_ref(), &layout, &mut data)?,
             false => None,
         };
         let Some(entry) = found else {
@@ -496,7 +497,7 @@ impl SsTable {
             return Ok(None);
         };
         let partitions = Partitions::One { key: key.clone(), entry };
-        self.stream(filter, columns, table, data, partitions).map(Some)
+        self.stream(filter, columns, table, data, partitions, layout).map(Some)
     }
 
     /// Reads the partitions of a range, in ring order.
@@ -510,7 +511,7 @@ impl SsTable {
         columns: &ColumnSelection,
         table: &Arc<TableSchema>,
         context: &ReadContext,
-    ) -> Result<SsTableStream, ReadError> {
+    ) -> Result<Box<SsTableStream>, ReadError> {
         let mut data = self.data_cursor(context);
         let layout = self.layout(table)?;
         let start = if self.overlaps(range) { self.index.walk(range, &layout, &mut data)? } else { None };
@@ -518,6 +519,6 @@ impl SsTable {
             Some((next, walk)) => Partitions::Range { range: range.clone(), next, walk },
             None => Partitions::None,
         };
-        self.stream(filter, columns, table, data, partitions)
+        self.stream(filter, columns, table, data, partitions, layout)
     }
 }

@@ -1,6 +1,7 @@
 //! Logged batches that fail half-way, and what becomes of them.
 
 use super::*;
+use std::future::ready;
 use std::time::Duration;
 
 const TIMEOUT_MS: u64 = 4_000;

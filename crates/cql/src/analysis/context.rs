@@ -186,7 +186,7 @@ impl<'a> BindInput<'a> {
         Scope {
             values: self.values,
             now_micros: self.ctx.now_micros,
-            uuids: self.ctx.uuids.as_ref(),
+            uuids: Some(self.ctx.uuids.as_ref()),
             table: None,
             row: None,
             aggregates: &[],

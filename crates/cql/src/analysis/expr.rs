@@ -74,7 +74,8 @@ pub(crate) enum Expr {
 pub(crate) struct Scope<'a> {
     pub(crate) values: &'a [BoundValue],
     pub(crate) now_micros: i64,
-    pub(crate) uuids: &'a dyn UuidSource,
+    /// `None` where no expression is evaluated.
+    pub(crate) uuids: Option<&'a dyn UuidSource>,
     /// For selectors.
     pub(crate) table: Option<&'a TableSchema>,
     /// For selectors.

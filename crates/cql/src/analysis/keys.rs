@@ -25,11 +25,15 @@ pub(crate) struct PartitionPlan {
     /// In key order.
     restrictions: Vec<Restriction>,
     token: Option<Test>,
+    /// Whether every column has a value, or values.
+    is_by_key: bool,
 }
 
 impl PartitionPlan {
     pub(crate) fn new(table: &Arc<TableSchema>, restrictions: Vec<Restriction>, token: Option<Test>) -> Self {
-        PartitionPlan { table: Arc::clone(table), restrictions, token }
+        let mut plan = PartitionPlan { table: Arc::clone(table), restrictions, token, is_by_key: false };
+        plan.is_by_key = !plan.restrictions.is_empty() && !plan.has_slice() && plan.missing().is_empty();
+        plan
     }
 
     pub(crate) fn is_on_token(&self) -> bool {
@@ -59,12 +63,12 @@ impl PartitionPlan {
 
     /// Whether the key has to be filtered: parts of it are restricted, or not by values.
     pub(crate) fn needs_filtering(&self) -> bool {
-        !self.restrictions.is_empty() && (self.has_slice() || !self.missing().is_empty())
+        !self.restrictions.is_empty() && !self.is_by_key
     }
 
     /// Whether partitions are read by range rather than by key.
     pub(crate) fn is_range(&self) -> bool {
-        self.restrictions.is_empty() || self.needs_filtering()
+        !self.is_by_key
     }
 
     /// The restrictions that have to be filtered by.

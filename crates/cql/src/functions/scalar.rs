@@ -80,7 +80,7 @@ pub(super) fn call(
 ) -> Result<Option<Bytes>> {
     // Functions for which null is something to work on.
     match &function.op {
-        Scalar::Moment(moment) => return Ok(Some(present(*moment, scope))),
+        Scalar::Moment(moment) => return Ok(present(*moment, scope)),
         Scalar::ToJson => {
             let ty = function.arguments.first().unwrap_or(&CqlType::Blob);
             let text = ty.to_json(arguments.first().and_then(Option::as_deref));
@@ -105,16 +105,16 @@ pub(super) fn call(
     }
 }
 
-fn present(moment: Moment, scope: &Scope<'_>) -> Bytes {
-    match moment {
-        Moment::TimeUuid => Bytes::copy_from_slice(scope.uuids.time_uuid().as_bytes()),
-        Moment::Random => Bytes::copy_from_slice(scope.uuids.random_uuid().as_bytes()),
+fn present(moment: Moment, scope: &Scope<'_>) -> Option<Bytes> {
+    Some(match moment {
+        Moment::TimeUuid => Bytes::copy_from_slice(scope.uuids?.time_uuid().as_bytes()),
+        Moment::Random => Bytes::copy_from_slice(scope.uuids?.random_uuid().as_bytes()),
         Moment::Timestamp => time::timestamp(scope.now_micros.div_euclid(1000)),
         Moment::Date => {
             time::from_millis(&CqlType::Date, scope.now_micros.div_euclid(1000)).unwrap_or_default()
         }
         Moment::Time => time::time_of_day(scope.now_micros),
-    }
+    })
 }
 
 fn token(arguments: &[Option<Bytes>]) -> Result<Option<Bytes>> {

@@ -54,8 +54,6 @@ pub struct BoundSelect {
     pub is_grouped: bool,
     /// Whether the rows of several partitions are sorted after they are all read, so that the result is one page.
     pub is_sorted: bool,
-    /// The columns of the result.
-    pub columns: Arc<[ColumnSpec]>,
     pub(crate) shape: Arc<Shape>,
     pub(crate) with: Circumstances,
 }
@@ -66,9 +64,14 @@ impl BoundSelect {
         !self.shape.group_by.is_empty()
     }
 
+    /// The columns of the result.
+    pub fn columns(&self) -> &[ColumnSpec] {
+        &self.shape.columns
+    }
+
     /// A shaper for the rows of the command, or of one page of it.
-    pub fn shaper(&self) -> ResultShaper {
-        ResultShaper::new(self)
+    pub fn shaper(&self) -> ResultShaper<'_> {
+        ResultShaper::new(&self.shape, &self.with)
     }
 }
 

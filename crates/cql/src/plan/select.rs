@@ -8,7 +8,7 @@ use crate::analysis::{Analyzer, BindInput, Expr, Receiver};
 use crate::ast::Select;
 use crate::bind::{BoundValue, ColumnSpec};
 use crate::error::{Result, bail};
-use crate::result::{Circumstances, GroupBy, Shape};
+use crate::result::{Circumstances, GroupBy, Inputs, Shape};
 use model::TableSchema;
 use model::cell::ColumnId;
 use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
@@ -24,7 +24,6 @@ pub(crate) struct SelectPlan {
     /// Whether each partition is read last to first.
     reversed: bool,
     columns_read: ColumnSelection,
-    columns: Arc<[ColumnSpec]>,
     shape: Arc<Shape>,
     is_distinct: bool,
     limit: Option<Expr>,
@@ -67,6 +66,7 @@ impl SelectPlan {
         let columns: Vec<ColumnSpec> = selected.columns;
         let shape = Shape {
             table: Arc::clone(table),
+            columns: columns.clone(),
             outputs: selected.outputs,
             aggregates: selected.aggregates,
             group_by,
@@ -79,7 +79,6 @@ impl SelectPlan {
             restrictions,
             reversed,
             columns_read,
-            columns: columns.clone().into(),
             shape: Arc::new(shape),
             is_distinct: select.distinct,
             limit,
@@ -128,12 +127,13 @@ impl SelectPlan {
             }),
             is_grouped,
             is_sorted,
-            columns: Arc::clone(&self.columns),
             shape: Arc::clone(&self.shape),
             with: Circumstances {
-                values: self.shape.is_computed().then(|| input.values.into()),
+                inputs: self
+                    .shape
+                    .is_computed()
+                    .then(|| Inputs { values: input.values.into(), uuids: Arc::clone(&input.ctx.uuids) }),
                 now_micros: input.ctx.now_micros,
-                uuids: Arc::clone(&input.ctx.uuids),
                 limit,
                 limit_per_partition: per_partition,
             },

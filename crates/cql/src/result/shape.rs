@@ -2,6 +2,7 @@
 
 use super::ColumnRef;
 use crate::analysis::Expr;
+use crate::bind::ColumnSpec;
 use crate::functions::AggregateCall;
 use model::TableSchema;
 use std::sync::Arc;
@@ -27,6 +28,8 @@ pub(crate) enum GroupBy {
 #[derive(Debug)]
 pub(crate) struct Shape {
     pub(crate) table: Arc<TableSchema>,
+    /// Names and types of the outputs.
+    pub(crate) columns: Vec<ColumnSpec>,
     pub(crate) outputs: Vec<Output>,
     pub(crate) aggregates: Vec<AggregateCall>,
     pub(crate) group_by: Vec<GroupBy>,

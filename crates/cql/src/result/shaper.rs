@@ -12,19 +12,25 @@ use crate::analysis::Scope;
 use crate::bind::{BoundValue, UuidSource};
 use crate::error::Result;
 use crate::functions::State;
-use crate::plan::{BoundSelect, OwnedResultRow};
+use crate::plan::OwnedResultRow;
 use bytes::Bytes;
 use model::row::ResultRow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+/// The values of the markers, and uuids.
+#[derive(Clone, Debug)]
+pub(crate) struct Inputs {
+    pub(crate) values: Arc<[BoundValue]>,
+    pub(crate) uuids: Arc<dyn UuidSource>,
+}
+
 /// What expressions of a SELECT clause need of the execution.
 #[derive(Clone, Debug)]
 pub(crate) struct Circumstances {
-    /// The values of the markers; nothing when the result shows no expressions.
-    pub(crate) values: Option<Arc<[BoundValue]>>,
+    /// Nothing when the result shows no expressions.
+    pub(crate) inputs: Option<Inputs>,
     pub(crate) now_micros: i64,
-    pub(crate) uuids: Arc<dyn UuidSource>,
     /// Rows of the result, and of each partition, where the shaper does the counting.
     pub(crate) limit: u64,
     pub(crate) limit_per_partition: u64,
@@ -32,9 +38,11 @@ pub(crate) struct Circumstances {
 
 /// Turns the rows of a read into the rows of a result set.
 #[derive(Debug)]
-pub struct ResultShaper {
-    shape: Arc<Shape>,
-    with: Circumstances,
+pub struct ResultShaper<'s> {
+    shape: &'s Shape,
+    with: &'s Circumstances,
+    /// Of the page.
+    limit: u64,
     buffer: Vec<u8>,
     group: Option<Group>,
     kept: Vec<OwnedResultRow>,
@@ -52,11 +60,12 @@ struct Group {
     states: Vec<State>,
 }
 
-impl ResultShaper {
-    pub(crate) fn new(select: &BoundSelect) -> ResultShaper {
+impl<'s> ResultShaper<'s> {
+    pub(crate) fn new(shape: &'s Shape, with: &'s Circumstances) -> ResultShaper<'s> {
         ResultShaper {
-            shape: Arc::clone(&select.shape),
-            with: select.with.clone(),
+            shape,
+            with,
+            limit: with.limit,
             buffer: Vec::new(),
             group: None,
             kept: Vec::new(),
@@ -68,12 +77,12 @@ impl ResultShaper {
 
     /// Groups that may be written; those of earlier pages not included.
     pub fn limit(&self) -> u64 {
-        self.with.limit
+        self.limit
     }
 
     /// Stops after `groups` groups, which a page has room for.
     pub fn set_limit(&mut self, groups: u64) {
-        self.with.limit = groups;
+        self.limit = groups;
     }
 
     /// Goes on in a partition of which earlier pages showed groups: `left` more of them may be written.
@@ -107,13 +116,13 @@ impl ResultShaper {
     pub fn finish<S: RowSink + ?Sized>(&mut self, sink: &mut S) -> Result<()> {
         if !self.shape.order.is_empty() {
             let kept = self.sorted();
-            let shape = Arc::clone(&self.shape);
+            let shape = self.shape;
             for row in &kept {
                 if shape.is_grouped() {
                     if !self.add_to_group(&row.as_row(), sink)? {
                         break;
                     }
-                } else if self.written < self.with.limit {
+                } else if self.written < self.limit {
                     self.write(Some(&row.as_row()), &[], sink)?;
                     self.written += 1;
                 }
@@ -151,12 +160,12 @@ impl ResultShaper {
     }
 
     fn add_to_group<S: RowSink + ?Sized>(&mut self, row: &ResultRow<'_>, sink: &mut S) -> Result<bool> {
-        let shape = Arc::clone(&self.shape);
-        let key = if shape.group_by.is_empty() { Vec::new() } else { self.group_key(&shape, row)? };
+        let shape = self.shape;
+        let key = if shape.group_by.is_empty() { Vec::new() } else { self.group_key(shape, row)? };
         if self.group.as_ref().is_none_or(|group| group.key != key) {
             if let Some(done) = self.group.take() {
                 self.write_group(&done, sink)?;
-                if self.written >= self.with.limit {
+                if self.written >= self.limit {
                     return Ok(false);
                 }
             }
@@ -164,7 +173,7 @@ impl ResultShaper {
             self.group = Some(Group { first: Some(OwnedResultRow::of(row)), key, states });
         }
         let Some(mut group) = self.group.take() else { return Ok(true) };
-        let scope = self.with.scope(&shape, Some(row), &[]);
+        let scope = self.with.scope(shape, Some(row), &[]);
         for (state, call) in group.states.iter_mut().zip(&shape.aggregates) {
             let mut arguments = Vec::with_capacity(call.arguments.len());
             for argument in &call.arguments {
@@ -196,7 +205,7 @@ impl ResultShaper {
                 self.partition = partition;
                 self.written_in_partition = 0;
             }
-            if self.written >= self.with.limit || self.written_in_partition >= self.with.limit_per_partition {
+            if self.written >= self.limit || self.written_in_partition >= self.with.limit_per_partition {
                 return Ok(());
             }
         }
@@ -212,13 +221,13 @@ impl ResultShaper {
         aggregates: &[Option<Bytes>],
         sink: &mut S,
     ) -> Result<()> {
-        let shape = &self.shape;
+        let shape = self.shape;
         match &shape.json {
             Some(json) => {
                 let mut json = JsonSink::new(json, sink);
-                write_row(shape, &self.with, row, aggregates, &mut self.buffer, &mut json)
+                write_row(shape, self.with, row, aggregates, &mut self.buffer, &mut json)
             }
-            None => write_row(shape, &self.with, row, aggregates, &mut self.buffer, sink),
+            None => write_row(shape, self.with, row, aggregates, &mut self.buffer, sink),
         }
     }
 }
@@ -230,10 +239,11 @@ impl Circumstances {
         row: Option<&'a ResultRow<'a>>,
         aggregates: &'a [Option<Bytes>],
     ) -> Scope<'a> {
+        let inputs = self.inputs.as_ref();
         Scope {
-            values: self.values.as_deref().unwrap_or_default(),
+            values: inputs.map(|inputs| inputs.values.as_ref()).unwrap_or_default(),
             now_micros: self.now_micros,
-            uuids: self.uuids.as_ref(),
+            uuids: inputs.map(|inputs| inputs.uuids.as_ref()),
             table: Some(&shape.table),
             row,
             aggregates,

@@ -218,7 +218,7 @@ impl Run<'_> {
                 Ok(Box::new(scan) as BoxedStream)
             })
             .collect::<Result<Vec<_>, EngineError>>()?;
-        let merged = merge(Arc::clone(schema), sources, false);
+        let merged = merge(schema, sources, false);
         let only_repaired = schema.options.compaction.options.get("only_purge_repaired_tombstones");
         let is_repaired = self.task.inputs.iter().all(|t| t.stats().repaired_at_ms > 0);
         let keeps_all = only_repaired.is_some_and(|v| v.eq_ignore_ascii_case("true")) && !is_repaired;

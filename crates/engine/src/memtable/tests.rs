@@ -46,8 +46,8 @@ fn a_merge_of_memtables_is_a_source() {
             let keys = match &command.partitions {
                 PartitionSelection::Keys(keys) => keys.clone(),
                 PartitionSelection::Range(_) => {
-                    let sources = parts.iter().map(|m| read(m, command)).collect();
-                    return merge(Arc::clone(&command.table), sources, command.is_reversed());
+                    let sources = parts.iter().map(|m| read(m, command));
+                    return merge(&command.table, sources, command.is_reversed());
                 }
             };
             let (parts, command) = (parts.clone(), command.clone());
@@ -56,8 +56,8 @@ fn a_merge_of_memtables_is_a_source() {
                 Ok(keys.next().map(|key| {
                     let command =
                         ReadCommand { partitions: PartitionSelection::Keys(vec![key]), ..command.clone() };
-                    let sources = parts.iter().map(|m| read(m, &command)).collect();
-                    merge(Arc::clone(&command.table), sources, command.is_reversed())
+                    let sources = parts.iter().map(|m| read(m, &command));
+                    merge(&command.table, sources, command.is_reversed())
                 }))
             }))
         });

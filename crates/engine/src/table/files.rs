@@ -11,7 +11,7 @@ use model::TableSchema;
 use model::command::ClusteringFilter;
 use model::key::KeyRange;
 use partition::codec::EncodingStats;
-use partition::{Event, Fragment, PartitionStream, ReadContext, merge};
+use partition::{BoxedStream, Event, Fragment, PartitionStream, ReadContext, merge};
 use sstable::statistics::CommitLogPosition;
 use sstable::txn_log::{Committed, Operation, TxnLog};
 use sstable::{
@@ -171,7 +171,7 @@ impl TableStore {
             let ctx = ReadContext::default();
             let rows = memtable.scan(&schema, KeyRange::FULL, &ClusteringFilter::all(), &ctx);
             // A Cassandra that reads one SSTable does not apply its deletions to its own rows.
-            let mut stream = merge(Arc::clone(&schema), vec![Box::new(rows)], false);
+            let mut stream = merge(&schema, [Box::new(rows) as BoxedStream], false);
             let mut fragment = Fragment::default();
             loop {
                 let event = stream.next(&mut fragment)?;

@@ -13,12 +13,19 @@ use model::DecoratedKey;
 use model::command::{PartitionSelection, ReadCommand};
 use model::key::KeyRange;
 use partition::{AtSource, BoxedStream, ReadContext, ReadError, SourceKind, Verdict, concat, merge};
+use smallvec::SmallVec;
 use sstable::SsTable;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// A read of a range that wants fewer rows is no bulk read, however large the table is.
 const BULK_ROWS_MIN: u64 = 5_000;
+
+/// What a read of one partition merges; mostly one.
+type Sources = SmallVec<[BoxedStream; 2]>;
+
+/// SSTables that may have something of a partition; mostly few.
+type Candidates<'v> = SmallVec<[&'v Arc<SsTable>; 4]>;
 
 impl TableStore {
     /// The partitions and rows that the command selects, merged from all sources; limits and row filters are the
@@ -31,12 +38,12 @@ impl TableStore {
         if let Some(damage) = self.damage.load().as_deref() {
             return Err(damage.clone());
         }
-        let view = self.view();
+        let view = self.view.load();
         match &command.partitions {
             PartitionSelection::Keys(keys) => match keys.as_slice() {
                 [key] => read_partition(&view, command, key, ctx),
                 _ => {
-                    let mut keys = keys.clone().into_iter();
+                    let (view, mut keys) = (Arc::clone(&view), keys.clone().into_iter());
                     let (command, ctx) = (command.clone(), ctx.clone());
                     Ok(Box::new(concat(move || {
                         keys.next().map(|key| read_partition(&view, &command, &key, &ctx)).transpose()
@@ -122,10 +129,10 @@ fn read_partition(
     ctx: &ReadContext,
 ) -> Result<BoxedStream, ReadError> {
     let ReadCommand { table, clusterings, .. } = command;
-    let mut sources: Vec<BoxedStream> = Vec::new();
+    let mut sources = Sources::new();
     for (memtable, name) in memtables(view) {
         let at = at_memtable(name, ctx);
-        match at.open(|ctx| Ok(memtable.read(table, key, clusterings, ctx)))? {
+        match at.open(|ctx| Ok(memtable.read(table, key, clusterings, ctx).map(Box::new)))? {
             Some(stream) => {
                 at.judge(Verdict::Candidate);
                 sources.push(stream);
@@ -143,7 +150,7 @@ fn read_partition(
     for sstable in candidates {
         sources.extend(open_partition(sstable, command, key, ctx)?);
     }
-    Ok(merge(Arc::clone(table), sources, command.is_reversed()))
+    Ok(merge(table, sources, command.is_reversed()))
 }
 
 /// Opens a partition of an SSTable; `None` when it is not there.
@@ -183,14 +190,14 @@ fn candidates<'v>(
     command: &ReadCommand,
     key: &'v DecoratedKey,
     ctx: &ReadContext,
-) -> Vec<&'v Arc<SsTable>> {
+) -> Candidates<'v> {
     let may_matter = |sstable: &&Arc<SsTable>| {
         ctx.cost.sstables_considered.add(1);
         let verdict = judge(sstable, command, key);
         at_sstable(sstable, ctx).judge(verdict);
         verdict == Verdict::Candidate
     };
-    let mut found: Vec<&Arc<SsTable>> = view.sstables_for(key).filter(may_matter).collect();
+    let mut found: Candidates<'_> = view.sstables_for(key).filter(may_matter).collect();
     if !view.early.is_empty() {
         found.sort_by_key(|sstable| std::cmp::Reverse(sstable.newest_timestamp()));
     }
@@ -199,7 +206,7 @@ fn candidates<'v>(
 
 fn read_newest_first(
     mut newest: NewestFirst,
-    memtables: Vec<BoxedStream>,
+    memtables: Sources,
     sstables: &[&Arc<SsTable>],
     command: &ReadCommand,
     key: &DecoratedKey,
@@ -219,7 +226,7 @@ fn read_newest_first(
         }
     }
     left.for_each(|sstable| at_sstable(sstable, ctx).judge(Verdict::Timestamp));
-    Ok(merge(Arc::clone(&command.table), newest.into_sources(), command.is_reversed()))
+    Ok(merge(&command.table, newest.into_sources(), command.is_reversed()))
 }
 
 /// What an SSTable is to a read of a range.
@@ -244,7 +251,9 @@ fn read_range(
     for (memtable, name) in memtables(view).filter(|(m, _)| !m.is_empty()) {
         let at = at_memtable(name, ctx);
         at.judge(Verdict::Candidate);
-        sources.extend(at.open(|ctx| Ok(Some(memtable.scan(table, range.clone(), clusterings, ctx))))?);
+        sources.extend(
+            at.open(|ctx| Ok(Some(Box::new(memtable.scan(table, range.clone(), clusterings, ctx)))))?,
+        );
     }
     for sstable in view.sstables.iter() {
         ctx.cost.sstables_considered.add(1);
@@ -256,5 +265,5 @@ fn read_range(
             sources.extend(at.open(|ctx| sstable.scan(range, clusterings, columns, table, ctx).map(Some))?);
         }
     }
-    Ok(merge(Arc::clone(table), sources, command.is_reversed()))
+    Ok(merge(table, sources, command.is_reversed()))
 }

@@ -4,8 +4,8 @@ use super::*;
 use crate::testing::*;
 
 fn merged(sources: Vec<Vec<Step>>) -> Vec<Step> {
-    let streams = sources.into_iter().map(|s| Box::new(Script::new(s)) as BoxedStream).collect();
-    play(merge(table(), streams, false))
+    let streams: Vec<_> = sources.into_iter().map(|s| Box::new(Script::new(s)) as BoxedStream).collect();
+    play(merge(&table(), streams, false))
 }
 
 const NONE: Deletion = Deletion::NONE;
@@ -145,9 +145,9 @@ fn a_reversed_merge_meets_the_end_of_a_range_first() {
         Step::Row(row(1, &[("v", 5)])),
         Step::End,
     ];
-    let streams = [ranges, rows].into_iter().map(|s| Box::new(Script::new(s)) as BoxedStream).collect();
+    let streams = [ranges, rows].map(|s| Box::new(Script::new(s)) as BoxedStream);
     assert_eq!(
-        play(merge(table(), streams, true)),
+        play(merge(&table(), streams, true)),
         [
             Step::Start(1, NONE),
             Step::Row(row(4, &[("v", 5)])),
@@ -169,7 +169,7 @@ fn skipping_a_partition_stands_before_the_next_in_every_source() {
     let right = vec![Step::Start(order[0], NONE), Step::Row(row(3, &[("v", 1)])), Step::End];
     for steps in 1..4 {
         let streams = [left.clone(), right.clone()].map(|s| Box::new(Script::new(s)) as BoxedStream);
-        let mut stream = merge(table(), streams.into(), false);
+        let mut stream = merge(&table(), streams, false);
         let mut fragment = Fragment::default();
         for _ in 0..steps {
             stream.next(&mut fragment).unwrap();

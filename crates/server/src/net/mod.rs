@@ -10,8 +10,8 @@
 //!    Cassandra does.
 //! 2. Each connection is one task ([`task`]) that reads, decodes and writes; everything that one read brought is
 //!    decoded before anything is written, and everything that was answered meanwhile goes out in one write.
-//! 3. A request is polled once in place, on the task. One that has to wait goes on as a task of its own, so
-//!    answers come in any order.
+//! 3. A request is carried out in place, on the task, as far as it goes without waiting. One that has to wait goes on as a task
+//!    of its own, so answers come in any order.
 //! 4. Everything is bounded: the size of an envelope by the decoder; requests in flight by number for each
 //!    connection and by bytes for the connection, its address and the node ([`budget`]). What does not fit is
 //!    refused as overloaded if the client asked for that (THROW_ON_OVERLOAD), else the connection is not read
@@ -86,12 +86,12 @@ impl Default for NetOptions {
     }
 }
 
-/// What becomes of a request.
+/// What is left of a request that has to wait.
 pub type Handling = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Carries out requests of sessions that have begun.
 pub trait Service: Send + Sync + 'static {
-    /// Starts a request. The future is polled where it was made first, and maybe elsewhere later; what it does
-    /// without waiting holds up the other requests of its connection.
-    fn handle(self: Arc<Self>, message: Message, reply: Reply) -> Handling;
+    /// Carries a request out as far as it goes without waiting, which holds up the other requests of its connection.
+    /// What is left comes back, is polled where it was made first, and maybe elsewhere later.
+    fn handle(self: Arc<Self>, message: Message, reply: Reply) -> Option<Handling>;
 }

@@ -279,12 +279,12 @@ impl Intake<'_> {
     }
 }
 
-/// Polls a request once in place; what has to wait becomes a task.
+/// Carries a request out in place; what has to wait becomes a task.
 fn begin(service: &Arc<dyn super::Service>, message: Message, reply: Reply) {
     let service = Arc::clone(service);
     // A panic drops the reply, which answers.
     let made = catch_unwind(AssertUnwindSafe(|| service.handle(message, reply)));
-    let Ok(mut handling) = made else { return };
+    let Ok(Some(mut handling)) = made else { return };
     let mut context = Context::from_waker(std::task::Waker::noop());
     match catch_unwind(AssertUnwindSafe(|| handling.as_mut().poll(&mut context))) {
         Ok(Poll::Pending) => drop(tokio::spawn(Caught(handling))),

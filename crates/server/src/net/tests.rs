@@ -42,10 +42,10 @@ impl Echo {
 }
 
 impl Service for Echo {
-    fn handle(self: Arc<Self>, message: Message, reply: Reply) -> Handling {
+    fn handle(self: Arc<Self>, message: Message, reply: Reply) -> Option<Handling> {
         let Request::Query(query) = message.request else { panic!("only queries come here") };
         let text = query.statement;
-        Box::pin(async move {
+        Some(Box::pin(async move {
             assert_ne!(text, "panic");
             if text.starts_with("hold") {
                 let (release, released) = oneshot::channel();
@@ -57,7 +57,7 @@ impl Service for Echo {
                 None => text,
             };
             reply.send(&Response::Result(ResultBody::SetKeyspace(text)), &Extras::default());
-        })
+        }))
     }
 }
 

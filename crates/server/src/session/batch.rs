@@ -8,12 +8,13 @@ use protocol::request::{Batch, BatchKind, StatementText};
 use protocol::response::error::ErrorResponse;
 
 use super::options::{self, Options};
+use super::run::Work;
 use super::statements::Statement;
-use super::{Answer, Exchange, error, write};
+use super::{Exchange, Progress, error};
 
-pub(super) async fn run(exchange: &mut Exchange, batch: Batch) -> Result<Answer, ErrorResponse> {
+pub(super) fn start(exchange: &mut Exchange, batch: Batch) -> Result<Progress, ErrorResponse> {
     let sessions = Arc::clone(&exchange.sessions);
-    let options = Options::of(&sessions, &batch.params)?;
+    let options = Options::of(&sessions, &batch.params, false)?;
     let schema = sessions.node.schema();
     let in_use = exchange.connection.keyspace();
     let keyspace = batch.params.keyspace.as_deref().or(in_use.as_deref());
@@ -44,8 +45,8 @@ pub(super) async fn run(exchange: &mut Exchange, batch: Batch) -> Result<Answer,
         BatchKind::Counter => ast::BatchKind::Counter,
     };
     match BoundBatch::assemble(kind, statements).map_err(error::of_cql)? {
-        Bound::Batch(batch) => write::batch(exchange, *batch, &options).await,
-        Bound::Cas(plan) => write::conditional(exchange, *plan, &options).await,
+        Bound::Batch(batch) => Ok(Progress::Waits(Work::Batch(batch, options))),
+        Bound::Cas(plan) => Ok(Progress::Waits(Work::Conditional(plan, options))),
         _ => Err(error::internal("a batch became something else")),
     }
 }

@@ -2,24 +2,26 @@
 
 use std::sync::Arc;
 
+use cql::plan::StatementKind;
 use protocol::ProtocolVersion;
 use protocol::request::Execute;
 use protocol::response::error::ErrorResponse;
 
 use super::options::{self, Options};
 use super::run::{self, Metadata};
-use super::{Answer, Exchange};
+use super::{Exchange, Progress};
 
-pub(super) async fn run(exchange: &mut Exchange, execute: Execute) -> Result<Answer, ErrorResponse> {
-    let sessions = Arc::clone(&exchange.sessions);
-    let Some(statement) = sessions.statements.get(&execute.id) else {
+pub(super) fn start(exchange: &mut Exchange, execute: Execute) -> Result<Progress, ErrorResponse> {
+    let Some(statement) = exchange.sessions.statements.get(&execute.id) else {
         return Err(ErrorResponse::unprepared(execute.id));
     };
     exchange.text = Some(Arc::clone(&statement.text));
     if let Some(trace) = &mut exchange.trace {
         trace.is_prepared(&statement, &execute.params);
     }
-    let options = Options::of(&sessions, &execute.params)?;
+    let sessions = &exchange.sessions;
+    let is_read = statement.plan.kind == StatementKind::Select;
+    let options = Options::of(sessions, &execute.params, is_read)?;
     sessions.node.metrics.prepared_statements_executed.add(1);
     let (markers, values) = (statement.plan.bind_variables.len(), execute.params.values.len());
     if execute.params.names.is_none() && values != markers {
@@ -36,7 +38,7 @@ pub(super) async fn run(exchange: &mut Exchange, execute: Execute) -> Result<Ans
         _ if options.skip_metadata => Metadata::Skip,
         _ => Metadata::Full,
     };
-    let keyspace = statement.keyspace.clone().or_else(|| exchange.connection.keyspace());
+    let in_use = |exchange: &Exchange| exchange.connection.keyspace();
     let values = options::values(execute.params);
-    run::execute(exchange, &statement, keyspace.as_deref(), values, options, metadata).await
+    run::start(exchange, statement, in_use, values, options, metadata)
 }

@@ -29,8 +29,12 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Checks the parameters of a request.
-    pub(super) fn of(sessions: &Sessions, params: &QueryParams) -> Result<Options, ErrorResponse> {
+    /// Checks the parameters of a request. What only reads (`is_read`) needs no timestamp of the node's.
+    pub(super) fn of(
+        sessions: &Sessions,
+        params: &QueryParams,
+        is_read: bool,
+    ) -> Result<Options, ErrorResponse> {
         let serial_consistency = match params.serial_consistency {
             None => Consistency::Serial,
             Some(level) => from_protocol(level)?,
@@ -47,7 +51,11 @@ impl Options {
             bind: BindContext {
                 now_s: params.now_in_seconds.unwrap_or_else(|| seconds(now_micros)),
                 now_micros,
-                timestamp_micros: params.timestamp_us.unwrap_or_else(|| sessions.next_timestamp()),
+                timestamp_micros: match params.timestamp_us {
+                    Some(timestamp) => timestamp,
+                    None if is_read => now_micros,
+                    None => sessions.next_timestamp(),
+                },
                 page_size: page_rows,
                 expiration_max_s: sessions.node.engine.options().storage_compatibility.expiration_max_s(),
                 uuids: Arc::clone(&sessions.uuids),

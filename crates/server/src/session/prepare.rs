@@ -22,9 +22,9 @@ use protocol::response::{Response, ResultBody};
 
 use super::options::seconds;
 use super::statements::{Statement, to_protocol};
-use super::{Answer, Exchange, Sessions, error};
+use super::{Answer, Exchange, Progress, Sessions, error};
 
-pub(super) async fn run(exchange: &mut Exchange, prepare: Prepare) -> Result<Answer, ErrorResponse> {
+pub(super) fn run(exchange: &mut Exchange, prepare: Prepare) -> Result<Progress, ErrorResponse> {
     let sessions = Arc::clone(&exchange.sessions);
     let text: Arc<str> = prepare.statement.into();
     exchange.text = Some(Arc::clone(&text));
@@ -54,7 +54,7 @@ pub(super) async fn run(exchange: &mut Exchange, prepare: Prepare) -> Result<Ans
         partition_key_indexes: plan.partition_key_binds.clone(),
         result: to_protocol(&plan.result_columns),
     };
-    Ok(Answer::Response(Response::Result(ResultBody::Prepared(answer))))
+    Ok(Progress::Over(Answer::Response(Response::Result(ResultBody::Prepared(answer)))))
 }
 
 /// Warns once for each connection, as Cassandra does.

@@ -8,14 +8,14 @@ use protocol::response::error::ErrorResponse;
 use super::options::{self, Options};
 use super::run::{self, Metadata};
 use super::statements::Statement;
-use super::{Answer, Exchange};
+use super::{Exchange, Progress};
 
-pub(super) async fn run(exchange: &mut Exchange, query: Query) -> Result<Answer, ErrorResponse> {
+pub(super) fn start(exchange: &mut Exchange, query: Query) -> Result<Progress, ErrorResponse> {
     let sessions = Arc::clone(&exchange.sessions);
     let text: Arc<str> = query.statement.into();
     exchange.text = Some(Arc::clone(&text));
     exchange.note(|| format!("Parsing {text}"));
-    let options = Options::of(&sessions, &query.params)?;
+    let options = Options::of(&sessions, &query.params, false)?;
     let in_use = exchange.connection.keyspace();
     let keyspace = query.params.keyspace.as_deref().or(in_use.as_deref());
     exchange.note(|| "Preparing statement".to_owned());
@@ -28,5 +28,5 @@ pub(super) async fn run(exchange: &mut Exchange, query: Query) -> Result<Answer,
     }
     let metadata = if options.skip_metadata { Metadata::Skip } else { Metadata::Full };
     let values = options::values(query.params);
-    run::execute(exchange, &statement, keyspace.as_deref(), values, options, metadata).await
+    run::start(exchange, statement, |_| keyspace, values, options, metadata)
 }

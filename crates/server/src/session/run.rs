@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use cql::ast;
 use cql::bind::BoundValues;
-use cql::plan::Bound;
+use cql::plan::{Bound, BoundBatch, BoundExplain, BoundWrite, CasPlan};
+use model::TableSchema;
 use protocol::response::error::ErrorResponse;
 use protocol::response::{Response, ResultBody};
 
 use super::options::Options;
 use super::statements::Statement;
-use super::{Answer, Exchange, describe, error, explain, schema, select, write};
+use super::{Answer, Exchange, Progress, describe, error, explain, schema, select, write};
 
 /// What a result says about its columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,27 +24,63 @@ pub(super) enum Metadata {
     Changed,
 }
 
-/// Binds and executes. `keyspace` is the one of unqualified names.
-pub(super) async fn execute(
+/// What is left of a statement whose values are bound.
+pub(super) enum Work {
+    /// To read on a thread that may wait.
+    Read(Box<select::Read>),
+    Explain(Arc<Statement>, Box<BoundExplain>, Options),
+    Write(Box<BoundWrite>, Options),
+    Batch(Box<BoundBatch>, Options),
+    Conditional(Box<CasPlan>, Options),
+    Truncate(Arc<TableSchema>),
+    /// With the keyspace of unqualified names.
+    Schema(Arc<ast::Statement>, Option<Arc<str>>),
+}
+
+impl Work {
+    /// Does it.
+    pub(super) async fn run(self, exchange: &mut Exchange) -> Result<Answer, ErrorResponse> {
+        match self {
+            Work::Read(read) => select::on_reader(exchange, *read).await,
+            Work::Explain(statement, bound, options) => {
+                explain::run(exchange, &statement, *bound, options).await
+            }
+            Work::Write(bound, options) => write::single(exchange, *bound, &options).await,
+            Work::Batch(bound, options) => write::batch(exchange, *bound, &options).await,
+            Work::Conditional(plan, options) => write::conditional(exchange, *plan, &options).await,
+            Work::Truncate(table) => write::truncate(exchange, table).await,
+            Work::Schema(tree, keyspace) => schema::change(exchange, &tree, keyspace.as_deref()).await,
+        }
+    }
+}
+
+/// Binds, and executes as far as that goes without waiting. `in_use` says the keyspace of names that neither the statement
+/// nor the schema qualifies, if the statement has no own.
+pub(super) fn start(
     exchange: &mut Exchange,
-    statement: &Arc<Statement>,
-    keyspace: Option<&str>,
+    statement: Arc<Statement>,
+    in_use: impl FnOnce(&Exchange) -> Option<Arc<str>>,
     values: BoundValues,
     options: Options,
     metadata: Metadata,
-) -> Result<Answer, ErrorResponse> {
-    match statement.plan.bind(&values, &options.bind).map_err(error::of_cql)? {
-        Bound::Select(bound) => select::run(exchange, statement, *bound, options, metadata).await,
-        Bound::Explain(bound) => explain::run(exchange, statement, *bound, options).await,
-        Bound::Write(bound) => write::single(exchange, *bound, &options).await,
-        Bound::Batch(bound) => write::batch(exchange, *bound, &options).await,
-        Bound::Cas(plan) => write::conditional(exchange, *plan, &options).await,
-        Bound::Truncate(table) => write::truncate(exchange, table).await,
+) -> Result<Progress, ErrorResponse> {
+    let work = match statement.plan.bind(&values, &options.bind).map_err(error::of_cql)? {
+        Bound::Select(bound) => return select::start(exchange, statement, bound, options, metadata),
+        Bound::Explain(bound) => Work::Explain(statement, bound, options),
+        Bound::Write(bound) => Work::Write(bound, options),
+        Bound::Batch(bound) => Work::Batch(bound, options),
+        Bound::Cas(plan) => Work::Conditional(plan, options),
+        Bound::Truncate(table) => Work::Truncate(table),
         Bound::Use(keyspace) => {
             exchange.connection.use_keyspace(&keyspace);
-            Ok(Answer::Response(Response::Result(ResultBody::SetKeyspace(keyspace))))
+            let set = Response::Result(ResultBody::SetKeyspace(keyspace));
+            return Ok(Progress::Over(Answer::Response(set)));
         }
-        Bound::Schema(tree) => schema::change(exchange, &tree, keyspace).await,
-        Bound::Describe(tree) => describe::run(exchange, &tree, keyspace, &options),
-    }
+        Bound::Schema(tree) => Work::Schema(tree, statement.keyspace.clone().or_else(|| in_use(exchange))),
+        Bound::Describe(tree) => {
+            let keyspace = statement.keyspace.clone().or_else(|| in_use(exchange));
+            return describe::run(exchange, &tree, keyspace.as_deref(), &options).map(Progress::Over);
+        }
+    };
+    Ok(Progress::Waits(work))
 }

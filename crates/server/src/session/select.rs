@@ -25,9 +25,9 @@ use protocol::response::rows::{EncodedColumns, MetadataMode, RowsWriter};
 use protocol::{Opcode, ProtocolVersion};
 
 use super::options::{self, Options};
-use super::run::Metadata;
+use super::run::{Metadata, Work};
 use super::statements::{Statement, encode_columns};
-use super::{Answer, Exchange, PAGE_BYTES_MAX, RESULT_BYTES_MAX, error, explain};
+use super::{Answer, Exchange, PAGE_BYTES_MAX, Progress, RESULT_BYTES_MAX, error, explain};
 use crate::metrics::ReadNumbers;
 use crate::reads::{self, ReadRecord};
 
@@ -41,10 +41,9 @@ const IN_PLACE_TOMBSTONES: u64 = 256;
 const IN_PLACE_KEYS: usize = 8;
 
 /// One SELECT, ready to run anywhere.
-struct Read {
+pub(super) struct Read {
     statement: Arc<Statement>,
-    select: BoundSelect,
-    command: Arc<ReadCommand>,
+    select: Box<BoundSelect>,
     consistency: Consistency,
     page: PageLimits,
     /// Groups of a page, where rows are grouped.
@@ -64,15 +63,15 @@ struct Tally {
     /// Rows of the answer, and their bytes.
     returned: (u64, u64),
     has_more: bool,
-    cost: CostSnapshot,
     local_nanos: u64,
 }
 
 impl Tally {
     /// What the read cost, with what it came to.
     fn cost_of(&self, context: &ReadContext) -> CostSnapshot {
-        let (rows_returned, returned_bytes) = self.returned;
-        CostSnapshot { rows_returned, returned_bytes, ..context.total_cost() }
+        let mut cost = context.total_cost();
+        (cost.rows_returned, cost.returned_bytes) = self.returned;
+        cost
     }
 }
 
@@ -117,8 +116,8 @@ impl From<CoordinatorError> for Stop {
 /// The read of a bound statement.
 fn read_of(
     exchange: &Exchange,
-    statement: &Arc<Statement>,
-    select: BoundSelect,
+    statement: Arc<Statement>,
+    select: Box<BoundSelect>,
     options: &Options,
     metadata: Metadata,
 ) -> Result<Read, ErrorResponse> {
@@ -135,13 +134,13 @@ fn read_of(
             tombstones: u64::from(sessions.node.config.settings.tombstone_failure_threshold).max(1),
         },
     };
+    let page_groups = options.page_rows.filter(|_| has_pages_of_groups).map_or(u64::MAX, u64::from);
     Ok(Read {
-        command: Arc::clone(&select.command),
-        statement: Arc::clone(statement),
+        statement,
         select,
         consistency: options.consistency,
         page,
-        page_groups: options.page_rows.filter(|_| has_pages_of_groups).map_or(u64::MAX, u64::from),
+        page_groups,
         after,
         metadata,
         version: exchange.version,
@@ -149,35 +148,32 @@ fn read_of(
     })
 }
 
-pub(super) async fn run(
+/// Reads in place, if that may do.
+pub(super) fn start(
     exchange: &mut Exchange,
-    statement: &Arc<Statement>,
-    select: BoundSelect,
+    statement: Arc<Statement>,
+    select: Box<BoundSelect>,
     options: Options,
     metadata: Metadata,
-) -> Result<Answer, ErrorResponse> {
-    let sessions = Arc::clone(&exchange.sessions);
+) -> Result<Progress, ErrorResponse> {
     let read = read_of(exchange, statement, select, &options, metadata)?;
     if read.select.is_grouped {
-        warn_about_aggregation(exchange, &read.command);
+        warn_about_aggregation(exchange, read.command());
     }
     exchange.note(|| read.describe());
     if read.fits_in_place() {
-        match in_place(exchange, &read).await {
-            Ok(tally) => {
-                conclude(exchange, &read, tally);
-                return Ok(Answer::Sent);
-            }
-            Err(Stop::Move) => sessions.node.metrics.reads_moved.add(1),
+        match in_place(exchange, &read) {
+            Ok(()) => return Ok(Progress::Over(Answer::Sent)),
+            Err(Stop::Move) => exchange.sessions.node.metrics.reads_moved.add(1),
             Err(stop) => return Err(stop.into_refusal(exchange)),
         }
         exchange.note(|| "Moved to a reader thread".to_owned());
     }
-    on_reader(exchange, read).await
+    Ok(Progress::Waits(Work::Read(Box::new(read))))
 }
 
 /// Runs the read on the pool of readers.
-async fn on_reader(exchange: &mut Exchange, read: Read) -> Result<Answer, ErrorResponse> {
+pub(super) async fn on_reader(exchange: &mut Exchange, read: Read) -> Result<Answer, ErrorResponse> {
     let sessions = Arc::clone(&exchange.sessions);
     if !exchange.connection.room().await {
         return Ok(Answer::Sent);
@@ -198,20 +194,18 @@ async fn on_reader(exchange: &mut Exchange, read: Read) -> Result<Answer, ErrorR
         let mut body = BytesMut::new();
         let outcome = read.run_blocking(&coordinator, &runtime, &context, &mut body);
         let local_nanos = env.clock.monotonic_nanos().saturating_sub(started);
-        let outcome = outcome.map(|mut tally| {
-            tally.cost = tally.cost_of(&context);
-            Tally { local_nanos, ..tally }
-        });
+        let outcome = outcome.map(|tally| (Tally { local_nanos, ..tally }, tally.cost_of(&context)));
         (read, body, outcome)
     };
     let done = sessions.readers.run(&deadline, job).await;
     let (read, body, outcome) =
         done.map_err(|error| error::of_readers(error, consistency, &sessions.node))?;
     match outcome {
-        Ok(tally) => {
+        Ok((tally, cost)) => {
             warn_about_tombstones(exchange, tally);
             explain::trace(exchange, recorder.as_deref());
-            conclude(exchange, &read, tally);
+            let ended = exchange.sessions.node.env.clock.monotonic_nanos();
+            conclude(exchange, &read, tally, &cost, ended);
             Ok(Answer::Rows(body))
         }
         Err(stop) => Err(stop.into_refusal(exchange)),
@@ -240,8 +234,9 @@ pub(super) async fn analyze(
     options: &Options,
 ) -> Result<Analysis, ErrorResponse> {
     let sessions = Arc::clone(&exchange.sessions);
-    let mut read = read_of(exchange, statement, select, options, Metadata::Skip)?;
-    read.columns = Some(encode_columns(exchange.version, &read.select.columns));
+    let statement = Arc::clone(statement);
+    let mut read = read_of(exchange, statement, Box::new(select), options, Metadata::Skip)?;
+    read.columns = Some(encode_columns(exchange.version, read.select.columns()));
     let env = sessions.node.env.clone();
     let recorder = exchange.new_recorder();
     let deadline = read.deadline(exchange);
@@ -272,23 +267,24 @@ pub(super) async fn analyze(
 }
 
 /// Runs the read here and sends its rows, if it needs no disk and stays short.
-async fn in_place(exchange: &mut Exchange, read: &Read) -> Result<Tally, Stop> {
-    let sessions = Arc::clone(&exchange.sessions);
-    let clock = &sessions.node.env.clock;
-    let started = clock.monotonic_nanos();
+fn in_place(exchange: &mut Exchange, read: &Read) -> Result<(), Stop> {
+    let started = exchange.sessions.node.env.clock.monotonic_nanos();
     let context = ReadContext { may_block: false, recorder: exchange.recorder(), ..ReadContext::default() };
     let limits = PageLimits {
         rows: read.page.rows.min(IN_PLACE_ROWS),
         bytes: read.page.bytes.min(IN_PLACE_BYTES),
         tombstones: read.page.tombstones.min(IN_PLACE_TOMBSTONES),
     };
-    let rows = sessions.coordinator.read(read.request(limits, read.after.clone(), context.clone())).await?;
+    let request = read.request(limits, read.after.clone(), context.clone());
+    // A replica that cannot answer at once is waited for elsewhere.
+    let Some(rows) = exchange.sessions.coordinator.read_at_once(request) else { return Err(Stop::Move) };
+    let mut rows = rows?;
     let Some(reply) = exchange.reply.take() else { return Err(Stop::Move) };
     let mut tally = Tally::default();
     let sent = reply.send_in_place(Opcode::Result, |envelope| {
         let mut writer = read.writer(envelope.body());
         let mut shaper = read.select.shaper();
-        let (mark, counted) = read.pull(rows, &mut shaper, &mut writer)?;
+        let (mark, counted) = read.pull(&mut rows, &mut shaper, &mut writer)?;
         if mark.is_some() && counted.rows < read.page.rows {
             return Err(Stop::Move);
         }
@@ -299,10 +295,13 @@ async fn in_place(exchange: &mut Exchange, read: &Read) -> Result<Tally, Stop> {
     });
     match sent {
         Ok(()) => {
-            tally.cost = tally.cost_of(&context);
-            tally.local_nanos = clock.monotonic_nanos().saturating_sub(started);
+            // What the rows came to is counted when they are let go.
+            drop(rows);
+            let ended = exchange.sessions.node.env.clock.monotonic_nanos();
+            tally.local_nanos = ended.saturating_sub(started);
             explain::trace(exchange, context.recorder.as_deref());
-            Ok(tally)
+            conclude(exchange, read, tally, &tally.cost_of(&context), ended);
+            Ok(())
         }
         Err((reply, stop)) => {
             exchange.reply = Some(reply);
@@ -311,7 +310,7 @@ async fn in_place(exchange: &mut Exchange, read: &Read) -> Result<Tally, Stop> {
     }
 }
 
-fn finish_shape(shaper: &mut ResultShaper, writer: &mut RowsWriter<'_>) -> Result<(), Stop> {
+fn finish_shape(shaper: &mut ResultShaper<'_>, writer: &mut RowsWriter<'_>) -> Result<(), Stop> {
     shaper.finish(&mut Sink(writer)).map_err(|error| Stop::Refused(error::of_cql(error)))
 }
 
@@ -339,16 +338,21 @@ impl RowSink for Sink<'_, '_> {
 }
 
 impl Read {
+    fn command(&self) -> &Arc<ReadCommand> {
+        &self.select.command
+    }
+
     /// Whether the read is worth a try on the network thread.
     fn fits_in_place(&self) -> bool {
+        let command = self.command();
         let few_keys =
-            matches!(&self.command.partitions, PartitionSelection::Keys(keys) if keys.len() <= IN_PLACE_KEYS);
-        few_keys && self.command.row_filter.is_empty() && !self.select.is_grouped && !self.select.is_sorted
+            matches!(&command.partitions, PartitionSelection::Keys(keys) if keys.len() <= IN_PLACE_KEYS);
+        few_keys && command.row_filter.is_empty() && !self.select.is_grouped && !self.select.is_sorted
     }
 
     fn request(&self, page: PageLimits, after: Option<PagingState>, context: ReadContext) -> ReadRequest {
         ReadRequest {
-            command: Arc::clone(&self.command),
+            command: Arc::clone(self.command()),
             consistency: self.consistency,
             page,
             after,
@@ -372,21 +376,21 @@ impl Read {
     /// Writes the rows of a page and says where the next one starts.
     fn pull(
         &self,
-        mut rows: LiveRows,
-        shaper: &mut ResultShaper,
+        rows: &mut LiveRows,
+        shaper: &mut ResultShaper<'_>,
         writer: &mut RowsWriter<'_>,
     ) -> Result<(Option<Bytes>, Tally), Stop> {
-        let (counted, is_satisfied) = self.pull_rows(&mut rows, shaper, writer)?;
+        let (counted, is_satisfied) = self.pull_rows(rows, shaper, writer)?;
         let mark = if is_satisfied { None } else { rows.mark() };
         let version = options::paging_version(self.version);
-        Ok((mark.map(|mark| PagingState::of(&self.command, &mark).encode(version)), counted))
+        Ok((mark.map(|mark| PagingState::of(self.command(), &mark).encode(version)), counted))
     }
 
     /// Writes rows until the page is over or the shaper has enough (`true`).
     fn pull_rows(
         &self,
         rows: &mut LiveRows,
-        shaper: &mut ResultShaper,
+        shaper: &mut ResultShaper<'_>,
         writer: &mut RowsWriter<'_>,
     ) -> Result<(Tally, bool), Stop> {
         let mut tally = Tally::default();
@@ -430,8 +434,8 @@ impl Read {
         let mut writer = self.writer(body);
         let mut shaper = self.select.shaper();
         if !self.select.is_grouped && !self.select.is_sorted {
-            let rows = start(self.page, self.after.clone())?;
-            let (mark, tally) = self.pull(rows, &mut shaper, &mut writer)?;
+            let mut rows = start(self.page, self.after.clone())?;
+            let (mark, tally) = self.pull(&mut rows, &mut shaper, &mut writer)?;
             finish_shape(&mut shaper, &mut writer)?;
             let returned = returned(&writer);
             writer.finish(mark.as_deref());
@@ -445,7 +449,7 @@ impl Read {
         shaper.set_limit(limit.min(self.page_groups));
         if let Some(state) = &self.after
             && state.remaining_in_partition < i32::MAX as u64
-            && let Some(mark) = state.mark(&self.command)
+            && let Some(mark) = state.mark(self.command())
         {
             shaper.resume_partition(mark.key.key.0, state.remaining_in_partition);
         }
@@ -458,7 +462,7 @@ impl Read {
             total.rows += tally.rows;
             total.tombstones += tally.tombstones;
             after = match rows.mark() {
-                Some(mark) if !is_satisfied => Some(PagingState::of(&self.command, &mark)),
+                Some(mark) if !is_satisfied => Some(PagingState::of(self.command(), &mark)),
                 _ => break,
             };
         }
@@ -469,7 +473,7 @@ impl Read {
             let state = PagingState {
                 remaining: left,
                 remaining_in_partition: shaper.left_in_partition(),
-                ..PagingState::of(&self.command, &mark)
+                ..PagingState::of(self.command(), &mark)
             };
             state.encode(options::paging_version(self.version))
         });
@@ -484,7 +488,7 @@ impl Read {
         &self,
         rows: &mut LiveRows,
         last: &mut Option<PageMark>,
-        shaper: &mut ResultShaper,
+        shaper: &mut ResultShaper<'_>,
         writer: &mut RowsWriter<'_>,
     ) -> Result<(Tally, bool), Stop> {
         if self.page_groups == u64::MAX {
@@ -518,12 +522,12 @@ impl Read {
     }
 
     fn is_scan(&self) -> bool {
-        matches!(self.command.partitions, PartitionSelection::Range(_))
+        matches!(self.command().partitions, PartitionSelection::Range(_))
     }
 
     fn describe(&self) -> String {
-        let table = &self.command.table;
-        match &self.command.partitions {
+        let table = &self.command().table;
+        match &self.command().partitions {
             PartitionSelection::Keys(keys) if keys.len() == 1 => {
                 format!("Executing single-partition query on {}", table.name)
             }
@@ -559,17 +563,19 @@ fn warn_about_tombstones(exchange: &mut Exchange, tally: Tally) {
     ));
 }
 
-fn conclude(exchange: &mut Exchange, read: &Read, tally: Tally) {
-    let node = Arc::clone(&exchange.sessions.node);
-    let total_nanos = node.env.clock.monotonic_nanos().saturating_sub(exchange.started_nanos);
-    node.metrics.table(&read.command.table).record_read(
+/// Counts a read that was answered at `ended`, in nanoseconds of the clock, and keeps it for who watches.
+fn conclude(exchange: &mut Exchange, read: &Read, tally: Tally, cost: &CostSnapshot, ended: u64) {
+    exchange.ended_nanos = Some(ended);
+    let (node, command) = (&exchange.sessions.node, read.command());
+    let total_nanos = ended.saturating_sub(exchange.started_nanos);
+    node.metrics.table(&command.table).record_read(
         read.is_scan(),
         tally.local_nanos,
         total_nanos,
-        &ReadNumbers { rows: tally.rows, tombstones: tally.tombstones, cost: &tally.cost },
+        &ReadNumbers { rows: tally.rows, tombstones: tally.tombstones, cost },
     );
     // Without another look at the wall clock: `now_s` is when the statement was bound.
-    let second = u64::from(read.command.now_s) + total_nanos / 1_000_000_000;
+    let second = u64::from(command.now_s) + total_nanos / 1_000_000_000;
     let is_sample = node.metrics.reads.heat.count(second, total_nanos);
     let is_slow = node.is_slow(total_nanos);
     if is_sample || is_slow {
@@ -577,11 +583,11 @@ fn conclude(exchange: &mut Exchange, read: &Read, tally: Tally) {
             at_micros: node.env.now_micros(),
             second,
             nanos: total_nanos,
-            table: Some(Arc::clone(&read.command.table)),
+            table: Some(Arc::clone(&command.table)),
             statement: exchange.text.as_ref().map(reads::bounded).unwrap_or_default(),
-            keys: cql::explain::keys(&read.command.table, &read.command.partitions),
+            keys: cql::explain::keys(&command.table, &command.partitions),
             client: exchange.connection.peer,
-            cost: tally.cost,
+            cost: *cost,
         });
         if is_sample {
             node.metrics.reads.heat.keep(&record);
@@ -589,5 +595,5 @@ fn conclude(exchange: &mut Exchange, read: &Read, tally: Tally) {
         exchange.slow = is_slow.then_some(record);
     }
     exchange.note(|| format!("Read {} live rows and {} tombstone cells", tally.rows, tally.tombstones));
-    exchange.note(|| format!("Cost: {}", reads::cost_text(&tally.cost)));
+    exchange.note(|| format!("Cost: {}", reads::cost_text(cost)));
 }

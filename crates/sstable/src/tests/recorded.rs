@@ -224,7 +224,7 @@ impl Fixture {
         let (filter, columns, table) = (&command.clusterings, &command.columns, &command.table);
         let mut out = Vec::new();
         let mut answer = |sources: Vec<BoxedStream>| -> Result<(), ReadError> {
-            let stream = merge(Arc::clone(table), sources, command.is_reversed());
+            let stream = merge(table, sources, command.is_reversed());
             let mut rows =
                 LiveRows::new(stream, Arc::new(command.clone()), context.clone(), PageLimits::NONE);
             while let Some(row) = rows.next_row()? {

@@ -143,13 +143,13 @@ impl Wanted {
         let context = ReadContext::default();
         if self.keys.is_empty() {
             let stream = sstable.scan(&self.range, &filter, &columns, table, &context);
-            let stream = stream.map(SsTableStream::with_every_marker);
+            let stream = stream.map(|stream| stream.with_every_marker());
             let progress = Progress::bytes(what, sstable.data_bytes());
             return self.hand_on(stream.map_err(Failure::new)?, Some(&progress), &mut take);
         }
         for key in &self.keys {
             let stream = sstable.read(key, &filter, &columns, table, &context).map_err(Failure::new)?;
-            let stream = stream.map(SsTableStream::with_every_marker);
+            let stream = stream.map(|stream| stream.with_every_marker());
             if let Some(stream) = stream {
                 self.hand_on(stream, None, &mut take)?;
             }
