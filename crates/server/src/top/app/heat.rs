@@ -58,11 +58,14 @@ impl App {
         let grid = self.grid();
         match self.heat.cursor {
             Some(place) => grid.cell_of(place),
-            // The slowest reads of the newest column.
+            // The slowest reads of the newest column that has any.
             None => {
-                let column = grid.columns.len().saturating_sub(1);
-                let is_hot = |row: &Vec<Option<u64>>| row.get(column).is_some_and(|cell| *cell > Some(0));
-                (grid.cells.iter().position(is_hot).unwrap_or(0), column)
+                let columns = grid.columns.len();
+                let hot_row = |column: usize| {
+                    let is_hot = |row: &Vec<Option<u64>>| row.get(column).is_some_and(|cell| *cell > Some(0));
+                    Some((grid.cells.iter().position(is_hot)?, column))
+                };
+                (0..columns).rev().find_map(hot_row).unwrap_or((0, columns.saturating_sub(1)))
             }
         }
     }

@@ -75,6 +75,16 @@ fn a_cursor_selects_a_rectangle() {
 }
 
 #[test]
+fn a_second_that_has_just_begun_is_not_pointed_at() {
+    let mut app = app(80, 24);
+    let mut begun = look(41, vec![]);
+    begun.heat.counts.last_mut().unwrap().fill(0);
+    app.handle(Event::Look(Ok(Box::new(begun))));
+    press(&mut app, &[K::Tab]);
+    assert_eq!(app.selection(), Some(Area { bands: 4..=4, seconds: MINUTE + 40..=MINUTE + 40 }));
+}
+
+#[test]
 fn escape_goes_back_step_by_step() {
     let mut app = app(80, 24);
     press(&mut app, &[K::Tab, K::Left, K::Char('v'), K::Up, K::Enter]);
