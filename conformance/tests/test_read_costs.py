@@ -161,3 +161,14 @@ def test_histograms_say_the_same(told):
                            capture_output=True, text=True, timeout=60, check=True).stdout
     (line,) = [line for line in shown.splitlines() if line.startswith("Max")]
     assert float(line.split()[3]) == explained["sstables_read"]
+
+
+def test_a_read_of_what_is_in_memory_costs_what_was_said(told):
+    node, session, *_ = told
+    read = "SELECT other FROM told.t WHERE k = 1 AND at = 7"
+    session.execute(read)
+    (total,) = [row for row in session.execute(f"EXPLAIN ANALYZE {read}") if row.operation == "total"]
+    trace = session.execute(read, trace=True).get_query_trace(max_wait_sec=60)
+    (cost,) = [event.description for event in trace.events if event.description.startswith("Cost: ")]
+    assert figures(cost) == dict(total.figures) and total.figures["chunk_hits"] > 0 and "ios" not in total.figures
+    assert not any("Moved to a reader thread" in event.description for event in trace.events)

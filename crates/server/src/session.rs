@@ -276,6 +276,7 @@ fn conclude(exchange: Exchange, kind: RequestKind) {
             keys: String::new(),
             client: exchange.connection.peer,
             cost: CostSnapshot::default(),
+            failure: None,
         };
         node.metrics.reads.slow.add(&exchange.slow.unwrap_or_else(|| Arc::new(other())));
     }

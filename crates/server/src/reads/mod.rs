@@ -43,6 +43,8 @@ pub struct ReadRecord {
     pub client: SocketAddr,
     /// What it cost.
     pub cost: CostSnapshot,
+    /// Why it came to no answer, as the client was told.
+    pub failure: Option<String>,
 }
 
 /// A [`ReadRecord`] as the admin API tells it.
@@ -66,6 +68,8 @@ pub struct ReadSample {
     pub client: String,
     /// What was counted; what is not there is 0.
     pub cost: BTreeMap<String, u64>,
+    /// Why it came to no answer, as the client was told.
+    pub failure: Option<String>,
 }
 
 impl ReadRecord {
@@ -82,6 +86,7 @@ impl ReadRecord {
             keys: self.keys.clone(),
             client: self.client.to_string(),
             cost: nonzero(&self.cost).map(|(name, count)| (name.to_owned(), count)).collect(),
+            failure: self.failure.clone(),
         }
     }
 }
@@ -128,6 +133,7 @@ pub(crate) fn record(statement: &str, nanos: u64) -> Arc<ReadRecord> {
         keys: "'a'".to_owned(),
         client: ([127, 0, 0, 1], 4000).into(),
         cost: CostSnapshot { ios: 2, ..CostSnapshot::default() },
+        failure: None,
     })
 }
 

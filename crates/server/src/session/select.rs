@@ -185,7 +185,7 @@ pub(super) async fn on_reader(exchange: &mut Exchange, read: Read) -> Result<Ans
         ..ReadContext::default()
     };
     let consistency = read.consistency;
-    let recorder = context.recorder.clone();
+    let (recorder, command) = (context.recorder.clone(), Arc::clone(read.command()));
     let runtime = tokio::runtime::Handle::current();
     let coordinator = Arc::clone(&sessions.coordinator);
     let env = sessions.node.env.clone();
@@ -194,12 +194,21 @@ pub(super) async fn on_reader(exchange: &mut Exchange, read: Read) -> Result<Ans
         let mut body = BytesMut::new();
         let outcome = read.run_blocking(&coordinator, &runtime, &context, &mut body);
         let local_nanos = env.clock.monotonic_nanos().saturating_sub(started);
-        let outcome = outcome.map(|tally| (Tally { local_nanos, ..tally }, tally.cost_of(&context)));
+        let outcome = match outcome {
+            Ok(tally) => Ok((Tally { local_nanos, ..tally }, tally.cost_of(&context))),
+            Err(stop) => Err((stop, context.total_cost())),
+        };
         (read, body, outcome)
     };
-    let done = sessions.readers.run(&deadline, job).await;
-    let (read, body, outcome) =
-        done.map_err(|error| error::of_readers(error, consistency, &sessions.node))?;
+    let (read, body, outcome) = match sessions.readers.run(&deadline, job).await {
+        Ok(done) => done,
+        Err(error) => {
+            let refusal = error::of_readers(error, consistency, &sessions.node);
+            let ended = sessions.node.env.clock.monotonic_nanos();
+            remember(exchange, &command, &CostSnapshot::default(), ended, Some(&refusal));
+            return Err(refusal);
+        }
+    };
     match outcome {
         Ok((tally, cost)) => {
             warn_about_tombstones(exchange, tally);
@@ -208,7 +217,12 @@ pub(super) async fn on_reader(exchange: &mut Exchange, read: Read) -> Result<Ans
             conclude(exchange, &read, tally, &cost, ended);
             Ok(Answer::Rows(body))
         }
-        Err(stop) => Err(stop.into_refusal(exchange)),
+        Err((stop, cost)) => {
+            let refusal = stop.into_refusal(exchange);
+            let ended = exchange.sessions.node.env.clock.monotonic_nanos();
+            remember(exchange, &command, &cost, ended, Some(&refusal));
+            Err(refusal)
+        }
     }
 }
 
@@ -566,14 +580,28 @@ fn warn_about_tombstones(exchange: &mut Exchange, tally: Tally) {
 /// Counts a read that was answered at `ended`, in nanoseconds of the clock, and keeps it for who watches.
 fn conclude(exchange: &mut Exchange, read: &Read, tally: Tally, cost: &CostSnapshot, ended: u64) {
     exchange.ended_nanos = Some(ended);
-    let (node, command) = (&exchange.sessions.node, read.command());
-    let total_nanos = ended.saturating_sub(exchange.started_nanos);
-    node.metrics.table(&command.table).record_read(
+    let total_nanos = remember(exchange, read.command(), cost, ended, None);
+    exchange.sessions.node.metrics.table(&read.command().table).record_read(
         read.is_scan(),
         tally.local_nanos,
         total_nanos,
         &ReadNumbers { rows: tally.rows, tombstones: tally.tombstones, cost },
     );
+    exchange.note(|| format!("Read {} live rows and {} tombstone cells", tally.rows, tally.tombstones));
+    exchange.note(|| format!("Cost: {}", reads::cost_text(cost)));
+}
+
+/// Puts a read that ended at `ended` into the heat map, whether or not it came to an answer, and keeps it if it is a
+/// sample or slow. Returns how long the request has taken.
+fn remember(
+    exchange: &mut Exchange,
+    command: &ReadCommand,
+    cost: &CostSnapshot,
+    ended: u64,
+    failure: Option<&ErrorResponse>,
+) -> u64 {
+    let node = &exchange.sessions.node;
+    let total_nanos = ended.saturating_sub(exchange.started_nanos);
     // Without another look at the wall clock: `now_s` is when the statement was bound.
     let second = u64::from(command.now_s) + total_nanos / 1_000_000_000;
     let is_sample = node.metrics.reads.heat.count(second, total_nanos);
@@ -588,12 +616,12 @@ fn conclude(exchange: &mut Exchange, read: &Read, tally: Tally, cost: &CostSnaps
             keys: cql::explain::keys(&command.table, &command.partitions),
             client: exchange.connection.peer,
             cost: *cost,
+            failure: failure.map(|error| error.message.clone()),
         });
         if is_sample {
             node.metrics.reads.heat.keep(&record);
         }
         exchange.slow = is_slow.then_some(record);
     }
-    exchange.note(|| format!("Read {} live rows and {} tombstone cells", tally.rows, tally.tombstones));
-    exchange.note(|| format!("Cost: {}", reads::cost_text(cost)));
+    total_nanos
 }

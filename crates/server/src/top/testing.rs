@@ -85,6 +85,7 @@ pub(super) fn sample(second: u64, micros: u64, disk_bytes: u64) -> ReadSample {
         keys: "'c-4711'".to_owned(),
         client: "10.0.0.7:53012".to_owned(),
         cost: cost.map(|(name, count)| (name.to_owned(), count)).into_iter().collect(),
+        failure: None,
     }
 }
 

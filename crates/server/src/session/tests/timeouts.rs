@@ -93,6 +93,12 @@ fn reads_that_take_too_long_are_answered_as_late() {
             leap(0);
             assert_eq!(select(&mut client, one).await.rows.len(), 300, "the next read has its own time");
         }
+        // Who watches sees them, too.
+        let kept = db.node.state.metrics.reads.heat.samples(&Default::default());
+        let late = kept.iter().filter(|read| read.failure.as_deref() == Some(WORDS));
+        let late: Vec<_> = late.map(|read| (&*read.statement, read.keys.as_str())).collect();
+        assert!(late.contains(&("SELECT * FROM ks.t WHERE k = 1", "1")), "{late:?}");
+        assert!(kept.iter().any(|read| read.failure.is_none()));
         db.stop().await;
     });
 }

@@ -72,7 +72,10 @@ impl ReadColumn {
             C::Returned => bytes("returned_bytes"),
             C::Tombstones => count("tombstones_scanned"),
             C::Table => text::one_line(&format!("{}.{}", of.keyspace, of.table)),
-            C::What => text::one_line(&format!("{} {}", of.keys, of.statement)),
+            C::What => {
+                let failed = if of.failure.is_some() { "FAILED " } else { "" };
+                text::one_line(&format!("{failed}{} {}", of.keys, of.statement))
+            }
         }
     }
 

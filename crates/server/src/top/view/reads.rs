@@ -66,8 +66,11 @@ pub(super) fn draw_one(app: &App, pane: &ReadsPane, area: Rect, buffer: &mut Buf
         format!("table      {}", text::one_line(&format!("{}.{}", read.keyspace, read.table))),
         format!("keys       {}", text::one_line(&read.keys)),
         format!("amp        {}", amplification(read)),
-        String::new(),
     ];
+    if let Some(failure) = &read.failure {
+        lines.push(format!("failed     {}", text::one_line(failure)));
+    }
+    lines.push(String::new());
     let statement = text::one_line(&read.statement);
     lines.extend(wrapped(&statement, usize::from(area.width)));
     lines.push(String::new());

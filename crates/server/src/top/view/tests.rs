@@ -53,11 +53,14 @@ fn a_selection_and_its_reads() {
     check("asking-80x24.txt", &app);
     let query = app.reads.as_ref().unwrap().query.clone();
     let mut hostile = sample(MINUTE + 23, 24_000, 0);
+    hostile.failure = Some("Operation timed out - received only 0 responses.".to_owned());
     hostile.statement = "SELECT\u{1b}[2J\n* FROM t".to_owned();
     let reads = vec![sample(MINUTE + 24, 11_500, 65_536), hostile, sample(MINUTE + 25, 19_999, 1 << 20)];
     app.handle(Event::Reads(query, Ok(reads)));
     check("reads-80x24.txt", &app);
-    press(&mut app, &[K::Down, K::Enter]);
+    press(&mut app, &[K::Enter]);
+    check("failed-80x24.txt", &app);
+    press(&mut app, &[K::Down]);
     check("read-80x24.txt", &app);
 }
 
