@@ -49,7 +49,16 @@ impl DataFile {
         descriptor: &Descriptor,
         pages: PageLayout,
     ) -> Result<DataFile, OpenError> {
-        let statistics = Statistics::read(fs, descriptor)?;
+        DataFile::with(fs, descriptor, pages, Statistics::read(fs, descriptor)?)
+    }
+
+    /// As [`DataFile::open`], with what is known of Statistics.db.
+    pub fn with(
+        fs: &dyn FileSystem,
+        descriptor: &Descriptor,
+        pages: PageLayout,
+        statistics: Statistics,
+    ) -> Result<DataFile, OpenError> {
         let path = descriptor.path(Component::Statistics);
         let unfit = |detail: String| OpenError::Read(ReadError::corrupt(&file_name(&path), 0, detail));
         let table = table_of_header(&statistics.header).map_err(|e| unfit(e.to_string()))?;

@@ -19,7 +19,7 @@ use crate::error::{OpenError, WriteError};
 use crate::index::{Block, RowIndex, Walk};
 use crate::minima::Minima;
 use crate::pages::{PageLayout, Uncached};
-use crate::statistics;
+use crate::statistics::{self, Statistics};
 use crate::table::SsTable;
 use crate::writer::{SsTableMeta, SsTableWriter, WriterOptions, remove_files};
 use env::fs::FileSystem;
@@ -93,7 +93,7 @@ impl From<io::Error> for SalvageError {
 /// before the first file is made; `progress` hears of the bytes of data that are done.
 ///
 /// # Errors
-/// When Statistics.db, Data.db or CompressionInfo.db cannot be used at all, and when the new files cannot be written;
+/// When the header in Statistics.db, Data.db or CompressionInfo.db cannot be used at all, and when the new files cannot be written;
 /// those that exist then are the caller's to remove.
 pub fn salvage(
     fs: &Arc<dyn FileSystem>,
@@ -115,7 +115,12 @@ pub fn salvage(
         PageLayout::Compressed(info) => Some(info.params.clone()),
         _ => None,
     };
-    let data = DataFile::open(fs.as_ref(), descriptor, pages)?;
+    let statistics = match Statistics::read(fs.as_ref(), descriptor) {
+        // Its parts have checksums of their own: the header is enough to understand rows.
+        Err(OpenError::Read(ReadError::Corrupt { .. })) => Statistics::of_header(fs.as_ref(), descriptor)?,
+        other => other?,
+    };
+    let data = DataFile::with(fs.as_ref(), descriptor, pages, statistics)?;
     check_minima(&data, descriptor)?;
     let mut run = Run {
         fs,

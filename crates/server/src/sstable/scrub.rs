@@ -28,10 +28,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-const LOCK_FILE: &str = ".ilion.lock";
-/// Directories between a table's and the one that is locked, and one more.
-const LEVELS_MAX: usize = 4;
-
 /// Arguments of `scrub`.
 #[derive(Debug, Args)]
 pub(super) struct ScrubArgs {
@@ -46,24 +42,23 @@ pub(super) struct ScrubArgs {
     json: bool,
 }
 
-/// Takes the lock of the data directory that `directory` lies in, if a node ever made one.
-fn lock(env: &Env, directory: &Path) -> Result<Option<FileLock>, Failure> {
+/// The data directory that a table's directory lies in, by its name: `<data directory>/<keyspace>/<table>-<id>`.
+fn data_directory(directory: &Path) -> io::Result<Option<PathBuf>> {
     let directory = std::path::absolute(directory)?;
-    for above in directory.ancestors().take(LEVELS_MAX) {
-        let path = above.join(LOCK_FILE);
-        if !env.fs.exists(&path)? {
-            continue;
-        }
-        return match env.fs.lock_exclusive(&path) {
-            Ok(lock) => Ok(Some(lock)),
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Err(Failure::Usage(format!(
-                "a node runs on {}: stop it first, or write elsewhere with --output",
-                above.display()
-            ))),
-            Err(e) => Err(e.into()),
-        };
-    }
-    Ok(None)
+    let id = directory.file_name().and_then(|name| name.to_str()).and_then(|name| name.rsplit_once('-'));
+    let is_table = id.is_some_and(|(_, id)| id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit()));
+    Ok(directory.ancestors().nth(2).filter(|_| is_table).map(Path::to_owned))
+}
+
+/// Takes the lock that a node holds on its data directory while it runs.
+fn lock(env: &Env, directory: &Path) -> Result<FileLock, Failure> {
+    env.fs.lock_exclusive(directory).map_err(|e| match e.kind() {
+        io::ErrorKind::WouldBlock => Failure::Usage(format!(
+            "a node runs on {}: stop it first, or write elsewhere with --output",
+            directory.display()
+        )),
+        _ => e.into(),
+    })
 }
 
 /// Names for new SSTables in a directory: numbers or uuids, as the old one has.
@@ -224,18 +219,18 @@ impl Report<'_> {
 
 pub(super) fn run(env: &Env, args: &ScrubArgs, out: &mut Output) -> Result<Outcome, Failure> {
     let descriptors = source::find(env, &args.paths)?;
-    let mut locks: HashMap<PathBuf, Option<FileLock>> = HashMap::new();
+    // Held until the end.
+    let mut locks: HashMap<PathBuf, FileLock> = HashMap::new();
     if let Some(output) = &args.output {
         env.fs.create_dir_all_durable(output)?;
     }
     for descriptor in &descriptors {
         let directory = args.output.as_ref().unwrap_or(&descriptor.directory);
-        if args.output.is_none() && !locks.contains_key(directory) {
-            let is_locked = locks.keys().any(|other| other.parent() == directory.parent());
-            // One lock for all tables of a data directory.
-            let lock =
-                if is_locked && locks.values().any(Option::is_some) { None } else { lock(env, directory)? };
-            locks.insert(directory.clone(), lock);
+        if let Some(data) = data_directory(directory)?
+            && !locks.contains_key(&data)
+        {
+            let lock = lock(env, &data)?;
+            locks.insert(data, lock);
         }
         if let Some(log) = descriptor::list(env.fs.as_ref(), directory)?.txn_logs.first() {
             return Err(Failure::Usage(format!(
@@ -274,4 +269,47 @@ pub(super) fn run(env: &Env, args: &ScrubArgs, out: &mut Output) -> Result<Outco
         out.line(&format!("the old files are in snapshots/{tag}"))?;
     }
     Ok(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use env::fs::FileSystem;
+    use env::fs::memory::MemoryFileSystem;
+
+    const TABLE: &str = "/data/ks/t-0123456789abcdef0123456789abcdef";
+
+    /// A file that no SSTable can be, beside which nothing is made while a node has the directory.
+    fn try_scrub(env: &Env) -> String {
+        let args = ScrubArgs { paths: vec![TABLE.into()], output: None, json: false };
+        match run(env, &args, &mut Output::stdout()) {
+            Err(Failure::Usage(text)) => text,
+            _ => panic!("scrubbed"),
+        }
+    }
+
+    /// A node locks its data directory while it runs; what it has open is not replaced under it.
+    #[test]
+    fn a_directory_that_a_node_runs_on_is_left_alone() {
+        let fs = Arc::new(MemoryFileSystem::new());
+        let env = Env::for_test(1).with_fs(Arc::clone(&fs) as Arc<dyn FileSystem>);
+        let file = Path::new(TABLE).join("nb-1-big-Data.db");
+        fs.create_dir_all(Path::new(TABLE)).unwrap();
+        env.fs.write(&file, b"rows").unwrap();
+        let held = env.fs.lock_exclusive(Path::new("/data")).unwrap();
+        let text = try_scrub(&env);
+        assert!(text.contains("a node runs on /data"), "{text}");
+        assert!(!env.fs.exists(&Path::new(TABLE).join("snapshots")).unwrap());
+        drop(held);
+        let text = try_scrub(&env);
+        assert!(text.contains("has no Statistics.db"), "{text}");
+    }
+
+    #[test]
+    fn the_data_directory_is_known_by_the_tables_name() {
+        let of = |path: &str| data_directory(Path::new(path)).unwrap();
+        assert_eq!(of(TABLE), Some("/data".into()));
+        assert_eq!(of("/data/ks/t"), None);
+        assert_eq!(of(&format!("{TABLE}/snapshots/before")), None);
+    }
 }

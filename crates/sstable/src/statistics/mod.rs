@@ -35,6 +35,7 @@ use crc32fast::Hasher;
 use env::fs::FileSystem;
 use partition::ReadError;
 use partition::codec::{DecodeError, EncodeError, HeaderColumn, Input, SerializationHeader, SliceInput};
+use std::ops::Range;
 
 const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
 const VALIDATION: i32 = 0;
@@ -44,6 +45,8 @@ const HEADER: i32 = 3;
 const FILTER_MARK: &[u8; 7] = b"filter=";
 /// There are four types of components; a file that claims many more is damaged.
 const COMPONENTS_MAX: i32 = 64;
+/// Where Statistics.db does not tell: Cassandra's default.
+const FP_CHANCE_UNKNOWN: f64 = 0.01;
 
 /// A Statistics.db.
 #[derive(Clone, Debug, PartialEq)]
@@ -127,6 +130,40 @@ impl Statistics {
         Statistics::decode(bytes, descriptor.version).map_err(|e| corrupt(&path, e).into())
     }
 
+    /// As much as can be had of a damaged Statistics.db: the header, if its own checksum is right, and stats that say
+    /// nothing. Without the header no row can be dated, for timestamps are differences to its minima.
+    ///
+    /// # Errors
+    /// When the header is damaged, too, or no checksum vouches for it.
+    pub(crate) fn of_header(fs: &dyn FileSystem, descriptor: &Descriptor) -> Result<Statistics, OpenError> {
+        let bytes = read_component(fs, descriptor, Component::Statistics)?;
+        let path = descriptor.path(Component::Statistics);
+        let failed = |e: DecodeError| {
+            let detail = format!("{}; without the minima in its header no row can be dated", e.detail);
+            corrupt(&path, DecodeError { detail, ..e })
+        };
+        let version = descriptor.version;
+        let unchecked = || SliceInput::new(bytes.clone()).malformed("no checksum".to_owned());
+        if !version.has_metadata_checksums() {
+            return Err(failed(unchecked()).into());
+        }
+        let (toc, _) = read_contents(&bytes, version).map_err(failed)?;
+        for (kind, range) in toc {
+            if kind == HEADER {
+                let mut part = checked_part(&bytes, range.clone(), version).map_err(failed)?;
+                let header = SerializationHeader::decode(&mut part, version.deletion_times());
+                return Ok(Statistics {
+                    bloom_fp_chance: FP_CHANCE_UNKNOWN,
+                    filter_crc: None,
+                    cardinality: None,
+                    stats: Collector::new(version).finish(),
+                    header: header.map_err(|e| failed(at(e, range.start)))?,
+                });
+            }
+        }
+        Err(failed(SliceInput::new(bytes).malformed("a component is missing".to_owned())).into())
+    }
+
     /// Reads bytes as each of the components, without container and checksums: for fuzzing.
     pub(crate) fn decode_parts_unchecked(bytes: &[u8]) {
         let input = || SliceInput::new(Bytes::copy_from_slice(bytes));
@@ -139,50 +176,21 @@ impl Statistics {
 
     /// Reads the file of an SSTable of a version and checks all its checksums.
     pub fn decode(bytes: Bytes, version: Version) -> Result<Statistics, DecodeError> {
-        let is_checked = version.has_metadata_checksums();
-        let sum_len = if is_checked { 4 } else { 0 };
-        let mut input = SliceInput::new(bytes.clone());
-        let count = input.i32()?;
-        if !(1..=COMPONENTS_MAX).contains(&count) {
-            return Err(input.malformed(format!("{count} components")));
-        }
-        let mut crc = Hasher::new();
-        crc.update(&count.to_be_bytes());
-        if is_checked {
-            check(&mut input, crc.clone().finalize())?;
-        }
-        let mut toc = Vec::new();
-        for _ in 0..count {
-            let entry = (input.i32()?, input.i32()?);
-            crc.update(&entry.0.to_be_bytes());
-            crc.update(&entry.1.to_be_bytes());
-            toc.push(entry);
-        }
-        if is_checked {
-            check(&mut input, crc.finalize())?;
-        }
-        let ends = toc.iter().skip(1).map(|(_, offset)| *offset as usize).chain([bytes.len()]);
+        let (toc, input) = read_contents(&bytes, version)?;
         let (mut validation, mut cardinality, mut stats, mut header) = (None, None, None, None);
-        for ((kind, offset), end) in toc.iter().zip(ends) {
-            let start = *offset as usize;
-            if *offset < 0 || end > bytes.len() || start + sum_len > end {
-                return Err(input.malformed(format!("component {kind} from {start} to {end}")));
-            }
-            let end = end - sum_len;
-            if is_checked {
-                let mut sum = SliceInput::new(bytes.slice(end..end + sum_len));
-                check(&mut sum, crc32fast::hash(&bytes.slice(start..end))).map_err(|e| at(e, end))?;
-            }
-            let mut part = SliceInput::new(bytes.slice(start..end));
+        for (kind, range) in toc {
+            let start = range.start;
+            let mut part = checked_part(&bytes, range.clone(), version)?;
             let failed = |e| at(e, start);
-            match *kind {
+            match kind {
                 VALIDATION => validation = Some(decode_validation(&mut part).map_err(failed)?),
-                COMPACTION => cardinality = Some(bytes.slice(start..end)),
+                COMPACTION => cardinality = Some(bytes.slice(range)),
                 STATS => stats = Some(Stats::decode(&mut part, version).map_err(failed)?),
                 HEADER => {
                     let times = version.deletion_times();
                     let decoded = SerializationHeader::decode(&mut part, times).map_err(failed)?;
                     let columns = [&decoded.static_columns, &decoded.regular_columns];
+                    let is_checked = version.has_metadata_checksums();
                     if !is_checked && !columns.into_iter().all(|columns| in_order(columns)) {
                         return Err(failed(part.malformed("columns that are not in order".to_owned())));
                     }
@@ -198,6 +206,55 @@ impl Statistics {
             _ => Err(input.malformed("a component is missing".to_owned())),
         }
     }
+}
+
+/// The types of the components and where each lies, without its checksum; and the input behind their table.
+type Contents = (Vec<(i32, Range<usize>)>, SliceInput);
+
+fn read_contents(bytes: &Bytes, version: Version) -> Result<Contents, DecodeError> {
+    let is_checked = version.has_metadata_checksums();
+    let sum_len = if is_checked { 4 } else { 0 };
+    let mut input = SliceInput::new(bytes.clone());
+    let count = input.i32()?;
+    if !(1..=COMPONENTS_MAX).contains(&count) {
+        return Err(input.malformed(format!("{count} components")));
+    }
+    let mut crc = Hasher::new();
+    crc.update(&count.to_be_bytes());
+    if is_checked {
+        check(&mut input, crc.clone().finalize())?;
+    }
+    let mut toc = Vec::new();
+    for _ in 0..count {
+        let entry = (input.i32()?, input.i32()?);
+        crc.update(&entry.0.to_be_bytes());
+        crc.update(&entry.1.to_be_bytes());
+        toc.push(entry);
+    }
+    if is_checked {
+        check(&mut input, crc.finalize())?;
+    }
+    let ends = toc.iter().skip(1).map(|(_, offset)| *offset as usize).chain([bytes.len()]);
+    let mut out = Vec::new();
+    for ((kind, offset), end) in toc.iter().zip(ends) {
+        let start = *offset as usize;
+        if *offset < 0 || end > bytes.len() || start + sum_len > end {
+            return Err(input.malformed(format!("component {kind} from {start} to {end}")));
+        }
+        out.push((*kind, start..end - sum_len));
+    }
+    Ok((out, input))
+}
+
+/// A component, whose checksum is compared.
+fn checked_part(bytes: &Bytes, range: Range<usize>, version: Version) -> Result<SliceInput, DecodeError> {
+    let end = range.end;
+    let part = bytes.slice(range);
+    if version.has_metadata_checksums() {
+        let mut sum = SliceInput::new(bytes.slice(end..end + 4));
+        check(&mut sum, crc32fast::hash(&part)).map_err(|e| at(e, end))?;
+    }
+    Ok(SliceInput::new(part))
 }
 
 /// Changes what is known about an SSTable that exists (its level, its repair), atomically. Open ones go on with what

@@ -2,6 +2,7 @@
 
 use super::support::*;
 use crate::compression::CompressionParams;
+use crate::statistics::Statistics;
 use crate::{Component, Descriptor, Salvaged, SsTable, SsTableId, Uncached, Version, salvage, verify};
 use env::fs::FileSystem;
 use model::TableSchema;
@@ -14,12 +15,16 @@ fn chunked() -> Option<CompressionParams> {
 }
 
 fn run(fs: &Arc<dyn FileSystem>) -> Salvaged {
+    run_of(fs, Version::NB)
+}
+
+fn run_of(fs: &Arc<dyn FileSystem>, version: Version) -> Salvaged {
     let mut id = 100;
     let mut next = || {
         id += 1;
-        Ok(Descriptor::new(&descriptor(1).directory, SsTableId::Sequence(id), Version::NB))
+        Ok(Descriptor::new(&descriptor(1).directory, SsTableId::Sequence(id), version))
     };
-    salvage(fs, &descriptor(1), &mut next, &|_| {}).unwrap()
+    salvage(fs, &Descriptor { version, ..descriptor(1) }, &mut next, &|_| {}).unwrap()
 }
 
 /// The partitions of each new SSTable, all of which have to be sound.
@@ -41,6 +46,14 @@ fn sample(
     seed: u64,
     compression: Option<CompressionParams>,
 ) -> (Arc<dyn FileSystem>, Arc<TableSchema>, Vec<Partition>) {
+    sample_of(seed, compression, Version::NB)
+}
+
+fn sample_of(
+    seed: u64,
+    compression: Option<CompressionParams>,
+    version: Version,
+) -> (Arc<dyn FileSystem>, Arc<TableSchema>, Vec<Partition>) {
     let mut rng = Rng::new(seed);
     let table = loop {
         let table = random_table(&mut rng);
@@ -50,7 +63,7 @@ fn sample(
     };
     let partitions = random_partitions(&mut rng, &table, 12, 30);
     let fs = memory();
-    write(&fs, &table, &partitions, options(&partitions, compression, 60)).unwrap();
+    write_version(&fs, &table, &partitions, options(&partitions, compression, 60), version).unwrap();
     (fs, table, partitions.into_iter().filter(|p| !p.is_empty()).collect())
 }
 
@@ -72,16 +85,18 @@ fn of_a_sound_sstable_everything_is_saved() {
 fn of_a_damaged_one_what_is_saved_was_there_and_losses_are_told() {
     let mut with_losses = 0;
     for seed in 0..40 {
-        let (fs, table, partitions) = sample(seed % 8, if seed % 2 == 0 { chunked() } else { None });
+        let version = if seed % 3 == 0 { Version::DA } else { Version::NB };
+        let compression = if seed % 2 == 0 { chunked() } else { None };
+        let (fs, table, partitions) = sample_of(seed % 8, compression, version);
         let mut rng = Rng::new(1000 + seed);
-        let path = descriptor(1).path(Component::Data);
+        let path = Descriptor { version, ..descriptor(1) }.path(Component::Data);
         let mut bytes = fs.read(&path).unwrap();
         for _ in 0..1 + rng.below(3) {
             let at = rng.below(bytes.len() as u64) as usize;
             bytes[at] ^= 1 << rng.below(8);
         }
         fs.write(&path, &bytes).unwrap();
-        let salvaged = run(&fs);
+        let salvaged = run_of(&fs, version);
         with_losses += u64::from(salvaged.loss_count > 0);
         let mut rows = 0;
         for partition in saved(&fs, &table, &salvaged).concat() {
@@ -112,20 +127,23 @@ fn of_a_damaged_one_what_is_saved_was_there_and_losses_are_told() {
     assert!(with_losses > 20, "{with_losses}");
 }
 
+/// The index says where to go on: by the blocks of Index.db, and by the tries.
 #[test]
 fn a_large_partition_loses_only_blocks() {
-    // Blocks of 60 bytes and chunks of 512: a chunk in the middle takes a few rows with it.
-    let (fs, _, partitions) = sample(3, chunked());
-    let rows = |p: &Partition| p.items.iter().filter(|i| matches!(i, Item::Row(_))).count() as u64;
-    let all_rows: u64 = partitions.iter().map(|p| rows(p) + u64::from(p.static_row.is_some())).sum();
-    let path = descriptor(1).path(Component::Data);
-    let mut bytes = fs.read(&path).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
-    fs.write(&path, &bytes).unwrap();
-    let salvaged = run(&fs);
-    assert!(salvaged.loss_count > 0);
-    assert!(salvaged.rows * 10 > all_rows * 7, "{} of {all_rows} rows", salvaged.rows);
+    for version in [Version::NB, Version::DA] {
+        // Blocks of 60 bytes and chunks of 512: a chunk in the middle takes a few rows with it.
+        let (fs, _, partitions) = sample_of(3, chunked(), version);
+        let rows = |p: &Partition| p.items.iter().filter(|i| matches!(i, Item::Row(_))).count() as u64;
+        let all_rows: u64 = partitions.iter().map(|p| rows(p) + u64::from(p.static_row.is_some())).sum();
+        let path = Descriptor { version, ..descriptor(1) }.path(Component::Data);
+        let mut bytes = fs.read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs.write(&path, &bytes).unwrap();
+        let salvaged = run_of(&fs, version);
+        assert!(salvaged.loss_count > 0, "{version}");
+        assert!(salvaged.rows * 10 > all_rows * 7, "{version}: {} of {all_rows} rows", salvaged.rows);
+    }
 }
 
 #[test]
@@ -187,5 +205,38 @@ fn flipped_bits_and_cuts_in_other_components_never_panic() {
             }
         }
         fs.write(&path, &bytes).unwrap();
+    }
+}
+
+/// The header in Statistics.db has a checksum of its own: damage to what lies beside it costs no row.
+#[test]
+fn a_damaged_statistics_costs_rows_only_where_it_says_how_they_are_encoded() {
+    let (fs, table, _) = sample(7, chunked());
+    let whole = saved(&fs, &table, &run(&fs));
+    let path = descriptor(1).path(Component::Statistics);
+    let bytes = fs.read(&path).unwrap();
+    let header = Statistics::decode(bytes.clone().into(), Version::NB).unwrap().header;
+    let mut encoded = Vec::new();
+    header.encode(&mut encoded);
+    let header_from = bytes.len() - 4 - encoded.len();
+    for at in (44..bytes.len()).step_by(97).chain([bytes.len() - 5]) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x10;
+        fs.write(&path, &damaged).unwrap();
+        let mut id = 1_000 * at as u64;
+        let mut next = || {
+            id += 1;
+            Ok(Descriptor::new(&descriptor(1).directory, SsTableId::Sequence(id), Version::NB))
+        };
+        match salvage(&fs, &descriptor(1), &mut next, &|_| {}) {
+            Ok(salvaged) => {
+                assert!(at < header_from, "{at}");
+                assert_eq!((salvaged.loss_count, saved(&fs, &table, &salvaged)), (0, whole.clone()));
+            }
+            Err(error) => {
+                assert!(at >= header_from, "{at}: {error}");
+                assert!(error.to_string().contains("no row can be dated"), "{error}");
+            }
+        }
     }
 }
