@@ -253,6 +253,7 @@ impl Draft {
             settings.data_file_directories = vec![dir.join("data")];
             settings.local_system_data_file_directory = None;
             settings.commitlog_directory = Some(dir.join("commitlog"));
+            settings.saved_caches_directory = Some(dir.join("saved_caches"));
         }
         if let Some(listen) = args.listen {
             settings.rpc_address = Some(listen);
@@ -339,10 +340,11 @@ impl Draft {
         if settings.data_file_directories.is_empty() {
             settings.data_file_directories = vec![Path::new(DATA_DIR_DEFAULT).join("data")];
         }
-        if settings.commitlog_directory.is_none() {
-            let beside = settings.data_file_directories.first().map(|d| d.with_file_name("commitlog"));
-            settings.commitlog_directory = beside;
-        }
+        let first = settings.data_file_directories.first();
+        let beside = |name| first.map(|directory| directory.with_file_name(name));
+        let (commit_log, saved_caches) = (beside("commitlog"), beside("saved_caches"));
+        settings.commitlog_directory = settings.commitlog_directory.take().or(commit_log);
+        settings.saved_caches_directory = settings.saved_caches_directory.take().or(saved_caches);
     }
 
     /// Data center, rack and snitch, as Cassandra's snitches would have them.

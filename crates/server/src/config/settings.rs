@@ -324,6 +324,8 @@ settings! {
     local_system_data_file_directory: Option<PathBuf> = None;
     /// Directory of the commit log.
     commitlog_directory: Option<PathBuf> = None;
+    /// Directory where a Cassandra saved its caches; Ilion saves none.
+    saved_caches_directory: Option<PathBuf> = None;
     /// Address under which other nodes know this one.
     listen_address: Option<IpAddr> = None;
     /// Address that other nodes are told.

@@ -3,7 +3,7 @@
 //! Start ([`Node::open`], then [`run`]):
 //! 1. The engine locks the data directories, opens the tables and reads the commit log. Nothing is changed yet.
 //! 2. `system.local` is compared with the configuration.
-//! 3. The engine takes the directories over; `system.local` is written; the virtual keyspaces join the schema.
+//! 3. The engine takes the directories over; a Cassandra's saved key cache is forgotten; `system.local` is written; the virtual keyspaces join the schema.
 //! 4. Batches that a crash left unfinished are completed.
 //! 5. Sample data, when it was asked for and there is none.
 //! 6. The admin API listens, then clients are let in, then one line says where.
@@ -18,6 +18,7 @@
 
 pub(crate) mod batches;
 mod run;
+mod saved_caches;
 
 pub use run::{StartError, run};
 
@@ -123,6 +124,11 @@ impl Node {
         let identity = next_identity(&env, &config, &opening)?;
         let engine = opening.take_over().map_err(locked)?;
         let release = engine.release();
+        if let Some(directory) = &config.settings.saved_caches_directory
+            && saved_caches::forget_keys(env.fs.as_ref(), directory)? > 0
+        {
+            tracing::info!(directory = %directory.display(), "the saved key cache was removed");
+        }
         engine.set_schema_text(Box::new(move |table| cql::describe::schema_cql(table, release)));
         write_identity(&env, &config, &engine, &identity)?;
         engine.install_schema(catalog::with_virtual(&engine.schema()))?;
