@@ -7,7 +7,7 @@ use crate::metrics::{Latency, RequestKind, TableMetrics};
 use crate::node::NodeState;
 use model::CqlType;
 use model::schema::Schema;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 const MIB: u64 = 1 << 20;
@@ -341,9 +341,21 @@ pub(super) fn gossip_info(state: &NodeState, rows: &mut VirtualRows) {
             ("rpc_address", config.broadcast_rpc_address.to_string().into_value()),
             ("rpc_ready", "true".into_value()),
             ("schema", state.engine.schema().version.to_string().into_value()),
-            ("sstable_versions", "big-nb".into_value()),
+            ("sstable_versions", sstable_versions(state).into_value()),
             ("status", status.as_str().into_value()),
             ("status_with_port", status.as_str().into_value()),
         ],
     );
+}
+
+/// The formats and versions of the SSTables that are in use, as gossip tells of them.
+fn sstable_versions(state: &NodeState) -> String {
+    let mut versions = BTreeSet::new();
+    for table in state.engine.tables() {
+        for sstable in table.view().sstables.iter() {
+            let version = sstable.descriptor().version;
+            versions.insert(format!("{}-{version}", version.format()));
+        }
+    }
+    Vec::from_iter(versions).join(",")
 }
