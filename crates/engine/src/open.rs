@@ -99,7 +99,7 @@ impl Opening {
             policy: options.commit_failure_policy,
             version: options.commitlog_version(),
         };
-        let cache = Arc::new(PageCache::new(options.page_cache_bytes));
+        let cache = Arc::new(PageCache::new(options.page_cache_bytes, options.cache_index_pages));
         let files = FileContext {
             env: env.clone(),
             pages: cache.clone(),

@@ -110,6 +110,8 @@ pub struct EngineOptions {
     pub compaction_bytes_per_s: u64,
     /// Bytes of the page cache.
     pub page_cache_bytes: u64,
+    /// Whether index pages stay in it.
+    pub cache_index_pages: bool,
     /// Whether dropping or truncating a table leaves a snapshot.
     pub auto_snapshot: bool,
     /// Bytes of rows after which an SSTable's index starts another block.
@@ -146,6 +148,7 @@ impl EngineOptions {
             concurrent_compactors: 2,
             compaction_bytes_per_s: 64 << 20,
             page_cache_bytes: 512 << 20,
+            cache_index_pages: true,
             auto_snapshot: true,
             column_index_bytes: COLUMN_INDEX_BYTES,
             early_open_bytes: 50 << 20,

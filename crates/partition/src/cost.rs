@@ -116,6 +116,8 @@ pub struct ReadContext {
     pub may_block: bool,
     /// Whether pages that the read loads stay in the page cache (compaction and bulk scans: no).
     pub fill_cache: bool,
+    /// Whether index pages do so, too (tables that are cached with `keys: NONE`: no).
+    pub fill_index_cache: bool,
     /// Who wants to know what each source did.
     pub recorder: Option<Arc<Recorder>>,
     /// When the read has to end. Looked at before a page is turned and between rows, but not at each of them.
@@ -142,6 +144,7 @@ impl Default for ReadContext {
             cost: Arc::default(),
             may_block: true,
             fill_cache: true,
+            fill_index_cache: true,
             recorder: None,
             deadline: None,
         }

@@ -144,6 +144,20 @@ pub struct CacheStats {
     pub hits: u64,
     /// Pages read from disk.
     pub misses: u64,
+    /// Pages put in.
+    pub insertions: u64,
+    /// Pages that made room for others.
+    pub evictions: u64,
+}
+
+/// What can be dropped from memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CacheKind {
+    /// Pages of indexes: what stands for Cassandra's key cache.
+    Keys,
+    /// The whole page cache, index and data.
+    Pages,
 }
 
 /// Why an operation did not happen.
@@ -311,6 +325,16 @@ pub fn page_cache(engine: &Engine) -> CacheStats {
         entries: stats.pages,
         hits: stats.hits,
         misses: stats.misses,
+        insertions: stats.insertions,
+        evictions: stats.evictions,
+    }
+}
+
+/// Drops what is cached. It comes back as it is read.
+pub fn invalidate_cache(engine: &Engine, cache: CacheKind) {
+    match cache {
+        CacheKind::Keys => engine.page_cache().clear_index(),
+        CacheKind::Pages => engine.page_cache().clear(),
     }
 }
 

@@ -62,8 +62,8 @@ pub trait PageSource: Send + Sync + Debug {
     fn keep(&self, _file: FileId, _page: u64, _content: &[u8]) {}
 
     /// Whether a page that is loaded for this read stays for later ones.
-    fn keeps(&self, context: &ReadContext) -> bool {
-        context.fill_cache
+    fn keeps(&self, part: FilePart, context: &ReadContext) -> bool {
+        context.fill_cache && (part == FilePart::Data || context.fill_index_cache)
     }
 }
 
@@ -105,7 +105,7 @@ impl PageSource for Uncached {
         load()
     }
 
-    fn keeps(&self, _: &ReadContext) -> bool {
+    fn keeps(&self, _: FilePart, _: &ReadContext) -> bool {
         false
     }
 }

@@ -25,6 +25,8 @@ pub struct Select {
     pub limit: Option<Term>,
     /// ALLOW FILTERING.
     pub allow_filtering: bool,
+    /// BYPASS CACHE, which is ScyllaDB's: what the read loads does not stay in the page cache.
+    pub bypass_cache: bool,
 }
 
 /// The SELECT clause.

@@ -34,6 +34,9 @@ pub fn plan(select: &BoundSelect, page_rows: Option<u32>) -> Vec<Step> {
     steps.extend(group(select));
     steps.extend(limit(select));
     steps.push(page(select, page_rows));
+    if select.bypasses_cache {
+        steps.push(Step::new("cache", "", "bypassed: what is loaded does not stay"));
+    }
     steps
 }
 

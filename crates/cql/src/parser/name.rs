@@ -103,7 +103,7 @@ impl<'a> Parser<'a> {
             self.advance();
             return Ok(QualifiedName { keyspace: Some(keyspace), name: self.name_of(noun)? });
         }
-        if !may_follow_name(noun, next) {
+        if !may_follow_name(noun, next) && !self.is_bypass_cache(1) {
             return Err(self.no_viable(1));
         }
         Ok(QualifiedName { keyspace: None, name: self.name_of(noun)? })

@@ -44,6 +44,7 @@ impl Parser<'_> {
             per_partition_limit: None,
             limit: None,
             allow_filtering: false,
+            bypass_cache: false,
         };
         if self.accept_word(Keyword::Group) {
             self.expect_word(Keyword::By)?;
@@ -63,6 +64,10 @@ impl Parser<'_> {
         if self.accept_word(Keyword::Allow) {
             self.expect_word(Keyword::Filtering)?;
             select.allow_filtering = true;
+        }
+        if self.is_bypass_cache(0) {
+            self.skip(2);
+            select.bypass_cache = true;
         }
         Ok(select)
     }

@@ -183,7 +183,7 @@ impl Parser<'_> {
                 }
                 Ok(Selectable::Column(self.name()?))
             }
-            next if is_name(first) && may_follow_column(next) => {
+            next if is_name(first) && (may_follow_column(next) || self.is_bypass_cache(1)) => {
                 Ok(Selectable::Column(identifier(self.advance())))
             }
             _ => Err(self.no_viable(1)),

@@ -53,20 +53,28 @@ impl Parser<'_> {
     /// Consumes `EXPLAIN` or `EXPLAIN ANALYZE` if a SELECT follows, and says which. They are names, not keywords: no
     /// statement of Cassandra's begins with a name, so whatever was valid without them means the same.
     fn explain_words(&mut self) -> Option<bool> {
-        let is = |parser: &mut Self, n: usize, word: &str| {
-            let token = parser.ahead(n);
-            token.kind == TokenKind::Ident && token.raw.eq_ignore_ascii_case(word)
-        };
         let words = self.peek(|parser| {
-            let words = match is(parser, 0, "explain") {
+            let words = match parser.is_bare_word(0, "explain") {
                 false => return None,
-                true if is(parser, 1, "analyze") => 2,
+                true if parser.is_bare_word(1, "analyze") => 2,
                 true => 1,
             };
             (parser.kind(words) == word(Keyword::Select)).then_some(words)
         })?;
         self.skip(words);
         Some(words == 2)
+    }
+
+    /// Whether `BYPASS CACHE` stands at a place. These are names, too, and stand where no statement of Cassandra's has
+    /// one.
+    pub(super) fn is_bypass_cache(&mut self, n: usize) -> bool {
+        self.peek(|parser| parser.is_bare_word(n, "bypass") && parser.is_bare_word(n + 1, "cache"))
+    }
+
+    /// Whether a word that is no keyword stands at a place, unquoted.
+    fn is_bare_word(&mut self, n: usize, word: &str) -> bool {
+        let token = self.ahead(n);
+        token.kind == TokenKind::Ident && token.raw.eq_ignore_ascii_case(word)
     }
 
     /// The keyword in second place, if it is one: Cassandra tells the CREATEs, ALTERs and DROPs apart by it.
@@ -77,7 +85,8 @@ impl Parser<'_> {
         }
     }
 
-    fn skip(&mut self, tokens: usize) {
+    /// Consumes so many tokens.
+    pub(super) fn skip(&mut self, tokens: usize) {
         for _ in 0..tokens {
             self.advance();
         }

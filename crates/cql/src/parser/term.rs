@@ -146,7 +146,7 @@ impl Parser<'_> {
     pub(super) fn term(&mut self) -> Parsed<Term> {
         self.expression(|parser| {
             let mut left = parser.term_product()?;
-            if !may_follow_term(parser.kind(0)) {
+            if !may_follow_term(parser.kind(0)) && !parser.is_bypass_cache(0) {
                 return Err(parser.no_viable(0));
             }
             while let Some(operator) = sum_operator(parser.kind(0)) {
@@ -161,7 +161,7 @@ impl Parser<'_> {
                 parser.advance();
                 parser.count_operator()?;
                 let right = parser.term_product()?;
-                if !may_follow_term(parser.kind(0)) {
+                if !may_follow_term(parser.kind(0)) && !parser.is_bypass_cache(0) {
                     return Err(parser.no_viable(0));
                 }
                 left = Term::Operation { operator, left: Box::new(left), right: Box::new(right) };

@@ -116,6 +116,46 @@ fn a_type_hint_parses_its_markers_once() {
 }
 
 #[test]
+fn bypass_cache_ends_a_select() {
+    let heads = [
+        "SELECT * FROM t",
+        "SELECT * FROM ks.t",
+        "SELECT * FROM t WHERE k = 1",
+        "SELECT * FROM t WHERE k = ?",
+        "SELECT * FROM t WHERE k IN (1, 2)",
+        "SELECT * FROM t WHERE k = fn(1)",
+        "SELECT * FROM t WHERE k = 'x' AND token(k) > -5",
+        "SELECT * FROM t WHERE k = 1 GROUP BY k",
+        "SELECT * FROM t WHERE k = 1 ORDER BY c",
+        "SELECT * FROM t WHERE k = 1 ORDER BY c DESC PER PARTITION LIMIT 1",
+        "SELECT * FROM t LIMIT 10",
+        "SELECT * FROM t LIMIT :n ALLOW FILTERING",
+    ];
+    for head in heads {
+        assert!(!select(head).bypass_cache, "{head}");
+        for tail in ["BYPASS CACHE", "bypass cache;"] {
+            let bypassing = select(&format!("{head} {tail}"));
+            assert!(bypassing.bypass_cache, "{head} {tail}");
+            assert_eq!(Select { bypass_cache: false, ..bypassing }.table, select(head).table);
+        }
+    }
+    for text in [
+        "SELECT * FROM t BYPASS",
+        "SELECT * FROM t BYPASS CACHE BYPASS CACHE",
+        "SELECT * FROM t BYPASS CACHE ALLOW FILTERING",
+        "SELECT * FROM t \"BYPASS\" CACHE",
+        "INSERT INTO t BYPASS CACHE (k) VALUES (1)",
+        "TRUNCATE t BYPASS CACHE",
+    ] {
+        assert!(parse_statement(text).is_err(), "{text}");
+    }
+    assert!(
+        !select("SELECT bypass, cache AS bypass FROM cache").bypass_cache,
+        "the words are names as before"
+    );
+}
+
+#[test]
 fn select_keeps_every_clause() {
     let text = "SELECT JSON DISTINCT a AS \"B\", m['k'] FROM \"Ks\".T WHERE k = 1 GROUP BY k ORDER BY c DESC \
                 PER PARTITION LIMIT 2 LIMIT ? ALLOW FILTERING";

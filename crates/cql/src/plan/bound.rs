@@ -54,6 +54,8 @@ pub struct BoundSelect {
     pub is_grouped: bool,
     /// Whether the rows of several partitions are sorted after they are all read, so that the result is one page.
     pub is_sorted: bool,
+    /// Whether what the read loads stays in no cache: BYPASS CACHE.
+    pub bypasses_cache: bool,
     pub(crate) shape: Arc<Shape>,
     pub(crate) with: Circumstances,
 }

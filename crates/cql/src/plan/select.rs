@@ -26,6 +26,7 @@ pub(crate) struct SelectPlan {
     columns_read: ColumnSelection,
     shape: Arc<Shape>,
     is_distinct: bool,
+    bypasses_cache: bool,
     limit: Option<Expr>,
     per_partition_limit: Option<Expr>,
 }
@@ -81,6 +82,7 @@ impl SelectPlan {
             columns_read,
             shape: Arc::new(shape),
             is_distinct: select.distinct,
+            bypasses_cache: select.bypass_cache,
             limit,
             per_partition_limit,
         };
@@ -127,6 +129,7 @@ impl SelectPlan {
             }),
             is_grouped,
             is_sorted,
+            bypasses_cache: self.bypasses_cache,
             shape: Arc::clone(&self.shape),
             with: Circumstances {
                 inputs: self

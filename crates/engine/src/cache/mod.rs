@@ -11,7 +11,7 @@ use bytes::Bytes;
 use foldhash::fast::FixedState;
 use partition::{ReadContext, ReadError};
 use sstable::count_page;
-use sstable::{FileId, PageSource};
+use sstable::{FileId, FilePart, PageSource};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tiny_lfu::TinyLfu;
@@ -35,6 +35,8 @@ fn weight_of(page: &[u8]) -> u64 {
 pub struct PageCache {
     cache: TinyLfu<(FileId, u64), Bytes, FixedState>,
     misses: AtomicU64,
+    /// Whether index pages stay.
+    keeps_index: bool,
 }
 
 /// Numbers for metrics.
@@ -57,10 +59,10 @@ pub struct CacheStats {
 }
 
 impl PageCache {
-    /// A cache of at most `capacity_bytes`.
-    pub fn new(capacity_bytes: u64) -> PageCache {
+    /// A cache of at most `capacity_bytes`; without `keeps_index` only of data.
+    pub fn new(capacity_bytes: u64, keeps_index: bool) -> PageCache {
         let cache = TinyLfu::new(capacity_bytes, PAGE_BYTES_MIN, FixedState::default());
-        PageCache { cache, misses: AtomicU64::new(0) }
+        PageCache { cache, misses: AtomicU64::new(0), keeps_index }
     }
 
     /// Numbers for metrics.
@@ -82,6 +84,11 @@ impl PageCache {
         self.cache.usage().capacity / SCAN_PART
     }
 
+    /// Drops the index pages.
+    pub fn clear_index(&self) {
+        self.cache.retain(|(file, _)| file.part == FilePart::Data);
+    }
+
     /// Empties the cache.
     pub fn clear(&self) {
         self.cache.clear();
@@ -95,6 +102,10 @@ impl fmt::Debug for PageCache {
 }
 
 impl PageSource for PageCache {
+    fn keeps(&self, part: FilePart, context: &ReadContext) -> bool {
+        context.fill_cache && (part == FilePart::Data || self.keeps_index && context.fill_index_cache)
+    }
+
     fn keep(&self, file: FileId, page: u64, content: &[u8]) {
         let weight = weight_of(content);
         self.cache.insert((file, page), Bytes::copy_from_slice(content), weight, KEPT_COUNT);
@@ -121,7 +132,7 @@ impl PageSource for PageCache {
         self.misses.fetch_add(1, Ordering::Relaxed);
         count_page(context, file.part, false);
         let loaded = load()?;
-        if context.fill_cache {
+        if self.keeps(file.part, context) {
             self.cache.insert(key, loaded.clone(), weight_of(&loaded), 1);
         }
         Ok(loaded)

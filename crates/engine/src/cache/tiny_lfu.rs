@@ -169,6 +169,18 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher> TinyLfu<K, V, S> {
         }
     }
 
+    /// Takes out the entries whose keys are not to stay. Looks at all of them.
+    pub fn retain(&self, stays: impl Fn(&K) -> bool) {
+        for shard in &self.shards {
+            let mut shard = shard.write();
+            let goes = |slot: &u32| shard.entry(*slot).is_some_and(|entry| !stays(&entry.key));
+            let going: Vec<u32> = (0..shard.slots.len() as u32).filter(goes).collect();
+            let gone: Vec<_> = going.into_iter().filter_map(|slot| shard.remove(slot)).collect();
+            drop(shard);
+            drop(gone);
+        }
+    }
+
     /// What the cache holds, and its counters.
     pub fn usage(&self) -> Usage {
         let mut out = Usage::default();

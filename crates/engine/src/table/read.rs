@@ -39,6 +39,11 @@ impl TableStore {
             return Err(damage.clone());
         }
         let view = self.view.load();
+        let mut kept = None;
+        let ctx = match command.table.options.caching.keys {
+            true => ctx,
+            false => kept.insert(ReadContext { fill_index_cache: false, ..ctx.clone() }),
+        };
         match &command.partitions {
             PartitionSelection::Keys(keys) => match keys.as_slice() {
                 [key] => read_partition(&view, command, key, ctx),

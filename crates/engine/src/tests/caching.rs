@@ -214,3 +214,60 @@ fn a_compaction_reads_around_the_cache() {
     assert_eq!((after.insertions, after.evictions), (before.insertions, before.evictions));
     assert_eq!(hot_misses(&engine, &hot), 0);
 }
+
+/// An engine with a table of a hundred partitions in an SSTable.
+fn small(keeps_index: bool, caches_keys: bool) -> (Arc<Engine>, Arc<TableSchema>) {
+    let options = EngineOptions { cache_index_pages: keeps_index, ..options() };
+    let engine = Engine::open(options, env_on(Arc::new(MemoryFileSystem::new()), 1)).unwrap();
+    let mut table = TableSchema::clone(&simple_table("t"));
+    table.options.caching.keys = caches_keys;
+    let table = Arc::new(table);
+    create(&engine, &[&table]);
+    (0..100).for_each(|k| write(&engine, &insert(&table, k, 0, "v", 1)).unwrap());
+    engine.flush_all().unwrap();
+    (engine, table)
+}
+
+#[test]
+fn index_pages_are_kept_unless_the_node_or_the_table_says_no() {
+    for (keeps_index, caches_keys) in [(true, true), (true, false), (false, true)] {
+        let (engine, table) = small(keeps_index, caches_keys);
+        let first = read_one(&engine, &table, 7);
+        assert!(first.index_page_misses > 0 && first.chunk_misses > 0, "{first:?}");
+        let second = read_one(&engine, &table, 7);
+        assert_eq!(second.chunk_misses, 0);
+        if keeps_index && caches_keys {
+            assert_eq!(second.index_page_misses, 0);
+        } else {
+            assert!(second.index_page_misses > 0, "{second:?}");
+        }
+    }
+}
+
+#[test]
+fn a_read_that_does_not_fill_the_cache_leaves_nothing_and_uses_what_is_there() {
+    let (engine, table) = small(true, true);
+    let around = || {
+        let command = all_of(&table, PartitionSelection::Keys(vec![key(7)]));
+        let context = ReadContext { fill_cache: false, ..ReadContext::default() };
+        run(&engine, &command, context).1
+    };
+    let before = engine.stats().page_cache;
+    assert!(misses(&around()) > 0 && misses(&around()) > 0);
+    assert_eq!(engine.stats().page_cache.insertions, before.insertions);
+    read_one(&engine, &table, 7);
+    assert_eq!(misses(&around()), 0);
+}
+
+#[test]
+fn index_pages_and_all_pages_are_dropped_on_demand() {
+    let (engine, table) = small(true, true);
+    read_one(&engine, &table, 7);
+    engine.page_cache().clear_index();
+    let again = read_one(&engine, &table, 7);
+    assert!(again.index_page_misses > 0 && again.chunk_misses == 0, "{again:?}");
+    engine.page_cache().clear();
+    assert_eq!(engine.stats().page_cache.pages, 0);
+    let again = read_one(&engine, &table, 7);
+    assert!(again.index_page_misses > 0 && again.chunk_misses > 0, "{again:?}");
+}

@@ -2,7 +2,8 @@
 
 use super::model::{
     Autocompaction, ClearSnapshots, Cluster, Health, ImportSstables, ImportedDirectory, Info,
-    KeyspaceReplication, NodeStatus, QualifiedTable, Refreshed, Status, TakeSnapshot, Throughput, Version,
+    InvalidateCache, KeyspaceReplication, NodeStatus, QualifiedTable, Refreshed, Status, TakeSnapshot,
+    Throughput, Version,
 };
 use super::{ApiError, Json, OPENAPI, prometheus};
 use crate::node::{Node, NodeState};
@@ -226,6 +227,17 @@ pub(super) async fn flush(
     Json(selection): Json<Selection>,
 ) -> Result<StatusCode, ApiError> {
     done(&node, move |engine| storage::flush(engine, &selection)).await
+}
+
+pub(super) async fn invalidate_cache(
+    State(node): State<Arc<Node>>,
+    Json(InvalidateCache { cache }): Json<InvalidateCache>,
+) -> Result<StatusCode, ApiError> {
+    done(&node, move |engine| {
+        storage::invalidate_cache(engine, cache);
+        Ok(())
+    })
+    .await
 }
 
 pub(super) async fn drain(State(node): State<Arc<Node>>) -> Result<StatusCode, ApiError> {

@@ -133,6 +133,13 @@ pub struct QualifiedTable {
     pub table: String,
 }
 
+/// Question to `POST /caches/invalidate`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InvalidateCache {
+    /// What is dropped.
+    pub cache: crate::storage::CacheKind,
+}
+
 /// Question to `POST /snapshots`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TakeSnapshot {

@@ -201,6 +201,9 @@ fn storage_numbers(page: &mut Page, state: &NodeState) {
     page.gauge("ilion_page_cache_limit_bytes", "Bytes allowed for the page cache.", cache.capacity_bytes);
     page.counter("ilion_page_cache_hits_total", "Pages found in the page cache.", cache.hits);
     page.counter("ilion_page_cache_misses_total", "Pages read from disk.", cache.misses);
+    page.counter("ilion_page_cache_insertions_total", "Pages put into the page cache.", cache.insertions);
+    let name = "ilion_page_cache_evictions_total";
+    page.counter(name, "Pages that made room for others in the page cache.", cache.evictions);
     let name = "ilion_bloom_filters_checked_total";
     page.counter(name, "Bloom filters checked against their index.", stats.filters_checked);
     let name = "ilion_bloom_filters_damaged_total";

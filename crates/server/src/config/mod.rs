@@ -436,6 +436,7 @@ fn engine_options(env: &Env, settings: &Settings, memory: MemoryShares) -> Engin
         flush_writers,
         write_wait_timeout_ms: settings.write_request_timeout.0,
         page_cache_bytes: settings.file_cache_size.map_or(memory.page_cache, |size| size.0),
+        cache_index_pages: settings.cache_index_pages,
         concurrent_compactors: settings.concurrent_compactors.map_or_else(default_compactors, |n| n as usize),
         compaction_bytes_per_s: settings.compaction_throughput.0,
         auto_snapshot: settings.auto_snapshot,

@@ -380,6 +380,8 @@ settings! {
     memtable_flush_writers: Option<u32> = None;
     /// Memory of the page cache; derived from the machine's memory when not set.
     file_cache_size: Option<ByteSize> = None, old "file_cache_size_in_mb" Mib;
+    /// Whether pages of indexes stay in the page cache. ScyllaDB's key.
+    cache_index_pages: bool = true;
     /// Threads for reads that wait for the disk.
     concurrent_reads: u32 = 32;
     /// Bytes that compactions write in each second; 0 is no limit.

@@ -250,7 +250,8 @@ fn memory_and_directories_have_defaults() {
     assert_eq!(config.engine.flush_writers, 2);
 
     let config =
-        load("memtable_heap_space: 64MiB\nmemtable_offheap_space: 32MiB\nfile_cache_size: 8MiB").unwrap();
+        load("memtable_heap_space: 64MiB\nmemtable_offheap_space: 32MiB\nfile_cache_size: 8MiB\ncache_index_pages: false").unwrap();
+    assert!(!config.engine.cache_index_pages);
     assert_eq!(config.engine.memtable_bytes_max, 96 << 20);
     assert_eq!(config.engine.page_cache_bytes, 8 << 20);
 }

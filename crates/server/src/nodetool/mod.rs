@@ -7,12 +7,12 @@ pub(crate) mod format;
 mod print;
 
 use crate::admin::model::{
-    Autocompaction, ClearSnapshots, ImportSstables, ImportedDirectory, QualifiedTable, Refreshed,
-    TakeSnapshot, Throughput,
+    Autocompaction, ClearSnapshots, ImportSstables, ImportedDirectory, InvalidateCache, QualifiedTable,
+    Refreshed, TakeSnapshot, Throughput,
 };
 use crate::cli::ADMIN_PORT_DEFAULT;
 use crate::console::complain;
-use crate::storage::Selection;
+use crate::storage::{CacheKind, Selection};
 use clap::{Args, Subcommand};
 use client::Client;
 use serde::Serialize;
@@ -182,6 +182,10 @@ enum Verb {
         /// The keyspace and table name: KEYSPACE TABLE, or KEYSPACE.TABLE
         names: Vec<String>,
     },
+    /// Invalidate the key cache: the index pages of the page cache
+    Invalidatekeycache,
+    /// Invalidate the page cache, index and data
+    Invalidatepagecache,
     /// Drain the node (stop accepting writes and flush all tables)
     Drain,
     /// Display help information
@@ -252,6 +256,8 @@ fn execute(args: &NodetoolArgs) -> Result<String, Failure> {
         Verb::Describecluster => show.get("/api/v1/cluster", &[], print::cluster),
         Verb::Version => show.get("/api/v1/version", &[], print::version),
         Verb::Flush { keyspace_tables } => client.post("/api/v1/flush", &selection(keyspace_tables)),
+        Verb::Invalidatekeycache => invalidate(&client, CacheKind::Keys),
+        Verb::Invalidatepagecache => invalidate(&client, CacheKind::Pages),
         Verb::Compact { keyspace_tables } => client.post("/api/v1/compact", &selection(keyspace_tables)),
         Verb::Compactionstats { human_readable } => {
             show.get("/api/v1/compactions", &[], |stats| print::compactions(stats, *human_readable))
@@ -375,6 +381,10 @@ fn selection(words: &[String]) -> Selection {
 
 fn set_auto(client: &Client, words: &[String], enabled: bool) -> Result<String, Failure> {
     client.put("/api/v1/compactions/auto", &Autocompaction { selection: selection(words), enabled })
+}
+
+fn invalidate(client: &Client, cache: CacheKind) -> Result<String, Failure> {
+    client.post("/api/v1/caches/invalidate", &InvalidateCache { cache })
 }
 
 fn qualified(name: &str) -> Result<QualifiedTable, Failure> {

@@ -198,6 +198,8 @@ fn senseless_commands_end_with_1_and_silent_nodes_with_2() {
     assert_eq!(with(&["help", "nosuch"]), 1);
     assert_eq!(with(&["status"]), 2);
     assert_eq!(with(&["flush"]), 2);
+    assert_eq!(with(&["invalidatekeycache"]), 2);
+    assert_eq!(with(&["invalidatepagecache"]), 2);
     assert!(verb(&["nosuchverb"]).is_err());
     assert!(verb(&["setcompactionthroughput"]).is_err());
     assert!(verb(&["setcompactionthroughput", "x"]).is_err());

@@ -18,7 +18,7 @@ use cql::plan::BoundSelect;
 use cql::result::{ResultShaper, RowSink};
 use model::command::{Consistency, PartitionSelection, ReadCommand};
 use partition::{
-    CostSnapshot, Deadline, LiveRows, PageLimits, PageMark, ReadContext, ReadError, SourceRecord,
+    CostSnapshot, Deadline, LiveRows, PageLimits, PageMark, ReadContext, ReadError, Recorder, SourceRecord,
 };
 use protocol::response::error::ErrorResponse;
 use protocol::response::rows::{EncodedColumns, MetadataMode, RowsWriter};
@@ -179,11 +179,7 @@ pub(super) async fn on_reader(exchange: &mut Exchange, read: Read) -> Result<Ans
         return Ok(Answer::Sent);
     }
     let deadline = read.deadline(exchange);
-    let context = ReadContext {
-        recorder: exchange.recorder(),
-        deadline: Some(deadline.clone()),
-        ..ReadContext::default()
-    };
+    let context = ReadContext { deadline: Some(deadline.clone()), ..read.context(exchange.recorder()) };
     let consistency = read.consistency;
     let (recorder, command) = (context.recorder.clone(), Arc::clone(read.command()));
     let runtime = tokio::runtime::Handle::current();
@@ -254,11 +250,8 @@ pub(super) async fn analyze(
     let env = sessions.node.env.clone();
     let recorder = exchange.new_recorder();
     let deadline = read.deadline(exchange);
-    let context = ReadContext {
-        recorder: Some(Arc::clone(&recorder)),
-        deadline: Some(deadline.clone()),
-        ..ReadContext::default()
-    };
+    let context =
+        ReadContext { deadline: Some(deadline.clone()), ..read.context(Some(Arc::clone(&recorder))) };
     let consistency = read.consistency;
     let runtime = tokio::runtime::Handle::current();
     let coordinator = Arc::clone(&sessions.coordinator);
@@ -283,7 +276,7 @@ pub(super) async fn analyze(
 /// Runs the read here and sends its rows, if it needs no disk and stays short.
 fn in_place(exchange: &mut Exchange, read: &Read) -> Result<(), Stop> {
     let started = exchange.sessions.node.env.clock.monotonic_nanos();
-    let context = ReadContext { may_block: false, recorder: exchange.recorder(), ..ReadContext::default() };
+    let context = ReadContext { may_block: false, ..read.context(exchange.recorder()) };
     let limits = PageLimits {
         rows: read.page.rows.min(IN_PLACE_ROWS),
         bytes: read.page.bytes.min(IN_PLACE_BYTES),
@@ -362,6 +355,11 @@ impl Read {
         let few_keys =
             matches!(&command.partitions, PartitionSelection::Keys(keys) if keys.len() <= IN_PLACE_KEYS);
         few_keys && command.row_filter.is_empty() && !self.select.is_grouped && !self.select.is_sorted
+    }
+
+    /// What accompanies the read, wherever it runs.
+    fn context(&self, recorder: Option<Arc<Recorder>>) -> ReadContext {
+        ReadContext { fill_cache: !self.select.bypasses_cache, recorder, ..ReadContext::default() }
     }
 
     fn request(&self, page: PageLimits, after: Option<PagingState>, context: ReadContext) -> ReadRequest {

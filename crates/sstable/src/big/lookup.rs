@@ -176,7 +176,9 @@ impl BigIndex {
         if self.file.is_growing() && end == self.file.len {
             return Ok(None);
         }
-        if !self.pages.keeps(context) || end.saturating_sub(start) > directory::SPAN_BYTES_MAX {
+        if !self.pages.keeps(FilePart::IndexDirectory, context)
+            || end.saturating_sub(start) > directory::SPAN_BYTES_MAX
+        {
             return Ok(None);
         }
         let file = FileId { sstable: self.file.id.sstable, part: FilePart::IndexDirectory };

@@ -147,6 +147,18 @@ fn a_cleared_cache_is_empty_and_keeps_its_counters() {
 }
 
 #[test]
+fn what_is_not_retained_is_gone_and_the_rest_is_found() {
+    let cache = cache();
+    hits(&cache, 0..80);
+    cache.retain(|key| key % 2 == 0);
+    let usage = cache.usage();
+    assert_eq!((usage.entries, usage.weight, usage.evictions), (40, 400, 0));
+    assert!((0..80).all(|key| cache.peek(&key).is_some() == (key % 2 == 0)));
+    assert_eq!(hits(&cache, 0..100), 40);
+    assert_eq!(cache.usage().entries, 100);
+}
+
+#[test]
 fn shards_share_the_capacity() {
     let cache = Cache::new(100_000, 10, FixedState::default());
     assert_eq!(cache.shards.len(), 16);

@@ -84,6 +84,23 @@ fn explain_says_how_and_with_analyze_what_it_touched() {
             assert_eq!(figure("rows_returned"), Some(page.min(6).into()));
             assert_eq!(figure("chunk_misses").or(figure("chunk_hits")), Some(1), "one chunk holds all");
         }
+        // What is read with BYPASS CACHE is loaded again and again; a plain read makes it resident.
+        let cache = || db.node.state.engine.stats().page_cache;
+        crate::storage::invalidate_cache(&db.node.state.engine, crate::storage::CacheKind::Pages);
+        let before = cache();
+        for _ in 0..2 {
+            let read = select(client, "SELECT v FROM e.t WHERE k = 1 AND c >= 4 BYPASS CACHE").await;
+            assert_eq!(read.rows.len(), 6);
+        }
+        let analyzed = select(client, "EXPLAIN ANALYZE SELECT v FROM e.t WHERE k = 1 BYPASS CACHE").await;
+        assert!(steps(&analyzed).contains(&"cache : bypassed: what is loaded does not stay".to_owned()));
+        assert_eq!((cache().insertions, cache().pages), (before.insertions, 0));
+        assert!(cache().misses >= before.misses + 6, "{:?}", cache());
+        select(client, "SELECT v FROM e.t WHERE k = 1 AND c >= 4").await;
+        let filled = cache();
+        assert!(filled.insertions > before.insertions);
+        select(client, "SELECT v FROM e.t WHERE k = 1 AND c >= 4 BYPASS CACHE").await;
+        assert_eq!(cache().misses, filled.misses, "resident pages are used");
         let refused =
             error(client.call(query("EXPLAIN INSERT INTO e.t (k, c) VALUES (1, 1)", params())).await);
         assert_eq!(refused.0, ErrorKind::Syntax);
