@@ -41,7 +41,7 @@ use sstable::{OpenError, SsTable};
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use uuid::Uuid;
 
@@ -99,11 +99,12 @@ impl Opening {
             policy: options.commit_failure_policy,
             version: options.commitlog_version(),
         };
-        let cache = Arc::new(PageCache::new(options.page_cache_bytes, options.cache_index_pages));
+        let cache = Arc::new(PageCache::of(&options));
         let files = FileContext {
             env: env.clone(),
             pages: cache.clone(),
             next_number: AtomicU64::new(1),
+            told_of_access: AtomicBool::new(false),
             uuid_ids: options.uuid_sstable_identifiers,
             column_index_bytes: options.column_index_bytes,
             version: options.sstable_version(),

@@ -1,6 +1,7 @@
 //! Settings of the engine: plain data, validated once by [`EngineOptions::validate`], which `Engine::open` calls.
 
 use crate::commitlog::format;
+use env::fs::Access;
 use model::NO_DELETION_TIME;
 use sstable::Version;
 use std::path::{Path, PathBuf};
@@ -112,6 +113,10 @@ pub struct EngineOptions {
     pub page_cache_bytes: u64,
     /// Whether index pages stay in it.
     pub cache_index_pages: bool,
+    /// How Data.db is read (`disk_access_mode`).
+    pub data_access: Access,
+    /// How the files of indexes are read.
+    pub index_access: Access,
     /// Whether dropping or truncating a table leaves a snapshot.
     pub auto_snapshot: bool,
     /// Bytes of rows after which an SSTable's index starts another block.
@@ -149,6 +154,8 @@ impl EngineOptions {
             compaction_bytes_per_s: 64 << 20,
             page_cache_bytes: 512 << 20,
             cache_index_pages: true,
+            data_access: Access::Buffered,
+            index_access: Access::Buffered,
             auto_snapshot: true,
             column_index_bytes: COLUMN_INDEX_BYTES,
             early_open_bytes: 50 << 20,

@@ -59,6 +59,13 @@ pub trait FileSystem: Send + Sync + Debug {
     /// Opens a file for positional reads from any number of threads.
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>>;
 
+    /// As [`FileSystem::open_read`], for a file that nobody writes any more, by another way if there is one here:
+    /// [`ReadFile::access`] says which it became.
+    fn open_read_by(&self, path: &Path, access: Access) -> io::Result<Arc<dyn ReadFile>> {
+        let _ = access;
+        self.open_read(path)
+    }
+
     /// Makes an empty file, or empties the one that is there.
     fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>>;
 
@@ -144,6 +151,18 @@ pub trait FileSystem: Send + Sync + Debug {
     }
 }
 
+/// How the bytes of a file come to who reads them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// By calls, through the system's cache.
+    #[default]
+    Buffered,
+    /// By calls, around the system's cache, in whole blocks of the device.
+    Direct,
+    /// From a mapping of the file.
+    Mapped,
+}
+
 /// A file opened for reading; shared by threads.
 pub trait ReadFile: Send + Sync + Debug {
     /// Fills `buf` from `offset` on and returns how many bytes it got: fewer than asked only at the file's end.
@@ -163,6 +182,11 @@ pub trait ReadFile: Send + Sync + Debug {
 
     /// The path it was opened by.
     fn path(&self) -> &Path;
+
+    /// How it is read.
+    fn access(&self) -> Access {
+        Access::Buffered
+    }
 
     /// Fills all of `buf`; `UnexpectedEof` if the file ends earlier.
     fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {

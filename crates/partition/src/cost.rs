@@ -86,6 +86,10 @@ cost! {
     chunk_misses,
     /// Read calls to the file system.
     ios,
+    /// Those of them that went around the system's cache.
+    direct_ios,
+    /// Those that were answered from a mapping of the file.
+    mapped_ios,
     /// Bytes read from files.
     disk_bytes,
     /// Bytes that decompression made.

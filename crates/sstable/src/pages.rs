@@ -8,7 +8,7 @@
 use crate::checksum::{ChunkCrcs, CrcChecks};
 use crate::compression::CompressionInfo;
 use bytes::Bytes;
-use env::fs::ReadFile;
+use env::fs::{Access, ReadFile};
 use model::vint;
 use partition::codec::Input;
 use partition::{ReadContext, ReadError};
@@ -60,6 +60,11 @@ pub trait PageSource: Send + Sync + Debug {
 
     /// Keeps a page that nobody asked for yet, if there is room for such.
     fn keep(&self, _file: FileId, _page: u64, _content: &[u8]) {}
+
+    /// How files are to be read, if the file system can.
+    fn access(&self, _part: FilePart) -> Access {
+        Access::Buffered
+    }
 
     /// Whether a page that is loaded for this read stays for later ones.
     fn keeps(&self, part: FilePart, context: &ReadContext) -> bool {
@@ -215,6 +220,11 @@ impl PagedFile {
         let mut bytes = vec![0; len as usize];
         self.file.read_exact_at(offset, &mut bytes)?;
         context.cost.ios.add(1);
+        match self.file.access() {
+            Access::Buffered => {}
+            Access::Direct => context.cost.direct_ios.add(1),
+            Access::Mapped => context.cost.mapped_ios.add(1),
+        }
         context.cost.disk_bytes.add(len);
         Ok(bytes)
     }

@@ -23,7 +23,7 @@ use crate::pages::{Cursor, FileId, FilePart, PageLayout, PageSource, PagedFile};
 use crate::statistics::{CommitLogPosition, Statistics, Stats};
 use crate::stream::{Partitions, SsTableStream, Walker};
 use arc_swap::ArcSwapOption;
-use env::fs::FileSystem;
+use env::fs::{Access, FileSystem};
 use env::random::Random;
 use model::command::{ClusteringFilter, ColumnSelection};
 use model::key::KeyRange;
@@ -124,7 +124,7 @@ impl SsTable {
         let layout = page_layout(fs, descriptor)?;
         let paged = |component, part, layout| -> Result<Arc<PagedFile>, OpenError> {
             let path = descriptor.path(component);
-            let file = match fs.open_read(&path) {
+            let file = match fs.open_read_by(&path, pages.access(part)) {
                 Ok(file) => file,
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {
                     return Err(OpenError::MissingComponent { table: descriptor.to_string(), component });
@@ -280,6 +280,11 @@ impl SsTable {
     /// Number of partitions, estimated from the statistics.
     pub fn estimated_partitions(&self) -> u64 {
         self.statistics.stats.partition_sizes.count().max(1) as u64
+    }
+
+    /// How Data.db is read.
+    pub fn data_access(&self) -> Access {
+        self.data.raw().access()
     }
 
     /// Bytes of rows before compression.

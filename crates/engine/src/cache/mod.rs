@@ -7,7 +7,9 @@
 
 pub(crate) mod tiny_lfu;
 
+use crate::options::EngineOptions;
 use bytes::Bytes;
+use env::fs::Access;
 use foldhash::fast::FixedState;
 use partition::{ReadContext, ReadError};
 use sstable::count_page;
@@ -37,6 +39,9 @@ pub struct PageCache {
     misses: AtomicU64,
     /// Whether index pages stay.
     keeps_index: bool,
+    /// How data and indexes are read.
+    data_access: Access,
+    index_access: Access,
 }
 
 /// Numbers for metrics.
@@ -59,10 +64,25 @@ pub struct CacheStats {
 }
 
 impl PageCache {
-    /// A cache of at most `capacity_bytes`; without `keeps_index` only of data.
-    pub fn new(capacity_bytes: u64, keeps_index: bool) -> PageCache {
-        let cache = TinyLfu::new(capacity_bytes, PAGE_BYTES_MIN, FixedState::default());
-        PageCache { cache, misses: AtomicU64::new(0), keeps_index }
+    /// A cache of at most `capacity_bytes`.
+    pub fn new(capacity_bytes: u64) -> PageCache {
+        PageCache {
+            cache: TinyLfu::new(capacity_bytes, PAGE_BYTES_MIN, FixedState::default()),
+            misses: AtomicU64::new(0),
+            keeps_index: true,
+            data_access: Access::Buffered,
+            index_access: Access::Buffered,
+        }
+    }
+
+    /// A cache of `page_cache_bytes`, in front of files that are read as the options say.
+    pub fn of(options: &EngineOptions) -> PageCache {
+        PageCache {
+            keeps_index: options.cache_index_pages,
+            data_access: options.data_access,
+            index_access: options.index_access,
+            ..PageCache::new(options.page_cache_bytes)
+        }
     }
 
     /// Numbers for metrics.
@@ -102,6 +122,10 @@ impl fmt::Debug for PageCache {
 }
 
 impl PageSource for PageCache {
+    fn access(&self, part: FilePart) -> Access {
+        if part == FilePart::Data { self.data_access } else { self.index_access }
+    }
+
     fn keeps(&self, part: FilePart, context: &ReadContext) -> bool {
         context.fill_cache && (part == FilePart::Data || self.keeps_index && context.fill_index_cache)
     }

@@ -6,7 +6,7 @@ use crate::error::EngineError;
 use crate::import::check_fits;
 use crate::memtable::Memtable;
 use env::Env;
-use env::fs::FileSystem;
+use env::fs::{Access, FileSystem};
 use model::TableSchema;
 use model::command::ClusteringFilter;
 use model::key::KeyRange;
@@ -15,12 +15,13 @@ use partition::{BoxedStream, Event, Fragment, PartitionStream, ReadContext, merg
 use sstable::statistics::CommitLogPosition;
 use sstable::txn_log::{Committed, Operation, TxnLog};
 use sstable::{
-    Descriptor, PageSource, SsTable, SsTableId, SsTableWriter, Version, WriteError, WriterOptions, descriptor,
+    Descriptor, FilePart, PageSource, SsTable, SsTableId, SsTableWriter, Version, WriteError, WriterOptions,
+    descriptor,
 };
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use uuid::Uuid;
 
 /// What opening and writing SSTables needs besides the table.
@@ -30,6 +31,8 @@ pub(crate) struct FileContext {
     /// The next number that tells an open SSTable apart in the page cache.
     pub(crate) next_number: AtomicU64,
     pub(crate) uuid_ids: bool,
+    /// Whether a warning was given that files are not read as they should be.
+    pub(crate) told_of_access: AtomicBool,
     /// The version of new SSTables.
     pub(crate) version: Version,
     /// Bytes of the blocks of their row indexes.
@@ -67,6 +70,12 @@ impl FileContext {
     /// As [`FileContext::open`], with a number from [`FileContext::next_number`].
     pub(crate) fn open_as(&self, descriptor: &Descriptor, number: u64) -> Result<Arc<SsTable>, EngineError> {
         let table = SsTable::open(self.fs(), descriptor, number, Arc::clone(&self.pages))?;
+        let refused =
+            self.pages.access(FilePart::Data) == Access::Direct && table.data_access() != Access::Direct;
+        if refused && !self.told_of_access.swap(true, Ordering::Relaxed) {
+            let file = descriptor.path(sstable::Component::Data);
+            tracing::warn!(file = %file.display(), "the file system has no direct reads (disk_access_mode): such files are read through its cache");
+        }
         table.check_by_chance(Arc::clone(&self.env.random));
         Ok(Arc::new(table))
     }

@@ -62,7 +62,7 @@ fn run(engine: &Engine, command: &ReadCommand, context: ReadContext) -> (usize, 
     (rows, context.cost.snapshot())
 }
 
-fn read_one(engine: &Engine, table: &Arc<TableSchema>, k: i32) -> CostSnapshot {
+pub fn read_one(engine: &Engine, table: &Arc<TableSchema>, k: i32) -> CostSnapshot {
     let command = all_of(table, PartitionSelection::Keys(vec![key(k)]));
     let (rows, cost) = run(engine, &command, ReadContext::default());
     assert_eq!(rows, 1);

@@ -1,5 +1,6 @@
 //! Whole engines on the in-memory file system.
 
+mod access;
 mod caching;
 mod crash;
 mod filters;

@@ -4,6 +4,9 @@
 //! lock; the data directory's lock is `flock`, which the kernel lets go when the process dies.
 #![allow(clippy::disallowed_methods)]
 
+mod direct;
+mod mapped;
+
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -13,7 +16,9 @@ use std::sync::Arc;
 use rustix::fs::{Advice as Fadvise, FallocateFlags};
 
 use super::buffered::{BufferedFile, RawFile};
-use super::{Advice, DirEntry, EntryKind, FileLock, FileSystem, ReadFile, Space, WriteFile, with_path};
+use super::{
+    Access, Advice, DirEntry, EntryKind, FileLock, FileSystem, ReadFile, Space, WriteFile, with_path,
+};
 
 /// The machine's file system.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,16 +57,16 @@ impl FileSystem for DiskFileSystem {
     }
 
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {
-        let open = || {
-            let file = File::open(path)?;
-            let metadata = file.metadata()?;
-            if metadata.is_dir() {
-                return Err(io::ErrorKind::IsADirectory.into());
-            }
-            Ok(DiskReadFile { file, len: metadata.len(), path: path.to_owned() })
-        };
-        let file = open().map_err(|e| with_path("open", path, e))?;
-        Ok(Arc::new(file))
+        Ok(Arc::new(open_file(path)?))
+    }
+
+    fn open_read_by(&self, path: &Path, access: Access) -> io::Result<Arc<dyn ReadFile>> {
+        let file = open_file(path)?;
+        match access {
+            Access::Buffered => Ok(Arc::new(file)),
+            Access::Direct => direct::open(file),
+            Access::Mapped => mapped::open(file),
+        }
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
@@ -154,6 +159,18 @@ fn kind(file_type: fs::FileType) -> EntryKind {
 fn open_write(operation: &'static str, path: &Path, options: &OpenOptions) -> io::Result<Box<dyn WriteFile>> {
     let file = options.open(path).map_err(|e| with_path(operation, path, e))?;
     Ok(Box::new(BufferedFile::new(file, path, 0)))
+}
+
+fn open_file(path: &Path) -> io::Result<DiskReadFile> {
+    let open = || {
+        let file = File::open(path)?;
+        let metadata = file.metadata()?;
+        if metadata.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        Ok(DiskReadFile { file, len: metadata.len(), path: path.to_owned() })
+    };
+    open().map_err(|e| with_path("open", path, e))
 }
 
 #[derive(Debug)]

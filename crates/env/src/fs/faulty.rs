@@ -20,7 +20,9 @@ use parking_lot::{Condvar, Mutex};
 
 pub use self::rules::{Fault, FaultId, Op};
 use self::rules::{Rules, Verdict};
-use super::{Advice, DirEntry, FileLock, FileSystem, ReadFile, Space, SyncFile, WriteFile, with_path};
+use super::{
+    Access, Advice, DirEntry, FileLock, FileSystem, ReadFile, Space, SyncFile, WriteFile, with_path,
+};
 
 /// A file system whose calls can be made to fail. Clones share their rules.
 #[derive(Clone, Debug)]
@@ -181,6 +183,11 @@ impl FileSystem for FaultyFileSystem {
         Ok(Arc::new(FaultyReadFile { inner, state: self.state.clone() }))
     }
 
+    fn open_read_by(&self, path: &Path, access: Access) -> io::Result<Arc<dyn ReadFile>> {
+        let inner = self.call(Op::Open, path, || self.inner.open_read_by(path, access))?;
+        Ok(Arc::new(FaultyReadFile { inner, state: self.state.clone() }))
+    }
+
     fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
         let inner = self.call(Op::Create, path, || self.freeing(path, || self.inner.create(path)))?;
         self.writer(inner)
@@ -254,6 +261,10 @@ impl ReadFile for FaultyReadFile {
 
     fn path(&self) -> &Path {
         self.inner.path()
+    }
+
+    fn access(&self) -> Access {
+        self.inner.access()
     }
 }
 

@@ -354,3 +354,47 @@ fn only_full_devices_and_quotas_are_out_of_space() {
     assert!(is_out_of_space(&with_path("write", Path::new("/a"), io::Error::from_raw_os_error(28))));
     assert!(!is_out_of_space(&io::Error::from_raw_os_error(5)));
 }
+
+#[test]
+fn every_access_reads_the_same_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let random = crate::random::Random::from_seed(1);
+    let path = dir.path().join("a");
+    for len in [0, 1, 511, 4096, 4097, 300_000, 1 << 20] {
+        let mut bytes = vec![0; len];
+        random.fill(&mut bytes);
+        DiskFileSystem.write(&path, &bytes).unwrap();
+        for access in [Access::Buffered, Access::Direct, Access::Mapped] {
+            let file = DiskFileSystem.open_read_by(&path, access).unwrap();
+            assert_eq!(file.len(), len as u64);
+            // A file system may have no direct reads, and nothing is no mapping.
+            assert!(file.access() == access || access == Access::Direct || len == 0);
+            for _ in 0..50 {
+                let offset = random.below(len as u64 + 10_000);
+                let mut buf = vec![7; random.below(600_000) as usize];
+                let got = file.read_at(offset, &mut buf).unwrap();
+                let expected = bytes.get(offset as usize..).unwrap_or_default();
+                let expected = &expected[..expected.len().min(buf.len())];
+                assert!(buf[..got] == *expected, "{len} {access:?} {offset} {got}");
+            }
+            let error = file.read_exact_at(len as u64, &mut [0]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+        }
+    }
+}
+
+#[test]
+fn a_mapped_file_that_was_cut_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a");
+    DiskFileSystem.write(&path, &[7; 20_000]).unwrap();
+    let file = DiskFileSystem.open_read_by(&path, Access::Mapped).unwrap();
+    DiskFileSystem.open_rw(&path).unwrap().truncate(5_000).unwrap();
+    let mut buf = [0; 200];
+    file.read_exact_at(4_800, &mut buf).unwrap();
+    for offset in [4_801, 12_000, 19_900] {
+        let error = file.read_at(offset, &mut buf).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+        assert!(error.to_string().contains("was cut to 5000"), "{error}");
+    }
+}

@@ -408,6 +408,7 @@ fn engine_options(env: &Env, settings: &Settings, memory: MemoryShares) -> Engin
         (None, None) => memory.memtables,
         (on, off) => on.map_or(0, |b| b.0).saturating_add(off.map_or(0, |b| b.0)),
     };
+    let (data_access, index_access) = settings.disk_access_mode.accesses();
     let threshold = settings.memtable_cleanup_threshold.unwrap_or(1.0 / (flush_writers as f64 + 1.0));
     EngineOptions {
         commitlog_dir: settings.commitlog_directory.clone().unwrap_or_default(),
@@ -437,6 +438,8 @@ fn engine_options(env: &Env, settings: &Settings, memory: MemoryShares) -> Engin
         write_wait_timeout_ms: settings.write_request_timeout.0,
         page_cache_bytes: settings.file_cache_size.map_or(memory.page_cache, |size| size.0),
         cache_index_pages: settings.cache_index_pages,
+        data_access,
+        index_access,
         concurrent_compactors: settings.concurrent_compactors.map_or_else(default_compactors, |n| n as usize),
         compaction_bytes_per_s: settings.compaction_throughput.0,
         auto_snapshot: settings.auto_snapshot,

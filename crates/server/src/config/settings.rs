@@ -5,6 +5,7 @@
 
 use super::units::{ByteRate, ByteSize, Millis, OldUnit, parse_duration, parse_rate, parse_size};
 use engine::{SsTableFormat, StorageCompatibility};
+use env::fs::Access;
 use serde_norway::Value;
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
@@ -41,6 +42,30 @@ pub enum CommitFailurePolicy {
     Die,
     StopCommit,
     Ignore,
+}
+
+/// `disk_access_mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "Cassandra's words")]
+pub enum DiskAccessMode {
+    Auto,
+    Mmap,
+    MmapIndexOnly,
+    Standard,
+    Legacy,
+    Direct,
+}
+
+impl DiskAccessMode {
+    /// How data and indexes are read. `auto` and `legacy` mean what they mean in 5.0 (`DatabaseDescriptor`).
+    pub fn accesses(self) -> (Access, Access) {
+        match self {
+            DiskAccessMode::Standard => (Access::Buffered, Access::Buffered),
+            DiskAccessMode::Auto | DiskAccessMode::MmapIndexOnly => (Access::Buffered, Access::Mapped),
+            DiskAccessMode::Mmap | DiskAccessMode::Legacy => (Access::Mapped, Access::Mapped),
+            DiskAccessMode::Direct => (Access::Direct, Access::Direct),
+        }
+    }
 }
 
 /// `disk_failure_policy`.
@@ -119,6 +144,8 @@ macro_rules! words {
 
 words!(CommitlogSync: "periodic" => Periodic, "batch" => Batch, "group" => Group);
 words!(CommitFailurePolicy: "stop" => Stop, "die" => Die, "stop_commit" => StopCommit, "ignore" => Ignore);
+words!(DiskAccessMode: "auto" => Auto, "mmap" => Mmap, "mmap_index_only" => MmapIndexOnly, "standard" => Standard,
+    "legacy" => Legacy, "direct" => Direct);
 words!(DiskFailurePolicy: "stop" => Stop, "stop_paranoid" => StopParanoid, "best_effort" => BestEffort,
     "ignore" => Ignore, "die" => Die);
 
@@ -368,6 +395,8 @@ settings! {
     commitlog_total_space: Option<ByteSize> = None, old "commitlog_total_space_in_mb" Mib;
     /// What follows a failed sync of the commit log.
     commit_failure_policy: CommitFailurePolicy = CommitFailurePolicy::Stop;
+    /// How files of SSTables are read.
+    disk_access_mode: DiskAccessMode = DiskAccessMode::Standard;
     /// What follows a failure of the data directories.
     disk_failure_policy: DiskFailurePolicy = DiskFailurePolicy::Stop;
     /// Memory of memtables; derived from the machine's memory when not set.

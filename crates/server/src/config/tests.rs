@@ -307,3 +307,22 @@ fn an_address_that_a_file_leaves_out_is_that_of_the_host() {
     let both = with("rpc_address: 10.0.0.1\nlisten_address: 10.0.0.2", "10.9.8.7");
     assert_eq!(both, ("10.0.0.1".to_owned(), "10.0.0.2".to_owned(), Vec::new()));
 }
+
+#[test]
+fn files_are_read_as_disk_access_mode_says() {
+    use env::fs::Access::{Buffered, Direct, Mapped};
+    let modes = [
+        ("", (Buffered, Buffered)),
+        ("disk_access_mode: standard", (Buffered, Buffered)),
+        ("disk_access_mode: auto", (Buffered, Mapped)),
+        ("disk_access_mode: mmap_index_only", (Buffered, Mapped)),
+        ("disk_access_mode: mmap", (Mapped, Mapped)),
+        ("disk_access_mode: legacy", (Mapped, Mapped)),
+        ("disk_access_mode: DIRECT", (Direct, Direct)),
+    ];
+    for (yaml, expected) in modes {
+        let engine = load(yaml).unwrap().engine;
+        assert_eq!((engine.data_access, engine.index_access), expected, "{yaml}");
+    }
+    assert!(load("disk_access_mode: fast").is_err());
+}

@@ -1,5 +1,6 @@
 //! Tests over whole SSTables.
 
+mod access;
 mod bti;
 mod corruption;
 mod damage;

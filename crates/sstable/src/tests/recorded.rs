@@ -1,7 +1,7 @@
 //! The fixtures of `crates/testkit/fixtures`: SSTables that real Cassandras wrote, and the rows that they answered.
 
 use crate::descriptor::list;
-use crate::{Descriptor, SsTable, Uncached};
+use crate::{Descriptor, PageSource, SsTable, Uncached};
 use bytes::Bytes;
 use env::fs::FileSystem;
 use env::fs::disk::DiskFileSystem;
@@ -130,6 +130,15 @@ impl Fixture {
             SsTable::open(&self.fs, d, i as u64, Arc::new(Uncached)).map(Arc::new)
         };
         self.descriptors.iter().enumerate().map(open).collect()
+    }
+
+    /// As [`Fixture::open`], from the disk.
+    pub fn open_on_disk(&self, pages: &Arc<dyn PageSource>) -> Vec<Arc<SsTable>> {
+        let open = |(i, d): (usize, &Descriptor)| {
+            Arc::new(SsTable::open(&DiskFileSystem, d, i as u64, Arc::clone(pages)).unwrap())
+        };
+        let listing = list(&DiskFileSystem, &directory().join(&self.name)).unwrap();
+        listing.tables.keys().enumerate().map(open).collect()
     }
 
     /// The table with the columns that the node named. Types come from the files, so a column that no file holds is
