@@ -6,6 +6,7 @@
 //! ```
 
 use crate::descriptor::{Component, Descriptor};
+use crate::pages::INDEX_PAGE_BYTES;
 use bytes::Bytes;
 use env::fs::FileSystem;
 use env::random::Random;
@@ -45,6 +46,25 @@ impl ChunkCrcs {
         }
         Ok(ChunkCrcs { chunk_len: chunk_len as u32, crcs })
     }
+}
+
+/// Bytes of content of a page that ends with its checksum.
+pub(crate) const SEALED_BYTES: usize = INDEX_PAGE_BYTES as usize - 4;
+
+/// Makes `content`, of at most [`SEALED_BYTES`], the page of that number: zeroes up to its checksum, which covers the number,
+/// too, so that no page passes for another.
+pub(crate) fn seal_page(content: &mut Vec<u8>, number: u64) {
+    content.resize(SEALED_BYTES, 0);
+    let crc = seal_of(content, number);
+    content.extend_from_slice(&crc.to_be_bytes());
+}
+
+/// The checksum of the content of a page.
+pub(crate) fn seal_of(content: &[u8], number: u64) -> u32 {
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&number.to_be_bytes());
+    crc.update(content);
+    crc.finalize()
 }
 
 const READ_BYTES: usize = 1 << 20;

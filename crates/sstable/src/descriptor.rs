@@ -265,6 +265,8 @@ components! {
     CompressionInfo = "CompressionInfo.db",
     /// Checksums of an uncompressed data file.
     Crc = "CRC.db",
+    /// What lies between long values, so that they can be stepped over; Cassandra has no such component.
+    Outline = "Outline.db",
     /// Checksum of the whole data file.
     Digest = "Digest.crc32",
     /// List of the components; written last.

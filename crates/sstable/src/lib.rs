@@ -27,6 +27,7 @@ mod header_table;
 mod index;
 mod key_filter;
 mod minima;
+mod outline;
 mod pages;
 mod salvage;
 pub mod statistics;

@@ -5,20 +5,25 @@
 //! boundaries: a value inside one page is a slice of it, one that crosses pages is copied once, and a value that is
 //! stepped over touches no page.
 
-use crate::checksum::{ChunkCrcs, CrcChecks};
+use crate::checksum::{ChunkCrcs, CrcChecks, seal_of};
 use crate::compression::CompressionInfo;
+use crate::outline::{Outline, OutlineReader};
 use bytes::Bytes;
 use env::fs::{Access, ReadFile};
 use model::vint;
 use partition::codec::Input;
 use partition::{ReadContext, ReadError};
+use std::borrow::Cow;
 use std::fmt::Debug;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes of a page of an index; trie nodes do not cross its end.
 pub(crate) const INDEX_PAGE_BYTES: u64 = 4 << 10;
 /// Bytes of a page of a data file without CompressionInfo.db and CRC.db.
 pub(crate) const PLAIN_PAGE_BYTES: u64 = 16 << 10;
+/// Bytes that are read from a file at once, at most, when it is known that more than a page is needed.
+const AHEAD_BYTES_MAX: u64 = 1 << 20;
 
 /// Which file of an SSTable a page belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,6 +36,8 @@ pub enum FilePart {
     Rows,
     /// Not a file: the directories of Index.db's intervals, made of its entries.
     IndexDirectory,
+    /// Outline.db.
+    Outline,
 }
 
 /// A paged file; the key of a cache together with the number of the page.
@@ -124,6 +131,8 @@ pub(crate) enum PageLayout {
     Checked(ChunkCrcs),
     /// Compressed, each followed by its checksum.
     Compressed(CompressionInfo),
+    /// As they are, each ending with its checksum ([`crate::checksum::seal_page`]).
+    Sealed,
 }
 
 /// The end of a file that is being written: what has no place in a cache, because it will change.
@@ -152,6 +161,7 @@ impl PagedFile {
     pub fn new(id: FileId, name: Arc<str>, file: Arc<dyn ReadFile>, layout: PageLayout) -> PagedFile {
         let (len, page_len) = match &layout {
             PageLayout::Plain if id.part != FilePart::Data => (file.len(), INDEX_PAGE_BYTES),
+            PageLayout::Sealed => (file.len(), INDEX_PAGE_BYTES),
             PageLayout::Plain => (file.len(), PLAIN_PAGE_BYTES),
             PageLayout::Checked(crcs) => (file.len(), crcs.chunk_len as u64),
             PageLayout::Compressed(info) => (info.data_len, info.params.chunk_len as u64),
@@ -187,14 +197,14 @@ impl PagedFile {
     /// Bytes that the layout keeps in memory.
     pub fn memory_bytes(&self) -> usize {
         match &self.layout {
-            PageLayout::Plain => 0,
+            PageLayout::Plain | PageLayout::Sealed => 0,
             PageLayout::Checked(crcs) => crcs.crcs.len() * 4,
             PageLayout::Compressed(info) => info.offsets.len() * 8,
         }
     }
 
     #[cold]
-    fn corrupt(&self, offset: u64, detail: String) -> ReadError {
+    pub fn corrupt(&self, offset: u64, detail: String) -> ReadError {
         ReadError::corrupt(&self.name, offset, detail)
     }
 
@@ -229,37 +239,17 @@ impl PagedFile {
         Ok(bytes)
     }
 
-    /// Reads a page, checks it unless chance lets it off, and decompresses it.
-    fn load(&self, page: u64, context: &ReadContext) -> Result<Bytes, ReadError> {
-        let start = page * self.page_len;
-        let len = self.page_len.min(self.len.saturating_sub(start));
-        match &self.layout {
-            PageLayout::Plain => Ok(self.read_raw(start, len, context)?.into()),
-            PageLayout::Checked(crcs) => {
-                let bytes = self.read_raw(start, len, context)?;
-                if !self.crc_checks.is_due() {
-                    return Ok(bytes.into());
-                }
-                let found = crc32fast::hash(&bytes);
-                match usize::try_from(page).ok().and_then(|page| crcs.crcs.get(page)) {
-                    Some(expected) if *expected == found => Ok(bytes.into()),
-                    expected => Err(self.corrupt(
-                        start,
-                        format!("checksum of {len} bytes is {found:#010x}, CRC.db has {expected:x?}"),
-                    )),
-                }
-            }
-            PageLayout::Compressed(info) => self.load_chunk(info, page, len as usize, context),
-        }
+    /// Bytes of a page's content.
+    fn content_len(&self, page: u64) -> u64 {
+        self.page_len.min(self.len.saturating_sub(page.saturating_mul(self.page_len)))
     }
 
-    fn load_chunk(
-        &self,
-        info: &CompressionInfo,
-        page: u64,
-        len: usize,
-        context: &ReadContext,
-    ) -> Result<Bytes, ReadError> {
+    /// Where a page lies in the file, from and to.
+    fn stored(&self, page: u64) -> Result<Range<u64>, ReadError> {
+        let PageLayout::Compressed(info) = &self.layout else {
+            let start = page * self.page_len;
+            return Ok(start..start + self.content_len(page));
+        };
         let file_len = self.file.len();
         let chunk = info.chunk(page, file_len).filter(|(start, len)| *len >= 4 && start + len <= file_len);
         let Some((start, stored)) = chunk else {
@@ -269,9 +259,93 @@ impl PagedFile {
         let most = (self.page_len * 2 + 1024)
             .max(info.params.max_compressed_len.min(self.page_len as u32 * 4) as u64 + 4);
         if stored > most {
-            return Err(self.corrupt(start, format!("chunk {page} of {stored} bytes for {len} of content")));
+            let content = self.content_len(page);
+            return Err(
+                self.corrupt(start, format!("chunk {page} of {stored} bytes for {content} of content"))
+            );
         }
-        let mut bytes = self.read_raw(start, stored, context)?;
+        Ok(start..start + stored)
+    }
+
+    /// Reads a page, checks it unless chance lets it off, and decompresses it.
+    pub fn load(&self, page: u64, context: &ReadContext) -> Result<Bytes, ReadError> {
+        let stored = self.stored(page)?;
+        let bytes = self.read_raw(stored.start, stored.end - stored.start, context)?;
+        self.decode(page, stored.start, bytes.into(), context)
+    }
+
+    /// As [`PagedFile::load`]. Unless `ahead` holds the page already, the pages behind it up to `last` are read into it
+    /// by the same call to the file system.
+    fn load_ahead(
+        &self,
+        page: u64,
+        last: u64,
+        ahead: &mut Option<Box<Ahead>>,
+        context: &ReadContext,
+    ) -> Result<Bytes, ReadError> {
+        let stored = self.stored(page)?;
+        if let Some(bytes) = ahead.as_ref().and_then(|ahead| ahead.get(&stored)) {
+            return self.decode(page, stored.start, bytes.into(), context);
+        }
+        let mut end = stored.end;
+        let pages = self.tail.as_ref().map_or(self.page_count(), |tail| tail.first_page);
+        for next in page + 1..pages.min(last.saturating_add(1)) {
+            match self.stored(next) {
+                Ok(next) if next.start == end && next.end - stored.start <= AHEAD_BYTES_MAX => end = next.end,
+                _ => break,
+            }
+        }
+        if end == stored.end {
+            return self.load(page, context);
+        }
+        let bytes = self.read_raw(stored.start, end - stored.start, context)?;
+        let ahead = ahead.insert(Box::new(Ahead { start: stored.start, bytes }));
+        self.decode(page, stored.start, ahead.get(&stored).unwrap_or_default().into(), context)
+    }
+
+    /// The content of a page that is stored as `bytes`, at `start` in the file.
+    fn decode(
+        &self,
+        page: u64,
+        start: u64,
+        mut bytes: Cow<'_, [u8]>,
+        context: &ReadContext,
+    ) -> Result<Bytes, ReadError> {
+        match &self.layout {
+            PageLayout::Plain => {}
+            PageLayout::Checked(crcs) => {
+                let check = self.crc_checks.is_due().then(|| crc32fast::hash(&bytes));
+                let expected = usize::try_from(page).ok().and_then(|page| crcs.crcs.get(page));
+                if let Some(found) = check.filter(|found| expected != Some(found)) {
+                    let len = bytes.len();
+                    let detail =
+                        format!("checksum of {len} bytes is {found:#010x}, CRC.db has {expected:x?}");
+                    return Err(self.corrupt(start, detail));
+                }
+            }
+            PageLayout::Compressed(info) => return self.decode_chunk(info, page, start, bytes, context),
+            PageLayout::Sealed => {
+                let content = bytes.split_last_chunk::<4>().map(|(content, sum)| {
+                    (seal_of(content, page) == u32::from_be_bytes(*sum)).then_some(content.len())
+                });
+                let Some(len) = content.flatten() else {
+                    return Err(self.corrupt(start, format!("the checksum of page {page} does not fit it")));
+                };
+                bytes.to_mut().truncate(len);
+            }
+        }
+        Ok(bytes.into_owned().into())
+    }
+
+    fn decode_chunk(
+        &self,
+        info: &CompressionInfo,
+        page: u64,
+        start: u64,
+        mut bytes: Cow<'_, [u8]>,
+        context: &ReadContext,
+    ) -> Result<Bytes, ReadError> {
+        let len = self.content_len(page) as usize;
         let Some((payload, sum)) = bytes.split_last_chunk::<4>() else {
             return Err(self.corrupt(start, format!("chunk {page} has no checksum")));
         };
@@ -294,8 +368,23 @@ impl PagedFile {
             let detail = format!("raw chunk {page} of {} bytes for {len} of content", payload.len());
             return Err(self.corrupt(start, detail));
         }
-        bytes.truncate(len);
-        Ok(bytes.into())
+        bytes.to_mut().truncate(len);
+        Ok(bytes.into_owned().into())
+    }
+}
+
+/// A stretch of a file that was read at once, for pages that are to be made of it.
+#[derive(Clone, Debug)]
+struct Ahead {
+    /// Where it starts in the file.
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Ahead {
+    fn get(&self, stored: &Range<u64>) -> Option<&[u8]> {
+        let at = |position: u64| usize::try_from(position.checked_sub(self.start)?).ok();
+        self.bytes.get(at(stored.start)?..at(stored.end)?)
     }
 }
 
@@ -310,11 +399,36 @@ pub(crate) struct Cursor {
     start: u64,
     /// The cursor in `page`; may lie behind it.
     at: usize,
+    /// Where to look for what lies behind a jump, before the file itself.
+    outline: Option<Box<OutlineReader>>,
+    /// Whether `page` comes from there.
+    is_outlined: bool,
+    /// Up to where the value goes on that is being read: a page that has to be read is read together with those behind it
+    /// up to there.
+    until: u64,
+    ahead: Option<Box<Ahead>>,
 }
 
 impl Cursor {
     pub fn new(file: Arc<PagedFile>, pages: Arc<dyn PageSource>, context: ReadContext) -> Cursor {
-        Cursor { file, pages, context, page: Bytes::new(), start: 0, at: 0 }
+        Cursor {
+            file,
+            pages,
+            context,
+            page: Bytes::new(),
+            start: 0,
+            at: 0,
+            outline: None,
+            is_outlined: false,
+            until: 0,
+            ahead: None,
+        }
+    }
+
+    /// As this cursor, but for what stands in the file's outline: that is taken from there.
+    pub fn with_outline(self, outline: Option<&Arc<Outline>>) -> Cursor {
+        let outline = outline.map(|outline| Box::new(OutlineReader::new(Arc::clone(outline))));
+        Cursor { outline, ..self }
     }
 
     pub fn context(&self) -> &ReadContext {
@@ -375,18 +489,44 @@ impl Cursor {
         if position >= self.file.len {
             return Err(self.malformed(format!("the file ends at {}", self.file.len)));
         }
+        let before = std::mem::take(&mut self.page);
+        let goes_on = !before.is_empty() && self.at == before.len();
+        let run = std::mem::take(&mut self.is_outlined).then_some(before);
+        // What follows the end of a page of the file is in the middle of something.
+        if let Some(outline) = &mut self.outline
+            && (run.is_some() || !goes_on)
+            && let Some((start, bytes)) = outline.run_at(position, self.pages.as_ref(), &self.context)?
+        {
+            self.at = (position - start) as usize;
+            (self.page, self.start, self.is_outlined) = (bytes, start, true);
+            return Ok(());
+        }
         let number = position / self.file.page_len;
-        let (file, context) = (&self.file, &self.context);
+        let (file, context, ahead) = (&self.file, &self.context, &mut self.ahead);
+        let last = self.until.saturating_sub(1) / file.page_len;
         context.check_deadline()?;
         let page = match file.page_in_tail(number) {
             Some(page) => {
                 count_page(context, file.id.part, true);
                 page
             }
-            None => self.pages.page(file.id, number, context, &mut || file.load(number, context))?,
+            None => {
+                self.pages.page(file.id, number, context, &mut || match last > number || ahead.is_some() {
+                    true => file.load_ahead(number, last, ahead, context),
+                    false => file.load(number, context),
+                })?
+            }
         };
         self.start = number * file.page_len;
         self.at = (position - self.start) as usize;
+        if let Some(run) = run.filter(|_| goes_on) {
+            // The jump to a value is proven by what lies before it.
+            let known = self.at.min(run.len());
+            let found = page.get(self.at - known..self.at);
+            if found != run.get(run.len() - known..) {
+                return Err(self.malformed("other bytes lie here than the outline says".to_owned()));
+            }
+        }
         self.page = page;
         if self.at >= self.page.len() {
             return Err(self.malformed(format!("page {number} has {} bytes only", self.page.len())));
@@ -403,6 +543,7 @@ impl Cursor {
 
     /// Copies the next bytes, page by page.
     fn gather(&mut self, mut out: &mut [u8]) -> Result<(), ReadError> {
+        self.until = self.position().saturating_add(out.len() as u64);
         while !out.is_empty() {
             if self.at >= self.page.len() {
                 self.turn_page()?;
@@ -414,6 +555,7 @@ impl Cursor {
             out = later;
             self.at += len;
         }
+        (self.until, self.ahead) = (0, None);
         Ok(())
     }
 
@@ -487,6 +629,7 @@ impl Input for Cursor {
     fn bytes(&mut self, len: u64) -> Result<Bytes, ReadError> {
         let len = self.check_len(len)?;
         if len > 0 && self.at >= self.page.len() {
+            self.until = self.position() + len as u64;
             self.turn_page()?;
         }
         if len <= self.rest().len() {

@@ -1,7 +1,8 @@
 //! An open SSTable.
 //!
 //! Opening reads the small components whole (Statistics.db, CompressionInfo.db or CRC.db, Filter.db, Summary.db) and
-//! nothing of Data.db; of Index.db the entries after the last sample, or all when Summary.db or Filter.db is missing.
+//! nothing of Data.db; of Index.db the entries after the last sample, or all when Summary.db or Filter.db is missing; of
+//! Outline.db the root.
 //!
 //! The index and Filter.db carry no checksums. What they say is checked against the data where a read depends on it:
 //! the key in the data must be the one asked for, and before a key that passed the filter is called absent, its
@@ -19,6 +20,7 @@ use crate::header_table::table_of_header;
 use crate::index::{Index, Walk};
 use crate::key_filter::{FilterCheck, KeyFilter};
 use crate::minima::Minima;
+use crate::outline::Outline;
 use crate::pages::{Cursor, FileId, FilePart, PageLayout, PageSource, PagedFile};
 use crate::statistics::{CommitLogPosition, Statistics, Stats};
 use crate::stream::{Partitions, SsTableStream, Walker};
@@ -51,6 +53,7 @@ pub struct SsTable {
     pub(crate) filter: Option<KeyFilter>,
     pub(crate) minima: Minima,
     pub(crate) data: Arc<PagedFile>,
+    pub(crate) outline: Option<Arc<Outline>>,
     pub(crate) pages: Arc<dyn PageSource>,
     pub(crate) layout: ArcSwapOption<MappedLayout>,
     pub(crate) disk_bytes: u64,
@@ -135,6 +138,7 @@ impl SsTable {
             Ok(Arc::new(PagedFile::new(id, file_name(&path), file, layout)))
         };
         let data = paged(Component::Data, FilePart::Data, layout)?;
+        let outline = Outline::open(fs, descriptor, number, data.len)?;
         let times = descriptor.version.deletion_times();
         let filter_bytes = optional(read(Component::Filter))?;
         let is_proven = filter_bytes.as_ref().map(crc).is_some_and(|crc| statistics.filter_crc == Some(crc));
@@ -193,6 +197,7 @@ impl SsTable {
             index,
             filter,
             data,
+            outline,
             pages,
             layout: ArcSwapOption::empty(),
             disk_bytes,
@@ -302,6 +307,7 @@ impl SsTable {
         self.filter.as_ref().map_or(0, KeyFilter::memory_bytes)
             + self.index.memory_bytes()
             + self.data.memory_bytes()
+            + self.outline.as_ref().map_or(0, |outline| outline.memory_bytes())
     }
 
     /// Bytes of memory that the bloom filter takes.
@@ -447,6 +453,17 @@ impl SsTable {
         Cursor::new(Arc::clone(&self.data), Arc::clone(&self.pages), context.clone())
     }
 
+    /// A cursor for a read of some columns: by the outline, where one is there and values are stepped over.
+    fn cursor_for(
+        &self,
+        columns: &ColumnSelection,
+        layout: &Layout,
+        context: &ReadContext,
+    ) -> Cursor {
+        let outline = self.outline.as_ref().filter(|_| !layout.is_everything(&layout.wanted(columns)));
+        self.data_cursor(context).with_outline(outline)
+    }
+
     fn stream(
         self: &Arc<Self>,
         filter: &ClusteringFilter,
@@ -490,8 +507,8 @@ impl SsTable {
         table: &Arc<TableSchema>,
         context: &ReadContext,
     ) -> Result<Option<Box<SsTableStream>>, ReadError> {
-        let mut data = self.data_cursor(context);
         let layout = self.layout(table)?;
+        let mut data = self.cursor_for(columns, &layout, context);
         let found = match self.covers(key) {
             true => self.index.find(key, self.filter.as_ref(), &layout, &mut data)?,
             false => None,
@@ -517,8 +534,8 @@ impl SsTable {
         table: &Arc<TableSchema>,
         context: &ReadContext,
     ) -> Result<Box<SsTableStream>, ReadError> {
-        let mut data = self.data_cursor(context);
         let layout = self.layout(table)?;
+        let mut data = self.cursor_for(columns, &layout, context);
         let start = if self.overlaps(range) { self.index.walk(range, &layout, &mut data)? } else { None };
         let partitions = match start {
             Some((next, walk)) => Partitions::Range { range: range.clone(), next, walk },

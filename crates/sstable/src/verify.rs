@@ -8,6 +8,7 @@
 //! | 4 | Data.db from its start: order of partitions and rows, sizes, values of their types, within what the statistics say |
 //! | 5 | the index against it: each partition is found where it is, each block of rows starts where one is said to |
 //! | 6 | the filter has every key |
+//! | 7 | the outline, if there is one, is of this Data.db and has the same bytes |
 //!
 //! A step goes on after what it finds as far as it makes sense.
 
@@ -17,7 +18,7 @@ use crate::data_walk::{DataFile, DataWalk, Unfiltered, page_layout};
 use crate::descriptor::{Component, Descriptor};
 use crate::error::{OpenError, file_name};
 use crate::index::{Block, Walk};
-use crate::pages::{PageLayout, Uncached};
+use crate::pages::{Cursor, PageLayout, Uncached};
 use crate::statistics::Statistics;
 use crate::table::SsTable;
 use env::fs::FileSystem;
@@ -178,6 +179,24 @@ impl Check<'_> {
             && let Err(error) = sstable.check_filter(&self.context)
         {
             self.failed(Component::Filter, &error);
+        }
+        if let Some(sstable) = &sstable {
+            self.outline(&data, sstable)?;
+        }
+        Ok(())
+    }
+
+    /// Step 7.
+    fn outline(&mut self, data: &DataFile, sstable: &SsTable) -> io::Result<()> {
+        let Some(outline) = &sstable.outline else {
+            if self.fs.exists(&self.descriptor.path(Component::Outline))? {
+                self.found(Component::Outline, None, "an outline of this Data.db", "it is not used");
+            }
+            return Ok(());
+        };
+        let mut data = Cursor::new(Arc::clone(&data.file), Arc::new(Uncached), self.context.clone());
+        if let Err(error) = outline.check(&mut data) {
+            self.failed(Component::Outline, &error);
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 //! Fragments come in the order of the stream grammar, without ever being kept: rows go through one chunk of data,
 //! only the description of the blocks of the current partition stays in memory. Steps of [`SsTableWriter::finish`]:
 //!
-//! 1. Data.db and the index are completed and synced;
+//! 1. Data.db, the index and the outline, where there are long values, are completed and synced;
 //! 2. the components that are known only now (CompressionInfo.db or CRC.db, Digest.crc32, Filter.db, Summary.db,
 //!    Statistics.db) are written and synced;
 //! 3. TOC.txt is written and synced, then the directory.
@@ -27,6 +27,7 @@ use crate::compression::sink::DataSink;
 use crate::descriptor::{Component, Descriptor};
 use crate::error::WriteError;
 use crate::index::{IndexWriter, WrittenPartition, WrittenUnfiltered};
+use crate::outline::OutlineWriter;
 use crate::pages::PageSink;
 use crate::statistics::{Cardinality, Collector, CommitLogPosition, Statistics, Stats};
 use crate::toc;
@@ -138,6 +139,7 @@ pub struct SsTableWriter {
     layout: Layout,
     data: DataSink,
     index: IndexWriter,
+    outline: OutlineWriter,
     /// Bytes of rows after which the index of a partition starts another block.
     block_len: u64,
     first_key: Option<DecoratedKey>,
@@ -229,6 +231,7 @@ impl SsTableWriter {
         };
         Ok(SsTableWriter {
             data: DataSink::new(data, options.compression.clone()),
+            outline: OutlineWriter::new(Arc::clone(&fs), descriptor.path(Component::Outline)),
             index,
             block_len,
             first_key: None,
@@ -324,6 +327,7 @@ impl SsTableWriter {
         };
         let out = &mut self.buffer;
         out.clear();
+        self.current.sizes.long_values.clear();
         out.extend_from_slice(&(key.key.0.len() as u16).to_be_bytes());
         out.extend_from_slice(&key.key.0);
         self.layout.deletion_times().write(out, &self.current.deletion)?;
@@ -344,7 +348,7 @@ impl SsTableWriter {
         self.current.header_len = out.len() as u64;
         self.current.sizes.previous = out.len() as u64;
         self.current.start = Some(start);
-        self.data.write(out)?;
+        self.write_buffer()?;
         self.change_open(&ClusteringBound::BOTTOM, self.current.floor)?;
         Ok(start)
     }
@@ -406,7 +410,7 @@ impl SsTableWriter {
     fn finish_unfiltered(&mut self, partition_start: u64, position: Position<'_>) -> Result<(), WriteError> {
         self.collector.position(position, self.table.comparator());
         let start = self.data.position() - partition_start;
-        self.data.write(&self.buffer)?;
+        self.write_buffer()?;
         let written = WrittenUnfiltered {
             position,
             start,
@@ -415,6 +419,12 @@ impl SsTableWriter {
             block_len: self.block_len_at(start),
         };
         self.index.add(&self.layout, self.table.comparator(), &written)
+    }
+
+    /// Writes the buffer to the data, and what it takes to step over its long values to the outline.
+    fn write_buffer(&mut self) -> Result<(), WriteError> {
+        self.outline.add(self.data.position(), &self.buffer, &self.current.sizes.long_values)?;
+        self.data.write(&self.buffer)
     }
 
     /// Bytes of a block that starts so far into its partition. Where blocks are short, those of a huge partition become
@@ -443,7 +453,8 @@ impl SsTableWriter {
         };
         self.buffer.clear();
         write_end(&mut self.buffer);
-        self.data.write(&self.buffer)?;
+        self.current.sizes.long_values.clear();
+        self.write_buffer()?;
         let size = self.data.position() - start;
         self.collector.partition_end(size);
         self.cardinality.add(&key.key.0);
@@ -503,6 +514,9 @@ impl SsTableWriter {
 
         let mut components = vec![Component::Data];
         components.extend(files);
+        if self.outline.finish(data.digest, data.data_len)? {
+            components.push(Component::Outline);
+        }
         let mut put = |component: Component, bytes: Vec<u8>| -> Result<(), WriteError> {
             components.push(component);
             let mut file = self.fs.create(&self.descriptor.path(component))?;
@@ -545,8 +559,8 @@ impl SsTableWriter {
     /// # Errors
     /// When a file cannot be removed.
     pub fn abort(self) -> Result<(), WriteError> {
-        let SsTableWriter { fs, descriptor, data, index, .. } = self;
-        drop((data, index));
+        let SsTableWriter { fs, descriptor, data, index, outline, .. } = self;
+        drop((data, index, outline));
         Ok(remove_files(fs.as_ref(), &descriptor)?)
     }
 }

@@ -6,6 +6,10 @@ use super::decode::flag;
 use super::layout::{Layout, LayoutColumn};
 use model::clustering::Position;
 use model::{Cell, ClusteringBound, Deletion, Liveness, Row, vint};
+use std::ops::Range;
+
+/// Values of so many bytes or more are long: it pays to know where they lie without reading what is before.
+pub const LONG_VALUE_BYTES: usize = 8 << 10;
 
 /// What cannot be encoded, because it would not be read back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,6 +40,8 @@ pub enum EncodeError {
 pub struct RowSizes {
     /// Bytes of the unfiltered before, or of the partition's header before the first.
     pub previous: u64,
+    /// Where the [long values](LONG_VALUE_BYTES) of the row that was appended last lie in what it was appended to.
+    pub long_values: Vec<Range<usize>>,
     body: Vec<u8>,
     present: ColumnSet,
 }
@@ -55,8 +61,9 @@ impl Layout {
         sizes: &mut RowSizes,
     ) -> Result<(), EncodeError> {
         let start = out.len();
-        let RowSizes { body, present, .. } = sizes;
+        let RowSizes { body, present, long_values, .. } = sizes;
         body.clear();
+        long_values.clear();
         let columns = &self.columns(is_static).list;
         present.reset(columns.len());
         let mut has_complex_deletion = false;
@@ -76,7 +83,7 @@ impl Layout {
         set(flag::ALL_COLUMNS, present.len() == columns.len());
         set(flag::COMPLEX_DELETION, has_complex_deletion);
         set(flag::EXTENSION, is_static);
-        self.write_body(body, row, bits, columns, present)?;
+        self.write_body(body, row, bits, columns, present, long_values)?;
         out.push(bits);
         if is_static {
             out.push(flag::EXT_STATIC);
@@ -84,6 +91,8 @@ impl Layout {
             write_clustering(out, &self.clustering, &row.clustering)?;
         }
         self.finish(out, if is_static { 0 } else { sizes.previous }, &sizes.body);
+        let body_at = out.len() - sizes.body.len();
+        sizes.long_values.iter_mut().for_each(|v| *v = v.start + body_at..v.end + body_at);
         if !is_static {
             sizes.previous = (out.len() - start) as u64;
         }
@@ -105,7 +114,15 @@ impl Layout {
         bits: u8,
         columns: &[LayoutColumn],
         present: &ColumnSet,
+        long_values: &mut Vec<Range<usize>>,
     ) -> Result<(), EncodeError> {
+        let mut cell_of = |out: &mut Vec<u8>, column: &LayoutColumn, cell: &Cell| {
+            self.write_cell(out, column, cell, &row.liveness)?;
+            if cell.value.len() >= LONG_VALUE_BYTES && !cell.is_tombstone() {
+                long_values.push(out.len() - cell.value.len()..out.len());
+            }
+            Ok(())
+        };
         if bits & flag::TIMESTAMP != 0 {
             self.deltas.write_timestamp(out, row.liveness.timestamp);
         }
@@ -128,10 +145,10 @@ impl Layout {
                 }
                 vint::write_unsigned(out, cells.len() as u64);
                 for cell in cells {
-                    self.write_cell(out, column, cell, &row.liveness)?;
+                    cell_of(out, column, cell)?;
                 }
             } else if let Some(cell) = cells.first() {
-                self.write_cell(out, column, cell, &row.liveness)?;
+                cell_of(out, column, cell)?;
             }
         }
         Ok(())
@@ -187,6 +204,7 @@ impl Layout {
     ) -> Result<Option<Position<'p>>, EncodeError> {
         let start = out.len();
         let opens = position.kind;
+        sizes.long_values.clear();
         let body = &mut sizes.body;
         body.clear();
         let kind = match (before.is_none(), after.is_none()) {

@@ -185,6 +185,11 @@ impl Layout {
         out
     }
 
+    /// Whether `wanted` are all columns.
+    pub fn is_everything(&self, wanted: &Wanted) -> bool {
+        wanted.statics.len() == self.statics.list.len() && wanted.regulars.len() == self.regulars.list.len()
+    }
+
     /// The columns of a selection.
     pub fn wanted(&self, selection: &ColumnSelection) -> Wanted {
         Wanted { statics: self.statics.wanted(selection), regulars: self.regulars.wanted(selection) }

@@ -35,7 +35,7 @@ mod tests;
 pub use clustering::{read_bound, read_clustering, read_prefix, write_bound, write_clustering, write_prefix};
 pub use columns::ColumnSet;
 pub use decode::{Marker, RowFlags, UnfilteredHead};
-pub use encode::{EncodeError, RowSizes, write_end};
+pub use encode::{EncodeError, LONG_VALUE_BYTES, RowSizes, write_end};
 pub use header::{HeaderColumn, SerializationHeader};
 pub use input::{DecodeError, Input, SliceInput};
 pub use layout::{Layout, LayoutError, ValueLen, Wanted};

@@ -8,8 +8,8 @@
 //! them; without it there are fewer. `COMPONENT=Rows.db` does them to one component.
 
 use super::recorded::Fixture;
-use super::support::{Item, Partition, Rng, key, options, write_version};
-use crate::compression::CompressionInfo;
+use super::support::{Item, Partition, Rng, key, options, wide_partitions, wide_table, write_version};
+use crate::compression::{CompressionInfo, CompressionParams};
 use crate::{Component, Descriptor, OpenError, SsTable, Uncached, Version};
 use env::fs::FileSystem;
 use env::fs::memory::MemoryFileSystem;
@@ -71,13 +71,17 @@ fn gather(stream: &mut dyn PartitionStream, rows_max: usize) -> Result<Vec<Parti
 }
 
 /// The answer of one SSTable, as a node would ask it: first whether it may have anything, then the files.
-fn answer(sstable: &Arc<SsTable>, table: &Arc<TableSchema>, ask: &Ask) -> Result<Vec<Partition>, ReadError> {
+fn answer(
+    sstable: &Arc<SsTable>,
+    table: &Arc<TableSchema>,
+    columns: &ColumnSelection,
+    ask: &Ask,
+) -> Result<Vec<Partition>, ReadError> {
     let context = ReadContext::default();
-    let columns = ColumnSelection::all(table);
     match ask {
         Ask::Scan { reversed } => {
             let filter = ClusteringFilter::Slices { slices: vec![Slice::ALL], reversed: *reversed };
-            gather(&mut sstable.scan(&KeyRange::FULL, &filter, &columns, table, &context)?, usize::MAX)
+            gather(&mut sstable.scan(&KeyRange::FULL, &filter, columns, table, &context)?, usize::MAX)
         }
         Ask::Read { key, filter } | Ask::First { key, filter } => {
             let rows_max = if matches!(ask, Ask::First { .. }) { 1 } else { usize::MAX };
@@ -86,7 +90,7 @@ fn answer(sstable: &Arc<SsTable>, table: &Arc<TableSchema>, ask: &Ask) -> Result
             {
                 return Ok(Vec::new());
             }
-            match sstable.read(key, filter, &columns, table, &context)? {
+            match sstable.read(key, filter, columns, table, &context)? {
                 Some(mut stream) => gather(&mut stream, rows_max),
                 None => Ok(Vec::new()),
             }
@@ -168,6 +172,7 @@ struct Damage {
     fs: MemoryFileSystem,
     descriptor: Descriptor,
     table: Arc<TableSchema>,
+    columns: ColumnSelection,
     asks: Vec<Ask>,
     sound: Vec<Vec<Partition>>,
     tallies: BTreeMap<(Component, &'static str), Tally>,
@@ -181,21 +186,23 @@ impl Damage {
         let sstables = fixture.open().unwrap();
         let table = fixture.table(&sstables);
         let descriptor = fixture.descriptors[0].clone();
-        Damage::to(fixture.fs, descriptor, table, asks)
+        let columns = ColumnSelection::all(&table);
+        Damage::to(fixture.fs, descriptor, table, columns, asks)
     }
 
-    /// Damage to the SSTable in `fs`, of which is asked what `asks` says.
+    /// Damage to the SSTable in `fs`, of whose columns is asked what `asks` says.
     fn to(
         fs: MemoryFileSystem,
         descriptor: Descriptor,
         table: Arc<TableSchema>,
+        columns: ColumnSelection,
         asks: fn(&[Partition], &TableSchema) -> Vec<Ask>,
     ) -> Damage {
         let sstable = Arc::new(SsTable::open(&fs, &descriptor, 1, Arc::new(Uncached)).unwrap());
-        let all = answer(&sstable, &table, &Ask::Scan { reversed: false }).unwrap();
+        let all = answer(&sstable, &table, &columns, &Ask::Scan { reversed: false }).unwrap();
         let asks = asks(&all, &table);
-        let sound = asks.iter().map(|ask| answer(&sstable, &table, ask).unwrap()).collect();
-        Damage { fs, descriptor, table, asks, sound, tallies: BTreeMap::new(), wrong: Vec::new() }
+        let sound = asks.iter().map(|ask| answer(&sstable, &table, &columns, ask).unwrap()).collect();
+        Damage { fs, descriptor, table, columns, asks, sound, tallies: BTreeMap::new(), wrong: Vec::new() }
     }
 
     /// An error has to say which file it is about, and where.
@@ -222,7 +229,7 @@ impl Damage {
         };
         let mut failed = false;
         for i in 0..self.asks.len() {
-            match answer(&sstable, &self.table, &self.asks[i]) {
+            match answer(&sstable, &self.table, &self.columns, &self.asks[i]) {
                 Ok(found) if found == self.sound[i] => {}
                 Ok(found) => {
                     let ask = match &self.asks[i] {
@@ -376,7 +383,9 @@ fn open_range_deletions_are_proven_before_a_row_is_yielded() {
         let fs: Arc<dyn FileSystem> = Arc::new(memory.clone());
         let options = options(&partitions, None, 150);
         let meta = write_version(&fs, &table, &partitions, options, version).unwrap();
-        let damage = Damage::to(memory, meta.descriptor, table.clone(), |sound, _| short_asks(&sound[0]));
+        let columns = ColumnSelection::all(&table);
+        let damage =
+            Damage::to(memory, meta.descriptor, table.clone(), columns, |sound, _| short_asks(&sound[0]));
         let index = [Component::Index, Component::Partitions, Component::Rows];
         damage.everywhere(&format!("deleted ranges {version}"), &index);
     }
@@ -390,6 +399,25 @@ fn statistics_of_3_x_are_proven() {
             let damage = Damage::new(set, &name);
             damage.everywhere(&format!("{set} {name}"), &[Component::Statistics]);
         }
+    }
+}
+
+/// One column of rows of long values, which is found by the outline.
+#[test]
+fn an_outline_leads_to_no_other_value() {
+    let table = wide_table(3);
+    let partitions = wide_partitions(&table, 2, 5, 9 << 10);
+    for (version, compression) in
+        [(Version::NB, None), (Version::OA, Some(CompressionParams::lz4())), (Version::DA, None)]
+    {
+        let memory = MemoryFileSystem::new();
+        let fs: Arc<dyn FileSystem> = Arc::new(memory.clone());
+        let options = options(&partitions, compression, 4096);
+        let meta = write_version(&fs, &table, &partitions, options, version).unwrap();
+        let columns = ColumnSelection::of(vec![table.regular_columns()[1].id]);
+        let damage = Damage::to(memory, meta.descriptor, table.clone(), columns, asks);
+        let components = [Component::Outline, Component::Data, Component::Digest];
+        damage.everywhere(&format!("outline {version}"), &components);
     }
 }
 

@@ -9,6 +9,7 @@ mod early;
 mod filter;
 mod fixtures;
 mod golden;
+mod outline;
 mod reading;
 pub(crate) mod recorded;
 mod round_trip;

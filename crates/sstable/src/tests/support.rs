@@ -529,3 +529,47 @@ pub fn without_value(cell: &Cell) -> Cell {
     }
     out
 }
+
+/// Bytes that no compressor makes shorter.
+pub fn noise(rng: &mut Rng, len: usize) -> Bytes {
+    (0..len.div_ceil(4)).flat_map(|_| (rng.next() as u32).to_be_bytes()).take(len).collect::<Vec<_>>().into()
+}
+
+pub fn wide_table(columns: usize) -> Arc<TableSchema> {
+    let mut builder = TableSchema::builder("ks", "t", Uuid::from_u128(1))
+        .partition_key("k", CqlType::Int)
+        .clustering("c", CqlType::Int, false);
+    for i in 0..columns {
+        builder = builder.regular(&format!("v{i:02}"), CqlType::Blob);
+    }
+    Arc::new(builder.build())
+}
+
+pub fn at(c: i32) -> Clustering {
+    Clustering::from_values([&c.to_be_bytes()[..]])
+}
+
+/// Partitions of so many rows, each of as many blobs as the table has columns, written ten columns at a time.
+pub fn wide_partitions(table: &TableSchema, partitions: u32, rows: i32, value_bytes: usize) -> Vec<Partition> {
+    let mut rng = Rng::new(7);
+    let mut row = |c: i32| {
+        let mut row = Row::new(at(c));
+        let groups = table.regular_columns().len() as i64 / 10;
+        row.liveness = Liveness::new(1_700_000_000_000_000 + groups - 1);
+        for (i, column) in table.regular_columns().iter().enumerate() {
+            let timestamp = 1_700_000_000_000_000 + i as i64 / 10;
+            row.cells.push(Cell::live(column.id, timestamp, noise(&mut rng, value_bytes)));
+        }
+        Item::Row(row)
+    };
+    let mut out: Vec<Partition> = (0..partitions)
+        .map(|k| Partition {
+            key: key(k),
+            deletion: Deletion::NONE,
+            static_row: None,
+            items: (0..rows).map(&mut row).collect(),
+        })
+        .collect();
+    out.sort_by(|a, b| a.key.cmp(&b.key));
+    out
+}

@@ -85,6 +85,7 @@ impl SsTableWriter {
             index,
             filter: self.filter.clone().map(KeyFilter::proven),
             data: Arc::new(data),
+            outline: None,
             pages: Arc::clone(pages),
             layout: ArcSwapOption::empty(),
             disk_bytes: self.data.written(),
