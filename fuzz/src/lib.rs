@@ -31,6 +31,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "sstable_data", run: sstable::fuzz::fuzz_data_partition },
     Target { name: "sstable_filter", run: sstable::fuzz::fuzz_filter },
     Target { name: "sstable_index", run: sstable::fuzz::fuzz_index_entry },
+    Target { name: "sstable_outline", run: sstable::fuzz::fuzz_outline },
     Target { name: "sstable_partitions", run: sstable::fuzz::fuzz_partitions },
     Target { name: "sstable_rows", run: sstable::fuzz::fuzz_rows },
     Target { name: "sstable_statistics", run: sstable::fuzz::fuzz_statistics },

@@ -2,9 +2,10 @@
 //! sound, and reads all of it. None may panic, whatever the bytes.
 
 use crate::bloom::BloomFilter;
+use crate::checksum::{SEALED_BYTES, seal_page};
 use crate::compression::{CompressionInfo, CompressionParams};
 use crate::descriptor::{Component, Descriptor, SsTableId, Version};
-use crate::pages::Uncached;
+use crate::pages::{INDEX_PAGE_BYTES, Uncached};
 use crate::statistics::Statistics;
 use crate::{SsTable, SsTableWriter, WriterOptions};
 use bytes::Bytes;
@@ -16,7 +17,7 @@ use model::{
     Cell, Clustering, ClusteringBound, CqlType, DecoratedKey, Deletion, Liveness, PartitionKey, Row, Slice,
     TableSchema,
 };
-use partition::codec::DeletionTimes;
+use partition::codec::{DeletionTimes, LONG_VALUE_BYTES};
 use partition::codec::mutation::decode_mutation;
 use partition::{Event, Fragment, PartitionStream, RangeChange, ReadContext, ReadError};
 use std::path::Path;
@@ -51,11 +52,20 @@ fn descriptor(version: Version) -> Descriptor {
     Descriptor::new(DIRECTORY, SsTableId::Sequence(1), version)
 }
 
-/// A small SSTable with everything that the format knows.
+/// A small SSTable with everything that the format knows, but for long values.
 fn sample(
     table: &Arc<TableSchema>,
     compression: Option<CompressionParams>,
     version: Version,
+) -> Option<MemoryFileSystem> {
+    sample_of(table, compression, version, Bytes::from_static(b"static"))
+}
+
+fn sample_of(
+    table: &Arc<TableSchema>,
+    compression: Option<CompressionParams>,
+    version: Version,
+    static_value: Bytes,
 ) -> Option<MemoryFileSystem> {
     let memory = MemoryFileSystem::new();
     memory.create_dir_all(Path::new(DIRECTORY)).ok()?;
@@ -80,7 +90,7 @@ fn sample(
         fragment.deletion = Deletion::new(1, 2);
         writer.append(Event::PartitionStart, &fragment).ok()?;
         fragment.row = Row::default();
-        fragment.row.cells.push(Cell::live(s, 5, value("static")));
+        fragment.row.cells.push(Cell::live(s, 5, static_value.clone()));
         writer.append(Event::StaticRow, &fragment).ok()?;
         for c in (0..10).rev() {
             let bound = ClusteringBound::start_at(Clustering::from_values([&i32::to_be_bytes(c)[..]]));
@@ -181,6 +191,27 @@ pub fn fuzz_rows(bytes: &[u8]) {
     with_component(Component::Rows, bytes, None);
 }
 
+/// A sample with an outline.
+fn outlined(table: &Arc<TableSchema>) -> Option<MemoryFileSystem> {
+    sample_of(table, None, Version::NB, vec![7; LONG_VALUE_BYTES].into())
+}
+
+/// Outline.db: its pages without their checksums, the last of a Data.db that is not there. They are given those that fit.
+pub fn fuzz_outline(bytes: &[u8]) {
+    let table = table();
+    let Some(fs) = outlined(&table) else { return };
+    let path = descriptor(Version::NB).path(Component::Outline);
+    let Some(root) = fs.read(&path).ok().and_then(|sound| Some(*sound.last_chunk::<4096>()?)) else { return };
+    let mut pages: Vec<Vec<u8>> = bytes.chunks(SEALED_BYTES).map(<[u8]>::to_vec).collect();
+    if let (Some(last), Some(tied)) = (pages.last_mut(), root.get(8..20)) {
+        last.iter_mut().skip(8).zip(tied).for_each(|(byte, fits)| *byte = *fits);
+    }
+    pages.iter_mut().zip(0..).for_each(|(page, number)| seal_page(page, number));
+    if fs.write(&path, &pages.concat()).is_ok() {
+        read_everything(&fs, &table, Version::NB);
+    }
+}
+
 /// Summary.db.
 pub fn fuzz_summary(bytes: &[u8]) {
     with_component(Component::Summary, bytes, None);
@@ -223,5 +254,10 @@ pub fn fuzz_seeds() -> Vec<(Component, Vec<u8>)> {
             out.extend(fs.read(&descriptor(version).path(*component)).ok().map(|bytes| (*component, bytes)));
         }
     }
+    let outline = outlined(&table).and_then(|fs| fs.read(&descriptor(Version::NB).path(Component::Outline)).ok());
+    out.extend(outline.map(|file| {
+        let pages = file.chunks(INDEX_PAGE_BYTES as usize).filter_map(|page| page.get(..SEALED_BYTES));
+        (Component::Outline, pages.flatten().copied().collect())
+    }));
     out
 }

@@ -232,7 +232,7 @@ fn checksums_are_checked_as_often_as_the_table_asks() {
 
 type Entry = fn(&[u8]);
 
-const ENTRIES: [(Component, Entry); 8] = [
+const ENTRIES: [(Component, Entry); 9] = [
     (Component::Statistics, fuzz::fuzz_statistics),
     (Component::CompressionInfo, fuzz::fuzz_compression_info),
     (Component::Index, fuzz::fuzz_index_entry),
@@ -241,6 +241,7 @@ const ENTRIES: [(Component, Entry); 8] = [
     (Component::Summary, fuzz::fuzz_summary),
     (Component::Filter, fuzz::fuzz_filter),
     (Component::Data, fuzz::fuzz_data_partition),
+    (Component::Outline, fuzz::fuzz_outline),
 ];
 
 proptest! {
