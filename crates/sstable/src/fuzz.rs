@@ -17,8 +17,8 @@ use model::{
     Cell, Clustering, ClusteringBound, CqlType, DecoratedKey, Deletion, Liveness, PartitionKey, Row, Slice,
     TableSchema,
 };
-use partition::codec::{DeletionTimes, LONG_VALUE_BYTES};
 use partition::codec::mutation::decode_mutation;
+use partition::codec::{DeletionTimes, LONG_VALUE_BYTES};
 use partition::{Event, Fragment, PartitionStream, RangeChange, ReadContext, ReadError};
 use std::path::Path;
 use std::sync::Arc;
@@ -254,7 +254,8 @@ pub fn fuzz_seeds() -> Vec<(Component, Vec<u8>)> {
             out.extend(fs.read(&descriptor(version).path(*component)).ok().map(|bytes| (*component, bytes)));
         }
     }
-    let outline = outlined(&table).and_then(|fs| fs.read(&descriptor(Version::NB).path(Component::Outline)).ok());
+    let outline =
+        outlined(&table).and_then(|fs| fs.read(&descriptor(Version::NB).path(Component::Outline)).ok());
     out.extend(outline.map(|file| {
         let pages = file.chunks(INDEX_PAGE_BYTES as usize).filter_map(|page| page.get(..SEALED_BYTES));
         (Component::Outline, pages.flatten().copied().collect())

@@ -454,12 +454,7 @@ impl SsTable {
     }
 
     /// A cursor for a read of some columns: by the outline, where one is there and values are stepped over.
-    fn cursor_for(
-        &self,
-        columns: &ColumnSelection,
-        layout: &Layout,
-        context: &ReadContext,
-    ) -> Cursor {
+    fn cursor_for(&self, columns: &ColumnSelection, layout: &Layout, context: &ReadContext) -> Cursor {
         let outline = self.outline.as_ref().filter(|_| !layout.is_everything(&layout.wanted(columns)));
         self.data_cursor(context).with_outline(outline)
     }

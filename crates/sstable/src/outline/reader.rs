@@ -56,7 +56,10 @@ impl Outline {
         if root.get(..8) != Some(MAGIC) {
             return Ok(None);
         }
-        if leaves == 0 || leaves >= file.page_count() || levels(leaves).sum::<u64>() + leaves != file.page_count() {
+        if leaves == 0
+            || leaves >= file.page_count()
+            || levels(leaves).sum::<u64>() + leaves != file.page_count()
+        {
             let detail = format!("{leaves} leaves in {} pages", file.page_count());
             return Err(file.corrupt(root_page * INDEX_PAGE_BYTES, detail).into());
         }
@@ -130,7 +133,8 @@ impl Outline {
         let (mut here, mut until) = (0, u64::MAX);
         let mut directory = self.root.clone();
         for level in (0..counts.len()).rev() {
-            let below = level.checked_sub(1).and_then(|level| counts.get(level)).copied().unwrap_or(self.leaves);
+            let below =
+                level.checked_sub(1).and_then(|level| counts.get(level)).copied().unwrap_or(self.leaves);
             let page = first_page + here;
             let base = here * FAN_OUT as u64;
             let expected = below.saturating_sub(base).min(FAN_OUT as u64);

@@ -283,7 +283,9 @@ fn answers_are_the_same_with_an_outline_and_without() {
         let compression = compressions()[rng.below(2) as usize].clone();
         let block = 1 << (6 + rng.below(12));
         let fs = memory();
-        if write_version(&fs, &table, &partitions, options(&partitions, compression, block), version).is_none() {
+        if write_version(&fs, &table, &partitions, options(&partitions, compression, block), version)
+            .is_none()
+        {
             continue;
         }
         let with = open_version(&fs, version).unwrap();
@@ -308,7 +310,9 @@ fn answers_are_the_same_with_an_outline_and_without() {
                 let mut out = collect(&mut scan, &table, reversed).unwrap();
                 for partition in &partitions {
                     let found = sstable.read(&partition.key, &filter, &columns, &table, &context()).unwrap();
-                    out.extend(found.map(|mut s| collect(&mut s, &table, reversed).unwrap()).unwrap_or_default());
+                    out.extend(
+                        found.map(|mut s| collect(&mut s, &table, reversed).unwrap()).unwrap_or_default(),
+                    );
                 }
                 out
             };

@@ -550,7 +550,12 @@ pub fn at(c: i32) -> Clustering {
 }
 
 /// Partitions of so many rows, each of as many blobs as the table has columns, written ten columns at a time.
-pub fn wide_partitions(table: &TableSchema, partitions: u32, rows: i32, value_bytes: usize) -> Vec<Partition> {
+pub fn wide_partitions(
+    table: &TableSchema,
+    partitions: u32,
+    rows: i32,
+    value_bytes: usize,
+) -> Vec<Partition> {
     let mut rng = Rng::new(7);
     let mut row = |c: i32| {
         let mut row = Row::new(at(c));
