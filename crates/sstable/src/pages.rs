@@ -401,8 +401,6 @@ pub(crate) struct Cursor {
     at: usize,
     /// Where to look for what lies behind a jump, before the file itself.
     outline: Option<Box<OutlineReader>>,
-    /// Whether `page` comes from there.
-    is_outlined: bool,
     /// Up to where the value goes on that is being read: a page that has to be read is read together with those behind it
     /// up to there.
     until: u64,
@@ -419,7 +417,6 @@ impl Cursor {
             start: 0,
             at: 0,
             outline: None,
-            is_outlined: false,
             until: 0,
             ahead: None,
         }
@@ -491,14 +488,16 @@ impl Cursor {
         }
         let before = std::mem::take(&mut self.page);
         let goes_on = !before.is_empty() && self.at == before.len();
-        let run = std::mem::take(&mut self.is_outlined).then_some(before);
+        let was_run = self.outline.as_mut().is_some_and(|outline| std::mem::take(&mut outline.is_here));
+        let run = was_run.then_some(before);
         // What follows the end of a page of the file is in the middle of something.
         if let Some(outline) = &mut self.outline
             && (run.is_some() || !goes_on)
             && let Some((start, bytes)) = outline.run_at(position, self.pages.as_ref(), &self.context)?
         {
             self.at = (position - start) as usize;
-            (self.page, self.start, self.is_outlined) = (bytes, start, true);
+            outline.is_here = true;
+            (self.page, self.start) = (bytes, start);
             return Ok(());
         }
         let number = position / self.file.page_len;

@@ -168,6 +168,8 @@ impl Outline {
 /// A place in an outline. Runs that lie ahead are found at the cost of those between.
 #[derive(Clone, Debug)]
 pub(crate) struct OutlineReader {
+    /// For whoever reads both files: whether the page in hand is a run.
+    pub is_here: bool,
     outline: Arc<Outline>,
     /// Number and content of the leaf; empty when there is none before [`OutlineReader::until`].
     leaf: (u64, Bytes),
@@ -185,6 +187,7 @@ pub(crate) struct OutlineReader {
 impl OutlineReader {
     pub fn new(outline: Arc<Outline>) -> OutlineReader {
         OutlineReader {
+            is_here: false,
             outline,
             leaf: (0, Bytes::new()),
             from: 0,
