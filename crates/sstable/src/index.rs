@@ -89,9 +89,9 @@ impl Index {
         data: &mut Cursor,
     ) -> Result<Option<(u64, Walk)>, ReadError> {
         match self {
-            Index::Bti(index) => {
-                Ok(index.walk(range, layout, data)?.map(|(position, walk)| (position, Walk::Bti(walk))))
-            }
+            Index::Bti(index) => Ok(index
+                .walk(range, layout, data)?
+                .map(|(position, walk)| (position, Walk::Bti(Box::new(walk))))),
             Index::Big(index) => {
                 Ok(index.walk(range, data.context())?.map(|(position, walk)| (position, Walk::Big(walk))))
             }
@@ -152,7 +152,7 @@ fn rows_of(located: &Located, rows: &Cursor, layout: &Layout) -> Result<Option<R
 #[derive(Debug)]
 pub(crate) enum Walk {
     Big(IndexWalk),
-    Bti(PartitionWalk),
+    Bti(Box<PartitionWalk>),
 }
 
 impl Walk {

@@ -12,6 +12,6 @@ mod sink;
 
 pub(crate) use column::{CellInfo, CellPart, ColumnRef};
 pub(crate) use shape::{GroupBy, JsonShape, Output, Shape};
-pub(crate) use shaper::{Circumstances, Inputs};
 pub use shaper::ResultShaper;
+pub(crate) use shaper::{Circumstances, Inputs};
 pub use sink::{RowSink, RowVec};
