@@ -53,7 +53,7 @@ def versions(servers):
     found = {"commit": output("git", "describe", "--always", "--dirty"), "rustc": output("rustc", "--version")}
     if "cassandra" in servers:
         source = (ROOT / "conformance" / "cassandra").read_text()
-        found["cassandra"] = re.search(r'^VERSION = "(.*)"$', source, re.MULTILINE).group(1)
+        found["cassandra"] = re.search(r'^DEFAULT_VERSION = "(.*)"$', source, re.MULTILINE).group(1)
         found["java"] = output("java", "-version")
     if "ilion" in servers:
         binary = ilion_binary()
