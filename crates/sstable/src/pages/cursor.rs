@@ -1,0 +1,285 @@
+//! Decoding over the pages of a file: vints, arrays and values. A value inside one page is a slice of it, one that crosses
+//! pages is copied once, and a value that is stepped over touches no page.
+
+use super::file::{Ahead, PageLayout, PagedFile};
+use super::{PageSource, count_page};
+use crate::outline::{Outline, OutlineReader};
+use bytes::Bytes;
+use model::vint;
+use partition::codec::Input;
+use partition::{ReadContext, ReadError};
+use std::sync::Arc;
+
+/// A position in a paged file, and the page that it lies in.
+#[derive(Clone, Debug)]
+pub(crate) struct Cursor {
+    file: Arc<PagedFile>,
+    pages: Arc<dyn PageSource>,
+    context: ReadContext,
+    page: Bytes,
+    /// Position of the first byte of `page`; of the cursor, when there is no page.
+    start: u64,
+    /// The cursor in `page`; may lie behind it.
+    at: usize,
+    /// Where to look for what lies behind a jump, before the file itself.
+    outline: Option<Box<OutlineReader>>,
+    /// Up to where the value goes on that is being read: a page that has to be read is read together with those behind it
+    /// up to there.
+    until: u64,
+    ahead: Option<Box<Ahead>>,
+}
+
+impl Cursor {
+    pub fn new(file: Arc<PagedFile>, pages: Arc<dyn PageSource>, context: ReadContext) -> Cursor {
+        Cursor {
+            file,
+            pages,
+            context,
+            page: Bytes::new(),
+            start: 0,
+            at: 0,
+            outline: None,
+            until: 0,
+            ahead: None,
+        }
+    }
+
+    /// As this cursor, but for what stands in the file's outline: that is taken from there.
+    pub fn with_outline(self, outline: Option<&Arc<Outline>>) -> Cursor {
+        let outline = outline.map(|outline| Box::new(OutlineReader::new(Arc::clone(outline))));
+        Cursor { outline, ..self }
+    }
+
+    pub fn context(&self) -> &ReadContext {
+        &self.context
+    }
+
+    /// Moves to `position`; the page there is loaded when it is needed.
+    pub fn seek(&mut self, position: u64) {
+        match position.checked_sub(self.start) {
+            Some(at) if at <= self.page.len() as u64 => self.at = at as usize,
+            _ => {
+                self.page = Bytes::new();
+                self.start = position;
+                self.at = 0;
+            }
+        }
+    }
+
+    /// Whether the next byte is one of the page at hand.
+    pub fn is_in_page(&self) -> bool {
+        self.at < self.page.len()
+    }
+
+    pub fn is_at_end(&self) -> bool {
+        self.position() >= self.file.len
+    }
+
+    fn rest(&self) -> &[u8] {
+        self.page.get(self.at..).unwrap_or_default()
+    }
+
+    /// The rest of the page at the position, which is not at the end of the file.
+    pub fn page(&mut self) -> Result<&[u8], ReadError> {
+        if self.at >= self.page.len() {
+            self.turn_page()?;
+        }
+        Ok(self.rest())
+    }
+
+    /// Bytes of the current page from the position on.
+    pub fn in_page(&self) -> usize {
+        self.rest().len()
+    }
+
+    /// Bytes of the file's content.
+    pub fn len(&self) -> u64 {
+        self.file.len
+    }
+
+    fn remaining(&self) -> u64 {
+        self.file.len.saturating_sub(self.position())
+    }
+
+    /// Makes the page at the position the current one. There must be a byte at the position.
+    #[cold]
+    fn turn_page(&mut self) -> Result<(), ReadError> {
+        let position = self.position();
+        if position >= self.file.len {
+            return Err(self.malformed(format!("the file ends at {}", self.file.len)));
+        }
+        let before = std::mem::take(&mut self.page);
+        let goes_on = !before.is_empty() && self.at == before.len();
+        let was_run = self.outline.as_mut().is_some_and(|outline| std::mem::take(&mut outline.is_here));
+        let run = was_run.then_some(before);
+        // What follows the end of a page of the file is in the middle of something.
+        if let Some(outline) = &mut self.outline
+            && (run.is_some() || !goes_on)
+            && let Some((start, bytes)) = outline.run_at(position, self.pages.as_ref(), &self.context)?
+        {
+            self.at = (position - start) as usize;
+            outline.is_here = true;
+            (self.page, self.start) = (bytes, start);
+            return Ok(());
+        }
+        let number = position / self.file.page_len;
+        let (file, context, ahead) = (&self.file, &self.context, &mut self.ahead);
+        let last = self.until.saturating_sub(1) / file.page_len;
+        context.check_deadline()?;
+        let page = match file.page_in_tail(number) {
+            Some(page) => {
+                count_page(context, file.id.part, true);
+                page
+            }
+            None => {
+                self.pages.page(file.id, number, context, &mut || match last > number || ahead.is_some() {
+                    true => file.load_ahead(number, last, ahead, context),
+                    false => file.load(number, context),
+                })?
+            }
+        };
+        self.start = number * file.page_len;
+        self.at = (position - self.start) as usize;
+        if let Some(run) = run.filter(|_| goes_on) {
+            // The jump to a value is proven by what lies before it.
+            let known = self.at.min(run.len());
+            let found = page.get(self.at - known..self.at);
+            if found != run.get(run.len() - known..) {
+                return Err(self.malformed("other bytes lie here than the outline says".to_owned()));
+            }
+        }
+        self.page = page;
+        if self.at >= self.page.len() {
+            return Err(self.malformed(format!("page {number} has {} bytes only", self.page.len())));
+        }
+        Ok(())
+    }
+
+    fn check_len(&self, len: u64) -> Result<usize, ReadError> {
+        if len > self.remaining() {
+            return Err(self.malformed(format!("{len} bytes wanted, {} are left", self.remaining())));
+        }
+        Ok(len as usize)
+    }
+
+    /// Copies the next bytes, page by page.
+    fn gather(&mut self, mut out: &mut [u8]) -> Result<(), ReadError> {
+        self.until = self.position().saturating_add(out.len() as u64);
+        while !out.is_empty() {
+            if self.at >= self.page.len() {
+                self.turn_page()?;
+            }
+            let here = self.rest();
+            let len = here.len().min(out.len());
+            let (now, later) = out.split_at_mut(len);
+            now.copy_from_slice(here.get(..len).unwrap_or_default());
+            out = later;
+            self.at += len;
+        }
+        (self.until, self.ahead) = (0, None);
+        Ok(())
+    }
+
+    #[cold]
+    fn uvint_across_pages(&mut self) -> Result<u64, ReadError> {
+        let first = self.u8()?;
+        let mut bytes = [0u8; 9];
+        bytes[0] = first;
+        let extra = first.leading_ones() as usize;
+        self.gather(bytes.get_mut(1..1 + extra).unwrap_or_default())?;
+        match vint::read_unsigned(&bytes) {
+            Some((value, _)) => Ok(value),
+            None => Err(self.malformed("a vint is cut off".to_owned())),
+        }
+    }
+}
+
+impl Input for Cursor {
+    type Error = ReadError;
+
+    #[cold]
+    fn malformed(&self, detail: String) -> ReadError {
+        let what = match self.file.layout {
+            PageLayout::Compressed(_) => " (offset in the uncompressed content)",
+            _ => "",
+        };
+        self.file.corrupt(self.position(), format!("{detail}{what}"))
+    }
+
+    #[inline]
+    fn position(&self) -> u64 {
+        self.start + self.at as u64
+    }
+
+    #[inline]
+    fn u8(&mut self) -> Result<u8, ReadError> {
+        loop {
+            if let Some(byte) = self.page.get(self.at) {
+                let byte = *byte;
+                self.at += 1;
+                return Ok(byte);
+            }
+            self.turn_page()?;
+        }
+    }
+
+    #[inline]
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], ReadError> {
+        if let Some(chunk) = self.rest().first_chunk::<N>() {
+            let chunk = *chunk;
+            self.at += N;
+            return Ok(chunk);
+        }
+        let mut out = [0; N];
+        self.gather(&mut out)?;
+        Ok(out)
+    }
+
+    #[inline]
+    fn uvint(&mut self) -> Result<u64, ReadError> {
+        match vint::read_unsigned(self.rest()) {
+            Some((value, len)) => {
+                self.at += len;
+                Ok(value)
+            }
+            None => self.uvint_across_pages(),
+        }
+    }
+
+    #[inline]
+    fn bytes(&mut self, len: u64) -> Result<Bytes, ReadError> {
+        let len = self.check_len(len)?;
+        if len > 0 && self.at >= self.page.len() {
+            self.until = self.position() + len as u64;
+            self.turn_page()?;
+        }
+        if len <= self.rest().len() {
+            let out = self.page.slice(self.at..self.at + len);
+            self.at += len;
+            return Ok(out);
+        }
+        let mut out = vec![0; len];
+        self.gather(&mut out)?;
+        Ok(out.into())
+    }
+
+    #[inline]
+    fn with_slice<R>(&mut self, len: u64, f: impl FnOnce(&[u8]) -> R) -> Result<R, ReadError> {
+        let len = self.check_len(len)?;
+        if let Some(here) = self.rest().get(..len) {
+            let out = f(here);
+            self.at += len;
+            return Ok(out);
+        }
+        let mut copy = vec![0; len];
+        self.gather(&mut copy)?;
+        Ok(f(&copy))
+    }
+
+    #[inline]
+    fn skip(&mut self, len: u64) -> Result<(), ReadError> {
+        let len = self.check_len(len)?;
+        self.at += len;
+        Ok(())
+    }
+}

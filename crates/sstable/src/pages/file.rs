@@ -1,0 +1,280 @@
+//! A file whose content is read in pages: where each lies, and how its stored bytes become content.
+
+use super::{FileId, FilePart, INDEX_PAGE_BYTES, PLAIN_PAGE_BYTES};
+use crate::checksum::{ChunkCrcs, CrcChecks, seal_of};
+use crate::compression::CompressionInfo;
+use bytes::Bytes;
+use env::fs::{Access, ReadFile};
+use partition::{ReadContext, ReadError};
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes that are read from a file at once, at most, when it is known that more than a page is needed.
+const AHEAD_BYTES_MAX: u64 = 1 << 20;
+
+/// How pages lie in the file.
+#[derive(Debug)]
+pub(crate) enum PageLayout {
+    /// As they are, unchecked.
+    Plain,
+    /// As they are, each with a checksum elsewhere.
+    Checked(ChunkCrcs),
+    /// Compressed, each followed by its checksum.
+    Compressed(CompressionInfo),
+    /// As they are, each ending with its checksum ([`crate::checksum::seal_page`]).
+    Sealed,
+}
+
+/// The end of a file that is being written: what has no place in a cache, because it will change.
+#[derive(Debug)]
+struct Tail {
+    first_page: u64,
+    bytes: Bytes,
+}
+
+/// A file whose content is read in pages.
+#[derive(Debug)]
+pub(crate) struct PagedFile {
+    pub id: FileId,
+    pub name: Arc<str>,
+    file: Arc<dyn ReadFile>,
+    /// Bytes of content.
+    pub len: u64,
+    pub(super) page_len: u64,
+    pub(super) layout: PageLayout,
+    tail: Option<Tail>,
+    /// Which loads check the page's checksum, if it has one.
+    pub crc_checks: CrcChecks,
+}
+
+impl PagedFile {
+    pub fn new(id: FileId, name: Arc<str>, file: Arc<dyn ReadFile>, layout: PageLayout) -> PagedFile {
+        let (len, page_len) = match &layout {
+            PageLayout::Plain if id.part != FilePart::Data => (file.len(), INDEX_PAGE_BYTES),
+            PageLayout::Sealed => (file.len(), INDEX_PAGE_BYTES),
+            PageLayout::Plain => (file.len(), PLAIN_PAGE_BYTES),
+            PageLayout::Checked(crcs) => (file.len(), crcs.chunk_len as u64),
+            PageLayout::Compressed(info) => (info.data_len, info.params.chunk_len as u64),
+        };
+        PagedFile { id, name, file, len, page_len, layout, tail: None, crc_checks: CrcChecks::default() }
+    }
+
+    /// Gives a file that is being written the content that its end has at this moment, in memory: `bytes` from the start
+    /// of a page on. The pages before are as they will be.
+    pub fn with_tail(mut self, start: u64, bytes: Bytes) -> PagedFile {
+        self.len = start + bytes.len() as u64;
+        self.tail = Some(Tail { first_page: start / self.page_len, bytes });
+        self
+    }
+
+    /// The file itself.
+    pub fn raw(&self) -> &dyn ReadFile {
+        self.file.as_ref()
+    }
+
+    /// Whether the file is being written, so that what lies at its end now will lie elsewhere.
+    pub fn is_growing(&self) -> bool {
+        self.tail.is_some()
+    }
+
+    pub(super) fn page_in_tail(&self, page: u64) -> Option<Bytes> {
+        let tail = self.tail.as_ref()?;
+        let start = usize::try_from(page.checked_sub(tail.first_page)? * self.page_len).ok()?;
+        let end = tail.bytes.len().min(start.saturating_add(self.page_len as usize));
+        (start < end).then(|| tail.bytes.slice(start..end))
+    }
+
+    /// Bytes that the layout keeps in memory.
+    pub fn memory_bytes(&self) -> usize {
+        match &self.layout {
+            PageLayout::Plain | PageLayout::Sealed => 0,
+            PageLayout::Checked(crcs) => crcs.crcs.len() * 4,
+            PageLayout::Compressed(info) => info.offsets.len() * 8,
+        }
+    }
+
+    #[cold]
+    pub fn corrupt(&self, offset: u64, detail: String) -> ReadError {
+        ReadError::corrupt(&self.name, offset, detail)
+    }
+
+    /// Number of pages.
+    pub fn page_count(&self) -> u64 {
+        self.len.div_ceil(self.page_len)
+    }
+
+    /// Number of checksums that are kept in another file; `None` where there is none.
+    pub fn stored_pages(&self) -> Option<u64> {
+        match &self.layout {
+            PageLayout::Checked(crcs) => Some(crcs.crcs.len() as u64),
+            _ => None,
+        }
+    }
+
+    /// Reads a page to see whether it is sound.
+    pub fn check_page(&self, page: u64, context: &ReadContext) -> Result<(), ReadError> {
+        self.load(page, context).map(drop)
+    }
+
+    fn read_raw(&self, offset: u64, len: u64, context: &ReadContext) -> Result<Vec<u8>, ReadError> {
+        let mut bytes = vec![0; len as usize];
+        self.file.read_exact_at(offset, &mut bytes)?;
+        context.cost.ios.add(1);
+        match self.file.access() {
+            Access::Buffered => {}
+            Access::Direct => context.cost.direct_ios.add(1),
+            Access::Mapped => context.cost.mapped_ios.add(1),
+        }
+        context.cost.disk_bytes.add(len);
+        Ok(bytes)
+    }
+
+    /// Bytes of a page's content.
+    fn content_len(&self, page: u64) -> u64 {
+        self.page_len.min(self.len.saturating_sub(page.saturating_mul(self.page_len)))
+    }
+
+    /// Where a page lies in the file, from and to.
+    fn stored(&self, page: u64) -> Result<Range<u64>, ReadError> {
+        let PageLayout::Compressed(info) = &self.layout else {
+            let start = page * self.page_len;
+            return Ok(start..start + self.content_len(page));
+        };
+        let file_len = self.file.len();
+        let chunk = info.chunk(page, file_len).filter(|(start, len)| *len >= 4 && start + len <= file_len);
+        let Some((start, stored)) = chunk else {
+            return Err(self.corrupt(0, format!("chunk {page} does not lie in the file of {file_len} bytes")));
+        };
+        // A chunk is never much longer than its content, so a damaged offset cannot make us read gigabytes.
+        let most = (self.page_len * 2 + 1024)
+            .max(info.params.max_compressed_len.min(self.page_len as u32 * 4) as u64 + 4);
+        if stored > most {
+            let content = self.content_len(page);
+            return Err(
+                self.corrupt(start, format!("chunk {page} of {stored} bytes for {content} of content"))
+            );
+        }
+        Ok(start..start + stored)
+    }
+
+    /// Reads a page, checks it unless chance lets it off, and decompresses it.
+    pub fn load(&self, page: u64, context: &ReadContext) -> Result<Bytes, ReadError> {
+        let stored = self.stored(page)?;
+        let bytes = self.read_raw(stored.start, stored.end - stored.start, context)?;
+        self.decode(page, stored.start, bytes.into(), context)
+    }
+
+    /// As [`PagedFile::load`]. Unless `ahead` holds the page already, the pages behind it up to `last` are read into it
+    /// by the same call to the file system.
+    pub(super) fn load_ahead(
+        &self,
+        page: u64,
+        last: u64,
+        ahead: &mut Option<Box<Ahead>>,
+        context: &ReadContext,
+    ) -> Result<Bytes, ReadError> {
+        let stored = self.stored(page)?;
+        if let Some(bytes) = ahead.as_ref().and_then(|ahead| ahead.get(&stored)) {
+            return self.decode(page, stored.start, bytes.into(), context);
+        }
+        let mut end = stored.end;
+        let pages = self.tail.as_ref().map_or(self.page_count(), |tail| tail.first_page);
+        for next in page + 1..pages.min(last.saturating_add(1)) {
+            match self.stored(next) {
+                Ok(next) if next.start == end && next.end - stored.start <= AHEAD_BYTES_MAX => end = next.end,
+                _ => break,
+            }
+        }
+        if end == stored.end {
+            return self.load(page, context);
+        }
+        let bytes = self.read_raw(stored.start, end - stored.start, context)?;
+        let ahead = ahead.insert(Box::new(Ahead { start: stored.start, bytes }));
+        self.decode(page, stored.start, ahead.get(&stored).unwrap_or_default().into(), context)
+    }
+
+    /// The content of a page that is stored as `bytes`, at `start` in the file.
+    fn decode(
+        &self,
+        page: u64,
+        start: u64,
+        mut bytes: Cow<'_, [u8]>,
+        context: &ReadContext,
+    ) -> Result<Bytes, ReadError> {
+        match &self.layout {
+            PageLayout::Plain => {}
+            PageLayout::Checked(crcs) => {
+                let check = self.crc_checks.is_due().then(|| crc32fast::hash(&bytes));
+                let expected = usize::try_from(page).ok().and_then(|page| crcs.crcs.get(page));
+                if let Some(found) = check.filter(|found| expected != Some(found)) {
+                    let len = bytes.len();
+                    let detail =
+                        format!("checksum of {len} bytes is {found:#010x}, CRC.db has {expected:x?}");
+                    return Err(self.corrupt(start, detail));
+                }
+            }
+            PageLayout::Compressed(info) => return self.decode_chunk(info, page, start, bytes, context),
+            PageLayout::Sealed => {
+                let content = bytes.split_last_chunk::<4>().map(|(content, sum)| {
+                    (seal_of(content, page) == u32::from_be_bytes(*sum)).then_some(content.len())
+                });
+                let Some(len) = content.flatten() else {
+                    return Err(self.corrupt(start, format!("the checksum of page {page} does not fit it")));
+                };
+                bytes.to_mut().truncate(len);
+            }
+        }
+        Ok(bytes.into_owned().into())
+    }
+
+    fn decode_chunk(
+        &self,
+        info: &CompressionInfo,
+        page: u64,
+        start: u64,
+        mut bytes: Cow<'_, [u8]>,
+        context: &ReadContext,
+    ) -> Result<Bytes, ReadError> {
+        let len = self.content_len(page) as usize;
+        let Some((payload, sum)) = bytes.split_last_chunk::<4>() else {
+            return Err(self.corrupt(start, format!("chunk {page} has no checksum")));
+        };
+        let expected = u32::from_be_bytes(*sum);
+        let found = if self.crc_checks.is_due() { crc32fast::hash(payload) } else { expected };
+        if expected != found {
+            let detail = format!("checksum of chunk {page} is {found:#010x}, {expected:#010x} is stored");
+            return Err(self.corrupt(start, detail));
+        }
+        if payload.len() < info.params.max_compressed_len as usize {
+            let out = info
+                .params
+                .compressor
+                .decompress(payload, len)
+                .map_err(|e| self.corrupt(start, format!("chunk {page}: {e}")))?;
+            context.cost.decompressed_bytes.add(len as u64);
+            return Ok(out.into());
+        }
+        if payload.len() < len {
+            let detail = format!("raw chunk {page} of {} bytes for {len} of content", payload.len());
+            return Err(self.corrupt(start, detail));
+        }
+        bytes.to_mut().truncate(len);
+        Ok(bytes.into_owned().into())
+    }
+}
+
+/// A stretch of a file that was read at once, for pages that are to be made of it.
+#[derive(Clone, Debug)]
+pub(super) struct Ahead {
+    /// Where it starts in the file.
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Ahead {
+    fn get(&self, stored: &Range<u64>) -> Option<&[u8]> {
+        let at = |position: u64| usize::try_from(position.checked_sub(self.start)?).ok();
+        self.bytes.get(at(stored.start)?..at(stored.end)?)
+    }
+}
