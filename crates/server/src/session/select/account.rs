@@ -1,0 +1,93 @@
+//! What a read came to: counted, put into the heat map, kept if it was slow.
+
+use std::sync::Arc;
+
+use model::command::ReadCommand;
+use partition::{CostSnapshot, ReadContext};
+use protocol::response::error::ErrorResponse;
+
+use super::Read;
+use crate::metrics::ReadNumbers;
+use crate::reads::{self, ReadRecord};
+use crate::session::Exchange;
+
+/// What a read came to, besides its rows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) rows: u64,
+    pub(super) tombstones: u64,
+    /// Rows of the answer, and their bytes.
+    pub(super) returned: (u64, u64),
+    pub(super) has_more: bool,
+    pub(super) local_nanos: u64,
+}
+
+impl Tally {
+    /// What the read cost, with what it came to.
+    pub(super) fn cost_of(&self, context: &ReadContext) -> CostSnapshot {
+        let mut cost = context.total_cost();
+        (cost.rows_returned, cost.returned_bytes) = self.returned;
+        cost
+    }
+}
+
+pub(super) fn warn_about_tombstones(exchange: &mut Exchange, tally: Tally) {
+    let threshold = u64::from(exchange.sessions.node.config.settings.tombstone_warn_threshold);
+    if tally.tombstones <= threshold {
+        return;
+    }
+    let query: String = exchange.text.as_deref().unwrap_or_default().chars().take(512).collect();
+    exchange.warn(format!(
+        "Read {} live rows and {} tombstone cells for query {query} (see tombstone_warn_threshold)",
+        tally.rows, tally.tombstones
+    ));
+}
+
+/// Counts a read that was answered at `ended`, in nanoseconds of the clock, and keeps it for who watches.
+pub(super) fn conclude(exchange: &mut Exchange, read: &Read, tally: Tally, cost: &CostSnapshot, ended: u64) {
+    exchange.ended_nanos = Some(ended);
+    let total_nanos = remember(exchange, read.command(), cost, ended, None);
+    exchange.sessions.node.metrics.table(&read.command().table).record_read(
+        read.is_scan(),
+        tally.local_nanos,
+        total_nanos,
+        &ReadNumbers { rows: tally.rows, tombstones: tally.tombstones, cost },
+    );
+    exchange.note(|| format!("Read {} live rows and {} tombstone cells", tally.rows, tally.tombstones));
+    exchange.note(|| format!("Cost: {}", reads::cost_text(cost)));
+}
+
+/// Puts a read that ended at `ended` into the heat map, whether or not it came to an answer, and keeps it if it is a
+/// sample or slow. Returns how long the request has taken.
+pub(super) fn remember(
+    exchange: &mut Exchange,
+    command: &ReadCommand,
+    cost: &CostSnapshot,
+    ended: u64,
+    failure: Option<&ErrorResponse>,
+) -> u64 {
+    let node = &exchange.sessions.node;
+    let total_nanos = ended.saturating_sub(exchange.started_nanos);
+    // Without another look at the wall clock: `now_s` is when the statement was bound.
+    let second = u64::from(command.now_s) + total_nanos / 1_000_000_000;
+    let is_sample = node.metrics.reads.heat.count(second, total_nanos);
+    let is_slow = node.is_slow(total_nanos);
+    if is_sample || is_slow {
+        let record = Arc::new(ReadRecord {
+            at_micros: node.env.now_micros(),
+            second,
+            nanos: total_nanos,
+            table: Some(Arc::clone(&command.table)),
+            statement: exchange.text.as_ref().map(reads::bounded).unwrap_or_default(),
+            keys: cql::explain::keys(&command.table, &command.partitions),
+            client: exchange.connection.peer,
+            cost: *cost,
+            failure: failure.map(|error| error.message.clone()),
+        });
+        if is_sample {
+            node.metrics.reads.heat.keep(&record);
+        }
+        exchange.slow = is_slow.then_some(record);
+    }
+    total_nanos
+}

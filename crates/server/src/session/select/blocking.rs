@@ -1,0 +1,186 @@
+//! A read on the pool of readers, the only threads here that wait for the disk.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use coordinator::{Coordinator, PagingState};
+use cql::plan::BoundSelect;
+use partition::{CostSnapshot, LiveRows, PageLimits, ReadContext, SourceRecord};
+use protocol::response::error::ErrorResponse;
+
+use super::account::{self, Tally};
+use super::page::{finish_shape, returned};
+use super::{Read, Stop, read_of};
+use crate::session::options::{self, Options};
+use crate::session::run::Metadata;
+use crate::session::statements::{Statement, encode_columns};
+use crate::session::{Answer, Exchange, PAGE_BYTES_MAX, error, explain};
+
+/// Runs the read on the pool of readers.
+pub(in crate::session) async fn on_reader(
+    exchange: &mut Exchange,
+    read: Read,
+) -> Result<Answer, ErrorResponse> {
+    let sessions = Arc::clone(&exchange.sessions);
+    if !exchange.connection.room().await {
+        return Ok(Answer::Sent);
+    }
+    let deadline = read.deadline(exchange);
+    let context = ReadContext { deadline: Some(deadline.clone()), ..read.context(exchange.recorder()) };
+    let consistency = read.consistency;
+    let (recorder, command) = (context.recorder.clone(), Arc::clone(read.command()));
+    let runtime = tokio::runtime::Handle::current();
+    let coordinator = Arc::clone(&sessions.coordinator);
+    let env = sessions.node.env.clone();
+    let job = move || {
+        let started = env.clock.monotonic_nanos();
+        let mut body = BytesMut::new();
+        let outcome = read.run_blocking(&coordinator, &runtime, &context, &mut body);
+        let local_nanos = env.clock.monotonic_nanos().saturating_sub(started);
+        let outcome = match outcome {
+            Ok(tally) => Ok((Tally { local_nanos, ..tally }, tally.cost_of(&context))),
+            Err(stop) => Err((stop, context.total_cost())),
+        };
+        (read, body, outcome)
+    };
+    let (read, body, outcome) = match sessions.readers.run(&deadline, job).await {
+        Ok(done) => done,
+        Err(error) => {
+            let refusal = error::of_readers(error, consistency, &sessions.node);
+            let ended = sessions.node.env.clock.monotonic_nanos();
+            account::remember(exchange, &command, &CostSnapshot::default(), ended, Some(&refusal));
+            return Err(refusal);
+        }
+    };
+    match outcome {
+        Ok((tally, cost)) => {
+            account::warn_about_tombstones(exchange, tally);
+            explain::trace(exchange, recorder.as_deref());
+            let ended = exchange.sessions.node.env.clock.monotonic_nanos();
+            account::conclude(exchange, &read, tally, &cost, ended);
+            Ok(Answer::Rows(body))
+        }
+        Err((stop, cost)) => {
+            let refusal = stop.into_refusal(exchange);
+            let ended = exchange.sessions.node.env.clock.monotonic_nanos();
+            account::remember(exchange, &command, &cost, ended, Some(&refusal));
+            Err(refusal)
+        }
+    }
+}
+
+/// What EXPLAIN ANALYZE finds out.
+pub(in crate::session) struct Analysis {
+    /// What the whole read cost.
+    pub(in crate::session) cost: CostSnapshot,
+    /// What each source did.
+    pub(in crate::session) sources: Vec<SourceRecord>,
+    /// Time until a reader thread took the read.
+    pub(in crate::session) wait_nanos: u64,
+    /// Time that it took there.
+    pub(in crate::session) read_nanos: u64,
+    /// Whether more pages follow.
+    pub(in crate::session) has_more: bool,
+}
+
+/// Carries out the read of a statement, one page of it, and throws its rows away.
+pub(in crate::session) async fn analyze(
+    exchange: &Exchange,
+    statement: &Arc<Statement>,
+    select: BoundSelect,
+    options: &Options,
+) -> Result<Analysis, ErrorResponse> {
+    let sessions = Arc::clone(&exchange.sessions);
+    let statement = Arc::clone(statement);
+    let mut read = read_of(exchange, statement, Box::new(select), options, Metadata::Skip)?;
+    read.columns = Some(encode_columns(exchange.version, read.select.columns()));
+    let env = sessions.node.env.clone();
+    let recorder = exchange.new_recorder();
+    let deadline = read.deadline(exchange);
+    let context =
+        ReadContext { deadline: Some(deadline.clone()), ..read.context(Some(Arc::clone(&recorder))) };
+    let consistency = read.consistency;
+    let runtime = tokio::runtime::Handle::current();
+    let coordinator = Arc::clone(&sessions.coordinator);
+    let asked = env.clock.monotonic_nanos();
+    let job = move || {
+        let started = env.clock.monotonic_nanos();
+        let outcome = read.run_blocking(&coordinator, &runtime, &context, &mut BytesMut::new());
+        let ended = env.clock.monotonic_nanos();
+        outcome.map(|tally| Analysis {
+            cost: tally.cost_of(&context),
+            sources: recorder.sources(),
+            wait_nanos: started.saturating_sub(asked),
+            read_nanos: ended.saturating_sub(started),
+            has_more: tally.has_more,
+        })
+    };
+    let done = sessions.readers.run(&deadline, job).await;
+    let outcome = done.map_err(|error| error::of_readers(error, consistency, &sessions.node))?;
+    outcome.map_err(|stop| stop.into_refusal(exchange))
+}
+
+impl Read {
+    /// The whole read, on a thread that may block.
+    fn run_blocking(
+        &self,
+        coordinator: &Coordinator,
+        runtime: &tokio::runtime::Handle,
+        context: &ReadContext,
+        body: &mut BytesMut,
+    ) -> Result<Tally, Stop> {
+        let start = |page, after| -> Result<LiveRows, Stop> {
+            Ok(runtime.block_on(coordinator.read(self.request(page, after, context.clone())))?)
+        };
+        let mut writer = self.writer(body);
+        let mut shaper = self.select.shaper();
+        if !self.select.is_grouped && !self.select.is_sorted {
+            let mut rows = start(self.page, self.after.clone())?;
+            let (mark, tally) = self.pull(&mut rows, &mut shaper, &mut writer)?;
+            finish_shape(&mut shaper, &mut writer)?;
+            let returned = returned(&writer);
+            writer.finish(mark.as_deref());
+            return Ok(Tally { returned, has_more: mark.is_some(), ..tally });
+        }
+        let limit = match &self.after {
+            // A paging state knows no more than "no limit" above this.
+            Some(state) if state.remaining < i32::MAX as u64 => state.remaining.min(shaper.limit()),
+            _ => shaper.limit(),
+        };
+        shaper.set_limit(limit.min(self.page_groups));
+        if let Some(state) = &self.after
+            && state.remaining_in_partition < i32::MAX as u64
+            && let Some(mark) = state.mark(self.command())
+        {
+            shaper.resume_partition(mark.key.key.0, state.remaining_in_partition);
+        }
+        // Pages of their own, so that no view of the table is held for as long as the whole read takes.
+        let internal = PageLimits { rows: u64::MAX, bytes: PAGE_BYTES_MAX, tombstones: u64::MAX };
+        let (mut total, mut after, mut last) = (Tally::default(), self.after.clone(), None);
+        loop {
+            let mut rows = start(internal, after)?;
+            let (tally, is_satisfied) = self.pull_grouped(&mut rows, &mut last, &mut shaper, &mut writer)?;
+            total.rows += tally.rows;
+            total.tombstones += tally.tombstones;
+            after = match rows.mark() {
+                Some(mark) if !is_satisfied => Some(PagingState::of(self.command(), &mark)),
+                _ => break,
+            };
+        }
+        finish_shape(&mut shaper, &mut writer)?;
+        let left = limit.saturating_sub(writer.row_count() as u64);
+        let is_full = writer.row_count() as u64 >= self.page_groups;
+        let state = last.filter(|_| is_full && left > 0).map(|mark| {
+            let state = PagingState {
+                remaining: left,
+                remaining_in_partition: shaper.left_in_partition(),
+                ..PagingState::of(self.command(), &mark)
+            };
+            state.encode(options::paging_version(self.version))
+        });
+        total.returned = returned(&writer);
+        total.has_more = state.is_some();
+        writer.finish(state.as_deref());
+        Ok(total)
+    }
+}
