@@ -107,12 +107,14 @@ TESTS = {
 }
 
 
-def measure_client(client, nothing, given):
-    """The client against the server that does nothing: {workload: [figures...]}."""
-    runs = {}
-    for workload in ("options", "insert"):
-        runs[workload] = [one(client, nothing, workload, given, seed=1, warm_up_s=CLIENT_WARM_UP, seconds=CLIENT_SECONDS,
-                              in_flight=in_flight) for in_flight in given.in_flight]
+def measure_client(client, nothing, given, rates):
+    """The client against the server that does nothing: {workload: [figures...]}. At the fixed rates too, for as long as the
+    servers: what it is late there is the client's and the machine's doing."""
+    timing = {"seed": 1, "warm_up_s": CLIENT_WARM_UP, "seconds": CLIENT_SECONDS}
+    runs = {workload: [one(client, nothing, workload, given, in_flight=in_flight, **timing) for in_flight in given.in_flight]
+            for workload in ("options", "insert")}
+    runs["options"] += [one(client, nothing, "options", given, rate=rate, **{**timing, "seconds": given.seconds})
+                        for rate in sorted(set(rates.values()))]
     return runs
 
 

@@ -26,6 +26,8 @@ COLUMNS = (
 )
 # These compare the servers; the client's CPU time and the reading of sockets would only seem to.
 COMPARED = ("operations/s", "p50 us", "p90 us", "p99 us", "p99.9 us", "max us", "server CPU us/op", "server RSS MiB")
+# What the machine and the client add to every server's figures.
+COMPARED_ALONE = ("operations/s", "p50 us", "p99 us", "p99.9 us", "max us", "server CPU us/op", "client CPU us/op")
 
 
 def write(results, folder):
@@ -163,9 +165,9 @@ def markdown(results):
          shown(run["latency_us"]["p99"], 0), shown(run["usage"]["server"]["cpu_us_per_operation"], 1)]
         for name, server in results["servers"].items() for load, run in server["loads"].items()]))
     text.append("The client alone, against a server that does nothing:\n\n")
-    text.append(table(["", "operations/s", "p50 us", "client CPU us/op"], [
-        [f"{workload}, {label(run)}", shown(run["operations_per_s"], 0), shown(run["latency_us"]["p50"], 0),
-         shown(run["usage"]["client"]["cpu_us_per_operation"], 2)]
+    alone = [column for column in COLUMNS if column[0] in COMPARED_ALONE]
+    text.append(table(["", *(name for name, _, _ in alone)], [
+        [f"{workload}, {label(run)}", *(shown(figure(run), digits) for _, figure, digits in alone)]
         for workload, runs in results["client_alone"].items() for run in runs]))
     text.append("## Set-up\n\n")
     memory = machine["memory_bytes"] / 2**30 if machine["memory_bytes"] else 0

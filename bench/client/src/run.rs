@@ -23,6 +23,10 @@ use crate::workloads::{self, Scale, Share};
 /// Operations in flight on a connection at a fixed rate, at the most. More would be late anyway, and lateness counts.
 const OPEN_PLACES: u16 = 1_024;
 
+/// How long a client with one operation in flight watches for its answer. Longer operations than this are not much
+/// longer for a client that has to be woken, and a server with work for that long may need the core.
+const WATCH_NS: u64 = 300_000;
+
 /// What to run.
 #[derive(Debug, Args)]
 pub struct Settings {
@@ -192,6 +196,7 @@ fn workers(settings: &Settings, shape: Shape) -> Result<Vec<Worker>, Error> {
                     Some(rate) => Pace::Open(Schedule::new(rate, index, of)),
                     None => Pace::Closed,
                 },
+                watch_ns: if settings.in_flight == Some(1) { WATCH_NS } else { 0 },
                 clock,
                 window: settings.window(),
             })

@@ -3,7 +3,8 @@
 //! Round by round:
 //! 1. begin every operation that is due and finds a place;
 //! 2. write all of them, one system call for each lane that has something to say;
-//! 3. wait until an answer arrives, a full socket drains, or the next operation is due;
+//! 3. wait until an answer arrives, a full socket drains, or the next operation is due: asleep, but where one operation
+//!    is in flight awake at first, so that what it takes to wake the client is not charged to the server;
 //! 4. read each lane that has something once, note the time, and judge every whole answer.
 //!
 //! When the window ends no more operations begin, and those in flight are waited for. A closed loop counts answers that
@@ -69,6 +70,8 @@ pub struct Worker {
     pub workload: Box<dyn Workload>,
     /// When to ask it.
     pub pace: Pace,
+    /// For how long it looks for an answer again and again before it sleeps until one wakes it, in nanoseconds.
+    pub watch_ns: u64,
     /// The time.
     pub clock: Clock,
     /// The measured part.
@@ -103,7 +106,7 @@ impl Worker {
                 tally.unanswered += in_flight as u64;
                 return Ok(tally);
             }
-            self.wait(more, now_ns, &mut ready)?;
+            self.wait(more, now_ns, heard_ns, &mut ready)?;
             for &index in &ready {
                 heard_ns = self.hear(index, &mut scratch, &mut tally)?;
             }
@@ -148,7 +151,7 @@ impl Worker {
     }
 
     /// Waits for something to do; `ready` then names the lanes that have something to read.
-    fn wait(&self, more: bool, now_ns: u64, ready: &mut Vec<usize>) -> Result<(), Error> {
+    fn wait(&self, more: bool, now_ns: u64, heard_ns: u64, ready: &mut Vec<usize>) -> Result<(), Error> {
         let mut sockets: Vec<PollFd<'_>> = self
             .lanes
             .iter()
@@ -158,7 +161,10 @@ impl Worker {
             })
             .collect();
         let room = self.lanes.iter().any(Lane::has_room);
-        let idle_ns = self.pace.idle_ns(now_ns).filter(|_| more && room).unwrap_or(1_000_000_000);
+        let idle_ns = match now_ns.saturating_sub(heard_ns) < self.watch_ns {
+            true => 0,
+            false => self.pace.idle_ns(now_ns).filter(|_| more && room).unwrap_or(1_000_000_000),
+        };
         let timeout =
             Timespec { tv_sec: (idle_ns / 1_000_000_000) as _, tv_nsec: (idle_ns % 1_000_000_000) as _ };
         ready.clear();
@@ -178,7 +184,7 @@ impl Worker {
 
     /// Reads a lane once and judges what has arrived; returns the time of the reading.
     fn hear(&mut self, index: usize, scratch: &mut [u8], tally: &mut Tally) -> Result<u64, Error> {
-        let Self { lanes, statements, workload, pace, clock, window } = self;
+        let Self { lanes, statements, workload, pace, clock, window, .. } = self;
         let Some(lane) = lanes.get_mut(index) else { return Ok(clock.now_ns()) };
         lane.connection.receive(scratch)?;
         let now_ns = clock.now_ns();
