@@ -323,6 +323,28 @@ impl RowIndex {
         }
     }
 
+    /// The block behind the one that was given last, which is `block`; `None` behind the last.
+    pub fn behind(&mut self, layout: &Layout, block: &Block) -> Result<Option<Block>, ReadError> {
+        match self {
+            RowIndex::Big(index) => index.behind(layout, block),
+            RowIndex::Bti(index) => index.behind(block),
+        }
+    }
+
+    /// Whether a row or marker at `position` may lie in the block that was given last; `is_first` if it is the block's
+    /// first. Touches no page.
+    pub fn holds(
+        &mut self,
+        comparator: &ClusteringComparator,
+        position: Position<'_>,
+        is_first: bool,
+    ) -> bool {
+        match self {
+            RowIndex::Big(index) => index.holds(comparator, position, is_first),
+            RowIndex::Bti(index) => index.holds(comparator, position),
+        }
+    }
+
     /// The block before another one; `None` before the first.
     pub fn before(&mut self, layout: &Layout, block: &Block) -> Result<Option<Block>, ReadError> {
         match self {

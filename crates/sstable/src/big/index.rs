@@ -82,7 +82,8 @@ impl IndexEntry {
             count,
             offsets: input.clone(),
             input,
-            scratch: Clustering::empty(),
+            first: Edge::default(),
+            last: Edge::default(),
             search: Search::default(),
         }))
     }
@@ -102,7 +103,9 @@ pub(crate) struct PromotedIndex {
     input: Cursor,
     /// Over the table of offsets: each stays on its page.
     offsets: Cursor,
-    scratch: Clustering,
+    /// The first and the last position of the block that was described last.
+    first: Edge,
+    last: Edge,
     search: Search,
 }
 
@@ -138,8 +141,8 @@ impl PromotedIndex {
             if block + 1 < self.count { self.description_at(block + 1)? } else { self.offsets_at };
         self.seek_block(block)?;
         let input = &mut self.input;
-        read_prefix(input, layout.clustering_types(), &mut self.scratch)?;
-        read_prefix(input, layout.clustering_types(), &mut self.scratch)?;
+        self.first.read(input, layout)?;
+        self.last.read(input, layout)?;
         let start = input.uvint()?;
         let width = input.vint()?.wrapping_add(WIDTH_BASE);
         let open_at_end = match input.u8()? {
@@ -168,18 +171,13 @@ impl PromotedIndex {
         };
         let Described { start, end, open_at_end } = self.described(layout, number)?;
         if start != follows {
-            return Err(self.input.malformed(format!("block {number} at {start} instead of {follows}")));
+            return Err(self.misplaced(number, start, follows));
         }
         Ok(Block { number, start, end, open, open_at_end: Some(open_at_end) })
     }
 
-    fn edge(&mut self, layout: &Layout, block: u64, last: bool) -> Result<BoundKind, ReadError> {
-        self.seek_block(block)?;
-        let kind = read_prefix(&mut self.input, layout.clustering_types(), &mut self.scratch)?;
-        match last {
-            true => read_prefix(&mut self.input, layout.clustering_types(), &mut self.scratch),
-            false => Ok(kind),
-        }
+    fn misplaced(&self, number: u64, start: u64, follows: u64) -> ReadError {
+        self.input.malformed(format!("block {number} at {start} instead of {follows}"))
     }
 
     /// The first block for which `is_before` does not hold, of how its last position, or else its first, lies to `bound`.
@@ -194,10 +192,14 @@ impl PromotedIndex {
     ) -> Result<u64, ReadError> {
         self.search.start(self.count, covered);
         while let Some(block) = self.search.next(comparator, bound.position()) {
-            let kind = self.edge(layout, block, last)?;
-            let edge = Position { kind, prefix: &self.scratch };
-            let is_before = is_before(comparator.compare_positions(edge, bound.position()));
-            self.search.answer(block, edge.prefix, is_before);
+            self.seek_block(block)?;
+            self.first.read(&mut self.input, layout)?;
+            if last {
+                self.last.read(&mut self.input, layout)?;
+            }
+            let edge = if last { &self.last } else { &self.first };
+            let is_before = is_before(comparator.compare_positions(edge.position(), bound.position()));
+            self.search.answer(block, &edge.prefix, is_before);
         }
         Ok(self.search.found())
     }
@@ -225,6 +227,28 @@ impl PromotedIndex {
     ) -> Result<Option<Block>, ReadError> {
         let behind = self.partition_point(layout, comparator, bound, covered, false, Ordering::is_le)?;
         behind.checked_sub(1).map(|last| self.block(layout, last)).transpose()
+    }
+
+    /// The block behind another one; `None` behind the last.
+    pub fn behind(&mut self, layout: &Layout, block: &Block) -> Result<Option<Block>, ReadError> {
+        let number = block.number + 1;
+        if number >= self.count {
+            return Ok(None);
+        }
+        let Described { start, end, open_at_end } = self.described(layout, number)?;
+        if start != block.end {
+            return Err(self.misplaced(number, start, block.end));
+        }
+        let open = block.open_at_end.unwrap_or(Deletion::NONE);
+        Ok(Some(Block { number, start, end, open, open_at_end: Some(open_at_end) }))
+    }
+
+    /// Whether a row or marker at `position` may lie in the block that was given last; `is_first` if it is the block's
+    /// first.
+    pub fn holds(&self, comparator: &ClusteringComparator, position: Position<'_>, is_first: bool) -> bool {
+        let begins = comparator.compare_positions(self.first.position(), position);
+        let may_begin = if is_first { begins == Ordering::Equal } else { begins == Ordering::Less };
+        may_begin && comparator.compare_positions(position, self.last.position()) != Ordering::Greater
     }
 
     /// The first block.
@@ -315,6 +339,11 @@ impl Default for Edge {
 }
 
 impl Edge {
+    fn read(&mut self, input: &mut Cursor, layout: &Layout) -> Result<(), ReadError> {
+        self.kind = read_prefix(input, layout.clustering_types(), &mut self.prefix)?;
+        Ok(())
+    }
+
     fn set(&mut self, position: Position<'_>) {
         self.kind = position.kind;
         self.prefix.assign(position.prefix);

@@ -40,6 +40,16 @@ pub(crate) struct Node<'p> {
     payload_at: usize,
 }
 
+/// A way from a node to a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Branch {
+    pub slot: usize,
+    /// The byte that leads there.
+    pub byte: u8,
+    /// Where the child lies in the file.
+    pub child: u64,
+}
+
 /// Where a byte's child is, or would be, among the slots of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
@@ -107,14 +117,11 @@ impl<'p> Node<'p> {
     pub fn find(&self, byte: u8) -> Found {
         match self.kind {
             Kind::Leaf => Found::Before(0),
-            Kind::Single => {
-                let own = self.byte_at(if self.bits == 12 { 2 } else { 1 });
-                match own.cmp(&(byte as usize)) {
-                    std::cmp::Ordering::Equal => Found::Slot(0),
-                    std::cmp::Ordering::Less => Found::Before(1),
-                    std::cmp::Ordering::Greater => Found::Before(0),
-                }
-            }
+            Kind::Single => match self.byte_of(0).cmp(&byte) {
+                std::cmp::Ordering::Equal => Found::Slot(0),
+                std::cmp::Ordering::Less => Found::Before(1),
+                std::cmp::Ordering::Greater => Found::Before(0),
+            },
             Kind::Sparse => {
                 let chars = self.bytes.get(2..2 + self.slots).unwrap_or_default();
                 chars.binary_search(&byte).map_or_else(Found::Before, Found::Slot)
@@ -151,7 +158,7 @@ impl<'p> Node<'p> {
     }
 
     /// The position of a slot's child; `None` where there is none.
-    pub fn child(&self, slot: usize) -> Result<Option<u64>, Flaw> {
+    fn child(&self, slot: usize) -> Result<Option<u64>, Flaw> {
         match (self.distance(slot), self.kind) {
             (0, Kind::Dense) => Ok(None),
             (0, _) => Err(NO_CHILD),
@@ -159,21 +166,37 @@ impl<'p> Node<'p> {
         }
     }
 
-    /// The last child before slot `end`, and its slot.
-    pub fn child_before(&self, end: usize) -> Result<Option<(usize, u64)>, Flaw> {
+    /// The byte that leads to a slot's child.
+    fn byte_of(&self, slot: usize) -> u8 {
+        let byte = match self.kind {
+            Kind::Leaf => 0,
+            Kind::Single => self.byte_at(if self.bits == 12 { 2 } else { 1 }),
+            Kind::Sparse => self.byte_at(2 + slot),
+            Kind::Dense => self.byte_at(1) + slot,
+        };
+        byte as u8
+    }
+
+    /// The way to the child in a slot; `None` where there is none.
+    pub fn branch(&self, slot: usize) -> Result<Option<Branch>, Flaw> {
+        Ok(self.child(slot)?.map(|child| Branch { slot, byte: self.byte_of(slot), child }))
+    }
+
+    /// The way to the last child before slot `end`.
+    pub fn child_before(&self, end: usize) -> Result<Option<Branch>, Flaw> {
         for slot in (0..end.min(self.slots)).rev() {
-            if let Some(child) = self.child(slot)? {
-                return Ok(Some((slot, child)));
+            if let Some(branch) = self.branch(slot)? {
+                return Ok(Some(branch));
             }
         }
         Ok(None)
     }
 
-    /// The first child from slot `start` on, and its slot.
-    pub fn child_from(&self, start: usize) -> Result<Option<(usize, u64)>, Flaw> {
+    /// The way to the first child from slot `start` on.
+    pub fn child_from(&self, start: usize) -> Result<Option<Branch>, Flaw> {
         for slot in start..self.slots {
-            if let Some(child) = self.child(slot)? {
-                return Ok(Some((slot, child)));
+            if let Some(branch) = self.branch(slot)? {
+                return Ok(Some(branch));
             }
         }
         Ok(None)

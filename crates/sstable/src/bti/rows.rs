@@ -12,9 +12,11 @@ use super::trie::TrieCursor;
 use crate::index::Block;
 use crate::pages::Cursor;
 use bytes::Bytes;
+use model::clustering::Position;
 use model::{ClusteringBound, ClusteringComparator, Deletion, byte_comparable};
 use partition::ReadError;
 use partition::codec::{DeletionTimes, Input};
+use std::cmp::Ordering;
 
 pub(super) const OPEN_DELETION: u8 = 8;
 
@@ -57,7 +59,7 @@ impl RowsEntry {
             return Err(trie.input.malformed(format!("rows from {header_len} to {end}")));
         }
         let deletion = self.deletion;
-        Ok(RowTrie { trie, times, header_len, deletion, end, key: Vec::new() })
+        Ok(RowTrie { trie, times, header_len, deletion, end, limit: None, key: Vec::new() })
     }
 }
 
@@ -81,6 +83,12 @@ fn read_separator(trie: &mut TrieCursor, times: DeletionTimes) -> Result<(u64, D
     Ok((offset as u64, open))
 }
 
+fn set_key(out: &mut Option<Vec<u8>>, separator: &TrieCursor) {
+    let out = out.get_or_insert_default();
+    out.clear();
+    out.extend(separator.key());
+}
+
 /// Reads a big-endian number with its sign, of up to eight bytes.
 pub(super) fn read_signed(input: &mut Cursor, len: u8) -> Result<i64, ReadError> {
     let mut value = 0i64;
@@ -102,6 +110,8 @@ pub(crate) struct RowTrie {
     pub deletion: Deletion,
     /// Bytes from the partition's start to the byte that ends it.
     pub end: u64,
+    /// The separator behind the block that was given last, if there is one; its own is where the trie is.
+    limit: Option<Vec<u8>>,
     key: Vec<u8>,
 }
 
@@ -112,10 +122,36 @@ impl RowTrie {
         comparator: &ClusteringComparator,
         bound: &ClusteringBound,
     ) -> Result<Block, ReadError> {
-        self.key.clear();
-        byte_comparable::encode_position(comparator, bound.position(), &mut self.key);
+        self.encode(comparator, bound.position());
         self.trie.seek_floor(&self.key)?;
         self.here()
+    }
+
+    fn encode(&mut self, comparator: &ClusteringComparator, position: Position<'_>) {
+        self.key.clear();
+        byte_comparable::encode_position(comparator, position, &mut self.key);
+    }
+
+    /// The block behind the one that was given last, which is `block`; `None` behind the last.
+    pub fn behind(&mut self, block: &Block) -> Result<Option<Block>, ReadError> {
+        if block.end == self.end || !self.trie.next()? {
+            return Ok(None);
+        }
+        let next = self.here()?;
+        match next.start == block.end {
+            true => Ok(Some(next)),
+            false => {
+                let Block { start, end, .. } = next;
+                Err(self.trie.input.malformed(format!("a block from {start} to {end}")))
+            }
+        }
+    }
+
+    /// Whether a row or marker at `position` may lie in the block that was given last.
+    pub fn holds(&mut self, comparator: &ClusteringComparator, position: Position<'_>) -> bool {
+        self.encode(comparator, position);
+        let begins = self.trie.key().cmp(self.key.iter().copied());
+        begins != Ordering::Greater && self.limit.as_ref().is_none_or(|limit| self.key < *limit)
     }
 
     /// The block of the current separator; of the last one, the block before.
@@ -127,8 +163,14 @@ impl RowTrie {
         }
         let mut ahead = self.trie.clone();
         let (end, open_at_end) = match ahead.next()? {
-            true => read_separator(&mut ahead, self.times)?,
-            false => (self.end, Deletion::NONE),
+            true => {
+                set_key(&mut self.limit, &ahead);
+                read_separator(&mut ahead, self.times)?
+            }
+            false => {
+                self.limit = None;
+                (self.end, Deletion::NONE)
+            }
         };
         Ok(Block { open_at_end: Some(open_at_end), ..self.block(start, end, open)? })
     }
@@ -158,6 +200,7 @@ impl RowTrie {
     }
 
     fn step_back(&mut self, end: u64) -> Result<Block, ReadError> {
+        set_key(&mut self.limit, &self.trie);
         if !self.trie.previous()? {
             return Err(self.trie.input.malformed(format!("no block before offset {end}")));
         }

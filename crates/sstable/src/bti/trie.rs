@@ -3,7 +3,7 @@
 //! Entries are in the order of their keys: a node's own payload before its children, children by their bytes. Every
 //! leaf has a payload; a walk that meets one without fails, so a damaged trie cannot lead it around for long.
 
-use super::node::{Flaw, Found, Node};
+use super::node::{Branch, Flaw, Found, Node};
 use crate::pages::Cursor;
 use partition::ReadError;
 use partition::codec::Input;
@@ -11,11 +11,12 @@ use partition::codec::Input;
 /// Longer keys than any that a node makes.
 const DEPTH_MAX: usize = 4 << 20;
 
-/// A node on the way from the root, and the slot by which it was left.
+/// A node on the way from the root, and the slot and byte by which it was left.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     node: u64,
-    slot: usize,
+    slot: u16,
+    byte: u8,
 }
 
 /// A place in a trie: an entry, or nothing before it was sought.
@@ -42,8 +43,8 @@ struct Lesser {
     /// How many nodes lie above `node`.
     depth: usize,
     node: u64,
-    /// The slot and the child below which the last entry is meant; `None` for the node's own.
-    branch: Option<(usize, u64)>,
+    /// Below which the last entry is meant; `None` for the node's own.
+    branch: Option<Branch>,
 }
 
 /// How a search for a key ended.
@@ -71,12 +72,19 @@ impl TrieCursor {
         result.map_err(|flaw| input.malformed(flaw.to_owned()))
     }
 
-    fn push(&mut self, node: u64, slot: usize) -> Result<(), ReadError> {
+    /// Notes that `node` is left by a branch; yields the child.
+    fn push(&mut self, node: u64, branch: Branch) -> Result<u64, ReadError> {
         if self.path.len() >= DEPTH_MAX {
             return Err(self.input.malformed("the trie is too deep".to_owned()));
         }
-        self.path.push(Step { node, slot });
-        Ok(())
+        // A node has 256 slots at most.
+        self.path.push(Step { node, slot: branch.slot as u16, byte: branch.byte });
+        Ok(branch.child)
+    }
+
+    /// The key of the current entry.
+    pub fn key(&self) -> impl Iterator<Item = u8> {
+        self.path.iter().map(|step| step.byte)
     }
 
     /// The payload of the current entry.
@@ -95,13 +103,13 @@ impl TrieCursor {
         let mut bytes = key.iter();
         let descent = loop {
             let byte = bytes.next();
-            let (payload, before, slot, slots) = Self::node(&mut self.input, at, |node| {
+            let (payload, before, branch, slots) = Self::node(&mut self.input, at, |node| {
                 let found = byte.map_or(Found::Before(0), |byte| node.find(*byte));
-                let (end, slot) = match found {
-                    Found::Slot(slot) => (slot, node.child(slot)?.map(|child| (slot, child))),
+                let (end, branch) = match found {
+                    Found::Slot(slot) => (slot, node.branch(slot)?),
                     Found::Before(end) => (end, None),
                 };
-                Ok((node.payload_bits(), node.child_before(end)?, slot, node.slots()))
+                Ok((node.payload_bits(), node.child_before(end)?, branch, node.slots()))
             })?;
             let depth = self.path.len();
             if payload != 0 {
@@ -110,11 +118,8 @@ impl TrieCursor {
             if before.is_some() {
                 lesser = Some(Lesser { depth, node: at, branch: before });
             }
-            match slot {
-                Some((slot, child)) => {
-                    self.push(at, slot)?;
-                    at = child;
-                }
+            match branch {
+                Some(branch) => at = self.push(at, branch)?,
                 None => break if slots == 0 { Descent::Leaf } else { Descent::Apart },
             }
         };
@@ -122,8 +127,8 @@ impl TrieCursor {
             self.path.truncate(depth);
             match branch {
                 None => self.current = Some(node),
-                Some((slot, child)) => {
-                    self.push(node, slot)?;
+                Some(branch) => {
+                    let child = self.push(node, branch)?;
                     self.descend_last(child)?;
                 }
             }
@@ -133,10 +138,10 @@ impl TrieCursor {
 
     /// Whether the way to the current entry is the beginning of a key.
     pub fn leads_to(&mut self, key: &[u8]) -> Result<bool, ReadError> {
-        for (i, Step { node, slot }) in self.path.iter().enumerate() {
+        for (i, Step { node, slot, .. }) in self.path.iter().enumerate() {
             let Some(byte) = key.get(i) else { return Ok(false) };
             let found = Self::node(&mut self.input, *node, |node| Ok(node.find(*byte)))?;
-            if found != Found::Slot(*slot) {
+            if found != Found::Slot(usize::from(*slot)) {
                 return Ok(false);
             }
         }
@@ -162,10 +167,7 @@ impl TrieCursor {
                 _ => Ok(None),
             })?;
             match child {
-                Some((slot, child)) => {
-                    self.push(at, slot)?;
-                    at = child;
-                }
+                Some(branch) => at = self.push(at, branch)?,
                 None => return self.arrive(at),
             }
         }
@@ -175,10 +177,7 @@ impl TrieCursor {
         loop {
             let child = Self::node(&mut self.input, at, |node| node.child_before(node.slots()))?;
             match child {
-                Some((slot, child)) => {
-                    self.push(at, slot)?;
-                    at = child;
-                }
+                Some(branch) => at = self.push(at, branch)?,
                 None => return self.arrive(at),
             }
         }
@@ -198,15 +197,15 @@ impl TrieCursor {
             self.seek_first()?;
             return Ok(true);
         };
-        if let Some((slot, child)) = Self::node(&mut self.input, at, |node| node.child_from(0))? {
-            self.push(at, slot)?;
+        if let Some(branch) = Self::node(&mut self.input, at, |node| node.child_from(0))? {
+            let child = self.push(at, branch)?;
             self.descend_first(child)?;
             return Ok(true);
         }
-        while let Some(Step { node: above, slot }) = self.path.pop() {
-            let next = Self::node(&mut self.input, above, |node| node.child_from(slot + 1))?;
-            if let Some((slot, child)) = next {
-                self.push(above, slot)?;
+        while let Some(Step { node: above, slot, .. }) = self.path.pop() {
+            let next = Self::node(&mut self.input, above, |node| node.child_from(usize::from(slot) + 1))?;
+            if let Some(branch) = next {
+                let child = self.push(above, branch)?;
                 self.descend_first(child)?;
                 return Ok(true);
             }
@@ -217,12 +216,12 @@ impl TrieCursor {
 
     /// Goes to the entry before; false, with none at all, before the first.
     pub fn previous(&mut self) -> Result<bool, ReadError> {
-        while let Some(Step { node: above, slot }) = self.path.pop() {
+        while let Some(Step { node: above, slot, .. }) = self.path.pop() {
             let (payload, before) = Self::node(&mut self.input, above, |node| {
-                Ok((node.payload_bits(), node.child_before(slot)?))
+                Ok((node.payload_bits(), node.child_before(usize::from(slot))?))
             })?;
-            if let Some((slot, child)) = before {
-                self.push(above, slot)?;
+            if let Some(branch) = before {
+                let child = self.push(above, branch)?;
                 self.descend_last(child)?;
                 return Ok(true);
             }

@@ -66,6 +66,11 @@ impl Cursor {
         }
     }
 
+    /// Where the page of the file ends that `position` lies in.
+    pub fn page_end(&self, position: u64) -> u64 {
+        (position / self.file.page_len + 1).saturating_mul(self.file.page_len)
+    }
+
     /// Whether the next byte is one of the page at hand.
     pub fn is_in_page(&self) -> bool {
         self.at < self.page.len()

@@ -1,5 +1,6 @@
 //! The rows and markers of a partition from first to last.
 
+use super::places::Places;
 use super::skip;
 use crate::index::RowIndex;
 use crate::pages::Cursor;
@@ -42,6 +43,7 @@ pub(crate) struct Forward {
     present: ColumnSet,
     partition_start: u64,
     rows: Option<RowIndex>,
+    places: Places,
     /// Whether the file may have range deletions at all.
     may_delete: bool,
 }
@@ -61,6 +63,7 @@ impl Default for Forward {
             present: ColumnSet::default(),
             partition_start: 0,
             rows: None,
+            places: Places::default(),
             may_delete: true,
         }
     }
@@ -68,7 +71,8 @@ impl Default for Forward {
 
 impl Forward {
     /// Starts a partition whose first row or marker is at the cursor.
-    pub fn begin(&mut self, partition_start: u64, rows: Option<RowIndex>, may_delete: bool) {
+    pub fn begin(&mut self, data: &Cursor, partition_start: u64, rows: Option<RowIndex>, may_delete: bool) {
+        self.places.begin(data, partition_start);
         self.head = None;
         self.head_start = None;
         self.open = Deletion::NONE;
@@ -137,6 +141,29 @@ impl Forward {
         Ok(head)
     }
 
+    /// As [`Forward::peek`]; makes sure that the page is where it belongs.
+    #[inline]
+    pub fn peek_in_place(
+        &mut self,
+        data: &mut Cursor,
+        layout: &Layout,
+        comparator: &ClusteringComparator,
+    ) -> Result<Head, ReadError> {
+        if let Some(head) = self.head {
+            return Ok(head);
+        }
+        let start = data.position();
+        let head = self.peek(data, layout)?;
+        if self.places.is_new(start) && head != Head::End {
+            let position = match head {
+                Head::Marker => self.bound.position(),
+                _ => Position::row(&self.clustering),
+            };
+            self.places.check(data, layout, comparator, self.rows.as_mut(), start, position)?;
+        }
+        Ok(head)
+    }
+
     /// Leaves the rows at hand that lie before `bound`, of which only the clusterings are looked at, in place; returns
     /// how many.
     pub fn skip_before(
@@ -149,6 +176,9 @@ impl Forward {
         let mut skipped = 0;
         while self.head.is_none() && data.in_page() >= AT_HAND_BYTES {
             let start = data.position();
+            if self.places.is_new(start) {
+                break;
+            }
             let is_before = match layout.read_head(data)? {
                 UnfilteredHead::Row(flags) if !flags.is_static => {
                     layout.compare_clustering(data, comparator, bound.position())?.is_lt()
@@ -198,6 +228,23 @@ impl Forward {
         check_end(data, self.head_end)
     }
 
+    /// As [`Forward::take_row`]. The end of a row that reaches into a page belongs to it if what follows in the page does.
+    #[inline]
+    pub fn take_row_in_place(
+        &mut self,
+        data: &mut Cursor,
+        layout: &Layout,
+        comparator: &ClusteringComparator,
+        wanted: &Wanted,
+        row: &mut Row,
+    ) -> Result<(), ReadError> {
+        self.take_row(data, layout, wanted, row)?;
+        if self.places.is_new_behind(self.head_end) && data.in_page() >= AT_HAND_BYTES {
+            self.peek_in_place(data, layout, comparator)?;
+        }
+        Ok(())
+    }
+
     /// Moves the bound of the marker at the head into `bound`.
     pub fn take_marker(&mut self, bound: &mut ClusteringBound) {
         std::mem::swap(bound, &mut self.bound);
@@ -231,6 +278,7 @@ impl Forward {
             // To be sure that nothing reaches the bound the last block is read.
             None => rows.last(layout)?,
         };
+        self.places.enter(block);
         let here = self.head_start.filter(|_| self.head.is_some()).unwrap_or(data.position());
         let there = self.partition_start.saturating_add(block.start);
         if there > here {
@@ -240,7 +288,7 @@ impl Forward {
                 bound,
                 may_delete: self.may_delete,
             };
-            self.before = Some(jump.check(data, layout, comparator)?);
+            self.before = Some(jump.check(data, layout, comparator, &mut self.places, rows)?);
             self.open = block.open;
             self.head = None;
             data.seek(there);

@@ -5,6 +5,7 @@
 //! before; at the edge report the deletion that is open there; yield what lies inside; behind it close what is open.
 
 pub(crate) mod forward;
+mod places;
 mod reverse;
 mod skip;
 mod walker;
@@ -260,7 +261,7 @@ impl SsTableStream {
         if rows.as_ref().is_some_and(|rows| start.checked_add(rows.header_len()) != Some(first_at)) {
             return Err(self.data.malformed("the first row is not where the index has it".to_owned()));
         }
-        self.walker.begin(start, first_at, rows, self.sstable.may_delete_ranges());
+        self.walker.begin(&self.data, start, first_at, rows, self.sstable.may_delete_ranges());
         self.state = State::Rows;
         self.slice = 0;
         self.sought = false;
@@ -280,7 +281,8 @@ impl SsTableStream {
 
     /// Takes the row at the head; `None` when nothing is left of it.
     fn take_row(&mut self, out: &mut Fragment) -> Result<Option<Event>, ReadError> {
-        self.walker.take_row(&mut self.data, &self.layout, &self.wanted, &mut out.row)?;
+        let comparator = self.table.comparator();
+        self.walker.take_row(&mut self.data, &self.layout, comparator, &self.wanted, &mut out.row)?;
         self.counted.row(&out.row);
         Ok((!out.row.is_empty()).then_some(Event::Row))
     }

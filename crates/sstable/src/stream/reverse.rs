@@ -7,6 +7,7 @@
 //! 3. From the last one on, a row's clustering is read when it becomes the head, its cells when it is taken.
 
 use super::forward::{Head, WRONG_OPEN, check_before, check_end};
+use super::places::Places;
 use super::skip::HeadAt;
 use crate::index::{Block, RowIndex};
 use crate::pages::Cursor;
@@ -56,6 +57,7 @@ pub(crate) struct Reverse {
     present: ColumnSet,
     partition_start: u64,
     rows_index: Option<RowIndex>,
+    places: Places,
     /// Whether the file may have range deletions at all.
     may_delete: bool,
     /// Where the first row or marker of the loaded block has the one before it.
@@ -93,6 +95,7 @@ impl Default for Reverse {
             present: ColumnSet::default(),
             partition_start: 0,
             rows_index: None,
+            places: Places::default(),
             may_delete: true,
             before_block: 0,
         }
@@ -103,12 +106,14 @@ impl Reverse {
     /// Starts a partition whose first row or marker is at `first_at` in the data.
     pub fn begin(
         &mut self,
+        data: &Cursor,
         partition_start: u64,
         first_at: u64,
         rows_index: Option<RowIndex>,
         may_delete: bool,
     ) {
         self.leave_block();
+        self.places.begin(data, partition_start);
         self.open = Deletion::NONE;
         let whole = Block {
             number: 0,
@@ -177,7 +182,7 @@ impl Reverse {
             let before_next = follows.then_some(self.before_block);
             self.next = Next::Before(block);
             self.loaded_from = block.start;
-            let loaded = self.load(data, layout, &block)?;
+            let loaded = self.load(data, layout, comparator, &block)?;
             match (loaded, before_next) {
                 (Some(loaded), Some(before)) if loaded.last == before => {}
                 (Some(_), Some(before)) => {
@@ -290,6 +295,7 @@ impl Reverse {
         &mut self,
         data: &mut Cursor,
         layout: &Layout,
+        comparator: &ClusteringComparator,
         block: &Block,
     ) -> Result<Option<Loaded>, ReadError> {
         let start = self.partition_start.saturating_add(block.start);
@@ -303,6 +309,10 @@ impl Reverse {
         data.seek(start);
         self.leave_block();
         self.is_at_end = false;
+        if self.rows_index.is_some() {
+            self.places.forget();
+            self.places.enter(*block);
+        }
         while data.position() < end {
             let here = data.position();
             let (unfiltered_end, item) = match layout.read_head(data)? {
@@ -317,6 +327,10 @@ impl Reverse {
                     self.link(&mut loaded, data, here, before)?;
                     let marker = layout.read_marker(data, &bound)?;
                     check_end(data, marker_end)?;
+                    if self.places.is_new(here) {
+                        let rows = self.rows_index.as_mut();
+                        self.places.check(data, layout, comparator, rows, here, bound.position())?;
+                    }
                     if marker.close != open {
                         return Err(data.malformed(WRONG_OPEN.to_owned()));
                     }
@@ -324,7 +338,20 @@ impl Reverse {
                     (marker_end, Item::Marker(bound, marker))
                 }
                 UnfilteredHead::Row(flags) => {
-                    layout.skip_clustering(data)?;
+                    if self.places.is_new(here) {
+                        layout.read_clustering(data, &mut self.clustering)?;
+                        let position = Position::row(&self.clustering);
+                        self.places.check(
+                            data,
+                            layout,
+                            comparator,
+                            self.rows_index.as_mut(),
+                            here,
+                            position,
+                        )?;
+                    } else {
+                        layout.skip_clustering(data)?;
+                    }
                     let (row_end, before) = layout.read_sizes(data)?;
                     self.link(&mut loaded, data, here, before)?;
                     if flags.is_static {

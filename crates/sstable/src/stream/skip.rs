@@ -1,7 +1,8 @@
 //! Stepping over rows and partitions by what the data itself says.
 
 use super::forward::{WRONG_OPEN, check_before};
-use crate::index::Block;
+use super::places::Places;
+use crate::index::{Block, RowIndex};
 use crate::pages::Cursor;
 use model::clustering::Position;
 use model::{BoundKind, Clustering, ClusteringBound, ClusteringComparator, Deletion};
@@ -129,17 +130,21 @@ impl Jump<'_> {
     /// 3. The deletion that the index has open there is the one that the marker just before has opened, or else that
     ///    the next marker closes; or else, if there is none in the block, the one that the index has open at its end,
     ///    which stands at another place in the index. A file without tombstones has none.
+    /// 4. The page lies behind those that were read, and the block is the one that the index has there.
     pub fn check(
         &self,
         data: &mut Cursor,
         layout: &Layout,
         comparator: &ClusteringComparator,
+        places: &mut Places,
+        rows: &mut RowIndex,
     ) -> Result<u64, ReadError> {
         let there = self.partition_start.saturating_add(self.block.start);
         data.seek(there);
         let Some(head) = HeadAt::read(data, layout)? else {
             return Err(data.malformed(END_IN_BLOCK.to_owned()));
         };
+        places.check(data, layout, comparator, Some(rows), there, head.position())?;
         let before = head.before_it(data, layout, comparator, there)?;
         let Some((start, before)) = before.filter(|(_, before)| {
             comparator.compare_positions(before.position(), self.bound.position()) == Ordering::Less

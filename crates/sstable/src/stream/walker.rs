@@ -25,10 +25,17 @@ impl Walker {
     }
 
     /// Starts a partition whose first row or marker is at `first_at` in the data, where a walk forward stands.
-    pub fn begin(&mut self, partition_start: u64, first_at: u64, rows: Option<RowIndex>, may_delete: bool) {
+    pub fn begin(
+        &mut self,
+        data: &Cursor,
+        partition_start: u64,
+        first_at: u64,
+        rows: Option<RowIndex>,
+        may_delete: bool,
+    ) {
         match self {
-            Walker::Forward(walker) => walker.begin(partition_start, rows, may_delete),
-            Walker::Reverse(walker) => walker.begin(partition_start, first_at, rows, may_delete),
+            Walker::Forward(walker) => walker.begin(data, partition_start, rows, may_delete),
+            Walker::Reverse(walker) => walker.begin(data, partition_start, first_at, rows, may_delete),
         }
     }
 
@@ -49,7 +56,7 @@ impl Walker {
         comparator: &ClusteringComparator,
     ) -> Result<Head, ReadError> {
         match self {
-            Walker::Forward(walker) => walker.peek(data, layout),
+            Walker::Forward(walker) => walker.peek_in_place(data, layout, comparator),
             Walker::Reverse(walker) => walker.peek(data, layout, comparator),
         }
     }
@@ -88,11 +95,12 @@ impl Walker {
         &mut self,
         data: &mut Cursor,
         layout: &Layout,
+        comparator: &ClusteringComparator,
         wanted: &Wanted,
         row: &mut Row,
     ) -> Result<(), ReadError> {
         match self {
-            Walker::Forward(walker) => walker.take_row(data, layout, wanted, row),
+            Walker::Forward(walker) => walker.take_row_in_place(data, layout, comparator, wanted, row),
             Walker::Reverse(walker) => walker.take_row(data, layout, wanted, row),
         }
     }

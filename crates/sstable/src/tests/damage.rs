@@ -30,7 +30,7 @@ fn flips() -> u64 {
     std::env::var("FLIPS").map_or(FLIPS, |n| n.parse().unwrap())
 }
 
-enum Ask {
+pub(super) enum Ask {
     Scan {
         reversed: bool,
     },
@@ -135,7 +135,7 @@ fn asks(sound: &[Partition], table: &TableSchema) -> Vec<Ask> {
 }
 
 /// Each row of a partition by its name, and the first one of each short slice; in both directions.
-fn short_asks(partition: &Partition) -> Vec<Ask> {
+pub(super) fn short_asks(partition: &Partition) -> Vec<Ask> {
     let rows = partition.items.iter().filter_map(|item| match item {
         Item::Row(row) => Some(&row.clustering),
         Item::Change(_) => None,
@@ -162,22 +162,22 @@ fn short_asks(partition: &Partition) -> Vec<Ask> {
 
 /// What came of the damages to one component.
 #[derive(Default)]
-struct Tally {
+pub(super) struct Tally {
     refused: u64,
-    failed: u64,
+    pub failed: u64,
     same: u64,
 }
 
-struct Damage {
-    fs: MemoryFileSystem,
-    descriptor: Descriptor,
+pub(super) struct Damage {
+    pub fs: MemoryFileSystem,
+    pub descriptor: Descriptor,
     table: Arc<TableSchema>,
     columns: ColumnSelection,
     asks: Vec<Ask>,
     sound: Vec<Vec<Partition>>,
-    tallies: BTreeMap<(Component, &'static str), Tally>,
+    pub tallies: BTreeMap<(Component, &'static str), Tally>,
     /// Damages after which an answer was wrong, or an error said too little.
-    wrong: Vec<String>,
+    pub wrong: Vec<String>,
 }
 
 impl Damage {
@@ -191,7 +191,7 @@ impl Damage {
     }
 
     /// Damage to the SSTable in `fs`, of whose columns is asked what `asks` says.
-    fn to(
+    pub fn to(
         fs: MemoryFileSystem,
         descriptor: Descriptor,
         table: Arc<TableSchema>,
@@ -213,7 +213,7 @@ impl Damage {
         }
     }
 
-    fn ask_all(&mut self, component: Component, kind: &'static str, what: &str) {
+    pub fn ask_all(&mut self, component: Component, kind: &'static str, what: &str) {
         let opened = SsTable::open(&self.fs, &self.descriptor, 1, Arc::new(Uncached));
         let sstable = match opened {
             Ok(sstable) => Arc::new(sstable),

@@ -10,6 +10,7 @@ mod filter;
 mod fixtures;
 mod golden;
 mod outline;
+mod places;
 mod reading;
 pub(crate) mod recorded;
 mod round_trip;
