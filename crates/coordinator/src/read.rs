@@ -9,7 +9,7 @@ use crate::error::CoordinatorError;
 use crate::paging::{self, PagingState};
 use crate::replica::ReplicaError;
 use crate::{Coordinator, Part, Parts, Placement};
-use model::command::{Consistency, ReadCommand};
+use model::command::{Consistency, PartitionSelection, ReadCommand};
 use partition::{BoxedStream, LiveRows, PageLimits, ReadContext, concat, merge};
 use smallvec::SmallVec;
 use std::future::Future;
@@ -65,13 +65,13 @@ impl Coordinator {
                     CoordinatorError::Invalid("Invalid value for the paging state".to_owned())
                 })?),
             };
+        let context = ReadContext { rows_wanted: rows_wanted(&command, &request.page), ..request.context };
         let mut streams = Streams::new();
         match &mark {
-            None => self.read_leg(&command, request.consistency, &request.context, &mut streams).await?,
+            None => self.read_leg(&command, request.consistency, &context, &mut streams).await?,
             Some(mark) => {
                 for leg in paging::behind(&command, mark) {
-                    self.read_leg(&Arc::new(leg), request.consistency, &request.context, &mut streams)
-                        .await?;
+                    self.read_leg(&Arc::new(leg), request.consistency, &context, &mut streams).await?;
                 }
             }
         }
@@ -82,7 +82,7 @@ impl Coordinator {
                 Box::new(concat(move || Ok(streams.next())))
             }
         };
-        let rows = LiveRows::new(stream, command, request.context, request.page);
+        let rows = LiveRows::new(stream, command, context, request.page);
         Ok(match &mark {
             None => rows,
             Some(mark) => rows.resume(mark),
@@ -113,6 +113,20 @@ impl Coordinator {
             }
         }
         Ok(())
+    }
+}
+
+/// About how many rows of the selection a page takes.
+fn rows_wanted(command: &ReadCommand, page: &PageLimits) -> u64 {
+    let limits = &command.limits;
+    let of_partition = match &command.partitions {
+        PartitionSelection::Keys(keys) if keys.len() == 1 => limits.rows_per_partition,
+        _ => u64::MAX,
+    };
+    match command.row_filter.is_empty() {
+        // One more shows whether there is another page.
+        true => limits.rows.min(of_partition).min(page.rows.saturating_add(1)),
+        false => u64::MAX,
     }
 }
 

@@ -122,6 +122,8 @@ pub struct ReadContext {
     pub fill_cache: bool,
     /// Whether index pages do so, too (tables that are cached with `keys: NONE`: no).
     pub fill_index_cache: bool,
+    /// About how many rows will be taken of the stream: a source reads ahead for so many. [`u64::MAX`] for all.
+    pub rows_wanted: u64,
     /// Who wants to know what each source did.
     pub recorder: Option<Arc<Recorder>>,
     /// When the read has to end. Looked at before a page is turned and between rows, but not at each of them.
@@ -149,6 +151,7 @@ impl Default for ReadContext {
             may_block: true,
             fill_cache: true,
             fill_index_cache: true,
+            rows_wanted: u64::MAX,
             recorder: None,
             deadline: None,
         }

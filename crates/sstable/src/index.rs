@@ -92,9 +92,9 @@ impl Index {
             Index::Bti(index) => Ok(index
                 .walk(range, layout, data)?
                 .map(|(position, walk)| (position, Walk::Bti(Box::new(walk))))),
-            Index::Big(index) => {
-                Ok(index.walk(range, data.context())?.map(|(position, walk)| (position, Walk::Big(walk))))
-            }
+            Index::Big(index) => Ok(index
+                .walk(range, data.context())?
+                .map(|(position, walk)| (position, Walk::Big(Box::new(walk))))),
         }
     }
 
@@ -131,6 +131,15 @@ impl Entry {
         }
     }
 
+    /// Whether the partition has an index of its rows.
+    pub fn has_rows(&self) -> bool {
+        match self {
+            Entry::Small(_) => false,
+            Entry::Big(entry, _) => entry.has_rows(),
+            Entry::Bti(located, _) => located.rows.is_some(),
+        }
+    }
+
     /// The index of the partition's rows, if it has one.
     pub fn rows(&self, layout: &Layout) -> Result<Option<RowIndex>, ReadError> {
         match self {
@@ -151,7 +160,7 @@ fn rows_of(located: &Located, rows: &Cursor, layout: &Layout) -> Result<Option<R
 /// Partitions in order, for scans.
 #[derive(Debug)]
 pub(crate) enum Walk {
-    Big(IndexWalk),
+    Big(Box<IndexWalk>),
     Bti(Box<PartitionWalk>),
 }
 
@@ -205,7 +214,7 @@ impl Walk {
         let id = FileId { sstable: 0, part: FilePart::Index };
         let file = PagedFile::new(id, file_name(&path), fs.open_read(&path).ok()?, PageLayout::Plain);
         let cursor = Cursor::new(Arc::new(file), Arc::new(Uncached), ReadContext::default());
-        Some(Walk::Big(IndexWalk::new(cursor, 0)))
+        Some(Walk::Big(Box::new(IndexWalk::new(cursor, 0))))
     }
 
     /// Where the next partition starts; `None` at the end. It stays the next.

@@ -4,9 +4,11 @@
 //! [`PageSource`] decides whether a page comes from memory; if not, a [`PagedFile`] loads it. A [`Cursor`] decodes what
 //! lies in pages as if there were none.
 
+mod ahead;
 mod cursor;
 mod file;
 
+pub(crate) use ahead::{Course, Wish};
 pub(crate) use cursor::Cursor;
 pub(crate) use file::{PageLayout, PagedFile};
 
@@ -59,6 +61,11 @@ pub trait PageSource: Send + Sync + Debug {
         context: &ReadContext,
         load: &mut dyn FnMut() -> Result<Bytes, ReadError>,
     ) -> Result<Bytes, ReadError>;
+
+    /// Whether the page is in memory. Asking counts nothing and makes nothing hotter.
+    fn has(&self, _file: FileId, _page: u64) -> bool {
+        false
+    }
 
     /// Keeps a page that nobody asked for yet, if there is room for such.
     fn keep(&self, _file: FileId, _page: u64, _content: &[u8]) {}

@@ -21,7 +21,7 @@ use crate::index::{Index, Walk};
 use crate::key_filter::{FilterCheck, KeyFilter};
 use crate::minima::Minima;
 use crate::outline::Outline;
-use crate::pages::{Cursor, FileId, FilePart, PageLayout, PageSource, PagedFile};
+use crate::pages::{Course, Cursor, FileId, FilePart, PageLayout, PageSource, PagedFile, Wish};
 use crate::statistics::{CommitLogPosition, Statistics, Stats};
 use crate::stream::{Partitions, SsTableStream, Walker};
 use arc_swap::ArcSwapOption;
@@ -57,6 +57,9 @@ pub struct SsTable {
     pub(crate) pages: Arc<dyn PageSource>,
     pub(crate) layout: ArcSwapOption<MappedLayout>,
     pub(crate) disk_bytes: u64,
+    /// Bytes of a row and of a partition, on the average.
+    pub(crate) row_bytes: u64,
+    pub(crate) partition_bytes: u64,
 }
 
 fn crc(bytes: &bytes::Bytes) -> u32 {
@@ -189,7 +192,10 @@ impl SsTable {
                 disk_bytes += len;
             }
         }
+        let (row_bytes, partition_bytes) = statistics.stats.mean_bytes(data.len);
         Ok(SsTable {
+            row_bytes,
+            partition_bytes,
             descriptor: descriptor.clone(),
             components,
             minima: Minima::of(descriptor, &statistics),
@@ -459,16 +465,47 @@ impl SsTable {
         self.data_cursor(context).with_outline(outline)
     }
 
+    /// Says what a stream will want of the data, for its pages to be read together.
+    fn look_ahead(&self, filter: &ClusteringFilter, partitions: &Partitions, data: &mut Cursor) {
+        let (rows, is_open) = match filter {
+            ClusteringFilter::Names { .. } => (1, true),
+            ClusteringFilter::Slices { slices, reversed } => {
+                let far = slices.last().map(|slice| if *reversed { &slice.start } else { &slice.end });
+                let is_open = slices.len() == 1 && far.is_some_and(|far| far.prefix.is_empty());
+                (data.context().rows_wanted, is_open)
+            }
+        };
+        let is_walk = filter.is_all() && !filter.is_reversed();
+        let wanted = if is_walk { rows.saturating_mul(self.row_bytes) } else { u64::MAX };
+        let (start, certain) = match partitions {
+            Partitions::None => return,
+            Partitions::Range { next, .. } => (*next, 0),
+            Partitions::One { entry, .. } if is_walk || !entry.has_rows() => {
+                (entry.position(), wanted.min(self.partition_bytes))
+            }
+            Partitions::One { entry, .. } => (entry.position(), 0),
+        };
+        data.look_ahead(|ahead| {
+            ahead.wish = Wish { rows, is_open, row_bytes: self.row_bytes };
+            ahead.set_rows(start..start.saturating_add(certain));
+            ahead.course = match filter.is_reversed() {
+                true => Course::Backward(0),
+                false => Course::Forward(start.saturating_add(wanted)),
+            };
+        });
+    }
+
     fn stream(
         self: &Arc<Self>,
         filter: &ClusteringFilter,
         columns: &ColumnSelection,
         table: &Arc<TableSchema>,
-        data: Cursor,
+        mut data: Cursor,
         partitions: Partitions,
         layout: Arc<Layout>,
     ) -> Result<Box<SsTableStream>, ReadError> {
         self.prove_minima(data.context())?;
+        self.look_ahead(filter, &partitions, &mut data);
         let reversed = filter.is_reversed();
         let whole = filter.is_all();
         let mut slices = if whole { vec![Slice::ALL] } else { filter.to_slices() };

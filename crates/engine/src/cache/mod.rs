@@ -130,6 +130,10 @@ impl PageSource for PageCache {
         context.fill_cache && (part == FilePart::Data || self.keeps_index && context.fill_index_cache)
     }
 
+    fn has(&self, file: FileId, page: u64) -> bool {
+        self.cache.contains(&(file, page))
+    }
+
     fn keep(&self, file: FileId, page: u64, content: &[u8]) {
         let weight = weight_of(content);
         self.cache.insert((file, page), Bytes::copy_from_slice(content), weight, KEPT_COUNT);

@@ -136,6 +136,12 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher> TinyLfu<K, V, S> {
         self.find(key, |_, _| {})
     }
 
+    /// Whether a value is there. Counts nothing.
+    pub fn contains(&self, key: &K) -> bool {
+        let hash = self.hasher.hash_one(key);
+        self.shard(hash).read().find(hash, key).is_some()
+    }
+
     fn find(&self, key: &K, found: impl FnOnce(&Shard<K, V>, &Entry<K, V>)) -> Option<V> {
         let hash = self.hasher.hash_one(key);
         let shard = self.shard(hash).read();

@@ -13,7 +13,7 @@
 //! the offset, is compared, and a key that is not found through the directory is searched for in the entries.
 
 use super::index::IndexEntry;
-use crate::pages::Cursor;
+use crate::pages::{Course, Cursor};
 use model::DecoratedKey;
 use model::key::{PartitionKey, Token};
 use partition::ReadError;
@@ -40,6 +40,7 @@ pub(crate) struct Candidate {
 pub(crate) fn build(index: &mut Cursor, start: u64, end: u64) -> Result<Vec<u8>, ReadError> {
     let (mut tokens, mut offsets, mut positions) = (Vec::new(), Vec::new(), Vec::new());
     let mut at = start;
+    index.look_ahead(|ahead| ahead.course = Course::Forward(end));
     while at < end {
         index.seek(at);
         let entry = IndexEntry::read(index)?;

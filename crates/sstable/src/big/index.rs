@@ -10,7 +10,7 @@
 
 use super::search::Search;
 use crate::index::{Block, WrittenPartition, WrittenUnfiltered};
-use crate::pages::Cursor;
+use crate::pages::{Course, Cursor};
 use bytes::Bytes;
 use model::clustering::Position;
 use model::{BoundKind, Clustering, ClusteringBound, ClusteringComparator, Deletion, Slice, vint};
@@ -263,6 +263,9 @@ impl PromotedIndex {
 
     /// The block before another one.
     pub fn before(&mut self, layout: &Layout, block: &Block) -> Result<Option<Block>, ReadError> {
+        // Descriptions are read backwards from here on.
+        let blocks_at = self.blocks_at;
+        self.input.look_ahead(|ahead| ahead.course = Course::Backward(blocks_at));
         block.number.checked_sub(1).map(|before| self.block(layout, before)).transpose()
     }
 }
@@ -276,7 +279,8 @@ pub(crate) struct IndexWalk {
 
 impl IndexWalk {
     /// Starts at an entry.
-    pub fn new(cursor: Cursor, start: u64) -> IndexWalk {
+    pub fn new(mut cursor: Cursor, start: u64) -> IndexWalk {
+        cursor.look_ahead(|ahead| ahead.course = Course::Forward(u64::MAX));
         IndexWalk { cursor, next: start }
     }
 

@@ -1,7 +1,8 @@
 //! Decoding over the pages of a file: vints, arrays and values. A value inside one page is a slice of it, one that crosses
 //! pages is copied once, and a value that is stepped over touches no page.
 
-use super::file::{Ahead, PageLayout, PagedFile};
+use super::ahead::Ahead;
+use super::file::{PageLayout, PagedFile};
 use super::{PageSource, count_page};
 use crate::outline::{Outline, OutlineReader};
 use bytes::Bytes;
@@ -23,25 +24,13 @@ pub(crate) struct Cursor {
     at: usize,
     /// Where to look for what lies behind a jump, before the file itself.
     outline: Option<Box<OutlineReader>>,
-    /// Up to where the value goes on that is being read: a page that has to be read is read together with those behind it
-    /// up to there.
-    until: u64,
+    /// Only of a read that may load pages.
     ahead: Option<Box<Ahead>>,
 }
 
 impl Cursor {
     pub fn new(file: Arc<PagedFile>, pages: Arc<dyn PageSource>, context: ReadContext) -> Cursor {
-        Cursor {
-            file,
-            pages,
-            context,
-            page: Bytes::new(),
-            start: 0,
-            at: 0,
-            outline: None,
-            until: 0,
-            ahead: None,
-        }
+        Cursor { file, pages, context, page: Bytes::new(), start: 0, at: 0, outline: None, ahead: None }
     }
 
     /// As this cursor, but for what stands in the file's outline: that is taken from there.
@@ -52,6 +41,14 @@ impl Cursor {
 
     pub fn context(&self) -> &ReadContext {
         &self.context
+    }
+
+    /// Says what will be read, for pages to be loaded together; of no account where none may be loaded.
+    #[inline]
+    pub fn look_ahead(&mut self, plan: impl FnOnce(&mut Ahead)) {
+        if self.context.may_block {
+            plan(self.ahead.get_or_insert_default());
+        }
     }
 
     /// Moves to `position`; the page there is loaded when it is needed.
@@ -129,19 +126,17 @@ impl Cursor {
         }
         let number = position / self.file.page_len;
         let (file, context, ahead) = (&self.file, &self.context, &mut self.ahead);
-        let last = self.until.saturating_sub(1) / file.page_len;
+        let pages = self.pages.as_ref();
+        ahead.iter_mut().for_each(|ahead| ahead.turn(file, number));
         context.check_deadline()?;
         let page = match file.page_in_tail(number) {
             Some(page) => {
                 count_page(context, file.id.part, true);
                 page
             }
-            None => {
-                self.pages.page(file.id, number, context, &mut || match last > number || ahead.is_some() {
-                    true => file.load_ahead(number, last, ahead, context),
-                    false => file.load(number, context),
-                })?
-            }
+            None => pages.page(file.id, number, context, &mut || {
+                ahead.get_or_insert_default().load(file, number, pages, context)
+            })?,
         };
         self.start = number * file.page_len;
         self.at = (position - self.start) as usize;
@@ -169,7 +164,9 @@ impl Cursor {
 
     /// Copies the next bytes, page by page.
     fn gather(&mut self, mut out: &mut [u8]) -> Result<(), ReadError> {
-        self.until = self.position().saturating_add(out.len() as u64);
+        let start = self.position();
+        let value = start..start.saturating_add(out.len() as u64);
+        self.look_ahead(|ahead| ahead.value = value);
         while !out.is_empty() {
             if self.at >= self.page.len() {
                 self.turn_page()?;
@@ -181,7 +178,7 @@ impl Cursor {
             out = later;
             self.at += len;
         }
-        (self.until, self.ahead) = (0, None);
+        self.look_ahead(|ahead| ahead.value = 0..0);
         Ok(())
     }
 
@@ -255,8 +252,11 @@ impl Input for Cursor {
     fn bytes(&mut self, len: u64) -> Result<Bytes, ReadError> {
         let len = self.check_len(len)?;
         if len > 0 && self.at >= self.page.len() {
-            self.until = self.position() + len as u64;
+            let start = self.position();
+            let value = start..start + len as u64;
+            self.look_ahead(|ahead| ahead.value = value);
             self.turn_page()?;
+            self.look_ahead(|ahead| ahead.value = 0..0);
         }
         if len <= self.rest().len() {
             let out = self.page.slice(self.at..self.at + len);

@@ -10,9 +10,6 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes that are read from a file at once, at most, when it is known that more than a page is needed.
-const AHEAD_BYTES_MAX: u64 = 1 << 20;
-
 /// How pages lie in the file.
 #[derive(Debug)]
 pub(crate) enum PageLayout {
@@ -104,6 +101,24 @@ impl PagedFile {
         self.len.div_ceil(self.page_len)
     }
 
+    /// Number of pages before the end that is kept in memory.
+    pub(super) fn whole_pages(&self) -> u64 {
+        self.tail.as_ref().map_or(self.page_count(), |tail| tail.first_page)
+    }
+
+    /// The pages that some content lies in.
+    pub(super) fn pages_of(&self, content: &Range<u64>) -> Range<u64> {
+        match content.is_empty() {
+            true => 0..0,
+            false => content.start / self.page_len..content.end.div_ceil(self.page_len),
+        }
+    }
+
+    /// Number of pages that so much content takes, at least one.
+    pub(super) fn pages_in(&self, content_len: u64) -> u64 {
+        (content_len / self.page_len).max(1)
+    }
+
     /// Number of checksums that are kept in another file; `None` where there is none.
     pub fn stored_pages(&self) -> Option<u64> {
         match &self.layout {
@@ -117,7 +132,12 @@ impl PagedFile {
         self.load(page, context).map(drop)
     }
 
-    fn read_raw(&self, offset: u64, len: u64, context: &ReadContext) -> Result<Vec<u8>, ReadError> {
+    pub(super) fn read_raw(
+        &self,
+        offset: u64,
+        len: u64,
+        context: &ReadContext,
+    ) -> Result<Vec<u8>, ReadError> {
         let mut bytes = vec![0; len as usize];
         self.file.read_exact_at(offset, &mut bytes)?;
         context.cost.ios.add(1);
@@ -136,7 +156,7 @@ impl PagedFile {
     }
 
     /// Where a page lies in the file, from and to.
-    fn stored(&self, page: u64) -> Result<Range<u64>, ReadError> {
+    pub(super) fn stored(&self, page: u64) -> Result<Range<u64>, ReadError> {
         let PageLayout::Compressed(info) = &self.layout else {
             let start = page * self.page_len;
             return Ok(start..start + self.content_len(page));
@@ -165,37 +185,8 @@ impl PagedFile {
         self.decode(page, stored.start, bytes.into(), context)
     }
 
-    /// As [`PagedFile::load`]. Unless `ahead` holds the page already, the pages behind it up to `last` are read into it
-    /// by the same call to the file system.
-    pub(super) fn load_ahead(
-        &self,
-        page: u64,
-        last: u64,
-        ahead: &mut Option<Box<Ahead>>,
-        context: &ReadContext,
-    ) -> Result<Bytes, ReadError> {
-        let stored = self.stored(page)?;
-        if let Some(bytes) = ahead.as_ref().and_then(|ahead| ahead.get(&stored)) {
-            return self.decode(page, stored.start, bytes.into(), context);
-        }
-        let mut end = stored.end;
-        let pages = self.tail.as_ref().map_or(self.page_count(), |tail| tail.first_page);
-        for next in page + 1..pages.min(last.saturating_add(1)) {
-            match self.stored(next) {
-                Ok(next) if next.start == end && next.end - stored.start <= AHEAD_BYTES_MAX => end = next.end,
-                _ => break,
-            }
-        }
-        if end == stored.end {
-            return self.load(page, context);
-        }
-        let bytes = self.read_raw(stored.start, end - stored.start, context)?;
-        let ahead = ahead.insert(Box::new(Ahead { start: stored.start, bytes }));
-        self.decode(page, stored.start, ahead.get(&stored).unwrap_or_default().into(), context)
-    }
-
     /// The content of a page that is stored as `bytes`, at `start` in the file.
-    fn decode(
+    pub(super) fn decode(
         &self,
         page: u64,
         start: u64,
@@ -261,20 +252,5 @@ impl PagedFile {
         }
         bytes.to_mut().truncate(len);
         Ok(bytes.into_owned().into())
-    }
-}
-
-/// A stretch of a file that was read at once, for pages that are to be made of it.
-#[derive(Clone, Debug)]
-pub(super) struct Ahead {
-    /// Where it starts in the file.
-    start: u64,
-    bytes: Vec<u8>,
-}
-
-impl Ahead {
-    fn get(&self, stored: &Range<u64>) -> Option<&[u8]> {
-        let at = |position: u64| usize::try_from(position.checked_sub(self.start)?).ok();
-        self.bytes.get(at(stored.start)?..at(stored.end)?)
     }
 }

@@ -105,6 +105,12 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// Bytes of a row and of a partition, on the average, in so many bytes of data.
+    pub fn mean_bytes(&self, data_len: u64) -> (u64, u64) {
+        let mean = |count: i64| data_len.div_ceil(count.max(1) as u64);
+        (mean(self.total_rows), mean(self.partition_sizes.count()))
+    }
+
     /// Whether there may be any tombstone or anything that expires.
     pub fn may_have_tombstones(&self) -> bool {
         self.min_local_deletion_time != NO_DELETION_TIME

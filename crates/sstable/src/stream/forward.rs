@@ -281,6 +281,8 @@ impl Forward {
         self.places.enter(block);
         let here = self.head_start.filter(|_| self.head.is_some()).unwrap_or(data.position());
         let there = self.partition_start.saturating_add(block.start);
+        let end = self.partition_start.saturating_add(block.end);
+        data.look_ahead(|ahead| ahead.set_block(there.max(here)..end));
         if there > here {
             let jump = skip::Jump {
                 partition_start: self.partition_start,

@@ -178,6 +178,14 @@ impl Reverse {
             if follows && block.end != self.loaded_from {
                 return Err(data.malformed(format!("a block ends at {} before this one", block.end)));
             }
+            if self.rows_index.is_some() {
+                let start = self.partition_start;
+                let place = start.saturating_add(block.start)..start.saturating_add(block.end);
+                data.look_ahead(|ahead| match follows {
+                    true => ahead.set_rows(place),
+                    false => ahead.set_block(place),
+                });
+            }
             let bound = self.sought.take();
             let before_next = follows.then_some(self.before_block);
             self.next = Next::Before(block);

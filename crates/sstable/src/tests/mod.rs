@@ -3,12 +3,14 @@
 mod access;
 mod bti;
 mod corruption;
+mod costs;
 mod damage;
 mod directory;
 mod early;
 mod filter;
 mod fixtures;
 mod golden;
+
 mod outline;
 mod places;
 mod reading;

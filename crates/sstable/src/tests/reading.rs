@@ -2,17 +2,16 @@
 
 use super::support::*;
 use crate::compression::CompressionParams;
-use crate::{Descriptor, FileId, FilePart, PageSource, SsTable, Version, count_page};
+use crate::{Descriptor, FilePart, PageSource, SsTable, Version};
 use bytes::Bytes;
 use env::fs::FileSystem;
 use model::command::ClusteringFilter;
 use model::{Cell, Clustering, ClusteringBound, CqlType, Deletion, Liveness, Row, Slice, TableSchema};
-use partition::{CostSnapshot, Event, Fragment, PartitionStream, ReadContext, ReadError};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use partition::{CostSnapshot, Event, Fragment, PartitionStream, ReadContext};
+use std::sync::Arc;
 
 /// A partition of rows `0..rows`, their values of so many bytes that nothing compresses.
-fn numbered(rows: u64, value_bytes: usize) -> (Arc<TableSchema>, Vec<Partition>) {
+pub(super) fn numbered(rows: u64, value_bytes: usize) -> (Arc<TableSchema>, Vec<Partition>) {
     let table = TableSchema::builder("ks", "t", uuid::Uuid::from_u128(1))
         .partition_key("k", CqlType::Int)
         .clustering("c", CqlType::BigInt, false)
@@ -32,45 +31,16 @@ fn numbered(rows: u64, value_bytes: usize) -> (Arc<TableSchema>, Vec<Partition>)
     (Arc::new(table), vec![partition])
 }
 
-fn number(i: u64) -> Clustering {
+pub(super) fn number(i: u64) -> Clustering {
     Clustering::from_values([&i.to_be_bytes()[..]])
 }
 
-fn names(numbers: impl IntoIterator<Item = u64>, reversed: bool) -> ClusteringFilter {
+pub(super) fn names(numbers: impl IntoIterator<Item = u64>, reversed: bool) -> ClusteringFilter {
     ClusteringFilter::Names { names: numbers.into_iter().map(number).collect(), reversed }
 }
 
-/// A cache that keeps everything until it is told to forget.
-#[derive(Debug, Default)]
-struct Kept(Mutex<HashMap<(FileId, u64), Bytes>>);
-
-impl Kept {
-    fn forget(&self, forgets: impl Fn(FilePart, u64) -> bool) {
-        self.0.lock().unwrap().retain(|(file, page), _| !forgets(file.part, *page));
-    }
-}
-
-impl PageSource for Kept {
-    fn page(
-        &self,
-        file: FileId,
-        page: u64,
-        context: &ReadContext,
-        load: &mut dyn FnMut() -> Result<Bytes, ReadError>,
-    ) -> Result<Bytes, ReadError> {
-        let found = self.0.lock().unwrap().get(&(file, page)).cloned();
-        count_page(context, file.part, found.is_some());
-        if let Some(found) = found {
-            return Ok(found);
-        }
-        let loaded = load()?;
-        self.0.lock().unwrap().insert((file, page), loaded.clone());
-        Ok(loaded)
-    }
-}
-
 /// Opens what was written with an empty cache before it.
-fn open_with(fs: &Arc<dyn FileSystem>, version: Version) -> (Arc<SsTable>, Arc<Kept>) {
+pub(super) fn open_with(fs: &Arc<dyn FileSystem>, version: Version) -> (Arc<SsTable>, Arc<Kept>) {
     let descriptor = Descriptor { version, ..descriptor(1) };
     let kept = Arc::new(Kept::default());
     let pages: Arc<dyn PageSource> = kept.clone();
@@ -78,7 +48,7 @@ fn open_with(fs: &Arc<dyn FileSystem>, version: Version) -> (Arc<SsTable>, Arc<K
 }
 
 /// Rows from `start` on, or those before it.
-fn from(start: u64, reversed: bool) -> ClusteringFilter {
+pub(super) fn from(start: u64, reversed: bool) -> ClusteringFilter {
     let slice = match reversed {
         false => Slice { start: ClusteringBound::start_at(number(start)), end: ClusteringBound::TOP },
         true => Slice { start: ClusteringBound::BOTTOM, end: ClusteringBound::end_at(number(start)) },
@@ -87,13 +57,13 @@ fn from(start: u64, reversed: bool) -> ClusteringFilter {
 }
 
 /// What the first `rows` rows cost.
-fn cost_of_first(
+pub(super) fn cost_of_first(
     sstable: &Arc<SsTable>,
     table: &Arc<TableSchema>,
     filter: &ClusteringFilter,
     rows: u64,
 ) -> CostSnapshot {
-    let context = context();
+    let context = ReadContext { rows_wanted: rows, ..context() };
     let mut stream = sstable.read(&key(1), filter, &all(table), table, &context).unwrap().unwrap();
     let (mut fragment, mut found) = (Fragment::default(), 0);
     while found < rows {
@@ -112,7 +82,7 @@ fn forms() -> impl Iterator<Item = (Version, Option<CompressionParams>)> {
 }
 
 /// Reads the partition and says what that cost; as many rows are found as the filter names.
-fn cost_of(
+pub(super) fn cost_of(
     sstable: &Arc<SsTable>,
     table: &Arc<TableSchema>,
     filter: &ClusteringFilter,

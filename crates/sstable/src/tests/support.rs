@@ -2,8 +2,8 @@
 
 use crate::compression::CompressionParams;
 use crate::{
-    Descriptor, FileId, PageSource, SsTable, SsTableId, SsTableMeta, SsTableWriter, Uncached, Version,
-    WriterOptions,
+    Descriptor, FileId, FilePart, PageSource, SsTable, SsTableId, SsTableMeta, SsTableWriter, Uncached,
+    Version, WriterOptions,
 };
 use bytes::Bytes;
 use env::fs::FileSystem;
@@ -487,11 +487,15 @@ pub fn all(table: &TableSchema) -> ColumnSelection {
     ColumnSelection::all(table)
 }
 
-/// Keeps every page.
+/// A cache that keeps everything until it is told to forget.
 #[derive(Debug, Default)]
 pub struct Kept(pub Mutex<HashMap<(FileId, u64), Bytes>>);
 
 impl PageSource for Kept {
+    fn has(&self, file: FileId, page: u64) -> bool {
+        self.0.lock().unwrap().contains_key(&(file, page))
+    }
+
     fn page(
         &self,
         file: FileId,
@@ -511,6 +515,11 @@ impl PageSource for Kept {
 }
 
 impl Kept {
+    /// Drops pages of these parts and numbers.
+    pub fn forget(&self, forgets: impl Fn(FilePart, u64) -> bool) {
+        self.0.lock().unwrap().retain(|(file, page), _| !forgets(file.part, *page));
+    }
+
     /// The pages that are kept.
     pub fn pages(&self) -> impl Iterator<Item = (FileId, u64)> {
         self.0.lock().unwrap().keys().copied().collect::<Vec<_>>().into_iter()

@@ -77,7 +77,10 @@ impl SsTableWriter {
             stats,
             header: self.header.clone(),
         };
+        let (row_bytes, partition_bytes) = statistics.stats.mean_bytes(data.len);
         Ok(Some(SsTable {
+            row_bytes,
+            partition_bytes,
             descriptor: self.descriptor.clone(),
             components: Vec::new(),
             minima: Minima::of(&self.descriptor, &statistics),

@@ -1,0 +1,215 @@
+//! Reading several pages of a file by one call to the file system.
+//!
+//! A page that is neither in the cache nor at hand is read together with
+//!
+//! 1. the other pages of what is certain to be read, if it lies in that: a value, or a block of rows and a few rows behind it;
+//! 2. those that a walk comes to next: none at first, then as many as it has read already, up to [`WINDOW_BYTES_MAX`], and
+//!    none behind the place where it is expected to end.
+//!
+//! Pages that the cache has are not read again: a call ends before one. What was read is kept as it is stored. A page is
+//! checked, decompressed and handed to the cache when it is asked for, and not before.
+
+use super::PageSource;
+use super::file::PagedFile;
+use bytes::Bytes;
+use env::fs::Access;
+use partition::{ReadContext, ReadError};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes that are read at once, at most.
+const CALL_BYTES_MAX: u64 = 1 << 20;
+/// Bytes of content that a walk reads at once, at most.
+const WINDOW_BYTES_MAX: u64 = 256 << 10;
+/// Rows are certain to be read only if they are as short as that together: values in them may be stepped over.
+const ROWS_BYTES_MAX: u64 = 128 << 10;
+/// Rows behind a block are certain to be wanted only if they are as short as that: more are asked for by whoever takes
+/// what there is.
+const WANTED_BYTES_MAX: u64 = 64 << 10;
+
+/// How much of a file a reader will want, about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wish {
+    /// Rows that it will take at most.
+    pub rows: u64,
+    /// Whether it will take as many if they are there.
+    pub is_open: bool,
+    /// Bytes of a row.
+    pub row_bytes: u64,
+}
+
+impl Default for Wish {
+    fn default() -> Self {
+        Wish { rows: u64::MAX, is_open: false, row_bytes: 1 }
+    }
+}
+
+/// Where a walk through a file leads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Course {
+    /// Anywhere.
+    #[default]
+    None,
+    /// Forwards, up to about here.
+    Forward(u64),
+    /// Backwards, down to about here.
+    Backward(u64),
+}
+
+/// What a cursor has read of its file and not used yet, and what it is to read next.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ahead {
+    /// The value that is read at this moment.
+    pub value: Range<u64>,
+    /// The rows that are certain to be read.
+    rows: Range<u64>,
+    /// How much will be read after a jump to a block.
+    pub wish: Wish,
+    /// Where the walk leads from here on.
+    pub course: Course,
+    /// The page that was turned last; backwards, the first of those that the walk has come to.
+    last: u64,
+    /// How many pages were read for the walk.
+    read: u64,
+    /// What was read by the last calls for more than a page, the last one first: of a block that goes backwards the one
+    /// has the end and the other the start.
+    at_hand: [Option<Arc<Stretch>>; 2],
+}
+
+/// A stretch of a file, as it is stored.
+#[derive(Debug)]
+struct Stretch {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Stretch {
+    fn get(&self, stored: &Range<u64>) -> Option<&[u8]> {
+        let at = |position: u64| usize::try_from(position.checked_sub(self.start)?).ok();
+        self.bytes.get(at(stored.start)?..at(stored.end)?)
+    }
+}
+
+impl Ahead {
+    /// Says which rows will be read; none if they are long.
+    pub fn set_rows(&mut self, rows: Range<u64>) {
+        let is_short = rows.end.saturating_sub(rows.start) <= ROWS_BYTES_MAX;
+        self.rows = if is_short { rows } else { 0..0 };
+    }
+
+    /// Says that a walk goes on with a block of rows, in which the first row that is wanted lies. Forwards, the row
+    /// before the block is looked at, too.
+    pub fn set_block(&mut self, block: Range<u64>) {
+        let Wish { rows, is_open, row_bytes } = self.wish;
+        let others = rows.saturating_sub(1).saturating_mul(row_bytes);
+        let certain = if is_open && others <= WANTED_BYTES_MAX { others } else { 0 };
+        let Range { start, end } = block;
+        if let Course::Backward(_) = self.course {
+            self.course = Course::Backward(start.saturating_sub(others));
+            self.set_rows(start.saturating_sub(certain)..end);
+        } else {
+            self.course = Course::Forward(end.saturating_add(others));
+            self.set_rows(start.saturating_sub(row_bytes.min(WANTED_BYTES_MAX))..end.saturating_add(certain));
+        }
+    }
+
+    /// Notes that a page is turned to.
+    pub(super) fn turn(&mut self, file: &PagedFile, page: u64) {
+        let goes_on = match self.course {
+            Course::None => false,
+            Course::Forward(_) => page == self.last || page == self.last + 1,
+            // A block is read forwards, and the next one ends where it starts.
+            Course::Backward(_) => page + 1 >= self.last || file.pages_of(&self.rows).end >= self.last,
+        };
+        if !goes_on {
+            self.read = 0;
+        }
+        let is_back = goes_on && matches!(self.course, Course::Backward(_));
+        self.last = if is_back { self.last.min(page) } else { page };
+    }
+
+    /// Reads a page, or takes it from what was read before.
+    pub(super) fn load(
+        &mut self,
+        file: &PagedFile,
+        page: u64,
+        pages: &dyn PageSource,
+        context: &ReadContext,
+    ) -> Result<Bytes, ReadError> {
+        let stored = file.stored(page)?;
+        if let Some(bytes) = self.get(&stored) {
+            return file.decode(page, stored.start, bytes.into(), context);
+        }
+        self.correct(file, page);
+        let wanted = self.wanted(file, page);
+        let (mut start, mut end) = (stored.start, stored.end);
+        let joins = |next: u64, start: u64, end: u64| {
+            let stored = file.stored(next).ok()?;
+            let is_beside = stored.start == end || stored.end == start;
+            let len = end.max(stored.end) - start.min(stored.start);
+            let is_here = self.get(&stored).is_some() || pages.has(file.id, next);
+            (is_beside && len <= CALL_BYTES_MAX && !is_here).then_some(stored)
+        };
+        let mut count = 1;
+        // A mapping is read page by page by the system, which reads ahead itself.
+        if file.raw().access() != Access::Mapped {
+            for next in page + 1..wanted.end {
+                let Some(next) = joins(next, start, end) else { break };
+                (end, count) = (next.end, count + 1);
+            }
+            for before in (wanted.start..page).rev() {
+                let Some(before) = joins(before, start, end) else { break };
+                (start, count) = (before.start, count + 1);
+            }
+        }
+        self.read += count;
+        let bytes = file.read_raw(start, end - start, context)?;
+        if count == 1 {
+            return file.decode(page, start, bytes.into(), context);
+        }
+        let [last, _] = std::mem::take(&mut self.at_hand);
+        self.at_hand = [Some(Arc::new(Stretch { start, bytes })), last];
+        file.decode(page, stored.start, self.get(&stored).unwrap_or_default().into(), context)
+    }
+
+    /// What is stored there, if it was read already.
+    fn get(&self, stored: &Range<u64>) -> Option<&[u8]> {
+        self.at_hand.iter().flatten().find_map(|stretch| stretch.get(stored))
+    }
+
+    /// Begins a new walk where there is more than was expected.
+    fn correct(&mut self, file: &PagedFile, page: u64) {
+        let is_past = match self.course {
+            Course::None => false,
+            Course::Forward(until) => page >= file.pages_of(&(0..until)).end,
+            Course::Backward(until) => page < file.pages_of(&(until..u64::MAX)).start,
+        };
+        if is_past {
+            self.read = 0;
+            self.course = match self.course {
+                Course::Backward(_) => Course::Backward(0),
+                _ => Course::Forward(u64::MAX),
+            };
+        }
+    }
+
+    /// The pages that are to be read with `page`.
+    fn wanted(&self, file: &PagedFile, page: u64) -> Range<u64> {
+        let (mut first, mut end) = (page, page + 1);
+        for certain in [&self.rows, &self.value].map(|content| file.pages_of(content)) {
+            if certain.contains(&page) {
+                (first, end) = (first.min(certain.start), end.max(certain.end));
+            }
+        }
+        let window = self.read.clamp(1, file.pages_in(WINDOW_BYTES_MAX));
+        match self.course {
+            Course::None => {}
+            Course::Forward(until) => end = end.max((page + window).min(file.pages_of(&(0..until)).end)),
+            Course::Backward(until) => {
+                let expected = file.pages_of(&(until..u64::MAX)).start;
+                first = first.min((page + 1).saturating_sub(window).max(expected));
+            }
+        }
+        first..end.min(file.whole_pages())
+    }
+}

@@ -1,0 +1,204 @@
+//! What reads of large partitions cost, to the page: `testdata/costs`, one file for each form of SSTable. `REWRITE=1`
+//! writes them anew.
+//!
+//! A line has a read, how many calls to the disk it takes with nothing in the cache, for how many bytes, and how many pages of
+//! the index and chunks of the data it looks at; of reads that are taken in many places, the most and the mean. "Warm" has
+//! the pages of the index and the first chunk of the partition in the cache.
+//!
+//! An index of a partition of 100,000 rows in blocks of three has as many pages as one of millions of rows in blocks of 4 KiB.
+
+use super::reading::{cost_of, cost_of_first, from, names, number, numbered, open_with};
+use super::support::{Kept, memory, options, write_version};
+use crate::compression::CompressionParams;
+use crate::{FilePart, SsTable, Version};
+use env::fs::FileSystem;
+use env::fs::disk::DiskFileSystem;
+use model::command::ClusteringFilter;
+use model::{ClusteringBound, Slice, TableSchema};
+use partition::CostSnapshot;
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Places of a partition in which one row is read.
+const PLACES: u64 = 100;
+
+/// A partition in an SSTable behind a cache, and the report of what its reads cost.
+struct Costs {
+    table: Arc<TableSchema>,
+    sstable: Arc<SsTable>,
+    kept: Arc<Kept>,
+    rows: u64,
+    report: String,
+}
+
+impl Costs {
+    fn new(rows: u64, value_bytes: usize, block: u64, compressed: bool, version: Version) -> Costs {
+        let (table, partitions) = numbered(rows, value_bytes);
+        let fs = memory();
+        let compression = compressed.then(CompressionParams::lz4);
+        write_version(&fs, &table, &partitions, options(&partitions, compression, block), version).unwrap();
+        let (sstable, kept) = open_with(&fs, version);
+        let report = format!("{rows} rows of {value_bytes} bytes, blocks of {block}\n");
+        Costs { table, sstable, kept, rows, report }
+    }
+
+    fn put(&mut self, read: &str, costs: &[CostSnapshot]) {
+        let figure = |of: &dyn Fn(&CostSnapshot) -> u64| {
+            let most = costs.iter().map(of).max().unwrap();
+            match costs.len() {
+                1 => most.to_string(),
+                n => format!("{most} ({:.2})", costs.iter().map(of).sum::<u64>() as f64 / n as f64),
+            }
+        };
+        let calls = figure(&|c| c.ios);
+        let bytes = figure(&|c| c.disk_bytes);
+        let index = figure(&|c| c.index_page_hits + c.index_page_misses);
+        let chunks = figure(&|c| c.chunk_hits + c.chunk_misses);
+        writeln!(self.report, "  {read}: calls {calls}, bytes {bytes}, pages {index}, chunks {chunks}")
+            .unwrap();
+    }
+
+    fn forget(&self, is_cold: bool) {
+        self.kept.forget(|part, page| is_cold || part == FilePart::Data && page > 0);
+    }
+
+    /// One row in many places.
+    fn rows(&mut self, is_cold: bool) -> Vec<CostSnapshot> {
+        let places = (0..PLACES).map(|i| (i * self.rows / PLACES + i % 7).min(self.rows - 1));
+        let read = |row| cost_of(&self.sstable, &self.table, &names([row], false), 1);
+        if !is_cold {
+            for row in places.clone() {
+                read(row);
+            }
+        }
+        let costs: Vec<_> = places
+            .map(|row| {
+                self.forget(is_cold);
+                read(row)
+            })
+            .collect();
+        self.put(if is_cold { "one row" } else { "one row, warm" }, &costs);
+        costs
+    }
+
+    /// A hundred rows by name, from so many places.
+    fn names(&mut self, places: u64) {
+        let each = 100 / places;
+        let rows = (0..places).flat_map(|i| (0..each).map(move |n| (i, n)));
+        let rows = rows.map(|(i, n)| i * (self.rows / places) + n);
+        self.forget(true);
+        let cost = cost_of(&self.sstable, &self.table, &names(rows, false), (places * each) as usize);
+        self.put(&format!("100 names in {places} places"), &[cost]);
+    }
+
+    /// Rows of a slice from each end and from within.
+    fn slices(&mut self, count: u64) -> Vec<CostSnapshot> {
+        let (middle, last) = (self.rows / 2, self.rows - count);
+        let places = [
+            ("no start", ClusteringFilter::all()),
+            ("the second block", from(3, false)),
+            ("the middle", from(middle, false)),
+            ("the last rows", from(last, false)),
+            ("the end, reversed", from(self.rows, true)),
+            ("the middle, reversed", from(middle, true)),
+        ];
+        let mut costs = Vec::new();
+        for (place, filter) in places {
+            self.forget(true);
+            let cost = cost_of_first(&self.sstable, &self.table, &filter, count);
+            self.put(&format!("{count} rows from {place}"), &[cost]);
+            costs.push(cost);
+        }
+        costs
+    }
+
+    /// Rows of which some are read and some left out by turns: slices of one read.
+    fn skips(&mut self, read: u64, skip: u64) {
+        let slices = (0..20).map(|i| i * (read + skip)).map(|start| Slice {
+            start: ClusteringBound::start_at(number(start)),
+            end: ClusteringBound::end_at(number(start + read - 1)),
+        });
+        let filter = ClusteringFilter::Slices { slices: slices.collect(), reversed: false };
+        self.forget(true);
+        let cost = cost_of(&self.sstable, &self.table, &filter, 20 * read as usize);
+        self.put(&format!("20 times {read} rows, {skip} left out"), &[cost]);
+    }
+}
+
+/// Writes the reports of a form, or compares them.
+fn check(form: &str, reports: &[Costs]) {
+    let report: String = reports.iter().map(|costs| costs.report.as_str()).collect();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/costs").join(format!("{form}.txt"));
+    if std::env::var_os("REWRITE").is_some() {
+        DiskFileSystem.write(&path, report.as_bytes()).unwrap();
+    }
+    let expected = DiskFileSystem.read_to_string(&path).unwrap();
+    assert!(report == expected, "{} is now\n{report}", path.display());
+}
+
+const KIB: u64 = 1 << 10;
+
+/// Rows of 1 KiB in blocks as Ilion writes them at the start and in the middle of a huge partition, and as Cassandra does.
+fn long_rows(form: &str, compressed: bool, version: Version) {
+    let reports = [4, 16, 64].map(|block| {
+        let mut costs = Costs::new(12_000, 1 << 10, block * KIB, compressed, version);
+        for cost in costs.rows(false) {
+            // The chunk of the partition's head is the other one.
+            assert!(cost.ios <= 1 && cost.index_page_misses == 0, "{cost:?}");
+            assert!(block > 16 || cost.chunk_misses <= 2, "{cost:?}");
+        }
+        for cost in costs.rows(true) {
+            assert!(cost.ios <= 6 && (block > 16 || cost.disk_bytes <= 80 * KIB), "{cost:?}");
+        }
+        for count in [32, 256, 4_096] {
+            for cost in costs.slices(count) {
+                let returned = count * KIB;
+                assert!(count < 4_096 || cost.disk_bytes * 5 <= returned * 6, "{cost:?}");
+                assert!(cost.ios <= 10 + count / 100, "{cost:?}");
+            }
+        }
+        for (read, skip) in [(1, 1), (1, 64), (64, 64), (1, 500), (64, 500)] {
+            costs.skips(read, skip);
+        }
+        costs
+    });
+    check(form, &reports);
+}
+
+/// Short rows: what a read costs must not grow with its partition.
+fn short_rows(form: &str, compressed: bool, version: Version) {
+    let reports = [200, 10_000, 100_000].map(|rows| {
+        let mut costs = Costs::new(rows, 25, 128, compressed, version);
+        costs.rows(true);
+        costs.slices(100);
+        [1, 50, 100].into_iter().for_each(|places| costs.names(places));
+        costs
+    });
+    check(form, &reports);
+}
+
+#[test]
+fn long_rows_of_big() {
+    long_rows("big-long-rows", true, Version::NB);
+}
+
+#[test]
+fn long_rows_of_bti() {
+    long_rows("bti-long-rows", true, Version::DA);
+}
+
+#[test]
+fn long_rows_that_are_not_compressed() {
+    long_rows("big-long-rows-plain", false, Version::NB);
+}
+
+#[test]
+fn short_rows_of_big() {
+    short_rows("big-short-rows", false, Version::NB);
+}
+
+#[test]
+fn short_rows_of_bti() {
+    short_rows("bti-short-rows", false, Version::DA);
+}
