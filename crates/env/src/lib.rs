@@ -6,6 +6,7 @@
 //! * [`Env::for_test`] is a small world of its own: a clock that moves when the test moves it, an in-memory
 //!   file system that can lose power, randomness that starts from a seed.
 //! * [`fs::faulty::FaultyFileSystem`] stands in front of either file system and makes calls fail on demand.
+//! * [`thread`] tells the kernel which threads somebody waits for.
 //!
 //! `clippy.toml` bans the standard library's clock, files and random numbers everywhere else; only
 //! [`clock`], [`random`] and [`fs::disk`] may call them.
@@ -13,6 +14,7 @@
 pub mod clock;
 pub mod fs;
 pub mod random;
+pub mod thread;
 pub mod time_uuid;
 
 use std::sync::Arc;

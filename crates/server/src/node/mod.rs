@@ -20,6 +20,7 @@ pub(crate) mod batches;
 mod run;
 mod saved_caches;
 
+pub(crate) use run::ask_for_short_slices;
 pub use run::{StartError, run};
 
 use crate::config::Config;

@@ -72,8 +72,11 @@ pub fn run(
     config: Config,
     service: impl FnOnce(&Arc<Node>) -> Arc<dyn Service>,
 ) -> Result<(), StartError> {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().thread_name("ilion-net").enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .thread_name("ilion-net")
+        .on_thread_start(ask_for_short_slices)
+        .enable_all()
+        .build()?;
     let metrics = Arc::new(Metrics::default());
     logging::log_panics(Arc::clone(&metrics));
     for warning in &config.warnings {
@@ -95,6 +98,13 @@ pub fn run(
     // Whatever still runs has no say any more: the engine is closed, or the error is what matters.
     runtime.shutdown_timeout(Duration::from_secs(1));
     ended
+}
+
+/// For threads that clients wait for. Where the kernel refuses, they wait for their turn like any other.
+pub(crate) fn ask_for_short_slices() {
+    if let Err(error) = env::thread::ask_for_short_slices() {
+        tracing::debug!(%error, "a thread keeps the slices that the kernel gives to all");
+    }
 }
 
 async fn serve(

@@ -11,6 +11,7 @@ use partition::Deadline;
 use tokio::sync::oneshot;
 
 use crate::metrics::Metrics;
+use crate::node::ask_for_short_slices;
 
 /// Jobs that may wait for each thread.
 const QUEUE_PER_THREAD: usize = 128;
@@ -93,8 +94,10 @@ impl Readers {
         if state.idle < state.queue.len() && state.threads < self.threads_max {
             state.threads += 1;
             let shared = Arc::clone(&self.shared);
-            let spawned =
-                std::thread::Builder::new().name("ilion-read".to_owned()).spawn(move || work(&shared));
+            let spawned = std::thread::Builder::new().name("ilion-read".to_owned()).spawn(move || {
+                ask_for_short_slices();
+                work(&shared);
+            });
             if let Err(error) = spawned {
                 state.threads -= 1;
                 tracing::error!(%error, "cannot start a reader thread");
