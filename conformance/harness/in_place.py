@@ -107,6 +107,9 @@ class Directory:
                       for row in everything.rows)
         kinds = self.wire.must("SELECT column_name, kind, type FROM system_schema.columns WHERE keyspace_name = "
                                f"'{keyspace}' AND table_name = '{table}'").rows
+        # Tables with COMPACT STORAGE have columns that are not shown.
+        shown = {name for name, _ in everything.columns}
+        kinds = [row for row in kinds if row[0].decode() in shown]
         key = [f'"{c.decode()}"' for c, kind, _ in kinds if kind in (b"partition_key", b"clustering")]
         cells = [f'"{c.decode()}"' for c, kind, ty in kinds if kind in (b"regular", b"static") and ty.decode() in ONE_CELL]
         if not cells:

@@ -74,10 +74,10 @@ pub enum EngineError {
     Schema(String),
     /// A table of the stored schema is of a kind that is not read here.
     #[error(
-        "table {keyspace}.{table} has COMPACT STORAGE, which is not supported; ALTER TABLE {keyspace}.{table} DROP COMPACT \
-         STORAGE on Cassandra first"
+        "table {keyspace}.{table} is a super column family, which is not supported; ALTER TABLE {keyspace}.{table} DROP \
+         COMPACT STORAGE on Cassandra 3.11 first"
     )]
-    CompactStorage {
+    SuperColumns {
         /// Keyspace.
         keyspace: String,
         /// Table.

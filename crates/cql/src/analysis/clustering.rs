@@ -99,23 +99,43 @@ impl ClusteringPlan {
         equalities.flat_map(|r| r.columns.iter().map(|c| c.position)).collect()
     }
 
-    /// The first restricted column behind a gap, and the column that is missing.
-    pub(crate) fn first_gap(&self) -> Option<(&str, &str)> {
-        self.restricted()
-            .zip(self.table.clustering_columns())
-            .find(|(restricted, expected)| restricted != expected)
-            .map(|(restricted, expected)| (restricted.name.as_str(), expected.name.as_str()))
+    /// Whether no column is restricted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.restrictions.is_empty()
     }
 
-    /// The rows by name: a clustering for each, in storage order. Only when [`ClusteringPlan::names_rows`].
+    /// Refuses a column that is restricted behind one that is not.
+    pub(crate) fn check_gap(&self) -> Result<()> {
+        let mut columns = self.restricted().zip(self.table.clustering_columns());
+        if let Some((restricted, missing)) = columns.find(|(restricted, expected)| restricted != expected) {
+            bail!(
+                "PRIMARY KEY column \"{}\" cannot be restricted as preceding column \"{}\" is not restricted",
+                restricted.name,
+                missing.name
+            );
+        }
+        Ok(())
+    }
+
+    /// The rows by name: a clustering for each, in storage order. Only when [`ClusteringPlan::names_rows`], or of a
+    /// dense table: there the last components may be missing.
     pub(crate) fn names(&self, input: &BindInput<'_>) -> Result<Vec<Clustering>> {
+        let comparator = self.table.comparator();
         let mut names = self.prefixes(self.by_position(), input)?;
-        sort(self.table.comparator(), &mut names);
+        for name in &mut names {
+            while name.len() < comparator.len() {
+                name.push(Component::Null);
+            }
+        }
+        sort(comparator, &mut names);
         Ok(names)
     }
 
     /// The rows; `None` when there cannot be any.
     pub(crate) fn bind(&self, input: &BindInput<'_>, reversed: bool) -> Result<Option<ClusteringFilter>> {
+        if self.table.is_static_compact() {
+            return Ok(Some(ClusteringFilter::Names { names: Vec::new(), reversed }));
+        }
         let comparator = self.table.comparator();
         let (equal, slice) = match self.by_position().split_last() {
             Some((last, rest)) if last.is_slice() => (rest, Some(last)),

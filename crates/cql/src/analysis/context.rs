@@ -137,7 +137,7 @@ impl<'a> Analyzer<'a> {
 
     /// The column of a name.
     pub(crate) fn column(&self, name: &Identifier) -> Result<Arc<ColumnDef>> {
-        match self.table.column(name.as_str()) {
+        match self.table.visible_column(name.as_str()) {
             Some(column) => Ok(Arc::clone(column)),
             None => bail!(
                 "Undefined column name {} in table {}.{}",

@@ -77,7 +77,7 @@ impl Analyzer<'_> {
     pub(crate) fn known_type(&self, raw: &Raw<'_>) -> Option<CqlType> {
         match raw {
             Raw::Literal(_) | Raw::Null | Raw::Marker(_) | Raw::UserType(_) => None,
-            Raw::Column(name) => self.table.column(name.as_str()).map(|c| c.ty.clone()),
+            Raw::Column(name) => self.table.visible_column(name.as_str()).map(|c| c.ty.clone()),
             Raw::CountRows => Some(CqlType::BigInt),
             Raw::CellInfo { .. }
             | Raw::Function { .. }

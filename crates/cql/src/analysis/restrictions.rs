@@ -170,18 +170,17 @@ impl Analyzer<'_> {
                 }
                 let missing = clustering.missing();
                 if !only_static && !missing.is_empty() {
-                    bail!("Some clustering keys are missing: {}", missing.join(", "));
+                    // Only rows of dense tables may lack components, and only the last ones.
+                    if clustering.is_empty() || self.table.compact.is_none() {
+                        bail!("Some clustering keys are missing: {}", missing.join(", "));
+                    }
+                    clustering.check_gap()?;
                 }
             }
             Verb::Select { allow_filtering: true } => {}
             Verb::Select { .. } | Verb::Delete => {
-                if clustering.needs_filtering()
-                    && let Some((restricted, missing)) = clustering.first_gap()
-                {
-                    bail!(
-                        "PRIMARY KEY column \"{restricted}\" cannot be restricted as preceding column \"{missing}\" \
-                         is not restricted"
-                    );
+                if clustering.needs_filtering() {
+                    clustering.check_gap()?;
                 }
             }
         }

@@ -92,7 +92,7 @@ impl Analyzer<'_> {
         let mut out = Vec::new();
         let mut next = 0;
         let key = self.table.partition_key();
-        let primary: Vec<&Arc<ColumnDef>> = key.iter().chain(self.table.clustering_columns()).collect();
+        let primary: Vec<&Arc<ColumnDef>> = key.iter().chain(self.table.visible_clustering()).collect();
         let fixed = restrictions.clustering.fixed();
         let is_fixed = |column: &ColumnDef| match column.kind {
             ColumnKind::PartitionKey => {
@@ -157,7 +157,7 @@ impl Analyzer<'_> {
                 let columns: Vec<Arc<ColumnDef>> = arguments
                     .iter()
                     .filter_map(|argument| match argument {
-                        Selectable::Column(name) => self.table.column(name.as_str()).cloned(),
+                        Selectable::Column(name) => self.table.visible_column(name.as_str()).cloned(),
                         _ => None,
                     })
                     .collect();

@@ -43,7 +43,15 @@ pub(super) fn alter(alter: &AlterTable, ctx: &DdlContext<'_>) -> Result<Option<D
         }
         AlterTableAction::Rename { renames, .. } => rename(keyspace, table, renames)?,
         AlterTableAction::DropCompactStorage => {
-            bail!("DROP COMPACT STORAGE is disabled. Enable in cassandra.yaml to use.")
+            if !ctx.compact.may_drop {
+                bail!("DROP COMPACT STORAGE is disabled. Enable in cassandra.yaml to use.");
+            }
+            if table.compact.is_none() {
+                bail!("Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE");
+            }
+            let mut builder = table.to_builder();
+            builder.compact = None;
+            builder
         }
         AlterTableAction::With(properties) => set_options(table, properties, ctx.schema.release)?,
     };
@@ -145,6 +153,9 @@ fn add(
             }
             continue;
         }
+        if table.compact.is_some() {
+            bail!("Cannot add new column to a COMPACT STORAGE table");
+        }
         check_mask(column)?;
         if column.is_static && table.clustering_columns().is_empty() {
             refuse_static()?;
@@ -206,6 +217,9 @@ fn drop_columns(
         if matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Clustering) {
             bail!("Cannot drop PRIMARY KEY column {name}");
         }
+        if table.compact.is_some() && column.kind == ColumnKind::Regular {
+            bail!("Cannot drop the value column {name} of a COMPACT STORAGE table");
+        }
         if let CqlType::Udt { definition, multi_cell: true } = &column.ty {
             bail!("Cannot drop non-frozen column {name} of user type {}", quoted(&definition.name));
         }
@@ -235,7 +249,7 @@ fn rename(
     let full_name = || full_name(&table.keyspace, &table.name);
     let mut builder = table.to_builder();
     for (at, (from, to)) in renames.iter().enumerate() {
-        let Some(column) = table.column(from.as_str()) else {
+        let Some(column) = table.visible_column(from.as_str()) else {
             bail!("Undefined column name {} in table {}", from.to_cql(), full_name());
         };
         if !matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Clustering) {

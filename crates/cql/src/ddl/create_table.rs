@@ -2,7 +2,7 @@
 
 use super::guard::{self, Permission, Resource};
 use super::options::property::{Properties, config};
-use super::{ChangeKind, DdlContext, DdlOutcome, full_name, options, release, types};
+use super::{ChangeKind, DdlContext, DdlOutcome, compact, full_name, options, release, types};
 use crate::ast::{ColumnDefinition, CreateTable, Identifier, PrimaryKey};
 use crate::error::{CqlError, Result, bail};
 use model::types::CqlType;
@@ -20,7 +20,7 @@ pub(super) fn create(create: &CreateTable, ctx: &DdlContext<'_>) -> Result<Optio
         bail!("No PRIMARY KEY specifed for table '{}' (exactly one required)", create.table);
     };
     guard::check(keyspace_name, Permission::Create, Resource::AllTables)?;
-    if create.compact_storage {
+    if create.compact_storage && !ctx.compact.may_create {
         bail!("Guardrail compact_tables violated: Creation of new COMPACT STORAGE tables is not allowed");
     }
     let keyspace = ctx.existing_keyspace(keyspace_name)?;
@@ -84,17 +84,26 @@ fn build(
             bail!("Static column '{column}' cannot be part of the PRIMARY KEY");
         }
     }
-    if primary_key.clustering.is_empty() && create.columns.iter().any(|column| column.is_static) {
+    if primary_key.clustering.is_empty()
+        && !create.compact_storage
+        && create.columns.iter().any(|column| column.is_static)
+    {
         refuse_static()?;
     }
     check_clustering_order(create, primary_key)?;
 
     let mut others = create.columns.iter().filter(|column| !key_columns.contains(&column.name));
-    if create.columns.iter().any(|column| types::is_counter(&column.column_type)) {
+    let has_counters = create.columns.iter().any(|column| types::is_counter(&column.column_type));
+    if has_counters {
         if others.clone().any(|column| !types::is_counter(&column.column_type)) {
             bail!("Cannot mix counter and non counter columns in the same table");
         }
         check_counter_ttl(options.default_time_to_live)?;
+    }
+    if create.compact_storage {
+        compact::check(primary_key, others.clone(), |column| {
+            columns.get(column).is_some_and(|(_, ty)| ty.is_multi_cell())
+        })?;
     }
 
     let id = options::id(properties)?.unwrap_or(ctx.new_table_id);
@@ -109,8 +118,12 @@ fn build(
     }
     builder = others.try_fold(builder, |builder, column| -> Result<_> {
         let (name, ty) = (column.name.as_str(), ty(&column.name));
-        Ok(if column.is_static { builder.static_column(name, ty) } else { builder.regular(name, ty) })
+        let is_static = column.is_static || create.compact_storage && primary_key.clustering.is_empty();
+        Ok(if is_static { builder.static_column(name, ty) } else { builder.regular(name, ty) })
     })?;
+    if create.compact_storage {
+        builder = compact::complete(builder, create, primary_key, has_counters);
+    }
     Ok(builder.build())
 }
 

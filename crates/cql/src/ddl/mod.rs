@@ -11,6 +11,7 @@
 //! clients are told of no change.
 
 mod alter_table;
+mod compact;
 mod compat;
 mod create_table;
 mod guard;
@@ -43,6 +44,23 @@ pub struct DdlContext<'a> {
     pub now_micros: i64,
     /// The data center of the node.
     pub datacenter: &'a str,
+    /// What is allowed of tables with COMPACT STORAGE.
+    pub compact: CompactPolicy,
+}
+
+/// What cassandra.yaml allows of tables with COMPACT STORAGE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompactPolicy {
+    /// `compact_tables_enabled`: to create them.
+    pub may_create: bool,
+    /// `drop_compact_storage_enabled`: to make tables of CQL of them.
+    pub may_drop: bool,
+}
+
+impl Default for CompactPolicy {
+    fn default() -> Self {
+        CompactPolicy { may_create: true, may_drop: false }
+    }
 }
 
 /// What a schema statement brings about.

@@ -81,20 +81,25 @@ pub(super) fn user_type(ty: &UserType) -> String {
 }
 
 /// `CREATE TABLE`. With `internals` the table gets its id, and what was dropped is created, dropped and, if it came
-/// back, added: replayed on an empty node, the text leaves a table that reads the same files.
+/// back, added: replayed on an empty node, the text leaves a table that reads the same files. A table with COMPACT
+/// STORAGE would not be the same when it is made anew: its text is a comment.
 pub(super) fn table(table: &TableSchema, form: &Form) -> String {
     let (is_virtual, internals) = (form.is_virtual, form.internals);
     let name = full_name(&table.keyspace, &table.name);
     let mut out = String::new();
-    if is_virtual {
+    let is_comment = is_virtual || table.compact.is_some();
+    if is_comment {
         out.push_str("/*\nWarning: Table ");
         out.push_str(&name);
-        out.push_str(
-            " is a virtual table and cannot be recreated with CQL.\nStructure, for reference:\nVIRTUAL",
-        );
-    } else {
-        out.push_str("CREATE");
     }
+    out.push_str(match (is_virtual, table.compact) {
+        (true, _) => " is a virtual table and cannot be recreated with CQL.\nStructure, for reference:\nVIRTUAL",
+        (false, Some(_)) => {
+            " omitted because it has constructs not compatible with CQL (was created via legacy API).\nApproximate \
+             structure, for reference:\n(this should not be used to reproduce this schema)\n\nCREATE"
+        }
+        (false, None) => "CREATE",
+    });
     out.push_str(" TABLE ");
     out.push_str(&name);
     out.push_str(" (\n");
@@ -106,7 +111,7 @@ pub(super) fn table(table: &TableSchema, form: &Form) -> String {
     for column in dropped {
         write_drop(&mut out, &name, table, column);
     }
-    if is_virtual {
+    if is_comment {
         out.push_str("\n*/");
     }
     out
@@ -123,19 +128,21 @@ fn dropped_columns(table: &TableSchema, internals: bool) -> Vec<&DroppedColumn> 
 /// Columns in the order in which they are described.
 pub(super) fn write_order(table: &TableSchema) -> impl Iterator<Item = &ColumnDef> {
     let key = table.partition_key().iter().chain(table.clustering_columns());
-    key.chain(table.static_columns()).chain(table.regular_columns()).map(AsRef::as_ref)
+    let all = key.chain(table.static_columns()).chain(table.regular_columns()).map(AsRef::as_ref);
+    all.filter(|column| !table.is_hidden(column))
 }
 
 fn write_columns(out: &mut String, table: &TableSchema, dropped: &[&DroppedColumn]) {
     let key = table.partition_key();
-    let clustering = table.clustering_columns();
-    let inline_key = key.len() == 1 && clustering.is_empty();
+    let clustering = table.visible_clustering();
+    let inline_key = key.len() == 1 && table.clustering_columns().is_empty();
     let mut lines: Vec<String> = Vec::new();
     for column in write_order(table) {
         if dropped.iter().any(|d| d.name == column.name) {
             continue;
         }
-        let mut line = column_text(&column.name, &column.ty, column.kind);
+        let kind = if table.is_static_compact() { ColumnKind::Regular } else { column.kind };
+        let mut line = column_text(&column.name, &column.ty, kind);
         if let Some(mask) = table.masks.iter().find(|mask| mask.column == column.name) {
             line.push_str(&kept::mask(mask));
         }
@@ -185,6 +192,9 @@ fn write_drop(out: &mut String, table_name: &str, table: &TableSchema, dropped: 
 /// What stands after WITH.
 pub(super) fn properties(table: &TableSchema, form: &Form) -> Vec<String> {
     let mut out = Vec::new();
+    if table.compact.is_some() {
+        out.push("COMPACT STORAGE".to_owned());
+    }
     if form.internals {
         out.push(format!("ID = {}", table.id));
     }

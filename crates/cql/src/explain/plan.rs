@@ -20,9 +20,9 @@ pub fn plan(select: &BoundSelect, page_rows: Option<u32>) -> Vec<Step> {
     }
     let key = names(table.partition_key().iter());
     steps.push(Step::new("partition", key, text::keys(table, &command.partitions)));
-    if !table.clustering_columns().is_empty() {
+    if !table.visible_clustering().is_empty() {
         let detail = rows(table, &command.clusterings);
-        steps.push(Step::new("rows", names(table.clustering_columns().iter()), detail));
+        steps.push(Step::new("rows", names(table.visible_clustering().iter()), detail));
     }
     steps.push(columns(command));
     for condition in &command.row_filter {
@@ -80,9 +80,10 @@ fn rows(table: &TableSchema, filter: &ClusteringFilter) -> String {
 
 fn columns(command: &ReadCommand) -> Step {
     let table = command.table.as_ref();
-    let all = table.static_columns().len() + table.regular_columns().len();
-    let cells = || table.static_columns().iter().chain(table.regular_columns());
-    let wanted: Vec<_> = cells().filter(|c| command.columns.contains(c.id)).collect();
+    let cells = table.static_columns().iter().chain(table.regular_columns());
+    let shown: Vec<_> = cells.filter(|c| !table.is_hidden(c)).collect();
+    let all = shown.len();
+    let wanted: Vec<_> = shown.into_iter().filter(|c| command.columns.contains(c.id)).collect();
     let detail = match (wanted.len(), all) {
         (_, 0) => "the table has none besides the key".to_owned(),
         (count, all) if count == all => format!("all {all}"),
@@ -106,7 +107,7 @@ fn order(select: &BoundSelect) -> Step {
         true => "as stored, last to first",
         false => "as stored",
     };
-    Step::new("order", names(table.clustering_columns().iter()), detail)
+    Step::new("order", names(table.visible_clustering().iter()), detail)
 }
 
 fn group(select: &BoundSelect) -> Option<Step> {

@@ -14,6 +14,7 @@ mod batch;
 mod bound;
 mod cas;
 mod change;
+mod compact;
 mod json_insert;
 mod prepare;
 mod roles;

@@ -241,6 +241,10 @@ impl<'a> Preparer<'a> {
         if analyzer.table.is_counter {
             bail!("INSERT statements are not allowed on counter tables, use UPDATE instead");
         }
+        // Cassandra wants a value of the clustering column that is not shown, too, and does not find the column.
+        for column in analyzer.table.clustering_columns() {
+            analyzer.column(&Identifier::quoted(column.name.as_str()))?;
+        }
         let receiver = Receiver::new("[json]", CqlType::Text);
         let document = match &insert.value {
             JsonValue::Marker(index) => analyzer.term(Raw::Marker(*index), &receiver)?,

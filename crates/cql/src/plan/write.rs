@@ -1,7 +1,7 @@
 //! INSERT, UPDATE and DELETE of one table.
 
 use super::change::{self, Change, Stamp};
-use super::{RowsRead, json_insert};
+use super::{RowsRead, compact, json_insert};
 use crate::analysis::condition::{BoundCondition, ConditionPlan};
 use crate::analysis::keys::KEY_BYTES_MAX;
 use crate::analysis::modification::Operation;
@@ -130,6 +130,9 @@ impl WritePlan {
             let is_static = operation.column.kind == ColumnKind::Static;
             operation.bind(input, if is_static { &mut static_changes } else { &mut row_changes })?;
         }
+        if self.kind == WriteKind::Insert && self.operations.is_empty() {
+            row_changes.extend(compact::value_of_key(&self.table)?);
+        }
         let conditions = match &self.conditions {
             Conditions::None => BoundConditions::None,
             Conditions::NotExists => BoundConditions::NotExists,
@@ -166,9 +169,10 @@ impl WritePlan {
         if self.kind == WriteKind::Delete && self.operations.is_empty() && !self.restrictions.has_clustering {
             return Ok(Target::Partition);
         }
-        if clustering.names_rows() {
+        if self.kind != WriteKind::Delete || clustering.names_rows() {
             let names = clustering.names(input)?;
             for name in &names {
+                compact::check_clustering(&self.table, name)?;
                 if name.data_size() > KEY_BYTES_MAX {
                     bail!("Key length of {} is longer than maximum of {KEY_BYTES_MAX}", name.data_size());
                 }
@@ -319,7 +323,7 @@ impl BoundWrite {
                     let mut row = Row::new(name.clone());
                     if deletes_rows {
                         row.deletion = deletion;
-                    } else if self.kind == WriteKind::Insert {
+                    } else if self.kind == WriteKind::Insert && self.table.compact.is_none() {
                         row.liveness = match self.ttl {
                             0 => Liveness::new(timestamp),
                             ttl => Liveness::expiring(timestamp, ttl, stamp.expiration()),

@@ -11,8 +11,8 @@ use crate::error::EngineError;
 use bytes::Bytes;
 use model::schema::TableBuilder;
 use model::schema::{
-    CachingOptions, ColumnMask, CompactionOptions, CompressionOptions, DroppedColumn, Index, Replication,
-    RowsPerPartition, TableOptions, Trigger, UserAggregate, UserFunction, View,
+    CachingOptions, ColumnMask, CompactStorage, CompactionOptions, CompressionOptions, DroppedColumn, Index,
+    Replication, RowsPerPartition, TableOptions, Trigger, UserAggregate, UserFunction, View,
 };
 use model::types::UserType;
 use model::{ColumnKind, CqlType, KeyspaceSchema, Schema, TableSchema};
@@ -220,11 +220,12 @@ fn load_table(
     // A view has no flags.
     let flags = row.cell("flags", v::read_text_list)?.unwrap_or_else(|| vec!["compound".to_owned()]);
     let has = |flag: &str| flags.iter().any(|f| f == flag);
-    if !has("compound") || has("dense") || has("super") {
-        return Err(EngineError::CompactStorage { keyspace: row.keyspace.clone(), table: name });
+    if has("super") {
+        return Err(EngineError::SuperColumns { keyspace: row.keyspace.clone(), table: name });
     }
     let id = row.need("id", v::read_uuid)?;
     let mut builder = TableSchema::builder(&row.keyspace, &name, id).options(load_options(row)?);
+    builder.compact = CompactStorage::of_flags(has("dense"), has("compound"));
     let mut columns: Vec<(String, i32, &SchemaRow)> = columns
         .iter()
         .map(|c| Ok((c.need("kind", v::read_text)?, c.need("position", v::read_int)?, *c)))

@@ -6,7 +6,7 @@
 
 use super::values as v;
 use bytes::Bytes;
-use model::schema::{ColumnMask, DroppedColumn, TableOptions, View};
+use model::schema::{ColumnMask, CompactStorage, DroppedColumn, TableOptions, View};
 use model::types::UserType;
 use model::{ColumnDef, ColumnKind, CqlType, KeyspaceSchema, TableSchema};
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ pub fn of_keyspace(keyspace: &KeyspaceSchema) -> BTreeMap<RowId, Cells> {
         out.insert(("views", vec![v::text(&view.table.name)]), of_view(view));
     }
     for table in keyspace.stores() {
-        for column in table.select_star() {
+        for column in table.all_columns() {
             out.insert(("columns", vec![v::text(&table.name), v::text(&column.name)]), of_column(&column));
         }
         for dropped in &table.dropped {
@@ -119,7 +119,13 @@ fn of_table(table: &TableSchema) -> Cells {
         read_repair,
         speculative_retry,
     } = &table.options;
-    let flags: &[&str] = if table.is_counter { &["compound", "counter"] } else { &["compound"] };
+    let (dense, compound) = match table.compact {
+        None => (false, true),
+        Some(CompactStorage::Static) => (false, false),
+        Some(CompactStorage::Dense { compound }) => (true, compound),
+    };
+    let flags = [("compound", compound), ("counter", table.is_counter), ("dense", dense)];
+    let flags: Vec<&str> = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect();
     let mut cells = Cells::from([
         ("additional_write_policy", v::text(additional_write_policy)),
         ("bloom_filter_fp_chance", v::double(*bloom_filter_fp_chance)),
@@ -131,7 +137,7 @@ fn of_table(table: &TableSchema) -> Cells {
         ("dclocal_read_repair_chance", v::double(0.0)),
         ("default_time_to_live", v::int(*default_time_to_live)),
         ("extensions", v::text_map(extensions)),
-        ("flags", v::text_set(flags)),
+        ("flags", v::text_set(&flags)),
         ("gc_grace_seconds", v::int(*gc_grace_seconds)),
         ("id", v::uuid(table.id)),
         ("max_index_interval", v::int(*max_index_interval)),

@@ -4,6 +4,7 @@ use super::*;
 use crate::EngineError;
 use env::fs::memory::MemoryFileSystem;
 use model::ColumnKind;
+use model::schema::CompactStorage;
 use model::types::UserType;
 
 fn open(fs: &MemoryFileSystem) -> Arc<Engine> {
@@ -169,7 +170,7 @@ fn a_dropped_table_leaves_a_snapshot_if_asked_to() {
 }
 
 #[test]
-fn tables_with_compact_storage_are_refused_by_name() {
+fn super_column_families_are_refused_by_name() {
     let fs = MemoryFileSystem::new();
     let engine = open(&fs);
     create(&engine, &[simple_table("t")]);
@@ -177,7 +178,7 @@ fn tables_with_compact_storage_are_refused_by_name() {
     let key = PartitionKey::from_components(&[b"ks"]);
     let mut update = PartitionUpdate::new(Arc::clone(&tables), DecoratedKey::new(key));
     let mut row = Row::new(Clustering::from_values([&b"t"[..]]));
-    let flags = model::types::collection::encode_set(&CqlType::Text, ["compound", "dense"]);
+    let flags = model::types::collection::encode_set(&CqlType::Text, ["dense", "super"]);
     row.cells.push(Cell::live(tables.column("flags").unwrap().id, i64::MAX, flags));
     update.add_row(row);
     write(&engine, &Mutation::of(update)).unwrap();
@@ -185,7 +186,37 @@ fn tables_with_compact_storage_are_refused_by_name() {
     drop(engine);
     let refused = Engine::open(options(), env_on(Arc::new(fs), 1));
     let error = refused.err().unwrap().to_string();
-    assert!(error.contains("ks.t has COMPACT STORAGE") && error.contains("DROP COMPACT STORAGE"), "{error}");
+    assert!(error.contains("ks.t is a super column") && error.contains("DROP COMPACT STORAGE"), "{error}");
+}
+
+#[test]
+fn compact_storage_and_what_it_hides_outlive_a_restart() {
+    let fs = MemoryFileSystem::new();
+    let engine = open(&fs);
+    let table = |name: &str, compact: CompactStorage, value: CqlType| {
+        let mut builder = TableSchema::builder("ks", name, Uuid::from_u128(name.len() as u128))
+            .partition_key("k", CqlType::Int)
+            .clustering("c", CqlType::Text, false)
+            .regular("value", value);
+        builder.compact = Some(compact);
+        if compact == CompactStorage::Static {
+            builder = builder.static_column("v", CqlType::Int);
+        }
+        Arc::new(builder.build())
+    };
+    let tables = [
+        table("a", CompactStorage::Static, CqlType::Blob),
+        table("bb", CompactStorage::Dense { compound: false }, CqlType::Empty),
+        table("ccc", CompactStorage::Dense { compound: true }, CqlType::Int),
+        table("dddd", CompactStorage::Dense { compound: false }, CqlType::Counter),
+    ];
+    create(&engine, &tables.each_ref());
+    engine.close();
+    drop(engine);
+    let engine = open(&fs);
+    for table in &tables {
+        assert_eq!(engine.schema().table("ks", &table.name), Some(table));
+    }
 }
 
 #[test]

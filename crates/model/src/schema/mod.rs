@@ -2,11 +2,13 @@
 //!
 //! A [`Schema`] is replaced as a whole when a statement changes it; readers keep the `Arc` they started with.
 
+mod compact;
 mod kept;
 mod options;
 mod release;
 mod table;
 
+pub use compact::CompactStorage;
 pub use kept::{ColumnMask, Index, IndexUpkeep, Trigger, UserAggregate, UserFunction, View};
 pub use options::{CachingOptions, CompactionOptions, CompressionOptions, RowsPerPartition, TableOptions};
 pub use release::Release;

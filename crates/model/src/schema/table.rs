@@ -1,5 +1,6 @@
 //! Tables and their columns.
 
+use super::compact::CompactStorage;
 use super::kept::{ColumnMask, Index, Trigger};
 use super::options::TableOptions;
 use crate::cell::ColumnId;
@@ -95,6 +96,8 @@ pub struct TableSchema {
     pub options: TableOptions,
     /// Whether the table holds counters.
     pub is_counter: bool,
+    /// How rows are kept that are not those of CQL.
+    pub compact: Option<CompactStorage>,
     /// Columns that were dropped, by name.
     pub dropped: Vec<DroppedColumn>,
     /// Secondary indexes, by name; kept, not used.
@@ -119,6 +122,7 @@ impl PartialEq for TableSchema {
             && self.id == other.id
             && self.options == other.options
             && self.is_counter == other.is_counter
+            && self.compact == other.compact
             && self.dropped == other.dropped
             && self.indexes == other.indexes
             && self.triggers == other.triggers
@@ -140,6 +144,7 @@ impl TableSchema {
             name: name.to_owned(),
             id,
             options: TableOptions::default(),
+            compact: None,
             dropped: Vec::new(),
             indexes: Vec::new(),
             triggers: Vec::new(),
@@ -158,6 +163,7 @@ impl TableSchema {
             name: self.name.clone(),
             id: self.id,
             options: self.options.clone(),
+            compact: self.compact,
             dropped: self.dropped.clone(),
             indexes: self.indexes.clone(),
             triggers: self.triggers.clone(),
@@ -191,6 +197,13 @@ impl TableSchema {
 
     /// Columns as `SELECT *` shows them: partition key, clustering, statics by name, regulars by name.
     pub fn select_star(&self) -> Vec<Arc<ColumnDef>> {
+        let mut columns = self.all_columns();
+        columns.retain(|column| !self.is_hidden(column));
+        columns
+    }
+
+    /// The same with the columns that CQL does not show.
+    pub fn all_columns(&self) -> Vec<Arc<ColumnDef>> {
         let by_name = |columns: &[Arc<ColumnDef>]| {
             let mut sorted = columns.to_vec();
             sorted.sort_by(|a, b| compare_column_order((&a.name, false), (&b.name, false)));
@@ -268,6 +281,8 @@ pub struct TableBuilder {
     id: Uuid,
     /// Options of the table.
     pub options: TableOptions,
+    /// How rows are kept that are not those of CQL.
+    pub compact: Option<CompactStorage>,
     /// Columns that were dropped.
     pub dropped: Vec<DroppedColumn>,
     /// Secondary indexes.
@@ -401,6 +416,7 @@ impl TableBuilder {
             name: self.name,
             id: self.id,
             options: self.options,
+            compact: self.compact,
             dropped: self.dropped,
             indexes: self.indexes,
             triggers: self.triggers,

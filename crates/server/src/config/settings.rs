@@ -433,6 +433,10 @@ settings! {
     column_index_size: Option<ByteSize> = None, old "column_index_size_in_kb" Kib;
     /// Rows that a compaction writes before what it wrote can be read; null for its end.
     sstable_preemptive_open_interval: Interval = Interval(Some(ByteSize(50 << 20))), old "sstable_preemptive_open_interval_in_mb" Mib;
+    /// Whether tables may be created with COMPACT STORAGE.
+    compact_tables_enabled: bool = true;
+    /// Whether COMPACT STORAGE may be dropped from a table.
+    drop_compact_storage_enabled: bool = false, old "enable_drop_compact_storage" None;
     /// Tombstones in one read from which a warning goes to log and client.
     tombstone_warn_threshold: u32 = 1_000;
     /// Tombstones in one read at which it fails.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use cql::ast::Statement;
-use cql::ddl::{self, DdlContext, DdlOutcome};
+use cql::ddl::{self, CompactPolicy, DdlContext, DdlOutcome};
 use model::Schema;
 use protocol::response::error::ErrorResponse;
 use protocol::response::schema_change::{ChangeKind, ChangeTarget, SchemaChange};
@@ -30,6 +30,10 @@ pub(super) async fn change(
         new_table_id: node.env.time_uuid(),
         now_micros: node.env.now_micros(),
         datacenter: &node.config.data_center,
+        compact: CompactPolicy {
+            may_create: node.config.settings.compact_tables_enabled,
+            may_drop: node.config.settings.drop_compact_storage_enabled,
+        },
     };
     let Some(outcome) = ddl::apply(statement, &context).map_err(error::of_cql)? else {
         return Ok(Answer::VOID);
