@@ -2,7 +2,7 @@
 import re
 import time
 
-from harness.node import Cassandra, Ilion
+from harness.node import Cassandra, Ilion, can_bind
 from harness.types import show
 from harness.wire import Wire
 
@@ -51,6 +51,16 @@ class Directory:
             self.cassandra.stop()
         elif self.node is self.ilion:
             self.ilion.drain()
+        self.node = self.wire = None
+
+    def crash(self):
+        """Kills the Cassandra that serves the directory."""
+        self.wire.close()
+        self.cassandra.kill()
+        # What is left of the process may listen for a while.
+        deadline = time.monotonic() + 120
+        while not can_bind(self.cassandra.address, self.cassandra.port) and time.monotonic() < deadline:
+            time.sleep(0.5)
         self.node = self.wire = None
 
     def kill(self):

@@ -157,10 +157,7 @@ def test_there_and_back(directory):
     turn_of(directory, 2)
     before = everything(directory)
     # Not drained: what came behind the flush is in the commit log only.
-    directory.wire.close()
-    directory.cassandra.kill()
-    directory.node = directory.wire = None
-
+    directory.crash()
     directory.hand_to(directory.ilion)
     assert differences(before, everything(directory)) == ""
     directory.run([f"ALTER TABLE app.dropped{n} DROP COMPACT STORAGE" for n in (1, 2, 3)])
