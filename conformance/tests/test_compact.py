@@ -47,12 +47,21 @@ SELECT * FROM app.deep WHERE k = 1 AND (c, d, e) > ('c1', 3, 0)
 SELECT * FROM app.deep WHERE k = 1 AND (c, d) < ('c2', 5)
 SELECT * FROM app.deep WHERE k = 1 ORDER BY c DESC
 SELECT c, d, count(*) FROM app.deep WHERE k = 1 GROUP BY c, d
+SELECT count(*), max(v) FROM app.deep WHERE k = 77
+SELECT c, d, v FROM app.deep WHERE k = 77 AND c = 'WIDE00113'
+SELECT c, d, v FROM app.deep WHERE k = 77 AND c = 'WIDE00113' AND d > 1
+SELECT c, d, v FROM app.deep WHERE k = 77 AND c > 'WIDE00100' AND c <= 'WIDE00105'
+SELECT c, d, v FROM app.deep WHERE k = 77 ORDER BY c DESC LIMIT 200
 SELECT c FROM app.marks WHERE k = 1 AND c >= 'c1'
 SELECT * FROM app.pairs WHERE k = 1 AND c IN ('c1', 'c2')
 """
 
+# Clusterings that fill several blocks of a partition's index.
+LONG = "w" * 200
+
+
 def lines(text):
-    return [line for line in text.strip().splitlines() if line]
+    return [line.replace("WIDE", LONG) for line in text.strip().splitlines() if line]
 
 
 def writes(turn):
@@ -76,6 +85,10 @@ def writes(turn):
             f"INSERT INTO app.pairs (k, c) VALUES (1, 'c{i % 3}')",
             f"UPDATE app.counts SET n = n + 1 WHERE k = {k} AND c = {i}",
         ]
+    for i in range(turn, 300, 4):
+        first += [f"INSERT INTO app.deep (k, c, v) VALUES (77, '{LONG}{i:05}', {i})",
+                  f"INSERT INTO app.deep (k, c, d, v) VALUES (77, '{LONG}{i:05}', {i % 3}, {i})",
+                  f"INSERT INTO app.deep (k, c, d, e, v) VALUES (77, '{LONG}{i:05}', 2, {i}, {i})"]
     i = turn * 6
     second += [
         f"DELETE FROM app.fixed WHERE k = {i % 11}",
