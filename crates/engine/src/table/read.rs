@@ -62,10 +62,12 @@ impl TableStore {
         }
     }
 
-    /// Whether a read of a range goes over so much that its pages have no place in the page cache.
+    /// Whether a read of a range goes over so much that its pages have no place in the page cache: over all rows of
+    /// many partitions. Of one that takes slices of them nobody knows how much it will read.
     fn is_bulk(&self, view: &TableView, command: &ReadCommand, range: &KeyRange) -> bool {
         let bytes = |sstable: &Arc<SsTable>| if sstable.overlaps(range) { sstable.data_bytes() } else { 0 };
-        command.limits.rows >= BULK_ROWS_MIN
+        command.clusterings.is_all()
+            && command.limits.rows >= BULK_ROWS_MIN
             && view.sstables.iter().map(bytes).sum::<u64>() > self.scan_bytes_max
     }
 

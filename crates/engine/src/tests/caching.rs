@@ -201,6 +201,23 @@ fn a_scan_of_a_small_table_and_one_of_few_rows_fill_the_cache() {
 }
 
 #[test]
+fn a_slice_of_each_partition_of_a_large_table_fills_the_cache() {
+    let (engine, _, cold) = engine();
+    let names = vec![Clustering::from_values([&0i32.to_be_bytes()[..]])];
+    let sliced = ReadCommand {
+        clusterings: ClusteringFilter::Names { names, reversed: false },
+        ..all_of(&cold, PartitionSelection::Range(KeyRange::FULL))
+    };
+    let first = |command: &ReadCommand| {
+        let context = ReadContext::default();
+        engine.read(command, &context).unwrap().next(&mut Fragment::default()).unwrap();
+        misses(&context.cost.snapshot())
+    };
+    assert!(first(&sliced) > 0);
+    assert_eq!(first(&sliced), 0);
+}
+
+#[test]
 fn a_compaction_reads_around_the_cache() {
     let (engine, hot, cold) = engine();
     warm_up(&engine, &hot);
