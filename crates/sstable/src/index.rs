@@ -144,7 +144,7 @@ impl Entry {
     pub fn rows(&self, layout: &Layout) -> Result<Option<RowIndex>, ReadError> {
         match self {
             Entry::Small(_) => Ok(None),
-            Entry::Bti(located, rows) => rows_of(located, rows, layout),
+            Entry::Bti(located, rows) => Ok(rows_of(located, rows, layout)),
             Entry::Big(entry, cursor) => {
                 Ok(entry.promoted(cursor, layout.deletion_times())?.map(RowIndex::of_big))
             }
@@ -152,9 +152,9 @@ impl Entry {
     }
 }
 
-fn rows_of(located: &Located, rows: &Cursor, layout: &Layout) -> Result<Option<RowIndex>, ReadError> {
-    let Some(entry) = &located.rows else { return Ok(None) };
-    entry.rows(rows.clone(), layout.deletion_times()).map(|rows| Some(RowIndex::Bti(Box::new(rows))))
+fn rows_of(located: &Located, rows: &Cursor, layout: &Layout) -> Option<RowIndex> {
+    let entry = located.rows.as_ref()?;
+    Some(RowIndex::Bti(Box::new(entry.rows(rows.clone(), layout.deletion_times()))))
 }
 
 /// Partitions in order, for scans.
@@ -176,7 +176,7 @@ impl Walk {
     /// As [`Walk::pass`]; yields the index of the partition's rows, if it has one.
     pub fn rows(&mut self, layout: &Layout, position: u64) -> Result<Option<RowIndex>, ReadError> {
         match self {
-            Walk::Bti(walk) => rows_of(&walk.advance_to(position)?, &walk.rows, layout),
+            Walk::Bti(walk) => Ok(rows_of(&walk.advance_to(position)?, &walk.rows, layout)),
             Walk::Big(walk) => {
                 let entry = walk.advance_to(position)?;
                 Ok(entry.promoted(&walk.cursor, layout.deletion_times())?.map(RowIndex::of_big))
@@ -198,7 +198,7 @@ impl Walk {
             }
             Walk::Bti(walk) => {
                 let located = walk.advance_to(position)?;
-                let rows = rows_of(&located, &walk.rows, layout)?;
+                let rows = rows_of(&located, &walk.rows, layout);
                 Ok((located.rows.map(|entry| PartitionKey(entry.key)), rows))
             }
         }
@@ -263,18 +263,30 @@ impl RowIndex {
     }
 
     /// Bytes from the partition's start to its first row or marker.
-    pub fn header_len(&self) -> u64 {
+    pub fn header_len(&mut self) -> Result<u64, ReadError> {
         match self {
-            RowIndex::Big(index) => index.header_len,
-            RowIndex::Bti(index) => index.header_len,
+            RowIndex::Big(index) => Ok(index.header_len),
+            RowIndex::Bti(index) => index.header_len(),
+        }
+    }
+
+    /// Says how many bytes the data has before the first row or marker. False if the index has another number at hand; if
+    /// not, blocks that start earlier are refused when the index gives them.
+    pub fn fits_header(&mut self, header_len: u64) -> bool {
+        match self {
+            RowIndex::Big(index) => index.header_len == header_len,
+            RowIndex::Bti(index) => {
+                index.set_header_len(header_len);
+                true
+            }
         }
     }
 
     /// Bytes from the partition's start to the byte that ends it, when the index says that.
-    pub fn end(&self) -> Option<u64> {
+    pub fn end(&mut self) -> Result<Option<u64>, ReadError> {
         match self {
-            RowIndex::Big(_) => None,
-            RowIndex::Bti(index) => Some(index.end),
+            RowIndex::Big(_) => Ok(None),
+            RowIndex::Bti(index) => index.end().map(Some),
         }
     }
 

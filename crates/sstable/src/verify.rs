@@ -484,7 +484,8 @@ impl Check<'_> {
             }
         }
         blocks.reverse();
-        Some((rows.header_len(), blocks))
+        let header_len = rows.header_len().map_err(|error| self.failed(Component::Index, &error)).ok()?;
+        Some((header_len, blocks))
     }
 
     fn key(&mut self, data: &DataFile, key: &DecoratedKey, position: u64) {

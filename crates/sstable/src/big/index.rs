@@ -235,6 +235,8 @@ impl PromotedIndex {
         if number >= self.count {
             return Ok(None);
         }
+        let until = self.offsets_at;
+        self.input.look_ahead(|ahead| ahead.course = Course::Forward(until));
         let Described { start, end, open_at_end } = self.described(layout, number)?;
         if start != block.end {
             return Err(self.misplaced(number, start, block.end));

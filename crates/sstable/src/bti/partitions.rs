@@ -243,7 +243,7 @@ impl BtiIndex {
         let end = match &before {
             None => 0,
             Some((_, Located { position, rows: Some(entry) })) => {
-                let end = entry.rows(rows, self.times)?.end;
+                let end = entry.rows(rows, self.times).end()?;
                 position.saturating_add(end).saturating_add(1)
             }
             Some((_, Located { position, rows: None })) => {

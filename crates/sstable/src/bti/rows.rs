@@ -49,17 +49,9 @@ impl RowsEntry {
     }
 
     /// The partition's blocks.
-    pub fn rows(&self, input: Cursor, times: DeletionTimes) -> Result<RowTrie, ReadError> {
-        let mut trie = TrieCursor::new(input, self.root);
-        trie.seek_last()?;
-        let end = read_separator(&mut trie, times)?.0;
-        trie.seek_first()?;
-        let header_len = read_separator(&mut trie, times)?.0;
-        if header_len >= end {
-            return Err(trie.input.malformed(format!("rows from {header_len} to {end}")));
-        }
-        let deletion = self.deletion;
-        Ok(RowTrie { trie, times, header_len, deletion, end, limit: None, key: Vec::new() })
+    pub fn rows(&self, input: Cursor, times: DeletionTimes) -> RowTrie {
+        let (trie, deletion) = (TrieCursor::new(input, self.root), self.deletion);
+        RowTrie { trie, times, header_len: None, deletion, limit: None, key: Vec::new() }
     }
 }
 
@@ -104,18 +96,44 @@ pub(super) fn read_signed(input: &mut Cursor, len: u8) -> Result<i64, ReadError>
 pub(crate) struct RowTrie {
     trie: TrieCursor,
     times: DeletionTimes,
-    /// Bytes from the partition's start to its first row or marker.
-    pub header_len: u64,
+    /// Bytes from the partition's start to its first row or marker, when that is known.
+    header_len: Option<u64>,
     /// The deletion of the partition.
     pub deletion: Deletion,
-    /// Bytes from the partition's start to the byte that ends it.
-    pub end: u64,
     /// The separator behind the block that was given last, if there is one; its own is where the trie is.
     limit: Option<Vec<u8>>,
     key: Vec<u8>,
 }
 
 impl RowTrie {
+    /// Says how many bytes the data has before the first row or marker. No block may start before.
+    pub fn set_header_len(&mut self, header_len: u64) {
+        self.header_len = Some(header_len);
+    }
+
+    /// Bytes from the partition's start to its first row or marker: as the data has it, if that was said, or else as the
+    /// first separator.
+    pub fn header_len(&mut self) -> Result<u64, ReadError> {
+        if let Some(header_len) = self.header_len {
+            return Ok(header_len);
+        }
+        let mut first = self.trie.clone();
+        first.seek_first()?;
+        Ok(*self.header_len.insert(read_separator(&mut first, self.times)?.0))
+    }
+
+    /// Bytes from the partition's start to the byte that ends it.
+    pub fn end(&mut self) -> Result<u64, ReadError> {
+        let header_len = self.header_len()?;
+        let mut last = self.trie.clone();
+        last.seek_last()?;
+        let end = read_separator(&mut last, self.times)?.0;
+        match header_len < end {
+            true => Ok(end),
+            false => Err(last.input.malformed(format!("rows from {header_len} to {end}"))),
+        }
+    }
+
     /// The block that holds what is at `bound`, or would: whatever lies before it is less, whatever behind greater.
     pub fn around(
         &mut self,
@@ -134,16 +152,15 @@ impl RowTrie {
 
     /// The block behind the one that was given last, which is `block`; `None` behind the last.
     pub fn behind(&mut self, block: &Block) -> Result<Option<Block>, ReadError> {
-        if block.end == self.end || !self.trie.next()? {
+        if !self.trie.next()? {
             return Ok(None);
         }
-        let next = self.here()?;
-        match next.start == block.end {
-            true => Ok(Some(next)),
-            false => {
+        match self.starting_here()? {
+            Some(next) if next.start != block.end => {
                 let Block { start, end, .. } = next;
                 Err(self.trie.input.malformed(format!("a block from {start} to {end}")))
             }
+            next => Ok(next),
         }
     }
 
@@ -156,23 +173,25 @@ impl RowTrie {
 
     /// The block of the current separator; of the last one, the block before.
     fn here(&mut self) -> Result<Block, ReadError> {
-        let (start, open) = read_separator(&mut self.trie, self.times)?;
-        if start == self.end {
-            let block = self.step_back(start)?;
-            return Ok(Block { open_at_end: Some(Deletion::NONE), ..block });
+        match self.starting_here()? {
+            Some(block) => Ok(block),
+            None => {
+                let (end, _) = read_separator(&mut self.trie, self.times)?;
+                self.step_back(end).map(|block| Block { open_at_end: Some(Deletion::NONE), ..block })
+            }
         }
+    }
+
+    /// The block of the current separator; `None` at the last one, which none follows.
+    fn starting_here(&mut self) -> Result<Option<Block>, ReadError> {
+        let (start, open) = read_separator(&mut self.trie, self.times)?;
         let mut ahead = self.trie.clone();
-        let (end, open_at_end) = match ahead.next()? {
-            true => {
-                set_key(&mut self.limit, &ahead);
-                read_separator(&mut ahead, self.times)?
-            }
-            false => {
-                self.limit = None;
-                (self.end, Deletion::NONE)
-            }
-        };
-        Ok(Block { open_at_end: Some(open_at_end), ..self.block(start, end, open)? })
+        if !ahead.next()? {
+            return Ok(None);
+        }
+        set_key(&mut self.limit, &ahead);
+        let (end, open_at_end) = read_separator(&mut ahead, self.times)?;
+        Ok(Some(Block { open_at_end: Some(open_at_end), ..self.block(start, end, open)? }))
     }
 
     /// The first block.
@@ -184,12 +203,12 @@ impl RowTrie {
     /// The last block.
     pub fn last(&mut self) -> Result<Block, ReadError> {
         self.trie.seek_last()?;
-        self.step_back(self.end)
+        self.here()
     }
 
     /// The block before another one. A search since may have left the trie at a later block, never at an earlier one.
     pub fn before(&mut self, block: &Block) -> Result<Option<Block>, ReadError> {
-        if block.start == self.header_len {
+        if block.start == self.header_len()? {
             return Ok(None);
         }
         while read_separator(&mut self.trie, self.times)?.0 > block.start && self.trie.previous()? {}
@@ -209,8 +228,9 @@ impl RowTrie {
     }
 
     fn block(&self, start: u64, end: u64, open: Deletion) -> Result<Block, ReadError> {
-        let opens_first = start == self.header_len && !open.is_none();
-        if start < self.header_len || start >= end || end > self.end || opens_first {
+        let is_early =
+            self.header_len.is_some_and(|first| start < first || start == first && !open.is_none());
+        if is_early || start >= end {
             return Err(self.trie.input.malformed(format!("a block from {start} to {end}")));
         }
         Ok(Block { number: 0, start, end, open, open_at_end: None })

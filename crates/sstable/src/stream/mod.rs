@@ -250,15 +250,18 @@ impl SsTableStream {
     fn begin_rows(&mut self) -> Result<(), ReadError> {
         let needs_index = matches!(self.walker, Walker::Reverse(_)) || !self.whole;
         let start = self.partition_start;
-        let rows: Option<RowIndex> = match &mut self.partitions {
+        let mut rows: Option<RowIndex> = match &mut self.partitions {
             Partitions::One { entry, .. } if needs_index => entry.rows(&self.layout)?,
             Partitions::Range { walk, .. } if needs_index => walk.rows(&self.layout, start)?,
             _ => None,
         };
         let first_at = self.data.position();
         self.rows_start = first_at;
-        self.partition_end = rows.as_ref().and_then(RowIndex::end);
-        if rows.as_ref().is_some_and(|rows| start.checked_add(rows.header_len()) != Some(first_at)) {
+        self.partition_end = match (&self.partitions, &mut rows) {
+            (Partitions::Range { .. }, Some(rows)) => rows.end()?,
+            _ => None,
+        };
+        if rows.as_mut().is_some_and(|rows| !rows.fits_header(first_at.saturating_sub(start))) {
             return Err(self.data.malformed("the first row is not where the index has it".to_owned()));
         }
         self.walker.begin(&self.data, start, first_at, rows, self.sstable.may_delete_ranges());
@@ -487,7 +490,8 @@ impl SsTableStream {
         let knows_rows =
             self.state == State::Rows && (!self.whole || matches!(self.walker, Walker::Reverse(_)));
         if !knows_rows {
-            self.partition_end = walk.rows(&self.layout, self.partition_start)?.and_then(|rows| rows.end());
+            let rows = walk.rows(&self.layout, self.partition_start)?;
+            self.partition_end = rows.map(|mut rows| rows.end()).transpose()?.flatten();
         }
         let Some(end) = self.partition_end else {
             self.data.seek(if knows_rows { self.rows_start } else { self.partition_start });
