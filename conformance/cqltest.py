@@ -211,7 +211,7 @@ class Runner:
 
 
 # From here on a message is not Cassandra's wording but that of a library, or a list in the order of a hash table.
-LOOSE_FROM = re.compile(r" \(known type signatures: | com\.fasterxml\.| Unrecognized token |java\.lang\.")
+LOOSE_FROM = re.compile(r" \(known type signatures: | \(can be matched by following signatures: | com\.fasterxml\.| Unrecognized token |java\.lang\.")
 
 
 def same_on_ilion(wanted, got):

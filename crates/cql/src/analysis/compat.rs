@@ -47,7 +47,7 @@ fn accepts_values_of(wanted: &CqlType, given: &CqlType) -> bool {
         (CqlType::Blob, _) => true,
         (CqlType::Text, CqlType::Ascii)
         | (CqlType::BigInt, CqlType::Timestamp)
-        | (CqlType::Varint, CqlType::Int | CqlType::BigInt)
+        | (CqlType::Varint, CqlType::Int | CqlType::BigInt | CqlType::Timestamp)
         | (CqlType::Timestamp, CqlType::BigInt)
         | (CqlType::Uuid, CqlType::TimeUuid)
         | (CqlType::Date, CqlType::Int)

@@ -61,6 +61,11 @@ impl PartitionPlan {
         self.restrictions.iter().any(|r| matches!(r.test, Test::In(_)))
     }
 
+    /// Whether nothing is said about the key, its token included.
+    pub(crate) fn is_unrestricted(&self) -> bool {
+        self.restrictions.is_empty() && self.token.is_none()
+    }
+
     /// Whether the key has to be filtered: parts of it are restricted, or not by values.
     pub(crate) fn needs_filtering(&self) -> bool {
         !self.restrictions.is_empty() && !self.is_by_key
@@ -78,19 +83,21 @@ impl PartitionPlan {
 
     /// The partitions; no keys at all when nothing can match.
     pub(crate) fn bind(&self, input: &BindInput<'_>) -> Result<PartitionSelection> {
-        let range = match &self.token {
-            Some(test) => match token_range(test, input)? {
-                Some(range) => Some(range),
-                None => return Ok(PartitionSelection::Keys(Vec::new())),
-            },
-            None => None,
-        };
         if self.is_range() {
-            return Ok(PartitionSelection::Range(range.unwrap_or(KeyRange::FULL)));
+            let Some(test) = &self.token else { return Ok(PartitionSelection::Range(KeyRange::FULL)) };
+            return Ok(match token_range(test, input)? {
+                Some(range) => PartitionSelection::Range(range),
+                None => PartitionSelection::Keys(Vec::new()),
+            });
         }
         let mut keys = self.keys(input)?;
-        if let Some(range) = range {
-            keys.retain(|key| range.contains(key));
+        // For keys the smallest token is a bound as every other.
+        if let Some(test) = &self.token {
+            let (start, end) = token_bounds(test, input)?;
+            keys.retain(|key| {
+                start.is_none_or(|(from, inclusive)| key.token > from || (inclusive && key.token == from))
+                    && end.is_none_or(|(to, inclusive)| key.token < to || (inclusive && key.token == to))
+            });
         }
         Ok(PartitionSelection::Keys(keys))
     }
@@ -207,29 +214,37 @@ fn token_of(expr: &Expr, input: &BindInput<'_>) -> Result<Token> {
     }
 }
 
-/// The range of tokens; `None` when it is empty. The smallest token stands for "no limit" at either end.
-fn token_range(test: &Test, input: &BindInput<'_>) -> Result<Option<KeyRange>> {
-    let side = |end: &Option<SliceEnd>| -> Result<Option<(Token, bool)>> {
+/// A bound of a range of tokens, and whether it is part of it.
+type TokenBound = Option<(Token, bool)>;
+
+/// Both bounds as they were given.
+fn token_bounds(test: &Test, input: &BindInput<'_>) -> Result<(TokenBound, TokenBound)> {
+    let side = |end: &Option<SliceEnd>| -> Result<TokenBound> {
         match end {
             Some(end) => Ok(Some((token_of(&end.value, input)?, end.inclusive))),
             None => Ok(None),
         }
     };
-    let (start, end) = match test {
+    Ok(match test {
         Test::Eq(expr) => {
             let token = token_of(expr, input)?;
             (Some((token, true)), Some((token, true)))
         }
         Test::Slice { start, end } => (side(start)?, side(end)?),
         Test::In(_) | Test::Contains { .. } => (None, None),
-    };
-    let bounded = |side: Option<(Token, bool)>| side.filter(|(token, _)| *token != Token::MIN);
+    })
+}
+
+/// The range of tokens; `None` when it is empty. The smallest token stands for "no limit" at either end.
+fn token_range(test: &Test, input: &BindInput<'_>) -> Result<Option<KeyRange>> {
+    let (start, end) = token_bounds(test, input)?;
+    let bounded = |side: TokenBound| side.filter(|(token, _)| *token != Token::MIN);
     if let (Some((from, from_inclusive)), Some((to, to_inclusive))) = (bounded(start), bounded(end))
         && (from > to || (from == to && !(from_inclusive && to_inclusive)))
     {
         return Ok(None);
     }
-    let bound = |side: Option<(Token, bool)>| match bounded(side) {
+    let bound = |side: TokenBound| match bounded(side) {
         Some((token, inclusive)) => KeyBound::Token { token, inclusive },
         None => KeyBound::Unbounded,
     };

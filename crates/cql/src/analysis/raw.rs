@@ -106,6 +106,33 @@ impl<'a> Raw<'a> {
         }
     }
 
+    /// The columns that the expression names. Keys of a `{name: value}` literal may be fields of a user type
+    /// as well, and are left out.
+    pub(crate) fn for_each_column(&self, visit: &mut dyn FnMut(&'a Identifier)) {
+        match self {
+            Raw::Column(name) | Raw::CellInfo { column: name, .. } => visit(name),
+            Raw::Literal(_) | Raw::Null | Raw::Marker(_) | Raw::CountRows => {}
+            Raw::Function { arguments: items, .. }
+            | Raw::Tuple(items)
+            | Raw::List(items)
+            | Raw::Set(items) => items.iter().for_each(|item| item.for_each_column(visit)),
+            Raw::Operation { left, right, .. } => {
+                left.for_each_column(visit);
+                right.for_each_column(visit);
+            }
+            Raw::Negation(of) | Raw::Part { of, .. } | Raw::Hint { of, .. } | Raw::Cast { of, .. } => {
+                of.for_each_column(visit);
+            }
+            Raw::Map(entries) => entries.iter().for_each(|(key, value)| {
+                if !matches!(key, Raw::Column(_)) {
+                    key.for_each_column(visit);
+                }
+                value.for_each_column(visit);
+            }),
+            Raw::UserType(fields) => fields.iter().for_each(|(_, value)| value.for_each_column(visit)),
+        }
+    }
+
     /// The entries of a map literal as fields of a user type, if every key is a name.
     pub(crate) fn as_fields(&self) -> Option<Vec<(&'a Identifier, &Raw<'a>)>> {
         match self {

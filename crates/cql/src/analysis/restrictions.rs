@@ -66,18 +66,14 @@ impl Analyzer<'_> {
         predicates: &[WherePredicate],
         only_static: bool,
     ) -> Result<Restrictions> {
-        let mut sorted = Vec::with_capacity(predicates.len());
-        for predicate in predicates {
-            sorted.push(self.relation(predicate)?);
-        }
-        self.restrictions_of(verb, sorted, only_static)
+        self.restrictions_of(verb, predicates.iter().map(|predicate| self.relation(predicate)), only_static)
     }
 
     /// The same for relations that are sorted already.
     pub(crate) fn restrictions_of(
         &self,
         verb: Verb,
-        sorted: Vec<Sorted>,
+        sorted: impl IntoIterator<Item = Result<Sorted>>,
         only_static: bool,
     ) -> Result<Restrictions> {
         let mut partition: Vec<Restriction> = Vec::new();
@@ -85,7 +81,7 @@ impl Analyzer<'_> {
         let mut clustering: Vec<Restriction> = Vec::new();
         let mut others: Vec<Restriction> = Vec::new();
         for relation in sorted {
-            match relation {
+            match relation? {
                 Sorted::Token(test) => token = Some(self.merge_token(token, test)?),
                 Sorted::Columns(restriction) => match restriction.columns.first().map(|c| c.kind) {
                     Some(ColumnKind::PartitionKey) => merge_into(&mut partition, restriction)?,

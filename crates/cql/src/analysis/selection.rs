@@ -28,6 +28,34 @@ pub(crate) struct Selected {
 }
 
 impl Analyzer<'_> {
+    /// Looks up the columns that are selected; the answer is whether static ones are among them, and none that belong to
+    /// rows. What is done with them is checked only after the WHERE clause; but where there are static columns Cassandra
+    /// resolves functions to find out.
+    pub(crate) fn selects_only_static(&self, select: &Select) -> Result<bool> {
+        let Selection::Selectors(selectors) = &select.selection else { return Ok(false) };
+        let mut names = Vec::new();
+        for selector in selectors {
+            Raw::from(&selector.selectable).for_each_column(&mut |name| names.push(name));
+        }
+        let (mut has_static, mut has_rows) = (false, false);
+        for name in names {
+            match self.column(name)?.kind {
+                ColumnKind::Static => has_static = true,
+                ColumnKind::PartitionKey => {}
+                ColumnKind::Clustering | ColumnKind::Regular => has_rows = true,
+            }
+        }
+        if self.table.has_statics() {
+            for selector in selectors {
+                let raw = Raw::from(&selector.selectable);
+                if matches!(raw, Raw::Function { .. } | Raw::Operation { .. }) {
+                    self.selected(&raw, &mut Place::Selection(&mut Vec::new()))?;
+                }
+            }
+        }
+        Ok(has_static && !has_rows)
+    }
+
     pub(crate) fn selection(&self, select: &Select) -> Result<Selected> {
         let mut aggregates = Vec::new();
         let mut outputs = Vec::new();
@@ -71,8 +99,11 @@ impl Analyzer<'_> {
         match selectable {
             Selectable::Cast { selectable, target } => {
                 let inner = self.column_name(selectable);
-                // A cast to the type that is there already leaves no trace.
-                match self.known_type(&Raw::from(&**selectable)) == Some(native(*target)) {
+                // A cast to the type that is there already leaves no trace; that of a column in descending order is another.
+                let is_there = self.known_type(&Raw::from(&**selectable)) == Some(native(*target));
+                let is_descending = matches!(&**selectable, Selectable::Column(name)
+                    if self.table.column(name.as_str()).is_some_and(|column| column.descending));
+                match is_there && !is_descending {
                     true => inner,
                     false => format!("cast({inner} as {target})"),
                 }
@@ -195,17 +226,6 @@ impl Selected {
             }
         });
         ColumnSelection::of(ids)
-    }
-
-    /// Whether columns are named, static ones among them, and none that belong to rows.
-    pub(crate) fn is_only_static(&self) -> bool {
-        let (mut has_static, mut has_rows) = (false, self.is_wildcard);
-        self.for_each_column(&mut |column| match column.kind {
-            ColumnKind::Static => has_static = true,
-            ColumnKind::PartitionKey => {}
-            ColumnKind::Clustering | ColumnKind::Regular => has_rows = true,
-        });
-        has_static && !has_rows
     }
 
     /// The columns of any kind that the selection names.

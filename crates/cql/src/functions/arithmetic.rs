@@ -153,7 +153,8 @@ pub(super) fn compute(
                 Add => decimal::add(a, b),
                 Subtract => decimal::subtract(a, b),
                 Multiply => decimal::multiply(a, b).ok_or("Overflow")?,
-                Divide => decimal::divide(a, b).ok_or("/ by zero")?,
+                Divide if b.0.sign() == Sign::NoSign => return Err(decimal::division_by_zero(a, b.1)),
+                Divide => decimal::divide(a, b).ok_or("Overflow")?,
                 Modulo => decimal::remainder(a, b).ok_or("Division by zero")?,
             };
             Number::Decimal(unscaled, scale)

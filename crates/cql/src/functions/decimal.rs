@@ -69,9 +69,7 @@ pub(super) fn divide(a: (&BigInt, i32), b: (&BigInt, i32)) -> Option<(BigInt, i3
         return None;
     }
     let first_digit = (digits(a.0) - i64::from(a.1)) - (digits(b.0) - i64::from(b.1));
-    let wanted = (QUOTIENT_DIGITS - first_digit).max(i64::from(a.1)).max(i64::from(b.1));
-    let scale = wanted.clamp(QUOTIENT_DIGITS, QUOTIENT_SCALE_MAX);
-    quotient(a, b, scale)
+    quotient(a, b, quotient_scale(first_digit, a.1, b.1))
 }
 
 /// `a / b` with `scale` digits behind the point, half up, stripped.
@@ -99,13 +97,40 @@ fn divide_half_up(numerator: &BigInt, denominator: &BigInt) -> BigInt {
     }
 }
 
-/// The remainder of a division that is cut; `None` by zero or out of bounds.
+/// The remainder of a division that is cut; `None` by zero or out of bounds. Its scale is that of
+/// `java.math.BigDecimal.remainder`: the dividend's, or what its quotient, without trailing zeros, makes of the divisor's.
 pub(super) fn remainder(a: (&BigInt, i32), b: (&BigInt, i32)) -> Option<(BigInt, i32)> {
     if b.0.sign() == Sign::NoSign {
         return None;
     }
     let (x, y, scale) = align(a, b)?;
-    Some((x % y, scale))
+    if x.magnitude() < y.magnitude() {
+        return Some((a.0.clone(), a.1));
+    }
+    if a.1 >= b.1 {
+        return Some((x % y, scale));
+    }
+    let (_, quotient_scale) = strip((&x / &y, 0));
+    let wanted = b.1.saturating_add(quotient_scale).max(a.1);
+    let surplus = u32::try_from(i64::from(scale) - i64::from(wanted)).ok()?;
+    Some((x % y / pow10(surplus), wanted))
+}
+
+/// How Java says that `dividend` cannot be divided by zero: the words depend on whether a `long` holds it at the scale of
+/// the quotient.
+pub(super) fn division_by_zero((dividend, scale): (&BigInt, i32), divisor_scale: i32) -> &'static str {
+    let first_digit = (digits(dividend) - i64::from(scale)) - (1 - i64::from(divisor_scale));
+    let shift =
+        quotient_scale(first_digit, scale, divisor_scale) + i64::from(divisor_scale) - i64::from(scale);
+    let is_small = digits(dividend) + shift <= 19
+        && i64::try_from(dividend * pow10(u32::try_from(shift).unwrap_or_default())).is_ok();
+    if is_small { "/ by zero" } else { "BigInteger divide by zero" }
+}
+
+/// Digits behind the point that a quotient is rounded to.
+fn quotient_scale(first_digit: i64, a: i32, b: i32) -> i64 {
+    let wanted = (QUOTIENT_DIGITS - first_digit).max(i64::from(a)).max(i64::from(b));
+    wanted.clamp(QUOTIENT_DIGITS, QUOTIENT_SCALE_MAX)
 }
 
 /// Without trailing zeros; zero has scale 0.

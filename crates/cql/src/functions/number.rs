@@ -75,7 +75,8 @@ impl Number {
         Some(out.into())
     }
 
-    /// The number among `target`'s kind.
+    /// The number as an operand of arithmetic in `target`'s kind. For decimals it goes by way of a double, so that `2` is
+    /// `2.0` and a float has all its digits, as in Cassandra's `DecimalType.toBigDecimal`; `None` for NaN and infinities.
     pub(super) fn convert(self, target: &CqlType) -> Option<Number> {
         Some(match target {
             CqlType::TinyInt | CqlType::SmallInt | CqlType::Int | CqlType::BigInt | CqlType::Counter => {
@@ -85,7 +86,10 @@ impl Number {
             CqlType::Float => Number::Float(self.to_f32()),
             CqlType::Double => Number::Double(self.to_f64()),
             CqlType::Decimal => {
-                let (unscaled, scale) = self.to_decimal()?;
+                let (unscaled, scale) = match self {
+                    Number::Integer(_) | Number::Float(_) => Number::Double(self.to_f64()).to_decimal()?,
+                    Number::Big(_) | Number::Double(_) | Number::Decimal(..) => self.to_decimal()?,
+                };
                 Number::Decimal(unscaled, scale)
             }
             _ => return None,

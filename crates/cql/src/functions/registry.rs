@@ -327,12 +327,12 @@ fn collection_candidates(
     let (wanted, is_fold) = match name {
         "map_keys" | "map_values" => ("map", false),
         "collection_count" => ("collection", false),
-        "collection_min" | "collection_max" => ("set/list", true),
+        "collection_min" | "collection_max" => ("set or list", true),
         "collection_sum" | "collection_avg" => ("numeric set/list", true),
         _ => return Ok(None),
     };
     let [argument] = arguments else {
-        let shown = wanted.replace("set/list", "set_or_list").replace(' ', "_");
+        let shown = if is_fold { "numeric_set_or_list" } else { wanted };
         bail!("Invalid number of arguments for function system.{name}({shown})");
     };
     let ty = argument_type(analyzer, name, 0, argument)?;

@@ -56,6 +56,8 @@ pub struct BoundSelect {
     pub is_sorted: bool,
     /// Whether what the read loads stays in no cache: BYPASS CACHE.
     pub bypasses_cache: bool,
+    /// What the client is told of an aggregation of many partitions.
+    pub warning: Option<&'static str>,
     pub(crate) shape: Arc<Shape>,
     pub(crate) with: Circumstances,
 }

@@ -226,7 +226,7 @@ impl<'a> Preparer<'a> {
         Ok(WritePlan {
             table: Arc::clone(&analyzer.table),
             kind: WriteKind::Insert,
-            restrictions: analyzer.restrictions_of(Verb::Insert, sorted, only_static)?,
+            restrictions: analyzer.restrictions_of(Verb::Insert, sorted.into_iter().map(Ok), only_static)?,
             operations,
             only_static,
             timestamp,
@@ -269,7 +269,7 @@ impl<'a> Preparer<'a> {
         Ok(WritePlan {
             table: Arc::clone(&analyzer.table),
             kind: WriteKind::Insert,
-            restrictions: analyzer.restrictions_of(Verb::Insert, sorted, false)?,
+            restrictions: analyzer.restrictions_of(Verb::Insert, sorted.into_iter().map(Ok), false)?,
             operations,
             only_static: false,
             timestamp,

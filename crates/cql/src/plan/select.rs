@@ -27,6 +27,8 @@ pub(crate) struct SelectPlan {
     shape: Arc<Shape>,
     is_distinct: bool,
     bypasses_cache: bool,
+    /// What the client is told of an aggregation of many partitions.
+    warning: Option<&'static str>,
     limit: Option<Expr>,
     per_partition_limit: Option<Expr>,
 }
@@ -34,24 +36,26 @@ pub(crate) struct SelectPlan {
 impl SelectPlan {
     pub(crate) fn new(analyzer: &Analyzer<'_>, select: &Select) -> Result<(SelectPlan, Vec<ColumnSpec>)> {
         let table = &analyzer.table;
-        let selected = analyzer.selection(select)?;
+        // In Cassandra's order, as far as it shows in which of several mistakes is told.
+        let only_static = analyzer.selects_only_static(select)?;
         let verb = Verb::Select { allow_filtering: select.allow_filtering };
-        let restrictions = analyzer.restrictions(verb, &select.filter, selected.is_only_static())?;
-        let group_by = analyzer.group_by(select, &restrictions)?;
-        let is_aggregate = !selected.aggregates.is_empty() && group_by.is_empty();
+        let restrictions = analyzer.restrictions(verb, &select.filter, only_static)?;
+        let selected = analyzer.selection(select)?;
         if select.distinct {
             if select.per_partition_limit.is_some() {
                 bail!("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries");
             }
             check_distinct(table, &selected, &restrictions)?;
         }
-        if restrictions.scans_unasked {
-            bail!("{NEEDS_FILTERING}");
-        }
+        let group_by = analyzer.group_by(select, &restrictions)?;
+        let is_aggregate = !selected.aggregates.is_empty() && group_by.is_empty();
         if select.per_partition_limit.is_some() && is_aggregate {
             bail!("PER PARTITION LIMIT is not allowed with aggregate queries.");
         }
         let Order { reversed, sort } = analyzer.order(select, &restrictions)?;
+        if restrictions.scans_unasked {
+            bail!("{NEEDS_FILTERING}");
+        }
         let per_partition_limit =
             limit(analyzer, select.per_partition_limit.as_ref(), "[per_partition_limit]")?;
         let limit = limit(analyzer, select.limit.as_ref(), "[limit]")?;
@@ -64,6 +68,14 @@ impl SelectPlan {
                 .collect::<Vec<_>>()
                 .into_iter(),
         );
+        let warning = match &restrictions.partition {
+            _ if selected.aggregates.is_empty() && group_by.is_empty() => None,
+            partition if partition.is_unrestricted() => Some("Aggregation query used without partition key"),
+            partition if partition.has_in() => {
+                Some("Aggregation query used on multiple partition keys (IN restriction)")
+            }
+            _ => None,
+        };
         let columns: Vec<ColumnSpec> = selected.columns;
         let shape = Shape {
             table: Arc::clone(table),
@@ -83,6 +95,7 @@ impl SelectPlan {
             shape: Arc::new(shape),
             is_distinct: select.distinct,
             bypasses_cache: select.bypass_cache,
+            warning,
             limit,
             per_partition_limit,
         };
@@ -99,16 +112,15 @@ impl SelectPlan {
                  remove the ORDER BY or the IN and sort client side, or disable paging for this query"
             );
         }
-        let mut partitions = self.restrictions.partition.bind(input)?;
-        let row_filter = self.restrictions.filter.bind(input)?;
-        let clusterings = match self.restrictions.clustering.bind(input, self.reversed)? {
-            Some(clusterings) => clusterings,
+        let (partitions, clusterings) = match self.restrictions.clustering.bind(input, self.reversed)? {
+            Some(clusterings) => (self.restrictions.partition.bind(input)?, clusterings),
             None => {
                 // IN () and the like: nothing can match, static rows included.
-                partitions = PartitionSelection::Keys(Vec::new());
-                ClusteringFilter::Slices { slices: Vec::new(), reversed: self.reversed }
+                let none = ClusteringFilter::Slices { slices: Vec::new(), reversed: self.reversed };
+                (PartitionSelection::Keys(Vec::new()), none)
             }
         };
+        let row_filter = self.restrictions.filter.bind(input)?;
         let is_grouped = self.shape.is_grouped();
         let limits = if is_grouped {
             DataLimits { distinct: self.reads_partitions_only(), ..DataLimits::NONE }
@@ -130,6 +142,7 @@ impl SelectPlan {
             is_grouped,
             is_sorted,
             bypasses_cache: self.bypasses_cache,
+            warning: self.warning,
             shape: Arc::clone(&self.shape),
             with: Circumstances {
                 inputs: self

@@ -131,8 +131,8 @@ pub(super) fn start(
     metadata: Metadata,
 ) -> Result<Progress, ErrorResponse> {
     let read = read_of(exchange, statement, select, &options, metadata)?;
-    if read.select.is_grouped {
-        warn_about_aggregation(exchange, read.command());
+    if let Some(warning) = read.select.warning {
+        exchange.warn(warning.to_owned());
     }
     exchange.note(|| read.describe());
     if read.fits_in_place() {
@@ -203,17 +203,5 @@ impl Read {
             }
             PartitionSelection::Range(_) => format!("Executing range query on {}", table.name),
         }
-    }
-}
-
-fn warn_about_aggregation(exchange: &mut Exchange, command: &ReadCommand) {
-    match &command.partitions {
-        PartitionSelection::Range(_) => {
-            exchange.warn("Aggregation query used without partition key".to_owned());
-        }
-        PartitionSelection::Keys(keys) if keys.len() > 1 => {
-            exchange.warn("Aggregation query used on multiple partition keys (IN restriction)".to_owned())
-        }
-        PartitionSelection::Keys(_) => {}
     }
 }
