@@ -83,6 +83,18 @@ pub enum EngineError {
         /// Table.
         table: String,
     },
+    /// A column whose name is no text: Thrift named the columns of some tables by numbers and the like.
+    #[error(
+        "table {keyspace}.{table} has the column {column}, whose name is stored as other bytes: this is not supported"
+    )]
+    ColumnName {
+        /// Keyspace.
+        keyspace: String,
+        /// Table.
+        table: String,
+        /// Column, as the schema shows it.
+        column: String,
+    },
     /// A transaction on the table's files failed in a way that only the next start can tell whether it counts.
     #[error(
         "{keyspace}.{table} is neither compacted nor truncated until the node was started again: a transaction log could not be written"

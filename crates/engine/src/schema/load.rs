@@ -232,14 +232,21 @@ fn load_table(
         .collect::<Result<_, EngineError>>()?;
     columns.sort_by_key(|(_, position, _)| *position);
     for (kind, _, column) in columns {
-        let name = column.name(1)?;
+        let column_name = column.name(1)?;
+        if column.cells.get("column_name_bytes").is_some_and(|bytes| *bytes != column_name.as_bytes()) {
+            return Err(EngineError::ColumnName {
+                keyspace: row.keyspace.clone(),
+                table: name,
+                column: column_name,
+            });
+        }
         let ty = parse_type(column, &column.need("type", v::read_text)?, types)?;
         let descending = column.cell("clustering_order", v::read_text)?.is_some_and(|o| o == "desc");
         builder = match kind.as_str() {
-            "partition_key" => builder.partition_key(&name, ty),
-            "clustering" => builder.clustering(&name, ty, descending),
-            "static" => builder.static_column(&name, ty),
-            "regular" => builder.regular(&name, ty),
+            "partition_key" => builder.partition_key(&column_name, ty),
+            "clustering" => builder.clustering(&column_name, ty, descending),
+            "static" => builder.static_column(&column_name, ty),
+            "regular" => builder.regular(&column_name, ty),
             _ => return Err(column.damaged("kind")),
         };
     }

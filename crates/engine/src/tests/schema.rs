@@ -169,24 +169,34 @@ fn a_dropped_table_leaves_a_snapshot_if_asked_to() {
     assert!(list[0].true_size_bytes > 1_000 && list[0].size_bytes >= list[0].true_size_bytes);
 }
 
-#[test]
-fn super_column_families_are_refused_by_name() {
+/// What a start says after a cell of the rows about the table `ks.t` was written over.
+fn refusal(table: &str, clustering: &[&[u8]], column: &str, value: Bytes) -> String {
     let fs = MemoryFileSystem::new();
     let engine = open(&fs);
     create(&engine, &[simple_table("t")]);
-    let tables = Arc::clone(engine.schema().table("system_schema", "tables").unwrap());
+    let stored = Arc::clone(engine.schema().table("system_schema", table).unwrap());
     let key = PartitionKey::from_components(&[b"ks"]);
-    let mut update = PartitionUpdate::new(Arc::clone(&tables), DecoratedKey::new(key));
-    let mut row = Row::new(Clustering::from_values([&b"t"[..]]));
-    let flags = model::types::collection::encode_set(&CqlType::Text, ["dense", "super"]);
-    row.cells.push(Cell::live(tables.column("flags").unwrap().id, i64::MAX, flags));
+    let mut update = PartitionUpdate::new(Arc::clone(&stored), DecoratedKey::new(key));
+    let mut row = Row::new(Clustering::from_values(clustering.iter().copied()));
+    row.cells.push(Cell::live(stored.column(column).unwrap().id, i64::MAX, value));
     update.add_row(row);
     write(&engine, &Mutation::of(update)).unwrap();
     engine.close();
     drop(engine);
-    let refused = Engine::open(options(), env_on(Arc::new(fs), 1));
-    let error = refused.err().unwrap().to_string();
+    Engine::open(options(), env_on(Arc::new(fs), 1)).err().unwrap().to_string()
+}
+
+#[test]
+fn super_column_families_are_refused_by_name() {
+    let flags = model::types::collection::encode_set(&CqlType::Text, ["dense", "super"]);
+    let error = refusal("tables", &[b"t"], "flags", flags);
     assert!(error.contains("ks.t is a super column") && error.contains("DROP COMPACT STORAGE"), "{error}");
+}
+
+#[test]
+fn columns_whose_names_are_no_text_are_refused_by_name() {
+    let error = refusal("columns", &[b"t", b"v"], "column_name_bytes", Bytes::from_static(&[0, 0, 0, 1]));
+    assert!(error.contains("ks.t has the column v"), "{error}");
 }
 
 #[test]
