@@ -18,6 +18,7 @@ use crate::ast::{
 };
 use crate::error::{Result, bail};
 use crate::explain;
+use model::schema::KeyspaceSchema;
 use model::types::CqlType;
 use model::{ColumnDef, ColumnKind, Schema, TableSchema};
 use std::cell::RefCell;
@@ -61,7 +62,7 @@ pub fn prepare(parsed: ParsedStatement, schema: &Schema, keyspace: Option<&str>)
             if preparer.schema.keyspace(&table.keyspace).is_some_and(|k| k.views.contains_key(&table.name)) {
                 bail!("Cannot TRUNCATE materialized view directly; must truncate base table instead");
             }
-            preparer.check_derived(&table)?;
+            preparer.check_derived(&table, KeyspaceSchema::truncate_obstacle)?;
             let mut prepared = blank(StatementKind::Truncate, Plan::Truncate(Arc::clone(&table)));
             prepared.for_table(&table, &name);
             prepared
@@ -140,9 +141,13 @@ impl<'a> Preparer<'a> {
         }
     }
 
-    /// Refuses writes that something else of Cassandra's would have to follow.
-    fn check_derived(&self, table: &TableSchema) -> Result<()> {
-        match self.schema.keyspace(&table.keyspace).and_then(|k| k.write_obstacle(table)) {
+    /// Refuses writes that something else of Cassandra's would have to follow, and those to what the node relies on.
+    fn check_derived(
+        &self,
+        table: &TableSchema,
+        obstacle: fn(&KeyspaceSchema, &TableSchema) -> Option<String>,
+    ) -> Result<()> {
+        match self.schema.keyspace(&table.keyspace).and_then(|keyspace| obstacle(keyspace, table)) {
             Some(obstacle) => bail!("{obstacle}"),
             None => Ok(()),
         }
@@ -182,7 +187,7 @@ impl<'a> Preparer<'a> {
         if self.is_virtual(&plan.table) {
             bail!("Modification is not supported by table {}.{}", plan.table.keyspace, plan.table.name);
         }
-        self.check_derived(&plan.table)?;
+        self.check_derived(&plan.table, KeyspaceSchema::write_obstacle)?;
         check_counter(&plan)?;
         if plan.is_conditional() && plan.timestamp.is_some() {
             bail!("Cannot provide custom timestamp for conditional updates");

@@ -134,6 +134,23 @@ pub struct UserAggregate {
     pub initial_condition: Option<String>,
 }
 
+/// What a table holds without which, or with anything else in which, neither node starts on the directory any more; `None`
+/// of others.
+fn own_purpose(keyspace: &str, table: &str) -> Option<&'static str> {
+    match (keyspace, table) {
+        ("system_schema", _) => Some("the schema, which CREATE, ALTER and DROP change"),
+        ("system", "local") => Some("who the node is"),
+        ("system", "prepared_statements") => {
+            Some("statements that clients prepared; a node prepares them when it starts")
+        }
+        ("system", "batches") => Some("logged batches, in the node's own encoding"),
+        ("system", "paxos") => {
+            Some("states of Paxos, in Cassandra's own encoding, and Cassandra does not start with others")
+        }
+        _ => None,
+    }
+}
+
 impl super::KeyspaceSchema {
     /// The views of a table, by name.
     pub fn views_of(&self, base: Uuid) -> impl Iterator<Item = &Arc<View>> {
@@ -150,13 +167,25 @@ impl super::KeyspaceSchema {
         self.tables.get(name).or_else(|| self.views.get(name).map(|view| &view.table))
     }
 
-    /// Why nothing may be written to `table`; `None` when it may. What Cassandra would have derived from the write
-    /// (rows of views, entries of indexes, what a trigger does) must not be missing when it serves the table again.
+    /// Why `table` may not be emptied; `None` when it may. Statements and batches that are kept for later may be forgotten.
+    pub fn truncate_obstacle(&self, table: &TableSchema) -> Option<String> {
+        match (table.keyspace.as_str(), table.name.as_str()) {
+            ("system", "batches" | "prepared_statements") => None,
+            _ => self.write_obstacle(table),
+        }
+    }
+
+    /// Why nothing may be written to `table`; `None` when it may. What the node itself relies on must not be written by
+    /// hand, and what Cassandra would have derived from the write (rows of views, entries of indexes, what a trigger does)
+    /// must not be missing when it serves the table again.
     pub fn write_obstacle(&self, table: &TableSchema) -> Option<String> {
         if self.views.contains_key(&table.name) {
             return Some("Cannot directly modify a materialized view".to_owned());
         }
         let full = format!("{}.{}", table.keyspace, table.name);
+        if let Some(purpose) = own_purpose(&table.keyspace, &table.name) {
+            return Some(format!("Cannot write to {full}: it holds {purpose}"));
+        }
         let views: Vec<&str> = self.views_of(table.id).map(|view| view.table.name.as_str()).collect();
         if !views.is_empty() {
             return Some(format!(
@@ -209,6 +238,24 @@ mod tests {
             change(&mut builder);
             builder.build()
         };
+        for (name, table, holds) in [
+            ("system_schema", "tables", Some("the schema")),
+            ("system", "local", Some("who the node is")),
+            ("system", "prepared_statements", Some("clients prepared")),
+            ("system", "batches", Some("logged batches")),
+            ("system", "paxos", Some("states of Paxos")),
+            ("system", "peers", None),
+            ("ks", "local", None),
+        ] {
+            let keyspace = KeyspaceSchema::new(name, Replication::local());
+            let table = TableSchema::builder(name, table, Uuid::from_u128(1));
+            let table = table.partition_key("k", CqlType::Int).build();
+            let said = keyspace.write_obstacle(&table);
+            assert_eq!(said.is_some(), holds.is_some(), "{said:?}");
+            let is_for_later = matches!(table.name.as_str(), "batches" | "prepared_statements");
+            assert_eq!(keyspace.truncate_obstacle(&table).is_some(), holds.is_some() && !is_for_later);
+            assert!(said.unwrap_or_default().contains(holds.unwrap_or_default()));
+        }
         let mut keyspace = KeyspaceSchema::new("ks", Replication::simple(1));
         let obstacle =
             |keyspace: &KeyspaceSchema, change: &dyn Fn(&mut _)| keyspace.write_obstacle(&table(change));
