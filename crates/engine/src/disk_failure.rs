@@ -5,6 +5,7 @@ use crate::error::EngineError;
 use partition::ReadError;
 use sstable::{OpenError, WriteError};
 use std::io;
+use std::path::PathBuf;
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +33,7 @@ impl DiskFailure {
         }
     }
 
-    fn of(error: &EngineError) -> Option<DiskFailure> {
+    pub(crate) fn of(error: &EngineError) -> Option<DiskFailure> {
         match error {
             EngineError::Io(cause) => DiskFailure::of_io(cause),
             EngineError::Read(cause) | EngineError::Open(OpenError::Read(cause)) => {
@@ -59,6 +60,11 @@ impl Engine {
     /// Tells of a read that failed. The engine itself does not see failures of streams that it handed out.
     pub fn report_read_failure(&self, error: &ReadError) {
         self.tell(DiskFailure::of_read(error));
+    }
+
+    /// The data directories that take no new SSTables any more, because a write failed in them.
+    pub fn given_up_directories(&self) -> Vec<PathBuf> {
+        self.files.homes.given_up()
     }
 
     /// Tells of a flush or a compaction that failed.

@@ -164,7 +164,7 @@ impl Import<'_> {
 
     /// Steps 2 and 3.
     fn take_in(&self, old: &[Descriptor]) -> Result<Vec<Arc<SsTable>>, Reason> {
-        let directory = self.files.roomiest(self.store.homes()).map_err(reason)?;
+        let directory = self.files.home(self.store.homes()).map_err(reason)?;
         let env = &self.files.env;
         let mut log = TxnLog::create(
             Arc::clone(&env.fs),

@@ -28,6 +28,7 @@ use crate::memtable::Memtable;
 use crate::options::EngineOptions;
 use crate::recovery::{Pass, Replay};
 use crate::system::{self, SYSTEM};
+use crate::table::homes::Homes;
 use crate::table::{FileContext, TableFiles, TableStore};
 use arc_swap::ArcSwap;
 use env::Env;
@@ -108,6 +109,7 @@ impl Opening {
             uuid_ids: options.uuid_sstable_identifiers,
             column_index_bytes: options.column_index_bytes,
             version: options.sstable_version(),
+            homes: Homes::new(options.gives_up_directories),
         };
         let rate = options.compaction_bytes_per_s;
         let compactions = Arc::new(Compactions::new(Arc::clone(&env.clock), rate));

@@ -95,6 +95,8 @@ pub struct EngineOptions {
     /// Whether a table with a damaged SSTable is opened without it, and refuses reads, instead of nothing being opened.
     /// Tables of the node itself must be whole.
     pub tolerates_damaged_sstables: bool,
+    /// Whether a data directory in which a write failed takes no new SSTables any more, while there is another one.
+    pub gives_up_directories: bool,
     /// Whether replay skips damaged parts of the log instead of refusing to start.
     pub commitlog_ignore_replay_errors: bool,
     /// Bytes of all memtables; writers wait above it.
@@ -145,6 +147,7 @@ impl EngineOptions {
             commitlog_total_bytes: 8 << 30,
             commit_failure_policy: FailurePolicy::Stop,
             tolerates_damaged_sstables: false,
+            gives_up_directories: false,
             commitlog_ignore_replay_errors: false,
             memtable_bytes_max: 512 << 20,
             memtable_cleanup_threshold: 0.33,

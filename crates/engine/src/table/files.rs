@@ -1,5 +1,6 @@
 //! A table's SSTables on disk: finding and opening them, naming new ones, writing a memtable, removing some.
 
+use super::homes::Homes;
 use super::{TableStore, TableView};
 use crate::commitlog::LogPosition;
 use crate::error::EngineError;
@@ -19,7 +20,7 @@ use sstable::{
     descriptor,
 };
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use uuid::Uuid;
@@ -37,6 +38,8 @@ pub(crate) struct FileContext {
     pub(crate) version: Version,
     /// Bytes of the blocks of their row indexes.
     pub(crate) column_index_bytes: u64,
+    /// Where they may go.
+    pub(crate) homes: Homes,
 }
 
 impl FileContext {
@@ -78,22 +81,6 @@ impl FileContext {
         }
         table.check_by_chance(Arc::clone(&self.env.random));
         Ok(Arc::new(table))
-    }
-
-    /// The directory among `dirs` with the most free space, made if it is missing.
-    pub(crate) fn roomiest(&self, dirs: &[PathBuf]) -> io::Result<PathBuf> {
-        let mut best: Option<(u64, &PathBuf)> = None;
-        for dir in dirs {
-            // The table's directory may not be there yet; that of its keyspaces is.
-            let above = dir.parent().and_then(Path::parent).unwrap_or(dir);
-            let free = if dirs.len() > 1 { self.fs().space(above)?.free_bytes } else { 0 };
-            if best.is_none_or(|(most, _)| free > most) {
-                best = Some((free, dir));
-            }
-        }
-        let dir = best.map(|(_, dir)| dir.clone()).ok_or_else(|| io::Error::other("no data directory"))?;
-        self.fs().create_dir_all_durable(&dir)?;
-        Ok(dir)
     }
 }
 
@@ -154,8 +141,21 @@ impl TableStore {
         end: LogPosition,
         host_id: Uuid,
     ) -> Result<Option<Arc<SsTable>>, EngineError> {
+        let dir = files.home(self.homes())?;
+        self.write_memtable_in(files, memtable, end, host_id, &dir).inspect_err(|error| {
+            files.homes.note_failure(&dir, self.homes(), error);
+        })
+    }
+
+    fn write_memtable_in(
+        &self,
+        files: &FileContext,
+        memtable: &Arc<Memtable>,
+        end: LogPosition,
+        host_id: Uuid,
+        dir: &Path,
+    ) -> Result<Option<Arc<SsTable>>, EngineError> {
         let schema = self.schema();
-        let dir = files.roomiest(self.homes())?;
         let minima = memtable.minima();
         let none = EncodingStats::default();
         let options = WriterOptions {
@@ -171,8 +171,8 @@ impl TableStore {
         };
         let fs = &files.env.fs;
         let id = files.env.time_uuid();
-        let mut txn = TxnLog::create(Arc::clone(fs), &dir, files.version, Operation::Flush, id)?;
-        let descriptor = self.next_descriptor(files, &dir);
+        let mut txn = TxnLog::create(Arc::clone(fs), dir, files.version, Operation::Flush, id)?;
+        let descriptor = self.next_descriptor(files, dir);
         let written = (|| {
             txn.add(&descriptor)?;
             let mut writer =

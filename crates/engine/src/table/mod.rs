@@ -5,6 +5,7 @@
 //! took, and with it the memtables and the files of its SSTables, for as long as they need.
 
 mod files;
+pub(crate) mod homes;
 mod newest_first;
 mod read;
 mod survey;

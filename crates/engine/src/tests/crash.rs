@@ -264,3 +264,50 @@ fn a_node_that_crashes_again_and_again_does_not_pile_up_its_log() {
         engine.close();
     }
 }
+
+#[test]
+fn a_data_directory_that_cannot_be_written_is_given_up_while_there_is_another() {
+    let under = |name: &str| Path::new("/node").join(name);
+    for gives_up_directories in [true, false] {
+        let fs = MemoryFileSystem::new();
+        let faulty = FaultyFileSystem::new(Arc::new(fs.clone()));
+        let data_dirs = vec![under("one"), under("two")];
+        let options = EngineOptions { data_dirs, gives_up_directories, ..options() };
+        let engine = Engine::open(options.clone(), env_on(Arc::new(faulty.clone()), 1)).unwrap();
+        let table = simple_table("t");
+        create(&engine, &[&table]);
+        let add = |n| write(&engine, &insert(&table, n, n, "kept", 1)).unwrap();
+        let directories = || {
+            let view = engine.table(table.id).unwrap().view();
+            view.sstables.iter().map(|t| t.descriptor().directory.clone()).collect::<Vec<_>>()
+        };
+        add(1);
+        engine.flush("ks", None).unwrap();
+        assert!(directories()[0].starts_with(under("one")), "equal room: the first");
+
+        faulty.add(Fault::on(Op::Write).path("/one/ks/"));
+        add(2);
+        assert!(engine.flush("ks", None).is_err());
+        if !gives_up_directories {
+            assert!(engine.flush("ks", None).is_err());
+            assert!(engine.given_up_directories().is_empty());
+            continue;
+        }
+        assert_eq!(engine.given_up_directories(), [under("one")]);
+        engine.flush("ks", None).unwrap();
+        assert!(directories().iter().any(|dir| dir.starts_with(under("two"))));
+        assert_eq!(contents(&engine, &table).len(), 2, "what it holds is read");
+
+        // The last one is not given up.
+        faulty.add(Fault::on(Op::Write).path("/two/ks/"));
+        add(3);
+        assert!(engine.flush("ks", None).is_err());
+        assert_eq!(engine.given_up_directories(), [under("one")]);
+        faulty.heal();
+        engine.flush("ks", None).unwrap();
+        assert_eq!(contents(&engine, &table).len(), 3);
+        engine.close();
+        let engine = Engine::open(options, env_on(Arc::new(faulty.clone()), 1)).unwrap();
+        assert!(engine.given_up_directories().is_empty());
+    }
+}

@@ -110,6 +110,7 @@ pub(super) async fn info(State(node): State<Arc<Node>>) -> Api<Info> {
         page_cache: storage::page_cache(&state.engine),
         tokens: tokens(state),
         drained: state.is_drained(),
+        given_up_directories: state.engine.given_up_directories(),
     }))
 }
 

@@ -62,6 +62,9 @@ pub struct Info {
     pub tokens: Vec<String>,
     /// Whether the node was drained.
     pub drained: bool,
+    /// Data directories that take no new SSTables, because a write failed there (`disk_failure_policy: best_effort`).
+    #[serde(default)]
+    pub given_up_directories: Vec<PathBuf>,
 }
 
 /// Answer of `/version`.

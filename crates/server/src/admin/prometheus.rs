@@ -165,6 +165,11 @@ fn clients(page: &mut Page, state: &NodeState) {
         "Reads that went on outside the network threads.",
         metrics.reads_moved.get(),
     );
+    page.gauge(
+        "ilion_data_directories_given_up",
+        "Data directories that take no new SSTables (disk_failure_policy: best_effort).",
+        state.engine.given_up_directories().len(),
+    );
     page.gauge("ilion_prepared_statements", "Prepared statements.", metrics.prepared_statements.get());
     page.counter(
         "ilion_prepared_statements_evicted_total",

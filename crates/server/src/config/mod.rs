@@ -426,6 +426,7 @@ fn engine_options(env: &Env, settings: &Settings, memory: MemoryShares) -> Engin
             settings.disk_failure_policy,
             DiskFailurePolicy::BestEffort | DiskFailurePolicy::Ignore
         ),
+        gives_up_directories: settings.disk_failure_policy == DiskFailurePolicy::BestEffort,
         commit_failure_policy: match settings.commit_failure_policy {
             CommitFailurePolicy::Stop => FailurePolicy::Stop,
             CommitFailurePolicy::Die => FailurePolicy::Die,

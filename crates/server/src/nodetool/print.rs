@@ -106,6 +106,9 @@ pub(super) fn info(info: &Info, all_tokens: bool) -> String {
     }
     line("Bootstrap state", "COMPLETED".to_owned());
     line("Drained", info.drained.to_string());
+    for directory in &info.given_up_directories {
+        line("Takes no new SSTables", directory.display().to_string());
+    }
     out
 }
 

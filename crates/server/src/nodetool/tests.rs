@@ -67,8 +67,10 @@ fn info_hides_many_tokens_until_asked() {
         page_cache: CacheStats { hits: 3, misses: 1, ..CacheStats::default() },
         tokens: vec!["5".to_owned()],
         drained: false,
+        given_up_directories: vec!["/data/one".into()],
     };
     let text = print::info(&info, false);
+    assert!(text.ends_with("Takes no new SSTables  : /data/one\n"), "{text}");
     assert!(text.starts_with("ID                     : id\n"), "{text}");
     assert!(text.contains("Uptime (seconds)       : 735\n"), "{text}");
     assert!(text.contains("Token                  : 5\n"), "{text}");
