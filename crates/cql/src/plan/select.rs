@@ -112,15 +112,16 @@ impl SelectPlan {
                  remove the ORDER BY or the IN and sort client side, or disable paging for this query"
             );
         }
-        let (partitions, clusterings) = match self.restrictions.clustering.bind(input, self.reversed)? {
-            Some(clusterings) => (self.restrictions.partition.bind(input)?, clusterings),
+        let mut partitions = self.restrictions.partition.bind(input)?;
+        let row_filter = self.restrictions.filter.bind(input)?;
+        let clusterings = match self.restrictions.clustering.bind(input, self.reversed)? {
+            Some(clusterings) => clusterings,
             None => {
                 // IN () and the like: nothing can match, static rows included.
-                let none = ClusteringFilter::Slices { slices: Vec::new(), reversed: self.reversed };
-                (PartitionSelection::Keys(Vec::new()), none)
+                partitions = PartitionSelection::Keys(Vec::new());
+                ClusteringFilter::Slices { slices: Vec::new(), reversed: self.reversed }
             }
         };
-        let row_filter = self.restrictions.filter.bind(input)?;
         let is_grouped = self.shape.is_grouped();
         let limits = if is_grouped {
             DataLimits { distinct: self.reads_partitions_only(), ..DataLimits::NONE }
