@@ -7,9 +7,11 @@
 //! tag       := (token - token of the first entry) >> shift, so that the last one's takes 32 bits
 //! ```
 //! An interval of the summary has 128 entries or so, of any length, and a search for a key would decode half of them.
-//! The directory is made of the entries when an interval is first searched, and kept in the page cache. Tags ascend as
-//! tokens do, so a key is found by binary search. A partition without an index of rows is found in the data without
-//! another look at Index.db, which would say no more than its place. All of it is a hint: the key at the place, or at
+//! The directory is made of the entries when an interval is first searched, and kept in the page cache. (Of large
+//! partitions each entry lies on a page of its own: that search reads them all, where one without a directory would read
+//! half of them, each time.) Tags ascend as tokens do, so a key is found by binary search. A partition without an index of
+//! rows is found in the data without another look at Index.db, which would say no more than its place. The key of the
+//! sample needs no directory. All of it is a hint: the key at the place, or at
 //! the offset, is compared, and a key that is not found through the directory is searched for in the entries.
 
 use super::index::IndexEntry;
@@ -17,9 +19,12 @@ use crate::pages::{Course, Cursor};
 use model::DecoratedKey;
 use model::key::{PartitionKey, Token};
 use partition::ReadError;
+use partition::codec::Input;
 
-/// Longer intervals have no directory: to make it would read a page for almost every entry.
-pub(crate) const SPAN_BYTES_MAX: u64 = 64 << 10;
+/// Longer intervals have no directory: an offset has no room for them.
+pub(crate) const SPAN_BYTES_MAX: u64 = u32::MAX as u64;
+/// Nor have intervals of more entries than any summary leaves out.
+const ENTRIES_MAX: usize = 16 << 10;
 
 const HEADER_BYTES: usize = 24;
 /// A tag, an offset or a place.
@@ -44,6 +49,9 @@ pub(crate) fn build(index: &mut Cursor, start: u64, end: u64) -> Result<Vec<u8>,
     while at < end {
         index.seek(at);
         let entry = IndexEntry::read(index)?;
+        if offsets.len() >= ENTRIES_MAX {
+            return Err(index.malformed(format!("more than {ENTRIES_MAX} entries from {start} on")));
+        }
         offsets.push((at - start) as u32);
         positions.push((entry.position, entry.has_rows()));
         at = entry.end;

@@ -140,6 +140,13 @@ impl BigIndex {
             return Ok(None);
         };
         let (start, end) = self.bounds(interval);
+        if self.summary.entries.get(interval).is_some_and(|(sample, _)| sample == key) {
+            let mut index = self.cursor(data.context());
+            index.seek(start);
+            if let Some(entry) = entry_of(key, &mut index)? {
+                return Ok(Some(Entry::Big(entry, index)));
+            }
+        }
         if let Some(directory) = self.directory(interval, data.context())? {
             for candidate in directory::candidates(&directory, key.token) {
                 if let Some(position) = candidate.position

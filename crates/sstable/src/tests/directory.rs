@@ -54,7 +54,7 @@ fn every_key_is_found_and_no_other() {
 }
 
 #[test]
-fn a_key_in_a_known_interval_costs_its_directory_and_no_page_of_the_index() {
+fn a_key_in_a_known_interval_costs_one_page() {
     let (fs, table) = written();
     let (sstable, _) = open_kept(&fs);
     assert!((0..KEYS).all(|i| read(&sstable, &table, &key(i), &context())));
@@ -68,6 +68,33 @@ fn a_key_in_a_known_interval_costs_its_directory_and_no_page_of_the_index() {
         })
         .collect();
     assert!(pages.iter().all(|pages| *pages == 1), "{pages:?}");
+}
+
+/// Their entries in the index are longer than a page. The first one is in the summary, the second read makes the directory.
+#[test]
+fn large_partitions_are_found_without_the_entries_before_them() {
+    const PARTITIONS: u32 = 100;
+    let (table, partitions) = super::reading::numbered(800, 25);
+    let mut keys: Vec<DecoratedKey> = (0..PARTITIONS).map(key).collect();
+    keys.sort();
+    let partitions: Vec<Partition> =
+        keys.iter().map(|key| Partition { key: key.clone(), ..partitions[0].clone() }).collect();
+    let fs = memory();
+    let mut options = options(&partitions, None, 64);
+    options.min_index_interval = 128;
+    write(&fs, &table, &partitions, options).unwrap();
+    assert!(fs.file_len(&descriptor(1).path(Component::Index)).unwrap() > u64::from(PARTITIONS) * (8 << 10));
+    let (sstable, kept) = open_kept(&fs);
+    for (n, key) in keys.iter().enumerate() {
+        let context = context();
+        let name = super::reading::names([n as u64 * 3], false);
+        let mut found = sstable.read(key, &name, &all(&table), &table, &context).unwrap().unwrap();
+        assert_eq!(collect(&mut found, &table, false).unwrap()[0].items.len(), 1);
+        let cost = context.cost.snapshot();
+        let pages = cost.index_page_hits + cost.index_page_misses;
+        assert!(n <= 1 || pages <= 6, "{n}: {cost:?}");
+    }
+    assert_eq!(directories(&kept), 1);
 }
 
 #[test]
