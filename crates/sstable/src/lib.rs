@@ -23,6 +23,7 @@ mod data_walk;
 pub mod descriptor;
 mod error;
 pub mod fuzz;
+mod header_check;
 mod header_table;
 mod index;
 mod key_filter;

@@ -16,6 +16,7 @@ use crate::bti::partitions::BtiIndex;
 use crate::data_walk::page_layout;
 use crate::descriptor::{Component, Descriptor};
 use crate::error::{OpenError, corrupt, file_name, read_component};
+use crate::header_check::check_header;
 use crate::header_table::table_of_header;
 use crate::index::{Index, Walk};
 use crate::key_filter::{FilterCheck, KeyFilter};
@@ -29,8 +30,8 @@ use env::fs::{Access, FileSystem};
 use env::random::Random;
 use model::command::{ClusteringFilter, ColumnSelection};
 use model::key::KeyRange;
-use model::{CqlType, DecoratedKey, NO_DELETION_TIME, Slice, TableSchema};
-use partition::codec::{HeaderColumn, Layout, SerializationHeader};
+use model::{DecoratedKey, NO_DELETION_TIME, Slice, TableSchema};
+use partition::codec::{Layout, SerializationHeader};
 use partition::{ReadContext, ReadError};
 use std::io;
 use std::sync::Arc;
@@ -88,25 +89,6 @@ fn check_key_range(
         }
         _ => Ok(()),
     }
-}
-
-/// Fails when a header without a checksum has a type that nobody knows, or an order of rows, where the table has
-/// another one. (What ALTER TYPE made of a type once are known ones.)
-fn check_types(header: &SerializationHeader, table: &TableSchema) -> Result<(), String> {
-    for ((ty, descending), column) in header.clustering.iter().zip(table.clustering_columns()) {
-        let is_other = ty != &column.ty && matches!(ty, CqlType::Custom(_));
-        if is_other || *descending != column.descending {
-            return Err(format!("clustering column {} of another type or order: {ty}", column.name));
-        }
-    }
-    for HeaderColumn { name, ty } in header.static_columns.iter().chain(&header.regular_columns) {
-        let current = table.column(name).map(|column| &column.ty);
-        let dropped = table.dropped_column(name).map(|column| &column.ty);
-        if matches!(ty, CqlType::Custom(_)) && !current.into_iter().chain(dropped).any(|known| known == ty) {
-            return Err(format!("column {name} of type {ty}, which it never had"));
-        }
-    }
-    Ok(())
 }
 
 impl SsTable {
@@ -419,7 +401,7 @@ impl SsTable {
         let unfit =
             |detail| ReadError::corrupt(&file_name(&self.descriptor.path(Component::Statistics)), 0, detail);
         if self.believed().is_none() {
-            check_types(&self.statistics.header, table).map_err(unfit)?;
+            check_header(&self.statistics.header, table).map_err(unfit)?;
         }
         let layout = Layout::of_sstable(&self.statistics.header, table).map_err(|e| unfit(e.to_string()))?;
         let layout = Arc::new(layout);
