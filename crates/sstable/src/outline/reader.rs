@@ -18,9 +18,18 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Outline {
     file: PagedFile,
-    root: Bytes,
     leaves: u64,
+    directory: Directory,
     data_len: u64,
+}
+
+/// Where the first run of each leaf starts in the data.
+#[derive(Debug)]
+enum Directory {
+    /// The root's part of it, with the pages below.
+    Root(Bytes),
+    /// All of it, of an outline that is being written.
+    Whole(Vec<u64>),
 }
 
 fn number(bytes: &[u8], at: usize) -> Option<u64> {
@@ -68,12 +77,21 @@ impl Outline {
         if data != data_len || digest.as_ref().map(|digest| &digest[..]) != root.get(8..12) {
             return Ok(None);
         }
-        Ok(Some(Arc::new(Outline { file, root: root.slice(ROOT_HEAD_BYTES..), leaves, data_len })))
+        let directory = Directory::Root(root.slice(ROOT_HEAD_BYTES..));
+        Ok(Some(Arc::new(Outline { file, leaves, directory, data_len })))
+    }
+
+    /// An outline that is being written, whose file has the leaves that start there.
+    pub fn growing(file: PagedFile, firsts: Vec<u64>, data_len: u64) -> Arc<Outline> {
+        Arc::new(Outline { file, leaves: firsts.len() as u64, directory: Directory::Whole(firsts), data_len })
     }
 
     /// Bytes of memory that the open outline takes.
     pub fn memory_bytes(&self) -> usize {
-        SEALED_BYTES
+        match &self.directory {
+            Directory::Root(_) => SEALED_BYTES,
+            Directory::Whole(firsts) => size_of_val(firsts.as_slice()),
+        }
     }
 
     #[cold]
@@ -128,10 +146,18 @@ impl Outline {
         pages: &dyn PageSource,
         context: &ReadContext,
     ) -> Result<(Option<u64>, u64), ReadError> {
+        let root = match &self.directory {
+            Directory::Root(root) => root,
+            Directory::Whole(firsts) => {
+                let behind = firsts.partition_point(|first| *first <= position);
+                let until = firsts.get(behind).copied().unwrap_or(u64::MAX);
+                return Ok((behind.checked_sub(1).map(|leaf| leaf as u64), until));
+            }
+        };
         let counts: Vec<u64> = levels(self.leaves).collect();
         let mut first_page = self.file.page_count() - 1;
         let (mut here, mut until) = (0, u64::MAX);
-        let mut directory = self.root.clone();
+        let mut directory = root.clone();
         for level in (0..counts.len()).rev() {
             let below =
                 level.checked_sub(1).and_then(|level| counts.get(level)).copied().unwrap_or(self.leaves);

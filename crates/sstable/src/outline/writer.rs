@@ -124,6 +124,13 @@ impl OutlineWriter {
         Ok(())
     }
 
+    /// Where the leaves start that are complete, all of which are in the file now; none as long as there is no file.
+    pub fn so_far(&mut self) -> Result<Vec<u64>, WriteError> {
+        let Some(file) = &mut self.file else { return Ok(Vec::new()) };
+        file.flush()?;
+        Ok(self.firsts.get(..self.pages as usize).unwrap_or_default().to_vec())
+    }
+
     /// Completes the file and syncs it, if there is one. `digest` is the checksum of Data.db, `data_len` the number of
     /// its bytes before compression.
     pub fn finish(mut self, digest: u32, data_len: u64) -> Result<bool, WriteError> {

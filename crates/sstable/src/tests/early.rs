@@ -2,9 +2,9 @@
 
 use super::round_trip::{random_compression, random_filter};
 use super::support::*;
-use crate::{Descriptor, PageSource, SsTable, SsTableWriter};
+use crate::{Descriptor, PageSource, SsTable, SsTableWriter, Version};
 use model::TableSchema;
-use model::command::ClusteringFilter;
+use model::command::{ClusteringFilter, ColumnSelection};
 use model::key::KeyRange;
 use proptest::prelude::{ProptestConfig, any, prop_assert, prop_assert_eq, proptest};
 use std::path::Path;
@@ -34,6 +34,57 @@ fn check_all(sstable: &Arc<SsTable>, table: &Arc<TableSchema>, written: &[&Parti
     let found = collect(&mut scan, table, false).unwrap();
     let whole: Vec<Partition> = written.iter().map(|p| (*p).clone()).collect();
     assert_eq!(found, whole);
+}
+
+/// What a read of one column of all rows of the partition looks at.
+fn pages_of_one_column(
+    sstable: &Arc<SsTable>,
+    table: &Arc<TableSchema>,
+    partition: &Partition,
+) -> (u64, u64) {
+    let column = table.regular_columns()[1].id;
+    let (columns, context) = (ColumnSelection::of(vec![column]), context());
+    let filter = ClusteringFilter::all();
+    let mut stream = sstable.read(&partition.key, &filter, &columns, table, &context).unwrap().unwrap();
+    let found = collect(&mut stream, table, false).unwrap();
+    for (found, expected) in found[0].items.iter().zip(&partition.items) {
+        let (Item::Row(found), Item::Row(expected)) = (found, expected) else { panic!("rows only") };
+        assert_eq!(found.cells_of(column), expected.cells_of(column));
+    }
+    let cost = context.cost.snapshot();
+    (cost.index_page_hits + cost.index_page_misses, cost.chunk_hits + cost.chunk_misses)
+}
+
+#[test]
+fn long_values_are_stepped_over_in_what_is_written_so_far() {
+    let table = wide_table(12);
+    let mut partitions = wide_partitions(&table, 20, 3, 20 << 10);
+    partitions.sort_by(|a, b| a.key.cmp(&b.key));
+    for version in [Version::NB, Version::DA] {
+        let fs = memory();
+        fs.create_dir_all(Path::new(DIRECTORY)).unwrap();
+        let descriptor = Descriptor { version, ..descriptor(1) };
+        let options = options(&partitions, None, 64 << 10);
+        let mut writer = SsTableWriter::new(fs.clone(), descriptor.clone(), table.clone(), options).unwrap();
+        let pages: Arc<dyn PageSource> = Arc::new(Kept::default());
+        let (first, rest) = partitions.split_first().unwrap();
+        first.append_to(&mut writer);
+        // The page that has the first partition's long values is not full.
+        let early = Arc::new(writer.open_early(7, &pages).unwrap().unwrap());
+        let without = pages_of_one_column(&early, &table, first);
+        rest.iter().for_each(|partition| partition.append_to(&mut writer));
+        let early = Arc::new(writer.open_early(7, &pages).unwrap().unwrap());
+        let with = pages_of_one_column(&early, &table, first);
+        assert!(with.1 < without.1, "{version}: {with:?}, {without:?}");
+        writer.finish().unwrap();
+        let finished = Arc::new(SsTable::open(fs.as_ref(), &descriptor, 7, pages).unwrap());
+        assert_eq!(pages_of_one_column(&finished, &table, first), with, "{version}");
+        for partition in rest {
+            let (early, finished) =
+                [&early, &finished].map(|s| pages_of_one_column(s, &table, partition)).into();
+            assert!(early.1 >= finished.1, "{version}: {early:?}, {finished:?}");
+        }
+    }
 }
 
 proptest! {

@@ -1,7 +1,7 @@
 //! Reading an SSTable that is still being written, as far as it goes (CASSANDRA-6916).
 //!
 //! What was handed to the files will not change; what comes after it in each (the chunk that is not full, the last page
-//! of the index, the nodes of the trie that are not complete) is copied into memory. So the pages that a reader leaves in
+//! of the index, the nodes of the trie that are not complete) is copied into memory; of the outline it is left out. So the pages that a reader leaves in
 //! the cache are those of the finished SSTable, if it is opened with the same number.
 
 use super::SsTableWriter;
@@ -12,6 +12,7 @@ use crate::error::{WriteError, file_name};
 use crate::index::{GrowingIndex, Index};
 use crate::key_filter::KeyFilter;
 use crate::minima::Minima;
+use crate::outline::Outline;
 use crate::pages::{FileId, FilePart, INDEX_PAGE_BYTES, PageLayout, PageSource, PagedFile};
 use crate::statistics::Statistics;
 use crate::table::SsTable;
@@ -45,6 +46,13 @@ impl SsTableWriter {
         let Some(index) = self.index.so_far()? else { return Ok(None) };
         let (layout, start, tail) = self.data.so_far()?;
         let data = self.file(number, Component::Data, FilePart::Data, layout)?.with_tail(start, tail);
+        let outline = match self.outline.so_far()? {
+            firsts if firsts.is_empty() => None,
+            firsts => {
+                let file = self.file(number, Component::Outline, FilePart::Outline, PageLayout::Sealed)?;
+                Some(Outline::growing(file, firsts, data.len))
+            }
+        };
         let plain = |component, part| self.file(number, component, part, PageLayout::Plain);
         let times = self.descriptor.version.deletion_times();
         let index = match index {
@@ -88,7 +96,7 @@ impl SsTableWriter {
             index,
             filter: self.filter.clone().map(KeyFilter::proven),
             data: Arc::new(data),
-            outline: None,
+            outline,
             pages: Arc::clone(pages),
             layout: ArcSwapOption::empty(),
             disk_bytes: self.data.written(),
