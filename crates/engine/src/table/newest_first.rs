@@ -6,7 +6,8 @@
 //!
 //! A row is *settled* at a timestamp if a deletion of it is newer; or if it was inserted later, without a TTL, and
 //! every column asked for has a newer cell. (The insertion makes sure that cells of columns nobody asked for, which
-//! may lie in what is left unread, cannot decide whether the row exists.) Columns of many cells and counters are
+//! may lie in what is left unread, cannot decide whether the row exists.) A read that names no rows is about the static row
+//! alone, which is there while any of its cells is: one that was asked for has to live, and without a TTL. Columns of many cells and counters are
 //! never settled, because their older parts count.
 
 use model::command::{ClusteringFilter, ReadCommand};
@@ -106,7 +107,13 @@ impl NewestFirst {
             return true;
         }
         let newer = |row: &Row, column: &ColumnId| row.cell(*column).is_some_and(|c| c.timestamp > timestamp);
+        let lives = |column: &ColumnId| {
+            self.static_row
+                .cell(*column)
+                .is_some_and(|c| c.timestamp > timestamp && !c.is_expiring() && !c.is_tombstone())
+        };
         self.statics.iter().all(|column| newer(&self.static_row, column))
+            && (!self.names.is_empty() || self.statics.iter().any(lives))
             && self.rows.iter().zip(&self.settled).all(|(row, settled)| {
                 let inserted = row.liveness.timestamp > timestamp && !row.liveness.is_expiring();
                 *settled > timestamp || (inserted && self.regulars.iter().all(|column| newer(row, column)))
@@ -131,5 +138,41 @@ impl PartitionStream for Kept {
             }
             None => Ok(Event::End),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::command::{ColumnSelection, DataLimits, PartitionSelection};
+    use model::{Cell, CqlType, TableSchema};
+    use std::sync::Arc;
+
+    #[test]
+    fn a_static_row_that_is_read_alone_is_there_while_any_of_its_cells_is() {
+        let table = TableSchema::builder("ks", "t", uuid::Uuid::nil())
+            .partition_key("k", CqlType::Int)
+            .clustering("c", CqlType::Int, false)
+            .static_column("a", CqlType::Int)
+            .static_column("b", CqlType::Int)
+            .build();
+        let a = table.column("a").unwrap().id;
+        let command = |columns: Vec<ColumnId>, names: Vec<Clustering>| ReadCommand {
+            table: Arc::new(table.clone()),
+            partitions: PartitionSelection::Keys(Vec::new()),
+            clusterings: ClusteringFilter::Names { names, reversed: false },
+            columns: ColumnSelection::of(columns),
+            row_filter: Vec::new(),
+            limits: DataLimits::NONE,
+            now_s: 0,
+        };
+        let nothing_asked = NewestFirst::of(&command(Vec::new(), Vec::new())).unwrap();
+        assert!(!nothing_asked.is_settled(5), "an older cell may make the row exist");
+        let mut newest = NewestFirst::of(&command(vec![a], Vec::new())).unwrap();
+        assert!(!newest.is_settled(5));
+        newest.static_row.cells.push(Cell::tombstone(a, 10, 1));
+        assert!(!newest.is_settled(5), "a cell that nobody asked for may make the row exist");
+        newest.static_row.cells[0] = Cell::live(a, 10, bytes::Bytes::new());
+        assert!(newest.is_settled(5) && !newest.is_settled(10));
     }
 }
