@@ -1,6 +1,6 @@
 //! The engine: the tables of one node, their commit log, and the threads that flush.
 
-use crate::cache::PageCache;
+use crate::cache::{PageCache, RowCache};
 use crate::commitlog::{CommitLog, FailureHook};
 use crate::compaction::Compactions;
 use crate::disk_failure::DiskFailureHook;
@@ -50,6 +50,7 @@ pub struct Engine {
     pub(crate) compactions: Arc<Compactions>,
     pub(crate) filters: Arc<FilterChecks>,
     pub(crate) cache: Arc<PageCache>,
+    pub(crate) row_cache: Arc<RowCache>,
     pub(crate) files: FileContext,
     pub(crate) flushes: AtomicU64,
     pub(crate) flush_failures: AtomicU64,

@@ -274,10 +274,8 @@ impl Engine {
                 self.flush_failures.fetch_add(1, Ordering::Relaxed);
             })?;
             let backup = written.clone().filter(|_| self.backs_up(table));
-            table.change_view(|view| {
-                view.flushing.remove(0);
-                view.replace_sstables(&[], written);
-            });
+            table.change_view(|view| view.end_flush(written));
+            table.settle();
             if let Some(sstable) = backup
                 && let Err(error) = self.link_backup(&sstable)
             {

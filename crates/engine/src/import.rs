@@ -205,6 +205,7 @@ impl Import<'_> {
             let result = log.commit().inspect_err(|error| self.store.note(error)).map_err(io::Error::from);
             if result.is_ok() {
                 view.replace_sstables(&[], tables.iter().cloned());
+                view.forget_cached_rows();
             }
             committed = Some(result);
         });

@@ -39,7 +39,7 @@ mod tests;
 mod truncate;
 mod write;
 
-pub use cache::{CacheStats, PageCache};
+pub use cache::{CacheStats, PageCache, RowCache};
 pub use commitlog::{
     CommitLogStats, FailureHook, IntervalSet, LogPosition, SyncCallback, SyncTicket, fuzz_commit_log,
 };

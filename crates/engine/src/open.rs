@@ -16,7 +16,7 @@
 //!    damage, and if a killed Cassandra left entries behind its last marker, for it would not find them again.
 //! 8. What the built-in keyspaces lack on disk is written, and the node gets its host id if it has none.
 
-use crate::cache::PageCache;
+use crate::cache::{PageCache, RowCache};
 use crate::commitlog::replay::Segments;
 use crate::commitlog::{CommitLog, CommitLogOptions, LogPosition};
 use crate::compaction::Compactions;
@@ -101,6 +101,7 @@ impl Opening {
             version: options.commitlog_version(),
         };
         let cache = Arc::new(PageCache::of(&options));
+        let row_cache = Arc::new(RowCache::new(options.row_cache_bytes));
         let files = FileContext {
             env: env.clone(),
             pages: cache.clone(),
@@ -129,6 +130,7 @@ impl Opening {
             compactions,
             filters: Arc::default(),
             cache,
+            row_cache,
             files,
             flushes: AtomicU64::new(0),
             flush_failures: AtomicU64::new(0),
@@ -300,7 +302,9 @@ impl Engine {
         let memtable = Memtable::new(start, self.env.clock.monotonic_nanos());
         let dirs = self.table_dirs(table);
         let (table_now, scan_bytes_max) = (Arc::clone(table), self.cache.scan_bytes_max());
-        let store = TableStore::new(table_now, durable_writes, dirs, memtable, sstables, scan_bytes_max);
+        let rows = Arc::clone(&self.row_cache);
+        let store =
+            TableStore::new(table_now, durable_writes, dirs, memtable, sstables, scan_bytes_max, rows);
         let store = Arc::new(store);
         self.tables.rcu(|tables| {
             let mut tables = Tables::clone(tables);

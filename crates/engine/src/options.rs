@@ -115,6 +115,8 @@ pub struct EngineOptions {
     pub page_cache_bytes: u64,
     /// Whether index pages stay in it.
     pub cache_index_pages: bool,
+    /// Bytes of the row cache; 0 for none.
+    pub row_cache_bytes: u64,
     /// How Data.db is read (`disk_access_mode`).
     pub data_access: Access,
     /// How the files of indexes are read.
@@ -157,6 +159,7 @@ impl EngineOptions {
             compaction_bytes_per_s: 64 << 20,
             page_cache_bytes: 512 << 20,
             cache_index_pages: true,
+            row_cache_bytes: 0,
             data_access: Access::Buffered,
             index_access: Access::Buffered,
             auto_snapshot: true,

@@ -65,6 +65,8 @@ pub struct EngineStats {
     pub filters_unproven: u64,
     /// The page cache.
     pub page_cache: CacheStats,
+    /// The row cache.
+    pub row_cache: CacheStats,
 }
 
 impl TableStore {
@@ -114,11 +116,17 @@ impl Engine {
             filters_damaged: self.filters.damaged.load(Ordering::Relaxed),
             filters_unproven: self.unproven_filters(),
             page_cache: self.cache.stats(),
+            row_cache: self.row_cache.stats(),
         }
     }
 
     /// The page cache, for tools that empty it.
     pub fn page_cache(&self) -> &crate::cache::PageCache {
         &self.cache
+    }
+
+    /// The row cache, for tools that empty it or give it another capacity.
+    pub fn row_cache(&self) -> &crate::cache::RowCache {
+        &self.row_cache
     }
 }

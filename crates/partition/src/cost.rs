@@ -60,6 +60,10 @@ impl Counter {
 cost! {
     /// Memtables read.
     memtables,
+    /// Partitions that the row cache had, as far as they were read.
+    row_cache_hits,
+    /// Partitions that were looked for in the row cache in vain.
+    row_cache_misses,
     /// SSTables that were considered.
     sstables_considered,
     /// SSTables left out because their token range does not meet the command's.
@@ -118,7 +122,8 @@ pub struct ReadContext {
     /// Whether the read may wait for the disk; otherwise the first page that is not resident ends it with
     /// [`crate::ReadError::WouldBlock`].
     pub may_block: bool,
-    /// Whether pages that the read loads stay in the page cache (compaction and bulk scans: no).
+    /// Whether pages that the read loads stay in the page cache, and the row cache takes part (compaction and bulk
+    /// scans: no).
     pub fill_cache: bool,
     /// Whether index pages do so, too (tables that are cached with `keys: NONE`: no).
     pub fill_index_cache: bool,

@@ -26,6 +26,8 @@ pub enum SourceKind {
     Memtable,
     /// An SSTable.
     SsTable,
+    /// The row cache.
+    RowCache,
 }
 
 /// What became of a source for one key, or for the range.

@@ -322,7 +322,7 @@ pub fn page_cache(engine: &Engine) -> CacheStats {
     CacheStats {
         capacity_bytes: stats.capacity_bytes,
         used_bytes: stats.bytes,
-        entries: stats.pages,
+        entries: stats.entries,
         hits: stats.hits,
         misses: stats.misses,
         insertions: stats.insertions,

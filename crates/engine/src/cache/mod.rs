@@ -1,3 +1,5 @@
+//! The caches: of pages, here, and of rows ([`rows`]).
+//!
 //! The page cache: index pages and decompressed data chunks of all tables, under one budget of bytes.
 //!
 //! Neither kind has a share of its own: what is needed most stays ([`tiny_lfu`]), and pages that are needed once, or now
@@ -5,7 +7,11 @@
 //! and index pages of cold partitions do not starve the chunks of hot ones. Reads that ask not to fill the cache
 //! (compaction, whole tables) use what is there and leave nothing behind.
 
+mod rows;
 pub(crate) mod tiny_lfu;
+
+pub use rows::RowCache;
+pub(crate) use rows::{CachedRows, Head};
 
 use crate::options::EngineOptions;
 use bytes::Bytes;
@@ -16,7 +22,7 @@ use sstable::count_page;
 use sstable::{FileId, FilePart, PageSource};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tiny_lfu::TinyLfu;
+use tiny_lfu::{TinyLfu, Usage};
 
 /// Bytes that a page costs besides its content: key, queue entry, allocation.
 const PAGE_OVERHEAD_BYTES: u64 = 96;
@@ -44,23 +50,37 @@ pub struct PageCache {
     index_access: Access,
 }
 
-/// Numbers for metrics.
+/// Numbers of a cache for metrics. Its entries are pages, or heads of partitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
-    /// Pages in the cache.
-    pub pages: u64,
+    /// Entries in the cache.
+    pub entries: u64,
     /// Bytes that they take.
     pub bytes: u64,
     /// Bytes allowed.
     pub capacity_bytes: u64,
-    /// Pages found.
+    /// Entries found.
     pub hits: u64,
-    /// Pages not found.
+    /// Entries not found.
     pub misses: u64,
-    /// Pages that were put in.
+    /// Entries that were put in.
     pub insertions: u64,
-    /// Pages that made room for others.
+    /// Entries that made room for others.
     pub evictions: u64,
+}
+
+impl CacheStats {
+    fn new(usage: &Usage, misses: u64) -> CacheStats {
+        CacheStats {
+            entries: usage.entries,
+            bytes: usage.weight,
+            capacity_bytes: usage.capacity,
+            hits: usage.hits,
+            misses,
+            insertions: usage.insertions,
+            evictions: usage.evictions,
+        }
+    }
 }
 
 impl PageCache {
@@ -87,16 +107,7 @@ impl PageCache {
 
     /// Numbers for metrics.
     pub fn stats(&self) -> CacheStats {
-        let usage = self.cache.usage();
-        CacheStats {
-            pages: usage.entries,
-            bytes: usage.weight,
-            capacity_bytes: usage.capacity,
-            hits: usage.hits,
-            misses: self.misses.load(Ordering::Relaxed),
-            insertions: usage.insertions,
-            evictions: usage.evictions,
-        }
+        CacheStats::new(&self.cache.usage(), self.misses.load(Ordering::Relaxed))
     }
 
     /// Bytes of SSTables above which a read of a range of partitions should not fill the cache.

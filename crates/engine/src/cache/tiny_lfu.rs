@@ -151,15 +151,42 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher> TinyLfu<K, V, S> {
         Some(entry.value.clone())
     }
 
-    /// Puts a value in, in place of one that is there, as needed `count` times more. What would take more than half of a
-    /// shard is not kept.
+    /// Puts a value in, in place of one that is there, as needed `count` times more. What would take more than
+    /// [`Self::weight_max`] is not kept.
     pub fn insert(&self, key: K, value: V, weight: u64, count: u8) {
+        self.insert_if(key, value, weight, count, || true);
+    }
+
+    /// As [`Self::insert`], if the value is still good when nobody else can put it in or take it out
+    /// ([`Self::remove`]).
+    pub fn insert_if(&self, key: K, value: V, weight: u64, count: u8, is_good: impl FnOnce() -> bool) {
         let hash = self.hasher.hash_one(&key);
         // What leaves is dropped after the lock was let go.
         let mut gone = Vec::new();
         let mut shard = self.shard(hash).write();
-        shard.sketch.add(hash, count);
-        shard.insert(hash, key, value, weight, &mut gone);
+        if is_good() {
+            shard.sketch.add(hash, count);
+            shard.insert(hash, key, value, weight, &mut gone);
+        }
+    }
+
+    /// Takes a value out.
+    pub fn remove(&self, key: &K) {
+        let hash = self.hasher.hash_one(key);
+        let mut shard = self.shard(hash).write();
+        let gone = shard.find(hash, key).and_then(|slot| shard.remove(slot));
+        drop(shard);
+        drop(gone);
+    }
+
+    /// The weight above which a value is not kept: half of a shard's.
+    pub fn weight_max(&self) -> u64 {
+        self.shards[0].read().capacity / 2
+    }
+
+    /// Whether it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.shards.iter().all(|shard| shard.read().by_key.is_empty())
     }
 
     /// Empties the cache; how often keys were needed is forgotten, too.

@@ -12,6 +12,7 @@
 //! 4. Writers of a memtable that is about to be flushed finish before it is read: the engine's barrier sees to that.
 //!    Nothing changes a memtable afterwards.
 
+mod frozen;
 mod ordered;
 mod partition;
 mod partitions;
@@ -21,6 +22,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use frozen::FrozenPartition;
 pub use stream::MemtableStream;
 
 use crate::commitlog::LogPosition;
@@ -31,6 +33,7 @@ use model::{
     Cell, DecoratedKey, Deletion, Liveness, NO_DELETION_TIME, NO_TIMESTAMP, PartitionUpdate, Row, TableSchema,
 };
 use partitions::Partitions;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
@@ -159,6 +162,13 @@ impl Memtable {
         self.partitions.get(key).is_some()
     }
 
+    /// The keys of its partitions.
+    pub fn keys(&self) -> impl Iterator<Item = DecoratedKey> {
+        let next = |key: &DecoratedKey| self.partitions.first_from(Bound::Excluded(key));
+        let first = self.partitions.first_from(Bound::Unbounded);
+        std::iter::successors(first, move |(key, _)| next(key)).map(|(key, _)| key)
+    }
+
     /// A stream of one partition; `None` when the memtable has nothing of it.
     pub fn read(
         self: &Arc<Self>,
@@ -186,6 +196,7 @@ impl Memtable {
 }
 
 /// Smallest and largest values of an update.
+#[derive(Debug)]
 struct Extremes {
     min_timestamp: i64,
     max_timestamp: i64,

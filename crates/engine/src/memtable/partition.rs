@@ -5,7 +5,7 @@ use super::ranges::RangeSet;
 use super::rows::Rows;
 use bytes::Bytes;
 use model::clustering::Position;
-use model::{Cell, Deletion, PartitionUpdate, Row, TableSchema, reconcile};
+use model::{Cell, Deletion, PartitionUpdate, Row, Slice, TableSchema, reconcile};
 use parking_lot::Mutex;
 use std::mem::{self, size_of};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Memory of a row besides its cells: the shared allocation and its place in the tree.
 const ROW_OVERHEAD_BYTES: u64 = size_of::<Row>() as u64 + 64;
 /// Memory of a range deletion besides its prefixes.
-const RANGE_OVERHEAD_BYTES: u64 = 192;
+pub(super) const RANGE_OVERHEAD_BYTES: u64 = 192;
 
 /// A partition.
 #[derive(Debug, Default)]
@@ -58,30 +58,38 @@ impl MemPartition {
         let mut state = self.state.lock();
         state.deletion = state.deletion.max(update.deletion);
         if let Some(fresh) = static_row {
-            grown += fresh.data_size() as u64 + cells_bytes(&fresh);
-            let merged = match &state.static_row {
-                Some(existing) => {
-                    let mut merged = existing.as_ref().clone();
-                    reconcile::merge_row_into(table, &mut merged, &fresh);
-                    merged
-                }
-                None => fresh,
-            };
-            state.static_row = Some(Arc::new(merged));
+            grown += state.add_static(table, fresh);
         }
         for fresh in rows {
             grown += state.add_row(table, fresh);
         }
         for range in &update.range_tombstones {
-            let added = state.ranges.insert(table.comparator(), &range.slice, range.deletion);
-            grown += added as u64 * RANGE_OVERHEAD_BYTES;
+            grown += state.add_range(table, &range.slice, range.deletion);
         }
         grown
     }
 }
 
 impl PartitionState {
-    fn add_row(&mut self, table: &TableSchema, fresh: Row) -> u64 {
+    pub(super) fn add_static(&mut self, table: &TableSchema, fresh: Row) -> u64 {
+        let grown = fresh.data_size() as u64 + cells_bytes(&fresh);
+        let merged = match &self.static_row {
+            Some(existing) => {
+                let mut merged = existing.as_ref().clone();
+                reconcile::merge_row_into(table, &mut merged, &fresh);
+                merged
+            }
+            None => fresh,
+        };
+        self.static_row = Some(Arc::new(merged));
+        grown
+    }
+
+    pub(super) fn add_range(&mut self, table: &TableSchema, slice: &Slice, deletion: Deletion) -> u64 {
+        self.ranges.insert(table.comparator(), slice, deletion) as u64 * RANGE_OVERHEAD_BYTES
+    }
+
+    pub(super) fn add_row(&mut self, table: &TableSchema, fresh: Row) -> u64 {
         let existing = self.rows.get(&At(Position::row(&fresh.clustering)));
         let Some(existing) = existing else {
             let grown = row_bytes(&fresh);
@@ -100,12 +108,12 @@ fn cells_bytes(row: &Row) -> u64 {
     (row.cells.len() * size_of::<Cell>()) as u64
 }
 
-fn row_bytes(row: &Row) -> u64 {
+pub(super) fn row_bytes(row: &Row) -> u64 {
     ROW_OVERHEAD_BYTES + row.data_size() as u64 + cells_bytes(row)
 }
 
 /// The row, reconciled within itself, with all its values in one buffer of its own; `None` when nothing is left of it.
-fn own_copy(table: &TableSchema, row: &Row) -> Option<Row> {
+pub(super) fn own_copy(table: &TableSchema, row: &Row) -> Option<Row> {
     let mut copy = Row::new(row.clustering.clone());
     reconcile::merge_row_into(table, &mut copy, row);
     if !table.dropped.is_empty() {

@@ -10,7 +10,7 @@ use std::mem;
 use std::ops::Bound;
 
 /// Memory of a set that begins: its first node, which has room for 64 rows.
-const SET_BYTES: u64 = 600;
+pub(super) const SET_BYTES: u64 = 600;
 
 /// Rows in the order of their clusterings. Cloning it is O(1).
 #[derive(Clone, Debug, Default)]

@@ -117,7 +117,10 @@ impl TableStore {
             }
         }
         let names = new.iter().map(|t| t.descriptor().clone()).collect();
-        self.change_view(|view| view.replace_sstables(&[], new));
+        self.change_view(|view| {
+            view.replace_sstables(&[], new);
+            view.forget_cached_rows();
+        });
         // Every SSTable in the directories is open now.
         self.set_whole();
         Ok(names)
@@ -235,6 +238,7 @@ impl TableStore {
         let mut result = Ok(());
         self.change_view(|view| {
             result = self.retire(env, view, &mut committed);
+            view.forget_cached_rows();
             if result.is_ok() {
                 change(view);
             }

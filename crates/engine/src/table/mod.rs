@@ -4,6 +4,7 @@
 //! compaction, a truncation) builds a new one under [`TableStore`]'s lock and swaps it in; readers keep the one they
 //! took, and with it the memtables and the files of its SSTables, for as long as they need.
 
+mod cached;
 mod files;
 pub(crate) mod homes;
 mod newest_first;
@@ -13,6 +14,7 @@ mod survey;
 pub(crate) use files::FileContext;
 pub(crate) use survey::TableFiles;
 
+use crate::cache::{CachedRows, RowCache};
 use crate::commitlog::{IntervalSet, LogPosition};
 use crate::error::EngineError;
 use crate::memtable::Memtable;
@@ -49,6 +51,12 @@ pub struct TableView {
     pub sstables: Arc<Vec<Arc<SsTable>>>,
     /// What running compactions have written so far.
     pub early: Vec<Arc<EarlyOpening>>,
+    /// Counts the changes of `sstables`.
+    pub sstable_set: u64,
+    /// Where heads of partitions are cached, if they are.
+    pub(crate) cached_rows: Option<Arc<CachedRows>>,
+    /// A memtable that became an SSTable just now: cached heads may be older.
+    pub(crate) settling: Option<Arc<Memtable>>,
 }
 
 /// What a running compaction has written so far, for those who read single partitions: pages of its output become
@@ -79,6 +87,30 @@ impl TableView {
         tables.extend(add);
         tables.sort_by_key(|table| std::cmp::Reverse(table.newest_timestamp()));
         self.sstables = Arc::new(tables);
+        self.sstable_set += 1;
+        if let Some(rows) = &self.cached_rows {
+            rows.set_sstable_set(self.sstable_set);
+        }
+    }
+
+    /// Replaces the oldest flushing memtable by its SSTable, if it made one. [`TableStore::settle`] has to follow.
+    pub(crate) fn end_flush(&mut self, sstable: Option<Arc<SsTable>>) {
+        let flushed = self.flushing.remove(0);
+        self.replace_sstables(&[], sstable);
+        self.settling = self.cached_rows.is_some().then_some(flushed.memtable);
+    }
+
+    /// Lets no cached row be found any more: what the SSTables say changes in another way than by a flush or a compaction.
+    pub(crate) fn forget_cached_rows(&mut self) {
+        let renewed = self.cached_rows.as_ref().and_then(|rows| rows.renewed());
+        self.set_cached_rows(renewed);
+    }
+
+    fn set_cached_rows(&mut self, rows: Option<Arc<CachedRows>>) {
+        if let Some(rows) = &rows {
+            rows.set_sstable_set(self.sstable_set);
+        }
+        self.cached_rows = rows;
     }
 
     /// Lets a compaction's outputs be read, or more of them than before; not if an input is gone.
@@ -131,6 +163,7 @@ pub struct TableStore {
     dirs: Vec<PathBuf>,
     /// Bytes of SSTables above which a read of a range of partitions leaves nothing in the page cache.
     scan_bytes_max: u64,
+    row_cache: Arc<RowCache>,
     /// The largest sequence number among the table's SSTables.
     last_sequence: AtomicU64,
     /// Whether Cassandra has been told to build the table's indexes anew.
@@ -147,18 +180,23 @@ impl TableStore {
         memtable: Memtable,
         (sstables, last_sequence): (Vec<Arc<SsTable>>, u64),
         scan_bytes_max: u64,
+        row_cache: Arc<RowCache>,
     ) -> TableStore {
         let mut view = TableView {
             memtable: Arc::new(memtable),
             flushing: Vec::new(),
             sstables: Arc::default(),
             early: Vec::new(),
+            sstable_set: 0,
+            cached_rows: row_cache.of_table(&schema),
+            settling: None,
         };
         view.replace_sstables(&[], sstables);
         TableStore {
             schema: ArcSwap::new(schema),
             view: ArcSwap::from_pointee(view),
             scan_bytes_max,
+            row_cache,
             last_sequence: AtomicU64::new(last_sequence),
             view_change: Mutex::new(()),
             flush_turn: Mutex::new(()),
@@ -181,8 +219,12 @@ impl TableStore {
     }
 
     pub(crate) fn set_schema(&self, schema: Arc<TableSchema>, durable_writes: bool) {
-        self.schema.store(schema);
         self.durable_writes.store(durable_writes, Ordering::Relaxed);
+        let before = self.schema.swap(Arc::clone(&schema));
+        let rows = if Arc::ptr_eq(&before, &schema) { None } else { self.row_cache.of_table(&schema) };
+        if rows.is_some() || !Arc::ptr_eq(&before, &schema) && self.view.load().cached_rows.is_some() {
+            self.change_view(|view| view.set_cached_rows(rows));
+        }
     }
 
     /// Whether writes go to the commit log.

@@ -7,7 +7,7 @@
 //!    older SSTables need not be read at all ([`super::newest_first`]).
 
 use super::newest_first::NewestFirst;
-use super::{TableStore, TableView};
+use super::{TableStore, TableView, cached};
 use crate::memtable::Memtable;
 use model::DecoratedKey;
 use model::command::{PartitionSelection, ReadCommand};
@@ -22,10 +22,10 @@ use std::sync::atomic::Ordering;
 const BULK_ROWS_MIN: u64 = 5_000;
 
 /// What a read of one partition merges; mostly one.
-type Sources = SmallVec<[BoxedStream; 2]>;
+pub(super) type Sources = SmallVec<[BoxedStream; 2]>;
 
 /// SSTables that may have something of a partition; mostly few.
-type Candidates<'v> = SmallVec<[&'v Arc<SsTable>; 4]>;
+pub(super) type Candidates<'v> = SmallVec<[&'v Arc<SsTable>; 4]>;
 
 impl TableStore {
     /// The partitions and rows that the command selects, merged from all sources; limits and row filters are the
@@ -91,7 +91,9 @@ impl TableStore {
         match &command.partitions {
             PartitionSelection::Keys(keys) => {
                 for key in keys {
-                    candidates(&view, command, key, ctx);
+                    if !cached::consider(&view, command, key, ctx) {
+                        candidates(&view, command, key, ctx);
+                    }
                 }
             }
             PartitionSelection::Range(range) => {
@@ -105,7 +107,7 @@ impl TableStore {
 }
 
 /// The memtables of a view, newest first, each with the name that records know it by.
-fn memtables(view: &TableView) -> impl Iterator<Item = (&Arc<Memtable>, &'static str)> {
+pub(super) fn memtables(view: &TableView) -> impl Iterator<Item = (&Arc<Memtable>, &'static str)> {
     let flushing = view.flushing.iter().rev().map(|f| (&f.memtable, "flushing"));
     [(&view.memtable, "active")].into_iter().chain(flushing)
 }
@@ -130,22 +132,20 @@ fn is_beside(table: &SsTable, command: &ReadCommand) -> bool {
 }
 
 fn read_partition(
-    view: &TableView,
+    view: &Arc<TableView>,
     command: &ReadCommand,
     key: &DecoratedKey,
     ctx: &ReadContext,
 ) -> Result<BoxedStream, ReadError> {
-    let ReadCommand { table, clusterings, .. } = command;
+    if let Some(rows) = &view.cached_rows
+        && let Some(stream) = cached::read_partition(rows, view, command, key, ctx)?
+    {
+        return Ok(stream);
+    }
+    let table = &command.table;
     let mut sources = Sources::new();
     for (memtable, name) in memtables(view) {
-        let at = at_memtable(name, ctx);
-        match at.open(|ctx| Ok(memtable.read(table, key, clusterings, ctx).map(Box::new)))? {
-            Some(stream) => {
-                at.judge(Verdict::Candidate);
-                sources.push(stream);
-            }
-            None => at.judge(Verdict::Absent),
-        }
+        sources.extend(open_memtable(memtable, name, command, key, ctx)?);
     }
     let candidates = candidates(view, command, key, ctx);
     if sources.len() + candidates.len() > 1
@@ -160,8 +160,23 @@ fn read_partition(
     Ok(merge(table, sources, command.is_reversed()))
 }
 
+/// Opens a partition of a memtable; `None` when it is not there.
+pub(super) fn open_memtable(
+    memtable: &Arc<Memtable>,
+    name: &'static str,
+    command: &ReadCommand,
+    key: &DecoratedKey,
+    ctx: &ReadContext,
+) -> Result<Option<BoxedStream>, ReadError> {
+    let at = at_memtable(name, ctx);
+    let ReadCommand { table, clusterings, .. } = command;
+    let stream = at.open(|ctx| Ok(memtable.read(table, key, clusterings, ctx).map(Box::new)))?;
+    at.judge(if stream.is_some() { Verdict::Candidate } else { Verdict::Absent });
+    Ok(stream)
+}
+
 /// Opens a partition of an SSTable; `None` when it is not there.
-fn open_partition(
+pub(super) fn open_partition(
     sstable: &Arc<SsTable>,
     command: &ReadCommand,
     key: &DecoratedKey,
@@ -192,7 +207,7 @@ fn judge(sstable: &SsTable, command: &ReadCommand, key: &DecoratedKey) -> Verdic
 }
 
 /// The SSTables that may have something of the partition, newest first.
-fn candidates<'v>(
+pub(super) fn candidates<'v>(
     view: &'v TableView,
     command: &ReadCommand,
     key: &'v DecoratedKey,

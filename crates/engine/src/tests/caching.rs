@@ -174,7 +174,7 @@ fn a_scan_of_a_large_table_uses_what_is_resident_and_leaves_nothing() {
     let (rows, cost) = run(&engine, &command, ReadContext::default());
     assert_eq!(rows, COLD.len());
     let after = engine.stats().page_cache;
-    assert_eq!((after.insertions, after.pages, after.evictions), (before.insertions, before.pages, 0));
+    assert_eq!((after.insertions, after.entries, after.evictions), (before.insertions, before.entries, 0));
     assert!(cost.chunk_hits > 90 && cost.chunk_hits <= some, "{cost:?}, {some} pages were resident");
     assert_eq!(hot_misses(&engine, &hot), 0, "of {pages}");
 }
@@ -284,7 +284,7 @@ fn index_pages_and_all_pages_are_dropped_on_demand() {
     let again = read_one(&engine, &table, 7);
     assert!(again.index_page_misses > 0 && again.chunk_misses == 0, "{again:?}");
     engine.page_cache().clear();
-    assert_eq!(engine.stats().page_cache.pages, 0);
+    assert_eq!(engine.stats().page_cache.entries, 0);
     let again = read_one(&engine, &table, 7);
     assert!(again.index_page_misses > 0 && again.chunk_misses > 0, "{again:?}");
 }

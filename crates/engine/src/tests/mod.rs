@@ -8,6 +8,7 @@ mod history;
 mod import;
 mod in_place;
 mod opening;
+mod row_cache;
 mod schema;
 mod store;
 

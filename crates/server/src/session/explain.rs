@@ -54,6 +54,7 @@ pub(super) fn trace(exchange: &mut Exchange, recorder: Option<&Recorder>) {
             let word = match source.kind {
                 SourceKind::Memtable => "Memtable",
                 SourceKind::SsTable => "SSTable",
+                SourceKind::RowCache => "Row cache",
             };
             let text =
                 format!("{word} {}: {} {}", source.name, fate(&source, true), reads::cost_text(&source.cost));
@@ -112,6 +113,7 @@ fn operation(kind: SourceKind) -> &'static str {
     match kind {
         SourceKind::Memtable => "memtable",
         SourceKind::SsTable => "sstable",
+        SourceKind::RowCache => "rowcache",
     }
 }
 
@@ -119,7 +121,7 @@ fn operation(kind: SourceKind) -> &'static str {
 fn fate(source: &SourceRecord, was_read: bool) -> String {
     let of = |verdict| source.verdicts(verdict);
     let left = match source.kind {
-        SourceKind::Memtable => 0,
+        SourceKind::Memtable | SourceKind::RowCache => 0,
         SourceKind::SsTable => of(Verdict::Timestamp) + of(Verdict::Absent),
     };
     let fates = [

@@ -94,7 +94,7 @@ fn explain_says_how_and_with_analyze_what_it_touched() {
         }
         let analyzed = select(client, "EXPLAIN ANALYZE SELECT v FROM e.t WHERE k = 1 BYPASS CACHE").await;
         assert!(steps(&analyzed).contains(&"cache : bypassed: what is loaded does not stay".to_owned()));
-        assert_eq!((cache().insertions, cache().pages), (before.insertions, 0));
+        assert_eq!((cache().insertions, cache().entries), (before.insertions, 0));
         assert!(cache().misses >= before.misses + 6, "{:?}", cache());
         select(client, "SELECT v FROM e.t WHERE k = 1 AND c >= 4").await;
         let filled = cache();
