@@ -158,6 +158,8 @@ pub enum CacheKind {
     Keys,
     /// The whole page cache, index and data.
     Pages,
+    /// The row cache.
+    Rows,
 }
 
 /// Why an operation did not happen.
@@ -318,7 +320,15 @@ pub fn flushes(engine: &Engine) -> FlushStats {
 
 /// The page cache.
 pub fn page_cache(engine: &Engine) -> CacheStats {
-    let stats = engine.stats().page_cache;
+    cache_stats(engine.stats().page_cache)
+}
+
+/// The row cache.
+pub fn row_cache(engine: &Engine) -> CacheStats {
+    cache_stats(engine.stats().row_cache)
+}
+
+fn cache_stats(stats: engine::CacheStats) -> CacheStats {
     CacheStats {
         capacity_bytes: stats.capacity_bytes,
         used_bytes: stats.bytes,
@@ -335,6 +345,7 @@ pub fn invalidate_cache(engine: &Engine, cache: CacheKind) {
     match cache {
         CacheKind::Keys => engine.page_cache().clear_index(),
         CacheKind::Pages => engine.page_cache().clear(),
+        CacheKind::Rows => engine.row_cache().clear(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! One function for each route.
 
 use super::model::{
-    Autocompaction, ClearSnapshots, Cluster, Health, ImportSstables, ImportedDirectory, Info,
+    Autocompaction, CacheCapacity, ClearSnapshots, Cluster, Health, ImportSstables, ImportedDirectory, Info,
     InvalidateCache, KeyspaceReplication, NodeStatus, QualifiedTable, Refreshed, Status, TakeSnapshot,
     Throughput, Version,
 };
@@ -108,6 +108,7 @@ pub(super) async fn info(State(node): State<Arc<Node>>) -> Api<Info> {
         rack: state.config.rack.clone(),
         exceptions: state.metrics.exceptions.get(),
         page_cache: storage::page_cache(&state.engine),
+        row_cache: storage::row_cache(&state.engine),
         tokens: tokens(state),
         drained: state.is_drained(),
         given_up_directories: state.engine.given_up_directories(),
@@ -236,6 +237,17 @@ pub(super) async fn invalidate_cache(
 ) -> Result<StatusCode, ApiError> {
     done(&node, move |engine| {
         storage::invalidate_cache(engine, cache);
+        Ok(())
+    })
+    .await
+}
+
+pub(super) async fn set_cache_capacity(
+    State(node): State<Arc<Node>>,
+    Json(CacheCapacity { rows_mebibytes }): Json<CacheCapacity>,
+) -> Result<StatusCode, ApiError> {
+    done(&node, move |engine| {
+        engine.row_cache().set_capacity(rows_mebibytes.saturating_mul(1 << 20));
         Ok(())
     })
     .await

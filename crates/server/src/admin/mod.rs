@@ -47,6 +47,7 @@ const ROUTES: &[Route] = &[
     ("get", "/api/v1/reads/slow", || get(handlers::slow_reads)),
     ("post", "/api/v1/flush", || post(handlers::flush)),
     ("post", "/api/v1/caches/invalidate", || post(handlers::invalidate_cache)),
+    ("put", "/api/v1/caches/capacity", || put(handlers::set_cache_capacity)),
     ("post", "/api/v1/drain", || post(handlers::drain)),
     ("post", "/api/v1/compact", || post(handlers::compact)),
     ("get", "/api/v1/compactions", || get(handlers::compactions)),

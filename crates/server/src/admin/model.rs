@@ -58,6 +58,8 @@ pub struct Info {
     pub exceptions: u64,
     /// The page cache.
     pub page_cache: crate::storage::CacheStats,
+    /// The row cache.
+    pub row_cache: crate::storage::CacheStats,
     /// Tokens.
     pub tokens: Vec<String>,
     /// Whether the node was drained.
@@ -141,6 +143,13 @@ pub struct QualifiedTable {
 pub struct InvalidateCache {
     /// What is dropped.
     pub cache: crate::storage::CacheKind,
+}
+
+/// Question to `PUT /caches/capacity`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CacheCapacity {
+    /// MiB of the row cache; 0 turns it off.
+    pub rows_mebibytes: u64,
 }
 
 /// Question to `POST /snapshots`.

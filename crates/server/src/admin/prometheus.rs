@@ -209,6 +209,15 @@ fn storage_numbers(page: &mut Page, state: &NodeState) {
     page.counter("ilion_page_cache_insertions_total", "Pages put into the page cache.", cache.insertions);
     let name = "ilion_page_cache_evictions_total";
     page.counter(name, "Pages that made room for others in the page cache.", cache.evictions);
+    let cache = storage::row_cache(&state.engine);
+    page.gauge("ilion_row_cache_bytes", "Bytes in the row cache.", cache.used_bytes);
+    page.gauge("ilion_row_cache_limit_bytes", "Bytes allowed for the row cache.", cache.capacity_bytes);
+    page.gauge("ilion_row_cache_entries", "Partitions in the row cache.", cache.entries);
+    page.counter("ilion_row_cache_hits_total", "Partitions found in the row cache.", cache.hits);
+    page.counter("ilion_row_cache_misses_total", "Partitions not found in it.", cache.misses);
+    page.counter("ilion_row_cache_insertions_total", "Partitions put into the row cache.", cache.insertions);
+    let name = "ilion_row_cache_evictions_total";
+    page.counter(name, "Partitions that made room for others in the row cache.", cache.evictions);
     let name = "ilion_bloom_filters_checked_total";
     page.counter(name, "Bloom filters checked against their index.", stats.filters_checked);
     let name = "ilion_bloom_filters_damaged_total";

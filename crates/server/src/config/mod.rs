@@ -439,6 +439,7 @@ fn engine_options(env: &Env, settings: &Settings, memory: MemoryShares) -> Engin
         write_wait_timeout_ms: settings.write_request_timeout.0,
         page_cache_bytes: settings.file_cache_size.map_or(memory.page_cache, |size| size.0),
         cache_index_pages: settings.cache_index_pages,
+        row_cache_bytes: settings.row_cache_size.0,
         data_access,
         index_access,
         concurrent_compactors: settings.concurrent_compactors.map_or_else(default_compactors, |n| n as usize),

@@ -411,6 +411,8 @@ settings! {
     file_cache_size: Option<ByteSize> = None, old "file_cache_size_in_mb" Mib;
     /// Whether pages of indexes stay in the page cache. ScyllaDB's key.
     cache_index_pages: bool = true;
+    /// Memory of the row cache, for tables that ask for it; 0 is none.
+    row_cache_size: ByteSize = ByteSize(0), old "row_cache_size_in_mb" Mib;
     /// Threads for reads that wait for the disk.
     concurrent_reads: u32 = 32;
     /// Bytes that compactions write in each second; 0 is no limit.

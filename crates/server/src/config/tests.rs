@@ -254,6 +254,9 @@ fn memory_and_directories_have_defaults() {
     assert!(!config.engine.cache_index_pages);
     assert_eq!(config.engine.memtable_bytes_max, 96 << 20);
     assert_eq!(config.engine.page_cache_bytes, 8 << 20);
+    assert_eq!(config.engine.row_cache_bytes, 0);
+    assert_eq!(load("row_cache_size: 16MiB").unwrap().engine.row_cache_bytes, 16 << 20);
+    assert_eq!(load("row_cache_size_in_mb: 3").unwrap().engine.row_cache_bytes, 3 << 20);
 }
 
 #[test]

@@ -7,8 +7,8 @@ pub(crate) mod format;
 mod print;
 
 use crate::admin::model::{
-    Autocompaction, ClearSnapshots, ImportSstables, ImportedDirectory, InvalidateCache, QualifiedTable,
-    Refreshed, TakeSnapshot, Throughput,
+    Autocompaction, CacheCapacity, ClearSnapshots, ImportSstables, ImportedDirectory, InvalidateCache,
+    QualifiedTable, Refreshed, TakeSnapshot, Throughput,
 };
 use crate::cli::ADMIN_PORT_DEFAULT;
 use crate::console::complain;
@@ -186,6 +186,19 @@ enum Verb {
     Invalidatekeycache,
     /// Invalidate the page cache, index and data
     Invalidatepagecache,
+    /// Invalidate the row cache
+    Invalidaterowcache,
+    /// Invalidate the counter cache (there is none: counters are read where other rows are)
+    Invalidatecountercache,
+    /// Set the capacity of the row cache, in MiB, which empties it; the other two have no counterpart here
+    Setcachecapacity {
+        /// Index pages lie in the page cache: ignored
+        key_cache_capacity: u64,
+        /// MiB of the row cache, 0 to turn it off
+        row_cache_capacity: u64,
+        /// There is no counter cache: ignored
+        counter_cache_capacity: u64,
+    },
     /// Drain the node (stop accepting writes and flush all tables)
     Drain,
     /// Display help information
@@ -258,6 +271,11 @@ fn execute(args: &NodetoolArgs) -> Result<String, Failure> {
         Verb::Flush { keyspace_tables } => client.post("/api/v1/flush", &selection(keyspace_tables)),
         Verb::Invalidatekeycache => invalidate(&client, CacheKind::Keys),
         Verb::Invalidatepagecache => invalidate(&client, CacheKind::Pages),
+        Verb::Invalidaterowcache => invalidate(&client, CacheKind::Rows),
+        Verb::Invalidatecountercache => Ok(String::new()),
+        Verb::Setcachecapacity { row_cache_capacity, .. } => {
+            client.put("/api/v1/caches/capacity", &CacheCapacity { rows_mebibytes: *row_cache_capacity })
+        }
         Verb::Compact { keyspace_tables } => client.post("/api/v1/compact", &selection(keyspace_tables)),
         Verb::Compactionstats { human_readable } => {
             show.get("/api/v1/compactions", &[], |stats| print::compactions(stats, *human_readable))

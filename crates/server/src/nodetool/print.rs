@@ -4,7 +4,7 @@
 use super::format::{bytes, columns, file_size, pretty_bytes};
 use crate::admin::model::{ClearSnapshots, Cluster, ImportedDirectory, Info, Status, TakeSnapshot, Version};
 use crate::reads::{Percentiles, TableHistograms};
-use crate::storage::{CompactionStats, SnapshotEntry, TableStats};
+use crate::storage::{CacheStats, CompactionStats, SnapshotEntry, TableStats};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -81,22 +81,8 @@ pub(super) fn info(info: &Info, all_tokens: bool) -> String {
     line("Data Center", info.data_center.clone());
     line("Rack", info.rack.clone());
     line("Exceptions", info.exceptions.to_string());
-    let cache = &info.page_cache;
-    let requests = cache.hits + cache.misses;
-    let rate = match requests {
-        0 => "NaN".to_owned(),
-        _ => format!("{:.3}", cache.hits as f64 / requests as f64),
-    };
-    line(
-        "Page Cache",
-        format!(
-            "entries {}, size {}, capacity {}, {} hits, {requests} requests, {rate} hit rate",
-            cache.entries,
-            file_size(cache.used_bytes),
-            file_size(cache.capacity_bytes),
-            cache.hits
-        ),
-    );
+    line("Row Cache", format!("{} recent hit rate, 0 save period in seconds", cache(&info.row_cache)));
+    line("Page Cache", format!("{} hit rate", cache(&info.page_cache)));
     match info.tokens.as_slice() {
         [single] => line("Token", single.clone()),
         several if all_tokens => several.iter().for_each(|token| line("Token", token.clone())),
@@ -110,6 +96,22 @@ pub(super) fn info(info: &Info, all_tokens: bool) -> String {
         line("Takes no new SSTables", directory.display().to_string());
     }
     out
+}
+
+/// What a cache holds, up to the rate of hits.
+fn cache(cache: &CacheStats) -> String {
+    let requests = cache.hits + cache.misses;
+    let rate = match requests {
+        0 => "NaN".to_owned(),
+        _ => format!("{:.3}", cache.hits as f64 / requests as f64),
+    };
+    format!(
+        "entries {}, size {}, capacity {}, {} hits, {requests} requests, {rate}",
+        cache.entries,
+        file_size(cache.used_bytes),
+        file_size(cache.capacity_bytes),
+        cache.hits
+    )
 }
 
 /// `describecluster`.

@@ -65,6 +65,7 @@ fn info_hides_many_tokens_until_asked() {
         rack: "rack1".to_owned(),
         exceptions: 0,
         page_cache: CacheStats { hits: 3, misses: 1, ..CacheStats::default() },
+        row_cache: CacheStats::default(),
         tokens: vec!["5".to_owned()],
         drained: false,
         given_up_directories: vec!["/data/one".into()],
@@ -75,6 +76,9 @@ fn info_hides_many_tokens_until_asked() {
     assert!(text.contains("Uptime (seconds)       : 735\n"), "{text}");
     assert!(text.contains("Token                  : 5\n"), "{text}");
     assert!(text.contains("3 hits, 4 requests, 0.750 hit rate"), "{text}");
+    // As Cassandra 5.0.5 prints it.
+    let line = "Row Cache              : entries 0, size 0 bytes, capacity 0 bytes, 0 hits, 0 requests, NaN recent hit rate, 0 save period in seconds\n";
+    assert!(text.contains(line), "{text}");
     info.tokens.push("6".to_owned());
     assert!(print::info(&info, false).contains("(invoke with -T/--tokens to see all 2 tokens)"));
     assert_eq!(print::info(&info, true).matches("Token   ").count(), 2);
@@ -202,6 +206,9 @@ fn senseless_commands_end_with_1_and_silent_nodes_with_2() {
     assert_eq!(with(&["flush"]), 2);
     assert_eq!(with(&["invalidatekeycache"]), 2);
     assert_eq!(with(&["invalidatepagecache"]), 2);
+    assert_eq!(with(&["invalidaterowcache"]), 2);
+    assert_eq!(with(&["setcachecapacity", "1", "2", "3"]), 2);
+    assert!(verb(&["setcachecapacity", "1"]).is_err());
     assert!(verb(&["nosuchverb"]).is_err());
     assert!(verb(&["setcompactionthroughput"]).is_err());
     assert!(verb(&["setcompactionthroughput", "x"]).is_err());

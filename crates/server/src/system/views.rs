@@ -248,22 +248,26 @@ pub(super) fn thread_pools(state: &NodeState, rows: &mut VirtualRows) {
     }
 }
 
-/// `caches`: the page cache, under a name of its own.
+/// `caches`: the page cache, under a name of its own, and the row cache.
 pub(super) fn caches(state: &NodeState, rows: &mut VirtualRows) {
-    let cache = crate::storage::page_cache(&state.engine);
-    let requests = cache.hits + cache.misses;
-    let ratio = if requests == 0 { f64::NAN } else { cache.hits as f64 / requests as f64 };
-    rows.add(
-        ["pages".into_value()],
-        &[
-            ("capacity_bytes", cache.capacity_bytes.into_value()),
-            ("entry_count", i32::try_from(cache.entries).unwrap_or(i32::MAX).into_value()),
-            ("hit_count", cache.hits.into_value()),
-            ("hit_ratio", ratio.into_value()),
-            ("request_count", requests.into_value()),
-            ("size_bytes", cache.used_bytes.into_value()),
-        ],
-    );
+    let engine = &state.engine;
+    for (name, cache) in
+        [("pages", crate::storage::page_cache(engine)), ("rows", crate::storage::row_cache(engine))]
+    {
+        let requests = cache.hits + cache.misses;
+        let ratio = if requests == 0 { f64::NAN } else { cache.hits as f64 / requests as f64 };
+        rows.add(
+            [name.into_value()],
+            &[
+                ("capacity_bytes", cache.capacity_bytes.into_value()),
+                ("entry_count", i32::try_from(cache.entries).unwrap_or(i32::MAX).into_value()),
+                ("hit_count", cache.hits.into_value()),
+                ("hit_ratio", ratio.into_value()),
+                ("request_count", requests.into_value()),
+                ("size_bytes", cache.used_bytes.into_value()),
+            ],
+        );
+    }
 }
 
 /// `cql_metrics`.

@@ -58,7 +58,8 @@ pub(super) fn look(up_seconds: u64, tables: Vec<TableReads>) -> Look {
 const INFO: &str = r#"{"host_id": "", "native_transport_active": true, "load_bytes": 0, "generation": 1,
     "uptime_seconds": 0, "resident_bytes": 104857600, "memtable_bytes": 0, "memtable_bytes_max": 0,
     "data_center": "", "rack": "", "exceptions": 0, "tokens": [], "drained": false,
-    "page_cache": {"capacity_bytes": 268435456, "used_bytes": 67108864, "entries": 0, "hits": 0, "misses": 0, "insertions": 0, "evictions": 0}}"#;
+    "page_cache": {"capacity_bytes": 268435456, "used_bytes": 67108864, "entries": 0, "hits": 0, "misses": 0, "insertions": 0, "evictions": 0},
+    "row_cache": {"capacity_bytes": 0, "used_bytes": 0, "entries": 0, "hits": 0, "misses": 0, "insertions": 0, "evictions": 0}}"#;
 
 /// A terminal of a size, after two looks at a node, 40 s after the minute.
 pub(super) fn app(width: u16, height: u16) -> App {
