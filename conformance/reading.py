@@ -31,12 +31,12 @@ from harness.node import ROOT, Ilion
 DOCUMENT = ROOT / "docs" / "READING.md"
 PAGE_ROWS = 100
 # As a read goes.
-ORDER = ("memtables", "sstables_considered", "skipped_by_range", "skipped_by_clustering", "skipped_by_bloom", "skipped_by_timestamp",
+ORDER = ("row_cache_hits", "row_cache_misses", "memtables", "sstables_considered", "skipped_by_range", "skipped_by_clustering", "skipped_by_bloom", "skipped_by_timestamp",
          "sstables_read", "index_lookups", "index_page_hits", "index_page_misses", "chunk_hits", "chunk_misses", "ios", "disk_bytes",
          "decompressed_bytes", "rows_scanned", "cells_scanned", "tombstones_scanned", "rows_live", "rows_filtered", "rows_returned",
          "returned_bytes")
 # Figures that every `total` shows.
-SHOWN = ("memtables", "skipped_by_range", "skipped_by_clustering", "skipped_by_bloom", "skipped_by_timestamp", "index_page_hits",
+SHOWN = ("row_cache_hits", "row_cache_misses", "memtables", "skipped_by_range", "skipped_by_clustering", "skipped_by_bloom", "skipped_by_timestamp", "index_page_hits",
          "index_page_misses", "chunk_hits", "chunk_misses", "ios", "disk_bytes", "rows_scanned", "rows_filtered", "tombstones_scanned")
 BLOCK = re.compile(r"^```\n(> .*?)^```\n", re.MULTILINE | re.DOTALL)
 INDENT = 9
@@ -91,7 +91,7 @@ def figures_of(row, named):
 
 def document_of(directory):
     """The document as it is, and as this build would have it."""
-    node = Ilion(directory, ready_timeout_s=600)
+    node = Ilion(directory, settings={"row_cache_size": "64MiB"}, ready_timeout_s=600)
     node.start("--sample")
     node.compact("sample")
     node.stop()
