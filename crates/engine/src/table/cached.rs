@@ -162,6 +162,7 @@ fn make_head(
     if !ctx.may_block {
         return Err(ReadError::WouldBlock);
     }
+    let ctx = &ReadContext { rows_wanted: rows.rows(), ..ctx.clone() };
     let table = &command.table;
     let whole = ReadCommand {
         table: Arc::clone(table),
