@@ -121,15 +121,24 @@ fn compared(column: &ColumnDef, operator: ComparisonOperator, receiver: Receiver
             CqlType::Map { key, .. } => Ok(receiver.key(key)),
             _ => bail!("Cannot use CONTAINS KEY on non-map column {name}"),
         },
-        ComparisonOperator::Less
-        | ComparisonOperator::LessOrEqual
-        | ComparisonOperator::Greater
-        | ComparisonOperator::GreaterOrEqual
-            if receiver.ty == CqlType::Duration =>
-        {
+        _ if operator.is_slice() && receiver.ty == CqlType::Duration => {
             bail!("Slice conditions ( {operator} ) are not supported on durations")
         }
         _ => Ok(receiver),
+    }
+}
+
+/// The value of a collection without elements.
+const NO_ELEMENTS: [u8; 4] = [0; 4];
+
+/// What a collection whose elements are cells of their own is called.
+fn multi_cell_kind(ty: &CqlType) -> Option<&'static str> {
+    match ty {
+        _ if !ty.is_multi_cell() => None,
+        CqlType::List { .. } => Some("list"),
+        CqlType::Set { .. } => Some("set"),
+        CqlType::Map { .. } => Some("map"),
+        _ => None,
     }
 }
 
@@ -167,6 +176,13 @@ impl ConditionPlan {
                     matches!(self.operator, ComparisonOperator::Equal | ComparisonOperator::NotEqual);
                 if value.is_none() && !takes_null {
                     bail!("Invalid comparison with null for operator \"{}\"", self.operator);
+                }
+                if self.operator.is_slice()
+                    && matches!(target, BoundTarget::Column)
+                    && value.as_deref().is_some_and(|bytes| *bytes == NO_ELEMENTS)
+                    && let Some(kind) = multi_cell_kind(&self.column.ty)
+                {
+                    bail!("Invalid comparison with an empty {kind} for operator \"{}\"", self.operator);
                 }
                 vec![value]
             }
@@ -233,10 +249,10 @@ impl BoundCondition {
 
     fn compare(&self, ty: &CqlType, value: Option<&Bytes>, wanted: Option<&Bytes>) -> bool {
         use ComparisonOperator::*;
-        // A collection without cells is null and empty at once.
-        let empty = Bytes::from_static(&[0; 4]);
+        // A collection without cells is null and empty at once, and neither less nor greater than another.
+        let empty = Bytes::from_static(&NO_ELEMENTS);
         let value = match (value, wanted) {
-            (None, Some(_)) if ty.is_collection() && ty.is_multi_cell() => Some(&empty),
+            (None, Some(_)) if multi_cell_kind(ty).is_some() && !self.operator.is_slice() => Some(&empty),
             (value, _) => value,
         };
         let (Some(value), Some(wanted)) = (value, wanted) else {

@@ -19,6 +19,14 @@ pub enum ComparisonOperator {
     Like,
 }
 
+impl ComparisonOperator {
+    /// Whether it is `<`, `<=`, `>` or `>=`.
+    pub(crate) fn is_slice(self) -> bool {
+        use ComparisonOperator::*;
+        matches!(self, Less | LessOrEqual | Greater | GreaterOrEqual)
+    }
+}
+
 impl fmt::Display for ComparisonOperator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

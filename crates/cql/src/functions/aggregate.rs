@@ -1,13 +1,12 @@
 //! Aggregates: what they keep while rows go by.
 //!
 //! Sums stay in the type of their argument and overflow as Java's arithmetic does, silently. Averages of integers
-//! are cut, those of decimals keep the scale of the sum. Without rows a sum and an average are zero, a minimum null.
+//! are cut, those of decimals rounded half to even with each row. Without rows a sum and an average are zero, a minimum null.
 
+use super::decimal;
 use super::number::Number;
-use super::{arithmetic, decimal};
 use crate::analysis::Expr;
-use crate::ast::ArithmeticOperator;
-use crate::error::{CqlError, Result};
+use crate::error::Result;
 use bytes::Bytes;
 use model::types::CqlType;
 use num_bigint::BigInt;
@@ -109,12 +108,14 @@ impl State {
             Sum::Big(sum) => *sum += number.to_big(),
             Sum::Decimal(sum, scale) => {
                 if let Number::Decimal(unscaled, other) = number {
-                    let left = Number::Decimal(std::mem::take(sum), *scale);
-                    let right = Number::Decimal(unscaled, other);
-                    match arithmetic::compute(ArithmeticOperator::Add, &left, &right) {
-                        Ok(Number::Decimal(total, total_scale)) => (*sum, *scale) = (total, total_scale),
-                        _ => return Err(CqlError::Server("a sum of decimals is none".to_owned())),
+                    let mut step = (unscaled, other);
+                    if self.op == Aggregate::Avg {
+                        // The average moves by its part of each difference, rounded to the scale of that: as in
+                        // Cassandra the result depends on the order of the rows.
+                        step = decimal::subtract((&step.0, step.1), (sum, *scale));
+                        step.0 = decimal::divide_half_even(&step.0, &BigInt::from(self.count));
                     }
+                    (*sum, *scale) = decimal::add((sum, *scale), (&step.0, step.1));
                 }
             }
             Sum::Floating { sum, compensation, plain } => {
@@ -143,9 +144,6 @@ impl State {
             (_, Sum::Integer(sum)) => Number::Integer(*sum as i64),
             (_, Sum::Big(sum)) if is_avg => Number::Big(sum / count),
             (_, Sum::Big(sum)) => Number::Big(sum.clone()),
-            (_, Sum::Decimal(sum, scale)) if is_avg => {
-                Number::Decimal(decimal::divide_half_even(sum, &BigInt::from(count)), *scale)
-            }
             (_, Sum::Decimal(sum, scale)) => Number::Decimal(sum.clone(), *scale),
             (_, Sum::Floating { sum, compensation: _, plain }) => {
                 let total = if sum.is_nan() && plain.is_infinite() { *plain } else { *sum };

@@ -151,12 +151,19 @@ impl CasPlan {
             sink.end_row();
             return;
         }
-        let columns: Vec<ColumnRef> = self.shown_refs().iter().map(|c| ColumnRef::of(c)).collect();
+        // Columns that do not matter are shown as null, whether they were read or not.
+        let is_key = |c: &ColumnDef| matches!(c.kind, ColumnKind::PartitionKey | ColumnKind::Clustering);
+        let columns: Vec<Option<ColumnRef>> = self
+            .shown_refs()
+            .iter()
+            .map(|c| (is_key(c) || self.relevant.contains(c.id)).then(|| ColumnRef::of(c)))
+            .collect();
         for row in shown {
             sink.begin_row();
             sink.value(Some(&[0]));
             for column in &columns {
-                sink.value(column.value(&self.table, &row.as_row()).as_deref());
+                let value = column.as_ref().and_then(|column| column.value(&self.table, &row.as_row()));
+                sink.value(value.as_deref());
             }
             sink.end_row();
         }
