@@ -10,9 +10,9 @@
 //! The directory is made of the entries when an interval is first searched, and kept in the page cache. (Of large
 //! partitions each entry lies on a page of its own: that search reads them all, where one without a directory would read
 //! half of them, each time.) Tags ascend as tokens do, so a key is found by binary search. A partition without an index of
-//! rows is found in the data without another look at Index.db, which would say no more than its place. The key of the
-//! sample needs no directory. All of it is a hint: the key at the place, or at
-//! the offset, is compared, and a key that is not found through the directory is searched for in the entries.
+//! rows is found in the data without another look at Index.db, which would say no more than its place. All of it is a
+//! hint: the key at the place, or at the offset, is compared, and a key that is not found through the directory is
+//! searched for in the entries.
 
 use super::index::IndexEntry;
 use crate::pages::{Course, Cursor};
@@ -23,6 +23,9 @@ use partition::codec::Input;
 
 /// Longer intervals have no directory: an offset has no room for them.
 pub(crate) const SPAN_BYTES_MAX: u64 = u32::MAX as u64;
+/// In longer intervals the sample is looked for without the directory. In others its page of Index.db would be looked at
+/// for its sake alone.
+pub(crate) const NEAR_BYTES: u64 = 64 << 10;
 /// Nor have intervals of more entries than any summary leaves out.
 const ENTRIES_MAX: usize = 16 << 10;
 

@@ -140,7 +140,8 @@ impl BigIndex {
             return Ok(None);
         };
         let (start, end) = self.bounds(interval);
-        if self.summary.entries.get(interval).is_some_and(|(sample, _)| sample == key) {
+        let is_sample = || self.summary.entries.get(interval).is_some_and(|(sample, _)| sample == key);
+        if end.saturating_sub(start) > directory::NEAR_BYTES && is_sample() {
             let mut index = self.cursor(data.context());
             index.seek(start);
             if let Some(entry) = entry_of(key, &mut index)? {
