@@ -183,6 +183,18 @@ impl ReadCommand {
         self.clusterings.is_reversed()
     }
 
+    /// Rows that it can return at the most, by the names it asks for; its limits and its filter may leave fewer.
+    pub fn rows_max(&self) -> u64 {
+        let PartitionSelection::Keys(keys) = &self.partitions else { return u64::MAX };
+        let of_each = match &self.clusterings {
+            // Without rows there is one of static columns.
+            ClusteringFilter::Names { names, .. } => names.len().max(1),
+            ClusteringFilter::Slices { .. } if self.table.comparator().is_empty() => 1,
+            ClusteringFilter::Slices { .. } => return u64::MAX,
+        };
+        (keys.len() as u64).saturating_mul(of_each as u64)
+    }
+
     /// Order in which the rows of this command come.
     pub fn compare_rows(&self, a: &Clustering, b: &Clustering) -> Ordering {
         let order = self.table.comparator().compare(a, b);

@@ -5,7 +5,9 @@
 //! 3. A partition without such rows is one result row when its static content is live and passes the filter, and
 //!    nothing in the query is about rows.
 //! 4. `DISTINCT` takes one row of each partition and leaves it.
-//! 5. The page ends at its limits: of rows, of bytes, and of tombstones scanned. The last one makes pages short,
+//! 5. The result is over with the last row that the query can have: of rows that are asked for by name there are no more than
+//!    names. What lies behind it is not looked at.
+//! 6. The page ends at its limits: of rows, of bytes, and of tombstones scanned. The last one makes pages short,
 //!    even empty, where deleted data lies: the mark then stands at the last position *scanned*.
 
 use crate::cost::ReadContext;
@@ -62,10 +64,13 @@ pub struct LiveRows {
     /// Something of this partition was returned, on this page or an earlier one.
     partition_has_rows: bool,
     statics_stand_alone: bool,
-    /// Clustering of the last row scanned.
+    /// Clustering of the last row scanned, but where that is still in the fragment.
     last: Option<Clustering>,
+    is_last_in_fragment: bool,
     remaining: u64,
     remaining_in_partition: u64,
+    /// Rows that can still come, by what is asked for.
+    possible: u64,
     rows: u64,
     bytes: u64,
     tombstones: u64,
@@ -100,8 +105,10 @@ impl LiveRows {
             partition_has_rows: false,
             statics_stand_alone,
             last: None,
+            is_last_in_fragment: false,
             remaining: command.limits.rows,
             remaining_in_partition: command.limits.rows_per_partition,
+            possible: command.rows_max(),
             command,
             rows: 0,
             bytes: 0,
@@ -140,11 +147,15 @@ impl LiveRows {
         if self.is_page_full() || self.remaining == 0 {
             return Ok(None);
         }
+        if self.possible == 0 {
+            self.remaining = 0;
+            return Ok(None);
+        }
         loop {
             if self.in_partition && self.remaining_in_partition == 0 {
                 self.leave_partition()?;
             }
-            if self.tombstones >= self.limits.tombstones && (self.last.is_some() || !self.in_partition) {
+            if self.tombstones >= self.limits.tombstones && (self.last().is_some() || !self.in_partition) {
                 self.full = true;
                 return Ok(None);
             }
@@ -153,6 +164,7 @@ impl LiveRows {
                 self.until_look = FRAGMENTS_PER_LOOK;
                 self.context.check_deadline()?;
             }
+            self.keep_last();
             match self.stream.next(&mut self.fragment)? {
                 Event::PartitionStart => self.enter_partition(),
                 Event::StaticRow => std::mem::swap(&mut self.static_row, &mut self.fragment.row),
@@ -177,6 +189,18 @@ impl LiveRows {
         }
     }
 
+    /// Clustering of the last row scanned in the partition.
+    fn last(&self) -> Option<&Clustering> {
+        if self.is_last_in_fragment { Some(&self.fragment.row.clustering) } else { self.last.as_ref() }
+    }
+
+    /// Keeps it before the fragment is filled again. The two change places, so that nothing is copied for each row.
+    fn keep_last(&mut self) {
+        if std::mem::take(&mut self.is_last_in_fragment) {
+            std::mem::swap(self.last.get_or_insert_default(), &mut self.fragment.row.clustering);
+        }
+    }
+
     fn enter_partition(&mut self) {
         self.in_partition = true;
         self.last = None;
@@ -193,13 +217,14 @@ impl LiveRows {
 
     fn leave_partition(&mut self) -> Result<(), ReadError> {
         self.in_partition = false;
+        self.is_last_in_fragment = false;
         self.last = None;
         self.stream.skip_partition()
     }
 
     /// Judges the row in the fragment: whether it belongs to the result.
     fn scan_row(&mut self) -> bool {
-        self.last.get_or_insert_default().assign(&self.fragment.row.clustering);
+        self.is_last_in_fragment = true;
         let row = &self.fragment.row;
         let now_s = self.command.now_s;
         let dead = row.cells.iter().filter(|c| !c.is_live(now_s)).count() as u64;
@@ -246,6 +271,7 @@ impl LiveRows {
         self.rows += 1;
         self.partition_has_rows = true;
         self.remaining -= 1;
+        self.possible = self.possible.saturating_sub(1);
         self.remaining_in_partition =
             if self.command.limits.distinct { 0 } else { self.remaining_in_partition.saturating_sub(1) };
     }
@@ -271,7 +297,7 @@ impl LiveRows {
         let stays = self.in_partition && self.remaining_in_partition > 0;
         Some(PageMark {
             key: self.key.clone(),
-            clustering: if stays { self.last.clone() } else { None },
+            clustering: if stays { self.last().cloned() } else { None },
             remaining: self.remaining,
             remaining_in_partition: self.remaining_in_partition,
         })

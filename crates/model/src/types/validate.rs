@@ -75,6 +75,8 @@ impl CqlType {
                 Some(byte) => invalid(format!("Invalid byte for ascii: {}", *byte as i8)),
                 None => Ok(()),
             },
+            // Most text is, and this check is the quicker one for short text.
+            CqlType::Text if value.is_ascii() => Ok(()),
             CqlType::Text => match std::str::from_utf8(value) {
                 Ok(_) => Ok(()),
                 Err(_) => invalid("String didn't validate."),

@@ -220,3 +220,27 @@ fn a_read_whose_deadline_is_over_ends_between_its_rows() {
     assert!(matches!(error, crate::ReadError::TimedOut), "{error}");
     assert!(more <= 256, "{more} more rows");
 }
+
+fn by_name(names: &[i32]) -> Vec<Seen> {
+    let rows = [1, 2, 5].map(|c| Step::Row(row(c, &[("v", 1)])));
+    let steps = [Step::Start(1, NONE)].into_iter().chain(rows).chain([Step::End]).collect();
+    let named = ReadCommand {
+        partitions: PartitionSelection::Keys(vec![key(1)]),
+        clusterings: ClusteringFilter::Names {
+            names: names.iter().copied().map(clustering).collect(),
+            reversed: false,
+        },
+        ..command()
+    };
+    let mut rows = rows_of(steps, named, PageLimits::NONE);
+    let seen = page(&mut rows);
+    assert_eq!(rows.mark(), None);
+    seen
+}
+
+#[test]
+fn behind_the_last_row_that_was_asked_for_nothing_is_looked_at() {
+    // This stream leaves it to its consumer which rows are asked for.
+    assert_eq!(by_name(&[1, 2]), [(1, Some(1)), (1, Some(2))]);
+    assert_eq!(by_name(&[1, 2, 3]), [(1, Some(1)), (1, Some(2)), (1, Some(5))]);
+}
