@@ -162,24 +162,41 @@ impl Cursor {
         Ok(len as usize)
     }
 
-    /// Copies the next bytes, page by page.
-    fn gather(&mut self, mut out: &mut [u8]) -> Result<(), ReadError> {
+    /// Hands the next `len` bytes to `take`, page by page.
+    fn take_parts(&mut self, len: usize, mut take: impl FnMut(&[u8])) -> Result<(), ReadError> {
         let start = self.position();
-        let value = start..start.saturating_add(out.len() as u64);
+        let value = start..start.saturating_add(len as u64);
         self.look_ahead(|ahead| ahead.value = value);
-        while !out.is_empty() {
+        let mut left = len;
+        while left > 0 {
             if self.at >= self.page.len() {
                 self.turn_page()?;
             }
             let here = self.rest();
-            let len = here.len().min(out.len());
-            let (now, later) = out.split_at_mut(len);
-            now.copy_from_slice(here.get(..len).unwrap_or_default());
-            out = later;
-            self.at += len;
+            let here = here.get(..left).unwrap_or(here);
+            take(here);
+            let taken = here.len();
+            left -= taken;
+            self.at += taken;
         }
         self.look_ahead(|ahead| ahead.value = 0..0);
         Ok(())
+    }
+
+    /// Fills `out` with the next bytes.
+    fn fill(&mut self, mut out: &mut [u8]) -> Result<(), ReadError> {
+        self.take_parts(out.len(), |part| {
+            let (now, later) = std::mem::take(&mut out).split_at_mut(part.len());
+            now.copy_from_slice(part);
+            out = later;
+        })
+    }
+
+    /// A copy of the next bytes, into memory that nobody had to clear before.
+    fn gather(&mut self, len: usize) -> Result<Vec<u8>, ReadError> {
+        let mut out = Vec::with_capacity(len);
+        self.take_parts(len, |part| out.extend_from_slice(part))?;
+        Ok(out)
     }
 
     #[cold]
@@ -188,7 +205,7 @@ impl Cursor {
         let mut bytes = [0u8; 9];
         bytes[0] = first;
         let extra = first.leading_ones() as usize;
-        self.gather(bytes.get_mut(1..1 + extra).unwrap_or_default())?;
+        self.fill(bytes.get_mut(1..1 + extra).unwrap_or_default())?;
         match vint::read_unsigned(&bytes) {
             Some((value, _)) => Ok(value),
             None => Err(self.malformed("a vint is cut off".to_owned())),
@@ -233,7 +250,7 @@ impl Input for Cursor {
             return Ok(chunk);
         }
         let mut out = [0; N];
-        self.gather(&mut out)?;
+        self.fill(&mut out)?;
         Ok(out)
     }
 
@@ -263,9 +280,7 @@ impl Input for Cursor {
             self.at += len;
             return Ok(out);
         }
-        let mut out = vec![0; len];
-        self.gather(&mut out)?;
-        Ok(out.into())
+        self.gather(len).map(Bytes::from)
     }
 
     #[inline]
@@ -276,9 +291,7 @@ impl Input for Cursor {
             self.at += len;
             return Ok(out);
         }
-        let mut copy = vec![0; len];
-        self.gather(&mut copy)?;
-        Ok(f(&copy))
+        self.gather(len).map(|copy| f(&copy))
     }
 
     #[inline]
