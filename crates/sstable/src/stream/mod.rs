@@ -74,6 +74,8 @@ pub struct SsTableStream {
     last_key: Option<DecoratedKey>,
     /// Where its rows start in the data, once that was reached.
     rows_start: u64,
+    /// Where the row or marker starts that was taken last, read forward.
+    taken_start: u64,
     /// Bytes from its start to the byte that ends it, when its index said that.
     partition_end: Option<u64>,
     /// The slice that is being read, and how far.
@@ -133,6 +135,7 @@ impl SsTableStream {
             next_key: None,
             last_key: None,
             rows_start: 0,
+            taken_start: 0,
             partition_end: None,
             slice: 0,
             sought: false,
@@ -156,6 +159,8 @@ impl SsTableStream {
     pub fn position(&self) -> u64 {
         match (self.state, &self.walker) {
             (State::Static, _) => self.partition_start,
+            // The walker may have looked at what follows.
+            (State::Rows, Walker::Forward(_)) => self.taken_start,
             (_, Walker::Forward(walker)) => walker.head_start().unwrap_or(self.data.position()),
             _ => self.data.position(),
         }
@@ -257,6 +262,7 @@ impl SsTableStream {
         };
         let first_at = self.data.position();
         self.rows_start = first_at;
+        self.taken_start = first_at;
         self.partition_end = match (&self.partitions, &mut rows) {
             (Partitions::Range { .. }, Some(rows)) => rows.end()?,
             _ => None,
@@ -282,8 +288,17 @@ impl SsTableStream {
         self.walker.skip(&mut self.data)
     }
 
+    /// Notes where what is taken from the head starts.
+    #[inline]
+    fn note_start(&mut self) {
+        if let Walker::Forward(walker) = &self.walker {
+            self.taken_start = walker.head_start().unwrap_or(self.taken_start);
+        }
+    }
+
     /// Takes the row at the head; `None` when nothing is left of it.
     fn take_row(&mut self, out: &mut Fragment) -> Result<Option<Event>, ReadError> {
+        self.note_start();
         let comparator = self.table.comparator();
         self.walker.take_row(&mut self.data, &self.layout, comparator, &self.wanted, &mut out.row)?;
         self.counted.row(&out.row);
@@ -292,6 +307,7 @@ impl SsTableStream {
 
     /// Takes the marker at the head; `None` when it changes nothing.
     fn take_marker(&mut self, out: &mut Fragment) -> Option<Event> {
+        self.note_start();
         let mut bound = std::mem::replace(&mut out.change.position, ClusteringBound::BOTTOM);
         self.walker.take_marker(&mut bound);
         let now = self.walker.open();
