@@ -460,16 +460,22 @@ fn pair(table: &Arc<TableSchema>, k: i32, value: &str, timestamp: i64) -> Mutati
     mutation
 }
 
+/// A read that began before partition 2 was written anew and flushed.
+fn overtaken(engine: &Engine, table: &Arc<TableSchema>) -> partition::BoxedStream {
+    store(engine, table, 1, 0..2);
+    store(engine, table, 2, 0..2);
+    let stream = half_way(engine, table);
+    // The next write goes to a memtable that the stream's view does not have.
+    store(engine, table, 3, 0..1);
+    write(engine, &pair(table, 2, "new", 5)).unwrap();
+    engine.flush("ks", Some("t")).unwrap();
+    stream
+}
+
 #[test]
 fn a_read_that_began_before_a_flush_leaves_nothing_for_those_that_begin_after_it() {
     let (engine, table) = cached(All);
-    store(&engine, &table, 1, 0..2);
-    store(&engine, &table, 2, 0..2);
-    let stream = half_way(&engine, &table);
-    // The next write goes to a memtable that the stream's view does not have.
-    store(&engine, &table, 3, 0..1);
-    write(&engine, &pair(&table, 2, "new", 5)).unwrap();
-    engine.flush("ks", Some("t")).unwrap();
+    let stream = overtaken(&engine, &table);
     assert_eq!(values(stream), ["0", "1"], "its view has neither the write nor the SSTable");
     assert_eq!(all(&engine, &table, 2).0, [(0, "new".to_owned()), (1, "new".to_owned())]);
 }
@@ -477,13 +483,7 @@ fn a_read_that_began_before_a_flush_leaves_nothing_for_those_that_begin_after_it
 #[test]
 fn a_read_that_began_before_a_flush_sees_no_part_of_what_came_after() {
     let (engine, table) = cached(First(1));
-    store(&engine, &table, 1, 0..2);
-    store(&engine, &table, 2, 0..2);
-    let stream = half_way(&engine, &table);
-    // The next write goes to a memtable that the stream's view does not have.
-    store(&engine, &table, 3, 0..1);
-    write(&engine, &pair(&table, 2, "new", 5)).unwrap();
-    engine.flush("ks", Some("t")).unwrap();
+    let stream = overtaken(&engine, &table);
     all(&engine, &table, 2);
     assert!(is_hit(&all(&engine, &table, 2).1));
     assert_eq!(values(stream), ["0", "1"]);
