@@ -424,7 +424,7 @@ impl SsTableWriter {
     /// Writes the buffer to the data, and what it takes to step over its long values to the outline.
     fn write_buffer(&mut self) -> Result<(), WriteError> {
         self.outline.add(self.data.position(), &self.buffer, &self.current.sizes.long_values)?;
-        self.data.write(&self.buffer)
+        self.data.write(&self.buffer, &self.current.sizes.long_values)
     }
 
     /// Bytes of a block that starts so far into its partition. Where blocks are short, those of a huge partition become

@@ -193,6 +193,15 @@ impl CompressionParams {
         let options = options.options.clone();
         Ok(Some(CompressionParams { compressor, chunk_len, max_compressed_len, options }))
     }
+
+    /// Makes chunks that long, of which those are stored raw that get no shorter by the same ratio.
+    pub(crate) fn set_chunk_len(&mut self, chunk_len: u32) {
+        if self.max_compressed_len < i32::MAX as u32 {
+            let raw_from = self.max_compressed_len as u64 * chunk_len as u64;
+            self.max_compressed_len = raw_from.div_ceil(self.chunk_len as u64) as u32;
+        }
+        self.chunk_len = chunk_len;
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,8 @@
 //! Writing of data files: bytes go in, chunks with checksums come out, compressed or not.
+//!
+//! A chunk is read as a whole, so a long value costs what lies beside it in its first and last chunk. How long chunks are
+//! is up to the file: where the first one, of the length that the table asks for, is made of long values and compression
+//! would not make up for that, it comes out in shorter ones, and so does all that follows.
 
 use super::{CompressionInfo, CompressionParams};
 use crate::checksum::{CRC_CHUNK_BYTES, ChunkCrcs};
@@ -7,13 +11,40 @@ use crate::pages::{PageLayout, PageSink};
 use bytes::Bytes;
 use crc32fast::Hasher;
 use env::fs::WriteFile;
+use std::ops::Range;
+
+/// Chunks are not made shorter than this.
+const CHUNK_BYTES_MIN: usize = 4 << 10;
+/// The chunks that a long value lies in take at most this many hundredths of its bytes.
+const VALUE_CHUNKS_PERCENT: usize = 120;
+
+/// Bytes of a chunk for values of so many bytes: `chunk_len`, or less if the chunks that one lies in at worst would take too
+/// much beside it. `stored` is what becomes of `content` bytes when they are compressed.
+fn chunk_len_for(mut chunk_len: usize, value_len: usize, stored: usize, content: usize) -> usize {
+    let worst = |chunk_len: usize| (value_len.saturating_sub(2) / chunk_len + 2) * chunk_len;
+    while chunk_len > CHUNK_BYTES_MIN
+        && worst(chunk_len).saturating_mul(stored) / content.max(1) * 100 > value_len * VALUE_CHUNKS_PERCENT
+    {
+        chunk_len /= 2;
+    }
+    chunk_len
+}
+
+/// Values that went in before the first chunk came out.
+#[derive(Debug, Default)]
+struct LongValues {
+    count: usize,
+    bytes: usize,
+}
 
 /// A data file that is being written.
 #[derive(Debug)]
 pub(crate) struct DataSink {
     file: Box<dyn WriteFile>,
     params: Option<CompressionParams>,
+    /// Settled when the first chunk comes out.
     chunk_len: usize,
+    long_values: LongValues,
     /// What belongs to the chunk that is not full yet.
     chunk: Vec<u8>,
     compressed: Vec<u8>,
@@ -45,6 +76,7 @@ impl DataSink {
             file,
             params,
             chunk_len,
+            long_values: LongValues::default(),
             chunk: Vec::with_capacity(chunk_len),
             compressed: Vec::new(),
             position: 0,
@@ -66,16 +98,51 @@ impl DataSink {
         self.written
     }
 
-    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), WriteError> {
+    /// Takes the next bytes; `long` are the long values in them.
+    pub fn write(&mut self, mut bytes: &[u8], long: &[Range<usize>]) -> Result<(), WriteError> {
         self.position += bytes.len() as u64;
+        if self.written == 0 {
+            self.long_values.count += long.len();
+            self.long_values.bytes += long.iter().map(Range::len).sum::<usize>();
+        }
         while !bytes.is_empty() {
             let room = self.chunk_len - self.chunk.len();
             let (now, later) = bytes.split_at(room.min(bytes.len()));
             self.chunk.extend_from_slice(now);
             bytes = later;
             if self.chunk.len() == self.chunk_len {
+                if self.written == 0 {
+                    self.settle_chunk_len()?;
+                }
                 self.close_chunk()?;
             }
+        }
+        Ok(())
+    }
+
+    /// Chooses how long chunks are, with the first one in hand; what is in hand then is the last of those that it makes.
+    fn settle_chunk_len(&mut self) -> Result<(), WriteError> {
+        let LongValues { count, bytes } = self.long_values;
+        if count == 0 || (bytes as u64) < self.position / 2 {
+            return Ok(());
+        }
+        let before = self.chunk_len;
+        let mut stored = before;
+        if let Some(params) = &self.params {
+            params.compressor.compress(&self.chunk, &mut self.compressed).map_err(WriteError::Compression)?;
+            let len = self.compressed.len();
+            stored = if len < params.max_compressed_len as usize { len } else { before };
+        }
+        self.chunk_len = chunk_len_for(before, bytes / count, stored, before);
+        if let Some(params) = &mut self.params {
+            params.set_chunk_len(self.chunk_len as u32);
+        }
+        let first = std::mem::replace(&mut self.chunk, Vec::with_capacity(self.chunk_len));
+        for part in first.chunks(self.chunk_len) {
+            if !self.chunk.is_empty() {
+                self.close_chunk()?;
+            }
+            self.chunk.extend_from_slice(part);
         }
         Ok(())
     }
@@ -125,7 +192,9 @@ impl DataSink {
                 let params = params.clone();
                 PageLayout::Compressed(CompressionInfo { params, data_len: self.position, offsets })
             }
-            None => PageLayout::Checked(ChunkCrcs { chunk_len: CRC_CHUNK_BYTES, crcs: self.crcs.clone() }),
+            None => {
+                PageLayout::Checked(ChunkCrcs { chunk_len: self.chunk_len as u32, crcs: self.crcs.clone() })
+            }
         };
         let tail = Bytes::copy_from_slice(&self.chunk);
         Ok((layout, self.position - tail.len() as u64, tail))
@@ -137,7 +206,8 @@ impl DataSink {
             self.close_chunk()?;
         }
         self.file.sync_data()?;
-        let crcs = self.params.is_none().then_some(ChunkCrcs { chunk_len: CRC_CHUNK_BYTES, crcs: self.crcs });
+        let chunk_len = self.chunk_len as u32;
+        let crcs = self.params.is_none().then_some(ChunkCrcs { chunk_len, crcs: self.crcs });
         Ok(FinishedData {
             compression: self.params.map(|params| CompressionInfo {
                 params,

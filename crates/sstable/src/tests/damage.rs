@@ -406,7 +406,18 @@ fn statistics_of_3_x_are_proven() {
 #[test]
 fn an_outline_leads_to_no_other_value() {
     let table = wide_table(3);
-    let partitions = wide_partitions(&table, 2, 5, 9 << 10);
+    let mut partitions = wide_partitions(&table, 2, 5, 9 << 10);
+    for partition in &mut partitions {
+        for item in &mut partition.items {
+            let Item::Row(row) = item else { continue };
+            for cell in &mut row.cells {
+                // Values that compress well are written in long chunks, of which none lies inside of one.
+                let mut value = cell.value.to_vec();
+                value[1 << 10..].fill(0);
+                cell.value = value.into();
+            }
+        }
+    }
     for (version, compression) in
         [(Version::NB, None), (Version::OA, Some(CompressionParams::lz4())), (Version::DA, None)]
     {
