@@ -44,8 +44,10 @@ class Client:
         return subprocess.Popen([self.program, "null", "--address", address], stdout=subprocess.PIPE, text=True)
 
     def _finish(self, command):
+        # A session of its own: the kernel shares the processors out to sessions first (`sched_autogroup_enabled`), and
+        # Cassandra's launcher makes one for its server.
         done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              stdin=subprocess.DEVNULL, env={**os.environ, "RUST_BACKTRACE": "1"})
+                              stdin=subprocess.DEVNULL, env={**os.environ, "RUST_BACKTRACE": "1"}, start_new_session=True)
         if done.returncode:
             raise Failed(f"{' '.join(map(str, command))}\nended with {done.returncode}: {done.stderr.strip()[-2000:]}")
         return done.stdout

@@ -23,6 +23,8 @@ pub fn serve(address: SocketAddr) -> Result<(), Error> {
     for socket in listener.incoming() {
         let socket = socket.map_err(failed)?;
         std::thread::spawn(move || {
+            // As the client's threads and a node's do.
+            let _ = env::thread::ask_for_short_slices();
             if let Err(error) = answer_all(socket) {
                 eprintln!("null server: {error}");
             }

@@ -218,6 +218,8 @@ fn measure(
         thread::spawn(move || {
             // Without it the kernel may round a wait up by 50 us, which would show as the server's latency.
             let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+            // Nor should work of the machine that the kernel can interrupt. Where it refuses, the client waits its turn.
+            let _ = env::thread::ask_for_short_slices();
             let _ = done.send(worker.run());
         });
     }
