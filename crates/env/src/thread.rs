@@ -18,11 +18,38 @@ pub const SHORT_SLICE_NANOS: u64 = 100_000;
 /// # Errors
 /// When the kernel, or what filters its calls, refuses.
 pub fn ask_for_short_slices() -> io::Result<()> {
-    let mut attributes = attributes()?;
+    let attributes = attributes()?;
     if attributes.sched_policy != libc::SCHED_OTHER as u32 {
         return Ok(());
     }
-    attributes.sched_runtime = SHORT_SLICE_NANOS;
+    ask_for_slices(attributes, SHORT_SLICE_NANOS)
+}
+
+/// Runs `work` with the slices that the kernel gives to all, also on a thread that asked for short ones, which it has again
+/// afterwards. Long work with short slices would not make way for those who need them: the kernel lets a thread that
+/// wakes go first only if its slices are shorter than those of the thread that runs. Threads that `work` starts are like
+/// any other, too.
+pub fn with_ordinary_slices<T>(work: impl FnOnce() -> T) -> T {
+    let _again = attributes().ok().filter(|before| before.sched_runtime == SHORT_SLICE_NANOS).map(|before| {
+        // Where the kernel refuses, everything stays as it is.
+        let _ = ask_for_slices(before, 0);
+        ShortSlicesAgain
+    });
+    work()
+}
+
+/// Asks for short slices when it goes, by a panic as well.
+struct ShortSlicesAgain;
+
+impl Drop for ShortSlicesAgain {
+    fn drop(&mut self) {
+        let _ = ask_for_short_slices();
+    }
+}
+
+/// Asks for slices of `nanos` for the calling thread, whose other attributes stay as they are; 0: those of all threads.
+fn ask_for_slices(mut attributes: libc::sched_attr, nanos: u64) -> io::Result<()> {
+    attributes.sched_runtime = nanos;
     // SAFETY: the attributes are a whole `sched_attr` that names its own size, which the kernel reads and does not keep;
     // 0 is the calling thread.
     let outcome = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
@@ -66,5 +93,25 @@ mod tests {
         .join()
         .unwrap();
         assert_eq!(attributes().unwrap().sched_runtime, outer.sched_runtime);
+    }
+
+    #[test]
+    fn long_work_has_ordinary_slices_and_its_thread_has_short_ones_again_after_it() {
+        let slice = || attributes().unwrap().sched_runtime;
+        let ordinary = slice();
+        let inner = std::thread::spawn(move || {
+            ask_for_short_slices().unwrap();
+            let short = slice();
+            let of_a_new_thread = || std::thread::spawn(slice).join().unwrap();
+            let meanwhile = with_ordinary_slices(|| (slice(), of_a_new_thread()));
+            assert_eq!(meanwhile, (ordinary, ordinary));
+            assert_eq!(slice(), short);
+            let panicked =
+                std::panic::catch_unwind(|| with_ordinary_slices(|| panic!("in the middle of it")));
+            assert!(panicked.is_err());
+            assert_eq!(slice(), short);
+        });
+        inner.join().unwrap();
+        assert_eq!(with_ordinary_slices(slice), ordinary);
     }
 }

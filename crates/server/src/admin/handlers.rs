@@ -6,7 +6,7 @@ use super::model::{
     Throughput, Version,
 };
 use super::{ApiError, Json, OPENAPI, prometheus};
-use crate::node::{Node, NodeState};
+use crate::node::{Node, NodeState, take_time};
 use crate::reads::{self, ReadSample, SampleQuery, TableHistograms};
 use crate::storage::{self, CompactionStats, Selection, SnapshotEntry, StorageError, TableStats};
 use crate::system::PARTITIONER;
@@ -27,7 +27,7 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce(&NodeState) -> Result<T, StorageError> + Send + 'static,
 ) -> Result<T, ApiError> {
     let state = Arc::clone(&node.state);
-    match tokio::task::spawn_blocking(move || work(&state)).await {
+    match take_time(move || work(&state)).await {
         Ok(result) => Ok(result?),
         Err(error) => Err(ApiError::failed(format!("the operation did not end: {error}"))),
     }

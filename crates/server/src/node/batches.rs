@@ -1,7 +1,7 @@
 //! Logged batches that did not end well are completed: at the start those of the last run, then every
 //! [`REPLAY_INTERVAL`] those that failed or were late, as by Cassandra's `BatchlogManager`.
 
-use super::{Node, StartError};
+use super::{Node, StartError, take_time};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ pub(crate) async fn finish_late(node: &Arc<Node>) {
     let (coordinator, runtime) = (Arc::clone(&node.coordinator), tokio::runtime::Handle::current());
     // The log is read from end to end, which network threads have no time for.
     let replay = move || runtime.block_on(coordinator.replay_late_batches(timeout_ms));
-    match tokio::task::spawn_blocking(replay).await {
+    match take_time(replay).await {
         Ok(Ok(0)) => {}
         Ok(Ok(count)) => tracing::info!(count, "completed logged batches that had failed or were late"),
         Ok(Err(error)) => tracing::warn!(%error, "logged batches cannot be completed yet"),

@@ -20,8 +20,8 @@ pub(crate) mod batches;
 mod run;
 mod saved_caches;
 
-pub(crate) use run::ask_for_short_slices;
 pub use run::{StartError, run};
+pub(crate) use run::{ask_for_short_slices, take_time};
 
 use crate::config::Config;
 use crate::metrics::Metrics;
@@ -179,7 +179,7 @@ impl Node {
             tracing::error!(%error, "logged batches could not be completed");
         }
         let engine = Arc::clone(&self.state.engine);
-        let drained = match tokio::task::spawn_blocking(move || crate::storage::drain(&engine)).await {
+        let drained = match take_time(move || crate::storage::drain(&engine)).await {
             Ok(result) => result,
             Err(error) => {
                 tracing::error!(%error, "the drain did not end");

@@ -16,6 +16,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::task::JoinError;
 
 /// Exit status after a signal that did not wait for the shutdown: 128 and the number of SIGTERM.
 const STATUS_TERMINATED: i32 = 143;
@@ -105,6 +106,15 @@ pub(crate) fn ask_for_short_slices() {
     if let Err(error) = env::thread::ask_for_short_slices() {
         tracing::debug!(%error, "a thread keeps the slices that the kernel gives to all");
     }
+}
+
+/// Runs `work` where it may block and take its time: for what an operator or a schema change asks for. It goes on when the
+/// caller goes away.
+pub(crate) async fn take_time<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, JoinError> {
+    // The threads of the pool may be those that clients wait for at other times.
+    tokio::task::spawn_blocking(|| env::thread::with_ordinary_slices(work)).await
 }
 
 async fn serve(

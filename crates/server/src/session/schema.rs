@@ -14,6 +14,7 @@ use protocol::response::schema_change::{ChangeKind, ChangeTarget, SchemaChange};
 use protocol::response::{Event, Response, ResultBody};
 
 use super::{Answer, Exchange, error};
+use crate::node::take_time;
 
 pub(super) async fn change(
     exchange: &mut Exchange,
@@ -40,7 +41,7 @@ pub(super) async fn change(
     };
     let DdlOutcome { schema, change, warnings } = outcome;
     let engine = Arc::clone(&node.engine);
-    let installed = tokio::task::spawn_blocking(move || engine.install_schema(schema)).await;
+    let installed = take_time(move || engine.install_schema(schema)).await;
     let new = match installed {
         Ok(Ok(new)) => new,
         Ok(Err(failure)) => return Err(error::internal(&failure.to_string())),
