@@ -76,7 +76,7 @@ impl Index {
             Index::Bti(index) => {
                 Ok(index.find(key, filter, layout, data)?.map(|(located, rows)| Entry::Bti(located, rows)))
             }
-            Index::Big(index) => index.find(key, filter, data),
+            Index::Big(index) => index.find(key, filter, layout, data),
         }
     }
 
@@ -93,7 +93,7 @@ impl Index {
                 .walk(range, layout, data)?
                 .map(|(position, walk)| (position, Walk::Bti(Box::new(walk))))),
             Index::Big(index) => Ok(index
-                .walk(range, data.context())?
+                .walk(range, layout, data)?
                 .map(|(position, walk)| (position, Walk::Big(Box::new(walk))))),
         }
     }

@@ -67,9 +67,11 @@ impl IndexEntry {
         let deletion = times.read(&mut input)?;
         let count = input.uvint()?;
         let blocks_at = input.position();
-        let table_len = count.checked_mul(4).filter(|len| *len < self.end - blocks_at);
+        // The size of a damaged entry may end it inside of the header.
+        let rest = self.end.saturating_sub(blocks_at);
+        let table_len = count.checked_mul(4).filter(|len| *len < rest);
         let Some(offsets_at) = table_len.map(|len| self.end - len) else {
-            return Err(input.malformed(format!("{count} blocks in {} bytes", self.end - blocks_at)));
+            return Err(input.malformed(format!("{count} blocks in {rest} bytes")));
         };
         if count == 0 {
             return Ok(None);

@@ -13,7 +13,7 @@ use crate::pages::{Cursor, FileId, FilePart, PageSource, PagedFile, Uncached};
 use bytes::Bytes;
 use model::key::{KeyBound, KeyRange};
 use model::{DecoratedKey, PartitionKey};
-use partition::codec::{DecodeError, DeletionTimes, Input};
+use partition::codec::{DecodeError, DeletionTimes, Input, Layout};
 use partition::{ReadContext, ReadError};
 use std::sync::Arc;
 
@@ -134,6 +134,7 @@ impl BigIndex {
         &self,
         key: &DecoratedKey,
         filter: Option<&KeyFilter>,
+        layout: &Layout,
         data: &mut Cursor,
     ) -> Result<Option<Entry>, ReadError> {
         let Some(interval) = self.summary.floor(key).filter(|_| *key <= self.summary.last) else {
@@ -173,7 +174,7 @@ impl BigIndex {
             if filter.is_asked() && !filter.passes(key) {
                 self.prove_interval(filter, interval, &mut index)?;
             }
-            self.check_absence(key, interval, &mut index, data)?;
+            self.check_absence(key, interval, &mut index, layout, data)?;
         }
         Ok(None)
     }
@@ -234,46 +235,101 @@ impl BigIndex {
         key: &DecoratedKey,
         interval: usize,
         index: &mut Cursor,
+        layout: &Layout,
         data: &mut Cursor,
     ) -> Result<(), ReadError> {
+        let (before, behind) = self.sides(interval, &|found| found <= key, index, layout)?;
+        before.iter().chain(&behind).try_for_each(|side| check_key(&side.key, side.entry.position, data))?;
+        behind.map_or(Ok(()), |behind| self.check_rest(interval, behind, index))
+    }
+
+    /// The last entry of an interval for which `is_before` holds, and the one behind it, up to which entries are checked
+    /// to ascend and to leave no room between the two. Of the next interval's none may be before. What entries say of the
+    /// data is for the caller to check.
+    fn sides(
+        &self,
+        interval: usize,
+        is_before: &dyn Fn(&DecoratedKey) -> bool,
+        index: &mut Cursor,
+        layout: &Layout,
+    ) -> Result<(Option<Side>, Option<Side>), ReadError> {
+        index.seek(self.bounds(interval).0);
+        let mut before: Option<Side> = None;
+        while index.position() < self.file.len {
+            let side = self.side(interval, before.as_ref(), index)?;
+            if !is_before(&side.key) {
+                if let Some(before) = &before {
+                    self.check_length(&before.entry, side.entry.position, index, layout)?;
+                }
+                return Ok((before, Some(side)));
+            }
+            before = Some(side);
+        }
+        self.check_last(before.as_ref(), index)?;
+        Ok((before, None))
+    }
+
+    /// The entry at the cursor, which is of an interval or the first behind it. It has to lie behind the one before, and
+    /// samples of the summary have to be where the summary says.
+    fn side(&self, interval: usize, before: Option<&Side>, index: &mut Cursor) -> Result<Side, ReadError> {
         let (start, end) = self.bounds(interval);
         let sample = |i: usize| self.summary.entries.get(i).map(|(key, _)| key);
-        index.seek(start);
-        let mut last: Option<(DecoratedKey, u64)> = None;
-        loop {
-            let at = index.position();
-            if at >= self.file.len {
-                break;
-            }
-            let entry = IndexEntry::read(index)?;
-            // A damaged length may have swallowed the entries that follow.
-            entry.promoted(index, self.times)?;
-            let found = DecoratedKey::new(PartitionKey(entry.key));
-            let expected = match at {
-                at if at == start => sample(interval),
-                at if at == end => sample(interval + 1),
-                _ => None,
-            };
-            if expected.is_some_and(|expected| *expected != found)
-                || last.as_ref().is_some_and(|(l, _)| *l >= found)
-            {
-                return Err(index.malformed("keys out of order, or not those of the summary".to_owned()));
-            }
-            if found > *key {
-                check_key(&found, entry.position, data)?;
-                last.as_ref().map_or(Ok(()), |(key, position)| check_key(key, *position, data))?;
-                return Ok(());
-            }
-            last = Some((found, entry.position));
-            if at >= end {
-                break;
-            }
+        let at = index.position();
+        let entry = IndexEntry::read(index)?;
+        let key = DecoratedKey::new(PartitionKey(entry.key.clone()));
+        let is_where_sampled = match at {
+            at if at == start => sample(interval) == Some(&key),
+            at if at == end => sample(interval + 1) == Some(&key),
+            at => at < end,
+        };
+        match is_where_sampled && before.is_none_or(|before| before.key < key) {
+            true => Ok(Side { at, key, entry }),
+            false => Err(index.malformed("keys out of order, or not those of the summary".to_owned())),
         }
-        match last {
-            Some((last, position)) if last == self.summary.last || end < self.file.len => {
-                check_key(&last, position, data)
+    }
+
+    /// Checks that the rest of an interval ascends, too. Entries that changed places with others are in order somewhere,
+    /// but not up to the next sample.
+    fn check_rest(&self, interval: usize, from: Side, index: &mut Cursor) -> Result<(), ReadError> {
+        let (_, end) = self.bounds(interval);
+        let mut last = from;
+        while last.at < end {
+            index.seek(last.entry.end);
+            if index.is_at_end() {
+                return self.check_last(Some(&last), index);
             }
-            _ => Err(index.malformed("the last key is not the one of the summary".to_owned())),
+            last = self.side(interval, Some(&last), index)?;
+        }
+        Ok(())
+    }
+
+    /// Nothing comes behind the last key of the summary, and no other key is the last one.
+    fn check_last(&self, last: Option<&Side>, index: &Cursor) -> Result<(), ReadError> {
+        match last.is_some_and(|last| last.key == self.summary.last) {
+            true => Ok(()),
+            false => Err(index.malformed("the last key is not the one of the summary".to_owned())),
+        }
+    }
+
+    /// A damaged length may have swallowed the entries that follow: the last block of an entry's rows has to be described
+    /// at its end, and to end where the partition of the next entry starts.
+    fn check_length(
+        &self,
+        entry: &IndexEntry,
+        next: u64,
+        index: &Cursor,
+        layout: &Layout,
+    ) -> Result<(), ReadError> {
+        if !entry.has_rows() {
+            return Ok(());
+        }
+        let rows = entry.promoted(index, self.times)?;
+        let end = rows.map(|mut rows| rows.last(layout)).transpose()?.map(|last| last.end);
+        let end = end.and_then(|end| entry.position.checked_add(end));
+        // The byte that ends a partition belongs to its last block or to none.
+        match end.and_then(|end| next.checked_sub(end)) {
+            Some(0 | 1) => Ok(()),
+            _ => Err(index.malformed(format!("blocks up to {end:?}, the next partition at {next}"))),
         }
     }
 
@@ -281,26 +337,36 @@ impl BigIndex {
     pub fn walk(
         &self,
         range: &KeyRange,
-        context: &ReadContext,
+        layout: &Layout,
+        data: &mut Cursor,
     ) -> Result<Option<(u64, IndexWalk)>, ReadError> {
-        let mut index = self.cursor(context);
+        let mut index = self.cursor(data.context());
         if range.start == KeyBound::Unbounded {
             return Ok(Some((0, IndexWalk::new(index, 0))));
         }
         let before = self.summary.entries.partition_point(|(key, _)| range.is_before_start(key));
-        let (mut at, _) = self.bounds(before.saturating_sub(1));
-        loop {
-            index.seek(at);
-            if index.is_at_end() {
-                return Ok(None);
-            }
-            let entry = IndexEntry::read(&mut index)?;
-            if !range.is_before_start(&DecoratedKey::new(PartitionKey(entry.key))) {
-                return Ok(Some((entry.position, IndexWalk::new(index, at))));
-            }
-            at = entry.end;
+        let is_before = |key: &DecoratedKey| range.is_before_start(key);
+        let interval = before.saturating_sub(1);
+        let (before, first) = self.sides(interval, &is_before, &mut index, layout)?;
+        let Some(first) = first else { return Ok(None) };
+        check_key(&first.key, first.entry.position, data)?;
+        let (at, position) = (first.at, first.entry.position);
+        // In front of the key that a range begins with is nothing that the range has.
+        if !matches!(&range.start, KeyBound::Key { key, .. } if *key == first.key) {
+            before.map_or(Ok(()), |before| check_key(&before.key, before.entry.position, data))?;
+            self.check_rest(interval, first, &mut index)?;
         }
+        Ok(Some((position, IndexWalk::new(index, at))))
     }
+}
+
+/// An entry beside a place in Index.db.
+#[derive(Debug)]
+struct Side {
+    /// Where it starts.
+    at: u64,
+    key: DecoratedKey,
+    entry: IndexEntry,
 }
 
 /// Proves a filter or gives it up; yields where in Index.db the first key is that does not pass.

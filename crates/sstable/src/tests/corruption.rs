@@ -230,6 +230,21 @@ fn checksums_are_checked_as_often_as_the_table_asks() {
     assert!((50..150).contains(&failures(0.5)));
 }
 
+/// The size of what follows an entry's position, cut to a byte: the header of its index of rows lies behind its end.
+#[test]
+fn an_entry_that_ends_inside_of_its_header_is_malformed() {
+    let mut seeds = fuzz::fuzz_seeds().into_iter().filter(|(component, _)| *component == Component::Index);
+    let (_, mut bytes) = seeds.next().unwrap();
+    let size = 2 + 4 + 1;
+    assert_eq!(bytes[size - 1], 0, "the first partition is at 0");
+    for first in [1, bytes[size]] {
+        for second in 0..=u8::MAX {
+            (bytes[size], bytes[size + 1]) = (first, second);
+            fuzz::fuzz_index_entry(&bytes);
+        }
+    }
+}
+
 type Entry = fn(&[u8]);
 
 const ENTRIES: [(Component, Entry); 9] = [
