@@ -11,6 +11,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::memtable::Memtable;
 use crate::table::{FlushingMemtable, TableStore};
+use crate::turns::in_turns;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::io;
@@ -268,7 +269,7 @@ impl Engine {
             let written = if table.is_batch_log() {
                 self.carry_batches(table).map(|()| None)
             } else {
-                table.write_memtable(&self.files, &next.memtable, next.end, self.host_id)
+                in_turns(|| table.write_memtable(&self.files, &next.memtable, next.end, self.host_id))
             };
             let written = written.inspect_err(|_| {
                 self.flush_failures.fetch_add(1, Ordering::Relaxed);

@@ -37,6 +37,7 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 mod truncate;
+mod turns;
 mod write;
 
 pub use cache::{CacheStats, PageCache, RowCache};

@@ -30,20 +30,33 @@ pub fn ask_for_short_slices() -> io::Result<()> {
 /// wakes go first only if its slices are shorter than those of the thread that runs. Threads that `work` starts are like
 /// any other, too.
 pub fn with_ordinary_slices<T>(work: impl FnOnce() -> T) -> T {
-    let _again = attributes().ok().filter(|before| before.sched_runtime == SHORT_SLICE_NANOS).map(|before| {
-        // Where the kernel refuses, everything stays as it is.
-        let _ = ask_for_slices(before, 0);
-        ShortSlicesAgain
-    });
+    let _before = Slices::change_to(0);
     work()
 }
 
-/// Asks for short slices when it goes, by a panic as well.
-struct ShortSlicesAgain;
+/// Runs `work` with slices of [`SHORT_SLICE_NANOS`], where the kernel grants them; the calling thread has its own again
+/// afterwards. For long work that yields the processor as often.
+pub fn with_short_slices<T>(work: impl FnOnce() -> T) -> T {
+    let _before = Slices::change_to(SHORT_SLICE_NANOS);
+    work()
+}
 
-impl Drop for ShortSlicesAgain {
+/// What the calling thread asked for, and asks for again when this goes, by a panic as well. In nanoseconds; 0: nothing.
+struct Slices(u64);
+
+impl Slices {
+    /// Where the kernel refuses, or somebody gave the thread another policy, everything stays as it is.
+    fn change_to(nanos: u64) -> Option<Slices> {
+        let before = attributes().ok().filter(|a| a.sched_policy == libc::SCHED_OTHER as u32)?;
+        // Threads that asked for nothing have what the kernel gives to all.
+        let asked = if before.sched_runtime == SHORT_SLICE_NANOS { SHORT_SLICE_NANOS } else { 0 };
+        ask_for_slices(before, nanos).ok().map(|()| Slices(asked))
+    }
+}
+
+impl Drop for Slices {
     fn drop(&mut self) {
-        let _ = ask_for_short_slices();
+        let _ = attributes().and_then(|now| ask_for_slices(now, self.0));
     }
 }
 
@@ -113,5 +126,17 @@ mod tests {
         });
         inner.join().unwrap();
         assert_eq!(with_ordinary_slices(slice), ordinary);
+    }
+
+    #[test]
+    fn long_work_in_short_turns_has_short_slices_and_its_thread_what_it_had_after_it() {
+        let slice = || attributes().unwrap().sched_runtime;
+        let ordinary = slice();
+        let short = with_short_slices(slice);
+        assert!(short == SHORT_SLICE_NANOS || short == ordinary);
+        assert_eq!(slice(), ordinary);
+        assert_eq!(with_short_slices(|| with_ordinary_slices(slice)), ordinary);
+        assert_eq!(with_ordinary_slices(|| with_short_slices(slice)), short);
+        assert_eq!(slice(), ordinary);
     }
 }

@@ -7,6 +7,7 @@ use super::throttle::Throttle;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::table::TableStore;
+use crate::turns::in_turns;
 use env::clock::Clock;
 use parking_lot::{Condvar, Mutex};
 use sstable::SsTable;
@@ -133,7 +134,7 @@ impl Compactions {
     /// Runs a task that is in the list of running ones, and takes it off.
     fn run(&self, engine: &Engine, task: &Arc<Task>) -> Option<EngineError> {
         let schema = task.table.schema();
-        let result = engine.run_compaction(task, &self.throttle);
+        let result = in_turns(|| engine.run_compaction(task, &self.throttle));
         let mut state = self.state.lock();
         state.running.retain(|t| !Arc::ptr_eq(t, task));
         let failure = match result {

@@ -18,6 +18,7 @@ use super::throttle::{Stopped, Throttle};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::table::EarlyOpening;
+use crate::turns::InTurns;
 use model::TableSchema;
 use model::command::{ClusteringFilter, ColumnSelection};
 use model::key::KeyRange;
@@ -215,7 +216,7 @@ impl Run<'_> {
             .iter()
             .map(|t| {
                 let scan = t.scan(&KeyRange::FULL, &ClusteringFilter::all(), &columns, schema, &context)?;
-                Ok(Box::new(scan) as BoxedStream)
+                Ok(Box::new(InTurns::new(scan)) as BoxedStream)
             })
             .collect::<Result<Vec<_>, EngineError>>()?;
         let merged = merge(schema, sources, false);

@@ -6,6 +6,7 @@ use crate::commitlog::LogPosition;
 use crate::error::EngineError;
 use crate::import::check_fits;
 use crate::memtable::Memtable;
+use crate::turns::InTurns;
 use env::Env;
 use env::fs::{Access, FileSystem};
 use model::TableSchema;
@@ -183,7 +184,7 @@ impl TableStore {
             let ctx = ReadContext::default();
             let rows = memtable.scan(&schema, KeyRange::FULL, &ClusteringFilter::all(), &ctx);
             // A Cassandra that reads one SSTable does not apply its deletions to its own rows.
-            let mut stream = merge(&schema, [Box::new(rows) as BoxedStream], false);
+            let mut stream = merge(&schema, [Box::new(InTurns::new(rows)) as BoxedStream], false);
             let mut fragment = Fragment::default();
             loop {
                 let event = stream.next(&mut fragment)?;
