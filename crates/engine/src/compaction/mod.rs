@@ -14,6 +14,7 @@ mod task;
 #[cfg(test)]
 mod tests;
 mod throttle;
+mod warm;
 
 pub(crate) use manager::Compactions;
 pub use task::CompactionInfo;

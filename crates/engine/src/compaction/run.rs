@@ -3,8 +3,8 @@
 //! 1. A transaction log is started in the directory of the inputs.
 //! 2. The inputs are merged and purged into new SSTables, around the page cache, at the pace of the throttle; a new
 //!    one is started where the task's output says so. Each is recorded in the log before it is written. Now and then what
-//!    was written is opened for those who read single partitions ([`EarlyOpening`]); pages of it that are made of pages
-//!    in the cache go there, too.
+//!    was written is opened for those who read single partitions ([`EarlyOpening`]); what was hot of it stays so
+//!    ([`Warmth`]).
 //! 3. Under the table's lock, if all inputs are still part of the table (it was not truncated or dropped meanwhile):
 //!    the inputs are recorded, the log is committed, the view gets the outputs for the inputs.
 //! 4. The files of the inputs are removed. Readers that have them open go on.
@@ -15,6 +15,7 @@ use super::guard::Outside;
 use super::strategy::Output;
 use super::task::Task;
 use super::throttle::{Stopped, Throttle};
+use super::warm::Warmth;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::table::EarlyOpening;
@@ -26,9 +27,7 @@ use partition::codec::EncodingStats;
 use partition::{BoxedStream, Event, Fragment, PartitionStream, Purge, ReadContext, ReadCost, merge};
 use sstable::statistics::CommitLogPosition;
 use sstable::txn_log::{Operation, TxnLog};
-use sstable::{
-    Descriptor, FileId, FilePart, PageSink, PageSource, SsTable, SsTableWriter, WriteError, WriterOptions,
-};
+use sstable::{Descriptor, SsTable, SsTableWriter, WriteError, WriterOptions};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -143,7 +142,7 @@ impl Run<'_> {
         let cost = Arc::new(ReadCost::default());
         let mut stream = self.stream(&schema, &cost)?;
         let mut fragment = Fragment::default();
-        let mut writer: Option<SsTableWriter> = None;
+        let mut writer: Option<(SsTableWriter, Warmth)> = None;
         let mut number = 0;
         let mut borders = Borders::new(&self.task.output);
         let (mut paid, mut fragments, mut before) = (0u64, 0u32, 0u64);
@@ -152,34 +151,39 @@ impl Run<'_> {
             let event = stream.next(&mut fragment)?;
             if event == Event::PartitionStart || event == Event::End {
                 let crosses = event == Event::PartitionStart && borders.crosses(fragment.key.token.0);
-                let full = writer.as_ref().is_some_and(|w| w.file_bytes() >= self.task.output.sstable_bytes);
+                let full =
+                    writer.as_ref().is_some_and(|(w, _)| w.file_bytes() >= self.task.output.sstable_bytes);
                 if (event == Event::End || crosses || full)
-                    && let Some(done) = writer.take()
+                    && let Some((done, warmth)) = writer.take()
                 {
                     if self.pay(done.file_bytes() - paid).is_err() {
                         return Ok(None);
                     }
                     before += done.data_bytes();
-                    outputs.extend(self.finish(done, number)?);
+                    outputs.extend(self.finish(done, warmth, number)?);
                     paid = 0;
                 }
             }
             if event == Event::End {
                 return Ok(Some(outputs));
             }
-            let writer = match &mut writer {
-                Some(writer) => writer,
+            let (writer, warmth) = match &mut writer {
+                Some(started) => started,
                 None => {
                     number = self.engine.files.next_number();
                     let mut started = self.start(log, &schema)?;
-                    started.tell_pages_to(self.warmer(number, &cost));
-                    writer.insert(started)
+                    let (warmth, sink) = Warmth::new(number, &self.engine.files.pages, &cost);
+                    started.tell_pages_to(sink);
+                    writer.insert((started, warmth))
                 }
             };
+            if event == Event::PartitionStart {
+                warmth.start(&fragment.key);
+            }
             writer.append(event, &fragment)?;
             let written = before + writer.data_bytes();
             if event == Event::PartitionEnd && written >= opening_at {
-                self.open_early(writer, number, &outputs)?;
+                self.open_early(writer, warmth, number, &outputs)?;
                 opening_at =
                     written.saturating_add(self.engine.options.early_open_bytes.max(written / EARLY_SHARE));
             }
@@ -262,57 +266,33 @@ impl Run<'_> {
     fn open_early(
         &self,
         writer: &mut SsTableWriter,
+        warmth: &mut Warmth,
         number: u64,
         finished: &[Arc<SsTable>],
     ) -> Result<(), EngineError> {
         let Some(latest) = writer.open_early(number, &self.engine.files.pages)? else { return Ok(()) };
-        let through = latest.last_key().clone();
-        let outputs = finished.iter().cloned().chain([Arc::new(latest)]).collect();
+        let (through, latest) = (latest.last_key().clone(), Arc::new(latest));
+        warmth.look_up(&latest, &self.task.table.schema());
+        let outputs = finished.iter().cloned().chain([latest]).collect();
         let opening = EarlyOpening { inputs: self.task.inputs.clone(), outputs, through };
         self.task.table.change_view(|view| view.open_early(opening));
         Ok(())
     }
 
-    fn warmer(&self, number: u64, cost: &Arc<ReadCost>) -> Box<dyn PageSink> {
-        let file = FileId { sstable: number, part: FilePart::Data };
-        let pages = Arc::clone(&self.engine.files.pages);
-        Box::new(Warmer { file, pages, cost: Arc::clone(cost), hits: 0, misses: 0, is_hot: false })
-    }
-
-    fn finish(&self, writer: SsTableWriter, number: u64) -> Result<Option<Arc<SsTable>>, EngineError> {
-        match writer.finish() {
-            Err(WriteError::Empty) => Ok(None),
-            // What was written must be readable before anything is given up for it.
-            other => self.engine.files.open_as(&other?.descriptor, number).map(Some),
-        }
-    }
-}
-
-/// Puts the pages of an output into the cache that are made of pages which are there: what was hot stays so, and
-/// nothing cold becomes it.
-#[derive(Debug)]
-struct Warmer {
-    file: FileId,
-    pages: Arc<dyn PageSource>,
-    /// Of the reading of the inputs; read here until the last page.
-    cost: Arc<ReadCost>,
-    hits: u64,
-    misses: u64,
-    is_hot: bool,
-}
-
-impl PageSink for Warmer {
-    fn page(&mut self, page: u64, content: &[u8]) {
-        let (hits, misses) = (self.cost.chunk_hits.get(), self.cost.chunk_misses.get());
-        let (resident, absent) = (hits - self.hits, misses - self.misses);
-        (self.hits, self.misses) = (hits, misses);
-        // Where no page was turned, the last ones go on.
-        if resident + absent > 0 {
-            self.is_hot = resident >= absent;
-        }
-        if self.is_hot {
-            self.pages.keep(self.file, page, content);
-        }
+    fn finish(
+        &self,
+        writer: SsTableWriter,
+        mut warmth: Warmth,
+        number: u64,
+    ) -> Result<Option<Arc<SsTable>>, EngineError> {
+        let written = match writer.finish() {
+            Err(WriteError::Empty) => return Ok(None),
+            other => other?,
+        };
+        // What was written must be readable before anything is given up for it.
+        let output = self.engine.files.open_as(&written.descriptor, number)?;
+        warmth.look_up(&output, &self.task.table.schema());
+        Ok(Some(output))
     }
 }
 

@@ -1,19 +1,19 @@
 //! Whole compactions on the in-memory file system.
 
+mod early;
+
 use crate::compaction::strategy::Output;
 use crate::compaction::task::Task;
 use crate::compaction::throttle::Throttle;
 use crate::table::TableStore;
 use crate::tests::{contents, create, env_on, insert, key, options, simple_table, wait_until, write};
-use crate::{Engine, EngineOptions, SsTableFormat, StorageCompatibility};
+use crate::{Engine, EngineOptions, StorageCompatibility};
 use bytes::Bytes;
 use env::clock::ManualClock;
 use env::fs::FileSystem;
 use env::fs::memory::MemoryFileSystem;
-use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
 use model::schema::CompactionOptions;
 use model::{Cell, Clustering, Deletion, Mutation, PartitionUpdate, Row, TableSchema};
-use partition::{CostSnapshot, Event, Fragment, PartitionStream, ReadContext};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -412,176 +412,4 @@ fn a_truncation_whose_commit_fails_keeps_the_rows() {
     engine.close();
     drop(engine);
     assert!(contents(&open(&memory, &table), &table).is_empty());
-}
-
-fn uncompressed(name: &str) -> Arc<TableSchema> {
-    let plain = off(name, 0);
-    let mut options = plain.options.clone();
-    options.compression.class = None;
-    Arc::new(plain.to_builder().options(options).build())
-}
-
-/// Runs a compaction so slowly that `look` sees it at every few kilobytes.
-fn compact_step_by_step(engine: &Engine, task: &Task, mut look: impl FnMut()) {
-    let clock = Arc::new(ManualClock::at_micros(0));
-    let throttle = Throttle::new(Arc::clone(&clock) as Arc<dyn env::clock::Clock>, 50_000);
-    std::thread::scope(|scope| {
-        let run = scope.spawn(|| engine.run_compaction(task, &throttle).unwrap());
-        while !run.is_finished() {
-            look();
-            clock.advance(Duration::from_millis(200));
-            throttle.set_paused(false);
-        }
-    });
-}
-
-/// `count` partitions in two SSTables, in which each row has one column's newer version.
-fn two_sstables(engine: &Engine, table: &Arc<TableSchema>, count: i32) {
-    for round in 0..2 {
-        for k in 0..count {
-            let value = format!("{round}{}", "x".repeat(400));
-            write(engine, &insert(table, k, round, &value, i64::from(round + 1))).unwrap();
-            write(engine, &insert(table, k, 7, &value, i64::from(round + 1))).unwrap();
-        }
-        engine.flush("ks", None).unwrap();
-    }
-}
-
-fn early_engine(
-    fs: &MemoryFileSystem,
-    early_open_bytes: u64,
-    mode: StorageCompatibility,
-    format: SsTableFormat,
-) -> Arc<Engine> {
-    let options = EngineOptions {
-        early_open_bytes,
-        storage_compatibility: mode,
-        sstable_format: format,
-        page_cache_bytes: 8 << 20,
-        ..quiet(options())
-    };
-    Engine::open(options, env_on(Arc::new(fs.clone()), 5)).unwrap()
-}
-
-fn read_key(engine: &Engine, table: &Arc<TableSchema>, k: i32) -> (Vec<String>, CostSnapshot) {
-    let command = ReadCommand {
-        table: Arc::clone(table),
-        partitions: PartitionSelection::Keys(vec![key(k)]),
-        clusterings: ClusteringFilter::all(),
-        columns: ColumnSelection::all(table),
-        row_filter: Vec::new(),
-        limits: DataLimits::NONE,
-        now_s: 0,
-    };
-    let ctx = ReadContext::default();
-    let mut stream = engine.read(&command, &ctx).unwrap();
-    let (mut fragment, mut values) = (Fragment::default(), Vec::new());
-    loop {
-        match stream.next(&mut fragment).unwrap() {
-            Event::End => return (values, ctx.cost.snapshot()),
-            Event::Row => {
-                let row = &fragment.row;
-                values.push(format!("{:?} {}", row.clustering, String::from_utf8_lossy(&row.cells[0].value)));
-            }
-            _ => {}
-        }
-    }
-}
-
-#[test]
-fn what_a_compaction_has_written_is_read_before_it_ends_and_nothing_goes_cold() {
-    let formats = [
-        (StorageCompatibility::Cassandra4, SsTableFormat::Big),
-        (StorageCompatibility::None, SsTableFormat::Big),
-        (StorageCompatibility::None, SsTableFormat::Bti),
-    ];
-    for (mode, format) in formats {
-        for output in [Output::ONE, Output { level: 1, sstable_bytes: 60_000, shards: 1 }] {
-            let (fs, table) = (MemoryFileSystem::new(), uncompressed("t"));
-            let engine = early_engine(&fs, 20_000, mode, format);
-            create(&engine, std::slice::from_ref(&table));
-            const COUNT: i32 = 400;
-            two_sstables(&engine, &table, COUNT);
-            // Half of the partitions are hot.
-            let mut keys: Vec<i32> = (0..COUNT).collect();
-            keys.sort_by_key(|k| key(*k));
-            let hot = &keys[..COUNT as usize / 2];
-            let expected: BTreeMap<i32, _> =
-                hot.iter().map(|k| (*k, read_key(&engine, &table, *k).0)).collect();
-            let mut early = 0;
-            let task = task(&engine, &table, all(&engine, &table), output);
-            compact_step_by_step(&engine, &task, || {
-                let view = store(&engine, &table).view();
-                early += usize::from(!view.early.is_empty());
-                for k in &keys {
-                    assert_eq!(read_key(&engine, &table, *k).0.len(), 3);
-                }
-                for k in hot {
-                    assert_eq!(read_key(&engine, &table, *k).0, expected[k]);
-                }
-            });
-            assert!(early > 0, "it was never open");
-            let view = store(&engine, &table).view();
-            assert!(view.early.is_empty());
-            for k in hot {
-                let (rows, cost) = read_key(&engine, &table, *k);
-                assert_eq!(rows, expected[k]);
-                assert_eq!(cost.chunk_misses, 0, "a hot partition went cold");
-            }
-            engine.close();
-        }
-    }
-}
-
-#[test]
-fn a_compaction_warms_nothing_that_was_cold() {
-    let (fs, table) = (MemoryFileSystem::new(), off("t", 0));
-    let engine = early_engine(&fs, u64::MAX, StorageCompatibility::Cassandra4, SsTableFormat::Big);
-    create(&engine, std::slice::from_ref(&table));
-    two_sstables(&engine, &table, 400);
-    let mut keys: Vec<i32> = (0..400).collect();
-    keys.sort_by_key(|k| key(*k));
-    let hot = keys.split_off(300);
-    hot.iter().for_each(|k| drop(read_key(&engine, &table, *k)));
-    run(&engine, &table, all(&engine, &table));
-    assert_eq!(sstables(&engine, &table), 1);
-    // One chunk has both kinds.
-    let misses =
-        |keys: &[i32]| keys.iter().map(|k| read_key(&engine, &table, *k).1.chunk_misses).sum::<u64>();
-    assert_eq!(misses(&hot[40..]), 0);
-    assert!(misses(&keys[..260]) > 10);
-    engine.close();
-}
-
-#[test]
-fn what_is_truncated_or_given_up_is_not_read_from_what_a_compaction_wrote() {
-    let (fs, table) = (MemoryFileSystem::new(), uncompressed("t"));
-    let engine = early_engine(&fs, 1, StorageCompatibility::Cassandra4, SsTableFormat::Big);
-    create(&engine, std::slice::from_ref(&table));
-    two_sstables(&engine, &table, 400);
-    let before = contents(&engine, &table);
-    let is_open = || !store(&engine, &table).view().early.is_empty();
-    let given_up = task(&engine, &table, all(&engine, &table), Output::ONE);
-    let mut was_open = false;
-    compact_step_by_step(&engine, &given_up, || {
-        was_open |= is_open();
-        given_up.cancelled.store(was_open, std::sync::atomic::Ordering::Relaxed);
-    });
-    assert!(was_open && !is_open());
-    assert_eq!((contents(&engine, &table), sstables(&engine, &table)), (before, 2));
-
-    let truncated_task = task(&engine, &table, all(&engine, &table), Output::ONE);
-    let mut truncated = false;
-    compact_step_by_step(&engine, &truncated_task, || {
-        if !truncated && is_open() {
-            engine.truncate("ks", "t").unwrap();
-            truncated = true;
-        }
-        if truncated {
-            assert_eq!(read_key(&engine, &table, 1).0.len(), 0);
-        }
-    });
-    assert!(truncated && !is_open());
-    assert_eq!((contents(&engine, &table).len(), sstables(&engine, &table)), (0, 0));
-    engine.close();
 }
