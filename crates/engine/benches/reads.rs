@@ -1,4 +1,5 @@
-//! What the parts of a read cost, each alone: rows that are decoded in either direction, the search for a row in a large
+//! What the parts of a read cost, each alone: rows that are decoded in either direction, one column of
+//! many, the search for a row in a large
 //! partition, the merge of several sources, a page that the cache has.
 //!
 //! `cargo bench -p engine`
@@ -12,6 +13,7 @@ use model::command::{ClusteringFilter, ColumnSelection};
 use model::{
     Cell, Clustering, ClusteringBound, CqlType, DecoratedKey, Liveness, PartitionKey, Row, Slice, TableSchema,
 };
+use partition::codec::Others;
 use partition::{BoxedStream, Event, Fragment, PartitionStream, ReadContext, merge};
 use sstable::{
     Descriptor, FileId, FilePart, PageSource, SsTable, SsTableId, SsTableWriter, Version, WriterOptions,
@@ -25,6 +27,9 @@ const DIRECTORY: &str = "/data/ks/t-1";
 const ROWS: u64 = 100_000;
 const SLICE_ROWS: u64 = 1_000;
 const VALUE_BYTES: usize = 25;
+/// Columns of a wide table, and rows of its partition.
+const COLUMNS: usize = 100;
+const WIDE_ROWS: u64 = 1_000;
 
 /// An open SSTable with one large partition.
 struct Fixture {
@@ -35,13 +40,17 @@ struct Fixture {
 
 impl Fixture {
     fn new(version: Version) -> Fixture {
-        let table = TableSchema::builder("ks", "t", uuid::Uuid::from_u128(1))
+        Fixture::of(version, 1, ROWS)
+    }
+
+    fn of(version: Version, columns: usize, rows: u64) -> Fixture {
+        let mut table = TableSchema::builder("ks", "t", uuid::Uuid::from_u128(1))
             .partition_key("k", CqlType::Int)
-            .clustering("c", CqlType::BigInt, false)
-            .regular("v", CqlType::Blob)
-            .build();
-        let value = table.column("v").expect("it was just made").id;
-        let table = Arc::new(table);
+            .clustering("c", CqlType::BigInt, false);
+        for number in 0..columns {
+            table = table.regular(&format!("v{number:02}"), CqlType::Blob);
+        }
+        let table = Arc::new(table.build());
         let key = DecoratedKey::new(PartitionKey(Bytes::from_static(&[0, 0, 0, 1])));
         let fs: Arc<dyn FileSystem> = Arc::new(MemoryFileSystem::new());
         fs.create_dir_all(Path::new(DIRECTORY)).expect("memory has room");
@@ -58,10 +67,12 @@ impl Fixture {
             writer.append(event, fragment).expect("rows are in order");
         };
         append(Event::PartitionStart, &fragment);
-        for number in 0..ROWS {
+        for number in 0..rows {
             fragment.row = Row::new(clustering(number));
             fragment.row.liveness = Liveness::new(1);
-            fragment.row.cells.push(Cell::live(value, 1, Bytes::from(vec![number as u8; VALUE_BYTES])));
+            let value = Bytes::from(vec![number as u8; VALUE_BYTES]);
+            let cells = table.regular_columns().iter().map(|column| Cell::live(column.id, 1, value.clone()));
+            fragment.row.cells.extend(cells);
             append(Event::Row, &fragment);
         }
         append(Event::PartitionEnd, &fragment);
@@ -72,10 +83,20 @@ impl Fixture {
     }
 
     fn read(&self, filter: &ClusteringFilter) -> BoxedStream {
-        let columns = ColumnSelection::all(&self.table);
+        self.read_columns(filter, &ColumnSelection::all(&self.table), Others::Stay)
+    }
+
+    fn read_columns(
+        &self,
+        filter: &ClusteringFilter,
+        columns: &ColumnSelection,
+        others: Others,
+    ) -> BoxedStream {
         let context = ReadContext::default();
-        let stream = self.sstable.read(&self.key, filter, &columns, &self.table, &context);
-        stream.expect("it is sound").expect("the partition is there")
+        let stream = self.sstable.read(&self.key, filter, columns, &self.table, &context);
+        let mut stream = stream.expect("it is sound").expect("the partition is there");
+        stream.set_others(others);
+        stream
     }
 }
 
@@ -115,6 +136,22 @@ fn rows(criterion: &mut Criterion) {
         let filter = slice(reversed);
         assert_eq!(drain(&mut fixture.read(&filter)), SLICE_ROWS);
         group.bench_function(direction, |b| b.iter(|| drain(&mut fixture.read(&filter))));
+    }
+    group.finish();
+}
+
+/// One small column of rows of many, by what the others may be to the row.
+fn columns(criterion: &mut Criterion) {
+    let fixture = Fixture::of(Version::NB, COLUMNS, WIDE_ROWS);
+    let mut group = criterion.benchmark_group("one column of many");
+    group.throughput(Throughput::Elements(WIDE_ROWS));
+    for (place, number) in [("first", 0), ("last", COLUMNS - 1)] {
+        let column = ColumnSelection::of(vec![fixture.table.regular_columns()[number].id]);
+        for others in [Others::Stay, Others::NotOfInserted, Others::One] {
+            let read = || fixture.read_columns(&ClusteringFilter::all(), &column, others);
+            assert_eq!(drain(&mut read()), WIDE_ROWS);
+            group.bench_function(format!("{place}, others: {others:?}"), |b| b.iter(|| drain(&mut read())));
+        }
     }
     group.finish();
 }
@@ -174,6 +211,7 @@ fn page_cache(criterion: &mut Criterion) {
 fn main() {
     let mut criterion = Criterion::default().configure_from_args();
     rows(&mut criterion);
+    columns(&mut criterion);
     index_search(&mut criterion);
     merging(&mut criterion);
     page_cache(&mut criterion);

@@ -55,9 +55,13 @@ pub fn read_unsigned(input: &[u8]) -> Option<(u64, usize)> {
         return Some((first as u64, 1));
     }
     let extra = first.leading_ones() as usize;
-    let tail = input.get(1..1 + extra)?;
     let mut value = if extra >= 8 { 0 } else { (first & (0xff >> extra)) as u64 };
-    for byte in tail {
+    if let Some(tail) = input.get(1..).and_then(<[u8]>::first_chunk::<8>) {
+        let tail = u64::from_be_bytes(*tail) >> (64 - 8 * extra);
+        value = if extra >= 8 { tail } else { (value << (8 * extra)) | tail };
+        return Some((value, 1 + extra));
+    }
+    for byte in input.get(1..1 + extra)? {
         value = (value << 8) | *byte as u64;
     }
     Some((value, 1 + extra))
@@ -87,6 +91,8 @@ mod tests {
                 assert_eq!(out.len(), unsigned_len(value));
                 assert_eq!(read_unsigned(&out), Some((value, out.len())));
                 assert_eq!(read_unsigned(&out[..out.len() - 1]), None);
+                let followed = [&out[..], &[0xab; 9]].concat();
+                assert_eq!(read_unsigned(&followed), Some((value, out.len())));
                 let mut out = Vec::new();
                 write_signed(&mut out, value as i64);
                 assert_eq!(read_signed(&out), Some((value as i64, out.len())));

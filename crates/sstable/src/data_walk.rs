@@ -151,7 +151,7 @@ impl DataWalk {
         }
         let end = self.layout.read_end(&mut self.data)?;
         row.clustering.clear();
-        self.layout.read_row_body(&mut self.data, flags, &self.wanted, &mut self.present, row)?;
+        self.layout.read_row_body(&mut self.data, flags, Some(end), &self.wanted, &mut self.present, row)?;
         check_end(&self.data, end)?;
         Ok(!row.is_empty())
     }

@@ -30,7 +30,7 @@ use env::fs::{Access, FileSystem};
 use env::random::Random;
 use model::command::{ClusteringFilter, ColumnSelection};
 use model::key::KeyRange;
-use model::{DecoratedKey, NO_DELETION_TIME, Slice, TableSchema};
+use model::{DecoratedKey, NO_DELETION_TIME, NO_TTL, Slice, TableSchema};
 use partition::codec::{Layout, SerializationHeader};
 use partition::{ReadContext, ReadError};
 use std::io;
@@ -239,9 +239,14 @@ impl SsTable {
         self.believed().map_or(NO_DELETION_TIME, |stats| stats.max_local_deletion_time)
     }
 
-    /// Whether there may be range tombstones.
-    pub(crate) fn may_delete_ranges(&self) -> bool {
+    /// Whether there may be any tombstone or anything that expires.
+    pub fn may_have_tombstones(&self) -> bool {
         self.believed().is_none_or(Stats::may_have_tombstones)
+    }
+
+    /// Whether there may be anything that expires.
+    pub fn may_expire(&self) -> bool {
+        self.believed().is_none_or(|stats| stats.max_ttl != NO_TTL)
     }
 
     /// Whether there may be deletions of partitions.

@@ -14,6 +14,7 @@ use crate::cache::{CachedRows, Head};
 use crate::memtable::FrozenPartition;
 use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
 use model::{BoundKind, Clustering, ClusteringBound, DecoratedKey, Deletion, Slice, TableSchema};
+use partition::codec::Others;
 use partition::{
     AtSource, BoxedStream, Event, Fragment, PartitionStream, RangeChange, ReadContext, ReadError, SourceKind,
     Verdict, merge,
@@ -213,7 +214,7 @@ fn read_sstables(
 ) -> Result<BoxedStream, ReadError> {
     let mut sources = Sources::new();
     for sstable in sstables {
-        sources.extend(open_partition(sstable, command, key, ctx)?);
+        sources.extend(open_partition(sstable, Others::Stay, command, key, ctx)?);
     }
     Ok(merge(&command.table, sources, command.is_reversed()))
 }

@@ -12,6 +12,7 @@ use crate::memtable::Memtable;
 use model::DecoratedKey;
 use model::command::{PartitionSelection, ReadCommand};
 use model::key::KeyRange;
+use partition::codec::Others;
 use partition::{AtSource, BoxedStream, ReadContext, ReadError, SourceKind, Verdict, concat, merge};
 use smallvec::SmallVec;
 use sstable::SsTable;
@@ -131,6 +132,39 @@ fn is_beside(table: &SsTable, command: &ReadCommand) -> bool {
         && !table.overlaps_clusterings(&command.clusterings, schema)
 }
 
+/// What may become of a row in the sources of a read, as far as they say without being read.
+#[derive(Debug, Default)]
+struct Fates {
+    sources: usize,
+    may_delete: bool,
+    may_expire: bool,
+}
+
+impl Fates {
+    /// A memtable whose partition was opened: what is written to it later does not count any more.
+    fn add_memtable(&mut self, memtable: &Memtable) {
+        let minima = memtable.minima();
+        self.sources += 1;
+        self.may_delete |= minima.local_deletion_time.is_some();
+        self.may_expire |= minima.ttl.is_some();
+    }
+
+    fn add_sstable(&mut self, sstable: &SsTable) {
+        self.sources += 1;
+        self.may_delete |= sstable.may_have_tombstones();
+        self.may_expire |= sstable.may_expire();
+    }
+
+    /// What can become of cells that nobody asked for.
+    fn others(&self) -> Others {
+        match (self.may_delete, self.may_expire) {
+            (false, false) => Others::One,
+            (_, may_expire) if self.sources == 1 || !may_expire => Others::NotOfInserted,
+            _ => Others::Stay,
+        }
+    }
+}
+
 fn read_partition(
     view: &Arc<TableView>,
     command: &ReadCommand,
@@ -144,18 +178,24 @@ fn read_partition(
     }
     let table = &command.table;
     let mut sources = Sources::new();
+    let mut fates = Fates::default();
     for (memtable, name) in memtables(view) {
-        sources.extend(open_memtable(memtable, name, command, key, ctx)?);
+        if let Some(stream) = open_memtable(memtable, name, command, key, ctx)? {
+            sources.push(stream);
+            fates.add_memtable(memtable);
+        }
     }
     let candidates = candidates(view, command, key, ctx);
+    candidates.iter().for_each(|sstable| fates.add_sstable(sstable));
+    let others = fates.others();
     if sources.len() + candidates.len() > 1
         && !candidates.is_empty()
         && let Some(newest) = NewestFirst::of(command)
     {
-        return read_newest_first(newest, sources, &candidates, command, key, ctx);
+        return read_newest_first(newest, sources, &candidates, others, command, key, ctx);
     }
     for sstable in candidates {
-        sources.extend(open_partition(sstable, command, key, ctx)?);
+        sources.extend(open_partition(sstable, others, command, key, ctx)?);
     }
     Ok(merge(table, sources, command.is_reversed()))
 }
@@ -178,6 +218,7 @@ pub(super) fn open_memtable(
 /// Opens a partition of an SSTable; `None` when it is not there.
 pub(super) fn open_partition(
     sstable: &Arc<SsTable>,
+    others: Others,
     command: &ReadCommand,
     key: &DecoratedKey,
     ctx: &ReadContext,
@@ -185,7 +226,11 @@ pub(super) fn open_partition(
     let ReadCommand { table, clusterings, columns, .. } = command;
     let at = at_sstable(sstable, ctx);
     at.context().cost.index_lookups.add(1);
-    let stream = at.open(|ctx| sstable.read(key, clusterings, columns, table, ctx))?;
+    let stream = at.open(|ctx| {
+        let mut stream = sstable.read(key, clusterings, columns, table, ctx)?;
+        stream.iter_mut().for_each(|stream| stream.set_others(others));
+        Ok(stream)
+    })?;
     match stream {
         Some(_) => ctx.cost.sstables_read.add(1),
         None => at.judge(Verdict::Absent),
@@ -230,6 +275,7 @@ fn read_newest_first(
     mut newest: NewestFirst,
     memtables: Sources,
     sstables: &[&Arc<SsTable>],
+    others: Others,
     command: &ReadCommand,
     key: &DecoratedKey,
     ctx: &ReadContext,
@@ -243,7 +289,7 @@ fn read_newest_first(
             at_sstable(sstable, ctx).judge(Verdict::Timestamp);
             break;
         }
-        if let Some(stream) = open_partition(sstable, command, key, ctx)? {
+        if let Some(stream) = open_partition(sstable, others, command, key, ctx)? {
             newest.take(command, stream)?;
         }
     }
@@ -270,6 +316,7 @@ fn read_range(
 ) -> Result<BoxedStream, ReadError> {
     let ReadCommand { table, clusterings, columns, .. } = command;
     let mut sources: Vec<BoxedStream> = Vec::new();
+    let mut fates = Fates::default();
     for (memtable, name) in memtables(view).filter(|(m, _)| !m.is_empty()) {
         let at = at_memtable(name, ctx);
         at.judge(Verdict::Candidate);
@@ -277,15 +324,25 @@ fn read_range(
             at.open(|ctx| Ok(Some(Box::new(memtable.scan(table, range.clone(), clusterings, ctx)))))?,
         );
     }
+    let mut candidates = Candidates::new();
     for sstable in view.sstables.iter() {
         ctx.cost.sstables_considered.add(1);
-        let at = at_sstable(sstable, ctx);
         let verdict = judge_range(sstable, command, range);
-        at.judge(verdict);
+        at_sstable(sstable, ctx).judge(verdict);
         if verdict == Verdict::Candidate {
             ctx.cost.sstables_read.add(1);
-            sources.extend(at.open(|ctx| sstable.scan(range, clusterings, columns, table, ctx).map(Some))?);
+            fates.add_sstable(sstable);
+            candidates.push(sstable);
         }
+    }
+    // Partitions of a memtable are opened when the merge comes to them: anything may be written there until then.
+    let others = if sources.is_empty() { fates.others() } else { Others::Stay };
+    for sstable in candidates {
+        sources.extend(at_sstable(sstable, ctx).open(|ctx| {
+            let mut stream = sstable.scan(range, clusterings, columns, table, ctx)?;
+            stream.set_others(others);
+            Ok(Some(stream))
+        })?);
     }
     Ok(merge(table, sources, command.is_reversed()))
 }

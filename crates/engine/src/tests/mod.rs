@@ -2,6 +2,7 @@
 
 mod access;
 mod caching;
+mod columns;
 mod crash;
 mod filters;
 mod history;

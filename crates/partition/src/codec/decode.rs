@@ -4,7 +4,7 @@
 use super::clustering::{compare_clustering, read_bound, read_clustering, skip_clustering};
 use super::columns::ColumnSet;
 use super::input::Input;
-use super::layout::{Layout, LayoutColumn, Wanted};
+use super::layout::{Layout, LayoutColumn, Others, Wanted};
 use super::stats::moment;
 use bytes::Bytes;
 use model::clustering::Position;
@@ -48,6 +48,15 @@ impl RowFlags {
     fn has(self, bit: u8) -> bool {
         self.bits & bit != 0
     }
+}
+
+/// How the cells of a column are read.
+#[derive(Clone, Copy)]
+struct CellRead<'c> {
+    column: &'c LayoutColumn,
+    wanted: bool,
+    /// Up to which timestamp those that live are left out if they are not wanted.
+    left_out: i64,
 }
 
 /// What comes next in a partition.
@@ -156,11 +165,13 @@ impl Layout {
     }
 
     /// Reads what follows the clustering and the sizes into `row`, whose clustering stays. Values of columns that
-    /// are not `wanted` are stepped over and left empty; cells of dropped columns are left out.
+    /// are not `wanted` are stepped over and left empty; cells of dropped columns are left out, and others as the read wants
+    /// it. Where the row is to `end`, if it says so, it is not looked at behind the last cell that counts.
     pub fn read_row_body<I: Input>(
         &self,
         input: &mut I,
         flags: RowFlags,
+        end: Option<u64>,
         wanted: &Wanted,
         present: &mut ColumnSet,
         row: &mut Row,
@@ -179,7 +190,9 @@ impl Layout {
             row.deletion = self.deltas.read_deletion(input)?;
         }
         let columns = self.columns(flags.is_static);
-        let wanted = if flags.is_static { &wanted.statics } else { &wanted.regulars };
+        let others = wanted.others;
+        let wanted = wanted.columns(flags.is_static);
+        let mut left_out = others.left_out(&row.liveness);
         let all = flags.has(flag::ALL_COLUMNS);
         if !all {
             present.decode(input, columns.list.len())?;
@@ -188,10 +201,23 @@ impl Layout {
             if !all && !present.contains(i) {
                 continue;
             }
-            let wanted = wanted.contains(i) && column.id.is_some();
+            if others == Others::One {
+                if !row.cells.is_empty() {
+                    left_out = i64::MAX;
+                }
+                if i >= wanted.end
+                    && left_out == i64::MAX
+                    && let Some(end) = end
+                {
+                    let rest = end.checked_sub(input.position());
+                    input.skip(rest.unwrap_or(u64::MAX))?;
+                    break;
+                }
+            }
+            let read = CellRead { column, wanted: wanted.set.contains(i) && column.id.is_some(), left_out };
             if column.complex {
-                self.read_complex(input, flags, column, wanted, row)?;
-            } else if let Some(cell) = self.read_cell(input, column, wanted, &row.liveness)? {
+                self.read_complex(input, flags, read, row)?;
+            } else if let Some(cell) = self.read_cell(input, read, &row.liveness)? {
                 row.cells.push(cell);
             }
         }
@@ -206,10 +232,10 @@ impl Layout {
         &self,
         input: &mut I,
         flags: RowFlags,
-        column: &LayoutColumn,
-        wanted: bool,
+        read: CellRead<'_>,
         row: &mut Row,
     ) -> Result<(), I::Error> {
+        let column = read.column;
         if flags.has(flag::COMPLEX_DELETION) {
             let deletion = self.deltas.read_deletion(input)?;
             if let Some(id) = column.id
@@ -221,20 +247,19 @@ impl Layout {
         }
         let count = input.uvint()?;
         for _ in 0..count {
-            if let Some(cell) = self.read_cell(input, column, wanted, &row.liveness)? {
+            if let Some(cell) = self.read_cell(input, read, &row.liveness)? {
                 row.cells.push(cell);
             }
         }
         Ok(())
     }
 
-    /// Reads a cell; `None` when it went with a dropped column.
+    /// Reads a cell; `None` when it is left out or went with a dropped column.
     #[inline]
     fn read_cell<I: Input>(
         &self,
         input: &mut I,
-        column: &LayoutColumn,
-        wanted: bool,
+        CellRead { column, wanted, left_out }: CellRead<'_>,
         liveness: &Liveness,
     ) -> Result<Option<Cell>, I::Error> {
         let bits = input.u8()?;
@@ -251,6 +276,18 @@ impl Layout {
         } else {
             self.deltas.read_timestamp(input)?
         };
+        let lives = bits & !(flag::CELL_EMPTY | flag::CELL_ROW_TIMESTAMP) == 0;
+        if lives && !wanted && timestamp <= left_out {
+            if column.complex {
+                let path = input.uvint()?;
+                input.skip(path)?;
+            }
+            if !has(flag::CELL_EMPTY) {
+                let len = column.len.read(input)?;
+                input.skip(len)?;
+            }
+            return Ok(None);
+        }
         let (local_deletion_time, ttl) = if has(flag::CELL_ROW_TTL) {
             (liveness.local_expiration_time, liveness.ttl)
         } else if expiring {
@@ -266,10 +303,7 @@ impl Layout {
         let value = if has(flag::CELL_EMPTY) {
             Bytes::new()
         } else {
-            let len = match column.len.0 {
-                Some(len) => len as u64,
-                None => input.uvint()?,
-            };
+            let len = column.len.read(input)?;
             if wanted {
                 input.bytes(len)?
             } else {

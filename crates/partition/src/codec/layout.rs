@@ -3,9 +3,10 @@
 use super::columns::ColumnSet;
 use super::encode::EncodeError;
 use super::header::{HeaderColumn, SerializationHeader};
+use super::input::Input;
 use super::stats::{DeletionTimes, Deltas, EncodingStats};
 use model::command::ColumnSelection;
-use model::{ColumnDef, ColumnId, CqlType, NO_TIMESTAMP, TableSchema, vint};
+use model::{ColumnDef, ColumnId, CqlType, Liveness, NO_TIMESTAMP, TableSchema, vint};
 use std::sync::Arc;
 
 /// How the length of a type's values is known: fixed, or written before each.
@@ -16,6 +17,15 @@ impl ValueLen {
     /// For values of `ty`.
     pub fn of(ty: &CqlType) -> ValueLen {
         ValueLen(ty.fixed_len().and_then(|len| u32::try_from(len).ok()))
+    }
+
+    /// Reads how long the value is that comes next.
+    #[inline]
+    pub(super) fn read<I: Input>(self, input: &mut I) -> Result<u64, I::Error> {
+        match self.0 {
+            Some(len) => Ok(len as u64),
+            None => input.uvint(),
+        }
     }
 
     /// Appends a value that is not empty.
@@ -88,8 +98,66 @@ pub struct Layout {
 /// Which columns of a [`Layout`] a read wants the values of.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    pub(super) statics: ColumnSet,
-    pub(super) regulars: ColumnSet,
+    pub(super) statics: WantedColumns,
+    pub(super) regulars: WantedColumns,
+    pub(super) others: Others,
+}
+
+/// Which of the static or of the regular columns are wanted.
+#[derive(Clone, Debug, Default)]
+pub(super) struct WantedColumns {
+    pub set: ColumnSet,
+    /// No column from this one on is.
+    pub end: usize,
+}
+
+/// What becomes of the cells of columns that are not wanted. Whether a row exists may depend on them: one that was not
+/// inserted is there while any of its cells is. It does not where all that may be merged into the row is known to be so
+/// harmless.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Others {
+    /// They stay, without their values.
+    #[default]
+    Stay,
+    /// Nothing inserts the row with a TTL. What was inserted for good is gone only by a deletion that takes every cell
+    /// that is as old, too: such cells are left out.
+    NotOfInserted,
+    /// Nothing was deleted, and nothing expires: of a row that was inserted, or has a cell that is wanted, all are left out,
+    /// and of another one all but the first.
+    One,
+}
+
+impl Others {
+    /// Up to which timestamp cells that are neither tombstones nor expire are left out of a row without others.
+    #[inline]
+    pub(super) fn left_out(self, liveness: &Liveness) -> i64 {
+        match self {
+            _ if liveness.is_none() => NO_TIMESTAMP,
+            Others::One => i64::MAX,
+            Others::NotOfInserted if !liveness.is_expiring() => liveness.timestamp,
+            Others::NotOfInserted | Others::Stay => NO_TIMESTAMP,
+        }
+    }
+}
+
+impl WantedColumns {
+    fn all(len: usize) -> WantedColumns {
+        let mut set = ColumnSet::default();
+        set.fill(len);
+        WantedColumns { set, end: len }
+    }
+}
+
+impl Wanted {
+    /// Says what becomes of others.
+    pub fn set_others(&mut self, others: Others) {
+        self.others = others;
+    }
+
+    #[inline]
+    pub(super) fn columns(&self, is_static: bool) -> &WantedColumns {
+        if is_static { &self.statics } else { &self.regulars }
+    }
 }
 
 impl Layout {
@@ -179,20 +247,23 @@ impl Layout {
 
     /// All columns.
     pub fn everything(&self) -> Wanted {
-        let mut out = Wanted::default();
-        out.statics.fill(self.statics.list.len());
-        out.regulars.fill(self.regulars.list.len());
-        out
+        Wanted {
+            statics: WantedColumns::all(self.statics.list.len()),
+            regulars: WantedColumns::all(self.regulars.list.len()),
+            others: Others::Stay,
+        }
     }
 
     /// Whether `wanted` are all columns.
     pub fn is_everything(&self, wanted: &Wanted) -> bool {
-        wanted.statics.len() == self.statics.list.len() && wanted.regulars.len() == self.regulars.list.len()
+        let has_all = |wanted: &WantedColumns, all: &LayoutColumns| wanted.set.len() == all.list.len();
+        has_all(&wanted.statics, &self.statics) && has_all(&wanted.regulars, &self.regulars)
     }
 
     /// The columns of a selection.
     pub fn wanted(&self, selection: &ColumnSelection) -> Wanted {
-        Wanted { statics: self.statics.wanted(selection), regulars: self.regulars.wanted(selection) }
+        let (statics, regulars) = (self.statics.wanted(selection), self.regulars.wanted(selection));
+        Wanted { statics, regulars, others: Others::Stay }
     }
 
     #[inline]
@@ -242,16 +313,16 @@ impl LayoutColumns {
         Ok(Self::new(list.collect::<Result<_, _>>()?))
     }
 
-    fn wanted(&self, selection: &ColumnSelection) -> ColumnSet {
-        let mut out = ColumnSet::default();
+    fn wanted(&self, selection: &ColumnSelection) -> WantedColumns {
         if selection.all {
-            out.fill(self.list.len());
-            return out;
+            return WantedColumns::all(self.list.len());
         }
-        out.reset(self.list.len());
+        let mut out = WantedColumns::default();
+        out.set.reset(self.list.len());
         for (i, column) in self.list.iter().enumerate() {
             if column.id.is_some_and(|id| selection.contains(id)) {
-                out.insert(i);
+                out.set.insert(i);
+                out.end = i + 1;
             }
         }
         out

@@ -217,7 +217,7 @@ fn decode_update(
         let mut row = Row::default();
         match layout.read_head(input)? {
             UnfilteredHead::Row(flags) if flags.is_static => {
-                layout.read_row_body(input, flags, &wanted, &mut present, &mut row)?;
+                layout.read_row_body(input, flags, None, &wanted, &mut present, &mut row)?;
             }
             _ => return Err(input.malformed("a static row expected".to_owned()).into()),
         }
@@ -255,7 +255,7 @@ fn decode_unfiltereds(
             UnfilteredHead::Row(flags) => {
                 let mut row = Row::default();
                 read_clustering(input, &layout.clustering, &mut row.clustering)?;
-                layout.read_row_body(input, flags, wanted, &mut present, &mut row)?;
+                layout.read_row_body(input, flags, None, wanted, &mut present, &mut row)?;
                 if let Some(last) = update.rows.last()
                     && comparator.compare(&last.clustering, &row.clustering) != Ordering::Less
                 {

@@ -223,7 +223,7 @@ impl Forward {
     ) -> Result<(), ReadError> {
         let Some(flags) = self.flags else { return Err(data.malformed("no row here".to_owned())) };
         std::mem::swap(&mut row.clustering, &mut self.clustering);
-        layout.read_row_body(data, flags, wanted, &mut self.present, row)?;
+        layout.read_row_body(data, flags, Some(self.head_end), wanted, &mut self.present, row)?;
         self.head = None;
         check_end(data, self.head_end)
     }

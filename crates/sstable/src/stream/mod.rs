@@ -20,7 +20,7 @@ use forward::Head;
 use model::clustering::Position;
 use model::key::KeyRange;
 use model::{ClusteringBound, DecoratedKey, Deletion, PartitionKey, Row, Slice, TableSchema};
-use partition::codec::{ColumnSet, Input, Layout, UnfilteredHead, Wanted};
+use partition::codec::{ColumnSet, Input, Layout, Others, UnfilteredHead, Wanted};
 use partition::{Event, Fragment, PartitionStream, RangeChange, ReadError};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -154,6 +154,11 @@ impl SsTableStream {
         self
     }
 
+    /// Says what becomes of cells that were not asked for. They stay, unless what is merged with the stream allows for more.
+    pub fn set_others(&mut self, others: Others) {
+        self.wanted.set_others(others);
+    }
+
     /// Where in the uncompressed Data.db the last fragment of a stream that reads forward lies: the start of a
     /// partition, of a row or marker, of the partition's end marker; of a static row the end.
     pub fn position(&self) -> u64 {
@@ -244,7 +249,14 @@ impl SsTableStream {
             }
             let end = self.layout.read_end(&mut self.data)?;
             row.clustering.clear();
-            self.layout.read_row_body(&mut self.data, flags, &self.wanted, &mut self.present, row)?;
+            self.layout.read_row_body(
+                &mut self.data,
+                flags,
+                Some(end),
+                &self.wanted,
+                &mut self.present,
+                row,
+            )?;
             forward::check_end(&self.data, end)?;
             found = !row.is_empty();
         }
@@ -270,7 +282,7 @@ impl SsTableStream {
         if rows.as_mut().is_some_and(|rows| !rows.fits_header(first_at.saturating_sub(start))) {
             return Err(self.data.malformed("the first row is not where the index has it".to_owned()));
         }
-        self.walker.begin(&self.data, start, first_at, rows, self.sstable.may_delete_ranges());
+        self.walker.begin(&self.data, start, first_at, rows, self.sstable.may_have_tombstones());
         self.state = State::Rows;
         self.slice = 0;
         self.sought = false;

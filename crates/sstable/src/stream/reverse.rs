@@ -425,7 +425,7 @@ impl Reverse {
         self.items.pop();
         std::mem::swap(&mut row.clustering, &mut self.clustering);
         data.seek(body);
-        layout.read_row_body(data, flags, wanted, &mut self.present, row)?;
+        layout.read_row_body(data, flags, Some(end), wanted, &mut self.present, row)?;
         check_end(data, end)
     }
 

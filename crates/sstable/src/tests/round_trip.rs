@@ -420,7 +420,7 @@ fn the_clusterings_of_version_mc_are_not_relied_on() {
     assert!(mc.overlaps_clusterings(&beyond, &table));
     assert_eq!((md.oldest_timestamp(), md.newest_timestamp()), (i64::MIN, i64::MAX));
     assert_eq!(md.last_local_deletion_time(), model::NO_DELETION_TIME);
-    assert!(md.may_delete_partitions() && md.may_delete_ranges());
+    assert!(md.may_delete_partitions() && md.may_have_tombstones());
     assert!(md.stats().host_id.is_none_or(|host| md.commit_log_intervals(host).is_empty()));
 }
 
