@@ -1,5 +1,5 @@
-"""Outline.db, a component that only Ilion knows: Cassandra opens, checks, copies, moves and removes SSTables that have it
-without a word, and what it writes instead is read without it.
+"""Outline.db and Proof.db, components that only Ilion knows: Cassandra opens, checks, copies, moves and removes SSTables that
+have them without a word, and what it writes instead is read without them.
 """
 import random
 import shutil
@@ -64,20 +64,25 @@ def columns(directory, tables):
             for table in tables for column in COLUMNS}
 
 
+def strange(directory, table, under=""):
+    """The components that Cassandra does not know."""
+    return [file for name in ("Outline.db", "Proof.db") for file in files(directory, table, f"{under}*-{name}")]
+
+
 def rewritten(directory, table):
-    """No outline is left beside what Cassandra has written, and it has nothing to say."""
+    """No strange component is left beside what Cassandra has written, and it has nothing to say."""
     deadline = time.monotonic() + 60  # What it does not know it removes last, with the log of the transaction.
-    while files(directory, table, "*-Outline.db") and time.monotonic() < deadline:
+    while strange(directory, table) and time.monotonic() < deadline:
         time.sleep(0.2)
-    assert files(directory, table, "*-Outline.db") == []
+    assert strange(directory, table) == []
     assert len(files(directory, table, "*-Data.db")) == 1
     new = [line for kind, line in directory.complaints().items() if kind not in directory.known_complaints]
     # Its scrub finds fault with the last partitions of any index.
     new = [line for line in new if "differs from index file row position -1" not in line]
-    assert not [line for line in new if "Outline" in line or line.startswith(("WARN", "ERROR"))], new
+    assert not [line for line in new if "Outline" in line or "Proof" in line or line.startswith(("WARN", "ERROR"))], new
 
 
-def test_cassandra_lives_with_outlines(directory, tmp_path):
+def test_cassandra_lives_with_strange_components(directory, tmp_path):
     directory.hand_to(directory.cassandra)
     directory.run(["CREATE KEYSPACE app WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"])
     for table, compression in TABLES.items():
@@ -87,7 +92,7 @@ def test_cassandra_lives_with_outlines(directory, tmp_path):
     directory.hand_to(directory.ilion)
     write(directory, TABLES, 1)
     for table in TABLES:
-        assert len(files(directory, table, "*-Outline.db")) == 1, table
+        assert len(strange(directory, table)) == 2, table
     before, by_column = directory.dump(), columns(directory, TABLES)
 
     directory.hand_to(directory.cassandra)
@@ -99,7 +104,7 @@ def test_cassandra_lives_with_outlines(directory, tmp_path):
         nodetool("verify", "-e", *force, "app", table)
     nodetool("snapshot", "-t", "kept", "app")
     for table in TABLES:
-        assert len(files(directory, table, "snapshots/kept/*-Outline.db")) == 1, table
+        assert len(strange(directory, table, "snapshots/kept/")) == 2, table
     nodetool("compact", "app", "compacted")
     nodetool("scrub", "-ns", "app", "scrubbed")
     nodetool("upgradesstables", "-a", "app", "renewed")
@@ -111,7 +116,7 @@ def test_cassandra_lives_with_outlines(directory, tmp_path):
         shutil.copy(file, source)
     directory.run(["TRUNCATE app.imported", "TRUNCATE app.truncated", "DROP TABLE app.dropped"])
     nodetool("import", "app", "imported", str(source))
-    assert files(directory, "truncated", "*-Outline.db") == []
+    assert strange(directory, "truncated") == []
     tables = [table for table in TABLES if table not in ("truncated", "dropped")]
     by_column = {key: rows for key, rows in by_column.items() if key[0] in tables}
     assert columns(directory, tables) == by_column
@@ -121,16 +126,19 @@ def test_cassandra_lives_with_outlines(directory, tmp_path):
     assert differences(before, directory.dump()) == ""
     assert columns(directory, tables) == by_column
     directory.node.compact("app", "scrubbed")
-    assert len(files(directory, "scrubbed", "*-Outline.db")) == 1
+    assert len(strange(directory, "scrubbed")) == 2
     write(directory, ["compacted"], 2)
-    [strange] = files(directory, "compacted", "*-Outline.db")
+    theirs = strange(directory, "compacted")
+    assert len(theirs) == 2
     before, by_column = directory.dump(), columns(directory, tables)
     directory.release()
-    # As nobody leaves it: the outline of one SSTable beside another.
-    [*others] = [file for file in files(directory, "compacted", "*-Data.db") if file.name[:-7] != strange.name[:-10]]
+    # As nobody leaves it: the outline and the proof of one SSTable beside another.
+    prefix = theirs[0].name[:-len("Outline.db")]
+    [*others] = [file for file in files(directory, "compacted", "*-Data.db") if not file.name.startswith(prefix)]
     assert others
     for other in others:
-        shutil.copy(strange, other.with_name(other.name.replace("Data.db", "Outline.db")))
+        for file in theirs:
+            shutil.copy(file, other.with_name(other.name.replace("Data.db", file.name.removeprefix(prefix))))
 
     directory.hand_to(directory.ilion)
     assert differences(before, directory.dump()) == ""

@@ -33,6 +33,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "sstable_index", run: sstable::fuzz::fuzz_index_entry },
     Target { name: "sstable_outline", run: sstable::fuzz::fuzz_outline },
     Target { name: "sstable_partitions", run: sstable::fuzz::fuzz_partitions },
+    Target { name: "sstable_proof", run: sstable::fuzz::fuzz_proof },
     Target { name: "sstable_rows", run: sstable::fuzz::fuzz_rows },
     Target { name: "sstable_statistics", run: sstable::fuzz::fuzz_statistics },
     Target { name: "sstable_summary", run: sstable::fuzz::fuzz_summary },

@@ -6,10 +6,12 @@
 //! ```
 
 use crate::descriptor::{Component, Descriptor};
+use crate::error::{OpenError, read_optional};
 use crate::pages::INDEX_PAGE_BYTES;
 use bytes::Bytes;
 use env::fs::FileSystem;
 use env::random::Random;
+use partition::ReadError;
 use partition::codec::{DecodeError, Input, SliceInput};
 use std::io;
 use std::path::Path;
@@ -90,14 +92,20 @@ pub(crate) fn digest_of(text: &[u8]) -> Option<u32> {
     std::str::from_utf8(text).ok()?.trim().parse().ok()
 }
 
+/// What the Digest.crc32 of an SSTable says; `None` where there is none, or it says nothing.
+pub(crate) fn stored_digest(fs: &dyn FileSystem, descriptor: &Descriptor) -> Result<Option<u32>, OpenError> {
+    Ok(read_optional(fs, descriptor, Component::Digest)?.and_then(|text| digest_of(&text)))
+}
+
 /// Whether Digest.crc32 is there and fits Data.db.
-pub(crate) fn digest_fits(fs: &dyn FileSystem, descriptor: &Descriptor) -> io::Result<bool> {
-    let text = match fs.read(&descriptor.path(Component::Digest)) {
-        Ok(text) => text,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
-        Err(e) => return Err(e),
-    };
-    Ok(digest_of(&text) == Some(file_crc(fs, &descriptor.path(Component::Data))?))
+pub(crate) fn digest_fits(fs: &dyn FileSystem, descriptor: &Descriptor) -> Result<bool, OpenError> {
+    match stored_digest(fs, descriptor)? {
+        Some(digest) => {
+            let found = file_crc(fs, &descriptor.path(Component::Data)).map_err(ReadError::from)?;
+            Ok(found == digest)
+        }
+        None => Ok(false),
+    }
 }
 
 /// How often checksums are checked when data is read: a table's `crc_check_chance`.

@@ -6,9 +6,10 @@
 use crate::checksum::ChunkCrcs;
 use crate::compression::CompressionInfo;
 use crate::descriptor::{Component, Descriptor};
-use crate::error::{OpenError, corrupt, file_name, read_component};
+use crate::error::{OpenError, corrupt, file_name, read_optional};
 use crate::header_table::table_of_header;
 use crate::pages::{Cursor, FileId, FilePart, PageLayout, PagedFile, Uncached};
+use crate::proof::Proof;
 use crate::statistics::Statistics;
 use crate::stream::forward::{Forward, Head, check_end};
 use env::fs::FileSystem;
@@ -18,18 +19,35 @@ use partition::{Fragment, RangeChange, ReadContext, ReadError};
 use std::io;
 use std::sync::Arc;
 
-/// How the pages of Data.db lie, as CompressionInfo.db or CRC.db say.
-pub(crate) fn page_layout(fs: &dyn FileSystem, descriptor: &Descriptor) -> Result<PageLayout, OpenError> {
-    if let Some(info) = CompressionInfo::of_sstable(fs, descriptor)? {
-        return Ok(PageLayout::Compressed(info));
+/// How the pages of Data.db lie.
+#[derive(Debug)]
+pub(crate) struct DataPages {
+    pub layout: PageLayout,
+    /// The CRC-32 of the component that says so; 0 where there is none.
+    pub table_crc: u32,
+}
+
+impl DataPages {
+    /// Pages of which nothing is known.
+    pub fn plain() -> DataPages {
+        DataPages { layout: PageLayout::Plain, table_crc: 0 }
     }
-    match read_component(fs, descriptor, Component::Crc) {
-        Ok(bytes) => {
-            let crcs = ChunkCrcs::decode(bytes).map_err(|e| corrupt(&descriptor.path(Component::Crc), e))?;
-            Ok(PageLayout::Checked(crcs))
+
+    /// What CompressionInfo.db or CRC.db say.
+    pub fn of(fs: &dyn FileSystem, descriptor: &Descriptor) -> Result<DataPages, OpenError> {
+        let failed = |component, e| corrupt(&descriptor.path(component), e);
+        if let Some(bytes) = read_optional(fs, descriptor, Component::CompressionInfo)? {
+            let table_crc = crc32fast::hash(&bytes);
+            let info = CompressionInfo::decode(bytes, descriptor.version)
+                .map_err(|e| failed(Component::CompressionInfo, e))?;
+            return Ok(DataPages { layout: PageLayout::Compressed(info), table_crc });
         }
-        Err(OpenError::MissingComponent { .. }) => Ok(PageLayout::Plain),
-        Err(e) => Err(e),
+        let Some(bytes) = read_optional(fs, descriptor, Component::Crc)? else {
+            return Ok(DataPages::plain());
+        };
+        let table_crc = crc32fast::hash(&bytes);
+        let crcs = ChunkCrcs::decode(bytes).map_err(|e| failed(Component::Crc, e))?;
+        Ok(DataPages { layout: PageLayout::Checked(crcs), table_crc })
     }
 }
 
@@ -47,7 +65,7 @@ impl DataFile {
     pub fn open(
         fs: &dyn FileSystem,
         descriptor: &Descriptor,
-        pages: PageLayout,
+        pages: DataPages,
     ) -> Result<DataFile, OpenError> {
         DataFile::with(fs, descriptor, pages, Statistics::read(fs, descriptor)?)
     }
@@ -56,7 +74,7 @@ impl DataFile {
     pub fn with(
         fs: &dyn FileSystem,
         descriptor: &Descriptor,
-        pages: PageLayout,
+        pages: DataPages,
         statistics: Statistics,
     ) -> Result<DataFile, OpenError> {
         let path = descriptor.path(Component::Statistics);
@@ -71,7 +89,11 @@ impl DataFile {
             _ => ReadError::from(e).into(),
         })?;
         let id = FileId { sstable: 0, part: FilePart::Data };
-        let file = Arc::new(PagedFile::new(id, file_name(&path), file, pages));
+        let file = PagedFile::new(id, file_name(&path), file, pages.layout);
+        let file = Arc::new(match Proof::open(fs, descriptor, &file, pages.table_crc)? {
+            Some(proof) => file.with_places(proof.chunks),
+            None => file,
+        });
         Ok(DataFile { statistics, table: Arc::new(table), layout: Arc::new(layout), file })
     }
 

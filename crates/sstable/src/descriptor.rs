@@ -267,6 +267,8 @@ components! {
     Crc = "CRC.db",
     /// What lies between long values, so that they can be stepped over; Cassandra has no such component.
     Outline = "Outline.db",
+    /// Checksums of the index and the places of chunks; Cassandra has no such component.
+    Proof = "Proof.db",
     /// Checksum of the whole data file.
     Digest = "Digest.crc32",
     /// List of the components; written last.

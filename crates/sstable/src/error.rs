@@ -75,3 +75,16 @@ pub(crate) fn read_component(
         Err(e) => Err(ReadError::from(e).into()),
     }
 }
+
+/// The whole of a component; `None` when it is not there.
+pub(crate) fn read_optional(
+    fs: &dyn FileSystem,
+    descriptor: &Descriptor,
+    component: Component,
+) -> Result<Option<Bytes>, OpenError> {
+    match read_component(fs, descriptor, component) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(OpenError::MissingComponent { .. }) => Ok(None),
+        Err(e) => Err(e),
+    }
+}

@@ -7,7 +7,7 @@ use crate::compression::{CompressionInfo, CompressionParams};
 use crate::descriptor::{Component, Descriptor, SsTableId, Version};
 use crate::pages::{INDEX_PAGE_BYTES, Uncached};
 use crate::statistics::Statistics;
-use crate::{SsTable, SsTableWriter, WriterOptions};
+use crate::{SsTable, SsTableWriter, WriterOptions, proof, verify};
 use bytes::Bytes;
 use env::fs::FileSystem;
 use env::fs::memory::MemoryFileSystem;
@@ -152,8 +152,9 @@ fn with_component(component: Component, bytes: &[u8], compression: Option<Compre
     let table = table();
     for version in versions {
         let Some(fs) = sample(&table, compression.clone(), *version) else { return };
+        // Without checksums, so that the bytes reach the decoder.
+        let _ = fs.remove_file(&descriptor(*version).path(Component::Proof));
         if component == Component::Data {
-            // Without checksums, so that the bytes reach the decoder.
             let _ = fs.remove_file(&descriptor(*version).path(Component::Crc));
         }
         if fs.write(&descriptor(*version).path(component), bytes).is_ok() {
@@ -212,6 +213,23 @@ pub fn fuzz_outline(bytes: &[u8]) {
     }
 }
 
+/// Proof.db without its checksum, the last of a Data.db that is not there. It is given the one that fits.
+pub fn fuzz_proof(bytes: &[u8]) {
+    let table = table();
+    for (compression, version) in [(Some(CompressionParams::lz4()), Version::NB), (None, Version::DA)] {
+        let Some(fs) = sample(&table, compression, version) else { return };
+        let path = descriptor(version).path(Component::Proof);
+        let Ok(sound) = fs.read(&path) else { return };
+        let mut proof = bytes.to_vec();
+        proof.iter_mut().zip(sound).take(proof::TIED_BYTES).for_each(|(byte, fits)| *byte = fits);
+        proof.extend_from_slice(&crc32fast::hash(&proof).to_be_bytes());
+        if fs.write(&path, &proof).is_ok() {
+            read_everything(&fs, &table, version);
+            let _ = verify(&fs, &descriptor(version), &|_| {});
+        }
+    }
+}
+
 /// Summary.db.
 pub fn fuzz_summary(bytes: &[u8]) {
     with_component(Component::Summary, bytes, None);
@@ -252,6 +270,11 @@ pub fn fuzz_seeds() -> Vec<(Component, Vec<u8>)> {
         let Some(fs) = sample(&table, compression, version) else { continue };
         for component in Component::ALL {
             out.extend(fs.read(&descriptor(version).path(*component)).ok().map(|bytes| (*component, bytes)));
+        }
+    }
+    for (component, bytes) in &mut out {
+        if *component == Component::Proof {
+            bytes.truncate(bytes.len().saturating_sub(4));
         }
     }
     let outline =

@@ -14,6 +14,7 @@ use crate::descriptor::{Component, Descriptor};
 use crate::error::{WriteError, file_name};
 use crate::key_filter::{FilterCheck, KeyFilter, Pace};
 use crate::pages::{Cursor, FileId, FilePart, PageLayout, PagedFile, Uncached};
+use crate::proof::PageSums;
 use bytes::Bytes;
 use env::fs::FileSystem;
 use model::clustering::Position;
@@ -401,8 +402,18 @@ pub(crate) struct WrittenPartition<'a> {
     pub len: u64,
 }
 
-/// Components that a finished index consists of: files that are complete, and the content of another one.
-pub(crate) type FinishedIndex = (Vec<Component>, Option<(Component, Vec<u8>)>);
+/// A finished index.
+#[derive(Debug)]
+pub(crate) struct FinishedIndex {
+    /// Components that are complete.
+    pub files: Vec<Component>,
+    /// The content of Summary.db, of a layout that has one.
+    pub summary: Option<Vec<u8>>,
+    /// Checksums of Index.db or Partitions.db.
+    pub index: PageSums,
+    /// Checksums of Rows.db.
+    pub rows: PageSums,
+}
 
 /// The index of an SSTable that is being written.
 #[derive(Debug)]
@@ -414,7 +425,11 @@ pub(crate) enum IndexWriter {
 /// What is known of the index of an SSTable that is being written.
 #[derive(Debug)]
 pub(crate) enum GrowingIndex {
-    Big(Summary),
+    Big {
+        summary: Summary,
+        /// How the full pages of Index.db lie.
+        pages: PageLayout,
+    },
     Bti(GrowingBti),
 }
 
@@ -456,7 +471,9 @@ impl IndexWriter {
     /// first.
     pub fn so_far(&mut self) -> Result<Option<GrowingIndex>, WriteError> {
         Ok(match self {
-            IndexWriter::Big(writer) => writer.so_far()?.map(GrowingIndex::Big),
+            IndexWriter::Big(writer) => {
+                writer.so_far()?.map(|(summary, pages)| GrowingIndex::Big { summary, pages })
+            }
             IndexWriter::Bti(writer) => writer.so_far()?.map(GrowingIndex::Bti),
         })
     }

@@ -30,6 +30,7 @@ mod key_filter;
 mod minima;
 mod outline;
 mod pages;
+mod proof;
 mod salvage;
 pub mod statistics;
 mod stream;

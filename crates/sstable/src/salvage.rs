@@ -13,7 +13,7 @@
 
 use crate::checksum::digest_fits;
 use crate::compression::CompressionParams;
-use crate::data_walk::{DataFile, DataWalk, Unfiltered, page_layout};
+use crate::data_walk::{DataFile, DataPages, DataWalk, Unfiltered};
 use crate::descriptor::{Component, Descriptor};
 use crate::error::{OpenError, WriteError};
 use crate::index::{Block, RowIndex, Walk};
@@ -101,17 +101,17 @@ pub fn salvage(
     next: &mut dyn FnMut() -> io::Result<Descriptor>,
     progress: &dyn Fn(u64),
 ) -> Result<Salvaged, SalvageError> {
-    let pages = match page_layout(fs.as_ref(), descriptor) {
+    let pages = match DataPages::of(fs.as_ref(), descriptor) {
         // A damaged CRC.db says nothing, but the digest may vouch for the data.
         Err(OpenError::Read(_))
             if !fs.exists(&descriptor.path(Component::CompressionInfo))?
                 && digest_fits(fs.as_ref(), descriptor)? =>
         {
-            PageLayout::Plain
+            DataPages::plain()
         }
         other => other?,
     };
-    let compression = match &pages {
+    let compression = match &pages.layout {
         PageLayout::Compressed(info) => Some(info.params.clone()),
         _ => None,
     };

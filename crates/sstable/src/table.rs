@@ -13,9 +13,9 @@
 use crate::big::lookup::{BigIndex, SummaryError};
 use crate::bloom::BloomFilter;
 use crate::bti::partitions::BtiIndex;
-use crate::data_walk::page_layout;
+use crate::data_walk::DataPages;
 use crate::descriptor::{Component, Descriptor};
-use crate::error::{OpenError, corrupt, file_name, read_component};
+use crate::error::{OpenError, corrupt, file_name, read_component, read_optional};
 use crate::header_check::check_header;
 use crate::header_table::table_of_header;
 use crate::index::{Index, Walk};
@@ -23,6 +23,7 @@ use crate::key_filter::{FilterCheck, KeyFilter};
 use crate::minima::Minima;
 use crate::outline::Outline;
 use crate::pages::{Course, Cursor, FileId, FilePart, PageLayout, PageSource, PagedFile, Wish};
+use crate::proof::{PageSums, Proof, proven};
 use crate::statistics::{CommitLogPosition, Statistics, Stats};
 use crate::stream::{Partitions, SsTableStream, Walker};
 use arc_swap::ArcSwapOption;
@@ -67,14 +68,6 @@ fn crc(bytes: &bytes::Bytes) -> u32 {
     crc32fast::hash(bytes)
 }
 
-fn optional<T>(result: Result<T, OpenError>) -> Result<Option<T>, OpenError> {
-    match result {
-        Ok(value) => Ok(Some(value)),
-        Err(OpenError::MissingComponent { .. }) => Ok(None),
-        Err(e) => Err(e),
-    }
-}
-
 /// Fails when Statistics.db, which has a checksum, names other keys than the index.
 fn check_key_range(
     descriptor: &Descriptor,
@@ -109,8 +102,8 @@ impl SsTable {
         let failed = |component, e| corrupt(&descriptor.path(component), e);
         let statistics = Statistics::decode(read(Component::Statistics)?, descriptor.version)
             .map_err(|e| failed(Component::Statistics, e))?;
-        let layout = page_layout(fs, descriptor)?;
-        let paged = |component, part, layout| -> Result<Arc<PagedFile>, OpenError> {
+        let data_pages = DataPages::of(fs, descriptor)?;
+        let paged = |component, part, layout| -> Result<PagedFile, OpenError> {
             let path = descriptor.path(component);
             let file = match fs.open_read_by(&path, pages.access(part)) {
                 Ok(file) => file,
@@ -120,12 +113,23 @@ impl SsTable {
                 Err(e) => return Err(ReadError::from(e).into()),
             };
             let id = FileId { sstable: number, part };
-            Ok(Arc::new(PagedFile::new(id, file_name(&path), file, layout)))
+            Ok(PagedFile::new(id, file_name(&path), file, layout))
         };
-        let data = paged(Component::Data, FilePart::Data, layout)?;
+        let data = paged(Component::Data, FilePart::Data, data_pages.layout)?;
+        let (data, index_sums, rows_sums) = match Proof::open(fs, descriptor, &data, data_pages.table_crc)? {
+            Some(Proof { chunks, index, rows, .. }) => (data.with_places(chunks), Some(index), Some(rows)),
+            None => (data, None, None),
+        };
+        let indexed = |component, part, sums: Option<PageSums>| -> Result<Arc<PagedFile>, OpenError> {
+            let file = paged(component, part, PageLayout::Plain)?;
+            Ok(Arc::new(match sums {
+                Some(sums) => proven(file, sums)?,
+                None => file,
+            }))
+        };
         let outline = Outline::open(fs, descriptor, number, data.len)?;
         let times = descriptor.version.deletion_times();
-        let filter_bytes = optional(read(Component::Filter))?;
+        let filter_bytes = read_optional(fs, descriptor, Component::Filter)?;
         let is_proven = filter_bytes.as_ref().map(crc).is_some_and(|crc| statistics.filter_crc == Some(crc));
         let bloom = match filter_bytes {
             Some(bytes) => Some(
@@ -138,14 +142,14 @@ impl SsTable {
             false => KeyFilter::unproven(bloom, intervals),
         };
         let (index, filter) = if descriptor.version.is_bti() {
-            let partitions = paged(Component::Partitions, FilePart::Index, PageLayout::Plain)?;
-            let rows = paged(Component::Rows, FilePart::Rows, PageLayout::Plain)?;
+            let partitions = indexed(Component::Partitions, FilePart::Index, index_sums)?;
+            let rows = indexed(Component::Rows, FilePart::Rows, rows_sums)?;
             let index = BtiIndex::open(partitions, rows, Arc::clone(&pages), times)?;
             let filter = bloom.map(|bloom| with_doubt(bloom, index.intervals()));
             (Index::Bti(Arc::new(index)), filter)
         } else {
-            let file = paged(Component::Index, FilePart::Index, PageLayout::Plain)?;
-            let summary = optional(read(Component::Summary))?;
+            let file = indexed(Component::Index, FilePart::Index, index_sums)?;
+            let summary = read_optional(fs, descriptor, Component::Summary)?;
             let index = BigIndex::open(summary, file, Arc::clone(&pages), times).map_err(|e| match e {
                 SummaryError::Decode(e) => failed(Component::Summary, e),
                 SummaryError::Read(e) => e,
@@ -184,7 +188,7 @@ impl SsTable {
             statistics,
             index,
             filter,
-            data,
+            data: Arc::new(data),
             outline,
             pages,
             layout: ArcSwapOption::empty(),

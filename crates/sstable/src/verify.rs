@@ -9,16 +9,18 @@
 //! | 5 | the index against it: each partition is found where it is, each block of rows starts where one is said to |
 //! | 6 | the filter has every key |
 //! | 7 | the outline, if there is one, is of this Data.db and has the same bytes |
+//! | 8 | the proof, if there is one, is of this Data.db, and every page of the index is as it says |
 //!
 //! A step goes on after what it finds as far as it makes sense.
 
 use crate::bloom::BloomFilter;
 use crate::checksum::{digest_of, file_crc};
-use crate::data_walk::{DataFile, DataWalk, Unfiltered, page_layout};
+use crate::data_walk::{DataFile, DataPages, DataWalk, Unfiltered};
 use crate::descriptor::{Component, Descriptor};
 use crate::error::{OpenError, file_name};
 use crate::index::{Block, Walk};
-use crate::pages::{Cursor, PageLayout, Uncached};
+use crate::pages::{Cursor, Uncached};
+use crate::proof::Proof;
 use crate::statistics::Statistics;
 use crate::table::SsTable;
 use env::fs::FileSystem;
@@ -144,16 +146,17 @@ impl Check<'_> {
         }
         self.toc()?;
         self.small_components()?;
-        let pages = match page_layout(self.fs, self.descriptor) {
+        let pages = match DataPages::of(self.fs, self.descriptor) {
             Ok(pages) => pages,
             Err(error) => {
                 self.failed_to_open(Component::CompressionInfo, &error);
                 if self.bytes(Component::CompressionInfo)?.is_some() {
                     return Ok(());
                 }
-                PageLayout::Plain
+                DataPages::plain()
             }
         };
+        let table_crc = pages.table_crc;
         let data = match DataFile::open(self.fs, self.descriptor, pages) {
             Ok(data) => data,
             Err(error) => {
@@ -162,6 +165,10 @@ impl Check<'_> {
             }
         };
         self.chunks(&data, progress)?;
+        match Proof::check(self.fs, self.descriptor, &data.file, table_crc) {
+            Ok(errors) => errors.iter().for_each(|error| self.failed(Component::Proof, error)),
+            Err(error) => self.failed_to_open(Component::Proof, &error),
+        }
         let sstable = match SsTable::open(self.fs, self.descriptor, 0, Arc::new(Uncached)) {
             Ok(sstable) => Some(sstable),
             Err(error) => {
@@ -170,17 +177,11 @@ impl Check<'_> {
             }
         };
         self.rows(&data, sstable.as_ref(), progress);
-        if let Some(sstable) = &sstable
-            && let Err(error) = sstable.prove_minima(&self.context)
-        {
-            self.failed(Component::Statistics, &error);
-        }
-        if let Some(sstable) = &sstable
-            && let Err(error) = sstable.check_filter(&self.context)
-        {
-            self.failed(Component::Filter, &error);
-        }
         if let Some(sstable) = &sstable {
+            let minima = sstable.prove_minima(&self.context);
+            minima.unwrap_or_else(|error| self.failed(Component::Statistics, &error));
+            let filter = sstable.check_filter(&self.context);
+            filter.unwrap_or_else(|error| self.failed(Component::Filter, &error));
             self.outline(&data, sstable)?;
         }
         Ok(())

@@ -4,7 +4,7 @@
 //! only the description of the blocks of the current partition stays in memory. Steps of [`SsTableWriter::finish`]:
 //!
 //! 1. Data.db, the index and the outline, where there are long values, are completed and synced;
-//! 2. the components that are known only now (CompressionInfo.db or CRC.db, Digest.crc32, Filter.db, Summary.db,
+//! 2. the components that are known only now (Proof.db, CompressionInfo.db or CRC.db, Digest.crc32, Filter.db, Summary.db,
 //!    Statistics.db) are written and synced;
 //! 3. TOC.txt is written and synced, then the directory.
 //!
@@ -22,6 +22,7 @@ mod early;
 use crate::big::writer::BigIndexWriter;
 use crate::bloom::BloomFilter;
 use crate::bti::writer::BtiIndexWriter;
+use crate::checksum::ChunkCrcs;
 use crate::compression::CompressionParams;
 use crate::compression::sink::DataSink;
 use crate::descriptor::{Component, Descriptor};
@@ -29,6 +30,7 @@ use crate::error::WriteError;
 use crate::index::{IndexWriter, WrittenPartition, WrittenUnfiltered};
 use crate::outline::OutlineWriter;
 use crate::pages::PageSink;
+use crate::proof::Proof;
 use crate::statistics::{Cardinality, Collector, CommitLogPosition, Statistics, Stats};
 use crate::toc;
 use env::fs::FileSystem;
@@ -489,7 +491,7 @@ impl SsTableWriter {
         let (Some(first_key), Some(last_key)) = (self.first_key, self.last_key) else {
             return Err(WriteError::Empty);
         };
-        let (files, rest) = self.index.finish()?;
+        let index = self.index.finish()?;
         let data = self.data.finish()?;
         let mut stats = self.collector.finish();
         if data.compression.is_some() {
@@ -513,7 +515,7 @@ impl SsTableWriter {
         };
 
         let mut components = vec![Component::Data];
-        components.extend(files);
+        components.extend(index.files);
         if self.outline.finish(data.digest, data.data_len)? {
             components.push(Component::Outline);
         }
@@ -523,18 +525,30 @@ impl SsTableWriter {
             file.write_all(&bytes)?;
             Ok(file.sync_data()?)
         };
-        if let Some(info) = &data.compression {
-            put(Component::CompressionInfo, info.encode())?;
-        }
-        if let Some(crcs) = &data.crcs {
-            put(Component::Crc, crcs.encode())?;
-        }
+        let (table, bytes, chunks) = match &data.compression {
+            Some(info) => (Component::CompressionInfo, info.encode(), data.crcs),
+            None => {
+                let crcs = ChunkCrcs { chunk_len: data.chunk_len, crcs: data.crcs };
+                (Component::Crc, crcs.encode(), Vec::new())
+            }
+        };
+        let proof = Proof {
+            digest: data.digest,
+            data_len: data.data_len,
+            table_crc: crc32fast::hash(&bytes),
+            summary_crc: index.summary.as_ref().map_or(0, |bytes| crc32fast::hash(bytes)),
+            index: index.index,
+            rows: index.rows,
+            chunks,
+        };
+        put(Component::Proof, proof.encode())?;
+        put(table, bytes)?;
         put(Component::Digest, data.digest.to_string().into_bytes())?;
         if let Some(filter) = filter {
             put(Component::Filter, filter)?;
         }
-        if let Some((component, bytes)) = rest {
-            put(component, bytes)?;
+        if let Some(bytes) = index.summary {
+            put(Component::Summary, bytes)?;
         }
         put(Component::Statistics, statistics.encode(self.descriptor.version)?)?;
         components.push(Component::Toc);

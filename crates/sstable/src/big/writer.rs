@@ -5,6 +5,8 @@ use super::summary::{Summary, SummaryBuilder};
 use crate::descriptor::Component;
 use crate::error::WriteError;
 use crate::index::{FinishedIndex, WrittenPartition, WrittenUnfiltered};
+use crate::pages::PageLayout;
+use crate::proof::{PageSummer, PageSums};
 use env::fs::WriteFile;
 use partition::codec::{EncodeError, Layout};
 
@@ -15,6 +17,7 @@ pub(crate) struct BigIndexWriter {
     summary: SummaryBuilder,
     blocks: PromotedIndexBuilder,
     buffer: Vec<u8>,
+    sums: PageSummer,
 }
 
 impl BigIndexWriter {
@@ -25,6 +28,7 @@ impl BigIndexWriter {
             summary: SummaryBuilder::new(min_index_interval),
             blocks: PromotedIndexBuilder::default(),
             buffer: Vec::new(),
+            sums: PageSummer::default(),
         }
     }
 
@@ -44,19 +48,26 @@ impl BigIndexWriter {
         self.summary.add(partition.key, self.file.position());
         self.buffer.clear();
         self.blocks.finish(&mut self.buffer, layout, partition)?;
+        self.sums.add(&self.buffer);
         Ok(self.file.write_all(&self.buffer)?)
     }
 
-    /// The summary of what was written so far, all of which is in the file now; `None` before the first partition.
-    pub fn so_far(&mut self) -> Result<Option<Summary>, WriteError> {
+    /// The summary of what was written so far, all of which is in the file now, and how the full pages of the file lie;
+    /// `None` before the first partition.
+    pub fn so_far(&mut self) -> Result<Option<(Summary, PageLayout)>, WriteError> {
         self.file.flush()?;
-        Ok(self.summary.so_far())
+        Ok(self.summary.so_far().map(|summary| (summary, self.sums.so_far())))
     }
 
-    /// Completes Index.db; yields its name and that of the summary with its content.
+    /// Completes Index.db.
     pub fn finish(mut self) -> Result<FinishedIndex, WriteError> {
         self.file.sync_data()?;
         let summary = self.summary.finish().ok_or(WriteError::Empty)?;
-        Ok((vec![Component::Index], Some((Component::Summary, summary.encode()))))
+        Ok(FinishedIndex {
+            files: vec![Component::Index],
+            summary: Some(summary.encode()),
+            index: self.sums.finish(),
+            rows: PageSums::default(),
+        })
     }
 }

@@ -8,7 +8,8 @@
 //!
 //! Branches that are not written yet are smaller than a page, which bounds memory and the depth of recursion here.
 
-use crate::pages::INDEX_PAGE_BYTES;
+use crate::pages::{INDEX_PAGE_BYTES, PageLayout};
+use crate::proof::{PageSummer, PageSums};
 use env::fs::WriteFile;
 use std::io;
 
@@ -22,11 +23,13 @@ pub(crate) struct PageFile {
     file: Option<Box<dyn WriteFile>>,
     buffer: Vec<u8>,
     flushed: u64,
+    /// Of what was flushed.
+    sums: PageSummer,
 }
 
 impl PageFile {
     pub fn new(file: Box<dyn WriteFile>) -> PageFile {
-        PageFile { file: Some(file), buffer: Vec::new(), flushed: 0 }
+        PageFile { file: Some(file), buffer: Vec::new(), flushed: 0, sums: PageSummer::default() }
     }
 
     /// Hands all to the file, and yields another one that goes on from there in memory.
@@ -35,7 +38,8 @@ impl PageFile {
         if let Some(file) = &mut self.file {
             file.flush()?;
         }
-        Ok(PageFile { file: None, buffer: Vec::new(), flushed: self.flushed })
+        let (flushed, sums) = (self.flushed, PageSummer::default());
+        Ok(PageFile { file: None, buffer: Vec::new(), flushed, sums })
     }
 
     /// What was written since [`PageFile::fork`].
@@ -69,15 +73,24 @@ impl PageFile {
     fn flush(&mut self) -> io::Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
         file.write_all(&self.buffer)?;
+        self.sums.add(&self.buffer);
         self.flushed += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
     }
 
-    /// Writes and syncs all.
-    pub fn finish(mut self) -> io::Result<()> {
+    /// How the full pages lie of what was handed to the file.
+    pub fn pages_so_far(&self) -> PageLayout {
+        self.sums.so_far()
+    }
+
+    /// Writes and syncs all; yields the checksums of the pages.
+    pub fn finish(mut self) -> io::Result<PageSums> {
         self.flush()?;
-        self.file.as_mut().map_or(Ok(()), |file| file.sync_data())
+        if let Some(file) = &mut self.file {
+            file.sync_data()?;
+        }
+        Ok(self.sums.finish())
     }
 }
 

@@ -5,6 +5,7 @@ use super::partitions::hash_byte;
 use crate::descriptor::Component;
 use crate::error::WriteError;
 use crate::index::{FinishedIndex, WrittenPartition, WrittenUnfiltered};
+use crate::pages::PageLayout;
 use env::fs::WriteFile;
 use model::{ClusteringComparator, DecoratedKey, Deletion, byte_comparable, vint};
 use partition::codec::{DeletionTimes, EncodeError};
@@ -53,6 +54,8 @@ pub(crate) struct GrowingBti {
     pub partitions: (u64, Vec<u8>),
     /// Bytes of Rows.db.
     pub rows_len: u64,
+    /// How the full pages of both files lie.
+    pub pages: [PageLayout; 2],
 }
 
 /// Appends a number in as few bytes as keep its sign; yields how many.
@@ -144,6 +147,7 @@ impl BtiIndexWriter {
             root,
             partitions: (start, partitions.into_forked()),
             rows_len: self.rows.fork()?.position(),
+            pages: [self.partitions.pages_so_far(), self.rows.pages_so_far()],
         }))
     }
 
@@ -164,9 +168,12 @@ impl BtiIndexWriter {
             self.buffer.extend_from_slice(&number.to_be_bytes());
         }
         self.partitions.write(&self.buffer)?;
-        self.partitions.finish()?;
-        self.rows.finish()?;
-        Ok((vec![Component::Partitions, Component::Rows], None))
+        Ok(FinishedIndex {
+            files: vec![Component::Partitions, Component::Rows],
+            summary: None,
+            index: self.partitions.finish()?,
+            rows: self.rows.finish()?,
+        })
     }
 }
 

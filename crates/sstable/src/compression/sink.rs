@@ -63,7 +63,10 @@ pub(crate) struct DataSink {
 #[derive(Debug)]
 pub(crate) struct FinishedData {
     pub compression: Option<CompressionInfo>,
-    pub crcs: Option<ChunkCrcs>,
+    /// Bytes of a chunk before compression.
+    pub chunk_len: u32,
+    /// The checksum of each chunk.
+    pub crcs: Vec<u32>,
     pub digest: u32,
     pub data_len: u64,
     pub file_len: u64,
@@ -158,7 +161,7 @@ impl DataSink {
 
     fn close_chunk(&mut self) -> Result<(), WriteError> {
         if let Some(pages) = &mut self.pages {
-            pages.page(self.offsets.len().max(self.crcs.len()) as u64, &self.chunk);
+            pages.page(self.crcs.len() as u64, &self.chunk);
         }
         let Some(params) = &self.params else {
             let crc = self.put(false)?;
@@ -173,12 +176,24 @@ impl DataSink {
             self.chunk.resize(limit, 0);
         }
         self.offsets.push(self.written);
-        let crc = self.put(compressed)?.to_be_bytes();
+        let crc = self.put(compressed)?;
+        self.crcs.push(crc);
+        let crc = crc.to_be_bytes();
         self.file.write_all(&crc)?;
         self.digest.update(&crc);
         self.written += crc.len() as u64;
         self.chunk.clear();
         Ok(())
+    }
+
+    /// Whether chunks are compressed.
+    pub fn is_compressed(&self) -> bool {
+        self.params.is_some()
+    }
+
+    /// The checksums of the chunks so far.
+    pub fn crcs(&self) -> &[u32] {
+        &self.crcs
     }
 
     /// Hands what came out to the file, and tells how what went in can be read: the pages of the file, and what is in
@@ -207,14 +222,14 @@ impl DataSink {
         }
         self.file.sync_data()?;
         let chunk_len = self.chunk_len as u32;
-        let crcs = self.params.is_none().then_some(ChunkCrcs { chunk_len, crcs: self.crcs });
         Ok(FinishedData {
             compression: self.params.map(|params| CompressionInfo {
                 params,
                 data_len: self.position,
                 offsets: self.offsets,
             }),
-            crcs,
+            chunk_len,
+            crcs: self.crcs,
             digest: self.digest.finalize(),
             data_len: self.position,
             file_len: self.written,

@@ -1,7 +1,7 @@
 //! Finding runs, in place: one leaf at a time, found by the root, which stays in memory, and the directories below it.
 
 use super::{FAN_OUT, LEAF_HEAD_BYTES, MAGIC, ROOT_HEAD_BYTES, levels};
-use crate::checksum::{SEALED_BYTES, digest_of};
+use crate::checksum::{SEALED_BYTES, stored_digest};
 use crate::descriptor::{Component, Descriptor};
 use crate::error::{OpenError, file_name};
 use crate::pages::{Cursor, FileId, FilePart, INDEX_PAGE_BYTES, PageLayout, PageSource, PagedFile, Uncached};
@@ -72,8 +72,7 @@ impl Outline {
             let detail = format!("{leaves} leaves in {} pages", file.page_count());
             return Err(file.corrupt(root_page * INDEX_PAGE_BYTES, detail).into());
         }
-        let digest = optional(fs.read(&descriptor.path(Component::Digest)))?;
-        let digest = digest.and_then(|text| digest_of(&text)).map(u32::to_be_bytes);
+        let digest = stored_digest(fs, descriptor)?.map(u32::to_be_bytes);
         if data != data_len || digest.as_ref().map(|digest| &digest[..]) != root.get(8..12) {
             return Ok(None);
         }

@@ -11,9 +11,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// How pages lie in the file.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) enum PageLayout {
     /// As they are, unchecked.
+    #[default]
     Plain,
     /// As they are, each with a checksum elsewhere.
     Checked(ChunkCrcs),
@@ -41,6 +42,8 @@ pub(crate) struct PagedFile {
     pub(super) page_len: u64,
     pub(super) layout: PageLayout,
     tail: Option<Tail>,
+    /// The checksum of each chunk of a compressed file, from elsewhere; empty when they are not known.
+    places: Vec<u32>,
     /// Which loads check the page's checksum, if it has one.
     pub crc_checks: CrcChecks,
 }
@@ -54,7 +57,17 @@ impl PagedFile {
             PageLayout::Checked(crcs) => (file.len(), crcs.chunk_len as u64),
             PageLayout::Compressed(info) => (info.data_len, info.params.chunk_len as u64),
         };
-        PagedFile { id, name, file, len, page_len, layout, tail: None, crc_checks: CrcChecks::default() }
+        PagedFile {
+            id,
+            name,
+            file,
+            len,
+            page_len,
+            layout,
+            tail: None,
+            places: Vec::new(),
+            crc_checks: CrcChecks::default(),
+        }
     }
 
     /// Gives a file that is being written the content that its end has at this moment, in memory: `bytes` from the start
@@ -63,6 +76,24 @@ impl PagedFile {
         self.len = start + bytes.len() as u64;
         self.tail = Some(Tail { first_page: start / self.page_len, bytes });
         self
+    }
+
+    /// As this file, with pages of the same length that lie in another way.
+    pub fn with_layout(self, layout: PageLayout) -> PagedFile {
+        PagedFile { layout, ..self }
+    }
+
+    /// Says which checksum each chunk of a compressed file has, so that none passes for another.
+    pub fn with_places(self, places: Vec<u32>) -> PagedFile {
+        PagedFile { places, ..self }
+    }
+
+    /// Number of chunks of a compressed file; 0 of another one.
+    pub fn chunks(&self) -> u64 {
+        match &self.layout {
+            PageLayout::Compressed(info) => info.offsets.len() as u64,
+            _ => 0,
+        }
     }
 
     /// The file itself.
@@ -84,11 +115,12 @@ impl PagedFile {
 
     /// Bytes that the layout keeps in memory.
     pub fn memory_bytes(&self) -> usize {
-        match &self.layout {
+        let layout = match &self.layout {
             PageLayout::Plain | PageLayout::Sealed => 0,
             PageLayout::Checked(crcs) => crcs.crcs.len() * 4,
             PageLayout::Compressed(info) => info.offsets.len() * 8,
-        }
+        };
+        layout + self.places.len() * 4
     }
 
     #[cold]
@@ -200,8 +232,9 @@ impl PagedFile {
                 let expected = usize::try_from(page).ok().and_then(|page| crcs.crcs.get(page));
                 if let Some(found) = check.filter(|found| expected != Some(found)) {
                     let len = bytes.len();
+                    let table = if self.id.part == FilePart::Data { "CRC.db" } else { "Proof.db" };
                     let detail =
-                        format!("checksum of {len} bytes is {found:#010x}, CRC.db has {expected:x?}");
+                        format!("checksum of {len} bytes is {found:#010x}, {table} has {expected:x?}");
                     return Err(self.corrupt(start, detail));
                 }
             }
@@ -235,6 +268,11 @@ impl PagedFile {
         let found = if self.crc_checks.is_due() { crc32fast::hash(payload) } else { expected };
         if expected != found {
             let detail = format!("checksum of chunk {page} is {found:#010x}, {expected:#010x} is stored");
+            return Err(self.corrupt(start, detail));
+        }
+        let place = usize::try_from(page).ok().and_then(|page| self.places.get(page));
+        if place.is_some_and(|place| *place != expected) {
+            let detail = format!("a chunk with checksum {expected:#010x}, Proof.db has {place:x?} here");
             return Err(self.corrupt(start, detail));
         }
         if payload.len() < info.params.max_compressed_len as usize {

@@ -74,6 +74,7 @@ fn filters(rng: &mut Rng, table: &TableSchema) -> Vec<ClusteringFilter> {
     out
 }
 
+/// Files have a proof or not by turns.
 fn flip_bits(compression: Option<CompressionParams>, version: Version, seed: u64) {
     let mut rng = Rng::new(seed);
     let (table, partitions) = loop {
@@ -86,6 +87,9 @@ fn flip_bits(compression: Option<CompressionParams>, version: Version, seed: u64
     let memory = MemoryFileSystem::new();
     let fs: Arc<dyn FileSystem> = Arc::new(memory.clone());
     write_version(&fs, &table, &partitions, options(&partitions, compression, 60), version).unwrap();
+    if seed.is_multiple_of(2) {
+        forget_proof(&memory, version);
+    }
     // Some that are there, and some that are not.
     let keys: Vec<_> =
         partitions.iter().map(|p| p.key.clone()).chain((0..12).map(|i| key(i * 3 + 1))).collect();
@@ -247,7 +251,7 @@ fn an_entry_that_ends_inside_of_its_header_is_malformed() {
 
 type Entry = fn(&[u8]);
 
-const ENTRIES: [(Component, Entry); 9] = [
+const ENTRIES: [(Component, Entry); 10] = [
     (Component::Statistics, fuzz::fuzz_statistics),
     (Component::CompressionInfo, fuzz::fuzz_compression_info),
     (Component::Index, fuzz::fuzz_index_entry),
@@ -257,6 +261,7 @@ const ENTRIES: [(Component, Entry); 9] = [
     (Component::Filter, fuzz::fuzz_filter),
     (Component::Data, fuzz::fuzz_data_partition),
     (Component::Outline, fuzz::fuzz_outline),
+    (Component::Proof, fuzz::fuzz_proof),
 ];
 
 proptest! {

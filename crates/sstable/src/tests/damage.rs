@@ -8,7 +8,9 @@
 //! them; without it there are fewer. `COMPONENT=Rows.db` does them to one component.
 
 use super::recorded::Fixture;
-use super::support::{Item, Partition, Rng, key, options, wide_partitions, wide_table, write_version};
+use super::support::{
+    Item, Partition, Rng, forget_proof, key, options, wide_partitions, wide_table, write_version,
+};
 use crate::compression::{CompressionInfo, CompressionParams};
 use crate::{Component, Descriptor, OpenError, SsTable, Uncached, Version};
 use env::fs::FileSystem;
@@ -395,16 +397,20 @@ fn deleted_ranges() -> (Arc<TableSchema>, Partition) {
 fn open_range_deletions_are_proven_before_a_row_is_yielded() {
     let (table, partition) = deleted_ranges();
     let partitions = [partition];
-    for version in [Version::NB, Version::OA, Version::DA] {
+    let versions = [Version::NB, Version::OA, Version::DA];
+    for (version, is_proven) in versions.into_iter().flat_map(|version| [(version, true), (version, false)]) {
         let memory = MemoryFileSystem::new();
         let fs: Arc<dyn FileSystem> = Arc::new(memory.clone());
         let options = options(&partitions, None, 150);
         let meta = write_version(&fs, &table, &partitions, options, version).unwrap();
+        if !is_proven {
+            forget_proof(&memory, version);
+        }
         let columns = ColumnSelection::all(&table);
         let damage =
             Damage::to(memory, meta.descriptor, table.clone(), columns, |sound, _| short_asks(&sound[0]));
         let index = [Component::Index, Component::Partitions, Component::Rows];
-        damage.everywhere(&format!("deleted ranges {version}"), &index);
+        damage.everywhere(&format!("deleted ranges {version}, proven {is_proven}"), &index);
     }
 }
 
@@ -461,6 +467,25 @@ fn an_outline_leads_to_no_other_value() {
         let damage = Damage::to(memory, meta.descriptor, table.clone(), columns, asks);
         let components = [Component::Outline, Component::Data, Component::Digest];
         damage.everywhere(&format!("outline {version}"), &components);
+    }
+}
+
+/// All components of files that were written here, the proof among them.
+#[test]
+fn what_a_proof_is_believed_for_is_so() {
+    let (table, partition) = deleted_ranges();
+    let partitions: Vec<Partition> =
+        [1, 2].map(|k| Partition { key: key(k), ..partition.clone() }).into_iter().collect();
+    let chunks = CompressionParams { chunk_len: 512, ..CompressionParams::lz4() };
+    for (version, compression) in
+        [(Version::NB, Some(chunks.clone())), (Version::OA, None), (Version::DA, Some(chunks))]
+    {
+        let memory = MemoryFileSystem::new();
+        let fs: Arc<dyn FileSystem> = Arc::new(memory.clone());
+        let options = options(&partitions, compression, 150);
+        let meta = write_version(&fs, &table, &partitions, options, version).unwrap();
+        let damage = Damage::to(memory, meta.descriptor, table.clone(), ColumnSelection::all(&table), asks);
+        damage.everywhere(&format!("proven {version}"), Component::ALL);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The directories of Index.db's intervals: found through them, and found without them.
 
 use super::support::*;
-use crate::{Component, FilePart, SsTable};
+use crate::{Component, FilePart, SsTable, Version};
 use env::fs::FileSystem;
 use model::command::ClusteringFilter;
 use model::{CqlType, DecoratedKey, Deletion, TableSchema};
@@ -100,6 +100,7 @@ fn large_partitions_are_found_without_the_entries_before_them() {
 #[test]
 fn damage_behind_a_key_does_not_hide_it() {
     let (fs, table) = written();
+    forget_proof(fs.as_ref(), Version::NB);
     let path = descriptor(1).path(Component::Index);
     let mut bytes = fs.read(&path).unwrap();
     // The first interval's second entry claims a promoted index as long as the file.

@@ -13,6 +13,7 @@ mod golden;
 
 mod outline;
 mod places;
+mod proof;
 mod reading;
 pub(crate) mod recorded;
 mod round_trip;

@@ -2,8 +2,8 @@
 
 use crate::compression::CompressionParams;
 use crate::{
-    Descriptor, FileId, FilePart, PageSource, SsTable, SsTableId, SsTableMeta, SsTableWriter, Uncached,
-    Version, WriterOptions,
+    Component, Descriptor, FileId, FilePart, PageSource, SsTable, SsTableId, SsTableMeta, SsTableWriter,
+    Uncached, Version, WriterOptions,
 };
 use bytes::Bytes;
 use env::fs::FileSystem;
@@ -362,6 +362,11 @@ pub fn write_version(
         return None;
     }
     Some(writer.finish().unwrap())
+}
+
+/// Removes the proof of what was written, which is read from then on as if Cassandra had written it.
+pub fn forget_proof(fs: &dyn FileSystem, version: Version) {
+    fs.remove_file(&Descriptor { version, ..descriptor(1) }.path(Component::Proof)).unwrap();
 }
 
 pub fn memory() -> Arc<dyn FileSystem> {

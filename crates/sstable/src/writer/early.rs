@@ -45,7 +45,9 @@ impl SsTableWriter {
         }
         let Some(index) = self.index.so_far()? else { return Ok(None) };
         let (layout, start, tail) = self.data.so_far()?;
-        let data = self.file(number, Component::Data, FilePart::Data, layout)?.with_tail(start, tail);
+        let places = if self.data.is_compressed() { self.data.crcs().to_vec() } else { Vec::new() };
+        let data = self.file(number, Component::Data, FilePart::Data, layout)?;
+        let data = data.with_tail(start, tail).with_places(places);
         let outline = match self.outline.so_far()? {
             firsts if firsts.is_empty() => None,
             firsts => {
@@ -53,22 +55,22 @@ impl SsTableWriter {
                 Some(Outline::growing(file, firsts, data.len))
             }
         };
-        let plain = |component, part| self.file(number, component, part, PageLayout::Plain);
         let times = self.descriptor.version.deletion_times();
         let index = match index {
-            GrowingIndex::Big(summary) => {
-                let file = plain(Component::Index, FilePart::Index)?;
+            GrowingIndex::Big { summary, pages: layout } => {
+                let file = self.file(number, Component::Index, FilePart::Index, layout)?;
                 let (start, page) = last_page(file.raw(), file.len)?;
                 let file = Arc::new(file.with_tail(start, page.freeze()));
                 Index::Big(BigIndex::growing(summary, file, Arc::clone(pages), times))
             }
             GrowingIndex::Bti(mut known) => {
-                let partitions = plain(Component::Partitions, FilePart::Index)?;
+                let [of_partitions, of_rows] = std::mem::take(&mut known.pages);
+                let partitions = self.file(number, Component::Partitions, FilePart::Index, of_partitions)?;
                 let (at, forked) = std::mem::take(&mut known.partitions);
                 let (start, mut page) = last_page(partitions.raw(), at)?;
                 page.extend_from_slice(&forked);
                 let partitions = Arc::new(partitions.with_tail(start, page.freeze()));
-                let rows = plain(Component::Rows, FilePart::Rows)?;
+                let rows = self.file(number, Component::Rows, FilePart::Rows, of_rows)?;
                 let (start, page) = last_page(rows.raw(), known.rows_len)?;
                 let rows = Arc::new(rows.with_tail(start, page.freeze()));
                 Index::Bti(Arc::new(BtiIndex::growing(known, partitions, rows, Arc::clone(pages), times)))

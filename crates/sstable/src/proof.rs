@@ -1,0 +1,248 @@
+//! Proof.db: checksums for what Cassandra's format has none for, so that what a reader was told need not be compared with
+//! the data first (docs/formats/proof.md).
+//!
+//! ```text
+//! file := "IlProof1" | u32 checksum in Digest.crc32 | u64 bytes of data
+//!         | u32 CRC32 of CompressionInfo.db or CRC.db | u32 CRC32 of Summary.db, 0 where there is none
+//!         | u64 bytes of Index.db or Partitions.db | u64 bytes of Rows.db | u64 chunks of a compressed Data.db
+//!         | u32 CRC32 of each page of 4096 bytes of the index | the same of Rows.db | u32 CRC32 of each chunk
+//!         | u32 CRC32 of the bytes before
+//! ```
+//! The checksums of chunks are those that follow them in Data.db, in order: they tell whether a chunk lies in its place.
+//! CRC.db does the same for files that are not compressed.
+//!
+//! What is here is kept in memory, 4 bytes for 4 KiB of an index and for each chunk, half of what the chunks' places take.
+//! A file that is missing, damaged or of another SSTable is not used: then everything is compared as if Cassandra had
+//! written it. Cassandra does not know the component, and what it compacts has none.
+
+use crate::checksum::{ChunkCrcs, stored_digest};
+use crate::descriptor::{Component, Descriptor};
+use crate::error::{OpenError, corrupt, file_name, read_optional};
+use crate::pages::{FileId, FilePart, INDEX_PAGE_BYTES, PageLayout, PagedFile};
+use bytes::Bytes;
+use crc32fast::Hasher;
+use env::fs::FileSystem;
+use partition::codec::{DecodeError, Input, SliceInput};
+use partition::{ReadContext, ReadError};
+use std::io;
+
+const MAGIC: &[u8; 8] = b"IlProof1";
+/// Bytes that tie the file to its Data.db, the magic among them.
+pub(crate) const TIED_BYTES: usize = 24;
+const PAGE_BYTES: usize = INDEX_PAGE_BYTES as usize;
+
+/// The checksums of a file's pages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PageSums {
+    /// Bytes of the file.
+    pub len: u64,
+    /// Of each page of [`INDEX_PAGE_BYTES`]; the last may be shorter.
+    pub crcs: Vec<u32>,
+}
+
+impl PageSums {
+    /// How pages lie in such a file.
+    pub fn layout(self) -> PageLayout {
+        PageLayout::Checked(ChunkCrcs { chunk_len: INDEX_PAGE_BYTES as u32, crcs: self.crcs })
+    }
+}
+
+/// Makes the checksums of a file's pages while it is written from start to end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PageSummer {
+    len: u64,
+    crcs: Vec<u32>,
+    /// Of the page that is not full.
+    open: Hasher,
+}
+
+impl PageSummer {
+    pub fn add(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let room = PAGE_BYTES - self.len as usize % PAGE_BYTES;
+            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            self.open.update(now);
+            self.len += now.len() as u64;
+            bytes = later;
+            if now.len() == room {
+                self.crcs.push(std::mem::take(&mut self.open).finalize());
+            }
+        }
+    }
+
+    /// How the pages lie that are full.
+    pub fn so_far(&self) -> PageLayout {
+        PageSums { len: self.len, crcs: self.crcs.clone() }.layout()
+    }
+
+    pub fn finish(mut self) -> PageSums {
+        if !self.len.is_multiple_of(INDEX_PAGE_BYTES) {
+            self.crcs.push(self.open.finalize());
+        }
+        PageSums { len: self.len, crcs: self.crcs }
+    }
+}
+
+/// A Proof.db.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Proof {
+    /// What Digest.crc32 says of Data.db.
+    pub digest: u32,
+    /// Bytes of Data.db before compression.
+    pub data_len: u64,
+    /// Of the CompressionInfo.db or CRC.db.
+    pub table_crc: u32,
+    /// Of the Summary.db; 0 where there is none.
+    pub summary_crc: u32,
+    /// Of Index.db, or Partitions.db.
+    pub index: PageSums,
+    /// Of Rows.db.
+    pub rows: PageSums,
+    /// Of the chunks of a compressed Data.db.
+    pub chunks: Vec<u32>,
+}
+
+impl Proof {
+    pub fn encode(&self) -> Vec<u8> {
+        let sums = [&self.index.crcs, &self.rows.crcs, &self.chunks];
+        let mut out = Vec::with_capacity(64 + 4 * sums.iter().map(|sums| sums.len()).sum::<usize>());
+        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(&self.digest.to_be_bytes());
+        out.extend_from_slice(&self.data_len.to_be_bytes());
+        out.extend_from_slice(&self.table_crc.to_be_bytes());
+        out.extend_from_slice(&self.summary_crc.to_be_bytes());
+        for number in [self.index.len, self.rows.len, self.chunks.len() as u64] {
+            out.extend_from_slice(&number.to_be_bytes());
+        }
+        for sum in sums.into_iter().flatten() {
+            out.extend_from_slice(&sum.to_be_bytes());
+        }
+        let crc = crc32fast::hash(&out);
+        out.extend_from_slice(&crc.to_be_bytes());
+        out
+    }
+
+    /// Reads the file; `None` for one that a later Ilion wrote in a way that is not known.
+    pub fn decode(bytes: Bytes) -> Result<Option<Proof>, DecodeError> {
+        let mut input = SliceInput::new(bytes.slice(..bytes.len().saturating_sub(4)));
+        if input.array::<8>()? != *MAGIC {
+            return Ok(None);
+        }
+        let sound = bytes
+            .split_last_chunk::<4>()
+            .is_some_and(|(content, sum)| crc32fast::hash(content) == u32::from_be_bytes(*sum));
+        if !sound {
+            return Err(input.malformed("the last four bytes are not the checksum of the others".to_owned()));
+        }
+        let u32 = |input: &mut SliceInput| Ok(u32::from_be_bytes(input.array()?));
+        let u64 = |input: &mut SliceInput| Ok(u64::from_be_bytes(input.array()?));
+        let digest = u32(&mut input)?;
+        let data_len = u64(&mut input)?;
+        let (table_crc, summary_crc) = (u32(&mut input)?, u32(&mut input)?);
+        let (index_len, rows_len, chunks) = (u64(&mut input)?, u64(&mut input)?, u64(&mut input)?);
+        let counts = [index_len.div_ceil(INDEX_PAGE_BYTES), rows_len.div_ceil(INDEX_PAGE_BYTES), chunks];
+        let needed = counts.iter().try_fold(0u64, |sum, count| sum.checked_add(*count));
+        if needed.and_then(|sums| sums.checked_mul(4)) != Some(input.remaining() as u64) {
+            let detail = format!("checksums of {counts:?} pages and chunks in {} bytes", input.remaining());
+            return Err(input.malformed(detail));
+        }
+        let mut sums =
+            |count: u64| -> Result<Vec<u32>, DecodeError> { (0..count).map(|_| u32(&mut input)).collect() };
+        let [index, rows, chunks] = counts;
+        Ok(Some(Proof {
+            digest,
+            data_len,
+            table_crc,
+            summary_crc,
+            index: PageSums { len: index_len, crcs: sums(index)? },
+            rows: PageSums { len: rows_len, crcs: sums(rows)? },
+            chunks: sums(chunks)?,
+        }))
+    }
+
+    /// The proof of an SSTable with this Data.db, as far as it was opened. `None` when it has none, one that is damaged, or
+    /// one that does not belong to it.
+    ///
+    /// # Errors
+    /// When a file is there and cannot be read.
+    pub fn open(
+        fs: &dyn FileSystem,
+        descriptor: &Descriptor,
+        data: &PagedFile,
+        table_crc: u32,
+    ) -> Result<Option<Proof>, OpenError> {
+        let Some(bytes) = read_optional(fs, descriptor, Component::Proof)? else { return Ok(None) };
+        let Ok(Some(proof)) = Proof::decode(bytes) else { return Ok(None) };
+        Ok(match proof.fits(data, table_crc) && stored_digest(fs, descriptor)? == Some(proof.digest) {
+            true => Some(proof),
+            false => None,
+        })
+    }
+
+    /// Everything that keeps the proof of an SSTable from being used, and every page of the index that is not as it says.
+    ///
+    /// # Errors
+    /// When a file is there and cannot be read.
+    pub fn check(
+        fs: &dyn FileSystem,
+        descriptor: &Descriptor,
+        data: &PagedFile,
+        table_crc: u32,
+    ) -> Result<Vec<ReadError>, OpenError> {
+        let path = descriptor.path(Component::Proof);
+        let Some(bytes) = read_optional(fs, descriptor, Component::Proof)? else { return Ok(Vec::new()) };
+        let unused = |detail: &str| Ok(vec![ReadError::corrupt(&file_name(&path), 0, detail.to_owned())]);
+        let proof = match Proof::decode(bytes) {
+            Ok(Some(proof)) => proof,
+            Ok(None) => return unused("it is of another layout, and not used"),
+            Err(e) => return Ok(vec![corrupt(&path, e)]),
+        };
+        if !proof.fits(data, table_crc) || stored_digest(fs, descriptor)? != Some(proof.digest) {
+            return unused("it is of another Data.db, and not used");
+        }
+        let files = match descriptor.version.is_bti() {
+            true => vec![(Component::Partitions, proof.index), (Component::Rows, proof.rows)],
+            false => vec![(Component::Index, proof.index)],
+        };
+        let mut out = Vec::new();
+        for (component, sums) in files {
+            let path = descriptor.path(component);
+            let file = match fs.open_read(&path) {
+                Ok(file) => file,
+                // Whoever opens the SSTable says so.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                Err(e) => return Err(ReadError::from(e).into()),
+            };
+            let id = FileId { sstable: 0, part: FilePart::Index };
+            match proven(PagedFile::new(id, file_name(&path), file, PageLayout::Plain), sums) {
+                Ok(file) => {
+                    let context = ReadContext::default();
+                    out.extend(
+                        (0..file.page_count()).filter_map(|page| file.check_page(page, &context).err()),
+                    );
+                }
+                Err(error) => out.push(error),
+            }
+        }
+        Ok(out)
+    }
+
+    /// Whether it was made of this Data.db, its digest aside.
+    fn fits(&self, data: &PagedFile, table_crc: u32) -> bool {
+        self.data_len == data.len && self.table_crc == table_crc && self.chunks.len() as u64 == data.chunks()
+    }
+}
+
+/// Gives the file of an index the checksums of its pages.
+///
+/// # Errors
+/// When it is of another length.
+pub(crate) fn proven(file: PagedFile, sums: PageSums) -> Result<PagedFile, ReadError> {
+    match file.len == sums.len {
+        true => Ok(file.with_layout(sums.layout())),
+        false => {
+            let detail = format!("{} bytes, where Proof.db has {}", file.len, sums.len);
+            Err(file.corrupt(file.len.min(sums.len), detail))
+        }
+    }
+}

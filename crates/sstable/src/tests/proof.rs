@@ -1,0 +1,204 @@
+//! Proof.db: what it says is so, pages of an index are held against it, and without it everything is read as before.
+
+use super::support::*;
+use crate::compression::CompressionParams;
+use crate::proof::{PageSummer, PageSums, Proof};
+use crate::{Component, Descriptor, SsTable, Uncached, Version, verify};
+use bytes::Bytes;
+use env::fs::FileSystem;
+use model::TableSchema;
+use model::command::ClusteringFilter;
+use model::key::KeyRange;
+use partition::ReadError;
+use proptest::prelude::{any, proptest};
+use std::sync::Arc;
+
+const PAGE: usize = 4096;
+
+fn path(version: Version, component: Component) -> std::path::PathBuf {
+    Descriptor { version, ..descriptor(1) }.path(component)
+}
+
+/// A large partition, with an index of several pages.
+fn written(version: Version) -> (Arc<dyn FileSystem>, Arc<TableSchema>) {
+    let (table, partitions) = super::reading::numbered(3_000, 25);
+    let fs = memory();
+    let compression = (version != Version::OA).then(CompressionParams::lz4);
+    write_version(&fs, &table, &partitions, options(&partitions, compression, 128), version).unwrap();
+    (fs, table)
+}
+
+/// Every row, in pieces from the index of rows.
+fn read(fs: &Arc<dyn FileSystem>, table: &Arc<TableSchema>, version: Version) -> Result<usize, ReadError> {
+    let descriptor = Descriptor { version, ..descriptor(1) };
+    let sstable =
+        Arc::new(SsTable::open(fs.as_ref(), &descriptor, 1, Arc::new(Uncached)).map_err(|e| match e {
+            crate::OpenError::Read(e) => e,
+            other => panic!("{other}"),
+        })?);
+    let mut rows = 0;
+    for i in (0..3_000).step_by(20) {
+        let name = super::reading::names([i], i % 40 == 0);
+        let mut found = sstable.read(&key(1), &name, &all(table), table, &context())?.unwrap();
+        rows += collect(&mut found, table, i % 40 == 0)?[0].items.len();
+    }
+    let mut scan = sstable.scan(&KeyRange::FULL, &ClusteringFilter::all(), &all(table), table, &context())?;
+    Ok(rows + collect(&mut scan, table, false)?[0].items.len())
+}
+
+const ROWS: usize = 3_000 + 150;
+
+fn indexes(version: Version) -> &'static [Component] {
+    match version.is_bti() {
+        true => &[Component::Partitions, Component::Rows],
+        false => &[Component::Index],
+    }
+}
+
+#[test]
+fn a_proof_holds_what_was_written() {
+    for version in [Version::NB, Version::OA, Version::DA] {
+        let (fs, _) = written(version);
+        let bytes = |component| fs.read(&path(version, component)).unwrap();
+        let proof = Proof::decode(bytes(Component::Proof).into()).unwrap().unwrap();
+        let sums_of = |component| {
+            let bytes = bytes(component);
+            PageSums { len: bytes.len() as u64, crcs: bytes.chunks(PAGE).map(crc32fast::hash).collect() }
+        };
+        assert_eq!(proof.index, sums_of(indexes(version)[0]));
+        assert_eq!(proof.rows, indexes(version).get(1).map_or(PageSums::default(), |rows| sums_of(*rows)));
+        assert_eq!(proof.digest, crc32fast::hash(&bytes(Component::Data)));
+        if !version.is_bti() {
+            assert_eq!(proof.summary_crc, crc32fast::hash(&bytes(Component::Summary)));
+        }
+        let toc = String::from_utf8(bytes(Component::Toc)).unwrap();
+        assert!(toc.lines().any(|line| line == "Proof.db"), "{toc}");
+        let descriptor = Descriptor { version, ..descriptor(1) };
+        assert_eq!(verify(fs.as_ref(), &descriptor, &|_| {}).unwrap().findings, []);
+    }
+}
+
+#[test]
+fn a_page_of_an_index_that_is_not_as_it_was_written_is_named() {
+    for version in [Version::NB, Version::OA, Version::DA] {
+        let (fs, table) = written(version);
+        assert_eq!(read(&fs, &table, version).unwrap(), ROWS);
+        for component in indexes(version) {
+            let path = path(version, *component);
+            let sound = fs.read(&path).unwrap();
+            let pages = sound.len().div_ceil(PAGE);
+            for page in 0..pages {
+                let mut damaged = sound.clone();
+                let at = (page * PAGE + 77).min(damaged.len() - 1);
+                damaged[at] ^= 4;
+                check_is_named(&fs, &table, version, *component, page * PAGE, damaged);
+            }
+            if pages > 2 {
+                let mut damaged = sound.clone();
+                damaged[..2 * PAGE].rotate_left(PAGE);
+                check_is_named(&fs, &table, version, *component, 0, damaged);
+            }
+            check_is_named(
+                &fs,
+                &table,
+                version,
+                *component,
+                sound.len() - 1,
+                sound[..sound.len() - 1].to_vec(),
+            );
+            check_is_named(&fs, &table, version, *component, sound.len(), [&sound[..], &[0]].concat());
+            fs.write(&path, &sound).unwrap();
+        }
+    }
+}
+
+/// A read that meets the page says which it is, and so does a check.
+fn check_is_named(
+    fs: &Arc<dyn FileSystem>,
+    table: &Arc<TableSchema>,
+    version: Version,
+    component: Component,
+    place: usize,
+    damaged: Vec<u8>,
+) {
+    fs.write(&path(version, component), &damaged).unwrap();
+    match read(fs, table, version) {
+        // What is never looked at does not matter.
+        Ok(rows) => assert_eq!(rows, ROWS),
+        Err(ReadError::Corrupt { file, detail, .. }) => {
+            assert!(
+                file.ends_with(&component.to_string()) && detail.contains("Proof.db"),
+                "{file}: {detail}"
+            );
+        }
+        Err(other) => panic!("{other}"),
+    }
+    let descriptor = Descriptor { version, ..descriptor(1) };
+    let found = verify(fs.as_ref(), &descriptor, &|_| {}).unwrap().findings;
+    let names = |f: &&crate::Finding| f.component == component && f.offset == Some(place as u64);
+    assert!(found.iter().any(|f| names(&f)), "{component} {place}: {found:?}");
+}
+
+/// Whatever becomes of a proof, no row is hidden, and a check says that it is of no use.
+#[test]
+fn a_damaged_proof_is_not_used() {
+    for version in [Version::NB, Version::DA] {
+        let (fs, table) = written(version);
+        let path = path(version, Component::Proof);
+        let sound = fs.read(&path).unwrap();
+        let mut rng = Rng::new(4);
+        for i in 0..60 {
+            let mut damaged = sound.clone();
+            match i {
+                0..50 => damaged[rng.below(sound.len() as u64) as usize] ^= 1 << (i % 8),
+                50 => damaged.push(0),
+                _ => damaged.truncate(rng.below(sound.len() as u64) as usize),
+            }
+            fs.write(&path, &damaged).unwrap();
+            assert_eq!(read(&fs, &table, version).unwrap(), ROWS);
+            let descriptor = Descriptor { version, ..descriptor(1) };
+            let found = verify(fs.as_ref(), &descriptor, &|_| {}).unwrap().findings;
+            assert!(found.iter().any(|f| f.component == Component::Proof), "{i}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn the_proof_of_another_sstable_is_not_used() {
+    let (other, _) = written(Version::NB);
+    let strange = other.read(&path(Version::NB, Component::Proof)).unwrap();
+    let (table, mut partitions) = super::reading::numbered(3_000, 25);
+    partitions[0].items.pop();
+    let fs = memory();
+    let options = options(&partitions, Some(CompressionParams::lz4()), 128);
+    write(&fs, &table, &partitions, options).unwrap();
+    fs.write(&path(Version::NB, Component::Proof), &strange).unwrap();
+    assert_eq!(read(&fs, &table, Version::NB).unwrap(), ROWS - 1);
+    let found = verify(fs.as_ref(), &descriptor(1), &|_| {}).unwrap().findings;
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].component, Component::Proof);
+}
+
+proptest! {
+    #[test]
+    fn a_proof_is_read_as_it_was_written(
+        numbers in any::<[u32; 3]>(), data_len in any::<u64>(), file in proptest::collection::vec(any::<u8>(), 0..20_000),
+        cuts in proptest::collection::vec(1..9_000usize, 1..4), chunks in proptest::collection::vec(any::<u32>(), 0..20),
+    ) {
+        let mut summer = PageSummer::default();
+        let mut rest = &file[..];
+        for cut in cuts.into_iter().cycle() {
+            if rest.is_empty() {
+                break;
+            }
+            let (now, later) = rest.split_at(cut.min(rest.len()));
+            summer.add(now);
+            rest = later;
+        }
+        let index = summer.finish();
+        assert_eq!(index.crcs, file.chunks(PAGE).map(crc32fast::hash).collect::<Vec<_>>());
+        let [digest, table_crc, summary_crc] = numbers;
+        let proof = Proof { digest, data_len, table_crc, summary_crc, index, rows: PageSums::default(), chunks };
+        assert_eq!(Proof::decode(Bytes::from(proof.encode())).unwrap(), Some(proof));
+    }
+}
