@@ -4,11 +4,12 @@
 //! next SSTable is opened, its newest timestamp is held against what is known: if every named row is newer in
 //! everything that was asked for, the SSTable and those behind it need not be read.
 //!
-//! A row is *settled* at a timestamp if a deletion of it is newer; or if it was inserted later, without a TTL, and
-//! every column asked for has a newer cell. (The insertion makes sure that cells of columns nobody asked for, which
-//! may lie in what is left unread, cannot decide whether the row exists.) A read that names no rows is about the static row
-//! alone, which is there while any of its cells is: one that was asked for has to live, and without a TTL. Columns of many cells and counters are
-//! never settled, because their older parts count.
+//! A row is *settled* at a timestamp if a deletion of it is newer; or if every column asked for has a newer cell and the
+//! row is certainly there, so that cells of columns nobody asked for, which may lie in what is left unread, cannot decide
+//! that: by an insertion or a cell, of any column, that is newer and lives at the time of the read. (Cassandra wants the insertion, but for
+//! tables WITH COMPACT STORAGE, which have none: SinglePartitionReadCommand.isRowComplete, CASSANDRA-16226. So rows made by UPDATE
+//! alone end no search there.) A read that names no rows is about the static row alone, which is there while any of its cells is.
+//! Columns of many cells and counters are never settled, because their older parts count.
 
 use model::command::{ClusteringFilter, ReadCommand};
 use model::{Clustering, ColumnId, Deletion, NO_TIMESTAMP, Row};
@@ -27,6 +28,8 @@ pub(super) struct NewestFirst {
     statics: Vec<ColumnId>,
     regulars: Vec<ColumnId>,
     deletion: Deletion,
+    /// Seconds at which the read judges what expires.
+    now_s: u32,
     kept: Vec<BoxedStream>,
 }
 
@@ -60,6 +63,7 @@ impl NewestFirst {
             statics,
             regulars,
             deletion: Deletion::NONE,
+            now_s: command.now_s,
             kept: Vec::new(),
         })
     }
@@ -107,16 +111,15 @@ impl NewestFirst {
             return true;
         }
         let newer = |row: &Row, column: &ColumnId| row.cell(*column).is_some_and(|c| c.timestamp > timestamp);
-        let lives = |column: &ColumnId| {
-            self.static_row
-                .cell(*column)
-                .is_some_and(|c| c.timestamp > timestamp && !c.is_expiring() && !c.is_tombstone())
+        let is_there = |row: &Row| {
+            (row.liveness.timestamp > timestamp && row.liveness.is_live(self.now_s))
+                || row.cells.iter().any(|cell| cell.timestamp > timestamp && cell.is_live(self.now_s))
         };
         self.statics.iter().all(|column| newer(&self.static_row, column))
-            && (!self.names.is_empty() || self.statics.iter().any(lives))
+            && (!self.names.is_empty() || is_there(&self.static_row))
             && self.rows.iter().zip(&self.settled).all(|(row, settled)| {
-                let inserted = row.liveness.timestamp > timestamp && !row.liveness.is_expiring();
-                *settled > timestamp || (inserted && self.regulars.iter().all(|column| newer(row, column)))
+                *settled > timestamp
+                    || (is_there(row) && self.regulars.iter().all(|column| newer(row, column)))
             })
     }
 

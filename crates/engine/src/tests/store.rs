@@ -354,9 +354,19 @@ fn named_rows_that_are_newer_in_all_that_was_asked_for_leave_older_sstables_unre
         mutation.updates[0].rows[0].liveness = model::Liveness::new(timestamp);
         write(&engine, &mutation).unwrap();
         write(&engine, &insert(&table, 1, 2, &format!("w{timestamp}"), timestamp)).unwrap();
+        let column = table.regular_columns()[0].id;
+        let value = Bytes::from(format!("x{timestamp}"));
+        for (c, cell) in [
+            (3, Cell::expiring(column, timestamp, 10, 2_000_000_000, value)),
+            (4, Cell::tombstone(column, timestamp, 2_000_000_000)),
+        ] {
+            let mut mutation = insert(&table, 1, c, "", timestamp);
+            mutation.updates[0].rows[0].cells = vec![cell];
+            write(&engine, &mutation).unwrap();
+        }
         engine.flush("ks", Some("t")).unwrap();
     }
-    let read = |c: i32| {
+    let read = |c: i32, now_s: u32| {
         let command = ReadCommand {
             table: table.clone(),
             partitions: PartitionSelection::Keys(vec![key(1)]),
@@ -367,7 +377,7 @@ fn named_rows_that_are_newer_in_all_that_was_asked_for_leave_older_sstables_unre
             columns: ColumnSelection::all(&table),
             row_filter: Vec::new(),
             limits: DataLimits::NONE,
-            now_s: 0,
+            now_s,
         };
         let ctx = ReadContext::default();
         let mut stream = engine.read(&command, &ctx).unwrap();
@@ -380,8 +390,15 @@ fn named_rows_that_are_newer_in_all_that_was_asked_for_leave_older_sstables_unre
         let cost = ctx.cost.snapshot();
         (value, cost.sstables_read, cost.skipped_by_timestamp)
     };
-    assert_eq!(read(1), (Some("v3".to_owned()), 1, 2));
-    assert_eq!(read(2), (Some("w3".to_owned()), 3, 0), "a row without an insertion may live by other cells");
+    assert_eq!(read(1, 0), (Some("v3".to_owned()), 1, 2));
+    assert_eq!(read(2, 0), (Some("w3".to_owned()), 1, 2), "a row without an insertion is there by its cell");
+    assert_eq!(read(3, 1_999_999_999), (Some("x3".to_owned()), 1, 2), "as long as that lives");
+    assert_eq!(
+        read(3, 2_000_000_000),
+        (Some("x3".to_owned()), 3, 0),
+        "behind that it may be there by another one"
+    );
+    assert_eq!(read(4, 0), (Some(String::new()), 3, 0));
 }
 
 #[test]
