@@ -38,6 +38,7 @@ pub mod table;
 mod tests;
 mod truncate;
 mod turns;
+mod warm;
 mod write;
 
 pub use cache::{CacheStats, PageCache, RowCache};

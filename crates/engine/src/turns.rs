@@ -32,8 +32,13 @@ pub(crate) struct InTurns<S, Y = fn()> {
 
 impl<S> InTurns<S> {
     pub fn new(stream: S) -> InTurns<S> {
-        InTurns { stream, done: 0, give_way: std::thread::yield_now }
+        InTurns { stream, done: 0, give_way }
     }
+}
+
+/// The end of a turn: the processor is offered to other threads.
+pub(crate) fn give_way() {
+    std::thread::yield_now();
 }
 
 impl<S: PartitionStream, Y: FnMut() + Send> PartitionStream for InTurns<S, Y> {

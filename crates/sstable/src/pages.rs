@@ -67,8 +67,8 @@ pub trait PageSource: Send + Sync + Debug {
         false
     }
 
-    /// Keeps a page that nobody asked for yet, if there is room for such.
-    fn keep(&self, _file: FileId, _page: u64, _content: &[u8]) {}
+    /// Keeps a page that nobody asked for yet as one that was needed `count` times, if there is room for such.
+    fn keep(&self, _file: FileId, _page: u64, _content: &[u8], _count: u8) {}
 
     /// How files are to be read, if the file system can.
     fn access(&self, _part: FilePart) -> Access {

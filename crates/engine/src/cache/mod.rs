@@ -29,9 +29,6 @@ const PAGE_OVERHEAD_BYTES: u64 = 96;
 /// Size of a small page, from which the largest the number of pages is estimated.
 const PAGE_BYTES_MIN: u64 = 4 << 10;
 
-/// What a page counts as that nobody asked for yet, because a compaction made it of pages that were here: as needed
-/// this many times.
-const KEPT_COUNT: u8 = 4;
 /// A read of a range of partitions that goes over more than one in so many bytes of the cache reads around it.
 const SCAN_PART: u64 = 10;
 
@@ -145,9 +142,9 @@ impl PageSource for PageCache {
         self.cache.contains(&(file, page))
     }
 
-    fn keep(&self, file: FileId, page: u64, content: &[u8]) {
+    fn keep(&self, file: FileId, page: u64, content: &[u8], count: u8) {
         let weight = weight_of(content);
-        self.cache.insert((file, page), Bytes::copy_from_slice(content), weight, KEPT_COUNT);
+        self.cache.insert((file, page), Bytes::copy_from_slice(content), weight, count);
     }
 
     fn page(

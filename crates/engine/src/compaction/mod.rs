@@ -14,7 +14,6 @@ mod task;
 #[cfg(test)]
 mod tests;
 mod throttle;
-mod warm;
 
 pub(crate) use manager::Compactions;
 pub use task::CompactionInfo;

@@ -15,11 +15,11 @@ use super::guard::Outside;
 use super::strategy::Output;
 use super::task::Task;
 use super::throttle::{Stopped, Throttle};
-use super::warm::Warmth;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::table::EarlyOpening;
 use crate::turns::InTurns;
+use crate::warm::Warmth;
 use model::TableSchema;
 use model::command::{ClusteringFilter, ColumnSelection};
 use model::key::KeyRange;
@@ -172,7 +172,7 @@ impl Run<'_> {
                 None => {
                     number = self.engine.files.next_number();
                     let mut started = self.start(log, &schema)?;
-                    let (warmth, sink) = Warmth::new(number, &self.engine.files.pages, &cost);
+                    let (warmth, sink) = Warmth::of_compaction(number, &self.engine.files.pages, &cost);
                     started.tell_pages_to(sink);
                     writer.insert((started, warmth))
                 }

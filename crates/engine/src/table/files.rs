@@ -7,6 +7,7 @@ use crate::error::EngineError;
 use crate::import::check_fits;
 use crate::memtable::Memtable;
 use crate::turns::InTurns;
+use crate::warm::Warmth;
 use env::Env;
 use env::fs::{Access, FileSystem};
 use model::TableSchema;
@@ -151,6 +152,12 @@ impl TableStore {
         })
     }
 
+    /// Whether anybody has read the table since this was asked last.
+    fn is_read(&self) -> bool {
+        let reads = self.reads.load(Ordering::Relaxed);
+        self.reads_at_flush.swap(reads, Ordering::Relaxed) != reads
+    }
+
     fn write_memtable_in(
         &self,
         files: &FileContext,
@@ -185,11 +192,23 @@ impl TableStore {
             let rows = memtable.scan(&schema, KeyRange::FULL, &ClusteringFilter::all(), &ctx);
             // A Cassandra that reads one SSTable does not apply its deletions to its own rows.
             let mut stream = merge(&schema, [Box::new(InTurns::new(rows)) as BoxedStream], false);
+            let number = files.next_number();
+            let mut warmth = None;
+            if self.is_read() {
+                let (of_flush, sink) = Warmth::of_flush(number, &files.pages);
+                writer.tell_pages_to(sink);
+                warmth = Some(of_flush);
+            }
             let mut fragment = Fragment::default();
             loop {
                 let event = stream.next(&mut fragment)?;
                 if event == Event::End {
                     break;
+                }
+                if event == Event::PartitionStart
+                    && let Some(warmth) = &mut warmth
+                {
+                    warmth.start(&fragment.key);
                 }
                 writer.append(event, &fragment)?;
             }
@@ -198,7 +217,11 @@ impl TableStore {
                 other => other?,
             };
             // What was written must be readable before anything is given up for it.
-            files.open(&written.descriptor).map(Some)
+            let table = files.open_as(&written.descriptor, number)?;
+            if let Some(warmth) = &mut warmth {
+                warmth.look_up(&table, &schema);
+            }
+            Ok(Some(table))
         })();
         match written {
             Ok(Some(table)) => {

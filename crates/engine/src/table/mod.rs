@@ -169,6 +169,8 @@ pub struct TableStore {
     /// Whether Cassandra has been told to build the table's indexes anew.
     pub(crate) indexes_left: AtomicBool,
     pub(crate) reads: AtomicU64,
+    /// How many they were when a memtable was written last.
+    reads_at_flush: AtomicU64,
     pub(crate) writes: AtomicU64,
 }
 
@@ -209,6 +211,7 @@ impl TableStore {
             dirs,
             indexes_left: AtomicBool::new(false),
             reads: AtomicU64::new(0),
+            reads_at_flush: AtomicU64::new(0),
             writes: AtomicU64::new(0),
         }
     }

@@ -1,6 +1,7 @@
 //! What stays in the page cache: hot pages, whatever else is read. Everything is counted, nothing timed.
 
 use super::*;
+use crate::{SsTableFormat, StorageCompatibility};
 use env::fs::memory::MemoryFileSystem;
 use partition::CostSnapshot;
 
@@ -287,4 +288,47 @@ fn index_pages_and_all_pages_are_dropped_on_demand() {
     assert_eq!(engine.stats().page_cache.entries, 0);
     let again = read_one(&engine, &table, 7);
     assert!(again.index_page_misses > 0 && again.chunk_misses > 0, "{again:?}");
+}
+
+#[test]
+fn a_flush_leaves_what_was_read_in_memory_and_no_hot_page_goes_for_it() {
+    let formats = [SsTableFormat::Big, SsTableFormat::Bti];
+    for sstable_format in formats {
+        let options = EngineOptions {
+            page_cache_bytes: CACHE_BYTES,
+            commitlog_segment_bytes: 32 << 20,
+            storage_compatibility: StorageCompatibility::None,
+            sstable_format,
+            ..options()
+        };
+        let engine = Engine::open(options, env_on(Arc::new(MemoryFileSystem::new()), 1)).unwrap();
+        let (hot, new, unread) = (simple_table("hot"), simple_table("new"), simple_table("unread"));
+        create(&engine, &[&hot, &new, &unread]);
+        let random = Random::from_seed(7);
+        let fill = |table, keys: std::ops::Range<i32>| {
+            keys.for_each(|k| write(&engine, &insert(table, k, 0, &noise(&random, 1_000), 1)).unwrap());
+        };
+        let misses_of = |table, keys: std::ops::Range<i32>| {
+            keys.map(|k| misses(&read_one(&engine, table, k))).sum::<u64>()
+        };
+        fill(&hot, HOT);
+        engine.flush_all().unwrap();
+        let pages = warm_up(&engine, &hot);
+
+        fill(&new, 0..500);
+        assert_eq!(misses_of(&new, 0..500), 0);
+        fill(&unread, 0..500);
+        engine.flush_all().unwrap();
+        assert_eq!(misses_of(&new, 0..500), 0, "{sstable_format:?}");
+        assert!(misses_of(&unread, 0..500) > 10, "{sstable_format:?}");
+
+        // Five times the cache.
+        for round in 0..20 {
+            fill(&new, round * 1_000..(round + 1) * 1_000);
+            read_one(&engine, &new, round * 1_000);
+            engine.flush("ks", Some("new")).unwrap();
+        }
+        let missed = hot_misses(&engine, &hot);
+        assert!(missed <= pages / 10, "{sstable_format:?}: {missed} of {pages} pages");
+    }
 }
