@@ -28,6 +28,10 @@ class Client:
     def schema(self, server):
         self._finish([self.program, "schema", "--address", server.endpoint])
 
+    def alter(self, server, seconds):
+        """Changes the schema for so long; returns how often."""
+        return int(self._finish([self.program, "alter", "--address", server.endpoint, "--seconds", seconds]))
+
     def run(self, server, workload, given, **settings):
         """One run of a workload; returns what the client printed, and the command."""
         settings = {"address": server.endpoint, "workload": workload, "partitions": given.partitions,

@@ -35,14 +35,20 @@ class Case:
     in_flight: tuple | None = (1,)
     has_fixed_rate: bool = False
     writes: bool = False
-    # A table that is compacted meanwhile, from the first measured second on.
-    beside_compaction_of: str | None = None
+    # What happens meanwhile, from the first measured second on, and to which table (`Beside`).
+    beside: tuple | None = None
 
     @property
     def name(self):
         sizes = "".join(f", {value:,} rows" for _, value in self.scale)
-        beside = f", beside a compaction of {self.beside_compaction_of}" if self.beside_compaction_of else ""
-        return f"{self.workload}{sizes}{beside}"
+        return f"{self.workload}{sizes}{beside_name(self.beside)}"
+
+
+def beside_name(beside):
+    if not beside:
+        return ""
+    what, table = beside
+    return f", beside {what}" + (f" of {table}" if table else "")
 
 
 @dataclass(frozen=True)
@@ -84,10 +90,10 @@ def base(given):
 
 
 def tail(given):
-    # The compaction of `plain` outlasts the run; that of the table that is read ends in it, and its output is read from then on.
-    return [Case("point-read", in_flight=(), has_fixed_rate=True),
-            Case("point-read", in_flight=(), has_fixed_rate=True, beside_compaction_of="plain"),
-            Case("point-read", in_flight=(), has_fixed_rate=True, beside_compaction_of="base")]
+    # The compaction of `plain` outlasts the run; that of the table that is read ends in it, and its output is read from then on,
+    # as is what a flush writes of all its rows.
+    return [Case("point-read", in_flight=(), has_fixed_rate=True, beside=beside)
+            for beside in (None, ("a compaction", "plain"), ("a compaction", "base"), ("schema changes", None), ("a flush", "base"))]
 
 
 # In the order of their runs.
@@ -98,7 +104,8 @@ TESTS = {
                   lambda given: [(f"load-{table}", (("large_rows", given.large_rows),)) for table in ("large", "plain")], large),
     "columns": Test("one column of 100 rows of many blobs of 100 KiB", lambda given: [(f"load-columns:{n}", ()) for n in COLUMNS], columns),
     "base": Test("one row by its whole primary key, any of the table's, uniformly", lambda given: [("load-base", ())], base),
-    "tail": Test("the same at a fixed rate: while nothing else happens, through a compaction of another table, and through one of its own",
+    "tail": Test("the same at a fixed rate: while nothing else happens, through a compaction of another table and one of its own, while "
+                 "the schema changes, and through a flush of all its rows",
                  lambda given: [("load-base", ()), ("load-plain", (("large_rows", given.large_rows),))], tail),
     "mixed": Test("half point reads, half inserts over existing rows", lambda given: [("load-base", ())],
                   lambda given: [Case("mixed", in_flight=None, has_fixed_rate=True, writes=True)]),
@@ -161,35 +168,44 @@ def run_case(client, server, case, given, rates, seed):
 def run_once(client, server, case, given, **settings):
     if case.writes:
         server.rest()
-    if not case.beside_compaction_of:
+    if not case.beside:
         return one(client, server, case.workload, given, **settings)
-    compaction = Compaction(server.node, case.beside_compaction_of)
-    starter = threading.Timer(settings["warm_up_s"], compaction.run)
+    beside = Beside(case.beside, client, server, settings["seconds"])
+    if case.beside[0] == "a flush":
+        # All rows once more, in memory.
+        one(client, server, f"load-{case.beside[1]}", given, in_flight=LOAD_IN_FLIGHT)
+    starter = threading.Timer(settings["warm_up_s"], beside.run)
     starter.start()
     try:
         figures = one(client, server, case.workload, given, **settings)
-        return {**figures, "compaction": compaction.beside(time.monotonic() - settings["seconds"])}
+        return {**figures, "beside": beside.times(time.monotonic() - settings["seconds"])}
     finally:
         starter.join()
         server.rest()
 
 
-class Compaction:
-    """A compaction of one table, with the times at which it began and ended."""
+class Beside:
+    """What happens beside a run, with the times at which it began and ended."""
 
-    def __init__(self, node, table):
-        self.node, self.table = node, table
+    def __init__(self, beside, client, server, seconds):
+        what, table = beside
+        node = server.node
+        self.work = {"a compaction": lambda: node.nodetool("compact", KEYSPACE, table),
+                     "a flush": lambda: node.nodetool("flush", KEYSPACE, table),
+                     "schema changes": lambda: client.alter(server, seconds)}[what]
+        # The compaction of another table may go on; what is done to the table that is read has to show.
+        self.is_short, self.must_end = what == "a flush", table == "base"
         self.began = self.ended = None
 
     def run(self):
         self.began = time.monotonic()
-        self.node.nodetool("compact", KEYSPACE, self.table)
+        self.work()
         self.ended = time.monotonic()
 
-    def beside(self, measured_from):
+    def times(self, measured_from):
         """When it began and ended, in seconds from when the measured ones began; `None` for what has not happened yet."""
         since = [moment and round(moment - measured_from, 3) for moment in (self.began, self.ended)]
-        return {"of": self.table, "began_s": since[0], "ended_s": since[1]}
+        return {"began_s": since[0], "ended_s": since[1], "is_short": self.is_short, "must_end": self.must_end}
 
 
 def one(client, server, workload, given, **settings):

@@ -92,7 +92,7 @@ def problems(results):
             found.append(f"{where}: refused: " + ", ".join(f"{count} x {text}" for text, count in run["errors"].items()))
         if run["unanswered"]:
             found.append(f"{where}: {run['unanswered']} operations without an answer")
-        if run.get("compaction") and (why := not_through(run["compaction"], results["parameters"]["seconds"])):
+        if run.get("beside") and (why := not_through(run["beside"], results["parameters"]["seconds"])):
             found.append(f"{where}: {why}")
         usage = run["usage"]
         noise = (usage["others_cpu_s"] + usage["steal_cpu_s"]) / (usage["window_s"] * results["machine"]["cores"])
@@ -101,16 +101,16 @@ def problems(results):
     return found
 
 
-def not_through(compaction, seconds):
-    """Why the run was not one through the compaction; `None` if it was: a quarter of the measured seconds lay in it."""
-    began, ended = compaction["began_s"], compaction["ended_s"]
+def not_through(beside, seconds):
+    """Why what was to happen beside the run did not; `None` if it did: what takes long for a quarter of the measured seconds."""
+    began, ended = beside["began_s"], beside["ended_s"]
     if began is None:
-        return "the compaction did not begin"
+        return "what was to happen beside it did not begin"
     covered = min(seconds if ended is None else ended, seconds) - max(began, 0)
-    if covered < seconds / 4:
-        return f"the compaction took only {max(covered, 0):.1f} of the {seconds:g} measured seconds"
-    if compaction["of"] == "base" and ended is None:
-        return "the compaction of the table that was read did not end in the run"
+    if covered < seconds / 4 and not beside["is_short"]:
+        return f"what happened beside it took only {max(covered, 0):.1f} of the {seconds:g} measured seconds"
+    if beside["must_end"] and (ended is None or ended > seconds):
+        return "what happened to the table that was read did not end in the run"
     return None
 
 

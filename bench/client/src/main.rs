@@ -2,6 +2,7 @@
 //!
 //! * `bench-client schema`: makes the keyspace and the tables of every workload.
 //! * `bench-client run`: runs a workload, closed loop or at a fixed rate, and prints its figures as JSON.
+//! * `bench-client alter`: changes the schema again and again.
 //! * `bench-client null`: a server that does nothing, to measure the client itself.
 //!
 //! A run opens all connections, prepares the workload's statements once, and gives each thread its share of both.
@@ -22,6 +23,7 @@ mod workloads;
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
 use protocol::ProtocolVersion;
@@ -44,6 +46,15 @@ enum Verb {
         #[arg(long)]
         address: SocketAddr,
     },
+    /// Make a table, alter it and drop it, again and again, and print how often
+    Alter {
+        /// The server
+        #[arg(long)]
+        address: SocketAddr,
+        /// For how long
+        #[arg(long)]
+        seconds: f64,
+    },
     /// Run a workload and print its figures as JSON
     Run(run::Settings),
     /// Serve nothing, to measure the client itself
@@ -57,6 +68,7 @@ enum Verb {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().verb {
         Verb::Schema { address } => make_schema(address),
+        Verb::Alter { address, seconds } => alter_schema(address, Duration::from_secs_f64(seconds)),
         Verb::Run(settings) => run::run(&settings),
         Verb::Null { address } => null_server::serve(address),
     };
@@ -72,4 +84,21 @@ fn main() -> ExitCode {
 fn make_schema(address: SocketAddr) -> Result<(), Error> {
     let mut connection = Connection::open(address, ProtocolVersion::V5)?;
     workloads::tables().iter().try_for_each(|statement| connection.query(statement).map(drop))
+}
+
+fn alter_schema(address: SocketAddr, time: Duration) -> Result<(), Error> {
+    let mut connection = Connection::open(address, ProtocolVersion::V5)?;
+    let table = format!("{}.altered", workloads::KEYSPACE);
+    let statements = [
+        format!("CREATE TABLE {table} (k int PRIMARY KEY, v text)"),
+        format!("ALTER TABLE {table} ADD w text"),
+        format!("DROP TABLE {table}"),
+    ];
+    let (start, mut changes) = (Instant::now(), 0);
+    while start.elapsed() < time {
+        statements.iter().try_for_each(|statement| connection.query(statement).map(drop))?;
+        changes += statements.len();
+    }
+    println!("{changes}");
+    Ok(())
 }
