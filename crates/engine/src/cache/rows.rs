@@ -29,6 +29,7 @@ use foldhash::fast::FixedState;
 use model::schema::RowsPerPartition;
 use model::{Clustering, DecoratedKey, PartitionKey, TableSchema};
 use parking_lot::Mutex;
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -57,6 +58,8 @@ pub(crate) struct Head {
 pub struct RowCache {
     heads: ArcSwapOption<Heads>,
     misses: AtomicU64,
+    /// Heads that are being made.
+    making: Mutex<HashSet<HeadKey>>,
     /// Counters of the time before the capacity changed.
     before: Mutex<Usage>,
     last_id: AtomicU64,
@@ -68,14 +71,19 @@ impl RowCache {
         RowCache {
             heads: ArcSwapOption::new(heads_of(capacity_bytes)),
             misses: AtomicU64::new(0),
+            making: Mutex::default(),
             before: Mutex::default(),
             last_id: AtomicU64::new(0),
         }
     }
 
-    /// Gives it another capacity. What it held is gone then.
+    /// Gives it another capacity. It goes on with what it holds, as far as there is room; without a capacity nothing is kept.
     pub fn set_capacity(&self, capacity_bytes: u64) {
         let mut before = self.before.lock();
+        if let Some(heads) = self.heads.load().as_ref().filter(|_| capacity_bytes > 0) {
+            heads.set_capacity(capacity_bytes);
+            return;
+        }
         if let Some(old) = self.heads.swap(heads_of(capacity_bytes)) {
             let usage = old.usage();
             before.hits += usage.hits;
@@ -192,6 +200,12 @@ impl CachedRows {
         self.cache.misses.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// The right to make a partition's head, for one at a time; `None` while somebody else has it.
+    pub fn make(&self, key: &DecoratedKey) -> Option<Making<'_>> {
+        let key = (self.id, key.clone());
+        self.cache.making.lock().insert(key.clone()).then(|| Making { cache: &self.cache, key })
+    }
+
     /// Puts a head in, unless the SSTables are not those any more that it was read from.
     pub fn keep(&self, key: &DecoratedKey, head: &Arc<Head>) {
         if let Some(heads) = &*self.cache.heads.load() {
@@ -228,6 +242,19 @@ impl Drop for CachedRows {
         if let Some(heads) = self.cache.heads.load().as_ref().filter(|heads| !heads.is_empty()) {
             heads.retain(|(id, _)| *id != self.id);
         }
+    }
+}
+
+/// Somebody makes a head, as long as this is there.
+#[derive(Debug)]
+pub(crate) struct Making<'c> {
+    cache: &'c RowCache,
+    key: HeadKey,
+}
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        self.cache.making.lock().remove(&self.key);
     }
 }
 

@@ -37,6 +37,8 @@ const CORRELATED_PART: u64 = 4;
 const SHARDS_MAX: u64 = 16;
 /// Entries that a shard should hold.
 const SHARD_ENTRIES_MIN: u64 = 256;
+/// Entries that leave under one lock when the cache becomes smaller.
+const LEAVE_AT_ONCE: usize = 64;
 /// No slot.
 const NONE: u32 = u32::MAX;
 
@@ -54,6 +56,7 @@ pub(crate) struct Usage {
 /// The cache.
 pub(crate) struct TinyLfu<K, V, S> {
     shards: Box<[RwLock<Shard<K, V>>]>,
+    typical_weight: u64,
     hasher: S,
 }
 
@@ -115,10 +118,33 @@ struct Shard<K, V> {
 impl<K: Hash + Eq, V: Clone, S: BuildHasher> TinyLfu<K, V, S> {
     /// A cache of entries that weigh at most `capacity` together, each about `typical_weight`.
     pub fn new(capacity: u64, typical_weight: u64, hasher: S) -> Self {
-        let entries = capacity / typical_weight.max(1);
+        let typical_weight = typical_weight.max(1);
+        let entries = capacity / typical_weight;
         let shards = (entries / SHARD_ENTRIES_MIN).clamp(1, SHARDS_MAX).next_power_of_two();
         let shard = || RwLock::new(Shard::new(capacity / shards, (entries / shards).max(1)));
-        TinyLfu { shards: (0..shards).map(|_| shard()).collect(), hasher }
+        TinyLfu { shards: (0..shards).map(|_| shard()).collect(), typical_weight, hasher }
+    }
+
+    /// Gives it another capacity; what is too much then leaves as it would for something new. How often keys were needed
+    /// is forgotten. It has as many shards as before.
+    pub fn set_capacity(&self, capacity: u64) {
+        let capacity = capacity / self.shards.len() as u64;
+        let entries = (capacity / self.typical_weight).max(1);
+        for shard in &self.shards {
+            let mut changed = shard.write();
+            (changed.capacity, changed.entries) = (capacity, entries);
+            changed.sketch = Sketch::new(entries);
+            drop(changed);
+            // Who looks something up meanwhile waits for a few of them only.
+            loop {
+                let mut shard = shard.write();
+                let gone: Vec<_> = (0..LEAVE_AT_ONCE).map_while(|_| shard.shrink()).collect();
+                drop(shard);
+                if gone.is_empty() {
+                    break;
+                }
+            }
+        }
     }
 
     fn shard(&self, hash: u64) -> &RwLock<Shard<K, V>> {
@@ -288,6 +314,11 @@ impl<K: Eq, V> Shard<K, V> {
         let hash_of = |slot: &u32| slots[*slot as usize].entry.as_ref().map_or(0, |e| e.hash);
         self.by_key.insert_unique(hash, slot, hash_of);
         self.insertions += 1;
+    }
+
+    /// Takes an entry out if there are too many.
+    fn shrink(&mut self) -> Option<Entry<K, V>> {
+        (self.window.weight + self.main.weight > self.capacity).then(|| self.evict(0))?
     }
 
     /// Takes an entry out, for the sake of one that will weigh `coming`; `None` when there is none.

@@ -148,8 +148,8 @@ impl Reach {
     }
 }
 
-/// Reads the head of a partition from the SSTables and puts it into the cache; `None` when this read should not, or when
-/// no SSTable has anything of the partition.
+/// Reads the head of a partition from the SSTables and puts it into the cache; `None` when this read should not, when another
+/// one does, or when no SSTable has anything of the partition.
 fn make_head(
     rows: &CachedRows,
     view: &TableView,
@@ -163,6 +163,8 @@ fn make_head(
     if !ctx.may_block {
         return Err(ReadError::WouldBlock);
     }
+    // Others who want the partition meanwhile read what they want of it; one head is enough.
+    let Some(_making) = rows.make(key) else { return Ok(None) };
     let ctx = &ReadContext { rows_wanted: rows.rows(), ..ctx.clone() };
     let table = &command.table;
     let whole = ReadCommand {

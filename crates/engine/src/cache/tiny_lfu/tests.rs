@@ -170,3 +170,25 @@ fn shards_share_the_capacity() {
     assert!(usage.weight > 99_000 && usage.weight <= 100_000, "{usage:?}");
     assert_eq!(usage.insertions - usage.evictions, usage.entries);
 }
+
+#[test]
+fn a_smaller_capacity_leaves_what_is_needed_and_a_larger_one_everything() {
+    let cache = cache();
+    hits(&cache, 0..100);
+    for _ in 0..5 {
+        hits(&cache, 40..60);
+    }
+    cache.set_capacity(300);
+    let usage = cache.usage();
+    assert!(usage.weight <= 300 && usage.entries >= 20, "{usage:?}");
+    assert_eq!((usage.capacity, usage.evictions), (300, 100 - usage.entries));
+    let stayed = (40..60).filter(|key| cache.contains(key)).count();
+    assert!(stayed >= 18, "{stayed} of 20 stayed");
+    hits(&cache, 1_000..2_000);
+    assert!(cache.usage().weight <= 300);
+    let before = cache.usage();
+    cache.set_capacity(10_000);
+    assert_eq!(cache.usage().entries, before.entries);
+    hits(&cache, 0..500);
+    assert!(cache.usage().entries >= 500, "{:?}", cache.usage());
+}
