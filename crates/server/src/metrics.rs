@@ -124,6 +124,10 @@ pub struct TableMetrics {
     pub page_hits: Counter,
     /// Pages that they loaded.
     pub page_misses: Counter,
+    /// Partitions of which the row cache had what was asked for.
+    pub row_cache_hits: Counter,
+    /// Partitions that were looked for in the row cache in vain.
+    pub row_cache_misses: Counter,
 }
 
 /// What a read came to.
@@ -157,6 +161,8 @@ impl TableMetrics {
             read_amplification: Histogram::default(),
             page_hits: Counter::default(),
             page_misses: Counter::default(),
+            row_cache_hits: Counter::default(),
+            row_cache_misses: Counter::default(),
         }
     }
 
@@ -179,6 +185,10 @@ impl TableMetrics {
         let misses = cost.index_page_misses + cost.chunk_misses;
         if misses > 0 {
             self.page_misses.add(misses);
+        }
+        if cost.row_cache_hits + cost.row_cache_misses > 0 {
+            self.row_cache_hits.add(cost.row_cache_hits);
+            self.row_cache_misses.add(cost.row_cache_misses);
         }
     }
 

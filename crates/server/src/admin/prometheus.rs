@@ -263,16 +263,27 @@ fn tables(page: &mut Page, state: &NodeState) {
             page.counts(name, &[("keyspace", &table.keyspace), ("table", &table.table)], bounds, of(table));
         }
     }
-    let pages = "ilion_table_read_pages_total";
-    page.family(
-        pages,
-        "counter",
-        "Pages of index and data that reads touched: found in memory (hit) or loaded (miss).",
-    );
-    for table in counted.iter().filter(|t| t.page_hits.get() + t.page_misses.get() > 0) {
-        for (found, count) in [("hit", &table.page_hits), ("miss", &table.page_misses)] {
-            let labels = [("keyspace", table.keyspace.as_str()), ("table", &table.table), ("found", found)];
-            page.sample(pages, &labels, count.get());
+    type Counts = fn(&TableMetrics) -> [u64; 2];
+    let families: [(&str, &str, Counts); 2] = [
+        (
+            "ilion_table_read_pages_total",
+            "Pages of index and data that reads touched: found in memory (hit) or loaded (miss).",
+            |t| [t.page_hits.get(), t.page_misses.get()],
+        ),
+        (
+            "ilion_table_row_cache_lookups_total",
+            "Partitions that reads looked for in the row cache: it had what they wanted (hit) or not (miss).",
+            |t| [t.row_cache_hits.get(), t.row_cache_misses.get()],
+        ),
+    ];
+    for (name, help, of) in families {
+        page.family(name, "counter", help);
+        for table in counted.iter().filter(|t| of(t) != [0, 0]) {
+            for (found, count) in ["hit", "miss"].into_iter().zip(of(table)) {
+                let labels =
+                    [("keyspace", table.keyspace.as_str()), ("table", &table.table), ("found", found)];
+                page.sample(name, &labels, count);
+            }
         }
     }
     let stats = storage::tables(&state.engine);
