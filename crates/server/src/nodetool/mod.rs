@@ -190,7 +190,7 @@ enum Verb {
     Invalidaterowcache,
     /// Invalidate the counter cache (there is none: counters are read where other rows are)
     Invalidatecountercache,
-    /// Set the capacity of the row cache, in MiB, which empties it; the other two have no counterpart here
+    /// Set the capacity of the row cache, in MiB: it keeps what fits; the other two have no counterpart here
     Setcachecapacity {
         /// Index pages lie in the page cache: ignored
         key_cache_capacity: u64,
