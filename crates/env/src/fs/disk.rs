@@ -6,6 +6,7 @@
 
 mod direct;
 mod mapped;
+mod pool;
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -61,12 +62,7 @@ impl FileSystem for DiskFileSystem {
     }
 
     fn open_read_by(&self, path: &Path, access: Access) -> io::Result<Arc<dyn ReadFile>> {
-        let file = open_file(path)?;
-        match access {
-            Access::Buffered => Ok(Arc::new(file)),
-            Access::Direct => direct::open(file),
-            Access::Mapped => mapped::open(file),
-        }
+        pool::open(path, access)
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
@@ -89,14 +85,18 @@ impl FileSystem for DiskFileSystem {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        pool::keep_open(from);
+        pool::keep_open(to);
         fs::rename(from, to).map_err(|e| with_path("rename", from, e))
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
+        pool::keep_open(path);
         fs::remove_file(path).map_err(|e| with_path("remove", path, e))
     }
 
     fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
+        pool::keep_open(path);
         fs::remove_dir_all(path).map_err(|e| with_path("remove directory", path, e))
     }
 
@@ -136,7 +136,8 @@ impl FileSystem for DiskFileSystem {
 }
 
 /// Lets this process open as many files as the system allows it to; how many that are. A node has two open for each
-/// SSTable, and what a shell gives is often too little.
+/// SSTable, and what a shell gives is often too little. Three quarters are for those; beyond that the ones that are not
+/// read are closed. The rest is for clients, the commit log and what is being written.
 ///
 /// # Errors
 /// When the system refuses.
@@ -145,7 +146,9 @@ pub fn raise_open_files_limit() -> io::Result<u64> {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     setrlimit(Resource::Nofile, limit)?;
-    Ok(limit.current.unwrap_or(u64::MAX))
+    let files = limit.current.unwrap_or(u64::MAX);
+    pool::set_open_max(usize::try_from(files / 4 * 3).unwrap_or(usize::MAX));
+    Ok(files)
 }
 
 fn kind(file_type: fs::FileType) -> EntryKind {
@@ -159,6 +162,16 @@ fn kind(file_type: fs::FileType) -> EntryKind {
 fn open_write(operation: &'static str, path: &Path, options: &OpenOptions) -> io::Result<Box<dyn WriteFile>> {
     let file = options.open(path).map_err(|e| with_path(operation, path, e))?;
     Ok(Box::new(BufferedFile::new(file, path, 0)))
+}
+
+/// Opens a file that stays open.
+fn open_unpooled(path: &Path, access: Access) -> io::Result<Arc<dyn ReadFile>> {
+    let file = open_file(path)?;
+    match access {
+        Access::Buffered => Ok(Arc::new(file)),
+        Access::Direct => direct::open(file),
+        Access::Mapped => mapped::open(file),
+    }
 }
 
 fn open_file(path: &Path) -> io::Result<DiskReadFile> {

@@ -6,7 +6,7 @@ use crate::descriptor::{Component, Descriptor};
 use crate::error::{OpenError, file_name};
 use crate::pages::{Cursor, FileId, FilePart, INDEX_PAGE_BYTES, PageLayout, PageSource, PagedFile, Uncached};
 use bytes::Bytes;
-use env::fs::FileSystem;
+use env::fs::{Access, FileSystem};
 use model::vint;
 use partition::codec::Input;
 use partition::{ReadContext, ReadError};
@@ -53,7 +53,7 @@ impl Outline {
         data_len: u64,
     ) -> Result<Option<Arc<Outline>>, OpenError> {
         let path = descriptor.path(Component::Outline);
-        let Some(file) = optional(fs.open_read(&path))? else { return Ok(None) };
+        let Some(file) = optional(fs.open_read_by(&path, Access::Buffered))? else { return Ok(None) };
         let id = FileId { sstable, part: FilePart::Outline };
         let file = PagedFile::new(id, file_name(&path), file, PageLayout::Sealed);
         if file.len == 0 || !file.len.is_multiple_of(INDEX_PAGE_BYTES) {
