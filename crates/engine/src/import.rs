@@ -14,7 +14,7 @@
 use crate::engine::{Engine, Gate};
 use crate::error::EngineError;
 use crate::table::{FileContext, TableStore};
-use env::fs::FileSystem;
+use env::fs::{FileSystem, PathError};
 use model::{CqlType, TableSchema};
 use partition::codec::{HeaderColumn, Layout};
 use sstable::statistics::Statistics;
@@ -173,17 +173,17 @@ impl Import<'_> {
             Operation::Import,
             env.time_uuid(),
         )
-        .map_err(reason)?;
+        .map_err(|error| self.failed_in(&directory, error))?;
         let taken = old.iter().map(|old| {
             let new = self.store.next_descriptor(self.files, &directory);
             let new = Descriptor { version: old.version, ..new };
-            log.add(&new).map_err(reason)?;
+            log.add(&new).map_err(|error| self.failed_in(&directory, error))?;
             self.bring(old, &new)?;
             let table = self.files.open(&new).map_err(reason)?;
             Ok(table)
         });
         let taken = taken.collect::<Result<Vec<_>, Reason>>().and_then(|tables| {
-            self.fs().sync_dir(&directory).map_err(reason)?;
+            self.fs().sync_dir(&directory).map_err(|error| self.failed_in(&directory, error))?;
             Ok(tables)
         });
         let tables = match taken {
@@ -217,9 +217,22 @@ impl Import<'_> {
         Ok(tables)
     }
 
+    /// The reason, and that the data directory may be given up, if it was a call on a file there.
+    fn failed_in(&self, directory: &Path, error: io::Error) -> Reason {
+        let path =
+            error.get_ref().and_then(|cause| cause.downcast_ref::<PathError>()).map(|cause| &cause.path);
+        let is_there = path.is_some_and(|path| path.starts_with(directory));
+        let error = EngineError::from(error);
+        if is_there {
+            self.files.homes.note_failure(directory, self.store.homes(), &error);
+        }
+        reason(error)
+    }
+
     /// Gives the files of `old` the names of `new` as well, TOC.txt last.
     fn bring(&self, old: &Descriptor, new: &Descriptor) -> Result<(), Reason> {
         let fs = self.fs();
+        let failed = |error| self.failed_in(&new.directory, error);
         for component in Component::ALL {
             let (from, to) = (old.path(*component), new.path(*component));
             if !fs.exists(&from).map_err(reason)? {
@@ -229,8 +242,8 @@ impl Import<'_> {
             let is_linked = !self.options.copy && fs.hard_link(&from, &to).is_ok();
             match is_linked {
                 // Whoever put the file there may not have synced it.
-                true => fs.open_rw(&to).and_then(|mut file| file.sync_data()).map_err(reason)?,
-                false => copy(fs, &from, &to).map_err(reason)?,
+                true => fs.open_rw(&to).and_then(|mut file| file.sync_data()).map_err(failed)?,
+                false => copy(fs, &from, &to).map_err(failed)?,
             }
         }
         let ImportOptions { keep_level, keep_repaired, .. } = *self.options;

@@ -28,7 +28,7 @@ use partition::{BoxedStream, Event, Fragment, PartitionStream, Purge, ReadContex
 use sstable::statistics::CommitLogPosition;
 use sstable::txn_log::{Operation, TxnLog};
 use sstable::{Descriptor, SsTable, SsTableWriter, WriteError, WriterOptions};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -56,10 +56,19 @@ impl Engine {
         let Some(directory) = task.all().next().map(|t| t.descriptor().directory.clone()) else {
             return Ok(Outcome::Done);
         };
+        self.compact_in(task, throttle, &directory).inspect_err(|error| {
+            // What cannot be read says nothing about the next write.
+            if !matches!(error, EngineError::Read(_) | EngineError::Open(_)) {
+                self.files.homes.note_failure(&directory, task.table.homes(), error);
+            }
+        })
+    }
+
+    fn compact_in(&self, task: &Task, throttle: &Throttle, directory: &Path) -> Result<Outcome, EngineError> {
         let id = self.env.time_uuid();
         let (fs, version) = (Arc::clone(&self.env.fs), self.files.version);
-        let mut log = TxnLog::create(fs, &directory, version, Operation::Compaction, id)?;
-        let written = Run { engine: self, task, throttle, directory }.write(&mut log);
+        let mut log = TxnLog::create(fs, directory, version, Operation::Compaction, id)?;
+        let written = Run { engine: self, task, throttle, directory: directory.to_owned() }.write(&mut log);
         if !matches!(written, Ok(Some(_))) {
             task.table.change_view(|view| view.close_early(&task.inputs));
         }

@@ -2,7 +2,7 @@
 //!
 //! With `disk_failure_policy: best_effort` a data directory in which a write failed takes no new SSTables until the next
 //! start, as long as the table has another one. A full disk does not count: that heals. What such a directory holds is
-//! still read, so that no answer misses rows; a compaction writes beside its inputs and is not led elsewhere.
+//! still read, so that no answer misses rows; compactions, which write beside their inputs, leave it alone.
 
 use super::files::FileContext;
 use crate::disk_failure::DiskFailure;
@@ -23,6 +23,11 @@ pub(crate) struct Homes {
 impl Homes {
     pub(crate) fn new(gives_up: bool) -> Homes {
         Homes { gives_up, given_up: Mutex::default() }
+    }
+
+    /// Whether what lies in the directory of a table is left alone.
+    pub(crate) fn is_given_up(&self, dir: &Path) -> bool {
+        self.gives_up && self.given_up.lock().contains(data_directory(dir))
     }
 
     /// Those that were given up.

@@ -6,6 +6,7 @@ use crate::{FailurePolicy, WriteError};
 use env::fs::faulty::{Fault, FaultyFileSystem, Op};
 use env::fs::memory::{Crash, MemoryFileSystem};
 use partition::codec::mutation::encode_mutation;
+use std::path::PathBuf;
 
 /// What a run knew to be kept, and what it only tried.
 #[derive(Default)]
@@ -263,6 +264,69 @@ fn a_node_that_crashes_again_and_again_does_not_pile_up_its_log() {
         fs = fs.crash(Crash::LoseUnsynced);
         engine.close();
     }
+}
+
+/// An engine with two data directories, the second of which is fuller, that gives up one in which a write fails.
+fn on_two_disks(fs: &FaultyFileSystem) -> Arc<Engine> {
+    let data_dirs = vec![PathBuf::from("/node/one"), PathBuf::from("/node/two")];
+    let options = EngineOptions { data_dirs, gives_up_directories: true, ..options() };
+    Engine::open(options, env_on(Arc::new(fs.clone()), 1)).unwrap()
+}
+
+#[test]
+fn compactions_leave_a_directory_alone_in_which_one_failed() {
+    let fs = FaultyFileSystem::new(Arc::new(MemoryFileSystem::new()));
+    let engine = on_two_disks(&fs);
+    let table = simple_table("t");
+    create(&engine, &[&table]);
+    for n in 0..3 {
+        write(&engine, &insert(&table, n, n, "kept", 1)).unwrap();
+        engine.flush("ks", None).unwrap();
+    }
+    let before = contents(&engine, &table);
+    fs.add(Fault::on(Op::Write).path("/one/ks/"));
+    assert!(engine.compact("ks", Some("t")).is_err());
+    assert_eq!(engine.given_up_directories(), [PathBuf::from("/node/one")]);
+    let (_, failed) = engine.compaction_counts();
+    engine.compact("ks", Some("t")).unwrap();
+    assert_eq!(engine.compaction_counts().1, failed, "nothing is tried there again");
+    assert_eq!(contents(&engine, &table), before);
+
+    // What is written elsewhere is compacted there.
+    for n in 3..6 {
+        write(&engine, &insert(&table, n, n, "kept", 1)).unwrap();
+        engine.flush("ks", None).unwrap();
+    }
+    engine.compact("ks", Some("t")).unwrap();
+    let view = engine.table(table.id).unwrap().view();
+    let elsewhere = view.sstables.iter().filter(|t| t.descriptor().directory.starts_with("/node/two"));
+    assert_eq!((view.sstables.len(), elsewhere.count()), (4, 1));
+    assert_eq!(contents(&engine, &table).len(), 6);
+}
+
+#[test]
+fn an_import_that_cannot_be_written_goes_to_another_directory_at_the_next_try() {
+    let fs = FaultyFileSystem::new(Arc::new(MemoryFileSystem::new()));
+    let engine = on_two_disks(&fs);
+    let (from, to) = (simple_table("t"), simple_table("u"));
+    create(&engine, &[&from, &to]);
+    write(&engine, &insert(&from, 1, 1, "kept", 1)).unwrap();
+    engine.flush("ks", None).unwrap();
+    let elsewhere = PathBuf::from("/elsewhere");
+    fs.create_dir_all_durable(&elsewhere).unwrap();
+    let source = &engine.table_dirs(&from)[0];
+    for file in fs.read_dir(source).unwrap() {
+        fs.hard_link(&source.join(&file.name), &elsewhere.join(&file.name)).unwrap();
+    }
+    let import = || {
+        let options = crate::ImportOptions { copy: true, ..Default::default() };
+        engine.import("ks", "u", std::slice::from_ref(&elsewhere), &options).unwrap().remove(0).failure
+    };
+    fs.add(Fault::on(Op::Write).path("/one/ks/"));
+    assert!(import().is_some());
+    assert_eq!(engine.given_up_directories(), [PathBuf::from("/node/one")]);
+    assert_eq!(import(), None);
+    assert_eq!(contents(&engine, &to), contents(&engine, &from));
 }
 
 #[test]
