@@ -3,7 +3,7 @@
 
 use crate::bloom::BloomFilter;
 use crate::checksum::{SEALED_BYTES, seal_page};
-use crate::compression::{CompressionInfo, CompressionParams};
+use crate::compression::{CompressionInfo, CompressionParams, Compressor};
 use crate::descriptor::{Component, Descriptor, SsTableId, Version};
 use crate::pages::{INDEX_PAGE_BYTES, Uncached};
 use crate::statistics::Statistics;
@@ -146,7 +146,8 @@ fn read_everything(fs: &MemoryFileSystem, table: &Arc<TableSchema>, version: Ver
 fn with_component(component: Component, bytes: &[u8], compression: Option<CompressionParams>) {
     let versions: &[Version] = match component {
         Component::Partitions | Component::Rows => &[Version::DA],
-        Component::Data | Component::Index => &[Version::NB, Version::OA],
+        Component::Data | Component::Filter => &[Version::NB, Version::OA, Version::DA],
+        Component::Index => &[Version::NB, Version::OA],
         _ => &[Version::NB],
     };
     let table = table();
@@ -244,6 +245,41 @@ pub fn fuzz_filter(bytes: &[u8]) {
 /// Data.db, not compressed.
 pub fn fuzz_data_partition(bytes: &[u8]) {
     with_component(Component::Data, bytes, None);
+}
+
+/// CRC.db.
+pub fn fuzz_crc(bytes: &[u8]) {
+    with_component(Component::Crc, bytes, None);
+}
+
+/// Digest.crc32, which only tools read.
+pub fn fuzz_digest(bytes: &[u8]) {
+    verify_with(Component::Digest, bytes);
+}
+
+/// TOC.txt, which only tools read.
+pub fn fuzz_toc(bytes: &[u8]) {
+    verify_with(Component::Toc, bytes);
+}
+
+fn verify_with(component: Component, bytes: &[u8]) {
+    let Some(fs) = sample(&table(), None, Version::NB) else { return };
+    if fs.write(&descriptor(Version::NB).path(component), bytes).is_ok() {
+        let _ = verify(&fs, &descriptor(Version::NB), &|_| {});
+    }
+}
+
+/// A chunk of a compressed Data.db, whose checksum holds: the first byte says by which compressor, and
+/// which power of two it is long.
+pub fn fuzz_compressed_chunk(bytes: &[u8]) {
+    const COMPRESSORS: [Compressor; 4] =
+        [Compressor::Lz4, Compressor::Snappy, Compressor::Deflate, Compressor::Zstd { level: 3 }];
+    let Some((settings, chunk)) = bytes.split_first() else { return };
+    let Some(compressor) = COMPRESSORS.get(usize::from(settings & 3)) else { return };
+    let len = 1 << (settings >> 2).min(16);
+    if let Ok(plain) = compressor.decompress(chunk, len) {
+        assert_eq!(plain.len(), len);
+    }
 }
 
 /// A mutation of the commit log.

@@ -251,7 +251,7 @@ fn an_entry_that_ends_inside_of_its_header_is_malformed() {
 
 type Entry = fn(&[u8]);
 
-const ENTRIES: [(Component, Entry); 10] = [
+const ENTRIES: [(Component, Entry); 13] = [
     (Component::Statistics, fuzz::fuzz_statistics),
     (Component::CompressionInfo, fuzz::fuzz_compression_info),
     (Component::Index, fuzz::fuzz_index_entry),
@@ -262,6 +262,9 @@ const ENTRIES: [(Component, Entry); 10] = [
     (Component::Data, fuzz::fuzz_data_partition),
     (Component::Outline, fuzz::fuzz_outline),
     (Component::Proof, fuzz::fuzz_proof),
+    (Component::Crc, fuzz::fuzz_crc),
+    (Component::Digest, fuzz::fuzz_digest),
+    (Component::Toc, fuzz::fuzz_toc),
 ];
 
 proptest! {
@@ -293,6 +296,7 @@ proptest! {
         for (_, entry) in ENTRIES {
             entry(&bytes);
         }
+        fuzz::fuzz_compressed_chunk(&bytes);
         fuzz::fuzz_mutation(&bytes);
         fuzz::fuzz_txn_log(&bytes);
     }
