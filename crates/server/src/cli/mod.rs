@@ -5,6 +5,7 @@
 //! ilion nodetool [--admin HOST:PORT] VERB     asks a node that runs
 //! ilion top [--admin HOST:PORT]               shows what a node reads, live
 //! ilion sstable VERB FILE|DIR...              looks into SSTables, without a node
+//! ilion import|refresh|snapshot|clearsnapshot  short for the verbs of nodetool
 //! ```
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -18,6 +19,7 @@ pub const ADMIN_PORT_DEFAULT: u16 = 9180;
 #[derive(Debug, Parser)]
 #[command(name = "ilion", version, about = "A wide-column database node, compatible with Apache Cassandra")]
 #[command(args_conflicts_with_subcommands = true)]
+#[command(after_help = "import, refresh, snapshot and clearsnapshot are short for the verbs of nodetool.")]
 pub struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -101,9 +103,16 @@ impl Default for ServeArgs {
     }
 }
 
-/// The words of the command line with those of nodetool's flags that have one dash and several letters (`-kt`) spelled
-/// with two, as the parser wants them.
+/// Verbs of nodetool that are commands, too.
+const SHORT_FOR_NODETOOL: [&str; 4] = ["import", "refresh", "snapshot", "clearsnapshot"];
+
+/// The words of the command line as the parser wants them: short commands as verbs of nodetool, and those of nodetool's
+/// flags that have one dash and several letters (`-kt`) spelled with two.
 pub fn with_long_flags(words: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut words: Vec<String> = words.into_iter().collect();
+    if words.get(1).is_some_and(|word| SHORT_FOR_NODETOOL.contains(&word.as_str())) {
+        words.insert(1, "nodetool".to_owned());
+    }
     let mut of_nodetool = false;
     let long = |word: String| match word.as_str() {
         "nodetool" => {
@@ -142,6 +151,26 @@ mod tests {
             let Command::Serve(args) = parse(words) else { panic!("{words:?} is not serve") };
             assert_eq!((args.port, args.admin_port), (Some(9999), ADMIN_PORT_DEFAULT));
         }
+    }
+
+    #[test]
+    fn some_verbs_of_nodetool_are_commands() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        for verb in SHORT_FOR_NODETOOL {
+            let rest = if verb == "import" || verb == "refresh" { "ks t" } else { "ks" };
+            let rest = if verb == "import" { format!("-cd {rest} /d") } else { rest.to_owned() };
+            let short = with_long_flags(words(&format!("ilion {verb} --admin 127.0.0.1:1 {rest}")));
+            let long = with_long_flags(words(&format!("ilion nodetool {verb} --admin 127.0.0.1:1 {rest}")));
+            assert_eq!(short, long);
+            assert!(
+                matches!(Cli::try_parse_from(short).unwrap().into_command(), Command::Nodetool(_)),
+                "{verb}"
+            );
+        }
+        assert_eq!(
+            with_long_flags(words("ilion nodetool snapshot import")),
+            words("ilion nodetool snapshot import")
+        );
     }
 
     #[test]
