@@ -22,6 +22,9 @@ pub(crate) struct Cursor {
     start: u64,
     /// The cursor in `page`; may lie behind it.
     at: usize,
+    /// The page of the file that was left last, and the position of its first byte: what reads backwards, or looks at a row
+    /// before a block, goes to and fro between two.
+    left: Option<(u64, Bytes)>,
     /// Where to look for what lies behind a jump, before the file itself.
     outline: Option<Box<OutlineReader>>,
     /// Only of a read that may load pages.
@@ -30,7 +33,17 @@ pub(crate) struct Cursor {
 
 impl Cursor {
     pub fn new(file: Arc<PagedFile>, pages: Arc<dyn PageSource>, context: ReadContext) -> Cursor {
-        Cursor { file, pages, context, page: Bytes::new(), start: 0, at: 0, outline: None, ahead: None }
+        Cursor {
+            file,
+            pages,
+            context,
+            page: Bytes::new(),
+            start: 0,
+            at: 0,
+            left: None,
+            outline: None,
+            ahead: None,
+        }
     }
 
     /// As this cursor, but for what stands in the file's outline: that is taken from there.
@@ -56,7 +69,18 @@ impl Cursor {
         match position.checked_sub(self.start) {
             Some(at) if at <= self.page.len() as u64 => self.at = at as usize,
             _ => {
-                self.page = Bytes::new();
+                let page = std::mem::take(&mut self.page);
+                let is_run = self.outline.as_ref().is_some_and(|outline| outline.is_here);
+                let before = Some((self.start, page)).filter(|(_, page)| !page.is_empty() && !is_run);
+                // Where there is an outline, it is asked first.
+                if self.outline.is_none()
+                    && let Some((start, left)) = self.left.take_if(|left| is_in(left, position))
+                {
+                    self.left = before;
+                    (self.page, self.start, self.at) = (left, start, (position - start) as usize);
+                    return;
+                }
+                self.left = before.or_else(|| self.left.take());
                 self.start = position;
                 self.at = 0;
             }
@@ -113,7 +137,16 @@ impl Cursor {
         let before = std::mem::take(&mut self.page);
         let goes_on = !before.is_empty() && self.at == before.len();
         let was_run = self.outline.as_mut().is_some_and(|outline| std::mem::take(&mut outline.is_here));
-        let run = was_run.then_some(before);
+        let at_hand = self.left.take_if(|left| is_in(left, position));
+        let run = match was_run {
+            true => Some(before),
+            false => {
+                if !before.is_empty() {
+                    self.left = Some((self.start, before));
+                }
+                None
+            }
+        };
         // What follows the end of a page of the file is in the middle of something.
         if let Some(outline) = &mut self.outline
             && (run.is_some() || !goes_on)
@@ -125,20 +158,11 @@ impl Cursor {
             return Ok(());
         }
         let number = position / self.file.page_len;
-        let (file, context, ahead) = (&self.file, &self.context, &mut self.ahead);
-        let pages = self.pages.as_ref();
-        ahead.iter_mut().for_each(|ahead| ahead.turn(file, number));
-        context.check_deadline()?;
-        let page = match file.page_in_tail(number) {
-            Some(page) => {
-                count_page(context, file.id.part, true);
-                page
-            }
-            None => pages.page(file.id, number, context, &mut || {
-                ahead.get_or_insert_default().load(file, number, pages, context)
-            })?,
+        let page = match at_hand {
+            Some((_, page)) => page,
+            None => self.load(number)?,
         };
-        self.start = number * file.page_len;
+        self.start = number * self.file.page_len;
         self.at = (position - self.start) as usize;
         if let Some(run) = run.filter(|_| goes_on) {
             // The jump to a value is proven by what lies before it.
@@ -153,6 +177,23 @@ impl Cursor {
             return Err(self.malformed(format!("page {number} has {} bytes only", self.page.len())));
         }
         Ok(())
+    }
+
+    /// Gets a page of the file from memory or from the disk.
+    fn load(&mut self, number: u64) -> Result<Bytes, ReadError> {
+        let (file, context, ahead) = (&self.file, &self.context, &mut self.ahead);
+        let pages = self.pages.as_ref();
+        ahead.iter_mut().for_each(|ahead| ahead.turn(file, number));
+        context.check_deadline()?;
+        match file.page_in_tail(number) {
+            Some(page) => {
+                count_page(context, file.id.part, true);
+                Ok(page)
+            }
+            None => pages.page(file.id, number, context, &mut || {
+                ahead.get_or_insert_default().load(file, number, pages, context)
+            }),
+        }
     }
 
     fn check_len(&self, len: u64) -> Result<usize, ReadError> {
@@ -211,6 +252,12 @@ impl Cursor {
             None => Err(self.malformed("a vint is cut off".to_owned())),
         }
     }
+}
+
+/// Whether the page that starts there has the byte at a position.
+#[inline]
+fn is_in((start, page): &(u64, Bytes), position: u64) -> bool {
+    position.checked_sub(*start).is_some_and(|at| at < page.len() as u64)
 }
 
 impl Input for Cursor {
