@@ -8,7 +8,10 @@ use std::process::Command;
 
 const DUMPED: &str = "-dump.json";
 
-/// Every file that sstabledump was asked about, by the beginning of its SSTable's names.
+/// Tables whose files sstabledump gives up in the middle of: a clustering with a null, values without a byte.
+const NOT_DUMPED: [&str; 2] = ["compact_dense", "kinds_empty"];
+
+/// What sstabledump printed of every file.
 fn recorded() -> Vec<PathBuf> {
     let sets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testkit/fixtures");
     let below = |folder: &Path| -> Vec<PathBuf> {
@@ -19,6 +22,13 @@ fn recorded() -> Vec<PathBuf> {
     };
     let tables = below(&sets).into_iter().flat_map(|set| below(&set));
     let mut files: Vec<PathBuf> = tables.flat_map(|table| below(&table)).collect();
+    let lacks_dump = |file: &&PathBuf| {
+        let is_dumped = !NOT_DUMPED.iter().any(|table| file.parent().unwrap().ends_with(table));
+        let dump = file.to_str().unwrap().strip_suffix("-Data.db").map(|prefix| format!("{prefix}{DUMPED}"));
+        is_dumped && dump.is_some_and(|dump| !Path::new(&dump).is_file())
+    };
+    let without: Vec<_> = files.iter().filter(lacks_dump).collect();
+    assert!(without.is_empty(), "nobody has dumped {without:?}");
     files.retain(|file| file.to_str().unwrap().ends_with(DUMPED));
     files.sort();
     files

@@ -13,8 +13,9 @@ use model::{
     TableSchema,
 };
 use partition::{Event, Fragment, PartitionStream, ReadContext};
+use sstable::Component;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use testkit::{SourceReader, check_source};
 use uuid::Uuid;
 
@@ -26,6 +27,8 @@ fn with_tries() -> EngineOptions {
         ..options()
     }
 }
+
+const COMPRESSORS: [Option<&str>; 5] = [None, Some("LZ4"), Some("Snappy"), Some("Deflate"), Some("Zstd")];
 
 #[test]
 fn an_engine_is_a_source_whatever_is_flushed_and_restarted() {
@@ -57,10 +60,17 @@ fn an_engine_is_a_source_whatever_is_flushed_and_restarted() {
     });
 }
 
+/// With each compressor in turn, and none, in short chunks.
 fn check_one_sstable(options: &EngineOptions) {
+    let histories = AtomicUsize::new(0);
     check_source(|table, updates| {
         let engine = Engine::open(options.clone(), env_on(Arc::new(MemoryFileSystem::new()), 1)).unwrap();
-        create(&engine, &[table]);
+        let compressor = COMPRESSORS[histories.fetch_add(1, Ordering::SeqCst) % COMPRESSORS.len()];
+        let mut compressed = TableSchema::clone(table);
+        compressed.options.compression.class =
+            compressor.map(|name| format!("org.apache.cassandra.io.compress.{name}Compressor"));
+        compressed.options.compression.chunk_length_kb = 4;
+        create(&engine, &[&Arc::new(compressed)]);
         for update in updates {
             engine.apply(&Mutation::of(update.clone()), WriteOptions::default()).unwrap().wait().unwrap();
         }
@@ -68,6 +78,8 @@ fn check_one_sstable(options: &EngineOptions) {
         let view = engine.table(table.id).unwrap().view();
         assert!(view.memtable.is_empty());
         assert!(view.sstables.iter().all(|t| t.descriptor().version == options.sstable_version()));
+        let is_compressed = |t: &Arc<sstable::SsTable>| t.components().contains(&Component::CompressionInfo);
+        assert!(view.sstables.iter().all(|t| is_compressed(t) == compressor.is_some()));
         let reader: SourceReader =
             Box::new(move |command| engine.read(command, &ReadContext::default()).unwrap());
         reader
