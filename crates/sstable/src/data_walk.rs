@@ -153,7 +153,7 @@ impl DataWalk {
     /// Reads the head of the partition at `position`: key and deletion.
     pub fn start_partition(&mut self, position: u64, out: &mut Fragment) -> Result<(), ReadError> {
         self.data.seek(position);
-        self.forward.begin(&self.data, position, None, true);
+        self.forward.begin(&self.data, position, None, true, false);
         let len = self.data.u16()? as u64;
         out.key = DecoratedKey::new(PartitionKey(self.data.bytes(len)?));
         out.deletion = self.layout.deletion_times().read(&mut self.data)?;
@@ -181,7 +181,7 @@ impl DataWalk {
     /// Goes to a row or marker in the partition that starts at `partition`, before which a deletion is open.
     pub fn resume(&mut self, partition: u64, position: u64, open: Deletion) {
         self.data.seek(position);
-        self.forward.begin(&self.data, partition, None, true);
+        self.forward.begin(&self.data, partition, None, true, false);
         self.forward.set_open(open);
     }
 

@@ -283,6 +283,15 @@ impl RowIndex {
         }
     }
 
+    /// Says that every page of the index was held against its checksum, so that what it says once need not be compared
+    /// with what it says elsewhere. `may_delete`: whether range deletions may be open anywhere.
+    pub fn believe(&mut self, may_delete: bool) {
+        match self {
+            RowIndex::Big(index) => index.believe(may_delete),
+            RowIndex::Bti(_) => {}
+        }
+    }
+
     /// Bytes from the partition's start to the byte that ends it, when the index says that.
     pub fn end(&mut self) -> Result<Option<u64>, ReadError> {
         match self {

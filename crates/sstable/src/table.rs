@@ -56,6 +56,8 @@ pub struct SsTable {
     pub(crate) minima: Minima,
     pub(crate) data: Arc<PagedFile>,
     pub(crate) outline: Option<Arc<Outline>>,
+    /// Whether every page of the index is held against a checksum, the summary was, and no chunk passes for another.
+    pub(crate) is_proven: bool,
     pub(crate) pages: Arc<dyn PageSource>,
     pub(crate) layout: ArcSwapOption<MappedLayout>,
     pub(crate) disk_bytes: u64,
@@ -116,7 +118,9 @@ impl SsTable {
             Ok(PagedFile::new(id, file_name(&path), file, layout))
         };
         let data = paged(Component::Data, FilePart::Data, data_pages.layout)?;
-        let (data, index_sums, rows_sums) = match Proof::open(fs, descriptor, &data, data_pages.table_crc)? {
+        let proof = Proof::open(fs, descriptor, &data, data_pages.table_crc)?;
+        let summary_crc = proof.as_ref().map(|proof| proof.summary_crc);
+        let (data, index_sums, rows_sums) = match proof {
             Some(Proof { chunks, index, rows, .. }) => (data.with_places(chunks), Some(index), Some(rows)),
             None => (data, None, None),
         };
@@ -130,17 +134,19 @@ impl SsTable {
         let outline = Outline::open(fs, descriptor, number, data.len)?;
         let times = descriptor.version.deletion_times();
         let filter_bytes = read_optional(fs, descriptor, Component::Filter)?;
-        let is_proven = filter_bytes.as_ref().map(crc).is_some_and(|crc| statistics.filter_crc == Some(crc));
+        let has_proven_filter =
+            filter_bytes.as_ref().map(crc).is_some_and(|crc| statistics.filter_crc == Some(crc));
         let bloom = match filter_bytes {
             Some(bytes) => Some(
                 BloomFilter::decode(bytes, descriptor.version).map_err(|e| failed(Component::Filter, e))?,
             ),
             None => None,
         };
-        let with_doubt = |bloom, intervals| match is_proven {
+        let with_doubt = |bloom, intervals| match has_proven_filter {
             true => KeyFilter::proven(bloom),
             false => KeyFilter::unproven(bloom, intervals),
         };
+        let mut is_proven = summary_crc.is_some();
         let (index, filter) = if descriptor.version.is_bti() {
             let partitions = indexed(Component::Partitions, FilePart::Index, index_sums)?;
             let rows = indexed(Component::Rows, FilePart::Rows, rows_sums)?;
@@ -150,6 +156,8 @@ impl SsTable {
         } else {
             let file = indexed(Component::Index, FilePart::Index, index_sums)?;
             let summary = read_optional(fs, descriptor, Component::Summary)?;
+            // Cassandra may have made it anew.
+            is_proven &= summary.as_ref().is_none_or(|bytes| summary_crc == Some(crc(bytes)));
             let index = BigIndex::open(summary, file, Arc::clone(&pages), times).map_err(|e| match e {
                 SummaryError::Decode(e) => failed(Component::Summary, e),
                 SummaryError::Read(e) => e,
@@ -157,7 +165,7 @@ impl SsTable {
             let filter = match bloom {
                 Some(bloom) => {
                     let filter = with_doubt(bloom, index.intervals());
-                    if !is_proven {
+                    if !has_proven_filter {
                         index.prove_if_small(&filter)?;
                     }
                     Some(filter)
@@ -190,6 +198,7 @@ impl SsTable {
             filter,
             data: Arc::new(data),
             outline,
+            is_proven,
             pages,
             layout: ArcSwapOption::empty(),
             disk_bytes,

@@ -87,6 +87,8 @@ impl IndexEntry {
             first: Edge::default(),
             last: Edge::default(),
             search: Search::default(),
+            is_believed: false,
+            may_delete: true,
         }))
     }
 }
@@ -109,6 +111,10 @@ pub(crate) struct PromotedIndex {
     first: Edge,
     last: Edge,
     search: Search,
+    /// Whether what it says is right.
+    is_believed: bool,
+    /// Whether range deletions may be open anywhere.
+    may_delete: bool,
 }
 
 /// What Index.db says of a block.
@@ -120,9 +126,16 @@ struct Described {
 }
 
 impl PromotedIndex {
+    /// See [`crate::index::RowIndex::believe`].
+    pub fn believe(&mut self, may_delete: bool) {
+        (self.is_believed, self.may_delete) = (true, may_delete);
+    }
+
     /// Where a block is described.
     fn description_at(&mut self, block: u64) -> Result<u64, ReadError> {
-        self.offsets.seek(self.offsets_at + block * 4);
+        let (at, table) = (self.offsets_at + block * 4, self.offsets_at..self.offsets_at + self.count * 4);
+        self.offsets.look_ahead(|ahead| ahead.set_near(at, &table));
+        self.offsets.seek(at);
         let offset = self.offsets.i32()?;
         let start = self.blocks_at + offset.max(0) as u64;
         if offset < 0 || start >= self.offsets_at {
@@ -133,14 +146,19 @@ impl PromotedIndex {
 
     fn seek_block(&mut self, block: u64) -> Result<(), ReadError> {
         let start = self.description_at(block)?;
+        let descriptions = self.blocks_at..self.offsets_at;
+        self.input.look_ahead(|ahead| ahead.set_near(start, &descriptions));
         self.input.seek(start);
         Ok(())
     }
 
     /// A description has to end where the next one, or the table of offsets, begins.
     fn described(&mut self, layout: &Layout, block: u64) -> Result<Described, ReadError> {
-        let described_until =
-            if block + 1 < self.count { self.description_at(block + 1)? } else { self.offsets_at };
+        let described_until = match self.is_believed {
+            true => None,
+            false if block + 1 < self.count => Some(self.description_at(block + 1)?),
+            false => Some(self.offsets_at),
+        };
         self.seek_block(block)?;
         let input = &mut self.input;
         self.first.read(input, layout)?;
@@ -152,8 +170,8 @@ impl PromotedIndex {
             1 => layout.deletion_times().read(input)?,
             other => return Err(input.malformed(format!("{other} where a boolean is expected"))),
         };
-        if input.position() != described_until {
-            return Err(input.malformed(format!("block {block} described up to {described_until}")));
+        if let Some(until) = described_until.filter(|until| *until != input.position()) {
+            return Err(input.malformed(format!("block {block} described up to {until}")));
         }
         let end = start.checked_add_signed(width).filter(|end| *end > start && start >= self.header_len);
         match end {
@@ -162,8 +180,13 @@ impl PromotedIndex {
         }
     }
 
-    /// A block has to begin where the one before it ends, and the first one behind the partition's header.
+    /// A block has to begin where the one before it ends, and the first one behind the partition's header. What is open there
+    /// is said of that one alone.
     fn block(&mut self, layout: &Layout, number: u64) -> Result<Block, ReadError> {
+        if self.is_believed && !self.may_delete {
+            let Described { start, end, open_at_end } = self.described(layout, number)?;
+            return Ok(Block { number, start, end, open: Deletion::NONE, open_at_end: Some(open_at_end) });
+        }
         let (follows, open) = match number.checked_sub(1) {
             Some(before) => {
                 let before = self.described(layout, before)?;

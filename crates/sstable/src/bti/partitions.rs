@@ -69,7 +69,8 @@ fn own(key: &[u8]) -> DecoratedKey {
 }
 
 impl BtiIndex {
-    /// Reads the end of Partitions.db.
+    /// Reads the end of Partitions.db, and the page of the trie's root, which every search begins with and which stays in
+    /// memory.
     pub fn open(
         partitions: Arc<PagedFile>,
         rows: Arc<PagedFile>,
@@ -96,6 +97,7 @@ impl BtiIndex {
         if input.position() != footer || first > last {
             return Err(input.malformed("first and last key do not fit".to_owned()));
         }
+        partitions.keep_page_of(root)?;
         Ok(BtiIndex { partitions, rows, pages, times, first, last, count, root })
     }
 
@@ -120,7 +122,7 @@ impl BtiIndex {
     }
 
     pub fn memory_bytes(&self) -> usize {
-        self.first.key.0.len() + self.last.key.0.len()
+        self.first.key.0.len() + self.last.key.0.len() + self.partitions.kept_bytes()
     }
 
     /// Number of [`BtiIndex::interval`]s.
@@ -167,7 +169,9 @@ impl BtiIndex {
         if target.number < 0 {
             return Ok(Located { position: !target.number as u64, rows: None });
         }
-        rows.seek(target.number as u64);
+        let (at, file) = (target.number as u64, 0..self.rows.len);
+        rows.look_ahead(|ahead| ahead.set_near(at, &file));
+        rows.seek(at);
         let entry = RowsEntry::read(rows, self.times)?;
         Ok(Located { position: entry.position, rows: Some(entry) })
     }

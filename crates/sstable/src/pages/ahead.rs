@@ -3,14 +3,15 @@
 //! A page that is neither in the cache nor at hand is read together with
 //!
 //! 1. the other pages of what is certain to be read, if it lies in that: a value, or a block of rows and a few rows behind it;
-//! 2. those that a walk comes to next: none at first, then as many as it has read already, up to [`WINDOW_BYTES_MAX`], and
+//! 2. the page beside it that the place in an index is nearer to;
+//! 3. those that a walk comes to next: none at first, then as many as it has read already, up to [`WINDOW_BYTES_MAX`], and
 //!    none behind the place where it is expected to end.
 //!
 //! Pages that the cache has are not read again: a call ends before one. What was read is kept as it is stored. A page is
 //! checked, decompressed and handed to the cache when it is asked for, and not before.
 
-use super::PageSource;
 use super::file::PagedFile;
+use super::{INDEX_PAGE_BYTES, PageSource};
 use bytes::Bytes;
 use env::fs::Access;
 use partition::{ReadContext, ReadError};
@@ -63,6 +64,8 @@ pub(crate) struct Ahead {
     pub value: Range<u64>,
     /// The rows that are certain to be read.
     rows: Range<u64>,
+    /// What is likely to be read before or behind a place in an index: the nearer one of the pages beside it.
+    near: Range<u64>,
     /// How much will be read after a jump to a block.
     pub wish: Wish,
     /// Where the walk leads from here on.
@@ -97,9 +100,16 @@ impl Ahead {
         self.rows = if is_short { rows } else { 0..0 };
     }
 
-    /// Says that a walk goes on with a block of rows, in which the first row that is wanted lies. Forwards, the row
+    /// Says that a place in an index is looked at, which begins and ends as `within` does. What is wanted may begin in the
+    /// page before or go on in the one behind, and a call for two pages costs hardly more than one for one.
+    pub fn set_near(&mut self, at: u64, within: &Range<u64>) {
+        let half = INDEX_PAGE_BYTES / 2;
+        self.near = at.saturating_sub(half).max(within.start)..at.saturating_add(half).min(within.end);
+    }
+
+    /// Says that a walk goes on with a block of rows, in which the first row that is wanted lies, and whether the row
     /// before the block is looked at, too.
-    pub fn set_block(&mut self, block: Range<u64>) {
+    pub fn set_block(&mut self, block: Range<u64>, looks_before: bool) {
         let Wish { rows, is_open, row_bytes } = self.wish;
         let others = rows.saturating_sub(1).saturating_mul(row_bytes);
         let certain = if is_open && others <= WANTED_BYTES_MAX { others } else { 0 };
@@ -109,7 +119,8 @@ impl Ahead {
             self.set_rows(start.saturating_sub(certain)..end);
         } else {
             self.course = Course::Forward(end.saturating_add(others));
-            self.set_rows(start.saturating_sub(row_bytes.min(WANTED_BYTES_MAX))..end.saturating_add(certain));
+            let before = if looks_before { row_bytes.min(WANTED_BYTES_MAX) } else { 0 };
+            self.set_rows(start.saturating_sub(before)..end.saturating_add(certain));
         }
     }
 
@@ -196,7 +207,7 @@ impl Ahead {
     /// The pages that are to be read with `page`.
     fn wanted(&self, file: &PagedFile, page: u64) -> Range<u64> {
         let (mut first, mut end) = (page, page + 1);
-        for certain in [&self.rows, &self.value].map(|content| file.pages_of(content)) {
+        for certain in [&self.rows, &self.value, &self.near].map(|content| file.pages_of(content)) {
             if certain.contains(&page) {
                 (first, end) = (first.min(certain.start), end.max(certain.end));
             }

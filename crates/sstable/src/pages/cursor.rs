@@ -185,7 +185,7 @@ impl Cursor {
         let pages = self.pages.as_ref();
         ahead.iter_mut().for_each(|ahead| ahead.turn(file, number));
         context.check_deadline()?;
-        match file.page_in_tail(number) {
+        match file.page_in_memory(number) {
             Some(page) => {
                 count_page(context, file.id.part, true);
                 Ok(page)

@@ -8,7 +8,7 @@ use env::fs::{Access, ReadFile};
 use partition::{ReadContext, ReadError};
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// How pages lie in the file.
 #[derive(Debug, Default)]
@@ -42,6 +42,8 @@ pub(crate) struct PagedFile {
     pub(super) page_len: u64,
     pub(super) layout: PageLayout,
     tail: Option<Tail>,
+    /// A page that stays in memory, and its number.
+    kept: OnceLock<(u64, Bytes)>,
     /// The checksum of each chunk of a compressed file, from elsewhere; empty when they are not known.
     places: Vec<u32>,
     /// Which loads check the page's checksum, if it has one.
@@ -65,6 +67,7 @@ impl PagedFile {
             page_len,
             layout,
             tail: None,
+            kept: OnceLock::new(),
             places: Vec::new(),
             crc_checks: CrcChecks::default(),
         }
@@ -106,7 +109,26 @@ impl PagedFile {
         self.tail.is_some()
     }
 
-    pub(super) fn page_in_tail(&self, page: u64) -> Option<Bytes> {
+    /// Loads the page that a byte lies in, for as long as the file is open.
+    pub fn keep_page_of(&self, position: u64) -> Result<(), ReadError> {
+        let page = position / self.page_len;
+        let content = self.load(page, &ReadContext::default())?;
+        self.kept.get_or_init(|| (page, content));
+        Ok(())
+    }
+
+    /// Bytes of the page that is kept.
+    pub fn kept_bytes(&self) -> usize {
+        self.kept.get().map_or(0, |(_, content)| content.len())
+    }
+
+    /// A page that is in memory whatever the cache has.
+    pub(super) fn page_in_memory(&self, page: u64) -> Option<Bytes> {
+        let kept = self.kept.get().filter(|(number, _)| *number == page);
+        kept.map(|(_, content)| content.clone()).or_else(|| self.page_in_tail(page))
+    }
+
+    fn page_in_tail(&self, page: u64) -> Option<Bytes> {
         let tail = self.tail.as_ref()?;
         let start = usize::try_from(page.checked_sub(tail.first_page)? * self.page_len).ok()?;
         let end = tail.bytes.len().min(start.saturating_add(self.page_len as usize));

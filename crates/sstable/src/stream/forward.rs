@@ -46,6 +46,8 @@ pub(crate) struct Forward {
     places: Places,
     /// Whether the file may have range deletions at all.
     may_delete: bool,
+    /// Whether pages are where they belong, and the index of rows is right.
+    is_proven: bool,
 }
 
 impl Default for Forward {
@@ -65,14 +67,23 @@ impl Default for Forward {
             rows: None,
             places: Places::default(),
             may_delete: true,
+            is_proven: false,
         }
     }
 }
 
 impl Forward {
     /// Starts a partition whose first row or marker is at the cursor.
-    pub fn begin(&mut self, data: &Cursor, partition_start: u64, rows: Option<RowIndex>, may_delete: bool) {
-        self.places.begin(data, partition_start);
+    pub fn begin(
+        &mut self,
+        data: &Cursor,
+        partition_start: u64,
+        rows: Option<RowIndex>,
+        may_delete: bool,
+        is_proven: bool,
+    ) {
+        self.places.begin(data, partition_start, is_proven);
+        self.is_proven = is_proven;
         self.head = None;
         self.head_start = None;
         self.open = Deletion::NONE;
@@ -282,8 +293,13 @@ impl Forward {
         let here = self.head_start.filter(|_| self.head.is_some()).unwrap_or(data.position());
         let there = self.partition_start.saturating_add(block.start);
         let end = self.partition_start.saturating_add(block.end);
-        data.look_ahead(|ahead| ahead.set_block(there.max(here)..end));
-        if there > here {
+        let looks_before = !self.is_proven;
+        data.look_ahead(|ahead| ahead.set_block(there.max(here)..end, looks_before));
+        if there > here && self.is_proven {
+            self.set_open(block.open);
+            self.head = None;
+            data.seek(there);
+        } else if there > here {
             let jump = skip::Jump {
                 partition_start: self.partition_start,
                 block: &block,

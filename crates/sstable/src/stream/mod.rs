@@ -8,6 +8,7 @@ pub(crate) mod forward;
 mod places;
 mod reverse;
 mod skip;
+mod start;
 mod walker;
 
 pub(crate) use skip::skip_partition;
@@ -72,6 +73,8 @@ pub struct SsTableStream {
     next_key: Option<Bytes>,
     /// The key of the partition that a stream of a range yielded last.
     last_key: Option<DecoratedKey>,
+    /// The index of its rows, when that was needed to begin.
+    rows: Option<RowIndex>,
     /// Where its rows start in the data, once that was reached.
     rows_start: u64,
     /// Where the row or marker starts that was taken last, read forward.
@@ -134,6 +137,7 @@ impl SsTableStream {
             partition_start: 0,
             next_key: None,
             last_key: None,
+            rows: None,
             rows_start: 0,
             taken_start: 0,
             partition_end: None,
@@ -201,6 +205,11 @@ impl SsTableStream {
                 }
             };
         }
+        if self.start_by_index(out)? {
+            self.counted.tombstones += !out.deletion.is_none() as u64;
+            self.state = State::Static;
+            return Ok(Event::PartitionStart);
+        }
         self.data.seek(self.partition_start);
         let len = self.data.u16()? as u64;
         match &self.partitions {
@@ -262,33 +271,6 @@ impl SsTableStream {
         }
         self.begin_rows()?;
         Ok(found)
-    }
-
-    fn begin_rows(&mut self) -> Result<(), ReadError> {
-        let needs_index = matches!(self.walker, Walker::Reverse(_)) || !self.whole;
-        let start = self.partition_start;
-        let mut rows: Option<RowIndex> = match &mut self.partitions {
-            Partitions::One { entry, .. } if needs_index => entry.rows(&self.layout)?,
-            Partitions::Range { walk, .. } if needs_index => walk.rows(&self.layout, start)?,
-            _ => None,
-        };
-        let first_at = self.data.position();
-        self.rows_start = first_at;
-        self.taken_start = first_at;
-        self.partition_end = match (&self.partitions, &mut rows) {
-            (Partitions::Range { .. }, Some(rows)) => rows.end()?,
-            _ => None,
-        };
-        if rows.as_mut().is_some_and(|rows| !rows.fits_header(first_at.saturating_sub(start))) {
-            return Err(self.data.malformed("the first row is not where the index has it".to_owned()));
-        }
-        self.walker.begin(&self.data, start, first_at, rows, self.sstable.may_have_tombstones());
-        self.state = State::Rows;
-        self.slice = 0;
-        self.sought = false;
-        self.entered = false;
-        self.open = Deletion::NONE;
-        Ok(())
     }
 
     fn peek(&mut self) -> Result<Head, ReadError> {

@@ -3,7 +3,8 @@
 //! The checksum of a chunk says nothing of its place, and where rows are of one length the sizes by which they refer to
 //! each other fit in any place. What tells are clusterings, of which one in a page is looked at: the first one that
 //! starts there has to lie behind the first one of every page before, and inside the edges that the index gives the
-//! block, if it was asked for it. A page that comes too early is met by the next one at the latest.
+//! block, if it was asked for it. A page that comes too early is met by the next one at the latest. Where the checksum of
+//! each page stands elsewhere, too ([`crate::proof`]), nothing has to be looked at.
 
 use crate::index::{Block, RowIndex};
 use crate::pages::Cursor;
@@ -24,6 +25,8 @@ pub(super) struct Places {
     /// The block that the index of rows gave last.
     block: Option<Block>,
     partition_start: u64,
+    /// Whether each page is known to be where it belongs.
+    is_proven: bool,
 }
 
 impl Default for Places {
@@ -34,22 +37,26 @@ impl Default for Places {
             knows_first: false,
             block: None,
             partition_start: 0,
+            is_proven: false,
         }
     }
 }
 
 impl Places {
-    /// Starts a partition. A page that has its key is where it belongs.
-    pub fn begin(&mut self, data: &Cursor, partition_start: u64) {
+    /// Starts a partition. A page that has its key is where it belongs, and so is every page if that `is_proven`.
+    pub fn begin(&mut self, data: &Cursor, partition_start: u64, is_proven: bool) {
+        self.is_proven = is_proven;
         self.forget();
-        self.seen_until = data.page_end(partition_start);
+        if !is_proven {
+            self.seen_until = data.page_end(partition_start);
+        }
         self.block = None;
         self.partition_start = partition_start;
     }
 
     /// Forgets the pages: what comes next is not behind them.
     pub fn forget(&mut self) {
-        self.seen_until = 0;
+        self.seen_until = if self.is_proven { u64::MAX } else { 0 };
         self.knows_first = false;
     }
 

@@ -24,7 +24,8 @@ impl Walker {
         }
     }
 
-    /// Starts a partition whose first row or marker is at `first_at` in the data, where a walk forward stands.
+    /// Starts a partition whose first row or marker is at `first_at` in the data, where a walk forward stands. `is_proven`
+    /// says that pages are where they belong and the index of rows is right.
     pub fn begin(
         &mut self,
         data: &Cursor,
@@ -32,10 +33,13 @@ impl Walker {
         first_at: u64,
         rows: Option<RowIndex>,
         may_delete: bool,
+        is_proven: bool,
     ) {
         match self {
-            Walker::Forward(walker) => walker.begin(data, partition_start, rows, may_delete),
-            Walker::Reverse(walker) => walker.begin(data, partition_start, first_at, rows, may_delete),
+            Walker::Forward(walker) => walker.begin(data, partition_start, rows, may_delete, is_proven),
+            Walker::Reverse(walker) => {
+                walker.begin(data, partition_start, first_at, rows, may_delete, is_proven);
+            }
         }
     }
 

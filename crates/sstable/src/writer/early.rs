@@ -99,6 +99,7 @@ impl SsTableWriter {
             filter: self.filter.clone().map(KeyFilter::proven),
             data: Arc::new(data),
             outline,
+            is_proven: true,
             pages: Arc::clone(pages),
             layout: ArcSwapOption::empty(),
             disk_bytes: self.data.written(),

@@ -1,0 +1,66 @@
+//! Where the rows of a partition begin.
+//!
+//! A page of an index that was held against its checksum says what the head of the partition says, for partitions with
+//! an index of their rows: key, deletion and where the first row is. A read of some rows of one then begins at these, and the
+//! page of the head is not read for its sake, unless there are static rows, which lie behind the head.
+
+use super::{Partitions, SsTableStream, State, Walker};
+use crate::index::RowIndex;
+use model::Deletion;
+use partition::codec::Input;
+use partition::{Fragment, ReadError};
+
+impl SsTableStream {
+    fn needs_index(&self) -> bool {
+        matches!(self.walker, Walker::Reverse(_)) || !self.whole
+    }
+
+    /// Starts the partition from its entry in the index, if that says everything.
+    pub(super) fn start_by_index(&mut self, out: &mut Fragment) -> Result<bool, ReadError> {
+        let Partitions::One { key, entry } = &self.partitions else { return Ok(false) };
+        if !self.sstable.is_proven || !self.needs_index() || self.layout.has_statics() {
+            return Ok(false);
+        }
+        let Some(mut rows) = entry.rows(&self.layout)? else { return Ok(false) };
+        out.key = key.clone();
+        out.deletion = rows.deletion();
+        let first_at = self.partition_start.checked_add(rows.header_len()?);
+        match first_at.filter(|at| *at < self.data.len()) {
+            Some(at) => self.data.seek(at),
+            None => return Err(self.data.malformed("the index points behind the end".to_owned())),
+        }
+        self.rows = Some(rows);
+        Ok(true)
+    }
+
+    pub(super) fn begin_rows(&mut self) -> Result<(), ReadError> {
+        let (start, needs_index) = (self.partition_start, self.needs_index());
+        let mut rows: Option<RowIndex> = match &mut self.partitions {
+            _ if self.rows.is_some() => self.rows.take(),
+            Partitions::One { entry, .. } if needs_index => entry.rows(&self.layout)?,
+            Partitions::Range { walk, .. } if needs_index => walk.rows(&self.layout, start)?,
+            _ => None,
+        };
+        let first_at = self.data.position();
+        self.rows_start = first_at;
+        self.taken_start = first_at;
+        self.partition_end = match (&self.partitions, &mut rows) {
+            (Partitions::Range { .. }, Some(rows)) => rows.end()?,
+            _ => None,
+        };
+        if rows.as_mut().is_some_and(|rows| !rows.fits_header(first_at.saturating_sub(start))) {
+            return Err(self.data.malformed("the first row is not where the index has it".to_owned()));
+        }
+        let (may_delete, is_proven) = (self.sstable.may_have_tombstones(), self.sstable.is_proven);
+        if let Some(rows) = rows.as_mut().filter(|_| is_proven) {
+            rows.believe(may_delete);
+        }
+        self.walker.begin(&self.data, start, first_at, rows, may_delete, is_proven);
+        self.state = State::Rows;
+        self.slice = 0;
+        self.sought = false;
+        self.entered = false;
+        self.open = Deletion::NONE;
+        Ok(())
+    }
+}
