@@ -252,7 +252,7 @@ pub fn fuzz_crc(bytes: &[u8]) {
     with_component(Component::Crc, bytes, None);
 }
 
-/// Digest.crc32, which only tools read.
+/// Digest.crc32, which tools read, and whoever opens a proof or an outline.
 pub fn fuzz_digest(bytes: &[u8]) {
     verify_with(Component::Digest, bytes);
 }
