@@ -138,26 +138,39 @@ fn sstable_removal(dir: &Path, prefix: &str, files: i32) -> String {
     record(RecordKind::Remove, prefix, files) + &record(RecordKind::Commit, String::new(), 0)
 }
 
+/// A stored schema that is not understood: a type, and tables of Thrift.
 #[test]
-fn a_type_that_is_not_known_leaves_everything_as_it_was() {
-    let (fs, _) = killed_node();
-    let engine = Engine::open(options(), env_on(Arc::new(fs.clone()), 2)).unwrap();
-    let columns = crate::system::table(engine.release(), crate::system::SYSTEM_SCHEMA, "columns");
-    let mut update = PartitionUpdate::new(
-        Arc::clone(&columns),
-        DecoratedKey::new(PartitionKey::from_components(&[b"ks"])),
-    );
-    let mut row = Row::new(Clustering::from_values([&b"t"[..], &b"v"[..]]));
-    let ty = columns.column("type").unwrap().id;
-    row.cells.push(Cell::live(ty, i64::MAX / 2, Bytes::from_static(b"quaternion")));
-    update.add_row(row);
-    write(&engine, &Mutation::of(update)).unwrap();
-    let killed = fs.crash(Crash::LoseUnsynced);
-    engine.close();
-    let before = tree(&killed, Path::new("/"));
-    let error = Engine::open(options(), env_on(Arc::new(killed.clone()), 2)).err().unwrap();
-    assert!(error.to_string().contains("quaternion"), "{error}");
-    assert!(tree(&killed, Path::new("/")) == before);
+fn a_table_that_is_not_known_leaves_everything_as_it_was() {
+    let flags = [&1i32.to_be_bytes()[..], &5i32.to_be_bytes(), b"super"].concat();
+    let cases: [(&str, &[&[u8]], &str, &[u8], &str); 3] = [
+        ("columns", &[b"t", b"v"], "type", b"quaternion", "quaternion"),
+        (
+            "columns",
+            &[b"t", b"v"],
+            "column_name_bytes",
+            &[0, 0, 0, 7],
+            "table ks.t has the column v, whose name",
+        ),
+        ("tables", &[b"t"], "flags", &flags, "table ks.t is a super column family"),
+    ];
+    for (name, clustering, column, value, words) in cases {
+        let (fs, _) = killed_node();
+        let engine = Engine::open(options(), env_on(Arc::new(fs.clone()), 2)).unwrap();
+        let table = crate::system::table(engine.release(), crate::system::SYSTEM_SCHEMA, name);
+        let key = DecoratedKey::new(PartitionKey::from_components(&[b"ks"]));
+        let mut update = PartitionUpdate::new(Arc::clone(&table), key);
+        let mut row = Row::new(Clustering::from_values(clustering.iter().copied()));
+        let column = table.column(column).unwrap().id;
+        row.cells.push(Cell::live(column, i64::MAX / 2, Bytes::copy_from_slice(value)));
+        update.add_row(row);
+        write(&engine, &Mutation::of(update)).unwrap();
+        let killed = fs.crash(Crash::LoseUnsynced);
+        engine.close();
+        let before = tree(&killed, Path::new("/"));
+        let error = Engine::open(options(), env_on(Arc::new(killed.clone()), 2)).err().unwrap();
+        assert!(error.to_string().contains(words), "{error}");
+        assert!(tree(&killed, Path::new("/")) == before, "{words}");
+    }
 }
 
 #[test]
