@@ -122,6 +122,11 @@ pub struct ReadContext {
     /// Whether the read may wait for the disk; otherwise the first page that is not resident ends it with
     /// [`crate::ReadError::WouldBlock`].
     pub may_block: bool,
+    /// Rows of the longest answer for which a read that may not block is begun: where more are expected it ends with
+    /// [`crate::ReadError::WouldBlock`] before it reads any.
+    pub rows_max: u64,
+    /// Bytes of that answer.
+    pub bytes_max: u64,
     /// Whether pages that the read loads stay in the page cache, and the row cache takes part (compaction and bulk
     /// scans: no).
     pub fill_cache: bool,
@@ -154,6 +159,8 @@ impl Default for ReadContext {
         ReadContext {
             cost: Arc::default(),
             may_block: true,
+            rows_max: u64::MAX,
+            bytes_max: u64::MAX,
             fill_cache: true,
             fill_index_cache: true,
             rows_wanted: u64::MAX,

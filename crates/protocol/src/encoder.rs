@@ -1,20 +1,25 @@
 //! From responses to the bytes of one connection.
 //!
 //! An envelope is opened with [`Encoder::begin`], its body is written in place, and [`EnvelopeWriter::finish`]
-//! fills in the header. [`Encoder::take`] hands out everything finished so far.
+//! fills in the header. [`Encoder::unsent`] shows what the socket is to get, and [`Encoder::sent`] lets go of what it
+//! took: the memory is used again for what follows.
 //!
 //! ```text
 //! unframed           out:   envelope | envelope | ...
 //! v3, v4 compressed  stage: envelope                      finish: out gets the header and the compressed body
-//! v5                 out:   [header] envelope | envelope  take, or a full segment: header and trailer filled in
-//! v5 with lz4        stage: envelope | envelope           take, or a full segment: out gets the LZ4 segment
+//! v5                 out:   [header] envelope | envelope  unsent, or a full segment: header and trailer filled in
+//! v5 with lz4        stage: envelope | envelope           unsent, or a full segment: out gets the LZ4 segment
 //! ```
+//!
+//! A long body that comes in blocks ([`Encoder::push_blocks`]) queues up as it is, behind what `out` held then.
 //!
 //! In v5 envelopes share a segment while they fit. One that does not fit beside its predecessors is moved
 //! behind their trailer; one that fits in no segment is cut up where it lies, from the back. Both move each
 //! byte once, and only results over 128 KiB pay for the cutting.
 
-use bytes::{BufMut, Bytes, BytesMut};
+#[cfg(any(test, feature = "client"))]
+use bytes::Bytes;
+use bytes::{Buf, BufMut, BytesMut};
 use thiserror::Error;
 use uuid::Uuid;
 
@@ -23,10 +28,12 @@ use crate::envelope::{EVENT_STREAM, HEADER, Opcode, RESPONSE_BIT, RawHeader, fla
 use crate::error::FrameError;
 use crate::primitives::{CustomPayload, put_bytes_map, put_string_list, put_uuid};
 use crate::response::Response;
+use crate::response::blocks::Blocks;
 use crate::response::error::ErrorResponse;
 use crate::response::event::Event;
 use crate::segment::{self, PAYLOAD_MAX, PLAIN_HEADER, TRAILER};
 use crate::version::ProtocolVersion;
+use queue::{Piece, Queue};
 
 /// What leads the body of a response besides its own content.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -83,12 +90,17 @@ enum Mode {
     Lz4Segments,
 }
 
+/// Bytes of a body from which on it is not copied behind the other answers.
+const COPIED_BYTES_MAX: usize = 16 << 10;
+
 /// Collects the envelopes that go out on a connection.
 #[derive(Debug)]
 pub struct Encoder {
     version: ProtocolVersion,
     mode: Mode,
     direction_bit: u8,
+    /// What goes out before `out`.
+    queue: Queue,
     out: BytesMut,
     stage: BytesMut,
     /// Where in `out` the header of the segment stands that can still grow.
@@ -103,6 +115,7 @@ impl Encoder {
             version: ProtocolVersion::HIGHEST,
             mode: Mode::Unframed,
             direction_bit: RESPONSE_BIT,
+            queue: Queue::default(),
             out: BytesMut::new(),
             stage: BytesMut::new(),
             open_segment: None,
@@ -138,21 +151,46 @@ impl Encoder {
         };
     }
 
-    /// The number of bytes that [`Encoder::take`] would hand out, before compression of what is staged.
+    /// The number of bytes that are not sent yet, before compression of what is staged.
     pub fn pending_bytes(&self) -> usize {
-        self.out.len() + self.stage.len()
+        self.queue.bytes() + self.out.len() + self.stage.len()
     }
 
-    /// Hands out every finished envelope, ready for the socket.
-    pub fn take(&mut self) -> Bytes {
+    /// The next bytes for the socket, all of finished envelopes; none where all has been sent.
+    pub fn unsent(&mut self) -> &[u8] {
+        if self.queue.bytes() > 0 {
+            return self.queue.front();
+        }
         self.close_segment();
         if self.stage.is_empty() && self.stage.capacity() > KEPT_BYTES_MAX {
             self.stage = BytesMut::new();
         }
-        if self.out.len() > KEPT_BYTES_MAX {
-            return std::mem::take(&mut self.out).freeze();
+        &self.out
+    }
+
+    /// Lets go of the first `count` bytes of [`Encoder::unsent`].
+    pub fn sent(&mut self, count: usize) {
+        if self.queue.bytes() > 0 {
+            self.queue.advance(count);
+        } else if count < self.out.len() {
+            self.out.advance(count);
+        } else if self.out.capacity() > KEPT_BYTES_MAX {
+            self.out = BytesMut::new();
+        } else {
+            self.out.clear();
         }
-        self.out.split().freeze()
+    }
+
+    /// Hands out what is not sent yet.
+    #[cfg(any(test, feature = "client"))]
+    pub fn take(&mut self) -> Bytes {
+        let mut all = BytesMut::with_capacity(self.pending_bytes());
+        while self.pending_bytes() > 0 {
+            let length = self.unsent().len();
+            all.put_slice(self.unsent());
+            self.sent(length);
+        }
+        all.freeze()
     }
 
     /// Opens an envelope. Dropping the writer without finishing it leaves no trace.
@@ -175,17 +213,39 @@ impl Encoder {
         envelope.finish(extras)
     }
 
-    /// Writes a response whose body was encoded elsewhere.
-    pub fn push_body(
+    /// Writes a response whose body was written elsewhere. A long one is taken over as it lies, where nothing has to be
+    /// compressed.
+    pub fn push_blocks(
         &mut self,
         stream: i16,
         opcode: Opcode,
-        body: &[u8],
+        body: Blocks,
         extras: &Extras,
     ) -> Result<(), BodyTooLong> {
-        let mut envelope = self.begin(stream, opcode);
-        envelope.body().put_slice(body);
-        envelope.finish(extras)
+        let length = body.length();
+        let is_copied = match self.mode {
+            Mode::Compressed(_) | Mode::Lz4Segments => true,
+            Mode::Unframed | Mode::PlainSegments => length < COPIED_BYTES_MAX || !extras.is_empty(),
+        };
+        if is_copied {
+            let mut envelope = self.begin(stream, opcode);
+            body.parts().for_each(|part| envelope.body().put_slice(part));
+            return envelope.finish(extras);
+        }
+        let header = self.header(stream, opcode, self.version.number(), 0, length)?;
+        self.close_segment();
+        if !self.out.is_empty() {
+            self.queue.push(Piece::whole(std::mem::take(&mut self.out)));
+        }
+        let blocks = body.into_blocks(header.to_bytes());
+        let self_contained = blocks.len() == 1;
+        for block in blocks {
+            self.queue.push(match self.mode {
+                Mode::PlainSegments => Piece::segment(block, self_contained),
+                _ => Piece::behind(block, PLAIN_HEADER),
+            });
+        }
+        Ok(())
     }
 
     /// Writes an event.
@@ -237,6 +297,19 @@ impl Encoder {
         }
         message.request.encode(version, envelope.body());
         envelope.close(version.number(), bits)
+    }
+
+    fn header(
+        &self,
+        stream: i16,
+        opcode: Opcode,
+        version_number: u8,
+        flags: u8,
+        length: usize,
+    ) -> Result<RawHeader, BodyTooLong> {
+        let first = version_number | self.direction_bit;
+        let body_length = i32::try_from(length).map_err(|_| BodyTooLong { length })? as u32;
+        Ok(RawHeader { first, flags, stream, opcode: opcode.code(), body_length })
     }
 
     /// The buffer in which envelopes are written.
@@ -378,14 +451,11 @@ impl EnvelopeWriter<'_> {
     }
 
     fn close(mut self, version_number: u8, bits: u8) -> Result<(), BodyTooLong> {
-        let first = version_number | self.encoder.direction_bit;
-        let (start, stream, opcode) = (self.start, self.stream, self.opcode.code());
-        let work = self.encoder.work();
-        let length = work.len() - start - HEADER;
-        let body_length = i32::try_from(length).map_err(|_| BodyTooLong { length })? as u32;
-        let header = RawHeader { first, flags: bits, stream, opcode, body_length }.to_bytes();
-        if let Some(place) = work.get_mut(start..start + HEADER) {
-            place.copy_from_slice(&header);
+        let start = self.start;
+        let length = self.encoder.work().len() - start - HEADER;
+        let header = self.encoder.header(self.stream, self.opcode, version_number, bits, length)?;
+        if let Some(place) = self.encoder.work().get_mut(start..start + HEADER) {
+            place.copy_from_slice(&header.to_bytes());
         }
         self.finished = true;
         self.encoder.place(start);
@@ -450,5 +520,6 @@ pub(crate) fn patch_u32(out: &mut BytesMut, at: usize, number: u32) {
     }
 }
 
+mod queue;
 #[cfg(test)]
 mod tests;

@@ -252,7 +252,7 @@ fn count_u16(length: usize) -> u16 {
 }
 
 /// The length of `bytes` and `value`. A body over 2 GiB is refused when its envelope is closed.
-fn length_i32(length: usize) -> i32 {
+pub(crate) fn length_i32(length: usize) -> i32 {
     i32::try_from(length).unwrap_or(i32::MAX)
 }
 

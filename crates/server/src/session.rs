@@ -42,12 +42,12 @@ mod tests;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use bytes::BytesMut;
 use coordinator::Coordinator;
 use cql::bind::UuidSource;
 use env::Env;
 use partition::{CostSnapshot, Deadline, NanoClock, Recorder};
 use protocol::request::{Message, Request};
+use protocol::response::blocks::Blocks;
 use protocol::response::error::ErrorResponse;
 use protocol::response::{Response, ResultBody};
 use protocol::{Extras, Opcode, ProtocolVersion};
@@ -118,7 +118,7 @@ enum Answer {
     /// This.
     Response(Response),
     /// A RESULT whose body is this.
-    Rows(BytesMut),
+    Rows(Blocks),
     /// It was sent already.
     Sent,
 }
@@ -247,7 +247,7 @@ fn answer(exchange: &mut Exchange, outcome: Result<Answer, ErrorResponse>) {
     let extras = exchange.extras();
     match outcome {
         Ok(Answer::Response(response)) => reply.send(&response, &extras),
-        Ok(Answer::Rows(body)) => reply.send_body(Opcode::Result, &body, &extras),
+        Ok(Answer::Rows(body)) => reply.send_blocks(Opcode::Result, body, &extras),
         // Nothing is left to send.
         Ok(Answer::Sent) => {}
         Err(error) => {

@@ -26,7 +26,9 @@ fn pair(version: ProtocolVersion, compression: Option<Compression>) -> (Encoder,
 }
 
 fn push(encoder: &mut Encoder, stream: i16, body: &[u8]) {
-    encoder.push_body(stream, Opcode::Result, body, &Extras::default()).unwrap();
+    let mut envelope = encoder.begin(stream, Opcode::Result);
+    envelope.body().put_slice(body);
+    envelope.finish(&Extras::default()).unwrap();
 }
 
 fn all(decoder: &mut Decoder, bytes: &[u8]) -> Vec<Envelope> {
@@ -107,6 +109,55 @@ fn the_memory_of_a_large_result_is_not_kept() {
         drop(encoder.take());
         assert!(encoder.out.capacity() <= KEPT_BYTES_MAX, "{version} {compression:?}");
         assert!(encoder.stage.capacity() <= KEPT_BYTES_MAX, "{version} {compression:?}");
+    }
+}
+
+/// As [`push`], of a body that was written elsewhere, in pieces of `step` bytes.
+fn push_blocks(encoder: &mut Encoder, stream: i16, body: &[u8], step: usize) {
+    let mut blocks = Blocks::default();
+    body.chunks(step).for_each(|part| blocks.put(part));
+    assert_eq!(blocks.length(), body.len());
+    encoder.push_blocks(stream, Opcode::Result, blocks, &Extras::default()).unwrap();
+}
+
+#[test]
+fn a_long_body_in_blocks_goes_out_in_segments_of_its_own() {
+    let (mut encoder, _) = pair(ProtocolVersion::V5, None);
+    push(&mut encoder, 1, &[0; 100]);
+    push_blocks(&mut encoder, 2, &noise(PAYLOAD_MAX - HEADER), 1000);
+    push_blocks(&mut encoder, 3, &noise(PAYLOAD_MAX - HEADER + 1), 1000);
+    push(&mut encoder, 4, &[0; 50]);
+    push_blocks(&mut encoder, 5, &[0; 70], 1000);
+    let expected = [
+        (100 + HEADER, true),
+        (PAYLOAD_MAX, true),
+        (PAYLOAD_MAX, false),
+        (1, false),
+        (50 + HEADER + 70 + HEADER, true),
+    ];
+    assert_eq!(segments(&encoder.take()), expected);
+    assert_eq!(encoder.pending_bytes(), 0);
+}
+
+#[test]
+fn what_the_socket_did_not_take_is_sent_next() {
+    for (version, compression) in SETTINGS {
+        let (mut encoder, mut decoder) = pair(version, compression);
+        push(&mut encoder, 1, b"first");
+        push_blocks(&mut encoder, 2, &noise(300_000), 7_000);
+        let mut bytes = Vec::new();
+        while encoder.pending_bytes() > 0 {
+            let some = encoder.unsent().len().min(1_001);
+            bytes.extend_from_slice(&encoder.unsent()[..some]);
+            encoder.sent(some);
+            if bytes.len() < 5_000 {
+                push(&mut encoder, 3, b"behind");
+            }
+        }
+        let found = all(&mut decoder, &bytes);
+        assert_eq!(found[0].body, &b"first"[..], "{version} {compression:?}");
+        assert!(found[1].body == noise(300_000), "{version} {compression:?}");
+        assert!(found.len() > 2 && found[2..].iter().all(|envelope| envelope.body == b"behind"[..]));
     }
 }
 
@@ -211,13 +262,18 @@ proptest! {
         takes: u8,
         setting in 0..SETTINGS.len(),
         compressible: bool,
+        in_blocks: u8,
+        step in 1..200_000_usize,
     ) {
         let (version, compression) = SETTINGS[setting];
         let (mut encoder, mut decoder) = pair(version, compression);
         let mut bytes = Vec::new();
         let body = |length: usize| if compressible { vec![length as u8; length] } else { noise(length) };
         for (i, &length) in lengths.iter().enumerate() {
-            push(&mut encoder, i as i16, &body(length));
+            match in_blocks >> i & 1 == 1 {
+                true => push_blocks(&mut encoder, i as i16, &body(length), step),
+                false => push(&mut encoder, i as i16, &body(length)),
+            }
             if takes >> i & 1 == 1 {
                 bytes.extend_from_slice(&encoder.take());
             }

@@ -1,9 +1,10 @@
 //! Responses: one file for each. Bodies are appended to a buffer in the version of the connection.
 //!
-//! A result of rows has no type of its own here: it is written straight into the connection's buffer with
-//! [`rows::RowsWriter`].
+//! A result of rows has no type of its own here: [`rows::RowsWriter`] writes it straight into the connection's buffer,
+//! or into [`blocks::Blocks`] where the connection is not at hand.
 
 pub mod auth;
+pub mod blocks;
 pub mod error;
 pub mod event;
 pub mod prepared;

@@ -1,4 +1,4 @@
-//! A RESULT of rows, written into the buffer that goes to the socket.
+//! A RESULT of rows, written into the buffer that goes to the socket, or into blocks that will.
 //!
 //! ```text
 //! i32 2
@@ -16,7 +16,7 @@
 //! 2. [`RowsWriter::new`] writes everything up to the rows.
 //! 3. Each row is as many values as there are columns, then [`RowsWriter::end_row`].
 //! 4. [`RowsWriter::finish`] fills in the row count. The paging state is known only now but stands before the
-//!    rows, so the rows of a page that is not the last are moved once.
+//!    rows, so those of a page that is not the last are moved once, of blocks only the first.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use model::types::CqlType;
@@ -26,7 +26,8 @@ use crate::encoder::{insert, patch_u32};
 use crate::error::BodyError;
 #[cfg(any(test, feature = "client"))]
 use crate::primitives::Reader;
-use crate::primitives::{put_bytes, put_short_bytes, put_string};
+use crate::primitives::{length_i32, put_bytes, put_short_bytes, put_string};
+use crate::response::blocks::Blocks;
 use crate::types::put_type;
 #[cfg(any(test, feature = "client"))]
 use crate::types::read_type;
@@ -122,55 +123,118 @@ pub enum MetadataMode<'a> {
     Changed(&'a [u8]),
 }
 
+/// Where the body of a result is written.
+#[derive(Debug)]
+enum Target<'a> {
+    /// At the end of a buffer: the body starts at the position.
+    Buffer(&'a mut BytesMut, usize),
+    Blocks(&'a mut Blocks),
+}
+
+impl Target<'_> {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Buffer(out, _) => out.put_slice(bytes),
+            Self::Blocks(out) => out.put(bytes),
+        }
+    }
+
+    fn put_u32(&mut self, number: u32) {
+        self.put(&number.to_be_bytes());
+    }
+
+    /// Bytes of the body so far.
+    fn length(&self) -> usize {
+        match self {
+            Self::Buffer(out, start) => out.len() - start,
+            Self::Blocks(out) => out.length(),
+        }
+    }
+
+    /// Overwrites four bytes.
+    fn patch_u32(&mut self, at: usize, number: u32) {
+        match self {
+            Self::Buffer(out, start) => patch_u32(out, *start + at, number),
+            Self::Blocks(out) => out.patch(at, &number.to_be_bytes()),
+        }
+    }
+
+    /// Puts bytes at `at`, moving what follows.
+    fn insert(&mut self, at: usize, bytes: &[u8]) {
+        match self {
+            Self::Buffer(out, start) => insert(out, *start + at, bytes),
+            Self::Blocks(out) => out.insert(at, bytes),
+        }
+    }
+}
+
+/// Where the flags of a result of rows stand in its body.
+const FLAGS: usize = 4;
+/// Where its paging state does.
+const PAGING_STATE: usize = 12;
+
 /// Writes the body of a result of rows.
 #[derive(Debug)]
 pub struct RowsWriter<'a> {
-    out: &'a mut BytesMut,
-    flags_at: usize,
+    out: Target<'a>,
+    flags: u32,
     row_count_at: usize,
     columns: u32,
     rows: u32,
+    row_bytes: usize,
     values_in_row: u32,
 }
 
 impl<'a> RowsWriter<'a> {
     /// Begins a body at the end of `out`.
     pub fn new(out: &'a mut BytesMut, columns: &EncodedColumns, mode: MetadataMode<'_>) -> Self {
+        let start = out.len();
+        Self::begin(Target::Buffer(out, start), columns, mode)
+    }
+
+    /// Begins a body in blocks, which hold nothing yet.
+    pub fn in_blocks(out: &'a mut Blocks, columns: &EncodedColumns, mode: MetadataMode<'_>) -> Self {
+        Self::begin(Target::Blocks(out), columns, mode)
+    }
+
+    fn begin(mut out: Target<'a>, columns: &EncodedColumns, mode: MetadataMode<'_>) -> Self {
         let mode_flags = match mode {
             MetadataMode::Full => 0,
             MetadataMode::Skip => NO_METADATA,
             MetadataMode::Changed(_) => METADATA_CHANGED,
         };
-        out.put_i32(KIND);
-        let flags_at = out.len();
-        out.put_u32(columns.flags() | mode_flags);
+        let flags = columns.flags() | mode_flags;
+        out.put(&KIND.to_be_bytes());
+        out.put_u32(flags);
         out.put_u32(columns.count);
         if let MetadataMode::Changed(id) = mode {
-            put_short_bytes(out, id);
+            let mut short = BytesMut::new();
+            put_short_bytes(&mut short, id);
+            out.put(&short);
         }
         if mode != MetadataMode::Skip {
-            out.put_slice(columns.bytes());
+            out.put(columns.bytes());
         }
-        let row_count_at = out.len();
+        let row_count_at = out.length();
         out.put_u32(0);
-        Self { out, flags_at, row_count_at, columns: columns.count, rows: 0, values_in_row: 0 }
+        Self { out, flags, row_count_at, columns: columns.count, rows: 0, row_bytes: 0, values_in_row: 0 }
     }
 
     /// Writes the next value of the row; `None` is null.
     #[inline]
     pub fn value(&mut self, value: Option<&[u8]>) {
-        put_bytes(self.out, value);
-        self.values_in_row += 1;
-    }
-
-    /// Writes the next value of the row with `write`, which appends it to the buffer it is given.
-    #[inline]
-    pub fn value_with(&mut self, write: impl FnOnce(&mut BytesMut)) {
-        let length_at = self.out.len();
-        self.out.put_u32(0);
-        write(self.out);
-        let length = self.out.len() - length_at - 4;
-        patch_u32(self.out, length_at, length as u32);
+        match value {
+            Some(value) => {
+                self.out.put(&length_i32(value.len()).to_be_bytes());
+                self.out.put(value);
+                self.row_bytes += 4 + value.len();
+            }
+            None => {
+                self.out.put(&(-1_i32).to_be_bytes());
+                self.row_bytes += 4;
+            }
+        }
         self.values_in_row += 1;
     }
 
@@ -189,20 +253,18 @@ impl<'a> RowsWriter<'a> {
 
     /// The bytes of the rows so far: what a page is measured by.
     pub fn row_bytes(&self) -> usize {
-        self.out.len() - self.row_count_at - 4
+        self.row_bytes
     }
 
     /// Completes the body. A paging state says that there are more pages, and where the next one begins.
-    pub fn finish(self, paging_state: Option<&[u8]>) {
+    pub fn finish(mut self, paging_state: Option<&[u8]>) {
         debug_assert_eq!(self.values_in_row, 0, "the last row has ended");
-        patch_u32(self.out, self.row_count_at, self.rows);
+        self.out.patch_u32(self.row_count_at, self.rows);
         let Some(state) = paging_state else { return };
+        self.out.patch_u32(FLAGS, self.flags | HAS_MORE_PAGES);
         let mut bytes = BytesMut::with_capacity(4 + state.len());
         put_bytes(&mut bytes, Some(state));
-        insert(self.out, self.flags_at + 8, &bytes);
-        if let Some(low) = self.out.get_mut(self.flags_at + 3) {
-            *low |= HAS_MORE_PAGES as u8;
-        }
+        self.out.insert(PAGING_STATE, &bytes);
     }
 }
 

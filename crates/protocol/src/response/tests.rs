@@ -1,6 +1,7 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 
+use super::blocks::Blocks;
 use super::error::{ErrorKind, FailureReason, Progress, WriteType};
 use super::event::{StatusChange, TopologyChange};
 use super::rows::{ColumnSpec, EncodedColumns, MetadataMode, Rows, RowsWriter};
@@ -183,21 +184,42 @@ fn a_row_count_without_columns_is_refused() {
     assert!(ResultBody::decode(ProtocolVersion::V4, &mut Reader::new(out.freeze())).is_err());
 }
 
-#[test]
-fn values_written_in_place_get_their_length() {
+/// The body of the rows in a buffer behind something else, and in blocks.
+fn written(values: &[Vec<u8>], paging_state: Option<&[u8]>) -> [Vec<u8>; 2] {
     let columns = EncodedColumns::new(ProtocolVersion::V5, &[column("t", "a", CqlType::Blob)]);
-    let mut out = BytesMut::from(&b"not mine"[..]);
-    let mut writer = RowsWriter::new(&mut out, &columns, MetadataMode::Full);
-    writer.value_with(|out| out.extend_from_slice(b"abc"));
-    writer.end_row();
-    assert_eq!((writer.row_count(), writer.row_bytes()), (1, 7));
-    writer.finish(None);
-    assert!(out.starts_with(b"not mine"));
-    let mut reader = Reader::new(out.freeze().slice(8..));
-    let ResultBody::Rows(rows) = ResultBody::decode(ProtocolVersion::V5, &mut reader).unwrap() else {
-        panic!()
+    let write = |mut writer: RowsWriter<'_>| {
+        for value in values {
+            writer.value(Some(value));
+            writer.end_row();
+        }
+        assert_eq!(writer.row_bytes(), values.iter().map(|value| value.len() + 4).sum::<usize>());
+        writer.finish(paging_state);
     };
-    assert_eq!(rows.rows, [[Some(Bytes::from_static(b"abc"))]]);
+    let mode = MetadataMode::Changed(&[9; 16]);
+    let mut out = BytesMut::from(&b"not mine"[..]);
+    write(RowsWriter::new(&mut out, &columns, mode));
+    let mut blocks = Blocks::default();
+    write(RowsWriter::in_blocks(&mut blocks, &columns, mode));
+    assert!(out.starts_with(b"not mine"));
+    [out[8..].to_vec(), blocks.parts().flatten().copied().collect()]
+}
+
+#[test]
+fn rows_in_blocks_are_those_in_a_buffer() {
+    for (rows, length) in [(0, 0), (3, 10), (400, 1_000), (2, 300_000), (131, 1_000), (262, 1_000)] {
+        for state in [0, 40, 140_000] {
+            let state = (state > 0).then(|| vec![7; state]);
+            let [buffer, blocks] = written(&vec![vec![3; length]; rows], state.as_deref());
+            assert!(buffer == blocks, "{rows} rows of {length} bytes");
+            let mut reader = Reader::new(blocks.into());
+            let ResultBody::Rows(found) = ResultBody::decode(ProtocolVersion::V5, &mut reader).unwrap()
+            else {
+                panic!()
+            };
+            assert_eq!(found.paging_state.as_deref(), state.as_deref());
+            assert_eq!(found.rows.len(), rows);
+        }
+    }
 }
 
 proptest! {

@@ -1,16 +1,18 @@
 //! What a connection's task, its requests in flight and the rest of the node share of the connection.
 //!
-//! Answers are encoded into the connection's [`Encoder`] under its lock, which is never held while anything waits.
+//! Answers are encoded into the connection's [`Encoder`] under its lock, and written from there; it is never held while
+//! anything waits.
 //! While the task is serving (between a read and the write after it) nobody needs to wake it: it looks at the
 //! encoder when it is done.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 use protocol::encoder::EnvelopeWriter;
+use protocol::response::blocks::Blocks;
 use protocol::response::error::ErrorResponse;
 use protocol::response::event::EventKind;
 use protocol::response::{Event, Response};
@@ -42,8 +44,6 @@ impl ClientInfo {
 #[derive(Debug)]
 struct Outgoing {
     encoder: Encoder,
-    /// Bytes that the task has taken out and not written yet.
-    taken: usize,
     closed: bool,
 }
 
@@ -106,7 +106,7 @@ impl Connection {
             budget: Budget::new(options.in_flight_per_connection_bytes_max),
             address,
             node,
-            outgoing: Mutex::new(Outgoing { encoder: Encoder::new(), taken: 0, closed: false }),
+            outgoing: Mutex::new(Outgoing { encoder: Encoder::new(), closed: false }),
             outgoing_bytes: AtomicUsize::new(0),
             outgoing_bytes_high: options.outgoing_bytes_high,
             has_room: Notify::new(),
@@ -232,7 +232,7 @@ impl Connection {
             return None;
         }
         let out = write(&mut outgoing.encoder);
-        self.outgoing_bytes.store(outgoing.taken + outgoing.encoder.pending_bytes(), Ordering::Release);
+        self.outgoing_bytes.store(outgoing.encoder.pending_bytes(), Ordering::Release);
         drop(outgoing);
         if !self.serving.load(Ordering::SeqCst) {
             self.wake.notify_one();
@@ -240,16 +240,17 @@ impl Connection {
         Some(out)
     }
 
-    /// Takes out what is to be written; the previous bytes have been.
-    pub(super) fn take_outgoing(&self) -> Bytes {
+    /// Hands `write` what is to be sent, and lets go of as much as it says that it took.
+    pub(super) fn send(&self, write: impl FnOnce(&[u8]) -> io::Result<usize>) -> io::Result<usize> {
         let mut outgoing = self.outgoing.lock();
-        let bytes = outgoing.encoder.take();
-        outgoing.taken = bytes.len();
-        self.outgoing_bytes.store(bytes.len(), Ordering::Release);
-        if bytes.len() < self.outgoing_bytes_high {
+        let written = write(outgoing.encoder.unsent())?;
+        outgoing.encoder.sent(written);
+        let left = outgoing.encoder.pending_bytes();
+        self.outgoing_bytes.store(left, Ordering::Release);
+        if left < self.outgoing_bytes_high {
             self.has_room.notify_waiters();
         }
-        bytes
+        Ok(written)
     }
 
     /// Nothing is sent any more.
@@ -304,12 +305,12 @@ impl Reply {
         self.send(&Response::Error(error), extras);
     }
 
-    /// Sends a body that was encoded elsewhere.
-    pub fn send_body(mut self, opcode: Opcode, body: &[u8], extras: &Extras) {
+    /// Sends a body that was written elsewhere.
+    pub fn send_blocks(mut self, opcode: Opcode, body: Blocks, extras: &Extras) {
         let stream = self.stream;
         self.is_answered = true;
         self.connection.encode(|encoder| {
-            if let Err(error) = encoder.push_body(stream, opcode, body, extras) {
+            if let Err(error) = encoder.push_blocks(stream, opcode, body, extras) {
                 push_error(encoder, stream, &ErrorResponse::server(error.to_string()), extras);
             }
         });

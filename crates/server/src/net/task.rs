@@ -1,7 +1,7 @@
 //! The task of one connection.
 //!
-//! Each turn of its loop: decode and start what has been read, as far as the limits admit; write what has been
-//! answered, as far as the socket takes it; then wait for whatever can change that. Reading stops while
+//! Each turn of its loop: decode and start what has been read, as far as the limits admit and until a batch of answers
+//! is there; write what has been answered, as far as the socket takes it; then wait for whatever can change that. Reading stops while
 //! 1. an envelope waits for admission, because bytes in flight are at a limit;
 //! 2. the connection has its fill of requests in flight, or of answers that the client does not read;
 //! 3. the connection is about to close: after a fatal error, or because the server shuts down.
@@ -15,7 +15,6 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
 use protocol::request::{Message, Request};
 use protocol::response::error::ErrorResponse;
 use protocol::response::{AuthSuccess, Response};
@@ -31,6 +30,10 @@ use super::{Connection, Handling, Reply, Traffic, handshake};
 
 /// Room for one read of the socket.
 const READ_BYTES: usize = 32 << 10;
+
+/// Bytes of answers that are written before more are made: what is copied to the socket while it is in the processor's
+/// cache, from memory that the next answers use again.
+const BATCH_BYTES: usize = 64 << 10;
 
 /// How long a client has to take the answer that explains why its connection is closed.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -79,8 +82,8 @@ async fn serve(
         decoder: Decoder::new(shared.options.frame_bytes_max),
         waiting: None,
         phase: Phase::Open,
+        is_stuck: false,
     };
-    let mut unwritten = Bytes::new();
     let mut deadline = None;
     loop {
         // Made before admission is tried, so that nothing given back in between is missed.
@@ -90,13 +93,14 @@ async fn serve(
         connection.serving.store(true, Ordering::SeqCst);
         let wants_bytes = intake.advance();
         connection.serving.store(false, Ordering::SeqCst);
-        write(&writer, connection, &intake.shared.registry.traffic, &mut unwritten)?;
+        write(&writer, connection, &intake.shared.registry.traffic)?;
+        intake.is_stuck = connection.outgoing_bytes() > 0;
 
         if connection.is_killed() {
             return Ok(());
         }
         if intake.phase == Phase::Open && !wants_bytes && intake.waiting.is_none() && !intake.is_full() {
-            // The socket took what had filled the connection: there is more to start, after others had a turn.
+            // The socket took what there was: there is more to start, after others had a turn.
             tokio::task::yield_now().await;
             continue;
         }
@@ -104,7 +108,7 @@ async fn serve(
             intake.phase = Phase::Draining;
             intake.waiting = None;
         }
-        let is_written = unwritten.is_empty() && connection.outgoing_bytes() == 0;
+        let is_written = connection.outgoing_bytes() == 0;
         let is_idle = connection.in_flight.load(Ordering::Acquire) == 0;
         match intake.phase {
             Phase::Draining if is_written && is_idle => return Ok(()),
@@ -128,7 +132,7 @@ async fn serve(
                 intake.shared.registry.traffic.received_bytes.add(read as u64);
                 connection.quiet_s.store(0, Ordering::Relaxed);
             }
-            writable = writer.writable(), if !unwritten.is_empty() => writable?,
+            writable = writer.writable(), if !is_written => writable?,
             () = connection.wake.notified() => {}
             () = address_freed, if intake.waiting.is_some() => {}
             () = node_freed, if intake.waiting.is_some() => {}
@@ -145,35 +149,19 @@ async fn serve(
 }
 
 /// Writes as much as the socket takes.
-fn write(
-    writer: &WriteHalf<'_>,
-    connection: &Connection,
-    traffic: &Traffic,
-    unwritten: &mut Bytes,
-) -> io::Result<()> {
-    loop {
-        if unwritten.is_empty() {
-            if connection.outgoing_bytes() == 0 {
-                return Ok(());
-            }
-            *unwritten = connection.take_outgoing();
-            if unwritten.is_empty() {
-                return Ok(());
-            }
-        }
-        match writer.try_write(unwritten) {
+fn write(writer: &WriteHalf<'_>, connection: &Connection, traffic: &Traffic) -> io::Result<()> {
+    while connection.outgoing_bytes() > 0 {
+        match connection.send(|bytes| writer.try_write(bytes)) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(written) => {
-                unwritten.advance(written);
                 traffic.sent_bytes.add(written as u64);
                 connection.stalled_s.store(0, Ordering::Relaxed);
-                if unwritten.is_empty() {
-                    *unwritten = connection.take_outgoing();
-                }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
             Err(error) => return Err(error),
         }
     }
+    Ok(())
 }
 
 /// From bytes read to requests started.
@@ -184,6 +172,8 @@ struct Intake<'a> {
     /// Waits for bytes in flight to be given back.
     waiting: Option<Envelope>,
     phase: Phase,
+    /// Whether the socket did not take all of the answers.
+    is_stuck: bool,
 }
 
 impl Intake<'_> {
@@ -191,7 +181,7 @@ impl Intake<'_> {
     fn advance(&mut self) -> bool {
         while self.phase == Phase::Open {
             let connection = self.connection;
-            if self.is_full() {
+            if self.is_full() || self.has_batch() {
                 return false;
             }
             let envelope = match self.waiting.take() {
@@ -222,6 +212,11 @@ impl Intake<'_> {
         let connection = self.connection;
         connection.in_flight.load(Ordering::Acquire) >= self.shared.options.requests_per_connection_max
             || connection.outgoing_bytes() >= connection.outgoing_bytes_high()
+    }
+
+    /// Whether answers are worth a write before more are made.
+    fn has_batch(&self) -> bool {
+        !self.is_stuck && self.connection.outgoing_bytes() >= BATCH_BYTES
     }
 
     /// Starts the request of an envelope, or gives it back because it has to wait.

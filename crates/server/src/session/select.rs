@@ -17,14 +17,13 @@ mod page;
 
 use std::sync::Arc;
 
-use bytes::BytesMut;
 use coordinator::{CoordinatorError, PagingState, ReadRequest, ReplicaError};
 use cql::plan::BoundSelect;
 use model::command::{Consistency, PartitionSelection, ReadCommand};
 use partition::{Deadline, PageLimits, ReadContext, ReadError, Recorder};
 use protocol::ProtocolVersion;
 use protocol::response::error::ErrorResponse;
-use protocol::response::rows::{EncodedColumns, MetadataMode, RowsWriter};
+use protocol::response::rows::{EncodedColumns, MetadataMode};
 
 use super::options::Options;
 use super::run::{Metadata, Work};
@@ -170,13 +169,13 @@ impl Read {
         self.columns.as_ref().unwrap_or_else(|| self.statement.encoded_columns(self.version))
     }
 
-    fn writer<'a>(&self, out: &'a mut BytesMut) -> RowsWriter<'a> {
-        let mode = match self.metadata {
+    /// What the result says about its columns.
+    fn metadata_mode(&self) -> MetadataMode<'_> {
+        match self.metadata {
             Metadata::Full => MetadataMode::Full,
             Metadata::Skip => MetadataMode::Skip,
             Metadata::Changed => MetadataMode::Changed(&self.statement.result_metadata_id),
-        };
-        RowsWriter::new(out, self.columns(), mode)
+        }
     }
 
     /// When the client has waited for long enough.

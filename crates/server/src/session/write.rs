@@ -7,13 +7,13 @@
 
 use std::sync::Arc;
 
-use bytes::BytesMut;
 use coordinator::{CasRequest, Coordinator, CoordinatorError, ReadRequest, ReplicaError, WriteType};
 use cql::ast::BatchKind;
 use cql::plan::{BoundBatch, BoundWrite, CasOutcome, CasPlan, RowsRead};
 use model::command::{Consistency, ReadCommand};
 use model::{Mutation, TableSchema};
 use partition::{Deadline, LiveRows, PageLimits, ReadContext};
+use protocol::response::blocks::Blocks;
 use protocol::response::error::ErrorResponse;
 use protocol::response::rows::{MetadataMode, RowsWriter};
 use tokio::runtime::Handle;
@@ -119,8 +119,8 @@ pub(super) async fn conditional(
     exchange.note(|| format!("Conditions hold: {}", outcome.is_applied()));
     record(exchange, &[&plan.table]);
     let columns = encode_columns(exchange.version, &plan.result_columns(&outcome, &rows));
-    let mut body = BytesMut::new();
-    let mut writer = RowsWriter::new(&mut body, &columns, MetadataMode::Full);
+    let mut body = Blocks::default();
+    let mut writer = RowsWriter::in_blocks(&mut body, &columns, MetadataMode::Full);
     plan.write_result(&outcome, &rows, &mut Sink(&mut writer));
     writer.finish(None);
     Ok(Answer::Rows(body))

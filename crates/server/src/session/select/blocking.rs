@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use bytes::BytesMut;
 use coordinator::{Coordinator, PagingState};
 use cql::plan::BoundSelect;
 use partition::{CostSnapshot, LiveRows, PageLimits, ReadContext, SourceRecord};
+use protocol::response::blocks::Blocks;
 use protocol::response::error::ErrorResponse;
+use protocol::response::rows::RowsWriter;
 
 use super::account::{self, Tally};
 use super::page::{finish_shape, returned};
@@ -34,7 +35,7 @@ pub(in crate::session) async fn on_reader(
     let env = sessions.node.env.clone();
     let job = move || {
         let started = env.clock.monotonic_nanos();
-        let mut body = BytesMut::new();
+        let mut body = Blocks::default();
         let outcome = read.run_blocking(&coordinator, &runtime, &context, &mut body);
         let local_nanos = env.clock.monotonic_nanos().saturating_sub(started);
         let outcome = match outcome {
@@ -105,7 +106,7 @@ pub(in crate::session) async fn analyze(
     let asked = env.clock.monotonic_nanos();
     let job = move || {
         let started = env.clock.monotonic_nanos();
-        let outcome = read.run_blocking(&coordinator, &runtime, &context, &mut BytesMut::new());
+        let outcome = read.run_blocking(&coordinator, &runtime, &context, &mut Blocks::default());
         let ended = env.clock.monotonic_nanos();
         outcome.map(|tally| Analysis {
             cost: tally.cost_of(&context),
@@ -127,12 +128,12 @@ impl Read {
         coordinator: &Coordinator,
         runtime: &tokio::runtime::Handle,
         context: &ReadContext,
-        body: &mut BytesMut,
+        body: &mut Blocks,
     ) -> Result<Tally, Stop> {
         let start = |page, after| -> Result<LiveRows, Stop> {
             Ok(runtime.block_on(coordinator.read(self.request(page, after, context.clone())))?)
         };
-        let mut writer = self.writer(body);
+        let mut writer = RowsWriter::in_blocks(body, self.columns(), self.metadata_mode());
         let mut shaper = self.select.shaper();
         if !self.select.is_grouped && !self.select.is_sorted {
             let mut rows = start(self.page, self.after.clone())?;

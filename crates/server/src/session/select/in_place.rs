@@ -3,6 +3,7 @@
 use model::command::PartitionSelection;
 use partition::{PageLimits, ReadContext};
 use protocol::Opcode;
+use protocol::response::rows::RowsWriter;
 
 use super::account::{self, Tally};
 use super::page::{finish_shape, returned};
@@ -31,7 +32,13 @@ impl Read {
 /// Runs the read here and sends its rows, if it needs no disk and stays short.
 pub(super) fn run(exchange: &mut Exchange, read: &Read) -> Result<(), Stop> {
     let started = exchange.sessions.node.env.clock.monotonic_nanos();
-    let context = ReadContext { may_block: false, ..read.context(exchange.recorder()) };
+    let context = ReadContext {
+        may_block: false,
+        // A page that the client wants no longer than that is never moved for its rows.
+        rows_max: if read.page.rows > IN_PLACE_ROWS { IN_PLACE_ROWS } else { u64::MAX },
+        bytes_max: IN_PLACE_BYTES,
+        ..read.context(exchange.recorder())
+    };
     let limits = PageLimits {
         rows: read.page.rows.min(IN_PLACE_ROWS),
         bytes: read.page.bytes.min(IN_PLACE_BYTES),
@@ -44,7 +51,7 @@ pub(super) fn run(exchange: &mut Exchange, read: &Read) -> Result<(), Stop> {
     let Some(reply) = exchange.reply.take() else { return Err(Stop::Move) };
     let mut tally = Tally::default();
     let sent = reply.send_in_place(Opcode::Result, |envelope| {
-        let mut writer = read.writer(envelope.body());
+        let mut writer = RowsWriter::new(envelope.body(), read.columns(), read.metadata_mode());
         let mut shaper = read.select.shaper();
         let (mark, counted) = read.pull(&mut rows, &mut shaper, &mut writer)?;
         if mark.is_some() && counted.rows < read.page.rows {
