@@ -60,6 +60,13 @@ impl ClusteringFilter {
         matches!(self, ClusteringFilter::Names { names, .. } if names.is_empty())
     }
 
+    /// Whether it selects one slice that goes on to the end of the partition in the direction of the read.
+    pub fn has_open_end(&self) -> bool {
+        let ClusteringFilter::Slices { slices, reversed } = self else { return false };
+        let [slice] = slices.as_slice() else { return false };
+        if *reversed { slice.start.prefix.is_empty() } else { slice.end.prefix.is_empty() }
+    }
+
     /// The selected rows as slices in storage order.
     pub fn to_slices(&self) -> Vec<Slice> {
         match self {

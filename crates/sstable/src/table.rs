@@ -18,7 +18,7 @@ use crate::descriptor::{Component, Descriptor};
 use crate::error::{OpenError, corrupt, file_name, read_component, read_optional};
 use crate::header_check::check_header;
 use crate::header_table::table_of_header;
-use crate::index::{Index, Walk};
+use crate::index::{Entry, Index, Walk};
 use crate::key_filter::{FilterCheck, KeyFilter};
 use crate::minima::Minima;
 use crate::outline::Outline;
@@ -469,11 +469,7 @@ impl SsTable {
     fn look_ahead(&self, filter: &ClusteringFilter, partitions: &Partitions, data: &mut Cursor) {
         let (rows, is_open) = match filter {
             ClusteringFilter::Names { .. } => (1, true),
-            ClusteringFilter::Slices { slices, reversed } => {
-                let far = slices.last().map(|slice| if *reversed { &slice.start } else { &slice.end });
-                let is_open = slices.len() == 1 && far.is_some_and(|far| far.prefix.is_empty());
-                (data.context().rows_wanted, is_open)
-            }
+            ClusteringFilter::Slices { .. } => (data.context().rows_wanted, filter.has_open_end()),
         };
         let is_walk = filter.is_all() && !filter.is_reversed();
         let wanted = if is_walk { rows.saturating_mul(self.row_bytes) } else { u64::MAX };
@@ -493,6 +489,29 @@ impl SsTable {
                 false => Course::Forward(start.saturating_add(wanted)),
             };
         });
+    }
+
+    /// Whether more is expected of a partition than a read that may not block is begun for. Of slices that end somewhere
+    /// nobody knows how much lies in them, nor how much of a row some of its columns are.
+    fn outgrows(
+        &self,
+        filter: &ClusteringFilter,
+        columns: &ColumnSelection,
+        layout: &Layout,
+        entry: &Entry,
+        ctx: &ReadContext,
+    ) -> bool {
+        if ctx.may_block || !entry.has_rows() {
+            return false;
+        }
+        let rows = match filter {
+            ClusteringFilter::Names { names, .. } => names.len() as u64,
+            ClusteringFilter::Slices { .. } if filter.has_open_end() => ctx.rows_wanted,
+            ClusteringFilter::Slices { .. } => 0,
+        };
+        let rows = rows.min(self.partition_bytes / self.row_bytes.max(1));
+        let is_long = rows.saturating_mul(self.row_bytes) > ctx.bytes_max;
+        rows > ctx.rows_max || (is_long && layout.is_everything(&layout.wanted(columns)))
     }
 
     fn stream(
@@ -550,6 +569,9 @@ impl SsTable {
             context.cost.bloom_false_positives.add(passed as u64);
             return Ok(None);
         };
+        if self.outgrows(filter, columns, &layout, &entry, context) {
+            return Err(ReadError::WouldBlock);
+        }
         let partitions = Partitions::One { key: key.clone(), entry };
         self.stream(filter, columns, table, data, partitions, layout).map(Some)
     }

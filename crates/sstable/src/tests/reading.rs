@@ -7,7 +7,7 @@ use bytes::Bytes;
 use env::fs::FileSystem;
 use model::command::ClusteringFilter;
 use model::{Cell, Clustering, ClusteringBound, CqlType, Deletion, Liveness, Row, Slice, TableSchema};
-use partition::{CostSnapshot, Event, Fragment, PartitionStream, ReadContext};
+use partition::{CostSnapshot, Event, Fragment, PartitionStream, ReadContext, ReadError};
 use std::sync::Arc;
 
 /// A partition of rows `0..rows`, their values of so many bytes that nothing compresses.
@@ -116,6 +116,37 @@ fn names_that_lie_together_are_searched_for_once() {
 }
 
 const KIB: u64 = 1 << 10;
+
+#[test]
+fn what_will_not_fit_is_not_begun_by_a_read_that_may_not_block() {
+    let (table, partitions) = numbered(1_000, 1_000);
+    let fs = memory();
+    write_version(&fs, &table, &partitions, options(&partitions, None, 4 << 10), Version::OA).unwrap();
+    let (sstable, _) = open_with(&fs, Version::OA);
+    let warm = context();
+    cost_of(&sstable, &table, &ClusteringFilter::all(), 1_000);
+    let opens = |filter: &ClusteringFilter, rows_wanted, rows_max, bytes_max| {
+        let ctx = ReadContext { may_block: false, rows_wanted, rows_max, bytes_max, ..warm.clone() };
+        match sstable.read(&key(1), filter, &all(&table), &table, &ctx) {
+            Ok(stream) => stream.is_some(),
+            Err(ReadError::WouldBlock) => false,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    for reversed in [false, true] {
+        let slice = from(500, reversed);
+        assert!(opens(&slice, 100, 256, 128 << 10));
+        assert!(!opens(&slice, 200, 256, 128 << 10), "200 KiB");
+        assert!(!opens(&slice, 200, 199, u64::MAX), "200 rows");
+        assert!(opens(&names(0..100, reversed), u64::MAX, 256, 128 << 10));
+        assert!(!opens(&names(0..200, reversed), u64::MAX, 256, 128 << 10));
+    }
+    let ClusteringFilter::Slices { slices, .. } = from(500, false) else { unreachable!() };
+    let slice = Slice { end: ClusteringBound::end_at(number(600)), ..slices[0].clone() };
+    let ends = ClusteringFilter::Slices { slices: vec![slice], reversed: false };
+    assert!(opens(&ends, u64::MAX, 256, 128 << 10), "nobody knows how much lies in it");
+    assert!(opens(&ClusteringFilter::all(), u64::MAX, 1_000, u64::MAX), "there are no more");
+}
 
 #[test]
 fn one_row_in_the_middle_costs_its_block_and_little_of_the_index() {
