@@ -12,7 +12,7 @@ BUILD := .build
 VENV := $(BUILD)/venv
 PYTHON ?= python3
 # The releases that the tests run.
-CASSANDRAS := 5.0.5 4.1.10 4.0.17
+CASSANDRAS := 5.0.5 4.1.10 4.0.17 4.0-rc1 3.11.19 3.11.10 3.11.3
 # The conformance suites find Python's packages, and cqlsh, through the path.
 IN_VENV := PATH="$(abspath $(VENV))/bin:$$PATH"
 

@@ -24,7 +24,21 @@ import org.apache.cassandra.io.sstable.CQLSSTableWriter;
  * `done` is printed at the end. Releases before 5.0 know `big` only, in their own version.
  */
 public final class SsTables {
-  public static void main(String[] none) throws Exception {
+  public static void main(String[] none) {
+    int status = 0;
+    try {
+      write();
+      System.out.println("done");
+    } catch (Throwable failed) {
+      failed.printStackTrace();
+      status = 1;
+    }
+    System.out.flush();
+    // Some of Cassandra's threads outlive the last writer.
+    Runtime.getRuntime().halt(status);
+  }
+
+  private static void write() throws Exception {
     BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     List<String> types = new ArrayList<>();
     String[] table = null;
@@ -56,10 +70,6 @@ public final class SsTables {
           throw new IllegalArgumentException(line);
       }
     }
-    System.out.println("done");
-    System.out.flush();
-    // Some of Cassandra's threads outlive the last writer.
-    Runtime.getRuntime().halt(0);
   }
 
   private static CQLSSTableWriter open(String[] table, List<String> types, String statement) throws Exception {

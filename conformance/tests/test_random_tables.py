@@ -6,6 +6,7 @@ import pytest
 from harness.node import Cassandra, Ilion, free_address, ilion_binary
 from random_tables import FORMATS, Bench, by_cassandra, by_ilion, check
 
+# What has Ilion write a version; the others it only reads.
 SETTINGS = {
     "nb": {},
     "oa": {"storage_compatibility_mode": "NONE"},
@@ -14,6 +15,9 @@ SETTINGS = {
 
 
 def pytest_generate_tests(metafunc):
+    if "bench" in metafunc.fixturenames:
+        versions = SETTINGS if metafunc.function is test_written_by_ilion else FORMATS
+        metafunc.parametrize("bench", versions, indirect=True, scope="module")
     if "seed" in metafunc.fixturenames:
         first, count = metafunc.config.getoption("--seed"), metafunc.config.getoption("--tables")
         metafunc.parametrize("seed", range(first, first + count))
@@ -29,11 +33,11 @@ def newest(request, tmp_path_factory):
         yield node
 
 
-@pytest.fixture(scope="module", params=FORMATS)
+@pytest.fixture(scope="module")
 def bench(request, needs_ilion_module, newest, tmp_path_factory):
-    """Both nodes; the Ilion one writes the format of the test."""
+    """Both nodes; the Ilion one writes the version of the test, if it writes it."""
     folder = tmp_path_factory.mktemp(request.param)
-    with Ilion(folder / "node", settings=SETTINGS[request.param]) as node:
+    with Ilion(folder / "node", settings=SETTINGS.get(request.param, {})) as node:
         bench = Bench(node, newest, folder)
         bench.version = request.param
         yield bench
