@@ -132,6 +132,11 @@ impl CrcChecks {
         self.chance.store(chance.to_bits(), Ordering::Relaxed);
     }
 
+    /// Whether none is left out.
+    pub fn are_all_due(&self) -> bool {
+        f64::from_bits(self.chance.load(Ordering::Relaxed)) >= 1.0 || self.random.get().is_none()
+    }
+
     /// Whether to check this time.
     pub fn is_due(&self) -> bool {
         let chance = f64::from_bits(self.chance.load(Ordering::Relaxed));

@@ -9,7 +9,7 @@ use crate::descriptor::{Component, Descriptor};
 use crate::error::{OpenError, corrupt, file_name, read_optional};
 use crate::header_table::table_of_header;
 use crate::pages::{Cursor, FileId, FilePart, PageLayout, PagedFile, Uncached};
-use crate::proof::Proof;
+use crate::proof::{Found, Proof};
 use crate::statistics::Statistics;
 use crate::stream::forward::{Forward, Head, check_end};
 use env::fs::FileSystem;
@@ -90,9 +90,9 @@ impl DataFile {
         })?;
         let id = FileId { sstable: 0, part: FilePart::Data };
         let file = PagedFile::new(id, file_name(&path), file, pages.layout);
-        let file = Arc::new(match Proof::open(fs, descriptor, &file, pages.table_crc)? {
-            Some(proof) => file.with_places(proof.chunks),
-            None => file,
+        let file = Arc::new(match Proof::find(fs, descriptor, &file, pages.table_crc)? {
+            Found::Fit(proof) => file.with_places(proof.chunks),
+            Found::Nothing | Found::Unfit(_) => file,
         });
         Ok(DataFile { statistics, table: Arc::new(table), layout: Arc::new(layout), file })
     }

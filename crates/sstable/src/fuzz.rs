@@ -222,7 +222,9 @@ pub fn fuzz_proof(bytes: &[u8]) {
         let path = descriptor(version).path(Component::Proof);
         let Ok(sound) = fs.read(&path) else { return };
         let mut proof = bytes.to_vec();
-        proof.iter_mut().zip(sound).take(proof::TIED_BYTES).for_each(|(byte, fits)| *byte = fits);
+        let kind = if bytes.starts_with(proof::MAGIC_DATA) { proof::MAGIC_DATA.len() } else { 0 };
+        let tied = proof.iter_mut().zip(sound).take(proof::TIED_BYTES).skip(kind);
+        tied.for_each(|(byte, fits)| *byte = fits);
         proof.extend_from_slice(&crc32fast::hash(&proof).to_be_bytes());
         if fs.write(&path, &proof).is_ok() {
             read_everything(&fs, &table, version);

@@ -7,6 +7,7 @@
 mod ahead;
 mod cursor;
 mod file;
+mod sums;
 
 pub(crate) use ahead::{Course, Wish};
 pub(crate) use cursor::Cursor;

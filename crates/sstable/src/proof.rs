@@ -2,14 +2,18 @@
 //! the data first (docs/formats/proof.md).
 //!
 //! ```text
-//! file := "IlProof1" | u32 checksum in Digest.crc32 | u64 bytes of data
-//!         | u32 CRC32 of CompressionInfo.db or CRC.db | u32 CRC32 of Summary.db, 0 where there is none
-//!         | u64 bytes of Index.db or Partitions.db | u64 bytes of Rows.db | u64 chunks of a compressed Data.db
-//!         | u32 CRC32 of each page of 4096 bytes of the index | the same of Rows.db | u32 CRC32 of each chunk
-//!         | u32 CRC32 of the bytes before
+//! file  := "IlProof1" | data | u32 CRC32 of Summary.db, 0 where there is none
+//!          | u64 bytes of Index.db or Partitions.db | u64 bytes of Rows.db | u64 chunks of a compressed Data.db
+//!          | u32 CRC32 of each page of 4096 bytes of the index | the same of Rows.db | u32 CRC32 of each chunk | end
+//!        | "IlProof2" | data | u64 chunks of a compressed Data.db | u32 CRC32 of each chunk | end
+//! data  := u32 checksum in Digest.crc32 | u64 bytes of data | u32 CRC32 of CompressionInfo.db or CRC.db
+//! end   := u32 CRC32 of the bytes before
 //! ```
 //! The checksums of chunks are those that follow them in Data.db, in order: they tell whether a chunk lies in its place.
 //! CRC.db does the same for files that are not compressed.
+//!
+//! The first kind is written with the SSTable. The second is made later, of a Data.db that was found to be as Digest.crc32
+//! says ([`crate::SsTable::prove`]): it says nothing of the index, which may have been damaged before.
 //!
 //! What is here is kept in memory, 4 bytes for 4 KiB of an index and for each chunk, half of what the chunks' places take.
 //! A file that is missing, damaged or of another SSTable is not used: then everything is compared as if Cassandra had
@@ -26,7 +30,8 @@ use partition::codec::{DecodeError, Input, SliceInput};
 use partition::{ReadContext, ReadError};
 use std::io;
 
-const MAGIC: &[u8; 8] = b"IlProof1";
+const MAGIC_WHOLE: &[u8; 8] = b"IlProof1";
+pub(crate) const MAGIC_DATA: &[u8; 8] = b"IlProof2";
 /// Bytes that tie the file to its Data.db, the magic among them.
 pub(crate) const TIED_BYTES: usize = 24;
 const PAGE_BYTES: usize = INDEX_PAGE_BYTES as usize;
@@ -83,6 +88,17 @@ impl PageSummer {
     }
 }
 
+/// What the index was when it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct IndexProof {
+    /// Of the Summary.db; 0 where there is none.
+    pub summary_crc: u32,
+    /// Of Index.db, or Partitions.db.
+    pub index: PageSums,
+    /// Of Rows.db.
+    pub rows: PageSums,
+}
+
 /// A Proof.db.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Proof {
@@ -92,28 +108,38 @@ pub(crate) struct Proof {
     pub data_len: u64,
     /// Of the CompressionInfo.db or CRC.db.
     pub table_crc: u32,
-    /// Of the Summary.db; 0 where there is none.
-    pub summary_crc: u32,
-    /// Of Index.db, or Partitions.db.
-    pub index: PageSums,
-    /// Of Rows.db.
-    pub rows: PageSums,
+    /// `None` in one that was made later, of Data.db alone.
+    pub index: Option<IndexProof>,
     /// Of the chunks of a compressed Data.db.
     pub chunks: Vec<u32>,
 }
 
+/// The Proof.db of an SSTable.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// There is none.
+    Nothing,
+    /// One that is damaged or of another SSTable: why it is left aside.
+    Unfit(ReadError),
+    Fit(Proof),
+}
+
 impl Proof {
     pub fn encode(&self) -> Vec<u8> {
-        let sums = [&self.index.crcs, &self.rows.crcs, &self.chunks];
+        let none: &[u32] = &[];
+        let pages = self.index.as_ref().map_or([none, none], |index| [&index.index.crcs, &index.rows.crcs]);
+        let sums = [pages[0], pages[1], &self.chunks];
         let mut out = Vec::with_capacity(64 + 4 * sums.iter().map(|sums| sums.len()).sum::<usize>());
-        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(if self.index.is_some() { MAGIC_WHOLE } else { MAGIC_DATA });
         out.extend_from_slice(&self.digest.to_be_bytes());
         out.extend_from_slice(&self.data_len.to_be_bytes());
         out.extend_from_slice(&self.table_crc.to_be_bytes());
-        out.extend_from_slice(&self.summary_crc.to_be_bytes());
-        for number in [self.index.len, self.rows.len, self.chunks.len() as u64] {
-            out.extend_from_slice(&number.to_be_bytes());
+        if let Some(proof) = &self.index {
+            out.extend_from_slice(&proof.summary_crc.to_be_bytes());
+            out.extend_from_slice(&proof.index.len.to_be_bytes());
+            out.extend_from_slice(&proof.rows.len.to_be_bytes());
         }
+        out.extend_from_slice(&(self.chunks.len() as u64).to_be_bytes());
         for sum in sums.into_iter().flatten() {
             out.extend_from_slice(&sum.to_be_bytes());
         }
@@ -125,9 +151,11 @@ impl Proof {
     /// Reads the file; `None` for one that a later Ilion wrote in a way that is not known.
     pub fn decode(bytes: Bytes) -> Result<Option<Proof>, DecodeError> {
         let mut input = SliceInput::new(bytes.slice(..bytes.len().saturating_sub(4)));
-        if input.array::<8>()? != *MAGIC {
-            return Ok(None);
-        }
+        let has_index = match &input.array::<8>()? {
+            MAGIC_WHOLE => true,
+            MAGIC_DATA => false,
+            _ => return Ok(None),
+        };
         let sound = bytes
             .split_last_chunk::<4>()
             .is_some_and(|(content, sum)| crc32fast::hash(content) == u32::from_be_bytes(*sum));
@@ -138,8 +166,12 @@ impl Proof {
         let u64 = |input: &mut SliceInput| Ok(u64::from_be_bytes(input.array()?));
         let digest = u32(&mut input)?;
         let data_len = u64(&mut input)?;
-        let (table_crc, summary_crc) = (u32(&mut input)?, u32(&mut input)?);
-        let (index_len, rows_len, chunks) = (u64(&mut input)?, u64(&mut input)?, u64(&mut input)?);
+        let table_crc = u32(&mut input)?;
+        let (summary_crc, index_len, rows_len) = match has_index {
+            true => (u32(&mut input)?, u64(&mut input)?, u64(&mut input)?),
+            false => (0, 0, 0),
+        };
+        let chunks = u64(&mut input)?;
         let counts = [index_len.div_ceil(INDEX_PAGE_BYTES), rows_len.div_ceil(INDEX_PAGE_BYTES), chunks];
         let needed = counts.iter().try_fold(0u64, |sum, count| sum.checked_add(*count));
         if needed.and_then(|sums| sums.checked_mul(4)) != Some(input.remaining() as u64) {
@@ -149,34 +181,35 @@ impl Proof {
         let mut sums =
             |count: u64| -> Result<Vec<u32>, DecodeError> { (0..count).map(|_| u32(&mut input)).collect() };
         let [index, rows, chunks] = counts;
-        Ok(Some(Proof {
-            digest,
-            data_len,
-            table_crc,
-            summary_crc,
-            index: PageSums { len: index_len, crcs: sums(index)? },
-            rows: PageSums { len: rows_len, crcs: sums(rows)? },
-            chunks: sums(chunks)?,
-        }))
+        let index = PageSums { len: index_len, crcs: sums(index)? };
+        let rows = PageSums { len: rows_len, crcs: sums(rows)? };
+        let index = has_index.then_some(IndexProof { summary_crc, index, rows });
+        Ok(Some(Proof { digest, data_len, table_crc, index, chunks: sums(chunks)? }))
     }
 
-    /// The proof of an SSTable with this Data.db, as far as it was opened. `None` when it has none, one that is damaged, or
-    /// one that does not belong to it.
+    /// The proof of an SSTable with this Data.db, as far as it was opened.
     ///
     /// # Errors
     /// When a file is there and cannot be read.
-    pub fn open(
+    pub fn find(
         fs: &dyn FileSystem,
         descriptor: &Descriptor,
         data: &PagedFile,
         table_crc: u32,
-    ) -> Result<Option<Proof>, OpenError> {
-        let Some(bytes) = read_optional(fs, descriptor, Component::Proof)? else { return Ok(None) };
-        let Ok(Some(proof)) = Proof::decode(bytes) else { return Ok(None) };
-        Ok(match proof.fits(data, table_crc) && stored_digest(fs, descriptor)? == Some(proof.digest) {
-            true => Some(proof),
-            false => None,
-        })
+    ) -> Result<Found, OpenError> {
+        let Some(bytes) = read_optional(fs, descriptor, Component::Proof)? else { return Ok(Found::Nothing) };
+        let path = descriptor.path(Component::Proof);
+        let unfit =
+            |detail: &str| Ok(Found::Unfit(ReadError::corrupt(&file_name(&path), 0, detail.to_owned())));
+        match Proof::decode(bytes) {
+            Ok(Some(proof)) if proof.fits(data, table_crc) => match stored_digest(fs, descriptor)? {
+                Some(digest) if digest == proof.digest => Ok(Found::Fit(proof)),
+                _ => unfit("it is of another Data.db, and not used"),
+            },
+            Ok(Some(_)) => unfit("it is of another Data.db, and not used"),
+            Ok(None) => unfit("it is of another layout, and not used"),
+            Err(e) => Ok(Found::Unfit(corrupt(&path, e))),
+        }
     }
 
     /// Everything that keeps the proof of an SSTable from being used, and every page of the index that is not as it says.
@@ -189,20 +222,15 @@ impl Proof {
         data: &PagedFile,
         table_crc: u32,
     ) -> Result<Vec<ReadError>, OpenError> {
-        let path = descriptor.path(Component::Proof);
-        let Some(bytes) = read_optional(fs, descriptor, Component::Proof)? else { return Ok(Vec::new()) };
-        let unused = |detail: &str| Ok(vec![ReadError::corrupt(&file_name(&path), 0, detail.to_owned())]);
-        let proof = match Proof::decode(bytes) {
-            Ok(Some(proof)) => proof,
-            Ok(None) => return unused("it is of another layout, and not used"),
-            Err(e) => return Ok(vec![corrupt(&path, e)]),
+        let proof = match Proof::find(fs, descriptor, data, table_crc)? {
+            Found::Fit(proof) => proof.index,
+            Found::Unfit(error) => return Ok(vec![error]),
+            Found::Nothing => None,
         };
-        if !proof.fits(data, table_crc) || stored_digest(fs, descriptor)? != Some(proof.digest) {
-            return unused("it is of another Data.db, and not used");
-        }
+        let Some(IndexProof { index, rows, .. }) = proof else { return Ok(Vec::new()) };
         let files = match descriptor.version.is_bti() {
-            true => vec![(Component::Partitions, proof.index), (Component::Rows, proof.rows)],
-            false => vec![(Component::Index, proof.index)],
+            true => vec![(Component::Partitions, index), (Component::Rows, rows)],
+            false => vec![(Component::Index, index)],
         };
         let mut out = Vec::new();
         for (component, sums) in files {

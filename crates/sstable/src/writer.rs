@@ -30,7 +30,7 @@ use crate::error::WriteError;
 use crate::index::{IndexWriter, WrittenPartition, WrittenUnfiltered};
 use crate::outline::OutlineWriter;
 use crate::pages::PageSink;
-use crate::proof::Proof;
+use crate::proof::{IndexProof, Proof};
 use crate::statistics::{Cardinality, Collector, CommitLogPosition, Statistics, Stats};
 use crate::toc;
 use env::fs::FileSystem;
@@ -536,9 +536,11 @@ impl SsTableWriter {
             digest: data.digest,
             data_len: data.data_len,
             table_crc: crc32fast::hash(&bytes),
-            summary_crc: index.summary.as_ref().map_or(0, |bytes| crc32fast::hash(bytes)),
-            index: index.index,
-            rows: index.rows,
+            index: Some(IndexProof {
+                summary_crc: index.summary.as_ref().map_or(0, |bytes| crc32fast::hash(bytes)),
+                index: index.index,
+                rows: index.rows,
+            }),
             chunks,
         };
         put(Component::Proof, proof.encode())?;

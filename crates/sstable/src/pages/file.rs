@@ -44,8 +44,8 @@ pub(crate) struct PagedFile {
     tail: Option<Tail>,
     /// A page that stays in memory, and its number.
     kept: OnceLock<(u64, Bytes)>,
-    /// The checksum of each chunk of a compressed file, from elsewhere; empty when they are not known.
-    places: Vec<u32>,
+    /// The checksum of each chunk of a compressed file, from elsewhere, once they are known.
+    places: OnceLock<Vec<u32>>,
     /// Which loads check the page's checksum, if it has one.
     pub crc_checks: CrcChecks,
 }
@@ -68,7 +68,7 @@ impl PagedFile {
             layout,
             tail: None,
             kept: OnceLock::new(),
-            places: Vec::new(),
+            places: OnceLock::new(),
             crc_checks: CrcChecks::default(),
         }
     }
@@ -88,7 +88,12 @@ impl PagedFile {
 
     /// Says which checksum each chunk of a compressed file has, so that none passes for another.
     pub fn with_places(self, places: Vec<u32>) -> PagedFile {
-        PagedFile { places, ..self }
+        PagedFile { places: OnceLock::from(places), ..self }
+    }
+
+    /// As [`PagedFile::with_places`], for a file that is being read; the first call counts.
+    pub fn set_places(&self, places: Vec<u32>) {
+        self.places.get_or_init(|| places);
     }
 
     /// Number of chunks of a compressed file; 0 of another one.
@@ -142,7 +147,7 @@ impl PagedFile {
             PageLayout::Checked(crcs) => crcs.crcs.len() * 4,
             PageLayout::Compressed(info) => info.offsets.len() * 8,
         };
-        layout + self.places.len() * 4
+        layout + self.places.get().map_or(0, |places| places.len() * 4)
     }
 
     #[cold]
@@ -239,6 +244,33 @@ impl PagedFile {
         self.decode(page, stored.start, bytes.into(), context)
     }
 
+    /// Compares a page of checked or compressed content, stored as `bytes` at `start` in the file, with its checksum.
+    pub(super) fn check_stored(&self, page: u64, start: u64, bytes: &[u8]) -> Result<(), ReadError> {
+        match &self.layout {
+            PageLayout::Plain | PageLayout::Sealed => Ok(()),
+            PageLayout::Checked(crcs) => {
+                let found = crc32fast::hash(bytes);
+                let expected = usize::try_from(page).ok().and_then(|page| crcs.crcs.get(page));
+                if expected == Some(&found) {
+                    return Ok(());
+                }
+                let table = if self.id.part == FilePart::Data { "CRC.db" } else { "Proof.db" };
+                let len = bytes.len();
+                let detail = format!("checksum of {len} bytes is {found:#010x}, {table} has {expected:x?}");
+                Err(self.corrupt(start, detail))
+            }
+            PageLayout::Compressed(_) => {
+                let Some((payload, sum)) = bytes.split_last_chunk::<4>() else { return Ok(()) };
+                let (found, expected) = (crc32fast::hash(payload), u32::from_be_bytes(*sum));
+                if expected == found {
+                    return Ok(());
+                }
+                let detail = format!("checksum of chunk {page} is {found:#010x}, {expected:#010x} is stored");
+                Err(self.corrupt(start, detail))
+            }
+        }
+    }
+
     /// The content of a page that is stored as `bytes`, at `start` in the file.
     pub(super) fn decode(
         &self,
@@ -249,15 +281,9 @@ impl PagedFile {
     ) -> Result<Bytes, ReadError> {
         match &self.layout {
             PageLayout::Plain => {}
-            PageLayout::Checked(crcs) => {
-                let check = self.crc_checks.is_due().then(|| crc32fast::hash(&bytes));
-                let expected = usize::try_from(page).ok().and_then(|page| crcs.crcs.get(page));
-                if let Some(found) = check.filter(|found| expected != Some(found)) {
-                    let len = bytes.len();
-                    let table = if self.id.part == FilePart::Data { "CRC.db" } else { "Proof.db" };
-                    let detail =
-                        format!("checksum of {len} bytes is {found:#010x}, {table} has {expected:x?}");
-                    return Err(self.corrupt(start, detail));
+            PageLayout::Checked(_) => {
+                if self.crc_checks.is_due() {
+                    self.check_stored(page, start, &bytes)?;
                 }
             }
             PageLayout::Compressed(info) => return self.decode_chunk(info, page, start, bytes, context),
@@ -287,12 +313,11 @@ impl PagedFile {
             return Err(self.corrupt(start, format!("chunk {page} has no checksum")));
         };
         let expected = u32::from_be_bytes(*sum);
-        let found = if self.crc_checks.is_due() { crc32fast::hash(payload) } else { expected };
-        if expected != found {
-            let detail = format!("checksum of chunk {page} is {found:#010x}, {expected:#010x} is stored");
-            return Err(self.corrupt(start, detail));
+        if self.crc_checks.is_due() {
+            self.check_stored(page, start, &bytes)?;
         }
-        let place = usize::try_from(page).ok().and_then(|page| self.places.get(page));
+        let places = self.places.get();
+        let place = places.zip(usize::try_from(page).ok()).and_then(|(places, page)| places.get(page));
         if place.is_some_and(|place| *place != expected) {
             let detail = format!("a chunk with checksum {expected:#010x}, Proof.db has {place:x?} here");
             return Err(self.corrupt(start, detail));

@@ -57,6 +57,8 @@ enum State {
 #[derive(Debug)]
 pub struct SsTableStream {
     sstable: Arc<SsTable>,
+    /// Whether what the index says is believed ([`SsTable::believes_index`]).
+    is_proven: bool,
     table: Arc<TableSchema>,
     layout: Arc<Layout>,
     wanted: Wanted,
@@ -124,6 +126,7 @@ impl SsTableStream {
         partitions: Partitions,
     ) -> SsTableStream {
         SsTableStream {
+            is_proven: sstable.believes_index(),
             sstable,
             table,
             layout,

@@ -18,7 +18,7 @@ impl SsTableStream {
     /// Starts the partition from its entry in the index, if that says everything.
     pub(super) fn start_by_index(&mut self, out: &mut Fragment) -> Result<bool, ReadError> {
         let Partitions::One { key, entry } = &self.partitions else { return Ok(false) };
-        if !self.sstable.is_proven || !self.needs_index() || self.layout.has_statics() {
+        if !self.is_proven || !self.needs_index() || self.layout.has_statics() {
             return Ok(false);
         }
         let Some(mut rows) = entry.rows(&self.layout)? else { return Ok(false) };
@@ -51,7 +51,7 @@ impl SsTableStream {
         if rows.as_mut().is_some_and(|rows| !rows.fits_header(first_at.saturating_sub(start))) {
             return Err(self.data.malformed("the first row is not where the index has it".to_owned()));
         }
-        let (may_delete, is_proven) = (self.sstable.may_have_tombstones(), self.sstable.is_proven);
+        let (may_delete, is_proven) = (self.sstable.may_have_tombstones(), self.is_proven);
         if let Some(rows) = rows.as_mut().filter(|_| is_proven) {
             rows.believe(may_delete);
         }

@@ -183,7 +183,7 @@ pub(super) fn short_asks(partition: &Partition) -> Vec<Ask> {
 pub(super) struct Tally {
     refused: u64,
     pub failed: u64,
-    same: u64,
+    pub same: u64,
 }
 
 pub(super) struct Damage {
@@ -194,12 +194,14 @@ pub(super) struct Damage {
     asks: Vec<Ask>,
     sound: Vec<Vec<Partition>>,
     pub tallies: BTreeMap<(Component, &'static str), Tally>,
+    /// Whether each SSTable is compared with its digest before it is asked.
+    pub proves: bool,
     /// Damages after which an answer was wrong, or an error said too little.
     pub wrong: Vec<String>,
 }
 
 impl Damage {
-    fn new(set: &str, name: &str) -> Damage {
+    pub fn new(set: &str, name: &str) -> Damage {
         let fixture = Fixture::load(set, name);
         let sstables = fixture.open().unwrap();
         let table = fixture.table(&sstables);
@@ -220,7 +222,8 @@ impl Damage {
         let all = answer(&sstable, &table, &columns, &Ask::Scan { reversed: false }).unwrap();
         let asks = asks(&all, &table);
         let sound = asks.iter().map(|ask| answer(&sstable, &table, &columns, ask).unwrap()).collect();
-        Damage { fs, descriptor, table, columns, asks, sound, tallies: BTreeMap::new(), wrong: Vec::new() }
+        let (tallies, wrong) = (BTreeMap::new(), Vec::new());
+        Damage { fs, descriptor, table, columns, asks, sound, tallies, proves: false, wrong }
     }
 
     /// An error has to say which file it is about, and where.
@@ -245,6 +248,11 @@ impl Damage {
                 return;
             }
         };
+        if self.proves
+            && let Err(error) = sstable.prove(&self.fs, &mut |_| true)
+        {
+            self.check_error(what, &error, matches!(error, ReadError::Corrupt { .. }));
+        }
         let mut failed = false;
         for i in 0..self.asks.len() {
             match answer(&sstable, &self.table, &self.columns, &self.asks[i]) {
@@ -342,7 +350,7 @@ fn damage(set: &str, name: &str) {
 }
 
 impl Damage {
-    fn everywhere(mut self, name: &str, components: &[Component]) {
+    pub fn everywhere(mut self, name: &str, components: &[Component]) {
         let mut rng = Rng::new(11);
         let only = std::env::var("COMPONENT").ok();
         for component in components {

@@ -14,6 +14,7 @@ mod golden;
 mod outline;
 mod places;
 mod proof;
+mod prove;
 mod reading;
 pub(crate) mod recorded;
 mod round_trip;

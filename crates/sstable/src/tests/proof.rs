@@ -2,7 +2,7 @@
 
 use super::support::*;
 use crate::compression::CompressionParams;
-use crate::proof::{PageSummer, PageSums, Proof};
+use crate::proof::{IndexProof, PageSummer, PageSums, Proof};
 use crate::{Component, Descriptor, SsTable, Uncached, Version, verify};
 use bytes::Bytes;
 use env::fs::FileSystem;
@@ -65,11 +65,12 @@ fn a_proof_holds_what_was_written() {
             let bytes = bytes(component);
             PageSums { len: bytes.len() as u64, crcs: bytes.chunks(PAGE).map(crc32fast::hash).collect() }
         };
-        assert_eq!(proof.index, sums_of(indexes(version)[0]));
-        assert_eq!(proof.rows, indexes(version).get(1).map_or(PageSums::default(), |rows| sums_of(*rows)));
+        let of_index = proof.index.unwrap();
+        assert_eq!(of_index.index, sums_of(indexes(version)[0]));
+        assert_eq!(of_index.rows, indexes(version).get(1).map_or(PageSums::default(), |rows| sums_of(*rows)));
         assert_eq!(proof.digest, crc32fast::hash(&bytes(Component::Data)));
         if !version.is_bti() {
-            assert_eq!(proof.summary_crc, crc32fast::hash(&bytes(Component::Summary)));
+            assert_eq!(of_index.summary_crc, crc32fast::hash(&bytes(Component::Summary)));
         }
         let toc = String::from_utf8(bytes(Component::Toc)).unwrap();
         assert!(toc.lines().any(|line| line == "Proof.db"), "{toc}");
@@ -184,6 +185,7 @@ proptest! {
     fn a_proof_is_read_as_it_was_written(
         numbers in any::<[u32; 3]>(), data_len in any::<u64>(), file in proptest::collection::vec(any::<u8>(), 0..20_000),
         cuts in proptest::collection::vec(1..9_000usize, 1..4), chunks in proptest::collection::vec(any::<u32>(), 0..20),
+        has_index in any::<bool>(),
     ) {
         let mut summer = PageSummer::default();
         let mut rest = &file[..];
@@ -198,7 +200,8 @@ proptest! {
         let index = summer.finish();
         assert_eq!(index.crcs, file.chunks(PAGE).map(crc32fast::hash).collect::<Vec<_>>());
         let [digest, table_crc, summary_crc] = numbers;
-        let proof = Proof { digest, data_len, table_crc, summary_crc, index, rows: PageSums::default(), chunks };
+        let index = has_index.then(|| IndexProof { summary_crc, index, rows: PageSums::default() });
+        let proof = Proof { digest, data_len, table_crc, index, chunks };
         assert_eq!(Proof::decode(Bytes::from(proof.encode())).unwrap(), Some(proof));
     }
 }

@@ -15,8 +15,8 @@ use crate::minima::Minima;
 use crate::outline::Outline;
 use crate::pages::{FileId, FilePart, INDEX_PAGE_BYTES, PageLayout, PageSource, PagedFile};
 use crate::statistics::Statistics;
-use crate::table::SsTable;
-use arc_swap::ArcSwapOption;
+use crate::table::{OnDisk, SsTable, Standing};
+use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::BytesMut;
 use env::fs::ReadFile;
 use std::sync::Arc;
@@ -92,7 +92,6 @@ impl SsTableWriter {
             row_bytes,
             partition_bytes,
             descriptor: self.descriptor.clone(),
-            components: Vec::new(),
             minima: Minima::of(&self.descriptor, &statistics),
             statistics,
             index,
@@ -100,9 +99,10 @@ impl SsTableWriter {
             data: Arc::new(data),
             outline,
             is_proven: true,
+            standing: Standing::proven(),
             pages: Arc::clone(pages),
             layout: ArcSwapOption::empty(),
-            disk_bytes: self.data.written(),
+            on_disk: ArcSwap::from_pointee(OnDisk { components: Vec::new(), bytes: self.data.written() }),
         }))
     }
 

@@ -1,0 +1,156 @@
+//! Opening an SSTable from its files.
+
+use super::{OnDisk, SsTable, Standing};
+use crate::big::lookup::{BigIndex, SummaryError};
+use crate::bloom::BloomFilter;
+use crate::bti::partitions::BtiIndex;
+use crate::data_walk::DataPages;
+use crate::descriptor::{Component, Descriptor};
+use crate::error::{OpenError, corrupt, file_name, read_component, read_optional};
+use crate::index::Index;
+use crate::key_filter::KeyFilter;
+use crate::minima::Minima;
+use crate::outline::Outline;
+use crate::pages::{FileId, FilePart, PageLayout, PageSource, PagedFile};
+use crate::proof::{Found, PageSums, Proof, proven};
+use crate::statistics::{Statistics, Stats};
+use arc_swap::{ArcSwap, ArcSwapOption};
+use env::fs::FileSystem;
+use model::DecoratedKey;
+use partition::ReadError;
+use std::io;
+use std::sync::Arc;
+
+fn crc(bytes: &bytes::Bytes) -> u32 {
+    crc32fast::hash(bytes)
+}
+
+/// Fails when Statistics.db, which has a checksum, names other keys than the index.
+fn check_key_range(
+    descriptor: &Descriptor,
+    stats: &Stats,
+    first: &DecoratedKey,
+    last: &DecoratedKey,
+) -> Result<(), ReadError> {
+    match &stats.key_range {
+        Some(range) if *range != (first.key.0.clone(), last.key.0.clone()) => {
+            let name = file_name(&descriptor.path(Component::Statistics));
+            Err(ReadError::corrupt(&name, 0, "the first and last key are not those of the index".to_owned()))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl SsTable {
+    /// Opens an SSTable. `number` tells it apart in the page cache and is never used twice in a process.
+    ///
+    /// # Errors
+    /// When its version is not supported, or a component is missing or damaged.
+    pub fn open(
+        fs: &dyn FileSystem,
+        descriptor: &Descriptor,
+        number: u64,
+        pages: Arc<dyn PageSource>,
+    ) -> Result<SsTable, OpenError> {
+        if !descriptor.version.is_supported() {
+            return Err(OpenError::UnsupportedVersion(descriptor.to_string()));
+        }
+        let read = |component| read_component(fs, descriptor, component);
+        let failed = |component, e| corrupt(&descriptor.path(component), e);
+        let statistics = Statistics::decode(read(Component::Statistics)?, descriptor.version)
+            .map_err(|e| failed(Component::Statistics, e))?;
+        let data_pages = DataPages::of(fs, descriptor)?;
+        let paged = |component, part, layout| -> Result<PagedFile, OpenError> {
+            let path = descriptor.path(component);
+            let file = match fs.open_read_by(&path, pages.access(part)) {
+                Ok(file) => file,
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                    return Err(OpenError::MissingComponent { table: descriptor.to_string(), component });
+                }
+                Err(e) => return Err(ReadError::from(e).into()),
+            };
+            let id = FileId { sstable: number, part };
+            Ok(PagedFile::new(id, file_name(&path), file, layout))
+        };
+        let data = paged(Component::Data, FilePart::Data, data_pages.layout)?;
+        let found = Proof::find(fs, descriptor, &data, data_pages.table_crc)?;
+        let standing = Standing::of(&found, data_pages.table_crc);
+        let (data, index_proof) = match found {
+            Found::Fit(proof) => (data.with_places(proof.chunks), proof.index),
+            Found::Nothing | Found::Unfit(_) => (data, None),
+        };
+        let summary_crc = index_proof.as_ref().map(|proof| proof.summary_crc);
+        let (index_sums, rows_sums) = index_proof.map(|proof| (proof.index, proof.rows)).unzip();
+        let indexed = |component, part, sums: Option<PageSums>| -> Result<Arc<PagedFile>, OpenError> {
+            let file = paged(component, part, PageLayout::Plain)?;
+            Ok(Arc::new(match sums {
+                Some(sums) => proven(file, sums)?,
+                None => file,
+            }))
+        };
+        let outline = Outline::open(fs, descriptor, number, data.len)?;
+        let times = descriptor.version.deletion_times();
+        let filter_bytes = read_optional(fs, descriptor, Component::Filter)?;
+        let has_proven_filter =
+            filter_bytes.as_ref().map(crc).is_some_and(|crc| statistics.filter_crc == Some(crc));
+        let bloom = match filter_bytes {
+            Some(bytes) => Some(
+                BloomFilter::decode(bytes, descriptor.version).map_err(|e| failed(Component::Filter, e))?,
+            ),
+            None => None,
+        };
+        let with_doubt = |bloom, intervals| match has_proven_filter {
+            true => KeyFilter::proven(bloom),
+            false => KeyFilter::unproven(bloom, intervals),
+        };
+        let mut is_proven = summary_crc.is_some();
+        let (index, filter) = if descriptor.version.is_bti() {
+            let partitions = indexed(Component::Partitions, FilePart::Index, index_sums)?;
+            let rows = indexed(Component::Rows, FilePart::Rows, rows_sums)?;
+            let index = BtiIndex::open(partitions, rows, Arc::clone(&pages), times)?;
+            let filter = bloom.map(|bloom| with_doubt(bloom, index.intervals()));
+            (Index::Bti(Arc::new(index)), filter)
+        } else {
+            let file = indexed(Component::Index, FilePart::Index, index_sums)?;
+            let summary = read_optional(fs, descriptor, Component::Summary)?;
+            // Cassandra may have made it anew.
+            is_proven &= summary.as_ref().is_none_or(|bytes| summary_crc == Some(crc(bytes)));
+            let index = BigIndex::open(summary, file, Arc::clone(&pages), times).map_err(|e| match e {
+                SummaryError::Decode(e) => failed(Component::Summary, e),
+                SummaryError::Read(e) => e,
+            })?;
+            let filter = match bloom {
+                Some(bloom) => {
+                    let filter = with_doubt(bloom, index.intervals());
+                    if !has_proven_filter {
+                        index.prove_if_small(&filter)?;
+                    }
+                    Some(filter)
+                }
+                None => {
+                    let keys = statistics.stats.partition_sizes.count().max(1) as u64;
+                    index.make_filter(keys, statistics.bloom_fp_chance)?.map(KeyFilter::proven)
+                }
+            };
+            (Index::Big(index), filter)
+        };
+        check_key_range(descriptor, &statistics.stats, index.first_key(), index.last_key())?;
+        let (row_bytes, partition_bytes) = statistics.stats.mean_bytes(data.len);
+        Ok(SsTable {
+            row_bytes,
+            partition_bytes,
+            descriptor: descriptor.clone(),
+            minima: Minima::of(descriptor, &statistics),
+            statistics,
+            index,
+            filter,
+            data: Arc::new(data),
+            outline,
+            is_proven,
+            pages,
+            layout: ArcSwapOption::empty(),
+            on_disk: ArcSwap::from_pointee(OnDisk::list(fs, descriptor)),
+            standing,
+        })
+    }
+}

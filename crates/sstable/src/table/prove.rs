@@ -1,0 +1,268 @@
+//! Whether Data.db is the file that was written, found out by reading it once.
+//!
+//! The checksums of chunks say nothing of their places, and of a file that Cassandra wrote only Digest.crc32 tells when
+//! two of them changed places. So such a file is read once:
+//!
+//! 1. [`SsTable::prove`] reads Data.db in order, around all caches, and compares what it sums up to with Digest.crc32.
+//! 2. If that fits, the checksum of each chunk is known from then on to be the one that belongs in its place, and every
+//!    read is held against it. [`SsTable::keep_proof`] writes the checksums to Proof.db for the next opening.
+//! 3. If not, the SSTable is condemned: every read of it fails from then on ([`Standing`]).
+//!
+//! Nothing is proven of the index: a bit of it may have been flipped before.
+
+use super::{OnDisk, SsTable};
+use crate::checksum::stored_digest;
+use crate::data_walk::{DataWalk, Unfiltered};
+use crate::descriptor::Component;
+use crate::error::{OpenError, file_name, read_optional};
+use crate::header_table::table_of_header;
+use crate::proof::{Found, Proof};
+use env::fs::{Access, FileSystem};
+use model::ClusteringBound;
+use partition::codec::Layout;
+use partition::{Fragment, ReadContext, ReadError};
+use std::cmp::Ordering;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering as Memory};
+use std::sync::{Arc, OnceLock};
+
+/// Bytes of rows between two looks at the pace.
+const PACE_BYTES: u64 = 256 << 10;
+
+/// What is known of Data.db as a whole.
+#[derive(Debug, Default)]
+pub(crate) struct Standing {
+    /// Whether it is as Digest.crc32 says, once that is known.
+    verdict: OnceLock<Result<(), ReadError>>,
+    /// The checksum of CompressionInfo.db or CRC.db, 0 where there is none.
+    table_crc: u32,
+    /// Why the Proof.db that is there is left aside.
+    unfit: Option<ReadError>,
+    /// Whether TOC.txt may lack Proof.db: the node may have ended before it was there.
+    may_be_unlisted: AtomicBool,
+}
+
+impl Standing {
+    /// That of an SSTable that is being written.
+    pub fn proven() -> Standing {
+        Standing { verdict: OnceLock::from(Ok(())), ..Standing::default() }
+    }
+
+    pub fn of(found: &Found, table_crc: u32) -> Standing {
+        let (verdict, unfit, made_later) = match found {
+            Found::Fit(proof) => (OnceLock::from(Ok(())), None, proof.index.is_none()),
+            Found::Unfit(error) => (OnceLock::new(), Some(error.clone()), false),
+            Found::Nothing => (OnceLock::new(), None, false),
+        };
+        Standing { verdict, table_crc, unfit, may_be_unlisted: AtomicBool::new(made_later) }
+    }
+
+    /// Fails when Data.db is known to be damaged.
+    #[inline]
+    pub fn check(&self) -> Result<(), ReadError> {
+        match self.verdict.get() {
+            Some(Err(error)) => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A Proof.db that is still to be written.
+#[derive(Clone, Debug)]
+pub struct NewProof(Vec<u8>);
+
+/// What came of an attempt to prove an SSTable.
+#[derive(Clone, Debug)]
+pub enum Proved {
+    /// Data.db is the file that was written.
+    Sound(NewProof),
+    /// It was known already.
+    Known,
+    /// There is no Digest.crc32, or it holds no number.
+    NoDigest,
+    /// Whoever gave the pace ended it.
+    Stopped,
+}
+
+impl SsTable {
+    /// Whether nobody has compared Data.db with Digest.crc32 yet.
+    pub fn is_unproven(&self) -> bool {
+        self.standing.verdict.get().is_none()
+    }
+
+    /// Why nothing is read from here any more.
+    pub fn condemned(&self) -> Option<&ReadError> {
+        self.standing.verdict.get().and_then(|verdict| verdict.as_ref().err())
+    }
+
+    /// Why the Proof.db that was there at the opening was left aside.
+    pub fn unfit_proof(&self) -> Option<&ReadError> {
+        self.standing.unfit.as_ref()
+    }
+
+    /// Whether [`SsTable::list_proof`] has something to look at.
+    pub fn may_lack_listing(&self) -> bool {
+        self.standing.may_be_unlisted.load(Memory::Relaxed)
+    }
+
+    /// Reads Data.db from end to end, around all caches, and compares it with Digest.crc32; `pace` is told of the bytes of
+    /// each stretch, and ends the reading by `false`. When it is found to be damaged, every later read fails with the
+    /// same error.
+    ///
+    /// # Errors
+    /// When it is damaged, and then [`SsTable::condemned`] says the same, or cannot be read.
+    pub fn prove(&self, fs: &dyn FileSystem, pace: &mut dyn FnMut(u64) -> bool) -> Result<Proved, ReadError> {
+        match self.standing.verdict.get() {
+            Some(Ok(())) => return Ok(Proved::Known),
+            Some(Err(error)) => return Err(error.clone()),
+            None => {}
+        }
+        let digest = stored_digest(fs, &self.descriptor).map_err(|error| match error {
+            OpenError::Read(error) => error,
+            other => ReadError::from(io::Error::other(other.to_string())),
+        })?;
+        let Some(digest) = digest else { return Ok(Proved::NoDigest) };
+        let file = fs.open_read_by(&self.descriptor.path(Component::Data), Access::Direct)?;
+        let sums = match self.data.sum_up(file.as_ref(), pace) {
+            Ok(Some(sums)) => sums,
+            Ok(None) => return Ok(Proved::Stopped),
+            Err(error) => return Err(self.condemn(error)),
+        };
+        match (sums.digest == digest, sums.damage) {
+            (true, None) => {}
+            (true, Some(error)) => return Err(self.condemn(self.of_table(&error))),
+            (false, Some(error)) => return Err(self.condemn(error)),
+            (false, None) => {
+                let what = format!("the checksum of the file is {}, Digest.crc32 has {digest}", sums.digest);
+                let Some(place) = self.first_misplaced(pace) else { return Ok(Proved::Stopped) };
+                let error = match place {
+                    Some((offset, detail)) => self.data.corrupt(offset, format!("{what}: {detail}")),
+                    None => self.data.corrupt(0, format!("{what}; no chunk nor row tells where it differs")),
+                };
+                return Err(self.condemn(error));
+            }
+        }
+        let proof = Proof {
+            digest,
+            data_len: self.data.len,
+            table_crc: self.standing.table_crc,
+            index: None,
+            chunks: sums.chunks,
+        };
+        let new = NewProof(proof.encode());
+        self.data.set_places(proof.chunks);
+        match self.standing.verdict.set(Ok(())) {
+            Ok(()) => Ok(Proved::Sound(new)),
+            // Another reader of it was faster.
+            Err(_) => self.standing.check().map(|()| Proved::Known),
+        }
+    }
+
+    /// Makes every read fail with the error, if it is one of damage.
+    fn condemn(&self, error: ReadError) -> ReadError {
+        if matches!(error, ReadError::Corrupt { .. }) {
+            let _ = self.standing.verdict.set(Err(error.clone()));
+        }
+        error
+    }
+
+    /// The error of a page whose checksum does not fit though the file is as it was written.
+    fn of_table(&self, error: &ReadError) -> ReadError {
+        let table = match self.data.chunks() {
+            0 => Component::Crc,
+            _ => Component::CompressionInfo,
+        };
+        let detail = format!("it does not fit Data.db, which is as Digest.crc32 says: {error}");
+        ReadError::corrupt(&file_name(&self.descriptor.path(table)), 0, detail)
+    }
+
+    /// Where in the uncompressed data a row or a partition is first met that cannot lie there; `None` when `pace` ended the
+    /// search.
+    fn first_misplaced(&self, pace: &mut dyn FnMut(u64) -> bool) -> Option<Option<(u64, String)>> {
+        let Ok(table) = table_of_header(self.header()) else { return Some(None) };
+        let Ok(layout) = Layout::of_sstable(self.header(), &table) else { return Some(None) };
+        let mut walk = DataWalk::new(&self.data, Arc::new(layout), ReadContext::default());
+        let comparator = table.comparator();
+        let mut fragment = Fragment::default();
+        let mut last_key = None;
+        let (mut position, mut told) = (0, 0);
+        let mut goes_on = true;
+        while position < self.data.len && goes_on {
+            let mut partition = || -> Result<Option<(u64, String)>, ReadError> {
+                walk.start_partition(position, &mut fragment)?;
+                if last_key.as_ref().is_some_and(|last| *last >= fragment.key) {
+                    return Ok(Some((position, "partitions are out of order".to_owned())));
+                }
+                last_key = Some(fragment.key.clone());
+                walk.static_row(&mut fragment.row)?;
+                let mut last: Option<ClusteringBound> = None;
+                loop {
+                    if walk.position() >= told + PACE_BYTES {
+                        goes_on = pace(walk.position() - told);
+                        told = walk.position();
+                    }
+                    if !goes_on {
+                        return Ok(None);
+                    }
+                    let here = match walk.next(&mut fragment)? {
+                        Unfiltered::End => return Ok(None),
+                        Unfiltered::Row => {
+                            ClusteringBound::new(model::BoundKind::Row, fragment.row.clustering.clone())
+                        }
+                        Unfiltered::Change => fragment.change.position.clone(),
+                    };
+                    let ascends = last.as_ref().is_none_or(|last| {
+                        comparator.compare_positions(last.position(), here.position()) == Ordering::Less
+                    });
+                    if !ascends {
+                        let at = walk.unfiltered_start();
+                        return Ok(Some((at, "rows or markers are out of order".to_owned())));
+                    }
+                    last = Some(here);
+                }
+            };
+            match partition() {
+                Ok(None) => {}
+                Ok(Some(place)) => return Some(Some(place)),
+                Err(ReadError::Corrupt { offset, detail, .. }) => return Some(Some((offset, detail))),
+                Err(_) => return Some(None),
+            }
+            position = walk.position().max(position + 1);
+        }
+        goes_on.then_some(None)
+    }
+
+    /// Writes Proof.db, durably, then makes TOC.txt name it. The SSTable must not be removed meanwhile.
+    ///
+    /// # Errors
+    /// When the file system fails. What is there then is one of before or after, and the proof stays in force in memory.
+    pub fn keep_proof(&self, fs: &dyn FileSystem, proof: &NewProof) -> io::Result<()> {
+        fs.write_atomic(&self.descriptor.path(Component::Proof), &proof.0)?;
+        self.standing.may_be_unlisted.store(true, Memory::Relaxed);
+        // Whoever links the files finds all that TOC.txt names.
+        self.on_disk.store(Arc::new(OnDisk::list(fs, &self.descriptor)));
+        self.list_proof(fs)
+    }
+
+    /// Makes TOC.txt, where there is one, name Proof.db. The SSTable must not be removed meanwhile.
+    ///
+    /// # Errors
+    /// When the file system fails.
+    pub fn list_proof(&self, fs: &dyn FileSystem) -> io::Result<()> {
+        let path = self.descriptor.path(Component::Toc);
+        let text = match read_optional(fs, &self.descriptor, Component::Toc) {
+            Ok(text) => text,
+            Err(error) => return Err(io::Error::other(error.to_string())),
+        };
+        if let Some(text) = text {
+            let name = Component::Proof.file_part();
+            let text = String::from_utf8_lossy(&text);
+            if text.lines().all(|line| line.trim() != name) {
+                let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+                fs.write_atomic(&path, format!("{text}{gap}{name}\n").as_bytes())?;
+            }
+        }
+        self.standing.may_be_unlisted.store(false, Memory::Relaxed);
+        Ok(())
+    }
+}
