@@ -9,6 +9,7 @@ use crate::filters::FilterChecks;
 use crate::flush::Workers;
 use crate::memory::MemoryBudget;
 use crate::options::EngineOptions;
+use crate::prover::Prover;
 use crate::snapshot::SchemaText;
 use crate::system;
 use crate::table::{FileContext, TableStore};
@@ -49,6 +50,7 @@ pub struct Engine {
     pub(crate) workers: Arc<Workers>,
     pub(crate) compactions: Arc<Compactions>,
     pub(crate) filters: Arc<FilterChecks>,
+    pub(crate) prover: Arc<Prover>,
     pub(crate) cache: Arc<PageCache>,
     pub(crate) row_cache: Arc<RowCache>,
     pub(crate) files: FileContext,
@@ -146,6 +148,7 @@ impl Engine {
         self.admit_foreign_rows(&table)?;
         let loaded = table.load_new(&self.files)?;
         self.filters.nudge();
+        self.prover.nudge();
         Ok(loaded.iter().map(ToString::to_string).collect())
     }
 
@@ -164,6 +167,7 @@ impl Engine {
         *self.barrier.write() = Gate::Drained;
         self.compactions.stop();
         self.filters.stop();
+        self.prover.stop();
         self.workers.stop();
         self.log.close();
         self.locks.lock().clear();

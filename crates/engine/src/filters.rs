@@ -10,27 +10,20 @@
 //!    a failure of the disk, and the SSTable is not looked at again.
 
 use crate::engine::Engine;
+use crate::patrol::Patrol;
 use crate::table::TableStore;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use partition::ReadContext;
 use sstable::{Descriptor, SsTable};
 use std::collections::HashSet;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
-use std::time::Duration;
-
-/// How often the thread looks when nobody nudges it.
-const TICK: Duration = Duration::from_secs(60);
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The thread, and what it found.
 #[derive(Default)]
 pub(crate) struct FilterChecks {
-    nudged: Mutex<bool>,
-    changed: Condvar,
-    stopping: AtomicBool,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    patrol: Arc<Patrol>,
     pub(crate) checked: AtomicU64,
     pub(crate) damaged: AtomicU64,
     /// SSTables whose index could not be read.
@@ -38,51 +31,24 @@ pub(crate) struct FilterChecks {
 }
 
 impl FilterChecks {
-    /// Starts the thread. It holds the engine only while it works.
+    /// Starts the thread.
     pub(crate) fn start(self: &Arc<Self>, engine: &Arc<Engine>) -> io::Result<()> {
-        let (this, weak) = (Arc::clone(self), Arc::downgrade(engine));
-        let builder = std::thread::Builder::new().name("filter-check".to_owned());
-        *self.thread.lock() = Some(builder.spawn(move || this.work(&weak))?);
-        self.nudge();
-        Ok(())
+        let this = Arc::clone(self);
+        self.patrol.start("filter-check", engine, move |engine| this.check_all(engine))
     }
 
     /// Makes the thread look.
     pub(crate) fn nudge(&self) {
-        *self.nudged.lock() = true;
-        self.changed.notify_all();
+        self.patrol.nudge();
     }
 
     /// Ends the thread. The throttle of compactions has to be stopped before.
     pub(crate) fn stop(&self) {
-        self.stopping.store(true, Ordering::SeqCst);
-        self.nudge();
-        if let Some(handle) = self.thread.lock().take()
-            && handle.thread().id() != std::thread::current().id()
-        {
-            let _ = handle.join();
-        }
+        self.patrol.stop();
     }
 
     fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::SeqCst)
-    }
-
-    fn work(&self, engine: &Weak<Engine>) {
-        loop {
-            {
-                let mut nudged = self.nudged.lock();
-                if !*nudged && !self.is_stopping() {
-                    self.changed.wait_for(&mut nudged, TICK);
-                }
-                *nudged = false;
-            }
-            if self.is_stopping() {
-                return;
-            }
-            let Some(engine) = engine.upgrade() else { return };
-            self.check_all(&engine);
-        }
+        self.patrol.is_stopping()
     }
 
     fn check_all(&self, engine: &Engine) {

@@ -93,6 +93,7 @@ impl Engine {
             out.push(ImportedDirectory { directory: directory.clone(), sstables, failure });
         }
         self.filters.nudge();
+        self.prover.nudge();
         Ok(out)
     }
 }

@@ -28,6 +28,8 @@ mod memory;
 pub mod memtable;
 mod open;
 mod options;
+mod patrol;
+mod prover;
 mod recovery;
 mod schema;
 mod snapshot;
@@ -54,6 +56,7 @@ pub use open::Opening;
 pub use options::{
     COLUMN_INDEX_BYTES, EngineOptions, FailurePolicy, SsTableFormat, StorageCompatibility, SyncMode,
 };
+pub use prover::ProvingStats;
 pub use snapshot::{SchemaText, SnapshotInfo};
 pub use stats::{EngineStats, TableStats};
 pub use write::WriteOptions;

@@ -26,6 +26,7 @@ use crate::local::LocalState;
 use crate::memory::MemoryBudget;
 use crate::memtable::Memtable;
 use crate::options::EngineOptions;
+use crate::prover::Prover;
 use crate::recovery::{Pass, Replay};
 use crate::system::{self, SYSTEM};
 use crate::table::homes::Homes;
@@ -114,6 +115,7 @@ impl Opening {
         };
         let rate = options.compaction_bytes_per_s;
         let compactions = Arc::new(Compactions::new(Arc::clone(&env.clock), rate));
+        let prover = Arc::new(Prover::new(Arc::clone(&env.clock), options.proving_bytes_per_s));
         let engine = Engine {
             memory: MemoryBudget::new(options.memtable_bytes_max, options.write_wait_timeout_ms),
             log: Arc::new(CommitLog::new(env.clone(), log_options, last_id)),
@@ -129,6 +131,7 @@ impl Opening {
             workers: Arc::default(),
             compactions,
             filters: Arc::default(),
+            prover,
             cache,
             row_cache,
             files,

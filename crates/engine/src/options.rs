@@ -111,6 +111,10 @@ pub struct EngineOptions {
     pub concurrent_compactors: usize,
     /// Bytes that compactions write a second; 0 for no limit.
     pub compaction_bytes_per_s: u64,
+    /// Whether SSTables without a Proof.db are compared with their digests in the background.
+    pub proves_sstables: bool,
+    /// Bytes that are read a second for it; 0 for no limit.
+    pub proving_bytes_per_s: u64,
     /// Bytes of the page cache.
     pub page_cache_bytes: u64,
     /// Whether index pages stay in it.
@@ -157,6 +161,8 @@ impl EngineOptions {
             write_wait_timeout_ms: 2_000,
             concurrent_compactors: 2,
             compaction_bytes_per_s: 64 << 20,
+            proves_sstables: true,
+            proving_bytes_per_s: 64 << 20,
             page_cache_bytes: 512 << 20,
             cache_index_pages: true,
             row_cache_bytes: 0,

@@ -113,12 +113,19 @@ impl Engine {
     pub(crate) fn link_backup(&self, sstable: &SsTable) -> io::Result<()> {
         let target = sstable.descriptor().directory.join(BACKUPS);
         self.env.fs.create_dir_all_durable(&target)?;
-        for file in sstable.files() {
-            if let Some(name) = file.file_name() {
-                self.env.fs.hard_link(&file, &target.join(name))?;
-            }
-        }
+        self.link_files(sstable, &target)?;
         self.env.fs.sync_dir(&target)
+    }
+
+    /// Links the files of an SSTable. TOC.txt comes last: when it was linked, all that it names is known.
+    fn link_files(&self, sstable: &SsTable, target: &Path) -> io::Result<()> {
+        let first = sstable.files();
+        let link = |file: &PathBuf| match file.file_name() {
+            Some(name) => self.env.fs.hard_link(file, &target.join(name)),
+            None => Ok(()),
+        };
+        first.iter().try_for_each(link)?;
+        sstable.files().iter().filter(|file| !first.contains(file)).try_for_each(link)
     }
 
     fn link_all(&self, table: &TableStore, tag: &str) -> io::Result<()> {
@@ -142,11 +149,7 @@ impl Engine {
         fs.create_dir_all_durable(target)?;
         let mut data_files = Vec::new();
         for sstable in sstables {
-            for file in sstable.files() {
-                if let Some(name) = file.file_name() {
-                    fs.hard_link(&file, &target.join(name))?;
-                }
-            }
+            self.link_files(sstable, target)?;
             data_files.push(format!("\"{}{}\"", sstable.descriptor().prefix(), Component::Data));
         }
         let files =

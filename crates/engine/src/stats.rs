@@ -3,6 +3,7 @@
 use crate::cache::CacheStats;
 use crate::commitlog::CommitLogStats;
 use crate::engine::Engine;
+use crate::prover::ProvingStats;
 use crate::table::TableStore;
 use std::sync::atomic::Ordering;
 use uuid::Uuid;
@@ -63,6 +64,8 @@ pub struct EngineStats {
     pub filters_damaged: u64,
     /// Those that are still to be checked.
     pub filters_unproven: u64,
+    /// SSTables compared with their digests.
+    pub proving: ProvingStats,
     /// The page cache.
     pub page_cache: CacheStats,
     /// The row cache.
@@ -115,6 +118,7 @@ impl Engine {
             filters_checked: self.filters.checked.load(Ordering::Relaxed),
             filters_damaged: self.filters.damaged.load(Ordering::Relaxed),
             filters_unproven: self.unproven_filters(),
+            proving: self.proving_stats(),
             page_cache: self.cache.stats(),
             row_cache: self.row_cache.stats(),
         }

@@ -68,6 +68,7 @@ impl Engine {
     /// the way of another attempt can be finished.
     pub fn drain(&self) -> Result<(), EngineError> {
         let before = std::mem::replace(&mut *self.barrier.write(), Gate::Drained);
+        self.prover.settle();
         if let Err(error) = self.flush_all() {
             *self.barrier.write() = before;
             return Err(error);

@@ -256,7 +256,7 @@ fn enlist(
 struct Grouped {
     tables: Vec<Arc<SsTable>>,
     candidates: Vec<Candidate>,
-    /// What else the table holds: busy SSTables, other groups, and directories that were given up.
+    /// What else the table holds: busy SSTables, other groups, damaged ones, and directories that were given up.
     others: Vec<Candidate>,
     gc_before_s: u32,
 }
@@ -271,7 +271,9 @@ impl Grouped {
             candidate(engine.env.fs.as_ref(), id as u64, t, micros / 1000, gc_before_s)
         };
         let mut groups: BTreeMap<Group, Vec<Arc<SsTable>>> = BTreeMap::new();
-        let is_left = |t: &Arc<SsTable>| engine.files.homes.is_given_up(&t.descriptor().directory);
+        let is_left = |t: &Arc<SsTable>| {
+            t.condemned().is_some() || engine.files.homes.is_given_up(&t.descriptor().directory)
+        };
         for sstable in view.sstables.iter().filter(|t| !is_busy(t) && !is_left(t)) {
             groups.entry(Group::of(sstable)).or_default().push(Arc::clone(sstable));
         }
@@ -355,6 +357,7 @@ impl Engine {
     /// Makes compactions stand still, or go on.
     pub fn set_compactions_paused(&self, paused: bool) {
         self.compactions.throttle.set_paused(paused);
+        self.prover.set_paused(paused);
         self.compactions.nudge();
     }
 

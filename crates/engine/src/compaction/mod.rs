@@ -17,3 +17,4 @@ mod throttle;
 
 pub(crate) use manager::Compactions;
 pub use task::CompactionInfo;
+pub(crate) use throttle::Throttle;

@@ -1,13 +1,14 @@
 //! Carrying out a task.
 //!
-//! 1. A transaction log is started in the directory of the inputs.
-//! 2. The inputs are merged and purged into new SSTables, around the page cache, at the pace of the throttle; a new
+//! 1. Where SSTables are compared with their digests, inputs are of which that is not known yet ([`crate::prover`]).
+//! 2. A transaction log is started in the directory of the inputs.
+//! 3. The inputs are merged and purged into new SSTables, around the page cache, at the pace of the throttle; a new
 //!    one is started where the task's output says so. Each is recorded in the log before it is written. Now and then what
 //!    was written is opened for those who read single partitions ([`EarlyOpening`]); what was hot of it stays so
 //!    ([`Warmth`]).
-//! 3. Under the table's lock, if all inputs are still part of the table (it was not truncated or dropped meanwhile):
+//! 4. Under the table's lock, if all inputs are still part of the table (it was not truncated or dropped meanwhile):
 //!    the inputs are recorded, the log is committed, the view gets the outputs for the inputs.
-//! 4. The files of the inputs are removed. Readers that have them open go on.
+//! 5. The files of the inputs are removed. Readers that have them open go on.
 //!
 //! When anything fails before the commit, or the commit itself, the new files are removed and the table is as before.
 
@@ -56,12 +57,37 @@ impl Engine {
         let Some(directory) = task.all().next().map(|t| t.descriptor().directory.clone()) else {
             return Ok(Outcome::Done);
         };
+        if !self.prove_inputs(task)? {
+            return Ok(Outcome::Abandoned);
+        }
         self.compact_in(task, throttle, &directory).inspect_err(|error| {
             // What cannot be read says nothing about the next write.
             if !matches!(error, EngineError::Read(_) | EngineError::Open(_)) {
                 self.files.homes.note_failure(&directory, task.table.homes(), error);
             }
         })
+    }
+
+    /// Step 1; whether to go on.
+    fn prove_inputs(&self, task: &Task) -> Result<bool, EngineError> {
+        if !self.options.proves_sstables {
+            return Ok(true);
+        }
+        let is_over = || {
+            task.cancelled.load(Ordering::Relaxed)
+                || task.table.is_dropped()
+                || self.compactions.is_stopping()
+        };
+        for input in task.inputs.iter().filter(|input| input.is_unproven()) {
+            match self.prove(&task.table, input, &mut |bytes| self.prover.spend(bytes, is_over)) {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                // It was told, and the next pick leaves it out.
+                Err(_) if input.condemned().is_some() => return Ok(false),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(true)
     }
 
     fn compact_in(&self, task: &Task, throttle: &Throttle, directory: &Path) -> Result<Outcome, EngineError> {
@@ -87,7 +113,7 @@ impl Engine {
         }
     }
 
-    /// Steps 3 and 4.
+    /// Steps 4 and 5.
     fn replace(
         &self,
         task: &Task,
@@ -138,7 +164,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Step 2: the new SSTables, opened; `None` when told to stop.
+    /// Step 3: the new SSTables, opened; `None` when told to stop.
     fn write(&self, log: &mut TxnLog) -> Result<Option<Vec<Arc<SsTable>>>, EngineError> {
         let schema = self.task.table.schema();
         let mut outputs = Vec::new();

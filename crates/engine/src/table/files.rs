@@ -81,6 +81,9 @@ impl FileContext {
             let file = descriptor.path(sstable::Component::Data);
             tracing::warn!(file = %file.display(), "the file system has no direct reads (disk_access_mode): such files are read through its cache");
         }
+        if let Some(reason) = table.unfit_proof() {
+            tracing::warn!(%reason, "a Proof.db is left aside: its SSTable is read as one that Cassandra wrote");
+        }
         table.check_by_chance(Arc::clone(&self.env.random));
         Ok(Arc::new(table))
     }

@@ -9,6 +9,7 @@ mod history;
 mod import;
 mod in_place;
 mod opening;
+mod proving;
 mod row_cache;
 mod schema;
 mod store;

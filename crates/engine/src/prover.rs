@@ -1,0 +1,332 @@
+//! SSTables of which nobody knows yet whether Data.db is the file that was written, read once in the background.
+//!
+//! What Cassandra writes has no Proof.db: the places of its chunks are not known, and only Digest.crc32 tells when two
+//! changed places (docs/formats/proof.md).
+//!
+//! 1. The thread looks for such SSTables when the node serves, when SSTables were loaded, and now and then besides.
+//! 2. One at a time is read ([`SsTable::prove`]), around all caches, in short turns and at a pace of its own; with
+//!    compactions it pauses.
+//! 3. Of a sound one Proof.db is written, under the lock of the table's view and only while it is part of the table: who
+//!    records what goes with an SSTable finds either all files or those of before.
+//! 4. A damaged one is told as a failure of the disk. Reads of it fail from then on, what was cached of it is forgotten, and
+//!    compactions leave it alone.
+//!
+//! A compaction proves its inputs before it reads them: what it writes has a proof of its own, which must not be
+//! one of damage.
+
+use crate::compaction::{CompactionInfo, Throttle};
+use crate::engine::{Engine, Gate};
+use crate::patrol::Patrol;
+use crate::table::TableStore;
+use crate::turns::{give_way, in_turns};
+use env::clock::Clock;
+use parking_lot::Mutex;
+use partition::ReadError;
+use sstable::{Descriptor, NewProof, Proved, SsTable};
+use std::collections::HashSet;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use uuid::Uuid;
+
+/// The thread, what it reads, and what it found.
+pub(crate) struct Prover {
+    patrol: Arc<Patrol>,
+    throttle: Throttle,
+    state: Mutex<State>,
+    /// Held while Proof.db is written.
+    writing: Mutex<()>,
+    proven: AtomicU64,
+    bytes: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    running: Option<Arc<Reading>>,
+    /// SSTables that cannot be proven: without Digest.crc32, or not readable.
+    given_up: HashSet<Descriptor>,
+    /// Tables of which it was said that some have no Digest.crc32.
+    told: HashSet<Uuid>,
+    /// Whether an operator wants no more of it.
+    is_stopped: bool,
+}
+
+/// An SSTable that is being read.
+struct Reading {
+    id: Uuid,
+    keyspace: String,
+    table: String,
+    total_bytes: u64,
+    completed_bytes: AtomicU64,
+    cancelled: AtomicBool,
+}
+
+/// Numbers of the prover.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProvingStats {
+    /// SSTables found to be as they were written.
+    pub proven: u64,
+    /// SSTables that are not known to be so.
+    pub unproven: u64,
+    /// SSTables that are known not to be so: reads of them fail.
+    pub condemned: u64,
+    /// Bytes of Data.db read for it.
+    pub bytes: u64,
+}
+
+impl Prover {
+    /// `rate` in bytes a second, 0 for no limit.
+    pub(crate) fn new(clock: Arc<dyn Clock>, rate: u64) -> Prover {
+        Prover {
+            patrol: Arc::default(),
+            throttle: Throttle::new(clock, rate),
+            state: Mutex::default(),
+            writing: Mutex::new(()),
+            proven: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Makes the thread look, though an operator had stopped it.
+    pub(crate) fn nudge(&self) {
+        self.state.lock().is_stopped = false;
+        self.patrol.nudge();
+    }
+
+    pub(crate) fn set_paused(&self, paused: bool) {
+        self.throttle.set_paused(paused);
+    }
+
+    /// Spends bytes at the pace of the prover; whether to go on.
+    pub(crate) fn spend(&self, bytes: u64, is_over: impl Fn() -> bool) -> bool {
+        self.throttle.spend(bytes, is_over).is_ok()
+    }
+
+    /// Waits until nothing is written that was begun before.
+    pub(crate) fn settle(&self) {
+        drop(self.writing.lock());
+    }
+
+    /// Ends the thread.
+    pub(crate) fn stop(&self) {
+        self.throttle.stop();
+        self.patrol.stop();
+        self.settle();
+    }
+
+    fn look(&self, engine: &Engine) {
+        self.list_proofs(engine);
+        let due = self.due(engine);
+        if due.is_empty() {
+            return;
+        }
+        let bytes: u64 = due.iter().map(|(_, sstable)| sstable.data_file_bytes()).sum();
+        tracing::info!(sstables = due.len(), bytes, "SSTables are compared with their digests");
+        let (proven, read) = (self.proven.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed));
+        // Those that come meanwhile are found by the next look.
+        for (table, sstable) in due {
+            if !self.read(engine, &table, &sstable) {
+                break;
+            }
+        }
+        let stats = engine.proving_stats();
+        let (proven, bytes) = (stats.proven - proven, stats.bytes - read);
+        let (left, damaged) = (stats.unproven, stats.condemned);
+        tracing::info!(proven, bytes, left, damaged, "SSTables were compared with their digests");
+    }
+
+    /// SSTables that are to be read.
+    fn due(&self, engine: &Engine) -> Vec<(Arc<TableStore>, Arc<SsTable>)> {
+        let state = self.state.lock();
+        if state.is_stopped {
+            return Vec::new();
+        }
+        let mut out = Vec::new();
+        for table in engine.tables() {
+            for sstable in table.view().sstables.iter() {
+                if sstable.is_unproven() && !state.given_up.contains(sstable.descriptor()) {
+                    out.push((Arc::clone(&table), Arc::clone(sstable)));
+                }
+            }
+        }
+        out
+    }
+
+    /// The node may have ended after it wrote a Proof.db and before TOC.txt named it.
+    fn list_proofs(&self, engine: &Engine) {
+        for table in engine.tables() {
+            for sstable in table.view().sstables.iter().filter(|sstable| sstable.may_lack_listing()) {
+                if self.patrol.is_stopping() {
+                    return;
+                }
+                engine.write_proof(&table, sstable, None);
+            }
+        }
+    }
+
+    /// Reads one; whether to go on.
+    fn read(&self, engine: &Engine, table: &TableStore, sstable: &Arc<SsTable>) -> bool {
+        let schema = table.schema();
+        let reading = Arc::new(Reading {
+            id: engine.env.time_uuid(),
+            keyspace: schema.keyspace.clone(),
+            table: schema.name.clone(),
+            total_bytes: sstable.data_file_bytes(),
+            completed_bytes: AtomicU64::new(0),
+            cancelled: AtomicBool::new(false),
+        });
+        {
+            let mut state = self.state.lock();
+            if state.is_stopped {
+                return false;
+            }
+            state.running = Some(Arc::clone(&reading));
+        }
+        let ends = || self.patrol.is_stopping() || engine.is_drained();
+        let is_over = || {
+            ends()
+                || reading.cancelled.load(Ordering::Relaxed)
+                || table.is_dropped()
+                || !table.view().sstables.iter().any(|t| Arc::ptr_eq(t, sstable))
+        };
+        let result = in_turns(|| {
+            engine.prove(table, sstable, &mut |bytes| {
+                reading.completed_bytes.fetch_add(bytes, Ordering::Relaxed);
+                self.spend(bytes, is_over)
+            })
+        });
+        self.state.lock().running = None;
+        if let Err(error) = result
+            && sstable.condemned().is_none()
+            && !is_over()
+        {
+            tracing::error!(%error, "an SSTable could not be compared with its digest");
+            engine.report_read_failure(&error);
+            self.state.lock().given_up.insert(sstable.descriptor().clone());
+        }
+        !ends()
+    }
+}
+
+impl Engine {
+    /// Begins to compare SSTables with their digests in the background, if the options say so: when the node serves.
+    ///
+    /// # Errors
+    /// When there can be no thread.
+    pub fn start_proving(self: &Arc<Self>) -> io::Result<()> {
+        if !self.options.proves_sstables || self.prover.patrol.is_started() {
+            return Ok(());
+        }
+        let prover = Arc::clone(&self.prover);
+        self.prover.patrol.start("prover", self, move |engine| prover.look(engine))
+    }
+
+    /// Ends the comparison that runs; no other begins before SSTables are loaded or the node starts again. Whether one ran.
+    pub fn stop_proving(&self) -> bool {
+        let mut state = self.prover.state.lock();
+        state.is_stopped = true;
+        let running = state.running.as_ref();
+        running.is_some_and(|reading| !reading.cancelled.swap(true, Ordering::Relaxed))
+    }
+
+    /// The comparison that runs.
+    pub fn proving(&self) -> Option<CompactionInfo> {
+        let state = self.prover.state.lock();
+        state.running.as_ref().map(|reading| CompactionInfo {
+            id: reading.id,
+            keyspace: reading.keyspace.clone(),
+            table: reading.table.clone(),
+            inputs: 1,
+            completed_bytes: reading.completed_bytes.load(Ordering::Relaxed).min(reading.total_bytes),
+            total_bytes: reading.total_bytes,
+        })
+    }
+
+    /// Numbers of the prover.
+    pub fn proving_stats(&self) -> ProvingStats {
+        let mut stats = ProvingStats {
+            proven: self.prover.proven.load(Ordering::Relaxed),
+            bytes: self.prover.bytes.load(Ordering::Relaxed),
+            ..ProvingStats::default()
+        };
+        for table in self.tables() {
+            for sstable in table.view().sstables.iter() {
+                stats.unproven += u64::from(sstable.is_unproven());
+                stats.condemned += u64::from(sstable.condemned().is_some());
+            }
+        }
+        stats
+    }
+
+    /// Compares an SSTable with its digest, and does what follows of it. Whether it is known now that it is sound, or
+    /// that nobody can know.
+    ///
+    /// # Errors
+    /// When it is damaged, or cannot be read.
+    pub(crate) fn prove(
+        &self,
+        table: &TableStore,
+        sstable: &Arc<SsTable>,
+        pace: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<bool, ReadError> {
+        let prover = &self.prover;
+        let mut pace = |bytes| {
+            prover.bytes.fetch_add(bytes, Ordering::Relaxed);
+            give_way();
+            pace(bytes)
+        };
+        match sstable.prove(self.env.fs.as_ref(), &mut pace) {
+            Ok(Proved::Sound(proof)) => {
+                prover.proven.fetch_add(1, Ordering::Relaxed);
+                self.write_proof(table, sstable, Some(&proof));
+                Ok(true)
+            }
+            Ok(Proved::Known) => Ok(true),
+            Ok(Proved::NoDigest) => {
+                let schema = table.schema();
+                let mut state = prover.state.lock();
+                if state.told.insert(schema.id) {
+                    tracing::warn!(keyspace = schema.keyspace, table = schema.name, sstable = %sstable.descriptor(), "an SSTable has no Digest.crc32 to be compared with");
+                }
+                state.given_up.insert(sstable.descriptor().clone());
+                Ok(true)
+            }
+            Ok(Proved::Stopped) => Ok(false),
+            Err(error) => {
+                if sstable.condemned().is_some() {
+                    tracing::error!(%error, sstable = %sstable.descriptor(), "an SSTable is damaged; reads that need it fail from now on");
+                    table.change_view(|view| view.forget_cached_rows());
+                    self.report_read_failure(&error);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes a proof, or makes TOC.txt name the one that is there, if the SSTable is still part of the table.
+    fn write_proof(&self, table: &TableStore, sstable: &Arc<SsTable>, proof: Option<&NewProof>) {
+        let _writing = self.prover.writing.lock();
+        if self.is_drained() || self.files.homes.is_given_up(&sstable.descriptor().directory) {
+            return;
+        }
+        let fs = self.env.fs.as_ref();
+        let mut written = Ok(());
+        table.change_view(|view| {
+            let is_here = view.sstables.iter().any(|t| Arc::ptr_eq(t, sstable));
+            if is_here && !table.is_dropped() && table.check_settled().is_ok() {
+                written = match proof {
+                    Some(proof) => sstable.keep_proof(fs, proof),
+                    None => sstable.list_proof(fs),
+                };
+            }
+        });
+        if let Err(error) = written {
+            tracing::warn!(%error, sstable = %sstable.descriptor(), "what was proven of an SSTable is forgotten with the process");
+        }
+    }
+
+    /// Whether writes are refused because the directory may go to another program.
+    fn is_drained(&self) -> bool {
+        *self.barrier.read() == Gate::Drained
+    }
+}

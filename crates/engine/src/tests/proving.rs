@@ -1,0 +1,319 @@
+//! SSTables without a proof, as Cassandra leaves them, and what becomes of them in the background.
+
+use super::*;
+use crate::{DiskFailure, EngineError};
+use env::fs::faulty::{Fault, FaultyFileSystem};
+use env::fs::memory::{Crash, MemoryFileSystem};
+use parking_lot::Mutex;
+use partition::ReadError;
+use sstable::{Component, Descriptor, verify};
+use std::path::PathBuf;
+
+const CHUNK: usize = 16 << 10;
+
+fn open_on(fs: Arc<dyn FileSystem>) -> Arc<Engine> {
+    let options = EngineOptions {
+        commitlog_segment_bytes: 1 << 20,
+        compaction_bytes_per_s: 0,
+        proving_bytes_per_s: 0,
+        ..options()
+    };
+    Engine::open(options, env_on(fs, 3)).unwrap()
+}
+
+fn open(fs: &MemoryFileSystem) -> Arc<Engine> {
+    open_on(Arc::new(fs.clone()))
+}
+
+/// Text of several chunks that does not compress.
+fn long(seed: u64) -> String {
+    let random = Random::from_seed(seed);
+    (0..CHUNK * 5).map(|_| char::from(b'!' + (random.unit() * 90.0) as u8)).collect()
+}
+
+/// A table of which nothing is compacted unless a test asks for it.
+fn table() -> Arc<TableSchema> {
+    let plain = simple_table("t");
+    let mut options = plain.options.clone();
+    options.compaction.options.insert("enabled".to_owned(), "false".to_owned());
+    Arc::new(plain.to_builder().options(options).build())
+}
+
+fn sstables(engine: &Engine) -> Vec<Descriptor> {
+    let view = engine.table(table().id).unwrap().view();
+    view.sstables.iter().map(|sstable| sstable.descriptor().clone()).collect()
+}
+
+/// A node's disk with a table of `count` SSTables that have no proof.
+fn foreign(count: u64) -> (MemoryFileSystem, Vec<Descriptor>, BTreeMap<(i32, i32), String>) {
+    let fs = MemoryFileSystem::new();
+    let engine = open(&fs);
+    let table = table();
+    create(&engine, &[&table]);
+    for n in 0..count {
+        write(&engine, &insert(&table, n as i32, 0, &long(n), 1)).unwrap();
+        engine.flush("ks", Some("t")).unwrap();
+    }
+    engine.flush_all().unwrap();
+    let (found, expected) = (sstables(&engine), contents(&engine, &table));
+    engine.close();
+    drop(engine);
+    for descriptor in &found {
+        fs.remove_file(&descriptor.path(Component::Proof)).unwrap();
+        let path = descriptor.path(Component::Toc);
+        let toc = fs.read_to_string(&path).unwrap();
+        fs.write_atomic(&path, toc.replace("Proof.db\n", "").as_bytes()).unwrap();
+        fs.sync_dir(&descriptor.directory).unwrap();
+    }
+    (fs, found, expected)
+}
+
+/// Lets two chunks of a value change places.
+fn swap(fs: &MemoryFileSystem, descriptor: &Descriptor) {
+    let info = fs.read(&descriptor.path(Component::CompressionInfo)).unwrap();
+    let path = descriptor.path(Component::Data);
+    let mut data = fs.read(&path).unwrap();
+    // The file ends with the places of the chunks, and their number before.
+    let tail = |chunks: usize| &info[info.len() - 8 * chunks - 4..];
+    let counted = |chunks: &usize| tail(*chunks)[..4] == (*chunks as u32).to_be_bytes();
+    let chunks = (1..100).find(counted).unwrap();
+    let places = tail(chunks)[4..].chunks(8);
+    let offsets: Vec<usize> = places.map(|at| u64::from_be_bytes(at.try_into().unwrap()) as usize).collect();
+    let len = offsets[3] - offsets[2];
+    assert_eq!((offsets[0], offsets[4] - offsets[3]), (0, len));
+    let (first, second) = data.split_at_mut(offsets[3]);
+    first[offsets[2]..].swap_with_slice(&mut second[..len]);
+    fs.write(&path, &data).unwrap();
+}
+
+fn read_all(engine: &Engine) -> Result<usize, ReadError> {
+    let table = table();
+    let command = ReadCommand {
+        partitions: PartitionSelection::Range(KeyRange::FULL),
+        clusterings: ClusteringFilter::all(),
+        columns: ColumnSelection::all(&table),
+        row_filter: Vec::new(),
+        limits: DataLimits::NONE,
+        now_s: 0,
+        table,
+    };
+    let mut stream = engine.read(&command, &ReadContext::default())?;
+    let mut fragment = Fragment::default();
+    let mut rows = 0;
+    loop {
+        match stream.next(&mut fragment)? {
+            Event::End => return Ok(rows),
+            event => rows += usize::from(event == Event::Row),
+        }
+    }
+}
+
+fn names(fs: &MemoryFileSystem, dir: &Path) -> Vec<String> {
+    let entries = fs.read_dir(dir).unwrap_or_default();
+    entries.into_iter().filter_map(|entry| entry.name.into_string().ok()).collect()
+}
+
+#[test]
+fn foreign_sstables_are_proven_in_the_background_and_stay_so() {
+    let (fs, found, expected) = foreign(3);
+    let engine = open(&fs);
+    assert_eq!(engine.proving_stats().unproven, 3);
+    engine.start_proving().unwrap();
+    wait_until(|| engine.proving_stats().unproven == 0);
+    let stats = engine.proving_stats();
+    assert_eq!((stats.proven, stats.condemned), (3, 0));
+    let bytes: u64 = found.iter().map(|d| fs.file_len(&d.path(Component::Data)).unwrap()).sum();
+    assert_eq!(stats.bytes, bytes);
+    wait_until(|| engine.proving().is_none());
+    assert_eq!(contents(&engine, &table()), expected);
+    engine.snapshot("s", &["ks".to_owned()], Some("t"), true).unwrap();
+    engine.close();
+    drop(engine);
+    for descriptor in &found {
+        assert_eq!(verify(&fs, descriptor, &|_| {}).unwrap().findings, []);
+        let linked = descriptor.directory.join("snapshots/s");
+        let linked = Descriptor { directory: linked, ..descriptor.clone() };
+        assert_eq!(verify(&fs, &linked, &|_| {}).unwrap().findings, []);
+        assert!(fs.exists(&linked.path(Component::Proof)).unwrap());
+    }
+    let engine = open(&fs);
+    assert_eq!(engine.proving_stats().unproven, 0);
+    assert_eq!(contents(&engine, &table()), expected);
+    engine.close();
+}
+
+#[test]
+fn reads_of_an_sstable_whose_chunks_changed_places_fail_once_that_is_known() {
+    let (fs, found, expected) = foreign(2);
+    swap(&fs, &found[0]);
+    let engine = open(&fs);
+    assert_ne!(contents(&engine, &table()), expected, "nothing else tells");
+    let told: Arc<Mutex<Vec<DiskFailure>>> = Arc::default();
+    let hears = Arc::clone(&told);
+    engine.on_disk_failure(Box::new(move |failure| hears.lock().push(failure.clone())));
+    engine.start_proving().unwrap();
+    wait_until(|| engine.proving_stats().condemned == 1 && !told.lock().is_empty());
+    wait_until(|| engine.proving_stats().unproven == 0);
+    let error = read_all(&engine).unwrap_err().to_string();
+    assert!(error.contains("Data.db") && error.contains("Digest.crc32"), "{error}");
+    assert!(matches!(&told.lock()[..], [DiskFailure::Corrupt(cause)] if *cause == error));
+    // A compaction makes nothing sound of it: it stays, and so does the error.
+    engine.compact("ks", Some("t")).unwrap();
+    assert!(sstables(&engine).contains(&found[0]));
+    assert!(read_all(&engine).is_err());
+    assert!(!fs.exists(&found[0].path(Component::Proof)).unwrap());
+    // What is written meanwhile is as ever.
+    write(&engine, &insert(&table(), 9, 9, "x", 1)).unwrap();
+    engine.flush("ks", Some("t")).unwrap();
+    engine.truncate("ks", "t").unwrap();
+    assert_eq!(read_all(&engine).unwrap(), 0);
+    assert_eq!(engine.proving_stats().condemned, 0);
+    engine.close();
+}
+
+/// Also before the node serves, when the prover has not begun.
+#[test]
+fn a_compaction_proves_what_it_reads() {
+    for damaged in [false, true] {
+        let (fs, found, expected) = foreign(2);
+        if damaged {
+            swap(&fs, &found[1]);
+        }
+        let engine = open(&fs);
+        engine.compact("ks", Some("t")).unwrap();
+        let left = sstables(&engine);
+        match damaged {
+            true => {
+                assert!(left.contains(&found[0]) && left.contains(&found[1]), "{left:?}");
+                assert!(read_all(&engine).is_err());
+            }
+            false => {
+                assert_eq!(left.len(), 1);
+                assert_eq!(contents(&engine, &table()), expected);
+            }
+        }
+        let here = names(&fs, &found[0].directory);
+        assert_eq!(here.iter().filter(|name| name.ends_with("-Data.db")).count(), left.len(), "{here:?}");
+        engine.close();
+    }
+}
+
+#[test]
+fn truncate_drop_and_drain_end_a_comparison_and_leave_no_proof() {
+    let leave: [fn(&Engine); 3] = [
+        |engine| engine.truncate("ks", "t").unwrap(),
+        |engine| {
+            let mut keyspace = KeyspaceSchema::new("ks", Replication::simple(1));
+            let other = simple_table("u");
+            keyspace.tables.insert(other.name.clone(), other);
+            engine.install_schema(engine.schema().with_keyspace(keyspace)).unwrap();
+        },
+        |engine| engine.drain().unwrap(),
+    ];
+    for leave in leave {
+        let (fs, found, _) = foreign(1);
+        let engine = open(&fs);
+        engine.set_compactions_paused(true);
+        engine.start_proving().unwrap();
+        wait_until(|| engine.proving().is_some());
+        let info = engine.proving().unwrap();
+        assert_eq!((info.table.as_str(), info.inputs), ("t", 1));
+        leave(&engine);
+        engine.set_compactions_paused(false);
+        wait_until(|| engine.proving().is_none());
+        engine.close();
+        assert!(!fs.exists(&found[0].path(Component::Proof)).unwrap());
+        let left = names(&fs, &found[0].directory);
+        assert!(left.iter().all(|name| !name.contains("Proof")), "{left:?}");
+    }
+}
+
+#[test]
+fn an_operator_stops_it_and_new_files_begin_it_anew() {
+    let (fs, found, _) = foreign(1);
+    let engine = open(&fs);
+    engine.set_compactions_paused(true);
+    engine.start_proving().unwrap();
+    wait_until(|| engine.proving().is_some());
+    assert!(engine.stop_proving());
+    wait_until(|| engine.proving().is_none());
+    engine.set_compactions_paused(false);
+    assert_eq!(engine.proving_stats().unproven, 1);
+    let copy = Descriptor { id: sstable::SsTableId::Sequence(77), ..found[0].clone() };
+    for component in Component::ALL.iter().filter(|c| fs.exists(&found[0].path(**c)).unwrap()) {
+        fs.hard_link(&found[0].path(*component), &copy.path(*component)).unwrap();
+    }
+    assert_eq!(engine.load_new_sstables("ks", "t").unwrap().len(), 1);
+    wait_until(|| engine.proving_stats().unproven == 0);
+    assert_eq!(engine.proving_stats().proven, 2);
+    engine.close();
+}
+
+#[test]
+fn without_a_digest_nothing_is_proven_and_all_is_read() {
+    let (fs, found, expected) = foreign(1);
+    fs.remove_file(&found[0].path(Component::Digest)).unwrap();
+    let engine = open(&fs);
+    engine.start_proving().unwrap();
+    engine.compact("ks", Some("t")).unwrap();
+    assert_eq!(engine.proving_stats().condemned, 0);
+    assert_eq!(contents(&engine, &table()), expected);
+    engine.close();
+}
+
+/// The machine stops at every call that changes something, while SSTables are proven and a compaction takes them away.
+#[test]
+fn a_loss_of_power_at_any_call_loses_nothing_and_proves_nothing_wrong() {
+    let (base, _, expected) = foreign(3);
+    let base = base.crash(Crash::LoseUnsynced);
+    let (mut nth, mut proofs) = (1, 0);
+    loop {
+        let fs = base.crash(Crash::LoseUnsynced);
+        let faulty = FaultyFileSystem::new(Arc::new(fs.clone()));
+        let engine = open_on(Arc::new(faulty.clone()));
+        let fault = faulty.add(Fault::on_any_change().after(nth - 1));
+        engine.start_proving().unwrap();
+        if nth % 2 == 0 {
+            wait_until(|| engine.proving_stats().unproven == 0);
+        }
+        let compacted: Result<(), EngineError> = engine.compact("ks", Some("t"));
+        engine.close();
+        drop(engine);
+        let finished = compacted.is_ok() && faulty.struck(fault) == 0;
+        for crash in [Crash::LoseUnsynced, Crash::TornPrefix(nth), Crash::ScatteredPages(nth)] {
+            let survivor = fs.crash(crash);
+            let engine = open(&survivor);
+            let context = format!("call {nth}, {crash:?}");
+            assert_eq!(contents(&engine, &table()), expected, "{context}");
+            let found = sstables(&engine);
+            let is_foreign = |d: &&Descriptor| base.exists(&d.path(Component::Data)).unwrap();
+            let has_proof = |d: &&Descriptor| survivor.exists(&d.path(Component::Proof)).unwrap();
+            proofs += found.iter().filter(is_foreign).filter(has_proof).count();
+            engine.start_proving().unwrap();
+            wait_until(|| engine.proving_stats().unproven == 0 && engine.proving().is_none());
+            assert_eq!(engine.proving_stats().condemned, 0, "{context}");
+            let listed = |d: &Descriptor| {
+                survivor.read_to_string(&d.path(Component::Toc)).unwrap().contains("Proof.db")
+            };
+            wait_until(|| found.iter().all(listed));
+            assert_eq!(contents(&engine, &table()), expected, "{context}");
+            engine.close();
+            for descriptor in &found {
+                assert_eq!(verify(&survivor, descriptor, &|_| {}).unwrap().findings, [], "{context}");
+            }
+            let stray: Vec<PathBuf> = sstable::descriptor::list(&survivor, &found[0].directory)
+                .unwrap()
+                .tables
+                .into_iter()
+                .filter(|(d, _)| !found.contains(d))
+                .flat_map(|(_, files)| files)
+                .collect();
+            assert!(stray.is_empty(), "{context}: {stray:?}");
+        }
+        if finished {
+            break;
+        }
+        nth += 1 + nth / 8;
+    }
+    assert!(proofs > 3, "{proofs} proofs were met");
+}
