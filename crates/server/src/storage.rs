@@ -69,12 +69,17 @@ pub struct SnapshotEntry {
     pub created_at: String,
 }
 
-/// A compaction that runs.
+/// Kind of a task that compacts.
+pub const COMPACTION: &str = "Compaction";
+/// Kind of a task that compares an SSTable with its digest.
+pub const VERIFY: &str = "Verify";
+
+/// A compaction that runs, or another task that reads SSTables.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CompactionTask {
     /// Id, a time uuid.
     pub id: String,
-    /// `Compaction`, `Major compaction`, ...
+    /// [`COMPACTION`] or [`VERIFY`].
     pub kind: String,
     /// Keyspace.
     pub keyspace: String,
@@ -116,8 +121,15 @@ pub struct CompactionStats {
     pub failed: u64,
     /// Limit in bytes for each second, 0 for none.
     pub throughput_bytes: u64,
-    /// Those that run.
+    /// Those that run, and what else reads SSTables.
     pub active: Vec<CompactionTask>,
+}
+
+impl CompactionStats {
+    /// Number of compactions that run.
+    pub fn running(&self) -> usize {
+        self.active.iter().filter(|task| task.kind == COMPACTION).count()
+    }
 }
 
 /// Flushes.
@@ -397,9 +409,11 @@ pub fn compactions(engine: &Engine) -> CompactionStats {
         active: engine
             .compactions()
             .into_iter()
-            .map(|info| CompactionTask {
+            .map(|info| (COMPACTION, info))
+            .chain(engine.proving().map(|info| (VERIFY, info)))
+            .map(|(kind, info)| CompactionTask {
                 id: info.id.to_string(),
-                kind: "Compaction".to_owned(),
+                kind: kind.to_owned(),
                 keyspace: info.keyspace,
                 table: info.table,
                 completed: info.completed_bytes,
@@ -422,9 +436,22 @@ pub fn compact(engine: &Engine, selection: &Selection) -> Result<(), StorageErro
     Ok(())
 }
 
-/// Stops the compactions that run; what they did is undone.
-pub fn stop_compactions(engine: &Engine) {
-    engine.stop_compactions(None);
+/// Stops the tasks of a kind that run, of compactions when none is named: what compactions did is undone, and
+/// nothing is verified any more until SSTables are loaded or the node starts again.
+///
+/// # Errors
+/// An unknown kind.
+pub fn stop_tasks(engine: &Engine, kind: Option<&str>) -> Result<(), StorageError> {
+    match kind.unwrap_or(COMPACTION) {
+        kind if kind.eq_ignore_ascii_case(COMPACTION) => {
+            engine.stop_compactions(None);
+        }
+        kind if kind.eq_ignore_ascii_case(VERIFY) => {
+            engine.stop_proving();
+        }
+        other => return Err(StorageError::Invalid(format!("there are no tasks of kind {other}"))),
+    }
+    Ok(())
 }
 
 /// Switches automatic compactions of tables on or off, until the next start.

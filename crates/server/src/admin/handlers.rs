@@ -274,12 +274,18 @@ pub(super) async fn compactions(State(node): State<Arc<Node>>) -> axum::Json<Com
     axum::Json(storage::compactions(&node.state.engine))
 }
 
-pub(super) async fn stop_compactions(State(node): State<Arc<Node>>) -> Result<StatusCode, ApiError> {
-    done(&node, |engine| {
-        storage::stop_compactions(engine);
-        Ok(())
-    })
-    .await
+/// Which tasks are to be stopped.
+#[derive(Debug, Deserialize)]
+pub(super) struct StopQuery {
+    /// `Compaction` when it is not given.
+    kind: Option<String>,
+}
+
+pub(super) async fn stop_compactions(
+    State(node): State<Arc<Node>>,
+    Query(query): Query<StopQuery>,
+) -> Result<StatusCode, ApiError> {
+    done(&node, move |engine| storage::stop_tasks(engine, query.kind.as_deref())).await
 }
 
 pub(super) async fn pause_compactions(State(node): State<Arc<Node>>) -> StatusCode {

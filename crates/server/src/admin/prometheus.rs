@@ -224,8 +224,17 @@ fn storage_numbers(page: &mut Page, state: &NodeState) {
     page.counter(name, "Bloom filters that lacked a key and are not used.", stats.filters_damaged);
     let name = "ilion_bloom_filters_unproven";
     page.gauge(name, "Bloom filters that are still to be checked.", stats.filters_unproven);
+    let proving = stats.proving;
+    let name = "ilion_sstables_proven_total";
+    page.counter(name, "SSTables found to be as their digests say.", proving.proven);
+    let name = "ilion_sstables_unproven";
+    page.gauge(name, "SSTables not compared with their digests yet.", proving.unproven);
+    let name = "ilion_sstables_condemned";
+    page.gauge(name, "SSTables that are not as their digests say; reads of them fail.", proving.condemned);
+    let name = "ilion_sstable_proving_bytes_total";
+    page.counter(name, "Bytes of Data.db read to compare them with digests.", proving.bytes);
     let compactions = storage::compactions(&state.engine);
-    page.gauge("ilion_compactions_active", "Compactions that run.", compactions.active.len());
+    page.gauge("ilion_compactions_active", "Compactions that run.", compactions.running());
     page.gauge("ilion_compactions_pending", "Compactions that are due.", compactions.pending);
     page.counter("ilion_compactions_total", "Compactions that ended.", compactions.completed);
     page.counter("ilion_compaction_failures_total", "Compactions that failed.", compactions.failed);

@@ -444,6 +444,8 @@ fn engine_options(env: &Env, settings: &Settings, memory: MemoryShares) -> Engin
         index_access,
         concurrent_compactors: settings.concurrent_compactors.map_or_else(default_compactors, |n| n as usize),
         compaction_bytes_per_s: settings.compaction_throughput.0,
+        proves_sstables: settings.sstable_proving_enabled,
+        proving_bytes_per_s: settings.sstable_proving_throughput.0,
         auto_snapshot: settings.auto_snapshot,
         column_index_bytes: settings.column_index_size.map_or(engine::COLUMN_INDEX_BYTES, |size| size.0),
         early_open_bytes: settings.sstable_preemptive_open_interval.0.map_or(u64::MAX, |size| size.0),

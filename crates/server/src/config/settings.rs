@@ -417,6 +417,10 @@ settings! {
     concurrent_reads: u32 = 32;
     /// Bytes that compactions write in each second; 0 is no limit.
     compaction_throughput: ByteRate = ByteRate(64 << 20), old "compaction_throughput_mb_per_sec" Mib;
+    /// Whether SSTables without a Proof.db are compared with their digests in the background. A key of Ilion's.
+    sstable_proving_enabled: bool = true;
+    /// Bytes that are read for it in each second; 0 is no limit. A key of Ilion's.
+    sstable_proving_throughput: ByteRate = ByteRate(64 << 20);
     /// Compactions that run at once; as many as cores, at least 2 and at most 8, when not set.
     concurrent_compactors: Option<u32> = None;
     /// Whether dropping or truncating a table leaves a snapshot.

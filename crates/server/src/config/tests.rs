@@ -53,6 +53,8 @@ fn values_are_read_in_todays_and_in_old_spellings() {
             "native_transport_max_request_data_in_flight",
             "1MiB",
         ),
+        ("sstable_proving_enabled: false", "sstable_proving_enabled", "false"),
+        ("sstable_proving_throughput: 8MiB/s", "sstable_proving_throughput", "8MiB/s"),
         ("compaction_throughput: 0", "compaction_throughput", "0B/s"),
         ("compaction_throughput_mb_per_sec: 16", "compaction_throughput", "16MiB/s"),
         ("batch_size_warn_threshold_in_kb: 7", "batch_size_warn_threshold", "7KiB"),

@@ -142,6 +142,7 @@ async fn serve(
         *node.transport.lock().await = Some(server);
     }
     announce(node, cql_address, admin_address, sampled);
+    node.state.engine.start_proving()?;
 
     let ended = tokio::select! {
         name = signals.next() => {

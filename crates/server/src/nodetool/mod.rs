@@ -73,9 +73,9 @@ enum Verb {
         #[arg(short = 'H', long)]
         human_readable: bool,
     },
-    /// Stop compactions
+    /// Stop compactions, or the comparison of SSTables with their digests
     Stop {
-        /// What to stop; compactions are all there is
+        /// What to stop: COMPACTION or VERIFY
         #[arg(default_value = "COMPACTION")]
         compaction_type: String,
     },
@@ -281,12 +281,13 @@ fn execute(args: &NodetoolArgs) -> Result<String, Failure> {
             show.get("/api/v1/compactions", &[], |stats| print::compactions(stats, *human_readable))
         }
         Verb::Stop { compaction_type } => {
-            if !compaction_type.eq_ignore_ascii_case("COMPACTION") {
+            let kinds = [crate::storage::COMPACTION, crate::storage::VERIFY];
+            let Some(kind) = kinds.into_iter().find(|kind| compaction_type.eq_ignore_ascii_case(kind)) else {
                 return Err(Failure::Usage(format!(
                     "compaction_type: can not convert \"{compaction_type}\" to a OperationType"
                 )));
-            }
-            client.delete("/api/v1/compactions", &())
+            };
+            client.delete(&format!("/api/v1/compactions?kind={kind}"), &())
         }
         Verb::Disableautocompaction { keyspace_tables } => set_auto(&client, keyspace_tables, false),
         Verb::Enableautocompaction { keyspace_tables } => set_auto(&client, keyspace_tables, true),

@@ -201,6 +201,7 @@ fn senseless_commands_end_with_1_and_silent_nodes_with_2() {
     assert_eq!(with(&["clearsnapshot"]), 1);
     assert_eq!(with(&["clearsnapshot", "--all", "-t", "x"]), 1);
     assert_eq!(with(&["stop", "NOSUCH"]), 1);
+    assert_eq!(with(&["stop", "verify"]), 2);
     assert_eq!(with(&["help", "nosuch"]), 1);
     assert_eq!(with(&["status"]), 2);
     assert_eq!(with(&["flush"]), 2);

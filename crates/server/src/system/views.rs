@@ -219,7 +219,7 @@ pub(super) fn thread_pools(state: &NodeState, rows: &mut VirtualRows) {
     for (name, active, active_limit, done, pending) in [
         (
             "CompactionExecutor",
-            compactions.active.len() as i64,
+            compactions.running() as i64,
             compactions.concurrent_compactors as usize,
             compactions.completed,
             compactions.pending as i64,
