@@ -34,24 +34,80 @@ class Client:
 
     def run(self, server, workload, given, **settings):
         """One run of a workload; returns what the client printed, and the command."""
+        command = self._command(server, workload, given, settings)
+        return {**json.loads(self._finish(command)), "command": shown(command)}
+
+    def parts(self, server, workload, given, **settings):
+        """A run that goes on until it is told to end."""
+        return Parts([*self._command(server, workload, given, settings), "--parts"])
+
+    def _command(self, server, workload, given, settings):
         settings = {"address": server.endpoint, "workload": workload, "partitions": given.partitions,
                     "connections": given.connections, "threads": given.threads,
                     "protocol": given.protocol, "server_pid": server.pid, **settings}
         command = [str(self.program), "run"]
         for name, value in settings.items():
             command += [f"--{name.replace('_', '-')}", str(value)]
-        figures = json.loads(self._finish(command))
-        shown = ["bench-client", *command[1:]]
-        return {**figures, "command": " ".join(shown)}
+        return command
 
     def null_server(self, address):
         return subprocess.Popen([self.program, "null", "--address", address], stdout=subprocess.PIPE, text=True)
 
     def _finish(self, command):
-        # A session of its own: the kernel shares the processors out to sessions first (`sched_autogroup_enabled`), and
-        # Cassandra's launcher makes one for its server.
         done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              stdin=subprocess.DEVNULL, env={**os.environ, "RUST_BACKTRACE": "1"}, start_new_session=True)
+                              stdin=subprocess.DEVNULL, **ALONE)
         if done.returncode:
-            raise Failed(f"{' '.join(map(str, command))}\nended with {done.returncode}: {done.stderr.strip()[-2000:]}")
+            raise failed(command, done.returncode, done.stderr)
         return done.stdout
+
+
+class Parts:
+    """A run of which parts are measured, as they are named."""
+
+    def __init__(self, command):
+        self.command = command
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                        text=True, **ALONE)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+    def begin(self, name):
+        """What is asked from now on belongs to this part."""
+        self._say(name)
+
+    def pause(self):
+        """What is asked from now on is not measured."""
+        self._say("")
+
+    def end(self):
+        """The figures of each part."""
+        out, errors = self.process.communicate()
+        if self.process.returncode:
+            raise failed(self.command, self.process.returncode, errors)
+        return [{**json.loads(line), "command": shown(self.command)} for line in out.splitlines()]
+
+    def _say(self, line):
+        try:
+            self.process.stdin.write(f"{line}\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            # It has ended, and says why.
+            self.end()
+
+
+# A session of its own: the kernel shares the processors out to sessions first (`sched_autogroup_enabled`), and
+# Cassandra's launcher makes one for its server.
+ALONE = {"env": {**os.environ, "RUST_BACKTRACE": "1"}, "start_new_session": True}
+
+
+def failed(command, status, errors):
+    return Failed(f"{' '.join(map(str, command))}\nended with {status}: {errors.strip()[-2000:]}")
+
+
+def shown(command):
+    return " ".join(["bench-client", *command[1:]])

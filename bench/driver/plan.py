@@ -8,11 +8,9 @@ All data are loaded before anything is measured, then everything is flushed and 
 settled tables; then what writes, and before each of those the server comes to rest. Both servers get the same seeds, so
 they are asked the same things in the same order; no two runs on one server share a seed.
 """
-import threading
-import time
 from dataclasses import dataclass
 
-from . import machine
+from . import machine, tail as tails
 
 KEYSPACE = "bench"
 LOAD_IN_FLIGHT = 128
@@ -21,6 +19,8 @@ COLUMNS_IN_FLIGHT = 4
 
 # The client's own cost needs no long runs.
 CLIENT_SECONDS, CLIENT_WARM_UP = 3, 1
+# A fixed rate is measured for longer: one in a thousand is to be more than what a single pause of the machine holds up.
+RATE_SECONDS_MIN = 10
 
 COLUMNS = (10, 50, 100)
 
@@ -35,7 +35,7 @@ class Case:
     in_flight: tuple | None = (1,)
     has_fixed_rate: bool = False
     writes: bool = False
-    # What happens meanwhile, from the first measured second on, and to which table (`Beside`).
+    # What happens meanwhile, and to which table (`tail.py`).
     beside: tuple | None = None
 
     @property
@@ -90,7 +90,7 @@ def base(given):
 
 
 def tail(given):
-    # The compaction of `plain` outlasts the run; that of the table that is read ends in it, and its output is read from then on,
+    # The compaction of `plain` outlasts a part; that of the table that is read ends in it, and its output is read from then on,
     # as is what a flush writes of all its rows.
     return [Case("point-read", in_flight=(), has_fixed_rate=True, beside=beside)
             for beside in (None, ("a compaction", "plain"), ("a compaction", "base"), ("schema changes", None), ("a flush", "base"))]
@@ -120,9 +120,13 @@ def measure_client(client, nothing, given, rates):
     timing = {"seed": 1, "warm_up_s": CLIENT_WARM_UP, "seconds": CLIENT_SECONDS}
     runs = {workload: [one(client, nothing, workload, given, in_flight=in_flight, **timing) for in_flight in given.in_flight]
             for workload in ("options", "insert")}
-    runs["options"] += [one(client, nothing, "options", given, rate=rate, **{**timing, "seconds": given.seconds})
+    runs["options"] += [one(client, nothing, "options", given, rate=rate, **{**timing, "seconds": rate_seconds(given)})
                         for rate in sorted(set(rates.values()))]
     return runs
+
+
+def rate_seconds(given):
+    return max(given.seconds, RATE_SECONDS_MIN)
 
 
 def measure(client, server, given, rates, results):
@@ -141,6 +145,18 @@ def measure(client, server, given, rates, results):
     seed = 1
     for name in given.tests:
         tests[name] = []
+        if name == "tail":
+            # One run for all cases.
+            if given.rate:
+                rates.setdefault("point-read", given.rate)
+            if rate := rates.get("point-read"):
+                machine.say(f"{server.name}: tail, {rate:,.0f}/s")
+                tests[name] = tails.run(client, server, tail(given), given, rate, seed)
+                for run in tests[name]:
+                    tell(server, run["case"], run, f"{rate:,.0f}/s")
+                server.rest()
+            seed += 1
+            continue
         for case in TESTS[name].cases(given):
             for run in run_case(client, server, case, given, rates, seed):
                 tests[name].append({"case": case.name, **run})
@@ -152,7 +168,8 @@ def run_case(client, server, case, given, rates, seed):
     in_flight = given.in_flight if case.in_flight is None else case.in_flight
     sustained = []
     for number in in_flight:
-        yield (run := run_once(client, server, case, given, seed=seed, in_flight=number, **timing))
+        rest(server, case)
+        yield (run := one(client, server, case.workload, given, seed=seed, in_flight=number, **timing))
         sustained.append(run["operations_per_s"])
         seed += 1
     if not case.has_fixed_rate:
@@ -162,57 +179,25 @@ def run_case(client, server, case, given, rates, seed):
     elif given.rates == "half" and sustained:
         rates.setdefault(case.workload, round(max(sustained) / 2))
     if case.workload in rates:
-        yield run_once(client, server, case, given, seed=seed, rate=rates[case.workload], **timing)
+        rest(server, case)
+        timing["seconds"] = rate_seconds(given)
+        yield one(client, server, case.workload, given, seed=seed, rate=rates[case.workload], **timing)
 
 
-def run_once(client, server, case, given, **settings):
+def rest(server, case):
     if case.writes:
         server.rest()
-    if not case.beside:
-        return one(client, server, case.workload, given, **settings)
-    beside = Beside(case.beside, client, server, settings["seconds"])
-    if case.beside[0] == "a flush":
-        # All rows once more, in memory.
-        one(client, server, f"load-{case.beside[1]}", given, in_flight=LOAD_IN_FLIGHT)
-    starter = threading.Timer(settings["warm_up_s"], beside.run)
-    starter.start()
-    try:
-        figures = one(client, server, case.workload, given, **settings)
-        return {**figures, "beside": beside.times(time.monotonic() - settings["seconds"])}
-    finally:
-        starter.join()
-        server.rest()
-
-
-class Beside:
-    """What happens beside a run, with the times at which it began and ended."""
-
-    def __init__(self, beside, client, server, seconds):
-        what, table = beside
-        node = server.node
-        self.work = {"a compaction": lambda: node.nodetool("compact", KEYSPACE, table),
-                     "a flush": lambda: node.nodetool("flush", KEYSPACE, table),
-                     "schema changes": lambda: client.alter(server, seconds)}[what]
-        # The compaction of another table may go on; what is done to the table that is read has to show.
-        self.is_short, self.must_end = what == "a flush", table == "base"
-        self.began = self.ended = None
-
-    def run(self):
-        self.began = time.monotonic()
-        self.work()
-        self.ended = time.monotonic()
-
-    def times(self, measured_from):
-        """When it began and ended, in seconds from when the measured ones began; `None` for what has not happened yet."""
-        since = [moment and round(moment - measured_from, 3) for moment in (self.began, self.ended)]
-        return {"began_s": since[0], "ended_s": since[1], "is_short": self.is_short, "must_end": self.must_end}
 
 
 def one(client, server, workload, given, **settings):
     figures = client.run(server, workload, given, **settings)
     how = f"{settings['in_flight']} in flight" if "in_flight" in settings else f"{settings['rate']:,.0f}/s"
-    latency, used = figures["latency_us"], figures["usage"]["server"]
     sizes = "".join(f", {settings[size]:,} rows" for size in ("wide_rows", "large_rows") if size in settings)
-    machine.say(f"{server.name}: {workload}{sizes}, {how}: {figures['operations_per_s']:,.0f}/s, p50 {latency['p50']:,.0f} us, "
-                f"p99 {latency['p99']:,.0f} us, server CPU {used['cpu_us_per_operation']:.1f} us")
+    tell(server, workload + sizes, figures, how)
     return figures
+
+
+def tell(server, what, figures, how):
+    latency, used = figures["latency_us"], figures["usage"]["server"]
+    machine.say(f"{server.name}: {what}, {how}: {figures['operations_per_s']:,.0f}/s, p50 {latency['p50']:,.0f} us, "
+                f"p99 {latency['p99']:,.0f} us, server CPU {used['cpu_us_per_operation']:.1f} us")

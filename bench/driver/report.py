@@ -4,7 +4,7 @@ A ratio is always Ilion's figure over Cassandra's. Throughput is better above 1,
 """
 import json
 
-from . import bars, plan, plots
+from . import bars, plan, plots, tail
 
 # More than this part of the machine's time in other hands spoils a run.
 NOISE_MAX = 0.05
@@ -92,7 +92,7 @@ def problems(results):
             found.append(f"{where}: refused: " + ", ".join(f"{count} x {text}" for text, count in run["errors"].items()))
         if run["unanswered"]:
             found.append(f"{where}: {run['unanswered']} operations without an answer")
-        if run.get("beside") and (why := not_through(run["beside"], results["parameters"]["seconds"])):
+        if run.get("beside") and (why := not_through(run["beside"])):
             found.append(f"{where}: {why}")
         usage = run["usage"]
         noise = (usage["others_cpu_s"] + usage["steal_cpu_s"]) / (usage["window_s"] * results["machine"]["cores"])
@@ -101,16 +101,14 @@ def problems(results):
     return found
 
 
-def not_through(beside, seconds):
-    """Why what was to happen beside the run did not; `None` if it did: what takes long for a quarter of the measured seconds."""
-    began, ended = beside["began_s"], beside["ended_s"]
-    if began is None:
+def not_through(beside):
+    """Why what was to happen beside the reads did not, or too little of it; `None` if it did."""
+    if not beside["measured_s"]:
         return "what was to happen beside it did not begin"
-    covered = min(seconds if ended is None else ended, seconds) - max(began, 0)
-    if covered < seconds / 4 and not beside["is_short"]:
-        return f"what happened beside it took only {max(covered, 0):.1f} of the {seconds:g} measured seconds"
-    if beside["must_end"] and (ended is None or ended > seconds):
-        return "what happened to the table that was read did not end in the run"
+    if beside["measured_s"] < beside["wanted_s"] * 3 / 4:
+        return f"what happened beside it was measured for only {beside['measured_s']:.1f} of {beside['wanted_s']:g} seconds"
+    if beside["must_end"] and not beside["ended"]:
+        return f"what happened to the table that was read did not end within {tail.LONG_S:g} seconds"
     return None
 
 

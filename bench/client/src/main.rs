@@ -16,6 +16,7 @@ mod lane;
 mod measure;
 mod null_server;
 mod pace;
+mod parts;
 mod proc;
 mod run;
 mod worker;

@@ -1,6 +1,6 @@
 //! What a run measures, and how it is told.
 //!
-//! 1. A run has a [`Window`]; what lies before it warms up.
+//! 1. A run has a [`Window`]; what lies before it warms up. Or it has parts (`crate::parts`), each with latencies of its own.
 //! 2. Each thread fills a [`Tally`] of its own; they are added up at the end.
 //! 3. A latency runs from the instant an operation was *meant* to begin: in a closed loop that is when it began, at a
 //!    fixed rate when the rate wanted it. So a server that stalls is charged for every operation that it held up,
@@ -52,39 +52,38 @@ fn histogram() -> Histogram<u64> {
 }
 
 /// What one thread saw.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Tally {
-    /// Operations answered inside the window.
-    pub operations: u64,
     /// Answers of rows, those of the warm-up included.
     pub reads: u64,
     /// Answers whose values were compared with the data.
     pub checked: u64,
     /// Operations that got no answer in the patience after the end.
     pub unanswered: u64,
+    /// Refusals by what they said.
+    errors: BTreeMap<String, u64>,
+    /// What was measured, by the index of the part.
+    parts: Vec<Part>,
+}
+
+/// What one thread saw of one part.
+#[derive(Debug)]
+pub struct Part {
+    /// Operations answered in it.
+    pub operations: u64,
     /// From the instant meant to the answer, in nanoseconds.
     latency: Histogram<u64>,
     /// From the instant meant to the sending, in nanoseconds: the client's own lateness, and its waiting for a place.
     lag: Histogram<u64>,
-    /// Refusals by what they said.
-    errors: BTreeMap<String, u64>,
 }
 
-impl Default for Tally {
+impl Default for Part {
     fn default() -> Self {
-        Self {
-            operations: 0,
-            reads: 0,
-            checked: 0,
-            unanswered: 0,
-            latency: histogram(),
-            lag: histogram(),
-            errors: BTreeMap::new(),
-        }
+        Self { operations: 0, latency: histogram(), lag: histogram() }
     }
 }
 
-impl Tally {
+impl Part {
     /// Records the latency of an operation.
     pub fn latency(&mut self, nanos: u64) {
         self.latency.saturating_record(nanos.max(1));
@@ -95,6 +94,24 @@ impl Tally {
         self.lag.saturating_record(nanos.max(1));
     }
 
+    fn add(&mut self, other: &Self) {
+        self.operations += other.operations;
+        // Both have the same bounds, so nothing can fall outside.
+        let _ = self.latency.add(&other.latency);
+        let _ = self.lag.add(&other.lag);
+    }
+}
+
+impl Tally {
+    /// The part with this index.
+    pub fn part(&mut self, index: usize) -> &mut Part {
+        if self.parts.len() <= index {
+            self.parts.resize_with(index + 1, Part::default);
+        }
+        // It is there now.
+        &mut self.parts[index]
+    }
+
     /// Counts a refusal.
     pub fn refused(&mut self, error: &ErrorResponse) {
         *self.errors.entry(error.to_string()).or_default() += 1;
@@ -102,28 +119,29 @@ impl Tally {
 
     /// Adds what another thread saw.
     pub fn add(&mut self, other: &Self) {
-        self.operations += other.operations;
         self.reads += other.reads;
         self.checked += other.checked;
         self.unanswered += other.unanswered;
-        // Both have the same bounds, so nothing can fall outside.
-        let _ = self.latency.add(&other.latency);
-        let _ = self.lag.add(&other.lag);
         for (text, count) in &other.errors {
             *self.errors.entry(text.clone()).or_default() += count;
         }
+        for (index, part) in other.parts.iter().enumerate() {
+            self.part(index).add(part);
+        }
     }
 
-    /// The figures of a window of `window_s` seconds.
-    pub fn figures(&self, window_s: f64) -> Figures {
+    /// The figures of a part that was measured for `window_s` seconds, and what is known of the whole run.
+    pub fn figures(&mut self, part: usize, window_s: f64) -> Figures {
+        let (answers_checked, unanswered, errors) = (self.checked, self.unanswered, self.errors.clone());
+        let part = self.part(part);
         Figures {
-            operations: self.operations,
-            operations_per_s: self.operations as f64 / window_s,
-            latency_us: Percentiles::of(&self.latency),
-            send_lag_us: (!self.lag.is_empty()).then(|| Percentiles::of(&self.lag)),
-            answers_checked: self.checked,
-            unanswered: self.unanswered,
-            errors: self.errors.clone(),
+            operations: part.operations,
+            operations_per_s: part.operations as f64 / window_s,
+            latency_us: Percentiles::of(&part.latency),
+            send_lag_us: (!part.lag.is_empty()).then(|| Percentiles::of(&part.lag)),
+            answers_checked,
+            unanswered,
+            errors,
         }
     }
 }
@@ -188,11 +206,14 @@ mod tests {
     fn percentiles_of_all_threads_are_in_microseconds() {
         let mut all = Tally::default();
         for thread in 0..2 {
-            let mut tally = Tally { operations: 500, ..Tally::default() };
-            (0..500).for_each(|i| tally.latency((thread * 500 + i + 1) * 1_000));
+            let mut tally = Tally::default();
+            let part = tally.part(1);
+            part.operations = 500;
+            (0..500).for_each(|i| part.latency((thread * 500 + i + 1) * 1_000));
             all.add(&tally);
         }
-        let figures = all.figures(2.0);
+        assert_eq!(all.figures(0, 2.0).operations, 0);
+        let figures = all.figures(1, 2.0);
         assert_eq!((figures.operations, figures.operations_per_s), (1_000, 500.0));
         let close = |found: f64, wanted: f64| (found / wanted - 1.0).abs() < 0.002;
         assert!(close(figures.latency_us.p50, 500.0), "{:?}", figures.latency_us);
@@ -208,7 +229,7 @@ mod tests {
         let mut all = Tally::default();
         all.add(&tally);
         all.add(&tally);
-        assert_eq!(all.figures(1.0).errors, BTreeMap::from([("[code=1001] busy".to_owned(), 2)]));
+        assert_eq!(all.figures(0, 1.0).errors, BTreeMap::from([("[code=1001] busy".to_owned(), 2)]));
     }
 
     #[test]

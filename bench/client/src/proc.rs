@@ -1,9 +1,10 @@
 //! What the kernel says a process has used: `/proc/PID/{stat,status,io}`, and the whole machine: `/proc/stat`.
 //!
-//! Two [`Sample`]s, one at either end of the measured window, give a [`Usage`]. CPU time comes in clock ticks (10 ms),
-//! so a window of seconds is needed for figures of one percent.
+//! Two [`Sample`]s, one at either end of the measured window, give what was [`Spent`]; what was spent in several windows can be
+//! added up, and gives a [`Usage`]. CPU time comes in clock ticks (10 ms), so seconds are needed for figures of one
+//! percent.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
@@ -27,6 +28,16 @@ struct Process {
 #[derive(Debug, Clone, Copy)]
 pub struct Sample {
     at: Instant,
+    server: Option<Process>,
+    client: Process,
+    busy_ticks: u64,
+    steal_ticks: u64,
+}
+
+/// What was used in one window or several.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Spent {
+    window: Duration,
     server: Option<Process>,
     client: Process,
     busy_ticks: u64,
@@ -83,18 +94,42 @@ impl Sample {
         Ok(Self { at: Instant::now(), server, client, busy_ticks, steal_ticks })
     }
 
-    /// What was used since `earlier`, in which `operations` completed.
-    pub fn since(&self, earlier: &Self, operations: u64) -> Usage {
-        let server = self.server.zip(earlier.server).map(|(now, then)| now.since(&then, operations));
-        let client = self.client.since(&earlier.client, operations);
-        let busy = seconds(self.busy_ticks.saturating_sub(earlier.busy_ticks));
+    /// What was used since `earlier`.
+    pub fn since(&self, earlier: &Self) -> Spent {
+        Spent {
+            window: self.at.duration_since(earlier.at),
+            server: self.server.zip(earlier.server).map(|(now, then)| now.since(&then)),
+            client: self.client.since(&earlier.client),
+            busy_ticks: self.busy_ticks.saturating_sub(earlier.busy_ticks),
+            steal_ticks: self.steal_ticks.saturating_sub(earlier.steal_ticks),
+        }
+    }
+}
+
+impl Spent {
+    /// Adds what was used in a later window.
+    pub fn add(&mut self, later: &Self) {
+        self.window += later.window;
+        self.server = match (self.server, later.server) {
+            (Some(before), Some(more)) => Some(before.and(&more)),
+            (before, more) => before.or(more),
+        };
+        self.client = self.client.and(&later.client);
+        self.busy_ticks += later.busy_ticks;
+        self.steal_ticks += later.steal_ticks;
+    }
+
+    /// The figures, for `operations` that completed meanwhile.
+    pub fn usage(&self, operations: u64) -> Usage {
+        let server = self.server.map(|server| server.usage(operations));
+        let client = self.client.usage(operations);
         let ours = client.cpu_s + server.as_ref().map_or(0.0, |server| server.cpu_s);
         Usage {
-            window_s: self.at.duration_since(earlier.at).as_secs_f64(),
+            window_s: self.window.as_secs_f64(),
             server,
             client,
-            others_cpu_s: (busy - ours).max(0.0),
-            steal_cpu_s: seconds(self.steal_ticks.saturating_sub(earlier.steal_ticks)),
+            others_cpu_s: (seconds(self.busy_ticks) - ours).max(0.0),
+            steal_cpu_s: seconds(self.steal_ticks),
         }
     }
 }
@@ -131,20 +166,47 @@ impl Process {
         self.write_disk_bytes = value(text, "write_bytes:");
     }
 
-    fn since(&self, then: &Self, operations: u64) -> ProcessUsage {
-        let ticks = |process: &Self| process.user_ticks + process.system_ticks;
-        let cpu_s = seconds(ticks(self).saturating_sub(ticks(then)));
-        ProcessUsage {
-            cpu_s,
-            cpu_system_s: seconds(self.system_ticks.saturating_sub(then.system_ticks)),
-            cpu_us_per_operation: cpu_s * 1e6 / operations.max(1) as f64,
-            rss_bytes: self.rss_kib << 10,
-            rss_peak_bytes: self.rss_peak_kib << 10,
+    /// What it used since `then`. Memory does not grow only: it is what it is now.
+    fn since(&self, then: &Self) -> Self {
+        Self {
+            user_ticks: self.user_ticks.saturating_sub(then.user_ticks),
+            system_ticks: self.system_ticks.saturating_sub(then.system_ticks),
+            major_faults: self.major_faults.saturating_sub(then.major_faults),
             read_syscalls: self.read_syscalls.saturating_sub(then.read_syscalls),
             read_syscall_bytes: self.read_syscall_bytes.saturating_sub(then.read_syscall_bytes),
             read_disk_bytes: self.read_disk_bytes.saturating_sub(then.read_disk_bytes),
             write_disk_bytes: self.write_disk_bytes.saturating_sub(then.write_disk_bytes),
-            major_faults: self.major_faults.saturating_sub(then.major_faults),
+            ..*self
+        }
+    }
+
+    /// What it used in two windows, of which the other is the later one.
+    fn and(&self, later: &Self) -> Self {
+        Self {
+            user_ticks: self.user_ticks + later.user_ticks,
+            system_ticks: self.system_ticks + later.system_ticks,
+            major_faults: self.major_faults + later.major_faults,
+            read_syscalls: self.read_syscalls + later.read_syscalls,
+            read_syscall_bytes: self.read_syscall_bytes + later.read_syscall_bytes,
+            read_disk_bytes: self.read_disk_bytes + later.read_disk_bytes,
+            write_disk_bytes: self.write_disk_bytes + later.write_disk_bytes,
+            ..*later
+        }
+    }
+
+    fn usage(&self, operations: u64) -> ProcessUsage {
+        let cpu_s = seconds(self.user_ticks + self.system_ticks);
+        ProcessUsage {
+            cpu_s,
+            cpu_system_s: seconds(self.system_ticks),
+            cpu_us_per_operation: cpu_s * 1e6 / operations.max(1) as f64,
+            rss_bytes: self.rss_kib << 10,
+            rss_peak_bytes: self.rss_peak_kib << 10,
+            read_syscalls: self.read_syscalls,
+            read_syscall_bytes: self.read_syscall_bytes,
+            read_disk_bytes: self.read_disk_bytes,
+            write_disk_bytes: self.write_disk_bytes,
+            major_faults: self.major_faults,
         }
     }
 }
@@ -197,6 +259,22 @@ mod tests {
     }
 
     #[test]
+    fn what_two_windows_used_is_added_up_but_for_memory() {
+        let window = |n| {
+            let server =
+                Process { user_ticks: n, read_syscalls: 10 * n, rss_kib: 100 * n, ..Process::default() };
+            Spent { window: Duration::from_secs(n), server: Some(server), busy_ticks: n, ..Spent::default() }
+        };
+        let mut spent = Spent::default();
+        spent.add(&window(1));
+        spent.add(&window(2));
+        let usage = spent.usage(6);
+        let server = usage.server.unwrap();
+        assert_eq!((usage.window_s, server.read_syscalls, server.rss_bytes), (3.0, 30, 200 << 10));
+        assert_eq!(server.cpu_s, seconds(3));
+    }
+
+    #[test]
     fn idle_and_waiting_are_not_busy() {
         assert_eq!(machine("cpu  1 2 4 1000 2000 8 16 32 0 0\ncpu0 9 9"), (31, 32));
     }
@@ -208,7 +286,7 @@ mod tests {
         while before.at.elapsed().as_millis() < 300 {
             spun = std::hint::black_box(spun + 1);
         }
-        let usage = Sample::take(Some(std::process::id())).unwrap().since(&before, 10);
+        let usage = Sample::take(Some(std::process::id())).unwrap().since(&before).usage(10);
         assert!(usage.server.is_none(), "there was no sample of it before");
         assert!(usage.client.cpu_s > 0.0 && usage.client.rss_bytes > 0);
     }

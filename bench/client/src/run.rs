@@ -1,9 +1,10 @@
 //! One run of one workload: from the settings to a line of JSON.
 
-use std::io;
+use std::io::{self, BufRead};
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ use crate::error::Error;
 use crate::lane::Lane;
 use crate::measure::{Clock, Figures, Tally, Window};
 use crate::pace::{Pace, Schedule};
-use crate::proc::{Sample, Usage};
+use crate::parts::Measured;
+use crate::proc::{Sample, Spent, Usage};
 use crate::worker::{Prepared, Worker};
 use crate::workloads::{self, Scale, Share};
 
@@ -63,6 +65,10 @@ pub struct Settings {
     /// Measured seconds; without it the run ends with its workload
     #[arg(long)]
     seconds: Option<f64>,
+    /// Measure parts of the run, which standard input names as they begin, a line each; an empty line: nothing is measured
+    /// until the next. The end of the input ends the run; figures are printed for each name
+    #[arg(long, conflicts_with_all = ["warm_up_s", "seconds"])]
+    parts: bool,
     /// Version of the native protocol
     #[arg(long, default_value_t = 5)]
     protocol: u8,
@@ -77,6 +83,8 @@ pub struct Settings {
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     workload: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part: Option<&'a str>,
     in_flight: Option<u32>,
     rate: Option<f64>,
     connections: u32,
@@ -120,10 +128,14 @@ impl Settings {
         Scale { partitions: self.partitions, wide_rows: self.wide_rows, large_rows: self.large_rows }
     }
 
-    fn window(&self) -> Window {
+    fn measured(&self) -> Measured {
+        if self.parts {
+            return Measured::Parts(Mutex::default());
+        }
         let nanos = |seconds: f64| (seconds * 1e9) as u64;
         let begin_ns = nanos(self.warm_up_s);
-        Window { begin_ns, end_ns: self.seconds.map_or(u64::MAX, |seconds| begin_ns + nanos(seconds)) }
+        let end_ns = self.seconds.map_or(u64::MAX, |seconds| begin_ns + nanos(seconds));
+        Measured::Window(Window { begin_ns, end_ns })
     }
 
     /// The places of one of the connections.
@@ -134,35 +146,47 @@ impl Settings {
     }
 }
 
-/// Runs a workload and prints its figures.
+/// Runs a workload and prints its figures, those of each part on a line.
 pub fn run(settings: &Settings) -> Result<(), Error> {
     let shape = settings.shape()?;
-    let mut workers = workers(settings, shape)?;
+    let measured = Arc::new(settings.measured());
+    let mut workers = workers(settings, shape, &measured)?;
     // The clock starts when everything is ready.
     let clock = Clock::start();
-    let window = settings.window();
     for worker in &mut workers {
         worker.clock = clock;
     }
-    let (tally, usage) = measure(workers, clock, window, settings.server_pid)?;
-    let report = Report {
-        workload: &settings.workload,
-        in_flight: settings.in_flight,
-        rate: settings.rate,
-        connections: shape.connections,
-        threads: shape.threads,
-        protocol: settings.protocol,
-        warm_up_s: settings.warm_up_s,
-        figures: tally.figures(settings.seconds.unwrap_or(usage.window_s)),
-        usage,
+    let mut threads = Threads::start(workers);
+    let spent = match &*measured {
+        Measured::Window(window) => vec![measure_window(&mut threads, clock, *window, settings.server_pid)?],
+        Measured::Parts(_) => measure_parts(&mut threads, clock, &measured, settings.server_pid)?,
     };
-    serde_json::to_writer(io::stdout().lock(), &report).map_err(|error| Error::Usage(error.to_string()))?;
-    println!();
+    let mut tally = threads.tally;
+    let names = measured.names();
+    for (index, spent) in spent.iter().enumerate() {
+        let operations = tally.part(index).operations;
+        let usage = spent.usage(operations);
+        let report = Report {
+            workload: &settings.workload,
+            part: names.get(index).map(String::as_str),
+            in_flight: settings.in_flight,
+            rate: settings.rate,
+            connections: shape.connections,
+            threads: shape.threads,
+            protocol: settings.protocol,
+            warm_up_s: settings.warm_up_s,
+            figures: tally.figures(index, settings.seconds.unwrap_or(usage.window_s)),
+            usage,
+        };
+        serde_json::to_writer(io::stdout().lock(), &report)
+            .map_err(|error| Error::Usage(error.to_string()))?;
+        println!();
+    }
     Ok(())
 }
 
 /// Opens everything.
-fn workers(settings: &Settings, shape: Shape) -> Result<Vec<Worker>, Error> {
+fn workers(settings: &Settings, shape: Shape, measured: &Arc<Measured>) -> Result<Vec<Worker>, Error> {
     let Shape { version, connections, threads } = shape;
     let mut lanes: Vec<Vec<Lane>> = (0..threads).map(|_| Vec::new()).collect();
     let mut statements = None;
@@ -198,59 +222,125 @@ fn workers(settings: &Settings, shape: Shape) -> Result<Vec<Worker>, Error> {
                 },
                 watch_ns: if settings.in_flight == Some(1) { WATCH_NS } else { 0 },
                 clock,
-                window: settings.window(),
+                measured: Arc::clone(measured),
             })
         })
         .collect()
 }
 
-/// Lets the threads work and takes the counters at either end of the window.
-fn measure(
-    workers: Vec<Worker>,
-    clock: Clock,
-    window: Window,
-    server_pid: Option<u32>,
-) -> Result<(Tally, Usage), Error> {
-    let threads = workers.len();
-    let (done, results) = mpsc::channel();
-    for worker in workers {
-        let done = done.clone();
-        thread::spawn(move || {
-            // Without it the kernel may round a wait up by 50 us, which would show as the server's latency.
-            let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-            // Nor should work of the machine that the kernel can interrupt. Where it refuses, the client waits its turn.
-            let _ = env::thread::ask_for_short_slices();
-            let _ = done.send(worker.run());
-        });
-    }
-    drop(done);
+/// The threads that work, and what those that ended saw.
+struct Threads {
+    working: usize,
+    results: Receiver<Result<Tally, Error>>,
+    tally: Tally,
+}
 
-    let mut tally = Tally::default();
-    let mut finished = 0;
-    let mut wait_until = |at_ns: u64, tally: &mut Tally| -> Result<(), Error> {
-        while finished < threads {
+impl Threads {
+    fn start(workers: Vec<Worker>) -> Self {
+        let working = workers.len();
+        let (done, results) = mpsc::channel();
+        for worker in workers {
+            let done = done.clone();
+            thread::spawn(move || {
+                // Without it the kernel may round a wait up by 50 us, which would show as the server's latency.
+                let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+                // Nor should work of the machine that the kernel can interrupt. Where it refuses, the client waits its turn.
+                let _ = env::thread::ask_for_short_slices();
+                let _ = done.send(worker.run());
+            });
+        }
+        Self { working, results, tally: Tally::default() }
+    }
+
+    /// Waits until an instant comes or all have ended.
+    fn wait_until(&mut self, clock: Clock, at_ns: u64) -> Result<(), Error> {
+        while self.working > 0 {
             let now_ns = clock.now_ns();
             if now_ns >= at_ns {
                 break;
             }
-            match results.recv_timeout(Duration::from_nanos((at_ns - now_ns).min(3_600_000_000_000))) {
-                Ok(result) => {
-                    finished += 1;
-                    tally.add(&result?);
-                }
+            match self.results.recv_timeout(Duration::from_nanos((at_ns - now_ns).min(3_600_000_000_000))) {
+                Ok(result) => self.ended(result)?,
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Error::Protocol("a thread of the client ended without a word".to_owned()));
-                }
+                Err(RecvTimeoutError::Disconnected) => return Err(without_a_word()),
             }
         }
         Ok(())
-    };
-    wait_until(window.begin_ns, &mut tally)?;
+    }
+
+    /// Fails if a thread has failed; does not wait.
+    fn look(&mut self) -> Result<(), Error> {
+        while self.working > 0 {
+            match self.results.try_recv() {
+                Ok(result) => self.ended(result)?,
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => return Err(without_a_word()),
+            }
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, result: Result<Tally, Error>) -> Result<(), Error> {
+        self.working -= 1;
+        self.tally.add(&result?);
+        Ok(())
+    }
+}
+
+fn without_a_word() -> Error {
+    Error::Protocol("a thread of the client ended without a word".to_owned())
+}
+
+/// Lets the threads work and takes the counters at either end of the window.
+fn measure_window(
+    threads: &mut Threads,
+    clock: Clock,
+    window: Window,
+    server_pid: Option<u32>,
+) -> Result<Spent, Error> {
+    threads.wait_until(clock, window.begin_ns)?;
     let begin = Sample::take(server_pid)?;
-    wait_until(window.end_ns, &mut tally)?;
+    threads.wait_until(clock, window.end_ns)?;
     let end = Sample::take(server_pid)?;
-    wait_until(u64::MAX, &mut tally)?;
-    let usage = end.since(&begin, tally.operations);
-    Ok((tally, usage))
+    threads.wait_until(clock, u64::MAX)?;
+    Ok(end.since(&begin))
+}
+
+/// Lets the threads work while parts are named, and takes the counters at either end of each; what each took in all, by index.
+fn measure_parts(
+    threads: &mut Threads,
+    clock: Clock,
+    measured: &Measured,
+    server_pid: Option<u32>,
+) -> Result<Vec<Spent>, Error> {
+    let mut spent: Vec<Spent> = Vec::new();
+    let mut current: Option<(usize, Sample)> = None;
+    let mut lines = io::stdin().lock().lines();
+    loop {
+        let line =
+            lines.next().transpose().map_err(|error| Error::Usage(format!("standard input: {error}")))?;
+        let now_ns = clock.now_ns();
+        let next = match &line {
+            Some(line) => measured.begin(now_ns, line),
+            None => {
+                measured.end(now_ns);
+                None
+            }
+        };
+        let now = Sample::take(server_pid)?;
+        if let Some((part, begin)) = current.take() {
+            if spent.len() <= part {
+                spent.resize(part + 1, Spent::default());
+            }
+            if let Some(spent) = spent.get_mut(part) {
+                spent.add(&now.since(&begin));
+            }
+        }
+        current = next.map(|part| (part, now));
+        threads.look()?;
+        if line.is_none() {
+            threads.wait_until(clock, u64::MAX)?;
+            return Ok(spent);
+        }
+    }
 }

@@ -7,9 +7,11 @@
 //!    is in flight awake at first, so that what it takes to wake the client is not charged to the server;
 //! 4. read each lane that has something once, note the time, and judge every whole answer.
 //!
-//! When the window ends no more operations begin, and those in flight are waited for. A closed loop counts answers that
-//! arrive inside the window; at a fixed rate latencies are those of the operations that were *meant* to begin inside
+//! When what is measured ends no more operations begin, and those in flight are waited for. A closed loop counts answers that
+//! arrive inside a part; at a fixed rate latencies are those of the operations that were *meant* to begin inside
 //! it, however late their answers are.
+
+use std::sync::Arc;
 
 use protocol::Consistency;
 use protocol::request::{Execute, Message, Options, QueryParams, Request};
@@ -20,8 +22,9 @@ use crate::answer::{self, Answer};
 use crate::connection::{Connection, message};
 use crate::error::Error;
 use crate::lane::{InFlight, Lane};
-use crate::measure::{Clock, Tally, Window};
+use crate::measure::{Clock, Tally};
 use crate::pace::Pace;
+use crate::parts::Measured;
 use crate::workloads::{Operation, Statement, Workload};
 
 /// One answer of this many is compared with the data, value by value.
@@ -74,8 +77,8 @@ pub struct Worker {
     pub watch_ns: u64,
     /// The time.
     pub clock: Clock,
-    /// The measured part.
-    pub window: Window,
+    /// What is measured.
+    pub measured: Arc<Measured>,
 }
 
 impl Worker {
@@ -100,7 +103,7 @@ impl Worker {
                 return Ok(tally);
             }
             if now_ns.saturating_sub(heard_ns) > STALL_NS {
-                if self.window.end_ns > now_ns {
+                if self.measured.end_ns() > now_ns {
                     return Err(Error::Stalled { seconds: STALL_NS / 1_000_000_000, in_flight });
                 }
                 tally.unanswered += in_flight as u64;
@@ -116,6 +119,7 @@ impl Worker {
     /// Begins what is due; false if nothing will be due any more.
     fn begin_due(&mut self, tally: &mut Tally) -> Result<bool, Error> {
         let now_ns = self.clock.now_ns();
+        let end_ns = self.measured.end_ns();
         let mut values = Vec::new();
         // One operation on each lane in turn, until a whole turn finds no room.
         loop {
@@ -124,8 +128,8 @@ impl Worker {
                 if !lane.has_room() {
                     continue;
                 }
-                let Some(meant_ns) = self.pace.due(now_ns) else { return Ok(now_ns < self.window.end_ns) };
-                if meant_ns >= self.window.end_ns {
+                let Some(meant_ns) = self.pace.due(now_ns) else { return Ok(now_ns < end_ns) };
+                if meant_ns >= end_ns {
                     return Ok(false);
                 }
                 let Some(operation) = self.workload.next(&mut values) else { return Ok(false) };
@@ -137,15 +141,17 @@ impl Worker {
                 }
                 lane.connection.queue(stream, &prepared.message)?;
                 values.clear();
-                if matches!(self.pace, Pace::Open(_)) && self.window.holds(meant_ns) {
-                    tally.lag(now_ns.saturating_sub(meant_ns));
+                if matches!(self.pace, Pace::Open(_))
+                    && let Some(part) = self.measured.part(meant_ns)
+                {
+                    tally.part(part).lag(now_ns.saturating_sub(meant_ns));
                 }
                 began = true;
             }
             if !began {
                 // A schedule that lags behind the end has still operations that were meant to begin before it.
                 let behind = matches!(self.pace, Pace::Open(_));
-                return Ok(behind || now_ns < self.window.end_ns);
+                return Ok(behind || now_ns < end_ns);
             }
         }
     }
@@ -184,7 +190,7 @@ impl Worker {
 
     /// Reads a lane once and judges what has arrived; returns the time of the reading.
     fn hear(&mut self, index: usize, scratch: &mut [u8], tally: &mut Tally) -> Result<u64, Error> {
-        let Self { lanes, statements, workload, pace, clock, window, .. } = self;
+        let Self { lanes, statements, workload, pace, clock, measured, .. } = self;
         let Some(lane) = lanes.get_mut(index) else { return Ok(clock.now_ns()) };
         lane.connection.receive(scratch)?;
         let now_ns = clock.now_ns();
@@ -202,12 +208,12 @@ impl Worker {
             }
             let statement = statements.get(operation.statement).map(|prepared| &prepared.statement);
             expect(statement, &answer, operation)?;
-            if window.holds(now_ns) {
-                tally.operations += 1;
+            if let Some(part) = measured.part(now_ns) {
+                tally.part(part).operations += 1;
             }
-            let measured = if matches!(pace, Pace::Closed) { now_ns } else { meant_ns };
-            if window.holds(measured) {
-                tally.latency(now_ns.saturating_sub(meant_ns));
+            let counts_at = if matches!(pace, Pace::Closed) { now_ns } else { meant_ns };
+            if let Some(part) = measured.part(counts_at) {
+                tally.part(part).latency(now_ns.saturating_sub(meant_ns));
             }
             if !matches!(answer, Answer::Rows(_)) {
                 continue;
