@@ -168,6 +168,13 @@ pub trait ReadFile: Send + Sync + Debug {
     /// Fills `buf` from `offset` on and returns how many bytes it got: fewer than asked only at the file's end.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
 
+    /// As [`ReadFile::read_at`], if the system has the bytes in memory: `None` where the call would wait for the
+    /// device, and where nobody can tell. What is in `buf` then is of no account.
+    fn read_at_once(&self, offset: u64, buf: &mut [u8]) -> io::Result<Option<usize>> {
+        let _ = (offset, buf);
+        Ok(None)
+    }
+
     /// The file's length in bytes when it was opened.
     fn len(&self) -> u64;
 

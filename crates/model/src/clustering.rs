@@ -6,7 +6,7 @@
 
 use crate::types::CqlType;
 use bytes::Bytes;
-use smallvec::SmallVec;
+use smallvec::{Array, SmallVec};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -43,6 +43,20 @@ impl Clone for Clustering {
     }
 }
 
+/// Gives `into` another content. A short one is moved there as a whole, which costs less than to append it.
+#[inline]
+fn refill<A: Array>(into: &mut SmallVec<A>, content: &[A::Item])
+where
+    A::Item: Copy,
+{
+    if content.len() <= into.inline_size() && !into.spilled() {
+        *into = SmallVec::from_slice(content);
+    } else {
+        into.clear();
+        into.extend_from_slice(content);
+    }
+}
+
 /// Bytes of values that take no memory of their own.
 const INLINE_BYTES: usize = 24;
 
@@ -72,7 +86,10 @@ impl Clustering {
         match component {
             Component::Null => self.ends.push(self.bytes.len() as u32 | NULL_FLAG),
             Component::Value(value) => {
-                self.bytes.extend_from_slice(value);
+                match self.bytes.is_empty() {
+                    true => refill(&mut self.bytes, value),
+                    false => self.bytes.extend_from_slice(value),
+                }
                 self.ends.push(self.bytes.len() as u32);
             }
         }
@@ -80,10 +97,8 @@ impl Clustering {
 
     /// Copies `other` into this one, reusing the memory.
     pub fn assign(&mut self, other: &Clustering) {
-        self.bytes.clear();
-        self.bytes.extend_from_slice(&other.bytes);
-        self.ends.clear();
-        self.ends.extend_from_slice(&other.ends);
+        refill(&mut self.bytes, &other.bytes);
+        refill(&mut self.ends, &other.ends);
     }
 
     /// Number of components.

@@ -122,6 +122,9 @@ pub struct ReadContext {
     /// Whether the read may wait for the disk; otherwise the first page that is not resident ends it with
     /// [`crate::ReadError::WouldBlock`].
     pub may_block: bool,
+    /// Bytes that a read that may not block may yet load and decompress, of files that the system has in memory: what
+    /// exceeds them, and what the device would have to be waited for, ends it all the same.
+    pub at_once_bytes_max: u64,
     /// Rows of the longest answer for which a read that may not block is begun: where more are expected it ends with
     /// [`crate::ReadError::WouldBlock`] before it reads any.
     pub rows_max: u64,
@@ -141,6 +144,18 @@ pub struct ReadContext {
 }
 
 impl ReadContext {
+    /// Whether the read may load any pages.
+    #[inline]
+    pub fn may_load(&self) -> bool {
+        self.may_block || self.at_once_bytes_max > 0
+    }
+
+    /// Whether the read may load so many bytes more, if that need not wait for the device.
+    pub fn may_load_at_once(&self, bytes: u64) -> bool {
+        let so_far = self.cost.disk_bytes.get().saturating_add(self.cost.decompressed_bytes.get());
+        so_far.saturating_add(bytes) <= self.at_once_bytes_max
+    }
+
     /// Ends a read that has taken too long.
     ///
     /// # Errors
@@ -159,6 +174,7 @@ impl Default for ReadContext {
         ReadContext {
             cost: Arc::default(),
             may_block: true,
+            at_once_bytes_max: 0,
             rows_max: u64::MAX,
             bytes_max: u64::MAX,
             fill_cache: true,

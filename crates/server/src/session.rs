@@ -60,6 +60,7 @@ use crate::node::{Node, NodeState};
 use crate::reads::{self, ReadRecord};
 use readers::Readers;
 use run::Work;
+use select::Luck;
 use statements::Statements;
 use trace::Trace;
 
@@ -79,6 +80,8 @@ pub struct Sessions {
     statements: Statements,
     readers: Readers,
     uuids: Arc<dyn UuidSource>,
+    /// Of reads on network threads.
+    luck: Luck,
     /// The last timestamp that was given to a write, in microseconds.
     last_timestamp: AtomicI64,
     /// Held from the look at the schema until its change is in force.
@@ -300,6 +303,7 @@ impl Sessions {
             statements: Statements::new(bytes, Arc::clone(&state.metrics)),
             readers: Readers::new(settings.concurrent_reads.max(1) as usize, Arc::clone(&state.metrics)),
             uuids: Arc::new(EnvUuids(state.env.clone())),
+            luck: Luck::default(),
             last_timestamp: AtomicI64::new(i64::MIN),
             schema_turn: tokio::sync::Mutex::new(()),
             node: Arc::clone(state),

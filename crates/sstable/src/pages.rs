@@ -50,8 +50,8 @@ pub struct FileId {
 /// Where pages come from: a cache in front of the files, or nothing at all ([`Uncached`]).
 pub trait PageSource: Send + Sync + Debug {
     /// The page, from memory or by `load`. Counts the hit or the miss in `context.cost` ([`count_page`] does), and
-    /// returns [`ReadError::WouldBlock`] instead of loading when the context may not block, and
-    /// [`ReadError::TimedOut`] when its deadline is over.
+    /// returns [`ReadError::WouldBlock`] instead of loading when the context may not load
+    /// ([`ReadContext::may_load`]), and [`ReadError::TimedOut`] when its deadline is over.
     ///
     /// # Errors
     /// Those of `load`.
@@ -112,11 +112,11 @@ impl PageSource for Uncached {
         context: &ReadContext,
         load: &mut dyn FnMut() -> Result<Bytes, ReadError>,
     ) -> Result<Bytes, ReadError> {
-        if !context.may_block {
+        count_page(context, file.part, false);
+        if !context.may_load() {
             return Err(ReadError::WouldBlock);
         }
         context.check_deadline()?;
-        count_page(context, file.part, false);
         load()
     }
 

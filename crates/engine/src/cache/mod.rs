@@ -161,13 +161,17 @@ impl PageSource for PageCache {
             count_page(context, file.part, true);
             return Ok(found);
         }
-        if !context.may_block {
+        count_page(context, file.part, false);
+        if !context.may_load() {
             return Err(ReadError::WouldBlock);
         }
         context.check_deadline()?;
-        self.misses.fetch_add(1, Ordering::Relaxed);
-        count_page(context, file.part, false);
-        let loaded = load()?;
+        let loaded = load();
+        // What is not loaded now is looked for again by a thread that may wait.
+        if !matches!(loaded, Err(ReadError::WouldBlock)) {
+            self.misses.fetch_add(1, Ordering::Relaxed);
+        }
+        let loaded = loaded?;
         if self.keeps(file.part, context) {
             self.cache.insert(key, loaded.clone(), weight_of(&loaded), 1);
         }

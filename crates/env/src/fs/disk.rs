@@ -13,8 +13,12 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{Advice as Fadvise, FallocateFlags};
+use rustix::io::Errno;
+#[cfg(target_os = "linux")]
+use rustix::io::{ReadWriteFlags, preadv2};
 
 use super::buffered::{BufferedFile, RawFile};
 use super::{
@@ -181,7 +185,12 @@ fn open_file(path: &Path) -> io::Result<DiskReadFile> {
         if metadata.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
         }
-        Ok(DiskReadFile { file, len: metadata.len(), path: path.to_owned() })
+        Ok(DiskReadFile {
+            file,
+            len: metadata.len(),
+            path: path.to_owned(),
+            tells_waits: AtomicBool::new(true),
+        })
     };
     open().map_err(|e| with_path("open", path, e))
 }
@@ -191,6 +200,8 @@ struct DiskReadFile {
     file: File,
     len: u64,
     path: PathBuf,
+    /// Whether the file system may know which reads would wait; not any more once it has refused to say.
+    tells_waits: AtomicBool,
 }
 
 impl ReadFile for DiskReadFile {
@@ -205,6 +216,24 @@ impl ReadFile for DiskReadFile {
             }
         }
         Ok(got)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn read_at_once(&self, offset: u64, buf: &mut [u8]) -> io::Result<Option<usize>> {
+        if !self.tells_waits.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let wanted = buf.len().min(usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX));
+        match preadv2(&self.file, &mut [io::IoSliceMut::new(buf)], offset, ReadWriteFlags::NOWAIT) {
+            // It ends where the system's memory of the file does.
+            Ok(got) => Ok((got >= wanted).then_some(got)),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => {
+                self.tells_waits.store(false, Ordering::Relaxed);
+                Ok(None)
+            }
+            Err(e) => Err(with_path("read", &self.path, e.into())),
+        }
     }
 
     fn len(&self) -> u64 {
@@ -246,7 +275,7 @@ impl RawFile for File {
         }
         match rustix::fs::fallocate(self, FallocateFlags::empty(), 0, len) {
             // Without support for reservations the file only grows.
-            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
                 if self.metadata()?.len() < len {
                     File::set_len(self, len)
                 } else {

@@ -15,6 +15,7 @@ mod rules;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -39,6 +40,8 @@ struct State {
     released: Condvar,
     /// The bytes by which files may still grow.
     free_bytes: Mutex<Option<u64>>,
+    /// Whether the system has the bytes of all files in memory.
+    is_in_memory: AtomicBool,
 }
 
 impl FaultyFileSystem {
@@ -85,6 +88,12 @@ impl FaultyFileSystem {
     /// From now on files may grow by `free_bytes` in total before `StorageFull`; `None` takes the limit away.
     pub fn set_free_bytes(&self, free_bytes: Option<u64>) {
         *self.state.free_bytes.lock() = free_bytes;
+    }
+
+    /// From now on the system has the bytes of all files in memory, or (as at the start) of none:
+    /// [`ReadFile::read_at_once`] says so.
+    pub fn set_in_memory(&self, is_in_memory: bool) {
+        self.state.is_in_memory.store(is_in_memory, Ordering::Relaxed);
     }
 
     /// Runs a call under the rules.
@@ -249,6 +258,13 @@ struct FaultyReadFile {
 impl ReadFile for FaultyReadFile {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         self.state.call(Op::Read, self.inner.path(), || self.inner.read_at(offset, buf))
+    }
+
+    fn read_at_once(&self, offset: u64, buf: &mut [u8]) -> io::Result<Option<usize>> {
+        match self.state.is_in_memory.load(Ordering::Relaxed) {
+            true => self.read_at(offset, buf).map(Some),
+            false => Ok(None),
+        }
     }
 
     fn len(&self) -> u64 {

@@ -63,6 +63,49 @@ fn reads_are_short_only_at_the_end() {
 }
 
 #[test]
+fn a_read_at_once_gets_what_a_read_gets_or_nothing() {
+    on_each(|fs, dir| {
+        let path = dir.join("a");
+        let bytes: Vec<u8> = (0..100_000u32).map(|i| (i % 251) as u8).collect();
+        fs.write(&path, &bytes).unwrap();
+        for access in [Access::Buffered, Access::Direct, Access::Mapped] {
+            let file = fs.open_read_by(&path, access).unwrap();
+            for (offset, len) in
+                [(0, 100_000), (1, 4_096), (65_530, 20), (99_990, 20), (100_000, 1), (1 << 40, 1)]
+            {
+                let (mut buf, mut expected) = (vec![0; len], vec![0; len]);
+                let got = file.read_at(offset, &mut expected).unwrap();
+                let at_once = file.read_at_once(offset, &mut buf).unwrap();
+                assert!(at_once.is_none_or(|len| len == got && buf == expected), "{access:?} {offset} {len}");
+                assert!(at_once.is_none() || file.access() != Access::Direct);
+            }
+        }
+    });
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_was_just_written_is_read_at_once_where_the_file_system_can_tell() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a");
+    DiskFileSystem.write(&path, b"0123456789").unwrap();
+    let refuses = {
+        #[allow(clippy::disallowed_methods)]
+        let file = std::fs::File::open(&path).unwrap();
+        let mut into = [0; 4];
+        let mut into = [io::IoSliceMut::new(&mut into)];
+        rustix::io::preadv2(&file, &mut into, 0, rustix::io::ReadWriteFlags::NOWAIT).is_err()
+    };
+    let file = DiskFileSystem.open_read(&path).unwrap();
+    let mut buf = [0; 4];
+    for _ in 0..2 {
+        let got = file.read_at_once(3, &mut buf).unwrap();
+        assert_eq!(got, (!refuses).then_some(4));
+    }
+    assert!(refuses || &buf == b"3456");
+}
+
+#[test]
 fn bytes_that_were_not_flushed_are_lost_with_the_handle() {
     on_each(|fs, dir| {
         let path = dir.join("a");

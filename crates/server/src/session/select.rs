@@ -31,6 +31,7 @@ use super::statements::Statement;
 use super::{Answer, Exchange, PAGE_BYTES_MAX, Progress, error};
 
 pub(super) use blocking::{Analysis, analyze, on_reader};
+pub(super) use in_place::Luck;
 pub(super) use page::Sink;
 
 /// One SELECT, ready to run anywhere.

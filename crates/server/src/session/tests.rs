@@ -2,6 +2,7 @@
 
 mod explain;
 mod faults;
+mod in_place;
 mod pages;
 mod prepared;
 mod timeouts;

@@ -149,6 +149,9 @@ impl Ahead {
     ) -> Result<Bytes, ReadError> {
         let stored = file.stored(page)?;
         if let Some(bytes) = self.get(&stored) {
+            if !context.may_block && !context.may_load_at_once(file.page_len) {
+                return Err(ReadError::WouldBlock);
+            }
             return file.decode(page, stored.start, bytes.into(), context);
         }
         self.correct(file, page);

@@ -59,7 +59,7 @@ impl Cursor {
     /// Says what will be read, for pages to be loaded together; of no account where none may be loaded.
     #[inline]
     pub fn look_ahead(&mut self, plan: impl FnOnce(&mut Ahead)) {
-        if self.context.may_block {
+        if self.context.may_load() {
             plan(self.ahead.get_or_insert_default());
         }
     }

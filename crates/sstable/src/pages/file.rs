@@ -197,8 +197,16 @@ impl PagedFile {
         len: u64,
         context: &ReadContext,
     ) -> Result<Vec<u8>, ReadError> {
+        if !context.may_block && !context.may_load_at_once(len) {
+            return Err(ReadError::WouldBlock);
+        }
         let mut bytes = vec![0; len as usize];
-        self.file.read_exact_at(offset, &mut bytes)?;
+        match context.may_block {
+            true => self.file.read_exact_at(offset, &mut bytes)?,
+            // What ends too early is told by the thread that may wait.
+            false if self.file.read_at_once(offset, &mut bytes)? == Some(bytes.len()) => {}
+            false => return Err(ReadError::WouldBlock),
+        }
         context.cost.ios.add(1);
         match self.file.access() {
             Access::Buffered => {}

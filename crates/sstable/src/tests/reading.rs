@@ -5,6 +5,7 @@ use crate::compression::CompressionParams;
 use crate::{Descriptor, FilePart, PageSource, SsTable, Version};
 use bytes::Bytes;
 use env::fs::FileSystem;
+use env::fs::faulty::FaultyFileSystem;
 use model::command::ClusteringFilter;
 use model::{Cell, Clustering, ClusteringBound, CqlType, Deletion, Liveness, Row, Slice, TableSchema};
 use partition::{CostSnapshot, Event, Fragment, PartitionStream, ReadContext, ReadError};
@@ -116,6 +117,40 @@ fn names_that_lie_together_are_searched_for_once() {
 }
 
 const KIB: u64 = 1 << 10;
+
+#[test]
+fn a_read_that_may_not_block_loads_what_the_system_has_in_memory_within_bounds() {
+    let (table, partitions) = numbered(1_000, 1_000);
+    for (version, compression) in forms() {
+        let faulty = FaultyFileSystem::new(memory());
+        let fs: Arc<dyn FileSystem> = Arc::new(faulty.clone());
+        write_version(&fs, &table, &partitions, options(&partitions, compression, 4 << 10), version).unwrap();
+        let (sstable, kept) = open_with(&fs, version);
+        let attempt = |filter: &ClusteringFilter, at_once_bytes_max| {
+            kept.forget(|_, _| true);
+            let context = ReadContext { may_block: false, at_once_bytes_max, ..context() };
+            let stream = sstable.read(&key(1), filter, &all(&table), &table, &context)?;
+            collect(&mut stream.unwrap(), &table, false)
+                .map(|found| (found[0].items.len(), context.cost.snapshot()))
+        };
+        for (filter, rows) in
+            [(names([500], false), 1), (names([0, 700], false), 2), (names(300..340, false), 40)]
+        {
+            kept.forget(|_, _| true);
+            let cold = cost_of(&sstable, &table, &filter, rows);
+            faulty.set_in_memory(true);
+            assert_eq!(attempt(&filter, 1 << 20).unwrap(), (rows, cold), "{version:?}");
+            let bytes = cold.disk_bytes + cold.decompressed_bytes;
+            assert!(matches!(attempt(&filter, bytes / 2), Err(ReadError::WouldBlock)));
+            assert!(matches!(attempt(&filter, 0), Err(ReadError::WouldBlock)));
+            faulty.set_in_memory(false);
+            assert!(
+                matches!(attempt(&filter, 1 << 20), Err(ReadError::WouldBlock)),
+                "the device would be waited for"
+            );
+        }
+    }
+}
 
 #[test]
 fn what_will_not_fit_is_not_begun_by_a_read_that_may_not_block() {

@@ -44,6 +44,11 @@ impl ReadFile for MappedFile {
         Ok(len)
     }
 
+    /// Touching the mapping could wait for the device; a call says when it would.
+    fn read_at_once(&self, offset: u64, buf: &mut [u8]) -> io::Result<Option<usize>> {
+        self.plain.read_at_once(offset, buf)
+    }
+
     fn len(&self) -> u64 {
         self.plain.len
     }

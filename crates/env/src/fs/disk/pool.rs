@@ -148,13 +148,17 @@ struct PooledFile {
 }
 
 impl PooledFile {
+    fn was_read(&self) {
+        // Readers of one file do not take the line from each other to say the same.
+        if !self.is_read.load(Ordering::Relaxed) {
+            self.is_read.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Does something with the file, which is opened if it is not.
     fn with<T>(&self, work: impl FnOnce(&dyn ReadFile) -> T) -> io::Result<T> {
         if let Some(file) = &*self.file.read() {
-            // Readers of one file do not take the line from each other to say the same.
-            if !self.is_read.load(Ordering::Relaxed) {
-                self.is_read.store(true, Ordering::Relaxed);
-            }
+            self.was_read();
             return Ok(work(file.as_ref()));
         }
         make_room(weight(self.access));
@@ -196,6 +200,14 @@ impl Drop for PooledFile {
 impl ReadFile for PooledFile {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         self.with(|file| file.read_at(offset, buf))?
+    }
+
+    /// A file that is closed, or is opened or closed at this moment, would have to be waited for.
+    fn read_at_once(&self, offset: u64, buf: &mut [u8]) -> io::Result<Option<usize>> {
+        let Some(slot) = self.file.try_read() else { return Ok(None) };
+        let Some(file) = &*slot else { return Ok(None) };
+        self.was_read();
+        file.read_at_once(offset, buf)
     }
 
     fn len(&self) -> u64 {
