@@ -6,8 +6,9 @@ use crate::checksum::{SEALED_BYTES, seal_page};
 use crate::compression::{CompressionInfo, CompressionParams, Compressor};
 use crate::descriptor::{Component, Descriptor, SsTableId, Version};
 use crate::pages::{INDEX_PAGE_BYTES, Uncached};
+use crate::proof::{self, Proof};
 use crate::statistics::Statistics;
-use crate::{SsTable, SsTableWriter, WriterOptions, proof, verify};
+use crate::{SsTable, SsTableWriter, WriterOptions, verify};
 use bytes::Bytes;
 use env::fs::FileSystem;
 use env::fs::memory::MemoryFileSystem;
@@ -310,6 +311,13 @@ pub fn fuzz_seeds() -> Vec<(Component, Vec<u8>)> {
             out.extend(fs.read(&descriptor(version).path(*component)).ok().map(|bytes| (*component, bytes)));
         }
     }
+    let made_later = |(component, bytes): &(Component, Vec<u8>)| {
+        let bytes = (*component == Component::Proof).then(|| bytes.clone())?;
+        let proof = Proof::decode(bytes.into()).ok().flatten()?;
+        Some((Component::Proof, Proof { index: None, ..proof }.encode()))
+    };
+    let later: Vec<_> = out.iter().filter_map(made_later).collect();
+    out.extend(later);
     for (component, bytes) in &mut out {
         if *component == Component::Proof {
             bytes.truncate(bytes.len().saturating_sub(4));
