@@ -87,17 +87,28 @@ impl Liveness {
         self.ttl != NO_TTL
     }
 
+    /// Whether it says that the row is not there any more, by a TTL that no client can give: Cassandra writes it to rows of
+    /// views.
+    #[inline]
+    pub fn is_expired_for_good(&self) -> bool {
+        self.ttl == i32::MAX
+    }
+
     /// Whether the row counts as inserted at `now_s` (seconds since the epoch).
     #[inline]
     pub fn is_live(&self, now_s: u32) -> bool {
-        !self.is_none() && (!self.is_expiring() || now_s < self.local_expiration_time)
+        !self.is_none()
+            && (!self.is_expiring() || (now_s < self.local_expiration_time && !self.is_expired_for_good()))
     }
 
-    /// Whether this liveness wins over `other`: the larger timestamp; at a tie an expiring one over one that does
-    /// not expire, then the later expiration, then the smaller TTL.
+    /// Whether this liveness wins over `other`: the larger timestamp; at a tie one that is expired for good, then an
+    /// expiring one over one that does not expire, then the later expiration, then the smaller TTL.
     pub fn supersedes(&self, other: &Liveness) -> bool {
         if self.timestamp != other.timestamp {
             return self.timestamp > other.timestamp;
+        }
+        if self.is_expired_for_good() != other.is_expired_for_good() {
+            return self.is_expired_for_good();
         }
         if self.is_expiring() != other.is_expiring() {
             return self.is_expiring();

@@ -229,7 +229,8 @@ impl LiveRows {
         let now_s = self.command.now_s;
         let dead = row.cells.iter().filter(|c| !c.is_live(now_s)).count() as u64;
         self.tombstones += dead + u64::from(!row.deletion.is_none());
-        let live = row.liveness.is_live(now_s) || (dead as usize) < row.cells.len();
+        let has_cells = (dead as usize) < row.cells.len();
+        let live = row.liveness.is_live(now_s) || (has_cells && !self.command.table.has_strict_liveness);
         if !live || !self.passes(true) {
             return false;
         }

@@ -83,7 +83,7 @@ pub fn load(rows: &SchemaRows) -> Result<Schema, EngineError> {
             let name = row.name(0)?;
             Ok(of(table).iter().filter(|r| mine(r) && r.name(0).is_ok_and(|n| n == name)).collect())
         };
-        let whole_table = |row: &SchemaRow| -> Result<TableSchema, EngineError> {
+        let whole_table = |row: &SchemaRow| -> Result<TableBuilder, EngineError> {
             let mut builder =
                 load_table(row, &of_row(row, "columns")?, &of_row(row, "dropped_columns")?, &keyspace.types)?;
             for index in of_row(row, "indexes")? {
@@ -98,16 +98,17 @@ pub fn load(rows: &SchemaRows) -> Result<Schema, EngineError> {
             for mask in of_row(row, "column_masks")? {
                 builder.masks.push(load_mask(mask)?);
             }
-            Ok(builder.build())
+            Ok(builder)
         };
         for row in of("tables").iter().filter(mine) {
-            keyspace.tables.insert(row.name(0)?, Arc::new(whole_table(row)?));
+            keyspace.tables.insert(row.name(0)?, Arc::new(whole_table(row)?.build()));
         }
         for row in of("views").iter().filter(mine) {
+            let base_name = row.need("base_table_name", v::read_text)?;
             let view = View {
-                table: Arc::new(whole_table(row)?),
+                table: Arc::new(view_table(whole_table(row)?, keyspace.tables.get(&base_name))),
                 base_id: row.need("base_table_id", v::read_uuid)?,
-                base_name: row.need("base_table_name", v::read_text)?,
+                base_name,
                 include_all_columns: row.need("include_all_columns", v::read_boolean)?,
                 where_clause: row.need("where_clause", v::read_text)?,
             };
@@ -207,6 +208,16 @@ fn load_aggregate(row: &SchemaRow) -> Result<UserAggregate, EngineError> {
         final_function: row.cell("final_func", v::read_text)?,
         initial_condition: row.cell("initcond", v::read_text)?,
     })
+}
+
+/// The table of a view.
+fn view_table(mut builder: TableBuilder, base: Option<&Arc<TableSchema>>) -> TableSchema {
+    let view = builder.clone().build();
+    let is_key = |kind| matches!(kind, ColumnKind::PartitionKey | ColumnKind::Clustering);
+    let is_key_of_base = |name: &str| base.is_none_or(|b| b.column(name).is_some_and(|c| is_key(c.kind)));
+    let mut keys = view.partition_key().iter().chain(view.clustering_columns());
+    builder.has_strict_liveness = !keys.all(|column| is_key_of_base(&column.name));
+    builder.build()
 }
 
 /// What a table or a view is made of; indexes and the like are the caller's to add.

@@ -30,6 +30,8 @@ pub(super) struct NewestFirst {
     deletion: Deletion,
     /// Seconds at which the read judges what expires.
     now_s: u32,
+    /// Whether cells alone make no row.
+    has_strict_liveness: bool,
     kept: Vec<BoxedStream>,
 }
 
@@ -64,6 +66,7 @@ impl NewestFirst {
             regulars,
             deletion: Deletion::NONE,
             now_s: command.now_s,
+            has_strict_liveness: table.has_strict_liveness,
             kept: Vec::new(),
         })
     }
@@ -113,7 +116,8 @@ impl NewestFirst {
         let newer = |row: &Row, column: &ColumnId| row.cell(*column).is_some_and(|c| c.timestamp > timestamp);
         let is_there = |row: &Row| {
             (row.liveness.timestamp > timestamp && row.liveness.is_live(self.now_s))
-                || row.cells.iter().any(|cell| cell.timestamp > timestamp && cell.is_live(self.now_s))
+                || (!self.has_strict_liveness
+                    && row.cells.iter().any(|cell| cell.timestamp > timestamp && cell.is_live(self.now_s)))
         };
         self.statics.iter().all(|column| newer(&self.static_row, column))
             && (!self.names.is_empty() || is_there(&self.static_row))
@@ -150,6 +154,34 @@ mod tests {
     use model::command::{ColumnSelection, DataLimits, PartitionSelection};
     use model::{Cell, CqlType, TableSchema};
     use std::sync::Arc;
+
+    #[test]
+    fn where_liveness_is_strict_a_cell_does_not_settle_a_row() {
+        let mut builder = TableSchema::builder("ks", "t", uuid::Uuid::nil())
+            .partition_key("k", CqlType::Int)
+            .clustering("c", CqlType::Int, false)
+            .regular("v", CqlType::Int);
+        for strict in [false, true] {
+            builder.has_strict_liveness = strict;
+            let table = Arc::new(builder.clone().build());
+            let v = table.column("v").unwrap().id;
+            let names = vec![Clustering::from_values([&[0, 0, 0, 1][..]])];
+            let mut newest = NewestFirst::of(&ReadCommand {
+                partitions: PartitionSelection::Keys(Vec::new()),
+                clusterings: ClusteringFilter::Names { names, reversed: false },
+                columns: ColumnSelection::all(&table),
+                row_filter: Vec::new(),
+                limits: DataLimits::NONE,
+                now_s: 0,
+                table,
+            })
+            .unwrap();
+            newest.rows[0].cells.push(Cell::live(v, 10, bytes::Bytes::new()));
+            assert_eq!(newest.is_settled(5), !strict);
+            newest.rows[0].liveness = model::Liveness::new(8);
+            assert!(newest.is_settled(5) && newest.is_settled(8) != strict);
+        }
+    }
 
     #[test]
     fn a_static_row_that_is_read_alone_is_there_while_any_of_its_cells_is() {

@@ -98,6 +98,10 @@ pub struct TableSchema {
     pub is_counter: bool,
     /// How rows are kept that are not those of CQL.
     pub compact: Option<CompactStorage>,
+    /// Whether a row is there by its liveness alone, whatever cells it has. So it is in a view with a key column that is no key
+    /// column of its table: what Cassandra leaves of a row that moved to another key is expired liveness and the cells that
+    /// changed. (Cassandra: `enforceStrictLiveness`, CASSANDRA-11500.)
+    pub has_strict_liveness: bool,
     /// Columns that were dropped, by name.
     pub dropped: Vec<DroppedColumn>,
     /// Secondary indexes, by name; kept, not used.
@@ -123,6 +127,7 @@ impl PartialEq for TableSchema {
             && self.options == other.options
             && self.is_counter == other.is_counter
             && self.compact == other.compact
+            && self.has_strict_liveness == other.has_strict_liveness
             && self.dropped == other.dropped
             && self.indexes == other.indexes
             && self.triggers == other.triggers
@@ -145,6 +150,7 @@ impl TableSchema {
             id,
             options: TableOptions::default(),
             compact: None,
+            has_strict_liveness: false,
             dropped: Vec::new(),
             indexes: Vec::new(),
             triggers: Vec::new(),
@@ -164,6 +170,7 @@ impl TableSchema {
             id: self.id,
             options: self.options.clone(),
             compact: self.compact,
+            has_strict_liveness: self.has_strict_liveness,
             dropped: self.dropped.clone(),
             indexes: self.indexes.clone(),
             triggers: self.triggers.clone(),
@@ -283,6 +290,8 @@ pub struct TableBuilder {
     pub options: TableOptions,
     /// How rows are kept that are not those of CQL.
     pub compact: Option<CompactStorage>,
+    /// See [`TableSchema::has_strict_liveness`].
+    pub has_strict_liveness: bool,
     /// Columns that were dropped.
     pub dropped: Vec<DroppedColumn>,
     /// Secondary indexes.
@@ -417,6 +426,7 @@ impl TableBuilder {
             id: self.id,
             options: self.options,
             compact: self.compact,
+            has_strict_liveness: self.has_strict_liveness,
             dropped: self.dropped,
             indexes: self.indexes,
             triggers: self.triggers,

@@ -244,3 +244,24 @@ fn behind_the_last_row_that_was_asked_for_nothing_is_looked_at() {
     assert_eq!(by_name(&[1, 2]), [(1, Some(1)), (1, Some(2))]);
     assert_eq!(by_name(&[1, 2, 3]), [(1, Some(1)), (1, Some(2)), (1, Some(5))]);
 }
+
+#[test]
+fn where_liveness_is_strict_cells_make_no_row() {
+    let mut builder = table().to_builder();
+    builder.has_strict_liveness = true;
+    let strict = ReadCommand { table: Arc::new(builder.build()), ..command() };
+    let mut moved = inserted(2, 5, &[("v", 9)]);
+    moved.liveness = model::Liveness::expiring(9, i32::MAX, 900);
+    let mut later = inserted(4, 5, &[("v", 9)]);
+    // The clock of the node that wrote it was ahead.
+    later.liveness = model::Liveness::expiring(9, i32::MAX, 1100);
+    let steps = || {
+        let rows = [row(1, &[("v", 5)]), moved.clone(), inserted(3, 5, &[("v", 4)]), later.clone()];
+        let mut steps = vec![Step::Start(1, NONE)];
+        steps.extend(rows.map(Step::Row));
+        steps.push(Step::End);
+        steps
+    };
+    assert_eq!(all(steps(), strict), [(1, Some(3))]);
+    assert_eq!(all(steps(), command()), [(1, Some(1)), (1, Some(2)), (1, Some(3)), (1, Some(4))]);
+}
