@@ -9,7 +9,7 @@
 //! The checksum covers the prefix, the word, the low and the high half of the time, and the count.
 //!
 //! 1. [`TxnLog::create`], then [`TxnLog::add`] for each new SSTable *before* its first file is made;
-//! 2. the new SSTables are written and finished; [`TxnLog::remove`] for each old one;
+//! 2. the new SSTables are written and finished; [`TxnLog::remove`] for the old ones;
 //! 3. [`TxnLog::commit`]: from here on the new ones count. [`Committed::clean_up`] removes the old files, then the log.
 //!
 //! A crash may leave a log behind. [`understand`] says what has to go: with a commit the old files, without one the
@@ -24,12 +24,17 @@
 
 use crate::descriptor::{Descriptor, Version, list};
 use env::fs::{FileSystem, WriteFile};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uuid::Uuid;
+
+/// Lines are synced together as long as they lie in one such part of the log: of more, a machine that stops may keep the
+/// end and not the middle, and only a last line may be torn.
+const PAGE_BYTES: usize = 4096;
 
 /// What a transaction is for; part of the log's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -277,7 +282,12 @@ impl TxnLog {
     }
 
     fn append(&mut self, record: &Record) -> io::Result<()> {
-        let written = self.file.write_all(record.line().as_bytes()).and_then(|()| self.file.sync_data());
+        self.append_lines(&record.line())
+    }
+
+    /// Lines that are synced together.
+    fn append_lines(&mut self, lines: &str) -> io::Result<()> {
+        let written = self.file.write_all(lines.as_bytes()).and_then(|()| self.file.sync_data());
         self.is_torn |= written.is_err();
         written
     }
@@ -298,16 +308,25 @@ impl TxnLog {
         Ok(())
     }
 
-    /// Records an SSTable that goes when the transaction commits.
+    /// Records SSTables that go when the transaction commits. The directory is listed once for all of them.
     ///
     /// # Errors
-    /// When the log cannot be written or the SSTable's files cannot be looked up.
-    pub fn remove(&mut self, descriptor: &Descriptor) -> io::Result<()> {
-        let (modified_ms, files) = present(self.fs.as_ref(), &self.directory, &descriptor.prefix())?;
-        let prefix = self.prefix(descriptor);
-        self.append(&Record { kind: RecordKind::Remove, prefix, modified_ms, files: files.len() as i32 })?;
-        self.removed.push(descriptor.clone());
-        Ok(())
+    /// When the log cannot be written or the SSTables' files cannot be looked up.
+    pub fn remove<'a>(&mut self, descriptors: impl IntoIterator<Item = &'a Descriptor>) -> io::Result<()> {
+        let names = Names::of(self.fs.as_ref(), &self.directory)?;
+        let mut lines = String::new();
+        for descriptor in descriptors {
+            let (modified_ms, files) = names.with(self.fs.as_ref(), &descriptor.prefix())?;
+            let (prefix, files) = (self.prefix(descriptor), files.len() as i32);
+            let line = Record { kind: RecordKind::Remove, prefix, modified_ms, files }.line();
+            let room = PAGE_BYTES - self.file.position() as usize % PAGE_BYTES;
+            if lines.len() + line.len() > room && !lines.is_empty() {
+                self.append_lines(&std::mem::take(&mut lines))?;
+            }
+            lines.push_str(&line);
+            self.removed.push(descriptor.clone());
+        }
+        if lines.is_empty() { Ok(()) } else { self.append_lines(&lines) }
     }
 
     /// Makes the transaction count.
@@ -332,7 +351,7 @@ impl TxnLog {
     fn take_back(&self) -> io::Result<()> {
         self.fs.remove_file(&self.path)?;
         self.fs.sync_dir(&self.directory)?;
-        remove_tables(self.fs.as_ref(), &self.directory, self.added.iter().map(Descriptor::prefix))
+        remove_tables(self.fs.as_ref(), &self.directory, &self.added)
     }
 
     /// Gives up: removes what was added, then the log.
@@ -344,7 +363,7 @@ impl TxnLog {
         if !self.is_torn {
             let _ = self.append(&Record::end(RecordKind::Abort));
         }
-        remove_tables(self.fs.as_ref(), &self.directory, self.added.iter().map(Descriptor::prefix))?;
+        remove_tables(self.fs.as_ref(), &self.directory, &self.added)?;
         self.fs.remove_file(&self.path)?;
         self.fs.sync_dir(&self.directory)
     }
@@ -365,41 +384,49 @@ impl Committed {
     /// # Errors
     /// When a file cannot be removed; [`understand`] finds what is left of it.
     pub fn clean_up(self) -> io::Result<()> {
-        remove_tables(self.fs.as_ref(), &self.directory, self.removed.iter().map(Descriptor::prefix))?;
+        remove_tables(self.fs.as_ref(), &self.directory, &self.removed)?;
         self.fs.remove_file(&self.path)?;
         self.fs.sync_dir(&self.directory)
     }
 }
 
-/// Newest modification and paths of the files that begin with `prefix`, those that changed first before the others.
-fn present(fs: &dyn FileSystem, directory: &Path, prefix: &str) -> io::Result<(i64, Vec<PathBuf>)> {
-    let mut files = Vec::new();
-    let entries = match fs.read_dir(directory) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
-        other => other?,
-    };
-    for entry in entries {
-        if entry.name.to_str().is_some_and(|name| name.starts_with(prefix)) {
-            let path = directory.join(&entry.name);
+/// The names in a directory at one moment, in order.
+struct Names {
+    directory: PathBuf,
+    names: Vec<String>,
+}
+
+impl Names {
+    fn of(fs: &dyn FileSystem, directory: &Path) -> io::Result<Names> {
+        let entries = match fs.read_dir(directory) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
+            other => other?,
+        };
+        let mut names: Vec<String> = entries.into_iter().filter_map(|e| e.name.into_string().ok()).collect();
+        names.sort_unstable();
+        Ok(Names { directory: directory.to_owned(), names })
+    }
+
+    /// Newest modification and paths of the files that begin with `prefix`, those that changed first before the others.
+    fn with(&self, fs: &dyn FileSystem, prefix: &str) -> io::Result<(i64, Vec<PathBuf>)> {
+        let from = self.names.partition_point(|name| name.as_str() < prefix);
+        let names = self.names.iter().skip(from).take_while(|name| name.starts_with(prefix));
+        let mut files = Vec::new();
+        for path in names.map(|name| self.directory.join(name)) {
             files.push((fs.modified_ms(&path)?, path));
         }
+        files.sort();
+        let newest = files.last().map_or(0, |(modified, _)| *modified);
+        Ok((newest, files.into_iter().map(|(_, path)| path).collect()))
     }
-    files.sort();
-    let newest = files.last().map_or(0, |(modified, _)| *modified);
-    Ok((newest, files.into_iter().map(|(_, path)| path).collect()))
 }
 
 /// Removes the files of SSTables, of each the newest last: when half of it is done, a record of the newest change still
 /// fits what is left.
-fn remove_tables(
-    fs: &dyn FileSystem,
-    directory: &Path,
-    prefixes: impl Iterator<Item = String>,
-) -> io::Result<()> {
-    for prefix in prefixes {
-        for path in present(fs, directory, &prefix)?.1 {
-            fs.remove_file(&path)?;
-        }
+fn remove_tables(fs: &dyn FileSystem, directory: &Path, tables: &[Descriptor]) -> io::Result<()> {
+    let names = Names::of(fs, directory)?;
+    for descriptor in tables {
+        names.with(fs, &descriptor.prefix())?.1.iter().try_for_each(|path| fs.remove_file(path))?;
     }
     fs.sync_dir(directory)
 }
@@ -418,11 +445,6 @@ pub struct Leftover {
 }
 
 impl Leftover {
-    /// Whether a file is going to be removed.
-    pub fn takes(&self, file: &Path) -> bool {
-        self.gone.iter().any(|gone| gone == file)
-    }
-
     /// Removes the files, then the log.
     ///
     /// # Errors
@@ -456,7 +478,9 @@ pub fn understand(fs: &dyn FileSystem, directories: &[PathBuf]) -> Result<Vec<Le
             by_name.entry(log.file_name().unwrap_or_default().to_owned()).or_default().push(log);
         }
     }
-    by_name.into_values().map(|copies| Replicas::read(fs, copies)?.understand(fs, directories)).collect()
+    let mut listed = BTreeMap::new();
+    let mut understood = |copies| Replicas::read(fs, copies)?.understand(fs, directories, &mut listed);
+    by_name.into_values().map(&mut understood).collect()
 }
 
 /// The copies of one log.
@@ -497,7 +521,13 @@ impl Replicas {
         Ok(Replicas { paths, ..longest })
     }
 
-    fn understand(self, fs: &dyn FileSystem, directories: &[PathBuf]) -> Result<Leftover, RecoverError> {
+    /// What has to go. Directories are listed once, into `listed`.
+    fn understand(
+        self,
+        fs: &dyn FileSystem,
+        directories: &[PathBuf],
+        listed: &mut BTreeMap<PathBuf, Names>,
+    ) -> Result<Leftover, RecoverError> {
         let committed = self.records.last().is_some_and(|last| last.kind == RecordKind::Commit);
         let goes = if committed { RecordKind::Remove } else { RecordKind::Add };
         let mut gone = Vec::new();
@@ -505,7 +535,14 @@ impl Replicas {
             let Some(name) = record.name_prefix() else { continue };
             let (mut newest, mut files) = (0, Vec::new());
             for directory in record.directories(directories) {
-                let found = present(fs, &directory, name)?;
+                let names = match listed.entry(directory) {
+                    Entry::Occupied(known) => known.into_mut(),
+                    Entry::Vacant(new) => {
+                        let names = Names::of(fs, new.key())?;
+                        new.insert(names)
+                    }
+                };
+                let found = names.with(fs, name)?;
                 newest = newest.max(found.0);
                 files.extend(found.1);
             }

@@ -130,7 +130,7 @@ impl Engine {
                 result = Some(log.abort().map(|()| None));
                 return;
             }
-            let recorded = gone.iter().try_for_each(|t| log.remove(t.descriptor()));
+            let recorded = log.remove(gone.iter().map(|t| t.descriptor()));
             let committed = match recorded {
                 Ok(()) => log.commit().map_err(|error| {
                     task.table.note(&error);

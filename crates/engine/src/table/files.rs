@@ -21,6 +21,7 @@ use sstable::{
     Descriptor, FilePart, PageSource, SsTable, SsTableId, SsTableWriter, Version, WriteError, WriterOptions,
     descriptor,
 };
+use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -98,7 +99,8 @@ impl TableStore {
         // No flush gives an SSTable its name while the directories are looked through.
         let _turn = self.flush_turn.lock();
         self.check_settled()?;
-        let known = self.view();
+        let view = self.view();
+        let known: HashSet<&Descriptor> = view.sstables.iter().map(|t| t.descriptor()).collect();
         let mut new = Vec::new();
         for dir in self.dirs() {
             if !files.fs().exists(dir)? {
@@ -110,7 +112,7 @@ impl TableStore {
                 return Err(io::Error::new(io::ErrorKind::ResourceBusy, busy).into());
             }
             for descriptor in listing.tables.into_keys() {
-                if known.sstables.iter().all(|t| *t.descriptor() != descriptor) {
+                if !known.contains(&descriptor) {
                     if let SsTableId::Sequence(n) = descriptor.id {
                         self.last_sequence.fetch_max(n, Ordering::SeqCst);
                     }
@@ -291,7 +293,7 @@ impl TableStore {
             let here = view.sstables.iter().filter(|t| t.descriptor().directory == dir);
             let here: Vec<Arc<SsTable>> = here.cloned().collect();
             let mut txn = TxnLog::create(Arc::clone(&env.fs), &dir, version, Operation::Compaction, id)?;
-            if let Err(error) = here.iter().try_for_each(|table| txn.remove(table.descriptor())) {
+            if let Err(error) = txn.remove(here.iter().map(|table| table.descriptor())) {
                 txn.abort()?;
                 return Err(error.into());
             }

@@ -7,7 +7,8 @@ use model::TableSchema;
 use parking_lot::Mutex;
 use sstable::txn_log::{self, Leftover};
 use sstable::{Component, Descriptor, OpenError, SsTable, SsTableId, descriptor};
-use std::path::PathBuf;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -62,6 +63,7 @@ impl FileContext {
             let dirs: Vec<PathBuf> = listings.iter().map(|(dir, _)| dir.clone()).collect();
             out.leftovers = txn_log::understand(fs, &dirs)?;
         }
+        let gone: HashSet<&Path> = out.leftovers.iter().flat_map(|l| &l.gone).map(PathBuf::as_path).collect();
         for (_, listing) in listings {
             if let Some(path) = listing.unknown.first() {
                 return Err(OpenError::UnsupportedVersion(path.display().to_string()).into());
@@ -71,7 +73,7 @@ impl FileContext {
                 if let SsTableId::Sequence(n) = descriptor.id {
                     out.last_sequence = out.last_sequence.max(n);
                 }
-                if files.iter().any(|file| out.leftovers.iter().any(|leftover| leftover.takes(file))) {
+                if files.iter().any(|file| gone.contains(file.as_path())) {
                     continue;
                 }
                 if files.contains(&descriptor.path(Component::Data)) {
@@ -108,14 +110,11 @@ impl FileContext {
             Ok::<_, EngineError>(sstable)
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = cores.min(wanted.len() / SSTABLES_FOR_THREAD);
-        if threads < 2 {
-            return wanted.iter().map(open).collect();
-        }
+        let threads = cores.min(wanted.len() / SSTABLES_FOR_THREAD).max(1);
         let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
         let clock = &self.env.clock;
         let started = clock.monotonic_nanos();
-        let told = Mutex::new(started);
+        let progress = Mutex::new((started, 0_usize));
         let work = || {
             let mut done = Vec::new();
             while !failed.load(Ordering::Relaxed) {
@@ -124,11 +123,12 @@ impl FileContext {
                 let opened = open(job);
                 failed.fetch_or(opened.is_err() && !goes_on, Ordering::Relaxed);
                 done.push((index, opened));
-                if let Some(mut told) = told.try_lock()
-                    && clock.monotonic_nanos().saturating_sub(*told) > PROGRESS_NANOS
-                {
-                    *told = clock.monotonic_nanos();
-                    tracing::info!(opened = index, all = wanted.len(), "opening SSTables");
+                let (told, opened) = &mut *progress.lock();
+                *opened += 1;
+                let now = clock.monotonic_nanos();
+                if now.saturating_sub(*told) > PROGRESS_NANOS {
+                    *told = now;
+                    tracing::info!(opened = *opened, all = wanted.len(), "opening SSTables");
                 }
             }
             done
@@ -145,8 +145,10 @@ impl FileContext {
             all
         });
         all.sort_by_key(|(index, _)| *index);
-        let millis = clock.monotonic_nanos().saturating_sub(started) / 1_000_000;
-        tracing::info!(sstables = wanted.len(), millis, threads, "SSTables opened");
+        if wanted.len() > SSTABLES_FOR_THREAD {
+            let millis = clock.monotonic_nanos().saturating_sub(started) / 1_000_000;
+            tracing::info!(sstables = wanted.len(), millis, threads, "SSTables opened");
+        }
         all.into_iter().map(|(_, opened)| opened).collect()
     }
 }

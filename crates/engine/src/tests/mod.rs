@@ -8,6 +8,7 @@ mod filters;
 mod history;
 mod import;
 mod in_place;
+mod many;
 mod opening;
 mod proving;
 mod row_cache;

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 
-pub use self::rules::{Fault, FaultId, Op};
+pub use self::rules::{Fault, FaultId, Op, Seen};
 use self::rules::{Rules, Verdict};
 use super::{
     Access, Advice, DirEntry, FileLock, FileSystem, ReadFile, Space, SyncFile, WriteFile, with_path,
@@ -85,6 +85,11 @@ impl FaultyFileSystem {
         self.state.rules.lock().struck(id)
     }
 
+    /// What a rule has met, whether it struck or not; as long as [`FaultyFileSystem::struck`] is known.
+    pub fn seen(&self, id: FaultId) -> Seen {
+        self.state.rules.lock().seen(id)
+    }
+
     /// From now on files may grow by `free_bytes` in total before `StorageFull`; `None` takes the limit away.
     pub fn set_free_bytes(&self, free_bytes: Option<u64>) {
         *self.state.free_bytes.lock() = free_bytes;
@@ -98,7 +103,7 @@ impl FaultyFileSystem {
 
     /// Runs a call under the rules.
     fn call<T>(&self, op: Op, path: &Path, body: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        self.state.call(op, path, body)
+        self.state.call(op, path, 0, body)
     }
 
     fn writer(&self, inner: Box<dyn WriteFile>) -> io::Result<Box<dyn WriteFile>> {
@@ -125,12 +130,18 @@ fn bytes_below(fs: &dyn FileSystem, path: &Path) -> u64 {
 }
 
 impl State {
-    fn call<T>(&self, op: Op, path: &Path, body: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    fn call<T>(
+        &self,
+        op: Op,
+        path: &Path,
+        bytes: usize,
+        body: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
         let is_held = |held: &mut Option<(Op, String)>| {
             held.as_ref().is_some_and(|(which, part)| *which == op && path.to_string_lossy().contains(part))
         };
         self.released.wait_while(&mut self.held.lock(), is_held);
-        let verdict = self.rules.lock().judge(op, path);
+        let verdict = self.rules.lock().judge(op, path, bytes);
         match verdict {
             Verdict::Go => body(),
             Verdict::Fail { kind, after_effect, .. } => {
@@ -177,6 +188,10 @@ impl FileSystem for FaultyFileSystem {
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
         self.inner.exists(path)
+    }
+
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        self.inner.canonical(path)
     }
 
     fn file_len(&self, path: &Path) -> io::Result<u64> {
@@ -257,7 +272,7 @@ struct FaultyReadFile {
 
 impl ReadFile for FaultyReadFile {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-        self.state.call(Op::Read, self.inner.path(), || self.inner.read_at(offset, buf))
+        self.state.call(Op::Read, self.inner.path(), buf.len(), || self.inner.read_at(offset, buf))
     }
 
     fn read_at_once(&self, offset: u64, buf: &mut [u8]) -> io::Result<Option<usize>> {
@@ -302,7 +317,7 @@ impl FaultyWriteFile {
         write: impl Fn(&mut dyn WriteFile, &[u8]) -> io::Result<()>,
     ) -> io::Result<()> {
         let path = self.inner.path().to_owned();
-        let verdict = self.state.rules.lock().judge(Op::Write, &path);
+        let verdict = self.state.rules.lock().judge(Op::Write, &path, bytes.len());
         let (allowed, outcome) = match verdict {
             Verdict::Go => (bytes.len(), Ok(())),
             Verdict::Fail { kind, after_effect, short } => {
@@ -339,12 +354,12 @@ impl WriteFile for FaultyWriteFile {
 
     fn flush(&mut self) -> io::Result<()> {
         let path = self.inner.path().to_owned();
-        self.state.call(Op::Flush, &path, || self.inner.flush())
+        self.state.call(Op::Flush, &path, 0, || self.inner.flush())
     }
 
     fn sync_data(&mut self) -> io::Result<()> {
         let path = self.inner.path().to_owned();
-        self.state.call(Op::Sync, &path, || self.inner.sync_data())
+        self.state.call(Op::Sync, &path, 0, || self.inner.sync_data())
     }
 
     fn position(&self) -> u64 {
@@ -357,7 +372,7 @@ impl WriteFile for FaultyWriteFile {
 
     fn truncate(&mut self, len: u64) -> io::Result<()> {
         let path = self.inner.path().to_owned();
-        self.state.call(Op::Truncate, &path, || self.inner.truncate(len))?;
+        self.state.call(Op::Truncate, &path, 0, || self.inner.truncate(len))?;
         self.state.refund(self.len.saturating_sub(len));
         self.len = len;
         Ok(())
@@ -365,7 +380,7 @@ impl WriteFile for FaultyWriteFile {
 
     fn allocate(&mut self, len: u64) -> io::Result<()> {
         let path = self.inner.path().to_owned();
-        self.state.call(Op::Allocate, &path, || {
+        self.state.call(Op::Allocate, &path, 0, || {
             self.state.charge(self.len, len).map_err(|_| with_path("allocate", &path, storage_full()))?;
             self.inner.allocate(len)
         })?;
@@ -395,7 +410,7 @@ struct FaultySyncFile {
 
 impl SyncFile for FaultySyncFile {
     fn sync_data(&self) -> io::Result<()> {
-        self.state.call(Op::Sync, &self.path, || self.inner.sync_data())
+        self.state.call(Op::Sync, &self.path, 0, || self.inner.sync_data())
     }
 }
 

@@ -130,22 +130,21 @@ fn scrub(env: &Env, old: &Descriptor, output: Option<&Path>) -> Result<Salvaged,
     let log =
         TxnLog::create(Arc::clone(&env.fs), directory, names.version, Operation::Scrub, env.time_uuid())?;
     let log = RefCell::new(log);
-    let len = env.fs.file_len(&old.path(Component::Data)).unwrap_or(0);
     let salvaged = {
-        let progress = Progress::bytes(&format!("scrub {}", old.prefix().trim_end_matches('-')), len);
+        let progress = Progress::new(&format!("scrub {}", old.name()), Some(0));
         let mut next = || {
             let descriptor = names.next();
             log.borrow_mut().add(&descriptor)?;
             Ok(descriptor)
         };
-        salvage(&env.fs, old, &mut next, &|at| progress.at(at)).map_err(Failure::new)
+        salvage(&env.fs, old, &mut next, &|work| progress.tell(work)).map_err(Failure::new)
     };
     let checked = salvaged.and_then(|salvaged| {
         for meta in &salvaged.written {
             SsTable::open(env.fs.as_ref(), &meta.descriptor, 0, Arc::new(Uncached)).map_err(Failure::new)?;
         }
         if output.is_none() {
-            log.borrow_mut().remove(old)?;
+            log.borrow_mut().remove([old])?;
         }
         Ok(salvaged)
     });
@@ -245,9 +244,13 @@ pub(super) fn run(env: &Env, args: &ScrubArgs, out: &mut Output) -> Result<Outco
     if args.output.is_none() {
         let mut of_table: BTreeMap<&Path, Vec<&Descriptor>> = BTreeMap::new();
         descriptors.iter().for_each(|d| of_table.entry(&d.directory).or_default().push(d));
-        for kept in of_table.values() {
-            kept.iter().try_for_each(|old| keep(env, old, &tag))?;
-            write_manifest(env, kept, &tag)?;
+        for (directory, kept) in &of_table {
+            let made = kept.iter().try_for_each(|old| keep(env, old, &tag));
+            if let Err(failure) = made.and_then(|()| write_manifest(env, kept, &tag)) {
+                // Half a snapshot is none, and on a full disk it would be in the way.
+                let _ = env.fs.remove_dir_all(&directory.join("snapshots").join(&tag));
+                return Err(failure);
+            }
         }
     }
     for old in &descriptors {

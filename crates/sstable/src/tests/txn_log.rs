@@ -82,7 +82,7 @@ fn a_crash_at_any_call_leaves_the_old_or_the_new() {
                     return Ok(false);
                 }
                 world.write(2);
-                log.remove(&descriptor(1))?;
+                log.remove([&descriptor(1)])?;
                 if stop == 1 {
                     return Ok(false);
                 }
@@ -120,7 +120,7 @@ fn failing_commit(world: &World, more: Option<Fault>) -> CommitError {
     let mut log = TxnLog::create(fs, Path::new(DIR), Version::NB, Operation::Compaction, id).unwrap();
     log.add(&descriptor(2)).unwrap();
     world.write(2);
-    log.remove(&descriptor(1)).unwrap();
+    log.remove([&descriptor(1)]).unwrap();
     faulty.add(Fault::on(Op::Sync).path("_txn_"));
     if let Some(fault) = more {
         faulty.add(fault);
@@ -184,7 +184,7 @@ fn a_commit_that_is_only_in_memory_is_kept_before_an_old_file_goes() {
         let mut log = TxnLog::create(fs, Path::new(DIR), Version::NB, Operation::Compaction, id).unwrap();
         log.add(&descriptor(2)).unwrap();
         world.write(2);
-        log.remove(&descriptor(1)).unwrap();
+        log.remove([&descriptor(1)]).unwrap();
         drop(log);
         // The process starts again, the machine has not stopped: the commit can be read, it was never synced.
         let path = list(world.fs.as_ref(), Path::new(DIR)).unwrap().txn_logs.remove(0);
@@ -252,7 +252,7 @@ fn files_that_were_put_back_are_not_removed() {
         Uuid::from_u128(9),
     )
     .unwrap();
-    log.remove(&descriptor(1)).unwrap();
+    log.remove([&descriptor(1)]).unwrap();
     drop(log.commit().unwrap());
     let extra = Path::new(DIR).join("nb-1-big-SI_x.db");
     world.fs.write(&extra, b"x").unwrap();
@@ -328,7 +328,7 @@ fn a_log_whose_end_is_torn_wants_the_old_files_whole() {
         Uuid::from_u128(9),
     )
     .unwrap();
-    log.remove(&descriptor(1)).unwrap();
+    log.remove([&descriptor(1)]).unwrap();
     drop(log);
     let path = list(world.fs.as_ref(), Path::new(DIR)).unwrap().txn_logs[0].clone();
     let mut bytes = world.fs.read(&path).unwrap();
@@ -342,4 +342,68 @@ fn a_log_whose_end_is_torn_wants_the_old_files_whole() {
     world.fs.remove_file(&descriptor(1).path(Component::Toc)).unwrap();
     let error = understand(world.fs.as_ref(), &directories).unwrap_err();
     assert!(matches!(error, RecoverError::Mismatch { .. }), "{error}");
+}
+
+#[test]
+fn a_set_of_tables_goes_with_a_constant_number_of_listings_and_few_syncs() {
+    const TABLES: u64 = 300;
+    let world = world();
+    world.write(1);
+    let directory = Path::new(DIR);
+    let files: Vec<_> =
+        Component::ALL.iter().filter(|c| world.fs.exists(&descriptor(1).path(**c)).unwrap()).collect();
+    for id in 2..=TABLES {
+        let link = |c: &Component| world.fs.hard_link(&descriptor(1).path(*c), &descriptor(id).path(*c));
+        files.iter().try_for_each(|c| link(c)).unwrap();
+    }
+    let all: Vec<_> = (1..=TABLES).map(descriptor).collect();
+    let faulty = FaultyFileSystem::new(world.fs.clone());
+    let listings = faulty.add(Fault::on(Op::ReadDir).never());
+    let syncs = faulty.add(Fault::on(Op::Sync).never());
+    let fs: Arc<dyn FileSystem> = Arc::new(faulty.clone());
+    let start =
+        || TxnLog::create(fs.clone(), directory, Version::NB, Operation::Compaction, Uuid::from_u128(7));
+
+    let mut log = start().unwrap();
+    log.remove(&all).unwrap();
+    let left = log.commit().unwrap();
+    let path = list(fs.as_ref(), directory).unwrap().txn_logs.remove(0);
+    let text = fs.read_to_string(&path).unwrap();
+    assert_eq!(text.lines().count() as u64, TABLES + 1);
+    // The lines of a page are synced together, and one that is in two pages by itself.
+    assert!(faulty.seen(syncs).calls <= 2 * text.len().div_ceil(4096) as u64 + 1);
+    // One for the lines; one is this test's.
+    assert_eq!(faulty.seen(listings).calls, 2);
+
+    // What a crash leaves: one listing for the logs, one for the files.
+    assert_eq!(understand(fs.as_ref(), &[directory.to_owned()]).unwrap()[0].gone.len(), files.len() * 300);
+    assert_eq!(faulty.seen(listings).calls, 4);
+    left.clean_up().unwrap();
+    assert_eq!(faulty.seen(listings).calls, 5);
+    assert_eq!(ids(fs.as_ref()), []);
+}
+
+#[test]
+fn a_machine_that_stops_while_many_removals_are_recorded_tears_the_last_line_only() {
+    let world = world();
+    world.write(1);
+    let directory = Path::new(DIR);
+    let all = vec![descriptor(1); 200];
+    for nth in 1..6 {
+        let faulty = FaultyFileSystem::new(world.fs.clone());
+        faulty.add(Fault::on(Op::Sync).nth(nth));
+        let fs: Arc<dyn FileSystem> = Arc::new(faulty);
+        let id = Uuid::from_u128(u128::from(nth));
+        let mut log = TxnLog::create(fs, directory, Version::NB, Operation::Compaction, id).unwrap();
+        log.remove(&all).unwrap_err();
+        for seed in 0..50 {
+            let after = world.memory.crash(Crash::ScatteredPages(seed));
+            let found = list(&after, directory).unwrap().txn_logs;
+            for path in found {
+                let parsed = parse(&after.read(&path).unwrap());
+                assert!(parsed.is_ok(), "sync {nth}, seed {seed}: line {parsed:?}");
+            }
+        }
+        drop(log);
+    }
 }

@@ -99,7 +99,7 @@ enum Strikes {
 #[derive(Clone, Debug)]
 pub struct Fault {
     strikes: Strikes,
-    path_part: String,
+    path_parts: Vec<String>,
     skip: u64,
     times: u64,
     kind: FaultKind,
@@ -111,7 +111,7 @@ impl Fault {
     fn new(strikes: Strikes) -> Self {
         Self {
             strikes,
-            path_part: String::new(),
+            path_parts: Vec::new(),
             skip: 0,
             times: u64::MAX,
             kind: FaultKind::Device,
@@ -135,9 +135,10 @@ impl Fault {
         Self::new(Strikes::All)
     }
 
-    /// Only paths that contain `part`.
-    pub fn path(self, part: &str) -> Self {
-        Self { path_part: part.to_owned(), ..self }
+    /// Only paths that contain `part`; said again, those that contain both.
+    pub fn path(mut self, part: &str) -> Self {
+        self.path_parts.push(part.to_owned());
+        self
     }
 
     /// Lets the first `calls` matching calls pass and fails those that follow.
@@ -148,6 +149,11 @@ impl Fault {
     /// Fails at most `calls` calls.
     pub fn times(self, calls: u64) -> Self {
         Self { times: calls, ..self }
+    }
+
+    /// Fails none: the rule only counts, see [`FaultyFileSystem::seen`](super::FaultyFileSystem::seen).
+    pub fn never(self) -> Self {
+        self.times(0)
     }
 
     /// Fails the `n`th matching call, counted from 1, and no other.
@@ -176,13 +182,23 @@ impl Fault {
             Strikes::Changes => op.changes(),
             Strikes::All => true,
         };
-        op_matches && path.to_string_lossy().contains(&self.path_part)
+        let path = path.to_string_lossy();
+        op_matches && self.path_parts.iter().all(|part| path.contains(part))
     }
 }
 
 /// Names a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultId(usize);
+
+/// What a rule has met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Calls that matched.
+    pub calls: u64,
+    /// Bytes that they wanted to read or to write.
+    pub bytes: u64,
+}
 
 /// What becomes of a call.
 pub(super) enum Verdict {
@@ -195,7 +211,7 @@ struct Rule {
     id: FaultId,
     fault: Fault,
     active: bool,
-    matched: u64,
+    seen: Seen,
     struck: u64,
 }
 
@@ -209,7 +225,7 @@ impl Rules {
     pub(super) fn add(&mut self, fault: Fault) -> FaultId {
         let id = FaultId(self.added);
         self.added += 1;
-        self.rules.push(Rule { id, fault, active: true, matched: 0, struck: 0 });
+        self.rules.push(Rule { id, fault, active: true, seen: Seen::default(), struck: 0 });
         id
     }
 
@@ -225,15 +241,20 @@ impl Rules {
         self.rules.iter().find(|rule| rule.id == id).map_or(0, |rule| rule.struck)
     }
 
-    /// Counts the call on every rule it matches; the first rule that is due decides.
-    pub(super) fn judge(&mut self, op: Op, path: &Path) -> Verdict {
+    pub(super) fn seen(&self, id: FaultId) -> Seen {
+        self.rules.iter().find(|rule| rule.id == id).map_or_else(Seen::default, |rule| rule.seen)
+    }
+
+    /// Counts the call, of so many bytes, on every rule it matches; the first rule that is due decides.
+    pub(super) fn judge(&mut self, op: Op, path: &Path, bytes: usize) -> Verdict {
         let mut verdict = Verdict::Go;
         for rule in &mut self.rules {
             if !rule.active || !rule.fault.matches(op, path) {
                 continue;
             }
-            rule.matched += 1;
-            let due = rule.matched > rule.fault.skip && rule.struck < rule.fault.times;
+            rule.seen.calls += 1;
+            rule.seen.bytes += bytes as u64;
+            let due = rule.seen.calls > rule.fault.skip && rule.struck < rule.fault.times;
             if due && matches!(verdict, Verdict::Go) {
                 rule.struck += 1;
                 let Fault { kind, after_effect, short, .. } = rule.fault;

@@ -222,3 +222,14 @@ fn held_calls_wait_and_others_do_not() {
         waiting.join().unwrap().unwrap();
     });
 }
+
+#[test]
+fn a_rule_that_never_strikes_counts() {
+    let fs = faulty();
+    fs.write(p("/data/a"), &[7; 100]).unwrap();
+    let reads = fs.add(Fault::on(Op::Read).path("data/").never());
+    let file = fs.open_read(p("/data/a")).unwrap();
+    file.read_exact_at(0, &mut [0; 60]).unwrap();
+    file.read_exact_at(60, &mut [0; 40]).unwrap();
+    assert_eq!((fs.seen(reads), fs.struck(reads)), (Seen { calls: 2, bytes: 100 }, 0));
+}
