@@ -71,8 +71,8 @@ pub(crate) fn seal_of(content: &[u8], number: u64) -> u32 {
 
 const READ_BYTES: usize = 1 << 20;
 
-/// The CRC32 of a whole file.
-pub(crate) fn file_crc(fs: &dyn FileSystem, path: &Path) -> io::Result<u32> {
+/// The CRC32 of a whole file; `progress` hears of the bytes that are done, and of all of them.
+pub(crate) fn file_crc(fs: &dyn FileSystem, path: &Path, progress: impl Fn(u64, u64)) -> io::Result<u32> {
     let file = fs.open_read(path)?;
     let mut crc = crc32fast::Hasher::new();
     let mut buffer = vec![0; READ_BYTES];
@@ -83,6 +83,7 @@ pub(crate) fn file_crc(fs: &dyn FileSystem, path: &Path) -> io::Result<u32> {
         file.read_exact_at(at, part)?;
         crc.update(part);
         at += len as u64;
+        progress(at, file.len());
     }
     Ok(crc.finalize())
 }
@@ -101,7 +102,8 @@ pub(crate) fn stored_digest(fs: &dyn FileSystem, descriptor: &Descriptor) -> Res
 pub(crate) fn digest_fits(fs: &dyn FileSystem, descriptor: &Descriptor) -> Result<bool, OpenError> {
     match stored_digest(fs, descriptor)? {
         Some(digest) => {
-            let found = file_crc(fs, &descriptor.path(Component::Data)).map_err(ReadError::from)?;
+            let found =
+                file_crc(fs, &descriptor.path(Component::Data), |_, _| {}).map_err(ReadError::from)?;
             Ok(found == digest)
         }
         None => Ok(false),

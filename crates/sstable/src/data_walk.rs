@@ -13,11 +13,24 @@ use crate::proof::{Found, Proof};
 use crate::statistics::Statistics;
 use crate::stream::forward::{Forward, Head, check_end};
 use env::fs::FileSystem;
+use model::clustering::Position;
 use model::{DecoratedKey, Deletion, PartitionKey, Row, TableSchema};
 use partition::codec::{ColumnSet, Input, Layout, UnfilteredHead, Wanted};
 use partition::{Fragment, RangeChange, ReadContext, ReadError};
 use std::io;
 use std::sync::Arc;
+
+/// How far long work on an SSTable is: uncompressed bytes of Data.db, each as often as it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkDone {
+    /// Bytes that are done.
+    pub done: u64,
+    /// All of them.
+    pub of: u64,
+}
+
+/// Who wants to know how far it is.
+pub type Tell<'a> = &'a dyn Fn(WorkDone);
 
 /// How the pages of Data.db lie.
 #[derive(Debug)]
@@ -99,6 +112,20 @@ impl DataFile {
 
     pub fn walk(&self) -> DataWalk {
         DataWalk::new(&self.file, Arc::clone(&self.layout), ReadContext::default())
+    }
+
+    /// A key as a message shows it.
+    pub fn show_key(&self, key: &DecoratedKey) -> String {
+        let columns = self.table.partition_key();
+        let values =
+            columns.iter().enumerate().map(|(i, c)| c.ty.to_literal(key.key.component(columns.len(), i)));
+        format!("({}) of token {}", values.collect::<Vec<_>>().join(", "), key.token.0)
+    }
+
+    /// A place in a partition as a message shows it.
+    pub fn show_position(&self, position: Position<'_>) -> String {
+        let columns = self.table.clustering_columns().iter().enumerate().take(position.prefix.len());
+        columns.map(|(i, c)| c.ty.to_literal(position.prefix.value(i))).collect::<Vec<_>>().join(", ")
     }
 }
 

@@ -42,6 +42,7 @@ pub mod txn_log;
 mod verify;
 mod writer;
 
+pub use data_walk::WorkDone;
 pub use descriptor::{Component, Descriptor, SsTableId, Version};
 pub use error::{OpenError, WriteError};
 pub use header_table::table_of_header;

@@ -13,7 +13,7 @@
 
 use crate::checksum::digest_fits;
 use crate::compression::CompressionParams;
-use crate::data_walk::{DataFile, DataPages, DataWalk, Unfiltered};
+use crate::data_walk::{DataFile, DataPages, DataWalk, Tell, Unfiltered, WorkDone};
 use crate::descriptor::{Component, Descriptor};
 use crate::error::{OpenError, WriteError};
 use crate::index::{Block, RowIndex, Walk};
@@ -90,7 +90,7 @@ impl From<io::Error> for SalvageError {
 }
 
 /// Writes new SSTables with what can be read of the one named. `next` gives each of them its name, which is recorded
-/// before the first file is made; `progress` hears of the bytes of data that are done.
+/// before the first file is made; `progress` hears how far it is.
 ///
 /// # Errors
 /// When the header in Statistics.db, Data.db or CompressionInfo.db cannot be used at all, and when the new files cannot be written;
@@ -99,7 +99,7 @@ pub fn salvage(
     fs: &Arc<dyn FileSystem>,
     descriptor: &Descriptor,
     next: &mut dyn FnMut() -> io::Result<Descriptor>,
-    progress: &dyn Fn(u64),
+    progress: Tell<'_>,
 ) -> Result<Salvaged, SalvageError> {
     let pages = match DataPages::of(fs.as_ref(), descriptor) {
         // A damaged CRC.db says nothing, but the digest may vouch for the data.
@@ -134,8 +134,9 @@ pub fn salvage(
         strays: BTreeMap::new(),
         stray_bytes: 0,
         late: Vec::new(),
+        progress,
     };
-    run.in_order(progress)?;
+    run.in_order()?;
     run.out_of_order()?;
     if run.out.loss_count > 0 {
         for meta in &run.out.written {
@@ -260,6 +261,7 @@ struct Run<'a> {
     stray_bytes: usize,
     /// Partitions out of order, with their places.
     late: Vec<(DecoratedKey, u64)>,
+    progress: Tell<'a>,
 }
 
 impl Run<'_> {
@@ -291,11 +293,10 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn in_order(&mut self, progress: &dyn Fn(u64)) -> Result<(), SalvageError> {
+    fn in_order(&mut self) -> Result<(), SalvageError> {
         let mut layer = self.layer()?;
         let mut position = 0;
         while position < self.data.file.len {
-            progress(position);
             let next = self.copy_partition(position, &mut layer, true)?;
             position = next.max(position + 1);
         }
@@ -421,6 +422,7 @@ impl Run<'_> {
                     None => break to,
                 }
             }
+            (self.progress)(WorkDone { done: self.walk.position(), of: self.data.file.len });
             match self.walk.next(&mut fragment) {
                 Ok(Unfiltered::End) => break self.walk.position(),
                 Ok(Unfiltered::Change) => {
@@ -443,8 +445,8 @@ impl Run<'_> {
     }
 
     fn stray(&mut self, key: &DecoratedKey, row: &Row) {
-        let bytes =
-            64 + row.clustering.data_size() + row.cells.iter().map(|c| 64 + c.value.len()).sum::<usize>();
+        let cells = row.cells.iter().map(|c| 64 + c.value.len()).sum::<usize>();
+        let bytes = 64 + row.clustering.data_size() + cells;
         if self.stray_bytes + bytes > STRAY_BYTES_MAX {
             let (from, to) = (self.walk.unfiltered_start(), self.walk.position());
             self.lost(Some(key), from, to, "a row out of order, and too many of them to put in order");

@@ -15,7 +15,7 @@
 
 use crate::bloom::BloomFilter;
 use crate::checksum::{digest_of, file_crc};
-use crate::data_walk::{DataFile, DataPages, DataWalk, Unfiltered};
+use crate::data_walk::{DataFile, DataPages, DataWalk, Tell, Unfiltered, WorkDone};
 use crate::descriptor::{Component, Descriptor};
 use crate::error::{OpenError, file_name};
 use crate::index::{Block, Walk};
@@ -24,7 +24,6 @@ use crate::proof::Proof;
 use crate::statistics::Statistics;
 use crate::table::SsTable;
 use env::fs::FileSystem;
-use model::clustering::Position;
 use model::{Cell, ClusteringBound, CqlType, DecoratedKey, Deletion, Row};
 use partition::{Fragment, ReadContext, ReadError};
 use std::cmp::Ordering;
@@ -61,19 +60,23 @@ pub struct Verified {
     pub bytes: u64,
 }
 
-/// Checks the SSTable. `progress` hears of the bytes that are done of twice the length of Data.db.
+/// Times that [`verify`] reads Data.db: its chunks, the whole for its digest, its rows.
+const PASSES: u64 = 3;
+
+/// Checks the SSTable. `progress` hears how far it is.
 ///
 /// # Errors
 /// When a file is there and cannot be read at all. What is missing or damaged is a finding.
-pub fn verify(fs: &dyn FileSystem, descriptor: &Descriptor, progress: &dyn Fn(u64)) -> io::Result<Verified> {
+pub fn verify(fs: &dyn FileSystem, descriptor: &Descriptor, progress: Tell<'_>) -> io::Result<Verified> {
     let mut check = Check {
         fs,
         descriptor,
         out: Verified::default(),
         seen: HashSet::new(),
         context: ReadContext::default(),
+        progress,
     };
-    check.run(progress)?;
+    check.run()?;
     Ok(check.out)
 }
 
@@ -83,9 +86,16 @@ struct Check<'a> {
     out: Verified,
     seen: HashSet<Finding>,
     context: ReadContext,
+    progress: Tell<'a>,
 }
 
 impl Check<'_> {
+    /// Tells how far one of the passes over Data.db is.
+    fn tell(&self, pass: u64, data: &DataFile, position: u64) {
+        let len = data.file.len;
+        (self.progress)(WorkDone { done: len * pass + position.min(len), of: len * PASSES });
+    }
+
     fn found(
         &mut self,
         component: Component,
@@ -134,7 +144,7 @@ impl Check<'_> {
         }
     }
 
-    fn run(&mut self, progress: &dyn Fn(u64)) -> io::Result<()> {
+    fn run(&mut self) -> io::Result<()> {
         for component in Component::ALL {
             let len = self.fs.file_len(&self.descriptor.path(*component));
             self.out.bytes += len.unwrap_or(0);
@@ -164,7 +174,7 @@ impl Check<'_> {
                 return Ok(());
             }
         };
-        self.chunks(&data, progress)?;
+        self.chunks(&data)?;
         match Proof::check(self.fs, self.descriptor, &data.file, table_crc) {
             Ok(errors) => errors.iter().for_each(|error| self.failed(Component::Proof, error)),
             Err(error) => self.failed_to_open(Component::Proof, &error),
@@ -176,7 +186,7 @@ impl Check<'_> {
                 None
             }
         };
-        self.rows(&data, sstable.as_ref(), progress);
+        self.rows(&data, sstable.as_ref());
         if let Some(sstable) = &sstable {
             let minima = sstable.prove_minima(&self.context);
             minima.unwrap_or_else(|error| self.failed(Component::Statistics, &error));
@@ -243,13 +253,13 @@ impl Check<'_> {
     }
 
     /// Step 3.
-    fn chunks(&mut self, data: &DataFile, progress: &dyn Fn(u64)) -> io::Result<()> {
+    fn chunks(&mut self, data: &DataFile) -> io::Result<()> {
         let (count, len) = (data.file.page_count(), data.file.len);
         for page in 0..count {
             if let Err(error) = data.file.check_page(page, &self.context) {
                 self.failed(Component::Data, &error);
             }
-            progress(len / count.max(1) * page);
+            self.tell(0, data, len / count.max(1) * page);
         }
         // Cassandra ends some files with the checksum of an empty chunk.
         if let Some(stored) = data.file.stored_pages()
@@ -261,7 +271,8 @@ impl Check<'_> {
             self.found(Component::Digest, None, "the file", "it is missing");
             return Ok(());
         };
-        let computed = file_crc(self.fs, &self.descriptor.path(Component::Data))?;
+        let told = |done: u64, of: u64| self.tell(1, data, (len as f64 * done as f64 / of as f64) as u64);
+        let computed = file_crc(self.fs, &self.descriptor.path(Component::Data), told)?;
         if digest_of(&text) != Some(computed) {
             let found = String::from_utf8_lossy(&text).trim().to_owned();
             self.found(Component::Digest, None, format!("{computed}, the checksum of Data.db"), found);
@@ -270,7 +281,7 @@ impl Check<'_> {
     }
 
     /// Steps 4 and 5.
-    fn rows(&mut self, data: &DataFile, sstable: Option<&SsTable>, progress: &dyn Fn(u64)) {
+    fn rows(&mut self, data: &DataFile, sstable: Option<&SsTable>) {
         let mut walk = data.walk();
         let mut index = match sstable.map(|s| s.index_walk(&data.table, &self.context)) {
             Some(Ok(walk)) => walk,
@@ -284,15 +295,14 @@ impl Check<'_> {
         let mut last: Option<DecoratedKey> = None;
         let mut position = 0;
         while position < data.file.len {
-            progress(data.file.len + position);
             let next = match self.partition(data, &mut walk, sstable, &mut index, position, &mut fragment) {
                 Ok(next) => {
                     let key = &fragment.key;
                     if last.as_ref().is_some_and(|last| last >= key) {
                         let found = format!(
                             "{} after {}",
-                            show(data, key),
-                            last.map_or_else(String::new, |l| show(data, &l))
+                            data.show_key(key),
+                            last.map_or_else(String::new, |l| data.show_key(&l))
                         );
                         self.found(
                             Component::Data,
@@ -379,6 +389,7 @@ impl Check<'_> {
             let before = walk.open();
             let met = walk.next(fragment)?;
             let start = walk.unfiltered_start();
+            self.tell(PASSES - 1, data, start);
             while let Some(block) = expected.next_if(|block| position + block.start <= start) {
                 if position + block.start != start || block.open != before {
                     let found = format!("{} with {:?} open", position + block.start, block.open);
@@ -409,8 +420,8 @@ impl Check<'_> {
                 let expected = "rows and markers in the order of their clusterings";
                 let found = format!(
                     "({}) after ({})",
-                    show_position(data, here.position()),
-                    last.as_ref().map_or_else(String::new, |l| show_position(data, l.position()))
+                    data.show_position(here.position()),
+                    last.as_ref().map_or_else(String::new, |l| data.show_position(l.position()))
                 );
                 self.found(Component::Data, Some(start), expected, found);
             }
@@ -450,7 +461,8 @@ impl Check<'_> {
         match sstable.place_of(&fragment.key, &data.table, &self.context) {
             Ok(Some(place)) if place == position => {}
             Ok(other) => {
-                let expected = format!("partition {} at {position} of the data", show(data, &fragment.key));
+                let expected =
+                    format!("partition {} at {position} of the data", data.show_key(&fragment.key));
                 let found = other.map_or("nothing".to_owned(), |place| format!("{place}"));
                 self.found(Component::Index, None, expected, found);
             }
@@ -585,16 +597,4 @@ impl Check<'_> {
             }
         }
     }
-}
-
-fn show(data: &DataFile, key: &DecoratedKey) -> String {
-    let columns = data.table.partition_key();
-    let values =
-        columns.iter().enumerate().map(|(i, c)| c.ty.to_literal(key.key.component(columns.len(), i)));
-    format!("({}) of token {}", values.collect::<Vec<_>>().join(", "), key.token.0)
-}
-
-fn show_position(data: &DataFile, position: Position<'_>) -> String {
-    let columns = data.table.clustering_columns().iter().enumerate().take(position.prefix.len());
-    columns.map(|(i, c)| c.ty.to_literal(position.prefix.value(i))).collect::<Vec<_>>().join(", ")
 }

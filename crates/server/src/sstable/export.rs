@@ -205,9 +205,15 @@ fn token_range(text: &str) -> Result<KeyRange, Failure> {
         "" => Ok(None),
         text => text.parse().map(|t| Some(Token(t))).map_err(|_| wrong()),
     };
+    let (start, end) = (token(start)?, token(end)?);
+    if let (Some(Token(start)), Some(Token(end))) = (start, end)
+        && start >= end
+    {
+        return Err(Failure::Usage(format!("the range of tokens {text} ends before it begins")));
+    }
     Ok(KeyRange {
-        start: token(start)?.map_or(KeyBound::Unbounded, |token| KeyBound::Token { token, inclusive: false }),
-        end: token(end)?.map_or(KeyBound::Unbounded, |token| KeyBound::Token { token, inclusive: true }),
+        start: start.map_or(KeyBound::Unbounded, |token| KeyBound::Token { token, inclusive: false }),
+        end: end.map_or(KeyBound::Unbounded, |token| KeyBound::Token { token, inclusive: true }),
     })
 }
 
@@ -279,6 +285,7 @@ mod tests {
         assert_eq!(range.end, KeyBound::Unbounded);
         assert!(matches!(range.start, KeyBound::Token { token: Token(-5), inclusive: false }));
         assert!(token_range("5").is_err() && token_range("a:b").is_err());
+        assert!(token_range("5:1").is_err() && token_range("5:5").is_err() && token_range("-6:-5").is_ok());
         assert_eq!((csv("a"), csv("a,\"b"), csv("")), ("a".into(), "\"a,\"\"b\"".into(), "\"\"".into()));
     }
 }

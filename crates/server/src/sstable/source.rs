@@ -5,6 +5,7 @@ use env::Env;
 use env::fs::{EntryKind, FileSystem};
 use model::TableSchema;
 use sstable::{Descriptor, SsTable, Uncached, descriptor, table_of_header};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,10 +22,13 @@ pub(super) fn find(env: &Env, paths: &[PathBuf]) -> Result<Vec<Descriptor>, Fail
     let mut out = Vec::new();
     for path in paths {
         let before = out.len();
-        if is_dir(env.fs.as_ref(), path) {
-            in_directory(env.fs.as_ref(), path, 0, &mut out)?;
-        } else {
-            out.push(named(env.fs.as_ref(), path)?);
+        match env.fs.read_dir(path) {
+            Ok(_) => in_directory(env.fs.as_ref(), path, 0, &mut out)?,
+            // What the names of components begin with is no file itself.
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotADirectory | io::ErrorKind::NotFound) => {
+                out.push(named(env.fs.as_ref(), path)?);
+            }
+            Err(e) => return Err(e.into()),
         }
         if out.len() == before {
             return Err(Failure::Usage(format!("there are no SSTables in {}", path.display())));
@@ -33,10 +37,6 @@ pub(super) fn find(env: &Env, paths: &[PathBuf]) -> Result<Vec<Descriptor>, Fail
     let mut seen = std::collections::HashSet::new();
     out.retain(|descriptor| seen.insert(descriptor.clone()));
     Ok(out)
-}
-
-fn is_dir(fs: &dyn FileSystem, path: &Path) -> bool {
-    fs.read_dir(path).is_ok()
 }
 
 /// The SSTable of a component, or of what the names of its components begin with.
@@ -49,6 +49,9 @@ fn named(fs: &dyn FileSystem, path: &Path) -> Result<Descriptor, Failure> {
     };
     let prefix = format!("{}-Data.db", name.trim_end_matches('-'));
     let parsed = Descriptor::parse(&directory, name).or_else(|| Descriptor::parse(&directory, &prefix));
+    if parsed.is_none() && !fs.exists(path)? {
+        return Err(Failure::Usage(format!("there is no {}", path.display())));
+    }
     let (descriptor, _) = parsed.ok_or_else(no_name)?;
     let is_there = |component: &sstable::Component| fs.exists(&descriptor.path(*component)).unwrap_or(false);
     if !sstable::Component::ALL.iter().any(is_there) {

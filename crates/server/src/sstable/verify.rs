@@ -8,7 +8,7 @@ use crate::nodetool::format::columns;
 use clap::Args;
 use env::Env;
 use serde_json::json;
-use sstable::{Component, Descriptor, Verified, verify};
+use sstable::{Descriptor, Verified, verify};
 use std::path::PathBuf;
 
 /// Arguments of `verify`.
@@ -71,11 +71,10 @@ pub(super) fn run(env: &Env, args: &VerifyArgs, out: &mut Output) -> Result<Outc
     let mut outcome = Outcome::Sound;
     let mut documents = Vec::new();
     for descriptor in source::find(env, &args.paths)? {
-        let len = env.fs.file_len(&descriptor.path(Component::Data)).unwrap_or(0);
         let what = format!("verify {}", descriptor.prefix().trim_end_matches('-'));
         let verified = {
-            let progress = Progress::bytes(&what, len * 2);
-            verify(env.fs.as_ref(), &descriptor, &|at| progress.at(at))?
+            let progress = Progress::new(&what, Some(0));
+            verify(env.fs.as_ref(), &descriptor, &|work| progress.tell(work))?
         };
         if !verified.findings.is_empty() {
             outcome = Outcome::Findings;

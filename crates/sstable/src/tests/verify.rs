@@ -2,10 +2,11 @@
 
 use super::support::*;
 use crate::compression::{CompressionParams, Compressor};
-use crate::{Component, verify};
+use crate::{Component, Descriptor, WorkDone, verify};
 use env::fs::FileSystem;
 use model::command::ClusteringFilter;
 use model::key::KeyRange;
+use std::cell::RefCell;
 use std::sync::Arc;
 
 fn sample(compression: Option<CompressionParams>) -> Arc<dyn FileSystem> {
@@ -37,6 +38,37 @@ fn random_sstables_are_sound() {
         let found: Vec<_> = findings(&fs).into_iter().filter(|f| !f.expected.contains("in column")).collect();
         assert_eq!(found, [], "seed {seed}");
     }
+}
+
+#[test]
+fn progress_goes_on_inside_a_partition() {
+    for compression in [None, Some(CompressionParams { chunk_len: 512, ..CompressionParams::lz4() })] {
+        let mut rng = Rng::new(12);
+        let table = random_table(&mut rng);
+        let partitions = random_partitions(&mut rng, &table, 1, 400);
+        let fs = memory();
+        write(&fs, &table, &partitions, options(&partitions, compression, 60)).unwrap();
+        let told = RefCell::new(Vec::new());
+        let rows = verify(fs.as_ref(), &descriptor(1), &|work| told.borrow_mut().push(work)).unwrap().rows;
+        check_progress(&told.take(), 3, rows);
+
+        let mut next = || Ok(Descriptor::new(DIRECTORY, crate::SsTableId::Sequence(2), crate::Version::NB));
+        let tell = |work| told.borrow_mut().push(work);
+        assert_eq!(crate::salvage(&fs, &descriptor(1), &mut next, &tell).unwrap().rows, rows);
+        check_progress(&told.take(), 1, rows);
+    }
+}
+
+/// Whether somebody who reads the data so many times told of it in steps of a row, and to its end.
+fn check_progress(told: &[WorkDone], passes: u64, rows: u64) {
+    assert!(rows > 100);
+    assert!(told.is_sorted_by_key(|work| work.done));
+    assert!(told.iter().all(|work| work.of == told[0].of && work.done <= work.of));
+    let last_pass = told[0].of / passes * (passes - 1);
+    let mut steps: Vec<u64> = told.iter().map(|work| work.done).filter(|done| *done > last_pass).collect();
+    steps.dedup();
+    assert!(steps.len() as u64 >= rows - 1, "{} steps for {rows} rows", steps.len());
+    assert!(told[0].of - told[told.len() - 1].done < 16, "{:?}", told.last());
 }
 
 #[test]

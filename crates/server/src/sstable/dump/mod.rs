@@ -28,7 +28,7 @@ pub(super) struct DumpArgs {
     #[arg(required = true, value_name = "FILE|DIR")]
     paths: Vec<PathBuf>,
     /// The JSON of sstabledump
-    #[arg(long)]
+    #[arg(long, conflicts_with = "internal")]
     json: bool,
     /// The JSON of sstabledump, a line for each partition
     #[arg(short = 'l', long, conflicts_with_all = ["internal", "keys_only"])]
@@ -144,14 +144,15 @@ impl Wanted {
         if self.keys.is_empty() {
             let stream = sstable.scan(&self.range, &filter, &columns, table, &context);
             let stream = stream.map(|stream| stream.with_every_marker());
-            let progress = Progress::bytes(what, sstable.data_bytes());
-            return self.hand_on(stream.map_err(Failure::new)?, Some(&progress), &mut take);
+            let progress = Progress::new(what, Some(sstable.data_bytes()));
+            return self.hand_on(stream.map_err(Failure::new)?, &progress, &mut take);
         }
+        let progress = Progress::new(what, None);
         for key in &self.keys {
             let stream = sstable.read(key, &filter, &columns, table, &context).map_err(Failure::new)?;
             let stream = stream.map(|stream| stream.with_every_marker());
             if let Some(stream) = stream {
-                self.hand_on(stream, None, &mut take)?;
+                self.hand_on(stream, &progress, &mut take)?;
             }
         }
         Ok(())
@@ -160,7 +161,7 @@ impl Wanted {
     fn hand_on(
         &self,
         mut stream: SsTableStream,
-        progress: Option<&Progress>,
+        progress: &Progress,
         take: &mut impl FnMut(Event, &Fragment, u64) -> std::io::Result<()>,
     ) -> Result<(), Failure> {
         let mut fragment = Fragment::default();
@@ -170,12 +171,10 @@ impl Wanted {
             if event == Event::End {
                 return Ok(());
             }
-            if event == Event::PartitionStart {
-                progress.inspect(|progress| progress.at(position));
-                if self.excluded.contains(&fragment.key) {
-                    stream.skip_partition().map_err(Failure::new)?;
-                    continue;
-                }
+            progress.at(position);
+            if event == Event::PartitionStart && self.excluded.contains(&fragment.key) {
+                stream.skip_partition().map_err(Failure::new)?;
+                continue;
             }
             take(event, &fragment, position)?;
         }
