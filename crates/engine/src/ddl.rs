@@ -13,7 +13,7 @@ use crate::schema::version::VersionDigest;
 use crate::system::{self, SYSTEM_SCHEMA};
 use crate::table::TableStore;
 use bytes::Bytes;
-use model::{Mutation, Schema, TableSchema};
+use model::{KeyspaceSchema, Mutation, Schema, TableSchema};
 use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
@@ -92,6 +92,12 @@ impl Engine {
     }
 
     fn stored_schema(&self) -> Result<Schema, EngineError> {
+        let mut stored = load::load(&self.stored_rows()?)?;
+        stored.release = self.release;
+        Ok(stored)
+    }
+
+    fn stored_rows(&self) -> Result<SchemaRows, EngineError> {
         let now_s = self.now_s();
         let mut rows = SchemaRows::new();
         let mut newest = 0;
@@ -119,9 +125,7 @@ impl Engine {
             })?;
         }
         self.schema_micros.fetch_max(newest, Ordering::SeqCst);
-        let mut stored = load::load(&rows)?;
-        stored.release = self.release;
-        Ok(stored)
+        Ok(rows)
     }
 
     fn schema_version(&self) -> Result<Uuid, EngineError> {
@@ -138,17 +142,27 @@ impl Engine {
     }
 
     /// Writes the built-in keyspaces that are not stored, and the host id. Those that are stored stay as they are: the
-    /// rows of `system` and `system_schema` are what a Cassandra wrote about its own, and it writes them at each start.
+    /// rows of `system` and `system_schema` are what a Cassandra wrote about its own, and it writes them at each start. An
+    /// Ilion of before wrote them without the index of `system.paxos`, which is added.
     pub(crate) fn complete_system_keyspaces(&self) -> Result<(), EngineError> {
         self.settle_replayed()?;
         let _turn = self.schema_turn.lock();
-        let stored = self.stored_schema()?;
+        let rows = self.stored_rows()?;
+        let stored = load::load(&rows)?;
         let complete = self.schema().as_ref().clone();
-        let mut missing = complete.clone();
+        let (mut there, mut wanted) = (stored.clone(), complete.clone());
         for keyspace in stored.keyspaces.values().filter(|k| system::is_local(&k.name)) {
-            missing.keyspaces.insert(keyspace.name.clone(), Arc::clone(keyspace));
+            match complete.keyspace(&keyspace.name) {
+                Some(built_in) => {
+                    let lacking = without_unstored_indexes(built_in, &rows);
+                    there.keyspaces.insert(keyspace.name.clone(), Arc::new(lacking));
+                }
+                None => {
+                    wanted.keyspaces.insert(keyspace.name.clone(), Arc::clone(keyspace));
+                }
+            }
         }
-        let mutations = diff::mutations(&stored, &missing, self.schema_moment());
+        let mutations = diff::mutations(&there, &wanted, self.schema_moment());
         if !mutations.is_empty() {
             self.apply_durably(&mutations)?;
             self.publish(&stored, complete)?;
@@ -206,6 +220,22 @@ impl Engine {
             }
         }
     }
+}
+
+/// A built-in keyspace as one who lacks the rows of some indexes has it.
+fn without_unstored_indexes(built_in: &KeyspaceSchema, rows: &SchemaRows) -> KeyspaceSchema {
+    let stored = rows.get("indexes").map(Vec::as_slice).unwrap_or_default();
+    let is_stored = |table: &str, index: &str| {
+        let names = [table.as_bytes(), index.as_bytes()];
+        stored.iter().any(|row| row.keyspace == built_in.name && row.clustering.iter().eq(names))
+    };
+    let mut keyspace = built_in.clone();
+    for table in keyspace.tables.values_mut().filter(|table| !table.indexes.is_empty()) {
+        let mut builder = table.to_builder();
+        builder.indexes.retain(|index| is_stored(&table.name, &index.name));
+        *table = Arc::new(builder.build());
+    }
+    keyspace
 }
 
 /// Rows in memory hold column ids: a new definition must not give them another meaning.

@@ -248,3 +248,36 @@ fn a_definition_that_gives_column_ids_another_meaning_is_refused() {
     create(&engine, &[&altered]);
     assert_eq!(engine.schema().table("ks", "t").unwrap().regular_columns().len(), 2);
 }
+
+/// What Ilion wrote before it knew of the index.
+#[test]
+fn the_index_of_paxos_is_added_to_a_directory_that_lacks_its_row() {
+    let fs = MemoryFileSystem::new();
+    let engine = open(&fs);
+    let table = crate::system::table(engine.release(), crate::system::SYSTEM_SCHEMA, "indexes");
+    let rows = |engine: &Engine| {
+        let (mut rows, mut newest) = (Vec::new(), 0);
+        let visit = |key: &DecoratedKey, row: Option<&Row>| {
+            if let Some(row) = row.filter(|row| row.is_live(0)) {
+                rows.push((key.clone(), row.clustering.clone()));
+                newest = row.cells[0].timestamp;
+            }
+        };
+        engine.scan_table(&table, visit).unwrap();
+        (rows, newest)
+    };
+    let (stored, timestamp) = rows(&engine);
+    assert_eq!(stored.len(), 1);
+    let mut update = PartitionUpdate::new(Arc::clone(&table), stored[0].0.clone());
+    let mut gone = Row::new(stored[0].1.clone());
+    gone.deletion = model::Deletion { timestamp, local_deletion_time: 1 };
+    update.add_row(gone);
+    write(&engine, &Mutation::of(update)).unwrap();
+    assert_eq!(rows(&engine).0, []);
+    engine.close();
+    for _ in 0..2 {
+        let engine = open(&fs);
+        assert_eq!(rows(&engine).0, stored);
+        engine.close();
+    }
+}
