@@ -79,7 +79,8 @@ impl Engine {
             }
         }
         self.admit_foreign_rows(&store)?;
-        let import = Import { files: &self.files, store: &store, options };
+        let tables = self.tables();
+        let import = Import { files: &self.files, store: &store, tables: &tables, options };
         let mut out = Vec::new();
         for directory in directories {
             let (sstables, failure) = match import.directory(directory) {
@@ -101,6 +102,8 @@ impl Engine {
 struct Import<'a> {
     files: &'a FileContext,
     store: &'a Arc<TableStore>,
+    /// All tables of the node.
+    tables: &'a [Arc<TableStore>],
     options: &'a ImportOptions,
 }
 
@@ -117,9 +120,7 @@ impl Import<'_> {
     }
 
     fn directory(&self, directory: &Path) -> Result<Vec<String>, Reason> {
-        if self.store.dirs().iter().any(|own| own == directory) {
-            return Err("the directory is the table's own: refresh finds new files there".to_owned());
-        }
+        self.check_is_nobodys(directory)?;
         let listing = descriptor::list(self.fs(), directory).map_err(reason)?;
         if let Some(log) = listing.txn_logs.first() {
             return Err(format!("{} says that an operation has not ended", log.display()));
@@ -140,6 +141,25 @@ impl Import<'_> {
             }
         }
         Ok(tables.iter().map(|table| table.descriptor().to_string()).collect())
+    }
+
+    /// Files are not taken from under a table that has them open.
+    fn check_is_nobodys(&self, directory: &Path) -> Result<(), Reason> {
+        let place = self.fs().canonical(directory).map_err(reason)?;
+        let is_here = |dir: &PathBuf| self.fs().canonical(dir).is_ok_and(|dir| dir == place);
+        let Some(owner) = self.tables.iter().find(|table| table.dirs().iter().any(is_here)) else {
+            return Ok(());
+        };
+        if Arc::ptr_eq(owner, self.store) {
+            return Err("the directory is the table's own: refresh finds new files there".to_owned());
+        }
+        if self.options.copy {
+            return Ok(());
+        }
+        let (keyspace, name) = (&owner.schema().keyspace, &owner.schema().name);
+        Err(format!(
+            "the directory is that of {keyspace}.{name}, which would lose its files: import a snapshot, or copy them"
+        ))
     }
 
     /// Step 1.

@@ -48,6 +48,9 @@ pub trait FileSystem: Send + Sync + Debug {
     /// Whether there is a file or directory of this name.
     fn exists(&self, path: &Path) -> io::Result<bool>;
 
+    /// The one path of what this one leads to, without links and dots.
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf>;
+
     /// Length of a file in bytes.
     fn file_len(&self, path: &Path) -> io::Result<u64>;
 

@@ -49,6 +49,23 @@ fn files_are_moved_renumbered_and_read() {
 }
 
 #[test]
+fn the_files_of_a_table_are_not_moved_to_another() {
+    let fs = MemoryFileSystem::new();
+    let (engine, u, _) = with_files(&fs);
+    let own = engine.table_dirs(&simple_table("t"))[0].clone();
+    let before = fs.read_dir(&own).unwrap().len();
+    for from in [own.clone(), own.join("snapshots").join("..")] {
+        let failure = import(&engine, "u", &from, ImportOptions::default()).failure.unwrap();
+        assert!(failure.contains("that of ks.t"), "{failure}");
+        let failure = import(&engine, "t", &from, ImportOptions::default()).failure.unwrap();
+        assert!(failure.contains("the table's own"), "{failure}");
+    }
+    assert_eq!((fs.read_dir(&own).unwrap().len(), contents(&engine, &u).len()), (before, 0));
+    let done = import(&engine, "u", &own, ImportOptions { copy: true, ..ImportOptions::default() });
+    assert_eq!((done.failure, contents(&engine, &u)), (None, rows(0..20)));
+}
+
+#[test]
 fn copied_files_stay() {
     let fs = MemoryFileSystem::new();
     let (engine, u, from) = with_files(&fs);

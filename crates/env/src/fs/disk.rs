@@ -51,6 +51,10 @@ impl FileSystem for DiskFileSystem {
         fs::exists(path).map_err(|e| with_path("look for", path, e))
     }
 
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        fs::canonicalize(path).map_err(|e| with_path("look up", path, e))
+    }
+
     fn file_len(&self, path: &Path) -> io::Result<u64> {
         fs::metadata(path).map(|metadata| metadata.len()).map_err(|e| with_path("measure", path, e))
     }

@@ -315,6 +315,10 @@ impl FileSystem for MemoryFileSystem {
         Ok(tree.dir(above).is_ok_and(|dir| tree.dirs[dir].entries.contains_key(name)))
     }
 
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        Ok(Path::new("/").join(normal(path).iter().collect::<PathBuf>()))
+    }
+
     fn file_len(&self, path: &Path) -> io::Result<u64> {
         Ok(self.file("measure", path)?.read().len())
     }
