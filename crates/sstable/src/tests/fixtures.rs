@@ -1,15 +1,41 @@
 //! Every fixture answers as the Cassandra that wrote it: all of it, single keys, slices, names, single columns, in
-//! either direction.
+//! either direction. And each of its SSTables keeps the grammar of streams when it is asked in these ways: of the versions that
+//! are not written here this is what stands for `testkit::check_source`, whose random histories need a writer.
 
 use super::recorded::*;
 use super::support::Rng;
+use crate::SsTable;
 use model::command::{ClusteringFilter, ColumnSelection, PartitionSelection, ReadCommand};
-use model::{ClusteringBound, Slice};
+use model::{BoundKind, ClusteringBound, Slice};
+use partition::ReadContext;
+use std::sync::Arc;
+use testkit::source::grammar;
 
 /// `rows` with those of each partition in reverse.
 fn reversed(fixture: &Fixture, rows: &[FoundRow]) -> Vec<FoundRow> {
     let partitions = fixture.partitions().into_iter();
     partitions.flat_map(|(_, range)| rows[range].iter().rev().cloned()).collect()
+}
+
+/// Whether what each SSTable answers is a stream as all sources yield it.
+fn check_grammar(fixture: &Fixture, sstables: &[Arc<SsTable>], command: &ReadCommand) {
+    let ReadCommand { table, clusterings, columns, .. } = command;
+    let ctx = ReadContext::default();
+    for sstable in sstables {
+        let streams: Vec<_> = match &command.partitions {
+            PartitionSelection::Range(range) => {
+                vec![sstable.scan(range, clusterings, columns, table, &ctx).unwrap()]
+            }
+            PartitionSelection::Keys(keys) => {
+                let streams =
+                    keys.iter().map(|key| sstable.read(key, clusterings, columns, table, &ctx).unwrap());
+                streams.flatten().collect()
+            }
+        };
+        for stream in streams {
+            grammar::collect(command, Box::new(stream), &format!("{} {command:?}", fixture.name));
+        }
+    }
 }
 
 fn check_table(set: &str, name: &str) {
@@ -19,6 +45,7 @@ fn check_table(set: &str, name: &str) {
     let table = fixture.table(&sstables);
     let expected = &fixture.recorded.rows;
     let ask = |command: &ReadCommand| {
+        check_grammar(&fixture, &sstables, command);
         fixture.select(&sstables, command).unwrap_or_else(|e| panic!("{}: {e}", fixture.name))
     };
     let check = |command: &ReadCommand, expected: &[FoundRow]| {
@@ -78,8 +105,25 @@ fn check_table(set: &str, name: &str) {
             ends.dedup();
             let names = ends.iter().map(|i| clusterings[*i].clone()).collect();
             let named: Vec<FoundRow> = ends.iter().map(|i| rows[*i].clone()).collect();
-            check(&of_key(&key, ClusteringFilter::Names { names, reversed: false }), &named);
+            let names = |reversed| ClusteringFilter::Names { names: Clone::clone(&names), reversed };
+            check(&of_key(&key, names(false)), &named);
+            check(&of_key(&key, names(true)), &named.iter().rev().cloned().collect::<Vec<_>>());
+            // Between the two, and of a prefix.
+            let bound = |at: usize, kind| ClusteringBound::new(kind, clusterings[at].clone());
+            let between =
+                Slice { start: bound(first, BoundKind::ExclStart), end: bound(last, BoundKind::ExclEnd) };
+            if first < last {
+                let slices = |reversed| ClusteringFilter::Slices { slices: vec![between.clone()], reversed };
+                check(&of_key(&key, slices(false)), &rows[first + 1..last]);
+                let backwards: Vec<_> = rows[first + 1..last].iter().rev().cloned().collect();
+                check(&of_key(&key, slices(true)), &backwards);
+            }
         }
+        check_grammar(
+            &fixture,
+            &sstables,
+            &of_key(&key, ClusteringFilter::Names { names: Vec::new(), reversed: false }),
+        );
     }
 }
 
