@@ -4,7 +4,8 @@ use super::Failure;
 use env::Env;
 use env::fs::{EntryKind, FileSystem};
 use model::TableSchema;
-use sstable::{Descriptor, SsTable, Uncached, descriptor, table_of_header};
+use sstable::{Descriptor, SsTable, Uncached, descriptor, table_of_header, txn_log};
+use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +18,8 @@ fn holds_copies(name: &str) -> bool {
     name == "snapshots" || name == "backups" || name.starts_with('.')
 }
 
-/// The SSTables that paths name, in the order of the paths and below a directory by name.
+/// The SSTables that paths name, in the order of the paths and below a directory by name. Below a directory those are left out
+/// that a transaction which did not end will remove at the next start of a node.
 pub(super) fn find(env: &Env, paths: &[PathBuf]) -> Result<Vec<Descriptor>, Failure> {
     let mut out = Vec::new();
     for path in paths {
@@ -34,7 +36,7 @@ pub(super) fn find(env: &Env, paths: &[PathBuf]) -> Result<Vec<Descriptor>, Fail
             return Err(Failure::Usage(format!("there are no SSTables in {}", path.display())));
         }
     }
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     out.retain(|descriptor| seen.insert(descriptor.clone()));
     Ok(out)
 }
@@ -67,7 +69,14 @@ fn in_directory(
     out: &mut Vec<Descriptor>,
 ) -> Result<(), Failure> {
     let listing = descriptor::list(fs, directory)?;
-    out.extend(listing.tables.into_keys());
+    let mut gone = HashSet::new();
+    if !listing.txn_logs.is_empty() {
+        // Of a log that is damaged nothing is known; then all there is is looked at.
+        let leftovers = txn_log::understand(fs, &[directory.to_owned()]).unwrap_or_default();
+        gone.extend(leftovers.into_iter().flat_map(|leftover| leftover.gone));
+    }
+    let stays = |(_, files): &(Descriptor, Vec<PathBuf>)| !files.iter().any(|file| gone.contains(file));
+    out.extend(listing.tables.into_iter().filter(stays).map(|(descriptor, _)| descriptor));
     if depth == DEPTH_MAX {
         return Ok(());
     }
@@ -92,5 +101,31 @@ impl Source {
         let table =
             table_of_header(sstable.header()).map_err(|e| Failure::Usage(format!("{descriptor}: {e}")))?;
         Ok(Source { sstable: Arc::new(sstable), table: Arc::new(table) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use env::fs::memory::MemoryFileSystem;
+    use sstable::txn_log::{Operation, TxnLog};
+    use sstable::{Component, SsTableId, Version};
+
+    #[test]
+    fn what_an_operation_that_did_not_end_has_begun_is_left_out_below_a_directory() {
+        let fs: Arc<dyn FileSystem> = Arc::new(MemoryFileSystem::new());
+        let env = Env::for_test(1).with_fs(Arc::clone(&fs));
+        let directory = Path::new("/data/ks/t");
+        fs.create_dir_all(directory).unwrap();
+        let of = |n| Descriptor::new(directory, SsTableId::Sequence(n), Version::NB);
+        let id = env.time_uuid();
+        let mut log = TxnLog::create(Arc::clone(&fs), directory, Version::NB, Operation::Scrub, id).unwrap();
+        log.add(&of(2)).unwrap();
+        let paths = [of(1), of(2)].map(|descriptor| descriptor.path(Component::Data));
+        paths.iter().for_each(|path| fs.write(path, b"rows").unwrap());
+        assert_eq!(find(&env, &["/data".into()]).unwrap(), [of(1)]);
+        assert_eq!(find(&env, &paths).unwrap(), [of(1), of(2)]);
+        let missing = find(&env, &["/data/nothing".into()]).unwrap_err();
+        assert!(matches!(missing, Failure::Usage(text) if text == "there is no /data/nothing"));
     }
 }
