@@ -170,7 +170,7 @@ impl Check<'_> {
         let data = match DataFile::open(self.fs, self.descriptor, pages) {
             Ok(data) => data,
             Err(error) => {
-                self.failed_to_open(Component::Statistics, &error);
+                self.failed_to_open(Component::Data, &error);
                 return Ok(());
             }
         };
