@@ -364,8 +364,8 @@ fn a_commit_in_doubt_leaves_the_old_sstables_until_the_next_start() {
             create(&engine, std::slice::from_ref(&table));
             rounds(&engine, &table, 3);
             let before = contents(&engine, &table);
-            // Behind the lines of one new SSTable and three old ones.
-            let fault = faulty.add(Fault::on(Op::Sync).path("_txn_compaction").nth(5));
+            // Behind the line of the new SSTable, and those of the three old ones, which are synced together.
+            let fault = faulty.add(Fault::on(Op::Sync).path("_txn_compaction").nth(3));
             if in_doubt {
                 faulty.add(Fault::on(Op::Remove).path("_txn_compaction"));
             }
@@ -403,7 +403,7 @@ fn a_truncation_whose_commit_fails_keeps_the_rows() {
     create(&engine, std::slice::from_ref(&table));
     rounds(&engine, &table, 2);
     let before = contents(&engine, &table);
-    let fault = faulty.add(Fault::on(Op::Sync).path("_txn_compaction").nth(3));
+    let fault = faulty.add(Fault::on(Op::Sync).path("_txn_compaction").nth(2));
     engine.truncate("ks", "t").unwrap_err();
     assert_eq!(faulty.struck(fault), 1);
     assert_eq!(contents(&engine, &table), before);
