@@ -22,7 +22,7 @@ use sstable::count_page;
 use sstable::{FileId, FilePart, PageSource};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tiny_lfu::{TinyLfu, Usage};
+use tiny_lfu::{Busy, TinyLfu, Usage};
 
 /// Bytes that a page costs besides its content: key, queue entry, allocation.
 const PAGE_OVERHEAD_BYTES: u64 = 96;
@@ -156,7 +156,11 @@ impl PageSource for PageCache {
     ) -> Result<Bytes, ReadError> {
         let key = (file, page);
         // A read that leaves nothing behind makes nothing hotter either.
-        let found = if context.fill_cache { self.cache.get(&key) } else { self.cache.peek(&key) };
+        let found = match (context.may_block, context.fill_cache) {
+            (false, counts) => self.cache.try_get(&key, counts).map_err(|Busy| ReadError::WouldBlock)?,
+            (true, true) => self.cache.get(&key),
+            (true, false) => self.cache.peek(&key),
+        };
         if let Some(found) = found {
             count_page(context, file.part, true);
             return Ok(found);

@@ -17,7 +17,8 @@
 //!    just loaded, and a client that walks through a table row by row does so to each chunk; neither will come again.
 //!    Soon means: before the shard saw a quarter as many hits and insertions as it holds entries.
 //!
-//! A hit takes a shard's lock shared and writes two counters. After: Einziger et al., *TinyLFU: A Highly Efficient Cache
+//! A hit takes a shard's lock shared and writes two counters. Who may not wait does not do so for the lock either
+//! ([`TinyLfu::try_get`]): a thread that puts something in may lose its processor in the middle of it. After: Einziger et al., *TinyLFU: A Highly Efficient Cache
 //! Admission Policy*, ACM ToS 2017; rule 3 is the correlated reference period of LRU-K (O'Neil et al., SIGMOD 1993).
 
 mod sketch;
@@ -39,8 +40,14 @@ const SHARDS_MAX: u64 = 16;
 const SHARD_ENTRIES_MIN: u64 = 256;
 /// Entries that leave under one lock when the cache becomes smaller.
 const LEAVE_AT_ONCE: usize = 64;
+/// How often a shard's lock is tried by who may not wait for it: a few microseconds, as much as an insertion takes.
+const TRIES: u32 = 64;
 /// No slot.
 const NONE: u32 = u32::MAX;
+
+/// A shard is being changed, and whoever does that is not done soon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Busy;
 
 /// Counters of a cache since it was made, and what it holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -162,6 +169,26 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher> TinyLfu<K, V, S> {
         self.find(key, |_, _| {})
     }
 
+    /// As [`Self::get`] or, if it `counts` for nothing, as [`Self::peek`], but without waiting for a thread that has a shard's
+    /// lock and perhaps no processor.
+    pub fn try_get(&self, key: &K, counts: bool) -> Result<Option<V>, Busy> {
+        let hash = self.hasher.hash_one(key);
+        let lock = self.shard(hash);
+        let shard = (0..TRIES).find_map(|_| {
+            let shard = lock.try_read();
+            if shard.is_none() {
+                std::hint::spin_loop();
+            }
+            shard
+        });
+        let shard = shard.ok_or(Busy)?;
+        Ok(shard.hit(hash, key, |shard, entry| {
+            if counts {
+                shard.count_use(entry);
+            }
+        }))
+    }
+
     /// Whether a value is there. Counts nothing.
     pub fn contains(&self, key: &K) -> bool {
         let hash = self.hasher.hash_one(key);
@@ -170,11 +197,7 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher> TinyLfu<K, V, S> {
 
     fn find(&self, key: &K, found: impl FnOnce(&Shard<K, V>, &Entry<K, V>)) -> Option<V> {
         let hash = self.hasher.hash_one(key);
-        let shard = self.shard(hash).read();
-        let entry = shard.entry(shard.find(hash, key)?)?;
-        shard.hits.fetch_add(1, Ordering::Relaxed);
-        found(&shard, entry);
-        Some(entry.value.clone())
+        self.shard(hash).read().hit(hash, key, found)
     }
 
     /// Puts a value in, in place of one that is there, as needed `count` times more. What would take more than
@@ -253,6 +276,15 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher> TinyLfu<K, V, S> {
             out.evictions += shard.evictions;
         }
         out
+    }
+}
+
+impl<K: Eq, V: Clone> Shard<K, V> {
+    fn hit(&self, hash: u64, key: &K, found: impl FnOnce(&Self, &Entry<K, V>)) -> Option<V> {
+        let entry = self.entry(self.find(hash, key)?)?;
+        self.hits.fetch_add(1, Ordering::Relaxed);
+        found(self, entry);
+        Some(entry.value.clone())
     }
 }
 

@@ -1,6 +1,9 @@
 use super::*;
+use crate::cache::PageCache;
 use env::random::Random;
 use foldhash::fast::FixedState;
+use partition::{ReadContext, ReadError};
+use sstable::{FileId, FilePart, PageSource};
 
 type Cache = TinyLfu<u64, u64, FixedState>;
 
@@ -191,4 +194,35 @@ fn a_smaller_capacity_leaves_what_is_needed_and_a_larger_one_everything() {
     assert_eq!(cache.usage().entries, before.entries);
     hits(&cache, 0..500);
     assert!(cache.usage().entries >= 500, "{:?}", cache.usage());
+}
+
+#[test]
+fn who_may_not_wait_finds_what_is_there_unless_the_shard_is_being_changed() {
+    let cache = cache();
+    cache.insert(1, 1, 10, 1);
+    let found = [cache.try_get(&1, true), cache.try_get(&1, false), cache.try_get(&2, true)];
+    assert_eq!(found, [Ok(Some(1)), Ok(Some(1)), Ok(None)]);
+    assert_eq!(cache.usage().hits, 2);
+    let other_reader = cache.shards[0].read();
+    assert_eq!(cache.try_get(&1, true), Ok(Some(1)));
+    drop(other_reader);
+    let writer = cache.shards[0].write();
+    assert_eq!(cache.try_get(&1, true), Err(Busy));
+    drop(writer);
+    assert_eq!(cache.try_get(&1, true), Ok(Some(1)));
+}
+
+#[test]
+fn a_read_that_may_not_block_does_not_wait_for_a_thread_that_changes_the_page_cache() {
+    let pages = PageCache::new(1 << 20);
+    let file = FileId { sstable: 1, part: FilePart::Data };
+    pages.keep(file, 0, b"page", 1);
+    let at_once = ReadContext { may_block: false, ..ReadContext::default() };
+    let mut load = || panic!("it is there");
+    assert_eq!(pages.page(file, 0, &at_once, &mut load).unwrap(), "page");
+    let writers: Vec<_> = pages.cache.shards.iter().map(|shard| shard.write()).collect();
+    let busy = pages.page(file, 0, &at_once, &mut load);
+    assert!(matches!(busy, Err(ReadError::WouldBlock)), "{busy:?}");
+    drop(writers);
+    assert_eq!(pages.page(file, 0, &at_once, &mut load).unwrap(), "page");
 }
