@@ -201,24 +201,22 @@ impl Layout {
             if !all && !present.contains(i) {
                 continue;
             }
-            if others == Others::One {
-                if !row.cells.is_empty() {
-                    left_out = i64::MAX;
-                }
-                if i >= wanted.end
-                    && left_out == i64::MAX
-                    && let Some(end) = end
-                {
-                    let rest = end.checked_sub(input.position());
-                    input.skip(rest.unwrap_or(u64::MAX))?;
-                    break;
-                }
+            if i >= wanted.end
+                && others == Others::One
+                && left_out == i64::MAX
+                && let Some(end) = end
+            {
+                let rest = end.checked_sub(input.position());
+                input.skip(rest.unwrap_or(u64::MAX))?;
+                break;
             }
             let read = CellRead { column, wanted: wanted.set.contains(i) && column.id.is_some(), left_out };
-            if column.complex {
-                self.read_complex(input, flags, read, row)?;
-            } else if let Some(cell) = self.read_cell(input, read, &row.liveness)? {
-                row.cells.push(cell);
+            match column.complex {
+                true => self.read_complex(input, flags, read, row)?,
+                false => self.read_cell(input, read, row)?,
+            }
+            if others == Others::One && !row.cells.is_empty() {
+                left_out = i64::MAX;
             }
         }
         if !columns.ids_ascend {
@@ -247,22 +245,48 @@ impl Layout {
         }
         let count = input.uvint()?;
         for _ in 0..count {
-            if let Some(cell) = self.read_cell(input, read, &row.liveness)? {
-                row.cells.push(cell);
-            }
+            self.read_cell(input, read, row)?;
         }
         Ok(())
     }
 
-    /// Reads a cell; `None` when it is left out or went with a dropped column.
+    /// Reads a cell into `row`, unless it is left out or went with a dropped column.
     #[inline]
-    fn read_cell<I: Input>(
+    fn read_cell<I: Input>(&self, input: &mut I, read: CellRead<'_>, row: &mut Row) -> Result<(), I::Error> {
+        let bits = input.u8()?;
+        let is_plain = bits & !(flag::CELL_EMPTY | flag::CELL_ROW_TIMESTAMP) == 0;
+        if read.wanted || !is_plain {
+            return self.take_cell(input, read, bits, None, row);
+        }
+        let timestamp = if bits & flag::CELL_ROW_TIMESTAMP != 0 {
+            row.liveness.timestamp
+        } else {
+            self.deltas.read_timestamp(input)?
+        };
+        if timestamp > read.left_out {
+            return self.take_cell(input, read, bits, Some(timestamp), row);
+        }
+        if read.column.complex {
+            let path = input.uvint()?;
+            input.skip(path)?;
+        }
+        if bits & flag::CELL_EMPTY == 0 {
+            let len = read.column.len.read(input)?;
+            input.skip(len)?;
+        }
+        Ok(())
+    }
+
+    /// Reads what follows the flags of a cell, and its timestamp if that was read, into `row`.
+    fn take_cell<I: Input>(
         &self,
         input: &mut I,
-        CellRead { column, wanted, left_out }: CellRead<'_>,
-        liveness: &Liveness,
-    ) -> Result<Option<Cell>, I::Error> {
-        let bits = input.u8()?;
+        CellRead { column, wanted, .. }: CellRead<'_>,
+        bits: u8,
+        timestamp: Option<i64>,
+        row: &mut Row,
+    ) -> Result<(), I::Error> {
+        let liveness = row.liveness;
         let has = |bit: u8| bits & bit != 0;
         let (tombstone, expiring) = (has(flag::CELL_TOMBSTONE), has(flag::CELL_EXPIRING));
         if bits & !flag::CELL_ALL != 0
@@ -271,23 +295,11 @@ impl Layout {
         {
             return Err(input.malformed(format!("flags {bits:#04x} of a cell")));
         }
-        let timestamp = if has(flag::CELL_ROW_TIMESTAMP) {
-            liveness.timestamp
-        } else {
-            self.deltas.read_timestamp(input)?
+        let timestamp = match timestamp {
+            Some(timestamp) => timestamp,
+            None if has(flag::CELL_ROW_TIMESTAMP) => liveness.timestamp,
+            None => self.deltas.read_timestamp(input)?,
         };
-        let lives = bits & !(flag::CELL_EMPTY | flag::CELL_ROW_TIMESTAMP) == 0;
-        if lives && !wanted && timestamp <= left_out {
-            if column.complex {
-                let path = input.uvint()?;
-                input.skip(path)?;
-            }
-            if !has(flag::CELL_EMPTY) {
-                let len = column.len.read(input)?;
-                input.skip(len)?;
-            }
-            return Ok(None);
-        }
         let (local_deletion_time, ttl) = if has(flag::CELL_ROW_TTL) {
             (liveness.local_expiration_time, liveness.ttl)
         } else if expiring {
@@ -311,10 +323,10 @@ impl Layout {
                 Bytes::new()
             }
         };
-        let Some(id) = column.id else { return Ok(None) };
-        if timestamp <= column.dropped_at && column.dropped_at != model::NO_TIMESTAMP {
-            return Ok(None);
+        let Some(id) = column.id else { return Ok(()) };
+        if timestamp > column.dropped_at || column.dropped_at == model::NO_TIMESTAMP {
+            row.cells.push(Cell { column: id, timestamp, ttl, local_deletion_time, path, value });
         }
-        Ok(Some(Cell { column: id, timestamp, ttl, local_deletion_time, path, value }))
+        Ok(())
     }
 }

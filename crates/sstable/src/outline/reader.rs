@@ -127,7 +127,7 @@ impl Outline {
                 if reader.left == 0 {
                     break;
                 }
-                reader.read_run()?;
+                reader.pass(reader.run.end)?;
             }
             end = reader.run.end;
             if end > until {
@@ -190,6 +190,17 @@ impl Outline {
     }
 }
 
+/// A run that was found.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    /// Where it starts in the data.
+    pub start: u64,
+    /// Which bytes of the leaf it is.
+    pub bytes: Range<usize>,
+    /// Whether the leaf is the one of the run that was found before.
+    pub is_in_same_leaf: bool,
+}
+
 /// A place in an outline. Runs that lie ahead are found at the cost of those between.
 #[derive(Clone, Debug)]
 pub(crate) struct OutlineReader {
@@ -201,10 +212,9 @@ pub(crate) struct OutlineReader {
     /// The stretch of data of which the leaf has all runs.
     from: u64,
     until: u64,
-    /// Where in the leaf the next run is, and how many are left.
-    next: usize,
+    /// How many runs of the leaf are left.
     left: u16,
-    /// The last run: where it lies in the data, and in the leaf.
+    /// The last run: where it lies in the data, and in the leaf; the next one follows.
     run: Range<u64>,
     bytes: Range<usize>,
 }
@@ -217,32 +227,35 @@ impl OutlineReader {
             leaf: (0, Bytes::new()),
             from: 0,
             until: 0,
-            next: 0,
             left: 0,
             run: 0..0,
             bytes: 0..0,
         }
     }
 
-    /// The run that has the byte at `position` of the data: where it starts, and its bytes.
+    /// The leaf of the run that was found last.
+    pub fn leaf(&self) -> &Bytes {
+        &self.leaf.1
+    }
+
+    /// The run that has the byte at `position` of the data.
+    #[inline]
     pub fn run_at(
         &mut self,
         position: u64,
         pages: &dyn PageSource,
         context: &ReadContext,
-    ) -> Result<Option<(u64, Bytes)>, ReadError> {
-        if position < self.from || position >= self.until {
+    ) -> Result<Option<Run>, ReadError> {
+        let is_in_same_leaf = position >= self.from && position < self.until;
+        if !is_in_same_leaf {
             self.turn_leaf(position, pages, context)?;
         } else if position < self.run.start {
             self.rewind()?;
         }
-        while position >= self.run.end {
-            if self.left == 0 {
-                return Ok(None);
-            }
-            self.read_run()?;
+        if !self.pass(position)? || position < self.run.start {
+            return Ok(None);
         }
-        Ok((position >= self.run.start).then(|| (self.run.start, self.leaf.1.slice(self.bytes.clone()))))
+        Ok(Some(Run { start: self.run.start, bytes: self.bytes.clone(), is_in_same_leaf }))
     }
 
     fn turn_leaf(
@@ -268,38 +281,54 @@ impl OutlineReader {
 
     /// Goes to the first run of the leaf.
     fn rewind(&mut self) -> Result<(), ReadError> {
-        (self.next, self.left, self.run, self.bytes) = (LEAF_HEAD_BYTES, 0, 0..0, 0..0);
+        (self.left, self.run, self.bytes) = (0, 0..0, 0..0);
         let Some((runs, rest)) = self.leaf.1.split_first_chunk() else { return Ok(()) };
         let Some(first) = number(rest, 0) else { return Err(self.corrupt("a leaf without runs")) };
         self.left = u16::from_be_bytes(*runs);
-        self.run = first..first;
+        (self.run, self.bytes) = (first..first, LEAF_HEAD_BYTES..LEAF_HEAD_BYTES);
         match self.left {
             0 => Err(self.corrupt("a leaf without runs")),
-            _ => self.read_run(),
+            _ => self.pass(first).map(drop),
         }
     }
 
-    fn read_run(&mut self) -> Result<(), ReadError> {
-        match self.decode_run() {
-            Some((run, bytes)) => {
-                (self.run, self.bytes) = (run, bytes);
-                self.next = self.bytes.end;
-                self.left -= 1;
-                Ok(())
+    /// Goes on to the run that ends behind `position`, unless it is there; returns whether the leaf has it.
+    #[inline]
+    fn pass(&mut self, position: u64) -> Result<bool, ReadError> {
+        if position < self.run.end {
+            return Ok(true);
+        }
+        match self.decode_until(position) {
+            Some(found) => Ok(found),
+            None => {
+                (self.from, self.until) = (0, 0);
+                Err(self.corrupt("a run that does not lie in its leaf or in the data"))
             }
-            None => Err(self.corrupt("a run that does not lie in its leaf or in the data")),
         }
     }
 
-    fn decode_run(&self) -> Option<(Range<u64>, Range<usize>)> {
-        let (gap, gap_len) = vint::read_unsigned(self.leaf.1.get(self.next..)?)?;
-        let (len, len_len) = vint::read_unsigned(self.leaf.1.get(self.next + gap_len..)?)?;
-        let start = self.run.end.checked_add(gap)?;
-        let end = start.checked_add(len).filter(|end| *end > start && *end <= self.outline.data_len)?;
-        let at = self.next + gap_len + len_len;
-        let bytes = at..at.checked_add(usize::try_from(len).ok()?)?;
-        self.leaf.1.get(bytes.clone())?;
-        Some((start..end, bytes))
+    /// Decodes runs up to the one that ends behind `position`, and says whether there is one. Those between are as many as
+    /// the rows have long values, so that each takes few steps.
+    fn decode_until(&mut self, position: u64) -> Option<bool> {
+        let leaf: &[u8] = &self.leaf.1;
+        let (mut start, mut end) = (self.run.start, self.run.end);
+        let (mut at, mut until, mut left) = (self.bytes.start, self.bytes.end, self.left);
+        while position >= end && left > 0 {
+            let rest = leaf.get(until..)?;
+            let (gap, gap_len) = vint::read_unsigned(rest)?;
+            let (len, len_len) = vint::read_unsigned(rest.get(gap_len..)?)?;
+            start = end.checked_add(gap)?;
+            end = start.checked_add(len).filter(|end| *end > start)?;
+            at = until + gap_len + len_len;
+            until = at.checked_add(usize::try_from(len).ok()?)?;
+            left -= 1;
+        }
+        // Places only grow.
+        if end > self.outline.data_len || until > leaf.len() {
+            return None;
+        }
+        (self.run, self.bytes, self.left) = (start..end, at..until, left);
+        Some(position < end)
     }
 
     #[cold]

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use model::vint;
 use partition::codec::Input;
 use partition::{ReadContext, ReadError};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A position in a paged file, and the page that it lies in.
@@ -17,10 +18,13 @@ pub(crate) struct Cursor {
     file: Arc<PagedFile>,
     pages: Arc<dyn PageSource>,
     context: ReadContext,
+    /// A page of the file, or a leaf of its outline; empty when there is none.
     page: Bytes,
-    /// Position of the first byte of `page`; of the cursor, when there is no page.
+    /// Which bytes of `page` count: all of a page of the file, those of a run of a leaf.
+    here: Range<usize>,
+    /// Position of the first byte of `page`, wrapping around for a leaf; of the cursor, when there is no page.
     start: u64,
-    /// The cursor in `page`; may lie behind it.
+    /// The cursor in `page`; may lie behind what counts of it.
     at: usize,
     /// The page of the file that was left last, and the position of its first byte: what reads backwards, or looks at a row
     /// before a block, goes to and fro between two.
@@ -38,6 +42,7 @@ impl Cursor {
             pages,
             context,
             page: Bytes::new(),
+            here: 0..0,
             start: 0,
             at: 0,
             left: None,
@@ -66,25 +71,25 @@ impl Cursor {
 
     /// Moves to `position`; the page there is loaded when it is needed.
     pub fn seek(&mut self, position: u64) {
-        match position.checked_sub(self.start) {
-            Some(at) if at <= self.page.len() as u64 => self.at = at as usize,
-            _ => {
-                let page = std::mem::take(&mut self.page);
-                let is_run = self.outline.as_ref().is_some_and(|outline| outline.is_here);
-                let before = Some((self.start, page)).filter(|(_, page)| !page.is_empty() && !is_run);
-                // Where there is an outline, it is asked first.
-                if self.outline.is_none()
-                    && let Some((start, left)) = self.left.take_if(|left| is_in(left, position))
-                {
-                    self.left = before;
-                    (self.page, self.start, self.at) = (left, start, (position - start) as usize);
-                    return;
-                }
-                self.left = before.or_else(|| self.left.take());
-                self.start = position;
-                self.at = 0;
-            }
+        let at = position.wrapping_sub(self.start);
+        if at >= self.here.start as u64 && at <= self.here.end as u64 {
+            self.at = at as usize;
+            return;
         }
+        let page = std::mem::take(&mut self.page);
+        let is_run = self.outline.as_mut().is_some_and(|outline| std::mem::take(&mut outline.is_here));
+        let before = Some((self.start, page)).filter(|(_, page)| !page.is_empty() && !is_run);
+        // Where there is an outline, it is asked first.
+        if self.outline.is_none()
+            && let Some((start, left)) = self.left.take_if(|left| is_in(left, position))
+        {
+            self.left = before;
+            (self.here, self.at) = (0..left.len(), (position - start) as usize);
+            (self.page, self.start) = (left, start);
+            return;
+        }
+        self.left = before.or_else(|| self.left.take());
+        (self.here, self.start, self.at) = (0..0, position, 0);
     }
 
     /// Where the page of the file ends that `position` lies in.
@@ -94,7 +99,7 @@ impl Cursor {
 
     /// Whether the next byte is one of the page at hand.
     pub fn is_in_page(&self) -> bool {
-        self.at < self.page.len()
+        self.at < self.here.end
     }
 
     pub fn is_at_end(&self) -> bool {
@@ -102,12 +107,12 @@ impl Cursor {
     }
 
     fn rest(&self) -> &[u8] {
-        self.page.get(self.at..).unwrap_or_default()
+        self.page.get(self.at..self.here.end).unwrap_or_default()
     }
 
     /// The rest of the page at the position, which is not at the end of the file.
     pub fn page(&mut self) -> Result<&[u8], ReadError> {
-        if self.at >= self.page.len() {
+        if self.at >= self.here.end {
             self.turn_page()?;
         }
         Ok(self.rest())
@@ -128,15 +133,38 @@ impl Cursor {
     }
 
     /// Makes the page at the position the current one. There must be a byte at the position.
-    #[cold]
     fn turn_page(&mut self) -> Result<(), ReadError> {
         let position = self.position();
         if position >= self.file.len {
             return Err(self.malformed(format!("the file ends at {}", self.file.len)));
         }
+        let was_run = self.outline.as_ref().is_some_and(|outline| outline.is_here);
+        // What follows the end of a page of the file is in the middle of something.
+        let goes_on = !self.page.is_empty() && self.at == self.here.end;
+        if let Some(outline) = &mut self.outline
+            && (was_run || !goes_on)
+            && let Some(run) = outline.run_at(position, self.pages.as_ref(), &self.context)?
+        {
+            if !(was_run && run.is_in_same_leaf) {
+                let before = std::mem::replace(&mut self.page, outline.leaf().clone());
+                if !was_run && !before.is_empty() {
+                    self.left = Some((self.start, before));
+                }
+                outline.is_here = true;
+            }
+            self.start = run.start.wrapping_sub(run.bytes.start as u64);
+            self.at = position.wrapping_sub(self.start) as usize;
+            self.here = run.bytes;
+            return Ok(());
+        }
+        self.turn_file_page(position, goes_on, was_run)
+    }
+
+    /// Makes the page of the file the current one, behind a run of the outline, `was_run`, or another page.
+    #[cold]
+    fn turn_file_page(&mut self, position: u64, goes_on: bool, was_run: bool) -> Result<(), ReadError> {
         let before = std::mem::take(&mut self.page);
-        let goes_on = !before.is_empty() && self.at == before.len();
-        let was_run = self.outline.as_mut().is_some_and(|outline| std::mem::take(&mut outline.is_here));
+        let here = std::mem::take(&mut self.here);
         let at_hand = self.left.take_if(|left| is_in(left, position));
         let run = match was_run {
             true => Some(before),
@@ -147,17 +175,9 @@ impl Cursor {
                 None
             }
         };
-        // What follows the end of a page of the file is in the middle of something.
-        if let Some(outline) = &mut self.outline
-            && (run.is_some() || !goes_on)
-            && let Some((start, bytes)) = outline.run_at(position, self.pages.as_ref(), &self.context)?
-        {
-            self.at = (position - start) as usize;
-            outline.is_here = true;
-            (self.page, self.start) = (bytes, start);
-            return Ok(());
-        }
+        self.outline.iter_mut().for_each(|outline| outline.is_here = false);
         let number = position / self.file.page_len;
+        (self.start, self.at) = (position, 0);
         let page = match at_hand {
             Some((_, page)) => page,
             None => self.load(number)?,
@@ -166,12 +186,14 @@ impl Cursor {
         self.at = (position - self.start) as usize;
         if let Some(run) = run.filter(|_| goes_on) {
             // The jump to a value is proven by what lies before it.
+            let run = run.get(here).unwrap_or_default();
             let known = self.at.min(run.len());
             let found = page.get(self.at - known..self.at);
             if found != run.get(run.len() - known..) {
                 return Err(self.malformed("other bytes lie here than the outline says".to_owned()));
             }
         }
+        self.here = 0..page.len();
         self.page = page;
         if self.at >= self.page.len() {
             return Err(self.malformed(format!("page {number} has {} bytes only", self.page.len())));
@@ -210,7 +232,7 @@ impl Cursor {
         self.look_ahead(|ahead| ahead.value = value);
         let mut left = len;
         while left > 0 {
-            if self.at >= self.page.len() {
+            if self.at >= self.here.end {
                 self.turn_page()?;
             }
             let here = self.rest();
@@ -274,13 +296,13 @@ impl Input for Cursor {
 
     #[inline]
     fn position(&self) -> u64 {
-        self.start + self.at as u64
+        self.start.wrapping_add(self.at as u64)
     }
 
     #[inline]
     fn u8(&mut self) -> Result<u8, ReadError> {
         loop {
-            if let Some(byte) = self.page.get(self.at) {
+            if let Some(byte) = self.rest().first() {
                 let byte = *byte;
                 self.at += 1;
                 return Ok(byte);
@@ -303,19 +325,20 @@ impl Input for Cursor {
 
     #[inline]
     fn uvint(&mut self) -> Result<u64, ReadError> {
-        match vint::read_unsigned(self.rest()) {
-            Some((value, len)) => {
+        // A short run of a leaf is decoded with the bytes behind it in sight, which takes fewer steps.
+        match vint::read_unsigned(self.page.get(self.at..).unwrap_or_default()) {
+            Some((value, len)) if self.at + len <= self.here.end => {
                 self.at += len;
                 Ok(value)
             }
-            None => self.uvint_across_pages(),
+            _ => self.uvint_across_pages(),
         }
     }
 
     #[inline]
     fn bytes(&mut self, len: u64) -> Result<Bytes, ReadError> {
         let len = self.check_len(len)?;
-        if len > 0 && self.at >= self.page.len() {
+        if len > 0 && self.at >= self.here.end {
             let start = self.position();
             let value = start..start + len as u64;
             self.look_ahead(|ahead| ahead.value = value);
