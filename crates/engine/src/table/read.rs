@@ -13,9 +13,12 @@ use model::DecoratedKey;
 use model::command::{PartitionSelection, ReadCommand};
 use model::key::KeyRange;
 use partition::codec::Others;
-use partition::{AtSource, BoxedStream, ReadContext, ReadError, SourceKind, Verdict, concat, merge};
+use partition::{
+    AtSource, BoxedStream, Event, Fragment, PartitionStream, ReadContext, ReadError, SourceKind, Verdict,
+    concat, merge,
+};
 use smallvec::SmallVec;
-use sstable::SsTable;
+use sstable::{SsTable, SsTableStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -133,7 +136,7 @@ fn is_beside(table: &SsTable, command: &ReadCommand) -> bool {
 }
 
 /// What may become of a row in the sources of a read, as far as they say without being read.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Fates {
     sources: usize,
     may_delete: bool,
@@ -162,6 +165,34 @@ impl Fates {
             (_, may_expire) if self.sources == 1 || !may_expire => Others::NotOfInserted,
             _ => Others::Stay,
         }
+    }
+}
+
+/// An SSTable's part of a read of a range. Partitions of a memtable are opened when the merge comes to them: anything may be
+/// written there until then. When the merge asks for more than the start of a partition, all that have it are open.
+struct Scan {
+    stream: Box<SsTableStream>,
+    memtables: Arc<[Arc<Memtable>]>,
+    /// Without the memtables.
+    fates: Fates,
+    is_at_start: bool,
+}
+
+impl PartitionStream for Scan {
+    #[inline]
+    fn next(&mut self, out: &mut Fragment) -> Result<Event, ReadError> {
+        if std::mem::take(&mut self.is_at_start) {
+            let mut fates = self.fates.clone();
+            self.memtables.iter().for_each(|memtable| fates.add_memtable(memtable));
+            self.stream.set_others(fates.others());
+        }
+        let event = self.stream.next(out)?;
+        self.is_at_start = event == Event::PartitionStart;
+        Ok(event)
+    }
+
+    fn skip_partition(&mut self) -> Result<(), ReadError> {
+        self.stream.skip_partition()
     }
 }
 
@@ -317,12 +348,14 @@ fn read_range(
     let ReadCommand { table, clusterings, columns, .. } = command;
     let mut sources: Vec<BoxedStream> = Vec::new();
     let mut fates = Fates::default();
+    let mut written = SmallVec::<[Arc<Memtable>; 2]>::new();
     for (memtable, name) in memtables(view).filter(|(m, _)| !m.is_empty()) {
         let at = at_memtable(name, ctx);
         at.judge(Verdict::Candidate);
         sources.extend(
             at.open(|ctx| Ok(Some(Box::new(memtable.scan(table, range.clone(), clusterings, ctx)))))?,
         );
+        written.push(Arc::clone(memtable));
     }
     let mut candidates = Candidates::new();
     for sstable in view.sstables.iter() {
@@ -335,13 +368,12 @@ fn read_range(
             candidates.push(sstable);
         }
     }
-    // Partitions of a memtable are opened when the merge comes to them: anything may be written there until then.
-    let others = if sources.is_empty() { fates.others() } else { Others::Stay };
+    let memtables: Arc<[_]> = written.into_iter().collect();
     for sstable in candidates {
         sources.extend(at_sstable(sstable, ctx).open(|ctx| {
-            let mut stream = sstable.scan(range, clusterings, columns, table, ctx)?;
-            stream.set_others(others);
-            Ok(Some(stream))
+            let stream = sstable.scan(range, clusterings, columns, table, ctx)?;
+            let (memtables, fates) = (Arc::clone(&memtables), fates.clone());
+            Ok(Some(Box::new(Scan { stream, memtables, fates, is_at_start: false })))
         })?);
     }
     Ok(merge(table, sources, command.is_reversed()))

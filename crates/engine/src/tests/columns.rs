@@ -184,3 +184,65 @@ fn a_cell_that_nobody_asked_for_keeps_a_row_whose_newer_insertion_is_over() {
     }
     engine.close();
 }
+
+/// Partitions of a memtable are opened one by one: what is written before a read of a range comes to one counts.
+#[test]
+fn a_cell_that_nobody_asked_for_is_left_out_beside_a_memtable_until_something_there_expires() {
+    let table = Arc::new(
+        TableSchema::builder("check", "t", Uuid::from_u128(9))
+            .partition_key("k", CqlType::Int)
+            .clustering("c", CqlType::Int, false)
+            .regular("a", CqlType::Int)
+            .regular("b", CqlType::Int)
+            .build(),
+    );
+    let engine = Engine::open(options(), env_on(Arc::new(MemoryFileSystem::new()), 1)).unwrap();
+    create(&engine, &[&table]);
+    let (a, b) = (table.column("a").unwrap().id, table.column("b").unwrap().id);
+    let write = |number, clustering: u8, liveness, cell| {
+        let mut update = PartitionUpdate::new(Arc::clone(&table), key(number));
+        let mut row = Row::new(Clustering::from_values([&[0, 0, 0, clustering][..]]));
+        row.liveness = liveness;
+        row.cells.push(cell);
+        update.add_row(row);
+        engine.apply(&Mutation::of(update), WriteOptions::default()).unwrap().wait().unwrap();
+    };
+    let value = Bytes::from_static(&[0, 0, 0, 1]);
+    for number in 1..4 {
+        write(number, 1, Liveness::new(1), Cell::live(a, 1, value.clone()));
+    }
+    engine.flush("check", Some("t")).unwrap();
+    write(1, 2, Liveness::new(2), Cell::live(b, 2, value.clone()));
+    let command = ReadCommand {
+        table: Arc::clone(&table),
+        partitions: PartitionSelection::Range(KeyRange::FULL),
+        clusterings: ClusteringFilter::all(),
+        columns: ColumnSelection::of(vec![b]),
+        row_filter: Vec::new(),
+        limits: DataLimits::NONE,
+        now_s: NOW_S + 1,
+    };
+    let (rows, cells) = seen(&engine, &command, &command.columns);
+    assert_eq!((rows.len(), cells), (4, 1), "the cells of the file are left out");
+
+    let context = ReadContext::default();
+    let mut stream = engine.read(&command, &context).unwrap();
+    let mut fragment = Fragment::default();
+    assert_eq!(stream.next(&mut fragment).unwrap(), Event::PartitionStart);
+    let first = fragment.key.clone();
+    for number in (1..4).filter(|number| key(*number) != first) {
+        let over = Cell::expiring(b, 3, 10, NOW_S, value.clone());
+        write(number, 1, Liveness::expiring(3, 10, NOW_S), over);
+    }
+    let mut live = 0;
+    loop {
+        match stream.next(&mut fragment).unwrap() {
+            Event::Row => live += u64::from(fragment.row.is_live(command.now_s)),
+            Event::End => break,
+            _ => {}
+        }
+    }
+    assert_eq!(live, 4, "what expired leaves the older cells");
+    drop(stream);
+    engine.close();
+}
