@@ -7,11 +7,13 @@
 mod ahead;
 mod cursor;
 mod file;
+mod in_page;
 mod sums;
 
 pub(crate) use ahead::{Course, Wish};
 pub(crate) use cursor::Cursor;
 pub(crate) use file::{PageLayout, PagedFile};
+pub(crate) use in_page::{InPage, NotInPage};
 
 use bytes::Bytes;
 use env::fs::Access;

@@ -3,6 +3,7 @@
 
 use super::ahead::Ahead;
 use super::file::{PageLayout, PagedFile};
+use super::in_page::{InPage, NotInPage};
 use super::{PageSource, count_page};
 use crate::outline::{Outline, OutlineReader};
 use bytes::Bytes;
@@ -116,6 +117,18 @@ impl Cursor {
             self.turn_page()?;
         }
         Ok(self.rest())
+    }
+
+    /// Decodes what lies in the page at hand; stays where it is if that fails.
+    #[inline]
+    pub fn decode_in_page<R>(
+        &mut self,
+        decode: impl FnOnce(&mut InPage<'_>) -> Result<R, NotInPage>,
+    ) -> Option<R> {
+        let mut input = InPage::new(&self.page, self.at, self.here.end, self.start);
+        let decoded = decode(&mut input).ok()?;
+        self.at = input.at();
+        Some(decoded)
     }
 
     /// Bytes of the current page from the position on.

@@ -3,7 +3,7 @@
 use super::places::Places;
 use super::skip;
 use crate::index::RowIndex;
-use crate::pages::Cursor;
+use crate::pages::{Cursor, InPage, NotInPage};
 use model::clustering::Position;
 use model::{BoundKind, Clustering, ClusteringBound, ClusteringComparator, Deletion, Row, Slice};
 use partition::ReadError;
@@ -129,6 +129,19 @@ impl Forward {
         }
         let start = data.position();
         self.head_start = Some(start);
+        let clustering = &mut self.clustering;
+        let row = data.decode_in_page(|page| {
+            let flags = row_flags(page, layout)?;
+            layout.read_clustering(page, clustering)?;
+            let (end, before) = layout.read_sizes(page)?;
+            Ok((flags, end, before))
+        });
+        if let Some((flags, end, before)) = row {
+            self.note_sizes(data, start, end, before)?;
+            self.flags = Some(flags);
+            self.head = Some(Head::Row);
+            return Ok(Head::Row);
+        }
         let head = match layout.read_head(data)? {
             UnfilteredHead::End => Head::End,
             UnfilteredHead::Marker => {
@@ -175,37 +188,52 @@ impl Forward {
         Ok(head)
     }
 
-    /// Leaves the rows at hand that lie before `bound`, of which only the clusterings are looked at, in place; returns
-    /// how many.
+    /// Leaves the rows at hand that lie before `bound`, `rows_max` at most, of which only the clusterings are looked at, in
+    /// place; returns how many.
     pub fn skip_before(
         &mut self,
         data: &mut Cursor,
         layout: &Layout,
         comparator: &ClusteringComparator,
         bound: &ClusteringBound,
-    ) -> Result<u64, ReadError> {
-        let mut skipped = 0;
-        while self.head.is_none() && data.in_page() >= AT_HAND_BYTES {
-            let start = data.position();
-            if self.places.is_new(start) {
-                break;
-            }
-            let is_before = match layout.read_head(data)? {
-                UnfilteredHead::Row(flags) if !flags.is_static => {
-                    layout.compare_clustering(data, comparator, bound.position())?.is_lt()
-                }
-                _ => false,
-            };
-            if !is_before {
-                data.seek(start);
-                break;
-            }
-            self.head_start = Some(start);
-            self.read_sizes(data, layout, start)?;
-            self.skip_rest(data)?;
-            skipped += 1;
+        rows_max: u64,
+    ) -> u64 {
+        if self.head.is_some() {
+            return 0;
         }
-        Ok(skipped)
+        let (before, head_start, head_end) = (&mut self.before, &mut self.head_start, &mut self.head_end);
+        let places = &self.places;
+        let skipped = data.decode_in_page(|page| {
+            let mut skipped = 0;
+            // What fails is left to be read as a head, which tells what is wrong.
+            let mut leave = |page: &mut InPage<'_>| {
+                let start = page.position();
+                if places.is_new(start) {
+                    return Err(NotInPage);
+                }
+                row_flags(page, layout)?;
+                if layout.compare_clustering(page, comparator, bound.position())?.is_ge() {
+                    return Err(NotInPage);
+                }
+                let (end, says) = layout.read_sizes(page)?;
+                if before.is_some_and(|before| start.checked_sub(says) != Some(before)) {
+                    return Err(NotInPage);
+                }
+                page.go_on_to(end)?;
+                (*before, *head_start, *head_end) = (Some(start), Some(start), end);
+                Ok(())
+            };
+            while skipped < rows_max {
+                let mut next = page.clone();
+                if leave(&mut next).is_err() {
+                    break;
+                }
+                *page = next;
+                skipped += 1;
+            }
+            Ok(skipped)
+        });
+        skipped.unwrap_or(0)
     }
 
     /// Leaves the rest of a row.
@@ -217,6 +245,12 @@ impl Forward {
     #[inline]
     fn read_sizes(&mut self, data: &mut Cursor, layout: &Layout, start: u64) -> Result<(), ReadError> {
         let (end, before) = layout.read_sizes(data)?;
+        self.note_sizes(data, start, end, before)
+    }
+
+    /// Takes the sizes of what starts at `start`.
+    #[inline]
+    fn note_sizes(&mut self, data: &Cursor, start: u64, end: u64, before: u64) -> Result<(), ReadError> {
         if let Some(expected) = self.before.replace(start) {
             check_before(data, start, before, expected)?;
         }
@@ -234,9 +268,8 @@ impl Forward {
     ) -> Result<(), ReadError> {
         let Some(flags) = self.flags else { return Err(data.malformed("no row here".to_owned())) };
         std::mem::swap(&mut row.clustering, &mut self.clustering);
-        layout.read_row_body(data, flags, Some(self.head_end), wanted, &mut self.present, row)?;
         self.head = None;
-        check_end(data, self.head_end)
+        read_body(data, layout, flags, self.head_end, wanted, &mut self.present, row)
     }
 
     /// As [`Forward::take_row`]. The end of a row that reaches into a page belongs to it if what follows in the page does.
@@ -313,6 +346,37 @@ impl Forward {
         }
         Ok(())
     }
+}
+
+/// The flags of a row that is not static.
+#[inline]
+pub(super) fn row_flags(page: &mut InPage<'_>, layout: &Layout) -> Result<RowFlags, NotInPage> {
+    match layout.read_head(page)? {
+        UnfilteredHead::Row(flags) if !flags.is_static => Ok(flags),
+        _ => Err(NotInPage),
+    }
+}
+
+/// Reads the cells of a row, which ends at `end`.
+#[inline]
+pub(super) fn read_body(
+    data: &mut Cursor,
+    layout: &Layout,
+    flags: RowFlags,
+    end: u64,
+    wanted: &Wanted,
+    present: &mut ColumnSet,
+    row: &mut Row,
+) -> Result<(), ReadError> {
+    let in_page = data.decode_in_page(|page| {
+        layout.read_row_body(page, flags, Some(end), wanted, present, row)?;
+        if page.position() == end { Ok(()) } else { Err(NotInPage) }
+    });
+    if in_page.is_some() {
+        return Ok(());
+    }
+    layout.read_row_body(data, flags, Some(end), wanted, present, row)?;
+    check_end(data, end)
 }
 
 /// The row or marker that starts at `start` must lie as many bytes behind the one before as it says.

@@ -28,9 +28,10 @@ use std::sync::Arc;
 pub(crate) use walker::Walker;
 
 /// Rows that are stepped over on the way to the next slice before the index is asked.
-const NEAR_ROWS: usize = 8;
+const NEAR_ROWS: u64 = 8;
 
-/// Which partitions a stream yields.
+/// Which partitions a stream yields. It has one of these and does not move it: a box would be one more allocation for each read.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 pub(crate) enum Partitions {
     /// None at all.
@@ -358,8 +359,10 @@ impl SsTableStream {
         if self.slice == 0 {
             return Ok(false);
         }
-        for _ in 0..NEAR_ROWS {
-            if !self.walker.is_at_hand(&self.data) {
+        let mut left = NEAR_ROWS;
+        loop {
+            left -= self.skip_before_slice(left);
+            if left == 0 || !self.walker.is_at_hand(&self.data) {
                 return Ok(false);
             }
             if self.peek()? == Head::End || self.place() != Ordering::Less {
@@ -367,8 +370,8 @@ impl SsTableStream {
                 return Ok(true);
             }
             self.skip()?;
+            left -= 1;
         }
-        Ok(false)
     }
 
     fn seek_slice(&mut self) -> Result<(), ReadError> {
@@ -379,14 +382,15 @@ impl SsTableStream {
         self.walker.seek(&mut self.data, &self.layout, comparator, slice, covered)
     }
 
-    /// Leaves rows before the slice, forwards, as far as that goes quickly.
-    fn skip_before_slice(&mut self) -> Result<(), ReadError> {
-        if let (Walker::Forward(walker), Some(slice)) = (&mut self.walker, self.slices.get(self.slice)) {
-            let comparator = self.table.comparator();
-            self.counted.rows +=
-                walker.skip_before(&mut self.data, &self.layout, comparator, &slice.start)?;
-        }
-        Ok(())
+    /// Leaves rows before the slice, `rows_max` at most, forwards, as far as that goes quickly; returns how many.
+    fn skip_before_slice(&mut self, rows_max: u64) -> u64 {
+        let (Walker::Forward(walker), Some(slice)) = (&mut self.walker, self.slices.get(self.slice)) else {
+            return 0;
+        };
+        let comparator = self.table.comparator();
+        let skipped = walker.skip_before(&mut self.data, &self.layout, comparator, &slice.start, rows_max);
+        self.counted.rows += skipped;
+        skipped
     }
 
     fn next_slice(&mut self) {
@@ -418,7 +422,7 @@ impl SsTableStream {
                 self.seek_slice()?;
             }
             if !self.entered {
-                self.skip_before_slice()?;
+                self.skip_before_slice(u64::MAX);
             }
             let head = self.peek()?;
             if head == Head::End {

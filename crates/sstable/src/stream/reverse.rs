@@ -6,7 +6,7 @@
 //! 2. Of the block that a slice begins in, what lies behind the slice is left by halving.
 //! 3. From the last one on, a row's clustering is read when it becomes the head, its cells when it is taken.
 
-use super::forward::{Head, WRONG_OPEN, check_before, check_end};
+use super::forward::{Head, WRONG_OPEN, check_before, check_end, read_body, row_flags};
 use super::places::Places;
 use super::skip::HeadAt;
 use crate::index::{Block, RowIndex};
@@ -330,6 +330,18 @@ impl Reverse {
         }
         while data.position() < end {
             let here = data.position();
+            if !self.places.is_new(here)
+                && let Some((row_end, before)) = data.decode_in_page(|page| {
+                    row_flags(page, layout)?;
+                    layout.skip_clustering(page)?;
+                    layout.read_sizes(page)
+                })
+            {
+                self.link(&mut loaded, data, here, before)?;
+                data.skip(row_end.checked_sub(data.position()).unwrap_or(u64::MAX))?;
+                self.items.push(Item::Row(here));
+                continue;
+            }
             let (unfiltered_end, item) = match layout.read_head(data)? {
                 UnfilteredHead::End => {
                     self.is_at_end = true;
@@ -432,8 +444,7 @@ impl Reverse {
         self.items.pop();
         std::mem::swap(&mut row.clustering, &mut self.clustering);
         data.seek(body);
-        layout.read_row_body(data, flags, Some(end), wanted, &mut self.present, row)?;
-        check_end(data, end)
+        read_body(data, layout, flags, end, wanted, &mut self.present, row)
     }
 
     /// Moves the bound of the marker at the head into `bound`.
@@ -493,6 +504,15 @@ fn read_row_head(
     clustering: &mut Clustering,
 ) -> Result<RowHead, ReadError> {
     data.seek(start);
+    let in_page = data.decode_in_page(|page| {
+        let flags = row_flags(page, layout)?;
+        layout.read_clustering(page, clustering)?;
+        let end = layout.read_end(page)?;
+        Ok(RowHead { flags, body: page.position(), end })
+    });
+    if let Some(head) = in_page {
+        return Ok(head);
+    }
     let UnfilteredHead::Row(flags) = layout.read_head(data)? else {
         return Err(data.malformed("no row here".to_owned()));
     };
