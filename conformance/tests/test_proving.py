@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from harness.in_place import Directory, differences
+from harness.in_place import Directory, InPlace, differences
 from harness.node import free_address
 
 CASES = {
@@ -32,7 +32,18 @@ def files(directory, name, table="*"):
     return sorted(directory.cassandra.data_dir.glob(f"app/{table}-*/{name}"))
 
 
-def test_cassandra_lives_with_proofs_beside_its_own_files(directory):
+class ProvesFirst(InPlace):
+    """Lets clients in when all SSTables were compared with their digests, and takes its time for that."""
+
+    def arguments(self):
+        settings = (self.directory / "cassandra.yaml").read_text()
+        settings += "\nsstable_proving_before_serving: true\nsstable_proving_throughput: 128KiB/s\n"
+        (self.directory / "ilion.yaml").write_text(settings)
+        return ["--config", self.directory / "ilion.yaml"]
+
+
+def fill(directory):
+    """Tables of 40 long values each, in one SSTable."""
     directory.hand_to(directory.cassandra)
     directory.run(["CREATE KEYSPACE app WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"])
     random.seed(5)
@@ -41,6 +52,19 @@ def test_cassandra_lives_with_proofs_beside_its_own_files(directory):
         for row in range(40):
             directory.run([f"INSERT INTO app.{table} (k, c, v) VALUES ({row % 3}, {row}, 0x{random.randbytes(9_000).hex()})"])
         directory.node.flush("app", table)
+
+
+def test_clients_can_be_let_in_after_it(directory):
+    fill(directory)
+    before = directory.dump()
+    directory.ilion = ProvesFirst(directory.ilion.directory, directory.ilion.address)
+    directory.hand_to(directory.ilion)
+    assert len(files(directory, "*-Proof.db")) == len(TABLES)
+    assert differences(before, directory.dump()) == ""
+
+
+def test_cassandra_lives_with_proofs_beside_its_own_files(directory):
+    fill(directory)
     before = directory.dump()
     assert files(directory, "*-Proof.db") == []
     written = files(directory, "*-Data.db")

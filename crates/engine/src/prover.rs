@@ -221,6 +221,14 @@ impl Engine {
         self.prover.patrol.start("prover", self, move |engine| prover.look(engine))
     }
 
+    /// Compares all SSTables with their digests, if the options say so, before anybody is served. Returns early when
+    /// an operator stops it or the engine is drained.
+    pub fn prove_all(&self) {
+        if self.options.proves_sstables {
+            self.prover.look(self);
+        }
+    }
+
     /// Ends the comparison that runs; no other begins before SSTables are loaded or the node starts again. Whether one ran.
     pub fn stop_proving(&self) -> bool {
         let mut state = self.prover.state.lock();

@@ -229,6 +229,17 @@ fn truncate_drop_and_drain_end_a_comparison_and_leave_no_proof() {
 }
 
 #[test]
+fn all_of_it_can_be_done_before_anybody_is_served() {
+    let (fs, found, expected) = foreign(3);
+    let engine = open(&fs);
+    engine.prove_all();
+    assert_eq!((engine.proving_stats().proven, engine.proving_stats().unproven), (3, 0));
+    assert!(found.iter().all(|d| fs.exists(&d.path(Component::Proof)).unwrap()));
+    assert_eq!(contents(&engine, &table()), expected);
+    engine.close();
+}
+
+#[test]
 fn an_operator_stops_it_and_new_files_begin_it_anew() {
     let (fs, found, _) = foreign(1);
     let engine = open(&fs);

@@ -136,14 +136,24 @@ async fn serve(
     let admin_task = tokio::spawn(admin::serve(Arc::clone(node), admin_listener, admin_stopped));
     let ticking = tokio::spawn(tick(Arc::clone(node)));
     let replaying = tokio::spawn(batches::keep_finishing(Arc::clone(node)));
-    if config.settings.start_native_transport {
-        let server =
-            net::Server::start(cql, net_options(config), service(node), Arc::clone(&node.state.connections))?;
-        *node.transport.lock().await = Some(server);
-    }
-    announce(node, cql_address, admin_address, sampled);
-    node.state.engine.start_proving()?;
-
+    let serving = async {
+        if config.settings.sstable_proving_before_serving {
+            let engine = Arc::clone(&node.state.engine);
+            take_time(move || engine.prove_all()).await.map_err(io::Error::other)?;
+        }
+        if config.settings.start_native_transport {
+            let server = net::Server::start(
+                cql,
+                net_options(config),
+                service(node),
+                Arc::clone(&node.state.connections),
+            )?;
+            *node.transport.lock().await = Some(server);
+        }
+        announce(node, cql_address, admin_address, sampled);
+        node.state.engine.start_proving()?;
+        std::future::pending().await
+    };
     let ended = tokio::select! {
         name = signals.next() => {
             tracing::info!("{name}: shutting down");
@@ -152,7 +162,8 @@ async fn serve(
         failure = failures.recv() => match failure {
             Some(cause) => Err(cause),
             None => std::future::pending().await,
-        }
+        },
+        failed = serving => failed,
     };
     ticking.abort();
     replaying.abort();
