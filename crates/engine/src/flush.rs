@@ -3,7 +3,8 @@
 //! *Keeper*: looks around twice a second and whenever somebody nudges it, and queues what has to be flushed: the
 //! largest memtable when memory is short, the tables of the oldest segment when the log is long, tables whose
 //! `memtable_flush_period_in_ms` is over, and every table after the log failed.
-//! *Writers*: take tables from the queue. A flush that fails leaves its memtable where readers find it.
+//! *Writers*: take tables from the queue. A flush that fails leaves its memtable where readers find it. What was flushed
+//! they free in turns when no reader has it any more; the last reader may be a thread that clients wait for.
 //! *Retrier*: tries tables whose flush failed again, later each time, so that the writers are free for others.
 
 use crate::commitlog::LogPosition;
@@ -11,7 +12,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::memtable::Memtable;
 use crate::table::{FlushingMemtable, TableStore};
-use crate::turns::in_turns;
+use crate::turns::{give_way, in_turns};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::io;
@@ -32,6 +33,8 @@ pub(crate) struct Workers {
     nudged: Mutex<bool>,
     nudge: Condvar,
     failed: Mutex<Vec<Arc<TableStore>>>,
+    /// Memtables that were flushed, and that readers may still have.
+    flushed: Mutex<Vec<Arc<Memtable>>>,
     retry: Condvar,
     stopping: AtomicBool,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -71,6 +74,7 @@ impl Workers {
 
     fn run_writer(&self, engine: &Weak<Engine>) {
         loop {
+            self.free_flushed();
             let table = {
                 let mut queue = self.queue.lock();
                 if queue.is_empty() && !self.is_stopping() {
@@ -86,6 +90,17 @@ impl Workers {
                     }
                 }
                 _ => return,
+            }
+        }
+    }
+
+    /// Frees memtables that were flushed and that nobody reads any more.
+    fn free_flushed(&self) {
+        let flushed = std::mem::take(&mut *self.flushed.lock());
+        for memtable in flushed {
+            match Arc::try_unwrap(memtable) {
+                Ok(memtable) => in_turns(|| memtable.free(give_way)),
+                Err(memtable) => self.flushed.lock().push(memtable),
             }
         }
     }
@@ -258,6 +273,7 @@ impl Engine {
         }
         let written = self.write_flushing(table);
         drop(turn);
+        self.workers.queued.notify_one();
         self.workers.nudge();
         written
     }
@@ -285,6 +301,7 @@ impl Engine {
             }
             self.log.discard(id, next.end);
             self.memory.release(next.memtable.bytes());
+            self.workers.flushed.lock().push(next.memtable);
             self.flushes.fetch_add(1, Ordering::Relaxed);
             self.compactions.nudge();
         }

@@ -47,6 +47,11 @@ impl MemPartition {
         self.state.lock().clone()
     }
 
+    /// Frees it, and calls `pause` after each piece of that work; returns the rows of the last piece.
+    pub(super) fn free(self, pause: impl FnMut()) -> usize {
+        self.state.into_inner().rows.free(pause)
+    }
+
     /// Applies an update and returns by how many bytes the partition grew.
     pub(super) fn apply(&self, update: &PartitionUpdate) -> u64 {
         let table = update.table.as_ref();

@@ -9,7 +9,7 @@
 //!    order of the ring.
 //! 2. A shard's lock is held for a search or an insertion, never while a partition is read or changed: that happens on
 //!    the handle, under the partition's own lock.
-//! 3. Partitions are never removed.
+//! 3. Partitions are never removed, but all at once, when nobody reads them any more.
 //!
 //! A search in a B-tree touches a few wide nodes; in a skip list, at each of its levels, nodes that lie anywhere in
 //! memory.
@@ -18,9 +18,13 @@ use super::partition::MemPartition;
 use model::{DecoratedKey, PartitionKey, Token};
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
+use std::mem;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// So many rows, or partitions with none, are freed in one turn.
+pub(super) const FREED_ROWS: usize = 64;
 
 /// Shards are told by so many of a token's highest bits.
 const SHARD_BITS: u32 = 6;
@@ -83,6 +87,22 @@ impl Partitions {
             let (key, partition) = shard.range::<DecoratedKey, _>((start, Bound::Unbounded)).next()?;
             Some((key.clone(), Arc::clone(partition)))
         })
+    }
+
+    /// Frees what they hold, and calls `pause` after each piece of that work.
+    pub(super) fn free(&mut self, mut pause: impl FnMut()) {
+        *self.len.get_mut() = 0;
+        let mut freed = 0;
+        for shard in &mut self.shards {
+            for (_, partition) in mem::take(shard.get_mut()) {
+                // Who reads it still frees it.
+                freed += 1 + Arc::into_inner(partition).map_or(0, |partition| partition.free(&mut pause));
+                if freed >= FREED_ROWS {
+                    freed = 0;
+                    pause();
+                }
+            }
+        }
     }
 
     fn shard(&self, token: Token) -> &Shard {

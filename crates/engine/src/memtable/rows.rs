@@ -4,6 +4,7 @@
 //! however few elements are in it. So the first row stands alone, and a second one makes it a set.
 
 use super::ordered::{At, Placed, RowEntry};
+use super::partitions::FREED_ROWS;
 use imbl::OrdSet;
 use std::cmp::Ordering;
 use std::mem;
@@ -28,6 +29,20 @@ impl Rows {
     /// Whether there are none.
     pub(super) fn is_empty(&self) -> bool {
         matches!(self, Rows::None)
+    }
+
+    /// Frees them, and calls `pause` after each [`FREED_ROWS`]; returns how many were freed behind the last call.
+    pub(super) fn free(self, mut pause: impl FnMut()) -> usize {
+        let mut rows = match self {
+            Rows::None => return 0,
+            Rows::One(_) => return 1,
+            Rows::Many(rows) => rows,
+        };
+        while rows.len() > FREED_ROWS {
+            (0..FREED_ROWS).for_each(|_| drop(rows.remove_max()));
+            pause();
+        }
+        rows.len()
     }
 
     /// The row at a position.

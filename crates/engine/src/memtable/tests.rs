@@ -207,3 +207,31 @@ fn growth_and_extremes_are_tracked() {
     assert_eq!((minima.timestamp, minima.local_deletion_time, minima.ttl), (Some(7), Some(1_000), None));
     assert_eq!((memtable.max_timestamp(), memtable.partition_count()), (40, 2));
 }
+
+#[test]
+fn it_is_freed_in_pieces_and_not_under_a_reader() {
+    let table = wide_table();
+    let one_row = |k| {
+        let mut update = same_everywhere(&table, 1, 1);
+        update.key = key(k);
+        update
+    };
+    let shared = memtable_of(&[same_everywhere(&table, 1_000, 1)]);
+    for k in 2..302 {
+        shared.apply(&one_row(k));
+    }
+    let everything = ClusteringFilter::all();
+    let mut stream = shared.read(&table, &key(1), &everything, &ReadContext::default()).unwrap();
+    let mut pieces = 0;
+    Arc::into_inner(shared).unwrap().free(|| pieces += 1);
+    assert!((18..=24).contains(&pieces), "1,300 rows in {pieces} pieces");
+    let (mut fragment, mut rows) = (Fragment::default(), 0);
+    loop {
+        match stream.next(&mut fragment).unwrap() {
+            Event::Row => rows += 1,
+            Event::End => break,
+            _ => {}
+        }
+    }
+    assert_eq!(rows, 1_000);
+}

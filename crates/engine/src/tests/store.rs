@@ -127,6 +127,23 @@ fn a_table_that_is_being_flushed_is_not_queued_again() {
 }
 
 #[test]
+fn a_flushed_memtable_is_freed_when_nobody_reads_it_any_more() {
+    let fs = MemoryFileSystem::new();
+    let table = simple_table("t");
+    let engine = open(&fs);
+    create(&engine, &[&table]);
+    fill(&engine, &table, 0..70);
+    let memtable = Arc::downgrade(&engine.table(table.id).unwrap().view().memtable);
+    let reader = memtable.upgrade();
+    engine.flush("ks", Some("t")).unwrap();
+    assert_eq!(reader.as_ref().unwrap().partition_count(), 7, "not under the reader");
+    drop(reader);
+    wait_until(|| memtable.strong_count() == 0);
+    assert_eq!(contents(&engine, &table), rows(0..70));
+    engine.close();
+}
+
+#[test]
 fn a_table_whose_flush_fails_keeps_no_other_from_being_flushed() {
     use env::fs::faulty::{Fault, FaultyFileSystem, Op};
     let faulty = FaultyFileSystem::new(Arc::new(MemoryFileSystem::new()));
