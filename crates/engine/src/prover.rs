@@ -1,11 +1,11 @@
-//! SSTables of which nobody knows yet whether Data.db is the file that was written, read once in the background.
+//! SSTables of which nobody knows yet whether Data.db is the file that was written, read once.
 //!
 //! What Cassandra writes has no Proof.db: the places of its chunks are not known, and only Digest.crc32 tells when two
 //! changed places (docs/formats/proof.md).
 //!
-//! 1. The thread looks for such SSTables when the node serves, when SSTables were loaded, and now and then besides.
+//! 1. The thread looks for such SSTables when the node starts, when SSTables were loaded, and now and then besides.
 //! 2. One at a time is read ([`SsTable::prove`]), around all caches, in short turns and at a pace of its own; with
-//!    compactions it pauses.
+//!    compactions it pauses. Before anybody is served it reads as fast as it can, and they wait for it a little.
 //! 3. Of a sound one Proof.db is written, under the lock of the table's view and only while it is part of the table: who
 //!    records what goes with an SSTable finds either all files or those of before.
 //! 4. A damaged one is told as a failure of the disk. Reads of it fail from then on, what was cached of it is forgotten, and
@@ -20,13 +20,14 @@ use crate::patrol::Patrol;
 use crate::table::TableStore;
 use crate::turns::{give_way, in_turns};
 use env::clock::Clock;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use partition::ReadError;
 use sstable::{Descriptor, NewProof, Proved, SsTable};
 use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 use uuid::Uuid;
 
 /// The thread, what it reads, and what it found.
@@ -34,6 +35,8 @@ pub(crate) struct Prover {
     patrol: Arc<Patrol>,
     throttle: Throttle,
     state: Mutex<State>,
+    /// The first look is over.
+    looked: Condvar,
     /// Held while Proof.db is written.
     writing: Mutex<()>,
     proven: AtomicU64,
@@ -49,6 +52,8 @@ struct State {
     told: HashSet<Uuid>,
     /// Whether an operator wants no more of it.
     is_stopped: bool,
+    /// Whether all that was there at the start was read, as far as it will be.
+    has_looked: bool,
 }
 
 /// An SSTable that is being read.
@@ -81,6 +86,7 @@ impl Prover {
             patrol: Arc::default(),
             throttle: Throttle::new(clock, rate),
             state: Mutex::default(),
+            looked: Condvar::new(),
             writing: Mutex::new(()),
             proven: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
@@ -111,7 +117,13 @@ impl Prover {
     pub(crate) fn stop(&self) {
         self.throttle.stop();
         self.patrol.stop();
+        self.end_look();
         self.settle();
+    }
+
+    fn end_look(&self) {
+        self.state.lock().has_looked = true;
+        self.looked.notify_all();
     }
 
     fn look(&self, engine: &Engine) {
@@ -135,7 +147,7 @@ impl Prover {
         tracing::info!(proven, bytes, left, damaged, "SSTables were compared with their digests");
     }
 
-    /// SSTables that are to be read.
+    /// SSTables that are to be read, the smallest first: most of them are read soon.
     fn due(&self, engine: &Engine) -> Vec<(Arc<TableStore>, Arc<SsTable>)> {
         let state = self.state.lock();
         if state.is_stopped {
@@ -149,6 +161,7 @@ impl Prover {
                 }
             }
         }
+        out.sort_by_key(|(_, sstable)| sstable.data_file_bytes());
         out
     }
 
@@ -209,7 +222,7 @@ impl Prover {
 }
 
 impl Engine {
-    /// Begins to compare SSTables with their digests in the background, if the options say so: when the node serves.
+    /// Begins to compare SSTables with their digests in the background, if the options say so.
     ///
     /// # Errors
     /// When there can be no thread.
@@ -218,15 +231,27 @@ impl Engine {
             return Ok(());
         }
         let prover = Arc::clone(&self.prover);
-        self.prover.patrol.start("prover", self, move |engine| prover.look(engine))
+        self.prover.patrol.start("prover", self, move |engine| {
+            prover.look(engine);
+            prover.end_look();
+        })
     }
 
-    /// Compares all SSTables with their digests, if the options say so, before anybody is served. Returns early when
-    /// an operator stops it or the engine is drained.
-    pub fn prove_all(&self) {
-        if self.options.proves_sstables {
-            self.prover.look(self);
+    /// Waits until the comparison that [`Engine::start_proving`] began is over, for at most `timeout`, and lets it read as
+    /// fast as it can meanwhile. Returns whether it is over.
+    pub fn wait_for_proofs(&self, timeout: Duration) -> bool {
+        if !self.prover.patrol.is_started() {
+            return true;
         }
+        let throttle = &self.prover.throttle;
+        let rate = throttle.rate();
+        throttle.set_rate(0);
+        let mut state = self.prover.state.lock();
+        if !state.has_looked {
+            self.prover.looked.wait_while_for(&mut state, |state| !state.has_looked, timeout);
+        }
+        throttle.set_rate(rate);
+        state.has_looked
     }
 
     /// Ends the comparison that runs; no other begins before SSTables are loaded or the node starts again. Whether one ran.

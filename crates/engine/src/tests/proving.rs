@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use partition::ReadError;
 use sstable::{Component, Descriptor, verify};
 use std::path::PathBuf;
+use std::time::Duration;
 
 const CHUNK: usize = 16 << 10;
 
@@ -229,10 +230,15 @@ fn truncate_drop_and_drain_end_a_comparison_and_leave_no_proof() {
 }
 
 #[test]
-fn all_of_it_can_be_done_before_anybody_is_served() {
+fn whoever_wants_to_be_sure_waits_for_it() {
     let (fs, found, expected) = foreign(3);
     let engine = open(&fs);
-    engine.prove_all();
+    assert!(engine.wait_for_proofs(Duration::ZERO), "it was not begun");
+    engine.set_compactions_paused(true);
+    engine.start_proving().unwrap();
+    assert!(!engine.wait_for_proofs(Duration::from_millis(1)));
+    engine.set_compactions_paused(false);
+    assert!(engine.wait_for_proofs(Duration::from_secs(60)));
     assert_eq!((engine.proving_stats().proven, engine.proving_stats().unproven), (3, 0));
     assert!(found.iter().all(|d| fs.exists(&d.path(Component::Proof)).unwrap()));
     assert_eq!(contents(&engine, &table()), expected);

@@ -419,8 +419,8 @@ settings! {
     compaction_throughput: ByteRate = ByteRate(64 << 20), old "compaction_throughput_mb_per_sec" Mib;
     /// Whether SSTables without a Proof.db are compared with their digests in the background. A key of Ilion's.
     sstable_proving_enabled: bool = true;
-    /// Whether clients are let in only when that was done. A key of Ilion's.
-    sstable_proving_before_serving: bool = false;
+    /// How long clients wait at a start until that was done. A key of Ilion's.
+    sstable_proving_before_serving: Millis = Millis(10_000);
     /// Bytes that are read for it in each second; 0 is no limit. A key of Ilion's.
     sstable_proving_throughput: ByteRate = ByteRate(64 << 20);
     /// Compactions that run at once; as many as cores, at least 2 and at most 8, when not set.

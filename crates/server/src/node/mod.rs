@@ -33,6 +33,7 @@ use engine::{Engine, EngineError, Opening};
 use env::Env;
 use model::{Schema, TableSchema};
 use partition::ReadContext;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -100,8 +101,16 @@ pub struct Node {
     pub state: Arc<NodeState>,
     /// Carries out requests.
     pub coordinator: Arc<Coordinator>,
-    /// Lets clients in; `None` before, and after a drain.
-    transport: Mutex<Option<net::Server>>,
+    transport: Mutex<Transport>,
+}
+
+/// What lets clients in.
+enum Transport {
+    /// Nothing yet.
+    Closed,
+    Open(net::Server),
+    /// Nothing any more: after a drain, or a failure.
+    Shut,
 }
 
 impl std::fmt::Debug for Node {
@@ -149,18 +158,27 @@ impl Node {
         let of_schema = Arc::clone(&state.engine);
         let topology = Arc::new(SingleNode::new(replica, move || of_schema.schema()));
         let coordinator = Arc::new(Coordinator::new(env, topology, state.engine.host_id()));
-        Ok(Arc::new(Node { state, coordinator, transport: Mutex::new(None) }))
+        Ok(Arc::new(Node { state, coordinator, transport: Mutex::new(Transport::Closed) }))
     }
 
     /// Whether clients are let in.
     pub async fn lets_clients_in(&self) -> bool {
-        self.transport.lock().await.is_some()
+        matches!(*self.transport.lock().await, Transport::Open(_))
+    }
+
+    /// Lets clients in by what `start` makes, unless they were shut out before.
+    async fn let_clients_in(&self, start: impl FnOnce() -> io::Result<net::Server>) -> io::Result<()> {
+        let mut transport = self.transport.lock().await;
+        if let Transport::Closed = *transport {
+            *transport = Transport::Open(start()?);
+        }
+        Ok(())
     }
 
     /// Lets no more clients in, and waits at most `grace` for what is in flight.
     pub async fn stop_clients(&self, grace: Duration) {
-        let server = self.transport.lock().await.take();
-        if let Some(server) = server {
+        let transport = std::mem::replace(&mut *self.transport.lock().await, Transport::Shut);
+        if let Transport::Open(server) = transport {
             server.shutdown(grace).await;
         }
     }

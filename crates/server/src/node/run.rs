@@ -131,27 +131,19 @@ async fn serve(
     let sampled = config.sample && sample::fill(node).await?;
 
     let (cql_address, admin_address) = (ports.cql.address, ports.admin.address);
-    let (cql, admin_listener) = (ports.cql.listen()?, ports.admin.listen()?);
+    let admin_listener = ports.admin.listen()?;
     let (stop_admin, admin_stopped) = tokio::sync::oneshot::channel();
     let admin_task = tokio::spawn(admin::serve(Arc::clone(node), admin_listener, admin_stopped));
     let ticking = tokio::spawn(tick(Arc::clone(node)));
     let replaying = tokio::spawn(batches::keep_finishing(Arc::clone(node)));
     let serving = async {
-        if config.settings.sstable_proving_before_serving {
-            let engine = Arc::clone(&node.state.engine);
-            take_time(move || engine.prove_all()).await.map_err(io::Error::other)?;
-        }
+        prove(node).await?;
         if config.settings.start_native_transport {
-            let server = net::Server::start(
-                cql,
-                net_options(config),
-                service(node),
-                Arc::clone(&node.state.connections),
-            )?;
-            *node.transport.lock().await = Some(server);
+            let (cql, connections) = (ports.cql.listen()?, Arc::clone(&node.state.connections));
+            let start = || net::Server::start(cql, net_options(config), service(node), connections);
+            node.let_clients_in(start).await?;
         }
         announce(node, cql_address, admin_address, sampled);
-        node.state.engine.start_proving()?;
         std::future::pending().await
     };
     let ended = tokio::select! {
@@ -185,6 +177,17 @@ async fn serve(
     ended?;
     drained?;
     tracing::info!("shut down");
+    Ok(())
+}
+
+/// Has SSTables compared with their digests, and waits for that as long as the configuration says.
+async fn prove(node: &Node) -> Result<(), StartError> {
+    let engine = Arc::clone(&node.state.engine);
+    engine.start_proving()?;
+    let timeout = Duration::from_millis(node.state.config.settings.sstable_proving_before_serving.0);
+    if !take_time(move || engine.wait_for_proofs(timeout)).await.map_err(io::Error::other)? {
+        tracing::info!("clients are let in before all SSTables were compared with their digests");
+    }
     Ok(())
 }
 
