@@ -6,6 +6,7 @@
 A node that is started here is stopped here; DIR is a running node of `conformance/cassandra`, which is left alone.
 """
 import pathlib
+import shutil
 import sys
 
 import pytest
@@ -13,7 +14,8 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from harness.node import ilion_binary, open_target  # noqa: E402
+from harness.in_place import Directory  # noqa: E402
+from harness.node import free_address, ilion_binary, open_target  # noqa: E402
 
 
 def pytest_addoption(parser):
@@ -58,6 +60,23 @@ def on_ilion(request):
 def needs_ilion(on_ilion):
     if not on_ilion:
         pytest.skip("only for an Ilion node")
+
+
+@pytest.fixture
+def in_turns(request, tmp_path, needs_ilion):
+    """Makes the data directory that a Cassandra of some version and an Ilion serve in turn, and ends what serves it."""
+    if request.config.getoption("--oracle") == "none":
+        pytest.skip("needs real Cassandras")
+    made = []
+
+    def make(version, settings=()):
+        made.append(Directory(tmp_path / "node", free_address(), version, settings))
+        return made[-1]
+
+    yield make
+    for directory in made:
+        directory.kill()
+    shutil.rmtree(tmp_path / "node", ignore_errors=True)
 
 
 def pytest_terminal_summary(terminalreporter):

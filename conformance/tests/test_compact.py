@@ -4,8 +4,7 @@ import time
 
 import pytest
 
-from harness.in_place import Directory, differences
-from harness.node import free_address
+from harness.in_place import differences
 from harness.types import show
 
 # Name of the case -> version, lines of cassandra.yaml.
@@ -138,14 +137,8 @@ def everything(directory):
 
 
 @pytest.fixture(params=CASES)
-def directory(request, tmp_path, needs_ilion):
-    if request.config.getoption("--oracle") == "none":
-        pytest.skip("needs real Cassandras")
-    version, settings = CASES[request.param]
-    directory = Directory(tmp_path / "node", free_address(), version, settings)
-    yield directory
-    directory.kill()
-    shutil.rmtree(tmp_path / "node", ignore_errors=True)
+def directory(request, in_turns):
+    return in_turns(*CASES[request.param])
 
 
 def write_as_thrift(directory):

@@ -3,14 +3,12 @@
 `--in-place-rounds N` goes there and back N times (2 unless said) on each Cassandra. Both sides write, change the schema,
 delete, compact; everything is read after each step and compared with what the next one reads.
 """
-import shutil
 import time
 import uuid
 
 import pytest
 
-from harness.in_place import Directory, differences
-from harness.node import free_address
+from harness.in_place import differences
 from harness.wire import Wire
 
 # Name of the case -> version, lines of cassandra.yaml that spell what the version wants. NODE is the node's directory.
@@ -205,19 +203,14 @@ REFUSED_BY_ILION = {
 
 
 @pytest.fixture(params=CASES)
-def directory(request, tmp_path, needs_ilion):
-    if request.config.getoption("--oracle") == "none":
-        pytest.skip("needs real Cassandras")
+def directory(request, tmp_path, in_turns):
     version, settings = CASES[request.param]
-    settings = [line.replace("NODE", str(tmp_path / "node")) for line in settings]
-    directory = Directory(tmp_path / "node", free_address(), version, settings)
+    directory = in_turns(version, [line.replace("NODE", str(tmp_path / "node")) for line in settings])
     directory.sstables = {"5.0 NONE": "oa", "5.0 bti": "da"}.get(request.param, "nb")
     # Cassandra has no such indexes on several data directories.
     directory.has_ann = not any("NODE/more" in line for line in CASES[request.param][1])
     directory.home = "own" if request.param == "5.0 NONE" else "data"
-    yield directory
-    directory.kill()
-    shutil.rmtree(tmp_path / "node", ignore_errors=True)
+    return directory
 
 
 def test_there_and_back(directory, request):

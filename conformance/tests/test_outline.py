@@ -7,8 +7,7 @@ import time
 
 import pytest
 
-from harness.in_place import Directory, differences
-from harness.node import free_address
+from harness.in_place import differences
 
 CASES = {
     "4.0": ("4.0.17", ()),
@@ -31,14 +30,9 @@ ROWS = 4
 
 
 @pytest.fixture(params=CASES)
-def directory(request, tmp_path, needs_ilion):
-    if request.config.getoption("--oracle") == "none":
-        pytest.skip("needs real Cassandras")
+def directory(request, in_turns):
     version, settings = CASES[request.param]
-    directory = Directory(tmp_path / "node", free_address(), version, ["num_tokens: 1", *settings])
-    yield directory
-    directory.kill()
-    shutil.rmtree(tmp_path / "node", ignore_errors=True)
+    return in_turns(version, ["num_tokens: 1", *settings])
 
 
 def write(directory, tables, seed):

@@ -1,14 +1,16 @@
 """SSTables that Cassandra wrote get a Proof.db of their chunks while Ilion serves them; Cassandra opens them with it, checks
-them, and has nothing to say.
+them, and has nothing to say. Damaged ones that are put into a running node are refused before anybody reads them.
 """
+import itertools
+import pathlib
 import random
 import shutil
+import struct
 import time
 
 import pytest
 
-from harness.in_place import Directory, InPlace, differences
-from harness.node import free_address
+from harness.in_place import InPlace, differences
 
 CASES = {
     "5.0": ("5.0.5", ()),
@@ -18,14 +20,9 @@ TABLES = {"packed": "{'class': 'LZ4Compressor'}", "plain": "{'enabled': 'false'}
 
 
 @pytest.fixture(params=CASES)
-def directory(request, tmp_path, needs_ilion):
-    if request.config.getoption("--oracle") == "none":
-        pytest.skip("needs real Cassandras")
+def directory(request, in_turns):
     version, settings = CASES[request.param]
-    directory = Directory(tmp_path / "node", free_address(), version, ["num_tokens: 1", *settings])
-    yield directory
-    directory.kill()
-    shutil.rmtree(tmp_path / "node", ignore_errors=True)
+    return in_turns(version, ["num_tokens: 1", *settings])
 
 
 def files(directory, name, table="*"):
@@ -94,4 +91,62 @@ def test_cassandra_lives_with_proofs_beside_its_own_files(directory):
     assert files(directory, "*-Proof.db") == []
     new = [line for kind, line in directory.complaints().items() if kind not in directory.known_complaints]
     assert not [line for line in new if "Proof" in line or line.startswith(("WARN", "ERROR"))], new
+    assert differences(before, directory.dump()) == ""
+
+
+def chunks(info):
+    """Where the chunks of a compressed Data.db begin, by its CompressionInfo.db: that ends with them, and their number before."""
+    for count in range(1, len(info) // 8):
+        if info[-8 * count - 4:-8 * count] == struct.pack(">I", count):
+            return struct.unpack(f">{count}Q", info[-8 * count:])
+    raise ValueError("no chunks")
+
+
+def swapped(data, info):
+    """Data.db with two neighbouring chunks of one length in each other's place."""
+    starts = [*chunks(info), len(data)]
+    spans = [data[a:b] for a, b in itertools.pairwise(starts)]
+    at = next(i for i in range(2, len(spans) - 1) if len(spans[i]) == len(spans[i + 1]))
+    spans[at], spans[at + 1] = spans[at + 1], spans[at]
+    return b"".join(spans)
+
+
+def test_what_is_put_into_a_running_node_is_compared_before_it_is_read(directory):
+    fill(directory)
+    before = directory.dump()
+    directory.release()
+    aside = directory.cassandra.directory / "aside"
+    aside.mkdir()
+    written = [file for file in files(directory, "*", "packed") if file.is_file()]
+    home = written[0].parent
+    for file in written:
+        shutil.move(file, aside / file.name)
+    (data,) = aside.glob("*-Data.db")
+    (info,) = aside.glob("*-CompressionInfo.db")
+    sound = data.read_bytes()
+
+    directory.hand_to(directory.ilion)
+    rows = "SELECT count(*) FROM app.packed"
+    damages = {"swapped": swapped(sound, info.read_bytes()), "truncated": sound[:-5_000], "cut between chunks":
+               sound[:chunks(info.read_bytes())[-1]], "longer": sound + bytes(8)}
+    for name, damaged in damages.items():
+        data.write_bytes(damaged)
+        for options in ((), ("-v",)):
+            with pytest.raises(RuntimeError, match=data.name.removesuffix("-Data.db")):
+                directory.ilion.nodetool("import", "-cd", *options, "app", "packed", aside)
+            assert list(home.glob("*-Data.db")) == [], name
+        for file in aside.iterdir():
+            shutil.copy(file, home / file.name)
+        with pytest.raises(RuntimeError, match=data.name):
+            directory.ilion.nodetool("refresh", "app", "packed")
+        assert pathlib.Path(home, data.name).read_bytes() == damaged, name
+        assert directory.wire.must(rows).rows == [[bytes(8)]], name
+        for file in aside.iterdir():
+            (home / file.name).unlink()
+    shutil.copytree(aside, home, dirs_exist_ok=True)
+    pathlib.Path(home, data.name).write_bytes(sound)
+    directory.ilion.nodetool("refresh", "app", "packed")
+    assert pathlib.Path(home, data.name.replace("Data.db", "Proof.db")).exists()
+    assert directory.wire.must(rows).rows == [[(40).to_bytes(8, "big")]]
+    directory.hand_to(directory.cassandra)
     assert differences(before, directory.dump()) == ""

@@ -137,21 +137,6 @@ impl Engine {
         }
     }
 
-    /// Opens SSTables that somebody put into a table's directory while the engine runs, as `nodetool refresh` does;
-    /// their names.
-    ///
-    /// # Errors
-    /// [`EngineError::UnknownTable`]; a damaged SSTable, and then none is added; a compaction of the table that is
-    /// about to end.
-    pub fn load_new_sstables(&self, keyspace: &str, table: &str) -> Result<Vec<String>, EngineError> {
-        let table = self.table_named(keyspace, table)?;
-        self.admit_foreign_rows(&table)?;
-        let loaded = table.load_new(&self.files)?;
-        self.filters.nudge();
-        self.prover.nudge();
-        Ok(loaded.iter().map(ToString::to_string).collect())
-    }
-
     /// Sets who is told of commit log failures that the policy wants the server to act on (`stop`, `die`); the first
     /// call counts. It runs on a writer's or the log's own thread and must hand over: closing the engine from there
     /// would wait for itself.

@@ -122,12 +122,13 @@ pub enum EngineError {
     /// A directory to import from is not there, or cannot be listed.
     #[error("Directory {} does not exist", .0.display())]
     NoDirectory(PathBuf),
-    /// SSTables that were put into a table's directory are not those of the table.
+    /// SSTables that were put into a table's directory are not those of the table, or it was not found out whether they
+    /// are damaged.
     #[error("{sstable}: {reason}")]
     Foreign {
         /// The SSTable.
         sstable: String,
-        /// What does not fit.
+        /// Why it does not become part of the table.
         reason: String,
     },
     /// The engine was drained or closed.

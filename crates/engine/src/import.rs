@@ -1,18 +1,20 @@
-//! SSTables from outside: `nodetool import`, and the checks of `nodetool refresh`.
+//! SSTables from other directories: `nodetool import`.
 //!
 //! For each directory, all of its SSTables or none:
 //!
 //! 1. They are opened and compared with the table's schema, and verified, every component of them.
 //! 2. A transaction log is started in the table's directory; each SSTable gets a name of its own there and its files
 //!    are linked, or copied where links cannot be. The level and the marks of repairs go, unless they are to be kept.
-//! 3. They are opened under their new names and their filters proven; COMMIT; they join the view.
+//! 3. They are opened under their new names and compared with their digests, also where nothing is to be verified; COMMIT;
+//!    they join the view.
 //! 4. Unless they were to be copied, their old files are removed.
 //!
 //! A crash before COMMIT leaves the directory as it was and nothing in the table, one after it everything in the table;
 //! old files that are still there then hold nothing that the table lacks, and importing them again changes nothing.
 
-use crate::engine::{Engine, Gate};
+use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::prover::Newcomer;
 use crate::table::{FileContext, TableStore};
 use env::fs::{FileSystem, PathError};
 use model::{CqlType, TableSchema};
@@ -70,7 +72,7 @@ impl Engine {
         options: &ImportOptions,
     ) -> Result<Vec<ImportedDirectory>, EngineError> {
         let store = self.table_named(keyspace, table)?;
-        if *self.barrier.read() == Gate::Drained {
+        if self.is_drained() {
             return Err(EngineError::Drained);
         }
         for directory in directories {
@@ -80,7 +82,7 @@ impl Engine {
         }
         self.admit_foreign_rows(&store)?;
         let tables = self.tables();
-        let import = Import { files: &self.files, store: &store, tables: &tables, options };
+        let import = Import { engine: self, store: &store, tables: &tables, options };
         let mut out = Vec::new();
         for directory in directories {
             let (sstables, failure) = match import.directory(directory) {
@@ -93,14 +95,12 @@ impl Engine {
             tracing::info!(directory = %directory.display(), keyspace, table, ?sstables, "imported");
             out.push(ImportedDirectory { directory: directory.clone(), sstables, failure });
         }
-        self.filters.nudge();
-        self.prover.nudge();
         Ok(out)
     }
 }
 
 struct Import<'a> {
-    files: &'a FileContext,
+    engine: &'a Engine,
     store: &'a Arc<TableStore>,
     /// All tables of the node.
     tables: &'a [Arc<TableStore>],
@@ -115,8 +115,12 @@ fn reason(error: impl std::fmt::Display) -> Reason {
 }
 
 impl Import<'_> {
+    fn files(&self) -> &FileContext {
+        &self.engine.files
+    }
+
     fn fs(&self) -> &dyn FileSystem {
-        self.files.env.fs.as_ref()
+        self.engine.env.fs.as_ref()
     }
 
     fn directory(&self, directory: &Path) -> Result<Vec<String>, Reason> {
@@ -140,7 +144,8 @@ impl Import<'_> {
                 });
             }
         }
-        Ok(tables.iter().map(|table| table.descriptor().to_string()).collect())
+        self.engine.welcome(self.store, &tables);
+        Ok(tables.iter().map(|table| table.sstable.descriptor().to_string()).collect())
     }
 
     /// Files are not taken from under a table that has them open.
@@ -164,7 +169,7 @@ impl Import<'_> {
 
     /// Step 1.
     fn check(&self, descriptor: &Descriptor) -> Result<(), Reason> {
-        let table = self.files.open(descriptor).map_err(reason)?;
+        let table = self.files().open(descriptor).map_err(reason)?;
         check_fits(&table, &self.store.schema())?;
         if !self.options.verify {
             return Ok(());
@@ -184,24 +189,25 @@ impl Import<'_> {
     }
 
     /// Steps 2 and 3.
-    fn take_in(&self, old: &[Descriptor]) -> Result<Vec<Arc<SsTable>>, Reason> {
-        let directory = self.files.home(self.store.homes()).map_err(reason)?;
-        let env = &self.files.env;
+    fn take_in(&self, old: &[Descriptor]) -> Result<Vec<Newcomer>, Reason> {
+        let directory = self.files().home(self.store.homes()).map_err(reason)?;
+        let env = &self.engine.env;
         let mut log = TxnLog::create(
             Arc::clone(&env.fs),
             &directory,
-            self.files.version,
+            self.files().version,
             Operation::Import,
             env.time_uuid(),
         )
         .map_err(|error| self.failed_in(&directory, error))?;
         let taken = old.iter().map(|old| {
-            let new = self.store.next_descriptor(self.files, &directory);
+            let new = self.store.next_descriptor(self.files(), &directory);
             let new = Descriptor { version: old.version, ..new };
             log.add(&new).map_err(|error| self.failed_in(&directory, error))?;
             self.bring(old, &new)?;
-            let table = self.files.open(&new).map_err(reason)?;
-            Ok(table)
+            let table = self.files().open(&new).map_err(reason)?;
+            let compared = self.engine.prove_newcomer(&self.store.schema(), table);
+            compared.map_err(|why| format!("{old}: {why}"))
         });
         let taken = taken.collect::<Result<Vec<_>, Reason>>().and_then(|tables| {
             self.fs().sync_dir(&directory).map_err(|error| self.failed_in(&directory, error))?;
@@ -225,7 +231,7 @@ impl Import<'_> {
             }
             let result = log.commit().inspect_err(|error| self.store.note(error)).map_err(io::Error::from);
             if result.is_ok() {
-                view.replace_sstables(&[], tables.iter().cloned());
+                view.replace_sstables(&[], tables.iter().map(|new| new.sstable.clone()));
                 view.forget_cached_rows();
             }
             committed = Some(result);
@@ -245,7 +251,7 @@ impl Import<'_> {
         let is_there = path.is_some_and(|path| path.starts_with(directory));
         let error = EngineError::from(error);
         if is_there {
-            self.files.homes.note_failure(directory, self.store.homes(), &error);
+            self.files().homes.note_failure(directory, self.store.homes(), &error);
         }
         reason(error)
     }

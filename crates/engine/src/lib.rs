@@ -31,6 +31,7 @@ mod options;
 mod patrol;
 mod prover;
 mod recovery;
+mod refresh;
 mod schema;
 mod snapshot;
 mod stats;

@@ -291,7 +291,11 @@ impl Engine {
         let wanted: Vec<_> = files.sstables.iter().map(|d| (d, table)).collect();
         let sstables = self.files.open_many(&wanted)?;
         files.tidy_up(self.env.fs.as_ref())?;
-        self.add_table(table, durable_writes, start, (sstables, files.last_sequence));
+        let compared = sstables.into_iter().map(|sstable| self.prove_newcomer(table, sstable));
+        let newcomers = compared.collect::<Result<Vec<_>, _>>()?;
+        let sstables = newcomers.iter().map(|new| Arc::clone(&new.sstable)).collect();
+        let store = self.add_table(table, durable_writes, start, (sstables, files.last_sequence));
+        self.welcome(&store, &newcomers);
         Ok(())
     }
 

@@ -12,14 +12,17 @@
 //!    compactions leave it alone.
 //!
 //! A compaction proves its inputs before it reads them: what it writes has a proof of its own, which must not be
-//! one of damage.
+//! one of damage. What comes into a table while the node runs ([`Engine::prove_newcomer`]) is proven before anybody
+//! can read it, and refused if it is damaged.
 
 use crate::compaction::{CompactionInfo, Throttle};
 use crate::engine::{Engine, Gate};
+use crate::error::EngineError;
 use crate::patrol::Patrol;
 use crate::table::TableStore;
 use crate::turns::{give_way, in_turns};
 use env::clock::Clock;
+use model::TableSchema;
 use parking_lot::{Condvar, Mutex};
 use partition::ReadError;
 use sstable::{Descriptor, NewProof, Proved, SsTable};
@@ -45,7 +48,8 @@ pub(crate) struct Prover {
 
 #[derive(Default)]
 struct State {
-    running: Option<Arc<Reading>>,
+    /// The thread's own, and newcomers.
+    running: Vec<Arc<Reading>>,
     /// SSTables that cannot be proven: without Digest.crc32, or not readable.
     given_up: HashSet<Descriptor>,
     /// Tables of which it was said that some have no Digest.crc32.
@@ -54,6 +58,12 @@ struct State {
     is_stopped: bool,
     /// Whether all that was there at the start was read, as far as it will be.
     has_looked: bool,
+}
+
+/// An SSTable that came into a table while the node runs, and its proof if it has none yet.
+pub(crate) struct Newcomer {
+    pub(crate) sstable: Arc<SsTable>,
+    proof: Option<NewProof>,
 }
 
 /// An SSTable that is being read.
@@ -179,21 +189,13 @@ impl Prover {
 
     /// Reads one; whether to go on.
     fn read(&self, engine: &Engine, table: &TableStore, sstable: &Arc<SsTable>) -> bool {
-        let schema = table.schema();
-        let reading = Arc::new(Reading {
-            id: engine.env.time_uuid(),
-            keyspace: schema.keyspace.clone(),
-            table: schema.name.clone(),
-            total_bytes: sstable.data_file_bytes(),
-            completed_bytes: AtomicU64::new(0),
-            cancelled: AtomicBool::new(false),
-        });
+        let reading = Reading::of(engine, &table.schema(), sstable);
         {
             let mut state = self.state.lock();
             if state.is_stopped {
                 return false;
             }
-            state.running = Some(Arc::clone(&reading));
+            state.running.push(Arc::clone(&reading));
         }
         let ends = || self.patrol.is_stopping() || engine.is_drained();
         let is_over = || {
@@ -208,7 +210,7 @@ impl Prover {
                 self.spend(bytes, is_over)
             })
         });
-        self.state.lock().running = None;
+        self.end(&reading);
         if let Err(error) = result
             && sstable.condemned().is_none()
             && !is_over()
@@ -218,6 +220,32 @@ impl Prover {
             self.state.lock().given_up.insert(sstable.descriptor().clone());
         }
         !ends()
+    }
+
+    fn end(&self, reading: &Arc<Reading>) {
+        self.state.lock().running.retain(|other| !Arc::ptr_eq(other, reading));
+    }
+
+    /// Notes that an SSTable cannot be compared with anything.
+    fn give_up(&self, schema: &TableSchema, sstable: &SsTable) {
+        let mut state = self.state.lock();
+        if state.told.insert(schema.id) {
+            tracing::warn!(keyspace = schema.keyspace, table = schema.name, sstable = %sstable.descriptor(), "an SSTable has no Digest.crc32 to be compared with");
+        }
+        state.given_up.insert(sstable.descriptor().clone());
+    }
+}
+
+impl Reading {
+    fn of(engine: &Engine, schema: &TableSchema, sstable: &SsTable) -> Arc<Reading> {
+        Arc::new(Reading {
+            id: engine.env.time_uuid(),
+            keyspace: schema.keyspace.clone(),
+            table: schema.name.clone(),
+            total_bytes: sstable.data_file_bytes(),
+            completed_bytes: AtomicU64::new(0),
+            cancelled: AtomicBool::new(false),
+        })
     }
 }
 
@@ -254,25 +282,81 @@ impl Engine {
         state.has_looked
     }
 
-    /// Ends the comparison that runs; no other begins before SSTables are loaded or the node starts again. Whether one ran.
+    /// Ends the comparisons that run; no other begins before SSTables are loaded or the node starts again. Whether any ran.
     pub fn stop_proving(&self) -> bool {
         let mut state = self.prover.state.lock();
         state.is_stopped = true;
-        let running = state.running.as_ref();
-        running.is_some_and(|reading| !reading.cancelled.swap(true, Ordering::Relaxed))
+        let mut any = false;
+        for reading in &state.running {
+            any |= !reading.cancelled.swap(true, Ordering::Relaxed);
+        }
+        any
     }
 
-    /// The comparison that runs.
-    pub fn proving(&self) -> Option<CompactionInfo> {
-        let state = self.prover.state.lock();
-        state.running.as_ref().map(|reading| CompactionInfo {
+    /// The comparisons that run.
+    pub fn proving(&self) -> Vec<CompactionInfo> {
+        let info = |reading: &Arc<Reading>| CompactionInfo {
             id: reading.id,
             keyspace: reading.keyspace.clone(),
             table: reading.table.clone(),
             inputs: 1,
             completed_bytes: reading.completed_bytes.load(Ordering::Relaxed).min(reading.total_bytes),
             total_bytes: reading.total_bytes,
-        })
+        };
+        self.prover.state.lock().running.iter().map(info).collect()
+    }
+
+    /// Compares an SSTable that nobody can read yet with its digest, as fast as it can be read, if the options have
+    /// SSTables compared.
+    ///
+    /// # Errors
+    /// When it is damaged or cannot be read, and when an operator or the end of the engine ended the comparison.
+    pub(crate) fn prove_newcomer(
+        &self,
+        schema: &TableSchema,
+        sstable: Arc<SsTable>,
+    ) -> Result<Newcomer, EngineError> {
+        if !self.options.proves_sstables {
+            return Ok(Newcomer { sstable, proof: None });
+        }
+        let prover = &self.prover;
+        let reading = Reading::of(self, schema, &sstable);
+        prover.state.lock().running.push(Arc::clone(&reading));
+        let mut pace = |bytes| {
+            prover.bytes.fetch_add(bytes, Ordering::Relaxed);
+            reading.completed_bytes.fetch_add(bytes, Ordering::Relaxed);
+            give_way();
+            !reading.cancelled.load(Ordering::Relaxed) && !prover.patrol.is_stopping() && !self.is_drained()
+        };
+        let proved = in_turns(|| sstable.prove(self.env.fs.as_ref(), &mut pace));
+        prover.end(&reading);
+        let proof = match proved? {
+            Proved::Sound(proof) => {
+                prover.proven.fetch_add(1, Ordering::Relaxed);
+                Some(proof)
+            }
+            Proved::Known => None,
+            Proved::NoDigest => {
+                prover.give_up(schema, &sstable);
+                None
+            }
+            Proved::Stopped => {
+                let reason = "its comparison with Digest.crc32 was stopped".to_owned();
+                return Err(EngineError::Foreign { sstable: sstable.descriptor().to_string(), reason });
+            }
+        };
+        Ok(Newcomer { sstable, proof })
+    }
+
+    /// Writes the proofs of newcomers that are part of the table now.
+    pub(crate) fn welcome<'n>(&self, table: &TableStore, newcomers: impl IntoIterator<Item = &'n Newcomer>) {
+        for Newcomer { sstable, proof } in newcomers {
+            if proof.is_some() {
+                self.write_proof(table, sstable, proof.as_ref());
+            }
+        }
+        self.filters.nudge();
+        self.prover.nudge();
     }
 
     /// Numbers of the prover.
@@ -316,12 +400,7 @@ impl Engine {
             }
             Ok(Proved::Known) => Ok(true),
             Ok(Proved::NoDigest) => {
-                let schema = table.schema();
-                let mut state = prover.state.lock();
-                if state.told.insert(schema.id) {
-                    tracing::warn!(keyspace = schema.keyspace, table = schema.name, sstable = %sstable.descriptor(), "an SSTable has no Digest.crc32 to be compared with");
-                }
-                state.given_up.insert(sstable.descriptor().clone());
+                prover.give_up(&table.schema(), sstable);
                 Ok(true)
             }
             Ok(Proved::Stopped) => Ok(false),
@@ -359,7 +438,7 @@ impl Engine {
     }
 
     /// Whether writes are refused because the directory may go to another program.
-    fn is_drained(&self) -> bool {
+    pub(crate) fn is_drained(&self) -> bool {
         *self.barrier.read() == Gate::Drained
     }
 }

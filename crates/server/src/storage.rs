@@ -410,7 +410,7 @@ pub fn compactions(engine: &Engine) -> CompactionStats {
             .compactions()
             .into_iter()
             .map(|info| (COMPACTION, info))
-            .chain(engine.proving().map(|info| (VERIFY, info)))
+            .chain(engine.proving().into_iter().map(|info| (VERIFY, info)))
             .map(|(kind, info)| CompactionTask {
                 id: info.id.to_string(),
                 kind: kind.to_owned(),

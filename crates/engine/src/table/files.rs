@@ -4,7 +4,6 @@ use super::homes::Homes;
 use super::{TableStore, TableView};
 use crate::commitlog::LogPosition;
 use crate::error::EngineError;
-use crate::import::check_fits;
 use crate::memtable::Memtable;
 use crate::turns::InTurns;
 use crate::warm::Warmth;
@@ -19,9 +18,7 @@ use sstable::statistics::CommitLogPosition;
 use sstable::txn_log::{Committed, Operation, TxnLog};
 use sstable::{
     Descriptor, FilePart, PageSource, SsTable, SsTableId, SsTableWriter, Version, WriteError, WriterOptions,
-    descriptor,
 };
-use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -91,48 +88,6 @@ impl FileContext {
 }
 
 impl TableStore {
-    /// Opens SSTables that were put into the table's directories from outside and adds them to the view; their names.
-    ///
-    /// # Errors
-    /// As [`FileContext::open`], and when one is not an SSTable of this table; then none is added.
-    pub(crate) fn load_new(&self, files: &FileContext) -> Result<Vec<Descriptor>, EngineError> {
-        // No flush gives an SSTable its name while the directories are looked through.
-        let _turn = self.flush_turn.lock();
-        self.check_settled()?;
-        let view = self.view();
-        let known: HashSet<&Descriptor> = view.sstables.iter().map(|t| t.descriptor()).collect();
-        let mut new = Vec::new();
-        for dir in self.dirs() {
-            if !files.fs().exists(dir)? {
-                continue;
-            }
-            let listing = descriptor::list(files.fs(), dir)?;
-            if !listing.txn_logs.is_empty() {
-                let busy = format!("{} has a transaction under way, try again later", dir.display());
-                return Err(io::Error::new(io::ErrorKind::ResourceBusy, busy).into());
-            }
-            for descriptor in listing.tables.into_keys() {
-                if !known.contains(&descriptor) {
-                    if let SsTableId::Sequence(n) = descriptor.id {
-                        self.last_sequence.fetch_max(n, Ordering::SeqCst);
-                    }
-                    let sstable = files.open(&descriptor)?;
-                    check_fits(&sstable, &self.schema())
-                        .map_err(|reason| EngineError::Foreign { sstable: descriptor.to_string(), reason })?;
-                    new.push(sstable);
-                }
-            }
-        }
-        let names = new.iter().map(|t| t.descriptor().clone()).collect();
-        self.change_view(|view| {
-            view.replace_sstables(&[], new);
-            view.forget_cached_rows();
-        });
-        // Every SSTable in the directories is open now.
-        self.set_whole();
-        Ok(names)
-    }
-
     /// A name for a new SSTable in `dir`.
     pub(crate) fn next_descriptor(&self, files: &FileContext, dir: &Path) -> Descriptor {
         let id = if files.uuid_ids {

@@ -23,8 +23,8 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use model::{DecoratedKey, TableSchema};
 use parking_lot::Mutex;
 use partition::ReadError;
-use sstable::SsTable;
 use sstable::txn_log::CommitError;
+use sstable::{SsTable, SsTableId};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -277,6 +277,13 @@ impl TableStore {
         }
         let schema = self.schema();
         Err(EngineError::InDoubt { keyspace: schema.keyspace.clone(), table: schema.name.clone() })
+    }
+
+    /// Lets new SSTables have other names than one that came from outside.
+    pub(crate) fn note_name(&self, id: SsTableId) {
+        if let SsTableId::Sequence(n) = id {
+            self.last_sequence.fetch_max(n, Ordering::SeqCst);
+        }
     }
 
     /// The table's directories.

@@ -125,7 +125,7 @@ fn foreign_sstables_are_proven_in_the_background_and_stay_so() {
     assert_eq!((stats.proven, stats.condemned), (3, 0));
     let bytes: u64 = found.iter().map(|d| fs.file_len(&d.path(Component::Data)).unwrap()).sum();
     assert_eq!(stats.bytes, bytes);
-    wait_until(|| engine.proving().is_none());
+    wait_until(|| engine.proving().is_empty());
     assert_eq!(contents(&engine, &table()), expected);
     engine.snapshot("s", &["ks".to_owned()], Some("t"), true).unwrap();
     engine.close();
@@ -216,12 +216,12 @@ fn truncate_drop_and_drain_end_a_comparison_and_leave_no_proof() {
         let engine = open(&fs);
         engine.set_compactions_paused(true);
         engine.start_proving().unwrap();
-        wait_until(|| engine.proving().is_some());
-        let info = engine.proving().unwrap();
+        wait_until(|| !engine.proving().is_empty());
+        let info = engine.proving().remove(0);
         assert_eq!((info.table.as_str(), info.inputs), ("t", 1));
         leave(&engine);
         engine.set_compactions_paused(false);
-        wait_until(|| engine.proving().is_none());
+        wait_until(|| engine.proving().is_empty());
         engine.close();
         assert!(!fs.exists(&found[0].path(Component::Proof)).unwrap());
         let left = names(&fs, &found[0].directory);
@@ -245,25 +245,127 @@ fn whoever_wants_to_be_sure_waits_for_it() {
     engine.close();
 }
 
+/// Links the files of an SSTable under another number, of which nobody knows yet.
+fn link(fs: &MemoryFileSystem, from: &Descriptor, sequence: u64) -> Descriptor {
+    let copy = Descriptor { id: sstable::SsTableId::Sequence(sequence), ..from.clone() };
+    for component in Component::ALL.iter().filter(|c| fs.exists(&from.path(**c)).unwrap()) {
+        fs.write(&copy.path(*component), &fs.read(&from.path(*component)).unwrap()).unwrap();
+    }
+    copy
+}
+
 #[test]
 fn an_operator_stops_it_and_new_files_begin_it_anew() {
     let (fs, found, _) = foreign(1);
     let engine = open(&fs);
     engine.set_compactions_paused(true);
     engine.start_proving().unwrap();
-    wait_until(|| engine.proving().is_some());
+    wait_until(|| !engine.proving().is_empty());
     assert!(engine.stop_proving());
-    wait_until(|| engine.proving().is_none());
+    wait_until(|| engine.proving().is_empty());
     engine.set_compactions_paused(false);
     assert_eq!(engine.proving_stats().unproven, 1);
-    let copy = Descriptor { id: sstable::SsTableId::Sequence(77), ..found[0].clone() };
-    for component in Component::ALL.iter().filter(|c| fs.exists(&found[0].path(**c)).unwrap()) {
-        fs.hard_link(&found[0].path(*component), &copy.path(*component)).unwrap();
-    }
+    link(&fs, &found[0], 77);
     assert_eq!(engine.load_new_sstables("ks", "t").unwrap().len(), 1);
     wait_until(|| engine.proving_stats().unproven == 0);
     assert_eq!(engine.proving_stats().proven, 2);
     engine.close();
+}
+
+/// Also where the prover does not run, or rests: nobody may read them before.
+#[test]
+fn what_comes_while_the_node_runs_is_compared_before_it_is_read() {
+    let (fs, found, expected) = foreign(2);
+    let elsewhere = PathBuf::from("/elsewhere");
+    let aside = |descriptor: &Descriptor| {
+        let to = Descriptor { directory: elsewhere.clone(), ..descriptor.clone() };
+        fs.create_dir_all_durable(&elsewhere).unwrap();
+        for component in Component::ALL.iter().filter(|c| fs.exists(&descriptor.path(**c)).unwrap()) {
+            fs.rename(&descriptor.path(*component), &to.path(*component)).unwrap();
+        }
+        to
+    };
+    let all: Vec<Descriptor> = found.iter().map(aside).collect();
+    let unverified = crate::ImportOptions { verify: false, copy: true, ..crate::ImportOptions::default() };
+    let verified = crate::ImportOptions { verify: true, ..unverified };
+    let sound = fs.read(&all[1].path(Component::Data)).unwrap();
+    swap(&fs, &all[1]);
+
+    let engine = open(&fs);
+    engine.truncate("ks", "t").unwrap(); // What the commit log still has of them.
+    let directory = engine.table(table().id).unwrap().dirs()[0].clone();
+    let here = |descriptor: &Descriptor| Descriptor { directory: directory.clone(), ..descriptor.clone() };
+    let put = |descriptor: &Descriptor| {
+        for component in Component::ALL.iter().filter(|c| fs.exists(&descriptor.path(**c)).unwrap()) {
+            let bytes = fs.read(&descriptor.path(*component)).unwrap();
+            fs.write(&here(descriptor).path(*component), &bytes).unwrap();
+        }
+    };
+    let empty = names(&fs, &directory);
+    engine.set_compactions_paused(true);
+    for options in [unverified, verified] {
+        let done = engine.import("ks", "t", std::slice::from_ref(&elsewhere), &options).unwrap().remove(0);
+        let failure = done.failure.unwrap();
+        assert!(failure.contains(&all[1].to_string()) && failure.contains("Digest.crc32"), "{failure}");
+        assert_eq!((sstables(&engine), names(&fs, &directory)), (Vec::new(), empty.clone()));
+    }
+    all.iter().for_each(put);
+    let refused = engine.load_new_sstables("ks", "t").unwrap_err().to_string();
+    assert!(refused.contains("nb-2-big-Data.db") && refused.contains("Digest.crc32"), "{refused}");
+    assert_eq!((sstables(&engine), read_all(&engine).unwrap()), (Vec::new(), 0));
+    assert!(all.iter().all(|d| fs.exists(&here(d).path(Component::Data)).unwrap()), "they stay");
+
+    fs.write(&here(&all[1]).path(Component::Data), &sound).unwrap();
+    assert_eq!(engine.load_new_sstables("ks", "t").unwrap().len(), 2);
+    assert_eq!(engine.proving_stats().unproven, 0);
+    assert_eq!(contents(&engine, &table()), expected);
+    fs.write(&all[1].path(Component::Data), &sound).unwrap();
+    for options in [unverified, verified] {
+        let done = engine.import("ks", "t", std::slice::from_ref(&elsewhere), &options).unwrap().remove(0);
+        assert_eq!((done.sstables.len(), done.failure), (2, None));
+    }
+    assert_eq!(engine.proving_stats().unproven, 0);
+    assert_eq!(contents(&engine, &table()), expected);
+    for descriptor in sstables(&engine) {
+        assert!(fs.exists(&descriptor.path(Component::Proof)).unwrap());
+        assert_eq!(verify(&fs, &descriptor, &|_| {}).unwrap().findings, []);
+    }
+    engine.close();
+}
+
+/// As after CREATE TABLE ... WITH id = that of one that was dropped, and whose files somebody brought back.
+#[test]
+fn files_that_a_new_table_finds_are_compared_before_it_is_there() {
+    for damaged in [true, false] {
+        let (fs, found, expected) = foreign(2);
+        let engine = open(&fs);
+        let bare = KeyspaceSchema::new("ks", Replication::simple(1));
+        engine.install_schema(engine.schema().with_keyspace(bare.clone())).unwrap();
+        assert!(found.iter().all(|d| !fs.exists(&d.path(Component::Data)).unwrap()), "they went with it");
+        let (other, _, _) = foreign(2);
+        for descriptor in &found {
+            fs.create_dir_all_durable(&descriptor.directory).unwrap();
+            for component in Component::ALL.iter().filter(|c| other.exists(&descriptor.path(**c)).unwrap()) {
+                let path = descriptor.path(*component);
+                fs.write(&path, &other.read(&path).unwrap()).unwrap();
+            }
+        }
+        if damaged {
+            swap(&fs, &found[0]);
+        }
+        let mut again = bare;
+        again.tables.insert(table().name.clone(), table());
+        let created = engine.install_schema(engine.schema().with_keyspace(again));
+        match damaged {
+            true => assert!(created.unwrap_err().to_string().contains("Digest.crc32")),
+            false => {
+                created.unwrap();
+                assert_eq!(engine.proving_stats().unproven, 0);
+                assert_eq!(contents(&engine, &table()), expected);
+            }
+        }
+        engine.close();
+    }
 }
 
 #[test]
@@ -307,7 +409,7 @@ fn a_loss_of_power_at_any_call_loses_nothing_and_proves_nothing_wrong() {
             let has_proof = |d: &&Descriptor| survivor.exists(&d.path(Component::Proof)).unwrap();
             proofs += found.iter().filter(is_foreign).filter(has_proof).count();
             engine.start_proving().unwrap();
-            wait_until(|| engine.proving_stats().unproven == 0 && engine.proving().is_none());
+            wait_until(|| engine.proving_stats().unproven == 0 && engine.proving().is_empty());
             assert_eq!(engine.proving_stats().condemned, 0, "{context}");
             let listed = |d: &Descriptor| {
                 survivor.read_to_string(&d.path(Component::Toc)).unwrap().contains("Proof.db")
