@@ -1,6 +1,7 @@
 //! Entry points for fuzzing: each takes bytes from anywhere as one component of an SSTable whose other components are
 //! sound, and reads all of it. None may panic, whatever the bytes.
 
+use crate::big::samples::Sample;
 use crate::bloom::BloomFilter;
 use crate::checksum::{SEALED_BYTES, seal_page};
 use crate::compression::{CompressionInfo, CompressionParams, Compressor};
@@ -13,7 +14,7 @@ use bytes::Bytes;
 use env::fs::FileSystem;
 use env::fs::memory::MemoryFileSystem;
 use model::command::{ClusteringFilter, ColumnSelection};
-use model::key::KeyRange;
+use model::key::{KeyRange, Token};
 use model::{
     Cell, Clustering, ClusteringBound, CqlType, DecoratedKey, Deletion, Liveness, PartitionKey, Row, Slice,
     TableSchema,
@@ -223,7 +224,9 @@ pub fn fuzz_proof(bytes: &[u8]) {
         let path = descriptor(version).path(Component::Proof);
         let Ok(sound) = fs.read(&path) else { return };
         let mut proof = bytes.to_vec();
-        let kind = if bytes.starts_with(proof::MAGIC_DATA) { proof::MAGIC_DATA.len() } else { 0 };
+        let other_kinds = [proof::MAGIC_DATA, proof::MAGIC_SAMPLED];
+        let kind =
+            other_kinds.into_iter().find(|magic| bytes.starts_with(*magic)).map_or(0, |magic| magic.len());
         let tied = proof.iter_mut().zip(sound).take(proof::TIED_BYTES).skip(kind);
         tied.for_each(|(byte, fits)| *byte = fits);
         proof.extend_from_slice(&crc32fast::hash(&proof).to_be_bytes());
@@ -316,8 +319,15 @@ pub fn fuzz_seeds() -> Vec<(Component, Vec<u8>)> {
         let proof = Proof::decode(bytes.into()).ok().flatten()?;
         Some((Component::Proof, Proof { index: None, ..proof }.encode()))
     };
-    let later: Vec<_> = out.iter().filter_map(made_later).collect();
-    out.extend(later);
+    let with_samples = |(component, bytes): &(Component, Vec<u8>)| {
+        let bytes = (*component == Component::Proof).then(|| bytes.clone())?;
+        let mut proof = Proof::decode(bytes.into()).ok().flatten()?;
+        proof.index.as_mut()?.samples = vec![Sample { token: Token::MIN, position: 7 }];
+        Some((Component::Proof, proof.encode()))
+    };
+    let others: Vec<_> =
+        out.iter().filter_map(made_later).chain(out.iter().filter_map(with_samples)).collect();
+    out.extend(others);
     for (component, bytes) in &mut out {
         if *component == Component::Proof {
             bytes.truncate(bytes.len().saturating_sub(4));

@@ -5,6 +5,7 @@
 
 use crate::big::index::{IndexEntry, IndexWalk, PromotedIndex};
 use crate::big::lookup::BigIndex;
+use crate::big::samples::Sample;
 use crate::big::summary::Summary;
 use crate::big::writer::BigIndexWriter;
 use crate::bti::partitions::{BtiIndex, Located, PartitionWalk};
@@ -422,6 +423,8 @@ pub(crate) struct FinishedIndex {
     pub index: PageSums,
     /// Checksums of Rows.db.
     pub rows: PageSums,
+    /// Of Index.db, between those that the summary has.
+    pub samples: Vec<Sample>,
 }
 
 /// The index of an SSTable that is being written.
@@ -436,6 +439,8 @@ pub(crate) enum IndexWriter {
 pub(crate) enum GrowingIndex {
     Big {
         summary: Summary,
+        /// Between those that the summary has.
+        samples: Vec<Sample>,
         /// How the full pages of Index.db lie.
         pages: PageLayout,
     },
@@ -481,7 +486,8 @@ impl IndexWriter {
     pub fn so_far(&mut self) -> Result<Option<GrowingIndex>, WriteError> {
         Ok(match self {
             IndexWriter::Big(writer) => {
-                writer.so_far()?.map(|(summary, pages)| GrowingIndex::Big { summary, pages })
+                let (samples, pages) = writer.so_far()?;
+                writer.summary().map(|summary| GrowingIndex::Big { summary, samples, pages })
             }
             IndexWriter::Bti(writer) => writer.so_far()?.map(GrowingIndex::Bti),
         })

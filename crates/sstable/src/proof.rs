@@ -5,6 +5,8 @@
 //! file  := "IlProof1" | data | u32 CRC32 of Summary.db, 0 where there is none
 //!          | u64 bytes of Index.db or Partitions.db | u64 bytes of Rows.db | u64 chunks of a compressed Data.db
 //!          | u32 CRC32 of each page of 4096 bytes of the index | the same of Rows.db | u32 CRC32 of each chunk | end
+//!        | "IlProof3" | as the first up to the chunks | u64 samples | checksums as in the first
+//!          | (i64 token, u64 place in Index.db) of each sample | end
 //!        | "IlProof2" | data | u64 chunks of a compressed Data.db | u32 CRC32 of each chunk | end
 //! data  := u32 checksum in Digest.crc32 | u64 bytes of data | u32 CRC32 of CompressionInfo.db or CRC.db
 //! end   := u32 CRC32 of the bytes before
@@ -13,12 +15,14 @@
 //! CRC.db does the same for files that are not compressed.
 //!
 //! The first kind is written with the SSTable. The second is made later, of a Data.db that was found to be as Digest.crc32
-//! says ([`crate::SsTable::prove`]): it says nothing of the index, which may have been damaged before.
+//! says ([`crate::SsTable::prove`]): it says nothing of the index, which may have been damaged before. The third is the first
+//! with places of Index.db that lookups begin at (`big/samples.rs`), where there are any.
 //!
 //! What is here is kept in memory, 4 bytes for 4 KiB of an index and for each chunk, half of what the chunks' places take.
 //! A file that is missing, damaged or of another SSTable is not used: then everything is compared as if Cassandra had
 //! written it. Cassandra does not know the component, and what it compacts has none.
 
+use crate::big::samples::Sample;
 use crate::checksum::{ChunkCrcs, stored_digest};
 use crate::descriptor::{Component, Descriptor};
 use crate::error::{OpenError, corrupt, file_name, read_optional};
@@ -26,12 +30,16 @@ use crate::pages::{FileId, FilePart, INDEX_PAGE_BYTES, PageLayout, PagedFile};
 use bytes::Bytes;
 use crc32fast::Hasher;
 use env::fs::FileSystem;
+use model::key::Token;
 use partition::codec::{DecodeError, Input, SliceInput};
 use partition::{ReadContext, ReadError};
 use std::io;
 
 const MAGIC_WHOLE: &[u8; 8] = b"IlProof1";
 pub(crate) const MAGIC_DATA: &[u8; 8] = b"IlProof2";
+pub(crate) const MAGIC_SAMPLED: &[u8; 8] = b"IlProof3";
+/// A token and a place.
+const SAMPLE_BYTES: u64 = 16;
 /// Bytes that tie the file to its Data.db, the magic among them.
 pub(crate) const TIED_BYTES: usize = 24;
 const PAGE_BYTES: usize = INDEX_PAGE_BYTES as usize;
@@ -97,6 +105,8 @@ pub(crate) struct IndexProof {
     pub index: PageSums,
     /// Of Rows.db.
     pub rows: PageSums,
+    /// Of Index.db, between those that the summary has; in the order of the file.
+    pub samples: Vec<Sample>,
 }
 
 /// A Proof.db.
@@ -129,8 +139,14 @@ impl Proof {
         let none: &[u32] = &[];
         let pages = self.index.as_ref().map_or([none, none], |index| [&index.index.crcs, &index.rows.crcs]);
         let sums = [pages[0], pages[1], &self.chunks];
-        let mut out = Vec::with_capacity(64 + 4 * sums.iter().map(|sums| sums.len()).sum::<usize>());
-        out.extend_from_slice(if self.index.is_some() { MAGIC_WHOLE } else { MAGIC_DATA });
+        let samples = self.index.as_ref().map_or(&[][..], |index| &index.samples);
+        let sums_bytes = 4 * sums.iter().map(|sums| sums.len()).sum::<usize>();
+        let mut out = Vec::with_capacity(72 + sums_bytes + SAMPLE_BYTES as usize * samples.len());
+        out.extend_from_slice(match &self.index {
+            None => MAGIC_DATA,
+            Some(_) if samples.is_empty() => MAGIC_WHOLE,
+            Some(_) => MAGIC_SAMPLED,
+        });
         out.extend_from_slice(&self.digest.to_be_bytes());
         out.extend_from_slice(&self.data_len.to_be_bytes());
         out.extend_from_slice(&self.table_crc.to_be_bytes());
@@ -140,8 +156,15 @@ impl Proof {
             out.extend_from_slice(&proof.rows.len.to_be_bytes());
         }
         out.extend_from_slice(&(self.chunks.len() as u64).to_be_bytes());
+        if !samples.is_empty() {
+            out.extend_from_slice(&(samples.len() as u64).to_be_bytes());
+        }
         for sum in sums.into_iter().flatten() {
             out.extend_from_slice(&sum.to_be_bytes());
+        }
+        for Sample { token, position } in samples {
+            out.extend_from_slice(&token.0.to_be_bytes());
+            out.extend_from_slice(&position.to_be_bytes());
         }
         let crc = crc32fast::hash(&out);
         out.extend_from_slice(&crc.to_be_bytes());
@@ -151,9 +174,10 @@ impl Proof {
     /// Reads the file; `None` for one that a later Ilion wrote in a way that is not known.
     pub fn decode(bytes: Bytes) -> Result<Option<Proof>, DecodeError> {
         let mut input = SliceInput::new(bytes.slice(..bytes.len().saturating_sub(4)));
-        let has_index = match &input.array::<8>()? {
-            MAGIC_WHOLE => true,
-            MAGIC_DATA => false,
+        let (has_index, has_samples) = match &input.array::<8>()? {
+            MAGIC_WHOLE => (true, false),
+            MAGIC_SAMPLED => (true, true),
+            MAGIC_DATA => (false, false),
             _ => return Ok(None),
         };
         let sound = bytes
@@ -173,9 +197,15 @@ impl Proof {
         };
         let chunks = u64(&mut input)?;
         let counts = [index_len.div_ceil(INDEX_PAGE_BYTES), rows_len.div_ceil(INDEX_PAGE_BYTES), chunks];
-        let needed = counts.iter().try_fold(0u64, |sum, count| sum.checked_add(*count));
-        if needed.and_then(|sums| sums.checked_mul(4)) != Some(input.remaining() as u64) {
-            let detail = format!("checksums of {counts:?} pages and chunks in {} bytes", input.remaining());
+        let samples = if has_samples { u64(&mut input)? } else { 0 };
+        let sums = counts.iter().try_fold(0u64, |sum, count| sum.checked_add(*count));
+        let sums_bytes = sums.and_then(|sums| sums.checked_mul(4));
+        let needed = sums_bytes.zip(samples.checked_mul(SAMPLE_BYTES)).and_then(|(a, b)| a.checked_add(b));
+        if needed != Some(input.remaining() as u64) {
+            let remaining = input.remaining();
+            let detail = format!(
+                "checksums of {counts:?} pages and chunks and {samples} samples in {remaining} bytes"
+            );
             return Err(input.malformed(detail));
         }
         let mut sums =
@@ -183,8 +213,13 @@ impl Proof {
         let [index, rows, chunks] = counts;
         let index = PageSums { len: index_len, crcs: sums(index)? };
         let rows = PageSums { len: rows_len, crcs: sums(rows)? };
-        let index = has_index.then_some(IndexProof { summary_crc, index, rows });
-        Ok(Some(Proof { digest, data_len, table_crc, index, chunks: sums(chunks)? }))
+        let chunks = sums(chunks)?;
+        let mut sample = || -> Result<Sample, DecodeError> {
+            Ok(Sample { token: Token(u64(&mut input)? as i64), position: u64(&mut input)? })
+        };
+        let samples = (0..samples).map(|_| sample()).collect::<Result<_, _>>()?;
+        let index = has_index.then_some(IndexProof { summary_crc, index, rows, samples });
+        Ok(Some(Proof { digest, data_len, table_crc, index, chunks }))
     }
 
     /// The proof of an SSTable with this Data.db, as far as it was opened.

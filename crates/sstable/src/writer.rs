@@ -540,6 +540,7 @@ impl SsTableWriter {
                 summary_crc: index.summary.as_ref().map_or(0, |bytes| crc32fast::hash(bytes)),
                 index: index.index,
                 rows: index.rows,
+                samples: index.samples,
             }),
             chunks,
         };

@@ -1,4 +1,5 @@
-//! The directory of an interval: where in Index.db, and where in the data, a key of the interval may be.
+//! The directory of an interval: where in Index.db, and where in the data, a key of the interval may be. An interval is one of the
+//! summary, or a part of one, where there are samples between the summary's (`big/samples.rs`).
 //!
 //! ```text
 //! directory := i64 token of the first entry | u64 place of its partition in the data | u64 shift
@@ -7,15 +8,13 @@
 //! tag       := (token - token of the first entry) >> shift, so that the last one's takes 32 bits
 //! ```
 //! An interval of the summary has 128 entries or so, of any length, and a search for a key would decode half of them.
-//! The directory is made of the entries when an interval is first searched, and kept in the page cache. (Of large
-//! partitions each entry lies on a page of its own: that search reads them all, where one without a directory would read
-//! half of them, each time.) Tags ascend as tokens do, so a key is found by binary search. A partition without an index of
+//! The directory is made of the entries when an interval is first searched, and kept in the page cache. Tags ascend as tokens do, so a key is found by binary search. A partition without an index of
 //! rows is found in the data without another look at Index.db, which would say no more than its place. All of it is a
 //! hint: the key at the place, or at the offset, is compared, and a key that is not found through the directory is
 //! searched for in the entries.
 
 use super::index::IndexEntry;
-use crate::pages::{Course, Cursor};
+use crate::pages::{Course, Cursor, INDEX_PAGE_BYTES};
 use model::DecoratedKey;
 use model::key::{PartitionKey, Token};
 use partition::ReadError;
@@ -23,9 +22,9 @@ use partition::codec::Input;
 
 /// Longer intervals have no directory: an offset has no room for them.
 pub(crate) const SPAN_BYTES_MAX: u64 = u32::MAX as u64;
-/// In longer intervals the sample is looked for without the directory. In others its page of Index.db would be looked at
+/// In longer intervals the first key is looked for without the directory. In others its page of Index.db would be looked at
 /// for its sake alone.
-pub(crate) const NEAR_BYTES: u64 = 64 << 10;
+pub(crate) const NEAR_BYTES: u64 = 2 * INDEX_PAGE_BYTES;
 /// Nor have intervals of more entries than any summary leaves out.
 const ENTRIES_MAX: usize = 16 << 10;
 

@@ -5,13 +5,14 @@
 
 use super::directory;
 use super::index::{IndexEntry, IndexWalk};
+use super::samples::Sample;
 use super::summary::{Summary, SummaryBuilder};
 use crate::bloom::BloomFilter;
 use crate::index::Entry;
 use crate::key_filter::{FilterCheck, KeyFilter, PACE_BYTES, Pace};
 use crate::pages::{Cursor, FileId, FilePart, PageSource, PagedFile, Uncached};
 use bytes::Bytes;
-use model::key::{KeyBound, KeyRange};
+use model::key::{KeyBound, KeyRange, Token};
 use model::{DecoratedKey, PartitionKey};
 use partition::codec::{DecodeError, DeletionTimes, Input, Layout};
 use partition::{ReadContext, ReadError};
@@ -40,6 +41,8 @@ impl From<ReadError> for SummaryError {
 #[derive(Debug)]
 pub(crate) struct BigIndex {
     summary: Summary,
+    /// Between the entries of the summary.
+    samples: Vec<Sample>,
     file: Arc<PagedFile>,
     pages: Arc<dyn PageSource>,
     times: DeletionTimes,
@@ -49,6 +52,7 @@ impl BigIndex {
     /// Takes Summary.db, if there is one, and checks it against the end of the index; makes it anew otherwise.
     pub fn open(
         summary: Option<Bytes>,
+        samples: Vec<Sample>,
         file: Arc<PagedFile>,
         pages: Arc<dyn PageSource>,
         times: DeletionTimes,
@@ -61,17 +65,18 @@ impl BigIndex {
             }
             None => rebuild_summary(&file)?,
         };
-        Ok(BigIndex { summary, file, pages, times })
+        Ok(BigIndex { summary, samples, file, pages, times })
     }
 
     /// The index of what was written so far.
     pub fn growing(
         summary: Summary,
+        samples: Vec<Sample>,
         file: Arc<PagedFile>,
         pages: Arc<dyn PageSource>,
         times: DeletionTimes,
     ) -> BigIndex {
-        BigIndex { summary, file, pages, times }
+        BigIndex { summary, samples, file, pages, times }
     }
 
     pub fn first_key(&self) -> &DecoratedKey {
@@ -83,7 +88,7 @@ impl BigIndex {
     }
 
     pub fn memory_bytes(&self) -> usize {
-        self.summary.memory_bytes()
+        self.summary.memory_bytes() + size_of_val(self.samples.as_slice())
     }
 
     /// The entry of the summary before a key.
@@ -140,16 +145,15 @@ impl BigIndex {
         let Some(interval) = self.summary.floor(key).filter(|_| *key <= self.summary.last) else {
             return Ok(None);
         };
-        let (start, end) = self.bounds(interval);
-        let is_sample = || self.summary.entries.get(interval).is_some_and(|(sample, _)| sample == key);
-        if end.saturating_sub(start) > directory::NEAR_BYTES && is_sample() {
+        let part = self.part(interval, key.token);
+        if part.end.saturating_sub(part.start) > directory::NEAR_BYTES && part.first == Some(key.token) {
             let mut index = self.cursor(data.context());
-            index.seek(start);
+            index.seek(part.start);
             if let Some(entry) = entry_of(key, &mut index)? {
                 return Ok(Some(Entry::Big(entry, index)));
             }
         }
-        if let Some(directory) = self.directory(interval, data.context())? {
+        if let Some(directory) = self.directory(&part, data.context())? {
             for candidate in directory::candidates(&directory, key.token) {
                 if let Some(position) = candidate.position
                     && is_key_at(key, position, data)?
@@ -157,13 +161,22 @@ impl BigIndex {
                     return Ok(Some(Entry::Small(position)));
                 }
                 let mut index = self.cursor(data.context());
-                index.seek(start + candidate.offset);
+                index.seek(part.start + candidate.offset);
                 if let Some(entry) = entry_of(key, &mut index)? {
                     return Ok(Some(Entry::Big(entry, index)));
                 }
             }
         }
         let mut index = self.cursor(data.context());
+        let (start, end) = self.bounds(interval);
+        if part.start > start {
+            index.seek(part.start);
+            while index.position() < part.end {
+                if let Some(entry) = entry_of(key, &mut index)? {
+                    return Ok(Some(Entry::Big(entry, index)));
+                }
+            }
+        }
         index.seek(start);
         while index.position() < end {
             if let Some(entry) = entry_of(key, &mut index)? {
@@ -179,9 +192,26 @@ impl BigIndex {
         Ok(None)
     }
 
-    /// The directory of an interval, if it is to have one.
-    fn directory(&self, interval: usize, context: &ReadContext) -> Result<Option<Bytes>, ReadError> {
+    /// The entries of an interval of the summary among which those of a token are.
+    fn part(&self, interval: usize, token: Token) -> Part {
         let (start, end) = self.bounds(interval);
+        let behind = self.samples.partition_point(|sample| sample.token <= token);
+        let inside = |at: Option<usize>| {
+            at.and_then(|at| self.samples.get(at))
+                .filter(|sample| start < sample.position && sample.position < end)
+        };
+        let (before, behind) = (inside(behind.checked_sub(1)), inside(Some(behind)));
+        let first = || self.summary.entries.get(interval).map(|(sample, _)| sample.token);
+        Part {
+            start: before.map_or(start, |sample| sample.position),
+            end: behind.map_or(end, |sample| sample.position),
+            first: before.map(|sample| sample.token).or_else(first),
+        }
+    }
+
+    /// The directory of a part of an interval, if it is to have one.
+    fn directory(&self, part: &Part, context: &ReadContext) -> Result<Option<Bytes>, ReadError> {
+        let Part { start, end, .. } = *part;
         if self.file.is_growing() && end == self.file.len {
             return Ok(None);
         }
@@ -192,7 +222,7 @@ impl BigIndex {
         }
         let file = FileId { sstable: self.file.id.sstable, part: FilePart::IndexDirectory };
         let mut make = || directory::build(&mut self.cursor(context), start, end).map(Bytes::from);
-        match self.pages.page(file, interval as u64, context, &mut make) {
+        match self.pages.page(file, start, context, &mut make) {
             Ok(directory) => Ok(Some(directory)),
             Err(ReadError::WouldBlock) => Err(ReadError::WouldBlock),
             // An entry is damaged; the search says so if it meets it.
@@ -358,6 +388,15 @@ impl BigIndex {
         }
         Ok(Some((position, IndexWalk::new(index, at))))
     }
+}
+
+/// Entries of an interval of the summary, from one sample to the next.
+#[derive(Debug)]
+struct Part {
+    start: u64,
+    end: u64,
+    /// The token of the first one.
+    first: Option<Token>,
 }
 
 /// An entry beside a place in Index.db.

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `summary` | every 128th key of the index, in memory |
 //! | `index` | an entry of Index.db and its promoted index, searched in place |
-//! | `directory` | where in an interval of the summary a key's entry may be |
+//! | `samples` | entries of Index.db that lookups begin at, between those of the summary |
+//! | `directory` | where in a part of an interval of the summary a key's entry may be |
 //! | `search` | which block of a promoted index to look at next |
 //! | `lookup` | summary and index of an open SSTable; finding a partition |
 //! | `writer` | the index of an SSTable that is being written |
@@ -12,6 +13,7 @@
 pub(crate) mod directory;
 pub(crate) mod index;
 pub(crate) mod lookup;
+pub(crate) mod samples;
 mod search;
 pub(crate) mod summary;
 pub(crate) mod writer;

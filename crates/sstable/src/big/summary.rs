@@ -124,15 +124,17 @@ impl SummaryBuilder {
         }
     }
 
-    /// Takes the next partition.
-    pub fn add(&mut self, key: &DecoratedKey, index_position: u64) {
+    /// Takes the next partition, and says whether it has an entry.
+    pub fn add(&mut self, key: &DecoratedKey, index_position: u64) -> bool {
         // Copied, so that a sample does not keep the buffer it was read from.
         let own = || DecoratedKey { token: key.token, key: PartitionKey(Bytes::copy_from_slice(&key.key.0)) };
-        if self.count.is_multiple_of(self.min_index_interval as u64) {
+        let is_sample = self.count.is_multiple_of(self.min_index_interval as u64);
+        if is_sample {
             self.entries.push((own(), index_position));
         }
         self.count += 1;
         self.last = Some(own());
+        is_sample
     }
 
     pub fn last(&self) -> Option<&DecoratedKey> {

@@ -1,6 +1,7 @@
 //! Index.db and Summary.db of an SSTable that is being written.
 
 use super::index::PromotedIndexBuilder;
+use super::samples::{Sample, Sampler};
 use super::summary::{Summary, SummaryBuilder};
 use crate::descriptor::Component;
 use crate::error::WriteError;
@@ -15,6 +16,7 @@ use partition::codec::{EncodeError, Layout};
 pub(crate) struct BigIndexWriter {
     file: Box<dyn WriteFile>,
     summary: SummaryBuilder,
+    sampler: Sampler,
     blocks: PromotedIndexBuilder,
     buffer: Vec<u8>,
     sums: PageSummer,
@@ -26,6 +28,7 @@ impl BigIndexWriter {
         BigIndexWriter {
             file,
             summary: SummaryBuilder::new(min_index_interval),
+            sampler: Sampler::default(),
             blocks: PromotedIndexBuilder::default(),
             buffer: Vec::new(),
             sums: PageSummer::default(),
@@ -45,18 +48,25 @@ impl BigIndexWriter {
         layout: &Layout,
         partition: &WrittenPartition<'_>,
     ) -> Result<(), WriteError> {
-        self.summary.add(partition.key, self.file.position());
+        let position = self.file.position();
         self.buffer.clear();
         self.blocks.finish(&mut self.buffer, layout, partition)?;
+        let is_in_summary = self.summary.add(partition.key, position);
+        let entry = Sample { token: partition.key.token, position };
+        self.sampler.add(entry, self.buffer.len() as u64, is_in_summary);
         self.sums.add(&self.buffer);
         Ok(self.file.write_all(&self.buffer)?)
     }
 
-    /// The summary of what was written so far, all of which is in the file now, and how the full pages of the file lie;
-    /// `None` before the first partition.
-    pub fn so_far(&mut self) -> Result<Option<(Summary, PageLayout)>, WriteError> {
+    /// The samples of what was written so far, all of which is in the file now, and how the full pages of the file lie.
+    pub fn so_far(&mut self) -> Result<(Vec<Sample>, PageLayout), WriteError> {
         self.file.flush()?;
-        Ok(self.summary.so_far().map(|summary| (summary, self.sums.so_far())))
+        Ok((self.sampler.so_far(), self.sums.so_far()))
+    }
+
+    /// The summary of what was written so far; `None` before the first partition.
+    pub fn summary(&self) -> Option<Summary> {
+        self.summary.so_far()
     }
 
     /// Completes Index.db.
@@ -68,6 +78,7 @@ impl BigIndexWriter {
             summary: Some(summary.encode()),
             index: self.sums.finish(),
             rows: PageSums::default(),
+            samples: self.sampler.finish(),
         })
     }
 }

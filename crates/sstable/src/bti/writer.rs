@@ -173,6 +173,7 @@ impl BtiIndexWriter {
             summary: None,
             index: self.partitions.finish()?,
             rows: self.rows.finish()?,
+            samples: Vec::new(),
         })
     }
 }

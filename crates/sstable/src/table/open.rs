@@ -12,7 +12,7 @@ use crate::key_filter::KeyFilter;
 use crate::minima::Minima;
 use crate::outline::Outline;
 use crate::pages::{FileId, FilePart, PageLayout, PageSource, PagedFile};
-use crate::proof::{Found, PageSums, Proof, proven};
+use crate::proof::{Found, IndexProof, PageSums, Proof, proven};
 use crate::statistics::{Statistics, Stats};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use env::fs::FileSystem;
@@ -80,7 +80,10 @@ impl SsTable {
             Found::Nothing | Found::Unfit(_) => (data, None),
         };
         let summary_crc = index_proof.as_ref().map(|proof| proof.summary_crc);
-        let (index_sums, rows_sums) = index_proof.map(|proof| (proof.index, proof.rows)).unzip();
+        let (index_sums, rows_sums, samples) = match index_proof {
+            Some(IndexProof { index, rows, samples, .. }) => (Some(index), Some(rows), samples),
+            None => (None, None, Vec::new()),
+        };
         let indexed = |component, part, sums: Option<PageSums>| -> Result<Arc<PagedFile>, OpenError> {
             let file = paged(component, part, PageLayout::Plain)?;
             Ok(Arc::new(match sums {
@@ -115,10 +118,11 @@ impl SsTable {
             let summary = read_optional(fs, descriptor, Component::Summary)?;
             // Cassandra may have made it anew.
             is_proven &= summary.as_ref().is_none_or(|bytes| summary_crc == Some(crc(bytes)));
-            let index = BigIndex::open(summary, file, Arc::clone(&pages), times).map_err(|e| match e {
-                SummaryError::Decode(e) => failed(Component::Summary, e),
-                SummaryError::Read(e) => e,
-            })?;
+            let index =
+                BigIndex::open(summary, samples, file, Arc::clone(&pages), times).map_err(|e| match e {
+                    SummaryError::Decode(e) => failed(Component::Summary, e),
+                    SummaryError::Read(e) => e,
+                })?;
             let filter = match bloom {
                 Some(bloom) => {
                     let filter = with_doubt(bloom, index.intervals());

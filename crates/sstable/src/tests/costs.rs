@@ -8,13 +8,15 @@
 //! An index of a partition of 100,000 rows in blocks of three has as many pages as one of millions of rows in blocks of 4 KiB.
 
 use super::reading::{cost_of, cost_of_first, from, names, number, numbered, open_with};
-use super::support::{Item, Kept, Partition, forget_proof, memory, options, write_version};
+use super::support::{
+    Item, Kept, Partition, all, collect, context, forget_proof, key, memory, options, write_version,
+};
 use crate::compression::CompressionParams;
 use crate::{FilePart, SsTable, Version};
 use env::fs::FileSystem;
 use env::fs::disk::DiskFileSystem;
 use model::command::ClusteringFilter;
-use model::{ClusteringBound, Deletion, Slice, TableSchema};
+use model::{ClusteringBound, DecoratedKey, Deletion, Slice, TableSchema};
 use partition::CostSnapshot;
 use std::fmt::Write;
 use std::path::Path;
@@ -242,6 +244,45 @@ fn one_row_of_a_table_with_tombstones_is_within_the_bar() {
         assert!(costs.sstable.may_have_tombstones());
         for cost in costs.rows(true) {
             assert!(is_within_bar(cost), "{version}: {cost:?}");
+        }
+    }
+}
+
+/// Partitions of one interval of the summary: huge ones in a row and apart, with small and middling ones before and behind. Each
+/// entry of a huge one fills pages of Index.db.
+#[test]
+fn one_row_of_any_partition_of_an_interval_is_within_the_bar() {
+    let (table, huge) = numbered(4_000, 25);
+    let mut keys: Vec<_> = (0..100).map(key).collect();
+    keys.sort();
+    let rows = |n: usize| match n % 10 {
+        1 | 4..=6 => 4_000,
+        2 | 8 => 200,
+        _ => 1,
+    };
+    let of = |(n, key): (usize, &DecoratedKey)| Partition {
+        key: key.clone(),
+        items: huge[0].items[..rows(n)].to_vec(),
+        ..huge[0].clone()
+    };
+    let partitions: Vec<Partition> = keys.iter().enumerate().map(of).collect();
+    for version in [Version::NB, Version::OA, Version::DA] {
+        let fs = memory();
+        let mut options = options(&partitions, Some(CompressionParams::lz4()), 128);
+        options.min_index_interval = 128;
+        write_version(&fs, &table, &partitions, options, version).unwrap();
+        let (sstable, kept) = open_with(&fs, version);
+        for (n, key) in keys.iter().enumerate() {
+            for row in [0, rows(n) as u64 / 2, rows(n) as u64 - 1] {
+                kept.forget(|_, _| true);
+                let context = context();
+                let name = names([row], false);
+                let mut found = sstable.read(key, &name, &all(&table), &table, &context).unwrap().unwrap();
+                assert_eq!(collect(&mut found, &table, false).unwrap()[0].items.len(), 1, "{version} {n}");
+                drop(found);
+                let cost = context.cost.snapshot();
+                assert!(is_within_bar(cost), "{version}, partition {n} of {} rows: {cost:?}", rows(n));
+            }
         }
     }
 }

@@ -19,6 +19,7 @@ mod reading;
 pub(crate) mod recorded;
 mod round_trip;
 mod salvage;
+mod samples;
 mod support;
 mod txn_log;
 mod verify;

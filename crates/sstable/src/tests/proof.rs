@@ -1,6 +1,7 @@
 //! Proof.db: what it says is so, pages of an index are held against it, and without it everything is read as before.
 
 use super::support::*;
+use crate::big::samples::Sample;
 use crate::compression::CompressionParams;
 use crate::proof::{IndexProof, PageSummer, PageSums, Proof};
 use crate::{Component, Descriptor, SsTable, Uncached, Version, verify};
@@ -8,7 +9,7 @@ use bytes::Bytes;
 use env::fs::FileSystem;
 use model::TableSchema;
 use model::command::ClusteringFilter;
-use model::key::KeyRange;
+use model::key::{KeyRange, Token};
 use partition::ReadError;
 use proptest::prelude::{any, proptest};
 use std::sync::Arc;
@@ -185,7 +186,7 @@ proptest! {
     fn a_proof_is_read_as_it_was_written(
         numbers in any::<[u32; 3]>(), data_len in any::<u64>(), file in proptest::collection::vec(any::<u8>(), 0..20_000),
         cuts in proptest::collection::vec(1..9_000usize, 1..4), chunks in proptest::collection::vec(any::<u32>(), 0..20),
-        has_index in any::<bool>(),
+        has_index in any::<bool>(), samples in proptest::collection::vec(any::<(i64, u64)>(), 0..4),
     ) {
         let mut summer = PageSummer::default();
         let mut rest = &file[..];
@@ -200,7 +201,8 @@ proptest! {
         let index = summer.finish();
         assert_eq!(index.crcs, file.chunks(PAGE).map(crc32fast::hash).collect::<Vec<_>>());
         let [digest, table_crc, summary_crc] = numbers;
-        let index = has_index.then(|| IndexProof { summary_crc, index, rows: PageSums::default() });
+        let samples = samples.into_iter().map(|(token, position)| Sample { token: Token(token), position }).collect();
+        let index = has_index.then(|| IndexProof { summary_crc, index, rows: PageSums::default(), samples });
         let proof = Proof { digest, data_len, table_crc, index, chunks };
         assert_eq!(Proof::decode(Bytes::from(proof.encode())).unwrap(), Some(proof));
     }

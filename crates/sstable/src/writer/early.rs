@@ -57,11 +57,11 @@ impl SsTableWriter {
         };
         let times = self.descriptor.version.deletion_times();
         let index = match index {
-            GrowingIndex::Big { summary, pages: layout } => {
+            GrowingIndex::Big { summary, samples, pages: layout } => {
                 let file = self.file(number, Component::Index, FilePart::Index, layout)?;
                 let (start, page) = last_page(file.raw(), file.len)?;
                 let file = Arc::new(file.with_tail(start, page.freeze()));
-                Index::Big(BigIndex::growing(summary, file, Arc::clone(pages), times))
+                Index::Big(BigIndex::growing(summary, samples, file, Arc::clone(pages), times))
             }
             GrowingIndex::Bti(mut known) => {
                 let [of_partitions, of_rows] = std::mem::take(&mut known.pages);
