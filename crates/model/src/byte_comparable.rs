@@ -29,11 +29,32 @@ const STATIC: u8 = 0x18;
 /// Varints of at least so many significant bytes have an explicit length.
 const VARINT_FULL_LEN: usize = 7;
 
+/// What the encoding of a partition's key begins with: all of it that is made of the token.
+fn key_head(token: Token) -> [u8; 10] {
+    let mut head = [NEXT; 10];
+    if let Some(bytes) = head.get_mut(1..9) {
+        bytes.copy_from_slice(&(token.0 ^ i64::MIN).to_be_bytes());
+    }
+    head
+}
+
+/// The encoding of a partition's key, byte by byte. Only who takes more than the token's bytes pays for the others.
+pub fn key_bytes(key: &DecoratedKey) -> impl Iterator<Item = u8> + '_ {
+    let (head, mut whole) = (key_head(key.token), Vec::new());
+    (0..).map_while(move |at| {
+        if let Some(byte) = head.get(at) {
+            return Some(*byte);
+        }
+        if whole.is_empty() {
+            encode_key(key, &mut whole);
+        }
+        whole.get(at).copied()
+    })
+}
+
 /// Appends the encoding of a partition's key.
 pub fn encode_key(key: &DecoratedKey, out: &mut Vec<u8>) {
-    out.push(NEXT);
-    out.extend_from_slice(&(key.token.0 ^ i64::MIN).to_be_bytes());
-    out.push(NEXT);
+    out.extend_from_slice(&key_head(key.token));
     escape(&key.key.0, out);
     out.push(TERMINATOR);
 }

@@ -59,8 +59,20 @@ pub(crate) enum Found {
     Before(usize),
 }
 
+/// Where a key leads from a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Down {
+    /// To a child, by the key's next byte.
+    Child(u64),
+    /// Nowhere, for the node has no children. Its payload bits, and where the payload lies in the file.
+    Leaf { bits: u8, payload: u64 },
+    /// Nowhere, though there are children.
+    Apart,
+}
+
 impl<'p> Node<'p> {
     /// Reads the head of the node at `position`, whose page goes on with `bytes`.
+    #[inline]
     pub fn parse(bytes: &'p [u8], position: u64) -> Result<Node<'p>, Flaw> {
         let first = *bytes.first().ok_or(CUT_OFF)?;
         let ordinal = first >> 4;
@@ -114,6 +126,7 @@ impl<'p> Node<'p> {
     }
 
     /// Finds a byte's child.
+    #[inline]
     pub fn find(&self, byte: u8) -> Found {
         match self.kind {
             Kind::Leaf => Found::Before(0),
@@ -135,6 +148,20 @@ impl<'p> Node<'p> {
         }
     }
 
+    /// Follows a key, whose next byte is taken if there are children.
+    #[inline]
+    pub fn down(&self, key: &mut impl Iterator<Item = u8>) -> Result<Down, Flaw> {
+        if self.slots == 0 {
+            return Ok(Down::Leaf { bits: self.payload_bits(), payload: self.payload_position() });
+        }
+        let slot = match key.next().map(|byte| self.find(byte)) {
+            Some(Found::Slot(slot)) => slot,
+            Some(Found::Before(_)) | None => return Ok(Down::Apart),
+        };
+        Ok(self.child(slot)?.map_or(Down::Apart, Down::Child))
+    }
+
+    #[inline]
     fn distance(&self, slot: usize) -> u64 {
         let base = match self.kind {
             Kind::Leaf => return 0,
@@ -153,11 +180,16 @@ impl<'p> Node<'p> {
         }
         let len = self.bits / 8;
         let start = base + slot * len;
+        // Most nodes have so many bytes behind them in their page.
+        if let Some(word) = self.bytes.get(start..).and_then(|rest| rest.first_chunk::<8>()) {
+            return u64::from_be_bytes(*word) >> (64 - 8 * len);
+        }
         let bytes = self.bytes.get(start..start + len).unwrap_or_default();
         bytes.iter().fold(0, |n, b| n << 8 | *b as u64)
     }
 
     /// The position of a slot's child; `None` where there is none.
+    #[inline]
     fn child(&self, slot: usize) -> Result<Option<u64>, Flaw> {
         match (self.distance(slot), self.kind) {
             (0, Kind::Dense) => Ok(None),
@@ -180,6 +212,16 @@ impl<'p> Node<'p> {
     /// The way to the child in a slot; `None` where there is none.
     pub fn branch(&self, slot: usize) -> Result<Option<Branch>, Flaw> {
         Ok(self.child(slot)?.map(|child| Branch { slot, byte: self.byte_of(slot), child }))
+    }
+
+    /// Whether there is a child before slot `end`.
+    #[inline]
+    pub fn has_child_before(&self, end: usize) -> bool {
+        let end = end.min(self.slots);
+        match self.kind {
+            Kind::Dense => (0..end).any(|slot| self.distance(slot) != 0),
+            Kind::Leaf | Kind::Single | Kind::Sparse => end > 0,
+        }
     }
 
     /// The way to the last child before slot `end`.

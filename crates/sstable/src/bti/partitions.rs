@@ -12,7 +12,7 @@
 //! partitions on either side are read in the data: the keys in order, and the second begins where the first ends.
 
 use super::rows::{RowsEntry, read_signed};
-use super::trie::{Descent, TrieCursor};
+use super::trie::{Payload, TrieCursor};
 use super::writer::GrowingBti;
 use crate::key_filter::{FilterCheck, KeyFilter, PACE_BYTES, Pace};
 use crate::pages::{Cursor, PageSource, PagedFile, Uncached};
@@ -153,15 +153,18 @@ impl BtiIndex {
         Cursor::new(Arc::clone(&self.rows), Arc::clone(&self.pages), context.clone())
     }
 
+    /// What the current entry says.
     fn target(trie: &mut TrieCursor) -> Result<Option<Target>, ReadError> {
-        let Some(payload) = trie.payload()? else { return Ok(None) };
-        let input = &mut trie.input;
+        trie.payload()?.map(|payload| Self::target_in(payload, &mut trie.input)).transpose()
+    }
+
+    fn target_in(payload: Payload, input: &mut Cursor) -> Result<Target, ReadError> {
         input.seek(payload.position);
         let (hash, len) = match payload.bits {
             bits @ WITH_HASH.. => (Some(input.u8()?), bits - WITH_HASH + 1),
             bits => (None, bits),
         };
-        Ok(Some(Target { hash, number: read_signed(input, len)? }))
+        Ok(Target { hash, number: read_signed(input, len)? })
     }
 
     /// Follows an entry of the trie, into Rows.db if it leads there.
@@ -186,20 +189,17 @@ impl BtiIndex {
     ) -> Result<Option<(Located, Cursor)>, ReadError> {
         let mut trie = self.trie(data.context());
         let mut rows = self.rows(data.context());
-        let mut sought = Vec::with_capacity(key.key.0.len() + 16);
-        byte_comparable::encode_key(key, &mut sought);
-        let descent = trie.seek_floor(&sought)?;
-        if descent == Descent::Leaf
-            && let Some(target) = Self::target(&mut trie)?
-            && target.hash.is_none_or(|hash| hash == hash_byte(key))
-        {
-            let located = self.locate(target, &mut rows)?;
-            let is_it = match &located.rows {
-                Some(entry) => entry.key == key.key.0,
-                None => has_key(key, located.position, data)?,
-            };
-            if is_it {
-                return Ok(Some((located, rows)));
+        if let Some(payload) = trie.leaf(byte_comparable::key_bytes(key))? {
+            let target = Self::target_in(payload, &mut trie.input)?;
+            if target.hash.is_none_or(|hash| hash == hash_byte(key)) {
+                let located = self.locate(target, &mut rows)?;
+                let is_it = match &located.rows {
+                    Some(entry) => entry.key == key.key.0,
+                    None => has_key(key, located.position, data)?,
+                };
+                if is_it {
+                    return Ok(Some((located, rows)));
+                }
             }
         }
         if let Some(filter) = filter.filter(|filter| filter.is_asked() && !filter.passes(key)) {
@@ -209,6 +209,9 @@ impl BtiIndex {
             start: KeyBound::Key { key: key.clone(), inclusive: true },
             end: KeyBound::Key { key: key.clone(), inclusive: true },
         };
+        let mut sought = Vec::with_capacity(key.key.0.len() + 16);
+        byte_comparable::encode_key(key, &mut sought);
+        trie.seek_floor(&sought)?;
         match self.sides(&mut trie, &range, layout, data)? {
             Some((found, position)) if found == *key => Err(data.malformed(format!(
                 "the index does not lead to the partition at {position}, whose key was asked for"

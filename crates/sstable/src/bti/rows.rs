@@ -51,7 +51,7 @@ impl RowsEntry {
     /// The partition's blocks.
     pub fn rows(&self, input: Cursor, times: DeletionTimes) -> RowTrie {
         let (trie, deletion) = (TrieCursor::new(input, self.root), self.deletion);
-        RowTrie { trie, times, header_len: None, deletion, limit: None, key: Vec::new() }
+        RowTrie { trie, ahead: None, times, header_len: None, deletion, limit: None, key: Vec::new() }
     }
 }
 
@@ -83,18 +83,18 @@ fn set_key(out: &mut Option<Vec<u8>>, separator: &TrieCursor) {
 
 /// Reads a big-endian number with its sign, of up to eight bytes.
 pub(super) fn read_signed(input: &mut Cursor, len: u8) -> Result<i64, ReadError> {
-    let mut value = 0i64;
-    for i in 0..len {
-        let byte = input.u8()?;
-        value = if i == 0 { byte as i8 as i64 } else { value << 8 | byte as i64 };
-    }
-    Ok(value)
+    input.with_slice(len.into(), |bytes| {
+        let sign = bytes.first().map_or(0, |byte| i64::from(*byte as i8) >> 8);
+        bytes.iter().fold(sign, |value, byte| value << 8 | i64::from(*byte))
+    })
 }
 
 /// The blocks of a partition, in place.
 #[derive(Clone, Debug)]
 pub(crate) struct RowTrie {
     trie: TrieCursor,
+    /// Looks at the separator behind the one that the trie is at.
+    ahead: Option<TrieCursor>,
     times: DeletionTimes,
     /// Bytes from the partition's start to its first row or marker, when that is known.
     header_len: Option<u64>,
@@ -185,12 +185,18 @@ impl RowTrie {
     /// The block of the current separator; `None` at the last one, which none follows.
     fn starting_here(&mut self) -> Result<Option<Block>, ReadError> {
         let (start, open) = read_separator(&mut self.trie, self.times)?;
-        let mut ahead = self.trie.clone();
+        let ahead = match &mut self.ahead {
+            Some(ahead) => {
+                ahead.stand_at(&self.trie);
+                ahead
+            }
+            none => none.insert(self.trie.clone()),
+        };
         if !ahead.next()? {
             return Ok(None);
         }
-        set_key(&mut self.limit, &ahead);
-        let (end, open_at_end) = read_separator(&mut ahead, self.times)?;
+        set_key(&mut self.limit, ahead);
+        let (end, open_at_end) = read_separator(ahead, self.times)?;
         Ok(Some(Block { open_at_end: Some(open_at_end), ..self.block(start, end, open)? }))
     }
 

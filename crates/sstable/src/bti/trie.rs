@@ -3,11 +3,13 @@
 //! Entries are in the order of their keys: a node's own payload before its children, children by their bytes. Every
 //! leaf has a payload; a walk that meets one without fails, so a damaged trie cannot lead it around for long.
 
-use super::node::{Branch, Flaw, Found, Node};
+use super::node::{Branch, Down, Flaw, Found, Node};
 use crate::pages::Cursor;
 use partition::ReadError;
 use partition::codec::Input;
 
+/// Nodes on the way to an entry, of nearly all tries.
+const DEPTH_USUAL: usize = 16;
 /// Longer keys than any that a node makes.
 const DEPTH_MAX: usize = 4 << 20;
 
@@ -43,22 +45,21 @@ struct Lesser {
     /// How many nodes lie above `node`.
     depth: usize,
     node: u64,
-    /// Below which the last entry is meant; `None` for the node's own.
-    branch: Option<Branch>,
-}
-
-/// How a search for a key ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Descent {
-    /// At the end of a key that is the one sought or a prefix of it, with nothing below.
-    Leaf,
-    /// Where no child goes on.
-    Apart,
+    /// The last entry below the slots before this one is meant; `None` for the node's own.
+    before: Option<usize>,
 }
 
 impl TrieCursor {
     pub fn new(input: Cursor, root: u64) -> TrieCursor {
         TrieCursor { input, root, path: Vec::new(), current: None }
+    }
+
+    /// Goes to the entry of another cursor in the same trie.
+    pub fn stand_at(&mut self, other: &TrieCursor) {
+        self.input.stand_at(&other.input);
+        self.path.clear();
+        self.path.extend_from_slice(&other.path);
+        self.current = other.current;
     }
 
     /// Reads the node at `position`, which has to lie in one page with its payload.
@@ -94,37 +95,68 @@ impl TrieCursor {
         Self::node(&mut self.input, node, payload).map(Some)
     }
 
+    /// Follows a key down to a leaf, which is the key's or of another one that begins as it does, and yields what the leaf
+    /// holds; `None` where it ends elsewhere. The cursor is at no entry afterwards.
+    pub fn leaf(&mut self, mut key: impl Iterator<Item = u8>) -> Result<Option<Payload>, ReadError> {
+        self.current = None;
+        let mut at = self.root;
+        loop {
+            self.input.seek(at);
+            let (start, page) = self.input.whole_page()?;
+            let found = loop {
+                let here = at.checked_sub(start).and_then(|at| page.get(usize::try_from(at).ok()?..));
+                // Children lie before their parents, and most of them in the same page.
+                let Some(here) = here else { break Ok(None) };
+                match Node::parse(here, at).and_then(|node| node.down(&mut key)) {
+                    Ok(Down::Child(child)) => at = child,
+                    Ok(Down::Apart | Down::Leaf { bits: 0, .. }) => return Ok(None),
+                    Ok(Down::Leaf { bits, payload }) => break Ok(Some(Payload { bits, position: payload })),
+                    Err(flaw) => break Err(flaw),
+                }
+            };
+            match found {
+                Ok(None) => {}
+                Ok(payload) => return Ok(payload),
+                Err(flaw) => {
+                    self.input.seek(at);
+                    return Err(self.input.malformed(flaw.to_owned()));
+                }
+            }
+        }
+    }
+
     /// Goes to the last entry whose key is not greater than `key`; to none when all are.
-    pub fn seek_floor(&mut self, key: &[u8]) -> Result<Descent, ReadError> {
+    pub fn seek_floor(&mut self, key: &[u8]) -> Result<(), ReadError> {
         self.path.clear();
+        self.path.reserve(DEPTH_USUAL);
         self.current = None;
         let mut at = self.root;
         let mut lesser: Option<Lesser> = None;
         let mut bytes = key.iter();
-        let descent = loop {
+        loop {
             let byte = bytes.next();
-            let (payload, before, branch, slots) = Self::node(&mut self.input, at, |node| {
+            let (payload, before, branch) = Self::node(&mut self.input, at, |node| {
                 let found = byte.map_or(Found::Before(0), |byte| node.find(*byte));
                 let (end, branch) = match found {
                     Found::Slot(slot) => (slot, node.branch(slot)?),
                     Found::Before(end) => (end, None),
                 };
-                Ok((node.payload_bits(), node.child_before(end)?, branch, node.slots()))
+                Ok((node.payload_bits(), node.has_child_before(end).then_some(end), branch))
             })?;
-            let depth = self.path.len();
-            if payload != 0 {
-                lesser = Some(Lesser { depth, node: at, branch: None });
-            }
-            if before.is_some() {
-                lesser = Some(Lesser { depth, node: at, branch: before });
+            if payload != 0 || before.is_some() {
+                lesser = Some(Lesser { depth: self.path.len(), node: at, before });
             }
             match branch {
                 Some(branch) => at = self.push(at, branch)?,
-                None => break if slots == 0 { Descent::Leaf } else { Descent::Apart },
+                None => break,
             }
-        };
-        if let Some(Lesser { depth, node, branch }) = lesser {
+        }
+        if let Some(Lesser { depth, node, before }) = lesser {
             self.path.truncate(depth);
+            let branch = match before {
+                Some(end) => Self::node(&mut self.input, node, |node| node.child_before(end))?,
+                None => None,
+            };
             match branch {
                 None => self.current = Some(node),
                 Some(branch) => {
@@ -133,7 +165,7 @@ impl TrieCursor {
                 }
             }
         }
-        Ok(descent)
+        Ok(())
     }
 
     /// Whether the way to the current entry is the beginning of a key.

@@ -119,6 +119,26 @@ impl Cursor {
         Ok(self.rest())
     }
 
+    /// The page that the position lies in, which is not at the end of the file, and where it starts. Of a cursor without an outline.
+    #[inline]
+    pub fn whole_page(&mut self) -> Result<(u64, &[u8]), ReadError> {
+        if self.at >= self.here.end {
+            self.turn_page()?;
+        }
+        Ok((self.start, &self.page))
+    }
+
+    /// Goes where another cursor over the same file is, and has the same at hand. Of cursors without an outline.
+    pub fn stand_at(&mut self, other: &Cursor) {
+        if self.start != other.start || self.here != other.here {
+            self.page.clone_from(&other.page);
+            self.left.clone_from(&other.left);
+            (self.here, self.start) = (other.here.clone(), other.start);
+        }
+        self.at = other.at;
+        self.ahead.clone_from(&other.ahead);
+    }
+
     /// Decodes what lies in the page at hand; stays where it is if that fails.
     #[inline]
     pub fn decode_in_page<R>(
