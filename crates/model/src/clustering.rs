@@ -487,6 +487,20 @@ mod tests {
     }
 
     #[test]
+    fn components_of_every_length_are_what_was_pushed() {
+        let bytes: Vec<u8> = (1..=60).collect();
+        let mut c = Clustering::empty();
+        for len in (0..=40).chain((0..=40).rev()) {
+            let values =
+                [Component::Value(&bytes[..len]), Component::Null, Component::Value(&bytes[len..len + 20])];
+            c.clear();
+            values.into_iter().for_each(|value| c.push(value));
+            assert!(c.iter().eq(values), "{len}: {c:?}");
+            assert!((0..3).map(|i| c.get(i)).eq(values), "{len}: {c:?}");
+        }
+    }
+
+    #[test]
     fn components_survive_a_refill() {
         let mut c = ints(&[1, 2]);
         let other = ints(&[7]);

@@ -50,20 +50,25 @@ pub fn signed_len(value: i64) -> usize {
 /// Reads an unsigned vint from the front of `input`: the value and its length, `None` when `input` is too short.
 #[inline]
 pub fn read_unsigned(input: &[u8]) -> Option<(u64, usize)> {
-    let first = *input.first()?;
-    if first < 0x80 {
-        return Some((first as u64, 1));
+    if let Some(word) = input.first_chunk::<8>() {
+        // All eight bytes at once, whatever the length: no branch to guess. The bit that is set limits the count for
+        // words of ones, which are longer anyway.
+        let word = u64::from_be_bytes(*word);
+        let extra = (!word | 1).leading_zeros();
+        if extra < 8 {
+            return Some(((word << extra >> extra) >> (56 - 8 * extra), 1 + extra as usize));
+        }
     }
+    read_bytewise(input)
+}
+
+/// What is longer than eight bytes, or lies near the end of the input.
+#[cold]
+fn read_bytewise(input: &[u8]) -> Option<(u64, usize)> {
+    let (first, rest) = input.split_first()?;
     let extra = first.leading_ones() as usize;
-    let mut value = if extra >= 8 { 0 } else { (first & (0xff >> extra)) as u64 };
-    if let Some(tail) = input.get(1..).and_then(<[u8]>::first_chunk::<8>) {
-        let tail = u64::from_be_bytes(*tail) >> (64 - 8 * extra);
-        value = if extra >= 8 { tail } else { (value << (8 * extra)) | tail };
-        return Some((value, 1 + extra));
-    }
-    for byte in input.get(1..1 + extra)? {
-        value = (value << 8) | *byte as u64;
-    }
+    let bits = if extra >= 8 { 0 } else { first & (0xff >> extra) };
+    let value = rest.get(..extra)?.iter().fold(bits as u64, |value, byte| value << 8 | *byte as u64);
     Some((value, 1 + extra))
 }
 

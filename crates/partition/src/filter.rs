@@ -7,6 +7,7 @@ use model::{Cell, ColumnDef, ColumnKind, CqlType, counter};
 
 /// Whether `row` passes all conditions of `command`. Conditions on rows fail for a partition that has static
 /// content only.
+#[inline]
 pub fn passes(command: &ReadCommand, row: &ResultRow<'_>) -> bool {
     command.row_filter.iter().all(|expression| holds(command, expression, row))
 }

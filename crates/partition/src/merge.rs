@@ -88,11 +88,13 @@ struct Shadow {
     source: BoxedStream,
     partition: Deletion,
     open: Deletion,
+    /// The newer of the two.
+    shadow: Deletion,
 }
 
 impl Shadow {
     fn new(source: BoxedStream) -> Shadow {
-        Shadow { source, partition: Deletion::NONE, open: Deletion::NONE }
+        Shadow { source, partition: Deletion::NONE, open: Deletion::NONE, shadow: Deletion::NONE }
     }
 }
 
@@ -104,11 +106,11 @@ impl PartitionStream for Shadow {
                 Event::PartitionStart => {
                     self.partition = out.deletion;
                     self.open = Deletion::NONE;
+                    self.shadow = out.deletion;
                 }
                 Event::StaticRow | Event::Row => {
-                    let shadow = self.partition.max(self.open);
-                    if !shadow.is_none() {
-                        reconcile::apply_deletion(&mut out.row, &shadow);
+                    if !self.shadow.is_none() {
+                        reconcile::apply_deletion(&mut out.row, &self.shadow);
                     }
                     if out.row.is_empty() {
                         continue;
@@ -124,6 +126,7 @@ impl PartitionStream for Shadow {
                         continue;
                     }
                     self.open = open;
+                    self.shadow = self.partition.max(open);
                     out.change.deletion = open;
                 }
                 Event::PartitionEnd | Event::End => {}

@@ -59,6 +59,9 @@ impl CqlType {
 /// Two's complement numbers of equal width; the sign is in the first byte.
 #[inline]
 fn signed_big_endian(a: &[u8], b: &[u8]) -> Ordering {
+    if let (Some(a), Some(b)) = (a.as_array::<8>(), b.as_array::<8>()) {
+        return i64::from_be_bytes(*a).cmp(&i64::from_be_bytes(*b));
+    }
     let sign = |v: &[u8]| v.first().map_or(0, |x| *x as i8);
     (sign(a) >= 0).cmp(&(sign(b) >= 0)).then_with(|| a.len().cmp(&b.len())).then_with(|| a.cmp(b))
 }

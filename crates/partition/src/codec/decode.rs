@@ -81,7 +81,7 @@ pub struct Marker {
 
 impl Layout {
     /// Reads the flags of a row or marker.
-    #[inline]
+    #[inline(always)]
     pub fn read_head<I: Input>(&self, input: &mut I) -> Result<UnfilteredHead, I::Error> {
         let bits = input.u8()?;
         if bits & flag::END != 0 {
@@ -107,7 +107,7 @@ impl Layout {
     }
 
     /// Reads the clustering of a row that is not static.
-    #[inline]
+    #[inline(always)]
     pub fn read_clustering<I: Input>(&self, input: &mut I, out: &mut Clustering) -> Result<(), I::Error> {
         read_clustering(input, &self.clustering, out)
     }
@@ -143,7 +143,7 @@ impl Layout {
 
     /// As [`Layout::read_end`], and how many bytes before the row or marker the one before it starts; before the first
     /// one that is the start of the partition.
-    #[inline]
+    #[inline(always)]
     pub fn read_sizes<I: Input>(&self, input: &mut I) -> Result<(u64, u64), I::Error> {
         let size = input.uvint()?;
         let Some(end) = input.position().checked_add(size) else {
@@ -211,9 +211,12 @@ impl Layout {
                 break;
             }
             let read = CellRead { column, wanted: wanted.set.contains(i) && column.id.is_some(), left_out };
-            match column.complex {
-                true => self.read_complex(input, flags, read, row)?,
-                false => self.read_cell(input, read, row)?,
+            let count = match column.complex {
+                true => self.read_complex_head(input, flags, column, row)?,
+                false => 1,
+            };
+            for _ in 0..count {
+                self.read_cell(input, read, row)?;
             }
             if others == Others::One && !row.cells.is_empty() {
                 left_out = i64::MAX;
@@ -226,14 +229,14 @@ impl Layout {
         Ok(())
     }
 
-    fn read_complex<I: Input>(
+    /// Reads the deletion of a multi-cell column into `row` and returns the number of cells that follow.
+    fn read_complex_head<I: Input>(
         &self,
         input: &mut I,
         flags: RowFlags,
-        read: CellRead<'_>,
+        column: &LayoutColumn,
         row: &mut Row,
-    ) -> Result<(), I::Error> {
-        let column = read.column;
+    ) -> Result<u64, I::Error> {
         if flags.has(flag::COMPLEX_DELETION) {
             let deletion = self.deltas.read_deletion(input)?;
             if let Some(id) = column.id
@@ -243,47 +246,52 @@ impl Layout {
                 row.complex_deletions.push((id, deletion));
             }
         }
-        let count = input.uvint()?;
-        for _ in 0..count {
-            self.read_cell(input, read, row)?;
-        }
-        Ok(())
+        input.uvint()
     }
 
     /// Reads a cell into `row`, unless it is left out or went with a dropped column.
     #[inline]
     fn read_cell<I: Input>(&self, input: &mut I, read: CellRead<'_>, row: &mut Row) -> Result<(), I::Error> {
         let bits = input.u8()?;
-        let is_plain = bits & !(flag::CELL_EMPTY | flag::CELL_ROW_TIMESTAMP) == 0;
-        if read.wanted || !is_plain {
-            return self.take_cell(input, read, bits, None, row);
+        if bits & !(flag::CELL_EMPTY | flag::CELL_ROW_TIMESTAMP) != 0 {
+            return self.take_passing_cell(input, read, bits, row);
         }
+        let CellRead { column, wanted, left_out } = read;
         let timestamp = if bits & flag::CELL_ROW_TIMESTAMP != 0 {
             row.liveness.timestamp
         } else {
             self.deltas.read_timestamp(input)?
         };
-        if timestamp > read.left_out {
-            return self.take_cell(input, read, bits, Some(timestamp), row);
-        }
-        if read.column.complex {
-            let path = input.uvint()?;
-            input.skip(path)?;
-        }
-        if bits & flag::CELL_EMPTY == 0 {
-            let len = read.column.len.read(input)?;
-            input.skip(len)?;
+        let is_left_out = !wanted && timestamp <= left_out;
+        let path = match column.complex {
+            false => Bytes::new(),
+            true if is_left_out => input.uvint().and_then(|len| input.skip(len)).map(|()| Bytes::new())?,
+            true => input.vbytes()?,
+        };
+        let value = if bits & flag::CELL_EMPTY != 0 {
+            Bytes::new()
+        } else {
+            let len = column.len.read(input)?;
+            match wanted {
+                true => input.bytes(len)?,
+                false => input.skip(len).map(|()| Bytes::new())?,
+            }
+        };
+        if let Some(id) = column.id
+            && !is_left_out
+            && column.has_kept(timestamp)
+        {
+            row.cells.push(Cell { path, ..Cell::live(id, timestamp, value) });
         }
         Ok(())
     }
 
-    /// Reads what follows the flags of a cell, and its timestamp if that was read, into `row`.
-    fn take_cell<I: Input>(
+    /// Reads what follows the flags of a cell that is a tombstone or expires into `row`.
+    fn take_passing_cell<I: Input>(
         &self,
         input: &mut I,
         CellRead { column, wanted, .. }: CellRead<'_>,
         bits: u8,
-        timestamp: Option<i64>,
         row: &mut Row,
     ) -> Result<(), I::Error> {
         let liveness = row.liveness;
@@ -295,10 +303,9 @@ impl Layout {
         {
             return Err(input.malformed(format!("flags {bits:#04x} of a cell")));
         }
-        let timestamp = match timestamp {
-            Some(timestamp) => timestamp,
-            None if has(flag::CELL_ROW_TIMESTAMP) => liveness.timestamp,
-            None => self.deltas.read_timestamp(input)?,
+        let timestamp = match has(flag::CELL_ROW_TIMESTAMP) {
+            true => liveness.timestamp,
+            false => self.deltas.read_timestamp(input)?,
         };
         let (local_deletion_time, ttl) = if has(flag::CELL_ROW_TTL) {
             (liveness.local_expiration_time, liveness.ttl)
@@ -324,7 +331,7 @@ impl Layout {
             }
         };
         let Some(id) = column.id else { return Ok(()) };
-        if timestamp > column.dropped_at || column.dropped_at == model::NO_TIMESTAMP {
+        if column.has_kept(timestamp) {
             row.cells.push(Cell { column: id, timestamp, ttl, local_deletion_time, path, value });
         }
         Ok(())

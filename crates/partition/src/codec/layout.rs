@@ -77,6 +77,14 @@ pub(super) struct LayoutColumn {
     pub dropped_at: i64,
 }
 
+impl LayoutColumn {
+    /// Whether a cell was not dropped with its column.
+    #[inline]
+    pub fn has_kept(&self, timestamp: i64) -> bool {
+        timestamp > self.dropped_at || self.dropped_at == NO_TIMESTAMP
+    }
+}
+
 /// The static or the regular columns.
 #[derive(Clone, Debug)]
 pub(super) struct LayoutColumns {
