@@ -112,6 +112,7 @@ impl Cursor {
     }
 
     /// The rest of the page at the position, which is not at the end of the file.
+    #[inline]
     pub fn page(&mut self) -> Result<&[u8], ReadError> {
         if self.at >= self.here.end {
             self.turn_page()?;
@@ -145,7 +146,7 @@ impl Cursor {
         &mut self,
         decode: impl FnOnce(&mut InPage<'_>) -> Result<R, NotInPage>,
     ) -> Option<R> {
-        let mut input = InPage::new(&self.page, self.at, self.here.end, self.start);
+        let mut input = InPage::new(&self.page, self.at, self.here.end, self.start).ok()?;
         let decoded = decode(&mut input).ok()?;
         self.at = input.at();
         Some(decoded)
@@ -346,7 +347,7 @@ impl Input for Cursor {
 
     #[inline]
     fn array<const N: usize>(&mut self) -> Result<[u8; N], ReadError> {
-        if let Some(chunk) = self.rest().first_chunk::<N>() {
+        if let Some(chunk) = self.page()?.first_chunk::<N>() {
             let chunk = *chunk;
             self.at += N;
             return Ok(chunk);

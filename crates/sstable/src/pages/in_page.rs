@@ -14,22 +14,24 @@ pub(crate) struct NotInPage;
 #[derive(Clone, Debug)]
 pub(crate) struct InPage<'p> {
     page: &'p Bytes,
-    /// Of `page`, up to where it counts.
-    bytes: &'p [u8],
-    at: usize,
+    /// Of `page`, up to `end`, where it ceases to count.
+    rest: &'p [u8],
+    end: usize,
     /// Position of the first byte of `page`.
     start: u64,
 }
 
 impl<'p> InPage<'p> {
     /// From byte `at` of `page` on, whose first byte lies at `start` and which counts up to `end`.
-    pub fn new(page: &'p Bytes, at: usize, end: usize, start: u64) -> InPage<'p> {
-        InPage { page, bytes: page.get(..end).unwrap_or_default(), at, start }
+    #[inline]
+    pub fn new(page: &'p Bytes, at: usize, end: usize, start: u64) -> Result<InPage<'p>, NotInPage> {
+        Ok(InPage { page, rest: page.get(at..end).ok_or(NotInPage)?, end, start })
     }
 
     /// Where in the page it is.
+    #[inline]
     pub fn at(&self) -> usize {
-        self.at
+        self.end - self.rest.len()
     }
 
     /// Goes on to `position`, which must not lie behind or beyond the page's end.
@@ -38,18 +40,13 @@ impl<'p> InPage<'p> {
         self.skip(position.checked_sub(self.position()).ok_or(NotInPage)?)
     }
 
+    /// The next `len` bytes.
     #[inline]
-    fn rest(&self) -> &'p [u8] {
-        self.bytes.get(self.at..).unwrap_or_default()
-    }
-
-    /// Where `len` bytes from here on end.
-    #[inline]
-    fn end_of(&self, len: u64) -> Result<usize, NotInPage> {
-        match len <= self.rest().len() as u64 {
-            true => Ok(self.at + len as usize),
-            false => Err(NotInPage),
-        }
+    fn take(&mut self, len: u64) -> Result<&'p [u8], NotInPage> {
+        let len = usize::try_from(len).map_err(|_| NotInPage)?;
+        let (taken, rest) = self.rest.split_at_checked(len).ok_or(NotInPage)?;
+        self.rest = rest;
+        Ok(taken)
     }
 }
 
@@ -63,49 +60,44 @@ impl Input for InPage<'_> {
 
     #[inline]
     fn position(&self) -> u64 {
-        self.start.wrapping_add(self.at as u64)
+        self.start.wrapping_add(self.at() as u64)
     }
 
     #[inline]
     fn u8(&mut self) -> Result<u8, NotInPage> {
-        let byte = *self.bytes.get(self.at).ok_or(NotInPage)?;
-        self.at += 1;
-        Ok(byte)
+        let (byte, rest) = self.rest.split_first().ok_or(NotInPage)?;
+        self.rest = rest;
+        Ok(*byte)
     }
 
     #[inline]
     fn array<const N: usize>(&mut self) -> Result<[u8; N], NotInPage> {
-        let chunk = *self.rest().first_chunk::<N>().ok_or(NotInPage)?;
-        self.at += N;
-        Ok(chunk)
+        let (chunk, rest) = self.rest.split_first_chunk::<N>().ok_or(NotInPage)?;
+        self.rest = rest;
+        Ok(*chunk)
     }
 
     #[inline]
     fn uvint(&mut self) -> Result<u64, NotInPage> {
-        let (value, len) = vint::read_unsigned(self.rest()).ok_or(NotInPage)?;
-        self.at += len;
+        let (value, len) = vint::read_unsigned(self.rest).ok_or(NotInPage)?;
+        self.rest = self.rest.get(len..).ok_or(NotInPage)?;
         Ok(value)
     }
 
     #[inline]
     fn bytes(&mut self, len: u64) -> Result<Bytes, NotInPage> {
-        let end = self.end_of(len)?;
-        let out = self.page.slice(self.at..end);
-        self.at = end;
-        Ok(out)
+        let at = self.at();
+        let taken = self.take(len)?;
+        Ok(self.page.slice(at..at + taken.len()))
     }
 
     #[inline]
     fn with_slice<R>(&mut self, len: u64, f: impl FnOnce(&[u8]) -> R) -> Result<R, NotInPage> {
-        let end = self.end_of(len)?;
-        let here = self.bytes.get(self.at..end).ok_or(NotInPage)?;
-        self.at = end;
-        Ok(f(here))
+        self.take(len).map(f)
     }
 
     #[inline]
     fn skip(&mut self, len: u64) -> Result<(), NotInPage> {
-        self.at = self.end_of(len)?;
-        Ok(())
+        self.take(len).map(|_| ())
     }
 }

@@ -272,6 +272,40 @@ impl Forward {
         read_body(data, layout, flags, self.head_end, wanted, &mut self.present, row)
     }
 
+    /// Moves the next row into `row` if that needs no look elsewhere: it lies in the page at hand, the page is known to be
+    /// where it belongs, and the clustering is one that is `wanted_here`. Otherwise only `row` has changed, and what comes
+    /// next is to be read as a head.
+    #[inline]
+    pub fn take_in_page(
+        &mut self,
+        data: &mut Cursor,
+        layout: &Layout,
+        wanted: &Wanted,
+        row: &mut Row,
+        wanted_here: impl FnOnce(&Clustering) -> bool,
+    ) -> bool {
+        if self.head.is_some() {
+            return false;
+        }
+        let (places, before, present) = (&self.places, self.before, &mut self.present);
+        let taken = data.decode_in_page(|page| {
+            let start = page.position();
+            let flags = row_flags(page, layout)?;
+            layout.read_clustering(page, &mut row.clustering)?;
+            let (end, says) = layout.read_sizes(page)?;
+            let follows = before.is_none_or(|before| start.checked_sub(says) == Some(before));
+            if !follows || places.is_new(start) || places.is_new_behind(end) || !wanted_here(&row.clustering)
+            {
+                return Err(NotInPage);
+            }
+            layout.read_row_body(page, flags, Some(end), wanted, present, row)?;
+            if page.position() == end { Ok((start, end)) } else { Err(NotInPage) }
+        });
+        let Some((start, end)) = taken else { return false };
+        (self.before, self.head_start, self.head_end) = (Some(start), Some(start), end);
+        true
+    }
+
     /// As [`Forward::take_row`]. The end of a row that reaches into a page belongs to it if what follows in the page does.
     #[inline]
     pub fn take_row_in_place(

@@ -4,7 +4,9 @@
 //! asked for. For each slice, in stream order: jump to its first edge if the promoted index allows; leave what lies
 //! before; at the edge report the deletion that is open there; yield what lies inside; behind it close what is open.
 
+mod counted;
 pub(crate) mod forward;
+mod leave;
 mod places;
 mod reverse;
 mod skip;
@@ -17,6 +19,7 @@ use crate::index::{Entry, RowIndex, Walk};
 use crate::pages::Cursor;
 use crate::table::SsTable;
 use bytes::Bytes;
+use counted::Counted;
 use forward::Head;
 use model::clustering::Position;
 use model::key::KeyRange;
@@ -96,23 +99,6 @@ pub struct SsTableStream {
     every_marker: bool,
 }
 
-/// Costs that are reported once for each partition.
-#[derive(Debug, Default)]
-struct Counted {
-    rows: u64,
-    cells: u64,
-    tombstones: u64,
-}
-
-impl Counted {
-    fn row(&mut self, row: &Row) {
-        self.rows += 1;
-        self.cells += row.cells.len() as u64;
-        let dead = row.cells.iter().filter(|cell| cell.is_tombstone()).count();
-        self.tombstones += (dead + row.complex_deletions.len()) as u64 + !row.deletion.is_none() as u64;
-    }
-}
-
 impl SsTableStream {
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn new(
@@ -180,11 +166,7 @@ impl SsTableStream {
     }
 
     fn report_cost(&mut self) {
-        let cost = &self.data.context().cost;
-        cost.rows_scanned.add(self.counted.rows);
-        cost.cells_scanned.add(self.counted.cells);
-        cost.tombstones_scanned.add(self.counted.tombstones);
-        self.counted = Counted::default();
+        self.counted.report(&self.data.context().cost);
     }
 
     fn start_partition(&mut self, out: &mut Fragment) -> Result<Event, ReadError> {
@@ -292,6 +274,29 @@ impl SsTableStream {
         if let Walker::Forward(walker) = &self.walker {
             self.taken_start = walker.head_start().unwrap_or(self.taken_start);
         }
+    }
+
+    /// Takes the next row, forwards, if that goes quickly and the row lies inside the slice; where every row is asked for
+    /// there is none.
+    #[inline]
+    fn take_in_page(&mut self, slice: Option<usize>, row: &mut Row) -> bool {
+        let Walker::Forward(walker) = &mut self.walker else { return false };
+        let comparator = self.table.comparator();
+        let slice = slice.and_then(|slice| self.slices.get(slice));
+        let entered = self.entered;
+        let taken = walker.take_in_page(&mut self.data, &self.layout, &self.wanted, row, |clustering| {
+            let compare = |edge: &ClusteringBound| {
+                comparator.compare_positions(Position::row(clustering), edge.position())
+            };
+            slice
+                .is_none_or(|slice| (entered || compare(&slice.start).is_gt()) && compare(&slice.end).is_lt())
+        });
+        if taken {
+            self.entered = true;
+            self.taken_start = walker.head_start().unwrap_or(self.taken_start);
+            self.counted.row(row);
+        }
+        taken
     }
 
     /// Takes the row at the head; `None` when nothing is left of it.
@@ -422,7 +427,16 @@ impl SsTableStream {
                 self.seek_slice()?;
             }
             if !self.entered {
+                self.walker.turn_page(&mut self.data)?;
                 self.skip_before_slice(u64::MAX);
+            }
+            // Where a slice is entered its reader may have to be told of a deletion first.
+            let may_take = self.entered || self.walker.open() == self.open;
+            if may_take && self.take_in_page(Some(self.slice), &mut out.row) {
+                if out.row.is_empty() {
+                    continue;
+                }
+                return Ok(Event::Row);
             }
             let head = self.peek()?;
             if head == Head::End {
@@ -465,6 +479,12 @@ impl SsTableStream {
 
     fn next_of_all(&mut self, out: &mut Fragment) -> Result<Event, ReadError> {
         loop {
+            if self.take_in_page(None, &mut out.row) {
+                if out.row.is_empty() {
+                    continue;
+                }
+                return Ok(Event::Row);
+            }
             let event = match self.peek()? {
                 Head::Row => self.take_row(out)?,
                 Head::Marker => self.take_marker(out),
@@ -492,53 +512,6 @@ impl SsTableStream {
         self.report_cost();
         self.leave_partition(self.whole && !self.is_reversed())?;
         Ok(Event::PartitionEnd)
-    }
-
-    /// Where the partition after this one starts, for a stream of a range.
-    fn find_next(&mut self) -> Result<u64, ReadError> {
-        let Partitions::Range { walk, .. } = &mut self.partitions else { return Ok(0) };
-        if let Some(found) = walk.peek() {
-            let Some((position, key)) = found? else { return Ok(self.sstable.data.len) };
-            self.next_key = Some(key);
-            return Ok(position);
-        }
-        // The index may lack a partition. Where one ends is asked of its rows or their index, and the entry of the
-        // next has to lead there.
-        let knows_rows =
-            self.state == State::Rows && (!self.whole || matches!(self.walker, Walker::Reverse(_)));
-        if !knows_rows {
-            let rows = walk.rows(&self.layout, self.partition_start)?;
-            self.partition_end = rows.map(|mut rows| rows.end()).transpose()?.flatten();
-        }
-        let Some(end) = self.partition_end else {
-            self.data.seek(if knows_rows { self.rows_start } else { self.partition_start });
-            return match knows_rows {
-                true => skip::skip_rows(&mut self.data, &self.layout),
-                false => skip_partition(&mut self.data, &self.layout),
-            };
-        };
-        self.data.seek(self.partition_start.saturating_add(end));
-        match self.layout.read_head(&mut self.data)? {
-            UnfilteredHead::End => Ok(self.data.position()),
-            _ => Err(self.data.malformed("the partition does not end where the index has it".to_owned())),
-        }
-    }
-
-    /// Finds where the next partition starts: at the cursor, when the partition was read to its end.
-    fn leave_partition(&mut self, at_end: bool) -> Result<(), ReadError> {
-        let after = if at_end { 0 } else { self.find_next()? };
-        match &mut self.partitions {
-            Partitions::None | Partitions::One { .. } => self.state = State::Done,
-            Partitions::Range { next, .. } => {
-                self.state = State::Start;
-                *next = if at_end { self.data.position() } else { after };
-                if *next <= self.partition_start {
-                    let detail = format!("the index has the next partition at {next}");
-                    return Err(self.data.malformed(detail));
-                }
-            }
-        }
-        Ok(())
     }
 }
 
@@ -569,15 +542,6 @@ impl PartitionStream for SsTableStream {
         }
         self.report_cost();
         self.leave_partition(false)
-    }
-}
-
-impl SsTableStream {
-    fn sync_index(&mut self) -> Result<(), ReadError> {
-        if let Partitions::Range { walk: walk @ Walk::Big(_), .. } = &mut self.partitions {
-            walk.pass(self.partition_start)?;
-        }
-        Ok(())
     }
 }
 

@@ -51,6 +51,14 @@ impl Walker {
         }
     }
 
+    /// Turns to the page that what comes next begins in, if it is to be read from the file.
+    pub fn turn_page(&self, data: &mut Cursor) -> Result<(), ReadError> {
+        match self {
+            Walker::Forward(walker) if !walker.has_head() => data.page().map(|_| ()),
+            _ => Ok(()),
+        }
+    }
+
     /// Reads the head, unless that was done.
     #[inline]
     pub fn peek(
