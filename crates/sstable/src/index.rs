@@ -148,7 +148,7 @@ impl Entry {
             Entry::Small(_) => Ok(None),
             Entry::Bti(located, rows) => Ok(rows_of(located, rows, layout)),
             Entry::Big(entry, cursor) => {
-                Ok(entry.promoted(cursor, layout.deletion_times())?.map(RowIndex::of_big))
+                Ok(entry.promoted(cursor, layout.deletion_times())?.map(RowIndex::Big))
             }
         }
     }
@@ -181,7 +181,7 @@ impl Walk {
             Walk::Bti(walk) => Ok(rows_of(&walk.advance_to(position)?, &walk.rows, layout)),
             Walk::Big(walk) => {
                 let entry = walk.advance_to(position)?;
-                Ok(entry.promoted(&walk.cursor, layout.deletion_times())?.map(RowIndex::of_big))
+                Ok(entry.promoted(&walk.cursor, layout.deletion_times())?.map(RowIndex::Big))
             }
         }
     }
@@ -195,7 +195,7 @@ impl Walk {
         match self {
             Walk::Big(walk) => {
                 let entry = walk.advance_to(position)?;
-                let rows = entry.promoted(&walk.cursor, layout.deletion_times())?.map(RowIndex::of_big);
+                let rows = entry.promoted(&walk.cursor, layout.deletion_times())?.map(RowIndex::Big);
                 Ok((Some(PartitionKey(entry.key)), rows))
             }
             Walk::Bti(walk) => {
@@ -260,10 +260,6 @@ pub(crate) enum RowIndex {
 }
 
 impl RowIndex {
-    fn of_big(index: PromotedIndex) -> RowIndex {
-        RowIndex::Big(Box::new(index))
-    }
-
     /// Bytes from the partition's start to its first row or marker.
     pub fn header_len(&mut self) -> Result<u64, ReadError> {
         match self {

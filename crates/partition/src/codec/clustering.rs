@@ -58,14 +58,15 @@ fn write_components(
     Ok(())
 }
 
-/// Reads a row's clustering into `out`, which is emptied first.
+/// Reads components into `out`, which is emptied first: a row's clustering, if there are as many types.
+#[inline]
 pub fn read_clustering<I: Input>(
     input: &mut I,
     types: &[ValueLen],
     out: &mut Clustering,
 ) -> Result<(), I::Error> {
     out.clear();
-    read_components(input, types, out)
+    each_component(input, types, |component| out.push(component))
 }
 
 /// Compares a row's clustering with a position, in place; the input is behind the clustering afterwards.
@@ -86,15 +87,7 @@ pub fn compare_clustering<I: Input>(
     Ok(order.then_with(|| BoundKind::Row.order_of_equals(types.len(), with.kind, with.prefix.len())))
 }
 
-fn read_components<I: Input>(
-    input: &mut I,
-    types: &[ValueLen],
-    out: &mut Clustering,
-) -> Result<(), I::Error> {
-    each_component(input, types, |component| out.push(component))
-}
-
-#[inline]
+#[inline(always)]
 fn each_component<I: Input>(
     input: &mut I,
     types: &[ValueLen],
@@ -169,18 +162,15 @@ pub fn read_bound<I: Input>(
         Some(kind) => out.kind = kind,
         None => return Err(input.malformed(format!("{ordinal} is no kind of bound"))),
     }
-    read_bound_values(input, types, &mut out.prefix)
+    let types = read_bound_types(input, types)?;
+    read_clustering(input, types, &mut out.prefix)
 }
 
-fn read_bound_values<I: Input>(
-    input: &mut I,
-    types: &[ValueLen],
-    out: &mut Clustering,
-) -> Result<(), I::Error> {
+/// The types of the components of a bound.
+fn read_bound_types<'t, I: Input>(input: &mut I, types: &'t [ValueLen]) -> Result<&'t [ValueLen], I::Error> {
     let count = input.u16()? as usize;
-    out.clear();
     match types.get(..count) {
-        Some(types) => read_components(input, types, out),
+        Some(types) => Ok(types),
         None => Err(input.malformed(format!("a bound of {count} components, the table has {}", types.len()))),
     }
 }
@@ -201,21 +191,34 @@ pub fn write_prefix(
 }
 
 /// Reads the position of a row or a marker into `out` and returns its kind.
+#[inline]
 pub fn read_prefix<I: Input>(
     input: &mut I,
     types: &[ValueLen],
     out: &mut Clustering,
 ) -> Result<BoundKind, I::Error> {
+    let (kind, types) = read_prefix_head(input, types)?;
+    read_clustering(input, types, out)?;
+    Ok(kind)
+}
+
+/// Steps over the position of a row or a marker, which has to be one that can be read.
+#[inline]
+pub fn skip_prefix<I: Input>(input: &mut I, types: &[ValueLen]) -> Result<(), I::Error> {
+    let (_, types) = read_prefix_head(input, types)?;
+    each_component(input, types, |_| {})
+}
+
+/// The kind of a position, and the types of its components.
+#[inline]
+fn read_prefix_head<'t, I: Input>(
+    input: &mut I,
+    types: &'t [ValueLen],
+) -> Result<(BoundKind, &'t [ValueLen]), I::Error> {
     let ordinal = input.u8()?;
     match BoundKind::from_ordinal(ordinal) {
-        Some(BoundKind::Row) => {
-            read_clustering(input, types, out)?;
-            Ok(BoundKind::Row)
-        }
-        Some(kind) if kind.is_bound() => {
-            read_bound_values(input, types, out)?;
-            Ok(kind)
-        }
+        Some(BoundKind::Row) => Ok((BoundKind::Row, types)),
+        Some(kind) if kind.is_bound() => Ok((kind, read_bound_types(input, types)?)),
         _ => Err(input.malformed(format!("{ordinal} is no kind of position"))),
     }
 }

@@ -32,7 +32,9 @@ mod stats;
 #[cfg(test)]
 mod tests;
 
-pub use clustering::{read_bound, read_clustering, read_prefix, write_bound, write_clustering, write_prefix};
+pub use clustering::{
+    read_bound, read_clustering, read_prefix, skip_prefix, write_bound, write_clustering, write_prefix,
+};
 pub use columns::ColumnSet;
 pub use decode::{Marker, RowFlags, UnfilteredHead};
 pub use encode::{EncodeError, LONG_VALUE_BYTES, RowSizes, write_end};

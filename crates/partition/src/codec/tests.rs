@@ -3,9 +3,10 @@ use super::stats::DeletionTimes;
 use super::*;
 use crate::RangeChange;
 use bytes::Bytes;
+use model::clustering::Position;
 use model::{
-    Cell, Clustering, ClusteringBound, ColumnDef, CqlType, DecoratedKey, Deletion, Liveness, Mutation,
-    PartitionKey, PartitionUpdate, RangeTombstone, Row, Slice, TableSchema,
+    BoundKind, Cell, Clustering, ClusteringBound, ColumnDef, CqlType, DecoratedKey, Deletion, Liveness,
+    Mutation, PartitionKey, PartitionUpdate, RangeTombstone, Row, Slice, TableSchema,
 };
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -285,5 +286,29 @@ fn a_header_comes_back() {
         let mut out = Vec::new();
         header.encode(&mut out);
         assert_eq!(SerializationHeader::decode(&mut SliceInput::new(out.into()), times).unwrap(), header);
+    }
+}
+
+#[test]
+fn a_position_is_stepped_over_where_it_could_be_read() {
+    let types = [ValueLen::of(&CqlType::Int), ValueLen::of(&CqlType::Text)];
+    let full = clustering(7, "seven");
+    let mut good = Vec::new();
+    for (kind, prefix) in [(BoundKind::Row, full.clone()), (BoundKind::ExclEnd, full.prefix(1))] {
+        write_prefix(&mut good, &types, Position { kind, prefix: &prefix }).unwrap();
+    }
+    // The second one begins behind kind, header, four bytes, a length and five bytes.
+    for start in [0, 12] {
+        for at in start..good.len() {
+            for byte in [good[at], 0, 1, 5, 0x20, 0x40, 0xf8, 0xff] {
+                let mut bytes = good.clone();
+                bytes[at] = byte;
+                let whole = SliceInput::new(Bytes::from(bytes).slice(start..));
+                let (mut read, mut skipped) = (whole.clone(), whole);
+                let was_read = read_prefix(&mut read, &types, &mut Clustering::empty()).map(|_| ());
+                assert_eq!(skip_prefix(&mut skipped, &types), was_read, "{byte:#x} at {at}");
+                assert_eq!(skipped.position(), read.position(), "{byte:#x} at {at}");
+            }
+        }
     }
 }

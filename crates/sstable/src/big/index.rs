@@ -15,7 +15,7 @@ use bytes::Bytes;
 use model::clustering::Position;
 use model::{BoundKind, Clustering, ClusteringBound, ClusteringComparator, Deletion, Slice, vint};
 use partition::ReadError;
-use partition::codec::{DeletionTimes, EncodeError, Input, Layout, read_prefix, write_prefix};
+use partition::codec::{DeletionTimes, EncodeError, Input, Layout, read_prefix, skip_prefix, write_prefix};
 use std::cmp::Ordering;
 
 const WIDTH_BASE: i64 = 64 << 10;
@@ -56,7 +56,7 @@ impl IndexEntry {
         &self,
         cursor: &Cursor,
         times: DeletionTimes,
-    ) -> Result<Option<PromotedIndex>, ReadError> {
+    ) -> Result<Option<Box<PromotedIndex>>, ReadError> {
         let Some(start) = self.promoted else { return Ok(None) };
         let mut input = cursor.clone();
         input.seek(start);
@@ -76,7 +76,7 @@ impl IndexEntry {
         if count == 0 {
             return Ok(None);
         }
-        Ok(Some(PromotedIndex {
+        Ok(Some(Box::new(PromotedIndex {
             header_len,
             deletion,
             blocks_at,
@@ -89,7 +89,7 @@ impl IndexEntry {
             search: Search::default(),
             is_believed: false,
             may_delete: true,
-        }))
+        })))
     }
 }
 
@@ -123,6 +123,42 @@ struct Described {
     start: u64,
     end: u64,
     open_at_end: Deletion,
+}
+
+/// The description of a block, but for its positions, as it is read.
+struct RawBlock {
+    start: u64,
+    width: i64,
+    open_at_end: Deletion,
+}
+
+impl RawBlock {
+    /// Reads a description; the positions into `edges`, where somebody wants them.
+    #[inline]
+    fn read<I: Input>(
+        input: &mut I,
+        layout: &Layout,
+        edges: Option<(&mut Edge, &mut Edge)>,
+    ) -> Result<RawBlock, I::Error> {
+        match edges {
+            Some((first, last)) => {
+                first.read(input, layout)?;
+                last.read(input, layout)?;
+            }
+            None => {
+                skip_prefix(input, layout.clustering_types())?;
+                skip_prefix(input, layout.clustering_types())?;
+            }
+        }
+        let start = input.uvint()?;
+        let width = input.vint()?.wrapping_add(WIDTH_BASE);
+        let open_at_end = match input.u8()? {
+            0 => Deletion::NONE,
+            1 => layout.deletion_times().read(input)?,
+            other => return Err(input.malformed(format!("{other} where a boolean is expected"))),
+        };
+        Ok(RawBlock { start, width, open_at_end })
+    }
 }
 
 impl PromotedIndex {
@@ -161,14 +197,15 @@ impl PromotedIndex {
         };
         self.seek_block(block)?;
         let input = &mut self.input;
-        self.first.read(input, layout)?;
-        self.last.read(input, layout)?;
-        let start = input.uvint()?;
-        let width = input.vint()?.wrapping_add(WIDTH_BASE);
-        let open_at_end = match input.u8()? {
-            0 => Deletion::NONE,
-            1 => layout.deletion_times().read(input)?,
-            other => return Err(input.malformed(format!("{other} where a boolean is expected"))),
+        input.page()?;
+        // Only what is not believed is compared with what lies in the block.
+        let mut edges = (!self.is_believed).then_some((&mut self.first, &mut self.last));
+        let in_page = input.decode_in_page(|page| {
+            RawBlock::read(page, layout, edges.as_mut().map(|(first, last)| (&mut **first, &mut **last)))
+        });
+        let RawBlock { start, width, open_at_end } = match in_page {
+            Some(block) => block,
+            None => RawBlock::read(input, layout, edges)?,
         };
         if let Some(until) = described_until.filter(|until| *until != input.position()) {
             return Err(input.malformed(format!("block {block} described up to {until}")));
@@ -215,16 +252,17 @@ impl PromotedIndex {
         last: bool,
         is_before: impl Fn(Ordering) -> bool,
     ) -> Result<u64, ReadError> {
-        self.search.start(self.count, covered);
-        while let Some(block) = self.search.next(comparator, bound.position()) {
+        self.search.start(self.count);
+        while let Some(block) = self.search.next(comparator, bound.position(), covered) {
             self.seek_block(block)?;
-            self.first.read(&mut self.input, layout)?;
-            if last {
-                self.last.read(&mut self.input, layout)?;
+            self.input.page()?;
+            // The next description puts it right.
+            let edge = &mut self.last;
+            if self.input.decode_in_page(|page| edge.read_of_block(page, layout, last)).is_none() {
+                edge.read_of_block(&mut self.input, layout, last)?;
             }
-            let edge = if last { &self.last } else { &self.first };
             let is_before = is_before(comparator.compare_positions(edge.position(), bound.position()));
-            self.search.answer(block, &edge.prefix, is_before);
+            self.search.answer(block, &mut edge.prefix, is_before);
         }
         Ok(self.search.found())
     }
@@ -270,8 +308,8 @@ impl PromotedIndex {
         Ok(Some(Block { number, start, end, open, open_at_end: Some(open_at_end) }))
     }
 
-    /// Whether a row or marker at `position` may lie in the block that was given last; `is_first` if it is the block's
-    /// first.
+    /// Whether a row or marker at `position` may lie in the block that was given last, of an index that is not believed;
+    /// `is_first` if it is the block's first.
     pub fn holds(&self, comparator: &ClusteringComparator, position: Position<'_>, is_first: bool) -> bool {
         let begins = comparator.compare_positions(self.first.position(), position);
         let may_begin = if is_first { begins == Ordering::Equal } else { begins == Ordering::Less };
@@ -370,9 +408,24 @@ impl Default for Edge {
 }
 
 impl Edge {
-    fn read(&mut self, input: &mut Cursor, layout: &Layout) -> Result<(), ReadError> {
+    #[inline]
+    fn read<I: Input>(&mut self, input: &mut I, layout: &Layout) -> Result<(), I::Error> {
         self.kind = read_prefix(input, layout.clustering_types(), &mut self.prefix)?;
         Ok(())
+    }
+
+    /// Reads the last position of the block that is described next, or else its first.
+    #[inline]
+    fn read_of_block<I: Input>(
+        &mut self,
+        input: &mut I,
+        layout: &Layout,
+        last: bool,
+    ) -> Result<(), I::Error> {
+        if last {
+            skip_prefix(input, layout.clustering_types())?;
+        }
+        self.read(input, layout)
     }
 
     fn set(&mut self, position: Position<'_>) {

@@ -32,10 +32,10 @@ pub(super) struct Search {
     /// The first block that the bound can lie in, and the one behind the last.
     low: u64,
     high: u64,
-    /// The nearest edges before and behind the bound.
+    /// The nearest edges before and behind the bound, of those that were looked at.
     before: Clustering,
     behind: Clustering,
-    /// Whether those edges are the partition's.
+    /// Whether there are such.
     knows_before: bool,
     knows_behind: bool,
     /// How often in a row the bound lay on the same side of a look, and whether behind it.
@@ -45,17 +45,21 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// Begins a search among `count` blocks. `covered` is where the SSTable has rows at all.
-    pub fn start(&mut self, count: u64, covered: &Slice) {
+    /// Begins a search among `count` blocks.
+    pub fn start(&mut self, count: u64) {
         (self.low, self.high) = (0, count);
-        self.before.assign(&covered.start.prefix);
-        self.behind.assign(&covered.end.prefix);
         (self.knows_before, self.knows_behind) = (false, false);
         (self.same_side, self.guesses) = (0, 0);
     }
 
-    /// The block to look at for `bound`; `None` when [`Search::found`] is known.
-    pub fn next(&mut self, comparator: &ClusteringComparator, bound: Position<'_>) -> Option<u64> {
+    /// The block to look at for `bound`; `None` when [`Search::found`] is known. `covered` is where the SSTable has rows at
+    /// all.
+    pub fn next(
+        &mut self,
+        comparator: &ClusteringComparator,
+        bound: Position<'_>,
+        covered: &Slice,
+    ) -> Option<u64> {
         let blocks = self.high.checked_sub(self.low).filter(|blocks| *blocks > 0)?;
         let halved = self.low + blocks / 2;
         if blocks <= HALVED || self.guesses >= GUESSES_MAX {
@@ -67,7 +71,9 @@ impl Search {
         if self.same_side >= 2 && !knows_far {
             return Some(if self.is_behind { last } else { self.low });
         }
-        let Some(part) = proportion(comparator, &self.before, bound, &self.behind) else {
+        let before = if self.knows_before { &self.before } else { &covered.start.prefix };
+        let behind = if self.knows_behind { &self.behind } else { &covered.end.prefix };
+        let Some(part) = proportion(comparator, before, bound, behind) else {
             return Some(halved);
         };
         let guess = self.low + (part * blocks as f64) as u64;
@@ -78,18 +84,19 @@ impl Search {
         })
     }
 
-    /// Says whether the edge of `block`, the last one that [`Search::next`] named, lies before the bound.
-    pub fn answer(&mut self, block: u64, edge: &Clustering, is_before: bool) {
+    /// Says whether the edge of `block`, the last one that [`Search::next`] named, lies before the bound. The edge is kept, and
+    /// something of no account left in its place.
+    pub fn answer(&mut self, block: u64, edge: &mut Clustering, is_before: bool) {
         self.same_side = if self.is_behind == is_before { self.same_side + 1 } else { 1 };
         self.is_behind = is_before;
         if is_before {
             self.low = block + 1;
             self.knows_before = true;
-            self.before.assign(edge);
+            std::mem::swap(&mut self.before, edge);
         } else {
             self.high = block;
             self.knows_behind = true;
-            self.behind.assign(edge);
+            std::mem::swap(&mut self.behind, edge);
         }
     }
 
@@ -132,16 +139,16 @@ fn proportion(
 
 /// How far `here` lies on the way from `first` to `last`, in either direction.
 fn part_of_way(ty: &CqlType, first: &[u8], here: &[u8], last: &[u8]) -> Option<f64> {
-    let ratio = |number: &dyn Fn(&[u8]) -> Option<i128>| {
+    let ratio = |number: fn(&[u8]) -> Option<u64>| {
         let (first, here, last) = (number(first)?, number(here)?, number(last)?);
-        Some((here - first) as f64 / (last - first) as f64)
+        Some(way(first, here) / way(first, last))
     };
     match ty {
         CqlType::TinyInt | CqlType::SmallInt | CqlType::Int | CqlType::BigInt | CqlType::Timestamp => {
-            ratio(&signed)
+            ratio(signed)
         }
-        CqlType::Date | CqlType::Time => ratio(&unsigned),
-        CqlType::TimeUuid => ratio(&time_of_uuid),
+        CqlType::Date | CqlType::Time => ratio(unsigned),
+        CqlType::TimeUuid => ratio(time_of_uuid),
         CqlType::Double => {
             let number = |bytes: &[u8]| Some(f64::from_be_bytes(bytes.try_into().ok()?));
             Some((number(here)? - number(first)?) / (number(last)? - number(first)?))
@@ -165,21 +172,31 @@ fn part_of_way(ty: &CqlType, first: &[u8], here: &[u8], last: &[u8]) -> Option<f
     }
 }
 
-fn unsigned(bytes: &[u8]) -> Option<i128> {
-    (bytes.len() <= 8).then(|| bytes.iter().fold(0, |number, byte| number << 8 | i128::from(*byte)))
+/// How far it is from one number to another, which may lie before it.
+fn way(from: u64, to: u64) -> f64 {
+    let distance = from.abs_diff(to) as f64;
+    if to < from { -distance } else { distance }
 }
 
-fn signed(bytes: &[u8]) -> Option<i128> {
-    let first = bytes.first().filter(|_| bytes.len() <= 8)?;
-    let rest = bytes.get(1..)?.iter();
-    Some(rest.fold(i128::from(*first as i8), |number, byte| number << 8 | i128::from(*byte)))
+fn unsigned(bytes: &[u8]) -> Option<u64> {
+    if let Some(eight) = bytes.as_array::<8>() {
+        return Some(u64::from_be_bytes(*eight));
+    }
+    (bytes.len() < 8).then(|| bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+}
+
+/// As many above the middle of all numbers as the number is above zero.
+fn signed(bytes: &[u8]) -> Option<u64> {
+    let unused = 64_u32.checked_sub(u32::try_from(bytes.len()).ok()?.checked_mul(8)?).filter(|n| *n < 64)?;
+    let number = (unsigned(bytes)? << unused) as i64 >> unused;
+    Some(number as u64 ^ 1 << 63)
 }
 
 /// The time of a UUID of version 1: its last bits lead.
-fn time_of_uuid(bytes: &[u8]) -> Option<i128> {
+fn time_of_uuid(bytes: &[u8]) -> Option<u64> {
     let number = u128::from_be_bytes(bytes.try_into().ok()?);
     let (low, middle, high) = (number >> 96, number >> 80 & 0xffff, number >> 64 & 0x0fff);
-    Some((high << 48 | middle << 32 | low) as i128)
+    Some((high << 48 | middle << 32 | low) as u64)
 }
 
 /// The bytes that texts consist of: the first, and how many there are. Numbers and words use few.
@@ -216,13 +233,13 @@ mod tests {
         let (mut most, mut sum, mut searches) = (0, 0, 0);
         for at in (0..edges.len()).step_by(edges.len() / 500 + 1).chain([edges.len() - 1]) {
             let sought = Position::row(&clusterings[at]);
-            search.start(edges.len() as u64, &covered);
+            search.start(edges.len() as u64);
             let mut looks = 0;
-            while let Some(block) = search.next(&comparator, sought) {
+            while let Some(block) = search.next(&comparator, sought, &covered) {
                 looks += 1;
                 let edge = Position::row(&clusterings[block as usize]);
                 let is_before = comparator.compare_positions(edge, sought) == Ordering::Less;
-                search.answer(block, edge.prefix, is_before);
+                search.answer(block, &mut edge.prefix.clone(), is_before);
             }
             assert_eq!(search.found(), at as u64);
             (most, sum, searches) = (most.max(looks), sum + looks, searches + 1);
@@ -272,6 +289,11 @@ mod tests {
         let int = |n: i32| n.to_be_bytes();
         assert_eq!(part(CqlType::Int, [&int(-10), &int(0), &int(30)]), Some(0.25));
         assert_eq!(part(CqlType::Int, [&int(30), &int(0), &int(-10)]), Some(0.75));
+        let big = |n: i64| n.to_be_bytes();
+        assert_eq!(part(CqlType::BigInt, [&big(i64::MIN), &big(0), &big(i64::MAX)]), Some(0.5));
+        assert_eq!(part(CqlType::BigInt, [&big(2), &big(-4), &big(6)]), Some(-1.5));
+        assert_eq!(part(CqlType::TinyInt, [&[0x80], &[0xff], &[0x7e]]), Some(0.5));
+        assert_eq!(part(CqlType::Time, [&[0; 8], &big(1), &big(4)]), Some(0.25));
         let double = |n: f64| n.to_be_bytes();
         assert_eq!(part(CqlType::Double, [&double(-1.0), &double(0.5), &double(1.0)]), Some(0.75));
         let time = |n: u64| {
