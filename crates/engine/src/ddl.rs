@@ -6,6 +6,7 @@
 
 use crate::engine::{Engine, Tables};
 use crate::error::EngineError;
+use crate::memtable::Memtable;
 use crate::open::with_system_keyspaces;
 use crate::schema::diff::{self, Moment};
 use crate::schema::load::{self, SchemaRow, SchemaRows};
@@ -201,9 +202,14 @@ impl Engine {
         }
         let _turn = table.flush_turn.lock();
         table.set_dropped();
-        let view = table.view();
-        let memtables = view.flushing.iter().map(|f| &f.memtable).chain([&view.memtable]);
-        self.memory.release(memtables.map(|m| m.bytes()).sum());
+        let fresh = Arc::new(Memtable::new(self.log.position(), self.env.clock.monotonic_nanos()));
+        let mut gone = Vec::new();
+        table.change_view(|view| {
+            gone.extend(view.flushing.drain(..).map(|f| f.memtable));
+            gone.push(std::mem::replace(&mut view.memtable, fresh));
+        });
+        self.memory.release(gone.iter().map(|m| m.bytes()).sum());
+        self.workers.free_later(gone);
         self.log.discard_table(schema.id);
         if let Err(error) = table.remove_sstables(&self.env, |_| {}) {
             report("files of a dropped table could not be removed", error);

@@ -3,8 +3,9 @@
 //! *Keeper*: looks around twice a second and whenever somebody nudges it, and queues what has to be flushed: the
 //! largest memtable when memory is short, the tables of the oldest segment when the log is long, tables whose
 //! `memtable_flush_period_in_ms` is over, and every table after the log failed.
-//! *Writers*: take tables from the queue. A flush that fails leaves its memtable where readers find it. What was flushed
-//! they free in turns when no reader has it any more; the last reader may be a thread that clients wait for.
+//! *Writers*: take tables from the queue. A flush that fails leaves its memtable where readers find it. What was flushed,
+//! truncated or dropped they free in turns when no reader has it any more; the last reader may be a thread that clients
+//! wait for.
 //! *Retrier*: tries tables whose flush failed again, later each time, so that the writers are free for others.
 
 use crate::commitlog::LogPosition;
@@ -33,8 +34,8 @@ pub(crate) struct Workers {
     nudged: Mutex<bool>,
     nudge: Condvar,
     failed: Mutex<Vec<Arc<TableStore>>>,
-    /// Memtables that were flushed, and that readers may still have.
-    flushed: Mutex<Vec<Arc<Memtable>>>,
+    /// Memtables that no table has any more, and that readers may still have.
+    spent: Mutex<Vec<Arc<Memtable>>>,
     retry: Condvar,
     stopping: AtomicBool,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -74,7 +75,7 @@ impl Workers {
 
     fn run_writer(&self, engine: &Weak<Engine>) {
         loop {
-            self.free_flushed();
+            self.free_spent();
             let table = {
                 let mut queue = self.queue.lock();
                 if queue.is_empty() && !self.is_stopping() {
@@ -94,13 +95,19 @@ impl Workers {
         }
     }
 
-    /// Frees memtables that were flushed and that nobody reads any more.
-    fn free_flushed(&self) {
-        let flushed = std::mem::take(&mut *self.flushed.lock());
-        for memtable in flushed {
+    /// Leaves memtables that no table has any more to the writers, which look for them when they are woken, and twice a
+    /// second.
+    pub(crate) fn free_later(&self, memtables: impl IntoIterator<Item = Arc<Memtable>>) {
+        self.spent.lock().extend(memtables);
+    }
+
+    /// Frees memtables that no table has and that nobody reads any more.
+    fn free_spent(&self) {
+        let spent = std::mem::take(&mut *self.spent.lock());
+        for memtable in spent {
             match Arc::try_unwrap(memtable) {
                 Ok(memtable) => in_turns(|| memtable.free(give_way)),
-                Err(memtable) => self.flushed.lock().push(memtable),
+                Err(memtable) => self.spent.lock().push(memtable),
             }
         }
     }
@@ -301,7 +308,7 @@ impl Engine {
             }
             self.log.discard(id, next.end);
             self.memory.release(next.memtable.bytes());
-            self.workers.flushed.lock().push(next.memtable);
+            self.workers.free_later([next.memtable]);
             self.flushes.fetch_add(1, Ordering::Relaxed);
             self.compactions.nudge();
         }

@@ -51,12 +51,12 @@ impl Engine {
 
     /// Drops the flushing memtables and all SSTables. Needs the flush turn.
     fn forget_before_truncation(&self, table: &Arc<TableStore>) -> Result<(), EngineError> {
-        let mut freed = 0;
+        let mut gone = Vec::new();
         let result = table.remove_sstables(&self.env, |view| {
-            freed = view.flushing.iter().map(|f| f.memtable.bytes()).sum();
-            view.flushing.clear();
+            gone.extend(view.flushing.drain(..).map(|f| f.memtable));
         });
-        self.memory.release(freed);
+        self.memory.release(gone.iter().map(|m| m.bytes()).sum());
+        self.workers.free_later(gone);
         result
     }
 

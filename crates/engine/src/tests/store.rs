@@ -144,6 +144,29 @@ fn a_flushed_memtable_is_freed_when_nobody_reads_it_any_more() {
 }
 
 #[test]
+fn the_memtable_of_a_truncated_or_dropped_table_is_not_freed_by_its_last_reader() {
+    let table = simple_table("t");
+    for drops in [false, true] {
+        let engine = open(&MemoryFileSystem::new());
+        create(&engine, &[&table]);
+        fill(&engine, &table, 0..70);
+        let store = engine.table(table.id).unwrap();
+        let reader = Arc::clone(&store.view().memtable);
+        match drops {
+            // A keyspace without it.
+            true => create(&engine, &[&simple_table("other")]),
+            false => engine.truncate("ks", "t").unwrap(),
+        }
+        let shared = Arc::strong_count(&reader);
+        assert_eq!((reader.partition_count(), shared), (7, 2), "the reader's and one to free it");
+        let memtable = Arc::downgrade(&reader);
+        drop(reader);
+        wait_until(|| memtable.strong_count() == 0);
+        engine.close();
+    }
+}
+
+#[test]
 fn a_table_whose_flush_fails_keeps_no_other_from_being_flushed() {
     use env::fs::faulty::{Fault, FaultyFileSystem, Op};
     let faulty = FaultyFileSystem::new(Arc::new(MemoryFileSystem::new()));
