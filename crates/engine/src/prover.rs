@@ -9,7 +9,8 @@
 //! 3. Of a sound one Proof.db is written, under the lock of the table's view and only while it is part of the table: who
 //!    records what goes with an SSTable finds either all files or those of before.
 //! 4. A damaged one is told as a failure of the disk. Reads of it fail from then on, what was cached of it is forgotten, and
-//!    compactions leave it alone.
+//!    compactions leave it alone. A mark is left in the place of Proof.db: after a restart reads go on to fail until it was
+//!    compared again, and such SSTables come first.
 //!
 //! A compaction proves its inputs before it reads them: what it writes has a proof of its own, which must not be
 //! one of damage. What comes into a table while the node runs ([`Engine::prove_newcomer`]) is proven before anybody
@@ -83,7 +84,7 @@ pub struct ProvingStats {
     pub proven: u64,
     /// SSTables that are not known to be so.
     pub unproven: u64,
-    /// SSTables that are known not to be so: reads of them fail.
+    /// SSTables that are known not to be so, or were before the node started: reads of them fail.
     pub condemned: u64,
     /// Bytes of Data.db read for it.
     pub bytes: u64,
@@ -157,7 +158,8 @@ impl Prover {
         tracing::info!(proven, bytes, left, damaged, "SSTables were compared with their digests");
     }
 
-    /// SSTables that are to be read, the smallest first: most of them are read soon.
+    /// SSTables that are to be read: those first that were damaged before, for nobody can read them, then the smallest, so
+    /// that most are read soon.
     fn due(&self, engine: &Engine) -> Vec<(Arc<TableStore>, Arc<SsTable>)> {
         let state = self.state.lock();
         if state.is_stopped {
@@ -171,7 +173,7 @@ impl Prover {
                 }
             }
         }
-        out.sort_by_key(|(_, sstable)| sstable.data_file_bytes());
+        out.sort_by_key(|(_, sstable)| (sstable.refusal().is_none(), sstable.data_file_bytes()));
         out
     }
 
@@ -369,7 +371,7 @@ impl Engine {
         for table in self.tables() {
             for sstable in table.view().sstables.iter() {
                 stats.unproven += u64::from(sstable.is_unproven());
-                stats.condemned += u64::from(sstable.condemned().is_some());
+                stats.condemned += u64::from(sstable.refusal().is_some());
             }
         }
         stats
@@ -408,6 +410,11 @@ impl Engine {
                 if sstable.condemned().is_some() {
                     tracing::error!(%error, sstable = %sstable.descriptor(), "an SSTable is damaged; reads that need it fail from now on");
                     table.change_view(|view| view.forget_cached_rows());
+                    match sstable.mark_of_damage(self.env.fs.as_ref()) {
+                        Ok(Some(mark)) => self.write_proof(table, sstable, Some(&mark)),
+                        Ok(None) => {}
+                        Err(error) => tracing::warn!(%error, "the next start does not know of the damage"),
+                    }
                     self.report_read_failure(&error);
                 }
                 Err(error)

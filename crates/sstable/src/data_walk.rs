@@ -105,7 +105,7 @@ impl DataFile {
         let file = PagedFile::new(id, file_name(&path), file, pages.layout);
         let file = Arc::new(match Proof::find(fs, descriptor, &file, pages.table_crc)? {
             Found::Fit(proof) => file.with_places(proof.chunks),
-            Found::Nothing | Found::Unfit(_) => file,
+            Found::Nothing | Found::Unfit(_) | Found::Damaged(_) => file,
         });
         Ok(DataFile { statistics, table: Arc::new(table), layout: Arc::new(layout), file })
     }

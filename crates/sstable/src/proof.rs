@@ -8,6 +8,7 @@
 //!        | "IlProof3" | as the first up to the chunks | u64 samples | checksums as in the first
 //!          | (i64 token, u64 place in Index.db) of each sample | end
 //!        | "IlProof2" | data | u64 chunks of a compressed Data.db | u32 CRC32 of each chunk | end
+//!        | "IlProof4" | u32 checksum in Digest.crc32 | end
 //! data  := u32 checksum in Digest.crc32 | u64 bytes of data | u32 CRC32 of CompressionInfo.db or CRC.db
 //! end   := u32 CRC32 of the bytes before
 //! ```
@@ -17,6 +18,8 @@
 //! The first kind is written with the SSTable. The second is made later, of a Data.db that was found to be as Digest.crc32
 //! says ([`crate::SsTable::prove`]): it says nothing of the index, which may have been damaged before. The third is the first
 //! with places of Index.db that lookups begin at (`big/samples.rs`), where there are any.
+//! The fourth is a mark of a Data.db that was found not to be as Digest.crc32 says: nothing is read from there before it was
+//! compared again.
 //!
 //! What is here is kept in memory, 4 bytes for 4 KiB of an index and for each chunk, half of what the chunks' places take.
 //! A file that is missing, damaged or of another SSTable is not used: then everything is compared as if Cassandra had
@@ -40,6 +43,7 @@ pub(crate) const MAGIC_DATA: &[u8; 8] = b"IlProof2";
 pub(crate) const MAGIC_SAMPLED: &[u8; 8] = b"IlProof3";
 /// A token and a place.
 const SAMPLE_BYTES: u64 = 16;
+const MAGIC_DAMAGED: &[u8; 8] = b"IlProof4";
 /// Bytes that tie the file to its Data.db, the magic among them.
 pub(crate) const TIED_BYTES: usize = 24;
 const PAGE_BYTES: usize = INDEX_PAGE_BYTES as usize;
@@ -131,7 +135,24 @@ pub(crate) enum Found {
     Nothing,
     /// One that is damaged or of another SSTable: why it is left aside.
     Unfit(ReadError),
+    /// A mark: Data.db was found to be damaged.
+    Damaged(ReadError),
     Fit(Proof),
+}
+
+/// The mark of a Data.db that is not as Digest.crc32 says.
+pub(crate) fn mark_of_damage(digest: u32) -> Vec<u8> {
+    let mut out = [&MAGIC_DAMAGED[..], &digest.to_be_bytes()].concat();
+    let crc = crc32fast::hash(&out);
+    out.extend_from_slice(&crc.to_be_bytes());
+    out
+}
+
+/// The digest in a mark of damage, if the file is one.
+fn marked_digest(bytes: &[u8]) -> Option<u32> {
+    let digest = bytes.strip_prefix(MAGIC_DAMAGED)?.first_chunk::<4>()?;
+    let digest = u32::from_be_bytes(*digest);
+    (bytes == mark_of_damage(digest)).then_some(digest)
 }
 
 impl Proof {
@@ -236,6 +257,14 @@ impl Proof {
         let path = descriptor.path(Component::Proof);
         let unfit =
             |detail: &str| Ok(Found::Unfit(ReadError::corrupt(&file_name(&path), 0, detail.to_owned())));
+        if let Some(marked) = marked_digest(&bytes) {
+            let detail =
+                "it was found not to be as Digest.crc32 says, and is not read before it was compared again";
+            return match stored_digest(fs, descriptor)? {
+                Some(digest) if digest == marked => Ok(Found::Damaged(data.corrupt(0, detail.to_owned()))),
+                _ => unfit("it is of another Data.db, and not used"),
+            };
+        }
         match Proof::decode(bytes) {
             Ok(Some(proof)) if proof.fits(data, table_crc) => match stored_digest(fs, descriptor)? {
                 Some(digest) if digest == proof.digest => Ok(Found::Fit(proof)),
@@ -260,6 +289,11 @@ impl Proof {
         let proof = match Proof::find(fs, descriptor, data, table_crc)? {
             Found::Fit(proof) => proof.index,
             Found::Unfit(error) => return Ok(vec![error]),
+            Found::Damaged(_) => {
+                let name = file_name(&descriptor.path(Component::Proof));
+                let detail = "it says that Data.db was found not to be as Digest.crc32 says";
+                return Ok(vec![ReadError::corrupt(&name, 0, detail.to_owned())]);
+            }
             Found::Nothing => None,
         };
         let Some(IndexProof { index, rows, .. }) = proof else { return Ok(Vec::new()) };

@@ -272,7 +272,7 @@ impl Grouped {
         };
         let mut groups: BTreeMap<Group, Vec<Arc<SsTable>>> = BTreeMap::new();
         let is_left = |t: &Arc<SsTable>| {
-            t.condemned().is_some() || engine.files.homes.is_given_up(&t.descriptor().directory)
+            t.refusal().is_some() || engine.files.homes.is_given_up(&t.descriptor().directory)
         };
         for sstable in view.sstables.iter().filter(|t| !is_busy(t) && !is_left(t)) {
             groups.entry(Group::of(sstable)).or_default().push(Arc::clone(sstable));

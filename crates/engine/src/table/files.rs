@@ -82,6 +82,9 @@ impl FileContext {
         if let Some(reason) = table.unfit_proof() {
             tracing::warn!(%reason, "a Proof.db is left aside: its SSTable is read as one that Cassandra wrote");
         }
+        if let Some(reason) = table.refusal() {
+            tracing::warn!(%reason, "an SSTable was found damaged before: reads of it fail until it was compared again");
+        }
         table.check_by_chance(Arc::clone(&self.env.random));
         Ok(Arc::new(table))
     }

@@ -1,5 +1,6 @@
 //! SSTables from other directories.
 
+use super::opening::name_another_partitioner;
 use super::store::{fill, open, rows};
 use super::*;
 use crate::{EngineError, ImportOptions};
@@ -134,6 +135,33 @@ fn what_is_not_the_tables_or_damaged_is_refused_and_stays() {
     assert!(matches!(nowhere, Err(EngineError::NoDirectory(_))));
     let unknown = engine.import("ks", "nope", &[from], &ImportOptions::default());
     assert!(matches!(unknown, Err(EngineError::UnknownTable { .. })));
+}
+
+#[test]
+fn sstables_of_another_partitioner_are_refused_by_name() {
+    let fs = MemoryFileSystem::new();
+    let (engine, u, from) = with_files(&fs);
+    let path = from.join("nb-1-big-Statistics.db");
+    let mut bytes = fs.read(&path).unwrap();
+    name_another_partitioner(&mut bytes);
+    fs.remove_file(&path).unwrap();
+    fs.write(&path, &bytes).unwrap();
+    let names = |dir: &Path| -> Vec<_> { fs.read_dir(dir).unwrap().into_iter().map(|e| e.name).collect() };
+    let before = names(&from);
+    for verify in [true, false] {
+        let options = ImportOptions { verify, ..ImportOptions::default() };
+        let failure = import(&engine, "u", &from, options).failure.unwrap();
+        assert!(failure.contains("nb-1-big") && failure.contains("RandomsPartitioner"), "{failure}");
+    }
+    assert_eq!(names(&from), before);
+    let home = engine.table_dirs(&u)[0].clone();
+    fs.create_dir_all(&home).unwrap();
+    for name in &before {
+        fs.hard_link(&from.join(name), &home.join(name)).unwrap();
+    }
+    let refused = engine.load_new_sstables("ks", "u").unwrap_err().to_string();
+    assert!(refused.contains("nb-1-big") && refused.contains("RandomsPartitioner"), "{refused}");
+    assert_eq!((names(&home), contents(&engine, &u)), (before, BTreeMap::new()));
 }
 
 #[test]

@@ -6,22 +6,27 @@ use env::clock::Clock;
 use env::fs::faulty::{Fault, FaultId, FaultyFileSystem, Op, Seen};
 use env::fs::memory::MemoryFileSystem;
 use parking_lot::Mutex;
-use sstable::{Component, Descriptor, descriptor};
+use sstable::{Component, Descriptor, Version, descriptor};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tracing::field::{Field, Visit};
 use tracing::span;
 
-const FORMATS: [SsTableFormat; 2] = [SsTableFormat::Big, SsTableFormat::Bti];
+/// Those that are written.
+const VERSIONS: [Version; 3] = [Version::NB, Version::OA, Version::DA];
 
-fn in_format(sstable_format: SsTableFormat) -> EngineOptions {
-    let storage_compatibility = StorageCompatibility::None;
+fn in_version(version: Version) -> EngineOptions {
+    let storage_compatibility = match version {
+        Version::NB => StorageCompatibility::Cassandra4,
+        _ => StorageCompatibility::None,
+    };
+    let sstable_format = if version.is_bti() { SsTableFormat::Bti } else { SsTableFormat::Big };
     EngineOptions { sstable_format, storage_compatibility, ..options() }
 }
 
 /// A stopped node with one SSTable of so many partitions of 1 KiB, and the table's directory.
-fn node(format: SsTableFormat, partitions: i32) -> (MemoryFileSystem, Arc<TableSchema>, Descriptor) {
+fn node(version: Version, partitions: i32) -> (MemoryFileSystem, Arc<TableSchema>, Descriptor) {
     let fs = MemoryFileSystem::new();
-    let engine = Engine::open(in_format(format), env_on(Arc::new(fs.clone()), 1)).unwrap();
+    let engine = Engine::open(in_version(version), env_on(Arc::new(fs.clone()), 1)).unwrap();
     let table = simple_table("t");
     create(&engine, &[&table]);
     let random = Random::from_seed(5);
@@ -33,7 +38,9 @@ fn node(format: SsTableFormat, partitions: i32) -> (MemoryFileSystem, Arc<TableS
     let dir = engine.table_dirs(&table).remove(0);
     engine.close();
     let mut listing = descriptor::list(&fs, &dir).unwrap();
-    (fs, table, listing.tables.pop_first().unwrap().0)
+    let (one, _) = listing.tables.pop_first().unwrap();
+    assert_eq!(one.version, version);
+    (fs, table, one)
 }
 
 /// Puts SSTables with the same content beside one, until there are `count`.
@@ -84,32 +91,32 @@ impl Watch {
     }
 }
 
-fn opened(fs: &MemoryFileSystem, format: SsTableFormat) -> Watch {
+fn opened(fs: &MemoryFileSystem, version: Version) -> Watch {
     let watch = Watch::new(fs);
-    Engine::open(in_format(format), env_on(Arc::new(watch.fs.clone()), 2)).unwrap().close();
+    Engine::open(in_version(version), env_on(Arc::new(watch.fs.clone()), 2)).unwrap().close();
     watch
 }
 
 #[test]
 fn each_of_many_sstables_costs_the_same_to_open() {
-    for format in FORMATS {
-        let (fs, table, one) = node(format, 20);
+    for version in VERSIONS {
+        let (fs, table, one) = node(version, 20);
         let mut seen = Vec::new();
         for count in [100, 400, 700] {
             multiply(&fs.clone(), &one, count);
-            seen.push(opened(&fs, format).seen());
+            seen.push(opened(&fs, version).seen());
         }
         for ((name, a), ((_, b), (_, c))) in seen[0].iter().zip(seen[1].iter().zip(&seen[2])) {
             let more = |x: &Seen, y: &Seen| (y.calls - x.calls, y.bytes - x.bytes);
-            assert_eq!(more(a, b), more(b, c), "{format:?} {name}");
-            assert_eq!(more(a, b).0 % 300, 0, "{format:?} {name}");
+            assert_eq!(more(a, b), more(b, c), "{version:?} {name}");
+            assert_eq!(more(a, b).0 % 300, 0, "{version:?} {name}");
             match *name {
                 "list" => assert_eq!(more(a, b).0, 0, "the directory is listed for each SSTable"),
-                "all" => assert!(more(a, b).0 <= 300 * 16, "{format:?}: {:?} for 300 SSTables", more(a, b)),
+                "all" => assert!(more(a, b).0 <= 300 * 16, "{version:?}: {:?} for 300 SSTables", more(a, b)),
                 _ => {}
             }
         }
-        let engine = Engine::open(in_format(format), env_on(Arc::new(fs), 2)).unwrap();
+        let engine = Engine::open(in_version(version), env_on(Arc::new(fs), 2)).unwrap();
         assert_eq!(engine.table(table.id).unwrap().view().sstables.len(), 700);
         assert_eq!(contents(&engine, &table).len(), 20);
         engine.close();
@@ -118,28 +125,28 @@ fn each_of_many_sstables_costs_the_same_to_open() {
 
 #[test]
 fn the_length_of_data_and_index_does_not_matter_to_opening() {
-    for format in FORMATS {
+    for version in VERSIONS {
         for without in [None, Some(Component::Proof)] {
             let costs = [1_000, 4_000].map(|partitions| {
-                let (fs, _, one) = node(format, partitions);
+                let (fs, _, one) = node(version, partitions);
                 without.iter().for_each(|c| fs.remove_file(&one.path(*c)).unwrap());
-                let watch = opened(&fs, format);
+                let watch = opened(&fs, version);
                 let is_bti = one.version.is_bti();
                 let (index, small) = match is_bti {
                     true => (Component::Partitions, [Component::Rows, Component::Toc]),
                     false => (Component::Index, [Component::Toc, Component::Digest]),
                 };
                 let bytes = |component: Component| watch.of(component.file_part()).bytes;
-                assert_eq!(bytes(Component::Data), 0, "{format:?}");
-                assert!(bytes(index) <= 4 * 4096, "{format:?}: {} bytes of the index", bytes(index));
-                assert!(small.iter().all(|c| bytes(*c) <= 4096), "{format:?}");
+                assert_eq!(bytes(Component::Data), 0, "{version:?}");
+                assert!(bytes(index) <= 4 * 4096, "{version:?}: {} bytes of the index", bytes(index));
+                assert!(small.iter().all(|c| bytes(*c) <= 4096), "{version:?}");
                 // What is read whole is short beside the data: filter, summary, offsets of chunks, checksums.
                 let data = fs.file_len(&one.path(Component::Data)).unwrap();
                 let all = watch.of("all");
-                assert!(all.bytes < 16_384 + data / 50, "{format:?}: {all:?} of {data} bytes of data");
+                assert!(all.bytes < 16_384 + data / 50, "{version:?}: {all:?} of {data} bytes of data");
                 (all.calls, watch.of(Component::Data.file_part()).calls)
             });
-            assert_eq!(costs[0], costs[1], "{format:?} without {without:?}");
+            assert_eq!(costs[0], costs[1], "{version:?} without {without:?}");
         }
     }
 }
@@ -210,15 +217,13 @@ impl tracing::Subscriber for Told {
 fn progress_is_told_while_sstables_are_opened() {
     // Few enough for one thread, whose events come to this test.
     const SSTABLES: u64 = 60;
-    let (fs, _, one) = node(SsTableFormat::Big, 3);
+    let (fs, _, one) = node(Version::OA, 3);
     multiply(&fs, &one, SSTABLES);
     let clock = Arc::new(Ticking::default());
     let env = Env::new(clock, Arc::new(Random::from_seed(2)), Arc::new(fs));
     let told = Told::default();
     let lines = Arc::clone(&told.0);
-    tracing::subscriber::with_default(told, || {
-        Engine::open(in_format(SsTableFormat::Big), env).unwrap().close()
-    });
+    tracing::subscriber::with_default(told, || Engine::open(in_version(Version::OA), env).unwrap().close());
     let lines = lines.lock();
     let of_table: Vec<u64> = lines.iter().filter(|(_, all)| *all == SSTABLES).map(|(n, _)| *n).collect();
     // A second each, a line when two have passed.
@@ -227,12 +232,12 @@ fn progress_is_told_while_sstables_are_opened() {
 
 #[test]
 fn removing_many_sstables_lists_their_directory_a_constant_number_of_times() {
-    for format in FORMATS {
+    for version in VERSIONS {
         let listings = [30, 300].map(|count| {
-            let (fs, table, one) = node(format, 3);
+            let (fs, table, one) = node(version, 3);
             multiply(&fs, &one, count);
             let watch = Watch::new(&fs);
-            let engine = Engine::open(in_format(format), env_on(Arc::new(watch.fs.clone()), 2)).unwrap();
+            let engine = Engine::open(in_version(version), env_on(Arc::new(watch.fs.clone()), 2)).unwrap();
             let before = watch.of("list").calls;
             engine.compact("ks", Some("t")).unwrap();
             assert_eq!(engine.table(table.id).unwrap().view().sstables.len(), 1);
@@ -244,7 +249,7 @@ fn removing_many_sstables_lists_their_directory_a_constant_number_of_times() {
                 &descriptor::list(&fs, &one.directory).unwrap().tables.pop_first().unwrap().0,
                 count,
             );
-            let engine = Engine::open(in_format(format), env_on(Arc::new(watch.fs.clone()), 2)).unwrap();
+            let engine = Engine::open(in_version(version), env_on(Arc::new(watch.fs.clone()), 2)).unwrap();
             let opened = watch.of("list").calls;
             engine.truncate("ks", "t").unwrap();
             let left = descriptor::list(&fs, &one.directory).unwrap();
@@ -253,6 +258,6 @@ fn removing_many_sstables_lists_their_directory_a_constant_number_of_times() {
             engine.close();
             (compacted - before, truncated - opened)
         });
-        assert_eq!(listings[0], listings[1], "{format:?}");
+        assert_eq!(listings[0], listings[1], "{version:?}");
     }
 }

@@ -59,6 +59,17 @@ fn add_segment(fs: &MemoryFileSystem, version: i32, json: &str, content: &[u8]) 
     fs.write(&Path::new("/node/commitlog").join(format::file_name(version, 5)), &bytes).unwrap();
 }
 
+/// Lets a Statistics.db say, with the right checksum, that its SSTable is of a partitioner of as long a name.
+pub(super) fn name_another_partitioner(bytes: &mut [u8]) {
+    let class = b"Murmur3Partitioner";
+    let at = bytes.windows(class.len()).position(|w| w == class).unwrap();
+    bytes[at..at + class.len()].copy_from_slice(b"RandomsPartitioner");
+    let at_toc = |i: usize| u32::from_be_bytes(bytes[8 * i + 12..8 * i + 16].try_into().unwrap());
+    let (start, end) = (at_toc(0) as usize, at_toc(1) as usize - 4);
+    let crc = crc32fast::hash(&bytes[start..end]).to_be_bytes();
+    bytes[end..end + 4].copy_from_slice(&crc);
+}
+
 #[test]
 fn what_is_not_understood_is_named_and_nothing_is_touched() {
     type Spoil = fn(&MemoryFileSystem, &Path);
@@ -68,15 +79,7 @@ fn what_is_not_understood_is_named_and_nothing_is_touched() {
         ("nb-1-big-Statistics.db", |fs, dir| change(fs, &dir.join("nb-1-big-Statistics.db"), |b| b[90] ^= 1)),
         ("no Statistics.db", |fs, dir| fs.remove_file(&dir.join("nb-1-big-Statistics.db")).unwrap()),
         ("RandomsPartitioner", |fs, dir| {
-            change(fs, &dir.join("nb-1-big-Statistics.db"), |bytes| {
-                let class = b"Murmur3Partitioner";
-                let at = bytes.windows(class.len()).position(|w| w == class).unwrap();
-                bytes[at..at + class.len()].copy_from_slice(b"RandomsPartitioner");
-                let at_toc = |i: usize| u32::from_be_bytes(bytes[8 * i + 12..8 * i + 16].try_into().unwrap());
-                let (start, end) = (at_toc(0) as usize, at_toc(1) as usize - 4);
-                let crc = crc32fast::hash(&bytes[start..end]).to_be_bytes();
-                bytes[end..end + 4].copy_from_slice(&crc);
-            });
+            change(fs, &dir.join("nb-1-big-Statistics.db"), |bytes| name_another_partitioner(bytes));
         }),
         ("is not one of table ks.t", |fs, dir| {
             let keyspace = Path::new("/node/data/system_schema");

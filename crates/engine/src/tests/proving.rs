@@ -162,7 +162,7 @@ fn reads_of_an_sstable_whose_chunks_changed_places_fail_once_that_is_known() {
     engine.compact("ks", Some("t")).unwrap();
     assert!(sstables(&engine).contains(&found[0]));
     assert!(read_all(&engine).is_err());
-    assert!(!fs.exists(&found[0].path(Component::Proof)).unwrap());
+    assert!(fs.read(&found[0].path(Component::Proof)).unwrap().starts_with(b"IlProof4"), "a mark, no proof");
     // What is written meanwhile is as ever.
     write(&engine, &insert(&table(), 9, 9, "x", 1)).unwrap();
     engine.flush("ks", Some("t")).unwrap();
@@ -170,6 +170,71 @@ fn reads_of_an_sstable_whose_chunks_changed_places_fail_once_that_is_known() {
     assert_eq!(read_all(&engine).unwrap(), 0);
     assert_eq!(engine.proving_stats().condemned, 0);
     engine.close();
+}
+
+#[test]
+fn damage_is_remembered_over_a_restart_until_it_is_mended() {
+    let (fs, found, expected) = foreign(3);
+    let data = found[1].path(Component::Data);
+    let sound = fs.read(&data).unwrap();
+    swap(&fs, &found[1]);
+    let damaged = fs.read(&data).unwrap();
+    let engine = open(&fs);
+    engine.start_proving().unwrap();
+    wait_until(|| engine.proving_stats().unproven == 0);
+    let fails = |engine: &Engine| match read_all(engine) {
+        Ok(_) => false,
+        Err(error) => error.to_string().contains("nb-2-big-Data.db"),
+    };
+    assert!(fails(&engine));
+    engine.close();
+    drop(engine);
+    let proof = found[1].path(Component::Proof);
+    assert!(fs.read(&proof).unwrap().starts_with(b"IlProof4"));
+
+    // Nobody has compared anything yet, and nobody ever will.
+    let engine = open(&fs);
+    assert_eq!((engine.proving_stats().unproven, engine.proving_stats().condemned), (1, 1));
+    assert!(fails(&engine));
+    engine.compact("ks", Some("t")).unwrap();
+    assert!(sstables(&engine).contains(&found[1]));
+    // It is compared again, and is as it was.
+    engine.start_proving().unwrap();
+    wait_until(|| engine.proving_stats().unproven == 0);
+    assert!(fails(&engine) && fs.read(&data).unwrap() == damaged);
+    engine.close();
+    drop(engine);
+
+    // What `verify` says of it, and that a mark says nothing where Digest.crc32 is another or is gone.
+    let findings = verify(&fs, &found[1], &|_| {}).unwrap().findings;
+    assert!(findings.iter().any(|f| f.component == Component::Digest), "{findings:?}");
+    let digest = found[1].path(Component::Digest);
+    let number = fs.read(&digest).unwrap();
+    for other in [None, Some(b"17")] {
+        fs.remove_file(&digest).unwrap();
+        if let Some(other) = other {
+            fs.write(&digest, other).unwrap();
+        }
+        let engine = open(&fs);
+        assert_eq!(engine.proving_stats().condemned, 0);
+        assert!(read_all(&engine).is_ok());
+        engine.close();
+        drop(engine);
+        fs.write(&digest, &number).unwrap();
+    }
+
+    // With the right Data.db in its place it is sound at the first look.
+    fs.write(&data, &sound).unwrap();
+    let engine = open(&fs);
+    assert!(fails(&engine), "not before it was looked at");
+    engine.start_proving().unwrap();
+    wait_until(|| engine.proving_stats().unproven == 0);
+    assert_eq!(engine.proving_stats().condemned, 0);
+    assert_eq!(contents(&engine, &table()), expected);
+    wait_until(|| engine.proving().is_empty());
+    engine.close();
+    assert!(fs.read(&proof).unwrap().starts_with(b"IlProof2"));
+    assert_eq!(verify(&fs, &found[1], &|_| {}).unwrap().findings, []);
 }
 
 /// Also before the node serves, when the prover has not begun.

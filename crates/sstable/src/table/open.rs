@@ -77,7 +77,7 @@ impl SsTable {
         let standing = Standing::of(&found, data_pages.table_crc);
         let (data, index_proof) = match found {
             Found::Fit(proof) => (data.with_places(proof.chunks), proof.index),
-            Found::Nothing | Found::Unfit(_) => (data, None),
+            Found::Nothing | Found::Unfit(_) | Found::Damaged(_) => (data, None),
         };
         let summary_crc = index_proof.as_ref().map(|proof| proof.summary_crc);
         let (index_sums, rows_sums, samples) = match index_proof {

@@ -6,7 +6,8 @@
 //! 1. [`SsTable::prove`] reads Data.db in order, around all caches, and compares what it sums up to with Digest.crc32.
 //! 2. If that fits, the checksum of each chunk is known from then on to be the one that belongs in its place, and every
 //!    read is held against it. [`SsTable::keep_proof`] writes the checksums to Proof.db for the next opening.
-//! 3. If not, the SSTable is condemned: every read of it fails from then on ([`Standing`]).
+//! 3. If not, the SSTable is condemned: every read of it fails from then on ([`Standing`]). [`SsTable::mark_of_damage`] lets
+//!    the next opening know: then reads fail until it was compared again, with a Data.db that may have been mended.
 //!
 //! Nothing is proven of the index: a bit of it may have been flipped before.
 
@@ -16,7 +17,7 @@ use crate::data_walk::{DataWalk, Unfiltered};
 use crate::descriptor::Component;
 use crate::error::{OpenError, file_name, read_optional};
 use crate::header_table::table_of_header;
-use crate::proof::{Found, Proof};
+use crate::proof::{Found, Proof, mark_of_damage};
 use env::fs::{Access, FileSystem};
 use model::ClusteringBound;
 use partition::codec::Layout;
@@ -38,6 +39,8 @@ pub(crate) struct Standing {
     table_crc: u32,
     /// Why the Proof.db that is there is left aside.
     unfit: Option<ReadError>,
+    /// That it was found to be damaged before it was opened; counts while there is no verdict.
+    suspicion: Option<ReadError>,
     /// Whether TOC.txt may lack Proof.db: the node may have ended before it was there.
     may_be_unlisted: AtomicBool,
 }
@@ -49,25 +52,38 @@ impl Standing {
     }
 
     pub fn of(found: &Found, table_crc: u32) -> Standing {
-        let (verdict, unfit, made_later) = match found {
-            Found::Fit(proof) => (OnceLock::from(Ok(())), None, proof.index.is_none()),
-            Found::Unfit(error) => (OnceLock::new(), Some(error.clone()), false),
-            Found::Nothing => (OnceLock::new(), None, false),
-        };
-        Standing { verdict, table_crc, unfit, may_be_unlisted: AtomicBool::new(made_later) }
+        let mut standing = Standing { table_crc, ..Standing::default() };
+        match found {
+            Found::Fit(proof) => {
+                standing.verdict = OnceLock::from(Ok(()));
+                standing.may_be_unlisted = AtomicBool::new(proof.index.is_none());
+            }
+            Found::Unfit(error) => standing.unfit = Some(error.clone()),
+            Found::Damaged(error) => standing.suspicion = Some(error.clone()),
+            Found::Nothing => {}
+        }
+        standing
     }
 
-    /// Fails when Data.db is known to be damaged.
+    /// Fails when Data.db is known to be damaged, or was before it was opened and was not compared since.
     #[inline]
     pub fn check(&self) -> Result<(), ReadError> {
+        match self.refusal() {
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn refusal(&self) -> Option<&ReadError> {
         match self.verdict.get() {
-            Some(Err(error)) => Err(error.clone()),
-            _ => Ok(()),
+            Some(verdict) => verdict.as_ref().err(),
+            None => self.suspicion.as_ref(),
         }
     }
 }
 
-/// A Proof.db that is still to be written.
+/// A Proof.db that is still to be written: a proof, or a mark of damage.
 #[derive(Clone, Debug)]
 pub struct NewProof(Vec<u8>);
 
@@ -93,6 +109,11 @@ impl SsTable {
     /// Why nothing is read from here any more.
     pub fn condemned(&self) -> Option<&ReadError> {
         self.standing.verdict.get().and_then(|verdict| verdict.as_ref().err())
+    }
+
+    /// Why reads fail: it is condemned, or was when it was open before and was not compared again yet.
+    pub fn refusal(&self) -> Option<&ReadError> {
+        self.standing.refusal()
     }
 
     /// Why the Proof.db that was there at the opening was left aside.
@@ -156,6 +177,18 @@ impl SsTable {
             // Another reader of it was faster.
             Err(_) => self.standing.check().map(|()| Proved::Known),
         }
+    }
+
+    /// What [`SsTable::keep_proof`] writes of an SSTable that is condemned; `None` when that is there already, or nothing
+    /// says any more what Data.db should be.
+    ///
+    /// # Errors
+    /// When Digest.crc32 cannot be read.
+    pub fn mark_of_damage(&self, fs: &dyn FileSystem) -> Result<Option<NewProof>, OpenError> {
+        if self.condemned().is_none() || self.standing.suspicion.is_some() {
+            return Ok(None);
+        }
+        Ok(stored_digest(fs, &self.descriptor)?.map(|digest| NewProof(mark_of_damage(digest))))
     }
 
     /// Makes every read fail with the error, if it is one of damage.

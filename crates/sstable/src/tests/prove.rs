@@ -326,3 +326,49 @@ fn a_check_chance_below_one_leaves_the_index_to_be_compared() {
         assert_eq!(sstable.believes_index(), believes, "{chance}");
     }
 }
+
+/// A mark of damage keeps reads out, not those who save what can be saved, and goes with the damage.
+#[test]
+fn a_mark_of_damage_holds_until_the_data_is_as_the_digest_says() {
+    for version in [Version::NB, Version::DA] {
+        let (fs, table, descriptor) = long_values(version);
+        let sound = fs.read(&descriptor.path(Component::Data)).unwrap();
+        let rows = scan(&opened(&fs, &descriptor), &table).unwrap();
+        swap(&fs, &descriptor, equal_chunks(&fs, &descriptor)[0]);
+        let sstable = opened(&fs, &descriptor);
+        assert!(sstable.mark_of_damage(&fs).unwrap().is_none(), "nobody knows yet");
+        prove(&fs, &sstable).unwrap_err();
+        let mark = sstable.mark_of_damage(&fs).unwrap().unwrap();
+        sstable.keep_proof(&fs, &mark).unwrap();
+
+        let marked = opened(&fs, &descriptor);
+        assert!(marked.is_unproven() && marked.condemned().is_none());
+        assert!(marked.refusal().unwrap().to_string().contains("compared again"));
+        assert!(scan(&marked, &table).is_err());
+        assert!(marked.read(&key(1), &ClusteringFilter::all(), &all(&table), &table, &context()).is_err());
+        let findings = verify(&fs, &descriptor, &|_| {}).unwrap().findings;
+        assert!(findings.iter().any(|f| f.component == Component::Proof), "{findings:?}");
+        let saved: Arc<dyn FileSystem> = Arc::new(fs.clone());
+        let other = Descriptor { id: crate::SsTableId::Sequence(99), ..descriptor.clone() };
+        assert!(crate::salvage(&saved, &descriptor, &mut || Ok(other.clone()), &|_| {}).is_ok());
+
+        // A mark that is damaged itself is none.
+        let path = descriptor.path(Component::Proof);
+        let bytes = fs.read(&path).unwrap();
+        for bit in 0..bytes.len() * 8 {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            fs.write(&path, &flipped).unwrap();
+            let other = opened(&fs, &descriptor);
+            assert!(other.refusal().is_none() && other.unfit_proof().is_some(), "bit {bit}");
+        }
+        fs.write(&path, &bytes).unwrap();
+
+        fs.write(&descriptor.path(Component::Data), &sound).unwrap();
+        let mended = opened(&fs, &descriptor);
+        assert!(scan(&mended, &table).is_err(), "not before it was compared");
+        prove(&fs, &mended).unwrap();
+        assert_eq!(scan(&mended, &table).unwrap(), rows);
+        assert_eq!(scan(&opened(&fs, &descriptor), &table).unwrap(), rows);
+    }
+}
