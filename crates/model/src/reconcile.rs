@@ -65,12 +65,16 @@ fn compare_paths(table: &TableSchema, column: ColumnId, a: &[u8], b: &[u8]) -> O
 }
 
 /// Merges what `other` knows about the row into `into`; both have the same clustering. What a deletion of either
-/// shadows is gone from the result.
+/// shadows is gone from the result. More than two that may have shadowable deletions ([`Row::is_shadowable`]) cannot be merged
+/// pair by pair.
 pub fn merge_row_into(table: &TableSchema, into: &mut Row, other: &Row) {
     if other.liveness.supersedes(&into.liveness) {
         into.liveness = other.liveness;
     }
-    into.deletion = into.deletion.max(other.deletion);
+    if other.deletion.supersedes(&into.deletion) {
+        into.set_deletion(other.deletion, other.is_shadowable);
+    }
+    into.drop_outlived_deletion();
     merge_complex_deletions(into, other);
     merge_cells(table, into, other);
     drop_shadowed(into);
@@ -158,7 +162,7 @@ pub fn apply_deletion(row: &mut Row, outer: &Deletion) {
         return;
     }
     if !row.deletion.supersedes(outer) {
-        row.deletion = Deletion::NONE;
+        row.set_deletion(Deletion::NONE, false);
     }
     if outer.deletes(row.liveness.timestamp) {
         row.liveness = Liveness::NONE;

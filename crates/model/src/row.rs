@@ -18,6 +18,9 @@ pub struct Row {
     pub liveness: Liveness,
     /// Deletion of the whole row.
     pub deletion: Deletion,
+    /// Whether a newer liveness takes the deletion back, so that older cells are there again. Cassandra's views of early 3.x
+    /// have such deletions (CASSANDRA-10261).
+    pub is_shadowable: bool,
     /// Deletions of whole multi-cell columns.
     pub complex_deletions: Vec<(ColumnId, Deletion)>,
     /// The cells.
@@ -70,6 +73,7 @@ impl Row {
             clustering,
             liveness: Liveness::NONE,
             deletion: Deletion::NONE,
+            is_shadowable: false,
             complex_deletions: Vec::new(),
             cells: Vec::new(),
         }
@@ -84,7 +88,7 @@ impl Row {
     /// Empties everything but the clustering.
     pub fn clear_content(&mut self) {
         self.liveness = Liveness::NONE;
-        self.deletion = Deletion::NONE;
+        self.set_deletion(Deletion::NONE, false);
         self.complex_deletions.clear();
         self.cells.clear();
     }
@@ -93,11 +97,27 @@ impl Row {
     pub fn assign(&mut self, other: &Row) {
         self.clustering.assign(&other.clustering);
         self.liveness = other.liveness;
-        self.deletion = other.deletion;
+        self.set_deletion(other.deletion, other.is_shadowable);
         self.complex_deletions.clear();
         self.complex_deletions.extend_from_slice(&other.complex_deletions);
         self.cells.clear();
         self.cells.extend_from_slice(&other.cells);
+    }
+
+    /// Gives the row this deletion and no other.
+    #[inline]
+    pub fn set_deletion(&mut self, deletion: Deletion, is_shadowable: bool) {
+        (self.deletion, self.is_shadowable) = (deletion, is_shadowable);
+    }
+
+    /// Drops the deletion if the liveness takes it back, and says so.
+    #[inline]
+    pub fn drop_outlived_deletion(&mut self) -> bool {
+        let is_outlived = self.is_shadowable && self.liveness.timestamp > self.deletion.timestamp;
+        if is_outlived {
+            self.set_deletion(Deletion::NONE, false);
+        }
+        is_outlived
     }
 
     /// Whether the row says nothing at all.

@@ -303,6 +303,7 @@ impl Merge {
 
     /// Merges the rows of the sources marked stale into `out`: whether anything is left.
     fn row(&mut self, out: &mut Fragment) -> bool {
+        self.drop_outlived_deletions();
         let mut found = false;
         for source in self.sources.iter_mut().filter(|s| s.taking_part && s.stale) {
             take_row(&self.table, &mut out.row, source, found);
@@ -311,6 +312,29 @@ impl Merge {
         let shadow = self.partition.max(self.open);
         reconcile::apply_deletion(&mut out.row, &shadow);
         !out.row.is_empty()
+    }
+
+    /// Where the newest deletion of the row is one that the newest liveness takes back, drops it and, as Cassandra does
+    /// (`Row.Merger`), the older ones with it. Of the rows of the sources marked stale.
+    fn drop_outlived_deletions(&mut self) {
+        let mut newest = Row::default();
+        let rows = self.sources.iter().filter(|s| s.taking_part && s.stale).map(|s| &s.head.row);
+        if !rows.clone().any(|row| row.is_shadowable) {
+            return;
+        }
+        for row in rows {
+            if row.liveness.supersedes(&newest.liveness) {
+                newest.liveness = row.liveness;
+            }
+            if row.deletion.supersedes(&newest.deletion) {
+                newest.set_deletion(row.deletion, row.is_shadowable);
+            }
+        }
+        if newest.drop_outlived_deletion() {
+            for source in self.sources.iter_mut().filter(|s| s.taking_part && s.stale) {
+                source.head.row.set_deletion(Deletion::NONE, false);
+            }
+        }
     }
 
     /// Applies the changes of the sources marked stale: whether the open deletion changed.

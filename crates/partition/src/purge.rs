@@ -73,7 +73,9 @@ impl<G: PurgeGuard> Purge<G> {
     }
 
     fn purge_row(&self, row: &mut Row) {
-        row.deletion = self.purged(row.deletion);
+        if !row.deletion.is_none() && self.purged(row.deletion).is_none() {
+            row.set_deletion(Deletion::NONE, false);
+        }
         let expired = !row.liveness.is_none() && !row.liveness.is_live(self.now_s);
         if expired && self.may_go(row.liveness.timestamp, row.liveness.local_expiration_time) {
             row.liveness = Liveness::NONE;

@@ -96,7 +96,9 @@ impl NewestFirst {
                         && let (Some(row), Some(settled)) = (self.rows.get_mut(at), self.settled.get_mut(at))
                     {
                         model::reconcile::merge_row_into(table, row, &fragment.row);
-                        *settled = (*settled).max(open.timestamp).max(row.deletion.timestamp);
+                        // A deletion that a newer liveness takes back settles nothing.
+                        let deletion = if row.is_shadowable { &Deletion::NONE } else { &row.deletion };
+                        *settled = (*settled).max(open.timestamp).max(deletion.timestamp);
                     }
                 }
                 Event::PartitionEnd => {}

@@ -261,3 +261,53 @@ fn a_flushed_sstable_holds_nothing_that_it_deletes() {
     }
     assert_eq!((cells, expected.len()), (2 + 1 + 3, 2 + 1 + 3));
 }
+
+/// Three SSTables of a view of early 3.x: a row, its shadowable deletion, and its return without the older cell.
+#[test]
+fn a_row_that_came_back_has_its_older_cells() {
+    let fs = MemoryFileSystem::new();
+    let engine = open(&fs);
+    let table = simple_table("t");
+    create(&engine, &[&table]);
+    let row_of = |write: &mut dyn FnMut(&mut Row)| {
+        let mut row = Row::new(Clustering::from_values([&1_i32.to_be_bytes()[..]]));
+        write(&mut row);
+        let mut update = PartitionUpdate::new(Arc::clone(&table), key(1));
+        update.add_row(row);
+        Mutation::of(update)
+    };
+    let deletion = row_of(&mut |row| row.set_deletion(Deletion::new(10, engine.now_s()), true));
+    let returned = row_of(&mut |row| row.liveness = Liveness::new(12));
+    let expected = BTreeMap::from([((1, 1), "older".to_owned())]);
+    let read_by_name = || {
+        let names = vec![Clustering::from_values([&1_i32.to_be_bytes()[..]])];
+        let command = ReadCommand {
+            partitions: PartitionSelection::Keys(vec![key(1)]),
+            clusterings: ClusteringFilter::Names { names, reversed: false },
+            columns: ColumnSelection::all(&table),
+            row_filter: Vec::new(),
+            limits: DataLimits::NONE,
+            now_s: engine.now_s(),
+            table: Arc::clone(&table),
+        };
+        let mut stream = engine.read(&command, &ReadContext::default()).unwrap();
+        let (mut fragment, mut cells) = (Fragment::default(), Vec::new());
+        while stream.next(&mut fragment).unwrap() != Event::End {
+            cells.extend(std::mem::take(&mut fragment.row).cells);
+        }
+        cells.len()
+    };
+    for (mutation, is_there) in
+        [(insert(&table, 1, 1, "older", 5), true), (deletion, false), (returned, true)]
+    {
+        write(&engine, &mutation).unwrap();
+        engine.flush("ks", Some("t")).unwrap();
+        assert_eq!(
+            (contents(&engine, &table) == expected, read_by_name()),
+            (is_there, usize::from(is_there))
+        );
+    }
+    assert_eq!(engine.table(table.id).unwrap().view().sstables.len(), 3);
+    engine.compact("ks", Some("t")).unwrap();
+    assert_eq!((contents(&engine, &table), read_by_name()), (expected, 1));
+}

@@ -41,6 +41,8 @@ pub struct RowFlags {
     bits: u8,
     /// Whether the row is static.
     pub is_static: bool,
+    /// See [`Row::is_shadowable`].
+    is_shadowable: bool,
 }
 
 impl RowFlags {
@@ -103,7 +105,11 @@ impl Layout {
         if ext & !(flag::EXT_STATIC | flag::EXT_SHADOWABLE) != 0 {
             return Err(input.malformed(format!("extended flags {ext:#04x} of a row")));
         }
-        Ok(UnfilteredHead::Row(RowFlags { bits, is_static: ext & flag::EXT_STATIC != 0 }))
+        Ok(UnfilteredHead::Row(RowFlags {
+            bits,
+            is_static: ext & flag::EXT_STATIC != 0,
+            is_shadowable: ext & flag::EXT_SHADOWABLE != 0,
+        }))
     }
 
     /// Reads the clustering of a row that is not static.
@@ -187,7 +193,9 @@ impl Layout {
             };
         }
         if flags.has(flag::DELETION) {
-            row.deletion = self.deltas.read_deletion(input)?;
+            let deletion = self.deltas.read_deletion(input)?;
+            row.set_deletion(deletion, flags.is_shadowable && !deletion.is_none());
+            row.drop_outlived_deletion();
         }
         let columns = self.columns(flags.is_static);
         let others = wanted.others;

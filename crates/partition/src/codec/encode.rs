@@ -82,12 +82,18 @@ impl Layout {
         set(flag::DELETION, !row.deletion.is_none());
         set(flag::ALL_COLUMNS, present.len() == columns.len());
         set(flag::COMPLEX_DELETION, has_complex_deletion);
-        set(flag::EXTENSION, is_static);
+        let extension = match (is_static, row.is_shadowable) {
+            (true, _) => flag::EXT_STATIC,
+            (false, true) => flag::EXT_SHADOWABLE,
+            (false, false) => 0,
+        };
+        set(flag::EXTENSION, extension != 0);
         self.write_body(body, row, bits, columns, present, long_values)?;
         out.push(bits);
-        if is_static {
-            out.push(flag::EXT_STATIC);
-        } else {
+        if extension != 0 {
+            out.push(extension);
+        }
+        if !is_static {
             write_clustering(out, &self.clustering, &row.clustering)?;
         }
         self.finish(out, if is_static { 0 } else { sizes.previous }, &sizes.body);

@@ -61,11 +61,12 @@ fn row_strategy(table: Arc<TableSchema>) -> impl Strategy<Value = Row> {
     ];
     let deletion =
         prop_oneof![Just(Deletion::NONE), (-9i64..9).prop_map(|t| Deletion::new(t, 1_600_000_000))];
-    (0i32..4, text, liveness, deletion.clone(), deletion, cells).prop_map(
-        move |(c, d, liveness, deletion, complex, cells)| {
+    (0i32..4, text, liveness, (deletion.clone(), any::<bool>()), deletion, cells).prop_map(
+        move |(c, d, liveness, (deletion, is_shadowable), complex, cells)| {
             let mut row = Row::new(clustering(c, &d));
             row.liveness = liveness;
-            row.deletion = deletion;
+            row.set_deletion(deletion, is_shadowable && !deletion.is_none());
+            row.drop_outlived_deletion();
             for (i, (kind, timestamp, value)) in cells {
                 let def = &table.regular_columns()[i];
                 let value = match def.ty {
@@ -310,5 +311,22 @@ fn a_position_is_stepped_over_where_it_could_be_read() {
                 assert_eq!(skipped.position(), read.position(), "{byte:#x} at {at}");
             }
         }
+    }
+}
+
+#[test]
+fn a_shadowable_deletion_that_the_liveness_outlives_is_none() {
+    let table = table(3);
+    for (liveness, is_outlived) in [(9, false), (10, false), (11, true)] {
+        let mut row = Row::new(clustering(1, "a"));
+        row.liveness = Liveness::new(liveness);
+        row.cells.push(Cell::live(id(&table, "r000"), 5, Bytes::from_static(&[0, 0, 0, 1])));
+        row.set_deletion(Deletion::new(10, 1), true);
+        let mut update = PartitionUpdate::new(table.clone(), key());
+        update.rows.push(row.clone());
+        if is_outlived {
+            row.set_deletion(Deletion::NONE, false);
+        }
+        assert_eq!(round_trip(update).rows, [row], "liveness {liveness}");
     }
 }

@@ -179,3 +179,46 @@ fn skipping_a_partition_stands_before_the_next_in_every_source() {
         assert_eq!(fragment.key, key(order[1]));
     }
 }
+
+/// A row with a deletion that a newer liveness takes back.
+fn shadowable(timestamp: i64, row: Row) -> Row {
+    Row { deletion: deletion(timestamp), is_shadowable: true, ..row }
+}
+
+/// What is left of the rows in any order of the sources.
+fn merged_rows<const N: usize>(rows: [Row; N]) -> Vec<Step> {
+    let source = |row: &Row| vec![Step::Start(1, NONE), Step::Row(row.clone()), Step::End];
+    let forwards = merged(rows.iter().map(source).collect());
+    let backwards = merged(rows.iter().rev().map(source).collect());
+    assert_eq!(forwards, backwards);
+    forwards
+}
+
+#[test]
+fn a_newer_liveness_takes_a_shadowable_deletion_back() {
+    let (old, new) = (inserted(1, 5, &[("v", 5)]), inserted(1, 12, &[("w", 12)]));
+    // Of a pair alone the deletion would have taken the cell.
+    assert_eq!(
+        merged_rows([old.clone(), shadowable(10, row(1, &[])), new.clone()]),
+        [Step::Start(1, NONE), Step::Row(inserted(1, 12, &[("v", 5), ("w", 12)])), Step::End]
+    );
+    // It takes what is older as long as there is no such liveness, a newer cell or not.
+    assert_eq!(
+        merged_rows([old.clone(), shadowable(10, row(1, &[])), row(1, &[("w", 12)])]),
+        [Step::Start(1, NONE), Step::Row(shadowable(10, row(1, &[("w", 12)]))), Step::End]
+    );
+    // Only the newest deletion counts, whichever kind it is.
+    let plain = |timestamp| Row { deletion: deletion(timestamp), ..row(1, &[]) };
+    assert_eq!(
+        merged_rows([old.clone(), plain(8), shadowable(10, row(1, &[])), new.clone()]),
+        [Step::Start(1, NONE), Step::Row(inserted(1, 12, &[("v", 5), ("w", 12)])), Step::End]
+    );
+    assert_eq!(
+        merged_rows([old, plain(11), shadowable(10, row(1, &[])), new]),
+        [
+            Step::Start(1, NONE),
+            Step::Row(Row { deletion: deletion(11), ..inserted(1, 12, &[("w", 12)]) }),
+            Step::End
+        ]
+    );
+}

@@ -60,7 +60,8 @@ impl<'o> InternalDump<'o> {
         }
         out.push(']');
         if !row.deletion.is_none() {
-            let _ = write!(out, " del={}", deletion_text(&row.deletion));
+            let kind = if row.is_shadowable { "(shadowable)" } else { "" };
+            let _ = write!(out, " del={}{kind}", deletion_text(&row.deletion));
         }
         out.push_str(" ]: ");
         out.push_str(&match is_static {
