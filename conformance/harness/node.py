@@ -224,11 +224,13 @@ class Ilion(Target):
 
 
 def alive(pid):
-    """Whether a process runs; one that has ended and was not waited for does not."""
+    """Whether a process runs. One that has ended and was not waited for does not; one whose first thread has ended while others
+    still do (a killed JVM takes its time) holds its ports."""
     try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[-1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+        threads = [thread.joinpath("stat").read_text() for thread in pathlib.Path(f"/proc/{pid}/task").iterdir()]
+    except (FileNotFoundError, ProcessLookupError):
+        return pathlib.Path(f"/proc/{pid}").exists()
+    return any(stat.rsplit(")", 1)[-1].split()[0] not in "XZ" for stat in threads)
 
 
 def run(command, timeout_s=600):
