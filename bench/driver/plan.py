@@ -125,6 +125,11 @@ def measure_client(client, nothing, given, rates):
     return runs
 
 
+def warm_up_s(server, given):
+    """Seconds of the same load before a run of the server of that name: Cassandra's compiler wants more of them."""
+    return given.ilion_warm_up if server == "ilion" else given.warm_up
+
+
 def rate_seconds(given):
     return max(given.seconds, RATE_SECONDS_MIN)
 
@@ -151,7 +156,7 @@ def measure(client, server, given, rates, results):
                 rates.setdefault("point-read", given.rate)
             if rate := rates.get("point-read"):
                 machine.say(f"{server.name}: tail, {rate:,.0f}/s")
-                tests[name] = tails.run(client, server, tail(given), given, rate, seed)
+                tests[name] = tails.run(client, server, tail(given), given, rate, seed, warm_up_s(server.name, given))
                 for run in tests[name]:
                     tell(server, run["case"], run, f"{rate:,.0f}/s")
                 server.rest()
@@ -164,7 +169,7 @@ def measure(client, server, given, rates, results):
 
 
 def run_case(client, server, case, given, rates, seed):
-    timing = {"warm_up_s": given.warm_up, "seconds": given.seconds, **dict(case.scale)}
+    timing = {"warm_up_s": warm_up_s(server.name, given), "seconds": given.seconds, **dict(case.scale)}
     in_flight = given.in_flight if case.in_flight is None else case.in_flight
     sustained = []
     for number in in_flight:

@@ -175,7 +175,8 @@ def markdown(results):
     wide = ", ".join(f"{rows:,}" for rows in given["wide_rows"])
     text.append(f"* Data: base: {given['partitions']:,} partitions of 10 rows; locality: partitions of {wide} rows; large: "
                 f"{given['large_rows']:,} rows\n")
-    text.append(f"* Each run: {given['warm_up']:g} s of warm-up, {given['seconds']:g} s measured; {given['connections']} connections, "
+    warm_up = f"{given['warm_up']:g} s of warm-up ({given['ilion_warm_up']:g} s for Ilion)"
+    text.append(f"* Each run: {warm_up}, {given['seconds']:g} s measured; {given['connections']} connections, "
                 f"protocol v{given['protocol']}, {given['threads']} client thread(s), consistency LOCAL_ONE\n")
     for name, server in results["servers"].items():
         text.extend(f"* {name}: {note}\n" for note in server["notes"])
