@@ -119,6 +119,9 @@ pub enum EngineError {
     /// A snapshot of this name is there already.
     #[error("Snapshot {0} already exists.")]
     SnapshotExists(String),
+    /// It would not be a directory among the snapshots of a table, but that one, another place or none.
+    #[error("{0:?} cannot be the name of a snapshot")]
+    SnapshotName(String),
     /// A directory to import from is not there, or cannot be listed.
     #[error("Directory {} does not exist", .0.display())]
     NoDirectory(PathBuf),

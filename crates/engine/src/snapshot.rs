@@ -47,7 +47,7 @@ impl Engine {
     /// one keyspace that is named. Memtables are flushed before, unless `skip_flush`.
     ///
     /// # Errors
-    /// [`EngineError::SnapshotExists`], an unknown name, or what failed.
+    /// [`EngineError::SnapshotExists`], [`EngineError::SnapshotName`], an unknown name, or what failed.
     pub fn snapshot(
         &self,
         tag: &str,
@@ -55,6 +55,7 @@ impl Engine {
         table: Option<&str>,
         skip_flush: bool,
     ) -> Result<(), EngineError> {
+        check_name(tag)?;
         let tables = self.select_tables(keyspaces, table)?;
         for table in &tables {
             if table.dirs().iter().any(|d| self.env.fs.exists(&d.join(SNAPSHOTS).join(tag)).unwrap_or(false))
@@ -234,8 +235,9 @@ impl Engine {
     /// Removes the snapshot `tag`, or all snapshots, of `keyspaces`, or of all keyspaces.
     ///
     /// # Errors
-    /// When a directory cannot be listed or removed.
+    /// [`EngineError::SnapshotName`], or a directory that cannot be listed or removed.
     pub fn clear_snapshot(&self, tag: Option<&str>, keyspaces: &[String]) -> Result<(), EngineError> {
+        tag.map_or(Ok(()), check_name)?;
         for (keyspace, _, dir) in self.table_directories()? {
             let path = match tag {
                 Some(tag) => dir.join(SNAPSHOTS).join(tag),
@@ -248,6 +250,14 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// A name leads to a directory right below `snapshots`, never to the table itself or elsewhere.
+fn check_name(tag: &str) -> Result<(), EngineError> {
+    if tag.is_empty() || tag.contains(['/', '\0']) || tag == "." || tag == ".." {
+        return Err(EngineError::SnapshotName(tag.to_owned()));
+    }
+    Ok(())
 }
 
 /// `2026-11-21T09:12:53.793Z` for milliseconds since 1970.

@@ -470,9 +470,6 @@ pub fn set_autocompaction(engine: &Engine, selection: &Selection, enabled: bool)
 /// # Errors
 /// A name that is taken or unknown, or what failed.
 pub fn take_snapshot(engine: &Engine, wanted: &TakeSnapshot) -> Result<(), StorageError> {
-    if wanted.name.is_empty() || wanted.name.contains('/') || wanted.name.starts_with('.') {
-        return Err(StorageError::Invalid(format!("{:?} cannot be the name of a snapshot", wanted.name)));
-    }
     let names: Vec<String> = wanted.tables.iter().map(|t| t.keyspace.clone()).collect();
     for keyspace in wanted.keyspaces.iter().chain(&names) {
         Selection { keyspace: Some(keyspace.clone()), tables: Vec::new() }.resolve(engine)?;

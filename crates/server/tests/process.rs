@@ -121,6 +121,12 @@ fn a_node_answers_operators_and_ends_cleanly() {
     let again = node.nodetool(&["snapshot", "-t", "mine", "system"]);
     assert_eq!(again.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&again.stderr).contains("Snapshot mine already exists."));
+    for elsewhere in ["..", "../..", "/"] {
+        let refused = node.nodetool(&["clearsnapshot", "-t", elsewhere]);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("cannot be the name of a snapshot"));
+    }
+    assert!(node.says(&["listsnapshots"]).contains("mine"));
     node.says(&["clearsnapshot", "-t", "mine"]);
     assert_eq!(node.says(&["listsnapshots"]), "Snapshot Details: \nThere are no snapshots\n");
 

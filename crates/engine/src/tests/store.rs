@@ -326,6 +326,29 @@ fn snapshots_are_taken_listed_and_cleared() {
 }
 
 #[test]
+fn names_of_snapshots_lead_nowhere_else() {
+    let fs = MemoryFileSystem::new();
+    let table = simple_table("t");
+    let engine = open(&fs);
+    create(&engine, &[&table]);
+    fill(&engine, &table, 0..20);
+    engine.snapshot(".hidden", &[], None, false).unwrap();
+    let dir = engine.table(table.id).unwrap().dirs()[0].clone();
+    fs.create_dir_all(&dir.join("precious")).unwrap();
+    let absolute = dir.join("precious").to_string_lossy().into_owned();
+    for name in ["", ".", "..", "../precious", "a/../../precious", "a/b", "/", "a\0b", absolute.as_str()] {
+        let refused = |done| matches!(done, Err(EngineError::SnapshotName(told)) if told == name);
+        assert!(refused(engine.snapshot(name, &[], None, false)), "taken: {name:?}");
+        assert!(refused(engine.clear_snapshot(Some(name), &[])), "cleared: {name:?}");
+    }
+    assert!(fs.exists(&dir.join("precious")).unwrap());
+    let names: Vec<_> = engine.list_snapshots().unwrap().into_iter().map(|s| s.tag).collect();
+    assert!(!names.is_empty() && names.iter().all(|name| name == ".hidden"), "{names:?}");
+    engine.clear_snapshot(Some(".hidden"), &[]).unwrap();
+    assert_eq!(engine.list_snapshots().unwrap(), []);
+}
+
+#[test]
 fn a_mutation_of_more_than_half_a_segment_is_refused() {
     let table = simple_table("t");
     let engine = open(&MemoryFileSystem::new());

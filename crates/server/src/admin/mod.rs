@@ -142,9 +142,9 @@ impl From<StorageError> for ApiError {
             StorageError::Engine(EngineError::SnapshotExists(_)) => {
                 ApiError::new(StatusCode::CONFLICT, "conflict", message)
             }
-            StorageError::Engine(EngineError::NoDirectory(_) | EngineError::Foreign { .. }) => {
-                ApiError::new(StatusCode::BAD_REQUEST, "invalid", message)
-            }
+            StorageError::Engine(
+                EngineError::NoDirectory(_) | EngineError::SnapshotName(_) | EngineError::Foreign { .. },
+            ) => ApiError::new(StatusCode::BAD_REQUEST, "invalid", message),
             StorageError::Engine(_) => ApiError::failed(message),
         }
     }
