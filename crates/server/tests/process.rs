@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "the tests look at a real disk and a real process")]
 
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
@@ -292,4 +293,46 @@ fn keys_without_effect_are_named_in_the_log() {
     assert_eq!(refused.status.code(), Some(1));
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(said.contains("native_transport_port") && said.contains("many"), "{said}");
+}
+
+/// A scrub that the kernel ends where a file would grow beyond a limit: in the middle of the new Data.db.
+#[test]
+fn a_scrub_that_was_killed_is_ended_by_the_next() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testkit/fixtures/4.0.17-nb/mix_plain");
+    let scratch = tempfile::tempdir().unwrap();
+    let (table, output) = (scratch.path().join("table"), scratch.path().join("output"));
+    std::fs::create_dir(&table).unwrap();
+    for entry in std::fs::read_dir(fixture).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if name.starts_with("nb-1-big-") && !name.ends_with(".json") {
+            std::fs::copy(&path, table.join(name)).unwrap();
+        }
+    }
+    let logs = |directory: &Path| {
+        let names =
+            std::fs::read_dir(directory).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.contains("_txn_scrub_")).count()
+    };
+    let words = ["sstable", "scrub", "--output", "../output", "."];
+    for (words, target) in [(words.as_slice(), &output), (&["sstable", "scrub", "."], &table)] {
+        let mut scrub = Command::new("sh");
+        scrub
+            .args(["-c", "ulimit -c 0; ulimit -f 2; exec \"$0\" \"$@\"", ILION])
+            .args(words)
+            .current_dir(&table);
+        let killed = scrub.output().unwrap().status;
+        assert!(killed.signal().is_some(), "{killed}");
+        assert_eq!(logs(target), 1);
+        let second = Command::new(ILION).args(words).current_dir(&table).output().unwrap();
+        let said = String::from_utf8(second.stderr).unwrap();
+        assert_eq!(second.status.code(), Some(0), "{said}");
+        assert!(
+            said.contains("_txn_scrub_") && said.ends_with("had not committed, its new files are removed\n"),
+            "{said}"
+        );
+        assert_eq!(logs(target), 0);
+        let verify = Command::new(ILION).args(["sstable", "verify"]).arg(target).output().unwrap();
+        assert_eq!(verify.status.code(), Some(0), "{}", String::from_utf8_lossy(&verify.stdout));
+    }
 }

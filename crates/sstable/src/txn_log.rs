@@ -26,7 +26,7 @@ use crate::descriptor::{Descriptor, Version, list};
 use env::fs::{FileSystem, WriteFile};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -201,17 +201,23 @@ impl Record {
         (checksum.parse() == Ok(record.checksum())).then_some(record)
     }
 
+    /// The table's directory when the record was written, and the index's below it whose files they are.
+    fn place(&self) -> Option<(&Path, Option<&OsStr>)> {
+        let above = Path::new(&self.prefix).parent()?;
+        let index = above.file_name().filter(|name| name.to_string_lossy().starts_with('.'));
+        Some((if index.is_some() { above.parent()? } else { above }, index))
+    }
+
     /// Where the files lie, among a table's directories or in an index's below them. A data directory may have been
     /// moved since: then any of them.
     fn directories(&self, of_table: &[PathBuf]) -> Vec<PathBuf> {
-        let above = Path::new(&self.prefix).parent().unwrap_or(Path::new(""));
-        let index = above.file_name().filter(|name| name.to_string_lossy().starts_with('.'));
-        let here = |directory: &PathBuf| match index {
-            Some(index) => directory.join(index),
-            None => directory.clone(),
-        };
-        let exact = of_table.iter().map(here).find(|directory| directory == above);
-        exact.map_or_else(|| of_table.iter().map(here).collect(), |directory| vec![directory])
+        let Some((table, index)) = self.place() else { return Vec::new() };
+        let here =
+            |directory: &PathBuf| index.map_or_else(|| directory.clone(), |index| directory.join(index));
+        match of_table.iter().find(|directory| *directory == table) {
+            Some(exact) => vec![here(exact)],
+            None => of_table.iter().map(here).collect(),
+        }
     }
 
     /// The part of the prefix that is in the names of files, without the directory.
@@ -440,11 +446,21 @@ pub struct Leftover {
     pub committed: bool,
     /// Files that go: of each SSTable those that changed last come last.
     pub gone: Vec<PathBuf>,
+    /// Whether it takes part in several data directories. One of them alone does not tell whether it had committed.
+    pub spans_directories: bool,
     /// What the log says, all copies together.
     text: String,
 }
 
 impl Leftover {
+    /// Whether it was of such an operation, by the name of its log.
+    pub fn is_of(&self, operation: Operation) -> bool {
+        let part = format!("_txn_{}_", operation.name());
+        let named =
+            |log: &PathBuf| log.file_name().is_some_and(|name| name.to_string_lossy().contains(&part));
+        self.logs.iter().all(named)
+    }
+
     /// Removes the files, then the log.
     ///
     /// # Errors
@@ -564,6 +580,8 @@ impl Replicas {
             }
         }
         let text = self.records.iter().map(Record::line).collect();
-        Ok(Leftover { logs: self.paths, committed, gone, text })
+        let within: BTreeSet<&Path> = self.records.iter().filter_map(|r| Some(r.place()?.0)).collect();
+        let spans_directories = self.paths.len() > 1 || within.len() > 1;
+        Ok(Leftover { logs: self.paths, committed, gone, spans_directories, text })
     }
 }

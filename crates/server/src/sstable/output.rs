@@ -12,6 +12,12 @@ impl Output {
         Output(Box::new(BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock())))
     }
 
+    /// For tests that look at files only.
+    #[cfg(test)]
+    pub(super) fn none() -> Output {
+        Output(Box::new(BufWriter::new(io::sink())))
+    }
+
     /// Text as it is.
     pub(super) fn text(&mut self, text: &str) -> io::Result<()> {
         self.0.write_all(text.as_bytes())

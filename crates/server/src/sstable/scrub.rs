@@ -1,12 +1,15 @@
 //! `ilion sstable scrub`: new SSTables with every row that can be saved.
 //!
-//! 1. The lock of the data directory is taken, so that no node runs on it; a transaction that a crash left is not for
-//!    this tool to finish, so it refuses.
-//! 2. Links to the old files, and a manifest, go to `snapshots/pre-scrub-<time>`.
-//! 3. The new SSTables are written under a transaction log, read back, and replace the old one at its COMMIT: a crash
+//! 1. The lock of the data directory is taken, so that no node runs on it, or of a directory that is in none, so that no
+//!    other scrub does.
+//! 2. What a scrub that was killed left is ended as a node's start would end it. A transaction of another kind, or one
+//!    that takes part in several data directories, is not for this tool to finish: it refuses.
+//! 3. Links to the old files, and a manifest, go to `snapshots/pre-scrub-<time>`.
+//! 4. The new SSTables are written under a transaction log, read back, and replace the old one at its COMMIT: a crash
 //!    leaves the old files or the new ones.
 //!
-//! With `--output` the new SSTables go elsewhere and the old ones stay as they are; steps 1 and 2 are left out then.
+//! With `--output` the new SSTables go elsewhere and the old ones stay as they are: steps 1 and 2 concern the directory
+//! that is written to, and step 3 is left out.
 
 use super::dump::{key_text, times};
 use super::output::Output;
@@ -17,12 +20,13 @@ use clap::Args;
 use env::Env;
 use env::fs::FileLock;
 use serde_json::json;
-use sstable::txn_log::{Operation, TxnLog};
+use sstable::txn_log::{self, Operation, TxnLog};
 use sstable::{
     Component, Descriptor, Loss, Salvaged, SsTable, SsTableId, Uncached, Version, descriptor, salvage,
     table_of_header,
 };
 use std::cell::RefCell;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -50,15 +54,51 @@ fn data_directory(directory: &Path) -> io::Result<Option<PathBuf>> {
     Ok(directory.ancestors().nth(2).filter(|_| is_table).map(Path::to_owned))
 }
 
-/// Takes the lock that a node holds on its data directory while it runs.
-fn lock(env: &Env, directory: &Path) -> Result<FileLock, Failure> {
-    env.fs.lock_exclusive(directory).map_err(|e| match e.kind() {
-        io::ErrorKind::WouldBlock => Failure::Usage(format!(
-            "a node runs on {}: stop it first, or write elsewhere with --output",
-            directory.display()
-        )),
-        _ => e.into(),
-    })
+/// Takes the lock that a node holds on its data directory while it runs, or one on a directory that is in none.
+fn lock(env: &Env, directory: &Path, locks: &mut HashMap<PathBuf, FileLock>) -> Result<(), Failure> {
+    let data = data_directory(directory)?;
+    let who = if data.is_some() { "a node runs on" } else { "another scrub works in" };
+    let locked = data.map_or_else(|| std::path::absolute(directory), Ok)?;
+    if let Entry::Vacant(free) = locks.entry(locked) {
+        let lock = env.fs.lock_exclusive(free.key()).map_err(|e| match e.kind() {
+            io::ErrorKind::WouldBlock => Failure::Usage(format!(
+                "{who} {}: stop it first, or write elsewhere with --output",
+                free.key().display()
+            )),
+            _ => e.into(),
+        })?;
+        free.insert(lock);
+    }
+    Ok(())
+}
+
+/// Ends what killed scrubs left in directories. Nothing is touched before all of it is understood.
+fn end_leftovers(env: &Env, directories: &[PathBuf]) -> Result<(), Failure> {
+    let mut all = Vec::new();
+    for directory in directories {
+        let here =
+            txn_log::understand(env.fs.as_ref(), std::slice::from_ref(directory)).map_err(Failure::new)?;
+        let foreign = here.iter().find(|left| !left.is_of(Operation::Scrub) || left.spans_directories);
+        if let Some(log) = foreign.and_then(|left| left.logs.first()) {
+            return Err(Failure::Usage(format!(
+                "{} was left by an operation that did not end: start the node on the directory once",
+                log.display()
+            )));
+        }
+        all.extend(here);
+    }
+    for leftover in &all {
+        leftover.finish(env.fs.as_ref())?;
+        let outcome =
+            if leftover.committed { "had committed, the old" } else { "had not committed, its new" };
+        for log in &leftover.logs {
+            crate::console::complain(&format!(
+                "ilion sstable: {} of a scrub that did not end {outcome} files are removed\n",
+                log.display()
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Names for new SSTables in a directory: numbers or uuids, as the old one has.
@@ -127,8 +167,10 @@ fn write_manifest(env: &Env, kept: &[&Descriptor], tag: &str) -> Result<(), Fail
 fn scrub(env: &Env, old: &Descriptor, output: Option<&Path>) -> Result<Salvaged, Failure> {
     let directory = output.unwrap_or(&old.directory);
     let mut names = Names::new(env, old, directory)?;
-    let log =
-        TxnLog::create(Arc::clone(&env.fs), directory, names.version, Operation::Scrub, env.time_uuid())?;
+    // Whoever ends it may work elsewhere.
+    let within = std::path::absolute(directory)?;
+    let id = env.time_uuid();
+    let log = TxnLog::create(Arc::clone(&env.fs), &within, names.version, Operation::Scrub, id)?;
     let log = RefCell::new(log);
     let salvaged = {
         let progress = Progress::new(&format!("scrub {}", old.name()), Some(0));
@@ -217,27 +259,18 @@ impl Report<'_> {
 }
 
 pub(super) fn run(env: &Env, args: &ScrubArgs, out: &mut Output) -> Result<Outcome, Failure> {
-    let descriptors = source::find(env, &args.paths)?;
+    let directories = match &args.output {
+        Some(output) => {
+            env.fs.create_dir_all_durable(output)?;
+            vec![output.clone()]
+        }
+        None => source::directories(env, &args.paths)?,
+    };
     // Held until the end.
-    let mut locks: HashMap<PathBuf, FileLock> = HashMap::new();
-    if let Some(output) = &args.output {
-        env.fs.create_dir_all_durable(output)?;
-    }
-    for descriptor in &descriptors {
-        let directory = args.output.as_ref().unwrap_or(&descriptor.directory);
-        if let Some(data) = data_directory(directory)?
-            && !locks.contains_key(&data)
-        {
-            let lock = lock(env, &data)?;
-            locks.insert(data, lock);
-        }
-        if let Some(log) = descriptor::list(env.fs.as_ref(), directory)?.txn_logs.first() {
-            return Err(Failure::Usage(format!(
-                "{} was left by an operation that did not end: start the node on the directory once",
-                log.display()
-            )));
-        }
-    }
+    let mut locks = HashMap::new();
+    directories.iter().try_for_each(|directory| lock(env, directory, &mut locks))?;
+    end_leftovers(env, &directories)?;
+    let descriptors = source::find(env, &args.paths)?;
     let tag = format!("pre-scrub-{}", env.clock.now_millis());
     let mut outcome = Outcome::Sound;
     let mut documents = Vec::new();
@@ -275,44 +308,4 @@ pub(super) fn run(env: &Env, args: &ScrubArgs, out: &mut Output) -> Result<Outco
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use env::fs::FileSystem;
-    use env::fs::memory::MemoryFileSystem;
-
-    const TABLE: &str = "/data/ks/t-0123456789abcdef0123456789abcdef";
-
-    /// A file that no SSTable can be, beside which nothing is made while a node has the directory.
-    fn try_scrub(env: &Env) -> String {
-        let args = ScrubArgs { paths: vec![TABLE.into()], output: None, json: false };
-        match run(env, &args, &mut Output::stdout()) {
-            Err(Failure::Usage(text)) => text,
-            _ => panic!("scrubbed"),
-        }
-    }
-
-    /// A node locks its data directory while it runs; what it has open is not replaced under it.
-    #[test]
-    fn a_directory_that_a_node_runs_on_is_left_alone() {
-        let fs = Arc::new(MemoryFileSystem::new());
-        let env = Env::for_test(1).with_fs(Arc::clone(&fs) as Arc<dyn FileSystem>);
-        let file = Path::new(TABLE).join("nb-1-big-Data.db");
-        fs.create_dir_all(Path::new(TABLE)).unwrap();
-        env.fs.write(&file, b"rows").unwrap();
-        let held = env.fs.lock_exclusive(Path::new("/data")).unwrap();
-        let text = try_scrub(&env);
-        assert!(text.contains("a node runs on /data"), "{text}");
-        assert!(!env.fs.exists(&Path::new(TABLE).join("snapshots")).unwrap());
-        drop(held);
-        let text = try_scrub(&env);
-        assert!(text.contains("has no Statistics.db"), "{text}");
-    }
-
-    #[test]
-    fn the_data_directory_is_known_by_the_tables_name() {
-        let of = |path: &str| data_directory(Path::new(path)).unwrap();
-        assert_eq!(of(TABLE), Some("/data".into()));
-        assert_eq!(of("/data/ks/t"), None);
-        assert_eq!(of(&format!("{TABLE}/snapshots/before")), None);
-    }
-}
+mod tests;
