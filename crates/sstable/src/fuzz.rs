@@ -29,7 +29,7 @@ use uuid::Uuid;
 const DIRECTORY: &str = "/fuzz";
 const KEYS: u32 = 3;
 
-fn table() -> Arc<TableSchema> {
+pub(crate) fn table() -> Arc<TableSchema> {
     Arc::new(
         TableSchema::builder("ks", "t", Uuid::nil())
             .partition_key("k", CqlType::Int)
@@ -50,7 +50,7 @@ fn clustering(c: i32, d: &str) -> Clustering {
     Clustering::from_values([&c.to_be_bytes()[..], d.as_bytes()])
 }
 
-fn descriptor(version: Version) -> Descriptor {
+pub(crate) fn descriptor(version: Version) -> Descriptor {
     Descriptor::new(DIRECTORY, SsTableId::Sequence(1), version)
 }
 
@@ -216,24 +216,33 @@ pub fn fuzz_outline(bytes: &[u8]) {
     }
 }
 
+/// An SSTable with a Proof.db of the kind that it begins with, made to fit.
+pub(crate) fn with_proof(
+    bytes: &[u8],
+    table: &Arc<TableSchema>,
+    compression: Option<CompressionParams>,
+    version: Version,
+) -> Option<MemoryFileSystem> {
+    let fs = sample(table, compression, version)?;
+    let path = descriptor(version).path(Component::Proof);
+    let sound = fs.read(&path).ok()?;
+    let mut proof = bytes.to_vec();
+    let other_kinds = [proof::MAGIC_DATA, proof::MAGIC_SAMPLED, proof::MAGIC_DAMAGED];
+    let kind = other_kinds.into_iter().find(|magic| bytes.starts_with(*magic)).map_or(0, |magic| magic.len());
+    let tied = proof.iter_mut().zip(sound).take(proof::TIED_BYTES).skip(kind);
+    tied.for_each(|(byte, fits)| *byte = fits);
+    proof.extend_from_slice(&crc32fast::hash(&proof).to_be_bytes());
+    fs.write(&path, &proof).ok()?;
+    Some(fs)
+}
+
 /// Proof.db without its checksum, the last of a Data.db that is not there. It is given the one that fits.
 pub fn fuzz_proof(bytes: &[u8]) {
     let table = table();
     for (compression, version) in [(Some(CompressionParams::lz4()), Version::NB), (None, Version::DA)] {
-        let Some(fs) = sample(&table, compression, version) else { return };
-        let path = descriptor(version).path(Component::Proof);
-        let Ok(sound) = fs.read(&path) else { return };
-        let mut proof = bytes.to_vec();
-        let other_kinds = [proof::MAGIC_DATA, proof::MAGIC_SAMPLED];
-        let kind =
-            other_kinds.into_iter().find(|magic| bytes.starts_with(*magic)).map_or(0, |magic| magic.len());
-        let tied = proof.iter_mut().zip(sound).take(proof::TIED_BYTES).skip(kind);
-        tied.for_each(|(byte, fits)| *byte = fits);
-        proof.extend_from_slice(&crc32fast::hash(&proof).to_be_bytes());
-        if fs.write(&path, &proof).is_ok() {
-            read_everything(&fs, &table, version);
-            let _ = verify(&fs, &descriptor(version), &|_| {});
-        }
+        let Some(fs) = with_proof(bytes, &table, compression, version) else { return };
+        read_everything(&fs, &table, version);
+        let _ = verify(&fs, &descriptor(version), &|_| {});
     }
 }
 
@@ -325,8 +334,13 @@ pub fn fuzz_seeds() -> Vec<(Component, Vec<u8>)> {
         proof.index.as_mut()?.samples = vec![Sample { token: Token::MIN, position: 7 }];
         Some((Component::Proof, proof.encode()))
     };
-    let others: Vec<_> =
-        out.iter().filter_map(made_later).chain(out.iter().filter_map(with_samples)).collect();
+    let of_damage = |(component, bytes): &(Component, Vec<u8>)| {
+        let bytes = (*component == Component::Proof).then(|| bytes.clone())?;
+        let proof = Proof::decode(bytes.into()).ok().flatten()?;
+        Some((Component::Proof, proof::mark_of_damage(proof.digest)))
+    };
+    let proofs = out.iter().filter_map(made_later).chain(out.iter().filter_map(with_samples));
+    let others: Vec<_> = proofs.chain(out.iter().filter_map(of_damage)).collect();
     out.extend(others);
     for (component, bytes) in &mut out {
         if *component == Component::Proof {

@@ -43,7 +43,7 @@ pub(crate) const MAGIC_DATA: &[u8; 8] = b"IlProof2";
 pub(crate) const MAGIC_SAMPLED: &[u8; 8] = b"IlProof3";
 /// A token and a place.
 const SAMPLE_BYTES: u64 = 16;
-const MAGIC_DAMAGED: &[u8; 8] = b"IlProof4";
+pub(crate) const MAGIC_DAMAGED: &[u8; 8] = b"IlProof4";
 /// Bytes that tie the file to its Data.db, the magic among them.
 pub(crate) const TIED_BYTES: usize = 24;
 const PAGE_BYTES: usize = INDEX_PAGE_BYTES as usize;

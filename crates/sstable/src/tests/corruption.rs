@@ -249,6 +249,24 @@ fn an_entry_that_ends_inside_of_its_header_is_malformed() {
     }
 }
 
+/// The proof that a seed begins is the one that is read, of each kind.
+#[test]
+fn seeds_of_proofs_are_of_every_kind_and_fit() {
+    let table = fuzz::table();
+    let version = Version::NB;
+    let mut kinds = std::collections::BTreeSet::new();
+    for (_, seed) in fuzz::fuzz_seeds().into_iter().filter(|(component, _)| *component == Component::Proof) {
+        let fs = fuzz::with_proof(&seed, &table, None, version).unwrap();
+        // A proof of another seed's index tells of damage to this one.
+        let opened = SsTable::open(&fs, &fuzz::descriptor(version), 1, Arc::new(Uncached));
+        let Ok(opened) = opened else { continue };
+        if opened.unfit_proof().is_none() {
+            kinds.insert((seed[7], opened.refusal().is_some()));
+        }
+    }
+    assert_eq!(kinds, [(b'1', false), (b'2', false), (b'3', false), (b'4', true)].into());
+}
+
 type Entry = fn(&[u8]);
 
 const ENTRIES: [(Component, Entry); 13] = [
