@@ -11,9 +11,11 @@ use crate::{Engine, EngineOptions, StorageCompatibility};
 use bytes::Bytes;
 use env::clock::ManualClock;
 use env::fs::FileSystem;
+use env::fs::faulty::{Fault, FaultyFileSystem, Op};
 use env::fs::memory::MemoryFileSystem;
 use model::schema::CompactionOptions;
 use model::{Cell, Clustering, Deletion, Mutation, PartitionUpdate, Row, TableSchema};
+use sstable::{Component, Descriptor, SsTableId, descriptor};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -318,7 +320,6 @@ fn expired_sstables_are_dropped_unread() {
 
 #[test]
 fn a_crash_at_any_change_of_a_file_leaves_the_old_or_the_new_sstables() {
-    use env::fs::faulty::{Fault, FaultyFileSystem};
     use env::fs::memory::Crash;
     let table = off("t", 0);
     let mut completed = false;
@@ -352,7 +353,6 @@ fn a_crash_at_any_change_of_a_file_leaves_the_old_or_the_new_sstables() {
 #[test]
 fn a_commit_in_doubt_leaves_the_old_sstables_until_the_next_start() {
     use crate::EngineError;
-    use env::fs::faulty::{Fault, FaultyFileSystem, Op};
     use env::fs::memory::Crash;
     let table = off("t", 0);
     for crash in [None, Some(Crash::LoseUnsynced), Some(Crash::TornPrefix(3)), Some(Crash::ScatteredPages(5))]
@@ -395,7 +395,6 @@ fn a_commit_in_doubt_leaves_the_old_sstables_until_the_next_start() {
 
 #[test]
 fn a_truncation_whose_commit_fails_keeps_the_rows() {
-    use env::fs::faulty::{Fault, FaultyFileSystem, Op};
     let table = off("t", 0);
     let memory = MemoryFileSystem::new();
     let faulty = FaultyFileSystem::new(Arc::new(memory.clone()));
@@ -412,4 +411,69 @@ fn a_truncation_whose_commit_fails_keeps_the_rows() {
     engine.close();
     drop(engine);
     assert!(contents(&open(&memory, &table), &table).is_empty());
+}
+
+/// An engine with three SSTables, on a disk that hangs when it is told to.
+fn on_a_faulty_disk(table: &Arc<TableSchema>) -> (MemoryFileSystem, FaultyFileSystem, Arc<Engine>) {
+    let memory = MemoryFileSystem::new();
+    let faulty = FaultyFileSystem::new(Arc::new(memory.clone()));
+    let engine = Engine::open(quiet(options()), env_on(Arc::new(faulty.clone()), 5)).unwrap();
+    create(&engine, std::slice::from_ref(table));
+    rounds(&engine, table, 3);
+    (memory, faulty, engine)
+}
+
+/// What was looked through before the compaction began does not tell what is new behind its end.
+#[test]
+fn a_refresh_during_which_a_compaction_runs_loads_its_output_no_second_time() {
+    let table = off("t", 0);
+    let (fs, faulty, engine) = on_a_faulty_disk(&table);
+    let before = contents(&engine, &table);
+    let dir = store(&engine, &table).dirs()[0].clone();
+    let listed = descriptor::list(&fs, &dir).unwrap().tables;
+    let from = listed.keys().next().unwrap();
+    let foreign = Descriptor { id: SsTableId::Sequence(50), ..from.clone() };
+    for component in Component::ALL.iter().filter(|component| **component != Component::Proof) {
+        if fs.exists(&from.path(*component)).unwrap() {
+            fs.hard_link(&from.path(*component), &foreign.path(*component)).unwrap();
+        }
+    }
+    // It has looked and opens what it found, which takes until it is released.
+    let opened = faulty.add(Fault::on(Op::Open).path("nb-50-big-Data.db").never());
+    faulty.hold(Op::Read, "nb-50-big-Data.db");
+    let (compacted, refreshed) = std::thread::scope(|scope| {
+        let refresh = scope.spawn(|| engine.load_new_sstables("ks", "t"));
+        wait_until(|| faulty.seen(opened).calls > 0);
+        let compacted =
+            engine.compact("ks", Some("t")).map(|_| (sstables(&engine, &table), refresh.is_finished()));
+        faulty.release();
+        (compacted, refresh.join().unwrap())
+    });
+    assert_eq!(compacted.unwrap(), (1, false));
+    assert_eq!(refreshed.unwrap(), [foreign.to_string()]);
+    assert_eq!((sstables(&engine, &table), contents(&engine, &table)), (2, before));
+    assert_eq!(engine.load_new_sstables("ks", "t").unwrap(), Vec::<String>::new());
+    engine.close();
+}
+
+/// The files of its inputs are still there, and no part of the table any more.
+#[test]
+fn a_refresh_while_a_compaction_cleans_up_loads_nothing() {
+    let table = off("t", 0);
+    let (_, faulty, engine) = on_a_faulty_disk(&table);
+    let before = contents(&engine, &table);
+    faulty.hold(Op::Remove, "nb-1-big-");
+    let (refreshed, compacted) = std::thread::scope(|scope| {
+        let compaction = scope.spawn(|| engine.compact("ks", Some("t")));
+        wait_until(|| sstables(&engine, &table) == 1);
+        let refreshed = engine.load_new_sstables("ks", "t");
+        faulty.release();
+        (refreshed, compaction.join().unwrap())
+    });
+    let refusal = refreshed.unwrap_err().to_string();
+    assert!(refusal.contains("has a transaction under way, try again later"), "{refusal}");
+    compacted.unwrap();
+    assert_eq!(engine.load_new_sstables("ks", "t").unwrap(), Vec::<String>::new());
+    assert_eq!((sstables(&engine, &table), contents(&engine, &table)), (1, before));
+    engine.close();
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::options::{SsTableFormat, StorageCompatibility};
 use env::clock::Clock;
+use env::fs::disk::DiskFileSystem;
 use env::fs::faulty::{Fault, FaultId, FaultyFileSystem, Op, Seen};
 use env::fs::memory::MemoryFileSystem;
 use parking_lot::Mutex;
@@ -120,6 +121,52 @@ fn each_of_many_sstables_costs_the_same_to_open() {
         assert_eq!(engine.table(table.id).unwrap().view().sstables.len(), 700);
         assert_eq!(contents(&engine, &table).len(), 20);
         engine.close();
+    }
+}
+
+/// What Cassandras of versions that are not written left has no proof of its index.
+#[test]
+fn each_of_many_sstables_of_older_versions_costs_the_same_to_open() {
+    let sets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testkit/fixtures");
+    let table = TableSchema::builder("ks", "t", Uuid::from_u128(7))
+        .partition_key("k", CqlType::Int)
+        .clustering("a", CqlType::Int, false)
+        .clustering("b", CqlType::Int, false)
+        .regular("v", CqlType::Int)
+        .build();
+    let table = Arc::new(table);
+    for set in ["3.11.3-mc", "3.11.10-md", "3.11.19-me", "4.0-rc1-na"] {
+        let fs = MemoryFileSystem::new();
+        let engine = Engine::open(options(), env_on(Arc::new(fs.clone()), 1)).unwrap();
+        create(&engine, &[&table]);
+        let dir = engine.table_dirs(&table).remove(0);
+        engine.close();
+        let written = descriptor::list(&DiskFileSystem, &sets.join(set).join("ranges")).unwrap();
+        let (from, _) = written.tables.first_key_value().unwrap();
+        let one = Descriptor { directory: dir, ..from.clone() };
+        assert!(!VERSIONS.contains(&one.version));
+        fs.create_dir_all_durable(&one.directory).unwrap();
+        for component in Component::ALL.iter().filter(|c| DiskFileSystem.exists(&from.path(**c)).unwrap()) {
+            fs.write(&one.path(*component), &DiskFileSystem.read(&from.path(*component)).unwrap()).unwrap();
+        }
+        let seen = [100, 200, 300].map(|count| {
+            multiply(&fs, &one, count);
+            opened(&fs, Version::NB)
+        });
+        // Calls and bytes of a hundred more.
+        let more = |component| {
+            let [a, b, c] = seen.each_ref().map(|watch| watch.of(component));
+            let added = (b.calls - a.calls, b.bytes - a.bytes);
+            assert_eq!((c.calls - b.calls, c.bytes - b.bytes), added, "{set} {component}");
+            added
+        };
+        assert_eq!(more("list").0, 0, "the directory is listed for each SSTable");
+        let (calls, bytes) = more("all");
+        assert_eq!(calls, 100 * 14, "{set}: {bytes} bytes");
+        assert_eq!(more(Component::Data.file_part()), (100, 0), "{set}: Data.db is opened and not read");
+        for component in [Component::Digest, Component::Toc] {
+            assert_eq!(more(component.file_part()), (0, 0), "{set} {component}");
+        }
     }
 }
 
