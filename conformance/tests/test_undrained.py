@@ -25,7 +25,11 @@ def write(node, first, last):
     wire.must("CREATE TABLE IF NOT EXISTS u.t (k int, c int, s text static, v text, m map<text, int>, l list<int>, p frozen<p>, "
               "PRIMARY KEY (k, c)) WITH CLUSTERING ORDER BY (c DESC)")
     wire.must("CREATE TABLE IF NOT EXISTS u.n (k int PRIMARY KEY, n counter)")
+    wire.must("CREATE TABLE IF NOT EXISTS u.emptied (k int PRIMARY KEY)")
     for i in range(first, last):
+        if i == last - 3:
+            wire.must("TRUNCATE u.emptied")
+        wire.must(f"INSERT INTO u.emptied (k) VALUES ({i})")
         wire.must(f"INSERT INTO u.t (k, c, s, v, m, l, p) VALUES ({i % 7}, {i}, 's{i}', 'v{i}', {{'a': {i}}}, [{i}, 2], "
                   f"{{x: {i}, y: 'y'}})")
         if i % 5 == 0:
@@ -41,7 +45,7 @@ def write(node, first, last):
 
 def rows(node):
     wire = Wire(node.address, node.port)
-    found = [wire.pages(lambda state: wire.query(f"SELECT * FROM u.{table}", paging_state=state)).rows for table in ("t", "n")]
+    found = [wire.pages(lambda state: wire.query(f"SELECT * FROM u.{table}", paging_state=state)).rows for table in ("t", "n", "emptied")]
     wire.close()
     return [sorted(map(repr, table)) for table in found]
 

@@ -3,6 +3,7 @@
 use crate::engine::{Engine, Gate};
 use crate::error::EngineError;
 use crate::local::Truncation;
+use crate::system::SYSTEM;
 use crate::table::TableStore;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -12,7 +13,8 @@ impl Engine {
     /// Removes everything that was written to a table before this call; writes that run meanwhile may stay or go.
     ///
     /// 1. The memtable is switched; with `auto_snapshot` it is flushed and a snapshot is taken.
-    /// 2. The position in the commit log is recorded in `system.local`, so that replay brings nothing back.
+    /// 2. The position in the commit log is recorded in `system.local`, so that replay brings nothing back. This table is
+    ///    flushed at once: a Cassandra that takes over after a crash looks there before it replays the log.
     /// 3. The memtables and SSTables of before go.
     ///
     /// # Errors
@@ -36,6 +38,7 @@ impl Engine {
         let end = view.memtable.start();
         let path = Bytes::copy_from_slice(schema.id.as_bytes());
         self.write_local(&[("truncated_at", path, Truncation { position: end, millis }.encode())])?;
+        self.flush(SYSTEM, Some("local"))?;
         self.forget_before_truncation(&table)?;
         self.log.discard(schema.id, end);
         Ok(())

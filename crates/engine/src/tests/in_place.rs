@@ -1,5 +1,6 @@
 //! What a directory that a Cassandra takes over again must not hold, and what it must.
 
+use super::store::fill;
 use super::*;
 use crate::EngineError;
 use crate::system::{self, SYSTEM};
@@ -115,6 +116,22 @@ fn an_index_does_not_count_as_built_once_its_table_is_written_to() {
     let info = engine.table_named("system", "IndexInfo").unwrap();
     assert!(info.view().memtable.is_empty(), "Cassandra looks for it in SSTables");
     assert!(engine.apply(&insert(&table, 1, 2, "x", 1), cannot_wait).is_ok());
+}
+
+#[test]
+fn a_truncation_is_known_without_the_log() {
+    let fs = MemoryFileSystem::new();
+    let table = simple_table("t");
+    let engine = open(&fs);
+    create(&engine, &[&table]);
+    fill(&engine, &table, 0..20);
+    engine.truncate("ks", "t").unwrap();
+    let at = engine.truncated_millis(table.id).unwrap();
+    assert!(at.is_some());
+    engine.flush("system_schema", None).unwrap();
+    engine.close();
+    fs.remove_dir_all(&options().commitlog_dir).unwrap();
+    assert_eq!(open(&fs).truncated_millis(table.id).unwrap(), at);
 }
 
 #[test]

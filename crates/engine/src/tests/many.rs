@@ -297,6 +297,7 @@ fn removing_many_sstables_lists_their_directory_a_constant_number_of_times() {
                 count,
             );
             let engine = Engine::open(in_version(version), env_on(Arc::new(watch.fs.clone()), 2)).unwrap();
+            engine.set_auto_compaction("ks", Some("t"), false).unwrap();
             let opened = watch.of("list").calls;
             engine.truncate("ks", "t").unwrap();
             let left = descriptor::list(&fs, &one.directory).unwrap();
