@@ -18,6 +18,15 @@ fn the_header_checksum_of_an_empty_self_contained_segment_is_known() {
 }
 
 #[test]
+fn the_header_checksum_is_that_of_its_bits_one_by_one() {
+    for length in 0..64 {
+        let header = noise(length);
+        let bit_by_bit = header.iter().fold(0x87_5060, |register, &byte| crc24_step(register, byte));
+        assert_eq!(crc24(&header), bit_by_bit, "{header:?}");
+    }
+}
+
+#[test]
 fn the_payload_checksum_starts_behind_four_fixed_bytes() {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&[0xFA, 0x2D, 0x55, 0xCA]);
