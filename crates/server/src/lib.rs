@@ -7,9 +7,10 @@
 //!   that describe the node;
 //! - `sstable`: tools for SSTables that need no node;
 //! - `admin`, `nodetool`, `top`: the HTTP API for operators, and the commands that speak to it;
-//! - `metrics`, `histogram`: what is counted; `reads`: those worth remembering; `sample`: data to try reads on.
+//! - `allocator`: where memory comes from; `metrics`, `histogram`: what is counted; `reads`: those worth remembering; `sample`: data to try reads on.
 
 pub mod admin;
+pub mod allocator;
 pub mod cli;
 pub mod config;
 pub mod console;

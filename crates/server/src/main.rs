@@ -3,6 +3,7 @@
 //! Exit status of the node: 0 after a shutdown that was asked for, 1 when it could not start or failed.
 
 use clap::Parser;
+use server::allocator::Allocator;
 use server::cli::{Cli, Command, ServeArgs, with_long_flags};
 use server::config::Config;
 use server::session::Sessions;
@@ -11,7 +12,7 @@ use std::process::ExitCode;
 
 /// A read makes a dozen small allocations on one thread and frees most of them there.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: Allocator = Allocator;
 
 fn main() -> ExitCode {
     match Cli::parse_from(with_long_flags(std::env::args())).into_command() {
