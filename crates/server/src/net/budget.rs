@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -14,12 +14,14 @@ use tokio::sync::futures::Notified;
 pub(super) struct Budget {
     used: AtomicU64,
     bytes_max: u64,
+    /// Whether somebody may be waiting: who gives bytes back tells nobody where nobody waits.
+    is_awaited: AtomicBool,
     freed: Notify,
 }
 
 impl Budget {
     pub(super) fn new(bytes_max: u64) -> Self {
-        Self { used: AtomicU64::new(0), bytes_max, freed: Notify::new() }
+        Self { used: AtomicU64::new(0), bytes_max, is_awaited: AtomicBool::new(false), freed: Notify::new() }
     }
 
     /// Takes `bytes` if they fit. Whatever its size, a request fits when there is no other.
@@ -28,24 +30,29 @@ impl Budget {
             let after = used.saturating_add(bytes);
             (used == 0 || after <= self.bytes_max).then_some(after)
         };
-        self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).is_ok()
+        self.used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fits).is_ok()
     }
 
-    /// Gives `bytes` back that were taken.
+    /// Gives `bytes` back that were taken, and tells those who wait.
     pub(super) fn give_back(&self, bytes: u64) {
-        self.used.fetch_sub(bytes, Ordering::AcqRel);
-        self.freed.notify_waiters();
+        self.used.fetch_sub(bytes, Ordering::SeqCst);
+        // Either this sees that somebody waits, or the try after `freed` sees what was given back.
+        if self.is_awaited.load(Ordering::SeqCst) && self.is_awaited.swap(false, Ordering::SeqCst) {
+            self.freed.notify_waiters();
+        }
     }
 
     /// Takes back what was taken for a request that another limit then refused. Nobody is told: whoever was turned
     /// away meanwhile waits for that other limit too.
     pub(super) fn undo(&self, bytes: u64) {
-        self.used.fetch_sub(bytes, Ordering::AcqRel);
+        self.used.fetch_sub(bytes, Ordering::SeqCst);
     }
 
-    /// Resolves when bytes are given back after this call.
+    /// Resolves when bytes are given back after this call. Who calls it tries once more before it waits.
     pub(super) fn freed(&self) -> Notified<'_> {
-        self.freed.notified()
+        let freed = self.freed.notified();
+        self.is_awaited.store(true, Ordering::SeqCst);
+        freed
     }
 
     #[cfg(test)]
@@ -99,6 +106,8 @@ impl Addresses {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
 
     #[test]
     fn a_budget_is_not_exceeded_but_a_single_giant_passes() {
@@ -110,6 +119,23 @@ mod tests {
         assert!(!budget.try_take(1));
         budget.give_back(40);
         assert!(budget.try_take(1));
+    }
+
+    #[test]
+    fn everybody_who_waits_learns_of_bytes_given_back_after_he_began_to() {
+        let budget = Budget::new(100);
+        assert!(budget.try_take(100));
+        budget.give_back(10);
+        let mut context = Context::from_waker(Waker::noop());
+        let (mut first, mut second) = (pin!(budget.freed()), pin!(budget.freed()));
+        assert!(first.as_mut().poll(&mut context).is_pending(), "these were given back before");
+        budget.give_back(10);
+        assert!(first.as_mut().poll(&mut context).is_ready());
+        assert!(second.as_mut().poll(&mut context).is_ready(), "though it was not polled before");
+        let mut third = pin!(budget.freed());
+        assert!(third.as_mut().poll(&mut context).is_pending());
+        budget.give_back(10);
+        assert!(third.as_mut().poll(&mut context).is_ready(), "as those who waited earlier");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::Waker;
 
 use parking_lot::Mutex;
 use protocol::encoder::EnvelopeWriter;
@@ -69,8 +70,8 @@ pub struct Connection {
     outgoing_bytes: AtomicUsize,
     outgoing_bytes_high: usize,
     has_room: Notify,
-    /// Wakes the connection's task.
-    pub(super) wake: Notify,
+    /// Wakes the connection's task, once there is one.
+    task: Mutex<Option<Waker>>,
     pub(super) serving: AtomicBool,
     killed: AtomicBool,
     /// Seconds since the client sent something, and since it took something of what was waiting for it.
@@ -110,7 +111,7 @@ impl Connection {
             outgoing_bytes: AtomicUsize::new(0),
             outgoing_bytes_high: options.outgoing_bytes_high,
             has_room: Notify::new(),
-            wake: Notify::new(),
+            task: Mutex::new(None),
             serving: AtomicBool::new(false),
             killed: AtomicBool::new(false),
             quiet_s: AtomicU32::new(0),
@@ -187,7 +188,19 @@ impl Connection {
     /// Asks the task to close the connection now.
     pub(super) fn kill(&self) {
         self.killed.store(true, Ordering::Release);
-        self.wake.notify_one();
+        self.wake();
+    }
+
+    /// Says how the connection's task is woken. What happened before, the task looks for after this.
+    pub(super) fn attend(&self, waker: &Waker) {
+        *self.task.lock() = Some(waker.clone());
+    }
+
+    /// Has the connection's task look at everything once more.
+    pub(super) fn wake(&self) {
+        if let Some(task) = &*self.task.lock() {
+            task.wake_by_ref();
+        }
     }
 
     pub(super) fn is_killed(&self) -> bool {
@@ -235,7 +248,7 @@ impl Connection {
         self.outgoing_bytes.store(outgoing.encoder.pending_bytes(), Ordering::Release);
         drop(outgoing);
         if !self.serving.load(Ordering::SeqCst) {
-            self.wake.notify_one();
+            self.wake();
         }
         Some(out)
     }
@@ -366,7 +379,7 @@ impl Drop for Reply {
         connection.node.give_back(self.bytes);
         connection.in_flight.fetch_sub(1, Ordering::AcqRel);
         if !connection.serving.load(Ordering::SeqCst) {
-            connection.wake.notify_one();
+            connection.wake();
         }
     }
 }

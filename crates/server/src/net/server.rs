@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
@@ -20,6 +20,8 @@ pub(super) struct Shared {
     pub(super) options: NetOptions,
     pub(super) service: Arc<dyn Service>,
     pub(super) registry: Arc<Registry>,
+    /// No more requests are read.
+    pub(super) is_draining: AtomicBool,
     addresses: Addresses,
     node: Arc<Budget>,
 }
@@ -51,6 +53,7 @@ impl Server {
             options,
             service,
             registry,
+            is_draining: AtomicBool::new(false),
         });
         let accepting = tokio::spawn(accept(listener, shared, is_draining));
         Ok(Server { local, draining, accepting })
@@ -85,7 +88,7 @@ async fn accept(
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
-                    if let Some(task) = open(&shared, stream, peer, is_draining.clone()) {
+                    if let Some(task) = open(&shared, stream, peer) {
                         connections.spawn(task.run());
                     }
                 }
@@ -95,7 +98,11 @@ async fn accept(
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             },
-            _ = is_draining.changed() => return connections,
+            _ = is_draining.changed() => {
+                shared.is_draining.store(true, Ordering::SeqCst);
+                shared.registry.connections().iter().for_each(|connection| connection.wake());
+                return connections;
+            }
             _ = seconds.tick() => shared.registry.sweep(&shared.options),
             Some(ended) = connections.join_next(), if !connections.is_empty() => {
                 if let Err(error) = ended {
@@ -107,12 +114,7 @@ async fn accept(
 }
 
 /// Takes a connection in, or drops it when there are too many.
-fn open(
-    shared: &Arc<Shared>,
-    stream: TcpStream,
-    peer: SocketAddr,
-    is_draining: watch::Receiver<bool>,
-) -> Option<ConnectionTask> {
+fn open(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) -> Option<ConnectionTask> {
     let options = &shared.options;
     let open = shared.registry.len();
     if options.connections_max > 0 && open >= options.connections_max {
@@ -142,7 +144,7 @@ fn open(
     let connection = Arc::new(Connection::new(id, peer, options, address, Arc::clone(&shared.node)));
     shared.registry.insert(&connection);
     let presence = Presence { shared: Arc::clone(shared), connection };
-    Some(ConnectionTask::new(stream, presence, is_draining))
+    Some(ConnectionTask::new(stream, presence))
 }
 
 /// A connection's place among the open ones, given up when it is dropped.

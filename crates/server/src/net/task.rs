@@ -6,13 +6,13 @@
 //! 2. the connection has its fill of requests in flight, or of answers that the client does not read;
 //! 3. the connection is about to close: after a fatal error, or because the server shuts down.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use protocol::request::{Message, Request};
@@ -22,8 +22,7 @@ use protocol::{Decoder, Envelope, Extras};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::WriteHalf;
-use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::Sleep;
 
 use super::server::{Presence, Shared};
 use super::{Connection, Handling, Reply, Traffic, handshake};
@@ -52,29 +51,37 @@ enum Phase {
 pub(super) struct ConnectionTask {
     stream: TcpStream,
     presence: Presence,
-    is_draining: watch::Receiver<bool>,
 }
 
 impl ConnectionTask {
-    pub(super) fn new(stream: TcpStream, presence: Presence, is_draining: watch::Receiver<bool>) -> Self {
-        Self { stream, presence, is_draining }
+    pub(super) fn new(stream: TcpStream, presence: Presence) -> Self {
+        Self { stream, presence }
     }
 
     /// Serves the connection to its end.
     pub(super) async fn run(mut self) {
         let Presence { shared, connection } = &self.presence;
-        if let Err(error) = serve(&mut self.stream, shared, connection, &mut self.is_draining).await {
+        if let Err(error) = serve(&mut self.stream, shared, connection).await {
             tracing::debug!(%error, peer = %connection.peer, "connection lost");
         }
     }
 }
 
-async fn serve(
-    stream: &mut TcpStream,
-    shared: &Arc<Shared>,
-    connection: &Arc<Connection>,
-    is_draining: &mut watch::Receiver<bool>,
-) -> io::Result<()> {
+/// What ended the wait between two turns.
+enum Event {
+    /// So many bytes were read, or none, because the client will send no more.
+    Read(io::Result<usize>),
+    /// The socket may take more, or failed.
+    Writable(io::Result<()>),
+    /// The client had its time to take the last answer.
+    TooLate,
+    /// Bytes in flight were given back.
+    Freed,
+    /// Somebody woke the task: what there is to do is looked for.
+    Woken,
+}
+
+async fn serve(stream: &mut TcpStream, shared: &Arc<Shared>, connection: &Arc<Connection>) -> io::Result<()> {
     let (mut reader, writer) = stream.split();
     let mut intake = Intake {
         shared,
@@ -84,12 +91,11 @@ async fn serve(
         phase: Phase::Open,
         is_stuck: false,
     };
-    let mut deadline = None;
+    let mut deadline: Option<Pin<Box<Sleep>>> = None;
+    // Only while an envelope waits for admission.
+    let mut freed: Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> = None;
+    let mut waker: Option<Waker> = None;
     loop {
-        // Made before admission is tried, so that nothing given back in between is missed.
-        let (address, node) = connection.shared_budgets();
-        let (address_freed, node_freed) = (address.freed(), node.freed());
-
         connection.serving.store(true, Ordering::SeqCst);
         let wants_bytes = intake.advance();
         connection.serving.store(false, Ordering::SeqCst);
@@ -104,7 +110,7 @@ async fn serve(
             tokio::task::yield_now().await;
             continue;
         }
-        if intake.phase == Phase::Open && *is_draining.borrow() {
+        if intake.phase == Phase::Open && shared.is_draining.load(Ordering::SeqCst) {
             intake.phase = Phase::Draining;
             intake.waiting = None;
         }
@@ -114,17 +120,57 @@ async fn serve(
             Phase::Draining if is_written && is_idle => return Ok(()),
             Phase::Closing if is_written => return Ok(()),
             Phase::Closing => {
-                deadline.get_or_insert_with(|| Instant::now() + LAST_WORDS);
+                deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(LAST_WORDS)));
             }
             _ => {}
         }
-        if wants_bytes && intake.phase == Phase::Open {
+        if intake.waiting.is_none() {
+            freed = None;
+        } else if freed.is_none() {
+            let (address, node) = connection.shared_budgets();
+            let (address, node) = (address.freed(), node.freed());
+            freed = Some(Box::pin(async move {
+                tokio::select! {
+                    () = address => {}
+                    () = node => {}
+                }
+            }));
+            // What was given back before is noticed by nothing but another try.
+            continue;
+        }
+        let is_reading = wants_bytes && intake.phase == Phase::Open;
+        if is_reading {
             intake.decoder.buffer_mut().reserve(READ_BYTES);
         }
-        tokio::select! {
-            read = reader.read_buf(intake.decoder.buffer_mut()),
-                if wants_bytes && intake.phase == Phase::Open =>
+        let mut read = pin!(reader.read_buf(intake.decoder.buffer_mut()));
+        let mut is_first = true;
+        let wait = |context: &mut Context<'_>| {
+            if !waker.as_ref().is_some_and(|known| known.will_wake(context.waker())) {
+                // What happened before this is looked for, too.
+                waker = Some(context.waker().clone());
+                connection.attend(context.waker());
+                return Poll::Ready(Event::Woken);
+            }
+            if is_reading && let Poll::Ready(read) = read.as_mut().poll(context) {
+                return Poll::Ready(Event::Read(read));
+            }
+            if !is_written && let Poll::Ready(ready) = writer.as_ref().poll_write_ready(context) {
+                return Poll::Ready(Event::Writable(ready));
+            }
+            if let Some(deadline) = &mut deadline
+                && deadline.as_mut().poll(context).is_ready()
             {
+                return Poll::Ready(Event::TooLate);
+            }
+            if let Some(freed) = &mut freed
+                && freed.as_mut().poll(context).is_ready()
+            {
+                return Poll::Ready(Event::Freed);
+            }
+            if std::mem::take(&mut is_first) { Poll::Pending } else { Poll::Ready(Event::Woken) }
+        };
+        match poll_fn(wait).await {
+            Event::Read(read) => {
                 let read = read?;
                 if read == 0 {
                     return Ok(());
@@ -132,18 +178,10 @@ async fn serve(
                 intake.shared.registry.traffic.received_bytes.add(read as u64);
                 connection.quiet_s.store(0, Ordering::Relaxed);
             }
-            writable = writer.writable(), if !is_written => writable?,
-            () = connection.wake.notified() => {}
-            () = address_freed, if intake.waiting.is_some() => {}
-            () = node_freed, if intake.waiting.is_some() => {}
-            changed = is_draining.changed(), if intake.phase == Phase::Open => {
-                if changed.is_err() {
-                    return Ok(());
-                }
-            }
-            () = tokio::time::sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
-                return Ok(());
-            }
+            Event::Writable(ready) => ready?,
+            Event::TooLate => return Ok(()),
+            Event::Freed => freed = None,
+            Event::Woken => {}
         }
     }
 }
