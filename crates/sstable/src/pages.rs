@@ -65,6 +65,21 @@ pub trait PageSource: Send + Sync + Debug {
         load: &mut dyn FnMut() -> Result<Bytes, ReadError>,
     ) -> Result<Bytes, ReadError>;
 
+    /// Hands the page to `look` and counts the hit, if it is in memory; otherwise it does and counts nothing. For who does not
+    /// keep the page: no count of its users is touched. Looking must be short and ask for no other page.
+    ///
+    /// # Errors
+    /// [`ReadError::WouldBlock`] when finding out takes waiting that the context does not allow.
+    fn look(
+        &self,
+        _file: FileId,
+        _page: u64,
+        _context: &ReadContext,
+        _look: &mut dyn FnMut(&[u8]),
+    ) -> Result<bool, ReadError> {
+        Ok(false)
+    }
+
     /// Whether the page is in memory. Asking counts nothing and makes nothing hotter.
     fn has(&self, _file: FileId, _page: u64) -> bool {
         false

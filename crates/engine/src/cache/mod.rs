@@ -117,6 +117,21 @@ impl PageCache {
         self.cache.retain(|(file, _)| file.part == FilePart::Data);
     }
 
+    /// What `read` makes of a page that is here.
+    fn find<R>(
+        &self,
+        key: &(FileId, u64),
+        context: &ReadContext,
+        read: impl FnOnce(&Bytes) -> R,
+    ) -> Result<Option<R>, ReadError> {
+        // A read that leaves nothing behind makes nothing hotter either.
+        let counts = context.fill_cache;
+        match context.may_block {
+            false => self.cache.try_read(key, counts, read).map_err(|Busy| ReadError::WouldBlock),
+            true => Ok(self.cache.read(key, counts, read)),
+        }
+    }
+
     /// Empties the cache.
     pub fn clear(&self) {
         self.cache.clear();
@@ -147,6 +162,20 @@ impl PageSource for PageCache {
         self.cache.insert((file, page), Bytes::copy_from_slice(content), weight, count);
     }
 
+    fn look(
+        &self,
+        file: FileId,
+        page: u64,
+        context: &ReadContext,
+        look: &mut dyn FnMut(&[u8]),
+    ) -> Result<bool, ReadError> {
+        let found = self.find(&(file, page), context, |page| look(page))?.is_some();
+        if found {
+            count_page(context, file.part, true);
+        }
+        Ok(found)
+    }
+
     fn page(
         &self,
         file: FileId,
@@ -155,12 +184,7 @@ impl PageSource for PageCache {
         load: &mut dyn FnMut() -> Result<Bytes, ReadError>,
     ) -> Result<Bytes, ReadError> {
         let key = (file, page);
-        // A read that leaves nothing behind makes nothing hotter either.
-        let found = match (context.may_block, context.fill_cache) {
-            (false, counts) => self.cache.try_get(&key, counts).map_err(|Busy| ReadError::WouldBlock)?,
-            (true, true) => self.cache.get(&key),
-            (true, false) => self.cache.peek(&key),
-        };
+        let found = self.find(&key, context, Bytes::clone)?;
         if let Some(found) = found {
             count_page(context, file.part, true);
             return Ok(found);

@@ -18,7 +18,7 @@
 //!    Soon means: before the shard saw a quarter as many hits and insertions as it holds entries.
 //!
 //! A hit takes a shard's lock shared and writes two counters. Who may not wait does not do so for the lock either
-//! ([`TinyLfu::try_get`]): a thread that puts something in may lose its processor in the middle of it. After: Einziger et al., *TinyLFU: A Highly Efficient Cache
+//! ([`TinyLfu::try_read`]): a thread that puts something in may lose its processor in the middle of it. After: Einziger et al., *TinyLFU: A Highly Efficient Cache
 //! Admission Policy*, ACM ToS 2017; rule 3 is the correlated reference period of LRU-K (O'Neil et al., SIGMOD 1993).
 
 mod sketch;
@@ -73,6 +73,8 @@ enum Place {
     Main,
 }
 
+/// A hit looks at the first half, which is one line of the processor's cache, where key and value are short as those of pages are.
+#[repr(C, align(64))]
 struct Slot<K, V> {
     /// `None` in a free slot.
     entry: Option<Entry<K, V>>,
@@ -81,16 +83,17 @@ struct Slot<K, V> {
     newer: u32,
 }
 
+#[repr(C)]
 struct Entry<K, V> {
     key: K,
     value: V,
-    hash: u64,
-    weight: u64,
-    place: Place,
-    /// The shard's clock when the entry came.
-    came: u64,
+    /// The shard's clock when the entry came, as far as that fits.
+    came: u32,
     /// Hits that are not in the sketch yet.
     uses: AtomicU8,
+    place: Place,
+    hash: u64,
+    weight: u64,
 }
 
 /// A queue through the slots.
@@ -161,17 +164,18 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher> TinyLfu<K, V, S> {
 
     /// The value, if it is here; a hit counts for its staying.
     pub fn get(&self, key: &K) -> Option<V> {
-        self.find(key, Shard::count_use)
+        self.read(key, true, V::clone)
     }
 
-    /// The value, if it is here; a hit counts for nothing but [`Usage::hits`].
-    pub fn peek(&self, key: &K) -> Option<V> {
-        self.find(key, |_, _| {})
+    /// What `read` makes of the value under the shard's lock, if it is here; a hit counts for its
+    /// staying if it `counts`, and otherwise for nothing but [`Usage::hits`].
+    pub fn read<R>(&self, key: &K, counts: bool, read: impl FnOnce(&V) -> R) -> Option<R> {
+        let hash = self.hasher.hash_one(key);
+        self.shard(hash).read().hit(hash, key, counts, read)
     }
 
-    /// As [`Self::get`] or, if it `counts` for nothing, as [`Self::peek`], but without waiting for a thread that has a shard's
-    /// lock and perhaps no processor.
-    pub fn try_get(&self, key: &K, counts: bool) -> Result<Option<V>, Busy> {
+    /// As [`Self::read`], but without waiting for a thread that has a shard's lock and perhaps no processor.
+    pub fn try_read<R>(&self, key: &K, counts: bool, read: impl FnOnce(&V) -> R) -> Result<Option<R>, Busy> {
         let hash = self.hasher.hash_one(key);
         let lock = self.shard(hash);
         let shard = (0..TRIES).find_map(|_| {
@@ -181,23 +185,13 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher> TinyLfu<K, V, S> {
             }
             shard
         });
-        let shard = shard.ok_or(Busy)?;
-        Ok(shard.hit(hash, key, |shard, entry| {
-            if counts {
-                shard.count_use(entry);
-            }
-        }))
+        Ok(shard.ok_or(Busy)?.hit(hash, key, counts, read))
     }
 
     /// Whether a value is there. Counts nothing.
     pub fn contains(&self, key: &K) -> bool {
         let hash = self.hasher.hash_one(key);
         self.shard(hash).read().find(hash, key).is_some()
-    }
-
-    fn find(&self, key: &K, found: impl FnOnce(&Shard<K, V>, &Entry<K, V>)) -> Option<V> {
-        let hash = self.hasher.hash_one(key);
-        self.shard(hash).read().hit(hash, key, found)
     }
 
     /// Puts a value in, in place of one that is there, as needed `count` times more. What would take more than
@@ -280,11 +274,13 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher> TinyLfu<K, V, S> {
 }
 
 impl<K: Eq, V: Clone> Shard<K, V> {
-    fn hit(&self, hash: u64, key: &K, found: impl FnOnce(&Self, &Entry<K, V>)) -> Option<V> {
+    fn hit<R>(&self, hash: u64, key: &K, counts: bool, read: impl FnOnce(&V) -> R) -> Option<R> {
         let entry = self.entry(self.find(hash, key)?)?;
         self.hits.fetch_add(1, Ordering::Relaxed);
-        found(self, entry);
-        Some(entry.value.clone())
+        if counts {
+            self.count_use(entry);
+        }
+        Some(read(&entry.value))
     }
 }
 
@@ -310,7 +306,7 @@ impl<K: Eq, V> Shard<K, V> {
     }
 
     fn find(&self, hash: u64, key: &K) -> Option<u32> {
-        let is_it = |slot: &u32| self.entry(*slot).is_some_and(|e| e.hash == hash && e.key == *key);
+        let is_it = |slot: &u32| self.entry(*slot).is_some_and(|e| e.key == *key);
         self.by_key.find(hash, is_it).copied()
     }
 
@@ -321,7 +317,8 @@ impl<K: Eq, V> Shard<K, V> {
 
     fn count_use(&self, entry: &Entry<K, V>) {
         let uses = entry.uses.load(Ordering::Relaxed);
-        if uses < COUNT_MAX && self.clock() - entry.came > self.entries / CORRELATED_PART {
+        let age = (self.clock() as u32).wrapping_sub(entry.came);
+        if uses < COUNT_MAX && u64::from(age) > self.entries / CORRELATED_PART {
             // A use that gets lost between two threads is no loss.
             entry.uses.store(uses + 1, Ordering::Relaxed);
         }
@@ -338,7 +335,7 @@ impl<K: Eq, V> Shard<K, V> {
                 None => break,
             }
         }
-        let (place, came) = (Place::Window, self.clock());
+        let (place, came) = (Place::Window, self.clock() as u32);
         let entry = Entry { key, value, hash, weight, place, came, uses: AtomicU8::new(0) };
         let slot = self.occupy(entry);
         self.push_newest(slot);

@@ -3,12 +3,14 @@
 //!
 //! ```text
 //! directory := i64 token of the first entry | u64 place of its partition in the data | u64 shift
-//!              | n * u32 tag | n * u32 offset of the entry from the interval's start
-//!              | n * u32 place of the partition behind the first one's                     little-endian
+//!              | n * ( u32 tag | u32 place of the partition behind the first one's )
+//!              | n * u32 offset of the entry from the interval's start                     little-endian
 //! tag       := (token - token of the first entry) >> shift, so that the last one's takes 32 bits
 //! ```
 //! An interval of the summary has 128 entries or so, of any length, and a search for a key would decode half of them.
-//! The directory is made of the entries when an interval is first searched, and kept in the page cache. Tags ascend as tokens do, so a key is found by binary search. A partition without an index of
+//! The directory is made of the entries when an interval is first searched, and kept in the page cache. Tags ascend as tokens do, so a key is
+//! found by a search, which begins where its token lies between those at the ends: tokens are spread evenly, and what is looked at
+//! then lies in few lines of the processor's cache. A partition without an index of
 //! rows is found in the data without another look at Index.db, which would say no more than its place. All of it is a
 //! hint: the key at the place, or at the offset, is compared, and a key that is not found through the directory is
 //! searched for in the entries.
@@ -68,11 +70,12 @@ pub(crate) fn build(index: &mut Cursor, start: u64, end: u64) -> Result<Vec<u8>,
         place.filter(|_| !has_rows).unwrap_or(NO_PLACE)
     };
     let tags = tokens.iter().map(|token| (distance(first, *token) >> shift) as u32);
+    let pairs = tags.zip(positions.iter().map(place)).flat_map(|(tag, place)| [tag, place]);
     let mut out = Vec::with_capacity(HEADER_BYTES + 3 * NUMBER_BYTES * tokens.len());
     out.extend_from_slice(&first.0.to_le_bytes());
     out.extend_from_slice(&base.to_le_bytes());
     out.extend_from_slice(&u64::from(shift).to_le_bytes());
-    for number in tags.chain(offsets).chain(positions.iter().map(place)) {
+    for number in pairs.chain(offsets) {
         out.extend_from_slice(&number.to_le_bytes());
     }
     Ok(out)
@@ -83,23 +86,83 @@ fn distance(first: Token, token: Token) -> u64 {
     token.0.wrapping_sub(first.0) as u64
 }
 
-/// The entries that may have a key of this token.
-pub(crate) fn candidates(directory: &[u8], token: Token) -> impl Iterator<Item = Candidate> + '_ {
+/// Where in an interval a token may be expected whose entries begin with one token and end before another: between 0 and 1.
+pub(crate) fn expected(first: Token, token: Token, behind: Token) -> f64 {
+    distance(first, token) as f64 / distance(first, behind).max(1) as f64
+}
+
+/// The entries that may have a key of this token, which is `expected` there.
+pub(crate) fn candidates(
+    directory: &[u8],
+    token: Token,
+    expected: f64,
+) -> impl Iterator<Item = Candidate> + '_ {
     let (header, numbers) = directory.split_at_checked(HEADER_BYTES).unwrap_or_default();
     let (header, _) = header.as_chunks::<8>();
     let header = |at: usize| header.get(at).map_or(0, |bytes| u64::from_le_bytes(*bytes));
     let (first, base, shift) = (Token(header(0) as i64), header(1), header(2));
-    let (numbers, _) = numbers.as_chunks::<NUMBER_BYTES>();
-    let count = numbers.len() / 3;
-    let number = move |at: usize| numbers.get(at).map_or(0, |bytes| u32::from_le_bytes(*bytes));
-    let tags = numbers.get(..count).unwrap_or_default();
+    let count = numbers.len() / (3 * NUMBER_BYTES);
+    let (pairs, offsets) = numbers.split_at_checked(2 * NUMBER_BYTES * count).unwrap_or_default();
+    let ((pairs, _), (offsets, _)) = (pairs.as_chunks::<8>(), offsets.as_chunks::<NUMBER_BYTES>());
+    // The tag in the lower half, the place in the upper one.
+    let pair = move |at: usize| pairs.get(at).map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    let tag = move |at: usize| u64::from(pair(at) as u32);
     let wanted = distance(first, token).checked_shr(shift as u32).unwrap_or(u64::MAX);
-    let start = tags.partition_point(|tag| u64::from(u32::from_le_bytes(*tag)) < wanted);
-    (start..count).take_while(move |at| u64::from(number(*at)) == wanted).map(move |at| Candidate {
-        offset: number(count + at).into(),
-        position: match number(2 * count + at) {
+    let start = partition_point_near((count as f64 * expected) as usize, count, |at| tag(at) < wanted);
+    (start..count).take_while(move |at| tag(*at) == wanted).map(move |at| Candidate {
+        offset: offsets.get(at).map_or(0, |bytes| u32::from_le_bytes(*bytes)).into(),
+        position: match (pair(at) >> u32::BITS) as u32 {
             NO_PLACE => None,
             place => Some(base.saturating_add(place.into())),
         },
     })
+}
+
+/// The first of `count` for which `is_before` does not hold, which is expected near `guess`: steps away from there are
+/// doubled until it lies between two of them.
+fn partition_point_near(guess: usize, count: usize, is_before: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, count);
+    let (mut at, mut step) = (guess.min(count.saturating_sub(1)), 1);
+    while low < high {
+        if is_before(at) {
+            low = at + 1;
+            at = if high == count { low.saturating_add(step) } else { low + (high - low) / 2 };
+        } else {
+            high = at;
+            at = if low == 0 { high.saturating_sub(step + 1) } else { low + (high - low) / 2 };
+        }
+        at = at.min(high.saturating_sub(1));
+        step *= 2;
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_is_found_from_any_guess() {
+        for count in 0..40 {
+            for found in 0..=count {
+                for guess in 0..45 {
+                    assert_eq!(partition_point_near(guess, count, |at| at < found), found, "{count} {guess}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_good_guess_looks_at_few_entries() {
+        for found in 10..990usize {
+            let looks = std::cell::Cell::new(0);
+            let guess = found.saturating_add_signed(found as isize % 5 - 2);
+            partition_point_near(guess, 1000, |at| {
+                looks.set(looks.get() + 1);
+                assert!(at.abs_diff(found) <= 8, "{found}: looked at {at}");
+                at < found
+            });
+            assert!(looks.get() <= 5, "{found}: {} looks", looks.get());
+        }
+    }
 }

@@ -3,7 +3,7 @@
 //! Before a key that passed the filter is called absent, the order of the entries around it is checked, and its
 //! neighbours against the data.
 
-use super::directory;
+use super::directory::{self, Candidate};
 use super::index::{IndexEntry, IndexWalk};
 use super::samples::Sample;
 use super::summary::{Summary, SummaryBuilder};
@@ -16,6 +16,7 @@ use model::key::{KeyBound, KeyRange, Token};
 use model::{DecoratedKey, PartitionKey};
 use partition::codec::{DecodeError, DeletionTimes, Input, Layout};
 use partition::{ReadContext, ReadError};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Partitions for each entry of a summary that has to be rebuilt.
@@ -153,8 +154,8 @@ impl BigIndex {
                 return Ok(Some(Entry::Big(entry, index)));
             }
         }
-        if let Some(directory) = self.directory(&part, data.context())? {
-            for candidate in directory::candidates(&directory, key.token) {
+        if let Some(candidates) = self.candidates(&part, key.token, data.context())? {
+            for candidate in candidates {
                 if let Some(position) = candidate.position
                     && is_key_at(key, position, data)?
                 {
@@ -201,17 +202,26 @@ impl BigIndex {
                 .filter(|sample| start < sample.position && sample.position < end)
         };
         let (before, behind) = (inside(behind.checked_sub(1)), inside(Some(behind)));
-        let first = || self.summary.entries.get(interval).map(|(sample, _)| sample.token);
+        let sampled = |interval: usize| self.summary.entries.get(interval).map(|(sample, _)| sample.token);
         Part {
             start: before.map_or(start, |sample| sample.position),
             end: behind.map_or(end, |sample| sample.position),
-            first: before.map(|sample| sample.token).or_else(first),
+            first: before.map(|sample| sample.token).or_else(|| sampled(interval)),
+            behind: behind
+                .map(|sample| sample.token)
+                .or_else(|| sampled(interval + 1))
+                .unwrap_or(self.summary.last.token),
         }
     }
 
-    /// The directory of a part of an interval, if it is to have one.
-    fn directory(&self, part: &Part, context: &ReadContext) -> Result<Option<Bytes>, ReadError> {
-        let Part { start, end, .. } = *part;
+    /// The entries of a part of an interval that may have a key of the token, by the part's directory, if it is to have one.
+    fn candidates(
+        &self,
+        part: &Part,
+        token: Token,
+        context: &ReadContext,
+    ) -> Result<Option<Candidates>, ReadError> {
+        let Part { start, end, first, behind } = *part;
         if self.file.is_growing() && end == self.file.len {
             return Ok(None);
         }
@@ -220,14 +230,23 @@ impl BigIndex {
         {
             return Ok(None);
         }
+        let expected = directory::expected(first.unwrap_or(Token::MIN), token, behind);
         let file = FileId { sstable: self.file.id.sstable, part: FilePart::IndexDirectory };
+        let mut found = Candidates::new();
+        let mut search = |directory: &[u8]| {
+            found.extend(directory::candidates(directory, token, expected));
+        };
+        if self.pages.look(file, start, context, &mut search)? {
+            return Ok(Some(found));
+        }
         let mut make = || directory::build(&mut self.cursor(context), start, end).map(Bytes::from);
         match self.pages.page(file, start, context, &mut make) {
-            Ok(directory) => Ok(Some(directory)),
-            Err(ReadError::WouldBlock) => Err(ReadError::WouldBlock),
+            Ok(directory) => search(&directory),
+            Err(ReadError::WouldBlock) => return Err(ReadError::WouldBlock),
             // An entry is damaged; the search says so if it meets it.
-            Err(_) => Ok(None),
+            Err(_) => return Ok(None),
         }
+        Ok(Some(found))
     }
 
     /// Finds out whether the filter has every key of an interval of the summary.
@@ -397,7 +416,12 @@ struct Part {
     end: u64,
     /// The token of the first one.
     first: Option<Token>,
+    /// The token of the entry behind them, or of the last one of all.
+    behind: Token,
 }
+
+/// Entries that may be a key's; mostly one.
+type Candidates = SmallVec<[Candidate; 2]>;
 
 /// An entry beside a place in Index.db.
 #[derive(Debug)]

@@ -70,11 +70,11 @@ fn entries_that_are_only_looked_at_make_room_for_known_ones() {
     let cache = cache();
     hits(&cache, 0..80);
     for _ in 0..20 {
-        assert!((0..80).all(|key| cache.peek(&key).is_some()));
+        assert!((0..80).all(|key| cache.read(&key, false, |_| ()).is_some()));
     }
     (100..180).for_each(|key| cache.insert(key, key, 10, 4));
     hits(&cache, 1_000..1_100);
-    assert_eq!((100..180).filter(|key| cache.peek(key).is_some()).count(), 80);
+    assert_eq!((100..180).filter(|key| cache.read(key, false, |_| ()).is_some()).count(), 80);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn what_is_not_retained_is_gone_and_the_rest_is_found() {
     cache.retain(|key| key % 2 == 0);
     let usage = cache.usage();
     assert_eq!((usage.entries, usage.weight, usage.evictions), (40, 400, 0));
-    assert!((0..80).all(|key| cache.peek(&key).is_some() == (key % 2 == 0)));
+    assert!((0..80).all(|key| cache.read(&key, false, |_| ()).is_some() == (key % 2 == 0)));
     assert_eq!(hits(&cache, 0..100), 40);
     assert_eq!(cache.usage().entries, 100);
 }
@@ -200,16 +200,20 @@ fn a_smaller_capacity_leaves_what_is_needed_and_a_larger_one_everything() {
 fn who_may_not_wait_finds_what_is_there_unless_the_shard_is_being_changed() {
     let cache = cache();
     cache.insert(1, 1, 10, 1);
-    let found = [cache.try_get(&1, true), cache.try_get(&1, false), cache.try_get(&2, true)];
+    let found = [
+        cache.try_read(&1, true, u64::clone),
+        cache.try_read(&1, false, u64::clone),
+        cache.try_read(&2, true, u64::clone),
+    ];
     assert_eq!(found, [Ok(Some(1)), Ok(Some(1)), Ok(None)]);
     assert_eq!(cache.usage().hits, 2);
     let other_reader = cache.shards[0].read();
-    assert_eq!(cache.try_get(&1, true), Ok(Some(1)));
+    assert_eq!(cache.try_read(&1, true, u64::clone), Ok(Some(1)));
     drop(other_reader);
     let writer = cache.shards[0].write();
-    assert_eq!(cache.try_get(&1, true), Err(Busy));
+    assert_eq!(cache.try_read(&1, true, u64::clone), Err(Busy));
     drop(writer);
-    assert_eq!(cache.try_get(&1, true), Ok(Some(1)));
+    assert_eq!(cache.try_read(&1, true, u64::clone), Ok(Some(1)));
 }
 
 #[test]
@@ -225,4 +229,28 @@ fn a_read_that_may_not_block_does_not_wait_for_a_thread_that_changes_the_page_ca
     assert!(matches!(busy, Err(ReadError::WouldBlock)), "{busy:?}");
     drop(writers);
     assert_eq!(pages.page(file, 0, &at_once, &mut load).unwrap(), "page");
+}
+
+#[test]
+fn a_look_at_a_page_counts_as_one_that_is_kept_does_and_loads_nothing() {
+    let cache = PageCache::new(1 << 20);
+    let file = FileId { sstable: 1, part: FilePart::Index };
+    let context = ReadContext::default();
+    let look = |page| {
+        let mut seen = None;
+        let found = cache.look(file, page, &context, &mut |content| seen = Some(content.to_vec())).unwrap();
+        assert_eq!(found, seen.is_some());
+        seen
+    };
+    assert_eq!(look(7), None);
+    let cost = context.cost.snapshot();
+    assert_eq!((cost.index_page_hits, cost.index_page_misses, cache.stats().misses), (0, 0, 0));
+    cache.page(file, 7, &context, &mut || Ok(bytes::Bytes::from_static(b"page"))).unwrap();
+    assert_eq!(look(7).as_deref(), Some(&b"page"[..]));
+    assert_eq!((context.cost.index_page_hits.get(), cache.stats().hits), (1, 1));
+    let writer = cache.cache.shards.iter().map(|shard| shard.write()).collect::<Vec<_>>();
+    let hurried = ReadContext { may_block: false, ..context.clone() };
+    let found = cache.look(file, 7, &hurried, &mut |_| panic!("the shard is being changed"));
+    assert!(matches!(found, Err(ReadError::WouldBlock)), "{found:?}");
+    drop(writer);
 }
