@@ -76,7 +76,10 @@ impl Index {
     ) -> Result<Option<Entry>, ReadError> {
         match self {
             Index::Bti(index) => {
-                Ok(index.find(key, filter, layout, data)?.map(|(located, rows)| Entry::Bti(located, rows)))
+                Ok(index.find(key, filter, layout, data)?.map(|(located, rows)| match located.rows {
+                    None => Entry::Small(located.position),
+                    Some(_) => Entry::Bti(located, Box::new(rows)),
+                }))
             }
             Index::Big(index) => index.find(key, filter, layout, data),
         }
@@ -119,8 +122,8 @@ impl Index {
 pub(crate) enum Entry {
     /// One without an index of its rows, by its place.
     Small(u64),
-    Big(IndexEntry, Cursor),
-    Bti(Located, Cursor),
+    Big(IndexEntry, Box<Cursor>),
+    Bti(Located, Box<Cursor>),
 }
 
 impl Entry {

@@ -28,7 +28,7 @@ use crate::minima::Minima;
 use crate::outline::Outline;
 use crate::pages::{Course, Cursor, PageSource, PagedFile, Wish};
 use crate::statistics::Statistics;
-use crate::stream::{Partitions, SsTableStream, Walker};
+use crate::stream::{Partitions, SsTableStream};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use env::random::Random;
 use model::command::{ClusteringFilter, ColumnSelection};
@@ -257,31 +257,32 @@ impl SsTable {
         filter: &ClusteringFilter,
         columns: &ColumnSelection,
         table: &Arc<TableSchema>,
-        mut data: Cursor,
+        data: Cursor,
         partitions: Partitions,
         layout: Arc<Layout>,
     ) -> Result<Box<SsTableStream>, ReadError> {
         self.prove_minima(data.context())?;
-        self.look_ahead(filter, &partitions, &mut data);
         let reversed = filter.is_reversed();
         let whole = filter.is_all();
         let mut slices = if whole { vec![Slice::ALL] } else { filter.to_slices() };
         if reversed {
             slices.reverse();
         }
-        let walker = Walker::new(reversed);
         let wanted = layout.wanted(columns);
-        Ok(Box::new(SsTableStream::new(
+        let mut stream = SsTableStream::new(
             Arc::clone(self),
             Arc::clone(table),
             layout,
             wanted,
             slices,
             whole,
-            walker,
+            reversed,
             data,
             partitions,
-        )))
+        );
+        let (partitions, data) = stream.parts();
+        self.look_ahead(filter, partitions, data);
+        Ok(stream)
     }
 
     /// Reads one partition; `None` when it is not there. The caller has asked [`SsTable::may_contain`] before.

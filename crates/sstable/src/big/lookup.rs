@@ -151,7 +151,7 @@ impl BigIndex {
             let mut index = self.cursor(data.context());
             index.seek(part.start);
             if let Some(entry) = entry_of(key, &mut index)? {
-                return Ok(Some(Entry::Big(entry, index)));
+                return Ok(Some(Entry::Big(entry, Box::new(index))));
             }
         }
         if let Some(candidates) = self.candidates(&part, key.token, data.context())? {
@@ -164,7 +164,7 @@ impl BigIndex {
                 let mut index = self.cursor(data.context());
                 index.seek(part.start + candidate.offset);
                 if let Some(entry) = entry_of(key, &mut index)? {
-                    return Ok(Some(Entry::Big(entry, index)));
+                    return Ok(Some(Entry::Big(entry, Box::new(index))));
                 }
             }
         }
@@ -174,14 +174,14 @@ impl BigIndex {
             index.seek(part.start);
             while index.position() < part.end {
                 if let Some(entry) = entry_of(key, &mut index)? {
-                    return Ok(Some(Entry::Big(entry, index)));
+                    return Ok(Some(Entry::Big(entry, Box::new(index))));
                 }
             }
         }
         index.seek(start);
         while index.position() < end {
             if let Some(entry) = entry_of(key, &mut index)? {
-                return Ok(Some(Entry::Big(entry, index)));
+                return Ok(Some(Entry::Big(entry, Box::new(index))));
             }
         }
         if let Some(filter) = filter {

@@ -33,8 +33,7 @@ pub(crate) use walker::Walker;
 /// Rows that are stepped over on the way to the next slice before the index is asked.
 const NEAR_ROWS: u64 = 8;
 
-/// Which partitions a stream yields. It has one of these and does not move it: a box would be one more allocation for each read.
-#[allow(clippy::large_enum_variant)]
+/// Which partitions a stream yields.
 #[derive(Debug)]
 pub(crate) enum Partitions {
     /// None at all.
@@ -57,6 +56,17 @@ enum State {
     Done,
 }
 
+/// What a stream of a range knows of the partitions around its own.
+#[derive(Debug, Default)]
+struct Around {
+    /// The key of the partition that comes next, when the index was asked for it.
+    next_key: Option<Bytes>,
+    /// The key of the partition that was yielded last.
+    last_key: Option<DecoratedKey>,
+    /// Bytes from its start to the byte that ends it, when its index said that.
+    partition_end: Option<u64>,
+}
+
 /// A stream of partitions of one SSTable.
 #[derive(Debug)]
 pub struct SsTableStream {
@@ -75,18 +85,14 @@ pub struct SsTableStream {
     partitions: Partitions,
     state: State,
     partition_start: u64,
-    /// The key of the partition that comes next, when the index was asked for it.
-    next_key: Option<Bytes>,
-    /// The key of the partition that a stream of a range yielded last.
-    last_key: Option<DecoratedKey>,
+    /// What a stream of a range knows of the partitions around this one; short, as long as it knows nothing.
+    around: Option<Box<Around>>,
     /// The index of its rows, when that was needed to begin.
     rows: Option<RowIndex>,
     /// Where its rows start in the data, once that was reached.
     rows_start: u64,
     /// Where the row or marker starts that was taken last, read forward.
     taken_start: u64,
-    /// Bytes from its start to the byte that ends it, when its index said that.
-    partition_end: Option<u64>,
     /// The slice that is being read, and how far.
     slice: usize,
     sought: bool,
@@ -99,8 +105,13 @@ pub struct SsTableStream {
     every_marker: bool,
 }
 
+/// What is larger takes the allocator's longer way, at each read.
+const _: () = assert!(size_of::<SsTableStream>() <= 1024);
+
 impl SsTableStream {
+    /// In its box from the start: it is long, and moved by nobody.
     #[allow(clippy::too_many_arguments)]
+    #[inline]
     pub(crate) fn new(
         sstable: Arc<SsTable>,
         table: Arc<TableSchema>,
@@ -108,11 +119,11 @@ impl SsTableStream {
         wanted: Wanted,
         slices: Vec<Slice>,
         whole: bool,
-        walker: Walker,
+        reversed: bool,
         data: Cursor,
         partitions: Partitions,
-    ) -> SsTableStream {
-        SsTableStream {
+    ) -> Box<SsTableStream> {
+        Box::new(SsTableStream {
             is_proven: sstable.believes_index(),
             sstable,
             table,
@@ -120,17 +131,15 @@ impl SsTableStream {
             wanted,
             slices,
             whole,
-            walker,
+            walker: Walker::new(reversed),
             data,
             partitions,
             state: State::Start,
             partition_start: 0,
-            next_key: None,
-            last_key: None,
+            around: None,
             rows: None,
             rows_start: 0,
             taken_start: 0,
-            partition_end: None,
             slice: 0,
             sought: false,
             entered: false,
@@ -138,7 +147,12 @@ impl SsTableStream {
             present: ColumnSet::default(),
             counted: Counted::default(),
             every_marker: false,
-        }
+        })
+    }
+
+    /// What it yields, and where it reads that.
+    pub(crate) fn parts(&mut self) -> (&Partitions, &mut Cursor) {
+        (&self.partitions, &mut self.data)
     }
 
     /// Reports markers that change nothing as well, which the grammar of streams has no use for: for tools that show
@@ -165,6 +179,10 @@ impl SsTableStream {
         }
     }
 
+    fn last_key(&self) -> Option<&DecoratedKey> {
+        self.around.as_ref()?.last_key.as_ref()
+    }
+
     fn report_cost(&mut self) {
         self.counted.report(&self.data.context().cost);
     }
@@ -181,7 +199,7 @@ impl SsTableStream {
                 Partitions::None => Ok(Event::End),
                 Partitions::Range { range, .. } => {
                     let last = self.sstable.last_key();
-                    match range.is_after_end(last) || self.last_key.as_ref() == Some(last) {
+                    match range.is_after_end(last) || self.last_key() == Some(last) {
                         true => Ok(Event::End),
                         false => Err(self.data.malformed("the data ends before the last key".to_owned())),
                     }
@@ -210,7 +228,8 @@ impl SsTableStream {
             Partitions::None => return Ok(Event::End),
             Partitions::Range { range, .. } => {
                 out.key = DecoratedKey::new(PartitionKey(self.data.bytes(len)?));
-                if self.next_key.take().is_some_and(|key| key != out.key.key.0) {
+                let around = self.around.get_or_insert_default();
+                if around.next_key.take().is_some_and(|key| key != out.key.key.0) {
                     return Err(self
                         .data
                         .malformed("the partition is another than the index has".to_owned()));
@@ -220,10 +239,10 @@ impl SsTableStream {
                     return Ok(Event::End);
                 }
                 // Checksums say nothing of where in the file a chunk belongs.
-                if self.last_key.as_ref().is_some_and(|last| *last >= out.key) {
+                if around.last_key.as_ref().is_some_and(|last| *last >= out.key) {
                     return Err(self.data.malformed("partitions are out of order".to_owned()));
                 }
-                self.last_key = Some(out.key.clone());
+                around.last_key = Some(out.key.clone());
             }
         }
         out.deletion = self.layout.deletion_times().read(&mut self.data)?;

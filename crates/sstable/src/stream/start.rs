@@ -44,10 +44,13 @@ impl SsTableStream {
         let first_at = self.data.position();
         self.rows_start = first_at;
         self.taken_start = first_at;
-        self.partition_end = match (&self.partitions, &mut rows) {
+        let end = match (&self.partitions, &mut rows) {
             (Partitions::Range { .. }, Some(rows)) => rows.end()?,
             _ => None,
         };
+        if let Some(around) = &mut self.around {
+            around.partition_end = end;
+        }
         if rows.as_mut().is_some_and(|rows| !rows.fits_header(first_at.saturating_sub(start))) {
             return Err(self.data.malformed("the first row is not where the index has it".to_owned()));
         }

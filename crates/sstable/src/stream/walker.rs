@@ -9,17 +9,19 @@ use model::{ClusteringBound, ClusteringComparator, Deletion, Row, Slice};
 use partition::ReadError;
 use partition::codec::{Layout, Wanted};
 
-/// Direction and place inside a partition.
+/// Direction and place inside a partition. Most reads go forwards, and a box would be one more allocation for each.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 pub(crate) enum Walker {
     Forward(Forward),
-    Reverse(Reverse),
+    Reverse(Box<Reverse>),
 }
 
 impl Walker {
+    #[inline]
     pub fn new(reversed: bool) -> Walker {
         match reversed {
-            true => Walker::Reverse(Reverse::default()),
+            true => Walker::Reverse(Box::default()),
             false => Walker::Forward(Forward::default()),
         }
     }
