@@ -1,6 +1,6 @@
 //! Changing the schema.
 //!
-//! 1. The rows of `system_schema` that lead from the current schema to the new one are written and synced.
+//! 1. The rows of `system_schema` that lead from the current schema to the new one are written, synced and flushed.
 //! 2. Tables appear, change and disappear on the node.
 //! 3. The version is computed from the rows and the new schema is published.
 
@@ -36,16 +36,17 @@ impl Engine {
         check_column_ids(&old, &new)?;
         let mutations = diff::mutations(&old, &new, self.schema_moment());
         self.apply_durably(&mutations)?;
-        self.flush_soon(&mutations);
+        self.flush_written(&mutations);
         self.publish(&old, new)
     }
 
-    /// Queues the tables of `mutations` for a flush. A Cassandra that takes over the directory after a crash looks for
-    /// its schema in SSTables before it replays the log.
-    fn flush_soon(&self, mutations: &[Mutation]) {
+    /// Flushes the tables of `mutations`. A Cassandra that takes over the directory after a crash looks for its schema in
+    /// SSTables before it replays the log, and passes over writes to tables that it does not find. A flush that fails is
+    /// reported and tried again; Ilion itself needs the log only.
+    fn flush_written(&self, mutations: &[Mutation]) {
         for update in mutations.iter().flat_map(|m| &m.updates) {
             if let Some(table) = self.table(update.table.id) {
-                self.workers.enqueue(&table);
+                self.try_flush(&table);
             }
         }
     }

@@ -241,7 +241,7 @@ impl Engine {
     }
 
     /// Flushes a table, or leaves it to the retrier.
-    fn try_flush(&self, table: &Arc<TableStore>) {
+    pub(crate) fn try_flush(&self, table: &Arc<TableStore>) {
         let flushed = self.flush_table(table);
         table.flush_failing.store(flushed.is_err(), Ordering::SeqCst);
         if let Err(error) = flushed {

@@ -5,7 +5,7 @@ use super::*;
 use crate::EngineError;
 use crate::system::{self, SYSTEM};
 use bytes::Bytes;
-use env::fs::memory::MemoryFileSystem;
+use env::fs::memory::{Crash, MemoryFileSystem};
 use model::schema::{Index, Release, View};
 use model::{
     Cell, Clustering, ClusteringBound, Deletion, Liveness, PartitionKey, PartitionUpdate, RangeTombstone,
@@ -128,10 +128,19 @@ fn a_truncation_is_known_without_the_log() {
     engine.truncate("ks", "t").unwrap();
     let at = engine.truncated_millis(table.id).unwrap();
     assert!(at.is_some());
-    engine.flush("system_schema", None).unwrap();
     engine.close();
     fs.remove_dir_all(&options().commitlog_dir).unwrap();
     assert_eq!(open(&fs).truncated_millis(table.id).unwrap(), at);
+}
+
+#[test]
+fn a_schema_change_is_known_without_the_log() {
+    let fs = MemoryFileSystem::new();
+    let engine = open(&fs);
+    create(&engine, &[&simple_table("t")]);
+    let crashed = fs.crash(Crash::LoseUnsynced);
+    crashed.remove_dir_all(&options().commitlog_dir).unwrap();
+    assert!(open(&crashed).schema().table("ks", "t").is_some());
 }
 
 #[test]
