@@ -46,7 +46,7 @@ pub struct Engine {
     /// Shared by writers from before their append until their memtables have the write; taken alone for the instant
     /// in which a memtable is switched. So what a memtable holds is exactly what was appended before the switch.
     pub(crate) barrier: RwLock<Gate>,
-    pub(crate) memory: MemoryBudget,
+    pub(crate) memory: Arc<MemoryBudget>,
     pub(crate) workers: Arc<Workers>,
     pub(crate) compactions: Arc<Compactions>,
     pub(crate) filters: Arc<FilterChecks>,

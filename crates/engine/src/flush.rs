@@ -13,7 +13,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::memtable::Memtable;
 use crate::table::{FlushingMemtable, TableStore};
-use crate::turns::{give_way, in_turns};
+use crate::turns::{give_way, in_turns, in_turns_for};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::io;
@@ -292,7 +292,9 @@ impl Engine {
             let written = if table.is_batch_log() {
                 self.carry_batches(table).map(|()| None)
             } else {
-                in_turns(|| table.write_memtable(&self.files, &next.memtable, next.end, self.host_id))
+                in_turns_for(&self.memory, || {
+                    table.write_memtable(&self.files, &next.memtable, next.end, self.host_id)
+                })
             };
             let written = written.inspect_err(|_| {
                 self.flush_failures.fetch_add(1, Ordering::Relaxed);

@@ -33,6 +33,11 @@ impl MemoryBudget {
         self.used.load(Ordering::Relaxed)
     }
 
+    /// Whether three quarters of it are in use: writers may have to wait soon.
+    pub(crate) fn is_short(&self) -> bool {
+        self.used() > self.limit_bytes / 4 * 3
+    }
+
     pub(crate) fn add(&self, bytes: u64) {
         self.used.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -121,6 +126,17 @@ mod tests {
     use super::*;
 
     const AT_ONCE: WriteOptions = WriteOptions { may_block: false, wait_ms_max: 0 };
+
+    #[test]
+    fn it_is_short_when_three_quarters_are_in_use() {
+        let budget = MemoryBudget::new(100, 0);
+        budget.add(75);
+        assert!(!budget.is_short());
+        budget.add(1);
+        assert!(budget.is_short());
+        budget.release(1);
+        assert!(!budget.is_short());
+    }
 
     #[test]
     fn freed_memory_lets_only_as_many_writers_through_as_fit() {

@@ -117,7 +117,7 @@ impl Opening {
         let compactions = Arc::new(Compactions::new(Arc::clone(&env.clock), rate));
         let prover = Arc::new(Prover::new(Arc::clone(&env.clock), options.proving_bytes_per_s));
         let engine = Engine {
-            memory: MemoryBudget::new(options.memtable_bytes_max, options.write_wait_timeout_ms),
+            memory: Arc::new(MemoryBudget::new(options.memtable_bytes_max, options.write_wait_timeout_ms)),
             log: Arc::new(CommitLog::new(env.clone(), log_options, last_id)),
             options,
             env,

@@ -1,24 +1,131 @@
 //! Long work in short turns.
 //!
 //! Compactions and flushes compute for seconds beside threads that have microseconds of work and a client that waits for
-//! it. What the kernel does for those is not enough: a thread that has had more than its share of a busy processor is let
-//! wait to the next tick of the clock, up to four milliseconds. So long work takes its data by [`InTurns`], which offers the
-//! processor to others after each piece of it. When nobody wants it that costs less than a microsecond, and nobody has
-//! to be starved, as by a lower priority.
+//! it. What the kernel does for those is not enough: a thread that never sleeps keeps a processor to itself, and those that
+//! sleep and wake again and again share what is left, though together they have more work than one processor can do. So
+//! long work takes its data by [`InTurns`], which gives way after each piece of it ([`give_way`]):
+//!
+//! 1. While nobody reads, the processor is offered to others. When nobody wants it that costs less than a microsecond.
+//! 2. While somebody reads ([`note_read`]), the thread sleeps for as long as it computed since the last time. Threads that
+//!    wake find its processor free, and the work takes at most twice the time that it would have alone.
+//! 3. A flush does not sleep while memtables have little room left ([`in_turns_for`]): writers would wait for it.
 //!
 //! The thread has short slices while it works like that ([`in_turns`]): newer kernels let who yields pay for the whole of its
 //! slice. Beside a thread that always computes, one that yielded every 0.1 ms had 7 % of a processor with ordinary slices
 //! and 34 % with short ones (Linux 6.18).
 
+use crate::memory::MemoryBudget;
 use partition::{Event, Fragment, PartitionStream, ReadError};
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Work of one turn: some ten to a hundred microseconds. Counted in bytes of values ...
 const TURN_BYTES: usize = 16 << 10;
 /// ... and so many more for each fragment.
 const FRAGMENT_BYTES: usize = 256;
 
+/// For so long after a read the next one is expected.
+const READS_NANOS: u64 = 2_000_000;
+/// Shorter rests are saved up: the kernel lets a thread sleep some 50 us longer than it wants to.
+const REST_NANOS_MIN: i64 = 100_000;
+/// Longer ones are not taken, whatever was computed without a turn.
+const REST_NANOS_MAX: i64 = 2_000_000;
+
+/// Whether anybody read since long work looked last; of the process, whose threads share the processors.
+static IS_READ: AtomicBool = AtomicBool::new(false);
+/// When long work saw that last, by the kernel's clock.
+static READ_NANOS: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    static WORK: RefCell<Option<Work>> = const { RefCell::new(None) };
+}
+
+/// Long work of this thread.
+struct Work {
+    /// What a flush makes room in.
+    memory: Option<Arc<MemoryBudget>>,
+    /// Processor time of the thread at the end of its last turn.
+    counted_nanos: u64,
+    pace: Pace,
+}
+
+/// How long a thread rests for what it computed.
+#[derive(Default)]
+struct Pace {
+    /// Less than nothing after a rest that was longer than wanted.
+    owed_nanos: i64,
+}
+
+impl Pace {
+    /// So much was computed; how long to rest for it now, if at all.
+    fn rest_for(&mut self, nanos: u64) -> Option<u64> {
+        self.owed_nanos = self.owed_nanos.saturating_add_unsigned(nanos).min(REST_NANOS_MAX);
+        (self.owed_nanos >= REST_NANOS_MIN).then_some(self.owed_nanos.unsigned_abs())
+    }
+
+    /// The rest took so long.
+    fn rested(&mut self, nanos: u64) {
+        // What it waited for the processor besides is no reason to rest less.
+        self.owed_nanos = self.owed_nanos.saturating_sub_unsigned(nanos).max(-REST_NANOS_MIN);
+    }
+}
+
+impl Work {
+    /// Ends a turn; whether the thread rested.
+    fn rest(&mut self) -> bool {
+        let now = env::thread::cpu_nanos();
+        let computed = now.saturating_sub(self.counted_nanos);
+        self.counted_nanos = now;
+        if !is_read() || self.memory.as_ref().is_some_and(|memory| memory.is_short()) {
+            self.pace = Pace::default();
+            return false;
+        }
+        let Some(rest) = self.pace.rest_for(computed) else { return false };
+        self.pace.rested(env::thread::rest(rest));
+        true
+    }
+}
+
+/// Puts back the work that the thread had before.
+struct Before(Option<Work>);
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        WORK.set(self.0.take());
+    }
+}
+
+/// Somebody reads: work that goes on beside it gives way.
+pub(crate) fn note_read() {
+    // Written once for each look at it: the line stays with all processors meanwhile.
+    if !IS_READ.load(Ordering::Relaxed) {
+        IS_READ.store(true, Ordering::Relaxed);
+    }
+}
+
+fn is_read() -> bool {
+    let now = env::thread::kernel_nanos();
+    if IS_READ.swap(false, Ordering::Relaxed) {
+        READ_NANOS.store(now, Ordering::Relaxed);
+        return true;
+    }
+    now.saturating_sub(READ_NANOS.load(Ordering::Relaxed)) < READS_NANOS
+}
+
 /// Does work that goes over its data by [`InTurns`].
 pub(crate) fn in_turns<T>(work: impl FnOnce() -> T) -> T {
+    in_turns_of(None, work)
+}
+
+/// As [`in_turns`], for work that makes room in `memory`.
+pub(crate) fn in_turns_for<T>(memory: &Arc<MemoryBudget>, work: impl FnOnce() -> T) -> T {
+    in_turns_of(Some(Arc::clone(memory)), work)
+}
+
+fn in_turns_of<T>(memory: Option<Arc<MemoryBudget>>, work: impl FnOnce() -> T) -> T {
+    let started = Work { memory, counted_nanos: env::thread::cpu_nanos(), pace: Pace::default() };
+    let _before = Before(WORK.replace(Some(started)));
     env::thread::with_short_slices(work)
 }
 
@@ -36,9 +143,12 @@ impl<S> InTurns<S> {
     }
 }
 
-/// The end of a turn: the processor is offered to other threads.
+/// The end of a turn: the thread rests, or the processor is offered to others at least.
 pub(crate) fn give_way() {
-    std::thread::yield_now();
+    let rested = WORK.with_borrow_mut(|work| work.as_mut().is_some_and(Work::rest));
+    if !rested {
+        std::thread::yield_now();
+    }
 }
 
 impl<S: PartitionStream, Y: FnMut() + Send> PartitionStream for InTurns<S, Y> {
@@ -85,6 +195,36 @@ mod tests {
         let mut fragment = Fragment::default();
         while stream.next(&mut fragment).unwrap() != Event::End {}
         turns
+    }
+
+    #[test]
+    fn who_computes_rests_as_long() {
+        let (mut pace, mut computed, mut rested) = (Pace::default(), 0, 0);
+        for _ in 0..1_000 {
+            computed += 70_000;
+            if let Some(rest) = pace.rest_for(70_000) {
+                assert!(rest >= 100_000);
+                // The kernel takes its time.
+                let rest = rest + 55_000;
+                pace.rested(rest);
+                rested += rest;
+            }
+        }
+        assert!(rested.abs_diff(computed) <= 225_000, "{rested} of {computed}");
+        // What was computed at one go without a turn does not become a long sleep.
+        assert_eq!(pace.rest_for(u64::MAX), Some(2_000_000));
+    }
+
+    #[test]
+    fn work_inside_other_work_leaves_that_as_it_was() {
+        let is_for_memory = || WORK.with_borrow(|work| work.as_ref().is_some_and(|w| w.memory.is_some()));
+        let memory = Arc::new(MemoryBudget::new(100, 0));
+        in_turns_for(&memory, || {
+            assert!(is_for_memory());
+            in_turns(|| assert!(!is_for_memory()));
+            assert!(is_for_memory());
+        });
+        assert!(WORK.with_borrow(Option::is_none));
     }
 
     #[test]

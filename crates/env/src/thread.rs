@@ -8,6 +8,7 @@
 
 use std::io;
 use std::mem;
+use std::time::Duration;
 
 /// The slices that a thread for short work asks for: the shortest that the kernel grants.
 pub const SHORT_SLICE_NANOS: u64 = 100_000;
@@ -39,6 +40,35 @@ pub fn with_ordinary_slices<T>(work: impl FnOnce() -> T) -> T {
 pub fn with_short_slices<T>(work: impl FnOnce() -> T) -> T {
     let _before = Slices::change_to(SHORT_SLICE_NANOS);
     work()
+}
+
+/// Processor time that the calling thread has had, in nanoseconds.
+pub fn cpu_nanos() -> u64 {
+    nanos_of(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// Nanoseconds since some moment in the past that is the same for all threads. For how work shares the processors,
+/// which is the kernel's time whatever clock a test has; everything else takes `env::clock::Clock`.
+pub fn kernel_nanos() -> u64 {
+    nanos_of(libc::CLOCK_MONOTONIC)
+}
+
+/// Leaves the processor to others for about so many nanoseconds; returns for how many it was.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "it is the processor that is waited for, and no clock of the node"
+)]
+pub fn rest(nanos: u64) -> u64 {
+    let started = kernel_nanos();
+    std::thread::sleep(Duration::from_nanos(nanos));
+    kernel_nanos().saturating_sub(started)
+}
+
+fn nanos_of(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the time is a whole `timespec`, which the kernel writes; it has both clocks and leaves it alone where not.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// What the calling thread asked for, and asks for again when this goes, by a panic as well. In nanoseconds; 0: nothing.

@@ -9,6 +9,7 @@
 use super::newest_first::NewestFirst;
 use super::{TableStore, TableView, cached};
 use crate::memtable::Memtable;
+use crate::turns::note_read;
 use model::DecoratedKey;
 use model::command::{PartitionSelection, ReadCommand};
 use model::key::KeyRange;
@@ -39,6 +40,7 @@ impl TableStore {
     /// When a source cannot be opened.
     pub fn read(&self, command: &ReadCommand, ctx: &ReadContext) -> Result<BoxedStream, ReadError> {
         self.reads.fetch_add(1, Ordering::Relaxed);
+        note_read();
         if let Some(damage) = self.damage.load().as_deref() {
             return Err(damage.clone());
         }
