@@ -7,7 +7,7 @@
 //!
 //! 1. While nobody reads, the processor is offered to others. When nobody wants it that costs less than a microsecond.
 //! 2. While somebody reads ([`note_read`]), the thread sleeps for as long as it computed since the last time. Threads that
-//!    wake find its processor free, and the work takes at most twice the time that it would have alone.
+//!    wake find its processor free, and the work takes a little more than twice the time that it would have alone.
 //! 3. A flush does not sleep while memtables have little room left ([`in_turns_for`]): writers would wait for it.
 //!
 //! The thread has short slices while it works like that ([`in_turns`]): newer kernels let who yields pay for the whole of its
