@@ -153,6 +153,7 @@ impl Draft {
         let entries = Entries::parse(text).map_err(|e| yaml(e.to_string()))?;
         let origin = path.display().to_string();
         let mut given: BTreeMap<&str, &str> = BTreeMap::new();
+        let mut inapplicable = Vec::new();
         for (index, (key, value)) in entries.0.iter().enumerate() {
             let Value::String(key) = key else {
                 return Err(yaml(format!("the key {} is no text", show(key))));
@@ -170,7 +171,21 @@ impl Draft {
                 self.warnings.push(format!("{origin}: {key} is set more than once, the last value counts"));
                 continue;
             }
+            if INAPPLICABLE.lines().any(|known| known == key) {
+                inapplicable.push(key.as_str());
+                continue;
+            }
             self.apply_key(&origin, key, value)?;
+        }
+        // Half of the keys of the file that comes with Cassandra: in one line, or nobody sees the other warnings.
+        if let Some((last, others)) = inapplicable.split_last() {
+            let names = if others.is_empty() { String::new() } else { format!("{} and ", others.join(", ")) };
+            let does = if others.is_empty() {
+                "does not apply to Ilion and is"
+            } else {
+                "do not apply to Ilion and are"
+            };
+            self.warnings.push(format!("{origin}: {names}{last} {does} ignored"));
         }
         Ok(())
     }
@@ -213,8 +228,6 @@ impl Draft {
             }
         } else if key == "endpoint_snitch" {
             self.snitch = Some(short_class(&show(value)));
-        } else if INAPPLICABLE.lines().any(|known| known == key) {
-            self.warnings.push(format!("{origin}: {key} does not apply to Ilion and is ignored"));
         } else {
             self.warnings.push(format!("{origin}: {key} is not a known key and is ignored"));
         }
