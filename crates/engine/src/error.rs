@@ -105,6 +105,24 @@ pub enum EngineError {
         /// Table.
         table: String,
     },
+    /// The device has no room for what a compaction would write.
+    #[error(
+        "Not enough space for compaction of {keyspace}.{table}, estimated sstables = {sstables}, expected write size = \
+         {expected_bytes}; {room_bytes} bytes may be used (min_free_space_per_drive, \
+         max_space_usable_for_compactions_in_percentage)"
+    )]
+    NoRoom {
+        /// Keyspace.
+        keyspace: String,
+        /// Table.
+        table: String,
+        /// SSTables that were to be compacted.
+        sstables: usize,
+        /// Their size on disk.
+        expected_bytes: u64,
+        /// Bytes that compactions may still write there.
+        room_bytes: u64,
+    },
     /// There is no such table.
     #[error("unknown keyspace/cf pair ({keyspace}.{table})")]
     UnknownTable {

@@ -111,6 +111,10 @@ pub struct EngineOptions {
     pub concurrent_compactors: usize,
     /// Bytes that compactions write a second; 0 for no limit.
     pub compaction_bytes_per_s: u64,
+    /// Bytes of a device that compactions leave free.
+    pub min_free_bytes: u64,
+    /// Part of what is free beyond that which they may use, in [0, 1].
+    pub compaction_space_share: f64,
     /// Whether SSTables without a Proof.db are compared with their digests in the background.
     pub proves_sstables: bool,
     /// Bytes that are read a second for it; 0 for no limit.
@@ -161,6 +165,8 @@ impl EngineOptions {
             write_wait_timeout_ms: 2_000,
             concurrent_compactors: 2,
             compaction_bytes_per_s: 64 << 20,
+            min_free_bytes: 50 << 20,
+            compaction_space_share: 0.95,
             proves_sstables: true,
             proving_bytes_per_s: 64 << 20,
             page_cache_bytes: 512 << 20,
@@ -257,6 +263,9 @@ impl EngineOptions {
         if !(self.memtable_cleanup_threshold > 0.0 && self.memtable_cleanup_threshold < 1.0) {
             return reject("memtable_cleanup_threshold must lie between 0 and 1");
         }
+        if !(0.0..=1.0).contains(&self.compaction_space_share) {
+            return reject("max_space_usable_for_compactions_in_percentage must be between 0 and 1");
+        }
         if self.concurrent_compactors == 0 {
             return reject("concurrent_compactors should be strictly greater than 0, but was 0");
         }
@@ -276,7 +285,7 @@ mod tests {
         let good = EngineOptions::under(Path::new("/d"));
         assert_eq!(good.validate(), Ok(()));
         assert_eq!(good.mutation_bytes_max(), 16 << 20);
-        let spoil: [fn(&mut EngineOptions); 10] = [
+        let spoil: [fn(&mut EngineOptions); 11] = [
             |o| o.data_dirs.clear(),
             |o| o.commitlog_dir = o.data_dirs[0].clone(),
             |o| o.local_system_dir = Some(o.data_dirs[0].clone()),
@@ -286,6 +295,7 @@ mod tests {
             |o| o.commitlog_segment_bytes = 1 << 31,
             |o| o.commitlog_total_bytes = 1,
             |o| o.memtable_cleanup_threshold = 1.0,
+            |o| o.compaction_space_share = 1.01,
             |o| o.flush_writers = 0,
         ];
         for change in spoil {

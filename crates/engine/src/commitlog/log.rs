@@ -25,6 +25,8 @@ use uuid::Uuid;
 
 /// How often the sync thread looks around when nobody wakes it.
 const IDLE_TICK_MS: u64 = 1_000;
+/// How long the log waits to make a spare segment again when it could not.
+const SPARE_REST_NANOS: u64 = 1_000_000_000;
 
 /// Told of a failure after which the policy wants the server to act (`stop`, `die`).
 pub type FailureHook = Box<dyn Fn(FailurePolicy, &io::Error) + Send + Sync>;
@@ -87,6 +89,8 @@ struct Wake {
 struct Active {
     current: Option<OpenSegment>,
     spare: Option<OpenSegment>,
+    /// Until when (monotonic nanoseconds) no spare is tried after one could not be made.
+    spare_rests_until: Option<u64>,
     /// Closed since the last good sync.
     unsynced: Vec<(i64, Arc<dyn SyncFile>)>,
     /// Every segment with its tables' last positions; the spare is not among them.
@@ -121,6 +125,7 @@ impl CommitLog {
         let active = Active {
             current: None,
             spare: None,
+            spare_rests_until: None,
             unsynced: Vec::new(),
             segments: BTreeMap::new(),
             end: LogPosition { segment: next_id - 1, offset: u32::MAX },
@@ -400,11 +405,16 @@ impl CommitLog {
         })
     }
 
-    /// Makes the next segment if there is none yet.
+    /// Makes the next segment if there is none yet. After a failure it rests: the disk may be full for long, and every
+    /// sync comes by here; writers in need make one themselves.
     fn make_spare(&self) {
+        let now = self.env.clock.monotonic_nanos();
         let id = {
             let mut active = self.active.lock();
             if active.spare.is_some() || active.current.is_none() || self.stopped.get().is_some() {
+                return;
+            }
+            if active.spare_rests_until.is_some_and(|until| now < until) {
                 return;
             }
             let id = active.next_id;
@@ -414,6 +424,7 @@ impl CommitLog {
         match self.create(id) {
             Ok(segment) => {
                 let mut active = self.active.lock();
+                active.spare_rests_until = None;
                 // A writer in need may have made a later one meanwhile; ids must not go back.
                 let late = active.current.as_ref().is_none_or(|c| c.id > id) || active.spare.is_some();
                 if late {
@@ -424,7 +435,11 @@ impl CommitLog {
                     active.spare = Some(segment);
                 }
             }
-            Err(error) => tracing::warn!(%error, "no commit log segment could be made ahead"),
+            Err(error) => {
+                if self.active.lock().spare_rests_until.replace(now + SPARE_REST_NANOS).is_none() {
+                    tracing::warn!(%error, "no commit log segment could be made ahead, which is tried again until there is one");
+                }
+            }
         }
     }
 

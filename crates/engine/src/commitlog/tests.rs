@@ -289,6 +289,37 @@ struct Foreign {
     compressor: Option<Compressor>,
 }
 
+#[test]
+fn a_full_disk_is_not_asked_for_a_spare_segment_at_every_sync() {
+    use env::fs::faulty::{Fault, FaultyFileSystem, Op};
+    let faulty = FaultyFileSystem::new(Arc::new(MemoryFileSystem::new()));
+    let clock = Arc::new(env::clock::ManualClock::default());
+    let random = Arc::new(env::random::Random::from_seed(1));
+    let env = Env::new(Arc::clone(&clock) as _, random, Arc::new(faulty.clone()));
+    env.fs.create_dir_all_durable(DIR.as_ref()).unwrap();
+    let options = CommitLogOptions {
+        dir: DIR.into(),
+        sync: SyncMode::Batch,
+        segment_bytes: 8192,
+        policy: FailurePolicy::Ignore,
+        version: 7,
+    };
+    let log = Arc::new(CommitLog::new(env, options, 0));
+    // The first segment is the writer's own.
+    let fault = faulty.add(Fault::on(Op::Create).after(1).no_space());
+    log.start().unwrap();
+    for n in 0..20 {
+        keep(&log, &payload(n));
+    }
+    assert_eq!(faulty.struck(fault), 1);
+    clock.advance(std::time::Duration::from_millis(1_100));
+    for n in 20..40 {
+        keep(&log, &payload(n));
+    }
+    assert_eq!(faulty.struck(fault), 2);
+    log.close();
+}
+
 fn entry(payload: &str) -> Vec<u8> {
     format::section(|out| out.extend_from_slice(payload.as_bytes()))[format::MARKER_BYTES..].to_vec()
 }

@@ -190,8 +190,16 @@ impl Compactions {
                         strategy.pick(&group.candidates).map(|p| (group.inputs(&p), Vec::new(), p.output))
                     }
                 };
-                if let Some((inputs, expired, output)) = pick {
-                    return Some(enlist(&mut state, engine, &table, inputs, expired, output));
+                let Some((inputs, expired, output)) = pick else { continue };
+                match engine.with_room(&schema, inputs, !strategy.runs_alone(), &state.running) {
+                    Ok(inputs) => return Some(enlist(&mut state, engine, &table, inputs, expired, output)),
+                    Err(error) => {
+                        self.failed.fetch_add(1, Ordering::Relaxed);
+                        tracing::warn!(%error, "a compaction does not begin");
+                        engine.report_failure(&error);
+                        state.resting.insert(schema.id, now_nanos + FAILURE_REST_NANOS);
+                        break;
+                    }
                 }
             }
         }
@@ -205,6 +213,7 @@ impl Compactions {
         }
         table.check_settled()?;
         let schema = table.schema();
+        let mut first_failure = None;
         let tasks: Vec<Arc<Task>> = {
             let mut state = self.state.lock();
             // What runs on the table is let finish, so that everything is free.
@@ -217,12 +226,17 @@ impl Compactions {
                 let picks: Vec<Pick> = strategy.major(&group.candidates);
                 picks.into_iter().map(|p| (group.inputs(&p), p.output)).collect::<Vec<_>>()
             });
-            picks
-                .filter(|(inputs, _)| !inputs.is_empty())
-                .map(|(inputs, output)| enlist(&mut state, engine, table, inputs, Vec::new(), output))
-                .collect()
+            let mut tasks = Vec::new();
+            for (inputs, output) in picks.filter(|(inputs, _)| !inputs.is_empty()) {
+                match engine.with_room(&schema, inputs, !strategy.runs_alone(), &state.running) {
+                    Ok(inputs) => {
+                        tasks.push(enlist(&mut state, engine, table, inputs, Vec::new(), output));
+                    }
+                    Err(error) => first_failure = first_failure.or(Some(error)),
+                }
+            }
+            tasks
         };
-        let mut first_failure = None;
         for task in &tasks {
             let failure = self.run(engine, task);
             first_failure = first_failure.or(failure);

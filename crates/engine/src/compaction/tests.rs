@@ -1,6 +1,7 @@
 //! Whole compactions on the in-memory file system.
 
 mod early;
+mod room;
 
 use crate::compaction::strategy::Output;
 use crate::compaction::task::Task;

@@ -53,7 +53,7 @@ impl Homes {
 }
 
 /// The data directory that a table's directory lies in.
-fn data_directory(dir: &Path) -> &Path {
+pub(crate) fn data_directory(dir: &Path) -> &Path {
     dir.parent().and_then(Path::parent).unwrap_or(dir)
 }
 

@@ -457,6 +457,8 @@ fn engine_options(env: &Env, settings: &Settings, memory: MemoryShares) -> Engin
         index_access,
         concurrent_compactors: settings.concurrent_compactors.map_or_else(default_compactors, |n| n as usize),
         compaction_bytes_per_s: settings.compaction_throughput.0,
+        min_free_bytes: settings.min_free_space_per_drive.0,
+        compaction_space_share: settings.max_space_usable_for_compactions_in_percentage,
         proves_sstables: settings.sstable_proving_enabled,
         proving_bytes_per_s: settings.sstable_proving_throughput.0,
         auto_snapshot: settings.auto_snapshot,

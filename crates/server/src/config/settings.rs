@@ -417,6 +417,10 @@ settings! {
     concurrent_reads: u32 = 32;
     /// Bytes that compactions write in each second; 0 is no limit.
     compaction_throughput: ByteRate = ByteRate(64 << 20), old "compaction_throughput_mb_per_sec" Mib;
+    /// Bytes of a device that compactions leave free.
+    min_free_space_per_drive: ByteSize = ByteSize(50 << 20), old "min_free_space_per_drive_in_mb" Mib;
+    /// Part of what is free beyond that which compactions may use, from 0 to 1.
+    max_space_usable_for_compactions_in_percentage: f64 = 0.95;
     /// Whether SSTables without a Proof.db are compared with their digests in the background. A key of Ilion's.
     sstable_proving_enabled: bool = true;
     /// How long clients wait at a start until that was done. A key of Ilion's.

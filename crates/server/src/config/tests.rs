@@ -69,6 +69,12 @@ fn values_are_read_in_todays_and_in_old_spellings() {
         ("auto_snapshot: no", "auto_snapshot", "false"),
         ("incremental_backups: true", "incremental_backups", "true"),
         ("memtable_cleanup_threshold: 0.11", "memtable_cleanup_threshold", "0.11"),
+        ("min_free_space_per_drive_in_mb: 10", "min_free_space_per_drive", "10MiB"),
+        (
+            "max_space_usable_for_compactions_in_percentage: .5",
+            "max_space_usable_for_compactions_in_percentage",
+            "0.5",
+        ),
         ("listen_address: localhost", "listen_address", "127.0.0.1"),
         // No address to Rust, but one to the resolver that names go to.
         ("rpc_address: '127.7'", "rpc_address", "127.0.0.7"),
@@ -99,6 +105,10 @@ fn values_that_cannot_be_are_errors_that_name_them() {
         ("num_tokens: 0", &["num_tokens"]),
         ("initial_token: x", &["initial_token", "x"]),
         ("memtable_cleanup_threshold: 2.0", &["memtable_cleanup_threshold"]),
+        (
+            "max_space_usable_for_compactions_in_percentage: 95",
+            &["max_space_usable_for_compactions_in_percentage"],
+        ),
         ("tombstone_failure_threshold: 1", &["tombstone_warn_threshold", "tombstone_failure_threshold"]),
         ("read_request_timeout: 0ms", &["read_request_timeout"]),
         ("native_transport_max_frame_size: 4GiB", &["native_transport_max_frame_size", "4GiB"]),
