@@ -145,11 +145,12 @@ impl Entry {
         }
     }
 
-    /// The index of the partition's rows, if it has one.
-    pub fn rows(&self, layout: &Layout) -> Result<Option<RowIndex>, ReadError> {
-        match self {
+    /// The index of the partition's rows, if it has one; only the first time.
+    pub fn take_rows(&mut self, layout: &Layout) -> Result<Option<RowIndex>, ReadError> {
+        let place = Entry::Small(self.position());
+        match std::mem::replace(self, place) {
             Entry::Small(_) => Ok(None),
-            Entry::Bti(located, rows) => Ok(rows_of(located, rows, layout)),
+            Entry::Bti(located, rows) => Ok(rows_of(&located, *rows, layout)),
             Entry::Big(entry, cursor) => {
                 Ok(entry.promoted(cursor, layout.deletion_times())?.map(RowIndex::Big))
             }
@@ -157,9 +158,9 @@ impl Entry {
     }
 }
 
-fn rows_of(located: &Located, rows: &Cursor, layout: &Layout) -> Option<RowIndex> {
+fn rows_of(located: &Located, rows: Cursor, layout: &Layout) -> Option<RowIndex> {
     let entry = located.rows.as_ref()?;
-    Some(RowIndex::Bti(Box::new(entry.rows(rows.clone(), layout.deletion_times()))))
+    Some(RowIndex::Bti(Box::new(entry.rows(rows, layout.deletion_times()))))
 }
 
 /// Partitions in order, for scans.
@@ -181,10 +182,10 @@ impl Walk {
     /// As [`Walk::pass`]; yields the index of the partition's rows, if it has one.
     pub fn rows(&mut self, layout: &Layout, position: u64) -> Result<Option<RowIndex>, ReadError> {
         match self {
-            Walk::Bti(walk) => Ok(rows_of(&walk.advance_to(position)?, &walk.rows, layout)),
+            Walk::Bti(walk) => Ok(rows_of(&walk.advance_to(position)?, walk.rows.clone(), layout)),
             Walk::Big(walk) => {
                 let entry = walk.advance_to(position)?;
-                Ok(entry.promoted(&walk.cursor, layout.deletion_times())?.map(RowIndex::Big))
+                Ok(entry.promoted(Box::new(walk.cursor.clone()), layout.deletion_times())?.map(RowIndex::Big))
             }
         }
     }
@@ -198,12 +199,14 @@ impl Walk {
         match self {
             Walk::Big(walk) => {
                 let entry = walk.advance_to(position)?;
-                let rows = entry.promoted(&walk.cursor, layout.deletion_times())?.map(RowIndex::Big);
+                let rows = entry
+                    .promoted(Box::new(walk.cursor.clone()), layout.deletion_times())?
+                    .map(RowIndex::Big);
                 Ok((Some(PartitionKey(entry.key)), rows))
             }
             Walk::Bti(walk) => {
                 let located = walk.advance_to(position)?;
-                let rows = rows_of(&located, &walk.rows, layout);
+                let rows = rows_of(&located, walk.rows.clone(), layout);
                 Ok((located.rows.map(|entry| PartitionKey(entry.key)), rows))
             }
         }

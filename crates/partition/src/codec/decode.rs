@@ -219,12 +219,9 @@ impl Layout {
                 break;
             }
             let read = CellRead { column, wanted: wanted.set.contains(i) && column.id.is_some(), left_out };
-            let count = match column.complex {
-                true => self.read_complex_head(input, flags, column, row)?,
-                false => 1,
-            };
-            for _ in 0..count {
-                self.read_cell(input, read, row)?;
+            match column.complex {
+                true => self.read_complex(input, flags, read, row)?,
+                false => self.read_cell::<I, false>(input, read, row)?,
             }
             if others == Others::One && !row.cells.is_empty() {
                 left_out = i64::MAX;
@@ -237,14 +234,16 @@ impl Layout {
         Ok(())
     }
 
-    /// Reads the deletion of a multi-cell column into `row` and returns the number of cells that follow.
-    fn read_complex_head<I: Input>(
+    /// Reads a multi-cell column into `row`.
+    #[inline(never)]
+    fn read_complex<I: Input>(
         &self,
         input: &mut I,
         flags: RowFlags,
-        column: &LayoutColumn,
+        read: CellRead<'_>,
         row: &mut Row,
-    ) -> Result<u64, I::Error> {
+    ) -> Result<(), I::Error> {
+        let column = read.column;
         if flags.has(flag::COMPLEX_DELETION) {
             let deletion = self.deltas.read_deletion(input)?;
             if let Some(id) = column.id
@@ -254,12 +253,21 @@ impl Layout {
                 row.complex_deletions.push((id, deletion));
             }
         }
-        input.uvint()
+        for _ in 0..input.uvint()? {
+            self.read_cell::<I, true>(input, read, row)?;
+        }
+        Ok(())
     }
 
-    /// Reads a cell into `row`, unless it is left out or went with a dropped column.
-    #[inline]
-    fn read_cell<I: Input>(&self, input: &mut I, read: CellRead<'_>, row: &mut Row) -> Result<(), I::Error> {
+    /// Reads a cell into `row`, unless it is left out or went with a dropped column. `COMPLEX` is what its column is: most
+    /// are not, and of these nothing is asked cell by cell.
+    #[inline(always)]
+    fn read_cell<I: Input, const COMPLEX: bool>(
+        &self,
+        input: &mut I,
+        read: CellRead<'_>,
+        row: &mut Row,
+    ) -> Result<(), I::Error> {
         let bits = input.u8()?;
         if bits & !(flag::CELL_EMPTY | flag::CELL_ROW_TIMESTAMP) != 0 {
             return self.take_passing_cell(input, read, bits, row);
@@ -271,7 +279,7 @@ impl Layout {
             self.deltas.read_timestamp(input)?
         };
         let is_left_out = !wanted && timestamp <= left_out;
-        let path = match column.complex {
+        let path = match COMPLEX {
             false => Bytes::new(),
             true if is_left_out => input.uvint().and_then(|len| input.skip(len)).map(|()| Bytes::new())?,
             true => input.vbytes()?,

@@ -51,20 +51,19 @@ impl IndexEntry {
         self.promoted.is_some()
     }
 
-    /// The promoted index of the entry, read through a copy of the cursor.
+    /// The promoted index of the entry, read through the cursor.
     pub fn promoted(
         &self,
-        cursor: &Cursor,
+        mut input: Box<Cursor>,
         times: DeletionTimes,
     ) -> Result<Option<Box<PromotedIndex>>, ReadError> {
         let Some(start) = self.promoted else { return Ok(None) };
-        let mut input = cursor.clone();
         input.seek(start);
         let header_len = input.uvint()?;
         if header_len < KEY_LEN_BYTES + self.key.len() as u64 + times.bytes_min() {
             return Err(input.malformed(format!("{header_len} bytes before the first row")));
         }
-        let deletion = times.read(&mut input)?;
+        let deletion = times.read(&mut *input)?;
         let count = input.uvint()?;
         let blocks_at = input.position();
         // The size of a damaged entry may end it inside of the header.
@@ -82,7 +81,7 @@ impl IndexEntry {
             blocks_at,
             offsets_at,
             count,
-            offsets: input.clone(),
+            offsets: Cursor::clone(&input),
             input,
             first: Edge::default(),
             last: Edge::default(),
@@ -104,7 +103,7 @@ pub(crate) struct PromotedIndex {
     offsets_at: u64,
     count: u64,
     /// Over descriptions.
-    input: Cursor,
+    input: Box<Cursor>,
     /// Over the table of offsets: each stays on its page.
     offsets: Cursor,
     /// The first and the last position of the block that was described last.
@@ -196,7 +195,7 @@ impl PromotedIndex {
             false => Some(self.offsets_at),
         };
         self.seek_block(block)?;
-        let input = &mut self.input;
+        let input = &mut *self.input;
         input.page()?;
         // Only what is not believed is compared with what lies in the block.
         let mut edges = (!self.is_believed).then_some((&mut self.first, &mut self.last));
@@ -259,7 +258,7 @@ impl PromotedIndex {
             // The next description puts it right.
             let edge = &mut self.last;
             if self.input.decode_in_page(|page| edge.read_of_block(page, layout, last)).is_none() {
-                edge.read_of_block(&mut self.input, layout, last)?;
+                edge.read_of_block(&mut *self.input, layout, last)?;
             }
             let is_before = is_before(comparator.compare_positions(edge.position(), bound.position()));
             self.search.answer(block, &mut edge.prefix, is_before);

@@ -372,7 +372,7 @@ impl BigIndex {
         if !entry.has_rows() {
             return Ok(());
         }
-        let rows = entry.promoted(index, self.times)?;
+        let rows = entry.promoted(Box::new(index.clone()), self.times)?;
         let end = rows.map(|mut rows| rows.last(layout)).transpose()?.map(|last| last.end);
         let end = end.and_then(|end| entry.position.checked_add(end));
         // The byte that ends a partition belongs to its last block or to none.

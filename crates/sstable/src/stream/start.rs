@@ -17,11 +17,11 @@ impl SsTableStream {
 
     /// Starts the partition from its entry in the index, if that says everything.
     pub(super) fn start_by_index(&mut self, out: &mut Fragment) -> Result<bool, ReadError> {
-        let Partitions::One { key, entry } = &self.partitions else { return Ok(false) };
         if !self.is_proven || !self.needs_index() || self.layout.has_statics() {
             return Ok(false);
         }
-        let Some(mut rows) = entry.rows(&self.layout)? else { return Ok(false) };
+        let Partitions::One { key, entry } = &mut self.partitions else { return Ok(false) };
+        let Some(mut rows) = entry.take_rows(&self.layout)? else { return Ok(false) };
         out.key = key.clone();
         out.deletion = rows.deletion();
         let first_at = self.partition_start.checked_add(rows.header_len()?);
@@ -37,7 +37,7 @@ impl SsTableStream {
         let (start, needs_index) = (self.partition_start, self.needs_index());
         let mut rows: Option<RowIndex> = match &mut self.partitions {
             _ if self.rows.is_some() => self.rows.take(),
-            Partitions::One { entry, .. } if needs_index => entry.rows(&self.layout)?,
+            Partitions::One { entry, .. } if needs_index => entry.take_rows(&self.layout)?,
             Partitions::Range { walk, .. } if needs_index => walk.rows(&self.layout, start)?,
             _ => None,
         };
