@@ -49,6 +49,14 @@ impl Index {
         }
     }
 
+    /// The keys that are known without a read, the first and the last among them.
+    pub fn known_keys(&self) -> Box<dyn Iterator<Item = &DecoratedKey> + '_> {
+        match self {
+            Index::Big(index) => Box::new(index.known_keys()),
+            Index::Bti(index) => Box::new([index.first_key(), index.last_key()].into_iter()),
+        }
+    }
+
     /// Bytes of memory, pages aside.
     pub fn memory_bytes(&self) -> usize {
         match self {

@@ -88,6 +88,11 @@ impl BigIndex {
         &self.summary.last
     }
 
+    /// The keys that are in memory.
+    pub fn known_keys(&self) -> impl Iterator<Item = &DecoratedKey> {
+        self.summary.entries.iter().map(|(key, _)| key).chain([&self.summary.last])
+    }
+
     pub fn memory_bytes(&self) -> usize {
         self.summary.memory_bytes() + size_of_val(self.samples.as_slice())
     }

@@ -18,6 +18,7 @@
 //! stream-lib 2.5 merges batches of entries, it leaves those with bit 1 and their neighbours out of order.
 
 use bytes::Bytes;
+use std::collections::BTreeSet;
 
 const VERSION: i32 = -2;
 const PRECISION: u32 = 13;
@@ -30,6 +31,8 @@ const PENDING_MAX: usize = 1024;
 const REGISTER_BITS: usize = 5;
 const REGISTERS_PER_WORD: usize = 6;
 const REGISTER_MAX: u32 = (1 << REGISTER_BITS) - 1;
+/// Registers that may be too low in a component that counts all keys.
+const REGISTERS_TOO_LOW_MAX: usize = 16;
 /// Bits of a run length in an entry, all set.
 const RUN_MASK: u32 = 63;
 const RUN_BITS: u32 = 6;
@@ -149,37 +152,91 @@ impl Cardinality {
     }
 }
 
-/// The number of keys that a COMPACTION component stands for, roughly; `None` when the bytes are none.
-pub(crate) fn estimate(component: &[u8]) -> Option<u64> {
-    let (_, rest) = component.split_first_chunk::<4>()?;
-    let (version, mut rest) = rest.split_first_chunk::<4>()?;
-    if i32::from_be_bytes(*version) != VERSION {
-        return None;
+/// A COMPACTION component as far as it is understood.
+struct Encoded<'a> {
+    is_sparse: bool,
+    /// Entries, or bytes of registers.
+    len: u32,
+    rest: &'a [u8],
+}
+
+fn take_varint(rest: &mut &[u8]) -> Option<u32> {
+    let mut value = 0u32;
+    for shift in (0..u32::BITS).step_by(7) {
+        let (byte, left) = rest.split_first()?;
+        *rest = left;
+        value |= u32::from(byte & 0x7f).checked_shl(shift)?;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
     }
-    let mut varint = || {
-        let mut value = 0u32;
-        for shift in (0..u32::BITS).step_by(7) {
-            let (byte, left) = rest.split_first()?;
-            rest = left;
-            value |= u32::from(byte & 0x7f).checked_shl(shift)?;
-            if byte & 0x80 == 0 {
-                return Some(value);
+    None
+}
+
+impl<'a> Encoded<'a> {
+    fn of(component: &'a [u8]) -> Option<Encoded<'a>> {
+        let (_, rest) = component.split_first_chunk::<4>()?;
+        let (version, mut rest) = rest.split_first_chunk::<4>()?;
+        if i32::from_be_bytes(*version) != VERSION {
+            return None;
+        }
+        if (take_varint(&mut rest)?, take_varint(&mut rest)?) != (PRECISION, SPARSE_PRECISION) {
+            return None;
+        }
+        let is_sparse = take_varint(&mut rest)? == 1;
+        let len = take_varint(&mut rest)?;
+        Some(Encoded { is_sparse, len, rest })
+    }
+
+    fn register(&self, i: usize) -> u32 {
+        let (words, _) = self.rest.as_chunks::<4>();
+        let word = words.get(i / REGISTERS_PER_WORD).map_or(0, |word| u32::from_be_bytes(*word));
+        (word >> (REGISTER_BITS * (i % REGISTERS_PER_WORD))) & REGISTER_MAX
+    }
+}
+
+/// Whether a COMPACTION component was made without one of `keys`, which is certain. Bytes that are none, or cut, deny
+/// nothing.
+///
+/// An entry denies a key whose index is not among them. Registers deny keys whose run is longer than theirs; where
+/// stream-lib 2.5 meets a run that is too long for a register, one in 2^31, it leaves the register too low, so only more
+/// than [`REGISTERS_TOO_LOW_MAX`] of them count.
+pub(crate) fn denies<'a>(component: &[u8], keys: impl Iterator<Item = &'a [u8]>) -> bool {
+    let Some(encoded) = Encoded::of(component) else { return false };
+    if !encoded.is_sparse {
+        if encoded.rest.len() < REGISTERS.div_ceil(REGISTERS_PER_WORD) * 4 {
+            return false;
+        }
+        let mut too_low = BTreeSet::new();
+        for key in keys {
+            let hash = hash(key);
+            let register = (hash >> (u64::BITS - PRECISION)) as usize;
+            if encoded.register(register) < run_length(hash).min(REGISTER_MAX) {
+                too_low.insert(register);
             }
         }
-        None
-    };
-    if (varint()?, varint()?) != (PRECISION, SPARSE_PRECISION) {
-        return None;
+        return too_low.len() > REGISTERS_TOO_LOW_MAX;
     }
-    let (form, len) = (varint()?, varint()?);
-    if form == 1 {
+    let mut rest = encoded.rest;
+    let mut indexes = BTreeSet::new();
+    let mut entry = 0u32;
+    for _ in 0..encoded.len {
+        let Some(difference) = take_varint(&mut rest) else { return false };
+        entry = entry.wrapping_add(difference);
+        indexes.insert(if entry & 1 == 1 { entry >> (RUN_BITS + 1) } else { entry >> 1 });
+    }
+    let index = |key: &[u8]| (hash(key) >> (u64::BITS - SPARSE_PRECISION)) as u32;
+    !keys.map(index).all(|index| indexes.contains(&index))
+}
+
+/// The number of keys that a COMPACTION component stands for, roughly; `None` when the bytes are none.
+pub(crate) fn estimate(component: &[u8]) -> Option<u64> {
+    let encoded = Encoded::of(component)?;
+    if encoded.is_sparse {
         let all = f64::from(1u32 << SPARSE_PRECISION);
-        return Some((all * (all / (all - f64::from(len))).ln()).round() as u64);
+        return Some((all * (all / (all - f64::from(encoded.len))).ln()).round() as u64);
     }
-    let (words, _) = rest.as_chunks::<4>();
-    let word = |i: usize| words.get(i).map_or(0, |word| u32::from_be_bytes(*word));
-    let registers = (0..REGISTERS)
-        .map(|i| (word(i / REGISTERS_PER_WORD) >> (REGISTER_BITS * (i % REGISTERS_PER_WORD))) & REGISTER_MAX);
+    let registers = (0..REGISTERS).map(|i| encoded.register(i));
     let (mut sum, mut zeros) = (0f64, 0u32);
     for register in registers {
         sum += f64::from(register).exp2().recip();
@@ -300,6 +357,25 @@ mod tests {
             let again = numbers(0..count).rev().chain(numbers(0..count));
             assert_eq!(estimate(again), estimate(numbers(0..count)));
         }
+    }
+
+    #[test]
+    fn only_a_key_that_was_not_counted_is_denied() {
+        for count in [1u32, 3, 100, 5_000, 7_000, 100_000] {
+            let mut cardinality = Cardinality::default();
+            numbers(0..count).for_each(|key| cardinality.add(&key));
+            let bytes = cardinality.finish();
+            let denies = |range: std::ops::Range<u32>| {
+                let keys: Vec<[u8; 4]> = numbers(range).collect();
+                denies(&bytes, keys.iter().map(|key| &key[..]))
+            };
+            assert!(!denies(0..count), "{count} keys");
+            // One strange key is told from a list of keys, many from registers.
+            assert!(denies(count..if count > 6_147 { 2 * count } else { count + 1 }), "{count} keys");
+            let cut = &bytes[..bytes.len() - 1];
+            assert!(!super::denies(cut, [&b"strange"[..]].into_iter()), "{count} keys");
+        }
+        assert!(!super::denies(b"something else", [&b"strange"[..]].into_iter()));
     }
 
     #[test]

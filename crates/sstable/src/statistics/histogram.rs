@@ -72,6 +72,26 @@ impl EstimatedHistogram {
         used.map_or(0, |(limit, _)| limit.unwrap_or(i64::MAX))
     }
 
+    /// Whether the values that were counted may have the given sum: it lies between those of the smallest and of the
+    /// largest values that the buckets take.
+    pub fn may_sum_to(&self, sum: u64) -> bool {
+        let (mut least, mut most) = (0i128, Some(0i128));
+        let lowest = [0].into_iter().chain(self.offsets.iter().map(|offset| offset.saturating_add(1)));
+        for (lowest, (highest, count)) in lowest.zip(self.buckets()) {
+            let count = i128::from(count);
+            if count < 0 {
+                return false;
+            }
+            least += i128::from(lowest) * count;
+            most = match highest {
+                _ if count == 0 => most,
+                Some(highest) => most.map(|most| most + i128::from(highest) * count),
+                None => None,
+            };
+        }
+        least <= i128::from(sum) && most.is_none_or(|most| i128::from(sum) <= most)
+    }
+
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&(self.counts.len() as i32).to_be_bytes());
         for (i, count) in self.counts.iter().enumerate() {
@@ -98,5 +118,26 @@ impl EstimatedHistogram {
             return Err(input.malformed("the offsets of a histogram do not ascend".to_owned()));
         }
         Ok(EstimatedHistogram { offsets, counts })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_lie_between_what_the_buckets_take() {
+        let mut sizes = EstimatedHistogram::partition_sizes();
+        assert!(sizes.may_sum_to(0) && !sizes.may_sum_to(1));
+        // Buckets end at 86, 103, 124.
+        sizes.add(100);
+        sizes.add(104);
+        for (sum, may) in [(190, false), (191, true), (204, true), (227, true), (228, false)] {
+            assert_eq!(sizes.may_sum_to(sum), may, "{sum}");
+        }
+        sizes.add(i64::MAX);
+        assert!(sizes.may_sum_to(u64::MAX) && !sizes.may_sum_to(227));
+        sizes.counts[0] = -1;
+        assert!(!sizes.may_sum_to(u64::MAX));
     }
 }

@@ -5,8 +5,8 @@
 //! ```
 //! The checksums are there from version `na` on. The first two run on: over the count, then over the count and the
 //! table of contents. A component may be followed by zeroes that its checksum covers. Components:
-//! 0 validation, 1 compaction (an estimate of the number of keys, not there in files of other writers; carried along
-//! and not looked into), 2 stats, 3 header. In SSTables that were written here the first one goes on after what
+//! 0 validation, 1 compaction (an estimate of the number of keys, not there in files of other writers; carried along,
+//! and held against the keys of the index), 2 stats, 3 header. In SSTables that were written here the first one goes on after what
 //! Cassandra reads of it:
 //!
 //! ```text
@@ -33,6 +33,7 @@ use crate::error::{OpenError, corrupt, read_component};
 use bytes::Bytes;
 use crc32fast::Hasher;
 use env::fs::FileSystem;
+use model::DecoratedKey;
 use partition::ReadError;
 use partition::codec::{DecodeError, EncodeError, HeaderColumn, Input, SerializationHeader, SliceInput};
 use std::ops::Range;
@@ -115,6 +116,12 @@ impl Statistics {
     /// About how many partition keys there are, if the file says.
     pub fn estimated_keys(&self) -> Option<u64> {
         cardinality::estimate(self.cardinality.as_ref()?)
+    }
+
+    /// Whether the estimate was certainly made without one of `keys`.
+    pub(crate) fn denies<'a>(&self, keys: impl Iterator<Item = &'a DecoratedKey>) -> bool {
+        let keys = keys.map(|key| &key.key.0[..]);
+        self.cardinality.as_ref().is_some_and(|component| cardinality::denies(component, keys))
     }
 
     /// Reads the Statistics.db of an SSTable.

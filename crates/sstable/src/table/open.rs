@@ -13,10 +13,9 @@ use crate::minima::Minima;
 use crate::outline::Outline;
 use crate::pages::{FileId, FilePart, PageLayout, PageSource, PagedFile};
 use crate::proof::{Found, IndexProof, PageSums, Proof, proven};
-use crate::statistics::{Statistics, Stats};
+use crate::statistics::Statistics;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use env::fs::FileSystem;
-use model::DecoratedKey;
 use partition::ReadError;
 use std::io;
 use std::sync::Arc;
@@ -25,20 +24,35 @@ fn crc(bytes: &bytes::Bytes) -> u32 {
     crc32fast::hash(bytes)
 }
 
-/// Fails when Statistics.db, which has a checksum, names other keys than the index.
-fn check_key_range(
+/// Fails when Statistics.db is certainly that of another SSTable: it names other keys than the index, counts other
+/// keys, or counts partitions that do not fill the data.
+fn check_statistics(
     descriptor: &Descriptor,
-    stats: &Stats,
-    first: &DecoratedKey,
-    last: &DecoratedKey,
+    statistics: &Statistics,
+    index: &Index,
+    data_len: u64,
 ) -> Result<(), ReadError> {
-    match &stats.key_range {
-        Some(range) if *range != (first.key.0.clone(), last.key.0.clone()) => {
-            let name = file_name(&descriptor.path(Component::Statistics));
-            Err(ReadError::corrupt(&name, 0, "the first and last key are not those of the index".to_owned()))
-        }
-        _ => Ok(()),
+    let failed = |detail: String| {
+        let name = file_name(&descriptor.path(Component::Statistics));
+        Err(ReadError::corrupt(&name, 0, detail))
+    };
+    let (first, last) = (index.first_key(), index.last_key());
+    let stats = &statistics.stats;
+    if stats.key_range.as_ref().is_some_and(|range| (&range.0, &range.1) != (&first.key.0, &last.key.0)) {
+        return failed("the first and last key are not those of the index".to_owned());
     }
+    if statistics.denies(index.known_keys()) {
+        return failed(
+            "partition keys of the index are not counted here, as if of another SSTable".to_owned(),
+        );
+    }
+    if !stats.partition_sizes.may_sum_to(data_len) {
+        let count = stats.partition_sizes.count();
+        return failed(format!(
+            "{count} partitions, as large as they are here, have not {data_len} bytes of data"
+        ));
+    }
+    Ok(())
 }
 
 impl SsTable {
@@ -138,7 +152,7 @@ impl SsTable {
             };
             (Index::Big(index), filter)
         };
-        check_key_range(descriptor, &statistics.stats, index.first_key(), index.last_key())?;
+        check_statistics(descriptor, &statistics, &index, data.len)?;
         let (row_bytes, partition_bytes) = statistics.stats.mean_bytes(data.len);
         Ok(SsTable {
             row_bytes,

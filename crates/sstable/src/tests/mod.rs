@@ -7,6 +7,7 @@ mod costs;
 mod damage;
 mod directory;
 mod early;
+mod exchanged;
 mod filter;
 mod fixtures;
 mod golden;
