@@ -4,12 +4,14 @@
 //!    other scrub does.
 //! 2. What a scrub that was killed left is ended as a node's start would end it. A transaction of another kind, or one
 //!    that takes part in several data directories, is not for this tool to finish: it refuses.
-//! 3. Links to the old files, and a manifest, go to `snapshots/pre-scrub-<time>`.
+//! 3. Links to the old files, and a manifest, go to `snapshots/pre-scrub-<time>`, which has `.unfinished` behind its name
+//!    until they are complete. What a scrub that was killed left under such a name goes in step 2.
 //! 4. The new SSTables are written under a transaction log, read back, and replace the old one at its COMMIT: a crash
 //!    leaves the old files or the new ones.
 //!
 //! With `--output` the new SSTables go elsewhere and the old ones stay as they are: steps 1 and 2 concern the directory
-//! that is written to, and step 3 is left out.
+//! that is written to, and step 3 is left out. Nothing says there that an old SSTable was done: where a killed scrub had
+//! reached its COMMIT, the next one ends with step 2, lest it writes the same rows again.
 
 use super::dump::{key_text, times};
 use super::output::Output;
@@ -31,6 +33,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+const SNAPSHOTS: &str = "snapshots";
+/// What the names of snapshots begin with, before the time in milliseconds.
+const TAG: &str = "pre-scrub-";
+/// What follows the name of a snapshot that is not complete.
+const UNFINISHED: &str = ".unfinished";
 
 /// Arguments of `scrub`.
 #[derive(Debug, Args)]
@@ -72,8 +80,9 @@ fn lock(env: &Env, directory: &Path, locks: &mut HashMap<PathBuf, FileLock>) -> 
     Ok(())
 }
 
-/// Ends what killed scrubs left in directories. Nothing is touched before all of it is understood.
-fn end_leftovers(env: &Env, directories: &[PathBuf]) -> Result<(), Failure> {
+/// Ends what killed scrubs left in directories; the log of one that had committed. Nothing is touched before all of it
+/// is understood.
+fn end_leftovers(env: &Env, directories: &[PathBuf]) -> Result<Option<PathBuf>, Failure> {
     let mut all = Vec::new();
     for directory in directories {
         let here =
@@ -96,6 +105,24 @@ fn end_leftovers(env: &Env, directories: &[PathBuf]) -> Result<(), Failure> {
                 "ilion sstable: {} of a scrub that did not end {outcome} files are removed\n",
                 log.display()
             ));
+        }
+    }
+    for directory in directories {
+        remove_unfinished(env, &directory.join(SNAPSHOTS))?;
+    }
+    Ok(all.iter().filter(|left| left.committed).find_map(|left| left.logs.first().cloned()))
+}
+
+/// Removes the snapshots that killed scrubs did not finish.
+fn remove_unfinished(env: &Env, snapshots: &Path) -> io::Result<()> {
+    let entries = match env.fs.read_dir(snapshots) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let is_ours = |name: &str| name.starts_with(TAG) && name.ends_with(UNFINISHED);
+        if entry.name.to_str().is_some_and(is_ours) {
+            env.fs.remove_dir_all(&snapshots.join(&entry.name))?;
         }
     }
     Ok(())
@@ -138,20 +165,17 @@ impl<'a> Names<'a> {
 }
 
 /// Links the files of an SSTable into a snapshot.
-fn keep(env: &Env, old: &Descriptor, tag: &str) -> Result<(), Failure> {
-    let target = old.directory.join("snapshots").join(tag);
-    env.fs.create_dir_all_durable(&target)?;
+fn keep(env: &Env, old: &Descriptor, target: &Path) -> Result<(), Failure> {
+    env.fs.create_dir_all_durable(target)?;
     for entry in env.fs.read_dir(&old.directory)? {
         let Some(name) = entry.name.to_str().filter(|name| name.starts_with(&old.prefix())) else { continue };
         env.fs.hard_link(&old.directory.join(name), &target.join(name))?;
     }
-    Ok(env.fs.sync_dir(&target)?)
+    Ok(env.fs.sync_dir(target)?)
 }
 
 /// Writes the manifest of a table's snapshot, which says when it was taken and of which files.
-fn write_manifest(env: &Env, kept: &[&Descriptor], tag: &str) -> Result<(), Failure> {
-    let Some(first) = kept.first() else { return Ok(()) };
-    let target = first.directory.join("snapshots").join(tag);
+fn write_manifest(env: &Env, kept: &[&Descriptor], target: &Path) -> Result<(), Failure> {
     let files: Vec<String> = kept.iter().map(|d| format!("{}{}", d.prefix(), Component::Data)).collect();
     let manifest = json!({
         "files": files,
@@ -161,6 +185,20 @@ fn write_manifest(env: &Env, kept: &[&Descriptor], tag: &str) -> Result<(), Fail
     });
     let text = serde_json::to_string_pretty(&manifest).map_err(Failure::new)?;
     Ok(env.fs.write_atomic(&target.join("manifest.json"), text.as_bytes())?)
+}
+
+/// Keeps the old files of a table in the snapshot `tag`.
+fn snapshot(env: &Env, directory: &Path, kept: &[&Descriptor], tag: &str) -> Result<(), Failure> {
+    let snapshots = directory.join(SNAPSHOTS);
+    let unfinished = snapshots.join(format!("{tag}{UNFINISHED}"));
+    let made = kept.iter().try_for_each(|old| keep(env, old, &unfinished));
+    if let Err(failure) = made.and_then(|()| write_manifest(env, kept, &unfinished)) {
+        // Half a snapshot is none, and on a full disk it would be in the way.
+        let _ = env.fs.remove_dir_all(&unfinished);
+        return Err(failure);
+    }
+    env.fs.rename(&unfinished, &snapshots.join(tag))?;
+    Ok(env.fs.sync_dir(&snapshots)?)
 }
 
 /// Salvages one SSTable.
@@ -269,21 +307,23 @@ pub(super) fn run(env: &Env, args: &ScrubArgs, out: &mut Output) -> Result<Outco
     // Held until the end.
     let mut locks = HashMap::new();
     directories.iter().try_for_each(|directory| lock(env, directory, &mut locks))?;
-    end_leftovers(env, &directories)?;
+    let committed = end_leftovers(env, &directories)?;
+    if let Some((log, output)) = committed.zip(args.output.as_ref()) {
+        return Err(Failure::Usage(format!(
+            "what the scrub of {} wrote is whole and stays in {}: scrub again what is not there, or all with another --output",
+            log.display(),
+            output.display()
+        )));
+    }
     let descriptors = source::find(env, &args.paths)?;
-    let tag = format!("pre-scrub-{}", env.clock.now_millis());
+    let tag = format!("{TAG}{}", env.clock.now_millis());
     let mut outcome = Outcome::Sound;
     let mut documents = Vec::new();
     if args.output.is_none() {
         let mut of_table: BTreeMap<&Path, Vec<&Descriptor>> = BTreeMap::new();
         descriptors.iter().for_each(|d| of_table.entry(&d.directory).or_default().push(d));
         for (directory, kept) in &of_table {
-            let made = kept.iter().try_for_each(|old| keep(env, old, &tag));
-            if let Err(failure) = made.and_then(|()| write_manifest(env, kept, &tag)) {
-                // Half a snapshot is none, and on a full disk it would be in the way.
-                let _ = env.fs.remove_dir_all(&directory.join("snapshots").join(&tag));
-                return Err(failure);
-            }
+            snapshot(env, directory, kept, &tag)?;
         }
     }
     for old in &descriptors {

@@ -41,16 +41,21 @@ fn document(descriptor: &Descriptor, verified: &Verified) -> serde_json::Value {
     })
 }
 
+fn counted(findings: usize) -> String {
+    match findings {
+        1 => "1 finding".to_owned(),
+        n => format!("{n} findings"),
+    }
+}
+
 fn print(descriptor: &Descriptor, verified: &Verified, out: &mut Output) -> std::io::Result<()> {
     let Verified { findings, partitions, rows, bytes } = verified;
     if findings.is_empty() {
         return out
             .line(&format!("{descriptor}: sound, {partitions} partitions, {rows} rows, {bytes} bytes"));
     }
-    out.line(&format!(
-        "{descriptor}: {} findings, {partitions} partitions and {rows} rows can be read",
-        findings.len()
-    ))?;
+    let count = counted(findings.len());
+    out.line(&format!("{descriptor}: {count}, {partitions} partitions and {rows} rows can be read"))?;
     let mut lines = vec![["component", "offset", "expected", "found"].map(str::to_owned).to_vec()];
     for finding in findings {
         let offset = finding.offset.map_or("-".to_owned(), |offset| offset.to_string());
@@ -88,4 +93,12 @@ pub(super) fn run(env: &Env, args: &VerifyArgs, out: &mut Output) -> Result<Outc
         out.json(&documents)?;
     }
     Ok(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn one_finding_is_counted_as_one() {
+        assert_eq!([1, 2].map(super::counted), ["1 finding", "2 findings"]);
+    }
 }
