@@ -219,8 +219,12 @@ impl Intake<'_> {
     fn advance(&mut self) -> bool {
         while self.phase == Phase::Open {
             let connection = self.connection;
-            if self.is_full() || self.has_batch() {
+            if self.is_full() {
                 return false;
+            }
+            if self.has_batch() {
+                // Where nothing else has arrived, nothing is left to start once it is written.
+                return self.waiting.is_none() && self.decoder.buffered_bytes() == 0;
             }
             let envelope = match self.waiting.take() {
                 Some(envelope) => envelope,
