@@ -7,6 +7,7 @@ import random
 import shutil
 import struct
 import time
+import urllib.request
 
 import pytest
 
@@ -150,3 +151,83 @@ def test_what_is_put_into_a_running_node_is_compared_before_it_is_read(directory
     assert directory.wire.must(rows).rows == [[(40).to_bytes(8, "big")]]
     directory.hand_to(directory.cassandra)
     assert differences(before, directory.dump()) == ""
+
+
+class ServesAtOnce(InPlace):
+    """Lets clients in at once; but for reads that wait for it, the comparison of SSTables with their digests takes an age."""
+
+    SETTINGS = ("sstable_proving_before_serving: 0s", "sstable_proving_throughput: 1B/s", "read_request_timeout: 1s",
+                "range_request_timeout: 1s", "counter_write_request_timeout: 1s")
+
+    def arguments(self):
+        settings = (self.directory / "cassandra.yaml").read_text().splitlines()
+        own = [line.partition(":")[0] for line in self.SETTINGS]
+        settings = [line for line in settings if line.partition(":")[0] not in own]
+        (self.directory / "ilion.yaml").write_text("\n".join([*settings, *self.SETTINGS]) + "\n")
+        return ["--config", self.directory / "ilion.yaml"]
+
+    def pause(self, is_paused):
+        """Lets compactions and comparisons stand still, or go on."""
+        url = f"http://127.0.0.1:{self.admin_port}/api/v1/compactions/pause"
+        urllib.request.urlopen(urllib.request.Request(url, method="PUT" if is_paused else "DELETE"), timeout=10).close()
+
+
+READ_TIMEOUT, READ_FAILURE, WRITE_TIMEOUT = 0x1200, 0x1300, 0x1100
+
+
+def reads(table):
+    """Every way to read a table."""
+    yield from (f"SELECT * FROM app.{table} WHERE k = {k}" for k in range(3))
+    yield from (f"SELECT * FROM app.{table} WHERE k = {row % 3} AND c = {row}" for row in range(40))
+    yield from (f"SELECT * FROM app.{table} WHERE k = {k} AND c > 7 ORDER BY c DESC" for k in range(3))
+    yield from (f"SELECT c, v FROM app.{table} WHERE k = {k} AND c >= 9 AND c < 30" for k in range(3))
+    yield f"SELECT * FROM app.{table} WHERE k IN (0, 1, 2)"
+    yield f"SELECT * FROM app.{table}"
+    yield f"SELECT max(v) FROM app.{table}"
+
+
+def test_reads_wait_for_the_comparison_and_are_never_wrong(directory):
+    fill(directory)
+    directory.run(["CREATE TABLE app.counted (k int PRIMARY KEY, n counter)",
+                   "CREATE TABLE app.lists (k int PRIMARY KEY, l list<int>)",
+                   "UPDATE app.counted SET n = n + 5 WHERE k = 1",
+                   "INSERT INTO app.lists (k, l) VALUES (1, [1, 2, 3])"])
+    for table in ("counted", "lists"):
+        directory.node.flush("app", table)
+    right = {text: directory.wire.must(text).rows for table in TABLES for text in reads(table)}
+    directory.release()
+    (data,) = files(directory, "*-Data.db", "packed")
+    (info,) = files(directory, "*-CompressionInfo.db", "packed")
+    sound = data.read_bytes()
+    directory.ilion = ServesAtOnce(directory.ilion.directory, directory.ilion.address)
+
+    data.write_bytes(swapped(sound, info.read_bytes()))
+    directory.hand_to(directory.ilion)
+    # A file that is not compressed has checksums that tell places.
+    directory.ilion.pause(True)
+    for text in reads("plain"):
+        assert directory.wire.must(text).rows == right[text], text
+    # Nothing is read while the comparison stands still.
+    for text in itertools.islice(reads("packed"), 4):
+        reply = directory.wire.query(text)
+        assert (reply.kind, getattr(reply, "code", None)) == ("error", READ_TIMEOUT), text
+    reply = directory.wire.query("UPDATE app.counted SET n = n + 1 WHERE k = 1")
+    assert (reply.kind, reply.code) == ("error", WRITE_TIMEOUT)
+    for text in ("UPDATE app.lists SET l[1] = 7 WHERE k = 1", "UPDATE app.lists SET l = null WHERE k = 1 IF l[0] = 1"):
+        reply = directory.wire.query(text)
+        assert (reply.kind, reply.code) == ("error", READ_TIMEOUT), text
+    directory.ilion.pause(False)
+    directory.run(["UPDATE app.counted SET n = n + 1 WHERE k = 1", "UPDATE app.lists SET l[1] = 7 WHERE k = 1"])
+    assert directory.wire.must("SELECT n FROM app.counted WHERE k = 1").rows == [[(6).to_bytes(8, "big")]]
+    assert directory.wire.must("UPDATE app.lists SET l[0] = 8 WHERE k = 1 IF l[1] = 7").rows == [[b"\1"]]
+    for text in reads("packed"):
+        reply = directory.wire.query(text)
+        assert (reply.kind, getattr(reply, "code", None)) == ("error", READ_FAILURE), text
+    directory.release()
+
+    data.write_bytes(sound)
+    for proof in files(directory, "*-Proof.db", "packed"):
+        proof.unlink()
+    directory.hand_to(directory.ilion)
+    for text in reads("packed"):
+        assert directory.wire.must(text).rows == right[text], text

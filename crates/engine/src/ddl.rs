@@ -190,6 +190,7 @@ impl Engine {
                 tables
             });
         }
+        self.release_demands();
         let report = |what: &str, error: EngineError| {
             tracing::warn!(keyspace = schema.keyspace, table = schema.name, %error, what);
         };

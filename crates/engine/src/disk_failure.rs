@@ -29,7 +29,7 @@ impl DiskFailure {
         match error {
             ReadError::Corrupt { .. } => Some(DiskFailure::Corrupt(error.to_string())),
             ReadError::Io(cause) => DiskFailure::of_io(cause),
-            ReadError::WouldBlock | ReadError::TimedOut => None,
+            ReadError::WouldBlock | ReadError::Unproven(_) | ReadError::TimedOut => None,
         }
     }
 

@@ -16,6 +16,7 @@ mod cache;
 mod commitlog;
 mod compaction;
 mod ddl;
+mod demands;
 mod derived;
 mod disk_failure;
 mod engine;
@@ -49,6 +50,7 @@ pub use commitlog::{
     CommitLogStats, FailureHook, IntervalSet, LogPosition, SyncCallback, SyncTicket, fuzz_commit_log,
 };
 pub use compaction::CompactionInfo;
+pub use demands::{Compared, ProofDemand, TellCompared};
 pub use disk_failure::{DiskFailure, DiskFailureHook};
 pub use engine::Engine;
 pub use error::{EngineError, WriteError};

@@ -216,6 +216,12 @@ impl Opening {
             if let Some(cause) = damage {
                 store.set_damaged(cause);
             }
+            if engine.options.proves_sstables && engine.options.awaits_proofs {
+                store.view().sstables.iter().for_each(|sstable| sstable.await_proof(true));
+                if system::is_read_by_node(table) {
+                    engine.prove_own(&store)?;
+                }
+            }
             self.files.push(files);
         }
         Ok(())

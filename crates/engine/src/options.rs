@@ -117,6 +117,9 @@ pub struct EngineOptions {
     pub compaction_space_share: f64,
     /// Whether SSTables without a Proof.db are compared with their digests in the background.
     pub proves_sstables: bool,
+    /// Whether reads fail with [`partition::ReadError::Unproven`] until that was done of what they need
+    /// ([`crate::Engine::demand_proof`]); without `proves_sstables` they do not.
+    pub awaits_proofs: bool,
     /// Bytes that are read a second for it; 0 for no limit.
     pub proving_bytes_per_s: u64,
     /// Bytes of the page cache.
@@ -168,6 +171,7 @@ impl EngineOptions {
             min_free_bytes: 50 << 20,
             compaction_space_share: 0.95,
             proves_sstables: true,
+            awaits_proofs: false,
             proving_bytes_per_s: 64 << 20,
             page_cache_bytes: 512 << 20,
             cache_index_pages: true,

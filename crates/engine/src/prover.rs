@@ -12,11 +12,15 @@
 //!    compactions leave it alone. A mark is left in the place of Proof.db: after a restart reads go on to fail until it was
 //!    compared again, and such SSTables come first.
 //!
+//! Reads may have to wait for the comparison, which then comes before all others ([`crate::demands`]). What the node itself reads of its own
+//! tables is compared when they are opened ([`Engine::prove_own`]), and its Proof.db is written when the thread looks first.
+//!
 //! A compaction proves its inputs before it reads them: what it writes has a proof of its own, which must not be
 //! one of damage. What comes into a table while the node runs ([`Engine::prove_newcomer`]) is proven before anybody
 //! can read it, and refused if it is damaged.
 
 use crate::compaction::{CompactionInfo, Throttle};
+use crate::demands::{Compared, Demands};
 use crate::engine::{Engine, Gate};
 use crate::error::EngineError;
 use crate::patrol::Patrol;
@@ -34,10 +38,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use uuid::Uuid;
 
+/// Time between two lines in the log that say how far it has come.
+const PROGRESS_NANOS: u64 = 30_000_000_000;
+
 /// The thread, what it reads, and what it found.
 pub(crate) struct Prover {
     patrol: Arc<Patrol>,
     throttle: Throttle,
+    clock: Arc<dyn Clock>,
+    /// Bytes a second while nobody waits.
+    rate: u64,
+    /// Held while the throttle learns whether anybody waits: how many do so at the start.
+    hurried: Mutex<u64>,
+    pub(crate) demands: Demands,
     state: Mutex<State>,
     /// The first look is over.
     looked: Condvar,
@@ -51,6 +64,10 @@ pub(crate) struct Prover {
 struct State {
     /// The thread's own, and newcomers.
     running: Vec<Arc<Reading>>,
+    /// What was proven before anything could be written.
+    unwritten: Vec<(Arc<TableStore>, Arc<SsTable>, NewProof)>,
+    /// How far the look has come.
+    progress: Progress,
     /// SSTables that cannot be proven: without Digest.crc32, or not readable.
     given_up: HashSet<Descriptor>,
     /// Tables of which it was said that some have no Digest.crc32.
@@ -59,6 +76,14 @@ struct State {
     is_stopped: bool,
     /// Whether all that was there at the start was read, as far as it will be.
     has_looked: bool,
+}
+
+/// How much of a look is done.
+#[derive(Clone, Copy, Default)]
+struct Progress {
+    read_bytes: u64,
+    total_bytes: u64,
+    told_nanos: u64,
 }
 
 /// An SSTable that came into a table while the node runs, and its proof if it has none yet.
@@ -95,7 +120,11 @@ impl Prover {
     pub(crate) fn new(clock: Arc<dyn Clock>, rate: u64) -> Prover {
         Prover {
             patrol: Arc::default(),
-            throttle: Throttle::new(clock, rate),
+            throttle: Throttle::new(Arc::clone(&clock), rate),
+            clock,
+            rate,
+            hurried: Mutex::default(),
+            demands: Demands::default(),
             state: Mutex::default(),
             looked: Condvar::new(),
             writing: Mutex::new(()),
@@ -107,7 +136,29 @@ impl Prover {
     /// Makes the thread look, though an operator had stopped it.
     pub(crate) fn nudge(&self) {
         self.state.lock().is_stopped = false;
+        self.wake();
+    }
+
+    /// Makes the thread look.
+    pub(crate) fn wake(&self) {
         self.patrol.nudge();
+    }
+
+    /// Lets the throttle know whether anybody waits.
+    pub(crate) fn keep_pace(&self) {
+        let hurried = self.hurried.lock();
+        let is_urgent = *hurried > 0 || self.demands.has_waiting();
+        self.throttle.set_rate(if is_urgent { 0 } else { self.rate });
+    }
+
+    fn hurry(&self, change: impl FnOnce(&mut u64)) {
+        change(&mut self.hurried.lock());
+        self.keep_pace();
+    }
+
+    /// Whether nothing is compared any more.
+    pub(crate) fn has_ended(&self, engine: &Engine) -> bool {
+        self.patrol.is_stopping() || engine.is_drained()
     }
 
     pub(crate) fn set_paused(&self, paused: bool) {
@@ -119,13 +170,16 @@ impl Prover {
         self.throttle.spend(bytes, is_over).is_ok()
     }
 
-    /// Waits until nothing is written that was begun before.
+    /// Waits until nothing is written that was begun before. Nobody waits for a comparison any more.
     pub(crate) fn settle(&self) {
+        self.demands.end();
+        self.keep_pace();
         drop(self.writing.lock());
     }
 
     /// Ends the thread.
     pub(crate) fn stop(&self) {
+        self.demands.end();
         self.throttle.stop();
         self.patrol.stop();
         self.end_look();
@@ -138,6 +192,12 @@ impl Prover {
     }
 
     fn look(&self, engine: &Engine) {
+        for (table, sstable, proof) in std::mem::take(&mut self.state.lock().unwritten) {
+            engine.write_proof(&table, &sstable, Some(&proof));
+        }
+        if !self.meet_demands(engine) {
+            return;
+        }
         self.list_proofs(engine);
         let due = self.due(engine);
         if due.is_empty() {
@@ -145,13 +205,16 @@ impl Prover {
         }
         let bytes: u64 = due.iter().map(|(_, sstable)| sstable.data_file_bytes()).sum();
         tracing::info!(sstables = due.len(), bytes, "SSTables are compared with their digests");
+        self.state.lock().progress =
+            Progress { read_bytes: 0, total_bytes: bytes, told_nanos: self.clock.monotonic_nanos() };
         let (proven, read) = (self.proven.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed));
         // Those that come meanwhile are found by the next look.
         for (table, sstable) in due {
-            if !self.read(engine, &table, &sstable) {
+            if !self.meet_demands(engine) || !self.read(engine, &table, &sstable, false) {
                 break;
             }
         }
+        self.state.lock().progress = Progress::default();
         let stats = engine.proving_stats();
         let (proven, bytes) = (stats.proven - proven, stats.bytes - read);
         let (left, damaged) = (stats.unproven, stats.condemned);
@@ -190,29 +253,40 @@ impl Prover {
     }
 
     /// Reads one; whether to go on.
-    fn read(&self, engine: &Engine, table: &TableStore, sstable: &Arc<SsTable>) -> bool {
+    pub(crate) fn read(
+        &self,
+        engine: &Engine,
+        table: &TableStore,
+        sstable: &Arc<SsTable>,
+        is_demanded: bool,
+    ) -> bool {
         let reading = Reading::of(engine, &table.schema(), sstable);
         {
             let mut state = self.state.lock();
-            if state.is_stopped {
+            if state.is_stopped && !is_demanded {
                 return false;
             }
             state.running.push(Arc::clone(&reading));
         }
-        let ends = || self.patrol.is_stopping() || engine.is_drained();
+        self.demands.begin(sstable.data_name());
         let is_over = || {
-            ends()
+            self.has_ended(engine)
                 || reading.cancelled.load(Ordering::Relaxed)
                 || table.is_dropped()
                 || !table.view().sstables.iter().any(|t| Arc::ptr_eq(t, sstable))
         };
+        let mut seen = 0;
         let result = in_turns(|| {
             engine.prove(table, sstable, &mut |bytes| {
-                reading.completed_bytes.fetch_add(bytes, Ordering::Relaxed);
-                self.spend(bytes, is_over)
+                let read = reading.completed_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+                self.tell_progress(bytes);
+                let rest = reading.total_bytes.saturating_sub(read);
+                let goes_on = || self.turn_to_demands(engine, sstable, rest, &mut seen);
+                self.spend_between(bytes, &is_over, goes_on)
             })
         });
         self.end(&reading);
+        self.demands.finish();
         if let Err(error) = result
             && sstable.condemned().is_none()
             && !is_over()
@@ -220,8 +294,25 @@ impl Prover {
             tracing::error!(%error, "an SSTable could not be compared with its digest");
             engine.report_read_failure(&error);
             self.state.lock().given_up.insert(sstable.descriptor().clone());
+            self.demands.settle(sstable.data_name(), &Compared::Failed(error));
         }
-        !ends()
+        !self.has_ended(engine)
+    }
+
+    fn tell_progress(&self, bytes: u64) {
+        let now = self.clock.monotonic_nanos();
+        let mut state = self.state.lock();
+        let progress = &mut state.progress;
+        progress.read_bytes += bytes;
+        if progress.total_bytes == 0 || now.saturating_sub(progress.told_nanos) < PROGRESS_NANOS {
+            return;
+        }
+        progress.told_nanos = now;
+        let Progress { read_bytes, total_bytes, .. } = *progress;
+        drop(state);
+        let left_bytes = total_bytes.saturating_sub(read_bytes);
+        let percent = (read_bytes.saturating_mul(100) / total_bytes).min(100);
+        tracing::info!(percent, read_bytes, left_bytes, "SSTables are being compared with their digests");
     }
 
     fn end(&self, reading: &Arc<Reading>) {
@@ -235,6 +326,7 @@ impl Prover {
             tracing::warn!(keyspace = schema.keyspace, table = schema.name, sstable = %sstable.descriptor(), "an SSTable has no Digest.crc32 to be compared with");
         }
         state.given_up.insert(sstable.descriptor().clone());
+        sstable.await_proof(false);
     }
 }
 
@@ -273,19 +365,21 @@ impl Engine {
         if !self.prover.patrol.is_started() {
             return true;
         }
-        let throttle = &self.prover.throttle;
-        let rate = throttle.rate();
-        throttle.set_rate(0);
+        self.prover.hurry(|waiting| *waiting += 1);
         let mut state = self.prover.state.lock();
         if !state.has_looked {
             self.prover.looked.wait_while_for(&mut state, |state| !state.has_looked, timeout);
         }
-        throttle.set_rate(rate);
-        state.has_looked
+        let has_looked = state.has_looked;
+        drop(state);
+        self.prover.hurry(|waiting| *waiting -= 1);
+        has_looked
     }
 
-    /// Ends the comparisons that run; no other begins before SSTables are loaded or the node starts again. Whether any ran.
+    /// Ends the comparisons that run; no other begins before SSTables are loaded or the node starts again, but for what reads
+    /// wait for. Whether any ran.
     pub fn stop_proving(&self) -> bool {
+        self.prover.demands.forget_idle();
         let mut state = self.prover.state.lock();
         state.is_stopped = true;
         let mut any = false;
@@ -350,6 +444,30 @@ impl Engine {
         Ok(Newcomer { sstable, proof })
     }
 
+    /// Compares SSTables of a table of the node's own that is being opened, if reads wait for comparisons. Nothing is written
+    /// yet; reads of a damaged one fail.
+    ///
+    /// # Errors
+    /// When one cannot be read.
+    pub(crate) fn prove_own(&self, table: &Arc<TableStore>) -> Result<(), ReadError> {
+        for sstable in table.view().sstables.iter().filter(|sstable| sstable.is_awaited()) {
+            match sstable.prove(self.env.fs.as_ref(), &mut |_| true) {
+                Ok(Proved::Sound(proof)) => {
+                    self.prover.proven.fetch_add(1, Ordering::Relaxed);
+                    let unwritten = (Arc::clone(table), Arc::clone(sstable), proof);
+                    self.prover.state.lock().unwritten.push(unwritten);
+                }
+                Ok(Proved::NoDigest) => self.prover.give_up(&table.schema(), sstable),
+                Ok(Proved::Known | Proved::Stopped) => {}
+                Err(error) if sstable.condemned().is_some() => {
+                    tracing::error!(%error, sstable = %sstable.descriptor(), "an SSTable is damaged; reads that need it fail");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     /// Writes the proofs of newcomers that are part of the table now.
     pub(crate) fn welcome<'n>(&self, table: &TableStore, newcomers: impl IntoIterator<Item = &'n Newcomer>) {
         for Newcomer { sstable, proof } in newcomers {
@@ -394,17 +512,20 @@ impl Engine {
             give_way();
             pace(bytes)
         };
-        match sstable.prove(self.env.fs.as_ref(), &mut pace) {
+        let proved = sstable.prove(self.env.fs.as_ref(), &mut pace);
+        if matches!(proved, Ok(Proved::NoDigest)) {
+            prover.give_up(&table.schema(), sstable);
+        }
+        if !sstable.is_awaited() {
+            prover.demands.settle(sstable.data_name(), &Compared::Known);
+        }
+        match proved {
             Ok(Proved::Sound(proof)) => {
                 prover.proven.fetch_add(1, Ordering::Relaxed);
                 self.write_proof(table, sstable, Some(&proof));
                 Ok(true)
             }
-            Ok(Proved::Known) => Ok(true),
-            Ok(Proved::NoDigest) => {
-                prover.give_up(&table.schema(), sstable);
-                Ok(true)
-            }
+            Ok(Proved::Known | Proved::NoDigest) => Ok(true),
             Ok(Proved::Stopped) => Ok(false),
             Err(error) => {
                 if sstable.condemned().is_some() {

@@ -39,7 +39,9 @@ impl Engine {
         let path = Bytes::copy_from_slice(schema.id.as_bytes());
         self.write_local(&[("truncated_at", path, Truncation { position: end, millis }.encode())])?;
         self.flush(SYSTEM, Some("local"))?;
-        self.forget_before_truncation(&table)?;
+        let forgotten = self.forget_before_truncation(&table);
+        self.release_demands();
+        forgotten?;
         self.log.discard(schema.id, end);
         Ok(())
     }

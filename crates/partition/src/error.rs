@@ -23,6 +23,9 @@ pub enum ReadError {
     /// to become too long for that.
     #[error("the read needs a page that is not resident")]
     WouldBlock,
+    /// Nobody knows yet whether a file is as it was written, and reads wait until that is known.
+    #[error("{0} was not compared with its digest yet")]
+    Unproven(Arc<str>),
     /// The read has taken longer than it may ([`crate::ReadContext::deadline`]).
     #[error("the read took longer than it may")]
     TimedOut,

@@ -213,6 +213,12 @@ pub struct Metrics {
     errors: [Counter; ERROR_CODES.len()],
     /// Reads that left the network threads because they had to wait or grew long.
     pub reads_moved: Counter,
+    /// Reads that wait for an SSTable to be compared with its digest.
+    pub reads_awaiting_proof: Gauge,
+    /// Those that ever did, each time.
+    pub reads_awaited_proof: Counter,
+    /// Those that timed out meanwhile.
+    pub reads_timed_out_for_proof: Counter,
     /// Reads that wait for a reader thread or run on one.
     pub reader_tasks: Gauge,
     /// Prepared statements that are kept.

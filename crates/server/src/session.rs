@@ -27,6 +27,7 @@ mod execute;
 mod explain;
 mod options;
 mod prepare;
+mod proofs;
 mod query;
 mod readers;
 mod run;
@@ -58,6 +59,7 @@ use crate::metrics::RequestKind;
 use crate::net::{Connection, Handling, Reply, Service};
 use crate::node::{Node, NodeState};
 use crate::reads::{self, ReadRecord};
+use proofs::Told;
 use readers::Readers;
 use run::Work;
 use select::Luck;
@@ -82,6 +84,7 @@ pub struct Sessions {
     uuids: Arc<dyn UuidSource>,
     /// Of reads on network threads.
     luck: Luck,
+    told: Told,
     /// The last timestamp that was given to a write, in microseconds.
     last_timestamp: AtomicI64,
     /// Held from the look at the schema until its change is in force.
@@ -304,6 +307,7 @@ impl Sessions {
             readers: Readers::new(settings.concurrent_reads.max(1) as usize, Arc::clone(&state.metrics)),
             uuids: Arc::new(EnvUuids(state.env.clone())),
             luck: Luck::default(),
+            told: Told::default(),
             last_timestamp: AtomicI64::new(i64::MIN),
             schema_turn: tokio::sync::Mutex::new(()),
             node: Arc::clone(state),

@@ -297,7 +297,7 @@ impl SsTable {
         table: &Arc<TableSchema>,
         context: &ReadContext,
     ) -> Result<Option<Box<SsTableStream>>, ReadError> {
-        self.standing.check()?;
+        self.standing.check(&self.data.name)?;
         let layout = self.layout(table)?;
         let mut data = self.cursor_for(columns, &layout, context);
         let found = match self.covers(key) {
@@ -328,7 +328,7 @@ impl SsTable {
         table: &Arc<TableSchema>,
         context: &ReadContext,
     ) -> Result<Box<SsTableStream>, ReadError> {
-        self.standing.check()?;
+        self.standing.check(&self.data.name)?;
         let layout = self.layout(table)?;
         let mut data = self.cursor_for(columns, &layout, context);
         let start = if self.overlaps(range) { self.index.walk(range, &layout, &mut data)? } else { None };

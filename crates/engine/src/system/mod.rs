@@ -73,6 +73,14 @@ pub fn is_local(keyspace: &str) -> bool {
     model::schema::LOCAL_SYSTEM_KEYSPACES.contains(&keyspace)
 }
 
+/// Tables of `system` that the node itself reads.
+const READ_BY_NODE: [&str; 5] = ["local", "peers", "peers_v2", "batches", "prepared_statements"];
+
+/// Whether the node itself reads a table, at its start or later.
+pub(crate) fn is_read_by_node(table: &TableSchema) -> bool {
+    table.keyspace == SYSTEM_SCHEMA || table.keyspace == SYSTEM && READ_BY_NODE.contains(&table.name.as_str())
+}
+
 /// Tables of `system` that are written much, and go to all data directories like those of users.
 const IN_ALL_DIRECTORIES: [&str; 5] =
     ["batches", "paxos", "compaction_history", "prepared_statements", "repairs"];

@@ -188,7 +188,7 @@ fn make_head(
             rows.keep(key, &head);
             Ok(Some(head))
         }
-        Err(error @ (ReadError::WouldBlock | ReadError::TimedOut)) => Err(error),
+        Err(error @ (ReadError::WouldBlock | ReadError::Unproven(_) | ReadError::TimedOut)) => Err(error),
         // What is damaged need not be what was asked for.
         Err(_) => Ok(None),
     }

@@ -4,6 +4,7 @@ mod access;
 mod caching;
 mod columns;
 mod crash;
+mod demands;
 mod filters;
 mod history;
 mod import;

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 const CHUNK: usize = 16 << 10;
+const ROW_CHUNKS: usize = 16;
 
 fn open_on(fs: Arc<dyn FileSystem>) -> Arc<Engine> {
     let options = EngineOptions {
@@ -26,33 +27,44 @@ fn open(fs: &MemoryFileSystem) -> Arc<Engine> {
     open_on(Arc::new(fs.clone()))
 }
 
-/// Text of several chunks that does not compress.
-fn long(seed: u64) -> String {
+/// Text of so many chunks that does not compress.
+fn long_of(chunks: usize, seed: u64) -> String {
     let random = Random::from_seed(seed);
-    (0..CHUNK * 5).map(|_| char::from(b'!' + (random.unit() * 90.0) as u8)).collect()
+    (0..CHUNK * chunks).map(|_| char::from(b'!' + (random.unit() * 90.0) as u8)).collect()
 }
 
 /// A table of which nothing is compacted unless a test asks for it.
-fn table() -> Arc<TableSchema> {
+pub(super) fn table() -> Arc<TableSchema> {
     let plain = simple_table("t");
     let mut options = plain.options.clone();
     options.compaction.options.insert("enabled".to_owned(), "false".to_owned());
     Arc::new(plain.to_builder().options(options).build())
 }
 
-fn sstables(engine: &Engine) -> Vec<Descriptor> {
+pub(super) fn sstables(engine: &Engine) -> Vec<Descriptor> {
     let view = engine.table(table().id).unwrap().view();
     view.sstables.iter().map(|sstable| sstable.descriptor().clone()).collect()
 }
 
+/// What is left of a node: its disk, SSTables and rows.
+pub(super) type Left = (MemoryFileSystem, Vec<Descriptor>, BTreeMap<(i32, i32), String>);
+
 /// A node's disk with a table of `count` SSTables that have no proof.
-fn foreign(count: u64) -> (MemoryFileSystem, Vec<Descriptor>, BTreeMap<(i32, i32), String>) {
+pub(super) fn foreign(count: usize) -> Left {
+    foreign_of(&vec![5; count])
+}
+
+/// As [`foreign`], of SSTables of about so many chunks each.
+pub(super) fn foreign_of(chunks: &[usize]) -> Left {
     let fs = MemoryFileSystem::new();
     let engine = open(&fs);
     let table = table();
     create(&engine, &[&table]);
-    for n in 0..count {
-        write(&engine, &insert(&table, n as i32, 0, &long(n), 1)).unwrap();
+    for (n, chunks) in chunks.iter().enumerate() {
+        for c in 0..chunks.div_ceil(ROW_CHUNKS) {
+            let value = long_of(ROW_CHUNKS.min(chunks - c * ROW_CHUNKS), (n + 100 * c) as u64);
+            write(&engine, &insert(&table, n as i32, c as i32, &value, 1)).unwrap();
+        }
         engine.flush("ks", Some("t")).unwrap();
     }
     engine.flush_all().unwrap();
@@ -70,7 +82,7 @@ fn foreign(count: u64) -> (MemoryFileSystem, Vec<Descriptor>, BTreeMap<(i32, i32
 }
 
 /// Lets two chunks of a value change places.
-fn swap(fs: &MemoryFileSystem, descriptor: &Descriptor) {
+pub(super) fn swap(fs: &MemoryFileSystem, descriptor: &Descriptor) {
     let info = fs.read(&descriptor.path(Component::CompressionInfo)).unwrap();
     let path = descriptor.path(Component::Data);
     let mut data = fs.read(&path).unwrap();
@@ -87,7 +99,7 @@ fn swap(fs: &MemoryFileSystem, descriptor: &Descriptor) {
     fs.write(&path, &data).unwrap();
 }
 
-fn read_all(engine: &Engine) -> Result<usize, ReadError> {
+pub(super) fn read_all(engine: &Engine) -> Result<usize, ReadError> {
     let table = table();
     let command = ReadCommand {
         partitions: PartitionSelection::Range(KeyRange::FULL),
@@ -109,7 +121,7 @@ fn read_all(engine: &Engine) -> Result<usize, ReadError> {
     }
 }
 
-fn names(fs: &MemoryFileSystem, dir: &Path) -> Vec<String> {
+pub(super) fn names(fs: &MemoryFileSystem, dir: &Path) -> Vec<String> {
     let entries = fs.read_dir(dir).unwrap_or_default();
     entries.into_iter().filter_map(|entry| entry.name.into_string().ok()).collect()
 }

@@ -165,6 +165,15 @@ fn clients(page: &mut Page, state: &NodeState) {
         "Reads that went on outside the network threads.",
         metrics.reads_moved.get(),
     );
+    let name = "ilion_reads_awaiting_proof";
+    let waiting = metrics.reads_awaiting_proof.get();
+    page.gauge(name, "Reads that wait for an SSTable to be compared with its digest.", waiting);
+    let name = "ilion_reads_awaited_proof_total";
+    let waited = metrics.reads_awaited_proof.get();
+    page.counter(name, "Waits of reads for an SSTable to be compared with its digest.", waited);
+    let name = "ilion_reads_timed_out_for_proof_total";
+    let late = metrics.reads_timed_out_for_proof.get();
+    page.counter(name, "Reads that timed out in such a wait.", late);
     page.gauge(
         "ilion_data_directories_given_up",
         "Data directories that take no new SSTables (disk_failure_policy: best_effort).",

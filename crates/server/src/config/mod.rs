@@ -15,7 +15,7 @@ mod settings;
 mod units;
 
 pub use memory::{MemoryShares, memory_bytes};
-pub use settings::{CommitFailurePolicy, CommitlogSync, DiskFailurePolicy, Settings};
+pub use settings::{CommitFailurePolicy, CommitlogSync, DiskFailurePolicy, Settings, UnprovenReads};
 pub use units::{ByteRate, ByteSize, Millis};
 
 use crate::cli::ServeArgs;
@@ -460,6 +460,7 @@ fn engine_options(env: &Env, settings: &Settings, memory: MemoryShares) -> Engin
         min_free_bytes: settings.min_free_space_per_drive.0,
         compaction_space_share: settings.max_space_usable_for_compactions_in_percentage,
         proves_sstables: settings.sstable_proving_enabled,
+        awaits_proofs: settings.sstable_unproven_reads == UnprovenReads::Wait,
         proving_bytes_per_s: settings.sstable_proving_throughput.0,
         auto_snapshot: settings.auto_snapshot,
         column_index_bytes: settings.column_index_size.map_or(engine::COLUMN_INDEX_BYTES, |size| size.0),

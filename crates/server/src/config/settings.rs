@@ -68,6 +68,15 @@ impl DiskAccessMode {
     }
 }
 
+/// `sstable_unproven_reads`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnprovenReads {
+    /// They wait until it was compared with its digest.
+    Wait,
+    /// They are answered.
+    Serve,
+}
+
 /// `disk_failure_policy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "Cassandra's words")]
@@ -146,6 +155,7 @@ words!(CommitlogSync: "periodic" => Periodic, "batch" => Batch, "group" => Group
 words!(CommitFailurePolicy: "stop" => Stop, "die" => Die, "stop_commit" => StopCommit, "ignore" => Ignore);
 words!(DiskAccessMode: "auto" => Auto, "mmap" => Mmap, "mmap_index_only" => MmapIndexOnly, "standard" => Standard,
     "legacy" => Legacy, "direct" => Direct);
+words!(UnprovenReads: "wait" => Wait, "serve" => Serve);
 words!(DiskFailurePolicy: "stop" => Stop, "stop_paranoid" => StopParanoid, "best_effort" => BestEffort,
     "ignore" => Ignore, "die" => Die);
 
@@ -423,6 +433,8 @@ settings! {
     max_space_usable_for_compactions_in_percentage: f64 = 0.95;
     /// Whether SSTables without a Proof.db are compared with their digests in the background. A key of Ilion's.
     sstable_proving_enabled: bool = true;
+    /// What becomes of reads that need an SSTable before that was done. A key of Ilion's.
+    sstable_unproven_reads: UnprovenReads = UnprovenReads::Wait;
     /// How long clients wait at a start until that was done. A key of Ilion's.
     sstable_proving_before_serving: Millis = Millis(10_000);
     /// Bytes that are read for it in each second; 0 is no limit. A key of Ilion's.

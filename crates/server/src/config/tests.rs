@@ -57,6 +57,7 @@ fn values_are_read_in_todays_and_in_old_spellings() {
         ),
         ("sstable_proving_enabled: false", "sstable_proving_enabled", "false"),
         ("sstable_proving_before_serving: 1h", "sstable_proving_before_serving", "1h"),
+        ("sstable_unproven_reads: serve", "sstable_unproven_reads", "serve"),
         ("sstable_proving_throughput: 8MiB/s", "sstable_proving_throughput", "8MiB/s"),
         ("compaction_throughput: 0", "compaction_throughput", "0B/s"),
         ("compaction_throughput_mb_per_sec: 16", "compaction_throughput", "16MiB/s"),

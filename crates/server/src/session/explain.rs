@@ -97,6 +97,11 @@ fn analyzed(command: &ReadCommand, analysis: &Analysis) -> Vec<Step> {
     let mut wait = Step::new("wait", "", "for a reader thread");
     wait.micros = Some(analysis.wait_nanos / 1_000);
     steps.push(wait);
+    if analysis.compare_nanos > 0 {
+        let mut wait = Step::new("wait", "", "for SSTables to be compared with their digests");
+        wait.micros = Some(analysis.compare_nanos / 1_000);
+        steps.push(wait);
+    }
     let cost = &analysis.cost;
     let rows = if cost.rows_returned == 1 { "row" } else { "rows" };
     let more = if analysis.has_more { ", and more pages follow" } else { ", which is all" };

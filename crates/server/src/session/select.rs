@@ -4,6 +4,7 @@
 //!    it may not grow long. If it does neither its rows were written straight into the connection's buffer.
 //! 2. Otherwise nothing of it is sent, and the whole read runs on the pool of readers ([`blocking`]). It waits there
 //!    until the client has read most of its earlier answers, so that answers do not pile up in memory.
+//!    If it needs an SSTable that is not proven yet, it waits for that on no thread ([`super::proofs`]) and begins anew.
 //! 3. Rows are pulled, shaped and written ([`page`]). A page ends at the rows the client asked for, at [`super::PAGE_BYTES_MAX`], or after
 //!    `tombstone_failure_threshold` tombstones: deleted data makes pages short, never an error.
 //! 4. Grouped, aggregated and sorted results are made of as many internal pages as it takes. A page of groups ends
@@ -53,6 +54,8 @@ pub(super) struct Read {
 pub(super) enum Stop {
     /// It has to wait for the disk, or grew too long for the network thread.
     Move,
+    /// It has to wait until the SSTable of this Data.db was compared with its digest.
+    Await(Arc<str>),
     /// The replicas did not deliver.
     Failed(CoordinatorError),
     /// The statement cannot be executed.
@@ -70,6 +73,8 @@ impl Stop {
         match self {
             // Who may wait for the disk never gets here.
             Stop::Move => error::internal("a read that may block would block"),
+            // Nor does who has not waited.
+            Stop::Await(name) => error::internal(&format!("{name} was not compared with its digest yet")),
             Stop::Refused(error) => error,
             Stop::Failed(failure) => error::of_coordinator(failure, &exchange.sessions.node),
         }
@@ -82,6 +87,9 @@ impl From<CoordinatorError> for Stop {
             CoordinatorError::ReadFailure { cause: ReplicaError::Read(ReadError::WouldBlock), .. } => {
                 Stop::Move
             }
+            CoordinatorError::ReadFailure {
+                cause: ReplicaError::Read(ReadError::Unproven(name)), ..
+            } => Stop::Await(name),
             other => Stop::Failed(other),
         }
     }
@@ -138,7 +146,7 @@ pub(super) fn start(
     if read.fits_in_place() {
         match in_place::run(exchange, &read) {
             Ok(()) => return Ok(Progress::Over(Answer::Sent)),
-            Err(Stop::Move) => exchange.sessions.node.metrics.reads_moved.add(1),
+            Err(Stop::Move | Stop::Await(_)) => exchange.sessions.node.metrics.reads_moved.add(1),
             Err(stop) => return Err(stop.into_refusal(exchange)),
         }
         exchange.note(|| "Moved to a reader thread".to_owned());

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use coordinator::{CasRequest, Coordinator, CoordinatorError, ReadRequest, ReplicaError, WriteType};
 use cql::ast::BatchKind;
+use cql::error::CqlError;
 use cql::plan::{BoundBatch, BoundWrite, CasOutcome, CasPlan, RowsRead};
 use model::command::{Consistency, ReadCommand};
 use model::{Mutation, TableSchema};
@@ -22,7 +23,7 @@ use super::options::Options;
 use super::readers::ReaderError;
 use super::select::{Sink, Stop};
 use super::statements::encode_columns;
-use super::{Answer, Exchange, error};
+use super::{Answer, Exchange, error, proofs};
 
 /// An unconditional write of one table.
 pub(super) async fn single(
@@ -35,8 +36,8 @@ pub(super) async fn single(
     exchange.note(|| format!("Writing {} mutations to {}", mutations.len(), write.table.name));
     let coordinator = Arc::clone(&exchange.sessions.coordinator);
     let written = if write.is_counter {
-        let deadline = counter_deadline(exchange);
-        coordinator.write_counters(mutations, options.consistency, Some(&deadline)).await
+        let again = || write.mutations(&rows).map(substantial);
+        write_counters(exchange, mutations, again, options.consistency).await?
     } else {
         let kind = if mutations.len() > 1 { WriteType::UnloggedBatch } else { WriteType::Simple };
         let deadline = exchange.write_deadline();
@@ -65,7 +66,8 @@ pub(super) async fn batch(
     let consistency = options.consistency;
     let has_counters = batch.kind == BatchKind::Counter || batch.writes.iter().any(|write| write.is_counter);
     let written = if has_counters {
-        coordinator.write_counters(mutations, consistency, Some(&counter_deadline(exchange))).await
+        let again = || batch.mutations(&rows).map(substantial);
+        write_counters(exchange, mutations, again, consistency).await?
     } else {
         let deadline = exchange.write_deadline();
         match batch.kind {
@@ -97,23 +99,25 @@ pub(super) async fn conditional(
         write: exchange.write_deadline(),
     };
     exchange.note(|| format!("Evaluating conditions on {}", plan.table.name));
-    let tried = decide_and_write(&sessions.coordinator, &plan, &limits, false).await;
-    let outcome = match tried {
-        Err(Stop::Move) => {
-            let (coordinator, runtime) = (Arc::clone(&sessions.coordinator), Handle::current());
-            let (plan, limits) = (Arc::clone(&plan), limits.clone());
-            let (last, serial) = (limits.last(), limits.serial_consistency);
-            let job = move || runtime.block_on(decide_and_write(&coordinator, &plan, &limits, true));
-            let done = sessions.readers.run(&last, job).await;
-            done.map_err(|error| match error {
-                // Nobody knows how far it came.
-                ReaderError::TimedOut => {
-                    refusal(exchange, CoordinatorError::CasTimeout { consistency: serial, block_for: 1 })
+    let mut may_block = false;
+    let outcome = loop {
+        let tried = match may_block {
+            false => decide_and_write(&sessions.coordinator, &plan, &limits, false).await,
+            true => decide_on_reader(exchange, &plan, &limits).await?,
+        };
+        match tried {
+            Err(Stop::Move) if !may_block => {}
+            // Nothing was decided yet.
+            Err(Stop::Await(name)) => {
+                let consistency = limits.serial_consistency;
+                match proofs::compared(&sessions, &name, consistency, &limits.read).await {
+                    Ok(nanos) => exchange.note(|| proofs::note(&name, nanos)),
+                    Err(stop) => break Err(stop),
                 }
-                error => error::of_readers(error, serial, &sessions.node),
-            })?
+            }
+            other => break other,
         }
-        other => other,
+        may_block = true;
     };
     let (outcome, rows) = outcome.map_err(|stop| stop.into_refusal(exchange))?;
     exchange.note(|| format!("Conditions hold: {}", outcome.is_applied()));
@@ -124,6 +128,27 @@ pub(super) async fn conditional(
     plan.write_result(&outcome, &rows, &mut Sink(&mut writer));
     writer.finish(None);
     Ok(Answer::Rows(body))
+}
+
+/// As [`decide_and_write`], on the pool of readers.
+async fn decide_on_reader(
+    exchange: &Exchange,
+    plan: &Arc<CasPlan>,
+    limits: &CasLimits,
+) -> Result<Decided, ErrorResponse> {
+    let sessions = &exchange.sessions;
+    let (coordinator, runtime) = (Arc::clone(&sessions.coordinator), Handle::current());
+    let (plan, limits) = (Arc::clone(plan), limits.clone());
+    let (last, serial) = (limits.last(), limits.serial_consistency);
+    let job = move || runtime.block_on(decide_and_write(&coordinator, &plan, &limits, true));
+    let done = sessions.readers.run(&last, job).await;
+    done.map_err(|error| match error {
+        // Nobody knows how far it came.
+        ReaderError::TimedOut => {
+            refusal(exchange, CoordinatorError::CasTimeout { consistency: serial, block_for: 1 })
+        }
+        error => error::of_readers(error, serial, &sessions.node),
+    })
 }
 
 /// Empties a table.
@@ -140,6 +165,37 @@ pub(super) async fn truncate(
     });
     truncated.map_err(|failure| refusal(exchange, failure))?;
     Ok(Answer::VOID)
+}
+
+/// Writes counters. What they are to be added to is read before anything is written: where that has to wait until an SSTable was
+/// compared, all is begun anew with the mutations that `again` makes.
+async fn write_counters(
+    exchange: &mut Exchange,
+    mutations: Vec<Mutation>,
+    again: impl Fn() -> Result<Vec<Mutation>, CqlError>,
+    consistency: Consistency,
+) -> Result<Result<(), CoordinatorError>, ErrorResponse> {
+    let sessions = Arc::clone(&exchange.sessions);
+    let deadline = counter_deadline(exchange);
+    let mut mutations = mutations;
+    loop {
+        let written = sessions.coordinator.write_counters(mutations, consistency, Some(&deadline)).await;
+        let Some(name) = written.as_ref().err().and_then(proofs::awaited) else { return Ok(written) };
+        match proofs::compared(&sessions, name, consistency, &deadline).await {
+            Ok(nanos) => exchange.note(|| proofs::note(name, nanos)),
+            Err(Stop::Failed(CoordinatorError::ReadTimeout { consistency, received, block_for })) => {
+                let write_type = WriteType::Counter;
+                return Ok(Err(CoordinatorError::WriteTimeout {
+                    consistency,
+                    received,
+                    block_for,
+                    write_type,
+                }));
+            }
+            Err(stop) => return Err(stop.into_refusal(exchange)),
+        }
+        mutations = again().map_err(error::of_cql)?;
+    }
 }
 
 fn counter_deadline(exchange: &Exchange) -> Deadline {
@@ -168,13 +224,16 @@ fn refusal(exchange: &Exchange, failure: CoordinatorError) -> ErrorResponse {
     error::of_coordinator(failure, &exchange.sessions.node)
 }
 
+/// What came of a decision.
+type Decided = Result<(CasOutcome, RowsRead), Stop>;
+
 /// Reads what the conditions are about, decides, and writes.
 async fn decide_and_write(
     coordinator: &Coordinator,
     plan: &CasPlan,
     limits: &CasLimits,
     may_block: bool,
-) -> Result<(CasOutcome, RowsRead), Stop> {
+) -> Decided {
     let serial_consistency = limits.serial_consistency;
     let request = CasRequest {
         key: plan.key.clone(),
@@ -231,17 +290,25 @@ async fn read_before(
     exchange.note(|| format!("Reading what is there in {}", write.table.name));
     let deadline = exchange.read_deadline();
     let in_place = ReadContext { may_block: false, ..ReadContext::default() };
-    let rows = match read(&sessions.coordinator, Arc::clone(&command), consistency, in_place).await {
-        Err(Stop::Move) => {
-            let (coordinator, runtime) = (Arc::clone(&sessions.coordinator), Handle::current());
-            let context = ReadContext { deadline: Some(deadline.clone()), ..ReadContext::default() };
-            let job = move || runtime.block_on(read(&coordinator, command, consistency, context));
-            let done = sessions.readers.run(&deadline, job).await;
-            done.map_err(|error| error::of_readers(error, consistency, &sessions.node))?
+    let mut rows = read(&sessions.coordinator, Arc::clone(&command), consistency, in_place).await;
+    loop {
+        match rows {
+            Err(Stop::Move) => {}
+            Err(Stop::Await(name)) => {
+                match proofs::compared(&sessions, &name, consistency, &deadline).await {
+                    Ok(nanos) => exchange.note(|| proofs::note(&name, nanos)),
+                    Err(stop) => return Err(stop.into_refusal(exchange)),
+                }
+            }
+            other => break other.map_err(|stop| stop.into_refusal(exchange)),
         }
-        other => other,
-    };
-    rows.map_err(|stop| stop.into_refusal(exchange))
+        let (coordinator, runtime) = (Arc::clone(&sessions.coordinator), Handle::current());
+        let context = ReadContext { deadline: Some(deadline.clone()), ..ReadContext::default() };
+        let command = Arc::clone(&command);
+        let job = move || runtime.block_on(read(&coordinator, command, consistency, context));
+        let done = sessions.readers.run(&deadline, job).await;
+        rows = done.map_err(|error| error::of_readers(error, consistency, &sessions.node))?;
+    }
 }
 
 async fn read(

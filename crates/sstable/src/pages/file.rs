@@ -104,6 +104,11 @@ impl PagedFile {
         }
     }
 
+    /// Whether the checksums of chunks stand elsewhere, each at its place.
+    pub fn has_checked_places(&self) -> bool {
+        matches!(self.layout, PageLayout::Checked(_))
+    }
+
     /// The file itself.
     pub fn raw(&self) -> &dyn ReadFile {
         self.file.as_ref()

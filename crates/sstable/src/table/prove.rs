@@ -9,6 +9,9 @@
 //! 3. If not, the SSTable is condemned: every read of it fails from then on ([`Standing`]). [`SsTable::mark_of_damage`] lets
 //!    the next opening know: then reads fail until it was compared again, with a Data.db that may have been mended.
 //!
+//! Whoever serves reads may have them wait for it ([`SsTable::await_proof`]): then none is begun before, but for those of a file
+//! whose chunks have their checksums, and so their places, elsewhere (CRC.db).
+//!
 //! Nothing is proven of the index: a bit of it may have been flipped before.
 
 use super::{OnDisk, SsTable};
@@ -41,6 +44,8 @@ pub(crate) struct Standing {
     unfit: Option<ReadError>,
     /// That it was found to be damaged before it was opened; counts while there is no verdict.
     suspicion: Option<ReadError>,
+    /// Whether reads are not begun while there is no verdict.
+    is_awaited: AtomicBool,
     /// Whether TOC.txt may lack Proof.db: the node may have ended before it was there.
     may_be_unlisted: AtomicBool,
 }
@@ -65,12 +70,28 @@ impl Standing {
         standing
     }
 
-    /// Fails when Data.db is known to be damaged, or was before it was opened and was not compared since.
+    /// Fails when Data.db, of this name, is known to be damaged, was before it was opened and was not compared since, or
+    /// has to be compared before it is read.
     #[inline]
-    pub fn check(&self) -> Result<(), ReadError> {
-        match self.refusal() {
-            Some(error) => Err(error.clone()),
-            None => Ok(()),
+    pub fn check(&self, name: &Arc<str>) -> Result<(), ReadError> {
+        match self.verdict.get() {
+            Some(Ok(())) => Ok(()),
+            Some(Err(error)) => Err(error.clone()),
+            None => self.check_undecided(name),
+        }
+    }
+
+    fn check_undecided(&self, name: &Arc<str>) -> Result<(), ReadError> {
+        if let Some(error) = &self.suspicion {
+            return Err(error.clone());
+        }
+        if !self.is_awaited.load(Memory::Acquire) {
+            return Ok(());
+        }
+        // It may be there since it was looked for.
+        match self.verdict.get() {
+            Some(verdict) => verdict.clone(),
+            None => Err(ReadError::Unproven(Arc::clone(name))),
         }
     }
 
@@ -104,6 +125,22 @@ impl SsTable {
     /// Whether nobody has compared Data.db with Digest.crc32 yet.
     pub fn is_unproven(&self) -> bool {
         self.standing.verdict.get().is_none()
+    }
+
+    /// Whether reads are to fail with [`ReadError::Unproven`] until Data.db was compared. Where each chunk is held against a
+    /// checksum of CRC.db, which belongs to its place, they never do.
+    pub fn await_proof(&self, is_awaited: bool) {
+        self.standing.is_awaited.store(is_awaited && !self.data.has_checked_places(), Memory::Release);
+    }
+
+    /// Whether reads fail with [`ReadError::Unproven`].
+    pub fn is_awaited(&self) -> bool {
+        self.is_unproven() && self.standing.is_awaited.load(Memory::Acquire)
+    }
+
+    /// Data.db, as errors name it.
+    pub fn data_name(&self) -> &Arc<str> {
+        &self.data.name
     }
 
     /// Why nothing is read from here any more.
@@ -175,7 +212,7 @@ impl SsTable {
         match self.standing.verdict.set(Ok(())) {
             Ok(()) => Ok(Proved::Sound(new)),
             // Another reader of it was faster.
-            Err(_) => self.standing.check().map(|()| Proved::Known),
+            Err(_) => self.standing.check(&self.data.name).map(|()| Proved::Known),
         }
     }
 

@@ -372,3 +372,39 @@ fn a_mark_of_damage_holds_until_the_data_is_as_the_digest_says() {
         assert_eq!(scan(&opened(&fs, &descriptor), &table).unwrap(), rows);
     }
 }
+
+/// Reads wait but where CRC.db tells the places of chunks, and until somebody knows better.
+#[test]
+fn reads_wait_where_nothing_tells_the_places_of_chunks() {
+    for set in sets() {
+        for name in tables_of(&set) {
+            let Fixture { fs, descriptors, .. } = &Fixture::load(&set, &name);
+            for descriptor in descriptors {
+                let is_compressed = fs.exists(&descriptor.path(Component::CompressionInfo)).unwrap();
+                let sstable = opened(fs, descriptor);
+                let table = &Arc::new(crate::header_table::table_of_header(sstable.header()).unwrap());
+                assert!(!sstable.is_awaited() && scan(&sstable, table).is_ok());
+                sstable.await_proof(true);
+                assert_eq!(sstable.is_awaited(), is_compressed, "{set} {name}");
+                let read = sstable.read(&key(1), &ClusteringFilter::all(), &all(table), table, &context());
+                for outcome in [scan(&sstable, table).map(drop), read.map(drop)] {
+                    let waits =
+                        matches!(&outcome, Err(ReadError::Unproven(file)) if file == sstable.data_name());
+                    assert_eq!(waits, is_compressed, "{set} {name}");
+                }
+                prove(fs, &sstable).unwrap();
+                assert!(!sstable.is_awaited() && scan(&sstable, table).is_ok());
+
+                fs.remove_file(&descriptor.path(Component::Proof)).unwrap();
+                if !is_compressed {
+                    fs.remove_file(&descriptor.path(Component::Crc)).unwrap();
+                    let unchecked = opened(fs, descriptor);
+                    unchecked.await_proof(true);
+                    assert!(matches!(scan(&unchecked, table), Err(ReadError::Unproven(_))));
+                    unchecked.await_proof(false);
+                    assert!(scan(&unchecked, table).is_ok());
+                }
+            }
+        }
+    }
+}

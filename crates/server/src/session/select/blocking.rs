@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use coordinator::{Coordinator, PagingState};
 use cql::plan::BoundSelect;
-use partition::{CostSnapshot, LiveRows, PageLimits, ReadContext, SourceRecord};
+use partition::{CostSnapshot, Deadline, LiveRows, PageLimits, ReadContext, SourceRecord};
 use protocol::response::blocks::Blocks;
 use protocol::response::error::ErrorResponse;
 use protocol::response::rows::RowsWriter;
@@ -15,7 +15,7 @@ use super::{Read, Stop, read_of};
 use crate::session::options::{self, Options};
 use crate::session::run::Metadata;
 use crate::session::statements::{Statement, encode_columns};
-use crate::session::{Answer, Exchange, PAGE_BYTES_MAX, error, explain};
+use crate::session::{Answer, Exchange, PAGE_BYTES_MAX, Sessions, error, explain, proofs};
 
 /// Runs the read on the pool of readers.
 pub(in crate::session) async fn on_reader(
@@ -27,6 +27,43 @@ pub(in crate::session) async fn on_reader(
         return Ok(Answer::Sent);
     }
     let deadline = read.deadline(exchange);
+    let mut read = read;
+    loop {
+        let (back, outcome) = try_on_reader(exchange, &sessions, read, &deadline).await?;
+        read = back;
+        let (stop, cost) = match outcome {
+            Ok(body) => return Ok(Answer::Rows(body)),
+            Err(failed) => failed,
+        };
+        let stop = match stop {
+            Stop::Await(name) => {
+                match proofs::compared(&sessions, &name, read.consistency, &deadline).await {
+                    Ok(nanos) => {
+                        exchange.note(|| proofs::note(&name, nanos));
+                        continue;
+                    }
+                    Err(stop) => stop,
+                }
+            }
+            stop => stop,
+        };
+        let refusal = stop.into_refusal(exchange);
+        let ended = exchange.sessions.node.env.clock.monotonic_nanos();
+        account::remember(exchange, read.command(), &cost, ended, Some(&refusal));
+        return Err(refusal);
+    }
+}
+
+/// The read, and its rows or why it has none.
+type Tried = (Read, Result<Blocks, (Stop, CostSnapshot)>);
+
+/// Runs the read once. An error is that of the pool.
+async fn try_on_reader(
+    exchange: &mut Exchange,
+    sessions: &Sessions,
+    read: Read,
+    deadline: &Deadline,
+) -> Result<Tried, ErrorResponse> {
     let context = ReadContext { deadline: Some(deadline.clone()), ..read.context(exchange.recorder()) };
     let consistency = read.consistency;
     let (recorder, command) = (context.recorder.clone(), Arc::clone(read.command()));
@@ -44,7 +81,7 @@ pub(in crate::session) async fn on_reader(
         };
         (read, body, outcome)
     };
-    let (read, body, outcome) = match sessions.readers.run(&deadline, job).await {
+    let (read, body, outcome) = match sessions.readers.run(deadline, job).await {
         Ok(done) => done,
         Err(error) => {
             let refusal = error::of_readers(error, consistency, &sessions.node);
@@ -53,21 +90,14 @@ pub(in crate::session) async fn on_reader(
             return Err(refusal);
         }
     };
-    match outcome {
-        Ok((tally, cost)) => {
-            account::warn_about_tombstones(exchange, tally);
-            explain::trace(exchange, recorder.as_deref());
-            let ended = exchange.sessions.node.env.clock.monotonic_nanos();
-            account::conclude(exchange, &read, tally, &cost, ended);
-            Ok(Answer::Rows(body))
-        }
-        Err((stop, cost)) => {
-            let refusal = stop.into_refusal(exchange);
-            let ended = exchange.sessions.node.env.clock.monotonic_nanos();
-            account::remember(exchange, &command, &cost, ended, Some(&refusal));
-            Err(refusal)
-        }
-    }
+    let tried = outcome.map(|(tally, cost)| {
+        account::warn_about_tombstones(exchange, tally);
+        explain::trace(exchange, recorder.as_deref());
+        let ended = exchange.sessions.node.env.clock.monotonic_nanos();
+        account::conclude(exchange, &read, tally, &cost, ended);
+        body
+    });
+    Ok((read, tried))
 }
 
 /// What EXPLAIN ANALYZE finds out.
@@ -76,8 +106,10 @@ pub(in crate::session) struct Analysis {
     pub(in crate::session) cost: CostSnapshot,
     /// What each source did.
     pub(in crate::session) sources: Vec<SourceRecord>,
-    /// Time until a reader thread took the read.
+    /// Time until a reader thread took the read, but for that in which SSTables were compared.
     pub(in crate::session) wait_nanos: u64,
+    /// Time that it waited for SSTables to be compared with their digests.
+    pub(in crate::session) compare_nanos: u64,
     /// Time that it took there.
     pub(in crate::session) read_nanos: u64,
     /// Whether more pages follow.
@@ -95,30 +127,44 @@ pub(in crate::session) async fn analyze(
     let statement = Arc::clone(statement);
     let mut read = read_of(exchange, statement, Box::new(select), options, Metadata::Skip)?;
     read.columns = Some(encode_columns(exchange.version, read.select.columns()));
-    let env = sessions.node.env.clone();
-    let recorder = exchange.new_recorder();
     let deadline = read.deadline(exchange);
-    let context =
-        ReadContext { deadline: Some(deadline.clone()), ..read.context(Some(Arc::clone(&recorder))) };
-    let consistency = read.consistency;
-    let runtime = tokio::runtime::Handle::current();
-    let coordinator = Arc::clone(&sessions.coordinator);
-    let asked = env.clock.monotonic_nanos();
-    let job = move || {
-        let started = env.clock.monotonic_nanos();
-        let outcome = read.run_blocking(&coordinator, &runtime, &context, &mut Blocks::default());
-        let ended = env.clock.monotonic_nanos();
-        outcome.map(|tally| Analysis {
-            cost: tally.cost_of(&context),
-            sources: recorder.sources(),
-            wait_nanos: started.saturating_sub(asked),
-            read_nanos: ended.saturating_sub(started),
-            has_more: tally.has_more,
-        })
-    };
-    let done = sessions.readers.run(&deadline, job).await;
-    let outcome = done.map_err(|error| error::of_readers(error, consistency, &sessions.node))?;
-    outcome.map_err(|stop| stop.into_refusal(exchange))
+    let asked = sessions.node.env.clock.monotonic_nanos();
+    let mut compare_nanos = 0;
+    loop {
+        let env = sessions.node.env.clone();
+        let recorder = exchange.new_recorder();
+        let context =
+            ReadContext { deadline: Some(deadline.clone()), ..read.context(Some(Arc::clone(&recorder))) };
+        let consistency = read.consistency;
+        let runtime = tokio::runtime::Handle::current();
+        let coordinator = Arc::clone(&sessions.coordinator);
+        let job = move || {
+            let started = env.clock.monotonic_nanos();
+            let outcome = read.run_blocking(&coordinator, &runtime, &context, &mut Blocks::default());
+            let ended = env.clock.monotonic_nanos();
+            let analysis = outcome.map(|tally| Analysis {
+                cost: tally.cost_of(&context),
+                sources: recorder.sources(),
+                wait_nanos: started.saturating_sub(asked).saturating_sub(compare_nanos),
+                compare_nanos,
+                read_nanos: ended.saturating_sub(started),
+                has_more: tally.has_more,
+            });
+            (read, analysis)
+        };
+        let done = sessions.readers.run(&deadline, job).await;
+        let (back, outcome) = done.map_err(|error| error::of_readers(error, consistency, &sessions.node))?;
+        read = back;
+        let stop = match outcome {
+            Ok(analysis) => return Ok(analysis),
+            Err(stop) => stop,
+        };
+        let waited = match stop {
+            Stop::Await(name) => proofs::compared(&sessions, &name, consistency, &deadline).await,
+            stop => Err(stop),
+        };
+        compare_nanos += waited.map_err(|stop| stop.into_refusal(exchange))?;
+    }
 }
 
 impl Read {
