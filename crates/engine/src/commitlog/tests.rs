@@ -18,17 +18,14 @@ fn env_on(fs: &MemoryFileSystem) -> Env {
     Env::for_test(1).with_fs(Arc::new(fs.clone()))
 }
 
+fn log_options(sync: SyncMode) -> CommitLogOptions {
+    CommitLogOptions { dir: DIR.into(), sync, segment_bytes: 8192, policy: FailurePolicy::Ignore, version: 7 }
+}
+
 fn open(fs: &MemoryFileSystem, sync: SyncMode) -> Arc<CommitLog> {
     let env = env_on(fs);
     env.fs.create_dir_all_durable(DIR.as_ref()).unwrap();
-    let options = CommitLogOptions {
-        dir: DIR.into(),
-        sync,
-        segment_bytes: 8192,
-        policy: FailurePolicy::Ignore,
-        version: 7,
-    };
-    let log = Arc::new(CommitLog::new(env, options, 0));
+    let log = Arc::new(CommitLog::new(env, log_options(sync), 0));
     log.start().unwrap();
     log
 }
@@ -255,14 +252,7 @@ fn a_failed_write_leaves_nothing_that_replay_could_stumble_over() {
         let faulty = FaultyFileSystem::new(Arc::new(fs.clone()));
         let env = Env::for_test(1).with_fs(Arc::new(faulty.clone()));
         env.fs.create_dir_all_durable(DIR.as_ref()).unwrap();
-        let options = CommitLogOptions {
-            dir: DIR.into(),
-            sync: SyncMode::Batch,
-            segment_bytes: 8192,
-            policy: FailurePolicy::Ignore,
-            version: 7,
-        };
-        let log = Arc::new(CommitLog::new(env, options, 0));
+        let log = Arc::new(CommitLog::new(env, log_options(SyncMode::Batch), 0));
         log.start().unwrap();
         keep(&log, &payload(0));
         // Twice: the write, and the first attempt to wipe what it left.
@@ -297,14 +287,7 @@ fn a_full_disk_is_not_asked_for_a_spare_segment_at_every_sync() {
     let random = Arc::new(env::random::Random::from_seed(1));
     let env = Env::new(Arc::clone(&clock) as _, random, Arc::new(faulty.clone()));
     env.fs.create_dir_all_durable(DIR.as_ref()).unwrap();
-    let options = CommitLogOptions {
-        dir: DIR.into(),
-        sync: SyncMode::Batch,
-        segment_bytes: 8192,
-        policy: FailurePolicy::Ignore,
-        version: 7,
-    };
-    let log = Arc::new(CommitLog::new(env, options, 0));
+    let log = Arc::new(CommitLog::new(env, log_options(SyncMode::Batch), 0));
     // The first segment is the writer's own.
     let fault = faulty.add(Fault::on(Op::Create).after(1).no_space());
     log.start().unwrap();
