@@ -1,6 +1,6 @@
 //! Reads that wait for SSTables to be compared with their digests.
 
-use super::proving::{foreign, foreign_of, names, read_all, swap, table};
+use super::proving::{begin_and_stop, foreign, foreign_of, names, read_all, swap, table};
 use super::*;
 use crate::{Compared, ProofDemand};
 use env::fs::faulty::{Fault, FaultyFileSystem, Op};
@@ -48,6 +48,17 @@ fn read_waiting(engine: &Engine) -> Result<usize, ReadError> {
     }
 }
 
+/// An engine whose comparisons stand still, and the demand of a read that waits for one.
+fn standing_still(fs: &MemoryFileSystem) -> (Arc<Engine>, Arc<str>, ProofDemand, Receiver<Compared>) {
+    let engine = open_awaiting(fs);
+    engine.set_compactions_paused(true);
+    engine.start_proving().unwrap();
+    let name = awaited(read_all(&engine));
+    let (demand, told) = demand(&engine, &name);
+    wait_until(|| !engine.proving().is_empty());
+    (engine, name, demand, told)
+}
+
 fn data_name(descriptor: &Descriptor) -> Arc<str> {
     descriptor.path(Component::Data).to_string_lossy().into()
 }
@@ -59,12 +70,7 @@ fn a_read_waits_and_is_answered_or_fails_but_never_wrongly() {
         if damaged {
             swap(&fs, &found[0]);
         }
-        let engine = open_awaiting(&fs);
-        engine.set_compactions_paused(true);
-        engine.start_proving().unwrap();
-        let name = awaited(read_all(&engine));
-        let (_demand, told) = demand(&engine, &name);
-        wait_until(|| !engine.proving().is_empty());
+        let (engine, name, _demand, told) = standing_still(&fs);
         assert!(told.try_recv().is_err(), "it stands still");
         assert_eq!(awaited(read_all(&engine)), name);
         engine.set_compactions_paused(false);
@@ -133,12 +139,7 @@ fn truncate_drop_drain_and_close_end_the_waiting() {
     ];
     for (leave, is_known) in leave {
         let (fs, found, _) = foreign(1);
-        let engine = open_awaiting(&fs);
-        engine.set_compactions_paused(true);
-        engine.start_proving().unwrap();
-        let name = awaited(read_all(&engine));
-        let (_demand, told) = demand(&engine, &name);
-        wait_until(|| !engine.proving().is_empty());
+        let (engine, _, _demand, told) = standing_still(&fs);
         leave(&engine);
         let news = told.recv().unwrap();
         match is_known {
@@ -177,12 +178,7 @@ fn who_waits_no_longer_is_not_told_and_what_was_demanded_stays_first() {
 fn an_operator_who_stops_it_does_not_stop_what_reads_wait_for() {
     let (fs, _, expected) = foreign(1);
     let engine = open_awaiting(&fs);
-    engine.set_compactions_paused(true);
-    engine.start_proving().unwrap();
-    wait_until(|| !engine.proving().is_empty());
-    assert!(engine.stop_proving());
-    wait_until(|| engine.proving().is_empty());
-    engine.set_compactions_paused(false);
+    begin_and_stop(&engine);
     let name = awaited(read_all(&engine));
     assert_eq!(read_waiting(&engine).unwrap(), 1, "{name}");
     assert_eq!(contents(&engine, &table()), expected);

@@ -331,16 +331,21 @@ fn link(fs: &MemoryFileSystem, from: &Descriptor, sequence: u64) -> Descriptor {
     copy
 }
 
-#[test]
-fn an_operator_stops_it_and_new_files_begin_it_anew() {
-    let (fs, found, _) = foreign(1);
-    let engine = open(&fs);
+/// Begins to compare, and ends it as an operator does.
+pub(super) fn begin_and_stop(engine: &Arc<Engine>) {
     engine.set_compactions_paused(true);
     engine.start_proving().unwrap();
     wait_until(|| !engine.proving().is_empty());
     assert!(engine.stop_proving());
     wait_until(|| engine.proving().is_empty());
     engine.set_compactions_paused(false);
+}
+
+#[test]
+fn an_operator_stops_it_and_new_files_begin_it_anew() {
+    let (fs, found, _) = foreign(1);
+    let engine = open(&fs);
+    begin_and_stop(&engine);
     assert_eq!(engine.proving_stats().unproven, 1);
     link(&fs, &found[0], 77);
     assert_eq!(engine.load_new_sstables("ks", "t").unwrap().len(), 1);
