@@ -5,7 +5,7 @@
 //! * `rows:TABLE:COUNT:PLACE`: COUNT rows in a row from the `start`, from the `middle`, or `before-middle`: backwards from
 //!   the middle.
 //! * `skip:TABLE:READ:SKIP`: a walk through the partition in steps: READ rows are read, SKIP are passed over, and from
-//!   the end it goes on at the start.
+//!   the end it goes on at the start. With `:once` behind it the walk ends there, and no row is read twice.
 
 use protocol::primitives::Value;
 use protocol::response::rows::Rows;
@@ -106,8 +106,8 @@ enum Next {
     Random { rows: u64, random: Random },
     /// The same again.
     Same(u64),
-    /// So many rows on, and from the start again when fewer than a step are left.
-    Step { at: u64, step: u64, rows: u64 },
+    /// So many rows on; when fewer than a step are left, from the start again or no further.
+    Step { at: u64, step: u64, rows: u64, is_once: bool },
 }
 
 /// Reads of one or more rows in a row.
@@ -142,8 +142,8 @@ impl Slices {
     }
 
     /// A walk that reads `count` rows and skips `skip`.
-    pub fn skipping(table: Table, count: u64, skip: u64, scale: Scale) -> Result<Self, Error> {
-        let next = Next::Step { at: 0, step: count + skip, rows: scale.large_rows };
+    pub fn skipping(table: Table, count: u64, skip: u64, is_once: bool, scale: Scale) -> Result<Self, Error> {
+        let next = Next::Step { at: 0, step: count + skip, rows: scale.large_rows, is_once };
         Self::checked(table, count, next, scale, count + skip)
     }
 
@@ -171,8 +171,11 @@ impl Workload for Slices {
         let row = match &mut self.next {
             Next::Random { rows, random } => random.below(*rows),
             Next::Same(row) => *row,
-            Next::Step { at, step, rows } => {
+            Next::Step { at, step, rows, is_once } => {
                 if *at + *step > *rows {
+                    if *is_once {
+                        return None;
+                    }
                     *at = 0;
                 }
                 let row = *at;

@@ -107,6 +107,7 @@ pub const NAMES: &[&str] = &[
     "row:TABLE",
     "rows:TABLE:COUNT:PLACE",
     "skip:TABLE:READ:SKIP",
+    "skip:TABLE:READ:SKIP:once",
     "column:COLUMNS:PLACE",
     "insert",
     "mixed",
@@ -138,10 +139,10 @@ pub fn open(name: &str, scale: Scale, share: Share) -> Result<Box<dyn Workload>,
             let count = count.parse().map_err(|_| unknown())?;
             Box::new(large::Slices::new(table, count, place, scale)?)
         }
-        ["skip", table, read, skip] => {
+        ["skip", table, read, skip, rest @ ..] if matches!(rest, [] | ["once"]) => {
             let table = large::Table::of(table).ok_or_else(unknown)?;
             let (read, skip) = (read.parse().map_err(|_| unknown())?, skip.parse().map_err(|_| unknown())?);
-            Box::new(large::Slices::skipping(table, read, skip, scale)?)
+            Box::new(large::Slices::skipping(table, read, skip, !rest.is_empty(), scale)?)
         }
         ["column", columns, place] => {
             Box::new(columns::Reads::new(columns.parse().map_err(|_| unknown())?, place)?)

@@ -246,6 +246,18 @@ fn rows_of_the_large_tables_know_their_values() {
 }
 
 #[test]
+fn a_walk_goes_round_unless_it_is_made_once() {
+    // Steps of 8 in 40 rows.
+    let starts = |name: &str| -> Vec<u64> {
+        let mut walk = open(name, SCALE, share(0, 1)).unwrap();
+        take(walk.as_mut(), 7).iter().map(|(operation, _)| operation.subject).collect()
+    };
+    assert_eq!(starts("skip:plain:3:5"), [0, 8, 16, 24, 32, 0, 8]);
+    assert_eq!(starts("skip:plain:3:5:once"), [0, 8, 16, 24, 32]);
+    assert!(open("skip:plain:3:5:twice", SCALE, share(0, 1)).is_err());
+}
+
+#[test]
 fn a_column_is_found_in_every_row() {
     let all = table("load-columns:10", SCALE);
     assert_eq!(all.len(), 100);
