@@ -4,13 +4,19 @@ A test has data, which are loaded first, and cases. A case is one workload of th
 several numbers of operations in flight and perhaps at a fixed rate, half of what Cassandra sustained in that case of
 this same run.
 
-All data are loaded before anything is measured, then everything is flushed and compacted. Tests that read come first, on
-settled tables; then what writes, and before each of those the server comes to rest. Both servers get the same seeds, so
-they are asked the same things in the same order; no two runs on one server share a seed.
+All data are loaded before anything is measured, then everything is flushed and compacted. Then, for each load of each case:
+
+1. Each server is warmed up by it.
+2. In each round the servers are measured one right after the other, in the second round in the other order, and so on. What
+   is measured begins a moment after a server goes on.
+
+Tests that read come first, on settled tables; then what writes, and before each of those the server comes to rest. Both
+servers get the same seeds, so they are asked the same things in the same order; no two runs on one server share a seed.
+Cases that are compared with each other follow each other.
 """
 from dataclasses import dataclass
 
-from . import machine, tail as tails
+from . import machine, rounds, tail as tails
 
 KEYSPACE = "bench"
 LOAD_IN_FLIGHT = 128
@@ -19,6 +25,8 @@ COLUMNS_IN_FLIGHT = 4
 
 # The client's own cost needs no long runs.
 CLIENT_SECONDS, CLIENT_WARM_UP = 3, 1
+# A server that was stopped gets so long under the load before it is measured: for its timers that are due, and the processor's caches.
+LEAD_IN_S = 0.5
 # A fixed rate is measured for longer: one in a thousand is to be more than what a single pause of the machine holds up.
 RATE_SECONDS_MIN = 10
 
@@ -35,13 +43,15 @@ class Case:
     in_flight: tuple | None = (1,)
     has_fixed_rate: bool = False
     writes: bool = False
+    # Each run ends with its workload and finds the node's caches empty.
+    is_cold: bool = False
     # What happens meanwhile, and to which table (`tail.py`).
     beside: tuple | None = None
 
     @property
     def name(self):
         sizes = "".join(f", {value:,} rows" for _, value in self.scale)
-        return f"{self.workload}{sizes}{beside_name(self.beside)}"
+        return f"{self.workload}{sizes}{', cold' * self.is_cold}{beside_name(self.beside)}"
 
 
 def beside_name(beside):
@@ -67,7 +77,7 @@ def wide(given, rows):
 def locality(given):
     workloads = [f"names:{place}" for place in ("start", "end", "blocks-50", "blocks-100")]
     workloads += [f"slice:{place}" for place in ("none", "first", "second-block", "half", "last-block", "reversed")]
-    return [Case(workload, wide(given, rows)) for rows in given.wide_rows for workload in workloads]
+    return [Case(workload, wide(given, rows)) for workload in workloads for rows in given.wide_rows]
 
 
 def large(given):
@@ -77,12 +87,12 @@ def large(given):
               for table in ("large", "plain") for place in ("middle", "before-middle")]
     cases += [Case(f"rows:plain:{count}:{place}", size) for count in (32, 256, 4096) for place in ("start", "middle")]
     cases += [Case(f"skip:plain:{read}:{skip}", size) for read in (1, 64) for skip in (1, 16, 256, 4096)]
-    cases += [Case("skip:plain:4096:4096", size)]
+    cases += [Case("skip:plain:4096:4096", size), Case("skip:plain:4096:4096:once", size, is_cold=True)]
     return cases
 
 
 def columns(given):
-    return [Case(f"column:{count}:{place}") for count in COLUMNS for place in ("first", "middle", "last")]
+    return [Case(f"column:{count}:{place}") for place in ("first", "middle", "last") for count in COLUMNS]
 
 
 def base(given):
@@ -117,12 +127,14 @@ TESTS = {
 def measure_client(client, nothing, given, rates):
     """The client against the server that does nothing: {workload: [figures...]}. At the fixed rates too, for as long as the
     servers: what it is late there is the client's and the machine's doing."""
-    timing = {"seed": 1, "warm_up_s": CLIENT_WARM_UP, "seconds": CLIENT_SECONDS}
-    runs = {workload: [one(client, nothing, workload, given, in_flight=in_flight, **timing) for in_flight in given.in_flight]
-            for workload in ("options", "insert")}
-    runs["options"] += [one(client, nothing, "options", given, rate=rate, **{**timing, "seconds": rate_seconds(given)})
-                        for rate in sorted(set(rates.values()))]
-    return runs
+    loads = [{"in_flight": number, "seconds": CLIENT_SECONDS} for number in given.in_flight]
+    at_rates = [{"rate": rate, "seconds": rate_seconds(given)} for rate in sorted(set(rates.values()))]
+    found = {}
+    for workload, hows in (("options", loads + at_rates), ("insert", loads)):
+        found[workload] = [client.run(nothing, workload, given, seed=1, warm_up_s=CLIENT_WARM_UP, **how) for how in hows]
+        for run in found[workload]:
+            tell(nothing.name, workload, run)
+    return found
 
 
 def warm_up_s(server, given):
@@ -134,75 +146,107 @@ def rate_seconds(given):
     return max(given.seconds, RATE_SECONDS_MIN)
 
 
-def measure(client, server, given, rates, results):
-    """Everything on one server, put into `results` as it comes. `rates` keeps what the first server's closed loops say about
-    fixed ones for the next."""
-    loads, tests = {}, {}
-    results[server.name] = {"notes": server.notes, "loads": loads, "tests": tests}
-    client.schema(server)
+def loads_of(case, given):
+    """The closed loops of a case."""
+    return [{"in_flight": number} for number in (given.in_flight if case.in_flight is None else case.in_flight)]
+
+
+def load(client, turns, given, results):
+    """Gives every server its data, and peace."""
     wanted = [load for name in given.tests for load in TESTS[name].loads(given)]
-    for workload, scale in dict.fromkeys(wanted):
-        in_flight = COLUMNS_IN_FLIGHT if workload.startswith("load-columns") else LOAD_IN_FLIGHT
-        name = Case(workload, scale).name
-        loads[name] = one(client, server, workload, given, in_flight=in_flight, **dict(scale))
-    machine.say(f"{server.name}: flushing and compacting")
-    server.settle(KEYSPACE)
-    seed = 1
-    for name in given.tests:
-        tests[name] = []
-        if name == "tail":
-            # One run for all cases.
-            if given.rate:
-                rates.setdefault("point-read", given.rate)
-            if rate := rates.get("point-read"):
-                machine.say(f"{server.name}: tail, {rate:,.0f}/s")
-                tests[name] = tails.run(client, server, tail(given), given, rate, seed, warm_up_s(server.name, given))
-                for run in tests[name]:
-                    tell(server, run["case"], run, f"{rate:,.0f}/s")
-                server.rest()
-            seed += 1
-            continue
-        for case in TESTS[name].cases(given):
-            for run in run_case(client, server, case, given, rates, seed):
-                tests[name].append({"case": case.name, **run})
-                seed += 1
+
+    def fill(server):
+        loads = {}
+        results[server.name] = {"notes": server.notes, "loads": loads, "tests": {}}
+        client.schema(server)
+        for workload, scale in dict.fromkeys(wanted):
+            in_flight = COLUMNS_IN_FLIGHT if workload.startswith("load-columns") else LOAD_IN_FLIGHT
+            name = Case(workload, scale).name
+            loads[name] = client.run(server, workload, given, in_flight=in_flight, **dict(scale))
+            tell(server.name, name, loads[name])
+        machine.say(f"{server.name}: flushing and compacting")
+        server.settle(KEYSPACE)
+
+    turns.each(fill)
 
 
-def run_case(client, server, case, given, rates, seed):
-    timing = {"warm_up_s": warm_up_s(server.name, given), "seconds": given.seconds, **dict(case.scale)}
-    in_flight = given.in_flight if case.in_flight is None else case.in_flight
-    sustained = []
-    for number in in_flight:
-        rest(server, case)
-        yield (run := one(client, server, case.workload, given, seed=seed, in_flight=number, **timing))
-        sustained.append(run["operations_per_s"])
-        seed += 1
-    if not case.has_fixed_rate:
+def measure(client, turns, name, given, rates, seeds, results):
+    """A test; what is found is put into `results` as it comes. `rates` keeps what closed loops say about fixed rates."""
+    tests = {server.name: results[server.name]["tests"] for server in turns.servers}
+    for found in tests.values():
+        found[name] = []
+    if name == "tail":
+        measure_tail(client, turns, given, rates, next(seeds), tests)
         return
-    if given.rate:
-        rates.setdefault(case.workload, given.rate)
-    elif given.rates == "half" and sustained:
-        rates.setdefault(case.workload, round(max(sustained) / 2))
-    if case.workload in rates:
-        rest(server, case)
-        timing["seconds"] = rate_seconds(given)
-        yield one(client, server, case.workload, given, seed=seed, rate=rates[case.workload], **timing)
+    for case in TESTS[name].cases(given):
+        sustained = []
+        for how in loads_of(case, given):
+            runs = take_turns(client, turns, case, how, given, seeds, tests, name)
+            if "cassandra" in runs:
+                sustained.append(rounds.middle(runs["cassandra"], lambda run: run["operations_per_s"]))
+        if not case.has_fixed_rate:
+            continue
+        if given.rate:
+            rates[case.workload] = given.rate
+        elif given.rates == "half" and sustained:
+            rates[case.workload] = round(max(sustained) / 2)
+        if rate := rates.get(case.workload):
+            take_turns(client, turns, case, {"rate": rate}, given, seeds, tests, name)
 
 
-def rest(server, case):
-    if case.writes:
+def take_turns(client, turns, case, how, given, seeds, tests, test):
+    """All rounds of one load; returns the figures by server, those of one that failed as far as they go."""
+    runs = {server.name: {"case": case.name, "in_flight": None, "rate": None, **how, "rounds": []} for server in turns.servers}
+    seconds = rate_seconds(given) if "rate" in how else given.seconds
+
+    def ask(server, seed, **timing):
+        return client.run(server, case.workload, given, seed=seed, **how, **dict(case.scale), **timing)
+
+    def warm_up(server, seed):
+        if case.writes:
+            server.rest()
+        runs[server.name]["warm_up"] = ask(server, seed, seconds=warm_up_s(server.name, given))
+
+    def a_round(server, seed):
+        if case.is_cold:
+            server.drop_caches()
+        timing = {} if case.is_cold else {"warm_up_s": LEAD_IN_S, "seconds": seconds}
+        runs[server.name]["rounds"].append(ask(server, seed, **timing))
+
+    if not case.is_cold:
+        seed = next(seeds)
+        turns.each(lambda server: warm_up(server, seed))
+    for number in range(given.rounds):
+        seed = next(seeds)
+        turns.each(lambda server: a_round(server, seed), backwards=number % 2)
+    runs = {name: run for name, run in runs.items() if run["rounds"]}
+    for name, run in runs.items():
+        tests[name][test].append(run)
+        tell(name, case.name, run)
+    return runs
+
+
+def measure_tail(client, turns, given, rates, seed, tests):
+    """One run for all cases of test tail on each server, while the others are stopped."""
+    rate = given.rate or rates.get("point-read")
+    if not rate:
+        return
+    rates["point-read"] = rate
+
+    def measure_one(server):
+        machine.say(f"{server.name}: tail, {rate:,.0f}/s")
+        runs = tails.run(client, server, tail(given), given, rate, seed, warm_up_s(server.name, given))
+        tests[server.name]["tail"] = runs
+        for run in runs:
+            tell(server.name, run["case"], run)
         server.rest()
 
-
-def one(client, server, workload, given, **settings):
-    figures = client.run(server, workload, given, **settings)
-    how = f"{settings['in_flight']} in flight" if "in_flight" in settings else f"{settings['rate']:,.0f}/s"
-    sizes = "".join(f", {settings[size]:,} rows" for size in ("wide_rows", "large_rows") if size in settings)
-    tell(server, workload + sizes, figures, how)
-    return figures
+    turns.each(measure_one)
 
 
-def tell(server, what, figures, how):
-    latency, used = figures["latency_us"], figures["usage"]["server"]
-    machine.say(f"{server.name}: {what}, {how}: {figures['operations_per_s']:,.0f}/s, p50 {latency['p50']:,.0f} us, "
-                f"p99 {latency['p99']:,.0f} us, server CPU {used['cpu_us_per_operation']:.1f} us")
+def tell(name, what, run):
+    how = f"{run['in_flight']} in flight" if run["in_flight"] else f"{run['rate']:,.0f}/s"
+    figures = (lambda one: one["operations_per_s"], lambda one: one["latency_us"]["p50"], lambda one: one["latency_us"]["p99"],
+               lambda one: one["usage"]["server"]["cpu_us_per_operation"])
+    operations, p50, p99, cpu = (rounds.middle(run, figure) for figure in figures)
+    machine.say(f"{name}: {what}, {how}: {operations:,.0f}/s, p50 {p50:,.0f} us, p99 {p99:,.0f} us, server CPU {cpu:.1f} us")

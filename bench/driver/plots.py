@@ -4,6 +4,8 @@ import matplotlib
 matplotlib.use("svg")
 from matplotlib import pyplot  # noqa: E402
 
+from . import rounds  # noqa: E402
+
 COLORS = {"cassandra": "#888888", "ilion": "#c02020"}
 # File: what it shows.
 NAMES = {
@@ -29,12 +31,16 @@ def runs(results, server, test):
     return results["servers"].get(server, {}).get("tests", {}).get(test, [])
 
 
+def latency(run, what):
+    return rounds.middle(run, lambda one: one["latency_us"][what])
+
+
 def locality(results):
     by_case = {}
     for server in COLORS:
         for run in runs(results, server, "locality"):
             workload, rows = run["case"].removesuffix(" rows").split(", ", 1)
-            by_case.setdefault(workload, {}).setdefault(server, []).append((int(rows.replace(",", "")), run["latency_us"]["p50"]))
+            by_case.setdefault(workload, {}).setdefault(server, []).append((int(rows.replace(",", "")), latency(run, "p50")))
     if not by_case:
         return None
     figure, axes = pyplot.subplots(2, 5, figsize=(13, 5), sharex=True, sharey=True)
@@ -58,8 +64,8 @@ def base(results):
             continue
         found = True
         loads = [run["in_flight"] for run in closed]
-        left.semilogx(loads, [run["operations_per_s"] for run in closed], marker="o", color=color, label=server, base=2)
-        right.loglog(loads, [run["latency_us"]["p99"] for run in closed], marker="o", color=color, label=server, base=2)
+        left.semilogx(loads, [rounds.middle(run, lambda one: one["operations_per_s"]) for run in closed], marker="o", color=color, label=server, base=2)
+        right.loglog(loads, [latency(run, "p99") for run in closed], marker="o", color=color, label=server, base=2)
     for axis, name in ((left, "reads/s"), (right, "p99 us")):
         axis.set_xlabel("in flight")
         axis.set_ylabel(name)
@@ -75,7 +81,7 @@ def columns(results):
     styles = {"first": "-", "middle": "--", "last": ":"}
     for server, color in COLORS.items():
         for place, style in styles.items():
-            points = [(int(run["case"].split(":")[1]), run["latency_us"]["p50"]) for run in runs(results, server, "columns")
+            points = [(int(run["case"].split(":")[1]), latency(run, "p50")) for run in runs(results, server, "columns")
                       if run["case"].endswith(f":{place}")]
             if points:
                 found = True

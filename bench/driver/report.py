@@ -1,15 +1,17 @@
 """From the figures of all runs to a report: `report.json` with everything, `report.md` for people, plots beside it.
 
-A ratio is always Ilion's figure over Cassandra's. Throughput is better above 1, everything else below.
+A ratio is always Ilion's figure over Cassandra's. Throughput is better above 1, everything else below. What several rounds
+found is put together by `rounds.py`.
 """
 import json
+import statistics
 
-from . import bars, plan, plots, tail
+from . import bars, plan, plots, rounds, tail
 
 # More than this part of the machine's time in other hands spoils a run.
 NOISE_MAX = 0.05
 
-# Column, how to get it from a run, digits.
+# Column, how to get it from a round, digits.
 COLUMNS = (
     ("operations/s", lambda run: run["operations_per_s"], 0),
     ("p50 us", lambda run: run["latency_us"]["p50"], 0),
@@ -69,7 +71,8 @@ def ratios(results):
                 row = {"test": test, "case": case, "load": load}
                 for name, figure, _ in COLUMNS:
                     if name in COMPARED:
-                        row[name] = figure(ours) / figure(theirs) if figure(theirs) else None
+                        of_rounds = rounds.ratios(figure, ours, theirs)
+                        row[name] = statistics.median(of_rounds) if of_rounds else None
                 found.append(row)
     return found
 
@@ -88,17 +91,22 @@ def problems(results):
     found = list(results["failures"])
     for name, case, run in all_runs(results):
         where = f"{name}, {case}, {label(run)}"
-        if run["errors"]:
-            found.append(f"{where}: refused: " + ", ".join(f"{count} x {text}" for text, count in run["errors"].items()))
-        if run["unanswered"]:
-            found.append(f"{where}: {run['unanswered']} operations without an answer")
+        for one in [*rounds.of(run), *filter(None, [run.get("warm_up")])]:
+            if one["errors"]:
+                found.append(f"{where}: refused: " + ", ".join(f"{count} x {text}" for text, count in one["errors"].items()))
+            if one["unanswered"]:
+                found.append(f"{where}: {one['unanswered']} operations without an answer")
         if run.get("beside") and (why := not_through(run["beside"])):
             found.append(f"{where}: {why}")
-        usage = run["usage"]
-        noise = (usage["others_cpu_s"] + usage["steal_cpu_s"]) / (usage["window_s"] * results["machine"]["cores"])
+        noise = rounds.middle(run, noise_of) / results["machine"]["cores"]
         if noise > NOISE_MAX:
             found.append(f"{where}: others took {noise:.0%} of the machine's time")
     return found
+
+
+def noise_of(run):
+    usage = run["usage"]
+    return (usage["others_cpu_s"] + usage["steal_cpu_s"]) / usage["window_s"]
 
 
 def not_through(beside):
@@ -143,16 +151,18 @@ def markdown(results):
                                                    for bar in results["bars"]]))
     text.extend(f"![{caption}]({name})\n\n" for name, caption in plots.NAMES.items() if name in results["plots"])
     if results["ratios"]:
-        text.append("## Ratios\n\nIlion's figure over Cassandra's. Throughput is better above 1, everything else below.\n\n")
+        text.append("## Ratios\n\nIlion's figure over Cassandra's, the median of the rounds. "
+                    "Throughput is better above 1, everything else below.\n\n")
         for test in dict.fromkeys(row["test"] for row in results["ratios"]):
             rows = [row for row in results["ratios"] if row["test"] == test]
             text.append(f"**{test}**: {plan.TESTS[test].what}\n\n")
             text.append(table(["", *COMPARED], [[f"{row['case']}, {row['load']}", *(ratio(row[name]) for name in COMPARED)]
                                                 for row in rows]))
     text.append("## Figures\n\n")
-    text.append("`n/s` in the first column is a fixed rate; latency is then counted from the instant the rate wanted.\n\n")
+    text.append("`n/s` in the first column is a fixed rate; latency is then counted from the instant the rate wanted. "
+                "Each figure is the median of the rounds.\n\n")
     for test in results["parameters"]["tests"]:
-        rows = [[f"{name}, {case}, {load}", *(shown(figure(run), digits) for _, figure, digits in COLUMNS)]
+        rows = [[f"{name}, {case}, {load}", *(shown(rounds.middle(run, figure), digits) for _, figure, digits in COLUMNS)]
                 for case, load, *both in pairs(results, test) for name, run in zip(("cassandra", "ilion"), both) if run]
         if rows:
             text.append(f"**{test}**\n\n")
@@ -176,8 +186,9 @@ def markdown(results):
     text.append(f"* Data: base: {given['partitions']:,} partitions of 10 rows; locality: partitions of {wide} rows; large: "
                 f"{given['large_rows']:,} rows\n")
     warm_up = f"{given['warm_up']:g} s of warm-up ({given['ilion_warm_up']:g} s for Ilion)"
-    text.append(f"* Each run: {warm_up}, {given['seconds']:g} s measured; {given['connections']} connections, "
-                f"protocol v{given['protocol']}, {given['threads']} client thread(s), consistency LOCAL_ONE\n")
+    text.append(f"* Each case: {warm_up}, then {given.get('rounds', 1)} rounds in which the servers take turns of {given['seconds']:g} s "
+                f"(at a fixed rate {plan.RATE_SECONDS_MIN} s at least); {given['connections']} connections, protocol v{given['protocol']}, "
+                f"{given['threads']} client thread(s), consistency LOCAL_ONE\n")
     for name, server in results["servers"].items():
         text.extend(f"* {name}: {note}\n" for note in server["notes"])
     return "".join(text)

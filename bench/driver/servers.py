@@ -1,7 +1,9 @@
 """The servers of a comparison: conformance's nodes, with the settings and the patience that a benchmark needs."""
+import contextlib
 import os
 import pathlib
 import re
+import signal
 import time
 
 from harness.node import Cassandra, Ilion
@@ -34,7 +36,7 @@ class Server:
         self.endpoint = f"{node.address}:{PORT}"
         self.pid = None
 
-    def __enter__(self):
+    def start(self):
         machine.say(f"{self.name}: starting on {self.endpoint}")
         kept = {name: os.environ.get(name) for name in self.environment}
         os.environ.update(self.environment)
@@ -44,11 +46,24 @@ class Server:
             for name, value in kept.items():
                 os.environ.pop(name) if value is None else os.environ.update({name: value})
         self.pid = self._pid()
-        return self
 
-    def __exit__(self, *_):
-        machine.say(f"{self.name}: stopping")
-        self.node.stop()
+    def stop(self):
+        if self.pid:
+            machine.say(f"{self.name}: stopping")
+            self.node.stop()
+
+    def pause(self):
+        """Stops the process where it is, with all its threads. Nobody may ask it anything until it goes on."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self):
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number):
+        # One that has ended shows when it is asked something.
+        with contextlib.suppress(ProcessLookupError):
+            if self.pid:
+                os.kill(self.pid, number)
 
     def _pid(self):
         if isinstance(self.node, Cassandra):
@@ -64,6 +79,11 @@ class Server:
                 raise RuntimeError(f"{self.name} was still compacting after {COMPACTION_PATIENCE_S} s")
             time.sleep(2)
         self.rest()
+
+    def drop_caches(self):
+        """Forgets what the node keeps of files; the kernel's cache stays. Cassandra's configuration is to keep nothing of them."""
+        if isinstance(self.node, Ilion):
+            self.node.nodetool("invalidatepagecache")
 
     def rest(self):
         """Waits until the process takes next to no CPU time."""
