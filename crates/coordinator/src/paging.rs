@@ -218,6 +218,20 @@ pub(crate) fn behind(command: &ReadCommand, mark: &PageMark) -> Vec<ReadCommand>
     legs
 }
 
+/// What is left of the range of partitions whose rows the command asks for, all of them, where `leg` is the rest of the
+/// partition of the mark.
+pub(crate) fn scan_of(command: &ReadCommand, mark: &PageMark, leg: &ReadCommand) -> Option<KeyRange> {
+    match (&command.partitions, &leg.partitions) {
+        (PartitionSelection::Range(range), PartitionSelection::Keys(_)) if command.clusterings.is_all() => {
+            Some(KeyRange {
+                start: KeyBound::Key { key: mark.key.clone(), inclusive: true },
+                end: range.end.clone(),
+            })
+        }
+        _ => None,
+    }
+}
+
 /// The rows of the command's filter that come after `last`; `None` when there are none.
 fn narrow(command: &ReadCommand, last: &Clustering) -> Option<ClusteringFilter> {
     let comparator = command.table.comparator();

@@ -71,6 +71,8 @@ impl Coordinator {
             None => self.read_leg(&command, request.consistency, &context, &mut streams).await?,
             Some(mark) => {
                 for leg in paging::behind(&command, mark) {
+                    let scan = paging::scan_of(&command, mark, &leg).map(Arc::new);
+                    let context = ReadContext { scan, ..context.clone() };
                     self.read_leg(&Arc::new(leg), request.consistency, &context, &mut streams).await?;
                 }
             }

@@ -3,6 +3,7 @@
 use crate::deadline::Deadline;
 use crate::error::ReadError;
 use crate::recorder::Recorder;
+use model::key::KeyRange;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -135,6 +136,9 @@ pub struct ReadContext {
     pub fill_cache: bool,
     /// Whether index pages do so, too (tables that are cached with `keys: NONE`: no).
     pub fill_index_cache: bool,
+    /// The range of partitions of which this read, one of a single partition, is a part: the rest of the one in which the
+    /// page before ended. `None` where it is none, or where not all rows of the range are asked for.
+    pub scan: Option<Arc<KeyRange>>,
     /// About how many rows will be taken of the stream: a source reads ahead for so many. [`u64::MAX`] for all.
     pub rows_wanted: u64,
     /// Who wants to know what each source did.
@@ -179,6 +183,7 @@ impl Default for ReadContext {
             bytes_max: u64::MAX,
             fill_cache: true,
             fill_index_cache: true,
+            scan: None,
             rows_wanted: u64::MAX,
             recorder: None,
             deadline: None,

@@ -26,6 +26,12 @@ use std::sync::atomic::Ordering;
 /// A read of a range that wants fewer rows is no bulk read, however large the table is.
 const BULK_ROWS_MIN: u64 = 5_000;
 
+/// Whether a range has more than `bytes_max` in SSTables and not only a few rows of it are wanted.
+fn is_large(view: &TableView, command: &ReadCommand, range: &KeyRange, bytes_max: u64) -> bool {
+    let bytes = |sstable: &Arc<SsTable>| if sstable.overlaps(range) { sstable.data_bytes() } else { 0 };
+    command.limits.rows >= BULK_ROWS_MIN && view.sstables.iter().map(bytes).sum::<u64>() > bytes_max
+}
+
 /// What a read of one partition merges; mostly one.
 pub(super) type Sources = SmallVec<[BoxedStream; 2]>;
 
@@ -52,7 +58,12 @@ impl TableStore {
         };
         match &command.partitions {
             PartitionSelection::Keys(keys) => match keys.as_slice() {
-                [key] => read_partition(&view, command, key, ctx),
+                [key] => match &ctx.scan {
+                    Some(range) if is_large(&view, command, range, self.scan_bytes_max) => {
+                        read_partition(&view, command, key, &ReadContext { fill_cache: false, ..ctx.clone() })
+                    }
+                    _ => read_partition(&view, command, key, ctx),
+                },
                 _ => {
                     let (view, mut keys) = (Arc::clone(&view), keys.clone().into_iter());
                     let (command, ctx) = (command.clone(), ctx.clone());
@@ -68,13 +79,17 @@ impl TableStore {
         }
     }
 
-    /// Whether a read of a range goes over so much that its pages have no place in the page cache: over all rows of
-    /// many partitions. Of one that takes slices of them nobody knows how much it will read.
+    /// Whether a read goes over so much that its pages have no place in the page cache: over all rows of many partitions.
+    /// Of one that takes slices of them nobody knows how much it will read.
+    pub fn reads_around_cache(&self, command: &ReadCommand) -> bool {
+        match &command.partitions {
+            PartitionSelection::Keys(_) => false,
+            PartitionSelection::Range(range) => self.is_bulk(&self.view(), command, range),
+        }
+    }
+
     fn is_bulk(&self, view: &TableView, command: &ReadCommand, range: &KeyRange) -> bool {
-        let bytes = |sstable: &Arc<SsTable>| if sstable.overlaps(range) { sstable.data_bytes() } else { 0 };
-        command.clusterings.is_all()
-            && command.limits.rows >= BULK_ROWS_MIN
-            && view.sstables.iter().map(bytes).sum::<u64>() > self.scan_bytes_max
+        command.clusterings.is_all() && is_large(view, command, range, self.scan_bytes_max)
     }
 
     /// Judges every source as a read of the command would, with what is in memory, and reads nothing. What it finds is

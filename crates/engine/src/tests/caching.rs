@@ -202,6 +202,32 @@ fn a_scan_of_a_small_table_and_one_of_few_rows_fill_the_cache() {
 }
 
 #[test]
+fn the_rest_of_a_partition_in_a_scan_of_a_large_table_leaves_nothing() {
+    let (engine, _, cold) = engine();
+    let again = |command: &ReadCommand, scan: &Option<Arc<KeyRange>>| {
+        let first =
+            || misses(&run(&engine, command, ReadContext { scan: scan.clone(), ..ReadContext::default() }).1);
+        assert!(first() > 0);
+        first()
+    };
+    let scan = Some(Arc::new(KeyRange::FULL));
+    let one = |k: i32, limits: DataLimits| ReadCommand {
+        limits,
+        ..all_of(&cold, PartitionSelection::Keys(vec![key(k)]))
+    };
+    assert!(again(&one(1, DataLimits::NONE), &scan) > 0);
+    assert_eq!(again(&one(1, DataLimits::NONE), &None), 0);
+    let few = DataLimits { rows: 10, ..DataLimits::NONE };
+    assert_eq!(again(&one(12_000, few), &scan), 0);
+    // The index page of the keys beside it was loaded by now.
+    let of_little = KeyRange {
+        start: KeyBound::Key { key: key(20_000), inclusive: true },
+        end: KeyBound::Key { key: key(20_000), inclusive: true },
+    };
+    assert_eq!(again(&one(20_000, DataLimits::NONE), &Some(Arc::new(of_little))), 0);
+}
+
+#[test]
 fn a_slice_of_each_partition_of_a_large_table_fills_the_cache() {
     let (engine, _, cold) = engine();
     let names = vec![Clustering::from_values([&0i32.to_be_bytes()[..]])];

@@ -31,6 +31,14 @@ pub(super) async fn run(
     let BoundExplain { analyze, select } = explain;
     let mut steps = explain::plan(&select, options.page_rows);
     let command = Arc::clone(&select.command);
+    let table = exchange.sessions.node.engine.table(command.table.id);
+    if !select.bypasses_cache && table.is_some_and(|table| table.reads_around_cache(&command)) {
+        steps.push(Step::new(
+            "cache",
+            "",
+            "bypassed: a scan of so much would displace what is read more often",
+        ));
+    }
     if analyze {
         let analysis = select::analyze(exchange, statement, select, &options).await?;
         steps.extend(analyzed(&command, &analysis));

@@ -129,8 +129,12 @@ impl Ahead {
         let goes_on = match self.course {
             Course::None => false,
             Course::Forward(_) => page == self.last || page == self.last + 1,
-            // A block is read forwards, and the next one ends where it starts.
-            Course::Backward(_) => page + 1 >= self.last || file.pages_of(&self.rows).end >= self.last,
+            // A block is read forwards, and the next one ends where it starts. Nothing goes on that was not begun.
+            Course::Backward(_) => {
+                let rows = file.pages_of(&self.rows);
+                let is_beside = page + 1 >= self.last && page <= self.last + self.read;
+                self.read > 0 && (is_beside || rows.contains(&page) && rows.end >= self.last)
+            }
         };
         if !goes_on {
             self.read = 0;
