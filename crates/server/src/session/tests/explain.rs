@@ -104,6 +104,7 @@ fn explain_says_how_and_with_analyze_what_it_touched() {
         let refused =
             error(client.call(query("EXPLAIN INSERT INTO e.t (k, c) VALUES (1, 1)", params())).await);
         assert_eq!(refused.0, ErrorKind::Syntax);
+        assert!(refused.1.contains("only SELECT can be explained, not 'INSERT'"), "{}", refused.1);
         let views = select(client, "EXPLAIN ANALYZE SELECT * FROM system_views.settings").await;
         assert!(
             steps(&views)
