@@ -114,6 +114,40 @@ fn explain_says_how_and_with_analyze_what_it_touched() {
     });
 }
 
+#[test]
+fn sstables_behind_cached_rows_are_said_to_be_read_only_where_they_have_to() {
+    run(async {
+        let db = Db::open(&Env::for_test(63)).await;
+        let client = &mut db.client(ProtocolVersion::V5).await;
+        db.node.state.engine.row_cache().set_capacity(16 << 20);
+        for statement in [
+            "CREATE KEYSPACE e WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            "CREATE TABLE e.t (k int, c int, PRIMARY KEY (k, c)) WITH caching = {'keys': 'ALL', 'rows_per_partition': '2'}",
+        ] {
+            cql(client, statement).await;
+        }
+        for c in 0..5 {
+            cql(client, &format!("INSERT INTO e.t (k, c) VALUES (1, {c})")).await;
+        }
+        let engine = Arc::clone(&db.node.state.engine);
+        tokio::task::spawn_blocking(move || engine.flush("e", Some("t")).unwrap()).await.unwrap();
+        let told = |rows: &Rows, word: &str| -> String {
+            steps(rows).into_iter().find(|step| step.starts_with(word)).unwrap_or_default()
+        };
+        let read = "SELECT * FROM e.t WHERE k = 1 LIMIT 2";
+        let explained = select(client, &format!("EXPLAIN {read}")).await;
+        assert_eq!(told(&explained, "sstable"), "sstable nb-1-big: to be read");
+        select(client, read).await;
+        let explained = select(client, &format!("EXPLAIN {read}")).await;
+        assert_eq!(told(&explained, "rowcache"), "rowcache heads: to be read");
+        let behind = "sstable nb-1-big: to be read where the row cache does not answer";
+        assert_eq!(told(&explained, "sstable"), behind);
+        let analyzed = select(client, &format!("EXPLAIN ANALYZE {read}")).await;
+        assert_eq!(told(&analyzed, "sstable"), "", "it did answer");
+        db.stop().await;
+    });
+}
+
 /// A clock on which every look costs ten milliseconds.
 #[derive(Debug, Default)]
 struct Hurrying(env::clock::ManualClock);
