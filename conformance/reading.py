@@ -33,7 +33,7 @@ PAGE_ROWS = 100
 # As a read goes.
 ORDER = ("row_cache_hits", "row_cache_misses", "memtables", "sstables_considered", "skipped_by_range", "skipped_by_clustering", "skipped_by_bloom", "skipped_by_timestamp",
          "sstables_read", "index_lookups", "index_page_hits", "index_page_misses", "chunk_hits", "chunk_misses", "ios", "disk_bytes",
-         "decompressed_bytes", "rows_scanned", "cells_scanned", "tombstones_scanned", "rows_live", "rows_filtered", "rows_returned",
+         "decompressed_bytes", "rows_scanned", "cells_scanned", "tombstones_scanned", "rows_live", "rows_filtered", "tombstones_left", "rows_returned",
          "returned_bytes")
 # Figures that every `total` shows.
 SHOWN = ("row_cache_hits", "row_cache_misses", "memtables", "skipped_by_range", "skipped_by_clustering", "skipped_by_bloom", "skipped_by_timestamp", "index_page_hits",

@@ -137,12 +137,14 @@ def test_metrics_say_the_same(told):
     assert metrics[f"{read}ios_sum"] == explained["ios"]
     assert metrics[f"{read}disk_bytes_sum"] == explained["disk_bytes"]
     assert metrics[f"{read}returned_bytes_sum"] == explained["returned_bytes"]
+    # Kept in hundredths.
+    assert metrics[f"{read}amplification_sum"] == pytest.approx(explained["disk_bytes"] / explained["returned_bytes"], abs=0.01)
     assert metrics[f"{read}pages_total_miss"] == explained["index_page_misses"] + explained["chunk_misses"]
     # Cassandra's own words for the rows that were live and the tombstones that were left after the merge.
     (told_by_trace,) = [found for event in trace.events
                         if (found := re.fullmatch(r"Read (\d+) live rows and (\d+) tombstone cells", event.description))]
     assert metrics[f"{read}rows_sum"] == int(told_by_trace[1]) == len(rows)
-    assert metrics[f"{read}tombstones_sum"] == int(told_by_trace[2])
+    assert metrics[f"{read}tombstones_sum"] == int(told_by_trace[2]) == explained.get("tombstones_left", 0)
 
 
 def test_histograms_say_the_same(told):
@@ -163,6 +165,9 @@ def test_histograms_say_the_same(told):
                            capture_output=True, text=True, timeout=60, check=True).stdout
     (line,) = [line for line in shown.splitlines() if line.startswith("Max")]
     assert float(line.split()[3]) == explained["sstables_read"]
+    ios, amplification, tombstones = map(float, line.split()[6:])
+    assert ios == near(explained["ios"]) and tombstones == found["tombstones_per_read"]["max"]
+    assert amplification == near(explained["disk_bytes"] / explained["returned_bytes"])
 
 
 def test_a_read_of_what_is_in_memory_costs_what_was_said(told):

@@ -30,6 +30,7 @@ use std::any::Any;
 use std::ffi::OsString;
 use std::fmt::{self, Debug};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -164,6 +165,20 @@ pub enum Access {
     Direct,
     /// From a mapping of the file.
     Mapped,
+}
+
+impl Access {
+    /// What reading `range` of a file of `file_len` bytes comes to: how many calls, and how many bytes they read.
+    pub fn taken(self, range: &Range<u64>, file_len: u64) -> (u64, u64) {
+        if self != Access::Direct {
+            return (1, range.end.saturating_sub(range.start));
+        }
+        let block = disk::direct::BLOCK_BYTES as u64;
+        let start = range.start / block * block;
+        let end = range.end.checked_next_multiple_of(block).unwrap_or(u64::MAX).min(file_len);
+        let bytes = end.saturating_sub(start);
+        (bytes.div_ceil(disk::direct::BYTES_MAX as u64).max(1), bytes)
+    }
 }
 
 /// A file opened for reading; shared by threads.

@@ -134,6 +134,22 @@ impl Row {
         self.liveness.is_live(now_s) || self.cells.iter().any(|c| c.is_live(now_s))
     }
 
+    /// Tombstones that a read meets in the row, as Cassandra counts them for its histogram and its thresholds: the
+    /// cells that are `dead`; of a row without them of which nothing `lives` one for what deleted it. A collection that
+    /// was written whole has none.
+    #[inline]
+    pub fn tombstones(&self, dead: usize, lives: bool) -> u64 {
+        let is_deleted = !lives && dead == 0 && !self.is_empty();
+        dead as u64 + u64::from(is_deleted)
+    }
+
+    /// As [`Row::tombstones`] of what one source knows of the row: what expires lives, whenever that is.
+    #[inline]
+    pub fn tombstones_at_source(&self) -> u64 {
+        let dead = self.cells.iter().filter(|cell| cell.is_tombstone()).count();
+        self.tombstones(dead, !self.liveness.is_none() || dead < self.cells.len())
+    }
+
     /// The cells of one column, in path order.
     #[inline]
     pub fn cells_of(&self, column: ColumnId) -> &[Cell] {

@@ -109,6 +109,8 @@ cost! {
     rows_live,
     /// Live rows that the statement's filter refused.
     rows_filtered,
+    /// Tombstones that were left after the merge.
+    tombstones_left,
     /// Rows of the answer.
     rows_returned,
     /// Bytes of the answer's rows, as clients get them.

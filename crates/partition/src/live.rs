@@ -167,7 +167,7 @@ impl LiveRows {
             self.keep_last();
             match self.stream.next(&mut self.fragment)? {
                 Event::PartitionStart => self.enter_partition(),
-                Event::StaticRow => std::mem::swap(&mut self.static_row, &mut self.fragment.row),
+                Event::StaticRow => self.keep_static(),
                 Event::Row => {
                     if self.scan_row() {
                         return Ok(Some(self.current(true)));
@@ -215,6 +215,13 @@ impl LiveRows {
         }
     }
 
+    fn keep_static(&mut self) {
+        std::mem::swap(&mut self.static_row, &mut self.fragment.row);
+        let row = &self.static_row;
+        let dead = row.cells.iter().filter(|c| !c.is_live(self.command.now_s)).count();
+        self.tombstones += row.tombstones(dead, dead < row.cells.len());
+    }
+
     fn leave_partition(&mut self) -> Result<(), ReadError> {
         self.in_partition = false;
         self.is_last_in_fragment = false;
@@ -227,10 +234,10 @@ impl LiveRows {
         self.is_last_in_fragment = true;
         let row = &self.fragment.row;
         let now_s = self.command.now_s;
-        let dead = row.cells.iter().filter(|c| !c.is_live(now_s)).count() as u64;
-        self.tombstones += dead + u64::from(!row.deletion.is_none());
-        let has_cells = (dead as usize) < row.cells.len();
+        let dead = row.cells.iter().filter(|c| !c.is_live(now_s)).count();
+        let has_cells = dead < row.cells.len();
         let live = row.liveness.is_live(now_s) || (has_cells && !self.command.table.has_strict_liveness);
+        self.tombstones += row.tombstones(dead, live);
         if !live || !self.passes(true) {
             return false;
         }
@@ -314,6 +321,7 @@ impl Drop for LiveRows {
     fn drop(&mut self) {
         self.context.cost.rows_live.add(self.live);
         self.context.cost.rows_filtered.add(self.filtered);
+        self.context.cost.tombstones_left.add(self.tombstones);
     }
 }
 

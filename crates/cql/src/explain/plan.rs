@@ -43,7 +43,7 @@ pub fn plan(select: &BoundSelect, page_rows: Option<u32>) -> Vec<Step> {
 fn access(partitions: &PartitionSelection) -> String {
     match partitions {
         PartitionSelection::Keys(keys) => match keys.len() {
-            0 => "nothing: no key can match".to_owned(),
+            0 => "nothing: no row can match".to_owned(),
             1 => "one partition, by its key".to_owned(),
             count => format!("{count} partitions, by their keys, one after the other"),
         },
@@ -129,12 +129,12 @@ fn group(select: &BoundSelect) -> Option<Step> {
 fn limit(select: &BoundSelect) -> Option<Step> {
     let with = &select.with;
     let mut parts = Vec::new();
-    let rows = if select.is_grouped { "rows of the result" } else { "rows" };
+    let of_what = if select.is_grouped { " of the result" } else { "" };
     if with.limit != u64::MAX {
-        parts.push(format!("{} {rows}", with.limit));
+        parts.push(format!("{}{of_what}", counted(with.limit)));
     }
     if with.limit_per_partition != u64::MAX {
-        parts.push(format!("{} {rows} of each partition", with.limit_per_partition));
+        parts.push(format!("{}{of_what} of each partition", counted(with.limit_per_partition)));
     }
     if select.command.limits.distinct {
         parts.push("one row of each partition".to_owned());
@@ -142,11 +142,16 @@ fn limit(select: &BoundSelect) -> Option<Step> {
     (!parts.is_empty()).then(|| Step::new("limit", "", format!("at most {}", parts.join(", "))))
 }
 
+/// So many rows.
+fn counted(rows: u64) -> String {
+    format!("{rows} {}", if rows == 1 { "row" } else { "rows" })
+}
+
 fn page(select: &BoundSelect, page_rows: Option<u32>) -> Step {
     let detail = match page_rows {
         None => "not paged: one answer".to_owned(),
         Some(_) if select.is_grouped && !select.has_groups() => "one answer".to_owned(),
-        Some(rows) => format!("at most {rows} rows, as the client asked"),
+        Some(rows) => format!("at most {}, as the client asked", counted(rows.into())),
     };
     Step::new("page", "", detail)
 }

@@ -50,3 +50,11 @@ fn values_are_shown_in_part() {
     assert!(text.contains("500 partitions") && text.contains("and 497 more"), "{text}");
     assert!(text.len() < 1_500, "{}", text.len());
 }
+
+#[test]
+fn a_page_of_one_row_is_in_the_singular() {
+    let Ok(Bound::Explain(explain)) = bound("EXPLAIN SELECT v FROM t") else { panic!() };
+    let page = |rows| super::plan(&explain.select, Some(rows)).pop().unwrap().detail;
+    assert_eq!(page(1), "at most 1 row, as the client asked");
+    assert_eq!(page(2), "at most 2 rows, as the client asked");
+}

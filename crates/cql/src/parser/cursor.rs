@@ -278,6 +278,12 @@ impl<'a> Parser<'a> {
         self.mismatch("set null")
     }
 
+    /// The next token begins something that EXPLAIN does not explain.
+    pub(super) fn not_explained(&mut self) -> SyntaxError {
+        let token = self.ahead(0);
+        SyntaxError::not_explained(self.text, token, self.window.seen)
+    }
+
     /// The token `n` places ahead fits no alternative.
     pub(super) fn no_viable(&mut self, n: usize) -> SyntaxError {
         let stood = self.here();

@@ -45,6 +45,12 @@ impl SyntaxError {
         Self::at_token(text, token, &problem, stood, seen)
     }
 
+    /// A token behind EXPLAIN that is not SELECT; Cassandra has no EXPLAIN.
+    pub(super) fn not_explained(text: &str, token: Token<'_>, seen: usize) -> Self {
+        let problem = format!("only SELECT can be explained, not {}", quote(&token.text()));
+        Self::at_token(text, token, &problem, token.start, seen)
+    }
+
     fn at_token(text: &str, token: Token<'_>, problem: &str, stood: usize, seen: usize) -> Self {
         let snippet = snippet(text, stood, seen).unwrap_or_default();
         if token.kind == TokenKind::Eof {

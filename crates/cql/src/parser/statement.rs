@@ -15,6 +15,9 @@ impl Parser<'_> {
 
     fn statement(&mut self) -> Parsed<Statement> {
         if let Some(analyze) = self.explain_words() {
+            if !self.at_word(Keyword::Select) {
+                return Err(self.not_explained());
+            }
             return Ok(Statement::Explain { analyze, select: Box::new(self.select()?) });
         }
         let TokenKind::Keyword(keyword) = self.kind(0) else { return Err(self.no_viable(0)) };
@@ -50,16 +53,12 @@ impl Parser<'_> {
         }
     }
 
-    /// Consumes `EXPLAIN` or `EXPLAIN ANALYZE` if a SELECT follows, and says which. They are names, not keywords: no
-    /// statement of Cassandra's begins with a name, so whatever was valid without them means the same.
+    /// Consumes `EXPLAIN` or `EXPLAIN ANALYZE`, and says which. They are names, not keywords: no statement of
+    /// Cassandra's begins with a name, so whatever was valid without them means the same.
     fn explain_words(&mut self) -> Option<bool> {
         let words = self.peek(|parser| {
-            let words = match parser.is_bare_word(0, "explain") {
-                false => return None,
-                true if parser.is_bare_word(1, "analyze") => 2,
-                true => 1,
-            };
-            (parser.kind(words) == word(Keyword::Select)).then_some(words)
+            let explain = parser.is_bare_word(0, "explain");
+            explain.then(|| if parser.is_bare_word(1, "analyze") { 2 } else { 1 })
         })?;
         self.skip(words);
         Some(words == 2)

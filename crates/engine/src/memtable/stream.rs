@@ -10,7 +10,8 @@ use super::partition::PartitionState;
 use model::command::ClusteringFilter;
 use model::key::{KeyBound, KeyRange};
 use model::{
-    ClusteringBound, ClusteringComparator, DecoratedKey, Deletion, PartitionKey, Slice, TableSchema, Token,
+    ClusteringBound, ClusteringComparator, DecoratedKey, Deletion, PartitionKey, Row, Slice, TableSchema,
+    Token,
 };
 use partition::{Event, Fragment, PartitionStream, RangeChange, ReadContext, ReadCost, ReadError};
 use std::cmp::Ordering;
@@ -57,6 +58,14 @@ struct Tally {
     rows: u64,
     cells: u64,
     tombstones: u64,
+}
+
+impl Tally {
+    fn row(&mut self, row: &Row) {
+        self.rows += 1;
+        self.cells += row.cells.len() as u64;
+        self.tombstones += row.tombstones_at_source();
+    }
 }
 
 impl Drop for Tally {
@@ -157,16 +166,14 @@ impl PartitionStream for MemtableStream {
             self.step = Step::Body;
             if let Some(row) = &cursor.state.static_row {
                 out.row.assign(row);
-                self.tally.rows += 1;
-                self.tally.cells += row.cells.len() as u64;
+                self.tally.row(row);
                 return Ok(Event::StaticRow);
             }
         }
         if self.step == Step::Body {
             match cursor.next(self.table.comparator(), out) {
                 Some(Event::Row) => {
-                    self.tally.rows += 1;
-                    self.tally.cells += out.row.cells.len() as u64;
+                    self.tally.row(&out.row);
                     return Ok(Event::Row);
                 }
                 Some(event) => {

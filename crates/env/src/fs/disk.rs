@@ -4,7 +4,7 @@
 //! lock; the data directory's lock is `flock`, which the kernel lets go when the process dies.
 #![allow(clippy::disallowed_methods)]
 
-mod direct;
+pub(super) mod direct;
 mod mapped;
 mod pool;
 

@@ -427,6 +427,40 @@ fn every_access_reads_the_same_bytes() {
 }
 
 #[test]
+fn what_a_read_takes_is_what_was_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let random = crate::random::Random::from_seed(2);
+    let path = dir.path().join("a");
+    let taken_of = |len: u64, range: Range<u64>| {
+        let file = DiskFileSystem.open_read_by(&path, Access::Direct).unwrap();
+        let before = disk::direct::TAKEN.get();
+        file.read_exact_at(range.start, &mut vec![0; (range.end - range.start) as usize]).unwrap();
+        let after = disk::direct::TAKEN.get();
+        // A file system may have no direct reads.
+        if file.access() == Access::Direct {
+            assert_eq!(
+                Access::Direct.taken(&range, len),
+                (after.0 - before.0, after.1 - before.1),
+                "{range:?}"
+            );
+        }
+    };
+    for len in [1, 511, 4096, 4097, 300_000, 2_000_001] {
+        DiskFileSystem.write(&path, &vec![7; len as usize]).unwrap();
+        for _ in 0..50 {
+            let start = random.below(len);
+            taken_of(len, start..start + 1 + random.below(len - start));
+        }
+    }
+    assert_eq!(Access::Direct.taken(&(100..4_097), 1 << 20), (1, 8_192));
+    assert_eq!(Access::Direct.taken(&(100..4_097), 5_000), (1, 5_000));
+    assert_eq!(Access::Direct.taken(&(4_095..4_095 + (256 << 10)), 1 << 20), (2, (256 << 10) + 4_096));
+    for access in [Access::Buffered, Access::Mapped] {
+        assert_eq!(access.taken(&(100..4_097), 5_000), (1, 3_997));
+    }
+}
+
+#[test]
 fn a_mapped_file_that_was_cut_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a");

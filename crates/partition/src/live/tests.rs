@@ -193,6 +193,37 @@ fn live_and_refused_rows_are_counted() {
 }
 
 #[test]
+fn tombstones_are_counted_as_cassandra_does() {
+    let v = table().column("v").unwrap().id;
+    let with = |mut row: Row, deletion: Deletion| {
+        row.set_deletion(deletion, false);
+        row
+    };
+    let mut written_whole = inserted(4, 2, &[("v", 1)]);
+    written_whole.complex_deletions.push((v, deletion(1)));
+    let mut emptied = row(5, &[]);
+    emptied.complex_deletions.push((v, deletion(1)));
+    for (met, steps) in [
+        (0, vec![Step::Row(inserted(1, 1, &[("v", 1)]))]),
+        (1, vec![tombstone_row(2)]),
+        // What was written after the deletion lives.
+        (0, vec![Step::Row(with(inserted(3, 2, &[("v", 1)]), deletion(1)))]),
+        (0, vec![Step::Row(written_whole)]),
+        (1, vec![Step::Row(emptied)]),
+        (2, vec![before(6, deletion(1)), after(6, NONE)]),
+    ] {
+        let context = ReadContext::default();
+        let script = [vec![Step::Start(1, NONE)], steps, vec![Step::End]].concat();
+        let stream = Box::new(Script::new(script));
+        let mut rows = LiveRows::new(stream, Arc::new(command()), context.clone(), PageLimits::NONE);
+        page(&mut rows);
+        assert_eq!(rows.tombstones(), met);
+        drop(rows);
+        assert_eq!(context.total_cost().tombstones_left, met);
+    }
+}
+
+#[test]
 fn a_read_whose_deadline_is_over_ends_between_its_rows() {
     let steps: Vec<Step> = std::iter::once(Step::Start(1, NONE))
         .chain((0..2_000).map(|c| Step::Row(inserted(c, 1, &[]))))

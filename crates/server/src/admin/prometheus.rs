@@ -15,12 +15,22 @@ use std::path::Path;
 
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Upper bounds of buckets of durations, in nanoseconds, with Prometheus's spelling in seconds.
-const BOUNDS: [(u64, &str); 15] = [
+/// Upper bounds of buckets of durations, in nanoseconds, with Prometheus's spelling in seconds. They are close together
+/// where reads that find all in memory, or most of it, are.
+const BOUNDS: [(u64, &str); 24] = [
     (16_000, "0.000016"),
+    (32_000, "0.000032"),
+    (50_000, "0.00005"),
     (64_000, "0.000064"),
+    (75_000, "0.000075"),
+    (100_000, "0.0001"),
+    (125_000, "0.000125"),
+    (150_000, "0.00015"),
+    (200_000, "0.0002"),
     (250_000, "0.00025"),
+    (375_000, "0.000375"),
     (500_000, "0.0005"),
+    (750_000, "0.00075"),
     (1_000_000, "0.001"),
     (2_500_000, "0.0025"),
     (5_000_000, "0.005"),
@@ -38,6 +48,22 @@ const BOUNDS: [(u64, &str); 15] = [
 const COUNTS: [u64; 10] = [0, 1, 2, 4, 8, 16, 64, 256, 1_024, 16_384];
 /// Upper bounds of buckets of bytes.
 const BYTES: [u64; 8] = [0, 256, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 16 << 20];
+/// Upper bounds of buckets of ratios, in hundredths, with Prometheus's spelling of the ratio.
+const RATIOS: [(u64, &str); 13] = [
+    (0, "0"),
+    (50, "0.5"),
+    (100, "1"),
+    (125, "1.25"),
+    (150, "1.5"),
+    (200, "2"),
+    (300, "3"),
+    (400, "4"),
+    (800, "8"),
+    (1_600, "16"),
+    (6_400, "64"),
+    (25_600, "256"),
+    (102_400, "1024"),
+];
 
 /// The document in the making.
 #[derive(Default)]
@@ -77,26 +103,15 @@ impl Page {
         self.sample(name, &[], value);
     }
 
-    fn seconds(&mut self, name: &str, labels: &[(&str, &str)], histogram: &Histogram) {
-        let bounds = BOUNDS.map(|(nanos, _)| nanos);
-        let total = histogram.count();
-        for ((_, bound), count) in BOUNDS.iter().zip(histogram.cumulative(&bounds)) {
-            self.0.push_str(name);
-            self.0.push_str("_bucket");
-            self.labels(labels, Some(bound));
-            let _ = writeln!(self.0, " {count}");
-        }
-        self.0.push_str(name);
-        self.0.push_str("_bucket");
-        self.labels(labels, Some("+Inf"));
-        let _ = writeln!(self.0, " {total}");
-        self.sample(&format!("{name}_sum"), labels, histogram.sum() as f64 / 1e9);
-        self.sample(&format!("{name}_count"), labels, total);
-    }
-}
-
-impl Page {
-    fn counts(&mut self, name: &str, labels: &[(&str, &str)], bounds: &[u64], histogram: &Histogram) {
+    /// One histogram of a family; `sum` is in the unit of the bounds' spellings.
+    fn histogram(
+        &mut self,
+        name: &str,
+        labels: &[(&str, &str)],
+        bounds: &[(u64, impl std::fmt::Display)],
+        sum: impl std::fmt::Display,
+        histogram: &Histogram,
+    ) {
         let total = histogram.count();
         let mut bucket = |bound: &str, count: u64| {
             self.0.push_str(name);
@@ -104,12 +119,27 @@ impl Page {
             self.labels(labels, Some(bound));
             let _ = writeln!(self.0, " {count}");
         };
-        for (bound, count) in bounds.iter().zip(histogram.cumulative(bounds)) {
+        let values: Vec<u64> = bounds.iter().map(|(value, _)| *value).collect();
+        for ((_, bound), count) in bounds.iter().zip(histogram.cumulative(&values)) {
             bucket(&bound.to_string(), count);
         }
         bucket("+Inf", total);
-        self.sample(&format!("{name}_sum"), labels, histogram.sum());
+        self.sample(&format!("{name}_sum"), labels, sum);
         self.sample(&format!("{name}_count"), labels, total);
+    }
+
+    fn seconds(&mut self, name: &str, labels: &[(&str, &str)], histogram: &Histogram) {
+        self.histogram(name, labels, &BOUNDS, histogram.sum() as f64 / 1e9, histogram);
+    }
+
+    fn counts(&mut self, name: &str, labels: &[(&str, &str)], bounds: &[u64], histogram: &Histogram) {
+        let bounds: Vec<(u64, u64)> = bounds.iter().map(|bound| (*bound, *bound)).collect();
+        self.histogram(name, labels, &bounds, histogram.sum(), histogram);
+    }
+
+    /// A histogram that was filled with hundredths.
+    fn ratios(&mut self, name: &str, labels: &[(&str, &str)], histogram: &Histogram) {
+        self.histogram(name, labels, &RATIOS, histogram.sum() as f64 / 1e2, histogram);
     }
 }
 
@@ -281,6 +311,12 @@ fn tables(page: &mut Page, state: &NodeState) {
             page.counts(name, &[("keyspace", &table.keyspace), ("table", &table.table)], bounds, of(table));
         }
     }
+    let name = "ilion_table_read_amplification";
+    page.family(name, "histogram", "Bytes each read took from the disk for each byte that it answered.");
+    for table in counted.iter().filter(|t| t.read_amplification.count() > 0) {
+        let labels = [("keyspace", table.keyspace.as_str()), ("table", &table.table)];
+        page.ratios(name, &labels, &table.read_amplification);
+    }
     type Counts = fn(&TableMetrics) -> [u64; 2];
     let families: [(&str, &str, Counts); 2] = [
         (
@@ -332,9 +368,41 @@ mod tests {
         let lines: Vec<&str> = page.0.lines().collect();
         assert_eq!(lines.len(), BOUNDS.len() + 3);
         assert_eq!(lines[0], "x_seconds_bucket{table=\"a\\\"b\",le=\"0.000016\"} 0");
-        assert_eq!(lines[2], "x_seconds_bucket{table=\"a\\\"b\",le=\"0.00025\"} 1");
-        assert_eq!(lines[15], "x_seconds_bucket{table=\"a\\\"b\",le=\"+Inf\"} 2");
-        assert_eq!(lines[16], "x_seconds_sum{table=\"a\\\"b\"} 2.0001");
-        assert_eq!(lines[17], "x_seconds_count{table=\"a\\\"b\"} 2");
+        assert_eq!(lines[4], "x_seconds_bucket{table=\"a\\\"b\",le=\"0.000075\"} 0");
+        assert_eq!(lines[6], "x_seconds_bucket{table=\"a\\\"b\",le=\"0.000125\"} 1");
+        assert_eq!(lines[24], "x_seconds_bucket{table=\"a\\\"b\",le=\"+Inf\"} 2");
+        assert_eq!(lines[25], "x_seconds_sum{table=\"a\\\"b\"} 2.0001");
+        assert_eq!(lines[26], "x_seconds_count{table=\"a\\\"b\"} 2");
+    }
+
+    #[test]
+    fn ratios_are_told_in_ones() {
+        let (mut page, histogram) = (Page::default(), Histogram::default());
+        [0, 110, 250].iter().for_each(|hundredths| histogram.record(*hundredths));
+        page.ratios("x", &[], &histogram);
+        let lines: Vec<&str> = page.0.lines().collect();
+        assert_eq!(lines.len(), RATIOS.len() + 3);
+        for (at, line) in [
+            (0, "x_bucket{le=\"0\"} 1"),
+            (2, "x_bucket{le=\"1\"} 1"),
+            (3, "x_bucket{le=\"1.25\"} 2"),
+            (5, "x_bucket{le=\"2\"} 2"),
+            (6, "x_bucket{le=\"3\"} 3"),
+            (14, "x_sum 3.6"),
+            (15, "x_count 3"),
+        ] {
+            assert_eq!(lines[at], line);
+        }
+    }
+
+    #[test]
+    fn bounds_ascend_and_are_spelt_as_they_are() {
+        for (bounds, unit) in [(&BOUNDS[..], 1e-9), (&RATIOS[..], 1e-2)] {
+            assert!(bounds.is_sorted_by(|(a, _), (b, _)| a < b));
+            for (value, spelt) in bounds {
+                let exact = *value as f64 * unit;
+                assert!((spelt.parse::<f64>().unwrap() - exact).abs() <= exact * 1e-9, "{spelt}");
+            }
+        }
     }
 }

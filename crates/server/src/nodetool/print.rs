@@ -326,7 +326,8 @@ fn table_lines(out: &mut String, table: &TableStats, human: bool) {
     out.push('\n');
 }
 
-/// `tablehistograms`.
+/// `tablehistograms`: the columns of Cassandra's nodetool in its layout, and behind them what a read of the table took
+/// from the disk and how many tombstones it met.
 pub(super) fn histograms(tables: &[TableHistograms]) -> String {
     let mut out = String::new();
     for table in tables {
@@ -337,11 +338,28 @@ pub(super) fn histograms(tables: &[TableHistograms]) -> String {
             );
         }
         let _ = writeln!(out, "{}/{} histograms", table.keyspace, table.table);
-        for [name, read, write, sstables, size, cells] in [
-            ["Percentile", "Read Latency", "Write Latency", "SSTables", "Partition Size", "Cell Count"],
-            ["", "(micros)", "(micros)", "", "(bytes)", ""],
+        let mut line = |name: &str, cells: [String; 8]| {
+            let _ = write!(out, "{name:<10}");
+            for cell in cells {
+                let _ = write!(out, "{cell:>18}");
+            }
+            out.push('\n');
+        };
+        for [name, cells @ ..] in [
+            [
+                "Percentile",
+                "Read Latency",
+                "Write Latency",
+                "SSTables",
+                "Partition Size",
+                "Cell Count",
+                "Disk I/Os",
+                "Amplification",
+                "Tombstones",
+            ],
+            ["", "(micros)", "(micros)", "", "(bytes)", "", "", "(read/answered)", ""],
         ] {
-            let _ = writeln!(out, "{name:<10}{read:>18}{write:>18}{sstables:>18}{size:>18}{cells:>18}");
+            line(name, cells.map(str::to_owned));
         }
         type Of = fn(&Percentiles) -> f64;
         let lines: [(&str, Of); 7] = [
@@ -354,12 +372,19 @@ pub(super) fn histograms(tables: &[TableHistograms]) -> String {
             ("Max", |p| p.max),
         ];
         for (name, of) in lines {
-            let (read, write) = (of(&table.read_micros), of(&table.write_micros));
-            let sstables = of(&table.sstables_per_read);
-            let size = |sizes: &Option<Percentiles>| sizes.as_ref().map_or(f64::NAN, of);
-            let (size, cells) = (size(&sizes.0), size(&sizes.1));
-            let _ =
-                writeln!(out, "{name:<10}{read:>18.2}{write:>18.2}{sstables:>18.2}{size:>18.0}{cells:>18.0}");
+            let exact = |percentiles: &Percentiles| format!("{:.2}", of(percentiles));
+            let size = |sizes: &Option<Percentiles>| format!("{:.0}", sizes.as_ref().map_or(f64::NAN, of));
+            let cells = [
+                exact(&table.read_micros),
+                exact(&table.write_micros),
+                exact(&table.sstables_per_read),
+                size(&sizes.0),
+                size(&sizes.1),
+                exact(&table.ios_per_read),
+                exact(&table.read_amplification),
+                exact(&table.tombstones_per_read),
+            ];
+            line(name, cells);
         }
         out.push('\n');
     }

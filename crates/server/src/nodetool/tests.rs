@@ -225,7 +225,7 @@ fn help_lists_every_verb() {
 }
 
 #[test]
-fn tablehistograms_has_nodetools_layout() {
+fn tablehistograms_has_nodetools_layout_and_what_reads_cost_behind_it() {
     let sizes = Percentiles {
         count: 9,
         p50: 42.0,
@@ -241,21 +241,36 @@ fn tablehistograms_has_nodetools_layout() {
         sstables_per_read: Percentiles { p50: 1.0, max: 2.0, ..Percentiles::default() },
         partition_bytes: Some(sizes),
         partition_cells: Some(Percentiles { p50: 3.0, ..Percentiles::default() }),
+        ios_per_read: Percentiles { p50: 4.0, max: 73.0, ..Percentiles::default() },
+        read_amplification: Percentiles { p50: 1.11, max: 207.56, ..Percentiles::default() },
+        tombstones_per_read: Percentiles { p75: 2.0, max: 20.0, ..Percentiles::default() },
         ..TableHistograms::default()
     };
-    let expected = "\
-ks/t histograms
-Percentile      Read Latency     Write Latency          SSTables    Partition Size        Cell Count
-                    (micros)          (micros)                             (bytes)                 \x20
-50%                    51.01              0.00              1.00                42                 3
-75%                     0.00              0.00              0.00                50                 0
-95%                     0.00              0.00              0.00                 0                 0
-98%                     0.00              0.00              0.00                 0                 0
-99%                     0.00              0.00              0.00           1131752                 0
-Min                     0.00              0.00              0.00                 0                 0
-Max                   263.21              0.00              2.00           1131752                 0
-
-";
+    let cassandras = [
+        "Percentile      Read Latency     Write Latency          SSTables    Partition Size        Cell Count",
+        "                    (micros)          (micros)                             (bytes)                  ",
+        "50%                    51.01              0.00              1.00                42                 3",
+        "75%                     0.00              0.00              0.00                50                 0",
+        "95%                     0.00              0.00              0.00                 0                 0",
+        "98%                     0.00              0.00              0.00                 0                 0",
+        "99%                     0.00              0.00              0.00           1131752                 0",
+        "Min                     0.00              0.00              0.00                 0                 0",
+        "Max                   263.21              0.00              2.00           1131752                 0",
+    ];
+    let ours = [
+        "         Disk I/Os     Amplification        Tombstones",
+        "                     (read/answered)                  ",
+        "              4.00              1.11              0.00",
+        "              0.00              0.00              2.00",
+        "              0.00              0.00              0.00",
+        "              0.00              0.00              0.00",
+        "              0.00              0.00              0.00",
+        "              0.00              0.00              0.00",
+        "             73.00            207.56             20.00",
+    ];
+    let lines: Vec<String> =
+        cassandras.iter().zip(ours).map(|(first, rest)| format!("{first}{rest}\n")).collect();
+    let expected = format!("ks/t histograms\n{}\n", lines.concat());
     assert_eq!(print::histograms(std::slice::from_ref(&table)), expected);
     let without = print::histograms(&[TableHistograms { partition_bytes: None, ..table }]);
     assert!(without.starts_with("No SSTables exists, unable to calculate 'Partition Size'"), "{without}");

@@ -64,8 +64,12 @@ pub(super) fn trace(exchange: &mut Exchange, recorder: Option<&Recorder>) {
                 SourceKind::SsTable => "SSTable",
                 SourceKind::RowCache => "Row cache",
             };
-            let text =
-                format!("{word} {}: {} {}", source.name, fate(&source, true), reads::cost_text(&source.cost));
+            let text = format!(
+                "{word} {}: {} {}",
+                source.name,
+                fate(&source, "read"),
+                reads::cost_text(&source.cost)
+            );
             text.trim_end().to_owned()
         });
     }
@@ -79,9 +83,19 @@ fn considered(exchange: &Exchange, command: &ReadCommand) -> Vec<Step> {
     let recorder = exchange.new_recorder();
     let context = ReadContext { recorder: Some(Arc::clone(&recorder)), ..ReadContext::default() };
     table.consider(command, &context);
-    let step =
-        |source: &SourceRecord| Step::new(operation(source.kind), source.name.clone(), fate(source, false));
-    recorder.sources().iter().map(step).collect()
+    let sources = recorder.sources();
+    let is_cached = |source: &SourceRecord| {
+        source.kind == SourceKind::RowCache && source.verdicts(Verdict::Candidate) > 0
+    };
+    let of_sstables = match sources.iter().any(is_cached) {
+        true => "to be read where the row cache does not answer",
+        false => "to be read",
+    };
+    let step = |source: &SourceRecord| {
+        let word = if source.kind == SourceKind::SsTable { of_sstables } else { "to be read" };
+        Step::new(operation(source.kind), source.name.clone(), fate(source, word))
+    };
+    sources.iter().map(step).collect()
 }
 
 fn virtual_table(command: &ReadCommand) -> Step {
@@ -96,7 +110,7 @@ fn analyzed(command: &ReadCommand, analysis: &Analysis) -> Vec<Step> {
         steps.push(virtual_table(command));
     }
     for source in &analysis.sources {
-        let mut step = Step::new(operation(source.kind), source.name.clone(), fate(source, true));
+        let mut step = Step::new(operation(source.kind), source.name.clone(), fate(source, "read"));
         let nanos = source.lookup_nanos + source.rows_nanos;
         step.micros = (nanos > 0).then_some(nanos / 1_000);
         step.figures = reads::nonzero(&source.cost).collect();
@@ -130,15 +144,15 @@ fn operation(kind: SourceKind) -> &'static str {
     }
 }
 
-/// What became of a source. Reads of several keys come to it several times.
-fn fate(source: &SourceRecord, was_read: bool) -> String {
+/// What became of a source, where `read` says that it is or was read. Reads of several keys come to it several times.
+fn fate(source: &SourceRecord, read: &'static str) -> String {
     let of = |verdict| source.verdicts(verdict);
     let left = match source.kind {
         SourceKind::Memtable | SourceKind::RowCache => 0,
         SourceKind::SsTable => of(Verdict::Timestamp) + of(Verdict::Absent),
     };
     let fates = [
-        (of(Verdict::Candidate).saturating_sub(left), if was_read { "read" } else { "to be read" }),
+        (of(Verdict::Candidate).saturating_sub(left), read),
         (of(Verdict::Absent), "searched, the key is not there"),
         (of(Verdict::Range), "skipped: its keys lie elsewhere"),
         (of(Verdict::Clustering), "skipped: its clusterings lie elsewhere"),

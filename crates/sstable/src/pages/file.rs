@@ -212,13 +212,15 @@ impl PagedFile {
             false if self.file.read_at_once(offset, &mut bytes)? == Some(bytes.len()) => {}
             false => return Err(ReadError::WouldBlock),
         }
-        context.cost.ios.add(1);
-        match self.file.access() {
+        let access = self.file.access();
+        let (calls, taken) = access.taken(&(offset..offset.saturating_add(len)), self.file.len());
+        context.cost.ios.add(calls);
+        match access {
             Access::Buffered => {}
-            Access::Direct => context.cost.direct_ios.add(1),
-            Access::Mapped => context.cost.mapped_ios.add(1),
+            Access::Direct => context.cost.direct_ios.add(calls),
+            Access::Mapped => context.cost.mapped_ios.add(calls),
         }
-        context.cost.disk_bytes.add(len);
+        context.cost.disk_bytes.add(taken);
         Ok(bytes)
     }
 

@@ -17,8 +17,7 @@ impl Counted {
     pub fn row(&mut self, row: &Row) {
         self.rows += 1;
         self.cells += row.cells.len() as u64;
-        let dead = row.cells.iter().filter(|cell| cell.is_tombstone()).count();
-        self.tombstones += (dead + row.complex_deletions.len()) as u64 + !row.deletion.is_none() as u64;
+        self.tombstones += row.tombstones_at_source();
     }
 
     /// Adds up and starts anew.

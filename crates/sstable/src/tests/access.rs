@@ -35,8 +35,10 @@ impl PageSource for By {
 
 #[test]
 fn every_access_reads_the_recorded_rows_and_is_counted() {
+    let (mut direct, mut more) = (0, 0);
     for (set, name) in sets().iter().flat_map(|set| tables_of(set).into_iter().map(move |t| (set, t))) {
         let fixture = Fixture::load(set, &name);
+        let mut taken = Vec::new();
         for access in [Access::Buffered, Access::Direct, Access::Mapped] {
             let pages: Arc<dyn PageSource> = Arc::new(By(access));
             let sstables = fixture.open_on_disk(&pages);
@@ -63,7 +65,18 @@ fn every_access_reads_the_recorded_rows_and_is_counted() {
                 };
                 assert!(cost.ios > 0 && cost.ios <= cost.chunk_misses + cost.index_page_misses);
                 assert_eq!((cost.direct_ios, cost.mapped_ios), expected, "{} {access:?}", fixture.name);
+                taken.push(cost.disk_bytes);
+                direct += u64::from(found == Access::Direct);
             }
         }
+        // What direct reads take counts in whole blocks.
+        let [buffered, blocks] = [0, 1].map(|nth| &taken[nth * taken.len() / 3..][..taken.len() / 3]);
+        assert!(
+            buffered.iter().zip(blocks).all(|(bytes, blocks)| bytes <= blocks),
+            "{} {taken:?}",
+            fixture.name
+        );
+        more += blocks.iter().sum::<u64>() - buffered.iter().sum::<u64>();
     }
+    assert_eq!(more > 0, direct > 0);
 }

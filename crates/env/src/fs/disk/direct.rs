@@ -1,7 +1,7 @@
 //! Files read around the system's cache (O_DIRECT).
 //!
 //! The device transfers whole blocks between block-aligned places in the file and in memory, so a read goes through a
-//! scratch buffer of the thread's own, of [`SCRATCH_BYTES`]. A file system that has no direct reads (an older tmpfs, some
+//! scratch buffer of the thread's own, of [`BYTES_MAX`]. A file system that has no direct reads (an older tmpfs, some
 //! FUSE ones) refuses at the opening or at the first read, which is made there and then; such a file is read as any other.
 
 use super::super::{Access, Advice, ReadFile, with_path};
@@ -15,12 +15,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// What places and lengths are multiples of: the block size of devices is this or a part of it.
-const BLOCK_BYTES: usize = 4 << 10;
+pub(in super::super) const BLOCK_BYTES: usize = 4 << 10;
 /// Bytes that one call reads at most.
-const SCRATCH_BYTES: usize = 256 << 10;
+pub(in super::super) const BYTES_MAX: usize = 256 << 10;
 
 thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Calls for direct reads that this thread has made, and bytes that they read.
+    pub(in super::super) static TAKEN: std::cell::Cell<(u64, u64)> = const { std::cell::Cell::new((0, 0)) };
 }
 
 #[derive(Debug)]
@@ -52,9 +58,9 @@ impl DirectFile {
     /// Reads into the first bytes of `buf`, by one call; how many.
     fn read_blocks(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         let before = (offset % BLOCK_BYTES as u64) as usize;
-        let wanted = (before + buf.len()).next_multiple_of(BLOCK_BYTES).min(SCRATCH_BYTES);
+        let wanted = (before + buf.len()).next_multiple_of(BLOCK_BYTES).min(BYTES_MAX);
         SCRATCH.with_borrow_mut(|scratch| {
-            scratch.resize(SCRATCH_BYTES + BLOCK_BYTES, 0);
+            scratch.resize(BYTES_MAX + BLOCK_BYTES, 0);
             let aligned = scratch.as_ptr().align_offset(BLOCK_BYTES);
             let blocks = &mut scratch[aligned..aligned + wanted];
             let got = loop {
@@ -63,6 +69,8 @@ impl DirectFile {
                     other => break other?,
                 }
             };
+            #[cfg(test)]
+            TAKEN.set((TAKEN.get().0 + 1, TAKEN.get().1 + got as u64));
             let found = blocks[..got].get(before..).unwrap_or_default();
             let len = found.len().min(buf.len());
             buf[..len].copy_from_slice(&found[..len]);

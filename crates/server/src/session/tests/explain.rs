@@ -104,11 +104,97 @@ fn explain_says_how_and_with_analyze_what_it_touched() {
         let refused =
             error(client.call(query("EXPLAIN INSERT INTO e.t (k, c) VALUES (1, 1)", params())).await);
         assert_eq!(refused.0, ErrorKind::Syntax);
+        assert!(refused.1.contains("only SELECT can be explained, not 'INSERT'"), "{}", refused.1);
         let views = select(client, "EXPLAIN ANALYZE SELECT * FROM system_views.settings").await;
         assert!(
             steps(&views)
                 .contains(&"virtual settings: made of what the node knows when it is read".to_owned())
         );
+        db.stop().await;
+    });
+}
+
+/// What EXPLAIN ANALYZE counted: of the row of this operation, if it has the figure.
+fn figure(rows: &Rows, operation: &str, name: &str) -> Option<i64> {
+    let row = rows.rows.iter().find(|row| row[1].as_deref() == Some(operation.as_bytes()))?;
+    let figures = row[5].clone()?;
+    let mut pairs = model::types::collection::pairs(&figures);
+    let found = pairs.find(|(key, _)| *key == name.as_bytes());
+    found.map(|(_, value)| i64::from_be_bytes(value.try_into().unwrap()))
+}
+
+#[test]
+fn tombstones_are_the_same_in_memtables_and_sstables_and_after_the_merge() {
+    run(async {
+        let db = Db::open(&Env::for_test(62)).await;
+        let client = &mut db.client(ProtocolVersion::V5).await;
+        for statement in [
+            "CREATE KEYSPACE e WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            "CREATE TABLE e.t (k int, c int, v text, l list<int>, PRIMARY KEY (k, c))",
+            // A collection that is written whole is no tombstone.
+            "INSERT INTO e.t (k, c, v, l) VALUES (1, 1, 'a', [1, 2])",
+            "INSERT INTO e.t (k, c, v, l) VALUES (1, 2, 'b', [3])",
+            "DELETE v FROM e.t WHERE k = 1 AND c = 2",
+            "DELETE FROM e.t WHERE k = 1 AND c = 3",
+            // Nor is what a row was before.
+            "DELETE FROM e.t USING TIMESTAMP 5 WHERE k = 1 AND c = 4",
+            "INSERT INTO e.t (k, c, v) VALUES (1, 4, 'c') USING TIMESTAMP 6",
+            "DELETE FROM e.t WHERE k = 1 AND c > 10 AND c < 20",
+        ] {
+            cql(client, statement).await;
+        }
+        for source in ["memtable", "sstable"] {
+            let analyzed = select(client, "EXPLAIN ANALYZE SELECT * FROM e.t WHERE k = 1").await;
+            for (operation, name) in [
+                (source, "tombstones_scanned"),
+                ("total", "tombstones_scanned"),
+                ("total", "tombstones_left"),
+            ] {
+                assert_eq!(figure(&analyzed, operation, name), Some(4), "{source} {operation} {name}");
+            }
+            let engine = Arc::clone(&db.node.state.engine);
+            tokio::task::spawn_blocking(move || engine.flush("e", Some("t")).unwrap()).await.unwrap();
+        }
+        select(client, "SELECT * FROM e.t WHERE k = 1").await;
+        let counted =
+            "SELECT max FROM system_views.tombstones_per_read WHERE keyspace_name = 'e' AND table_name = 't'";
+        let counted = select(client, counted).await;
+        let max = f64::from_be_bytes(counted.rows[0][0].as_deref().unwrap().try_into().unwrap());
+        assert_eq!(max, 4.0);
+        db.stop().await;
+    });
+}
+
+#[test]
+fn sstables_behind_cached_rows_are_said_to_be_read_only_where_they_have_to() {
+    run(async {
+        let db = Db::open(&Env::for_test(63)).await;
+        let client = &mut db.client(ProtocolVersion::V5).await;
+        db.node.state.engine.row_cache().set_capacity(16 << 20);
+        for statement in [
+            "CREATE KEYSPACE e WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            "CREATE TABLE e.t (k int, c int, PRIMARY KEY (k, c)) WITH caching = {'keys': 'ALL', 'rows_per_partition': '2'}",
+        ] {
+            cql(client, statement).await;
+        }
+        for c in 0..5 {
+            cql(client, &format!("INSERT INTO e.t (k, c) VALUES (1, {c})")).await;
+        }
+        let engine = Arc::clone(&db.node.state.engine);
+        tokio::task::spawn_blocking(move || engine.flush("e", Some("t")).unwrap()).await.unwrap();
+        let told = |rows: &Rows, word: &str| -> String {
+            steps(rows).into_iter().find(|step| step.starts_with(word)).unwrap_or_default()
+        };
+        let read = "SELECT * FROM e.t WHERE k = 1 LIMIT 2";
+        let explained = select(client, &format!("EXPLAIN {read}")).await;
+        assert_eq!(told(&explained, "sstable"), "sstable nb-1-big: to be read");
+        select(client, read).await;
+        let explained = select(client, &format!("EXPLAIN {read}")).await;
+        assert_eq!(told(&explained, "rowcache"), "rowcache heads: to be read");
+        let behind = "sstable nb-1-big: to be read where the row cache does not answer";
+        assert_eq!(told(&explained, "sstable"), behind);
+        let analyzed = select(client, &format!("EXPLAIN ANALYZE {read}")).await;
+        assert_eq!(told(&analyzed, "sstable"), "", "it did answer");
         db.stop().await;
     });
 }

@@ -70,7 +70,7 @@ impl ReadColumn {
             C::Ios => count("ios"),
             C::DiskBytes => bytes("disk_bytes"),
             C::Returned => bytes("returned_bytes"),
-            C::Tombstones => count("tombstones_scanned"),
+            C::Tombstones => count("tombstones_left"),
             C::Table => text::one_line(&format!("{}.{}", of.keyspace, of.table)),
             C::What => {
                 let failed = if of.failure.is_some() { "FAILED " } else { "" };
@@ -86,7 +86,7 @@ impl ReadColumn {
             C::Ios => cost(of, "ios"),
             C::DiskBytes => cost(of, "disk_bytes"),
             C::Returned => cost(of, "returned_bytes"),
-            C::Tombstones => cost(of, "tombstones_scanned"),
+            C::Tombstones => cost(of, "tombstones_left"),
             C::Took | C::Table | C::What => of.micros,
         }
     }
