@@ -209,7 +209,8 @@ impl LiveRows {
             self.partition_has_rows = false;
             self.remaining_in_partition = self.command.limits.rows_per_partition;
         }
-        self.key.clone_from(&self.fragment.key);
+        // A stream sets the key of the fragment anew at each start.
+        std::mem::swap(&mut self.key, &mut self.fragment.key);
         if !self.fragment.deletion.is_none() {
             self.tombstones += 1;
         }
