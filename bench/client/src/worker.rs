@@ -55,8 +55,8 @@ impl Prepared {
                 let mut params = QueryParams::new(Consistency::LocalOne);
                 params.skip_metadata = true;
                 params.page_size = Some(PAGE_ROWS).filter(|_| !matches!(statement, Statement::Whole(..)));
-                let result_metadata_id = Some(prepared.result_metadata_id);
-                Request::Execute(Execute { id: prepared.id, result_metadata_id, params })
+                let result_metadata_id = Some(prepared.result_metadata_id[..].into());
+                Request::Execute(Execute { id: prepared.id[..].into(), result_metadata_id, params })
             }
         };
         Ok(Self { statement, message: message(request) })

@@ -40,7 +40,7 @@ impl Coordinator {
     pub async fn cas<E: From<CoordinatorError>>(
         &self,
         request: CasRequest,
-        decide: impl FnOnce(LiveRows, i64) -> Result<Option<Vec<Mutation>>, E> + Send,
+        decide: impl FnOnce(Box<LiveRows>, i64) -> Result<Option<Vec<Mutation>>, E> + Send,
     ) -> Result<(), E> {
         validate(&request)?;
         let waited = self.cas_locks.lock_until(request.contention_deadline.as_ref(), [&request.key]).await;

@@ -38,7 +38,7 @@ impl Coordinator {
     ///
     /// # Errors
     /// Those of [`Coordinator::read`].
-    pub fn read_at_once(&self, request: ReadRequest) -> Option<Result<LiveRows, CoordinatorError>> {
+    pub fn read_at_once(&self, request: ReadRequest) -> Option<Result<Box<LiveRows>, CoordinatorError>> {
         match pin!(self.read(request)).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(rows) => Some(rows),
             Poll::Pending => None,
@@ -51,7 +51,7 @@ impl Coordinator {
     /// # Errors
     /// `Invalid` for a consistency level that reads do not have or a paging state of another query, `Unavailable`,
     /// `ReadFailure`, `ReadTimeout`.
-    pub async fn read(&self, request: ReadRequest) -> Result<LiveRows, CoordinatorError> {
+    pub async fn read(&self, request: ReadRequest) -> Result<Box<LiveRows>, CoordinatorError> {
         if request.consistency == Consistency::Any {
             return Err(CoordinatorError::Invalid(
                 "ANY ConsistencyLevel is only supported for writes".to_owned(),

@@ -389,7 +389,7 @@ fn concurrent_conditions_on_one_partition_take_effect_one_after_the_other() {
                     contention_deadline: None,
                     write_deadline: None,
                 };
-                let put = |mut rows: LiveRows, ballot: i64| {
+                let put = |mut rows: Box<LiveRows>, ballot: i64| {
                     let next = value(&mut rows).unwrap_or(0) + 1;
                     Ok::<_, CoordinatorError>(Some(vec![case.put(1, next, ballot)]))
                 };

@@ -68,7 +68,7 @@ impl TableStore {
                     view.replace_sstables(&[], ready.values().map(|new| new.sstable.clone()));
                     view.forget_cached_rows();
                     // Every SSTable in the directories is open now.
-                    self.set_whole();
+                    view.damage = None;
                 }
                 unready
             });

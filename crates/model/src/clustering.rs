@@ -137,8 +137,9 @@ impl Clustering {
     }
 
     /// The components in order.
-    pub fn iter(&self) -> impl Iterator<Item = Component<'_>> {
-        (0..self.len()).map(|i| self.get(i))
+    #[inline]
+    pub fn iter(&self) -> Components<'_> {
+        Components { bytes: &self.bytes, ends: self.ends.iter(), start: 0 }
     }
 
     /// The first `count` components.
@@ -153,6 +154,28 @@ impl Clustering {
     /// Bytes of memory held by the values.
     pub fn data_size(&self) -> usize {
         self.bytes.len()
+    }
+}
+
+/// The components of a clustering, in order.
+#[derive(Clone, Debug)]
+pub struct Components<'a> {
+    bytes: &'a [u8],
+    ends: std::slice::Iter<'a, u32>,
+    start: u32,
+}
+
+impl<'a> Iterator for Components<'a> {
+    type Item = Component<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Component<'a>> {
+        let end = *self.ends.next()?;
+        let start = std::mem::replace(&mut self.start, end & !NULL_FLAG);
+        Some(match end & NULL_FLAG {
+            0 => Component::Value(self.bytes.get(start as usize..end as usize).unwrap_or_default()),
+            _ => Component::Null,
+        })
     }
 }
 
@@ -388,9 +411,8 @@ impl ClusteringComparator {
 
     /// Compares two positions in storage order (docs/formats/sstable-big.md, "Ordering of two prefixes").
     pub fn compare_positions(&self, a: Position<'_>, b: Position<'_>) -> Ordering {
-        let shared = a.prefix.len().min(b.prefix.len());
-        for i in 0..shared {
-            let order = self.compare_component(i, a.prefix.get(i), b.prefix.get(i));
+        for (i, (one, other)) in a.prefix.iter().zip(b.prefix.iter()).enumerate() {
+            let order = self.compare_component(i, one, other);
             if order != Ordering::Equal {
                 return order;
             }

@@ -34,12 +34,12 @@ pub struct PartitionKey(pub Bytes);
 
 impl PartitionKey {
     /// Builds the key from its components, in key order.
-    pub fn from_components(components: &[&[u8]]) -> PartitionKey {
+    pub fn from_components<C: AsRef<[u8]>>(components: &[C]) -> PartitionKey {
         if let [single] = components {
-            return PartitionKey(Bytes::copy_from_slice(single));
+            return PartitionKey(Bytes::copy_from_slice(single.as_ref()));
         }
-        let mut out = Vec::with_capacity(components.iter().map(|c| c.len() + 3).sum());
-        for component in components {
+        let mut out = Vec::with_capacity(components.iter().map(|c| c.as_ref().len() + 3).sum());
+        for component in components.iter().map(C::as_ref) {
             out.extend_from_slice(&(component.len() as u16).to_be_bytes());
             out.extend_from_slice(component);
             out.push(0);

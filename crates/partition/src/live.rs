@@ -82,19 +82,19 @@ pub struct LiveRows {
 }
 
 impl LiveRows {
-    /// Reads `stream`, the answer to `command`.
+    /// Reads `stream`, the answer to `command`. In a box from the start: it is long, and handed on by several hands.
     pub fn new(
         stream: BoxedStream,
         command: Arc<ReadCommand>,
         context: ReadContext,
         limits: PageLimits,
-    ) -> LiveRows {
+    ) -> Box<LiveRows> {
         let about_rows = |e| filter::is_about_rows(&command, e);
         let clusterings = &command.clusterings;
         let statics_stand_alone =
             (command.limits.distinct || clusterings.is_all() || clusterings.is_statics_only())
                 && !command.row_filter.iter().any(about_rows);
-        LiveRows {
+        Box::new(LiveRows {
             stream,
             context,
             limits,
@@ -118,12 +118,12 @@ impl LiveRows {
             // The first fragment too: a read that comes late does nothing.
             until_look: 1,
             full: false,
-        }
+        })
     }
 
     /// Goes on where an earlier page ended: the first partition of the stream is the one that `mark` stands in, if
     /// that is not done with.
-    pub fn resume(mut self, mark: &PageMark) -> LiveRows {
+    pub fn resume(mut self: Box<Self>, mark: &PageMark) -> Box<LiveRows> {
         self.remaining = mark.remaining;
         if mark.clustering.is_some() {
             self.key = mark.key.clone();
@@ -134,7 +134,7 @@ impl LiveRows {
     }
 
     /// Hands on the static content of a partition also when rows were asked for by name and none is there.
-    pub fn with_lone_statics(mut self) -> LiveRows {
+    pub fn with_lone_statics(mut self: Box<Self>) -> Box<LiveRows> {
         self.statics_stand_alone = true;
         self
     }
@@ -209,7 +209,8 @@ impl LiveRows {
             self.partition_has_rows = false;
             self.remaining_in_partition = self.command.limits.rows_per_partition;
         }
-        self.key.clone_from(&self.fragment.key);
+        // A stream sets the key of the fragment anew at each start.
+        std::mem::swap(&mut self.key, &mut self.fragment.key);
         if !self.fragment.deletion.is_none() {
             self.tombstones += 1;
         }

@@ -229,7 +229,7 @@ fn thawed(kind: &CqlType) -> CqlType {
 fn unprepared_has_cassandras_words() {
     let Response::Error(error) = response_of(&find('<', 5, "unprepared")).response else { panic!() };
     let ErrorKind::Unprepared { id } = &error.kind else { panic!("{error:?}") };
-    assert_eq!(crate::ErrorResponse::unprepared(id.clone()), error);
+    assert_eq!(crate::ErrorResponse::unprepared(id), error);
 }
 
 #[test]

@@ -23,6 +23,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use bytes::{BufMut, Bytes, BytesMut};
+use smallvec::SmallVec;
 use uuid::Uuid;
 
 use crate::consistency::Consistency;
@@ -49,6 +50,10 @@ impl Value {
         }
     }
 }
+
+/// Short bytes that are the id of a statement or of metadata: 16 of them, if a server gave it. They are copied, which costs less
+/// than to share the body's memory.
+pub type ShortId = SmallVec<[u8; 16]>;
 
 /// A custom payload: names and their bytes (`None`: null).
 pub type CustomPayload = Vec<(String, Option<Bytes>)>;
@@ -174,6 +179,15 @@ impl Reader {
     pub fn short_bytes(&mut self) -> Result<Bytes, BodyError> {
         let length = self.array().map(u16::from_be_bytes).ok_or(BodyError::ShortBytes)?;
         self.take(usize::from(length)).ok_or(BodyError::ShortBytes)
+    }
+
+    /// Reads short bytes that are an id.
+    pub fn short_id(&mut self) -> Result<ShortId, BodyError> {
+        let length = self.array().map(u16::from_be_bytes).ok_or(BodyError::ShortBytes)?;
+        let end = self.at + usize::from(length);
+        let id = self.body.get(self.at..end).ok_or(BodyError::ShortBytes)?;
+        self.at = end;
+        Ok(ShortId::from_slice(id))
     }
 
     /// Reads a bound value. In v3 every negative length is null; later -2 is unset and the others are refused.

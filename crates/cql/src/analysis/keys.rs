@@ -119,40 +119,40 @@ impl PartitionPlan {
         if count.is_none_or(|n| n > KEYS_MAX) {
             bail!("Too many partition keys in one statement, at most {KEYS_MAX}");
         }
-        let mut keys = vec![Vec::<&[u8]>::new()];
+        let mut keys = vec![Vec::<Bytes>::new()];
         for of_column in &values {
             keys = keys
                 .iter()
                 .flat_map(|prefix| {
                     of_column.iter().map(move |value| {
                         let mut key = prefix.clone();
-                        key.push(value.as_ref());
+                        key.push(value.clone());
                         key
                     })
                 })
                 .collect();
         }
-        keys.into_iter().map(|key| key_of(key.into_iter())).collect()
+        keys.iter_mut().map(|key| key_of(key)).collect()
     }
 }
 
 impl PartitionPlan {
     /// The key of a statement that gives each column one value: the common case.
     fn single_key(&self, input: &BindInput<'_>) -> Result<Option<DecoratedKey>> {
-        let mut components: SmallVec<[Bytes; 4]> = SmallVec::new();
+        let mut components: SmallVec<[Bytes; 2]> = SmallVec::new();
         for restriction in &self.restrictions {
             let (Some(column), Test::Eq(expr)) = (restriction.columns.first(), &restriction.test) else {
                 return Ok(None);
             };
             components.push(value_of(expr, &column.name, input)?);
         }
-        key_of(components.iter().map(|c| c.as_ref())).map(Some)
+        key_of(&mut components).map(Some)
     }
 }
 
-fn key_of<'a>(components: impl Iterator<Item = &'a [u8]>) -> Result<DecoratedKey> {
-    let components: SmallVec<[&[u8]; 4]> = components.collect();
-    let length: usize = match components.as_slice() {
+/// The key of these components; a single one is taken as it is.
+fn key_of(components: &mut [Bytes]) -> Result<DecoratedKey> {
+    let length: usize = match &*components {
         [single] => single.len(),
         several => several.iter().map(|c| c.len() + 3).sum(),
     };
@@ -167,7 +167,10 @@ fn key_of<'a>(components: impl Iterator<Item = &'a [u8]>) -> Result<DecoratedKey
         };
         bail!("Key length of {shown} is longer than maximum of {KEY_BYTES_MAX}");
     }
-    Ok(DecoratedKey::new(PartitionKey::from_components(&components)))
+    Ok(DecoratedKey::new(match components {
+        [single] => PartitionKey(std::mem::take(single)),
+        several => PartitionKey::from_components(several),
+    }))
 }
 
 /// The value that `column` must have.

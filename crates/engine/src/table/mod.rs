@@ -19,7 +19,7 @@ use crate::commitlog::{IntervalSet, LogPosition};
 use crate::error::EngineError;
 use crate::memtable::Memtable;
 use crate::system;
-use arc_swap::{ArcSwap, ArcSwapOption};
+use arc_swap::ArcSwap;
 use model::{DecoratedKey, TableSchema};
 use parking_lot::Mutex;
 use partition::ReadError;
@@ -57,6 +57,8 @@ pub struct TableView {
     pub(crate) cached_rows: Option<Arc<CachedRows>>,
     /// A memtable that became an SSTable just now: cached heads may be older.
     pub(crate) settling: Option<Arc<Memtable>>,
+    /// Why rows are missing that should be there: an SSTable could not be opened. Reads are refused, and compactions.
+    pub(crate) damage: Option<ReadError>,
 }
 
 /// What a running compaction has written so far, for those who read single partitions: pages of its output become
@@ -154,8 +156,6 @@ pub struct TableStore {
     durable_writes: AtomicBool,
     /// Set when the table is dropped: nothing is flushed any more.
     dropped: AtomicBool,
-    /// Why rows are missing that should be there: an SSTable could not be opened. Reads are refused, and compactions.
-    damage: ArcSwapOption<ReadError>,
     /// Whether a transaction failed to commit and the next start may find that it did not fail. Until then SSTables
     /// are added only: none goes, by compaction or truncation, nor is any looked for in the directories.
     in_doubt: AtomicBool,
@@ -192,6 +192,7 @@ impl TableStore {
             sstable_set: 0,
             cached_rows: row_cache.of_table(&schema),
             settling: None,
+            damage: None,
         };
         view.replace_sstables(&[], sstables);
         TableStore {
@@ -206,7 +207,6 @@ impl TableStore {
             flush_failing: AtomicBool::new(false),
             durable_writes: AtomicBool::new(durable_writes),
             dropped: AtomicBool::new(false),
-            damage: ArcSwapOption::empty(),
             in_doubt: AtomicBool::new(false),
             dirs,
             indexes_left: AtomicBool::new(false),
@@ -246,17 +246,12 @@ impl TableStore {
 
     /// Refuses reads and compactions from now on: an SSTable is there that cannot be opened.
     pub(crate) fn set_damaged(&self, cause: ReadError) {
-        self.damage.store(Some(Arc::new(cause)));
-    }
-
-    /// The SSTable that cannot be opened is gone, or open.
-    pub(crate) fn set_whole(&self) {
-        self.damage.store(None);
+        self.change_view(|view| view.damage = Some(cause));
     }
 
     /// Why an SSTable is missing from the view.
     pub fn damage(&self) -> Option<ReadError> {
-        self.damage.load().as_deref().cloned()
+        self.view.load().damage.clone()
     }
 
     /// Notes what became of a transaction that did not commit.

@@ -47,10 +47,10 @@ impl TableStore {
     pub fn read(&self, command: &ReadCommand, ctx: &ReadContext) -> Result<BoxedStream, ReadError> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         note_read();
-        if let Some(damage) = self.damage.load().as_deref() {
+        let view = self.view.load();
+        if let Some(damage) = &view.damage {
             return Err(damage.clone());
         }
-        let view = self.view.load();
         let mut kept = None;
         let ctx = match command.table.options.caching.keys {
             true => ctx,

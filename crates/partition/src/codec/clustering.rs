@@ -77,12 +77,13 @@ pub fn compare_clustering<I: Input>(
     with: Position<'_>,
 ) -> Result<Ordering, I::Error> {
     let mut order = Ordering::Equal;
-    let mut at = 0;
+    let mut others = with.prefix.iter().enumerate();
     each_component(input, types, |component| {
-        if order.is_eq() && at < with.prefix.len() {
-            order = comparator.compare_component(at, component, with.prefix.get(at));
+        if order.is_eq()
+            && let Some((at, other)) = others.next()
+        {
+            order = comparator.compare_component(at, component, other);
         }
-        at += 1;
     })?;
     Ok(order.then_with(|| BoundKind::Row.order_of_equals(types.len(), with.kind, with.prefix.len())))
 }
@@ -107,8 +108,7 @@ fn each_component<I: Input>(
                     }
                     input.with_slice(len, |value| take(Component::Value(value)))?;
                 }
-                1 => take(Component::Value(&[])),
-                _ => take(Component::Null),
+                other => take(if other == 1 { Component::Value(&[]) } else { Component::Null }),
             }
             header >>= 2;
         }

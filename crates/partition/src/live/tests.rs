@@ -49,7 +49,7 @@ fn page(rows: &mut LiveRows) -> Vec<Seen> {
     seen
 }
 
-fn rows_of(steps: Vec<Step>, command: ReadCommand, limits: PageLimits) -> LiveRows {
+fn rows_of(steps: Vec<Step>, command: ReadCommand, limits: PageLimits) -> Box<LiveRows> {
     LiveRows::new(Box::new(Script::new(steps)), Arc::new(command), ReadContext::default(), limits)
 }
 

@@ -12,13 +12,12 @@
 //! The parameters are read by the same rules as a query's, so that values or a page size among them are
 //! understood and have no effect, as in Cassandra. Values have no names here.
 
-use bytes::Bytes;
 #[cfg(any(test, feature = "client"))]
 use bytes::{BufMut, BytesMut};
 
 use super::QueryParams;
 use crate::error::BodyError;
-use crate::primitives::{Reader, Value};
+use crate::primitives::{Reader, ShortId, Value};
 use crate::version::ProtocolVersion;
 
 /// What a batch promises.
@@ -38,7 +37,7 @@ pub enum StatementText {
     /// The text.
     Query(String),
     /// The id that PREPARE gave.
-    Prepared(Bytes),
+    Prepared(ShortId),
 }
 
 /// One statement of a batch.
@@ -76,7 +75,7 @@ impl Batch {
         for _ in 0..count {
             let text = match reader.u8("a statement's kind")? {
                 0 => StatementText::Query(reader.long_string()?),
-                1 => StatementText::Prepared(reader.short_bytes()?),
+                1 => StatementText::Prepared(reader.short_id()?),
                 code => return Err(BodyError::BatchKind { code: code as i8 }),
             };
             statements.push(BatchStatement { text, values: reader.values(version)? });

@@ -6,22 +6,21 @@
 //! query parameters
 //! ```
 
-use bytes::Bytes;
 #[cfg(any(test, feature = "client"))]
 use bytes::BytesMut;
 
 use super::QueryParams;
 use crate::error::BodyError;
-use crate::primitives::Reader;
+use crate::primitives::{Reader, ShortId};
 use crate::version::ProtocolVersion;
 
 /// Run a prepared statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Execute {
     /// The id that PREPARE gave.
-    pub id: Bytes,
+    pub id: ShortId,
     /// The id of the result metadata that the client holds; `None` before v5.
-    pub result_metadata_id: Option<Bytes>,
+    pub result_metadata_id: Option<ShortId>,
     /// How to run it.
     pub params: QueryParams,
 }
@@ -29,9 +28,9 @@ pub struct Execute {
 impl Execute {
     /// Reads the body.
     pub fn decode(version: ProtocolVersion, reader: &mut Reader) -> Result<Self, BodyError> {
-        let id = reader.short_bytes()?;
+        let id = reader.short_id()?;
         let result_metadata_id = match version {
-            ProtocolVersion::V5 => Some(reader.short_bytes()?),
+            ProtocolVersion::V5 => Some(reader.short_id()?),
             _ => None,
         };
         let params = QueryParams::decode(version, reader)?.check_page_size()?;

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::compression::Compression;
 use crate::consistency::Consistency;
-use crate::primitives::Value;
+use crate::primitives::{ShortId, Value};
 use crate::response::event::EventKind;
 
 fn body(version: ProtocolVersion, request: &Request) -> Bytes {
@@ -179,7 +179,7 @@ fn params(version: ProtocolVersion) -> impl Strategy<Value = QueryParams> {
 
 fn request(version: ProtocolVersion) -> impl Strategy<Value = Request> {
     let v5 = version >= ProtocolVersion::V5;
-    let id = || bytes().prop_map(|id| id.slice(..id.len().min(40)));
+    let id = || bytes().prop_map(|id| ShortId::from_slice(&id[..id.len().min(40)]));
     let query = (".{0,40}", params(version))
         .prop_map(|(statement, params)| Request::Query(Query { statement, params }));
     let prepare = (".{0,40}", option::of(".{1,9}")).prop_map(move |(statement, keyspace)| {

@@ -257,7 +257,8 @@ impl ErrorResponse {
     }
 
     /// 2500, in Cassandra's words.
-    pub fn unprepared(id: Bytes) -> Self {
+    pub fn unprepared(id: &[u8]) -> Self {
+        let id = Bytes::copy_from_slice(id);
         let message = format!(
             "Prepared query with ID {id:x} not found (either the query was not prepared on this host (maybe the \
              host has been restarted?) or you have prepared too many queries and it has been evicted from the \

@@ -24,7 +24,7 @@ pub(super) fn start(exchange: &mut Exchange, batch: Batch) -> Result<Progress, E
             StatementText::Query(text) => Arc::new(Statement::compile(text.into(), keyspace, &schema)?),
             StatementText::Prepared(id) => match sessions.statements.get(&id) {
                 Some(statement) => statement,
-                None => return Err(ErrorResponse::unprepared(id)),
+                None => return Err(ErrorResponse::unprepared(&id)),
             },
         };
         let (markers, values) = (statement.plan.bind_variables.len(), part.values.len());

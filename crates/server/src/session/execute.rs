@@ -13,7 +13,7 @@ use super::{Exchange, Progress};
 
 pub(super) fn start(exchange: &mut Exchange, execute: Execute) -> Result<Progress, ErrorResponse> {
     let Some(statement) = exchange.sessions.statements.get(&execute.id) else {
-        return Err(ErrorResponse::unprepared(execute.id));
+        return Err(ErrorResponse::unprepared(&execute.id));
     };
     exchange.text = Some(Arc::clone(&statement.text));
     if let Some(trace) = &mut exchange.trace {

@@ -7,7 +7,6 @@
 
 use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
 use cql::ast::ParsedStatement;
 use cql::bind::ColumnSpec;
 use cql::plan::Prepared;
@@ -147,8 +146,8 @@ impl Statements {
     }
 
     /// The statement of an id as clients send it.
-    pub(super) fn get(&self, id: &Bytes) -> Option<Arc<Statement>> {
-        let id: Id = id.as_ref().try_into().ok()?;
+    pub(super) fn get(&self, id: &[u8]) -> Option<Arc<Statement>> {
+        let id: Id = id.try_into().ok()?;
         self.cache.get(&id)
     }
 

@@ -146,8 +146,8 @@ async fn prepare(client: &mut Client, statement: &str) -> Prepared {
 }
 
 fn execute(prepared: &Prepared, params: QueryParams) -> Request {
-    let result_metadata_id = Some(prepared.result_metadata_id.clone());
-    Request::Execute(Execute { id: prepared.id.clone(), result_metadata_id, params })
+    let result_metadata_id = Some(prepared.result_metadata_id[..].into());
+    Request::Execute(Execute { id: prepared.id[..].into(), result_metadata_id, params })
 }
 
 const KEYSPACE: &str =
@@ -273,7 +273,7 @@ fn batches_mix_texts_and_prepared_statements() {
         let text_part = || StatementText::Query("INSERT INTO ks.t (k, c, v) VALUES (2, ?, 't')".to_owned());
         for (c, kind) in [(1, BatchKind::Logged), (2, BatchKind::Unlogged)] {
             let parts = vec![
-                part(StatementText::Prepared(insert.id.clone()), vec![int(1), int(c)]),
+                part(StatementText::Prepared(insert.id[..].into()), vec![int(1), int(c)]),
                 part(text_part(), vec![int(c)]),
             ];
             assert_eq!(result(client.call(batch(kind, parts)).await), ResultBody::Void);

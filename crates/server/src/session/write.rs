@@ -245,7 +245,7 @@ async fn decide_and_write(
         write_deadline: Some(limits.write.clone()),
     };
     let mut decided = None;
-    let decide = |rows: LiveRows, timestamp: i64| -> Result<Option<Vec<Mutation>>, Stop> {
+    let decide = |rows: Box<LiveRows>, timestamp: i64| -> Result<Option<Vec<Mutation>>, Stop> {
         let rows = gather(rows, serial_consistency)?;
         let outcome = plan.evaluate(&rows, timestamp).map_err(|e| Stop::Refused(error::of_cql(e)))?;
         let mutations = match &outcome {
@@ -322,7 +322,7 @@ async fn read(
 }
 
 /// All rows, and the static row also where it stands alone.
-fn gather(rows: LiveRows, consistency: Consistency) -> Result<RowsRead, Stop> {
+fn gather(rows: Box<LiveRows>, consistency: Consistency) -> Result<RowsRead, Stop> {
     let mut rows = rows.with_lone_statics();
     let mut found = RowsRead::new();
     while let Some(row) = rows.next_row().map_err(|cause| Stop::of_read(consistency, cause))? {

@@ -189,7 +189,7 @@ impl Forward {
     }
 
     /// Leaves the rows at hand that lie before `bound`, `rows_max` at most, of which only the clusterings are looked at, in
-    /// place; returns how many.
+    /// place; returns how many, and whether what comes next was seen to be a row that does not lie before it.
     pub fn skip_before(
         &mut self,
         data: &mut Cursor,
@@ -197,14 +197,14 @@ impl Forward {
         comparator: &ClusteringComparator,
         bound: &ClusteringBound,
         rows_max: u64,
-    ) -> u64 {
+    ) -> (u64, bool) {
+        let (mut skipped, mut is_there) = (0, false);
         if self.head.is_some() {
-            return 0;
+            return (skipped, is_there);
         }
         let (before, head_start, head_end) = (&mut self.before, &mut self.head_start, &mut self.head_end);
         let places = &self.places;
-        let skipped = data.decode_in_page(|page| {
-            let mut skipped = 0;
+        let _ = data.decode_in_page(|page| {
             // What fails is left to be read as a head, which tells what is wrong.
             let mut leave = |page: &mut InPage<'_>| {
                 let start = page.position();
@@ -212,7 +212,8 @@ impl Forward {
                     return Err(NotInPage);
                 }
                 row_flags(page, layout)?;
-                if layout.compare_clustering(page, comparator, bound.position())?.is_ge() {
+                is_there = layout.compare_clustering(page, comparator, bound.position())?.is_ge();
+                if is_there {
                     return Err(NotInPage);
                 }
                 let (end, says) = layout.read_sizes(page)?;
@@ -231,9 +232,9 @@ impl Forward {
                 *page = next;
                 skipped += 1;
             }
-            Ok(skipped)
+            Ok(())
         });
-        skipped.unwrap_or(0)
+        (skipped, is_there)
     }
 
     /// Leaves the rest of a row.

@@ -296,19 +296,19 @@ impl SsTableStream {
     }
 
     /// Takes the next row, forwards, if that goes quickly and the row lies inside the slice; where every row is asked for
-    /// there is none.
+    /// there is none. `is_there` says that it does not lie before it.
     #[inline]
-    fn take_in_page(&mut self, slice: Option<usize>, row: &mut Row) -> bool {
+    fn take_in_page(&mut self, slice: Option<usize>, is_there: bool, row: &mut Row) -> bool {
         let Walker::Forward(walker) = &mut self.walker else { return false };
         let comparator = self.table.comparator();
         let slice = slice.and_then(|slice| self.slices.get(slice));
-        let entered = self.entered;
         let taken = walker.take_in_page(&mut self.data, &self.layout, &self.wanted, row, |clustering| {
             let compare = |edge: &ClusteringBound| {
                 comparator.compare_positions(Position::row(clustering), edge.position())
             };
-            slice
-                .is_none_or(|slice| (entered || compare(&slice.start).is_gt()) && compare(&slice.end).is_lt())
+            slice.is_none_or(|slice| {
+                (is_there || compare(&slice.start).is_gt()) && compare(&slice.end).is_lt()
+            })
         });
         if taken {
             self.entered = true;
@@ -385,7 +385,7 @@ impl SsTableStream {
         }
         let mut left = NEAR_ROWS;
         loop {
-            left -= self.skip_before_slice(left);
+            left -= self.skip_before_slice(left).0;
             if left == 0 || !self.walker.is_at_hand(&self.data) {
                 return Ok(false);
             }
@@ -406,15 +406,16 @@ impl SsTableStream {
         self.walker.seek(&mut self.data, &self.layout, comparator, slice, covered)
     }
 
-    /// Leaves rows before the slice, `rows_max` at most, forwards, as far as that goes quickly; returns how many.
-    fn skip_before_slice(&mut self, rows_max: u64) -> u64 {
+    /// Leaves rows before the slice, `rows_max` at most, forwards, as far as that goes quickly; returns how many, and whether
+    /// what comes next was seen to be a row that does not lie before it.
+    fn skip_before_slice(&mut self, rows_max: u64) -> (u64, bool) {
         let (Walker::Forward(walker), Some(slice)) = (&mut self.walker, self.slices.get(self.slice)) else {
-            return 0;
+            return (0, false);
         };
         let comparator = self.table.comparator();
-        let skipped = walker.skip_before(&mut self.data, &self.layout, comparator, &slice.start, rows_max);
-        self.counted.rows += skipped;
-        skipped
+        let left = walker.skip_before(&mut self.data, &self.layout, comparator, &slice.start, rows_max);
+        self.counted.rows += left.0;
+        left
     }
 
     fn next_slice(&mut self) {
@@ -445,13 +446,14 @@ impl SsTableStream {
             if !self.sought && !self.walk_to_slice()? {
                 self.seek_slice()?;
             }
+            let mut is_there = self.entered;
             if !self.entered {
                 self.walker.turn_page(&mut self.data)?;
-                self.skip_before_slice(u64::MAX);
+                (_, is_there) = self.skip_before_slice(u64::MAX);
             }
             // Where a slice is entered its reader may have to be told of a deletion first.
             let may_take = self.entered || self.walker.open() == self.open;
-            if may_take && self.take_in_page(Some(self.slice), &mut out.row) {
+            if may_take && self.take_in_page(Some(self.slice), is_there, &mut out.row) {
                 if out.row.is_empty() {
                     continue;
                 }
@@ -498,7 +500,7 @@ impl SsTableStream {
 
     fn next_of_all(&mut self, out: &mut Fragment) -> Result<Event, ReadError> {
         loop {
-            if self.take_in_page(None, &mut out.row) {
+            if self.take_in_page(None, true, &mut out.row) {
                 if out.row.is_empty() {
                     continue;
                 }

@@ -176,7 +176,7 @@ impl Read {
         context: &ReadContext,
         body: &mut Blocks,
     ) -> Result<Tally, Stop> {
-        let start = |page, after| -> Result<LiveRows, Stop> {
+        let start = |page, after| -> Result<Box<LiveRows>, Stop> {
             Ok(runtime.block_on(coordinator.read(self.request(page, after, context.clone())))?)
         };
         let mut writer = RowsWriter::in_blocks(body, self.columns(), self.metadata_mode());

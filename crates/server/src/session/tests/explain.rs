@@ -52,8 +52,8 @@ fn explain_says_how_and_with_analyze_what_it_touched() {
         assert_eq!(prepared.result.len(), 6);
         let execute = |page| {
             Request::Execute(Execute {
-                id: prepared.id.clone(),
-                result_metadata_id: Some(prepared.result_metadata_id.clone()),
+                id: prepared.id[..].into(),
+                result_metadata_id: Some(prepared.result_metadata_id[..].into()),
                 params: QueryParams { page_size: Some(page), ..with_values(vec![int(1), int(4)]) },
             })
         };

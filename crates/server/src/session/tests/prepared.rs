@@ -28,8 +28,8 @@ fn an_unknown_id_is_told_with_the_error() {
         let mut client = db.client(ProtocolVersion::V5).await;
         let id = Bytes::from_static(&[9; 16]);
         let request = Request::Execute(Execute {
-            id: id.clone(),
-            result_metadata_id: Some(id.clone()),
+            id: id[..].into(),
+            result_metadata_id: Some(id[..].into()),
             params: params(),
         });
         assert_eq!(error(client.call(request).await).0, ErrorKind::Unprepared { id });
