@@ -111,16 +111,18 @@ struct Inputs {
 }
 
 impl Inputs {
-    /// Whether most of the pages read since the last time were in the cache.
+    /// Whether what was written since the last time may be made of pages that were in the cache: if most of those read since then
+    /// were, or those before, which end in it.
     fn look(&mut self) -> bool {
         let (hits, misses) = (self.cost.chunk_hits.get(), self.cost.chunk_misses.get());
         let (resident, absent) = (hits - self.hits, misses - self.misses);
         (self.hits, self.misses) = (hits, misses);
         // Where no page was turned, the last ones go on.
+        let were_hot = self.are_hot;
         if resident + absent > 0 {
             self.are_hot = resident >= absent;
         }
-        self.are_hot
+        were_hot || self.are_hot
     }
 }
 

@@ -145,6 +145,26 @@ fn a_compaction_warms_nothing_that_was_cold() {
 }
 
 #[test]
+fn keys_that_were_hot_here_and_there_are_so_after_a_compaction() {
+    let (fs, table) = (MemoryFileSystem::new(), off("t", 0));
+    let engine = early_engine(&fs, u64::MAX, StorageCompatibility::Cassandra4, SsTableFormat::Big);
+    create(&engine, std::slice::from_ref(&table));
+    two_sstables(&engine, &table, 1_000);
+    run(&engine, &table, all(&engine, &table));
+    let mut keys: Vec<i32> = (0..1_000).collect();
+    keys.sort_by_key(|k| key(*k));
+    let misses = |keys: &mut dyn Iterator<Item = &i32>| -> u64 {
+        keys.map(|k| read_key(&engine, &table, *k).1.chunk_misses).sum()
+    };
+    let hot = || keys.iter().skip(60).step_by(125);
+    assert!(misses(&mut hot()) > 4);
+    run(&engine, &table, all(&engine, &table));
+    assert_eq!(misses(&mut hot()), 0);
+    assert!(misses(&mut keys.iter()) > 4);
+    engine.close();
+}
+
+#[test]
 fn the_index_of_what_was_hot_is_warm_after_a_compaction_and_no_other() {
     for (early_open_bytes, format) in [
         (u64::MAX, SsTableFormat::Big),
