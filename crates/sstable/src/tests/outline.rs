@@ -110,6 +110,37 @@ fn a_column_of_many_costs_its_own_chunks_at_one_call_each() {
     }
 }
 
+#[test]
+fn a_column_of_all_rows_costs_backwards_what_it_does_forwards() {
+    const ROWS: i32 = 30;
+    let table = wide_table(20);
+    let partitions = wide_partitions(&table, 1, ROWS, 30_000);
+    for compression in compressions() {
+        for version in VERSIONS {
+            let fs = written(&table, &partitions, compression.clone(), version);
+            for column in [0, 10, 19] {
+                let what = format!("{version} {compression:?} column {column}");
+                let read = |reversed: bool| {
+                    let sstable = open_with(&fs, version, Arc::default());
+                    let filter = ClusteringFilter::Slices { slices: vec![Slice::ALL], reversed };
+                    let (context, columns) = (ReadContext::default(), one_column(&table, column));
+                    let key = &partitions[0].key;
+                    let mut stream = sstable.read(key, &filter, &columns, &table, &context).unwrap().unwrap();
+                    let found = collect(&mut stream, &table, reversed).unwrap();
+                    assert_eq!(found[0].items.len(), ROWS as usize, "{what}");
+                    context.cost.snapshot()
+                };
+                let (forwards, backwards) = (read(false), read(true));
+                assert!(
+                    backwards.disk_bytes * 10 <= forwards.disk_bytes * 13,
+                    "{what}: {backwards:?}, {forwards:?}"
+                );
+                assert!(backwards.ios <= forwards.ios + 4, "{what}: {backwards:?}, {forwards:?}");
+            }
+        }
+    }
+}
+
 /// Long values make chunks short only where they are read for nothing else, and where compression does not make up for it.
 #[test]
 fn chunks_are_as_short_as_long_values_need_them() {
