@@ -62,6 +62,9 @@ pub fn options() -> EngineOptions {
         page_cache_bytes: 1 << 20,
         flush_writers: 1,
         auto_snapshot: false,
+        // The clock stands still: nothing would be earned.
+        compaction_bytes_per_s: 0,
+        proving_bytes_per_s: 0,
         ..EngineOptions::under(Path::new("/node"))
     }
 }
