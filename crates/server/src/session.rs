@@ -58,7 +58,7 @@ use crate::config::Millis;
 use crate::metrics::RequestKind;
 use crate::net::{Connection, Handling, Reply, Service};
 use crate::node::{Node, NodeState};
-use crate::reads::{self, ReadRecord};
+use crate::reads::{self, ReadRecord, Waits};
 use proofs::Told;
 use readers::Readers;
 use run::Work;
@@ -147,6 +147,8 @@ struct Exchange {
     trace: Option<Box<Trace>>,
     /// What is executed, for logs.
     text: Option<Arc<str>>,
+    /// How long it has waited on no thread.
+    waits: Waits,
     /// The read of a slow request.
     slow: Option<Arc<ReadRecord>>,
 }
@@ -163,6 +165,7 @@ impl Exchange {
             trace: message.tracing.then(trace),
             warnings: Vec::new(),
             text: None,
+            waits: Waits::default(),
             slow: None,
             reply: Some(reply),
             connection,
@@ -277,9 +280,10 @@ fn conclude(exchange: Exchange, kind: RequestKind) {
             at_micros,
             second: u64::try_from(at_micros / 1_000_000).unwrap_or(0),
             nanos,
+            waits: exchange.waits,
             table: None,
             statement: exchange.text.as_ref().map(reads::bounded).unwrap_or_default(),
-            keys: String::new(),
+            restriction: String::new(),
             client: exchange.connection.peer,
             cost: CostSnapshot::default(),
             failure: None,
@@ -288,7 +292,9 @@ fn conclude(exchange: Exchange, kind: RequestKind) {
     }
     if let Some(trace) = exchange.trace {
         let sessions = exchange.sessions;
-        tokio::spawn(async move { trace.keep(&sessions, nanos).await });
+        // Later than the answer: the events that tell of it lie before the end, too.
+        let duration_nanos = trace.elapsed_nanos(&sessions.node.env);
+        tokio::spawn(async move { trace.keep(&sessions, duration_nanos).await });
     }
 }
 
