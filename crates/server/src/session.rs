@@ -235,19 +235,19 @@ impl Service for Sessions {
             Ok(Progress::Waits(work)) => {
                 return Some(Box::pin(async move {
                     let outcome = work.run(&mut exchange).await;
-                    end(exchange, kind, outcome);
+                    end(&mut exchange, kind, outcome);
                 }));
             }
             Ok(Progress::Over(answer)) => Ok(answer),
             Err(error) => Err(error),
         };
-        end(exchange, kind, outcome);
+        end(&mut exchange, kind, outcome);
         None
     }
 }
 
-fn end(mut exchange: Exchange, kind: RequestKind, outcome: Result<Answer, ErrorResponse>) {
-    answer(&mut exchange, outcome);
+fn end(exchange: &mut Exchange, kind: RequestKind, outcome: Result<Answer, ErrorResponse>) {
+    answer(exchange, outcome);
     conclude(exchange, kind);
 }
 
@@ -268,7 +268,7 @@ fn answer(exchange: &mut Exchange, outcome: Result<Answer, ErrorResponse>) {
 }
 
 /// Counts, logs and traces a request that was answered.
-fn conclude(exchange: Exchange, kind: RequestKind) {
+fn conclude(exchange: &mut Exchange, kind: RequestKind) {
     let node = &exchange.sessions.node;
     let ended = exchange.ended_nanos.unwrap_or_else(|| node.env.clock.monotonic_nanos());
     let nanos = ended.saturating_sub(exchange.started_nanos);
@@ -288,10 +288,10 @@ fn conclude(exchange: Exchange, kind: RequestKind) {
             cost: CostSnapshot::default(),
             failure: None,
         };
-        node.metrics.reads.slow.add(&exchange.slow.unwrap_or_else(|| Arc::new(other())));
+        node.metrics.reads.slow.add(&exchange.slow.take().unwrap_or_else(|| Arc::new(other())));
     }
-    if let Some(trace) = exchange.trace {
-        let sessions = exchange.sessions;
+    if let Some(trace) = exchange.trace.take() {
+        let sessions = Arc::clone(&exchange.sessions);
         // Later than the answer: the events that tell of it lie before the end, too.
         let duration_nanos = trace.elapsed_nanos(&sessions.node.env);
         tokio::spawn(async move { trace.keep(&sessions, duration_nanos).await });

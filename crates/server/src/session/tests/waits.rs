@@ -33,6 +33,13 @@ async fn open(timeout: Millis) -> (Db, Arc<ManualClock>, FaultyFileSystem) {
     (db, clock, fs)
 }
 
+/// Returns when the thread is held by the device.
+async fn stuck(fs: &FaultyFileSystem) {
+    while fs.waiting() == 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
 /// Sends a traced read, and returns when it waits for a thread or has one.
 async fn begin(db: &Db, statement: &str) -> tokio::task::JoinHandle<(Response, uuid::Uuid)> {
     let before = db.node.state.metrics.reader_tasks.get();
@@ -85,6 +92,7 @@ fn the_wait_for_a_thread_is_told_and_belongs_to_no_sstable() {
         let (db, clock, fs) = open(Millis(30_000)).await;
         fs.hold(Op::Read, "-Data.db");
         let first = begin(&db, "SELECT v FROM ks.t WHERE k = 1").await;
+        stuck(&fs).await;
         let second = begin(&db, "SELECT v FROM ks.t WHERE k = 2").await;
         let range = begin(&db, "SELECT v FROM ks.t WHERE token(k) > -5").await;
         clock.advance(Duration::from_secs(3));
@@ -124,12 +132,13 @@ fn the_wait_for_a_thread_is_told_and_belongs_to_no_sstable() {
 #[test]
 fn a_read_that_gets_no_thread_in_time_has_waited_all_along() {
     run(async {
-        let (db, clock, fs) = open(Millis(300)).await;
+        let (db, clock, fs) = open(Millis(1_500)).await;
         fs.hold(Op::Read, "-Data.db");
-        let stuck = begin(&db, "SELECT v FROM ks.t WHERE k = 1").await;
+        let begun = begin(&db, "SELECT v FROM ks.t WHERE k = 1").await;
+        stuck(&fs).await;
         let waiting = begin(&db, "SELECT v FROM ks.t WHERE k = 2").await;
         clock.advance(Duration::from_millis(250));
-        let ids = [stuck.await.unwrap().1, waiting.await.unwrap().1];
+        let ids = [begun.await.unwrap().1, waiting.await.unwrap().1];
         for (restriction, waited) in [("k = 1", 0), ("k = 2", SECOND / 4)] {
             let record = kept(&db, restriction).await;
             assert!(record.failure.is_some() && record.nanos == SECOND / 4, "{record:?}");
