@@ -157,3 +157,28 @@ fn a_read_that_gets_no_thread_in_time_has_waited_all_along() {
         db.stop().await;
     });
 }
+
+#[test]
+fn an_explained_read_tells_its_trace_what_it_did() {
+    run(async {
+        let (db, clock, fs) = open(Millis(30_000)).await;
+        fs.hold(Op::Read, "-Data.db");
+        let first = begin(&db, "SELECT v FROM ks.t WHERE k = 1").await;
+        stuck(&fs).await;
+        let explained = begin(&db, "EXPLAIN ANALYZE SELECT v FROM ks.t WHERE k = 2").await;
+        clock.advance(Duration::from_secs(3));
+        fs.release();
+        first.await.unwrap();
+        let (response, id) = explained.await.unwrap();
+        let found = rows(response);
+        let is_wait = |row: &&Vec<Option<Bytes>>| row[1].as_deref() == Some(b"wait");
+        let wait: Vec<_> = found.rows.iter().filter(is_wait).collect();
+        assert_eq!(wait.len(), 1);
+        assert_eq!(wait[0][4].as_deref(), Some(&3_000_000_i64.to_be_bytes()[..]));
+        let (_, events) = trace(&mut db.client(ProtocolVersion::V5).await, id).await;
+        let at = |start: &str| events.iter().position(|(activity, _)| activity.starts_with(start));
+        let told = ["Waited 3000000 us for a reader thread", "SSTable nb-1-big: read ", "Cost: "].map(at);
+        assert!(told.is_sorted() && told[0].is_some(), "{events:?}");
+        db.stop().await;
+    });
+}
