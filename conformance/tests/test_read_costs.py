@@ -17,6 +17,7 @@ from cassandra.policies import WhiteListRoundRobinPolicy
 from harness.node import Ilion
 
 READ = "SELECT at, value FROM told.t WHERE k = 1 AND at > 5 AND value > 2 LIMIT 4000 ALLOW FILTERING"
+RESTRICTION = "k = 1 AND at > 5 AND value > 2 LIMIT 4000"
 ROWS = 1500
 BUCKET = 1 / 8  # a histogram is right within this part of a value
 
@@ -91,14 +92,17 @@ def test_the_trace_says_the_same(told):
     _, _, explained, _, trace = told
     (cost,) = [event.description for event in trace.events if event.description.startswith("Cost: ")]
     assert figures(cost) == explained
+    assert trace.duration >= max(event.source_elapsed for event in trace.events)
 
 
 def test_the_log_of_slow_queries_says_the_same(told):
     node, session, explained, _, _ = told
     (slow,) = [read for read in json.loads(admin(node, "/api/v1/reads/slow")) if read["statement"] == READ]
-    assert slow["cost"] == explained and slow["keys"] == "1"
+    assert slow["cost"] == explained and slow["restriction"] == RESTRICTION
+    assert slow["reader_wait_micros"] <= slow["micros"] and slow["proof_wait_micros"] == 0
     (row,) = [row for row in session.execute("SELECT * FROM system_views.slow_queries") if row.query == READ]
     assert dict(row.cost) == explained and row.micros == slow["micros"]
+    assert row.restriction == RESTRICTION and row.reader_wait_micros == slow["reader_wait_micros"]
     deadline = time.monotonic() + 60
     while True:
         lines = [line for line in (node.directory / "ilion.log").read_text().splitlines()

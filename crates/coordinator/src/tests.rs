@@ -8,7 +8,7 @@ use env::random::Random;
 use model::command::{
     ClusteringFilter, ColumnSelection, Consistency, DataLimits, PartitionSelection, ReadCommand,
 };
-use model::key::KeyRange;
+use model::key::{KeyBound, KeyRange, Token};
 use model::schema::Replication;
 use model::{
     Cell, Clustering, CqlType, DecoratedKey, KeyspaceSchema, Liveness, Mutation, PartitionKey,
@@ -51,6 +51,9 @@ fn schema(factor: u32) -> Schema {
 /// Rows of partitions in memory; static rows under the empty clustering of tables that have clustering columns.
 type Rows = BTreeMap<(Uuid, DecoratedKey), PartitionUpdate>;
 
+/// Keys, or a range, and the scan of which the read is a part.
+type Asked = (Result<Vec<DecoratedKey>, KeyRange>, Option<KeyRange>);
+
 #[derive(Debug, Default)]
 struct Fake {
     rows: Mutex<Rows>,
@@ -61,6 +64,8 @@ struct Fake {
     stuck: AtomicBool,
     /// Table whose writes fail.
     refuses: Mutex<Option<Uuid>>,
+    /// Reads that it was asked for.
+    asked: Mutex<Vec<Asked>>,
     /// When each table was emptied.
     truncated: Mutex<BTreeMap<Uuid, i64>>,
 }
@@ -74,7 +79,12 @@ impl Replica for Fake {
         "dc1"
     }
 
-    fn read(&self, command: &Arc<ReadCommand>, _: &ReadContext) -> Answer<BoxedStream> {
+    fn read(&self, command: &Arc<ReadCommand>, context: &ReadContext) -> Answer<BoxedStream> {
+        let partitions = match &command.partitions {
+            PartitionSelection::Keys(keys) => Ok(keys.clone()),
+            PartitionSelection::Range(range) => Err(range.clone()),
+        };
+        self.asked.lock().unwrap().push((partitions, context.scan.as_deref().cloned()));
         if self.broken.load(Ordering::SeqCst) {
             let error = ReadError::from(std::io::Error::other("broken"));
             return Answer::ready(Err(error.into()));
@@ -446,6 +456,50 @@ fn pages_of_a_range_yield_every_row_once() {
     }
     seen.sort_unstable();
     assert_eq!(seen, (0..10).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_rest_of_a_partition_is_part_of_the_scan_that_goes_on_in_it() {
+    let case = case(1, 1);
+    let range =
+        KeyRange { end: KeyBound::Token { token: Token(i64::MAX), inclusive: true }, ..KeyRange::FULL };
+    let row = |c: i32| Clustering::from_values([&c.to_be_bytes()[..]]);
+    let asked = |partitions: PartitionSelection, clusterings: ClusteringFilter, row: Option<Clustering>| {
+        let command = ReadCommand { clusterings, ..case.command("counters", partitions) };
+        let (remaining, remaining_in_partition) = (u64::MAX, u64::MAX);
+        let after = PagingState { key: key(1).key.0, row, remaining, remaining_in_partition };
+        let request = ReadRequest {
+            command: Arc::new(command),
+            consistency: Consistency::One,
+            page: PageLimits { rows: 3, ..PageLimits::NONE },
+            after: Some(after),
+            context: ReadContext::default(),
+        };
+        let mut rows = run(case.coordinator.read(request)).unwrap();
+        assert!(rows.next_row().unwrap().is_none());
+        std::mem::take(&mut *case.replicas[0].asked.lock().unwrap())
+    };
+    let all = || PartitionSelection::Range(range.clone());
+    let from =
+        |inclusive| KeyRange { start: KeyBound::Key { key: key(1), inclusive }, end: range.end.clone() };
+    let one = || Ok(vec![key(1)]);
+    let behind = || (Err(from(false)), None);
+    // A replica knows from it how much the page is a part of.
+    assert_eq!(
+        asked(all(), ClusteringFilter::all(), Some(row(5))),
+        [(one(), Some(from(true))), behind()],
+        "the mark's partition is a leg of its own, of the scan that began there"
+    );
+    assert_eq!(
+        asked(all(), ClusteringFilter::all(), None),
+        [behind()],
+        "a range says by itself how long it is"
+    );
+    let some = ClusteringFilter::Names { names: vec![row(7)], reversed: false };
+    assert_eq!(asked(all(), some, Some(row(5))), [(one(), None), behind()], "not all rows of the range");
+    let keys = PartitionSelection::Keys(vec![key(1), key(2)]);
+    let two = (Ok(vec![key(2)]), None);
+    assert_eq!(asked(keys, ClusteringFilter::all(), Some(row(5))), [(one(), None), two], "no range at all");
 }
 
 #[test]

@@ -23,6 +23,11 @@ impl Deadline {
         Duration::from_nanos(self.at_nanos.saturating_sub((self.clock)()))
     }
 
+    /// Now, in nanoseconds of its clock; `None` when it is over.
+    pub fn now(&self) -> Option<u64> {
+        Some((self.clock)()).filter(|now| *now < self.at_nanos)
+    }
+
     /// Whether it is over.
     pub fn is_over(&self) -> bool {
         (self.clock)() >= self.at_nanos

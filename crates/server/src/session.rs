@@ -58,7 +58,7 @@ use crate::config::Millis;
 use crate::metrics::RequestKind;
 use crate::net::{Connection, Handling, Reply, Service};
 use crate::node::{Node, NodeState};
-use crate::reads::{self, ReadRecord};
+use crate::reads::{self, ReadRecord, Waits};
 use proofs::Told;
 use readers::Readers;
 use run::Work;
@@ -147,6 +147,8 @@ struct Exchange {
     trace: Option<Box<Trace>>,
     /// What is executed, for logs.
     text: Option<Arc<str>>,
+    /// How long it has waited on no thread.
+    waits: Waits,
     /// The read of a slow request.
     slow: Option<Arc<ReadRecord>>,
 }
@@ -163,6 +165,7 @@ impl Exchange {
             trace: message.tracing.then(trace),
             warnings: Vec::new(),
             text: None,
+            waits: Waits::default(),
             slow: None,
             reply: Some(reply),
             connection,
@@ -232,19 +235,19 @@ impl Service for Sessions {
             Ok(Progress::Waits(work)) => {
                 return Some(Box::pin(async move {
                     let outcome = work.run(&mut exchange).await;
-                    end(exchange, kind, outcome);
+                    end(&mut exchange, kind, outcome);
                 }));
             }
             Ok(Progress::Over(answer)) => Ok(answer),
             Err(error) => Err(error),
         };
-        end(exchange, kind, outcome);
+        end(&mut exchange, kind, outcome);
         None
     }
 }
 
-fn end(mut exchange: Exchange, kind: RequestKind, outcome: Result<Answer, ErrorResponse>) {
-    answer(&mut exchange, outcome);
+fn end(exchange: &mut Exchange, kind: RequestKind, outcome: Result<Answer, ErrorResponse>) {
+    answer(exchange, outcome);
     conclude(exchange, kind);
 }
 
@@ -265,7 +268,7 @@ fn answer(exchange: &mut Exchange, outcome: Result<Answer, ErrorResponse>) {
 }
 
 /// Counts, logs and traces a request that was answered.
-fn conclude(exchange: Exchange, kind: RequestKind) {
+fn conclude(exchange: &mut Exchange, kind: RequestKind) {
     let node = &exchange.sessions.node;
     let ended = exchange.ended_nanos.unwrap_or_else(|| node.env.clock.monotonic_nanos());
     let nanos = ended.saturating_sub(exchange.started_nanos);
@@ -277,18 +280,21 @@ fn conclude(exchange: Exchange, kind: RequestKind) {
             at_micros,
             second: u64::try_from(at_micros / 1_000_000).unwrap_or(0),
             nanos,
+            waits: exchange.waits,
             table: None,
             statement: exchange.text.as_ref().map(reads::bounded).unwrap_or_default(),
-            keys: String::new(),
+            restriction: String::new(),
             client: exchange.connection.peer,
             cost: CostSnapshot::default(),
             failure: None,
         };
-        node.metrics.reads.slow.add(&exchange.slow.unwrap_or_else(|| Arc::new(other())));
+        node.metrics.reads.slow.add(&exchange.slow.take().unwrap_or_else(|| Arc::new(other())));
     }
-    if let Some(trace) = exchange.trace {
-        let sessions = exchange.sessions;
-        tokio::spawn(async move { trace.keep(&sessions, nanos).await });
+    if let Some(trace) = exchange.trace.take() {
+        let sessions = Arc::clone(&exchange.sessions);
+        // Later than the answer: the events that tell of it lie before the end, too.
+        let duration_nanos = trace.elapsed_nanos(&sessions.node.env);
+        tokio::spawn(async move { trace.keep(&sessions, duration_nanos).await });
     }
 }
 

@@ -14,12 +14,13 @@
 //! | `order`, `group`, `limit`, `page` | | what is done with the rows |
 
 mod plan;
+mod restriction;
 #[cfg(test)]
 mod tests;
 mod text;
 
 pub use plan::plan;
-pub use text::keys;
+pub use restriction::restriction;
 
 use crate::bind::ColumnSpec;
 use bytes::Bytes;

@@ -1,5 +1,6 @@
-//! Keys, clusterings and conditions in words. Every text is bounded, whatever the values are.
+//! Keys, clusterings and conditions in words, and as CQL where they are CQL. Every text is bounded, whatever the values are.
 
+use crate::ast::Identifier;
 use model::clustering::{BoundKind, Clustering, ClusteringBound, Component, Slice};
 use model::command::{FilterExpression, Operator, PartitionSelection};
 use model::key::{DecoratedKey, KeyBound, KeyRange};
@@ -9,6 +10,8 @@ use model::{ColumnDef, CqlType, TableSchema};
 const VALUE_CHARS_MAX: usize = 64;
 /// Keys, rows and slices that are shown.
 const LIST_MAX: usize = 3;
+/// Values of an IN that are shown.
+const IN_MAX: usize = 10;
 
 /// The first characters of a value.
 fn clipped(mut text: String) -> String {
@@ -20,7 +23,7 @@ fn clipped(mut text: String) -> String {
 }
 
 /// A value as a constant.
-fn literal(ty: &CqlType, bytes: &[u8]) -> String {
+pub(super) fn literal(ty: &CqlType, bytes: &[u8]) -> String {
     // What is not shown is not made into text first.
     let shown = bytes.get(..VALUE_CHARS_MAX * 4).unwrap_or(bytes);
     match ty {
@@ -37,7 +40,7 @@ fn value(column: &ColumnDef, bytes: &[u8]) -> String {
 }
 
 /// Values in parentheses when there are several columns.
-fn tuple(values: Vec<String>, columns: usize) -> String {
+pub(super) fn tuple(values: Vec<String>, columns: usize) -> String {
     match values.as_slice() {
         [only] if columns == 1 => only.clone(),
         _ => format!("({})", values.join(", ")),
@@ -53,26 +56,48 @@ fn listed(count: usize, items: impl Iterator<Item = String>) -> String {
     text
 }
 
-fn key(table: &TableSchema, key: &DecoratedKey) -> String {
+/// The first values of an IN as CQL; how many there are, if not all are shown.
+pub(super) fn in_list(count: usize, items: impl Iterator<Item = String>) -> String {
+    let mut text = items.take(IN_MAX).collect::<Vec<_>>().join(", ");
+    if count > IN_MAX {
+        text.push_str(&format!(", … {count} in all"));
+    }
+    format!("({text})")
+}
+
+/// The name of a column as CQL.
+pub(super) fn name(column: &ColumnDef) -> String {
+    Identifier::quoted(&*column.name).to_cql()
+}
+
+/// The values of the key's columns.
+pub(super) fn key_values(table: &TableSchema, key: &DecoratedKey) -> Vec<String> {
     let columns = table.partition_key();
     let components = key.key.components(columns.len()).unwrap_or_default();
-    let values = columns.iter().zip(&components).map(|(column, bytes)| value(column, bytes)).collect();
-    tuple(values, columns.len())
+    columns.iter().zip(&components).map(|(column, bytes)| value(column, bytes)).collect()
+}
+
+fn key(table: &TableSchema, key: &DecoratedKey) -> String {
+    tuple(key_values(table, key), table.partition_key().len())
 }
 
 /// The partitions in words: the first keys, or the range.
 pub fn keys(table: &TableSchema, partitions: &PartitionSelection) -> String {
     match partitions {
         PartitionSelection::Keys(keys) => listed(keys.len(), keys.iter().map(|k| key(table, k))),
-        PartitionSelection::Range(bounds) => range(table, bounds),
+        PartitionSelection::Range(bounds) => {
+            let sides = range(table, bounds, "token");
+            if sides.is_empty() { "every token".to_owned() } else { sides.join(" and ") }
+        }
     }
 }
 
-fn range(table: &TableSchema, range: &KeyRange) -> String {
+/// The bounds that a range has, of what is called `token`.
+pub(super) fn range(table: &TableSchema, range: &KeyRange, token: &str) -> Vec<String> {
     let side = |bound: &KeyBound, (without, with): (&'static str, &'static str)| match bound {
         KeyBound::Unbounded => None,
-        KeyBound::Token { token, inclusive } => {
-            Some(format!("token {} {}", if *inclusive { with } else { without }, token.0))
+        KeyBound::Token { token: of, inclusive } => {
+            Some(format!("{token} {} {}", if *inclusive { with } else { without }, of.0))
         }
         KeyBound::Key { key: bound, inclusive } => {
             let sign = if *inclusive { with } else { without };
@@ -80,8 +105,7 @@ fn range(table: &TableSchema, range: &KeyRange) -> String {
         }
     };
     let sides = [side(&range.start, (">", ">=")), side(&range.end, ("<", "<="))];
-    let sides: Vec<String> = sides.into_iter().flatten().collect();
-    if sides.is_empty() { "every token".to_owned() } else { sides.join(" and ") }
+    sides.into_iter().flatten().collect()
 }
 
 fn clustering(table: &TableSchema, prefix: &Clustering) -> String {
@@ -135,7 +159,7 @@ pub(super) fn condition(column: &ColumnDef, condition: &FilterExpression) -> Str
         let ty = ty.unwrap_or(&column.ty);
         listed(condition.values.len(), condition.values.iter().map(|bytes| literal(ty, bytes)))
     };
-    let name = &column.name;
+    let name = name(column);
     let compare = |sign: &str| match &condition.map_key {
         Some(key) => {
             format!("{name}[{}] {sign} {}", literal(keys.unwrap_or(&column.ty), key), of(values))
@@ -149,7 +173,10 @@ pub(super) fn condition(column: &ColumnDef, condition: &FilterExpression) -> Str
         Operator::LtEq => compare("<="),
         Operator::Gt => compare(">"),
         Operator::GtEq => compare(">="),
-        Operator::In => format!("{name} IN ({})", of(None)),
+        Operator::In => {
+            let values = condition.values.iter().map(|bytes| literal(&column.ty, bytes));
+            format!("{name} IN {}", in_list(condition.values.len(), values))
+        }
         Operator::Contains => format!("{name} CONTAINS {}", of(values)),
         Operator::ContainsKey => format!("{name} CONTAINS KEY {}", of(keys)),
     }

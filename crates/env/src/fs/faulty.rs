@@ -15,7 +15,7 @@ mod rules;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -38,6 +38,8 @@ struct State {
     /// Calls that wait: of an operation, on paths that contain a text.
     held: Mutex<Option<(Op, String)>>,
     released: Condvar,
+    /// How many calls are held.
+    waiting: AtomicUsize,
     /// The bytes by which files may still grow.
     free_bytes: Mutex<Option<u64>>,
     /// Whether the system has the bytes of all files in memory.
@@ -71,6 +73,11 @@ impl FaultyFileSystem {
     pub fn release(&self) {
         *self.state.held.lock() = None;
         self.state.released.notify_all();
+    }
+
+    /// How many calls are held now.
+    pub fn waiting(&self) -> usize {
+        self.state.waiting.load(Ordering::SeqCst)
     }
 
     /// Removes all rules and the limit on free bytes, and releases what is held.
@@ -140,7 +147,13 @@ impl State {
         let is_held = |held: &mut Option<(Op, String)>| {
             held.as_ref().is_some_and(|(which, part)| *which == op && path.to_string_lossy().contains(part))
         };
-        self.released.wait_while(&mut self.held.lock(), is_held);
+        let mut held = self.held.lock();
+        if is_held(&mut held) {
+            self.waiting.fetch_add(1, Ordering::SeqCst);
+            self.released.wait_while(&mut held, is_held);
+            self.waiting.fetch_sub(1, Ordering::SeqCst);
+        }
+        drop(held);
         let verdict = self.rules.lock().judge(op, path, bytes);
         match verdict {
             Verdict::Go => body(),

@@ -24,6 +24,15 @@ use std::sync::Arc;
 /// Bytes of a statement that are kept.
 const STATEMENT_BYTES_MAX: usize = 2_048;
 
+/// Time in which a request waited, on no thread, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// For a reader thread.
+    pub reader_nanos: u64,
+    /// For SSTables to be compared with their digests.
+    pub proof_nanos: u64,
+}
+
 /// One read.
 #[derive(Clone, Debug)]
 pub struct ReadRecord {
@@ -33,12 +42,14 @@ pub struct ReadRecord {
     pub second: u64,
     /// From the arrival of the request to its answer.
     pub nanos: u64,
+    /// The part of it in which it waited.
+    pub waits: Waits,
     /// The table; `None` for a request that is no read.
     pub table: Option<Arc<TableSchema>>,
     /// The statement's text, or its beginning.
     pub statement: Arc<str>,
-    /// The partitions that it asked for, in part if they are many.
-    pub keys: String,
+    /// What it asked for, as CQL with the values that were bound, in part if it is long.
+    pub restriction: String,
     /// Who asked.
     pub client: SocketAddr,
     /// What it cost.
@@ -56,14 +67,21 @@ pub struct ReadSample {
     pub second: u64,
     /// How long it took.
     pub micros: u64,
+    /// How much of that it waited for a reader thread.
+    #[serde(default)]
+    pub reader_wait_micros: u64,
+    /// How much of it for SSTables to be compared with their digests.
+    #[serde(default)]
+    pub proof_wait_micros: u64,
     /// Keyspace.
     pub keyspace: String,
     /// Table.
     pub table: String,
     /// The statement's text, or its beginning.
     pub statement: String,
-    /// The partitions that it asked for, in part if they are many.
-    pub keys: String,
+    /// What it asked for, as CQL with the values that were bound, in part if it is long.
+    #[serde(default)]
+    pub restriction: String,
     /// Who asked.
     pub client: String,
     /// What was counted; what is not there is 0.
@@ -80,10 +98,12 @@ impl ReadRecord {
             at_millis: self.at_micros / 1_000,
             second: self.second,
             micros: self.nanos / 1_000,
+            reader_wait_micros: self.waits.reader_nanos / 1_000,
+            proof_wait_micros: self.waits.proof_nanos / 1_000,
             keyspace: table.map_or_else(String::new, |t| t.keyspace.clone()),
             table: table.map_or_else(String::new, |t| t.name.clone()),
             statement: self.statement.to_string(),
-            keys: self.keys.clone(),
+            restriction: self.restriction.clone(),
             client: self.client.to_string(),
             cost: nonzero(&self.cost).map(|(name, count)| (name.to_owned(), count)).collect(),
             failure: self.failure.clone(),
@@ -128,9 +148,10 @@ pub(crate) fn record(statement: &str, nanos: u64) -> Arc<ReadRecord> {
         at_micros: 1_795_253_000_000_000,
         second: 1_795_253_000,
         nanos,
+        waits: Waits { reader_nanos: nanos / 2, proof_nanos: nanos / 4 },
         table: None,
         statement: statement.into(),
-        keys: "'a'".to_owned(),
+        restriction: "k = 'a'".to_owned(),
         client: ([127, 0, 0, 1], 4000).into(),
         cost: CostSnapshot { ios: 2, ..CostSnapshot::default() },
         failure: None,
@@ -152,9 +173,19 @@ mod tests {
     }
 
     #[test]
+    fn samples_tell_what_was_waited_for() {
+        let sample = record("SELECT", 8_000_000).to_sample();
+        assert_eq!(
+            (sample.micros, sample.reader_wait_micros, sample.proof_wait_micros),
+            (8_000, 4_000, 2_000)
+        );
+    }
+
+    #[test]
     fn samples_name_what_was_counted() {
         let sample = record("SELECT", 1_500).to_sample();
         assert_eq!((sample.micros, sample.at_millis), (1, 1_795_253_000_000));
+        assert_eq!(sample.restriction, "k = 'a'");
         assert_eq!(sample.cost.into_iter().collect::<Vec<_>>(), [("ios".to_owned(), 2)]);
     }
 }

@@ -99,8 +99,8 @@ impl SlowLog {
         (lines, others)
     }
 
-    /// Writes the log: a line for each statement that was slow since the last report, with the keys and the cost of its
-    /// slowest execution.
+    /// Writes the log: a line for each statement that was slow since the last report, with the values, the waits and
+    /// the cost of its slowest execution.
     pub fn report(&self, timeout_millis: u64) {
         let (lines, others) = self.take();
         for line in lines {
@@ -111,12 +111,14 @@ impl SlowLog {
                 statement = &*read.statement,
                 keyspace = table.map_or("", |t| t.keyspace.as_str()),
                 table = table.map_or("", |t| t.name.as_str()),
-                keys = read.keys,
+                restriction = read.restriction,
                 client = %read.client,
                 times = line.times,
                 min_ms = line.millis_min,
                 avg_ms = line.millis_avg,
                 max_ms = read.nanos / 1_000_000,
+                reader_wait_micros = read.waits.reader_nanos / 1_000,
+                proof_wait_micros = read.waits.proof_nanos / 1_000,
                 timeout_ms = timeout_millis,
                 cost = cost_text(&read.cost),
                 "slow query"

@@ -20,7 +20,7 @@ use super::options::Options;
 use super::select::{self, Analysis};
 use super::statements::{Statement, to_protocol};
 use super::{Answer, Exchange};
-use crate::reads;
+use crate::reads::{self, Waits};
 
 pub(super) async fn run(
     exchange: &mut Exchange,
@@ -41,7 +41,9 @@ pub(super) async fn run(
     }
     if analyze {
         let analysis = select::analyze(exchange, statement, select, &options).await?;
-        steps.extend(analyzed(&command, &analysis));
+        trace(exchange, Some(&analysis.recorder));
+        exchange.note(|| format!("Cost: {}", reads::cost_text(&analysis.cost)));
+        steps.extend(analyzed(&command, &analysis, exchange.waits));
     } else {
         steps.extend(considered(exchange, &command));
     }
@@ -55,7 +57,7 @@ pub(super) async fn run(
     Ok(Answer::Response(Response::Result(ResultBody::Rows(rows))))
 }
 
-/// Tells the trace of the sources.
+/// Tells the trace of the sources, with the time that each took.
 pub(super) fn trace(exchange: &mut Exchange, recorder: Option<&Recorder>) {
     for source in recorder.iter().flat_map(|recorder| recorder.sources()) {
         exchange.note(|| {
@@ -64,13 +66,12 @@ pub(super) fn trace(exchange: &mut Exchange, recorder: Option<&Recorder>) {
                 SourceKind::SsTable => "SSTable",
                 SourceKind::RowCache => "Row cache",
             };
-            let text = format!(
-                "{word} {}: {} {}",
-                source.name,
-                fate(&source, "read"),
-                reads::cost_text(&source.cost)
-            );
-            text.trim_end().to_owned()
+            let mut text = format!("{word} {}: {}", source.name, fate(&source, "read"));
+            let micros = micros(&source).map(|micros| ("micros", micros));
+            for (name, count) in reads::nonzero(&source.cost).chain(micros) {
+                text.push_str(&format!(" {name}={count}"));
+            }
+            text
         });
     }
 }
@@ -103,25 +104,25 @@ fn virtual_table(command: &ReadCommand) -> Step {
 }
 
 /// What each source did, then the read as a whole.
-fn analyzed(command: &ReadCommand, analysis: &Analysis) -> Vec<Step> {
-    let mut steps = Vec::with_capacity(analysis.sources.len() + 2);
+fn analyzed(command: &ReadCommand, analysis: &Analysis, waits: Waits) -> Vec<Step> {
+    let sources = analysis.recorder.sources();
+    let mut steps = Vec::with_capacity(sources.len() + 2);
     let selects_any = !matches!(&command.partitions, PartitionSelection::Keys(keys) if keys.is_empty());
-    if analysis.sources.is_empty() && selects_any && analysis.cost.rows_live > 0 {
+    if sources.is_empty() && selects_any && analysis.cost.rows_live > 0 {
         steps.push(virtual_table(command));
     }
-    for source in &analysis.sources {
+    for source in &sources {
         let mut step = Step::new(operation(source.kind), source.name.clone(), fate(source, "read"));
-        let nanos = source.lookup_nanos + source.rows_nanos;
-        step.micros = (nanos > 0).then_some(nanos / 1_000);
+        step.micros = micros(source);
         step.figures = reads::nonzero(&source.cost).collect();
         steps.push(step);
     }
     let mut wait = Step::new("wait", "", "for a reader thread");
-    wait.micros = Some(analysis.wait_nanos / 1_000);
+    wait.micros = Some(waits.reader_nanos / 1_000);
     steps.push(wait);
-    if analysis.compare_nanos > 0 {
+    if waits.proof_nanos > 0 {
         let mut wait = Step::new("wait", "", "for SSTables to be compared with their digests");
-        wait.micros = Some(analysis.compare_nanos / 1_000);
+        wait.micros = Some(waits.proof_nanos / 1_000);
         steps.push(wait);
     }
     let cost = &analysis.cost;
@@ -134,6 +135,12 @@ fn analyzed(command: &ReadCommand, analysis: &Analysis) -> Vec<Step> {
     total.figures = reads::nonzero(cost).collect();
     steps.push(total);
     steps
+}
+
+/// Time that a source took, where it was opened.
+fn micros(source: &SourceRecord) -> Option<u64> {
+    let nanos = source.lookup_nanos + source.rows_nanos;
+    (nanos > 0).then_some(nanos / 1_000)
 }
 
 fn operation(kind: SourceKind) -> &'static str {

@@ -12,7 +12,7 @@ use model::command::Consistency;
 use partition::{Deadline, ReadError};
 use tokio::sync::oneshot;
 
-use super::Sessions;
+use super::Exchange;
 use super::select::Stop;
 use crate::metrics::Metrics;
 
@@ -60,16 +60,17 @@ pub(super) fn awaited(failure: &CoordinatorError) -> Option<&Arc<str>> {
     }
 }
 
-/// Waits until the SSTable whose Data.db is `name` was compared. Nanoseconds that it took.
+/// Waits until the SSTable whose Data.db is `name` was compared; counts the time, and notes it for the trace.
 ///
 /// # Errors
 /// When the SSTable cannot be read, when the deadline came first, and when nothing is compared any more.
 pub(super) async fn compared(
-    sessions: &Sessions,
+    exchange: &mut Exchange,
     name: &Arc<str>,
     consistency: Consistency,
     deadline: &Deadline,
-) -> Result<u64, Stop> {
+) -> Result<(), Stop> {
+    let sessions = Arc::clone(&exchange.sessions);
     let node = &sessions.node;
     let _waiting = Waiting::count(&node.metrics);
     let started = node.env.clock.monotonic_nanos();
@@ -80,8 +81,16 @@ pub(super) async fn compared(
     let news = tokio::time::timeout(deadline.left(), told).await;
     drop(demand);
     let now = node.env.clock.monotonic_nanos();
+    let nanos = now.saturating_sub(started);
+    exchange.waits.proof_nanos += nanos;
+    exchange.note(|| match news {
+        Ok(Ok(Compared::Known)) => {
+            format!("Waited {} us until {name} was compared with its digest", nanos / 1_000)
+        }
+        _ => format!("Waited {} us in vain for {name} to be compared with its digest", nanos / 1_000),
+    });
     match news {
-        Ok(Ok(Compared::Known)) => Ok(now.saturating_sub(started)),
+        Ok(Ok(Compared::Known)) => Ok(()),
         Ok(Ok(Compared::Failed(error))) => Err(Stop::of_read(consistency, error)),
         Ok(Ok(Compared::Ended) | Err(_)) | Err(_) => {
             node.metrics.reads_timed_out_for_proof.add(1);
@@ -91,11 +100,6 @@ pub(super) async fn compared(
             Err(Stop::of_read(consistency, ReadError::TimedOut))
         }
     }
-}
-
-/// What a trace says of it.
-pub(super) fn note(name: &str, nanos: u64) -> String {
-    format!("Waited {} us until {name} was compared with its digest", nanos / 1_000)
 }
 
 #[cfg(test)]

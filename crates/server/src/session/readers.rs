@@ -1,17 +1,22 @@
 //! The threads that may wait for the disk: `concurrent_reads` of them, with a bounded queue.
 //!
-//! Threads are started as they are needed and stay. A job that panics costs its own answer, not the thread.
+//! Threads are started as they are needed and stay. A job that panics costs its own answer, not the thread. A request that
+//! runs a job there is told how long it waited for the thread ([`Exchange::run_on_reader`]).
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Condvar, Mutex};
 use partition::Deadline;
 use tokio::sync::oneshot;
 
+use super::Exchange;
 use crate::metrics::Metrics;
 use crate::node::ask_for_short_slices;
+
+/// The name of the threads.
+const THREAD: &str = "ilion-read";
 
 /// Jobs that may wait for each thread.
 const QUEUE_PER_THREAD: usize = 128;
@@ -61,12 +66,12 @@ impl Readers {
         Readers { shared, threads_max, metrics }
     }
 
-    /// Runs `job` on a thread of the pool. Who waits is answered at the deadline at the latest, even when a device
-    /// holds the thread for longer.
-    pub(super) async fn run<T: Send + 'static>(
+    /// Runs `job` on a thread of the pool, with the nanoseconds of the deadline's clock at which it begins. Who waits is
+    /// answered at the deadline at the latest, even when a device holds the thread for longer.
+    async fn run<T: Send + 'static>(
         &self,
         deadline: &Deadline,
-        job: impl FnOnce() -> T + Send + 'static,
+        job: impl FnOnce(u64) -> T + Send + 'static,
     ) -> Result<T, ReaderError> {
         let (tell, told) = oneshot::channel();
         let metrics = Arc::clone(&self.metrics);
@@ -75,7 +80,7 @@ impl Readers {
         let until = deadline.clone();
         self.enqueue(Box::new(move || {
             let _counted = counted;
-            let outcome = if until.is_over() { Err(ReaderError::TimedOut) } else { Ok(job()) };
+            let outcome = until.now().map(job).ok_or(ReaderError::TimedOut);
             // Nobody listens when the client is gone.
             let _ = tell.send(outcome);
         }))?;
@@ -94,7 +99,7 @@ impl Readers {
         if state.idle < state.queue.len() && state.threads < self.threads_max {
             state.threads += 1;
             let shared = Arc::clone(&self.shared);
-            let spawned = std::thread::Builder::new().name("ilion-read".to_owned()).spawn(move || {
+            let spawned = std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
                 ask_for_short_slices();
                 work(&shared);
             });
@@ -110,6 +115,41 @@ impl Readers {
         drop(state);
         self.shared.work.notify_one();
         Ok(())
+    }
+}
+
+impl Exchange {
+    /// [`Readers::run`]. The time until the job begins is counted with the request's waits, and noted for the trace as
+    /// of the moment at which it begins.
+    pub(super) async fn run_on_reader<T: Send + 'static>(
+        &mut self,
+        deadline: &Deadline,
+        job: impl FnOnce(u64) -> T + Send + 'static,
+    ) -> Result<T, ReaderError> {
+        let sessions = Arc::clone(&self.sessions);
+        let env = &sessions.node.env;
+        // Who is answered at the deadline wants to know, too, whether it had begun.
+        let begun = Arc::new(OnceLock::new());
+        let (tell, traced) = (Arc::clone(&begun), self.trace.is_some().then(|| env.clone()));
+        let asked = env.clock.monotonic_nanos();
+        let begin = move |now| {
+            let _ = tell.set((now, traced.map(|env| env.time_uuid())));
+            job(now)
+        };
+        let done = sessions.readers.run(deadline, begin).await;
+        if let Some((at, event)) = begun.get() {
+            let nanos = at.saturating_sub(asked);
+            self.waits.reader_nanos += nanos;
+            if let (Some(trace), Some(event)) = (&mut self.trace, event) {
+                let activity = format!("Waited {} us for a reader thread", nanos / 1_000);
+                trace.note_as(*event, activity, *at, THREAD);
+            }
+        } else if matches!(done, Err(ReaderError::TimedOut)) {
+            let nanos = env.clock.monotonic_nanos().saturating_sub(asked);
+            self.waits.reader_nanos += nanos;
+            self.note(|| format!("Waited {} us for a reader thread in vain", nanos / 1_000));
+        }
+        done
     }
 }
 
@@ -171,10 +211,10 @@ mod tests {
         let readers = Readers::new(1, Arc::default());
         block_on(async {
             assert_eq!(
-                readers.run(&later(), || -> () { panic!("on purpose") }).await,
+                readers.run(&later(), |_| -> () { panic!("on purpose") }).await,
                 Err(ReaderError::Abandoned)
             );
-            assert_eq!(readers.run(&later(), || 7).await, Ok(7));
+            assert_eq!(readers.run(&later(), |_| 7).await, Ok(7));
         });
     }
 
@@ -193,20 +233,20 @@ mod tests {
         for _ in 0..QUEUE_PER_THREAD {
             readers.enqueue(Box::new(|| {})).unwrap();
         }
-        assert_eq!(block_on(readers.run(&later(), || ())), Err(ReaderError::Overloaded));
+        assert_eq!(block_on(readers.run(&later(), |_| ())), Err(ReaderError::Overloaded));
         go.send(()).unwrap();
         while !readers.shared.state.lock().queue.is_empty() {
             std::thread::yield_now();
         }
-        assert_eq!(block_on(readers.run(&later(), || 1)), Ok(1));
+        assert_eq!(block_on(readers.run(&later(), |_| 1)), Ok(1));
     }
 
     #[test]
     fn a_job_whose_deadline_is_over_is_not_run() {
         let readers = Readers::new(1, Arc::default());
         let over = Deadline::new(&(Arc::new(|| 7_u64) as NanoClock), 7);
-        assert_eq!(block_on(readers.run(&over, || -> () { panic!("is run") })), Err(ReaderError::TimedOut));
-        assert_eq!(block_on(readers.run(&later(), || 1)), Ok(1));
+        assert_eq!(block_on(readers.run(&over, |_| -> () { panic!("is run") })), Err(ReaderError::TimedOut));
+        assert_eq!(block_on(readers.run(&later(), |_| 1)), Ok(1));
     }
 
     #[test]
@@ -215,7 +255,7 @@ mod tests {
         let (go, wait) = mpsc::channel::<()>();
         readers.enqueue(Box::new(move || wait.recv().unwrap())).unwrap();
         let soon = Deadline::new(&(Arc::new(|| 0_u64) as NanoClock), 1_000_000);
-        assert_eq!(block_on(readers.run(&soon, || ())), Err(ReaderError::TimedOut));
+        assert_eq!(block_on(readers.run(&soon, |_| ())), Err(ReaderError::TimedOut));
         go.send(()).unwrap();
     }
 }

@@ -6,6 +6,7 @@ mod in_place;
 mod pages;
 mod prepared;
 mod timeouts;
+mod waits;
 
 use std::future::Future;
 use std::sync::Arc;

@@ -79,13 +79,25 @@ impl Trace {
     }
 
     pub(super) fn note(&mut self, env: &Env, activity: String) {
-        let elapsed = env.clock.monotonic_nanos().saturating_sub(self.started_nanos) / 1_000;
+        let thread = std::thread::current();
+        let (id, now) = (env.time_uuid(), env.clock.monotonic_nanos());
+        self.note_as(id, activity, now, thread.name().unwrap_or_default());
+    }
+
+    /// Notes what happened on `thread` at an instant of the clock; `id` was made then.
+    pub(super) fn note_as(&mut self, id: Uuid, activity: String, at_nanos: u64, thread: &str) {
+        let elapsed = at_nanos.saturating_sub(self.started_nanos) / 1_000;
         self.events.push(Event {
-            id: env.time_uuid(),
+            id,
             activity,
             elapsed_micros: i32::try_from(elapsed).unwrap_or(i32::MAX),
-            thread: std::thread::current().name().unwrap_or_default().to_owned(),
+            thread: thread.to_owned(),
         });
+    }
+
+    /// How long it has been going on.
+    pub(super) fn elapsed_nanos(&self, env: &Env) -> u64 {
+        env.clock.monotonic_nanos().saturating_sub(self.started_nanos)
     }
 
     /// Writes the trace. Its loss is no failure of the request.

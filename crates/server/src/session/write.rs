@@ -110,9 +110,8 @@ pub(super) async fn conditional(
             // Nothing was decided yet.
             Err(Stop::Await(name)) => {
                 let consistency = limits.serial_consistency;
-                match proofs::compared(&sessions, &name, consistency, &limits.read).await {
-                    Ok(nanos) => exchange.note(|| proofs::note(&name, nanos)),
-                    Err(stop) => break Err(stop),
+                if let Err(stop) = proofs::compared(exchange, &name, consistency, &limits.read).await {
+                    break Err(stop);
                 }
             }
             other => break other,
@@ -132,16 +131,16 @@ pub(super) async fn conditional(
 
 /// As [`decide_and_write`], on the pool of readers.
 async fn decide_on_reader(
-    exchange: &Exchange,
+    exchange: &mut Exchange,
     plan: &Arc<CasPlan>,
     limits: &CasLimits,
 ) -> Result<Decided, ErrorResponse> {
-    let sessions = &exchange.sessions;
+    let sessions = Arc::clone(&exchange.sessions);
     let (coordinator, runtime) = (Arc::clone(&sessions.coordinator), Handle::current());
     let (plan, limits) = (Arc::clone(plan), limits.clone());
     let (last, serial) = (limits.last(), limits.serial_consistency);
-    let job = move || runtime.block_on(decide_and_write(&coordinator, &plan, &limits, true));
-    let done = sessions.readers.run(&last, job).await;
+    let job = move |_| runtime.block_on(decide_and_write(&coordinator, &plan, &limits, true));
+    let done = exchange.run_on_reader(&last, job).await;
     done.map_err(|error| match error {
         // Nobody knows how far it came.
         ReaderError::TimedOut => {
@@ -181,8 +180,8 @@ async fn write_counters(
     loop {
         let written = sessions.coordinator.write_counters(mutations, consistency, Some(&deadline)).await;
         let Some(name) = written.as_ref().err().and_then(proofs::awaited) else { return Ok(written) };
-        match proofs::compared(&sessions, name, consistency, &deadline).await {
-            Ok(nanos) => exchange.note(|| proofs::note(name, nanos)),
+        match proofs::compared(exchange, name, consistency, &deadline).await {
+            Ok(()) => {}
             Err(Stop::Failed(CoordinatorError::ReadTimeout { consistency, received, block_for })) => {
                 let write_type = WriteType::Counter;
                 return Ok(Err(CoordinatorError::WriteTimeout {
@@ -295,18 +294,16 @@ async fn read_before(
         match rows {
             Err(Stop::Move) => {}
             Err(Stop::Await(name)) => {
-                match proofs::compared(&sessions, &name, consistency, &deadline).await {
-                    Ok(nanos) => exchange.note(|| proofs::note(&name, nanos)),
-                    Err(stop) => return Err(stop.into_refusal(exchange)),
-                }
+                let compared = proofs::compared(exchange, &name, consistency, &deadline).await;
+                compared.map_err(|stop| stop.into_refusal(exchange))?;
             }
             other => break other.map_err(|stop| stop.into_refusal(exchange)),
         }
         let (coordinator, runtime) = (Arc::clone(&sessions.coordinator), Handle::current());
         let context = ReadContext { deadline: Some(deadline.clone()), ..ReadContext::default() };
         let command = Arc::clone(&command);
-        let job = move || runtime.block_on(read(&coordinator, command, consistency, context));
-        let done = sessions.readers.run(&deadline, job).await;
+        let job = move |_| runtime.block_on(read(&coordinator, command, consistency, context));
+        let done = exchange.run_on_reader(&deadline, job).await;
         rows = done.map_err(|error| error::of_readers(error, consistency, &sessions.node))?;
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! table <keyspace>.<name> <comment>
-//! key | clustering | regular  <column> <type>
+//! key | clustering | descending | regular  <column> <type>
 //! ```
 
 use model::schema::{Replication, TableBuilder, VIRTUAL_KEYSPACES, system_table_id};
@@ -60,6 +60,7 @@ fn parse(text: &str) -> Option<Vec<KeyspaceSchema>> {
         current = Some(match word {
             "key" => builder.partition_key(column, ty),
             "clustering" => builder.clustering(column, ty, false),
+            "descending" => builder.clustering(column, ty, true),
             "regular" => builder.regular(column, ty),
             _ => return None,
         });

@@ -129,9 +129,11 @@ pub(super) fn slow_queries(state: &NodeState, rows: &mut VirtualRows) {
             &[
                 ("client", read.client.to_string().into_value()),
                 ("cost", (&cost).into_value()),
-                ("keys", read.keys.as_str().into_value()),
                 ("micros", (read.nanos / 1_000).into_value()),
+                ("proof_wait_micros", (read.waits.proof_nanos / 1_000).into_value()),
                 ("query", (*read.statement).into_value()),
+                ("reader_wait_micros", (read.waits.reader_nanos / 1_000).into_value()),
+                ("restriction", read.restriction.as_str().into_value()),
                 ("timestamp", (read.at_micros / 1_000).into_value()),
             ],
         );

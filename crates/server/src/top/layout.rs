@@ -95,10 +95,14 @@ pub(super) fn table_columns(width: u16) -> Vec<(TableColumn, Range<u16>)> {
     fit(&TableColumn::ALL, width, |c| c.width(), 0)
 }
 
+/// Width from which on reads have all columns: below it the last one needs the room more.
+const READS_WHOLE_FROM: u16 = 100;
+
 /// The columns of reads, and where they stand; the last one takes what is left.
 pub(super) fn read_columns(width: u16) -> Vec<(ReadColumn, Range<u16>)> {
-    let all = &ReadColumn::ALL;
-    fit(all, width, |c| c.width(), all.len() - 1)
+    let has_room = |c: &ReadColumn| width >= READS_WHOLE_FROM || *c != ReadColumn::Waited;
+    let all: Vec<ReadColumn> = ReadColumn::ALL.into_iter().filter(has_room).collect();
+    fit(&all, width, |c| c.width(), all.len() - 1)
 }
 
 /// As many of the columns as fit, from left to right; `elastic` takes what is left.
@@ -169,6 +173,7 @@ mod tests {
             read_columns(80).last().map(|(c, room)| (*c, room.clone())),
             Some((ReadColumn::What, 61..80))
         );
+        assert_eq!(read_columns(100).len(), ReadColumn::ALL.len());
         assert!(table_columns(3).is_empty());
     }
 

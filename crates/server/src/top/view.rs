@@ -14,8 +14,10 @@ use ratatui::style::Style;
 pub(super) fn draw(app: &App, buffer: &mut Buffer) {
     let size = app.size.intersection(buffer.area);
     let Some(panes) = app.panes() else {
-        let small = "ilion top needs a terminal of 40 by 8";
-        write(buffer, size, 0, 0, small, Style::new());
+        let small = "window too small: ilion top needs 40 by 8";
+        for (y, line) in (0..).zip(reads::wrapped(small, usize::from(size.width))) {
+            write(buffer, size, 0, y, &line, Style::new());
+        }
         return;
     };
     head(app, panes.head, buffer);

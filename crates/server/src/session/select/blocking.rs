@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use coordinator::{Coordinator, PagingState};
 use cql::plan::BoundSelect;
-use partition::{CostSnapshot, Deadline, LiveRows, PageLimits, ReadContext, SourceRecord};
+use partition::{CostSnapshot, Deadline, LiveRows, PageLimits, ReadContext, Recorder};
 use protocol::response::blocks::Blocks;
 use protocol::response::error::ErrorResponse;
 use protocol::response::rows::RowsWriter;
@@ -36,15 +36,10 @@ pub(in crate::session) async fn on_reader(
             Err(failed) => failed,
         };
         let stop = match stop {
-            Stop::Await(name) => {
-                match proofs::compared(&sessions, &name, read.consistency, &deadline).await {
-                    Ok(nanos) => {
-                        exchange.note(|| proofs::note(&name, nanos));
-                        continue;
-                    }
-                    Err(stop) => stop,
-                }
-            }
+            Stop::Await(name) => match proofs::compared(exchange, &name, read.consistency, &deadline).await {
+                Ok(()) => continue,
+                Err(stop) => stop,
+            },
             stop => stop,
         };
         let refusal = stop.into_refusal(exchange);
@@ -69,24 +64,23 @@ async fn try_on_reader(
     let (recorder, command) = (context.recorder.clone(), Arc::clone(read.command()));
     let runtime = tokio::runtime::Handle::current();
     let coordinator = Arc::clone(&sessions.coordinator);
-    let env = sessions.node.env.clone();
-    let job = move || {
-        let started = env.clock.monotonic_nanos();
+    let (env, watched) = (sessions.node.env.clone(), context.clone());
+    let job = move |begun: u64| {
         let mut body = Blocks::default();
         let outcome = read.run_blocking(&coordinator, &runtime, &context, &mut body);
-        let local_nanos = env.clock.monotonic_nanos().saturating_sub(started);
+        let local_nanos = env.clock.monotonic_nanos().saturating_sub(begun);
         let outcome = match outcome {
             Ok(tally) => Ok((Tally { local_nanos, ..tally }, tally.cost_of(&context))),
             Err(stop) => Err((stop, context.total_cost())),
         };
         (read, body, outcome)
     };
-    let (read, body, outcome) = match sessions.readers.run(deadline, job).await {
+    let (read, body, outcome) = match exchange.run_on_reader(deadline, job).await {
         Ok(done) => done,
         Err(error) => {
             let refusal = error::of_readers(error, consistency, &sessions.node);
             let ended = sessions.node.env.clock.monotonic_nanos();
-            account::remember(exchange, &command, &CostSnapshot::default(), ended, Some(&refusal));
+            account::remember(exchange, &command, &watched.total_cost(), ended, Some(&refusal));
             return Err(refusal);
         }
     };
@@ -105,12 +99,8 @@ pub(in crate::session) struct Analysis {
     /// What the whole read cost.
     pub(in crate::session) cost: CostSnapshot,
     /// What each source did.
-    pub(in crate::session) sources: Vec<SourceRecord>,
-    /// Time until a reader thread took the read, but for that in which SSTables were compared.
-    pub(in crate::session) wait_nanos: u64,
-    /// Time that it waited for SSTables to be compared with their digests.
-    pub(in crate::session) compare_nanos: u64,
-    /// Time that it took there.
+    pub(in crate::session) recorder: Arc<Recorder>,
+    /// Time that it took on its thread.
     pub(in crate::session) read_nanos: u64,
     /// Whether more pages follow.
     pub(in crate::session) has_more: bool,
@@ -118,7 +108,7 @@ pub(in crate::session) struct Analysis {
 
 /// Carries out the read of a statement, one page of it, and throws its rows away.
 pub(in crate::session) async fn analyze(
-    exchange: &Exchange,
+    exchange: &mut Exchange,
     statement: &Arc<Statement>,
     select: BoundSelect,
     options: &Options,
@@ -128,8 +118,6 @@ pub(in crate::session) async fn analyze(
     let mut read = read_of(exchange, statement, Box::new(select), options, Metadata::Skip)?;
     read.columns = Some(encode_columns(exchange.version, read.select.columns()));
     let deadline = read.deadline(exchange);
-    let asked = sessions.node.env.clock.monotonic_nanos();
-    let mut compare_nanos = 0;
     loop {
         let env = sessions.node.env.clone();
         let recorder = exchange.new_recorder();
@@ -138,32 +126,29 @@ pub(in crate::session) async fn analyze(
         let consistency = read.consistency;
         let runtime = tokio::runtime::Handle::current();
         let coordinator = Arc::clone(&sessions.coordinator);
-        let job = move || {
-            let started = env.clock.monotonic_nanos();
+        let job = move |begun: u64| {
             let outcome = read.run_blocking(&coordinator, &runtime, &context, &mut Blocks::default());
-            let ended = env.clock.monotonic_nanos();
+            let read_nanos = env.clock.monotonic_nanos().saturating_sub(begun);
             let analysis = outcome.map(|tally| Analysis {
                 cost: tally.cost_of(&context),
-                sources: recorder.sources(),
-                wait_nanos: started.saturating_sub(asked).saturating_sub(compare_nanos),
-                compare_nanos,
-                read_nanos: ended.saturating_sub(started),
+                recorder,
+                read_nanos,
                 has_more: tally.has_more,
             });
             (read, analysis)
         };
-        let done = sessions.readers.run(&deadline, job).await;
+        let done = exchange.run_on_reader(&deadline, job).await;
         let (back, outcome) = done.map_err(|error| error::of_readers(error, consistency, &sessions.node))?;
         read = back;
         let stop = match outcome {
             Ok(analysis) => return Ok(analysis),
             Err(stop) => stop,
         };
-        let waited = match stop {
-            Stop::Await(name) => proofs::compared(&sessions, &name, consistency, &deadline).await,
+        let compared = match stop {
+            Stop::Await(name) => proofs::compared(exchange, &name, consistency, &deadline).await,
             stop => Err(stop),
         };
-        compare_nanos += waited.map_err(|stop| stop.into_refusal(exchange))?;
+        compared.map_err(|stop| stop.into_refusal(exchange))?;
     }
 }
 

@@ -96,8 +96,8 @@ fn reads_that_take_too_long_are_answered_as_late() {
         // Who watches sees them, too.
         let kept = db.node.state.metrics.reads.heat.samples(&Default::default());
         let late = kept.iter().filter(|read| read.failure.as_deref() == Some(WORDS));
-        let late: Vec<_> = late.map(|read| (&*read.statement, read.keys.as_str())).collect();
-        assert!(late.contains(&("SELECT * FROM ks.t WHERE k = 1", "1")), "{late:?}");
+        let late: Vec<_> = late.map(|read| (&*read.statement, read.restriction.as_str())).collect();
+        assert!(late.contains(&("SELECT * FROM ks.t WHERE k = 1", "k = 1")), "{late:?}");
         assert!(kept.iter().any(|read| read.failure.is_none()));
         db.stop().await;
     });

@@ -10,6 +10,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent};
 pub(in crate::top) enum ReadColumn {
     Time,
     Took,
+    Waited,
     Sstables,
     Ios,
     DiskBytes,
@@ -23,28 +24,39 @@ use ReadColumn as C;
 
 impl ReadColumn {
     /// All columns from left to right.
-    pub(in crate::top) const ALL: [ReadColumn; 9] =
-        [C::Time, C::Took, C::Sstables, C::Ios, C::DiskBytes, C::Returned, C::Tombstones, C::Table, C::What];
+    pub(in crate::top) const ALL: [ReadColumn; 10] = [
+        C::Time,
+        C::Took,
+        C::Waited,
+        C::Sstables,
+        C::Ios,
+        C::DiskBytes,
+        C::Returned,
+        C::Tombstones,
+        C::Table,
+        C::What,
+    ];
 
     /// What stands above it.
     pub(in crate::top) fn title(self) -> &'static str {
         match self {
             C::Time => "TIME",
             C::Took => "TOOK",
+            C::Waited => "WAIT",
             C::Sstables => "SST",
             C::Ios => "IO",
             C::DiskBytes => "READ",
             C::Returned => "ANSWER",
             C::Tombstones => "TOMB",
             C::Table => "TABLE",
-            C::What => "KEY, STATEMENT",
+            C::What => "WHERE, STATEMENT",
         }
     }
 
     /// Characters with the gap before it; the last column takes what is left.
     pub(in crate::top) fn width(self) -> u16 {
         match self {
-            C::Time | C::Took => 8,
+            C::Time | C::Took | C::Waited => 8,
             C::Sstables => 4,
             C::Ios => 5,
             C::DiskBytes | C::Returned => 7,
@@ -66,6 +78,7 @@ impl ReadColumn {
         match self {
             C::Time => text::time_of_day(of.second),
             C::Took => text::duration(of.micros),
+            C::Waited => text::duration(waited(of)),
             C::Sstables => count("sstables_read"),
             C::Ios => count("ios"),
             C::DiskBytes => bytes("disk_bytes"),
@@ -74,7 +87,7 @@ impl ReadColumn {
             C::Table => text::one_line(&format!("{}.{}", of.keyspace, of.table)),
             C::What => {
                 let failed = if of.failure.is_some() { "FAILED " } else { "" };
-                text::one_line(&format!("{failed}{} {}", of.keys, of.statement))
+                text::one_line(format!("{failed}{} {}", of.restriction, of.statement).trim_start())
             }
         }
     }
@@ -82,6 +95,7 @@ impl ReadColumn {
     fn key(self, of: &ReadSample) -> u64 {
         match self {
             C::Time => of.at_millis.max(0) as u64,
+            C::Waited => waited(of),
             C::Sstables => cost(of, "sstables_read"),
             C::Ios => cost(of, "ios"),
             C::DiskBytes => cost(of, "disk_bytes"),
@@ -90,6 +104,11 @@ impl ReadColumn {
             C::Took | C::Table | C::What => of.micros,
         }
     }
+}
+
+/// Microseconds that a read waited, for whatever it was.
+fn waited(of: &ReadSample) -> u64 {
+    of.reader_wait_micros.saturating_add(of.proof_wait_micros)
 }
 
 /// What was counted; what is not there is 0.
@@ -151,7 +170,7 @@ impl ReadsPane {
     }
 
     fn sort_by_next(&mut self, step: usize) {
-        let numbers = &C::ALL[..7];
+        let numbers = &C::ALL[..8];
         let at = numbers.iter().position(|column| *column == self.sort).unwrap_or(0);
         self.sort_by(numbers.get((at + step) % numbers.len()).copied().unwrap_or(C::Took));
     }
@@ -169,7 +188,7 @@ impl App {
             KeyCode::Home => pane.selected = 0,
             KeyCode::End => pane.selected = last,
             KeyCode::Right | KeyCode::Char('s') if !pane.is_open => pane.sort_by_next(1),
-            KeyCode::Left | KeyCode::Char('S') if !pane.is_open => pane.sort_by_next(6),
+            KeyCode::Left | KeyCode::Char('S') if !pane.is_open => pane.sort_by_next(7),
             KeyCode::Enter => pane.is_open = !pane.is_open && pane.current().is_some(),
             KeyCode::Char('u') => return Action::Fetch(pane.query.clone()),
             KeyCode::Esc if pane.is_open => pane.is_open = false,

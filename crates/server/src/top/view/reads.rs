@@ -61,25 +61,37 @@ pub(super) fn draw_one(app: &App, pane: &ReadsPane, area: Rect, buffer: &mut Buf
     write_line(buffer, area, 0, &title, app.colors.title(true));
     let mut lines = vec![
         format!("took       {}", text::duration(read.micros)),
+        format!(
+            "waited     {} for a reader thread, {} for SSTables to be proven",
+            text::duration(read.reader_wait_micros),
+            text::duration(read.proof_wait_micros)
+        ),
         format!("answered   {} UTC", text::time_of_day(read.second)),
         format!("client     {}", text::one_line(&read.client)),
         format!("table      {}", text::one_line(&format!("{}.{}", read.keyspace, read.table))),
-        format!("keys       {}", text::one_line(&read.keys)),
         format!("amp        {}", amplification(read)),
     ];
     if let Some(failure) = &read.failure {
         lines.push(format!("failed     {}", text::one_line(failure)));
     }
     lines.push(String::new());
-    let statement = text::one_line(&read.statement);
-    lines.extend(wrapped(&statement, usize::from(area.width)));
-    lines.push(String::new());
+    let width = usize::from(area.width);
+    // Before the texts, which may be longer than the screen.
     let figures: Vec<String> = CostSnapshot::default()
         .entries()
         .filter(|(name, _)| cost(read, name) > 0)
         .map(|(name, _)| format!("{name}={}", cost(read, name)))
         .collect();
-    lines.extend(wrapped(&figures.join(" "), usize::from(area.width)));
+    lines.extend(wrapped(&figures.join(" "), width));
+    lines.push(String::new());
+    lines.extend(wrapped(&text::one_line(&read.statement), width));
+    if !read.restriction.is_empty() {
+        let restriction = text::one_line(&read.restriction);
+        let has_only_limits = ["LIMIT ", "PER PARTITION LIMIT "].iter().any(|l| restriction.starts_with(l));
+        let word = if has_only_limits { "" } else { "WHERE " };
+        lines.push(String::new());
+        lines.extend(wrapped(&format!("{word}{restriction}"), width));
+    }
     for (y, line) in (1..).zip(&lines) {
         write(buffer, area, 0, y, line, Style::new());
     }
@@ -99,7 +111,7 @@ fn amplification(read: &ReadSample) -> String {
 }
 
 /// Lines of at most `width` characters, broken between words where there are any.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {

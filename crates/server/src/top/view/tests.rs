@@ -58,6 +58,9 @@ fn a_selection_and_its_reads() {
     let reads = vec![sample(MINUTE + 24, 11_500, 65_536), hostile, sample(MINUTE + 25, 19_999, 1 << 20)];
     app.handle(Event::Reads(query, Ok(reads)));
     check("reads-80x24.txt", &app);
+    app.handle(Event::Resize(120, 12));
+    check("reads-120x12.txt", &app);
+    app.handle(Event::Resize(80, 24));
     press(&mut app, &[K::Enter]);
     check("failed-80x24.txt", &app);
     press(&mut app, &[K::Down]);
@@ -76,7 +79,11 @@ fn what_is_wrong_is_said() {
     lost.handle(Event::Look(Err(failed(62))));
     check("lost-80x10.txt", &lost);
     lost.handle(Event::Resize(20, 5));
-    assert!(text(&screen(&lost)).starts_with("ilion top needs a te"));
+    assert_eq!(text(&screen(&lost)), "window too small:\nilion top needs 40\nby 8\n\n\n");
+    lost.handle(Event::Resize(9, 2));
+    assert_eq!(text(&screen(&lost)), "window\ntoo\n");
+    lost.handle(Event::Resize(80, 7));
+    assert!(text(&screen(&lost)).starts_with("window too small: ilion top needs 40 by 8\n\n"));
 }
 
 #[test]
@@ -120,8 +127,8 @@ fn what_has_the_focus_is_seen_without_colours() {
 
 #[test]
 fn every_size_can_be_drawn() {
-    for width in [0, 1, 39, 40, 79, 80, 200] {
-        for height in [0, 1, 7, 8, 9, 12, 24, 70] {
+    for width in [0, 1, 2, 5, 19, 39, 40, 79, 80, 200] {
+        for height in [0, 1, 4, 7, 8, 9, 12, 24, 70] {
             let mut app = app(width, height);
             for keys in [&[K::Tab][..], &[K::Enter], &[K::Enter], &[K::Char('?')]] {
                 press(&mut app, keys);

@@ -1,0 +1,184 @@
+//! Reads that wait for a thread of the pool of readers, as who watches them is told.
+
+use super::*;
+use crate::config::Millis;
+use crate::reads::{ReadRecord, Waits};
+use env::clock::ManualClock;
+use env::fs::faulty::{FaultyFileSystem, Op};
+use env::fs::memory::MemoryFileSystem;
+use env::random::Random;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// A node with one reader thread and a table that is on disk, on a device that can be held.
+async fn open(timeout: Millis) -> (Db, Arc<ManualClock>, FaultyFileSystem) {
+    let (clock, fs) =
+        (Arc::new(ManualClock::default()), FaultyFileSystem::new(Arc::new(MemoryFileSystem::new())));
+    clock.advance(Duration::from_secs(1));
+    let env = Env::new(clock.clone(), Arc::new(Random::from_seed(1)), Arc::new(fs.clone()));
+    let db = Db::open_with(&env, |config| {
+        config.settings.concurrent_reads = 1;
+        config.settings.read_request_timeout = timeout;
+        config.settings.range_request_timeout = timeout;
+        config.settings.slow_query_log_timeout = Millis(100);
+    })
+    .await;
+    let client = &mut db.client(ProtocolVersion::V5).await;
+    create(client).await;
+    for k in 0..10 {
+        cql(client, &format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, 1, 'x')")).await;
+    }
+    let engine = Arc::clone(&db.node.state.engine);
+    tokio::task::spawn_blocking(move || engine.flush("ks", Some("t"))).await.unwrap().unwrap();
+    (db, clock, fs)
+}
+
+/// Returns when the thread is held by the device.
+async fn stuck(fs: &FaultyFileSystem) {
+    while fs.waiting() == 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Sends a traced read, and returns when it waits for a thread or has one.
+async fn begin(db: &Db, statement: &str) -> tokio::task::JoinHandle<(Response, uuid::Uuid)> {
+    let before = db.node.state.metrics.reader_tasks.get();
+    let mut client = db.client(ProtocolVersion::V5).await;
+    let message = Message { tracing: true, payload: None, request: query(statement, params()) };
+    let answer = tokio::spawn(async move {
+        let answer = client.exchange(message).await;
+        (answer.response, answer.extras.tracing_id.expect("a tracing id"))
+    });
+    while db.node.state.metrics.reader_tasks.get() == before {
+        tokio::task::yield_now().await;
+    }
+    answer
+}
+
+/// The slow read; it is kept after it was answered.
+async fn kept(db: &Db, restriction: &str) -> Arc<ReadRecord> {
+    let of = |read: &ReadRecord| {
+        read.restriction == restriction && read.table.as_deref().is_some_and(|table| table.keyspace == "ks")
+    };
+    loop {
+        let kept = db.node.state.metrics.reads.slow.kept();
+        if let Some((_, read)) = kept.into_iter().find(|(_, read)| of(read)) {
+            return read;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The duration, and what happened with the microseconds since the start.
+async fn trace(client: &mut Client, id: uuid::Uuid) -> (i32, Vec<(String, i32)>) {
+    let session = format!("SELECT duration FROM system_traces.sessions WHERE session_id = {id}");
+    let duration = loop {
+        let found = select(client, &session).await;
+        if !found.rows.is_empty() {
+            break ints(&found, 0)[0];
+        }
+        tokio::task::yield_now().await;
+    };
+    let events = format!("SELECT activity, source_elapsed FROM system_traces.events WHERE session_id = {id}");
+    let found = select(client, &events).await;
+    let elapsed = ints(&found, 1);
+    let activity = found.rows.iter().map(|row| String::from_utf8(row[0].clone().unwrap().to_vec()).unwrap());
+    (duration, activity.zip(elapsed).collect())
+}
+
+#[test]
+fn the_wait_for_a_thread_is_told_and_belongs_to_no_sstable() {
+    run(async {
+        let (db, clock, fs) = open(Millis(30_000)).await;
+        fs.hold(Op::Read, "-Data.db");
+        let first = begin(&db, "SELECT v FROM ks.t WHERE k = 1").await;
+        stuck(&fs).await;
+        let second = begin(&db, "SELECT v FROM ks.t WHERE k = 2").await;
+        let range = begin(&db, "SELECT v FROM ks.t WHERE token(k) > -5").await;
+        clock.advance(Duration::from_secs(3));
+        fs.release();
+        let client = &mut db.client(ProtocolVersion::V5).await;
+        for (read, restriction, waited) in
+            [(first, "k = 1", 0), (second, "k = 2", 3 * SECOND), (range, "token(k) > -5", 3 * SECOND)]
+        {
+            let (response, id) = read.await.unwrap();
+            assert!(!rows(response).rows.is_empty());
+            let record = kept(&db, restriction).await;
+            assert_eq!(record.nanos, 3 * SECOND, "{restriction}");
+            assert_eq!(record.waits, Waits { reader_nanos: waited, proof_nanos: 0 }, "{restriction}");
+            let (duration, events) = trace(client, id).await;
+            assert_eq!(duration, 3_000_000);
+            let waited_micros = (waited / 1_000) as i32;
+            let wait = (format!("Waited {waited_micros} us for a reader thread"), waited_micros);
+            assert!(events.contains(&wait), "{restriction}: {events:?}");
+            let (source, _) =
+                events.iter().find(|(activity, _)| activity.starts_with("SSTable nb-1-big: read")).unwrap();
+            assert_eq!(source.contains(" micros=3000000"), waited == 0, "{source}");
+        }
+        let view = "SELECT restriction, reader_wait_micros, number FROM system_views.slow_queries WHERE keyspace_name = 'ks'";
+        let slow = select(client, view).await;
+        let bigint =
+            |value: &Option<Bytes>| i64::from_be_bytes(value.as_deref().unwrap().try_into().unwrap());
+        let waits: Vec<(&[u8], i64)> =
+            slow.rows.iter().map(|row| (row[0].as_deref().unwrap(), bigint(&row[1]))).collect();
+        assert_eq!(waits.iter().filter(|(_, micros)| *micros == 3_000_000).count(), 2, "{waits:?}");
+        assert!(waits.contains(&(b"k = 1", 0)), "{waits:?}");
+        let numbers: Vec<i64> = slow.rows.iter().map(|row| bigint(&row[2])).collect();
+        assert!(numbers.len() >= 3 && numbers.is_sorted_by(|a, b| a > b), "newest first: {numbers:?}");
+        db.stop().await;
+    });
+}
+
+#[test]
+fn a_read_that_gets_no_thread_in_time_has_waited_all_along() {
+    run(async {
+        let (db, clock, fs) = open(Millis(1_500)).await;
+        fs.hold(Op::Read, "-Data.db");
+        let begun = begin(&db, "SELECT v FROM ks.t WHERE k = 1").await;
+        stuck(&fs).await;
+        let waiting = begin(&db, "SELECT v FROM ks.t WHERE k = 2").await;
+        clock.advance(Duration::from_millis(250));
+        let ids = [begun.await.unwrap().1, waiting.await.unwrap().1];
+        for (restriction, waited) in [("k = 1", 0), ("k = 2", SECOND / 4)] {
+            let record = kept(&db, restriction).await;
+            assert!(record.failure.is_some() && record.nanos == SECOND / 4, "{record:?}");
+            assert_eq!(record.waits.reader_nanos, waited, "{restriction}");
+            assert_eq!(
+                record.cost.sstables_considered,
+                u64::from(waited == 0),
+                "what it had cost until then"
+            );
+        }
+        fs.release();
+        let client = &mut db.client(ProtocolVersion::V5).await;
+        let (_, events) = trace(client, ids[1]).await;
+        let wait = ("Waited 250000 us for a reader thread in vain".to_owned(), 250_000);
+        assert!(events.contains(&wait), "{events:?}");
+        db.stop().await;
+    });
+}
+
+#[test]
+fn an_explained_read_tells_its_trace_what_it_did() {
+    run(async {
+        let (db, clock, fs) = open(Millis(30_000)).await;
+        fs.hold(Op::Read, "-Data.db");
+        let first = begin(&db, "SELECT v FROM ks.t WHERE k = 1").await;
+        stuck(&fs).await;
+        let explained = begin(&db, "EXPLAIN ANALYZE SELECT v FROM ks.t WHERE k = 2").await;
+        clock.advance(Duration::from_secs(3));
+        fs.release();
+        first.await.unwrap();
+        let (response, id) = explained.await.unwrap();
+        let found = rows(response);
+        let is_wait = |row: &&Vec<Option<Bytes>>| row[1].as_deref() == Some(b"wait");
+        let wait: Vec<_> = found.rows.iter().filter(is_wait).collect();
+        assert_eq!(wait.len(), 1);
+        assert_eq!(wait[0][4].as_deref(), Some(&3_000_000_i64.to_be_bytes()[..]));
+        let (_, events) = trace(&mut db.client(ProtocolVersion::V5).await, id).await;
+        let at = |start: &str| events.iter().position(|(activity, _)| activity.starts_with(start));
+        let told = ["Waited 3000000 us for a reader thread", "SSTable nb-1-big: read ", "Cost: "].map(at);
+        assert!(told.is_sorted() && told[0].is_some(), "{events:?}");
+        db.stop().await;
+    });
+}
