@@ -11,7 +11,7 @@
 //!    becomes of a page is settled when the fragment that it ended in is counted; until then it is kept aside, if it may be
 //!    hot. That is as much as the longest row, which is in memory besides.
 //! 4. The index has other pages than those of the inputs, and what is made of them besides. So the first and the last fragment
-//!    that begin in a page of data that is warmed are noted, and looked up in the index of the new SSTable as a read would
+//!    that begin in a page of data that is warmed are noted (where the page before is warmed, too, the last), and looked up in the index of the new SSTable as a read would
 //!    before anybody reads it. (Of one that began in the page before, that page is not warmed: looking it up would, since
 //!    where the index has not the whole key the data is compared.) Notes take [`NOTED_BYTES_MAX`] at most; of more, every other
 //!    one is forgotten.
@@ -245,6 +245,8 @@ pub(crate) struct Warmth {
     has_first: bool,
     /// The fragment in which pages ended last.
     last: Place,
+    /// Whether the page that ended last was warmed.
+    before_is_warm: bool,
     noted: Notes,
     /// The partition that is being written.
     current: Option<DecoratedKey>,
@@ -282,6 +284,7 @@ impl Warmth {
             first: Place::default(),
             has_first: false,
             last: Place::default(),
+            before_is_warm: false,
             noted: Notes::default(),
             current: None,
         };
@@ -323,7 +326,7 @@ impl Warmth {
         // A fragment in which several inputs meet is as hot as they are on the average.
         let hot_of = |bytes: u64| if used.hot > 0 { (bytes * used.hot / used.all).max(1) } else { 0 };
         let mut ended = self.ended.lock();
-        let (mut is_first, mut first, mut any) = (self.has_first, false, false);
+        let (mut begins, mut first, mut any) = (self.has_first, false, false);
         self.has_first &= ended.pages.is_empty();
         for Page { number, len, content } in ended.pages.drain(..) {
             let page_end = self.page_start + len;
@@ -336,12 +339,17 @@ impl Warmth {
                 Some(_) if hot * 2 >= len => Some(COMPACTED_COUNT),
                 Some(heat) => heat.takes_part().then_some(FLUSHED_COUNT),
             };
-            if let (Some(count), Some(content)) = (count, content) {
-                self.cache.keep(self.file, number, &content, count);
-                first |= is_first;
-                any = true;
-            }
-            is_first = false;
+            let is_warm = match (count, content) {
+                (Some(count), Some(content)) => {
+                    self.cache.keep(self.file, number, &content, count);
+                    first |= begins && !self.before_is_warm;
+                    any = true;
+                    true
+                }
+                _ => false,
+            };
+            self.before_is_warm = is_warm;
+            begins = false;
         }
         let rest = self.end.saturating_sub(self.start.max(self.page_start));
         self.hot_bytes += if rest > 0 { hot_of(rest) } else { 0 };
