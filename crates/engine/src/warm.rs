@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use partition::{Event, Fragment, PartitionStream, ReadContext, ReadError};
 use sstable::{FileId, FilePart, PageSink, PageSource, SsTable, SsTableStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What a page counts as that a compaction made of hot ones for the most part: as needed this many times.
 const COMPACTED_COUNT: u8 = 4;
@@ -233,7 +233,7 @@ pub(crate) struct Warmth {
     heat: Option<Arc<Heat>>,
     /// What was counted when this was settled last.
     seen: Used,
-    ended: Arc<Mutex<Ended>>,
+    ended: Arc<Ended>,
     /// Where in Data.db the fragment that was written last begins and ends.
     start: u64,
     end: u64,
@@ -269,7 +269,7 @@ impl Warmth {
     }
 
     fn new(number: u64, pages: &Arc<dyn PageSource>, heat: Option<Arc<Heat>>) -> (Warmth, Box<dyn PageSink>) {
-        let ended = Arc::<Mutex<Ended>>::default();
+        let ended = Arc::<Ended>::default();
         let sink = Sink { heat: heat.clone(), ended: Arc::clone(&ended) };
         let warmth = Warmth {
             file: FileId { sstable: number, part: FilePart::Data },
@@ -307,7 +307,7 @@ impl Warmth {
             self.has_first = true;
             self.first.go_to(key, event, fragment);
         }
-        if !self.ended.lock().pages.is_empty() {
+        if self.ended.any.load(Ordering::Relaxed) {
             self.last.go_to(key, event, fragment);
         }
     }
@@ -325,10 +325,13 @@ impl Warmth {
         };
         // A fragment in which several inputs meet is as hot as they are on the average.
         let hot_of = |bytes: u64| if used.hot > 0 { (bytes * used.hot / used.all).max(1) } else { 0 };
-        let mut ended = self.ended.lock();
         let (mut begins, mut first, mut any) = (self.has_first, false, false);
-        self.has_first &= ended.pages.is_empty();
-        for Page { number, len, content } in ended.pages.drain(..) {
+        let pages = match self.ended.any.load(Ordering::Relaxed) {
+            true => self.ended.take(),
+            false => Vec::new(),
+        };
+        self.has_first &= pages.is_empty();
+        for Page { number, len, content } in pages {
             let page_end = self.page_start + len;
             let part = page_end.saturating_sub(self.start.max(self.page_start));
             let hot = std::mem::take(&mut self.hot_bytes) + if part > 0 { hot_of(part) } else { 0 };
@@ -354,8 +357,7 @@ impl Warmth {
         let rest = self.end.saturating_sub(self.start.max(self.page_start));
         self.hot_bytes += if rest > 0 { hot_of(rest) } else { 0 };
         self.start = self.end;
-        ended.began_hot = self.hot_bytes > 0;
-        drop(ended);
+        self.ended.began_hot.store(self.hot_bytes > 0, Ordering::Relaxed);
         if first {
             self.noted.push(&self.first);
         }
@@ -383,12 +385,21 @@ impl Warmth {
     }
 }
 
-/// The pages that ended with the last fragment.
+/// The pages that ended with the last fragment. One thread writes and settles.
 #[derive(Debug, Default)]
 struct Ended {
     /// Whether the first of them, which began before, has something hot for certain.
-    began_hot: bool,
-    pages: Vec<Page>,
+    began_hot: AtomicBool,
+    /// Whether there are any.
+    any: AtomicBool,
+    pages: Mutex<Vec<Page>>,
+}
+
+impl Ended {
+    fn take(&self) -> Vec<Page> {
+        self.any.store(false, Ordering::Relaxed);
+        std::mem::take(&mut self.pages.lock())
+    }
 }
 
 #[derive(Debug)]
@@ -403,16 +414,16 @@ struct Page {
 #[derive(Debug)]
 struct Sink {
     heat: Option<Arc<Heat>>,
-    ended: Arc<Mutex<Ended>>,
+    ended: Arc<Ended>,
 }
 
 impl PageSink for Sink {
     fn page(&mut self, page: u64, content: &[u8]) {
-        let mut ended = self.ended.lock();
-        let began_hot = ended.began_hot && ended.pages.is_empty();
+        let is_first = !self.ended.any.swap(true, Ordering::Relaxed);
+        let began_hot = is_first && self.ended.began_hot.load(Ordering::Relaxed);
         let may_be_hot = began_hot || self.heat.as_ref().is_none_or(|heat| heat.has_hot_head());
         let (len, content) = (content.len() as u64, may_be_hot.then(|| content.into()));
-        ended.pages.push(Page { number: page, len, content });
+        self.ended.pages.lock().push(Page { number: page, len, content });
     }
 }
 
