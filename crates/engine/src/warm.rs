@@ -1,46 +1,266 @@
 //! What readers find in the page cache when an SSTable that was just written takes the place of others, or of a memtable.
 //!
-//! 1. Pages of data go there while they are written: of a compaction those that are made of pages in the cache, so that what was
-//!    hot stays so and nothing cold becomes it; of a flush all, as ones that were needed a little, because what they hold
-//!    was in memory until now. Flushes of tables that nobody reads warm nothing.
-//! 2. The index has other pages than those of the inputs, and what is made of them besides. So a partition of each such
-//!    page of data is noted, and looked up in the new SSTable as a read would before anybody reads it.
+//! 1. Pages of data go there while they are written. Of a flush all, as ones that were needed a little, because what they hold
+//!    was in memory until now; flushes of tables that nobody reads warm nothing. Of a compaction those that hold something
+//!    that lay in pages that are in the cache ([`Metered`]), so that what was hot stays so.
+//! 2. Nobody knows for which of its rows a page is in the cache, and the rows of one page go to as many as inputs interleave.
+//!    Those that are hot for the most part count as needed again and again, the others as needed a little: where the cache is
+//!    full, that displaces nothing but what was needed once. Of the others there are [`PARTS_MAX`] for each page of the inputs
+//!    that is in the cache, at most.
+//! 3. An input says whether a fragment was hot when it is asked for the next one, and pages end inside of fragments. So what
+//!    becomes of a page is settled when the fragment that it ended in is counted; until then it is kept aside, if it may be
+//!    hot. That is as much as the longest row, which is in memory besides.
+//! 4. The index has other pages than those of the inputs, and what is made of them besides. So the first and the last fragment
+//!    that begin in a page of data that is warmed are noted (where the page before is warmed, too, the last), and looked up in the index of the new SSTable as a read would
+//!    before anybody reads it. (Of one that began in the page before, that page is not warmed: looking it up would, since
+//!    where the index has not the whole key the data is compared.) Notes take [`NOTED_BYTES_MAX`] at most; of more, every other
+//!    one is forgotten.
 
 use crate::turns::give_way;
-use model::command::{ClusteringFilter, ColumnSelection};
-use model::{DecoratedKey, PartitionKey, TableSchema};
-use partition::{ReadContext, ReadCost};
-use sstable::{FileId, FilePart, PageSink, PageSource, SsTable};
+use model::{Clustering, ClusteringBound, DecoratedKey, PartitionKey, TableSchema};
+use parking_lot::Mutex;
+use partition::{Event, Fragment, PartitionStream, ReadContext, ReadError};
+use sstable::{FileId, FilePart, PageSink, PageSource, SsTable, SsTableStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What a page counts as that a compaction made of pages in the cache: as needed this many times.
+/// What a page counts as that a compaction made of hot ones for the most part: as needed this many times.
 const COMPACTED_COUNT: u8 = 4;
-/// And one of a flush: more than a page that was read once, less than one that is read again and again.
+/// One of a flush, or with less that is hot: more than a page that was read once, less than one that is read again and again.
 const FLUSHED_COUNT: u8 = 2;
+/// Pages that a compaction warms for each hot one of its inputs because a lesser part of them is hot, at most: as many as size-tiered
+/// compaction has inputs.
+const PARTS_MAX: u64 = 32;
+/// Bytes of memory for places in the index between two times that they are looked up.
+const NOTED_BYTES_MAX: usize = 4 << 20;
+
+/// How much of what the inputs of a compaction yielded was hot.
+#[derive(Debug, Default)]
+pub(crate) struct Heat {
+    /// Fragments that were used, and those of them that were hot.
+    used: AtomicU64,
+    hot: AtomicU64,
+    /// Inputs that stand at a fragment that may be hot, and was not used yet.
+    hot_heads: AtomicU64,
+    /// Pages of inputs that were in the cache.
+    hot_pages: AtomicU64,
+    /// Pages that were warmed because a lesser part of them was hot.
+    parts: AtomicU64,
+}
+
+/// Adds without a locked instruction: one thread does.
+fn add(counter: &AtomicU64, n: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+}
+
+impl Heat {
+    fn so_far(&self) -> Used {
+        Used { all: self.used.load(Ordering::Relaxed), hot: self.hot.load(Ordering::Relaxed) }
+    }
+
+    fn has_hot_head(&self) -> bool {
+        self.hot_heads.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether one more page may be warmed because a lesser part of it is hot.
+    fn takes_part(&self) -> bool {
+        let takes = self.parts.load(Ordering::Relaxed) < self.hot_pages.load(Ordering::Relaxed) * PARTS_MAX;
+        add(&self.parts, u64::from(takes));
+        takes
+    }
+}
+
+/// Fragments that were used.
+#[derive(Clone, Copy, Debug, Default)]
+struct Used {
+    all: u64,
+    hot: u64,
+}
+
+/// An input of a compaction whose fragments are counted in a [`Heat`]: each once it was used, which is when whoever merges asks
+/// for the next one. It is hot if the page that it begins in and more than half of those that it lies in are in the cache: who
+/// read a row across two pages needed both.
+pub(crate) struct Metered {
+    stream: Box<SsTableStream>,
+    sstable: Arc<SsTable>,
+    heat: Arc<Heat>,
+    /// The page that was looked at last, and whether it is in the cache.
+    page: Option<u64>,
+    page_is_hot: bool,
+    /// Whether the input stands at a fragment, which is counted when it was used.
+    has_head: bool,
+    /// Whether the page is hot that this begins in.
+    begins_hot: bool,
+}
+
+impl Metered {
+    pub fn new(stream: Box<SsTableStream>, sstable: &Arc<SsTable>, heat: &Arc<Heat>) -> Metered {
+        Metered {
+            stream,
+            sstable: Arc::clone(sstable),
+            heat: Arc::clone(heat),
+            page: None,
+            page_is_hot: false,
+            has_head: false,
+            begins_hot: false,
+        }
+    }
+
+    fn go_to_page(&mut self, page: u64) {
+        if self.page != Some(page) {
+            self.page = Some(page);
+            self.page_is_hot = self.sstable.has_page(page);
+            add(&self.heat.hot_pages, u64::from(self.page_is_hot));
+        }
+    }
+
+    /// Counts the fragment before, and goes to the one that the stream stands at, if it is not `over`.
+    fn meter(&mut self, over: bool) {
+        let at = self.stream.position();
+        if self.has_head {
+            let (mut pages, mut hot) = (1, u64::from(self.begins_hot));
+            let (first, last) = (self.page.unwrap_or_default(), self.sstable.page_of(at.saturating_sub(1)));
+            for page in first + 1..=last {
+                self.go_to_page(page);
+                pages += 1;
+                hot += u64::from(self.page_is_hot);
+            }
+            add(&self.heat.used, 1);
+            if self.begins_hot {
+                add(&self.heat.hot, u64::from(hot * 2 > pages));
+                add(&self.heat.hot_heads, u64::MAX);
+            }
+        }
+        self.has_head = !over;
+        if over {
+            return;
+        }
+        self.go_to_page(self.sstable.page_of(at));
+        self.begins_hot = self.page_is_hot;
+        add(&self.heat.hot_heads, u64::from(self.begins_hot));
+    }
+}
+
+impl PartitionStream for Metered {
+    fn next(&mut self, out: &mut Fragment) -> Result<Event, ReadError> {
+        let event = self.stream.next(out)?;
+        self.meter(event == Event::End);
+        Ok(event)
+    }
+
+    fn skip_partition(&mut self) -> Result<(), ReadError> {
+        self.stream.skip_partition()
+    }
+}
+
+/// A place in an SSTable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    key: DecoratedKey,
+    bound: ClusteringBound,
+}
+
+impl Place {
+    /// Goes to what was written of the partition `key`.
+    fn go_to(&mut self, key: &DecoratedKey, event: Event, fragment: &Fragment) {
+        self.key.clone_from(key);
+        match event {
+            Event::Row => {
+                self.bound.kind = ClusteringBound::BOTTOM.kind;
+                self.bound.prefix.assign(&fragment.row.clustering);
+            }
+            Event::RangeChange => self.bound.clone_from(&fragment.change.position),
+            Event::PartitionStart | Event::StaticRow => self.bound = ClusteringBound::BOTTOM,
+            Event::PartitionEnd | Event::End => self.bound = ClusteringBound::TOP,
+        }
+    }
+
+    /// The same, with a key that is not a part of a larger buffer.
+    fn to_note(&self) -> Place {
+        let bytes = bytes::Bytes::copy_from_slice(&self.key.key.0);
+        let key = DecoratedKey { token: self.key.token, key: PartitionKey(bytes) };
+        Place { key, bound: self.bound.clone() }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<Place>() + self.key.key.0.len() + self.bound.prefix.data_size()
+    }
+}
+
+impl Default for Place {
+    fn default() -> Place {
+        let bound = ClusteringBound { kind: ClusteringBound::BOTTOM.kind, prefix: Clustering::empty() };
+        Place { key: Fragment::default().key, bound }
+    }
+}
+
+/// Places in an SSTable, in its order.
+#[derive(Debug, Default)]
+struct Notes {
+    places: Vec<Place>,
+    bytes: usize,
+}
+
+impl Notes {
+    fn push(&mut self, place: &Place) {
+        if self.places.last() == Some(place) {
+            return;
+        }
+        self.places.push(place.to_note());
+        self.bytes += place.memory_bytes();
+        if self.bytes > NOTED_BYTES_MAX {
+            let mut stays = false;
+            self.places.retain(|_| {
+                stays = !stays;
+                stays
+            });
+            self.bytes = self.places.iter().map(Place::memory_bytes).sum();
+        }
+    }
+
+    fn forget_all_but_last(&mut self) {
+        self.places.drain(..self.places.len().saturating_sub(1));
+        self.bytes = self.places.iter().map(Place::memory_bytes).sum();
+    }
+}
 
 /// Warms one SSTable.
 #[derive(Debug)]
 pub(crate) struct Warmth {
-    /// Number of pages that were put into the cache.
-    hot_pages: Arc<AtomicU64>,
-    /// Those for which a partition was noted.
-    noted_pages: u64,
-    noted: Vec<DecoratedKey>,
+    file: FileId,
+    cache: Arc<dyn PageSource>,
+    /// Of the inputs; `None`: a memtable.
+    heat: Option<Arc<Heat>>,
+    /// What was counted when this was settled last.
+    seen: Used,
+    ended: Arc<Ended>,
+    /// Where in Data.db the fragment that was written last begins and ends.
+    start: u64,
+    end: u64,
+    /// Where the page begins that is not full yet, and how much of it is hot.
+    page_start: u64,
+    hot_bytes: u64,
+    /// The first fragment that began in the page, if there is one.
+    first: Place,
+    has_first: bool,
+    /// The fragment in which pages ended last.
+    last: Place,
+    /// Whether the page that ended last was warmed.
+    before_is_warm: bool,
+    noted: Notes,
     /// The partition that is being written.
     current: Option<DecoratedKey>,
 }
 
 impl Warmth {
-    /// Of what a compaction writes as the SSTable with this number, and what sees its pages meanwhile. `cost` is that of
-    /// reading the inputs.
+    /// Of what a compaction writes as the SSTable with this number, and what sees its pages meanwhile. `heat` is that of
+    /// the inputs.
     pub fn of_compaction(
         number: u64,
         pages: &Arc<dyn PageSource>,
-        cost: &Arc<ReadCost>,
+        heat: &Arc<Heat>,
     ) -> (Warmth, Box<dyn PageSink>) {
-        let inputs = Inputs { cost: Arc::clone(cost), hits: 0, misses: 0, are_hot: false };
-        Warmth::new(number, pages, Some(inputs))
+        Warmth::new(number, pages, Some(Arc::clone(heat)))
     }
 
     /// Of what a flush writes as the SSTable with this number, and what sees its pages meanwhile.
@@ -48,94 +268,194 @@ impl Warmth {
         Warmth::new(number, pages, None)
     }
 
-    fn new(number: u64, pages: &Arc<dyn PageSource>, inputs: Option<Inputs>) -> (Warmth, Box<dyn PageSink>) {
-        let file = FileId { sstable: number, part: FilePart::Data };
-        let (pages, hot_pages) = (Arc::clone(pages), Arc::<AtomicU64>::default());
-        let warmer = Warmer { file, pages, inputs, hot_pages: Arc::clone(&hot_pages) };
-        (Warmth { hot_pages, noted_pages: 0, noted: Vec::new(), current: None }, Box::new(warmer))
+    fn new(number: u64, pages: &Arc<dyn PageSource>, heat: Option<Arc<Heat>>) -> (Warmth, Box<dyn PageSink>) {
+        let ended = Arc::<Ended>::default();
+        let sink = Sink { heat: heat.clone(), ended: Arc::clone(&ended) };
+        let warmth = Warmth {
+            file: FileId { sstable: number, part: FilePart::Data },
+            cache: Arc::clone(pages),
+            seen: heat.as_ref().map(|heat| heat.so_far()).unwrap_or_default(),
+            heat,
+            ended,
+            start: 0,
+            end: 0,
+            page_start: 0,
+            hot_bytes: 0,
+            first: Place::default(),
+            has_first: false,
+            last: Place::default(),
+            before_is_warm: false,
+            noted: Notes::default(),
+            current: None,
+        };
+        (warmth, Box::new(sink))
     }
 
-    /// A partition is going to be written; the one before is noted if a page became hot with it.
-    pub fn start(&mut self, key: &DecoratedKey) {
-        self.note();
-        self.current = Some(key.clone());
+    /// A fragment is going to be written, for which the inputs were asked after the one before.
+    pub fn starts(&mut self, event: Event, fragment: &Fragment) {
+        self.settle();
+        if event == Event::PartitionStart {
+            self.current = Some(fragment.key.clone());
+        }
     }
 
-    fn note(&mut self) {
-        let hot_pages = self.hot_pages.load(Ordering::Relaxed);
-        if let Some(key) = self.current.take()
-            && hot_pages > self.noted_pages
-        {
-            self.noted_pages = hot_pages;
-            // The key may be a part of a larger buffer.
-            let bytes = bytes::Bytes::copy_from_slice(&key.key.0);
-            self.noted.push(DecoratedKey { token: key.token, key: PartitionKey(bytes) });
+    /// The fragment was written, up to `end` in Data.db.
+    pub fn wrote(&mut self, event: Event, fragment: &Fragment, end: u64) {
+        (self.start, self.end) = (self.end, end);
+        let Some(key) = &self.current else { return };
+        if !self.has_first && !matches!(event, Event::PartitionEnd | Event::End) {
+            self.has_first = true;
+            self.first.go_to(key, event, fragment);
+        }
+        if self.ended.any.load(Ordering::Relaxed) {
+            self.last.go_to(key, event, fragment);
+        }
+    }
+
+    /// Counts the fragment that was written last, puts the pages that ended in it into the cache or not, and notes where those begin
+    /// and end that it put there.
+    fn settle(&mut self) {
+        let used = match &self.heat {
+            Some(heat) => {
+                let so_far = heat.so_far();
+                let seen = std::mem::replace(&mut self.seen, so_far);
+                Used { all: so_far.all - seen.all, hot: so_far.hot - seen.hot }
+            }
+            None => Used::default(),
+        };
+        // A fragment in which several inputs meet is as hot as they are on the average.
+        let hot_of = |bytes: u64| if used.hot > 0 { (bytes * used.hot / used.all).max(1) } else { 0 };
+        let (mut begins, mut first, mut any) = (self.has_first, false, false);
+        let pages = match self.ended.any.load(Ordering::Relaxed) {
+            true => self.ended.take(),
+            false => Vec::new(),
+        };
+        self.has_first &= pages.is_empty();
+        for Page { number, len, content } in pages {
+            let page_end = self.page_start + len;
+            let part = page_end.saturating_sub(self.start.max(self.page_start));
+            let hot = std::mem::take(&mut self.hot_bytes) + if part > 0 { hot_of(part) } else { 0 };
+            self.page_start = page_end;
+            let count = match &self.heat {
+                None => Some(FLUSHED_COUNT),
+                Some(_) if hot == 0 => None,
+                Some(_) if hot * 2 >= len => Some(COMPACTED_COUNT),
+                Some(heat) => heat.takes_part().then_some(FLUSHED_COUNT),
+            };
+            let is_warm = match (count, content) {
+                (Some(count), Some(content)) => {
+                    self.cache.keep(self.file, number, &content, count);
+                    first |= begins && !self.before_is_warm;
+                    any = true;
+                    true
+                }
+                _ => false,
+            };
+            self.before_is_warm = is_warm;
+            begins = false;
+        }
+        let rest = self.end.saturating_sub(self.start.max(self.page_start));
+        self.hot_bytes += if rest > 0 { hot_of(rest) } else { 0 };
+        self.start = self.end;
+        self.ended.began_hot.store(self.hot_bytes > 0, Ordering::Relaxed);
+        if first {
+            self.noted.push(&self.first);
+        }
+        if any {
+            self.noted.push(&self.last);
         }
     }
 
     /// Looks up what was noted since the last time, and the last of it again the next time: in an SSTable that still grows
     /// the end of the index has no pages yet.
     pub fn look_up(&mut self, output: &Arc<SsTable>, schema: &Arc<TableSchema>) {
-        self.note();
+        // The last page ends with the file.
+        self.wrote(Event::End, &Fragment::default(), self.end);
+        self.settle();
         if !schema.options.caching.keys {
-            self.noted.clear();
+            self.noted = Notes::default();
         }
-        let (context, columns) = (ReadContext::default(), ColumnSelection::all(schema));
-        for key in &self.noted {
+        let context = ReadContext::default();
+        for place in &self.noted.places {
             // Whoever reads the partition is told what is wrong with it.
-            let _ = output.read(key, &ClusteringFilter::all(), &columns, schema, &context);
+            let _ = output.look_up(&place.key, &place.bound, schema, &context);
             give_way();
         }
-        self.noted.drain(..self.noted.len().saturating_sub(1));
+        self.noted.forget_all_but_last();
     }
 }
 
-/// Puts pages into the cache while they are written.
-#[derive(Debug)]
-struct Warmer {
-    file: FileId,
-    pages: Arc<dyn PageSource>,
-    /// `None`: a memtable.
-    inputs: Option<Inputs>,
-    hot_pages: Arc<AtomicU64>,
+/// The pages that ended with the last fragment. One thread writes and settles.
+#[derive(Debug, Default)]
+struct Ended {
+    /// Whether the first of them, which began before, has something hot for certain.
+    began_hot: AtomicBool,
+    /// Whether there are any.
+    any: AtomicBool,
+    pages: Mutex<Vec<Page>>,
 }
 
-/// The pages of which a page is made.
-#[derive(Debug)]
-struct Inputs {
-    /// Of the reading of the inputs; read here until the last page.
-    cost: Arc<ReadCost>,
-    hits: u64,
-    misses: u64,
-    are_hot: bool,
-}
-
-impl Inputs {
-    /// Whether what was written since the last time may be made of pages that were in the cache: if most of those read since then
-    /// were, or those before, which end in it.
-    fn look(&mut self) -> bool {
-        let (hits, misses) = (self.cost.chunk_hits.get(), self.cost.chunk_misses.get());
-        let (resident, absent) = (hits - self.hits, misses - self.misses);
-        (self.hits, self.misses) = (hits, misses);
-        // Where no page was turned, the last ones go on.
-        let were_hot = self.are_hot;
-        if resident + absent > 0 {
-            self.are_hot = resident >= absent;
-        }
-        were_hot || self.are_hot
+impl Ended {
+    fn take(&self) -> Vec<Page> {
+        self.any.store(false, Ordering::Relaxed);
+        std::mem::take(&mut self.pages.lock())
     }
 }
 
-impl PageSink for Warmer {
+#[derive(Debug)]
+struct Page {
+    number: u64,
+    len: u64,
+    /// Of one that may be hot.
+    content: Option<Box<[u8]>>,
+}
+
+/// Puts pages aside while they are written.
+#[derive(Debug)]
+struct Sink {
+    heat: Option<Arc<Heat>>,
+    ended: Arc<Ended>,
+}
+
+impl PageSink for Sink {
     fn page(&mut self, page: u64, content: &[u8]) {
-        let count = match &mut self.inputs {
-            None => FLUSHED_COUNT,
-            Some(inputs) => match inputs.look() {
-                true => COMPACTED_COUNT,
-                false => return,
-            },
+        let is_first = !self.ended.any.swap(true, Ordering::Relaxed);
+        let began_hot = is_first && self.ended.began_hot.load(Ordering::Relaxed);
+        let may_be_hot = began_hot || self.heat.as_ref().is_none_or(|heat| heat.has_hot_head());
+        let (len, content) = (content.len() as u64, may_be_hot.then(|| content.into()));
+        self.ended.pages.lock().push(Page { number: page, len, content });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_noted_is_bounded_and_covers_all_there_was() {
+        let mut notes = Notes::default();
+        let place = |n: u32| Place {
+            key: DecoratedKey::new(PartitionKey(n.to_be_bytes().to_vec().into())),
+            ..Place::default()
         };
-        self.pages.keep(self.file, page, content, count);
-        self.hot_pages.fetch_add(1, Ordering::Relaxed);
+        const COUNT: u32 = 200_000;
+        for n in 0..COUNT {
+            notes.push(&place(n));
+            notes.push(&place(n));
+            assert!(notes.bytes <= NOTED_BYTES_MAX);
+        }
+        assert_eq!(notes.bytes, notes.places.iter().map(Place::memory_bytes).sum::<usize>());
+        assert!(notes.bytes > NOTED_BYTES_MAX / 3);
+        assert_eq!((notes.places.first(), notes.places.last()), (Some(&place(0)), Some(&place(COUNT - 1))));
+        notes.forget_all_but_last();
+        assert_eq!((notes.places.len(), notes.bytes), (1, place(0).memory_bytes()));
+    }
+
+    #[test]
+    fn a_hot_page_warms_so_many_by_a_part_of_it_and_no_more() {
+        let heat = Heat::default();
+        assert!(!heat.takes_part());
+        add(&heat.hot_pages, 2);
+        assert_eq!((0..1_000).filter(|_| heat.takes_part()).count() as u64, 2 * PARTS_MAX);
     }
 }

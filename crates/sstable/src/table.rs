@@ -33,7 +33,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use env::random::Random;
 use model::command::{ClusteringFilter, ColumnSelection};
 use model::key::KeyRange;
-use model::{DecoratedKey, Slice, TableSchema};
+use model::{ClusteringBound, DecoratedKey, Slice, TableSchema};
 use partition::codec::Layout;
 use partition::{ReadContext, ReadError};
 use std::sync::Arc;
@@ -314,6 +314,33 @@ impl SsTable {
         }
         let partitions = Partitions::One { key: key.clone(), entry };
         self.stream(filter, columns, table, data, partitions, layout).map(Some)
+    }
+
+    /// Goes through the pages of the index that a read of what is at `bound` in a partition goes through. Of the data none is
+    /// read but what it takes to be sure that the partition is there.
+    ///
+    /// # Errors
+    /// When a file cannot be read or is damaged.
+    pub fn look_up(
+        &self,
+        key: &DecoratedKey,
+        bound: &ClusteringBound,
+        table: &Arc<TableSchema>,
+        context: &ReadContext,
+    ) -> Result<(), ReadError> {
+        self.standing.check(&self.data.name)?;
+        let layout = self.layout(table)?;
+        let mut data = self.data_cursor(context);
+        let found = match self.covers(key) {
+            true => self.index.find(key, self.filter.as_ref(), &layout, &mut data)?,
+            false => None,
+        };
+        let Some(mut entry) = found else { return Ok(()) };
+        if let Some(mut rows) = entry.take_rows(&layout)? {
+            rows.header_len()?;
+            rows.reaching(&layout, table.comparator(), bound, &self.stats().covered_clusterings)?;
+        }
+        Ok(())
     }
 
     /// Reads the partitions of a range, in ring order.

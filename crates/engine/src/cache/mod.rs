@@ -162,6 +162,10 @@ impl PageSource for PageCache {
         self.cache.insert((file, page), Bytes::copy_from_slice(content), weight, count);
     }
 
+    fn forget(&self, sstables: &[u64]) {
+        self.cache.retain_by_and_by(|(file, _)| !sstables.contains(&file.sstable));
+    }
+
     fn look(
         &self,
         file: FileId,

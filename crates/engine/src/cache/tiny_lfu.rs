@@ -23,6 +23,7 @@
 
 mod sketch;
 
+use crate::turns::give_way;
 use hashbrown::HashTable;
 use parking_lot::RwLock;
 use sketch::{COUNT_MAX, Sketch};
@@ -38,8 +39,10 @@ const CORRELATED_PART: u64 = 4;
 const SHARDS_MAX: u64 = 16;
 /// Entries that a shard should hold.
 const SHARD_ENTRIES_MIN: u64 = 256;
-/// Entries that leave under one lock when the cache becomes smaller.
+/// Entries that leave under one lock when the cache becomes smaller, or others are to stay.
 const LEAVE_AT_ONCE: usize = 64;
+/// Slots that are looked at under one lock, which readers share.
+const LOOK_AT_ONCE: usize = 128;
 /// How often a shard's lock is tried by who may not wait for it: a few microseconds, as much as an insertion takes.
 const TRIES: u32 = 64;
 /// No slot.
@@ -254,6 +257,35 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher> TinyLfu<K, V, S> {
             let gone: Vec<_> = going.into_iter().filter_map(|slot| shard.remove(slot)).collect();
             drop(shard);
             drop(gone);
+        }
+    }
+
+    /// As [`Self::retain`], in short steps, for who has time: others wait for a lock no longer than for an insertion, and
+    /// the processor is offered to them in between. What comes in meanwhile may be missed.
+    pub fn retain_by_and_by(&self, stays: impl Fn(&K) -> bool) {
+        for shard in &self.shards {
+            let mut from = 0;
+            while from < shard.read().slots.len() {
+                let some = from..from + LOOK_AT_ONCE;
+                let goes = |slot: &Slot<K, V>| slot.entry.as_ref().is_some_and(|entry| !stays(&entry.key));
+                let looked = shard.read();
+                let going = some.clone().filter(|at| looked.slots.get(*at).is_some_and(goes));
+                let going: Vec<usize> = going.collect();
+                drop(looked);
+                for going in going.chunks(LEAVE_AT_ONCE) {
+                    let mut shard = shard.write();
+                    // Others may have been there.
+                    let leave = |at: &usize| match shard.slots.get(*at).is_some_and(goes) {
+                        true => shard.remove(*at as u32),
+                        false => None,
+                    };
+                    let gone: Vec<_> = going.iter().filter_map(leave).collect();
+                    drop(shard);
+                    drop(gone);
+                }
+                from = some.end;
+                give_way();
+            }
         }
     }
 

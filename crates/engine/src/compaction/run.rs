@@ -8,7 +8,7 @@
 //!    ([`Warmth`]).
 //! 4. Under the table's lock, if all inputs are still part of the table (it was not truncated or dropped meanwhile):
 //!    the inputs are recorded, the log is committed, the view gets the outputs for the inputs.
-//! 5. The files of the inputs are removed. Readers that have them open go on.
+//! 5. The pages of the inputs leave the page cache and their files are removed. Readers that have them open go on.
 //!
 //! When anything fails before the commit, or the commit itself, the new files are removed and the table is as before.
 
@@ -20,12 +20,12 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::table::EarlyOpening;
 use crate::turns::InTurns;
-use crate::warm::Warmth;
+use crate::warm::{Heat, Metered, Warmth};
 use model::TableSchema;
 use model::command::{ClusteringFilter, ColumnSelection};
 use model::key::KeyRange;
 use partition::codec::EncodingStats;
-use partition::{BoxedStream, Event, Fragment, PartitionStream, Purge, ReadContext, ReadCost, merge};
+use partition::{BoxedStream, Event, Fragment, PartitionStream, Purge, ReadContext, merge};
 use sstable::statistics::CommitLogPosition;
 use sstable::txn_log::{Operation, TxnLog};
 use sstable::{Descriptor, SsTable, SsTableWriter, WriteError, WriterOptions};
@@ -147,6 +147,8 @@ impl Engine {
         match result.transpose()?.flatten() {
             None => Ok(Outcome::Abandoned),
             Some(committed) => {
+                let numbers: Vec<u64> = gone.iter().map(|table| table.number()).collect();
+                self.files.pages.forget(&numbers);
                 if let Err(error) = committed.clean_up() {
                     tracing::warn!(%error, "files of compacted SSTables stay until the next start");
                 }
@@ -174,8 +176,8 @@ impl Run<'_> {
         if self.pay(0).is_err() {
             return Ok(None);
         }
-        let cost = Arc::new(ReadCost::default());
-        let mut stream = self.stream(&schema, &cost)?;
+        let heat = Arc::<Heat>::default();
+        let mut stream = self.stream(&schema, &heat)?;
         let mut fragment = Fragment::default();
         let mut writer: Option<(SsTableWriter, Warmth)> = None;
         let mut number = 0;
@@ -207,15 +209,14 @@ impl Run<'_> {
                 None => {
                     number = self.engine.files.next_number();
                     let mut started = self.start(log, &schema)?;
-                    let (warmth, sink) = Warmth::of_compaction(number, &self.engine.files.pages, &cost);
+                    let (warmth, sink) = Warmth::of_compaction(number, &self.engine.files.pages, &heat);
                     started.tell_pages_to(sink);
                     writer.insert((started, warmth))
                 }
             };
-            if event == Event::PartitionStart {
-                warmth.start(&fragment.key);
-            }
+            warmth.starts(event, &fragment);
             writer.append(event, &fragment)?;
+            warmth.wrote(event, &fragment, writer.data_bytes());
             let written = before + writer.data_bytes();
             if event == Event::PartitionEnd && written >= opening_at {
                 self.open_early(writer, warmth, number, &outputs)?;
@@ -241,13 +242,13 @@ impl Run<'_> {
         self.throttle.spend(bytes, || task.cancelled.load(Ordering::Relaxed) || task.table.is_dropped())
     }
 
-    /// The inputs merged, without what may be forgotten.
+    /// The inputs merged, without what may be forgotten; `heat` is counted on the way.
     fn stream(
         &self,
         schema: &Arc<TableSchema>,
-        cost: &Arc<ReadCost>,
+        heat: &Arc<Heat>,
     ) -> Result<impl PartitionStream + use<>, EngineError> {
-        let context = ReadContext { fill_cache: false, cost: Arc::clone(cost), ..ReadContext::default() };
+        let context = ReadContext { fill_cache: false, ..ReadContext::default() };
         let columns = ColumnSelection::all(schema);
         let sources = self
             .task
@@ -255,7 +256,7 @@ impl Run<'_> {
             .iter()
             .map(|t| {
                 let scan = t.scan(&KeyRange::FULL, &ClusteringFilter::all(), &columns, schema, &context)?;
-                Ok(Box::new(InTurns::new(scan)) as BoxedStream)
+                Ok(Box::new(InTurns::new(Metered::new(scan, t, heat))) as BoxedStream)
             })
             .collect::<Result<Vec<_>, EngineError>>()?;
         let merged = merge(schema, sources, false);

@@ -2,6 +2,7 @@
 
 mod early;
 mod room;
+mod warmth;
 
 use crate::compaction::strategy::Output;
 use crate::compaction::task::Task;

@@ -168,12 +168,13 @@ impl TableStore {
                 if event == Event::End {
                     break;
                 }
-                if event == Event::PartitionStart
-                    && let Some(warmth) = &mut warmth
-                {
-                    warmth.start(&fragment.key);
+                if let Some(warmth) = &mut warmth {
+                    warmth.starts(event, &fragment);
                 }
                 writer.append(event, &fragment)?;
+                if let Some(warmth) = &mut warmth {
+                    warmth.wrote(event, &fragment, writer.data_bytes());
+                }
             }
             let written = match writer.finish() {
                 Err(sstable::WriteError::Empty) => return Ok(None),

@@ -160,6 +160,11 @@ impl PagedFile {
         ReadError::corrupt(&self.name, offset, detail)
     }
 
+    /// The page that a position lies in.
+    pub fn page_of(&self, position: u64) -> u64 {
+        position / self.page_len
+    }
+
     /// Number of pages.
     pub fn page_count(&self) -> u64 {
         self.len.div_ceil(self.page_len)

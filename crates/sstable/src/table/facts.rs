@@ -40,6 +40,21 @@ impl SsTable {
         &self.descriptor
     }
 
+    /// The number that the opener gave it ([`crate::FileId::sstable`]).
+    pub fn number(&self) -> u64 {
+        self.data.id.sstable
+    }
+
+    /// Which page of Data.db a position in its uncompressed content lies in.
+    pub fn page_of(&self, position: u64) -> u64 {
+        self.data.page_of(position)
+    }
+
+    /// Whether the page source has a page of Data.db in memory. Asking makes it no hotter.
+    pub fn has_page(&self, page: u64) -> bool {
+        self.pages.has(self.data.id, page)
+    }
+
     /// The components that are there.
     pub fn components(&self) -> Vec<Component> {
         self.on_disk.load().components.clone()

@@ -162,6 +162,22 @@ fn what_is_not_retained_is_gone_and_the_rest_is_found() {
 }
 
 #[test]
+fn what_is_not_retained_goes_by_and_by() {
+    // Several shards, and steps in each.
+    let cache = Cache::new(100_000, 10, FixedState::default());
+    for key in 0..9_000 {
+        ask(&cache, key);
+    }
+    let before = cache.usage();
+    cache.retain_by_and_by(|key| key % 3 == 0);
+    let usage = cache.usage();
+    assert_eq!((usage.entries, usage.evictions), ((0..9_000).step_by(3).count() as u64, before.evictions));
+    assert!((0..9_000).all(|key| cache.contains(&key) == (key % 3 == 0)));
+    cache.retain_by_and_by(|_| false);
+    assert_eq!((cache.usage().entries, cache.usage().weight), (0, 0));
+}
+
+#[test]
 fn shards_share_the_capacity() {
     let cache = Cache::new(100_000, 10, FixedState::default());
     assert_eq!(cache.shards.len(), 16);

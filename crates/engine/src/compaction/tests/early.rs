@@ -5,7 +5,7 @@ use crate::SsTableFormat;
 use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
 use partition::{CostSnapshot, Event, Fragment, PartitionStream, ReadContext};
 
-fn uncompressed(name: &str) -> Arc<TableSchema> {
+pub fn uncompressed(name: &str) -> Arc<TableSchema> {
     let plain = off(name, 0);
     let mut options = plain.options.clone();
     options.compression.class = None;
@@ -38,7 +38,7 @@ fn two_sstables(engine: &Engine, table: &Arc<TableSchema>, count: i32) {
     }
 }
 
-fn early_engine(
+pub fn early_engine(
     fs: &MemoryFileSystem,
     early_open_bytes: u64,
     mode: StorageCompatibility,
