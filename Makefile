@@ -13,16 +13,21 @@ VENV := $(BUILD)/venv
 PYTHON ?= python3
 # The releases that the tests run.
 CASSANDRAS := 5.0.5 4.1.10 4.0.17 4.0-rc1 3.11.19 3.11.10 3.11.3
+# The node is compiled for the ways through it that a loaded one takes, as `bench/train` recorded them.
+RELEASE := cargo build --release --locked -p server --config 'build.rustflags=["-Cprofile-use=$(abspath bench/reads.profdata)"]'
 # The conformance suites find Python's packages, and cqlsh, through the path.
 IN_VENV := PATH="$(abspath $(VENV))/bin:$$PATH"
 
-.PHONY: help run test ci conformance fuzz bench fmt clean setup jars go-modules node-modules
+.PHONY: help build run test ci conformance fuzz bench train fmt clean setup jars go-modules node-modules
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 20
 
-run: ## build the release node and start it on sample data
-	cargo run --release -p server -- --data-dir $(BUILD)/sample --sample
+build: ## the release node, target/release/ilion
+	$(RELEASE)
+
+run: build ## start the release node on sample data
+	target/release/ilion --data-dir $(BUILD)/sample --sample
 
 test: ci conformance fuzz ## every test
 	@echo "make test: all passed (anything that was skipped said so above)"
@@ -30,16 +35,17 @@ test: ci conformance fuzz ## every test
 ci: ## format check, lints, tidy and the tests that need only Rust
 	cargo xtask ci
 
-conformance: setup ## the tests against a real Cassandra and real drivers
-	cargo build --release --locked -p server
+conformance: setup build ## the tests against a real Cassandra and real drivers
 	$(IN_VENV) conformance/run
 
 fuzz: ## a short run of every fuzz target over its corpus
 	fuzz/run
 
-bench: setup $(VENV)/bench ## Ilion beside Cassandra, one client, one run, as ratios
-	cargo build --release --locked -p server
+bench: setup $(VENV)/bench build ## Ilion beside Cassandra, one client, one run, as ratios
 	$(IN_VENV) bench/run
+
+train: setup $(VENV)/bench ## record anew what release builds are compiled for
+	$(IN_VENV) bench/train
 
 fmt: ## format the code
 	cargo fmt --all

@@ -33,7 +33,7 @@ def target(request, tmp_path_factory):
     """The node under test, up for the whole session."""
     spec = request.config.getoption("--target")
     if spec == "ilion" and ilion_binary() is None:
-        pytest.exit("no ilion binary: build one (cargo build --release) or name one in $ILION", returncode=3)
+        pytest.exit("no ilion binary: build one (make build) or name one in $ILION", returncode=3)
     with open_target(spec, tmp_path_factory.mktemp("target")) as node:
         yield node
 

@@ -28,7 +28,7 @@ def ilion_binary():
     """$ILION, else the release build: figures of a debug build say nothing."""
     binary = pathlib.Path(os.environ.get("ILION", ROOT / "target" / "release" / "ilion"))
     if not binary.exists():
-        sys.exit(f"bench/run: no {binary}: cargo build --release -p server, or name one in $ILION")
+        sys.exit(f"bench/run: no {binary}: make build, or name one in $ILION")
     return binary
 
 
