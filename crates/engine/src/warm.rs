@@ -10,11 +10,11 @@
 //! 3. An input says whether a fragment was hot when it is asked for the next one, and pages end inside of fragments. So what
 //!    becomes of a page is settled when the fragment that it ended in is counted; until then it is kept aside, if it may be
 //!    hot. That is as much as the longest row, which is in memory besides.
-//! 4. The index has other pages than those of the inputs, and what is made of them besides. So the first and the last fragment
-//!    that begin in a page of data that is warmed are noted (where the page before is warmed, too, the last), and looked up in the index of the new SSTable as a read would
-//!    before anybody reads it. (Of one that began in the page before, that page is not warmed: looking it up would, since
-//!    where the index has not the whole key the data is compared.) Notes take [`NOTED_BYTES_MAX`] at most; of more, every other
-//!    one is forgotten.
+//! 4. The index has other pages than those of the inputs, and what is made of them besides. So the first and the last
+//!    fragment that begin in a page of data that is warmed are noted (where the page before is warmed, too, the
+//!    last), and looked up in the index of the new SSTable as a read would before anybody reads it. (Of one that
+//!    began in the page before, that page is not warmed: looking it up would, since where the index has not the whole
+//!    key the data is compared.) Notes take [`NOTED_BYTES_MAX`] at most; of more, every other one is forgotten.
 
 use crate::turns::give_way;
 use model::{Clustering, ClusteringBound, DecoratedKey, PartitionKey, TableSchema};
