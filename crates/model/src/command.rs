@@ -2,6 +2,7 @@
 
 use crate::cell::ColumnId;
 use crate::clustering::{Clustering, ClusteringComparator, Position, Slice};
+use crate::elements::ElementSelection;
 use crate::key::{DecoratedKey, KeyRange};
 use crate::schema::TableSchema;
 use bytes::Bytes;
@@ -96,6 +97,8 @@ pub struct ColumnSelection {
     pub columns: Arc<[ColumnId]>,
     /// Whether all columns of the table are wanted.
     pub all: bool,
+    /// Of which multi-cell columns among them not all elements are wanted, but these.
+    pub elements: Option<Arc<Vec<ElementSelection>>>,
 }
 
 impl ColumnSelection {
@@ -104,20 +107,25 @@ impl ColumnSelection {
         let mut columns: Vec<ColumnId> =
             table.static_columns().iter().chain(table.regular_columns()).map(|c| c.id).collect();
         columns.sort();
-        ColumnSelection { columns: columns.into(), all: true }
+        ColumnSelection { columns: columns.into(), all: true, elements: None }
     }
 
     /// The given columns.
     pub fn of(mut columns: Vec<ColumnId>) -> ColumnSelection {
         columns.sort();
         columns.dedup();
-        ColumnSelection { columns: columns.into(), all: false }
+        ColumnSelection { columns: columns.into(), all: false, elements: None }
     }
 
     /// Whether cells of `column` are wanted.
     #[inline]
     pub fn contains(&self, column: ColumnId) -> bool {
         self.all || self.columns.binary_search(&column).is_ok()
+    }
+
+    /// Which elements of `column` are wanted, where that are not all.
+    pub fn elements_of(&self, column: ColumnId) -> Option<&ElementSelection> {
+        self.elements.as_ref()?.iter().find(|elements| elements.column == column)
     }
 }
 

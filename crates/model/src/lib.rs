@@ -19,6 +19,7 @@ pub mod clustering;
 pub mod command;
 pub mod counter;
 pub mod deletion;
+pub mod elements;
 pub mod filter;
 pub mod key;
 pub mod multi_cell;

@@ -43,7 +43,12 @@ pub fn assemble_into(out: &mut Vec<u8>, ty: &CqlType, cells: &[Cell], now_s: u32
 
 /// Which field of a user type a cell holds.
 pub fn field_index(cell: &Cell) -> Option<usize> {
-    usize::try_from(i16::from_be_bytes(*cell.path.as_array()?)).ok()
+    field_of_path(&cell.path)
+}
+
+/// Which field of a user type the cell with this path holds.
+pub fn field_of_path(path: &[u8]) -> Option<usize> {
+    usize::try_from(i16::from_be_bytes(*path.as_array()?)).ok()
 }
 
 /// The path of a field's cell.

@@ -274,7 +274,7 @@ impl SsTable {
             Arc::clone(table),
             layout,
             wanted,
-            slices,
+            slices.into(),
             whole,
             reversed,
             data,

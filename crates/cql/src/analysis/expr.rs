@@ -3,7 +3,7 @@
 use crate::bind::{BoundValue, UuidSource};
 use crate::error::{CqlError, Result, bail};
 use crate::functions::ScalarFunction;
-use crate::result::ColumnRef;
+use crate::result::{ColumnPart, ColumnRef};
 use bytes::Bytes;
 use model::TableSchema;
 use model::row::ResultRow;
@@ -22,6 +22,8 @@ pub(crate) enum Expr {
     },
     /// Selectors only.
     Column(ColumnRef),
+    /// Selectors only: elements of a multi-cell column.
+    Part(Box<ColumnPart>),
     /// Selectors only: timestamps and TTLs of a column's cells.
     CellInfo(Box<crate::result::CellInfo>),
     /// Selectors only: the result of the aggregate with that number.
@@ -61,8 +63,6 @@ pub(crate) enum Expr {
     Slice {
         of: Box<Expr>,
         is_map: bool,
-        /// Nothing is an empty collection; if not frozen, null.
-        is_frozen: bool,
         key_type: CqlType,
         from: Option<Box<Expr>>,
         to: Option<Box<Expr>>,
@@ -115,6 +115,10 @@ impl Expr {
             Expr::Column(column) => match (scope.table, scope.row) {
                 (Some(table), Some(row)) => column.value(table, row),
                 _ => None,
+            },
+            Expr::Part(part) => match scope.row {
+                Some(row) => part.value(row, scope)?,
+                None => None,
             },
             Expr::CellInfo(info) => match scope.row {
                 Some(row) => info.value(row, scope)?,
@@ -177,7 +181,7 @@ impl Expr {
                 };
                 found.map(|v| value.slice_ref(v))
             }
-            Expr::Slice { of, is_map, is_frozen, key_type, from, to } => {
+            Expr::Slice { of, is_map, key_type, from, to } => {
                 let Some(value) = of.eval_or_null(scope)? else { return Ok(None) };
                 let from = bound(from, scope)?;
                 let to = bound(to, scope)?;
@@ -185,19 +189,18 @@ impl Expr {
                     from.as_ref().is_none_or(|from| key_type.compare(from, k).is_le())
                         && to.as_ref().is_none_or(|to| key_type.compare(k, to).is_le())
                 };
-                let slice = if *is_map {
+                Some(if *is_map {
                     collection::encode_map(key_type, collection::pairs(&value).filter(|(k, _)| inside(k)))
                 } else {
                     collection::encode_list(collection::elements(&value).flatten().filter(|k| inside(k)))
-                };
-                (*is_frozen || collection::count(&slice) > 0).then_some(slice)
+                })
             }
         })
     }
 }
 
 /// An end of a slice: absent when it is open, or its marker is unset.
-pub(crate) fn bound(end: &Option<Box<Expr>>, scope: &Scope<'_>) -> Result<Option<Bytes>> {
+fn bound(end: &Option<Box<Expr>>, scope: &Scope<'_>) -> Result<Option<Bytes>> {
     match end {
         None => Ok(None),
         Some(expr) => expr.eval_or_null(scope),

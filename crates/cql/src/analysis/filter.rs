@@ -6,10 +6,11 @@ use super::keys::values_of;
 use super::relation::{Restriction, SliceEnd, Test};
 use crate::bind::BoundValue;
 use crate::error::{Result, bail};
+use crate::result::CellPart;
 use bytes::Bytes;
-use model::ColumnDef;
 use model::cell::ColumnId;
 use model::command::{FilterExpression, Operator};
+use model::{ColumnDef, CqlType};
 use std::sync::Arc;
 
 /// Conditions on rows.
@@ -44,9 +45,17 @@ impl FilterPlan {
         Ok(plan)
     }
 
-    /// The columns that conditions look at.
-    pub(crate) fn columns(&self) -> impl Iterator<Item = ColumnId> + '_ {
-        self.conditions.iter().map(|(column, _)| column.id)
+    /// The columns that conditions look at, and of which of them each looks at a part only.
+    pub(crate) fn for_each_column(&self, visit: &mut dyn FnMut(ColumnId, Option<&CellPart>)) {
+        for (column, condition) in &self.conditions {
+            let part = match (condition, &column.ty) {
+                (Condition::Entry(key, _), CqlType::Map { key: key_type, multi_cell: true, .. }) => {
+                    Some(CellPart::entry(key_type, key))
+                }
+                _ => None,
+            };
+            visit(column.id, part.as_ref());
+        }
     }
 
     fn add(&mut self, restriction: Restriction) -> Result<()> {

@@ -9,7 +9,7 @@ use super::types::{self, display};
 use crate::ast::{Identifier, Subselection, WritetimeKind};
 use crate::error::{CqlError, Result, bail};
 use crate::functions::{self, AggregateCall, Body};
-use crate::result::{CellInfo, CellPart, ColumnRef};
+use crate::result::{CellInfo, CellPart, ColumnPart, ColumnRef, Keys};
 use model::ColumnKind;
 use model::types::CqlType;
 use std::sync::Arc;
@@ -378,27 +378,36 @@ impl Analyzer<'_> {
 
     fn part(&self, of: &Raw<'_>, part: &Subselection, place: &mut Place<'_>) -> Result<(Expr, CqlType)> {
         let (value, ty) = self.selected(of, place)?;
-        let boxed = Box::new(value);
+        let (part, part_ty) = self.subselection(&of.to_string(), &ty, part)?;
+        let expr = match value {
+            Expr::Column(column) if column.is_multi_cell => {
+                Expr::Part(Box::new(ColumnPart { column, part: part.into_cells() }))
+            }
+            value => part.into_expr(Box::new(value), matches!(ty, CqlType::Map { .. })),
+        };
+        Ok((expr, part_ty))
+    }
+
+    /// A part of a value of type `ty`, which is `shown` in errors, and its type.
+    fn subselection(&self, shown: &str, ty: &CqlType, part: &Subselection) -> Result<(Part, CqlType)> {
         match part {
             Subselection::Field(name) => {
-                let (index, field) = field_of(&of.to_string(), &ty, name)?;
-                Ok((Expr::Field { of: boxed, index }, field))
+                let (index, field) = field_of(shown, ty, name)?;
+                Ok((Part::Field(index), field))
             }
             Subselection::Element(key) => {
-                let (is_map, key_type, value_type) = keyed(&of.to_string(), &ty, "Element")?;
-                let receiver = selection_key(&of.to_string(), is_map, &key_type);
-                let key = Box::new(self.term(key, &receiver)?);
-                Ok((Expr::Element { of: boxed, is_map, key_type, key }, value_type))
+                let (is_map, key_type, value_type) = keyed(shown, ty, "Element")?;
+                let key = self.term(key, &selection_key(shown, is_map, &key_type))?;
+                Ok((Part::Keys { key_type, keys: Keys::One(Box::new(key)) }, value_type))
             }
             Subselection::Slice { from, to } => {
-                let (is_map, key_type, _) = keyed(&of.to_string(), &ty, "Slice")?;
-                let receiver = selection_key(&of.to_string(), is_map, &key_type);
+                let (is_map, key_type, _) = keyed(shown, ty, "Slice")?;
+                let receiver = selection_key(shown, is_map, &key_type);
                 let end = |term: &Option<crate::ast::Term>| -> Result<Option<Box<Expr>>> {
                     term.as_ref().map(|t| self.term(t, &receiver).map(Box::new)).transpose()
                 };
-                let (from, to) = (end(from)?, end(to)?);
-                let is_frozen = !ty.is_multi_cell();
-                Ok((Expr::Slice { of: boxed, is_map, is_frozen, key_type, from, to }, ty.frozen()))
+                let keys = Keys::Slice { from: end(from)?, to: end(to)? };
+                Ok((Part::Keys { key_type, keys }, ty.frozen()))
             }
         }
     }
@@ -418,37 +427,11 @@ impl Analyzer<'_> {
         let mut part = None;
         let mut shown = name.to_string();
         for step in path {
-            let multi_cell = ty.is_multi_cell();
-            match step {
-                Subselection::Field(field) => {
-                    let (index, field) = field_of(&shown, &ty, field)?;
-                    if multi_cell {
-                        part = Some(CellPart::Field(index));
-                    }
-                    ty = field;
-                }
-                Subselection::Element(key) => {
-                    let (is_map, key_type, value_type) = keyed(&shown, &ty, "Element")?;
-                    let key = self.term(key, &selection_key(&shown, is_map, &key_type))?;
-                    if multi_cell {
-                        part = Some(CellPart::Element { key_type, key });
-                    }
-                    ty = value_type;
-                }
-                Subselection::Slice { from, to } => {
-                    let (is_map, key_type, _) = keyed(&shown, &ty, "Slice")?;
-                    let receiver = selection_key(&shown, is_map, &key_type);
-                    let from = from.as_ref().map(|t| self.term(t, &receiver)).transpose()?;
-                    let to = to.as_ref().map(|t| self.term(t, &receiver)).transpose()?;
-                    if multi_cell {
-                        part = Some(CellPart::Slice {
-                            key_type,
-                            from: from.map(Box::new),
-                            to: to.map(Box::new),
-                        });
-                    }
-                }
+            let (this, this_ty) = self.subselection(&shown, &ty, step)?;
+            if ty.is_multi_cell() {
+                part = Some(this.into_cells());
             }
+            ty = this_ty;
             shown.push_str(&step.to_string());
         }
         let single = match kind {
@@ -457,9 +440,36 @@ impl Analyzer<'_> {
         };
         let is_list = column.is_multi_cell()
             && kind != WritetimeKind::MaxWritetime
-            && !matches!(part, Some(CellPart::Field(_) | CellPart::Element { .. }));
+            && !part.as_ref().is_some_and(CellPart::is_one);
         let returns = if is_list { CqlType::list(single, false) } else { single };
         Ok((CellInfo { kind, column: ColumnRef::of(&column), part, is_list }, returns))
+    }
+}
+
+/// A part of a user type or a collection.
+enum Part {
+    Field(usize),
+    Keys { key_type: CqlType, keys: Keys },
+}
+
+impl Part {
+    /// As a part of a column whose cells are told apart.
+    fn into_cells(self) -> CellPart {
+        match self {
+            Part::Field(index) => CellPart::field(index),
+            Part::Keys { key_type, keys } => CellPart { path_type: key_type, keys },
+        }
+    }
+
+    /// As a part of a value.
+    fn into_expr(self, of: Box<Expr>, is_map: bool) -> Expr {
+        match self {
+            Part::Field(index) => Expr::Field { of, index },
+            Part::Keys { key_type, keys: Keys::One(key) } => Expr::Element { of, is_map, key_type, key },
+            Part::Keys { key_type, keys: Keys::Slice { from, to } } => {
+                Expr::Slice { of, is_map, key_type, from, to }
+            }
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! The SELECT clause and GROUP BY.
 
 use super::context::Analyzer;
-use super::expr::Expr;
+use super::expr::{Expr, Scope};
+use super::filter::FilterPlan;
 use super::lower::Place;
 use super::raw::Raw;
 use super::restrictions::Restrictions;
@@ -12,8 +13,9 @@ use crate::error::{Result, bail};
 use crate::functions::AggregateCall;
 use crate::result::{CellPart, ColumnRef, GroupBy, JsonShape, Output};
 use model::command::ColumnSelection;
+use model::elements::ElementSelection;
 use model::types::CqlType;
-use model::{ColumnDef, ColumnId, ColumnKind};
+use model::{ColumnDef, ColumnId, ColumnKind, TableSchema};
 use std::sync::Arc;
 
 /// What is selected.
@@ -214,25 +216,11 @@ impl Analyzer<'_> {
 }
 
 impl Selected {
-    /// The static and regular columns that the selection looks at.
-    pub(crate) fn columns_read(&self, table: &model::TableSchema) -> ColumnSelection {
-        if self.is_wildcard {
-            return ColumnSelection::all(table);
-        }
-        let mut ids = Vec::new();
-        self.for_each_column(&mut |column| {
-            if matches!(column.kind, ColumnKind::Static | ColumnKind::Regular) {
-                ids.push(column.id);
-            }
-        });
-        ColumnSelection::of(ids)
-    }
-
-    /// The columns of any kind that the selection names.
-    pub(crate) fn for_each_column(&self, visit: &mut dyn FnMut(&ColumnRef)) {
+    /// The columns of any kind that the selection names, and of which of them it looks at a part only.
+    pub(crate) fn for_each_column(&self, visit: &mut dyn FnMut(&ColumnRef, Option<&CellPart>)) {
         for output in &self.outputs {
             match output {
-                Output::Column(column) => visit(column),
+                Output::Column(column) => visit(column, None),
                 Output::Expr(expr) => columns_of(expr, visit),
             }
         }
@@ -240,32 +228,13 @@ impl Selected {
             columns_of(argument, visit);
         }
     }
-
-    /// Whether the columns that a filter or GROUP BY needs have to be read, too.
-    pub(crate) fn with_columns(
-        selection: ColumnSelection,
-        more: impl Iterator<Item = ColumnId>,
-    ) -> ColumnSelection {
-        if selection.all {
-            return selection;
-        }
-        ColumnSelection::of(selection.columns.iter().copied().chain(more).collect())
-    }
 }
 
-fn columns_of(expr: &Expr, visit: &mut dyn FnMut(&ColumnRef)) {
+fn columns_of(expr: &Expr, visit: &mut dyn FnMut(&ColumnRef, Option<&CellPart>)) {
     match expr {
-        Expr::Column(column) => visit(column),
-        Expr::CellInfo(info) => {
-            visit(&info.column);
-            match &info.part {
-                Some(CellPart::Element { key, .. }) => columns_of(key, visit),
-                Some(CellPart::Slice { from, to, .. }) => {
-                    from.iter().chain(to).for_each(|e| columns_of(e, visit));
-                }
-                Some(CellPart::Field(_)) | None => {}
-            }
-        }
+        Expr::Column(column) => visit(column, None),
+        Expr::Part(of) => visit(&of.column, Some(&of.part)),
+        Expr::CellInfo(info) => visit(&info.column, info.part.as_ref()),
         Expr::Call { arguments: items, .. }
         | Expr::List(items)
         | Expr::Tuple(items)
@@ -275,15 +244,62 @@ fn columns_of(expr: &Expr, visit: &mut dyn FnMut(&ColumnRef)) {
             columns_of(k, visit);
             columns_of(v, visit);
         }),
-        Expr::Field { of, .. } => columns_of(of, visit),
-        Expr::Element { of, key, .. } => {
-            columns_of(of, visit);
-            columns_of(key, visit);
-        }
-        Expr::Slice { of, from, to, .. } => {
-            columns_of(of, visit);
-            from.iter().chain(to).for_each(|e| columns_of(e, visit));
-        }
+        // Keys are terms, without columns.
+        Expr::Field { of, .. } | Expr::Element { of, .. } | Expr::Slice { of, .. } => columns_of(of, visit),
         Expr::Constant(_) | Expr::Now | Expr::Marker { .. } | Expr::Aggregate(_) => {}
+    }
+}
+
+/// The columns that a statement reads: of some maybe only elements that its values name.
+#[derive(Debug)]
+pub(crate) struct ColumnsRead {
+    columns: ColumnSelection,
+    /// Elements of columns that no more is read of.
+    parts: Vec<(ColumnId, CellPart)>,
+}
+
+impl ColumnsRead {
+    /// What a selection and the conditions on rows look at.
+    pub(crate) fn of(table: &TableSchema, selected: &Selected, filter: &FilterPlan) -> ColumnsRead {
+        if selected.is_wildcard {
+            return ColumnsRead { columns: ColumnSelection::all(table), parts: Vec::new() };
+        }
+        let (mut ids, mut whole, mut parts) = (Vec::new(), Vec::new(), Vec::new());
+        let mut add = |id, part: Option<&CellPart>| {
+            if !table
+                .column_by_id(id)
+                .is_some_and(|c| matches!(c.kind, ColumnKind::Static | ColumnKind::Regular))
+            {
+                return;
+            }
+            ids.push(id);
+            match part.filter(|part| part.is_fixed()) {
+                Some(part) => parts.push((id, part.clone())),
+                None => whole.push(id),
+            }
+        };
+        selected.for_each_column(&mut |column, part| add(column.id, part));
+        filter.for_each_column(&mut add);
+        parts.retain(|(id, _)| !whole.contains(id));
+        parts.sort_by_key(|(id, _)| *id);
+        ColumnsRead { columns: ColumnSelection::of(ids), parts }
+    }
+
+    /// With the values of an execution.
+    pub(crate) fn bind(&self, scope: &Scope<'_>) -> Result<ColumnSelection> {
+        let mut columns = self.columns.clone();
+        if self.parts.is_empty() {
+            return Ok(columns);
+        }
+        let of_column = |of: &[(ColumnId, CellPart)]| -> Result<Option<ElementSelection>> {
+            let Some((column, first)) = of.first() else { return Ok(None) };
+            let paths = of.iter().filter_map(|(_, part)| part.paths(scope).transpose());
+            let paths = paths.collect::<Result<Vec<_>>>()?;
+            Ok(Some(ElementSelection::new(*column, first.path_type.clone(), paths)))
+        };
+        let by_column = self.parts.chunk_by(|(a, _), (b, _)| a == b);
+        let elements = by_column.filter_map(|of| of_column(of).transpose()).collect::<Result<Vec<_>>>()?;
+        columns.elements = Some(Arc::new(elements));
+        Ok(columns)
     }
 }

@@ -56,11 +56,15 @@ fn access(partitions: &PartitionSelection) -> String {
 
 fn names<'c>(columns: impl ExactSizeIterator<Item = &'c std::sync::Arc<ColumnDef>>) -> String {
     let count = columns.len();
-    let mut text = columns.take(COLUMNS_MAX).map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ");
+    and_more(columns.take(COLUMNS_MAX).map(|c| c.name.as_str()).collect::<Vec<_>>().join(", "), count)
+}
+
+/// The names of the first of so many columns, and how many more there are.
+fn and_more(mut names: String, count: usize) -> String {
     if count > COLUMNS_MAX {
-        text.push_str(&format!(" and {} more", count - COLUMNS_MAX));
+        names.push_str(&format!(" and {} more", count - COLUMNS_MAX));
     }
-    text
+    names
 }
 
 fn rows(table: &TableSchema, filter: &ClusteringFilter) -> String {
@@ -84,13 +88,25 @@ fn columns(command: &ReadCommand) -> Step {
     let shown: Vec<_> = cells.filter(|c| !table.is_hidden(c)).collect();
     let all = shown.len();
     let wanted: Vec<_> = shown.into_iter().filter(|c| command.columns.contains(c.id)).collect();
+    let others = match command.columns.elements {
+        Some(_) => "the others, and of other elements,",
+        None => "the others",
+    };
     let detail = match (wanted.len(), all) {
         (_, 0) => "the table has none besides the key".to_owned(),
+        (count, all) if count == all && command.columns.elements.is_some() => {
+            format!("all {all}: values of other elements are stepped over")
+        }
         (count, all) if count == all => format!("all {all}"),
         (0, all) => format!("none of {all}: their values are stepped over"),
-        (count, all) => format!("{count} of {all}: values of the others are stepped over"),
+        (count, all) => format!("{count} of {all}: values of {others} are stepped over"),
     };
-    Step::new("columns", names(wanted.into_iter()), detail)
+    let shown = |column: &ColumnDef| match command.columns.elements_of(column.id) {
+        Some(elements) => text::elements(column, elements),
+        None => column.name.clone(),
+    };
+    let target = wanted.iter().take(COLUMNS_MAX).map(|column| shown(column)).collect::<Vec<_>>().join(", ");
+    Step::new("columns", and_more(target, wanted.len()), detail)
 }
 
 fn order(select: &BoundSelect) -> Step {

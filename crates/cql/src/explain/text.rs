@@ -1,10 +1,12 @@
 //! Keys, clusterings and conditions in words, and as CQL where they are CQL. Every text is bounded, whatever the values are.
 
 use crate::ast::Identifier;
+use bytes::Bytes;
 use model::clustering::{BoundKind, Clustering, ClusteringBound, Component, Slice};
 use model::command::{FilterExpression, Operator, PartitionSelection};
+use model::elements::{ElementSelection, PathRange};
 use model::key::{DecoratedKey, KeyBound, KeyRange};
-use model::{ColumnDef, CqlType, TableSchema};
+use model::{ColumnDef, CqlType, TableSchema, multi_cell};
 
 /// Characters of a value that are shown.
 const VALUE_CHARS_MAX: usize = 64;
@@ -145,6 +147,29 @@ fn slice(table: &TableSchema, slice: &Slice) -> String {
         (Some(side), None) => format!("{side} to the last"),
         (None, Some(side)) => format!("from the first {side}"),
         (Some(start), Some(end)) => format!("{start} {end}"),
+    }
+}
+
+/// Some elements of a multi-cell column.
+pub(super) fn elements(column: &ColumnDef, elements: &ElementSelection) -> String {
+    let (name, ranges) = (&column.name, elements.ranges());
+    let end = |path: &Option<Bytes>| {
+        path.as_ref().map_or_else(String::new, |path| literal(elements.path_type(), path))
+    };
+    let field = |path: &Bytes| match &column.ty {
+        CqlType::Udt { definition, .. } => definition.fields.get(multi_cell::field_of_path(path)?),
+        _ => None,
+    };
+    let range = |PathRange { from, to }: &PathRange| match from.as_ref().and_then(field) {
+        Some((field, _)) => format!("{name}.{field}"),
+        None if from == to && from.is_some() => format!("{name}[{}]", end(from)),
+        None => format!("{name}[{}..{}]", end(from), end(to)),
+    };
+    let shown = ranges.iter().take(LIST_MAX).map(range).collect::<Vec<_>>().join(", ");
+    match ranges.len() {
+        0 => format!("no element of {name}"),
+        count if count > LIST_MAX => format!("{shown} and {} more of {name}", count - LIST_MAX),
+        _ => shown,
     }
 }
 

@@ -3,15 +3,14 @@
 use super::BoundSelect;
 use crate::analysis::order::Order;
 use crate::analysis::restrictions::{NEEDS_FILTERING, Restrictions, Verb};
-use crate::analysis::selection::Selected;
+use crate::analysis::selection::{ColumnsRead, Selected};
 use crate::analysis::{Analyzer, BindInput, Expr, Receiver};
 use crate::ast::Select;
 use crate::bind::{BoundValue, ColumnSpec};
 use crate::error::{Result, bail};
 use crate::result::{Circumstances, GroupBy, Inputs, Shape};
 use model::TableSchema;
-use model::cell::ColumnId;
-use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
+use model::command::{ClusteringFilter, DataLimits, PartitionSelection, ReadCommand};
 use model::types::CqlType;
 use model::{ColumnKind, command};
 use std::sync::Arc;
@@ -23,7 +22,7 @@ pub(crate) struct SelectPlan {
     restrictions: Restrictions,
     /// Whether each partition is read last to first.
     reversed: bool,
-    columns_read: ColumnSelection,
+    columns_read: ColumnsRead,
     shape: Arc<Shape>,
     is_distinct: bool,
     bypasses_cache: bool,
@@ -59,15 +58,7 @@ impl SelectPlan {
         let per_partition_limit =
             limit(analyzer, select.per_partition_limit.as_ref(), "[per_partition_limit]")?;
         let limit = limit(analyzer, select.limit.as_ref(), "[limit]")?;
-        let columns_read = Selected::with_columns(
-            selected.columns_read(table),
-            restrictions
-                .filter
-                .columns()
-                .filter(|id| is_cell_column(table, *id))
-                .collect::<Vec<_>>()
-                .into_iter(),
-        );
+        let columns_read = ColumnsRead::of(table, &selected, &restrictions.filter);
         let warning = match &restrictions.partition {
             _ if selected.aggregates.is_empty() && group_by.is_empty() => None,
             partition if partition.is_unrestricted() => Some("Aggregation query used without partition key"),
@@ -135,7 +126,7 @@ impl SelectPlan {
                 table: Arc::clone(&self.table),
                 partitions,
                 clusterings,
-                columns: self.columns_read.clone(),
+                columns: self.columns_read.bind(&input.scope())?,
                 row_filter,
                 limits,
                 now_s: input.ctx.now_s,
@@ -168,10 +159,6 @@ impl SelectPlan {
     }
 }
 
-fn is_cell_column(table: &TableSchema, id: ColumnId) -> bool {
-    table.column_by_id(id).is_some_and(|c| matches!(c.kind, ColumnKind::Static | ColumnKind::Regular))
-}
-
 fn check_distinct(table: &TableSchema, selected: &Selected, restrictions: &Restrictions) -> Result<()> {
     if restrictions.has_clustering || restrictions.has_regular {
         bail!(
@@ -181,7 +168,7 @@ fn check_distinct(table: &TableSchema, selected: &Selected, restrictions: &Restr
     let name = |id| table.column_by_id(id).map_or_else(String::new, |c| c.name.clone());
     let mut requested = Vec::new();
     let mut refused = None;
-    selected.for_each_column(&mut |column| {
+    selected.for_each_column(&mut |column, _| {
         if matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Static) {
             requested.push(column.id);
         } else if refused.is_none() {

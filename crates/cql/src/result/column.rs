@@ -6,6 +6,7 @@ use crate::ast::WritetimeKind;
 use crate::error::Result;
 use bytes::Bytes;
 use model::cell::{Cell, ColumnId};
+use model::elements::PathRange;
 use model::row::ResultRow;
 use model::types::{CqlType, collection};
 use model::{ColumnDef, ColumnKind, TableSchema, counter, multi_cell};
@@ -17,7 +18,7 @@ pub(crate) struct ColumnRef {
     pub(crate) kind: ColumnKind,
     pub(crate) position: usize,
     pub(crate) ty: CqlType,
-    is_multi_cell: bool,
+    pub(crate) is_multi_cell: bool,
 }
 
 impl ColumnRef {
@@ -88,12 +89,83 @@ impl ColumnRef {
     }
 }
 
-/// Which cells of a multi-cell column `writetime(c...)` is about.
+/// Some elements of a multi-cell column, by the paths of their cells: keys of a map, values of a set, numbers of fields.
 #[derive(Clone, Debug)]
-pub(crate) enum CellPart {
-    Field(usize),
-    Element { key_type: CqlType, key: Expr },
-    Slice { key_type: CqlType, from: Option<Box<Expr>>, to: Option<Box<Expr>> },
+pub(crate) struct CellPart {
+    pub(crate) path_type: CqlType,
+    pub(crate) keys: Keys,
+}
+
+/// Which keys of a collection.
+#[derive(Clone, Debug)]
+pub(crate) enum Keys {
+    One(Box<Expr>),
+    /// Both ends included.
+    Slice {
+        from: Option<Box<Expr>>,
+        to: Option<Box<Expr>>,
+    },
+}
+
+impl CellPart {
+    /// A field of a user type.
+    pub(crate) fn field(index: usize) -> CellPart {
+        let path = Expr::Constant(Some(multi_cell::field_path(index)));
+        CellPart { path_type: CqlType::SmallInt, keys: Keys::One(Box::new(path)) }
+    }
+
+    /// An entry of a map.
+    pub(crate) fn entry(key_type: &CqlType, key: &Expr) -> CellPart {
+        CellPart { path_type: key_type.clone(), keys: Keys::One(Box::new(key.clone())) }
+    }
+
+    pub(crate) fn is_one(&self) -> bool {
+        matches!(self.keys, Keys::One(_))
+    }
+
+    /// Whether the paths are known before the first row.
+    pub(crate) fn is_fixed(&self) -> bool {
+        let is_fixed = |expr: &Expr| matches!(expr, Expr::Constant(_) | Expr::Marker { .. });
+        match &self.keys {
+            Keys::One(path) => is_fixed(path),
+            Keys::Slice { from, to } => from.iter().chain(to).all(|end| is_fixed(end)),
+        }
+    }
+
+    /// The paths; `None` where the only one is null.
+    pub(crate) fn paths(&self, scope: &Scope<'_>) -> Result<Option<PathRange>> {
+        Ok(match &self.keys {
+            Keys::One(path) => path.eval_or_null(scope)?.map(PathRange::of),
+            Keys::Slice { from, to } => {
+                let end = |expr: &Option<Box<Expr>>| expr.as_ref().map(|e| e.eval_or_null(scope)).transpose();
+                // An end that is null, or whose marker is unset, is open.
+                Some(PathRange { from: end(from)?.flatten(), to: end(to)?.flatten() })
+            }
+        })
+    }
+}
+
+/// `column[key]`, `column[from..to]` or `column.field` of a multi-cell column.
+#[derive(Clone, Debug)]
+pub(crate) struct ColumnPart {
+    pub(crate) column: ColumnRef,
+    pub(crate) part: CellPart,
+}
+
+impl ColumnPart {
+    /// The value: of an element, or of a collection with several, which is null if it has none.
+    pub(crate) fn value(&self, row: &ResultRow<'_>, scope: &Scope<'_>) -> Result<Option<Bytes>> {
+        let Some(paths) = self.part.paths(scope)? else { return Ok(None) };
+        let cells = paths.of_cells(&self.part.path_type, self.column.cells(row));
+        Ok(match (&self.part.keys, &self.column.ty) {
+            (Keys::Slice { .. }, ty) => multi_cell::assemble(ty, cells, row.now_s),
+            (Keys::One(_), ty) => {
+                let cell = cells.iter().find(|cell| cell.is_live(row.now_s));
+                let is_set = matches!(ty, CqlType::Set { .. });
+                cell.map(|cell| if is_set { cell.path.clone() } else { cell.value.clone() })
+            }
+        })
+    }
 }
 
 /// `writetime`, `maxwritetime` or `ttl` of a column or a part of it.
@@ -108,29 +180,14 @@ pub(crate) struct CellInfo {
 
 impl CellInfo {
     pub(crate) fn value(&self, row: &ResultRow<'_>, scope: &Scope<'_>) -> Result<Option<Bytes>> {
-        let live = || row.live_cells(self.column.id, self.column.is_static());
-        if let Some(CellPart::Field(index)) = self.part {
-            return Ok(live()
-                .find(|c| multi_cell::field_index(c) == Some(index))
-                .and_then(|c| self.of(c, row)));
+        let mut cells = self.column.cells(row);
+        let paths;
+        if let Some(part) = &self.part {
+            paths = part.paths(scope)?;
+            let in_range = |paths: &PathRange| paths.of_cells(&part.path_type, cells);
+            cells = paths.as_ref().map_or(&[][..], in_range);
         }
-        let cells: Vec<&Cell> = match &self.part {
-            None | Some(CellPart::Field(_)) => live().collect(),
-            Some(CellPart::Element { key_type, key }) => match key.eval_or_null(scope)? {
-                Some(key) => live().filter(|c| key_type.compare(&c.path, &key).is_eq()).collect(),
-                None => Vec::new(),
-            },
-            Some(CellPart::Slice { key_type, from, to }) => {
-                let from = crate::analysis::expr::bound(from, scope)?;
-                let to = crate::analysis::expr::bound(to, scope)?;
-                live()
-                    .filter(|c| {
-                        from.as_ref().is_none_or(|from| key_type.compare(from, &c.path).is_le())
-                            && to.as_ref().is_none_or(|to| key_type.compare(&c.path, to).is_le())
-                    })
-                    .collect()
-            }
-        };
+        let cells: Vec<&Cell> = cells.iter().filter(|cell| cell.is_live(row.now_s)).collect();
         if cells.is_empty() {
             return Ok(None);
         }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use env::fs::memory::MemoryFileSystem;
 use env::random::Random;
 use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
+use model::elements::{ElementSelection, PathRange};
 use model::key::KeyRange;
 use model::{
     Cell, Clustering, ColumnId, CqlType, DecoratedKey, Deletion, Liveness, Mutation, NO_TTL, PartitionUpdate,
@@ -77,7 +78,11 @@ fn seen(engine: &Engine, command: &ReadCommand, wanted: &ColumnSelection) -> (Ve
         };
         let live = row.cells.iter().filter(|cell| cell.is_live(command.now_s));
         if row.is_live(command.now_s) {
-            let values = live.filter(|cell| wanted.contains(cell.column));
+            let is_wanted = |cell: &&Cell| {
+                let elements = wanted.elements_of(cell.column);
+                wanted.contains(cell.column) && elements.is_none_or(|elements| elements.contains(&cell.path))
+            };
+            let values = live.filter(is_wanted);
             let values = values.map(|cell| (cell.column, cell.path.clone(), cell.value.clone()));
             out.push((key.clone(), clustering, values.collect()));
         }
@@ -86,8 +91,34 @@ fn seen(engine: &Engine, command: &ReadCommand, wanted: &ColumnSelection) -> (Ve
     (out, context.cost.snapshot().cells_scanned)
 }
 
+/// Some elements of some of the columns.
+fn some_elements(random: &Random, table: &TableSchema, wanted: &mut ColumnSelection) {
+    let mut elements = Vec::new();
+    for id in wanted.columns.iter() {
+        let path = match &table.cell_column(*id).unwrap().ty {
+            CqlType::Map { key, multi_cell: true, .. } => key,
+            CqlType::Set { element, multi_cell: true } => element,
+            _ => continue,
+        };
+        let some = |_| match **path {
+            CqlType::Text => Bytes::from(vec![b'a' + random.below(4) as u8; 1 + random.below(2) as usize]),
+            _ => Bytes::copy_from_slice(&(random.below(8) as i32).to_be_bytes()),
+        };
+        let range = |number| match random.below(3) {
+            0 => PathRange { from: Some(some(number)), to: None },
+            1 => PathRange { from: None, to: Some(some(number)) },
+            _ => PathRange::of(some(number)),
+        };
+        if random.below(3) > 0 {
+            let ranges = (0..random.below(3)).map(range).collect();
+            elements.push(ElementSelection::new(*id, CqlType::clone(path), ranges));
+        }
+    }
+    wanted.elements = (!elements.is_empty()).then(|| Arc::new(elements));
+}
+
 #[test]
-fn rows_are_there_whichever_columns_are_asked_for() {
+fn rows_are_there_whichever_columns_and_elements_are_asked_for() {
     let kinds = [Kind::Anything, Kind::NoTtls, Kind::NothingDies];
     let mut cells = [[0; 2]; 3];
     for seed in 0..90 {
@@ -112,7 +143,8 @@ fn rows_are_there_whichever_columns_are_asked_for() {
         let all = ColumnSelection::all(&table);
         for (partitions, clusterings) in history.commands() {
             let wanted = all.columns.iter().copied().filter(|_| random.below(3) == 0);
-            let wanted = ColumnSelection::of(wanted.collect());
+            let mut wanted = ColumnSelection::of(wanted.collect());
+            some_elements(&random, &table, &mut wanted);
             let mut command = ReadCommand {
                 table: Arc::clone(&table),
                 partitions,

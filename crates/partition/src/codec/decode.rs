@@ -8,6 +8,7 @@ use super::layout::{Layout, LayoutColumn, Others, Wanted};
 use super::stats::moment;
 use bytes::Bytes;
 use model::clustering::Position;
+use model::elements::ElementSelection;
 use model::{
     Cell, Clustering, ClusteringBound, ClusteringComparator, Deletion, Liveness, NO_DELETION_TIME, NO_TTL,
     Row,
@@ -57,8 +58,18 @@ impl RowFlags {
 struct CellRead<'c> {
     column: &'c LayoutColumn,
     wanted: bool,
+    /// If not all elements of the column are wanted, which ones.
+    elements: Option<&'c ElementSelection>,
     /// Up to which timestamp those that live are left out if they are not wanted.
     left_out: i64,
+}
+
+impl CellRead<'_> {
+    /// Whether the value of the cell with this path is wanted.
+    #[inline]
+    fn wants(&self, path: &[u8]) -> bool {
+        self.wanted && self.elements.is_none_or(|elements| elements.contains(path))
+    }
 }
 
 /// What comes next in a partition.
@@ -170,7 +181,7 @@ impl Layout {
         })
     }
 
-    /// Reads what follows the clustering and the sizes into `row`, whose clustering stays. Values of columns that
+    /// Reads what follows the clustering and the sizes into `row`, whose clustering stays. Values of columns and elements that
     /// are not `wanted` are stepped over and left empty; cells of dropped columns are left out, and others as the read wants
     /// it. Where the row is to `end`, if it says so, it is not looked at behind the last cell that counts.
     pub fn read_row_body<I: Input>(
@@ -199,7 +210,7 @@ impl Layout {
         }
         let columns = self.columns(flags.is_static);
         let others = wanted.others;
-        let wanted = wanted.columns(flags.is_static);
+        let these = wanted.columns(flags.is_static);
         let mut left_out = others.left_out(&row.liveness);
         let all = flags.has(flag::ALL_COLUMNS);
         if !all {
@@ -209,7 +220,7 @@ impl Layout {
             if !all && !present.contains(i) {
                 continue;
             }
-            if i >= wanted.end
+            if i >= these.end
                 && others == Others::One
                 && left_out == i64::MAX
                 && let Some(end) = end
@@ -218,9 +229,13 @@ impl Layout {
                 input.skip(rest.unwrap_or(u64::MAX))?;
                 break;
             }
-            let read = CellRead { column, wanted: wanted.set.contains(i) && column.id.is_some(), left_out };
+            let is_wanted = these.set.contains(i) && column.id.is_some();
+            let read = CellRead { column, wanted: is_wanted, elements: None, left_out };
             match column.complex {
-                true => self.read_complex(input, flags, read, row)?,
+                true => {
+                    let elements = wanted.elements_of(column);
+                    self.read_complex(input, flags, CellRead { elements, ..read }, others, row)?;
+                }
                 false => self.read_cell::<I, false>(input, read, row)?,
             }
             if others == Others::One && !row.cells.is_empty() {
@@ -240,7 +255,8 @@ impl Layout {
         &self,
         input: &mut I,
         flags: RowFlags,
-        read: CellRead<'_>,
+        mut read: CellRead<'_>,
+        others: Others,
         row: &mut Row,
     ) -> Result<(), I::Error> {
         let column = read.column;
@@ -255,6 +271,9 @@ impl Layout {
         }
         for _ in 0..input.uvint()? {
             self.read_cell::<I, true>(input, read, row)?;
+            if others == Others::One && !row.cells.is_empty() {
+                read.left_out = i64::MAX;
+            }
         }
         Ok(())
     }
@@ -272,18 +291,33 @@ impl Layout {
         if bits & !(flag::CELL_EMPTY | flag::CELL_ROW_TIMESTAMP) != 0 {
             return self.take_passing_cell(input, read, bits, row);
         }
-        let CellRead { column, wanted, left_out } = read;
+        let CellRead { column, left_out, .. } = read;
         let timestamp = if bits & flag::CELL_ROW_TIMESTAMP != 0 {
             row.liveness.timestamp
         } else {
             self.deltas.read_timestamp(input)?
         };
-        let is_left_out = !wanted && timestamp <= left_out;
-        let path = match COMPLEX {
-            false => Bytes::new(),
-            true if is_left_out => input.uvint().and_then(|len| input.skip(len)).map(|()| Bytes::new())?,
-            true => input.vbytes()?,
+        let may_go = timestamp <= left_out;
+        let (path, wanted) = match COMPLEX {
+            false => (Bytes::new(), read.wanted),
+            true if may_go && !read.wanted => {
+                (input.uvint().and_then(|len| input.skip(len)).map(|()| Bytes::new())?, false)
+            }
+            true if may_go && read.elements.is_some() => {
+                // Most cells go: a path is copied only if its cell stays.
+                let len = input.uvint()?;
+                let copy = |path: &[u8]| read.wants(path).then(|| Bytes::copy_from_slice(path));
+                let path = input.with_slice(len, copy)?;
+                let wanted = path.is_some();
+                (path.unwrap_or_default(), wanted)
+            }
+            true => {
+                let path = input.vbytes()?;
+                let wanted = read.wants(&path);
+                (path, wanted)
+            }
         };
+        let is_left_out = !wanted && may_go;
         let value = if bits & flag::CELL_EMPTY != 0 {
             Bytes::new()
         } else {
@@ -306,11 +340,11 @@ impl Layout {
     fn take_passing_cell<I: Input>(
         &self,
         input: &mut I,
-        CellRead { column, wanted, .. }: CellRead<'_>,
+        read: CellRead<'_>,
         bits: u8,
         row: &mut Row,
     ) -> Result<(), I::Error> {
-        let liveness = row.liveness;
+        let (column, liveness) = (read.column, row.liveness);
         let has = |bit: u8| bits & bit != 0;
         let (tombstone, expiring) = (has(flag::CELL_TOMBSTONE), has(flag::CELL_EXPIRING));
         if bits & !flag::CELL_ALL != 0
@@ -339,7 +373,7 @@ impl Layout {
             Bytes::new()
         } else {
             let len = column.len.read(input)?;
-            if wanted {
+            if read.wants(&path) {
                 input.bytes(len)?
             } else {
                 input.skip(len)?;

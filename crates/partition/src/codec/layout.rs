@@ -6,6 +6,7 @@ use super::header::{HeaderColumn, SerializationHeader};
 use super::input::Input;
 use super::stats::{DeletionTimes, Deltas, EncodingStats};
 use model::command::ColumnSelection;
+use model::elements::ElementSelection;
 use model::{ColumnDef, ColumnId, CqlType, Liveness, NO_TIMESTAMP, TableSchema, vint};
 use std::sync::Arc;
 
@@ -109,6 +110,8 @@ pub struct Wanted {
     pub(super) statics: WantedColumns,
     pub(super) regulars: WantedColumns,
     pub(super) others: Others,
+    /// Of which multi-cell columns among them not all elements are, but these.
+    elements: Option<Arc<Vec<ElementSelection>>>,
 }
 
 /// Which of the static or of the regular columns are wanted.
@@ -165,6 +168,12 @@ impl Wanted {
     #[inline]
     pub(super) fn columns(&self, is_static: bool) -> &WantedColumns {
         if is_static { &self.statics } else { &self.regulars }
+    }
+
+    /// Which elements of a column are wanted, where that are not all.
+    pub(super) fn elements_of(&self, column: &LayoutColumn) -> Option<&ElementSelection> {
+        let elements = self.elements.as_ref()?;
+        elements.iter().find(|elements| Some(elements.column) == column.id)
     }
 }
 
@@ -259,19 +268,22 @@ impl Layout {
             statics: WantedColumns::all(self.statics.list.len()),
             regulars: WantedColumns::all(self.regulars.list.len()),
             others: Others::Stay,
+            elements: None,
         }
     }
 
-    /// Whether `wanted` are all columns.
+    /// Whether `wanted` are all columns, with all their elements.
     pub fn is_everything(&self, wanted: &Wanted) -> bool {
         let has_all = |wanted: &WantedColumns, all: &LayoutColumns| wanted.set.len() == all.list.len();
-        has_all(&wanted.statics, &self.statics) && has_all(&wanted.regulars, &self.regulars)
+        wanted.elements.is_none()
+            && has_all(&wanted.statics, &self.statics)
+            && has_all(&wanted.regulars, &self.regulars)
     }
 
     /// The columns of a selection.
     pub fn wanted(&self, selection: &ColumnSelection) -> Wanted {
         let (statics, regulars) = (self.statics.wanted(selection), self.regulars.wanted(selection));
-        Wanted { statics, regulars, others: Others::Stay }
+        Wanted { statics, regulars, others: Others::Stay, elements: selection.elements.clone() }
     }
 
     #[inline]

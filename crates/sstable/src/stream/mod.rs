@@ -77,7 +77,7 @@ pub struct SsTableStream {
     layout: Arc<Layout>,
     wanted: Wanted,
     /// In stream order.
-    slices: Vec<Slice>,
+    slices: Box<[Slice]>,
     /// Whether every row is asked for.
     whole: bool,
     walker: Walker,
@@ -117,7 +117,7 @@ impl SsTableStream {
         table: Arc<TableSchema>,
         layout: Arc<Layout>,
         wanted: Wanted,
-        slices: Vec<Slice>,
+        slices: Box<[Slice]>,
         whole: bool,
         reversed: bool,
         data: Cursor,

@@ -6,9 +6,10 @@ use crate::{Component, Descriptor, FilePart, SsTable, Version};
 use bytes::Bytes;
 use env::fs::FileSystem;
 use model::command::{ClusteringFilter, ColumnSelection};
+use model::elements::{ElementSelection, PathRange};
 use model::key::KeyRange;
 use model::{Cell, CqlType, Deletion, Row, Slice, TableSchema};
-use partition::codec::LONG_VALUE_BYTES;
+use partition::codec::{LONG_VALUE_BYTES, Others};
 use partition::{CostSnapshot, ReadContext};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -27,6 +28,77 @@ fn open_with(fs: &Arc<dyn FileSystem>, version: Version, pages: Arc<Kept>) -> Ar
 
 fn one_column(table: &TableSchema, column: usize) -> ColumnSelection {
     ColumnSelection::of(vec![table.regular_columns()[column].id])
+}
+
+/// A table with a map, and a partition with two rows that each have so many elements.
+fn map_rows(elements: i32) -> (Arc<TableSchema>, Partition) {
+    let table = TableSchema::builder("ks", "t", Uuid::from_u128(1))
+        .partition_key("k", CqlType::Int)
+        .clustering("c", CqlType::Int, false)
+        .regular("m", CqlType::map(CqlType::Int, CqlType::Blob, true))
+        .build();
+    let (mut rng, id) = (Rng::new(11), table.column("m").unwrap().id);
+    let mut row = |c: i32| {
+        let mut row = Row::new(at(c));
+        let cell = |n: i32| {
+            let path = Bytes::copy_from_slice(&n.to_be_bytes());
+            Cell::live(id, 7, noise(&mut rng, VALUE_BYTES)).with_path(path)
+        };
+        row.cells = (0..elements).map(cell).collect();
+        Item::Row(row)
+    };
+    let items = (0..2).map(&mut row).collect();
+    let partition = Partition { key: key(1), deletion: Deletion::NONE, static_row: None, items };
+    (Arc::new(table), partition)
+}
+
+#[test]
+fn an_element_of_many_costs_its_own_chunks_at_one_call() {
+    let (table, partition) = map_rows(50);
+    let column = &table.regular_columns()[0];
+    for compression in compressions() {
+        for version in VERSIONS {
+            let fs = written(&table, std::slice::from_ref(&partition), compression.clone(), version);
+            for others in [Others::Stay, Others::One] {
+                for element in [0, 25, 49i32] {
+                    let what = format!("{version} {compression:?} {others:?} element {element}");
+                    let path = Bytes::copy_from_slice(&element.to_be_bytes());
+                    let paths = vec![PathRange::of(path.clone())];
+                    let elements = ElementSelection::new(column.id, CqlType::Int, paths);
+                    let mut columns = ColumnSelection::all(&table);
+                    (columns.all, columns.elements) = (false, Some(Arc::new(vec![elements])));
+                    let sstable = open_with(&fs, version, Arc::new(Kept::default()));
+                    let (filter, context) = (ClusteringFilter::all(), ReadContext::default());
+                    let stream = sstable.read(&partition.key, &filter, &columns, &table, &context);
+                    let mut stream = stream.unwrap().unwrap();
+                    stream.set_others(others);
+                    let found = collect(&mut stream, &table, false).unwrap();
+                    for (found, written) in found[0].items.iter().zip(&partition.items) {
+                        let (Item::Row(found), Item::Row(written)) = (found, written) else {
+                            panic!("{what}")
+                        };
+                        let expected = written.cells.iter().map(|cell| match cell.path == path {
+                            true => cell.clone(),
+                            false => Cell { value: Bytes::new(), ..cell.clone() },
+                        });
+                        // One that nobody asked for may say that the row is there.
+                        let stays = |cell: &Cell| others == Others::Stay || !cell.value.is_empty();
+                        let is_first = |at: usize| others == Others::One && at == 0;
+                        let expected = expected.enumerate().filter(|(at, cell)| stays(cell) || is_first(*at));
+                        assert_eq!(found.cells, expected.map(|(_, cell)| cell).collect::<Vec<_>>(), "{what}");
+                    }
+                    assert_eq!(found[0].items.len(), 2);
+                    drop(stream);
+                    let cost = context.cost.snapshot();
+                    let ratio = cost.disk_bytes as f64 / (2.0 * VALUE_BYTES as f64);
+                    assert!(
+                        ratio <= BAR && cost.ios <= cost.index_page_misses + 2,
+                        "{what}: {ratio} {cost:?}"
+                    );
+                }
+            }
+        }
+    }
 }
 
 /// What a read of one column cost; of one row, or of all rows of the partition.

@@ -91,6 +91,7 @@ pub(super) fn schema() -> Schema {
             .regular("n", Counter)
             .static_column("sn", Counter)
             .build(),
+        table("me").partition_key("k", Int).regular("m", CqlType::map(Text, Int, true)).build(),
         table("sk").partition_key("k", Text).clustering("c", Text, false).regular("v", Blob).build(),
     ];
     let types: [(&str, CqlType); 19] = [
