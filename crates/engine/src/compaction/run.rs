@@ -147,8 +147,7 @@ impl Engine {
         match result.transpose()?.flatten() {
             None => Ok(Outcome::Abandoned),
             Some(committed) => {
-                let numbers: Vec<u64> = gone.iter().map(|table| table.number()).collect();
-                self.files.pages.forget(&numbers);
+                self.files.forget(&gone);
                 if let Err(error) = committed.clean_up() {
                     tracing::warn!(%error, "files of compacted SSTables stay until the next start");
                 }

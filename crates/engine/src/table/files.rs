@@ -65,6 +65,14 @@ impl FileContext {
         self.open_as(descriptor, self.next_number())
     }
 
+    /// Lets the pages of SSTables go that are no part of their table any more. Who still reads them may bring some back,
+    /// which age and leave as any others.
+    pub(crate) fn forget(&self, gone: &[Arc<SsTable>]) {
+        let numbers: Vec<u64> = gone.iter().map(|table| table.number()).collect();
+        let count = gone.iter().map(|table| table.page_count()).sum();
+        self.pages.forget(&numbers, count, &mut gone.iter().flat_map(|table| table.pages()));
+    }
+
     /// A number for an SSTable that will be opened.
     pub(crate) fn next_number(&self) -> u64 {
         self.next_number.fetch_add(1, Ordering::Relaxed)
