@@ -213,7 +213,7 @@ impl Engine {
         self.memory.release(gone.iter().map(|m| m.bytes()).sum());
         self.workers.free_later(gone);
         self.log.discard_table(schema.id);
-        if let Err(error) = table.remove_sstables(&self.env, |_| {}) {
+        if let Err(error) = table.remove_sstables(&self.files, |_| {}) {
             report("files of a dropped table could not be removed", error);
         }
         for dir in table.dirs() {

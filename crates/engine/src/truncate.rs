@@ -57,7 +57,7 @@ impl Engine {
     /// Drops the flushing memtables and all SSTables. Needs the flush turn.
     fn forget_before_truncation(&self, table: &Arc<TableStore>) -> Result<(), EngineError> {
         let mut gone = Vec::new();
-        let result = table.remove_sstables(&self.env, |view| {
+        let result = table.remove_sstables(&self.files, |view| {
             gone.extend(view.flushing.drain(..).map(|f| f.memtable));
         });
         self.memory.release(gone.iter().map(|m| m.bytes()).sum());

@@ -15,6 +15,8 @@
 //!    last), and looked up in the index of the new SSTable as a read would before anybody reads it. (Of one that
 //!    began in the page before, that page is not warmed: looking it up would, since where the index has not the whole
 //!    key the data is compared.) Notes take [`NOTED_BYTES_MAX`] at most; of more, every other one is forgotten.
+//! 5. When the SSTable is given up before it is a part of its table, its pages leave the cache, those among them that readers
+//!    brought there.
 
 use crate::turns::give_way;
 use model::{Clustering, ClusteringBound, DecoratedKey, PartitionKey, TableSchema};
@@ -229,6 +231,12 @@ impl Notes {
 pub(crate) struct Warmth {
     file: FileId,
     cache: Arc<dyn PageSource>,
+    /// Number of pages of data that ended.
+    pages: u64,
+    /// What was opened of it last.
+    opened: Option<Arc<SsTable>>,
+    /// Whether it became a part of its table.
+    stays: bool,
     /// Of the inputs; `None`: a memtable.
     heat: Option<Arc<Heat>>,
     /// What was counted when this was settled last.
@@ -274,6 +282,9 @@ impl Warmth {
         let warmth = Warmth {
             file: FileId { sstable: number, part: FilePart::Data },
             cache: Arc::clone(pages),
+            pages: 0,
+            opened: None,
+            stays: false,
             seen: heat.as_ref().map(|heat| heat.so_far()).unwrap_or_default(),
             heat,
             ended,
@@ -289,6 +300,11 @@ impl Warmth {
             current: None,
         };
         (warmth, Box::new(sink))
+    }
+
+    /// The SSTable's number.
+    pub fn number(&self) -> u64 {
+        self.file.sstable
     }
 
     /// A fragment is going to be written, for which the inputs were asked after the one before.
@@ -332,6 +348,7 @@ impl Warmth {
         };
         self.has_first &= pages.is_empty();
         for Page { number, len, content } in pages {
+            self.pages = number + 1;
             let page_end = self.page_start + len;
             let part = page_end.saturating_sub(self.start.max(self.page_start));
             let hot = std::mem::take(&mut self.hot_bytes) + if part > 0 { hot_of(part) } else { 0 };
@@ -372,6 +389,7 @@ impl Warmth {
         // The last page ends with the file.
         self.wrote(Event::End, &Fragment::default(), self.end);
         self.settle();
+        self.opened = Some(Arc::clone(output));
         if !schema.options.caching.keys {
             self.noted = Notes::default();
         }
@@ -382,6 +400,26 @@ impl Warmth {
             give_way();
         }
         self.noted.forget_all_but_last();
+    }
+
+    /// The SSTable is a part of its table: its pages stay as long as it does.
+    pub fn stay(mut self) {
+        self.stays = true;
+    }
+}
+
+/// What is given up leaves nothing in the cache, however that comes about.
+impl Drop for Warmth {
+    fn drop(&mut self) {
+        if self.stays {
+            return;
+        }
+        let opened = self.opened.as_ref();
+        let (file, written) = (self.file, 0..self.pages);
+        let count = self.pages + opened.map_or(0, |opened| opened.page_count());
+        let written = written.map(|page| (file, page));
+        let mut pages = written.chain(opened.iter().flat_map(|opened| opened.pages()));
+        self.cache.forget(&[file.sstable], count, &mut pages);
     }
 }
 

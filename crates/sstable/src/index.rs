@@ -65,6 +65,14 @@ impl Index {
         }
     }
 
+    /// The pages that a cache may have.
+    pub fn pages(&self) -> Box<dyn Iterator<Item = (FileId, u64)> + '_> {
+        match self {
+            Index::Big(index) => Box::new(index.pages()),
+            Index::Bti(index) => Box::new(index.pages()),
+        }
+    }
+
     /// The stretch of keys that `key` would lie in, as a [`KeyFilter`] counts them.
     pub fn interval(&self, key: &DecoratedKey) -> Option<usize> {
         match self {

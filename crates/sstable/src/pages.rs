@@ -88,9 +88,10 @@ pub trait PageSource: Send + Sync + Debug {
     /// Keeps a page that nobody asked for yet as one that was needed `count` times, if there is room for such.
     fn keep(&self, _file: FileId, _page: u64, _content: &[u8], _count: u8) {}
 
-    /// Lets the pages of SSTables go that nobody opens any more. Pages that a reader who still has one open asks for later come
-    /// back.
-    fn forget(&self, _sstables: &[u64]) {}
+    /// Lets the pages of SSTables go that nobody opens any more: `pages` are all that there may be of those with these
+    /// numbers, `count` of them. It takes a while where they are many. Pages that a reader who still has one open asks for
+    /// later come back, and go when their turn comes.
+    fn forget(&self, _sstables: &[u64], _count: u64, _pages: &mut dyn Iterator<Item = (FileId, u64)>) {}
 
     /// How files are to be read, if the file system can.
     fn access(&self, _part: FilePart) -> Access {

@@ -289,6 +289,28 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher> TinyLfu<K, V, S> {
         }
     }
 
+    /// Takes out the entries of these keys, those of them that are there, in steps as short as those of
+    /// [`Self::retain_by_and_by`].
+    pub fn remove_by_and_by(&self, keys: impl Iterator<Item = K>) {
+        let mut looked = 0;
+        for key in keys {
+            // Readers share the lock with who only looks.
+            if self.contains(&key) {
+                self.remove(&key);
+            }
+            looked += 1;
+            if looked == LOOK_AT_ONCE {
+                looked = 0;
+                give_way();
+            }
+        }
+    }
+
+    /// How many entries [`Self::retain_by_and_by`] goes over, and places for such.
+    pub fn slots(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.read().slots.len() as u64).sum()
+    }
+
     /// What the cache holds, and its counters.
     pub fn usage(&self) -> Usage {
         let mut out = Usage::default();

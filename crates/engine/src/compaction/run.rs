@@ -10,7 +10,8 @@
 //!    the inputs are recorded, the log is committed, the view gets the outputs for the inputs.
 //! 5. The pages of the inputs leave the page cache and their files are removed. Readers that have them open go on.
 //!
-//! When anything fails before the commit, or the commit itself, the new files are removed and the table is as before.
+//! When anything fails before the commit, or the commit itself, the new files and their pages are removed and the table
+//! is as before.
 
 use super::guard::Outside;
 use super::strategy::Output;
@@ -94,13 +95,16 @@ impl Engine {
         let id = self.env.time_uuid();
         let (fs, version) = (Arc::clone(&self.env.fs), self.files.version);
         let mut log = TxnLog::create(fs, directory, version, Operation::Compaction, id)?;
-        let written = Run { engine: self, task, throttle, directory: directory.to_owned() }.write(&mut log);
-        if !matches!(written, Ok(Some(_))) {
+        let run = Run { engine: self, task, throttle, directory: directory.to_owned() };
+        let mut progress = Progress::default();
+        let written = run.write(&mut log, &mut progress);
+        if !matches!(written, Ok(true)) {
+            // Nobody brings pages of the outputs back when those leave the cache.
             task.table.change_view(|view| view.close_early(&task.inputs));
         }
         match written {
-            Ok(Some(outputs)) => self.replace(task, log, outputs),
-            Ok(None) => {
+            Ok(true) => self.replace(task, log, progress),
+            Ok(false) => {
                 log.abort()?;
                 Ok(Outcome::Abandoned)
             }
@@ -114,12 +118,8 @@ impl Engine {
     }
 
     /// Steps 4 and 5.
-    fn replace(
-        &self,
-        task: &Task,
-        mut log: TxnLog,
-        outputs: Vec<Arc<SsTable>>,
-    ) -> Result<Outcome, EngineError> {
+    fn replace(&self, task: &Task, mut log: TxnLog, progress: Progress) -> Result<Outcome, EngineError> {
+        let Progress { outputs, warmths, .. } = progress;
         let gone: Vec<Arc<SsTable>> = task.all().cloned().collect();
         let mut result = None;
         task.table.change_view(|view| {
@@ -147,8 +147,8 @@ impl Engine {
         match result.transpose()?.flatten() {
             None => Ok(Outcome::Abandoned),
             Some(committed) => {
-                let numbers: Vec<u64> = gone.iter().map(|table| table.number()).collect();
-                self.files.pages.forget(&numbers);
+                warmths.into_iter().for_each(Warmth::stay);
+                self.files.forget(&gone);
                 if let Err(error) = committed.clean_up() {
                     tracing::warn!(%error, "files of compacted SSTables stay until the next start");
                 }
@@ -156,6 +156,16 @@ impl Engine {
             }
         }
     }
+}
+
+/// What was written so far.
+#[derive(Default)]
+struct Progress {
+    outputs: Vec<Arc<SsTable>>,
+    /// Of the outputs, and of one that could not be finished.
+    warmths: Vec<Warmth>,
+    /// Of the next output.
+    current: Option<(SsTableWriter, Warmth)>,
 }
 
 struct Run<'a> {
@@ -166,21 +176,18 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Step 3: the new SSTables, opened; `None` when told to stop.
-    fn write(&self, log: &mut TxnLog) -> Result<Option<Vec<Arc<SsTable>>>, EngineError> {
+    /// Step 3: writes the new SSTables and opens them; `false` when told to stop.
+    fn write(&self, log: &mut TxnLog, progress: &mut Progress) -> Result<bool, EngineError> {
         let schema = self.task.table.schema();
-        let mut outputs = Vec::new();
         if self.task.inputs.is_empty() {
-            return Ok(Some(outputs));
+            return Ok(true);
         }
         if self.pay(0).is_err() {
-            return Ok(None);
+            return Ok(false);
         }
         let heat = Arc::<Heat>::default();
         let mut stream = self.stream(&schema, &heat)?;
         let mut fragment = Fragment::default();
-        let mut writer: Option<(SsTableWriter, Warmth)> = None;
-        let mut number = 0;
         let mut borders = Borders::new(&self.task.output);
         let (mut paid, mut fragments, mut before) = (0u64, 0u32, 0u64);
         let mut opening_at = self.engine.options.early_open_bytes;
@@ -188,30 +195,30 @@ impl Run<'_> {
             let event = stream.next(&mut fragment)?;
             if event == Event::PartitionStart || event == Event::End {
                 let crosses = event == Event::PartitionStart && borders.crosses(fragment.key.token.0);
-                let full =
-                    writer.as_ref().is_some_and(|(w, _)| w.file_bytes() >= self.task.output.sstable_bytes);
+                let current = progress.current.as_ref();
+                let full = current.is_some_and(|(w, _)| w.file_bytes() >= self.task.output.sstable_bytes);
                 if (event == Event::End || crosses || full)
-                    && let Some((done, warmth)) = writer.take()
+                    && let Some((done, _)) = current
                 {
                     if self.pay(done.file_bytes() - paid).is_err() {
-                        return Ok(None);
+                        return Ok(false);
                     }
                     before += done.data_bytes();
-                    outputs.extend(self.finish(done, warmth, number)?);
+                    self.finish(progress)?;
                     paid = 0;
                 }
             }
             if event == Event::End {
-                return Ok(Some(outputs));
+                return Ok(true);
             }
-            let (writer, warmth) = match &mut writer {
+            let (writer, warmth) = match &mut progress.current {
                 Some(started) => started,
                 None => {
-                    number = self.engine.files.next_number();
+                    let number = self.engine.files.next_number();
                     let mut started = self.start(log, &schema)?;
                     let (warmth, sink) = Warmth::of_compaction(number, &self.engine.files.pages, &heat);
                     started.tell_pages_to(sink);
-                    writer.insert((started, warmth))
+                    progress.current.insert((started, warmth))
                 }
             };
             warmth.starts(event, &fragment);
@@ -219,7 +226,7 @@ impl Run<'_> {
             warmth.wrote(event, &fragment, writer.data_bytes());
             let written = before + writer.data_bytes();
             if event == Event::PartitionEnd && written >= opening_at {
-                self.open_early(writer, warmth, number, &outputs)?;
+                self.open_early(writer, warmth, &progress.outputs)?;
                 opening_at =
                     written.saturating_add(self.engine.options.early_open_bytes.max(written / EARLY_SHARE));
             }
@@ -229,7 +236,7 @@ impl Run<'_> {
                 self.task.completed_bytes.store(before + writer.data_bytes(), Ordering::Relaxed);
                 if bytes - paid >= STEP_BYTES || fragments.is_multiple_of(STEP_FRAGMENTS) {
                     if self.pay(bytes - paid).is_err() {
-                        return Ok(None);
+                        return Ok(false);
                     }
                     paid = bytes;
                 }
@@ -303,10 +310,11 @@ impl Run<'_> {
         &self,
         writer: &mut SsTableWriter,
         warmth: &mut Warmth,
-        number: u64,
         finished: &[Arc<SsTable>],
     ) -> Result<(), EngineError> {
-        let Some(latest) = writer.open_early(number, &self.engine.files.pages)? else { return Ok(()) };
+        let Some(latest) = writer.open_early(warmth.number(), &self.engine.files.pages)? else {
+            return Ok(());
+        };
         let (through, latest) = (latest.last_key().clone(), Arc::new(latest));
         warmth.look_up(&latest, &self.task.table.schema());
         let outputs = finished.iter().cloned().chain([latest]).collect();
@@ -315,20 +323,19 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn finish(
-        &self,
-        writer: SsTableWriter,
-        mut warmth: Warmth,
-        number: u64,
-    ) -> Result<Option<Arc<SsTable>>, EngineError> {
+    /// Ends the current output.
+    fn finish(&self, progress: &mut Progress) -> Result<(), EngineError> {
+        let Some((writer, warmth)) = progress.current.take() else { return Ok(()) };
+        let warmth = progress.warmths.push_mut(warmth);
         let written = match writer.finish() {
-            Err(WriteError::Empty) => return Ok(None),
+            Err(WriteError::Empty) => return Ok(()),
             other => other?,
         };
         // What was written must be readable before anything is given up for it.
-        let output = self.engine.files.open_as(&written.descriptor, number)?;
+        let output = self.engine.files.open_as(&written.descriptor, warmth.number())?;
         warmth.look_up(&output, &self.task.table.schema());
-        Ok(Some(output))
+        progress.outputs.push(output);
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Whole compactions on the in-memory file system.
 
 mod early;
+mod gone;
 mod room;
 mod warmth;
 

@@ -5,7 +5,7 @@ use super::{TableStore, TableView};
 use crate::commitlog::LogPosition;
 use crate::error::EngineError;
 use crate::memtable::Memtable;
-use crate::turns::InTurns;
+use crate::turns::{InTurns, in_turns};
 use crate::warm::Warmth;
 use env::Env;
 use env::fs::{Access, FileSystem};
@@ -63,6 +63,14 @@ impl FileContext {
     /// When it is damaged or of a version that is not read.
     pub(crate) fn open(&self, descriptor: &Descriptor) -> Result<Arc<SsTable>, EngineError> {
         self.open_as(descriptor, self.next_number())
+    }
+
+    /// Lets the pages of SSTables go that are no part of their table any more. Who still reads them may bring some back,
+    /// which age and leave as any others.
+    pub(crate) fn forget(&self, gone: &[Arc<SsTable>]) {
+        let numbers: Vec<u64> = gone.iter().map(|table| table.number()).collect();
+        let count = gone.iter().map(|table| table.page_count()).sum();
+        self.pages.forget(&numbers, count, &mut gone.iter().flat_map(|table| table.pages()));
     }
 
     /// A number for an SSTable that will be opened.
@@ -147,6 +155,7 @@ impl TableStore {
         let id = files.env.time_uuid();
         let mut txn = TxnLog::create(Arc::clone(fs), dir, files.version, Operation::Flush, id)?;
         let descriptor = self.next_descriptor(files, dir);
+        let mut warmth = None;
         let written = (|| {
             txn.add(&descriptor)?;
             let mut writer =
@@ -156,7 +165,6 @@ impl TableStore {
             // A Cassandra that reads one SSTable does not apply its deletions to its own rows.
             let mut stream = merge(&schema, [Box::new(InTurns::new(rows)) as BoxedStream], false);
             let number = files.next_number();
-            let mut warmth = None;
             if self.is_read() {
                 let (of_flush, sink) = Warmth::of_flush(number, &files.pages);
                 writer.tell_pages_to(sink);
@@ -194,6 +202,7 @@ impl TableStore {
                 committed.clean_up().unwrap_or_else(|error| {
                     tracing::warn!(%error, "the log of a committed flush stays until the next start");
                 });
+                warmth.into_iter().for_each(Warmth::stay);
                 Ok(Some(table))
             }
             Ok(None) => {
@@ -211,26 +220,27 @@ impl TableStore {
 }
 
 impl TableStore {
-    /// Takes SSTables out of the view and removes their files, all or none of those in one directory. Readers that
-    /// have them open go on. `change` sees the view once before the first is gone.
+    /// Takes SSTables out of the view, removes their files, all or none of those in one directory, and lets their pages go.
+    /// Readers that have them open go on. `change` sees the view after the last is gone.
     ///
     /// # Errors
     /// When the file system fails: what could not be removed for certain stays in the view.
     pub(crate) fn remove_sstables(
         &self,
-        env: &Env,
+        files: &FileContext,
         change: impl FnOnce(&mut TableView),
     ) -> Result<(), EngineError> {
         self.check_settled()?;
-        let mut committed = Vec::new();
+        let (mut gone, mut committed) = (Vec::new(), Vec::new());
         let mut result = Ok(());
         self.change_view(|view| {
-            result = self.retire(env, view, &mut committed);
+            result = self.retire(&files.env, view, &mut gone, &mut committed);
             view.forget_cached_rows();
             if result.is_ok() {
                 change(view);
             }
         });
+        in_turns(|| files.forget(&gone));
         for transaction in committed {
             if let Err(error) = transaction.clean_up() {
                 tracing::warn!(%error, "files of removed SSTables stay until the next start");
@@ -244,6 +254,7 @@ impl TableStore {
         &self,
         env: &Env,
         view: &mut TableView,
+        gone: &mut Vec<Arc<SsTable>>,
         committed: &mut Vec<Committed>,
     ) -> Result<(), EngineError> {
         while let Some(first) = view.sstables.first() {
@@ -259,6 +270,7 @@ impl TableStore {
             let done = txn.commit().inspect_err(|error| self.note(error)).map_err(io::Error::from)?;
             committed.push(done);
             view.replace_sstables(&here, []);
+            gone.extend(here);
         }
         Ok(())
     }

@@ -97,6 +97,18 @@ impl BigIndex {
         self.summary.memory_bytes() + size_of_val(self.samples.as_slice())
     }
 
+    /// The pages that a cache may have, those of directories among them.
+    pub fn pages(&self) -> impl Iterator<Item = (FileId, u64)> + '_ {
+        let of_summary = self.summary.entries.iter().map(|(_, position)| *position);
+        let parts = of_summary.chain(self.samples.iter().map(|sample| sample.position));
+        let directories = self.directories();
+        self.file.pages().chain(parts.map(move |start| (directories, start)))
+    }
+
+    fn directories(&self) -> FileId {
+        FileId { sstable: self.file.id.sstable, part: FilePart::IndexDirectory }
+    }
+
     /// The entry of the summary before a key.
     pub fn interval(&self, key: &DecoratedKey) -> Option<usize> {
         self.summary.floor(key)
@@ -236,7 +248,7 @@ impl BigIndex {
             return Ok(None);
         }
         let expected = directory::expected(first.unwrap_or(Token::MIN), token, behind);
-        let file = FileId { sstable: self.file.id.sstable, part: FilePart::IndexDirectory };
+        let file = self.directories();
         let mut found = Candidates::new();
         let mut search = |directory: &[u8]| {
             found.extend(directory::candidates(directory, token, expected));

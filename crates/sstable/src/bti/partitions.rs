@@ -15,7 +15,7 @@ use super::rows::{RowsEntry, read_signed};
 use super::trie::{Payload, TrieCursor};
 use super::writer::GrowingBti;
 use crate::key_filter::{FilterCheck, KeyFilter, PACE_BYTES, Pace};
-use crate::pages::{Cursor, PageSource, PagedFile, Uncached};
+use crate::pages::{Cursor, FileId, PageSource, PagedFile, Uncached};
 use crate::stream::skip_partition;
 use model::key::{KeyBound, KeyRange};
 use model::{DecoratedKey, PartitionKey, Token, byte_comparable, murmur3};
@@ -123,6 +123,11 @@ impl BtiIndex {
 
     pub fn memory_bytes(&self) -> usize {
         self.first.key.0.len() + self.last.key.0.len() + self.partitions.kept_bytes()
+    }
+
+    /// The pages that a cache may have.
+    pub fn pages(&self) -> impl Iterator<Item = (FileId, u64)> + use<> {
+        self.partitions.pages().chain(self.rows.pages())
     }
 
     /// Number of [`BtiIndex::interval`]s.

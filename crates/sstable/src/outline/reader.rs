@@ -85,6 +85,11 @@ impl Outline {
         Arc::new(Outline { file, leaves: firsts.len() as u64, directory: Directory::Whole(firsts), data_len })
     }
 
+    /// The pages that a cache may have.
+    pub fn pages(&self) -> impl Iterator<Item = (FileId, u64)> + use<> {
+        self.file.pages()
+    }
+
     /// Bytes of memory that the open outline takes.
     pub fn memory_bytes(&self) -> usize {
         match &self.directory {

@@ -170,6 +170,12 @@ impl PagedFile {
         self.len.div_ceil(self.page_len)
     }
 
+    /// The pages that a cache may have.
+    pub fn pages(&self) -> impl Iterator<Item = (FileId, u64)> + use<> {
+        let id = self.id;
+        (0..self.whole_pages()).map(move |page| (id, page))
+    }
+
     /// Number of pages before the end that is kept in memory.
     pub(super) fn whole_pages(&self) -> u64 {
         self.tail.as_ref().map_or(self.page_count(), |tail| tail.first_page)

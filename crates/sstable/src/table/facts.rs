@@ -3,6 +3,7 @@
 use super::SsTable;
 use crate::descriptor::{Component, Descriptor};
 use crate::key_filter::KeyFilter;
+use crate::pages::FileId;
 use crate::statistics::{CommitLogPosition, Stats};
 use env::fs::{Access, FileSystem};
 use model::command::ClusteringFilter;
@@ -53,6 +54,19 @@ impl SsTable {
     /// Whether the page source has a page of Data.db in memory. Asking makes it no hotter.
     pub fn has_page(&self, page: u64) -> bool {
         self.pages.has(self.data.id, page)
+    }
+
+    /// The pages that a cache may have of the SSTable; of one that is being written, of what was written so far.
+    pub fn pages(&self) -> impl Iterator<Item = (FileId, u64)> + '_ {
+        let outline = self.outline.iter().flat_map(|outline| outline.pages());
+        self.data.pages().chain(self.index.pages()).chain(outline)
+    }
+
+    /// How many [`SsTable::pages`] yields, without going over them.
+    pub fn page_count(&self) -> u64 {
+        let outline = self.outline.as_ref().map_or(0, |outline| outline.pages().size_hint().0);
+        let others = self.data.pages().size_hint().0 + self.index.pages().size_hint().0;
+        (others + outline) as u64
     }
 
     /// The components that are there.

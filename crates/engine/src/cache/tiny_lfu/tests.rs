@@ -1,5 +1,5 @@
 use super::*;
-use crate::cache::PageCache;
+use crate::cache::{CacheStats, PageCache};
 use env::random::Random;
 use foldhash::fast::FixedState;
 use partition::{ReadContext, ReadError};
@@ -175,6 +175,70 @@ fn what_is_not_retained_goes_by_and_by() {
     assert!((0..9_000).all(|key| cache.contains(&key) == (key % 3 == 0)));
     cache.retain_by_and_by(|_| false);
     assert_eq!((cache.usage().entries, cache.usage().weight), (0, 0));
+}
+
+#[test]
+fn what_is_removed_by_and_by_is_as_if_it_was_not_retained() {
+    let [by_key, by_walk] = [(); 2].map(|()| {
+        let cache = Cache::new(100_000, 10, FixedState::default());
+        (0..9_000).for_each(|key| assert!(!ask(&cache, key)));
+        (0..5_000).for_each(|key| assert!(ask(&cache, key)));
+        cache
+    });
+    let before = by_key.usage();
+    // Some of the keys are not there.
+    by_key.remove_by_and_by((0..20_000).step_by(3));
+    by_walk.retain_by_and_by(|key| key % 3 != 0);
+    let entries = before.entries - 3_000;
+    assert_eq!(by_key.usage(), Usage { entries, weight: entries * 10, ..before });
+    assert_eq!(by_walk.usage(), by_key.usage());
+    for key in 0..9_000 {
+        assert_eq!((by_key.contains(&key), by_walk.contains(&key)), (key % 3 != 0, key % 3 != 0), "{key}");
+    }
+    // What comes now takes the places that are free.
+    let slots = by_key.slots();
+    assert_eq!(hits(&by_key, 0..9_000), 6_000);
+    assert_eq!((by_key.slots(), by_key.usage().entries), (slots, before.entries));
+    by_key.remove_by_and_by(0..9_000);
+    assert_eq!((by_key.usage().entries, by_key.usage().weight), (0, 0));
+}
+
+#[test]
+fn keys_that_are_not_there_are_looked_for_beside_readers() {
+    let cache = cache();
+    hits(&cache, 0..50);
+    let reader = cache.shards[0].read();
+    cache.remove_by_and_by(50..1_000);
+    drop(reader);
+    assert_eq!(cache.usage().entries, 50);
+}
+
+#[test]
+fn pages_of_gone_sstables_leave_the_page_cache_by_the_shorter_way() {
+    let file = |sstable, part| FileId { sstable, part };
+    let gone = [file(2, FilePart::Data), file(2, FilePart::Index), file(4, FilePart::Data)];
+    let pages = || gone.iter().flat_map(|file| (0..40).map(|page| (*file, page)));
+    for others in [200, 20_000] {
+        let cache = PageCache::new(1 << 30);
+        for page in 0..others {
+            cache.keep(file(page % 2 * 2 + 1, FilePart::Data), page, b"stays", 1);
+        }
+        pages().for_each(|(file, page)| cache.keep(file, page, b"goes", 1));
+        let unlisted = (file(4, FilePart::Rows), 0);
+        cache.keep(unlisted.0, unlisted.1, b"is in no file", 1);
+        let before = cache.stats();
+        cache.forget(&[4, 2], pages().count() as u64, &mut pages());
+        assert!(pages().all(|(file, page)| !cache.has(file, page)));
+        // Only who goes over everything finds what is in no list.
+        let by_key = others > 200;
+        assert_eq!(cache.has(unlisted.0, unlisted.1), by_key);
+        let bytes = cache.stats().bytes;
+        assert_eq!(cache.stats(), CacheStats { entries: others + u64::from(by_key), bytes, ..before });
+        assert!(bytes < before.bytes && bytes > others * 96);
+        for page in 0..others {
+            assert!(cache.has(file(page % 2 * 2 + 1, FilePart::Data), page));
+        }
+    }
 }
 
 #[test]

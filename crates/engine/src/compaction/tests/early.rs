@@ -1,7 +1,8 @@
 //! What is read while a compaction runs and when it ends, and from where.
 
 use super::*;
-use crate::SsTableFormat;
+use crate::compaction::run::Outcome;
+use crate::{EngineError, SsTableFormat};
 use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
 use partition::{CostSnapshot, Event, Fragment, PartitionStream, ReadContext};
 
@@ -13,21 +14,30 @@ pub fn uncompressed(name: &str) -> Arc<TableSchema> {
 }
 
 /// Runs a compaction so slowly that `look` sees it at every few kilobytes.
-fn compact_step_by_step(engine: &Engine, task: &Task, mut look: impl FnMut()) {
+fn compact_step_by_step(engine: &Engine, task: &Task, look: impl FnMut()) {
+    try_step_by_step(engine, task, look).unwrap();
+}
+
+pub fn try_step_by_step(
+    engine: &Engine,
+    task: &Task,
+    mut look: impl FnMut(),
+) -> Result<Outcome, EngineError> {
     let clock = Arc::new(ManualClock::at_micros(0));
     let throttle = Throttle::new(Arc::clone(&clock) as Arc<dyn env::clock::Clock>, 50_000);
     std::thread::scope(|scope| {
-        let run = scope.spawn(|| engine.run_compaction(task, &throttle).unwrap());
+        let run = scope.spawn(|| engine.run_compaction(task, &throttle));
         while !run.is_finished() {
             look();
             clock.advance(Duration::from_millis(200));
             throttle.set_paused(false);
         }
-    });
+        run.join().unwrap()
+    })
 }
 
 /// `count` partitions in two SSTables, in which each row has one column's newer version.
-fn two_sstables(engine: &Engine, table: &Arc<TableSchema>, count: i32) {
+pub fn two_sstables(engine: &Engine, table: &Arc<TableSchema>, count: i32) {
     for round in 0..2 {
         for k in 0..count {
             let value = format!("{round}{}", "x".repeat(400));
@@ -44,6 +54,15 @@ pub fn early_engine(
     mode: StorageCompatibility,
     format: SsTableFormat,
 ) -> Arc<Engine> {
+    early_engine_on(Arc::new(fs.clone()), early_open_bytes, mode, format)
+}
+
+pub fn early_engine_on(
+    fs: Arc<dyn FileSystem>,
+    early_open_bytes: u64,
+    mode: StorageCompatibility,
+    format: SsTableFormat,
+) -> Arc<Engine> {
     let options = EngineOptions {
         early_open_bytes,
         storage_compatibility: mode,
@@ -51,10 +70,10 @@ pub fn early_engine(
         page_cache_bytes: 8 << 20,
         ..quiet(options())
     };
-    Engine::open(options, env_on(Arc::new(fs.clone()), 5)).unwrap()
+    Engine::open(options, env_on(fs, 5)).unwrap()
 }
 
-fn read_key(engine: &Engine, table: &Arc<TableSchema>, k: i32) -> (Vec<String>, CostSnapshot) {
+pub fn read_key(engine: &Engine, table: &Arc<TableSchema>, k: i32) -> (Vec<String>, CostSnapshot) {
     let command = ReadCommand {
         table: Arc::clone(table),
         partitions: PartitionSelection::Keys(vec![key(k)]),

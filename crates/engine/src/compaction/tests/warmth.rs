@@ -7,7 +7,7 @@ use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSel
 use model::{CqlType, Slice};
 use partition::{CostSnapshot, Event, Fragment, PartitionStream, ReadContext};
 
-const MODES: [(StorageCompatibility, SsTableFormat); 3] = [
+pub const MODES: [(StorageCompatibility, SsTableFormat); 3] = [
     (StorageCompatibility::Cassandra4, SsTableFormat::Big),
     (StorageCompatibility::None, SsTableFormat::Big),
     (StorageCompatibility::None, SsTableFormat::Bti),
