@@ -7,6 +7,9 @@
 //!    Those that are hot for the most part count as needed again and again, the others as needed a little: where the cache is
 //!    full, that displaces nothing but what was needed once. Of the others there are [`PARTS_MAX`] for each page of the inputs
 //!    that is in the cache, at most.
+//!    Of a row that lies in more than [`SHORT_PAGES`] pages each cell is as hot as the pages that it lay in, about, so that a
+//!    column that is read of long rows stays hot and the others cold; the merge hands the bytes of values on, by which they
+//!    are known again.
 //! 3. An input says whether a fragment was hot when it is asked for the next one, and pages end inside of fragments. So what
 //!    becomes of a page is settled when the fragment that it ended in is counted; until then it is kept aside, if it may be
 //!    hot. That is as much as the longest row, which is in memory besides.
@@ -14,15 +17,19 @@
 //!    fragment that begin in a page of data that is warmed are noted (where the page before is warmed, too, the
 //!    last), and looked up in the index of the new SSTable as a read would before anybody reads it. (Of one that
 //!    began in the page before, that page is not warmed: looking it up would, since where the index has not the whole
-//!    key the data is compared.) Notes take [`NOTED_BYTES_MAX`] at most; of more, every other one is forgotten.
+//!    key the data is compared.) Of long rows the pages of the outline are looked up, too. Notes take [`NOTED_BYTES_MAX`] at most; of more, every other one is forgotten.
 //! 5. When the SSTable is given up before it is a part of its table, its pages leave the cache, those among them that readers
 //!    brought there.
 
 use crate::turns::give_way;
-use model::{Clustering, ClusteringBound, DecoratedKey, PartitionKey, TableSchema};
+use bytes::Bytes;
+use model::{Clustering, ClusteringBound, DecoratedKey, PartitionKey, Row, TableSchema};
 use parking_lot::Mutex;
+use partition::codec::LONG_VALUE_BYTES;
 use partition::{Event, Fragment, PartitionStream, ReadContext, ReadError};
 use sstable::{FileId, FilePart, PageSink, PageSource, SsTable, SsTableStream};
+use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -33,6 +40,10 @@ const FLUSHED_COUNT: u8 = 2;
 /// Pages that a compaction warms for each hot one of its inputs because a lesser part of them is hot, at most: as many as size-tiered
 /// compaction has inputs.
 const PARTS_MAX: u64 = 32;
+/// A row that lies in more pages than this is hot here and there.
+const SHORT_PAGES: u64 = 4;
+/// A row with this many bytes may have an outline of its own.
+const LONG_ROW_BYTES: u64 = 2 * LONG_VALUE_BYTES as u64;
 /// Bytes of memory for places in the index between two times that they are looked up.
 const NOTED_BYTES_MAX: usize = 4 << 20;
 
@@ -44,6 +55,10 @@ pub(crate) struct Heat {
     hot: AtomicU64,
     /// Inputs that stand at a fragment that may be hot, and was not used yet.
     hot_heads: AtomicU64,
+    /// The hot values of the long rows that inputs stand at, by where they lie in memory.
+    hot_values: Mutex<HashSet<usize>>,
+    /// How many these are.
+    hot_value_count: AtomicU64,
     /// Pages of inputs that were in the cache.
     hot_pages: AtomicU64,
     /// Pages that were warmed because a lesser part of them was hot.
@@ -64,12 +79,54 @@ impl Heat {
         self.hot_heads.load(Ordering::Relaxed) > 0
     }
 
+    /// An input goes on to a row with these hot values, from one with others.
+    fn go_to_values(&self, before: &mut Vec<usize>, now: impl Iterator<Item = usize>) {
+        let mut values = self.hot_values.lock();
+        before.drain(..).for_each(|value| _ = values.remove(&value));
+        before.extend(now.filter(|value| values.insert(*value)));
+        self.hot_value_count.store(values.len() as u64, Ordering::Relaxed);
+    }
+
+    /// Where the hot values of a row lie, which was written from `start` to `end`.
+    fn hot_spots(&self, row: &Row, start: u64, end: u64, out: &mut Vec<Range<u64>>) {
+        if self.hot_value_count.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let values = self.hot_values.lock();
+        for (value, spot) in values_at(row, start, end).filter(|(value, _)| values.contains(&identity(value)))
+        {
+            match out.last_mut() {
+                Some(last) if spot.start.saturating_sub(last.end) < value.len() as u64 => last.end = spot.end,
+                _ => out.push(spot),
+            }
+        }
+    }
+
     /// Whether one more page may be warmed because a lesser part of it is hot.
     fn takes_part(&self) -> bool {
         let takes = self.parts.load(Ordering::Relaxed) < self.hot_pages.load(Ordering::Relaxed) * PARTS_MAX;
         add(&self.parts, u64::from(takes));
         takes
     }
+}
+
+/// What tells a value from all others that are in memory.
+fn identity(value: &Bytes) -> usize {
+    value.as_ptr().addr()
+}
+
+/// The values of a row that lies between `start` and `end`, and where each lies, about: what is before them is as long for each.
+fn values_at(row: &Row, start: u64, end: u64) -> impl Iterator<Item = (&Bytes, Range<u64>)> {
+    let bytes: u64 = row.cells.iter().map(|cell| cell.value.len() as u64).sum();
+    let heads = end.saturating_sub(start).saturating_sub(bytes);
+    let count = row.cells.len().max(1) as u64;
+    let mut before = 0;
+    let all = (1..).zip(&row.cells).map(move |(number, cell)| {
+        let at = start + heads * number / count + before;
+        before += cell.value.len() as u64;
+        (&cell.value, at..at + cell.value.len() as u64)
+    });
+    all.filter(|(value, _)| !value.is_empty())
 }
 
 /// Fragments that were used.
@@ -93,6 +150,8 @@ pub(crate) struct Metered {
     has_head: bool,
     /// Whether the page is hot that this begins in.
     begins_hot: bool,
+    /// The hot values of the long row that the input stands at.
+    hot_values: Vec<usize>,
 }
 
 impl Metered {
@@ -105,6 +164,7 @@ impl Metered {
             page_is_hot: false,
             has_head: false,
             begins_hot: false,
+            hot_values: Vec::new(),
         }
     }
 
@@ -130,8 +190,13 @@ impl Metered {
             add(&self.heat.used, 1);
             if self.begins_hot {
                 add(&self.heat.hot, u64::from(hot * 2 > pages));
+            }
+            if self.begins_hot || !self.hot_values.is_empty() {
                 add(&self.heat.hot_heads, u64::MAX);
             }
+        }
+        if !self.hot_values.is_empty() {
+            self.heat.go_to_values(&mut self.hot_values, std::iter::empty());
         }
         self.has_head = !over;
         if over {
@@ -141,12 +206,43 @@ impl Metered {
         self.begins_hot = self.page_is_hot;
         add(&self.heat.hot_heads, u64::from(self.begins_hot));
     }
+
+    /// Looks for the hot values of the row that the input stands at, if it is long. A value is hot if more than half of the pages
+    /// are that it lies in.
+    fn meter_values(&mut self, row: &Row) {
+        let (start, end) = (self.stream.position(), self.stream.end());
+        let sstable = &self.sstable;
+        let pages_of = |spot: &Range<u64>| sstable.page_of(spot.start)..=sstable.page_of(spot.end.max(1) - 1);
+        let pages = pages_of(&(start..end));
+        if pages.end() - pages.start() < SHORT_PAGES {
+            return;
+        }
+        let hot: Vec<bool> = pages.clone().map(|page| sstable.has_page(page)).collect();
+        if !hot.contains(&true) {
+            return;
+        }
+        let is_hot = |spot: &Range<u64>| {
+            let (mut all, mut are_hot) = (0, 0);
+            for page in pages_of(spot) {
+                let page_is_hot = hot.get(page.saturating_sub(*pages.start()) as usize);
+                all += 1;
+                are_hot += u64::from(page_is_hot.is_some_and(|is_hot| *is_hot));
+            }
+            are_hot * 2 > all
+        };
+        let values = values_at(row, start, end).filter(|(_, spot)| is_hot(spot));
+        self.heat.go_to_values(&mut self.hot_values, values.map(|(value, _)| identity(value)));
+        add(&self.heat.hot_heads, u64::from(!self.begins_hot && !self.hot_values.is_empty()));
+    }
 }
 
 impl PartitionStream for Metered {
     fn next(&mut self, out: &mut Fragment) -> Result<Event, ReadError> {
         let event = self.stream.next(out)?;
         self.meter(event == Event::End);
+        if event == Event::Row {
+            self.meter_values(&out.row);
+        }
         Ok(event)
     }
 
@@ -160,12 +256,15 @@ impl PartitionStream for Metered {
 struct Place {
     key: DecoratedKey,
     bound: ClusteringBound,
+    /// Whether it is a row that may have an outline of its own.
+    is_long_row: bool,
 }
 
 impl Place {
-    /// Goes to what was written of the partition `key`.
-    fn go_to(&mut self, key: &DecoratedKey, event: Event, fragment: &Fragment) {
+    /// Goes to what was written of the partition `key`, in so many bytes.
+    fn go_to(&mut self, key: &DecoratedKey, event: Event, fragment: &Fragment, bytes: u64) {
         self.key.clone_from(key);
+        self.is_long_row = event == Event::Row && bytes >= LONG_ROW_BYTES;
         match event {
             Event::Row => {
                 self.bound.kind = ClusteringBound::BOTTOM.kind;
@@ -181,7 +280,7 @@ impl Place {
     fn to_note(&self) -> Place {
         let bytes = bytes::Bytes::copy_from_slice(&self.key.key.0);
         let key = DecoratedKey { token: self.key.token, key: PartitionKey(bytes) };
-        Place { key, bound: self.bound.clone() }
+        Place { key, bound: self.bound.clone(), is_long_row: self.is_long_row }
     }
 
     fn memory_bytes(&self) -> usize {
@@ -192,7 +291,7 @@ impl Place {
 impl Default for Place {
     fn default() -> Place {
         let bound = ClusteringBound { kind: ClusteringBound::BOTTOM.kind, prefix: Clustering::empty() };
-        Place { key: Fragment::default().key, bound }
+        Place { key: Fragment::default().key, bound, is_long_row: false }
     }
 }
 
@@ -245,6 +344,8 @@ pub(crate) struct Warmth {
     /// Where in Data.db the fragment that was written last begins and ends.
     start: u64,
     end: u64,
+    /// The parts of it that are hot, if it is a long row of which not nothing is.
+    spots: Vec<Range<u64>>,
     /// Where the page begins that is not full yet, and how much of it is hot.
     page_start: u64,
     hot_bytes: u64,
@@ -290,6 +391,7 @@ impl Warmth {
             ended,
             start: 0,
             end: 0,
+            spots: Vec::new(),
             page_start: 0,
             hot_bytes: 0,
             first: Place::default(),
@@ -318,13 +420,17 @@ impl Warmth {
     /// The fragment was written, up to `end` in Data.db.
     pub fn wrote(&mut self, event: Event, fragment: &Fragment, end: u64) {
         (self.start, self.end) = (self.end, end);
+        self.spots.clear();
+        if let (Event::Row, Some(heat)) = (event, &self.heat) {
+            heat.hot_spots(&fragment.row, self.start, end, &mut self.spots);
+        }
         let Some(key) = &self.current else { return };
         if !self.has_first && !matches!(event, Event::PartitionEnd | Event::End) {
             self.has_first = true;
-            self.first.go_to(key, event, fragment);
+            self.first.go_to(key, event, fragment, end - self.start);
         }
         if self.ended.any.load(Ordering::Relaxed) {
-            self.last.go_to(key, event, fragment);
+            self.last.go_to(key, event, fragment, end - self.start);
         }
     }
 
@@ -339,8 +445,16 @@ impl Warmth {
             }
             None => Used::default(),
         };
-        // A fragment in which several inputs meet is as hot as they are on the average.
-        let hot_of = |bytes: u64| if used.hot > 0 { (bytes * used.hot / used.all).max(1) } else { 0 };
+        let spots = std::mem::take(&mut self.spots);
+        let hot_in = |from: u64, to: u64| match to.saturating_sub(from) {
+            0 => 0,
+            _ if !spots.is_empty() => {
+                spots.iter().map(|spot| spot.end.min(to).saturating_sub(spot.start.max(from))).sum()
+            }
+            // A fragment in which several inputs meet is as hot as they are on the average.
+            bytes if used.hot > 0 => (bytes * used.hot / used.all).max(1),
+            _ => 0,
+        };
         let (mut begins, mut first, mut any) = (self.has_first, false, false);
         let pages = match self.ended.any.load(Ordering::Relaxed) {
             true => self.ended.take(),
@@ -350,8 +464,8 @@ impl Warmth {
         for Page { number, len, content } in pages {
             self.pages = number + 1;
             let page_end = self.page_start + len;
-            let part = page_end.saturating_sub(self.start.max(self.page_start));
-            let hot = std::mem::take(&mut self.hot_bytes) + if part > 0 { hot_of(part) } else { 0 };
+            let here = hot_in(self.start.max(self.page_start), page_end);
+            let hot = std::mem::take(&mut self.hot_bytes) + here;
             self.page_start = page_end;
             let count = match &self.heat {
                 None => Some(FLUSHED_COUNT),
@@ -371,9 +485,10 @@ impl Warmth {
             self.before_is_warm = is_warm;
             begins = false;
         }
-        let rest = self.end.saturating_sub(self.start.max(self.page_start));
-        self.hot_bytes += if rest > 0 { hot_of(rest) } else { 0 };
+        self.hot_bytes += hot_in(self.start.max(self.page_start), self.end);
         self.start = self.end;
+        self.spots = spots;
+        self.spots.clear();
         self.ended.began_hot.store(self.hot_bytes > 0, Ordering::Relaxed);
         if first {
             self.noted.push(&self.first);
@@ -396,7 +511,7 @@ impl Warmth {
         let context = ReadContext::default();
         for place in &self.noted.places {
             // Whoever reads the partition is told what is wrong with it.
-            let _ = output.look_up(&place.key, &place.bound, schema, &context);
+            let _ = output.look_up(&place.key, &place.bound, place.is_long_row, schema, &context);
             give_way();
         }
         self.noted.forget_all_but_last();

@@ -35,7 +35,7 @@ use model::command::{ClusteringFilter, ColumnSelection};
 use model::key::KeyRange;
 use model::{ClusteringBound, DecoratedKey, Slice, TableSchema};
 use partition::codec::Layout;
-use partition::{ReadContext, ReadError};
+use partition::{Event, Fragment, PartitionStream, ReadContext, ReadError};
 use std::sync::Arc;
 
 /// The layout of an SSTable's rows for one version of a table's schema.
@@ -316,15 +316,17 @@ impl SsTable {
         self.stream(filter, columns, table, data, partitions, layout).map(Some)
     }
 
-    /// Goes through the pages of the index that a read of what is at `bound` in a partition goes through. Of the data none is
-    /// read but what it takes to be sure that the partition is there.
+    /// Goes through the pages of the index that a read of what is at `bound` in a partition goes through, and, if that is a row
+    /// and `with_outline`, through what the outline has of it. Of the data none is read but what it takes to be sure that the
+    /// partition is there, and what an outline leaves out.
     ///
     /// # Errors
     /// When a file cannot be read or is damaged.
     pub fn look_up(
-        &self,
+        self: &Arc<Self>,
         key: &DecoratedKey,
         bound: &ClusteringBound,
+        with_outline: bool,
         table: &Arc<TableSchema>,
         context: &ReadContext,
     ) -> Result<(), ReadError> {
@@ -340,6 +342,15 @@ impl SsTable {
             rows.header_len()?;
             rows.reaching(&layout, table.comparator(), bound, &self.stats().covered_clusterings)?;
         }
+        if !with_outline || self.outline.is_none() || bound.prefix.len() != table.clustering_columns().len() {
+            return Ok(());
+        }
+        let filter = ClusteringFilter::Names { names: vec![bound.prefix.clone()], reversed: false };
+        let Some(mut row) = self.read(key, &filter, &ColumnSelection::of(Vec::new()), table, context)? else {
+            return Ok(());
+        };
+        let mut fragment = Fragment::default();
+        while row.next(&mut fragment)? != Event::End {}
         Ok(())
     }
 

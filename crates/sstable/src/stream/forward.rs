@@ -108,6 +108,11 @@ impl Forward {
         self.head_start
     }
 
+    /// Where what comes next starts: the head, if it was read, or what `data` stands at.
+    pub fn next_start(&self, data: &Cursor) -> u64 {
+        self.head_start.filter(|_| self.head.is_some()).unwrap_or(data.position())
+    }
+
     /// Says which range deletion holds where a walk begins in the middle of a partition. What lies before is not known.
     pub fn set_open(&mut self, open: Deletion) {
         self.open = open;
@@ -351,6 +356,7 @@ impl Forward {
         bound: &ClusteringBound,
         covered: &Slice,
     ) -> Result<(), ReadError> {
+        let here = self.next_start(data);
         let Some(rows) = &mut self.rows else { return Ok(()) };
         let block = match rows.reaching(layout, comparator, bound, covered)? {
             Some(block) => block,
@@ -358,7 +364,6 @@ impl Forward {
             None => rows.last(layout)?,
         };
         self.places.enter(block);
-        let here = self.head_start.filter(|_| self.head.is_some()).unwrap_or(data.position());
         let there = self.partition_start.saturating_add(block.start);
         let end = self.partition_start.saturating_add(block.end);
         let looks_before = !self.is_proven;

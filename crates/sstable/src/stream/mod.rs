@@ -179,6 +179,14 @@ impl SsTableStream {
         }
     }
 
+    /// Where in the uncompressed Data.db the row or marker ends that a stream yielded last that reads forward.
+    pub fn end(&self) -> u64 {
+        match &self.walker {
+            Walker::Forward(walker) => walker.next_start(&self.data),
+            Walker::Reverse(_) => self.data.position(),
+        }
+    }
+
     fn last_key(&self) -> Option<&DecoratedKey> {
         self.around.as_ref()?.last_key.as_ref()
     }

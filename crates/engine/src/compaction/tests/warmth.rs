@@ -25,11 +25,24 @@ fn misses(
     rows: usize,
     fills: bool,
 ) -> Misses {
+    misses_of(engine, table, &ColumnSelection::all(table), k, clusterings, rows, fills)
+}
+
+/// As [`misses`], of some columns.
+fn misses_of(
+    engine: &Engine,
+    table: &Arc<TableSchema>,
+    columns: &ColumnSelection,
+    k: i32,
+    clusterings: &ClusteringFilter,
+    rows: usize,
+    fills: bool,
+) -> Misses {
     let command = ReadCommand {
         table: Arc::clone(table),
         partitions: PartitionSelection::Keys(vec![key(k)]),
         clusterings: clusterings.clone(),
-        columns: ColumnSelection::all(table),
+        columns: columns.clone(),
         row_filter: Vec::new(),
         limits: DataLimits { rows: rows as u64, ..DataLimits::NONE },
         now_s: 0,
@@ -208,5 +221,64 @@ fn long_rows_stay_hot_whole() {
         // Those between two hot ones of an input, and rows that begin elsewhere in a page.
         assert!(warmed <= pages + 2 * hot.len() as u64, "{inputs} inputs: {warmed} for {pages}");
         engine.close();
+    }
+}
+
+#[test]
+fn a_column_of_long_rows_stays_hot_and_the_others_cold() {
+    const COLUMNS: usize = 12;
+    const ROWS: i32 = 30;
+    let plain = uncompressed("t");
+    let mut builder = TableSchema::builder("ks", "t", plain.id).partition_key("k", CqlType::Int);
+    builder = builder.clustering("c", CqlType::Int, false);
+    for number in 0..COLUMNS {
+        builder = builder.regular(&format!("v{number:02}"), CqlType::Blob);
+    }
+    let table = Arc::new(builder.options(plain.options.clone()).build());
+    let at = |c: i32| Clustering::from_values([&c.to_be_bytes()[..]]);
+    // Rows whole, or each in as many parts as there are inputs.
+    for (inputs, is_whole) in [(1, true), (2, true), (2, false), (4, false)] {
+        for (mode, format) in MODES {
+            let fs = MemoryFileSystem::new();
+            let engine = early_engine(&fs, u64::MAX, mode, format);
+            create(&engine, std::slice::from_ref(&table));
+            for input in 0..inputs {
+                for c in (0..ROWS).filter(|c| !is_whole || *c as usize % inputs == input) {
+                    for (number, column) in table.regular_columns().iter().enumerate() {
+                        if is_whole || number % inputs == input {
+                            let mut update = PartitionUpdate::new(Arc::clone(&table), key(1));
+                            let mut row = Row::new(at(c));
+                            let value = vec![number as u8; 25_000 + 100 * c as usize];
+                            row.cells.push(Cell::live(column.id, 1, value.into()));
+                            update.add_row(row);
+                            write(&engine, &Mutation::of(update)).unwrap();
+                        }
+                    }
+                }
+                engine.flush("ks", None).unwrap();
+            }
+            engine.page_cache().clear();
+            let read = |column: usize, rows: i32, fills| {
+                let columns = ColumnSelection::of(vec![table.regular_columns()[column].id]);
+                let rows = (rows..ROWS).step_by(3);
+                let read = |c| {
+                    let names = ClusteringFilter::Names { names: vec![at(c)], reversed: false };
+                    misses_of(&engine, &table, &columns, 1, &names, 1, fills)
+                };
+                sum(rows.map(read))
+            };
+            let (pages, index_pages) = read(7, 1, true);
+            assert!(pages >= 7 * 10, "{pages}");
+            assert_eq!(read(7, 1, true), (0, 0));
+            compact(&engine, &table);
+            let what = format!("{inputs} inputs, {is_whole}, {mode:?} {format:?}");
+            assert_eq!(read(7, 1, false), (0, 0), "{what}: {pages} pages, {index_pages} of the index");
+            for (column, rows) in [(7, 0), (2, 1), (11, 1)] {
+                assert!(read(column, rows, false).0 >= pages / 2, "{what}: column {column}, rows {rows}");
+            }
+            let (warmed, _) = resident(&engine, &table);
+            assert!(warmed <= pages + 2 * 10, "{what}: {warmed} were warmed for {pages}");
+            engine.close();
+        }
     }
 }
