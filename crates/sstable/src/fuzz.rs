@@ -14,6 +14,7 @@ use bytes::Bytes;
 use env::fs::FileSystem;
 use env::fs::memory::MemoryFileSystem;
 use model::command::{ClusteringFilter, ColumnSelection};
+use model::elements::{ElementSelection, PathRange};
 use model::key::{KeyRange, Token};
 use model::{
     Cell, Clustering, ClusteringBound, CqlType, DecoratedKey, Deletion, Liveness, PartitionKey, Row, Slice,
@@ -119,11 +120,20 @@ fn drain(stream: &mut dyn PartitionStream) -> Result<(), ReadError> {
     Ok(())
 }
 
+/// The element of the map that the rows of the sample have.
+fn an_element(table: &TableSchema) -> Option<ColumnSelection> {
+    let column = table.column("m")?.id;
+    let path = PathRange::of(Bytes::from_static(&[0, 0, 0, 7]));
+    let elements = vec![ElementSelection::new(column, CqlType::Int, vec![path])];
+    Some(ColumnSelection { elements: Some(Arc::new(elements)), ..ColumnSelection::of(vec![column]) })
+}
+
 /// Reads everything in every way; errors are what damaged files are expected to give.
 fn read_everything(fs: &MemoryFileSystem, table: &Arc<TableSchema>, version: Version) {
     let Ok(sstable) = SsTable::open(fs, &descriptor(version), 1, Arc::new(Uncached)) else { return };
     let sstable = Arc::new(sstable);
-    let columns = [ColumnSelection::all(table), ColumnSelection::of(Vec::new())];
+    let columns =
+        [Some(ColumnSelection::all(table)), Some(ColumnSelection::of(Vec::new())), an_element(table)];
     let slice = Slice {
         start: ClusteringBound::start_at(Clustering::from_values([&i32::to_be_bytes(6)[..]])),
         end: ClusteringBound::end_at(clustering(2, "d")),
@@ -132,7 +142,7 @@ fn read_everything(fs: &MemoryFileSystem, table: &Arc<TableSchema>, version: Ver
     for reversed in [false, true] {
         for slices in [vec![Slice::ALL], vec![slice.clone()], vec![]] {
             let filter = ClusteringFilter::Slices { slices, reversed };
-            for columns in &columns {
+            for columns in columns.iter().flatten() {
                 let scan = sstable.scan(&KeyRange::FULL, &filter, columns, table, &context);
                 let _ = scan.and_then(|mut scan| drain(&mut scan));
                 for i in 0..KEYS + 1 {
