@@ -9,7 +9,7 @@
 //! | `read` | the table | how partitions are found |
 //! | `partition` | the key's columns | which ones |
 //! | `rows` | the clustering columns | which rows of each |
-//! | `columns` | the columns read | and what becomes of the others |
+//! | `columns` | the columns read, and of which of them which elements | and what becomes of the others |
 //! | `filter` | a column | a condition that is checked on rows after they were read |
 //! | `order`, `group`, `limit`, `page` | | what is done with the rows |
 

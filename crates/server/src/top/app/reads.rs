@@ -1,5 +1,6 @@
 //! The list of reads: what is in it, its order, the read that is open.
 
+use super::super::layout::read_columns;
 use super::super::text;
 use super::{Action, App};
 use crate::reads::{ReadSample, SampleQuery};
@@ -169,15 +170,19 @@ impl ReadsPane {
         }
     }
 
-    fn sort_by_next(&mut self, step: usize) {
-        let numbers = &C::ALL[..8];
+    /// Sorts by the next of the columns of numbers that a window of this width shows, or by the one before.
+    fn sort_by_next(&mut self, is_forward: bool, width: u16) {
+        let shown = read_columns(width).into_iter().map(|(column, _)| column);
+        let numbers: Vec<ReadColumn> = shown.filter(|column| !matches!(column, C::Table | C::What)).collect();
         let at = numbers.iter().position(|column| *column == self.sort).unwrap_or(0);
-        self.sort_by(numbers.get((at + step) % numbers.len()).copied().unwrap_or(C::Took));
+        let step = if is_forward { 1 } else { numbers.len().saturating_sub(1) };
+        self.sort_by(numbers.get((at + step) % numbers.len().max(1)).copied().unwrap_or(C::Took));
     }
 }
 
 impl App {
     pub(super) fn key_in_reads(&mut self, key: KeyEvent) -> Action {
+        let width = self.size.width;
         let Some(pane) = &mut self.reads else { return Action::Draw };
         let last = pane.len().saturating_sub(1);
         match key.code {
@@ -187,8 +192,8 @@ impl App {
             KeyCode::PageDown => pane.selected = (pane.selected + 10).min(last),
             KeyCode::Home => pane.selected = 0,
             KeyCode::End => pane.selected = last,
-            KeyCode::Right | KeyCode::Char('s') if !pane.is_open => pane.sort_by_next(1),
-            KeyCode::Left | KeyCode::Char('S') if !pane.is_open => pane.sort_by_next(7),
+            KeyCode::Right | KeyCode::Char('s') if !pane.is_open => pane.sort_by_next(true, width),
+            KeyCode::Left | KeyCode::Char('S') if !pane.is_open => pane.sort_by_next(false, width),
             KeyCode::Enter => pane.is_open = !pane.is_open && pane.current().is_some(),
             KeyCode::Char('u') => return Action::Fetch(pane.query.clone()),
             KeyCode::Esc if pane.is_open => pane.is_open = false,

@@ -212,6 +212,21 @@ fn the_reads_of_a_table_are_listed_and_sorted() {
 }
 
 #[test]
+fn reads_are_sorted_by_columns_that_are_there() {
+    for (width, next) in [(80, ReadColumn::Sstables), (100, ReadColumn::Waited)] {
+        let mut app = app(width, 24);
+        app.handle(Event::Key(KeyEvent::from(K::Enter)));
+        let sort = |app: &App| app.reads.as_ref().unwrap().sort;
+        press(&mut app, &[K::Char('s')]);
+        assert_eq!(sort(&app), next);
+        press(&mut app, &[K::Char('S')]);
+        assert_eq!(sort(&app), ReadColumn::Took);
+        press(&mut app, &[K::Char('S'), K::Char('S')]);
+        assert_eq!(sort(&app), ReadColumn::Tombstones, "round and round");
+    }
+}
+
+#[test]
 fn nothing_is_assumed_before_the_first_look() {
     for (width, height) in [(80, 24), (40, 8), (1, 1), (0, 0)] {
         let mut app = App::new("nowhere:1".to_owned(), Colors::Never, false);
