@@ -5,9 +5,9 @@
 //!    that lay in pages that are in the cache ([`Metered`]), so that what was hot stays so.
 //! 2. Nobody knows for which of its rows a page is in the cache, and the rows of one page go to as many as inputs interleave.
 //!    Those that are hot for the most part count as needed again and again, the others as needed a little: where the cache is
-//!    full, that displaces nothing but what was needed once. Of the others there are [`PARTS_MAX`] for each page of the inputs
+//!    full, that displaces nothing but what was needed once. Of the others there are [`heat::PARTS_MAX`] for each page of the inputs
 //!    that is in the cache, at most.
-//!    Of a row that lies in more than [`SHORT_PAGES`] pages each cell is as hot as the pages that it lay in, about, so that a
+//!    Of a row that lies in more than [`heat::SHORT_PAGES`] pages each cell is as hot as the pages that it lay in, about, so that a
 //!    column that is read of long rows stays hot and the others cold; the merge hands the bytes of values on, by which they
 //!    are known again.
 //! 3. An input says whether a fragment was hot when it is asked for the next one, and pages end inside of fragments. So what
@@ -17,239 +17,34 @@
 //!    fragment that begin in a page of data that is warmed are noted (where the page before is warmed, too, the
 //!    last), and looked up in the index of the new SSTable as a read would before anybody reads it. (Of one that
 //!    began in the page before, that page is not warmed: looking it up would, since where the index has not the whole
-//!    key the data is compared.) Of long rows the pages of the outline are looked up, too. Notes take [`NOTED_BYTES_MAX`] at most; of more, every other one is forgotten.
+//!    key the data is compared.) Of long rows the pages of the outline are looked up, too.
+//!    Notes take [`NOTED_BYTES_MAX`] at most; of more, every other one is forgotten.
 //! 5. When the SSTable is given up before it is a part of its table, its pages leave the cache, those among them that readers
 //!    brought there.
 
+mod heat;
+
+pub(crate) use heat::{Heat, Metered};
+
 use crate::turns::give_way;
-use bytes::Bytes;
-use model::{Clustering, ClusteringBound, DecoratedKey, PartitionKey, Row, TableSchema};
+use heat::Used;
+use model::{Clustering, ClusteringBound, DecoratedKey, PartitionKey, TableSchema};
 use parking_lot::Mutex;
 use partition::codec::LONG_VALUE_BYTES;
-use partition::{Event, Fragment, PartitionStream, ReadContext, ReadError};
-use sstable::{FileId, FilePart, PageSink, PageSource, SsTable, SsTableStream};
-use std::collections::HashSet;
+use partition::{Event, Fragment, ReadContext};
+use sstable::{FileId, FilePart, PageSink, PageSource, SsTable};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a page counts as that a compaction made of hot ones for the most part: as needed this many times.
 const COMPACTED_COUNT: u8 = 4;
 /// One of a flush, or with less that is hot: more than a page that was read once, less than one that is read again and again.
 const FLUSHED_COUNT: u8 = 2;
-/// Pages that a compaction warms for each hot one of its inputs because a lesser part of them is hot, at most: as many as size-tiered
-/// compaction has inputs.
-const PARTS_MAX: u64 = 32;
-/// A row that lies in more pages than this is hot here and there.
-const SHORT_PAGES: u64 = 4;
 /// A row with this many bytes may have an outline of its own.
 const LONG_ROW_BYTES: u64 = 2 * LONG_VALUE_BYTES as u64;
 /// Bytes of memory for places in the index between two times that they are looked up.
 const NOTED_BYTES_MAX: usize = 4 << 20;
-
-/// How much of what the inputs of a compaction yielded was hot.
-#[derive(Debug, Default)]
-pub(crate) struct Heat {
-    /// Fragments that were used, and those of them that were hot.
-    used: AtomicU64,
-    hot: AtomicU64,
-    /// Inputs that stand at a fragment that may be hot, and was not used yet.
-    hot_heads: AtomicU64,
-    /// The hot values of the long rows that inputs stand at, by where they lie in memory.
-    hot_values: Mutex<HashSet<usize>>,
-    /// How many these are.
-    hot_value_count: AtomicU64,
-    /// Pages of inputs that were in the cache.
-    hot_pages: AtomicU64,
-    /// Pages that were warmed because a lesser part of them was hot.
-    parts: AtomicU64,
-}
-
-/// Adds without a locked instruction: one thread does.
-fn add(counter: &AtomicU64, n: u64) {
-    counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
-}
-
-impl Heat {
-    fn so_far(&self) -> Used {
-        Used { all: self.used.load(Ordering::Relaxed), hot: self.hot.load(Ordering::Relaxed) }
-    }
-
-    fn has_hot_head(&self) -> bool {
-        self.hot_heads.load(Ordering::Relaxed) > 0
-    }
-
-    /// An input goes on to a row with these hot values, from one with others.
-    fn go_to_values(&self, before: &mut Vec<usize>, now: impl Iterator<Item = usize>) {
-        let mut values = self.hot_values.lock();
-        before.drain(..).for_each(|value| _ = values.remove(&value));
-        before.extend(now.filter(|value| values.insert(*value)));
-        self.hot_value_count.store(values.len() as u64, Ordering::Relaxed);
-    }
-
-    /// Where the hot values of a row lie, which was written from `start` to `end`.
-    fn hot_spots(&self, row: &Row, start: u64, end: u64, out: &mut Vec<Range<u64>>) {
-        if self.hot_value_count.load(Ordering::Relaxed) == 0 {
-            return;
-        }
-        let values = self.hot_values.lock();
-        for (value, spot) in values_at(row, start, end).filter(|(value, _)| values.contains(&identity(value)))
-        {
-            match out.last_mut() {
-                Some(last) if spot.start.saturating_sub(last.end) < value.len() as u64 => last.end = spot.end,
-                _ => out.push(spot),
-            }
-        }
-    }
-
-    /// Whether one more page may be warmed because a lesser part of it is hot.
-    fn takes_part(&self) -> bool {
-        let takes = self.parts.load(Ordering::Relaxed) < self.hot_pages.load(Ordering::Relaxed) * PARTS_MAX;
-        add(&self.parts, u64::from(takes));
-        takes
-    }
-}
-
-/// What tells a value from all others that are in memory.
-fn identity(value: &Bytes) -> usize {
-    value.as_ptr().addr()
-}
-
-/// The values of a row that lies between `start` and `end`, and where each lies, about: what is before them is as long for each.
-fn values_at(row: &Row, start: u64, end: u64) -> impl Iterator<Item = (&Bytes, Range<u64>)> {
-    let bytes: u64 = row.cells.iter().map(|cell| cell.value.len() as u64).sum();
-    let heads = end.saturating_sub(start).saturating_sub(bytes);
-    let count = row.cells.len().max(1) as u64;
-    let mut before = 0;
-    let all = (1..).zip(&row.cells).map(move |(number, cell)| {
-        let at = start + heads * number / count + before;
-        before += cell.value.len() as u64;
-        (&cell.value, at..at + cell.value.len() as u64)
-    });
-    all.filter(|(value, _)| !value.is_empty())
-}
-
-/// Fragments that were used.
-#[derive(Clone, Copy, Debug, Default)]
-struct Used {
-    all: u64,
-    hot: u64,
-}
-
-/// An input of a compaction whose fragments are counted in a [`Heat`]: each once it was used, which is when whoever merges asks
-/// for the next one. It is hot if the page that it begins in and more than half of those that it lies in are in the cache: who
-/// read a row across two pages needed both.
-pub(crate) struct Metered {
-    stream: Box<SsTableStream>,
-    sstable: Arc<SsTable>,
-    heat: Arc<Heat>,
-    /// The page that was looked at last, and whether it is in the cache.
-    page: Option<u64>,
-    page_is_hot: bool,
-    /// Whether the input stands at a fragment, which is counted when it was used.
-    has_head: bool,
-    /// Whether the page is hot that this begins in.
-    begins_hot: bool,
-    /// The hot values of the long row that the input stands at.
-    hot_values: Vec<usize>,
-}
-
-impl Metered {
-    pub fn new(stream: Box<SsTableStream>, sstable: &Arc<SsTable>, heat: &Arc<Heat>) -> Metered {
-        Metered {
-            stream,
-            sstable: Arc::clone(sstable),
-            heat: Arc::clone(heat),
-            page: None,
-            page_is_hot: false,
-            has_head: false,
-            begins_hot: false,
-            hot_values: Vec::new(),
-        }
-    }
-
-    fn go_to_page(&mut self, page: u64) {
-        if self.page != Some(page) {
-            self.page = Some(page);
-            self.page_is_hot = self.sstable.has_page(page);
-            add(&self.heat.hot_pages, u64::from(self.page_is_hot));
-        }
-    }
-
-    /// Counts the fragment before, and goes to the one that the stream stands at, if it is not `over`.
-    fn meter(&mut self, over: bool) {
-        let at = self.stream.position();
-        if self.has_head {
-            let (mut pages, mut hot) = (1, u64::from(self.begins_hot));
-            let (first, last) = (self.page.unwrap_or_default(), self.sstable.page_of(at.saturating_sub(1)));
-            for page in first + 1..=last {
-                self.go_to_page(page);
-                pages += 1;
-                hot += u64::from(self.page_is_hot);
-            }
-            add(&self.heat.used, 1);
-            if self.begins_hot {
-                add(&self.heat.hot, u64::from(hot * 2 > pages));
-            }
-            if self.begins_hot || !self.hot_values.is_empty() {
-                add(&self.heat.hot_heads, u64::MAX);
-            }
-        }
-        if !self.hot_values.is_empty() {
-            self.heat.go_to_values(&mut self.hot_values, std::iter::empty());
-        }
-        self.has_head = !over;
-        if over {
-            return;
-        }
-        self.go_to_page(self.sstable.page_of(at));
-        self.begins_hot = self.page_is_hot;
-        add(&self.heat.hot_heads, u64::from(self.begins_hot));
-    }
-
-    /// Looks for the hot values of the row that the input stands at, if it is long. A value is hot if more than half of the pages
-    /// are that it lies in.
-    fn meter_values(&mut self, row: &Row) {
-        let (start, end) = (self.stream.position(), self.stream.end());
-        let sstable = &self.sstable;
-        let pages_of = |spot: &Range<u64>| sstable.page_of(spot.start)..=sstable.page_of(spot.end.max(1) - 1);
-        let pages = pages_of(&(start..end));
-        if pages.end() - pages.start() < SHORT_PAGES {
-            return;
-        }
-        let hot: Vec<bool> = pages.clone().map(|page| sstable.has_page(page)).collect();
-        if !hot.contains(&true) {
-            return;
-        }
-        let is_hot = |spot: &Range<u64>| {
-            let (mut all, mut are_hot) = (0, 0);
-            for page in pages_of(spot) {
-                let page_is_hot = hot.get(page.saturating_sub(*pages.start()) as usize);
-                all += 1;
-                are_hot += u64::from(page_is_hot.is_some_and(|is_hot| *is_hot));
-            }
-            are_hot * 2 > all
-        };
-        let values = values_at(row, start, end).filter(|(_, spot)| is_hot(spot));
-        self.heat.go_to_values(&mut self.hot_values, values.map(|(value, _)| identity(value)));
-        add(&self.heat.hot_heads, u64::from(!self.begins_hot && !self.hot_values.is_empty()));
-    }
-}
-
-impl PartitionStream for Metered {
-    fn next(&mut self, out: &mut Fragment) -> Result<Event, ReadError> {
-        let event = self.stream.next(out)?;
-        self.meter(event == Event::End);
-        if event == Event::Row {
-            self.meter_values(&out.row);
-        }
-        Ok(event)
-    }
-
-    fn skip_partition(&mut self) -> Result<(), ReadError> {
-        self.stream.skip_partition()
-    }
-}
 
 /// A place in an SSTable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -602,13 +397,5 @@ mod tests {
         assert_eq!((notes.places.first(), notes.places.last()), (Some(&place(0)), Some(&place(COUNT - 1))));
         notes.forget_all_but_last();
         assert_eq!((notes.places.len(), notes.bytes), (1, place(0).memory_bytes()));
-    }
-
-    #[test]
-    fn a_hot_page_warms_so_many_by_a_part_of_it_and_no_more() {
-        let heat = Heat::default();
-        assert!(!heat.takes_part());
-        add(&heat.hot_pages, 2);
-        assert_eq!((0..1_000).filter(|_| heat.takes_part()).count() as u64, 2 * PARTS_MAX);
     }
 }
