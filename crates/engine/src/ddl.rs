@@ -1,6 +1,7 @@
 //! Changing the schema.
 //!
-//! 1. The rows of `system_schema` that lead from the current schema to the new one are written, synced and flushed.
+//! 1. The rows of `system_schema` that lead from the current schema to the new one are written, synced and flushed
+//!    ([`crate::schema_flush`]).
 //! 2. Tables appear, change and disappear on the node.
 //! 3. The version is computed from the rows and the new schema is published.
 
@@ -14,7 +15,7 @@ use crate::schema::version::VersionDigest;
 use crate::system::{self, SYSTEM_SCHEMA};
 use crate::table::TableStore;
 use bytes::Bytes;
-use model::{KeyspaceSchema, Mutation, Schema, TableSchema};
+use model::{KeyspaceSchema, Schema, TableSchema};
 use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
@@ -36,19 +37,8 @@ impl Engine {
         check_column_ids(&old, &new)?;
         let mutations = diff::mutations(&old, &new, self.schema_moment());
         self.apply_durably(&mutations)?;
-        self.flush_written(&mutations);
-        self.publish(&old, new)
-    }
-
-    /// Flushes the tables of `mutations`. A Cassandra that takes over the directory after a crash looks for its schema in
-    /// SSTables before it replays the log, and passes over writes to tables that it does not find. A flush that fails is
-    /// reported and tried again; Ilion itself needs the log only.
-    fn flush_written(&self, mutations: &[Mutation]) {
-        for update in mutations.iter().flat_map(|m| &m.updates) {
-            if let Some(table) = self.table(update.table.id) {
-                self.try_flush(&table);
-            }
-        }
+        let awaits_flush = self.flush_change(&mutations);
+        self.publish(&old, new, awaits_flush)
     }
 
     /// Timestamps of schema changes only go up, whatever the clock does.
@@ -59,16 +49,21 @@ impl Engine {
         Moment { micros, seconds: self.now_s() }
     }
 
-    fn publish(&self, old: &Schema, mut new: Schema) -> Result<Arc<Schema>, EngineError> {
+    /// Puts a schema in force that the log has. If it awaits its flush, the tables that it defines or changes do.
+    fn publish(&self, old: &Schema, mut new: Schema, awaits_flush: bool) -> Result<Arc<Schema>, EngineError> {
         let start = self.log.position();
         let mut alive = HashSet::new();
         for keyspace in new.keyspaces.values().filter(|k| !k.is_virtual) {
             for table in keyspace.stores() {
                 alive.insert(table.id);
-                match self.table(table.id) {
-                    Some(store) => store.set_schema(Arc::clone(table), keyspace.durable_writes),
+                let store = match self.table(table.id) {
+                    Some(store) => store,
                     None => self.open_table(table, keyspace.durable_writes, start)?,
+                };
+                if awaits_flush && old.table_by_id(table.id) != Some(table) {
+                    store.set_awaits_schema(true);
                 }
+                store.set_schema(Arc::clone(table), keyspace.durable_writes);
             }
         }
         let gone: Vec<_> = self.tables().into_iter().filter(|t| !alive.contains(&t.schema().id)).collect();
@@ -167,7 +162,7 @@ impl Engine {
         let mutations = diff::mutations(&there, &wanted, self.schema_moment());
         if !mutations.is_empty() {
             self.apply_durably(&mutations)?;
-            self.publish(&stored, complete)?;
+            self.publish(&stored, complete, false)?;
         }
         if self.read_local()?.host_id.is_none() {
             let id = Bytes::copy_from_slice(self.host_id.as_bytes());

@@ -58,6 +58,7 @@ impl Engine {
         if let Some(obstacle) = keyspace.and_then(|keyspace| keyspace.write_obstacle(&schema)) {
             return Err(EngineError::NotWritable(obstacle));
         }
+        self.flush_definition(table);
         self.leave_indexes(table)
     }
 

@@ -10,6 +10,7 @@ use crate::flush::Workers;
 use crate::memory::MemoryBudget;
 use crate::options::EngineOptions;
 use crate::prover::Prover;
+use crate::schema_flush::SchemaFlush;
 use crate::snapshot::SchemaText;
 use crate::system;
 use crate::table::{FileContext, TableStore};
@@ -41,6 +42,7 @@ pub struct Engine {
     pub(crate) schema_turn: Mutex<()>,
     /// Timestamp of the last change of the schema.
     pub(crate) schema_micros: AtomicI64,
+    pub(crate) schema_flush: SchemaFlush,
     pub(crate) tables: ArcSwap<Tables>,
     pub(crate) log: Arc<CommitLog>,
     /// Shared by writers from before their append until their memtables have the write; taken alone for the instant

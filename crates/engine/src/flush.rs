@@ -2,7 +2,8 @@
 //!
 //! *Keeper*: looks around twice a second and whenever somebody nudges it, and queues what has to be flushed: the
 //! largest memtable when memory is short, the tables of the oldest segment when the log is long, tables whose
-//! `memtable_flush_period_in_ms` is over, and every table after the log failed.
+//! `memtable_flush_period_in_ms` is over, and every table after the log failed. Changes of the schema that wait it flushes
+//! itself.
 //! *Writers*: take tables from the queue. A flush that fails leaves its memtable where readers find it. What was flushed,
 //! truncated or dropped they free in turns when no reader has it any more; the last reader may be a thread that clients
 //! wait for.
@@ -194,6 +195,7 @@ impl Engine {
     /// One round of the keeper. A table that is being flushed is left alone until that is done, and the end of a flush
     /// makes the keeper look again: queued meanwhile, it would be flushed a second time with next to nothing in memory.
     pub(crate) fn keep(&self) {
+        self.flush_due_changes();
         let enqueue_idle = |table: &Arc<TableStore>| {
             let idle = table.flush_turn.try_lock().is_some();
             if idle && !table.flush_failing.load(Ordering::SeqCst) {
@@ -287,13 +289,14 @@ impl Engine {
 
     /// Writes the memtables that wait, oldest first. Needs the flush turn.
     pub(crate) fn write_flushing(&self, table: &TableStore) -> Result<(), EngineError> {
-        let id = table.schema().id;
+        let schema = table.schema();
+        self.flush_definition(table);
         while let Some(next) = table.view().flushing.first().cloned() {
             let written = if table.is_batch_log() {
                 self.carry_batches(table).map(|()| None)
             } else {
                 in_turns_for(&self.memory, || {
-                    table.write_memtable(&self.files, &next.memtable, next.end, self.host_id)
+                    table.write_memtable(&schema, &self.files, &next.memtable, next.end, self.host_id)
                 })
             };
             let written = written.inspect_err(|_| {
@@ -308,7 +311,7 @@ impl Engine {
                 // The data is safe where it is; only the copy for the operator is missing.
                 tracing::error!(file = %sstable.descriptor().prefix(), %error, "an incremental backup failed");
             }
-            self.log.discard(id, next.end);
+            self.log.discard(schema.id, next.end);
             self.memory.release(next.memtable.bytes());
             self.workers.free_later([next.memtable]);
             self.flushes.fetch_add(1, Ordering::Relaxed);

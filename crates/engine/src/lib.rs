@@ -34,6 +34,7 @@ mod prover;
 mod recovery;
 mod refresh;
 mod schema;
+mod schema_flush;
 mod snapshot;
 mod stats;
 pub mod system;

@@ -28,6 +28,7 @@ use crate::memtable::Memtable;
 use crate::options::EngineOptions;
 use crate::prover::Prover;
 use crate::recovery::{Pass, Replay};
+use crate::schema_flush::SchemaFlush;
 use crate::system::{self, SYSTEM};
 use crate::table::homes::Homes;
 use crate::table::{FileContext, TableFiles, TableStore};
@@ -126,6 +127,7 @@ impl Opening {
             schema: ArcSwap::from_pointee(Schema::default()),
             schema_turn: Mutex::new(()),
             schema_micros: AtomicI64::new(0),
+            schema_flush: SchemaFlush::default(),
             tables: ArcSwap::from_pointee(Tables::default()),
             barrier: RwLock::new(Gate::Open),
             workers: Arc::default(),
@@ -292,7 +294,7 @@ impl Engine {
         table: &Arc<TableSchema>,
         durable_writes: bool,
         start: LogPosition,
-    ) -> Result<(), EngineError> {
+    ) -> Result<Arc<TableStore>, EngineError> {
         let files = self.files.survey(&self.table_dirs(table))?;
         let wanted: Vec<_> = files.sstables.iter().map(|d| (d, table)).collect();
         let sstables = self.files.open_many(&wanted)?;
@@ -302,7 +304,7 @@ impl Engine {
         let sstables = newcomers.iter().map(|new| Arc::clone(&new.sstable)).collect();
         let store = self.add_table(table, durable_writes, start, (sstables, files.last_sequence));
         self.welcome(&store, &newcomers);
-        Ok(())
+        Ok(store)
     }
 
     fn add_table(

@@ -34,6 +34,7 @@ impl Engine {
     /// # Errors
     /// Nothing was written, in memory or in the log, except that bytes of a failed append may be found by a replay.
     pub fn apply(&self, mutation: &Mutation, options: WriteOptions) -> Result<SyncTicket, WriteError> {
+        self.flush_definitions(mutation, options)?;
         self.leave_indexes_to_cassandra(mutation, options)?;
         let section = self.encode(mutation)?;
         let admitted = self.memory.admit(section.len() as u64, options);

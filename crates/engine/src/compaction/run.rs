@@ -179,6 +179,7 @@ impl Run<'_> {
     /// Step 3: writes the new SSTables and opens them; `false` when told to stop.
     fn write(&self, log: &mut TxnLog, progress: &mut Progress) -> Result<bool, EngineError> {
         let schema = self.task.table.schema();
+        self.engine.flush_definition(&self.task.table);
         if self.task.inputs.is_empty() {
             return Ok(true);
         }

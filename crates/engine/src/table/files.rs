@@ -112,13 +112,14 @@ impl TableStore {
     /// Writes a memtable to a new SSTable, durable when this returns; `None` when there was nothing to write.
     pub(crate) fn write_memtable(
         &self,
+        schema: &Arc<TableSchema>,
         files: &FileContext,
         memtable: &Arc<Memtable>,
         end: LogPosition,
         host_id: Uuid,
     ) -> Result<Option<Arc<SsTable>>, EngineError> {
         let dir = files.home(self.homes())?;
-        self.write_memtable_in(files, memtable, end, host_id, &dir).inspect_err(|error| {
+        self.write_memtable_in(schema, files, memtable, end, host_id, &dir).inspect_err(|error| {
             files.homes.note_failure(&dir, self.homes(), error);
         })
     }
@@ -131,13 +132,13 @@ impl TableStore {
 
     fn write_memtable_in(
         &self,
+        schema: &Arc<TableSchema>,
         files: &FileContext,
         memtable: &Arc<Memtable>,
         end: LogPosition,
         host_id: Uuid,
         dir: &Path,
     ) -> Result<Option<Arc<SsTable>>, EngineError> {
-        let schema = self.schema();
         let minima = memtable.minima();
         let none = EncodingStats::default();
         let options = WriterOptions {
@@ -149,7 +150,7 @@ impl TableStore {
             },
             commit_log_intervals: vec![(on_disk(memtable.start()), on_disk(end))],
             host_id: Some(host_id),
-            ..files.writer_options(&schema)?
+            ..files.writer_options(schema)?
         };
         let fs = &files.env.fs;
         let id = files.env.time_uuid();
@@ -159,11 +160,11 @@ impl TableStore {
         let written = (|| {
             txn.add(&descriptor)?;
             let mut writer =
-                SsTableWriter::new(Arc::clone(fs), descriptor.clone(), Arc::clone(&schema), options)?;
+                SsTableWriter::new(Arc::clone(fs), descriptor.clone(), Arc::clone(schema), options)?;
             let ctx = ReadContext::default();
-            let rows = memtable.scan(&schema, KeyRange::FULL, &ClusteringFilter::all(), &ctx);
+            let rows = memtable.scan(schema, KeyRange::FULL, &ClusteringFilter::all(), &ctx);
             // A Cassandra that reads one SSTable does not apply its deletions to its own rows.
-            let mut stream = merge(&schema, [Box::new(InTurns::new(rows)) as BoxedStream], false);
+            let mut stream = merge(schema, [Box::new(InTurns::new(rows)) as BoxedStream], false);
             let number = files.next_number();
             if self.is_read() {
                 let (of_flush, sink) = Warmth::of_flush(number, &files.pages);
@@ -191,7 +192,7 @@ impl TableStore {
             // What was written must be readable before anything is given up for it.
             let table = files.open_as(&written.descriptor, number)?;
             if let Some(warmth) = &mut warmth {
-                warmth.look_up(&table, &schema);
+                warmth.look_up(&table, schema);
             }
             Ok(Some(table))
         })();

@@ -166,6 +166,8 @@ pub struct TableStore {
     row_cache: Arc<RowCache>,
     /// The largest sequence number among the table's SSTables.
     last_sequence: AtomicU64,
+    /// Whether its definition is not in an SSTable yet, and has to be before anything else of it.
+    awaits_schema: AtomicBool,
     /// Whether Cassandra has been told to build the table's indexes anew.
     pub(crate) indexes_left: AtomicBool,
     pub(crate) reads: AtomicU64,
@@ -209,6 +211,7 @@ impl TableStore {
             dropped: AtomicBool::new(false),
             in_doubt: AtomicBool::new(false),
             dirs,
+            awaits_schema: AtomicBool::new(false),
             indexes_left: AtomicBool::new(false),
             reads: AtomicU64::new(0),
             reads_at_flush: AtomicU64::new(0),
@@ -228,6 +231,14 @@ impl TableStore {
         if rows.is_some() || !Arc::ptr_eq(&before, &schema) && self.view.load().cached_rows.is_some() {
             self.change_view(|view| view.set_cached_rows(rows));
         }
+    }
+
+    pub(crate) fn awaits_schema(&self) -> bool {
+        self.awaits_schema.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_awaits_schema(&self, awaits: bool) {
+        self.awaits_schema.store(awaits, Ordering::Release);
     }
 
     /// Whether writes go to the commit log.

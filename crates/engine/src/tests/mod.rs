@@ -14,6 +14,7 @@ mod opening;
 mod proving;
 mod row_cache;
 mod schema;
+mod schema_flush;
 mod store;
 
 use crate::options::SyncMode;

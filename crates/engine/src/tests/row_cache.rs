@@ -525,7 +525,8 @@ fn between_the_steps_of_a_flush_nothing_is_missing() {
     let turn = store.flush_turn.lock();
     assert!(engine.switch_memtable(&store));
     let flushing = store.view().flushing[0].clone();
-    let written = store.write_memtable(&engine.files, &flushing.memtable, flushing.end, engine.host_id());
+    let (memtable, host_id) = (&flushing.memtable, engine.host_id());
+    let written = store.write_memtable(&store.schema(), &engine.files, memtable, flushing.end, host_id);
     let written = written.unwrap();
     store.change_view(|view| view.end_flush(written));
     let (found, cost) = all(&engine, &table, 1);

@@ -106,8 +106,7 @@ impl Compressor {
 
     /// Decompresses `input`, which must yield exactly `len` bytes.
     pub fn decompress(self, input: &[u8], len: usize) -> Result<Vec<u8>, String> {
-        let mut out = vec![0; len];
-        let got = match self {
+        let out = match self {
             Compressor::Lz4 => {
                 let Some((prefix, block)) = input.split_first_chunk::<4>() else {
                     return Err("an LZ4 chunk without its length".to_owned());
@@ -116,35 +115,29 @@ impl Compressor {
                 if claimed != len {
                     return Err(format!("an LZ4 chunk of {claimed} bytes where {len} are expected"));
                 }
-                lz4_flex::block::decompress_into(block, &mut out).map_err(|e| e.to_string())?
+                lz4_flex::block::decompress(block, len).map_err(|e| e.to_string())?
             }
             Compressor::Snappy => {
                 let claimed = snap::raw::decompress_len(input).map_err(|e| e.to_string())?;
                 if claimed != len {
                     return Err(format!("a snappy chunk of {claimed} bytes where {len} are expected"));
                 }
-                snap::raw::Decoder::new().decompress(input, &mut out).map_err(|e| e.to_string())?
+                snap::raw::Decoder::new().decompress_vec(input).map_err(|e| e.to_string())?
             }
             Compressor::Deflate => {
-                let mut inflater = Decompress::new(true);
+                let (mut inflater, mut out) = (Decompress::new(true), Vec::with_capacity(len));
                 let status = inflater
-                    .decompress(input, &mut out, FlushDecompress::Finish)
+                    .decompress_vec(input, &mut out, FlushDecompress::Finish)
                     .map_err(|e| e.to_string())?;
                 if status != Status::StreamEnd {
                     return Err(format!("a zlib stream of more than {len} bytes"));
                 }
-                inflater.total_out() as usize
+                out
             }
-            Compressor::Zstd { .. } => {
-                zstd::bulk::decompress_to_buffer(input, out.as_mut_slice()).map_err(|e| e.to_string())?
-            }
-            Compressor::Noop => {
-                if input.len() == len {
-                    out.copy_from_slice(input);
-                }
-                input.len()
-            }
+            Compressor::Zstd { .. } => zstd::bulk::decompress(input, len).map_err(|e| e.to_string())?,
+            Compressor::Noop => input.to_vec(),
         };
+        let got = out.len();
         if got == len { Ok(out) } else { Err(format!("{got} bytes where {len} are expected")) }
     }
 }

@@ -181,10 +181,10 @@ impl Ahead {
             }
         }
         self.read += count;
-        let bytes = file.read_raw(start, end - start, context)?;
         if count == 1 {
-            return file.decode(page, start, bytes.into(), context);
+            return file.load(page, context);
         }
+        let bytes = file.read_raw(start, end - start, context)?;
         let [last, _] = std::mem::take(&mut self.at_hand);
         self.at_hand = [Some(Arc::new(Stretch { start, bytes })), last];
         file.decode(page, stored.start, self.get(&stored).unwrap_or_default().into(), context)

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use env::fs::{Access, ReadFile};
 use partition::{ReadContext, ReadError};
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -22,6 +23,14 @@ pub(crate) enum PageLayout {
     Compressed(CompressionInfo),
     /// As they are, each ending with its checksum ([`crate::checksum::seal_page`]).
     Sealed,
+}
+
+/// Longer chunks get memory of their own to be decompressed from.
+const CHUNK_BYTES_KEPT: u64 = 128 << 10;
+
+thread_local! {
+    /// What the thread decompressed last, as it is stored.
+    static CHUNK: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The end of a file that is being written: what has no place in a cache, because it will change.
@@ -213,14 +222,18 @@ impl PagedFile {
         len: u64,
         context: &ReadContext,
     ) -> Result<Vec<u8>, ReadError> {
-        if !context.may_block && !context.may_load_at_once(len) {
-            return Err(ReadError::WouldBlock);
-        }
+        may_read(len, context)?;
         let mut bytes = vec![0; len as usize];
+        self.read_into(&mut bytes, offset, context)?;
+        Ok(bytes)
+    }
+
+    fn read_into(&self, bytes: &mut [u8], offset: u64, context: &ReadContext) -> Result<(), ReadError> {
+        let len = bytes.len() as u64;
         match context.may_block {
-            true => self.file.read_exact_at(offset, &mut bytes)?,
+            true => self.file.read_exact_at(offset, bytes)?,
             // What ends too early is told by the thread that may wait.
-            false if self.file.read_at_once(offset, &mut bytes)? == Some(bytes.len()) => {}
+            false if self.file.read_at_once(offset, bytes)? == Some(bytes.len()) => {}
             false => return Err(ReadError::WouldBlock),
         }
         let access = self.file.access();
@@ -232,7 +245,7 @@ impl PagedFile {
             Access::Mapped => context.cost.mapped_ios.add(calls),
         }
         context.cost.disk_bytes.add(taken);
-        Ok(bytes)
+        Ok(())
     }
 
     /// Bytes of a page's content.
@@ -265,9 +278,19 @@ impl PagedFile {
 
     /// Reads a page, checks it unless chance lets it off, and decompresses it.
     pub fn load(&self, page: u64, context: &ReadContext) -> Result<Bytes, ReadError> {
-        let stored = self.stored(page)?;
-        let bytes = self.read_raw(stored.start, stored.end - stored.start, context)?;
-        self.decode(page, stored.start, bytes.into(), context)
+        let Range { start, end } = self.stored(page)?;
+        let len = end - start;
+        if !matches!(self.layout, PageLayout::Compressed(_)) || len > CHUNK_BYTES_KEPT {
+            let bytes = self.read_raw(start, len, context)?;
+            return self.decode(page, start, bytes.into(), context);
+        }
+        may_read(len, context)?;
+        // Nothing of what is read here stays: each thread does it in the same place.
+        CHUNK.with_borrow_mut(|chunk| {
+            chunk.resize(len as usize, 0);
+            self.read_into(chunk, start, context)?;
+            self.decode(page, start, Cow::Borrowed(chunk), context)
+        })
     }
 
     /// Compares a page of checked or compressed content, stored as `bytes` at `start` in the file, with its checksum.
@@ -363,5 +386,13 @@ impl PagedFile {
         }
         bytes.to_mut().truncate(len);
         Ok(bytes.into_owned().into())
+    }
+}
+
+/// Whether so much may be read by a thread that may perhaps not wait.
+fn may_read(len: u64, context: &ReadContext) -> Result<(), ReadError> {
+    match context.may_block || context.may_load_at_once(len) {
+        true => Ok(()),
+        false => Err(ReadError::WouldBlock),
     }
 }

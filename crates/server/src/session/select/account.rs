@@ -9,7 +9,7 @@ use protocol::response::error::ErrorResponse;
 use super::Read;
 use crate::metrics::ReadNumbers;
 use crate::reads::{self, ReadRecord};
-use crate::session::Exchange;
+use crate::session::{Exchange, explain};
 
 /// What a read came to, besides its rows.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,9 +57,22 @@ pub(super) fn conclude(exchange: &mut Exchange, read: &Read, tally: Tally, cost:
     exchange.note(|| format!("Cost: {}", reads::cost_text(cost)));
 }
 
+/// Keeps a read that comes to no answer for who watches, and tells the trace what it did until now.
+pub(super) fn fail(
+    exchange: &mut Exchange,
+    command: &ReadCommand,
+    context: &ReadContext,
+    refusal: &ErrorResponse,
+) {
+    let (cost, ended) = (context.total_cost(), exchange.sessions.node.env.clock.monotonic_nanos());
+    explain::trace(exchange, context.recorder.as_deref());
+    exchange.note(|| format!("Cost: {}", reads::cost_text(&cost)));
+    remember(exchange, command, &cost, ended, Some(refusal));
+}
+
 /// Puts a read that ended at `ended` into the heat map, whether or not it came to an answer, and keeps it if it is a
 /// sample or slow. Returns how long the request has taken.
-pub(super) fn remember(
+fn remember(
     exchange: &mut Exchange,
     command: &ReadCommand,
     cost: &CostSnapshot,

@@ -31,7 +31,7 @@ pub(in crate::session) async fn on_reader(
     loop {
         let (back, outcome) = try_on_reader(exchange, &sessions, read, &deadline).await?;
         read = back;
-        let (stop, cost) = match outcome {
+        let (stop, context) = match outcome {
             Ok(body) => return Ok(Answer::Rows(body)),
             Err(failed) => failed,
         };
@@ -43,14 +43,13 @@ pub(in crate::session) async fn on_reader(
             stop => stop,
         };
         let refusal = stop.into_refusal(exchange);
-        let ended = exchange.sessions.node.env.clock.monotonic_nanos();
-        account::remember(exchange, read.command(), &cost, ended, Some(&refusal));
+        account::fail(exchange, read.command(), &context, &refusal);
         return Err(refusal);
     }
 }
 
-/// The read, and its rows or why it has none.
-type Tried = (Read, Result<Blocks, (Stop, CostSnapshot)>);
+/// The read, and its rows or why it has none, with what that took.
+type Tried = (Read, Result<Blocks, (Stop, ReadContext)>);
 
 /// Runs the read once. An error is that of the pool.
 async fn try_on_reader(
@@ -61,7 +60,7 @@ async fn try_on_reader(
 ) -> Result<Tried, ErrorResponse> {
     let context = ReadContext { deadline: Some(deadline.clone()), ..read.context(exchange.recorder()) };
     let consistency = read.consistency;
-    let (recorder, command) = (context.recorder.clone(), Arc::clone(read.command()));
+    let command = Arc::clone(read.command());
     let runtime = tokio::runtime::Handle::current();
     let coordinator = Arc::clone(&sessions.coordinator);
     let (env, watched) = (sessions.node.env.clone(), context.clone());
@@ -69,28 +68,26 @@ async fn try_on_reader(
         let mut body = Blocks::default();
         let outcome = read.run_blocking(&coordinator, &runtime, &context, &mut body);
         let local_nanos = env.clock.monotonic_nanos().saturating_sub(begun);
-        let outcome = match outcome {
-            Ok(tally) => Ok((Tally { local_nanos, ..tally }, tally.cost_of(&context))),
-            Err(stop) => Err((stop, context.total_cost())),
-        };
-        (read, body, outcome)
+        (read, body, outcome.map(|tally| Tally { local_nanos, ..tally }))
     };
     let (read, body, outcome) = match exchange.run_on_reader(deadline, job).await {
         Ok(done) => done,
         Err(error) => {
             let refusal = error::of_readers(error, consistency, &sessions.node);
-            let ended = sessions.node.env.clock.monotonic_nanos();
-            account::remember(exchange, &command, &watched.total_cost(), ended, Some(&refusal));
+            account::fail(exchange, &command, &watched, &refusal);
             return Err(refusal);
         }
     };
-    let tried = outcome.map(|(tally, cost)| {
-        account::warn_about_tombstones(exchange, tally);
-        explain::trace(exchange, recorder.as_deref());
-        let ended = exchange.sessions.node.env.clock.monotonic_nanos();
-        account::conclude(exchange, &read, tally, &cost, ended);
-        body
-    });
+    let tried = match outcome {
+        Ok(tally) => {
+            account::warn_about_tombstones(exchange, tally);
+            explain::trace(exchange, watched.recorder.as_deref());
+            let ended = exchange.sessions.node.env.clock.monotonic_nanos();
+            account::conclude(exchange, &read, tally, &tally.cost_of(&watched), ended);
+            Ok(body)
+        }
+        Err(stop) => Err((stop, watched)),
+    };
     Ok((read, tried))
 }
 

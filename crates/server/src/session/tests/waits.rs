@@ -4,7 +4,7 @@ use super::*;
 use crate::config::Millis;
 use crate::reads::{ReadRecord, Waits};
 use env::clock::ManualClock;
-use env::fs::faulty::{FaultyFileSystem, Op};
+use env::fs::faulty::{Fault, FaultyFileSystem, Op};
 use env::fs::memory::MemoryFileSystem;
 use env::random::Random;
 
@@ -40,15 +40,17 @@ async fn stuck(fs: &FaultyFileSystem) {
     }
 }
 
-/// Sends a traced read, and returns when it waits for a thread or has one.
+/// Asks a traced read.
+async fn ask(mut client: Client, statement: String) -> (Response, uuid::Uuid) {
+    let message = Message { tracing: true, payload: None, request: query(&statement, params()) };
+    let answer = client.exchange(message).await;
+    (answer.response, answer.extras.tracing_id.expect("a tracing id"))
+}
+
+/// The same for a read that gets stuck; returns when it waits for a thread or has one.
 async fn begin(db: &Db, statement: &str) -> tokio::task::JoinHandle<(Response, uuid::Uuid)> {
     let before = db.node.state.metrics.reader_tasks.get();
-    let mut client = db.client(ProtocolVersion::V5).await;
-    let message = Message { tracing: true, payload: None, request: query(statement, params()) };
-    let answer = tokio::spawn(async move {
-        let answer = client.exchange(message).await;
-        (answer.response, answer.extras.tracing_id.expect("a tracing id"))
-    });
+    let answer = tokio::spawn(ask(db.client(ProtocolVersion::V5).await, statement.to_owned()));
     while db.node.state.metrics.reader_tasks.get() == before {
         tokio::task::yield_now().await;
     }
@@ -154,6 +156,27 @@ fn a_read_that_gets_no_thread_in_time_has_waited_all_along() {
         let (_, events) = trace(client, ids[1]).await;
         let wait = ("Waited 250000 us for a reader thread in vain".to_owned(), 250_000);
         assert!(events.contains(&wait), "{events:?}");
+        let (_, events) = trace(client, ids[0]).await;
+        let at = |start: &str| events.iter().position(|(activity, _)| activity.starts_with(start));
+        let told = ["SSTable nb-1-big: ", "Cost: "].map(at);
+        assert!(told.is_sorted() && told[0].is_some(), "what it did until then: {events:?}");
+        db.stop().await;
+    });
+}
+
+#[test]
+fn a_read_that_fails_tells_its_trace_what_it_did() {
+    run(async {
+        let (db, _, fs) = open(Millis(30_000)).await;
+        fs.add(Fault::on(Op::Read).path("-Data.db"));
+        let client = db.client(ProtocolVersion::V5).await;
+        let (response, id) = ask(client, "SELECT v FROM ks.t WHERE k = 1".to_owned()).await;
+        assert!(matches!(error(response).0, ErrorKind::ReadFailure { .. }));
+        fs.heal();
+        let (_, events) = trace(&mut db.client(ProtocolVersion::V5).await, id).await;
+        let at = |start: &str| events.iter().position(|(activity, _)| activity.starts_with(start));
+        let told = ["SSTable nb-1-big: read ", "Cost: "].map(at);
+        assert!(told.is_sorted() && told[0].is_some(), "{events:?}");
         db.stop().await;
     });
 }

@@ -1,0 +1,112 @@
+//! When changes of the schema go to SSTables.
+//!
+//! A Cassandra that takes over the directory after a crash looks for its schema in SSTables before it replays the log, and
+//! passes over writes to tables that it does not find. Ilion itself needs the log only. So:
+//! 1. A change is in SSTables before it is acknowledged, unless one was less than a second ago.
+//! 2. What comes within that second goes there at its end, all together: a migration of many steps, each of which would make
+//!    a dozen files for each of the tables of `system_schema` that it touches, and soon a compaction of those, makes them once.
+//! 3. Nothing of a table whose definition waits so is on disk before it: a write to the table, a flush or a compaction of it
+//!    brings the schema there first. If that fails it is tried again, and stands in nobody's way meanwhile.
+
+use crate::engine::Engine;
+use crate::error::WriteError;
+use crate::table::TableStore;
+use crate::write::WriteOptions;
+use model::Mutation;
+use parking_lot::Mutex;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use uuid::Uuid;
+
+/// Nanoseconds from one flush of the schema to the next, if nobody needs it before.
+const PAUSE_NANOS: u64 = 1_000_000_000;
+
+/// Which changes of the schema are in no SSTable yet.
+#[derive(Debug, Default)]
+pub(crate) struct SchemaFlush {
+    /// Whether there is one.
+    waits: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The tables of `system_schema` that have it in memory.
+    tables: HashSet<Uuid>,
+    /// When the schema was last flushed.
+    flushed_nanos: Option<u64>,
+}
+
+impl State {
+    fn is_due(&self, now_nanos: u64) -> bool {
+        self.flushed_nanos.is_none_or(|flushed| now_nanos.saturating_sub(flushed) >= PAUSE_NANOS)
+    }
+}
+
+impl Engine {
+    /// Flushes the tables of `mutations`, which changed the schema, or leaves that for later; whether the tables that they
+    /// define have to wait for it ([`TableStore::set_awaits_schema`]).
+    pub(crate) fn flush_change(&self, mutations: &[Mutation]) -> bool {
+        let flush = &self.schema_flush;
+        let mut state = flush.state.lock();
+        state.tables.extend(mutations.iter().flat_map(|m| &m.updates).map(|update| update.table.id));
+        flush.waits.store(true, Ordering::Release);
+        if state.is_due(self.env.clock.monotonic_nanos()) {
+            self.flush_changes(&mut state);
+        }
+        !state.tables.is_empty()
+    }
+
+    /// Flushes changes of the schema that have waited long enough.
+    pub(crate) fn flush_due_changes(&self) {
+        let flush = &self.schema_flush;
+        if flush.waits.load(Ordering::Acquire) {
+            let mut state = flush.state.lock();
+            if state.is_due(self.env.clock.monotonic_nanos()) {
+                self.flush_changes(&mut state);
+            }
+        }
+    }
+
+    /// Brings the definition of a table to SSTables, if it waits. Whoever writes something of the table takes its schema
+    /// before.
+    pub(crate) fn flush_definition(&self, table: &TableStore) {
+        if table.awaits_schema() {
+            self.flush_changes(&mut self.schema_flush.state.lock());
+        }
+    }
+
+    /// The same for the tables of a mutation.
+    ///
+    /// # Errors
+    /// [`WriteError::WouldBlock`].
+    pub(crate) fn flush_definitions(
+        &self,
+        mutation: &Mutation,
+        options: WriteOptions,
+    ) -> Result<(), WriteError> {
+        if !self.schema_flush.waits.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        for update in &mutation.updates {
+            match self.table(update.table.id) {
+                Some(table) if table.awaits_schema() && !options.may_block => {
+                    return Err(WriteError::WouldBlock);
+                }
+                Some(table) => self.flush_definition(&table),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A flush that fails is reported and tried again; nobody waits for that.
+    fn flush_changes(&self, state: &mut State) {
+        for table in state.tables.drain().filter_map(|id| self.table(id)) {
+            self.try_flush(&table);
+        }
+        state.flushed_nanos = Some(self.env.clock.monotonic_nanos());
+        self.schema_flush.waits.store(false, Ordering::Release);
+        self.tables().iter().for_each(|table| table.set_awaits_schema(false));
+    }
+}
