@@ -14,7 +14,7 @@ import time
 
 KEYSPACE = "bench"
 # Each case is measured in so many parts of so many seconds; what has rows written for it in fewer, and once in each.
-PARTS, PART_S, FLUSHES = 3, 2.0, 2
+PARTS, PART_S, FLUSHES = 6, 2.0, 3
 # What is done to the table that is read is measured to its end, but not for longer than this.
 LONG_S = 10.0
 # For so long nothing is measured before a part, and after rows were written.
