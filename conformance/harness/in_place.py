@@ -10,6 +10,11 @@ from harness.wire import Wire
 ONE_CELL = ("int", "text", "varchar", "bigint", "blob", "uuid", "date", "boolean", "double")
 # What a Cassandra logs at later starts on its own directory, too: about the machine, and about this installation.
 OF_THE_MACHINE = ("Not marking nodes down due to local pause", "Some operations were slow", "Trigger directory doesn't exist")
+# A Cassandra 5.0 builds SAI for the SSTables that lack it on a thread of its own and looks for what is missing once more at the end
+# of its start (StorageAttachedIndex, startInitialBuild and startPreJoinTask). Where it then sees the last file of an index half
+# written it takes the index for broken, and says to restart the node.
+SAI_LOOKED_TOO_EARLY = re.compile(r"Validation failed for index component (COLUMN|GROUP)_COMPLETION_MARKER")
+STARTS_MAX = 3
 
 
 class InPlace(Ilion):
@@ -36,6 +41,8 @@ class Directory:
         """Drains whoever serves the directory and starts the other."""
         self.release()
         node.start()
+        if node is self.cassandra:
+            self.restart_for_sai()
         self.node, self.wire = node, Wire(node.address, timeout_s=120)
         if node is self.cassandra:
             found = self.complaints()
@@ -43,6 +50,14 @@ class Directory:
                 self.known_complaints = found
             new = [line for kind, line in found.items() if kind not in self.known_complaints]
             assert not new, "\n".join(new)
+
+    def restart_for_sai(self):
+        """Starts Cassandra again where it found an index that it was just writing: the index stays unqueryable until then."""
+        for _ in range(STARTS_MAX - 1):
+            # Each start has a log of its own.
+            if not SAI_LOOKED_TOO_EARLY.search((self.cassandra.directory / "system.log").read_text()):
+                return
+            self.cassandra.restart()
 
     def release(self):
         if self.wire is not None:
