@@ -4,7 +4,8 @@ A test has data, which are loaded first, and cases. A case is one workload of th
 several numbers of operations in flight and perhaps at a fixed rate, half of what Cassandra sustained in that case of
 this same run.
 
-All data are loaded before anything is measured, then everything is flushed and compacted. Then, for each load of each case:
+All data are loaded before anything is measured, then everything is flushed and compacted. Each test begins with the files in the
+kernel's memory, as far as they fit. Then, for each load of each case:
 
 1. Each server is warmed up by it.
 2. In each round the servers are measured one right after the other, in the second round in the other order, and so on. What
@@ -178,6 +179,7 @@ def measure(client, turns, name, given, rates, seeds, results):
     if name == "tail":
         measure_tail(client, turns, given, rates, next(seeds), tests)
         return
+    turns.each(lambda server: server.read_files(KEYSPACE))
     for case in TESTS[name].cases(given):
         sustained = []
         for how in loads_of(case, given):

@@ -16,6 +16,7 @@ IDLE_CPU = 0.05
 IDLE_S = 3
 IDLE_PATIENCE_S = 300
 COMPACTION_PATIENCE_S = 1800
+READ_BYTES = 1 << 20
 
 # What Cassandra's own start script passes on Java 17 (conf/jvm-server.options, conf/jvm17-server.options) and
 # conformance/cassandra does not, because it wants a node that starts quickly. Assertions stay off, to its advantage.
@@ -79,6 +80,15 @@ class Server:
                 raise RuntimeError(f"{self.name} was still compacting after {COMPACTION_PATIENCE_S} s")
             time.sleep(2)
         self.rest()
+
+    def read_files(self, keyspace):
+        """Has the kernel read the tables' files. A node that writes around the kernel's cache would read from the disk else, and one that
+        does not from memory."""
+        piece = memoryview(bytearray(READ_BYTES))
+        for path in self.node.directory.rglob(f"{keyspace}/*/*.db"):
+            with open(path, "rb", buffering=0) as file:
+                while file.readinto(piece):
+                    pass
 
     def drop_caches(self):
         """Forgets what the node keeps of files; the kernel's cache stays. Cassandra's configuration is to keep nothing of them."""
