@@ -4,10 +4,9 @@ A test has data, which are loaded first, and cases. A case is one workload of th
 several numbers of operations in flight and perhaps at a fixed rate, half of what Cassandra sustained in that case of
 this same run.
 
-All data are loaded before anything is measured, then everything is flushed and compacted. Each test begins with the files in the
-kernel's memory, as far as they fit. Then, for each load of each case:
+All data are loaded before anything is measured, then everything is flushed and compacted. Then, for each load of each case:
 
-1. Each server is warmed up by it.
+1. Each server's files are brought into the kernel's memory, and it is warmed up by the load.
 2. In each round the servers are measured one right after the other, in the second round in the other order, and so on. What
    is measured begins a moment after a server goes on.
 
@@ -179,7 +178,6 @@ def measure(client, turns, name, given, rates, seeds, results):
     if name == "tail":
         measure_tail(client, turns, given, rates, next(seeds), tests)
         return
-    turns.each(lambda server: server.read_files(KEYSPACE))
     for case in TESTS[name].cases(given):
         sustained = []
         for how in loads_of(case, given):
@@ -215,6 +213,7 @@ def take_turns(client, turns, case, how, given, seeds, tests, test):
         timing = {} if case.is_cold else {"warm_up_s": LEAD_IN_S, "seconds": seconds}
         runs[server.name]["rounds"].append(ask(server, seed, **timing))
 
+    turns.each(lambda server: server.read_files(KEYSPACE))
     if not case.is_cold:
         seed = next(seeds)
         turns.each(lambda server: warm_up(server, seed))
@@ -237,6 +236,7 @@ def measure_tail(client, turns, given, rates, seed, tests):
 
     def measure_one(server):
         machine.say(f"{server.name}: tail, {rate:,.0f}/s")
+        server.read_files(KEYSPACE)
         runs = tails.run(client, server, tail(given), given, rate, seed, warm_up_s(server.name, given))
         tests[server.name]["tail"] = runs
         for run in runs:

@@ -82,8 +82,8 @@ class Server:
         self.rest()
 
     def read_files(self, keyspace):
-        """Has the kernel read the tables' files. A node that writes around the kernel's cache would read from the disk else, and one that
-        does not from memory."""
+        """Has the kernel read the tables' files, as far as its memory goes: it may have let go what nobody asked for lately, of the one server
+        more than of the other."""
         piece = memoryview(bytearray(READ_BYTES))
         for path in self.node.directory.rglob(f"{keyspace}/*/*.db"):
             with open(path, "rb", buffering=0) as file:
