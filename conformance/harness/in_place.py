@@ -13,7 +13,8 @@ OF_THE_MACHINE = ("Not marking nodes down due to local pause", "Some operations 
 # A Cassandra 5.0 builds SAI for the SSTables that lack it on a thread of its own and looks for what is missing once more at the end
 # of its start (StorageAttachedIndex, startInitialBuild and startPreJoinTask). Where it then sees the last file of an index half
 # written it takes the index for broken, and says to restart the node.
-SAI_LOOKED_TOO_EARLY = re.compile(r"Validation failed for index component (COLUMN|GROUP)_COMPLETION_MARKER")
+SAI_LOOKED_TOO_EARLY = re.compile(r"Validation failed for index component (COLUMN|GROUP)_COMPLETION_MARKER"
+                                  "|Storage-attached index is no longer queryable")
 STARTS_MAX = 3
 
 
@@ -41,23 +42,24 @@ class Directory:
         """Drains whoever serves the directory and starts the other."""
         self.release()
         node.start()
-        if node is self.cassandra:
-            self.restart_for_sai()
+        found = self.complaints_of_start() if node is self.cassandra else {}
         self.node, self.wire = node, Wire(node.address, timeout_s=120)
         if node is self.cassandra:
-            found = self.complaints()
             if self.known_complaints is None:
                 self.known_complaints = found
             new = [line for kind, line in found.items() if kind not in self.known_complaints]
             assert not new, "\n".join(new)
 
-    def restart_for_sai(self):
-        """Starts Cassandra again where it found an index that it was just writing: the index stays unqueryable until then."""
+    def complaints_of_start(self):
+        """What Cassandra logged as it started. It is started again where it found an index that it was just writing, and what it
+        said besides then counts, too: each start has a log of its own."""
+        found = self.complaints()
         for _ in range(STARTS_MAX - 1):
-            # Each start has a log of its own.
-            if not SAI_LOOKED_TOO_EARLY.search((self.cassandra.directory / "system.log").read_text()):
-                return
+            if not any(map(SAI_LOOKED_TOO_EARLY.search, found.values())):
+                break
             self.cassandra.restart()
+            found = {kind: line for kind, line in found.items() if not SAI_LOOKED_TOO_EARLY.search(line)} | self.complaints()
+        return found
 
     def release(self):
         if self.wire is not None:

@@ -1,10 +1,11 @@
-"""What the suites stand on: when a node that was killed has let go of its ports."""
+"""What the suites stand on: when a node that was killed has let go of its ports, and which Cassandra is started again."""
 import pathlib
 import platform
 import subprocess
 import sys
 import time
 
+from harness.in_place import Directory
 from harness.node import alive
 
 EXIT_THREAD = {"x86_64": 60, "aarch64": 93}[platform.machine()]
@@ -38,3 +39,42 @@ def test_a_process_lives_until_its_last_thread_has_ended():
         process.kill()
         process.communicate()
     assert not alive(process.pid)
+
+
+TOO_EARLY = """\
+WARN  2026-11-23 18:29:32,169 [main] V1OnDiskFormat - [app.sai.*] Validation failed for index component COLUMN_COMPLETION_MARKER on SSTable nb-6-big
+WARN  2026-11-23 18:29:32,173 [main] StorageAttachedIndex - [app.sai.v_sai] Storage-attached index is no longer queryable. Please restart this node to repair it.
+"""
+OTHER = "ERROR 2026-11-23 18:29:32,169 [main] Something - corrupt\n"
+
+
+class Starts:
+    """A Cassandra whose starts log what was given, one after the other."""
+
+    def __init__(self, directory, logs):
+        self.directory, self.logs, self.count = directory, list(logs), 0
+        self.restart()
+
+    def restart(self):
+        (self.directory / "system.log").write_text(self.logs.pop(0))
+        self.count += 1
+
+
+def complaints(tmp_path, *logs):
+    directory = Directory(tmp_path, "127.0.0.1", "5.0.5")
+    directory.cassandra = Starts(tmp_path, logs)
+    return list(directory.complaints_of_start().values()), directory.cassandra.count
+
+
+def test_a_cassandra_that_saw_its_own_index_half_written_is_started_again(tmp_path):
+    assert complaints(tmp_path, TOO_EARLY, "") == ([], 2)
+
+
+def test_what_it_says_besides_is_kept(tmp_path):
+    assert complaints(tmp_path, TOO_EARLY + OTHER, "") == ([OTHER.strip()], 2)
+    assert complaints(tmp_path, OTHER, "") == ([OTHER.strip()], 1)
+
+
+def test_an_index_that_stays_broken_is_told(tmp_path):
+    found, starts = complaints(tmp_path, TOO_EARLY, TOO_EARLY, TOO_EARLY, "")
+    assert (sorted(found), starts) == (sorted(TOO_EARLY.splitlines()), 3)

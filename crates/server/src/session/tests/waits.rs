@@ -131,6 +131,13 @@ fn the_wait_for_a_thread_is_told_and_belongs_to_no_sstable() {
     });
 }
 
+/// Whether a trace has events that begin so, in this order.
+fn tells_in_turn(events: &[(String, i32)], starts: [&str; 2]) -> bool {
+    let at = |start: &str| events.iter().position(|(activity, _)| activity.starts_with(start));
+    let told = starts.map(at);
+    told.is_sorted() && told[0].is_some()
+}
+
 #[test]
 fn a_read_that_gets_no_thread_in_time_has_waited_all_along() {
     run(async {
@@ -157,9 +164,10 @@ fn a_read_that_gets_no_thread_in_time_has_waited_all_along() {
         let wait = ("Waited 250000 us for a reader thread in vain".to_owned(), 250_000);
         assert!(events.contains(&wait), "{events:?}");
         let (_, events) = trace(client, ids[0]).await;
-        let at = |start: &str| events.iter().position(|(activity, _)| activity.starts_with(start));
-        let told = ["SSTable nb-1-big: ", "Cost: "].map(at);
-        assert!(told.is_sorted() && told[0].is_some(), "what it did until then: {events:?}");
+        assert!(
+            tells_in_turn(&events, ["SSTable nb-1-big: ", "Cost: "]),
+            "what it did until then: {events:?}"
+        );
         db.stop().await;
     });
 }
@@ -174,9 +182,7 @@ fn a_read_that_fails_tells_its_trace_what_it_did() {
         assert!(matches!(error(response).0, ErrorKind::ReadFailure { .. }));
         fs.heal();
         let (_, events) = trace(&mut db.client(ProtocolVersion::V5).await, id).await;
-        let at = |start: &str| events.iter().position(|(activity, _)| activity.starts_with(start));
-        let told = ["SSTable nb-1-big: read ", "Cost: "].map(at);
-        assert!(told.is_sorted() && told[0].is_some(), "{events:?}");
+        assert!(tells_in_turn(&events, ["SSTable nb-1-big: read ", "Cost: "]), "{events:?}");
         db.stop().await;
     });
 }
