@@ -213,7 +213,7 @@ impl PageSource for PageCache {
         }
         let loaded = loaded?;
         if self.keeps(file.part, context) {
-            self.cache.insert(key, loaded.clone(), weight_of(&loaded), 1);
+            self.cache.offer(key, loaded.clone(), weight_of(&loaded));
         }
         Ok(loaded)
     }

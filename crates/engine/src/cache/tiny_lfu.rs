@@ -16,6 +16,9 @@
 //! 3. The exception: a hit soon after the entry came is not counted. One read looks several times at a page that it has
 //!    just loaded, and a client that walks through a table row by row does so to each chunk; neither will come again.
 //!    Soon means: before the shard saw a quarter as many hits and insertions as it holds entries.
+//! 4. Taking in what leaves unused costs more than finding it missing: memory for it, and a dozen places that the processor does
+//!    not have at hand. So while what is in the window is hardly asked for there, as with single rows out of
+//!    twice what fits, a full cache takes in only one in four that [`TinyLfu::offer`] offers it ([`Door`]); all are counted.
 //!
 //! A hit takes a shard's lock shared and writes two counters. Who may not wait does not do so for the lock either
 //! ([`TinyLfu::try_read`]): a thread that puts something in may lose its processor in the middle of it. After: Einziger et al., *TinyLFU: A Highly Efficient Cache
@@ -28,7 +31,7 @@ use hashbrown::HashTable;
 use parking_lot::RwLock;
 use sketch::{COUNT_MAX, Sketch};
 use std::hash::{BuildHasher, Hash};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// The part of the weight that the window has: one in so many.
 const WINDOW_PART: u64 = 10;
@@ -45,6 +48,12 @@ const LEAVE_AT_ONCE: usize = 64;
 const LOOK_AT_ONCE: usize = 128;
 /// How often a shard's lock is tried by who may not wait for it: a few microseconds, as much as an insertion takes.
 const TRIES: u32 = 64;
+/// Offers after which a shard looks whether its window is of use.
+const OFFERS_LOOKED_AT: u32 = 256;
+/// It is if at least one in so many is asked for in it, for each offer.
+const USE_PART: u32 = 8;
+/// Of the others one in so many is taken in.
+const SAMPLE_PART: u32 = 4;
 /// No slot.
 const NONE: u32 = u32::MAX;
 
@@ -113,12 +122,34 @@ impl Default for Queue {
     }
 }
 
+/// Whether what is offered is taken in.
+#[derive(Debug, Default)]
+struct Door {
+    /// Since the door was opened or shut last.
+    offers: u32,
+    window_hits: AtomicU32,
+    is_shut: bool,
+}
+
+impl Door {
+    /// Counts an offer, and says whether it is to be taken in.
+    fn lets_in(&mut self) -> bool {
+        if self.offers == OFFERS_LOOKED_AT {
+            let hits = std::mem::take(self.window_hits.get_mut());
+            (self.offers, self.is_shut) = (0, hits < OFFERS_LOOKED_AT / USE_PART);
+        }
+        self.offers += 1;
+        !self.is_shut || self.offers.is_multiple_of(SAMPLE_PART)
+    }
+}
+
 struct Shard<K, V> {
     by_key: HashTable<u32>,
     slots: Vec<Slot<K, V>>,
     free: u32,
     window: Queue,
     main: Queue,
+    door: Door,
     sketch: Sketch,
     capacity: u64,
     /// How many it is expected to hold.
@@ -201,6 +232,18 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher> TinyLfu<K, V, S> {
     /// [`Self::weight_max`] is not kept.
     pub fn insert(&self, key: K, value: V, weight: u64, count: u8) {
         self.insert_if(key, value, weight, count, || true);
+    }
+
+    /// As [`Self::insert`] for what is needed now, but a full cache may pass it by: most of it, while what came in lately
+    /// was hardly needed again soon.
+    pub fn offer(&self, key: K, value: V, weight: u64) {
+        let hash = self.hasher.hash_one(&key);
+        let mut gone = Vec::new();
+        let mut shard = self.shard(hash).write();
+        shard.sketch.add(hash, 1);
+        if !shard.is_full(weight) || shard.door.lets_in() {
+            shard.insert(hash, key, value, weight, &mut gone);
+        }
     }
 
     /// As [`Self::insert`], if the value is still good when nobody else can put it in or take it out
@@ -331,6 +374,9 @@ impl<K: Eq, V: Clone> Shard<K, V> {
     fn hit<R>(&self, hash: u64, key: &K, counts: bool, read: impl FnOnce(&V) -> R) -> Option<R> {
         let entry = self.entry(self.find(hash, key)?)?;
         self.hits.fetch_add(1, Ordering::Relaxed);
+        if entry.place == Place::Window {
+            self.door.window_hits.fetch_add(1, Ordering::Relaxed);
+        }
         if counts {
             self.count_use(entry);
         }
@@ -346,6 +392,7 @@ impl<K: Eq, V> Shard<K, V> {
             free: NONE,
             window: Queue::default(),
             main: Queue::default(),
+            door: Door::default(),
             sketch: Sketch::new(entries),
             capacity,
             entries,
@@ -383,7 +430,7 @@ impl<K: Eq, V> Shard<K, V> {
         if weight > self.capacity / 2 {
             return;
         }
-        while self.window.weight + self.main.weight + weight > self.capacity {
+        while self.is_full(weight) {
             match self.evict(weight) {
                 Some(entry) => gone.push(entry),
                 None => break,
@@ -399,9 +446,14 @@ impl<K: Eq, V> Shard<K, V> {
         self.insertions += 1;
     }
 
+    /// Whether something has to leave for what weighs so much.
+    fn is_full(&self, weight: u64) -> bool {
+        self.window.weight + self.main.weight + weight > self.capacity
+    }
+
     /// Takes an entry out if there are too many.
     fn shrink(&mut self) -> Option<Entry<K, V>> {
-        (self.window.weight + self.main.weight > self.capacity).then(|| self.evict(0))?
+        self.is_full(0).then(|| self.evict(0))?
     }
 
     /// Takes an entry out, for the sake of one that will weigh `coming`; `None` when there is none.

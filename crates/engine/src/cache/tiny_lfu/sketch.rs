@@ -3,7 +3,7 @@
 /// The largest count.
 pub(super) const COUNT_MAX: u8 = 15;
 /// Counters for each entry of the cache. With [`PROBES`] and [`ADDITIONS_FOR_EACH`] it decides how often a key counts
-/// as known that is not: one in twenty when the counts are about to be halved, far fewer before.
+/// as known that is not: one in nineteen when the counts are about to be halved, far fewer before.
 const COUNTERS_FOR_EACH: u64 = 64;
 /// After so many additions for each entry of the cache all counts are halved.
 const ADDITIONS_FOR_EACH: u64 = 10;
@@ -11,39 +11,52 @@ const ADDITIONS_FOR_EACH: u64 = 10;
 const PROBES: u64 = 4;
 /// Counters in a word.
 const PER_WORD: u64 = 16;
+/// Words of a line of the processor's cache.
+const LINE_WORDS: usize = 8;
 /// All bits that a halved word can have.
 const HALVES: u64 = 0x7777_7777_7777_7777;
 
+/// A line of the processor's cache: a key has all its counters in one, so counting it waits for memory once.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line([u64; LINE_WORDS]);
+
 /// Counts of hashes, at least as large as they should be, lately.
 pub(super) struct Sketch {
-    words: Box<[u64]>,
+    lines: Box<[Line]>,
     additions: u64,
     additions_max: u64,
+}
+
+/// Word and shift of each of a hash's counters in its line.
+fn places(mixed: u64) -> impl Iterator<Item = (usize, u64)> {
+    // Seven bits for each of them; they may fall together, which only makes a count less exact.
+    (0..PROBES).map(move |n| {
+        let at = mixed >> (n * 7);
+        ((at / PER_WORD) as usize % LINE_WORDS, at % PER_WORD * 4)
+    })
 }
 
 impl Sketch {
     /// A sketch for a cache of about `entries`.
     pub fn new(entries: u64) -> Sketch {
-        let words = (entries * COUNTERS_FOR_EACH / PER_WORD).max(8).next_power_of_two() as usize;
+        let words = (entries * COUNTERS_FOR_EACH / PER_WORD).next_power_of_two() as usize;
         let additions_max = (entries * ADDITIONS_FOR_EACH).max(64);
-        Sketch { words: vec![0; words].into(), additions: 0, additions_max }
+        let lines = vec![Line([0; LINE_WORDS]); words.div_ceil(LINE_WORDS)].into();
+        Sketch { lines, additions: 0, additions_max }
     }
 
-    /// Word and shift of each of the hash's counters.
-    fn places(&self, hash: u64) -> impl Iterator<Item = (usize, u64)> + use<> {
-        let mask = self.words.len() as u64 * PER_WORD - 1;
-        // The halves of a second hash as start and step (Kirsch and Mitzenmacher, 2006).
+    /// The hash's line, and what says where its counters are in it.
+    fn line_of(&self, hash: u64) -> (usize, u64) {
         let mixed = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let (start, step) = (mixed >> 32, mixed | 1);
-        (0..PROBES).map(move |n| {
-            let at = start.wrapping_add(step.wrapping_mul(n)) & mask;
-            ((at / PER_WORD) as usize, at % PER_WORD * 4)
-        })
+        ((mixed >> 32) as usize & (self.lines.len() - 1), mixed)
     }
 
     /// How often the hash was needed.
     pub fn count(&self, hash: u64) -> u8 {
-        let counts = self.places(hash).map(|(word, shift)| (self.words[word] >> shift) as u8 & COUNT_MAX);
+        let (line, mixed) = self.line_of(hash);
+        let Line(words) = &self.lines[line];
+        let counts = places(mixed).map(|(word, shift)| (words[word] >> shift) as u8 & COUNT_MAX);
         counts.min().unwrap_or(0)
     }
 
@@ -54,8 +67,10 @@ impl Sketch {
         }
         // Raising only what is lower than the new count keeps the counts of others small.
         let count = u64::from(self.count(hash).saturating_add(n).min(COUNT_MAX));
-        for (word, shift) in self.places(hash) {
-            let word = &mut self.words[word];
+        let (line, mixed) = self.line_of(hash);
+        let Line(words) = &mut self.lines[line];
+        for (word, shift) in places(mixed) {
+            let word = &mut words[word];
             if (*word >> shift) & u64::from(COUNT_MAX) < count {
                 *word = *word & !(u64::from(COUNT_MAX) << shift) | count << shift;
             }
@@ -63,7 +78,8 @@ impl Sketch {
         self.additions += u64::from(n);
         if self.additions >= self.additions_max {
             self.additions /= 2;
-            self.words.iter_mut().for_each(|word| *word = (*word >> 1) & HALVES);
+            let words = self.lines.iter_mut().flat_map(|Line(words)| words);
+            words.for_each(|word| *word = (*word >> 1) & HALVES);
         }
     }
 }

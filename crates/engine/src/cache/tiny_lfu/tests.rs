@@ -89,6 +89,56 @@ fn a_new_working_set_takes_the_place_of_the_old_one() {
     assert_eq!(hits(&cache, 100..180), 80);
 }
 
+/// As [`ask`], of what the cache may pass by.
+fn ask_by_offer(cache: &Cache, key: u64) -> bool {
+    let found = cache.get(&key).is_some();
+    if !found {
+        cache.offer(key, key, 10);
+    }
+    found
+}
+
+#[test]
+fn what_would_leave_unused_is_mostly_passed_by() {
+    let (choosy, other) = (cache(), cache());
+    let random = Random::from_seed(5);
+    let (mut kept, mut expected) = (0, 0);
+    for _ in 0..50_000 {
+        let key = random.below(400);
+        kept += usize::from(ask_by_offer(&choosy, key));
+        expected += usize::from(ask(&other, key));
+    }
+    let (insertions, misses) = (choosy.usage().insertions as usize, 50_000 - kept);
+    assert!(insertions > misses / 5 && insertions < misses * 3 / 10, "{insertions} of {misses}");
+    assert!(kept * 50 > expected * 49, "{kept}, {expected}");
+    // A hot one among them does not wait for its turn for long.
+    let misses = (0..1_000).filter(|_| {
+        ask_by_offer(&choosy, random.below(400));
+        !ask_by_offer(&choosy, 500)
+    });
+    assert!(misses.count() < 20);
+}
+
+#[test]
+fn what_is_asked_for_again_soon_is_let_in_again() {
+    let cache = cache();
+    let random = Random::from_seed(6);
+    (0..5_000).for_each(|_| {
+        ask_by_offer(&cache, random.below(400));
+    });
+    // A walk over pages of four rows, while the others go on.
+    let walk = |pages: std::ops::Range<u64>| {
+        let asked = pages.flat_map(|page| [page; 4]).filter(|page| {
+            ask_by_offer(&cache, random.below(400));
+            !ask_by_offer(&cache, *page)
+        });
+        asked.count()
+    };
+    walk(1_000..1_300);
+    let misses = walk(2_000..2_100);
+    assert!(misses < 110, "{misses}");
+}
+
 #[test]
 fn the_weight_is_bounded_and_counted_whatever_is_done() {
     let random = Random::from_seed(3);
@@ -98,6 +148,7 @@ fn the_weight_is_bounded_and_counted_whatever_is_done() {
         match random.below(100) {
             0 => cache.clear(),
             n if n < 50 => drop(cache.get(&key)),
+            n if n % 2 == 0 => cache.offer(key, key, n * n / 10),
             n => cache.insert(key, key, n * n / 10, 1),
         }
         let shard = cache.shards[0].read();
