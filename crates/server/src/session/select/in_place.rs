@@ -2,12 +2,13 @@
 //!
 //! It is tried with the pages that the page cache has, which nothing is planned for. If one is not there it is tried once
 //! more, and now may load a few, by calls that the system answers only from its own memory. What needs the disk ends this
-//! try, too, before anything was waited for. Where most pages have to come from the disk ([`Luck`]), it is seldom made.
+//! try, too, before anything was waited for. Where reads often miss pages the first try is left out; where most pages have to
+//! come from the disk, the second one is seldom made ([`Luck`]).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use model::command::PartitionSelection;
-use partition::{PageLimits, ReadContext};
+use partition::{CostSnapshot, PageLimits, ReadContext};
 use protocol::Opcode;
 use protocol::response::rows::RowsWriter;
 
@@ -27,19 +28,41 @@ const AT_ONCE_BYTES: u64 = 256 << 10;
 /// Partitions that a read on a network thread may look for.
 const IN_PLACE_KEYS: usize = 8;
 
-/// Whether second tries were worth it lately. After [`Luck::VAIN_MAX`] vain ones in a row only one read in
-/// [`Luck::ONE_IN`] makes one, until it succeeds.
+/// Whether tries were worth it lately. Threads that overwrite each other's numbers make a few more or fewer.
+///
+/// After [`Luck::VAIN_MAX`] vain ones in a row that could load pages, only one read in [`Luck::ONE_IN`] makes one, until it
+/// succeeds. While more than one read in [`Luck::MISSING_PART`] misses a page, tries that can load none are made only in their
+/// place.
 #[derive(Debug, Default)]
 pub(in crate::session) struct Luck {
     /// Vain tries in a row, then the reads since.
     vain: AtomicU32,
+    /// The part of the last hundred reads or so that missed a page, of [`Luck::ALL`].
+    missing: AtomicU32,
 }
 
 impl Luck {
     const VAIN_MAX: u32 = 8;
     const ONE_IN: u32 = 32;
+    const ALL: u32 = 1 << 16;
+    const MISSING_PART: u32 = 8;
+    /// What one read counts of the part that missed a page.
+    const WEIGHT: u32 = 64;
 
-    // Threads that overwrite each other's numbers make a few tries more or fewer.
+    /// Whether the next read is likely to miss a page.
+    fn expects_misses(&self) -> bool {
+        self.missing.load(Ordering::Relaxed) > Self::ALL / Self::MISSING_PART
+    }
+
+    fn note_missing(&self, is_missing: bool) {
+        let before = self.missing.load(Ordering::Relaxed);
+        let now = before - before / Self::WEIGHT + if is_missing { Self::ALL / Self::WEIGHT } else { 0 };
+        // Where all is there nothing is written that other threads read.
+        if now != before {
+            self.missing.store(now, Ordering::Relaxed);
+        }
+    }
+
     fn is_worth_a_try(&self) -> bool {
         let vain = self.vain.load(Ordering::Relaxed);
         if vain < Self::VAIN_MAX {
@@ -53,7 +76,9 @@ impl Luck {
     fn note(&self, is_success: bool) {
         let vain = self.vain.load(Ordering::Relaxed);
         let next = if is_success { 0 } else { vain.saturating_add(1).min(Self::VAIN_MAX) };
-        self.vain.store(next, Ordering::Relaxed);
+        if next != vain {
+            self.vain.store(next, Ordering::Relaxed);
+        }
     }
 }
 
@@ -69,21 +94,46 @@ impl Read {
 
 /// Runs the read here and sends its rows, if it needs no disk and stays short.
 pub(super) fn run(exchange: &mut Exchange, read: &Read) -> Result<(), Stop> {
-    match attempt(exchange, read, 0) {
-        Ok(()) => Ok(()),
-        // What fails with pages that were loaded is told by a thread that may wait.
-        Err((Stop::Move, true)) if exchange.sessions.luck.is_worth_a_try() => {
-            let outcome = attempt(exchange, read, AT_ONCE_BYTES);
-            exchange.sessions.luck.note(outcome.is_ok());
-            outcome.map_err(|_| Stop::Move)
+    let luck = &exchange.sessions.luck;
+    let may_load = luck.expects_misses().then(|| luck.is_worth_a_try());
+    if may_load != Some(true) {
+        match attempt(exchange, read, 0) {
+            Err((Stop::Move, true)) => {}
+            Err((stop, _)) => return Err(stop),
+            Ok(_) => {
+                exchange.sessions.luck.note_missing(false);
+                return Ok(());
+            }
         }
-        Err((stop, _)) => Err(stop),
+        let luck = &exchange.sessions.luck;
+        if !may_load.unwrap_or_else(|| luck.is_worth_a_try()) {
+            luck.note_missing(true);
+            return Err(Stop::Move);
+        }
+    }
+    let outcome = attempt(exchange, read, AT_ONCE_BYTES);
+    let luck = &exchange.sessions.luck;
+    match outcome {
+        Ok(is_missing) => {
+            if is_missing {
+                luck.note(true);
+            }
+            luck.note_missing(is_missing);
+            Ok(())
+        }
+        // What fails with pages that were loaded is told by a thread that may wait.
+        Err((_, true)) => {
+            luck.note(false);
+            luck.note_missing(true);
+            Err(Stop::Move)
+        }
+        Err((stop, false)) => Err(stop),
     }
 }
 
-/// Reads with pages from the cache and, of files that the system has in memory, `at_once_bytes_max` bytes. An error says
-/// whether a page was missing.
-fn attempt(exchange: &mut Exchange, read: &Read, at_once_bytes_max: u64) -> Result<(), (Stop, bool)> {
+/// Reads with pages from the cache and, of files that the system has in memory, `at_once_bytes_max` bytes. Says whether a page
+/// was missing, as an error does.
+fn attempt(exchange: &mut Exchange, read: &Read, at_once_bytes_max: u64) -> Result<bool, (Stop, bool)> {
     let started = exchange.sessions.node.env.clock.monotonic_nanos();
     let context = ReadContext {
         may_block: false,
@@ -103,10 +153,8 @@ fn attempt(exchange: &mut Exchange, read: &Read, at_once_bytes_max: u64) -> Resu
     let Some(rows) = exchange.sessions.coordinator.read_at_once(request) else {
         return Err((Stop::Move, false));
     };
-    let misses = || {
-        let cost = context.total_cost();
-        cost.chunk_misses + cost.index_page_misses > 0
-    };
+    let is_missing = |cost: &CostSnapshot| cost.chunk_misses + cost.index_page_misses > 0;
+    let misses = || is_missing(&context.total_cost());
     let mut rows = rows.map_err(|error| (Stop::from(error), misses()))?;
     let Some(reply) = exchange.reply.take() else { return Err((Stop::Move, false)) };
     let mut tally = Tally::default();
@@ -129,8 +177,9 @@ fn attempt(exchange: &mut Exchange, read: &Read, at_once_bytes_max: u64) -> Resu
             let ended = exchange.sessions.node.env.clock.monotonic_nanos();
             tally.local_nanos = ended.saturating_sub(started);
             explain::trace(exchange, context.recorder.as_deref());
-            account::conclude(exchange, read, tally, &tally.cost_of(&context), ended);
-            Ok(())
+            let cost = tally.cost_of(&context);
+            account::conclude(exchange, read, tally, &cost, ended);
+            Ok(is_missing(&cost))
         }
         Err((reply, stop)) => {
             exchange.reply = Some(reply);
@@ -142,6 +191,23 @@ fn attempt(exchange: &mut Exchange, read: &Read, at_once_bytes_max: u64) -> Resu
 #[cfg(test)]
 mod tests {
     use super::Luck;
+
+    #[test]
+    fn misses_are_expected_where_there_were_many() {
+        let luck = Luck::default();
+        let reads = |count: usize, missing_one_in: usize| {
+            (0..count).for_each(|n| luck.note_missing(n % missing_one_in == 0));
+            luck.expects_misses()
+        };
+        assert!(!luck.expects_misses());
+        assert!(!reads(1_000, 16));
+        assert!(reads(100, 2));
+        assert!(reads(1_000, 4));
+        assert!(!reads(1_000, 16));
+        reads(1_000, 1);
+        (0..300).for_each(|_| luck.note_missing(false));
+        assert!(!luck.expects_misses());
+    }
 
     #[test]
     fn after_vain_tries_few_are_made_until_one_succeeds() {
