@@ -16,8 +16,8 @@
 //! 3. The exception: a hit soon after the entry came is not counted. One read looks several times at a page that it has
 //!    just loaded, and a client that walks through a table row by row does so to each chunk; neither will come again.
 //!    Soon means: before the shard saw a quarter as many hits and insertions as it holds entries.
-//! 4. Taking in what leaves unused costs more than finding it missing: memory for it, and a dozen places that the processor does
-//!    not have at hand. So while what is in the window is hardly asked for there, as with single rows out of
+//! 4. Taking in what leaves unused costs more than finding it missing: memory for it, and places in memory that the processor
+//!    does not have at hand. So while what is in the window is hardly asked for there, as with single rows out of
 //!    twice what fits, a full cache takes in only one in four that [`TinyLfu::offer`] offers it ([`Door`]); all are counted.
 //!
 //! A hit takes a shard's lock shared and writes two counters. Who may not wait does not do so for the lock either
@@ -125,7 +125,7 @@ impl Default for Queue {
 /// Whether what is offered is taken in.
 #[derive(Debug, Default)]
 struct Door {
-    /// Since the door was opened or shut last.
+    /// Since it was last looked whether the window is of use.
     offers: u32,
     window_hits: AtomicU32,
     is_shut: bool,

@@ -31,8 +31,8 @@ const IN_PLACE_KEYS: usize = 8;
 /// Whether tries were worth it lately. Threads that overwrite each other's numbers make a few more or fewer.
 ///
 /// After [`Luck::VAIN_MAX`] vain ones in a row that could load pages, only one read in [`Luck::ONE_IN`] makes one, until it
-/// succeeds. While more than one read in [`Luck::MISSING_PART`] misses a page, tries that can load none are made only in their
-/// place.
+/// succeeds. While more than one read in [`Luck::MISSING_PART`] misses a page, the try that can load none is left out where that
+/// one is made.
 #[derive(Debug, Default)]
 pub(in crate::session) struct Luck {
     /// Vain tries in a row, then the reads since.
