@@ -4,8 +4,8 @@
 //!    comparison ([`Engine::demand_proof`]), holding no thread, and reads once more when it is told to.
 //! 2. The prover takes what is demanded first, the smallest of it before the others: it turns to one in the middle of another whose
 //!    rest is longer, and goes on with that afterwards. It keeps no pace while anybody waits.
-//! 3. Everybody is told once: when it is known what the SSTable is, when it is no part of its table any more, when it could not be
-//!    read, and when nothing is compared any more.
+//! 3. Everybody is told once: when it is known what the SSTable is, when it is no part of its table any more, when a reading that
+//!    began after they came failed, and when nothing is compared any more.
 //!
 //! What was demanded once stays first in line though nobody waits any more: the client of a read that was late will ask again.
 
@@ -101,6 +101,19 @@ impl Demands {
         told.into_iter().flatten().for_each(|(_, tell)| tell(news.clone()));
     }
 
+    /// Tells those who were there `before` that an SSTable could not be read; for the others it is read once more, for the
+    /// reason may have gone before they came.
+    pub(crate) fn fail(&self, name: &Arc<str>, before: u64, error: &ReadError) {
+        let mut state = self.state.lock();
+        let Some(waiting) = state.wanted.remove(name) else { return };
+        let (told, later): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|(number, _)| *number < before);
+        if !later.is_empty() {
+            state.wanted.insert(Arc::clone(name), later);
+        }
+        drop(state);
+        told.into_iter().for_each(|(_, tell)| tell(Compared::Failed(error.clone())));
+    }
+
     /// Tells everybody that nothing is compared any more.
     pub(crate) fn end(&self) {
         let told = std::mem::take(&mut self.state.lock().wanted);
@@ -117,8 +130,11 @@ impl Demands {
         self.state.lock().wanted.contains_key(name)
     }
 
-    pub(crate) fn begin(&self, name: &Arc<str>) {
-        self.state.lock().readings.push(Arc::clone(name));
+    /// Begins a reading. Demands with a smaller number than the one that is returned were made before.
+    pub(crate) fn begin(&self, name: &Arc<str>) -> u64 {
+        let mut state = self.state.lock();
+        state.readings.push(Arc::clone(name));
+        state.next_number
     }
 
     /// Ends the reading that was begun last.

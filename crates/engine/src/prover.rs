@@ -268,7 +268,7 @@ impl Prover {
             }
             state.running.push(Arc::clone(&reading));
         }
-        self.demands.begin(sstable.data_name());
+        let demanded_before = self.demands.begin(sstable.data_name());
         let is_over = || {
             self.has_ended(engine)
                 || reading.cancelled.load(Ordering::Relaxed)
@@ -294,7 +294,7 @@ impl Prover {
             tracing::error!(%error, "an SSTable could not be compared with its digest");
             engine.report_read_failure(&error);
             self.state.lock().given_up.insert(sstable.descriptor().clone());
-            self.demands.settle(sstable.data_name(), &Compared::Failed(error));
+            self.demands.fail(sstable.data_name(), demanded_before, &error);
         }
         !self.has_ended(engine)
     }

@@ -202,6 +202,27 @@ fn a_file_that_cannot_be_read_fails_the_read_and_is_tried_again() {
     engine.close();
 }
 
+/// The background may have met it just before it was mended.
+#[test]
+fn who_comes_while_a_reading_fails_waits_for_the_next_one() {
+    let (fs, found, expected) = foreign(1);
+    let faulty = FaultyFileSystem::new(Arc::new(fs.clone()));
+    let options = EngineOptions { awaits_proofs: true, ..options() };
+    let engine = Engine::open(options, env_on(Arc::new(faulty.clone()), 3)).unwrap();
+    let digest = found[0].path(Component::Digest);
+    let fault = faulty.add(Fault::on(Op::Read).path(&digest.to_string_lossy()).times(1));
+    faulty.hold(Op::Read, &digest.to_string_lossy());
+    engine.start_proving().unwrap();
+    wait_until(|| faulty.waiting() == 1);
+    let (_demand, told) = demand(&engine, &data_name(&found[0]));
+    faulty.release();
+    let news = told.recv().unwrap();
+    assert!(matches!(news, Compared::Known), "{news:?}");
+    assert_eq!(faulty.struck(fault), 1);
+    assert_eq!(contents(&engine, &table()), expected);
+    engine.close();
+}
+
 #[test]
 fn without_a_digest_reads_wait_until_that_is_known() {
     let (fs, found, expected) = foreign(1);
