@@ -62,6 +62,10 @@ pub struct Connection {
     /// A bit for each [`EventKind`] registered for.
     events: AtomicU8,
     requests: AtomicU64,
+    /// Those of them that were counted before the threads were compared last.
+    requests_seen: AtomicU64,
+    /// The thread that is to serve it.
+    thread: AtomicUsize,
     pub(super) in_flight: AtomicUsize,
     budget: Budget,
     address: Arc<Address>,
@@ -103,6 +107,8 @@ impl Connection {
             keyspace: Mutex::new(None),
             events: AtomicU8::new(0),
             requests: AtomicU64::new(0),
+            requests_seen: AtomicU64::new(0),
+            thread: AtomicUsize::new(0),
             in_flight: AtomicUsize::new(0),
             budget: Budget::new(options.in_flight_per_connection_bytes_max),
             address,
@@ -142,6 +148,23 @@ impl Connection {
     /// Requests that were decoded so far.
     pub fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
+    }
+
+    /// Requests since the last call.
+    pub(super) fn requests_since(&self) -> u64 {
+        let requests = self.requests();
+        requests - self.requests_seen.swap(requests, Ordering::Relaxed)
+    }
+
+    /// The number of the thread that is to serve the connection.
+    pub(super) fn thread(&self) -> usize {
+        self.thread.load(Ordering::Relaxed)
+    }
+
+    /// Says which thread is to serve the connection from now on; its task moves there.
+    pub(super) fn move_to(&self, thread: usize) {
+        self.thread.store(thread, Ordering::Relaxed);
+        self.wake();
     }
 
     /// Waits until the client has read most of its answers; `false` when it is gone.

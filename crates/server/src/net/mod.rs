@@ -8,7 +8,7 @@
 //!
 //! 1. [`Server`] accepts. A connection over the limits (in all, or of its address) is closed at once, as
 //!    Cassandra does.
-//! 2. Each connection is one task ([`task`]) that reads, decodes and writes; everything that one read brought is
+//! 2. Each connection is one task ([`task`]) on one of a few threads ([`threads`]) that reads, decodes and writes; everything that one read brought is
 //!    decoded before anything is written, and everything that was answered meanwhile goes out in one write.
 //! 3. A request is carried out in place, on the task, as far as it goes without waiting. One that has to wait goes on as a task
 //!    of its own, so answers come in any order.
@@ -28,6 +28,7 @@ mod handshake;
 mod registry;
 mod server;
 mod task;
+mod threads;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -35,6 +36,7 @@ pub(crate) mod tests;
 pub use connection::{ClientInfo, Connection, Reply};
 pub use registry::{Registry, Traffic};
 pub use server::Server;
+pub use threads::Threads;
 
 use protocol::request::Message;
 use std::future::Future;

@@ -9,10 +9,11 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, MissedTickBehavior};
 
 use super::budget::{Addresses, Budget};
 use super::task::ConnectionTask;
+use super::threads::Threads;
 use super::{Connection, NetOptions, Registry, Service};
 
 /// What all connections share.
@@ -24,6 +25,28 @@ pub(super) struct Shared {
     pub(super) is_draining: AtomicBool,
     addresses: Addresses,
     node: Arc<Budget>,
+    threads: Arc<Threads>,
+}
+
+/// The tasks of connections, each on its thread.
+#[derive(Debug, Default)]
+struct Tasks(JoinSet<Option<ConnectionTask>>);
+
+impl Tasks {
+    fn spawn(&mut self, task: ConnectionTask) {
+        let runtime = task.runtime().clone();
+        self.0.spawn_on(task.run(), &runtime);
+    }
+
+    /// Waits until one has ended, and lets those go on that are to run on another thread; `None` when there is none.
+    async fn next(&mut self) -> Option<()> {
+        match self.0.join_next().await? {
+            Ok(Some(task)) => self.spawn(task),
+            Ok(None) => {}
+            Err(error) => tracing::error!(%error, "a connection's task failed"),
+        }
+        Some(())
+    }
 }
 
 /// The native transport: accepts connections until it is shut down.
@@ -31,11 +54,11 @@ pub(super) struct Shared {
 pub struct Server {
     local: SocketAddr,
     draining: watch::Sender<bool>,
-    accepting: JoinHandle<JoinSet<()>>,
+    accepting: JoinHandle<Tasks>,
 }
 
 impl Server {
-    /// Starts to accept connections on `listener`. Open ones appear in `registry`.
+    /// Starts to accept connections on `listener`, to be served on `threads`. Open ones appear in `registry`.
     ///
     /// # Errors
     /// When the listener has no address.
@@ -44,6 +67,7 @@ impl Server {
         options: NetOptions,
         service: Arc<dyn Service>,
         registry: Arc<Registry>,
+        threads: Arc<Threads>,
     ) -> io::Result<Server> {
         let local = listener.local_addr()?;
         let (draining, is_draining) = watch::channel(false);
@@ -54,6 +78,7 @@ impl Server {
             service,
             registry,
             is_draining: AtomicBool::new(false),
+            threads,
         });
         let accepting = tokio::spawn(accept(listener, shared, is_draining));
         Ok(Server { local, draining, accepting })
@@ -68,20 +93,20 @@ impl Server {
     pub async fn shutdown(self, grace: Duration) {
         self.draining.send_replace(true);
         let Ok(mut connections) = self.accepting.await else { return };
-        let all_done = async { while connections.join_next().await.is_some() {} };
+        let all_done = async { while connections.next().await.is_some() {} };
         if tokio::time::timeout(grace, all_done).await.is_err() {
-            tracing::warn!(left = connections.len(), "closing connections that still had requests in flight");
-            connections.shutdown().await;
+            tracing::warn!(
+                left = connections.0.len(),
+                "closing connections that still had requests in flight"
+            );
+            connections.0.shutdown().await;
         }
     }
 }
 
-async fn accept(
-    listener: TcpListener,
-    shared: Arc<Shared>,
-    mut is_draining: watch::Receiver<bool>,
-) -> JoinSet<()> {
-    let mut connections = JoinSet::new();
+async fn accept(listener: TcpListener, shared: Arc<Shared>, mut is_draining: watch::Receiver<bool>) -> Tasks {
+    let mut connections = Tasks::default();
+    let mut compared = Instant::now();
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     seconds.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
@@ -89,7 +114,7 @@ async fn accept(
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
                     if let Some(task) = open(&shared, stream, peer) {
-                        connections.spawn(task.run());
+                        connections.spawn(task);
                     }
                 }
                 Err(error) => {
@@ -103,12 +128,13 @@ async fn accept(
                 shared.registry.connections().iter().for_each(|connection| connection.wake());
                 return connections;
             }
-            _ = seconds.tick() => shared.registry.sweep(&shared.options),
-            Some(ended) = connections.join_next(), if !connections.is_empty() => {
-                if let Err(error) = ended {
-                    tracing::error!(%error, "a connection's task failed");
-                }
+            _ = seconds.tick() => {
+                shared.registry.sweep(&shared.options);
+                let elapsed = compared.elapsed();
+                compared = Instant::now();
+                shared.threads.balance(elapsed, &shared.registry.connections());
             }
+            Some(()) = connections.next(), if !connections.0.is_empty() => {}
         }
     }
 }
@@ -139,12 +165,20 @@ fn open(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) -> Option<Con
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, %peer, "cannot set TCP_NODELAY");
     }
+    // Another thread will wait for it.
+    let stream = match stream.into_std() {
+        Ok(stream) => stream,
+        Err(error) => {
+            tracing::warn!(%error, %peer, "cannot hand a connection over to its thread");
+            return None;
+        }
+    };
     shared.registry.traffic.accepted.add(1);
     let id = shared.registry.next_id();
     let connection = Arc::new(Connection::new(id, peer, options, address, Arc::clone(&shared.node)));
     shared.registry.insert(&connection);
     let presence = Presence { shared: Arc::clone(shared), connection };
-    Some(ConnectionTask::new(stream, presence))
+    Some(ConnectionTask::new(stream, shared.threads.take_seat(), presence))
 }
 
 /// A connection's place among the open ones, given up when it is dropped.

@@ -5,6 +5,9 @@
 //! 1. an envelope waits for admission, because bytes in flight are at a limit;
 //! 2. the connection has its fill of requests in flight, or of answers that the client does not read;
 //! 3. the connection is about to close: after a fatal error, or because the server shuts down.
+//!
+//! Between two turns the connection can leave for another thread ([`super::threads`]), with the bytes that were read and not
+//! decoded yet. Requests in flight stay where they are; their answers wait in the connection.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -22,9 +25,11 @@ use protocol::{Decoder, Envelope, Extras};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::WriteHalf;
+use tokio::runtime::Handle;
 use tokio::time::Sleep;
 
 use super::server::{Presence, Shared};
+use super::threads::Seat;
 use super::{Connection, Handling, Reply, Traffic, handshake};
 
 /// Room for one read of the socket.
@@ -49,20 +54,62 @@ enum Phase {
 }
 
 pub(super) struct ConnectionTask {
-    stream: TcpStream,
+    stream: std::net::TcpStream,
+    seat: Seat,
+    unstarted: Unstarted,
     presence: Presence,
 }
 
+/// What was read of the socket and is not started.
+struct Unstarted {
+    decoder: Decoder,
+    /// Waits for bytes in flight to be given back.
+    waiting: Option<Envelope>,
+}
+
+/// What became of a connection that was served for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// It is over.
+    Ended,
+    /// Another thread is to serve it.
+    Leaves,
+}
+
 impl ConnectionTask {
-    pub(super) fn new(stream: TcpStream, presence: Presence) -> Self {
-        Self { stream, presence }
+    pub(super) fn new(stream: std::net::TcpStream, seat: Seat, presence: Presence) -> Self {
+        let unstarted =
+            Unstarted { decoder: Decoder::new(presence.shared.options.frame_bytes_max), waiting: None };
+        presence.connection.move_to(seat.thread());
+        Self { stream, seat, unstarted, presence }
     }
 
-    /// Serves the connection to its end.
-    pub(super) async fn run(mut self) {
-        let Presence { shared, connection } = &self.presence;
-        if let Err(error) = serve(&mut self.stream, shared, connection).await {
-            tracing::debug!(%error, peer = %connection.peer, "connection lost");
+    /// Where it is to be run.
+    pub(super) fn runtime(&self) -> &Handle {
+        self.seat.runtime()
+    }
+
+    /// Serves the connection to its end, or until it is to be run on another thread.
+    pub(super) async fn run(self) -> Option<ConnectionTask> {
+        let Self { stream, seat, mut unstarted, presence } = self;
+        let served = async {
+            let Presence { shared, connection } = &presence;
+            let mut stream = TcpStream::from_std(stream)?;
+            let outcome = serve(&mut stream, shared, connection, seat.thread(), &mut unstarted).await?;
+            Ok::<_, io::Error>(match outcome {
+                Outcome::Ended => None,
+                Outcome::Leaves => Some(stream.into_std()?),
+            })
+        };
+        match served.await {
+            Ok(left) => left.map(|stream| {
+                let seat = seat.moved_to(presence.connection.thread());
+                Self { stream, seat, unstarted, presence }
+            }),
+            Err(error) => {
+                tracing::debug!(%error, peer = %presence.connection.peer, "connection lost");
+                None
+            }
         }
     }
 }
@@ -81,16 +128,16 @@ enum Event {
     Woken,
 }
 
-async fn serve(stream: &mut TcpStream, shared: &Arc<Shared>, connection: &Arc<Connection>) -> io::Result<()> {
+async fn serve(
+    stream: &mut TcpStream,
+    shared: &Arc<Shared>,
+    connection: &Arc<Connection>,
+    thread: usize,
+    unstarted: &mut Unstarted,
+) -> io::Result<Outcome> {
     let (mut reader, writer) = stream.split();
-    let mut intake = Intake {
-        shared,
-        connection,
-        decoder: Decoder::new(shared.options.frame_bytes_max),
-        waiting: None,
-        phase: Phase::Open,
-        is_stuck: false,
-    };
+    let Unstarted { decoder, waiting } = unstarted;
+    let mut intake = Intake { shared, connection, decoder, waiting, phase: Phase::Open, is_stuck: false };
     let mut deadline: Option<Pin<Box<Sleep>>> = None;
     // Only while an envelope waits for admission.
     let mut freed: Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> = None;
@@ -103,7 +150,10 @@ async fn serve(stream: &mut TcpStream, shared: &Arc<Shared>, connection: &Arc<Co
         intake.is_stuck = connection.outgoing_bytes() > 0;
 
         if connection.is_killed() {
-            return Ok(());
+            return Ok(Outcome::Ended);
+        }
+        if intake.phase == Phase::Open && connection.thread() != thread {
+            return Ok(Outcome::Leaves);
         }
         if intake.phase == Phase::Open && !wants_bytes && intake.waiting.is_none() && !intake.is_full() {
             // The socket took what there was: there is more to start, after others had a turn.
@@ -112,13 +162,13 @@ async fn serve(stream: &mut TcpStream, shared: &Arc<Shared>, connection: &Arc<Co
         }
         if intake.phase == Phase::Open && shared.is_draining.load(Ordering::SeqCst) {
             intake.phase = Phase::Draining;
-            intake.waiting = None;
+            *intake.waiting = None;
         }
         let is_written = connection.outgoing_bytes() == 0;
         let is_idle = connection.in_flight.load(Ordering::Acquire) == 0;
         match intake.phase {
-            Phase::Draining if is_written && is_idle => return Ok(()),
-            Phase::Closing if is_written => return Ok(()),
+            Phase::Draining if is_written && is_idle => return Ok(Outcome::Ended),
+            Phase::Closing if is_written => return Ok(Outcome::Ended),
             Phase::Closing => {
                 deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(LAST_WORDS)));
             }
@@ -173,13 +223,13 @@ async fn serve(stream: &mut TcpStream, shared: &Arc<Shared>, connection: &Arc<Co
             Event::Read(read) => {
                 let read = read?;
                 if read == 0 {
-                    return Ok(());
+                    return Ok(Outcome::Ended);
                 }
                 intake.shared.registry.traffic.received_bytes.add(read as u64);
                 connection.quiet_s.store(0, Ordering::Relaxed);
             }
             Event::Writable(ready) => ready?,
-            Event::TooLate => return Ok(()),
+            Event::TooLate => return Ok(Outcome::Ended),
             Event::Freed => freed = None,
             Event::Woken => {}
         }
@@ -206,9 +256,9 @@ fn write(writer: &WriteHalf<'_>, connection: &Connection, traffic: &Traffic) -> 
 struct Intake<'a> {
     shared: &'a Arc<Shared>,
     connection: &'a Arc<Connection>,
-    decoder: Decoder,
+    decoder: &'a mut Decoder,
     /// Waits for bytes in flight to be given back.
-    waiting: Option<Envelope>,
+    waiting: &'a mut Option<Envelope>,
     phase: Phase,
     /// Whether the socket did not take all of the answers.
     is_stuck: bool,
@@ -242,7 +292,7 @@ impl Intake<'_> {
                 },
             };
             if let Some(envelope) = self.start(envelope) {
-                self.waiting = Some(envelope);
+                *self.waiting = Some(envelope);
                 return false;
             }
         }
@@ -300,7 +350,7 @@ impl Intake<'_> {
         match message.request {
             Request::Options(_) => reply.send(&handshake::supported(), &Extras::default()),
             Request::Startup(startup) => {
-                handshake::startup(connection, &mut self.decoder, version, startup, reply);
+                handshake::startup(connection, self.decoder, version, startup, reply);
             }
             Request::Register(register) => {
                 connection.register(&register.kinds);

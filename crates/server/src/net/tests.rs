@@ -17,11 +17,11 @@ use protocol::{Compression, Consistency, Extras, ProtocolVersion};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-use super::{Handling, NetOptions, Registry, Reply, Server, Service};
+use super::{Handling, NetOptions, Registry, Reply, Server, Service, Threads};
 use client::Client;
 
 /// Answers a query with its own text as the keyspace set; `hold x` only when the test releases it; `panic` panics;
-/// `big n` answers n bytes.
+/// `big n` answers n bytes; `where` answers with the thread that carries it out.
 #[derive(Default)]
 struct Echo {
     held: Mutex<Vec<(String, oneshot::Sender<()>)>>,
@@ -54,6 +54,7 @@ impl Service for Echo {
             }
             let text = match text.strip_prefix("big ") {
                 Some(n) => "x".repeat(n.parse().expect("a number")),
+                None if text == "where" => format!("{:?}", std::thread::current().id()),
                 None => text,
             };
             reply.send(&Response::Result(ResultBody::SetKeyspace(text)), &Extras::default());
@@ -72,7 +73,8 @@ impl Node {
         let echo = Arc::new(Echo::default());
         let registry = Arc::new(Registry::new());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let server = Server::start(listener, options, echo.clone(), registry.clone()).unwrap();
+        let threads = Threads::start(2, || ()).unwrap();
+        let server = Server::start(listener, options, echo.clone(), registry.clone(), threads).unwrap();
         Node { echo, registry, server }
     }
 
@@ -150,6 +152,53 @@ fn a_thousand_requests_in_flight_are_answered_last_first() {
                 assert_eq!(client.receive().await, (i, echoed(&text(i))));
             }
         }
+    });
+}
+
+#[test]
+fn connections_stay_on_their_threads() {
+    run(async {
+        let node = Node::start(NetOptions::default()).await;
+        let mut places = Vec::new();
+        for _ in 0..4 {
+            let mut client = Client::start(node.address(), ProtocolVersion::V5, None).await;
+            let place = client.call(query("where")).await;
+            for _ in 0..50 {
+                assert_eq!(client.call(query("where")).await, place);
+            }
+            places.push((client, place));
+        }
+        let at = |n: usize| &places[n].1;
+        assert!(at(0) == at(2) && at(1) == at(3) && at(0) != at(1));
+    });
+}
+
+#[test]
+fn a_connection_moves_with_what_it_has_begun() {
+    run(async {
+        let node = Node::start(NetOptions::default()).await;
+        let mut client = Client::start(node.address(), ProtocolVersion::V4, None).await;
+        let before = client.call(query("where")).await;
+        // A request that waits, and two parts of another one.
+        client.send(&[(1, query("hold a"))]).await;
+        node.echo.until_held(1).await;
+        let bytes = client.encode(&[(2, query("where"))]);
+        let (first, second) = bytes.split_at(11);
+        client.write(first).await;
+        let connection = Arc::clone(&node.registry.connections()[0]);
+        connection.move_to(1 - connection.thread());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        client.write(second).await;
+        let (stream, after) = client.receive().await;
+        assert_eq!(stream, 2);
+        assert_ne!(after, before);
+        node.echo.release("hold a");
+        assert_eq!(client.receive().await, (1, echoed("hold a")));
+        assert_eq!(client.call(query("where")).await, after);
+        connection.move_to(1 - connection.thread());
+        while client.call(query("where")).await != before {}
+        node.server.shutdown(Duration::from_secs(10)).await;
+        assert_eq!(client.next().await, None, "its task was known to the end");
     });
 }
 

@@ -73,11 +73,14 @@ pub fn run(
     config: Config,
     service: impl FnOnce(&Arc<Node>) -> Arc<dyn Service>,
 ) -> Result<(), StartError> {
+    // For everything but connections, which have threads of their own.
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .thread_name("ilion-net")
+        .thread_name("ilion-node")
         .on_thread_start(ask_for_short_slices)
         .enable_all()
         .build()?;
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+    let threads = net::Threads::start(processors, ask_for_short_slices)?;
     let metrics = Arc::new(Metrics::default());
     logging::log_panics(Arc::clone(&metrics));
     for warning in &config.warnings {
@@ -95,8 +98,9 @@ pub fn run(
         config.cql_address = ports.cql.address;
     }
     let node = Node::open(env, config, metrics)?;
-    let ended = runtime.block_on(serve(&node, ports?, service));
+    let ended = runtime.block_on(serve(&node, ports?, service, &threads));
     // Whatever still runs has no say any more: the engine is closed, or the error is what matters.
+    threads.stop();
     runtime.shutdown_timeout(Duration::from_secs(1));
     ended
 }
@@ -121,6 +125,7 @@ async fn serve(
     node: &Arc<Node>,
     ports: Ports,
     service: impl FnOnce(&Arc<Node>) -> Arc<dyn Service>,
+    threads: &Arc<net::Threads>,
 ) -> Result<(), StartError> {
     let mut signals = Signals::new()?;
     let (die, mut failures) = mpsc::channel(1);
@@ -140,7 +145,8 @@ async fn serve(
         prove(node).await?;
         if config.settings.start_native_transport {
             let (cql, connections) = (ports.cql.listen()?, Arc::clone(&node.state.connections));
-            let start = || net::Server::start(cql, net_options(config), service(node), connections);
+            let (options, threads) = (net_options(config), Arc::clone(threads));
+            let start = || net::Server::start(cql, options, service(node), connections, threads);
             node.let_clients_in(start).await?;
         }
         announce(node, cql_address, admin_address, sampled);

@@ -58,7 +58,10 @@ impl Db {
             .expect("the node opens");
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let registry = Arc::clone(&node.state.connections);
-        let server = Server::start(listener, NetOptions::default(), Sessions::new(&node), registry).unwrap();
+        let server = {
+            let threads = crate::net::Threads::start(2, || ()).unwrap();
+            Server::start(listener, NetOptions::default(), Sessions::new(&node), registry, threads).unwrap()
+        };
         Db { node, server }
     }
 

@@ -64,12 +64,17 @@ impl Client {
 
     /// Sends requests in one piece.
     pub(crate) async fn send(&mut self, requests: &[(i16, Request)]) {
+        let bytes = self.encode(requests);
+        self.write(&bytes).await;
+    }
+
+    /// The bytes of requests.
+    pub(crate) fn encode(&mut self, requests: &[(i16, Request)]) -> Vec<u8> {
         for (stream, request) in requests {
             let message = Message { tracing: false, payload: None, request: request.clone() };
             self.encoder.push_request(*stream, &message).expect("it fits");
         }
-        let bytes = self.encoder.take();
-        self.write(&bytes).await;
+        self.encoder.take().to_vec()
     }
 
     /// The next response with all that leads it; `None` when the server closed the connection.
