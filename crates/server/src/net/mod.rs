@@ -8,8 +8,9 @@
 //!
 //! 1. [`Server`] accepts. A connection over the limits (in all, or of its address) is closed at once, as
 //!    Cassandra does.
-//! 2. Each connection is one task ([`task`]) on one of a few threads ([`threads`]) that reads, decodes and writes; everything that one read brought is
-//!    decoded before anything is written, and everything that was answered meanwhile goes out in one write.
+//! 2. Each connection is one task ([`task`]) on one of a few threads ([`threads`]). It reads, decodes and writes; everything
+//!    that one read brought is decoded before anything is written, and everything that was answered meanwhile goes out in
+//!    one write.
 //! 3. A request is carried out in place, on the task, as far as it goes without waiting. One that has to wait goes on as a task
 //!    of its own, so answers come in any order.
 //! 4. Everything is bounded: the size of an envelope by the decoder; requests in flight by number for each

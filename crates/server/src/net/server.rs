@@ -153,6 +153,14 @@ fn open(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) -> Option<Con
         shared.registry.traffic.refused.add(1);
         return None;
     }
+    // Another thread will wait for it.
+    let stream = match stream.into_std() {
+        Ok(stream) => stream,
+        Err(error) => {
+            tracing::warn!(%error, %peer, "cannot hand a connection over to its thread");
+            return None;
+        }
+    };
     let Some(address) = shared.addresses.enter(peer.ip(), options.connections_per_ip_max) else {
         tracing::warn!(
             "Exceeded maximum native connection limit per ip of {} (see \
@@ -165,14 +173,6 @@ fn open(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) -> Option<Con
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, %peer, "cannot set TCP_NODELAY");
     }
-    // Another thread will wait for it.
-    let stream = match stream.into_std() {
-        Ok(stream) => stream,
-        Err(error) => {
-            tracing::warn!(%error, %peer, "cannot hand a connection over to its thread");
-            return None;
-        }
-    };
     shared.registry.traffic.accepted.add(1);
     let id = shared.registry.next_id();
     let connection = Arc::new(Connection::new(id, peer, options, address, Arc::clone(&shared.node)));

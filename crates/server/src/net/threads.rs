@@ -23,7 +23,8 @@ use super::Connection;
 
 /// The part of its time, in hundredths, that a thread is busy before anything leaves it.
 const BUSY_PERCENT: u64 = 50;
-/// The difference between two threads, in hundredths of their time, below which nothing moves.
+/// The difference between two threads, in hundredths of their time, below which nothing moves, and by how much a move has to
+/// make it smaller.
 const GAP_PERCENT: u64 = 20;
 
 /// Threads, each with its event loop.
@@ -157,7 +158,7 @@ fn pick(busy: &[u64], connections: &[(usize, u64)]) -> Option<(usize, usize)> {
     let share = |requests_of_it: u64| most * requests_of_it / requests.max(1);
     here()
         .map(|(connection, (_, requests))| (connection, share(*requests)))
-        .filter(|(_, share)| *share > 0 && gap.abs_diff(2 * share) < gap)
+        .filter(|(_, share)| gap.abs_diff(2 * share) + GAP_PERCENT <= gap)
         .min_by_key(|(_, share)| gap.abs_diff(2 * share))
         .map(|(connection, _)| (connection, to))
 }
@@ -178,6 +179,7 @@ mod tests {
     fn nothing_moves_where_that_makes_nothing_better() {
         // The only one that does anything would be as alone elsewhere.
         assert_eq!(pick(&[100, 0], &[(0, 100), (0, 0)]), None);
+        assert_eq!(pick(&[100, 5], &[(0, 95), (0, 5)]), None, "nor would the small one change much");
         assert_eq!(pick(&[45, 0], &[(0, 50), (0, 50)]), None, "it has time");
         assert_eq!(pick(&[100, 90], &[(0, 50), (0, 50)]), None, "all are busy");
         assert_eq!(pick(&[100], &[(0, 50), (0, 50)]), None);
