@@ -21,6 +21,14 @@ fn open_awaiting(fs: &MemoryFileSystem) -> Arc<Engine> {
     Engine::open(options, env_on(Arc::new(fs.clone()), 3)).unwrap()
 }
 
+/// At full pace, on a file system whose calls can fail.
+fn open_faulty(fs: &MemoryFileSystem) -> (FaultyFileSystem, Arc<Engine>) {
+    let faulty = FaultyFileSystem::new(Arc::new(fs.clone()));
+    let options = EngineOptions { awaits_proofs: true, ..options() };
+    let engine = Engine::open(options, env_on(Arc::new(faulty.clone()), 3)).unwrap();
+    (faulty, engine)
+}
+
 /// The SSTable that a read has to wait for.
 fn awaited(outcome: Result<usize, ReadError>) -> Arc<str> {
     match outcome {
@@ -188,9 +196,7 @@ fn an_operator_who_stops_it_does_not_stop_what_reads_wait_for() {
 #[test]
 fn a_file_that_cannot_be_read_fails_the_read_and_is_tried_again() {
     let (fs, found, expected) = foreign(1);
-    let faulty = FaultyFileSystem::new(Arc::new(fs.clone()));
-    let options = EngineOptions { awaits_proofs: true, ..options() };
-    let engine = Engine::open(options, env_on(Arc::new(faulty.clone()), 3)).unwrap();
+    let (faulty, engine) = open_faulty(&fs);
     let digest = found[0].path(Component::Digest);
     let fault = faulty.add(Fault::on(Op::Read).path(&digest.to_string_lossy()));
     engine.start_proving().unwrap();
@@ -206,9 +212,7 @@ fn a_file_that_cannot_be_read_fails_the_read_and_is_tried_again() {
 #[test]
 fn who_comes_while_a_reading_fails_waits_for_the_next_one() {
     let (fs, found, expected) = foreign(1);
-    let faulty = FaultyFileSystem::new(Arc::new(fs.clone()));
-    let options = EngineOptions { awaits_proofs: true, ..options() };
-    let engine = Engine::open(options, env_on(Arc::new(faulty.clone()), 3)).unwrap();
+    let (faulty, engine) = open_faulty(&fs);
     let digest = found[0].path(Component::Digest);
     let fault = faulty.add(Fault::on(Op::Read).path(&digest.to_string_lossy()).times(1));
     faulty.hold(Op::Read, &digest.to_string_lossy());
