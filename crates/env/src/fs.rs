@@ -193,6 +193,29 @@ pub trait ReadFile: Send + Sync + Debug {
         Ok(None)
     }
 
+    /// Reads `len` bytes from `offset` on into memory of just that size, which nobody has to have zeroed before, and fills
+    /// `after` with those that follow, in one call where the system can. `None` where it has them not in memory and may not
+    /// wait, as for [`ReadFile::read_at_once`], and then where the file ends too early, too; with `may_wait` that is an
+    /// `UnexpectedEof`.
+    fn read_vec_at(
+        &self,
+        offset: u64,
+        len: usize,
+        after: &mut [u8],
+        may_wait: bool,
+    ) -> io::Result<Option<Vec<u8>>> {
+        let mut bytes = vec![0; len + after.len()];
+        if may_wait {
+            self.read_exact_at(offset, &mut bytes)?;
+        } else if self.read_at_once(offset, &mut bytes)? != Some(bytes.len()) {
+            return Ok(None);
+        }
+        after.copy_from_slice(&bytes[len..]);
+        bytes.truncate(len);
+        bytes.shrink_to_fit();
+        Ok(Some(bytes))
+    }
+
     /// The file's length in bytes when it was opened.
     fn len(&self) -> u64;
 

@@ -56,6 +56,8 @@ pub struct WriterOptions {
     pub column_index_bytes: u64,
     /// The same for Rows.db of the trie index.
     pub row_index_bytes: u64,
+    /// Whether blocks end where chunks do if they can, which those of Cassandra do not.
+    pub align_blocks: bool,
     /// Partitions for each entry of the summary.
     pub min_index_interval: u32,
     /// Parts of the commit log that the SSTable makes dispensable.
@@ -99,6 +101,7 @@ impl Default for WriterOptions {
             encoding_stats: EncodingStats::default(),
             column_index_bytes: 64 << 10,
             row_index_bytes: 16 << 10,
+            align_blocks: true,
             min_index_interval: 128,
             commit_log_intervals: Vec::new(),
             host_id: None,
@@ -413,12 +416,16 @@ impl SsTableWriter {
         self.collector.position(position, self.table.comparator());
         let start = self.data.position() - partition_start;
         self.write_buffer()?;
+        let block_len = self.block_len_at(start);
+        let chunk_of = |position: u64| position / self.data.chunk_len();
+        let ends_chunk = chunk_of(partition_start + start) < chunk_of(self.data.position());
         let written = WrittenUnfiltered {
             position,
             start,
             end: self.data.position() - partition_start,
             open_after: self.current.open,
-            block_len: self.block_len_at(start),
+            block_len,
+            block_len_at_chunk_end: ends_chunk.then(|| self.block_len_at_chunk_end(block_len)).flatten(),
         };
         self.index.add(&self.layout, self.table.comparator(), &written)
     }
@@ -437,6 +444,13 @@ impl SsTableWriter {
             return u64::MAX;
         }
         self.block_len.max((start >> BLOCKS_SHIFT).min(LONG_BLOCK_BYTES))
+    }
+
+    /// Bytes after which a block ends where a chunk does, if it may: one that goes on there takes two chunks to read. It is
+    /// not less than half of another block, and of so many chunks as those have.
+    fn block_len_at_chunk_end(&self, block_len: u64) -> Option<u64> {
+        let is_bounded = self.options.align_blocks && block_len < u64::MAX;
+        is_bounded.then(|| (block_len / 2).max((block_len + 1).saturating_sub(self.data.chunk_len())))
     }
 
     fn end_partition(&mut self) -> Result<(), WriteError> {

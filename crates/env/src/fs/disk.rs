@@ -5,6 +5,8 @@
 #![allow(clippy::disallowed_methods)]
 
 pub(super) mod direct;
+#[cfg(target_os = "linux")]
+mod into_spare;
 mod mapped;
 mod pool;
 
@@ -19,6 +21,8 @@ use rustix::fs::{Advice as Fadvise, FallocateFlags};
 use rustix::io::Errno;
 #[cfg(target_os = "linux")]
 use rustix::io::{ReadWriteFlags, preadv2};
+#[cfg(target_os = "linux")]
+use std::io::IoSliceMut;
 
 use super::buffered::{BufferedFile, RawFile};
 use super::{
@@ -208,6 +212,25 @@ struct DiskReadFile {
     tells_waits: AtomicBool,
 }
 
+#[cfg(target_os = "linux")]
+impl DiskReadFile {
+    /// What a call gives that may not wait; `None` where it would have to, or nobody can tell.
+    fn at_once(&self, call: impl FnOnce() -> rustix::io::Result<usize>) -> io::Result<Option<usize>> {
+        if !self.tells_waits.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        match call() {
+            Ok(got) => Ok(Some(got)),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => {
+                self.tells_waits.store(false, Ordering::Relaxed);
+                Ok(None)
+            }
+            Err(e) => Err(with_path("read", &self.path, e.into())),
+        }
+    }
+}
+
 impl ReadFile for DiskReadFile {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         let mut got = 0;
@@ -224,20 +247,38 @@ impl ReadFile for DiskReadFile {
 
     #[cfg(target_os = "linux")]
     fn read_at_once(&self, offset: u64, buf: &mut [u8]) -> io::Result<Option<usize>> {
-        if !self.tells_waits.load(Ordering::Relaxed) {
+        let wanted = buf.len().min(usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX));
+        let got = self
+            .at_once(|| preadv2(&self.file, &mut [IoSliceMut::new(buf)], offset, ReadWriteFlags::NOWAIT))?;
+        // It ends where the system's memory of the file does.
+        Ok(got.filter(|got| *got >= wanted))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn read_vec_at(
+        &self,
+        offset: u64,
+        len: usize,
+        after: &mut [u8],
+        may_wait: bool,
+    ) -> io::Result<Option<Vec<u8>>> {
+        let mut bytes = Vec::with_capacity(len);
+        let mut fill = |flags| into_spare::read(&self.file, offset, &mut bytes, len, after, flags);
+        let got = match may_wait {
+            // What comes short or fails is read again, by the calls that say why.
+            true => fill(ReadWriteFlags::empty()).ok(),
+            false => self.at_once(|| fill(ReadWriteFlags::NOWAIT))?,
+        };
+        if got == Some(len + after.len()) {
+            return Ok(Some(bytes));
+        }
+        if !may_wait {
             return Ok(None);
         }
-        let wanted = buf.len().min(usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX));
-        match preadv2(&self.file, &mut [io::IoSliceMut::new(buf)], offset, ReadWriteFlags::NOWAIT) {
-            // It ends where the system's memory of the file does.
-            Ok(got) => Ok((got >= wanted).then_some(got)),
-            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
-            Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => {
-                self.tells_waits.store(false, Ordering::Relaxed);
-                Ok(None)
-            }
-            Err(e) => Err(with_path("read", &self.path, e.into())),
-        }
+        bytes.resize(len, 0);
+        self.read_exact_at(offset, &mut bytes)?;
+        self.read_exact_at(offset + len as u64, after)?;
+        Ok(Some(bytes))
     }
 
     fn len(&self) -> u64 {

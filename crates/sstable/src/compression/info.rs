@@ -122,6 +122,11 @@ impl CompressionInfo {
         Ok(CompressionInfo { params, data_len: data_len as u64, offsets })
     }
 
+    /// Whether a chunk that is stored in so many bytes, its checksum not counted, is stored as it is.
+    pub fn is_raw(&self, stored: u64) -> bool {
+        stored >= self.params.max_compressed_len as u64
+    }
+
     /// Where a chunk lies in a data file of `file_len` bytes: offset and length, its checksum included.
     pub fn chunk(&self, index: u64, file_len: u64) -> Option<(u64, u64)> {
         let index = usize::try_from(index).ok()?;

@@ -142,6 +142,15 @@ impl Compressor {
     }
 }
 
+/// Where a table asks for no ratio, chunks that compression makes less than a tenth shorter are stored raw: what they would
+/// save is no block of the device, and every read of them would be decompressed. Cassandra, which reads both, stores all
+/// compressed because versions before 4.0 could not know better (CASSANDRA-10520).
+const MIN_RATIO: f64 = 1.1;
+
+fn max_compressed_len(chunk_len: u32, ratio: f64) -> u32 {
+    (chunk_len as f64 / ratio.max(1.0)).ceil() as u32
+}
+
 /// How a data file is compressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompressionParams {
@@ -149,7 +158,7 @@ pub struct CompressionParams {
     pub compressor: Compressor,
     /// Bytes of data in each chunk, a power of two.
     pub chunk_len: u32,
-    /// Chunks that do not get shorter than this are stored raw; `i32::MAX` to store all compressed.
+    /// Chunks that do not get shorter than this are stored raw; `i32::MAX` where all are compressed.
     pub max_compressed_len: u32,
     /// Options of the compressor, kept as they are.
     pub options: BTreeMap<String, String>,
@@ -161,7 +170,7 @@ impl CompressionParams {
         CompressionParams {
             compressor: Compressor::Lz4,
             chunk_len: 16 << 10,
-            max_compressed_len: i32::MAX as u32,
+            max_compressed_len: max_compressed_len(16 << 10, MIN_RATIO),
             options: BTreeMap::new(),
         }
     }
@@ -178,11 +187,7 @@ impl CompressionParams {
             .filter(|len| len.is_power_of_two() && *len <= info::CHUNK_LEN_MAX)
             .ok_or_else(|| refuse(format!("chunks of {} KiB", options.chunk_length_kb)))?;
         let ratio = options.min_compress_ratio;
-        let max_compressed_len = if ratio > 0.0 {
-            ((chunk_len as f64 / ratio).ceil() as u32).min(i32::MAX as u32)
-        } else {
-            i32::MAX as u32
-        };
+        let max_compressed_len = max_compressed_len(chunk_len, if ratio > 0.0 { ratio } else { MIN_RATIO });
         let options = options.options.clone();
         Ok(Some(CompressionParams { compressor, chunk_len, max_compressed_len, options }))
     }

@@ -96,6 +96,11 @@ impl DataSink {
         self.position
     }
 
+    /// Bytes of a chunk before compression, as far as is known.
+    pub fn chunk_len(&self) -> u64 {
+        self.chunk_len as u64
+    }
+
     /// Bytes of the file so far, without the chunk that is not full.
     pub fn written(&self) -> u64 {
         self.written

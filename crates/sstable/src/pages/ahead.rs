@@ -7,7 +7,8 @@
 //! 3. those that a walk comes to next: none at first, then as many as it has read already, up to [`WINDOW_BYTES_MAX`], and
 //!    none behind the place where it is expected to end.
 //!
-//! Pages that the cache has are not read again: a call ends before one. What was read is kept as it is stored. A page is
+//! Pages that the cache has are not read again: a call ends before one. Of one row that a thread reads which may not wait,
+//! pages are read one by one: that is no call to the device. What was read is kept as it is stored. A page is
 //! checked, decompressed and handed to the cache when it is asked for, and not before.
 
 use super::file::PagedFile;
@@ -159,7 +160,10 @@ impl Ahead {
             return file.decode(page, stored.start, bytes.into(), context);
         }
         self.correct(file, page);
-        let wanted = self.wanted(file, page);
+        let wanted = match self.is_one_row_in_memory(page, file, context) {
+            true => page..page + 1,
+            false => self.wanted(file, page),
+        };
         let (mut start, mut end) = (stored.start, stored.end);
         let joins = |next: u64, start: u64, end: u64| {
             let stored = file.stored(next).ok()?;
@@ -188,6 +192,12 @@ impl Ahead {
         let [last, _] = std::mem::take(&mut self.at_hand);
         self.at_hand = [Some(Arc::new(Stretch { start, bytes })), last];
         file.decode(page, stored.start, self.get(&stored).unwrap_or_default().into(), context)
+    }
+
+    /// Whether the page is wanted for one row that the system has in memory: a call more where it goes on in another page
+    /// costs less than a page that is mostly not needed.
+    fn is_one_row_in_memory(&self, page: u64, file: &PagedFile, context: &ReadContext) -> bool {
+        !context.may_block && self.wish.rows == 1 && file.pages_of(&self.rows).contains(&page)
     }
 
     /// What is stored there, if it was read already.

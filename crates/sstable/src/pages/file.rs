@@ -25,6 +25,8 @@ pub(crate) enum PageLayout {
     Sealed,
 }
 
+/// Bytes of the checksum behind a chunk.
+const SUM_BYTES: usize = 4;
 /// Longer chunks get memory of their own to be decompressed from.
 const CHUNK_BYTES_KEPT: u64 = 128 << 10;
 
@@ -216,6 +218,7 @@ impl PagedFile {
         self.load(page, context).map(drop)
     }
 
+    /// Reads some of what is stored, for use by a walk.
     pub(super) fn read_raw(
         &self,
         offset: u64,
@@ -223,19 +226,35 @@ impl PagedFile {
         context: &ReadContext,
     ) -> Result<Vec<u8>, ReadError> {
         may_read(len, context)?;
-        let mut bytes = vec![0; len as usize];
-        self.read_into(&mut bytes, offset, context)?;
+        self.read_vec(offset, len, &mut [], context)
+    }
+
+    /// Reads `len` bytes into memory of their own, and fills `after` with those that follow.
+    fn read_vec(
+        &self,
+        offset: u64,
+        len: u64,
+        after: &mut [u8],
+        context: &ReadContext,
+    ) -> Result<Vec<u8>, ReadError> {
+        // What ends too early is told by the thread that may wait.
+        let bytes = self.file.read_vec_at(offset, len as usize, after, context.may_block)?;
+        let bytes = bytes.ok_or(ReadError::WouldBlock)?;
+        self.count_read(offset, len + after.len() as u64, context);
         Ok(bytes)
     }
 
     fn read_into(&self, bytes: &mut [u8], offset: u64, context: &ReadContext) -> Result<(), ReadError> {
-        let len = bytes.len() as u64;
         match context.may_block {
             true => self.file.read_exact_at(offset, bytes)?,
-            // What ends too early is told by the thread that may wait.
             false if self.file.read_at_once(offset, bytes)? == Some(bytes.len()) => {}
             false => return Err(ReadError::WouldBlock),
         }
+        self.count_read(offset, bytes.len() as u64, context);
+        Ok(())
+    }
+
+    fn count_read(&self, offset: u64, len: u64, context: &ReadContext) {
         let access = self.file.access();
         let (calls, taken) = access.taken(&(offset..offset.saturating_add(len)), self.file.len());
         context.cost.ios.add(calls);
@@ -245,7 +264,6 @@ impl PagedFile {
             Access::Mapped => context.cost.mapped_ios.add(calls),
         }
         context.cost.disk_bytes.add(taken);
-        Ok(())
     }
 
     /// Bytes of a page's content.
@@ -280,11 +298,17 @@ impl PagedFile {
     pub fn load(&self, page: u64, context: &ReadContext) -> Result<Bytes, ReadError> {
         let Range { start, end } = self.stored(page)?;
         let len = end - start;
-        if !matches!(self.layout, PageLayout::Compressed(_)) || len > CHUNK_BYTES_KEPT {
-            let bytes = self.read_raw(start, len, context)?;
-            return self.decode(page, start, bytes.into(), context);
-        }
         may_read(len, context)?;
+        let PageLayout::Compressed(info) = &self.layout else {
+            let bytes = self.read_vec(start, len, &mut [], context)?;
+            return self.decode(page, start, bytes.into(), context);
+        };
+        let payload_len = len - SUM_BYTES as u64;
+        if info.is_raw(payload_len) || len > CHUNK_BYTES_KEPT {
+            let mut sum = [0; SUM_BYTES];
+            let payload = self.read_vec(start, payload_len, &mut sum, context)?;
+            return self.decode_chunk(info, page, start, payload.into(), sum, context);
+        }
         // Nothing of what is read here stays: each thread does it in the same place.
         CHUNK.with_borrow_mut(|chunk| {
             chunk.resize(len as usize, 0);
@@ -309,15 +333,19 @@ impl PagedFile {
                 Err(self.corrupt(start, detail))
             }
             PageLayout::Compressed(_) => {
-                let Some((payload, sum)) = bytes.split_last_chunk::<4>() else { return Ok(()) };
-                let (found, expected) = (crc32fast::hash(payload), u32::from_be_bytes(*sum));
-                if expected == found {
-                    return Ok(());
-                }
-                let detail = format!("checksum of chunk {page} is {found:#010x}, {expected:#010x} is stored");
-                Err(self.corrupt(start, detail))
+                let Some((payload, sum)) = bytes.split_last_chunk() else { return Ok(()) };
+                self.check_chunk(page, start, payload, u32::from_be_bytes(*sum))
             }
         }
+    }
+
+    fn check_chunk(&self, page: u64, start: u64, payload: &[u8], expected: u32) -> Result<(), ReadError> {
+        let found = crc32fast::hash(payload);
+        if expected == found {
+            return Ok(());
+        }
+        let detail = format!("checksum of chunk {page} is {found:#010x}, {expected:#010x} is stored");
+        Err(self.corrupt(start, detail))
     }
 
     /// The content of a page that is stored as `bytes`, at `start` in the file.
@@ -335,7 +363,12 @@ impl PagedFile {
                     self.check_stored(page, start, &bytes)?;
                 }
             }
-            PageLayout::Compressed(info) => return self.decode_chunk(info, page, start, bytes, context),
+            PageLayout::Compressed(info) => {
+                let Some((payload, sum)) = bytes.split_last_chunk::<SUM_BYTES>() else {
+                    return Err(self.corrupt(start, format!("chunk {page} has no checksum")));
+                };
+                return self.decode_chunk(info, page, start, payload.into(), *sum, context);
+            }
             PageLayout::Sealed => {
                 let content = bytes.split_last_chunk::<4>().map(|(content, sum)| {
                     (seal_of(content, page) == u32::from_be_bytes(*sum)).then_some(content.len())
@@ -354,16 +387,14 @@ impl PagedFile {
         info: &CompressionInfo,
         page: u64,
         start: u64,
-        mut bytes: Cow<'_, [u8]>,
+        mut payload: Cow<'_, [u8]>,
+        sum: [u8; SUM_BYTES],
         context: &ReadContext,
     ) -> Result<Bytes, ReadError> {
         let len = self.content_len(page) as usize;
-        let Some((payload, sum)) = bytes.split_last_chunk::<4>() else {
-            return Err(self.corrupt(start, format!("chunk {page} has no checksum")));
-        };
-        let expected = u32::from_be_bytes(*sum);
+        let expected = u32::from_be_bytes(sum);
         if self.crc_checks.is_due() {
-            self.check_stored(page, start, &bytes)?;
+            self.check_chunk(page, start, &payload, expected)?;
         }
         let places = self.places.get();
         let place = places.zip(usize::try_from(page).ok()).and_then(|(places, page)| places.get(page));
@@ -371,11 +402,11 @@ impl PagedFile {
             let detail = format!("a chunk with checksum {expected:#010x}, Proof.db has {place:x?} here");
             return Err(self.corrupt(start, detail));
         }
-        if payload.len() < info.params.max_compressed_len as usize {
+        if !info.is_raw(payload.len() as u64) {
             let out = info
                 .params
                 .compressor
-                .decompress(payload, len)
+                .decompress(&payload, len)
                 .map_err(|e| self.corrupt(start, format!("chunk {page}: {e}")))?;
             context.cost.decompressed_bytes.add(len as u64);
             return Ok(out.into());
@@ -384,8 +415,11 @@ impl PagedFile {
             let detail = format!("raw chunk {page} of {} bytes for {len} of content", payload.len());
             return Err(self.corrupt(start, detail));
         }
-        bytes.to_mut().truncate(len);
-        Ok(bytes.into_owned().into())
+        match &mut payload {
+            Cow::Owned(bytes) => bytes.truncate(len),
+            Cow::Borrowed(bytes) => *bytes = bytes.get(..len).unwrap_or_default(),
+        }
+        Ok(payload.into_owned().into())
     }
 }
 

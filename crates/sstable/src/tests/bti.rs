@@ -151,6 +151,7 @@ fn rewritten_index_is_the_same(sstable: &Arc<SsTable>, table: &Arc<TableSchema>)
     let options = WriterOptions {
         encoding_stats: sstable.header().stats,
         row_index_bytes: 16 << 10,
+        align_blocks: false,
         ..options(&partitions, None, 0)
     };
     write_version(&memory, table, &partitions, options, Version::DA).unwrap();

@@ -210,6 +210,22 @@ impl ReadFile for PooledFile {
         file.read_at_once(offset, buf)
     }
 
+    fn read_vec_at(
+        &self,
+        offset: u64,
+        len: usize,
+        after: &mut [u8],
+        may_wait: bool,
+    ) -> io::Result<Option<Vec<u8>>> {
+        if may_wait {
+            return self.with(|file| file.read_vec_at(offset, len, after, true))?;
+        }
+        let Some(slot) = self.file.try_read() else { return Ok(None) };
+        let Some(file) = &*slot else { return Ok(None) };
+        self.was_read();
+        file.read_vec_at(offset, len, after, false)
+    }
+
     fn len(&self) -> u64 {
         self.len
     }
