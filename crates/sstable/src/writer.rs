@@ -447,10 +447,10 @@ impl SsTableWriter {
     }
 
     /// Bytes after which a block ends where a chunk does, if it may: one that goes on there takes two chunks to read. It is
-    /// not less than half of another block, and of so many chunks as those have.
+    /// of as many chunks as another block.
     fn block_len_at_chunk_end(&self, block_len: u64) -> Option<u64> {
         let is_bounded = self.options.align_blocks && block_len < u64::MAX;
-        is_bounded.then(|| (block_len / 2).max((block_len + 1).saturating_sub(self.data.chunk_len())))
+        is_bounded.then(|| (block_len + 1).saturating_sub(self.data.chunk_len()))
     }
 
     fn end_partition(&mut self) -> Result<(), WriteError> {

@@ -83,6 +83,42 @@ fn a_read_at_once_gets_what_a_read_gets_or_nothing() {
     });
 }
 
+#[test]
+fn a_read_into_new_memory_gets_what_a_read_gets() {
+    on_each(|fs, dir| {
+        let path = dir.join("a");
+        let bytes: Vec<u8> = (0..100_000u32).map(|i| (i % 251) as u8).collect();
+        fs.write(&path, &bytes).unwrap();
+        for access in [Access::Buffered, Access::Direct, Access::Mapped] {
+            let file = fs.open_read_by(&path, access).unwrap();
+            for (offset, len, after_len) in
+                [(0, 99_996, 4), (7, 16_384, 4), (65_530, 20, 0), (3, 0, 4), (100_000, 0, 0)]
+            {
+                let (head, behind) = bytes[offset..offset + len + after_len].split_at(len);
+                for may_wait in [true, false] {
+                    let mut after = vec![0; after_len];
+                    let got = file.read_vec_at(offset as u64, len, &mut after, may_wait).unwrap();
+                    assert!(got.is_some() || !may_wait);
+                    let Some(got) = got else { continue };
+                    assert!(
+                        got == head && after == behind,
+                        "{access:?} {offset} {len} {after_len} {may_wait}"
+                    );
+                    assert_eq!(got.capacity(), len);
+                }
+            }
+            for (offset, len, after_len) in
+                [(99_990, 8, 4), (99_990, 11, 0), (99_990, 12, 4), (1 << 40, 1, 0)]
+            {
+                let mut after = vec![0; after_len];
+                assert_eq!(file.read_vec_at(offset, len, &mut after, false).unwrap(), None);
+                let error = file.read_vec_at(offset, len, &mut after, true).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "{error}");
+            }
+        }
+    });
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn what_was_just_written_is_read_at_once_where_the_file_system_can_tell() {
@@ -101,6 +137,9 @@ fn what_was_just_written_is_read_at_once_where_the_file_system_can_tell() {
     for _ in 0..2 {
         let got = file.read_at_once(3, &mut buf).unwrap();
         assert_eq!(got, (!refuses).then_some(4));
+        let mut after = [0; 2];
+        let got = file.read_vec_at(3, 4, &mut after, false).unwrap();
+        assert_eq!(got.map(|bytes| (bytes, after)), (!refuses).then(|| (b"3456".to_vec(), *b"78")));
     }
     assert!(refuses || &buf == b"3456");
 }

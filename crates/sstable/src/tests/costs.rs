@@ -196,9 +196,12 @@ fn long_rows(form: &str, compressed: bool, version: Version) {
 fn short_rows(form: &str, compressed: bool, version: Version) {
     let reports = [200, 10_000, 100_000].map(|rows| {
         let mut costs = Costs::new(rows, 25, 128, compressed, version);
-        for cost in costs.rows(true) {
-            assert!(is_within_bar(cost), "{cost:?}");
-        }
+        let (within, beyond): (Vec<_>, Vec<_>) =
+            costs.rows(true).into_iter().partition(|c| is_within_bar(*c));
+        // Where the separator behind a block is in another page of the trie than its own, that takes a call more: of a
+        // partition of 100,000 rows four to twenty in 2,700.
+        assert!(beyond.len() <= within.len() / 99 * usize::from(version.is_bti()), "{beyond:?}");
+        assert!(beyond.iter().all(|cost| cost.ios == 5 && cost.disk_bytes <= 64 * KIB), "{beyond:?}");
         costs.slices(100);
         [1, 50, 100].into_iter().for_each(|places| costs.names(places));
         costs

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use env::fs::FileSystem;
 use env::fs::faulty::FaultyFileSystem;
 use model::command::ClusteringFilter;
+use model::schema::{CompressionOptions, TableOptions};
 use model::{Cell, Clustering, ClusteringBound, CqlType, Deletion, Liveness, Row, Slice, TableSchema};
 use partition::{CostSnapshot, Event, Fragment, PartitionStream, ReadContext, ReadError};
 use std::sync::Arc;
@@ -148,6 +149,61 @@ fn a_read_that_may_not_block_loads_what_the_system_has_in_memory_within_bounds()
                 matches!(attempt(&filter, 1 << 20), Err(ReadError::WouldBlock)),
                 "the device would be waited for"
             );
+        }
+    }
+}
+
+/// The system's memory is read without a wait, so nothing is read that the row may not lie in.
+#[test]
+fn one_row_that_the_system_has_in_memory_is_read_without_the_chunk_beside_it() {
+    let (table, partitions) = numbered(1_000, 1_000);
+    for (version, compression) in forms() {
+        let faulty = FaultyFileSystem::new(memory());
+        let fs: Arc<dyn FileSystem> = Arc::new(faulty.clone());
+        write_version(&fs, &table, &partitions, options(&partitions, compression, 4 << 10), version).unwrap();
+        let (sstable, kept) = open_with(&fs, version);
+        cost_of(&sstable, &table, &ClusteringFilter::all(), 1_000);
+        faulty.set_in_memory(true);
+        let (mut chunks, mut rows) = (0, 0);
+        for row in (50..1_000).step_by(7) {
+            cost_of(&sstable, &table, &names([row], false), 1);
+            kept.forget(|part, page| part == FilePart::Data && page > 0);
+            let context = ReadContext { may_block: false, at_once_bytes_max: 1 << 20, ..context() };
+            let stream = sstable.read(&key(1), &names([row], false), &all(&table), &table, &context).unwrap();
+            assert_eq!(collect(&mut stream.unwrap(), &table, false).unwrap()[0].items.len(), 1);
+            let cost = context.cost.snapshot();
+            assert_eq!((cost.ios, cost.index_page_misses), (cost.chunk_misses, 0), "{version:?}: {cost:?}");
+            assert!(cost.disk_bytes <= cost.chunk_misses * (16 * KIB + 4), "{version:?}: {cost:?}");
+            (chunks, rows) = (chunks + cost.chunk_misses, rows + 1);
+        }
+        // A row in sixteen lies across two.
+        assert!(chunks * 100 <= rows * 110, "{version:?}: {chunks} chunks for {rows} rows");
+    }
+}
+
+#[test]
+fn chunks_that_hardly_compress_are_stored_as_they_are() {
+    let (table, mut partitions) = numbered(400, 1_000);
+    let of = CompressionOptions { min_compress_ratio: 0.0, ..TableOptions::default().compression };
+    for (is_noise, ratio) in [(true, 0.0), (false, 0.0), (true, 1.0), (false, 1e6)] {
+        if !is_noise {
+            for item in &mut partitions[0].items {
+                let Item::Row(row) = item else { panic!("no row") };
+                row.cells[0].value = vec![7; 1_000].into();
+            }
+        }
+        let params = CompressionOptions { min_compress_ratio: ratio, ..of.clone() };
+        let params = CompressionParams::of_options(&params).unwrap();
+        let fs = memory();
+        write_version(&fs, &table, &partitions, options(&partitions, params, 4 << 10), Version::NB).unwrap();
+        let (sstable, _) = open_with(&fs, Version::NB);
+        let cost = cost_of(&sstable, &table, &ClusteringFilter::all(), 400);
+        match (is_noise, ratio) {
+            // The last chunk is short enough.
+            (true, 0.0) => assert!(cost.decompressed_bytes < 16 * KIB, "{cost:?}"),
+            // The keys of the rows compress.
+            (true, _) | (false, 0.0) => assert!(cost.decompressed_bytes > 390 * KIB, "{ratio}: {cost:?}"),
+            _ => assert_eq!(cost.decompressed_bytes, 0, "{cost:?}"),
         }
     }
 }
