@@ -160,7 +160,7 @@ impl Ahead {
             return file.decode(page, stored.start, bytes.into(), context);
         }
         self.correct(file, page);
-        let wanted = match self.is_one_row_in_memory(page, file, context) {
+        let wanted = match self.is_one_row_at_once(page, file, context) {
             true => page..page + 1,
             false => self.wanted(file, page),
         };
@@ -194,10 +194,11 @@ impl Ahead {
         file.decode(page, stored.start, self.get(&stored).unwrap_or_default().into(), context)
     }
 
-    /// Whether the page is wanted for one row that the system has in memory: a call more where it goes on in another page
-    /// costs less than a page that is mostly not needed.
-    fn is_one_row_in_memory(&self, page: u64, file: &PagedFile, context: &ReadContext) -> bool {
-        !context.may_block && self.wish.rows == 1 && file.pages_of(&self.rows).contains(&page)
+    /// Whether the page is wanted by a thread that may not wait for one row, and not for a long value of it: a call more to
+    /// the system's memory, where the row goes on in another page, costs less than a page that is mostly not needed.
+    fn is_one_row_at_once(&self, page: u64, file: &PagedFile, context: &ReadContext) -> bool {
+        let lies_in = |content| file.pages_of(content).contains(&page);
+        !context.may_block && self.wish.rows == 1 && lies_in(&self.rows) && !lies_in(&self.value)
     }
 
     /// What is stored there, if it was read already.

@@ -153,31 +153,50 @@ fn a_read_that_may_not_block_loads_what_the_system_has_in_memory_within_bounds()
     }
 }
 
+/// What one row costs with an index in memory, read by a thread that may not wait, where the system has the file in memory.
+fn cost_at_once(
+    version: Version,
+    compression: Option<CompressionParams>,
+    value_bytes: usize,
+    row: u64,
+) -> CostSnapshot {
+    let (table, partitions) = numbered(row + 50, value_bytes);
+    let faulty = FaultyFileSystem::new(memory());
+    let fs: Arc<dyn FileSystem> = Arc::new(faulty.clone());
+    write_version(&fs, &table, &partitions, options(&partitions, compression, 4 << 10), version).unwrap();
+    let (sstable, kept) = open_with(&fs, version);
+    faulty.set_in_memory(true);
+    cost_of(&sstable, &table, &names([row], false), 1);
+    kept.forget(|part, page| part == FilePart::Data && page > 0);
+    let context = ReadContext { may_block: false, at_once_bytes_max: 1 << 20, ..context() };
+    let stream = sstable.read(&key(1), &names([row], false), &all(&table), &table, &context).unwrap();
+    assert_eq!(collect(&mut stream.unwrap(), &table, false).unwrap()[0].items.len(), 1);
+    let cost = context.cost.snapshot();
+    assert_eq!(cost.index_page_misses, 0, "{version:?}: {cost:?}");
+    cost
+}
+
 /// The system's memory is read without a wait, so nothing is read that the row may not lie in.
 #[test]
 fn one_row_that_the_system_has_in_memory_is_read_without_the_chunk_beside_it() {
-    let (table, partitions) = numbered(1_000, 1_000);
     for (version, compression) in forms() {
-        let faulty = FaultyFileSystem::new(memory());
-        let fs: Arc<dyn FileSystem> = Arc::new(faulty.clone());
-        write_version(&fs, &table, &partitions, options(&partitions, compression, 4 << 10), version).unwrap();
-        let (sstable, kept) = open_with(&fs, version);
-        cost_of(&sstable, &table, &ClusteringFilter::all(), 1_000);
-        faulty.set_in_memory(true);
         let (mut chunks, mut rows) = (0, 0);
-        for row in (50..1_000).step_by(7) {
-            cost_of(&sstable, &table, &names([row], false), 1);
-            kept.forget(|part, page| part == FilePart::Data && page > 0);
-            let context = ReadContext { may_block: false, at_once_bytes_max: 1 << 20, ..context() };
-            let stream = sstable.read(&key(1), &names([row], false), &all(&table), &table, &context).unwrap();
-            assert_eq!(collect(&mut stream.unwrap(), &table, false).unwrap()[0].items.len(), 1);
-            let cost = context.cost.snapshot();
-            assert_eq!((cost.ios, cost.index_page_misses), (cost.chunk_misses, 0), "{version:?}: {cost:?}");
+        for row in (50..400).step_by(7) {
+            let cost = cost_at_once(version, compression.clone(), 1_000, row);
+            assert_eq!(cost.ios, cost.chunk_misses, "{version:?}: {cost:?}");
             assert!(cost.disk_bytes <= cost.chunk_misses * (16 * KIB + 4), "{version:?}: {cost:?}");
             (chunks, rows) = (chunks + cost.chunk_misses, rows + 1);
         }
         // A row in sixteen lies across two.
         assert!(chunks * 100 <= rows * 110, "{version:?}: {chunks} chunks for {rows} rows");
+    }
+}
+
+#[test]
+fn a_long_value_that_the_system_has_in_memory_is_read_at_once() {
+    for (version, compression) in forms() {
+        let cost = cost_at_once(version, compression, 60_000, 5);
+        assert!(cost.chunk_misses >= 4 && cost.ios <= 2, "{version:?}: {cost:?}");
     }
 }
 
