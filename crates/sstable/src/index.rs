@@ -413,17 +413,8 @@ pub(crate) struct WrittenUnfiltered<'a> {
     pub end: u64,
     /// The range deletion that holds after it.
     pub open_after: Deletion,
-    /// Bytes after which a block ends.
+    /// Bytes after which a block ends here.
     pub block_len: u64,
-    /// Of a row or marker that goes to the end of a chunk or beyond: bytes after which a block ends there.
-    pub block_len_at_chunk_end: Option<u64>,
-}
-
-impl WrittenUnfiltered<'_> {
-    /// Whether a block that starts at `block_start` ends behind it.
-    pub fn ends_block(&self, block_start: u64) -> bool {
-        self.end - block_start >= self.block_len_at_chunk_end.unwrap_or(self.block_len)
-    }
 }
 
 /// A partition that was written to its end.

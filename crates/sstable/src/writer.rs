@@ -416,16 +416,12 @@ impl SsTableWriter {
         self.collector.position(position, self.table.comparator());
         let start = self.data.position() - partition_start;
         self.write_buffer()?;
-        let block_len = self.block_len_at(start);
-        let chunk_of = |position: u64| position / self.data.chunk_len();
-        let ends_chunk = chunk_of(partition_start + start) < chunk_of(self.data.position());
         let written = WrittenUnfiltered {
             position,
             start,
             end: self.data.position() - partition_start,
             open_after: self.current.open,
-            block_len,
-            block_len_at_chunk_end: ends_chunk.then(|| self.block_len_at_chunk_end(block_len)).flatten(),
+            block_len: self.block_len_at(partition_start, start),
         };
         self.index.add(&self.layout, self.table.comparator(), &written)
     }
@@ -436,21 +432,21 @@ impl SsTableWriter {
         self.data.write(&self.buffer, &self.current.sizes.long_values)
     }
 
-    /// Bytes of a block that starts so far into its partition. Where blocks are short, those of a huge partition become
-    /// longer, so that its index stays below a few hundred thousand of them for long.
-    fn block_len_at(&self, start: u64) -> u64 {
+    /// Bytes of a block that the row or marker which was just written, so far into its partition, may end. Where blocks are
+    /// short, those of a huge partition become longer, so that its index stays below a few hundred thousand of them for long.
+    /// One that could not go to the end of the next chunk ends with this one: it would take another chunk to read.
+    fn block_len_at(&self, partition_start: u64, start: u64) -> u64 {
         // The index could not say what holds where the block ends.
         if !self.layout.deletion_times().can_write(&self.current.open) {
             return u64::MAX;
         }
-        self.block_len.max((start >> BLOCKS_SHIFT).min(LONG_BLOCK_BYTES))
-    }
-
-    /// Bytes after which a block ends where a chunk does, if it may: one that goes on there takes two chunks to read. It is
-    /// of as many chunks as another block.
-    fn block_len_at_chunk_end(&self, block_len: u64) -> Option<u64> {
-        let is_bounded = self.options.align_blocks && block_len < u64::MAX;
-        is_bounded.then(|| (block_len + 1).saturating_sub(self.data.chunk_len()))
+        let len = self.block_len.max((start >> BLOCKS_SHIFT).min(LONG_BLOCK_BYTES));
+        let chunk_len = self.data.chunk_len();
+        let ends_chunk = (partition_start + start) / chunk_len < self.data.position() / chunk_len;
+        match ends_chunk && self.options.align_blocks {
+            true => len.saturating_sub(chunk_len - 1),
+            false => len,
+        }
     }
 
     fn end_partition(&mut self) -> Result<(), WriteError> {

@@ -453,7 +453,7 @@ impl PromotedIndexBuilder {
             self.first.set(unfiltered.position);
         }
         self.last.set(unfiltered.position);
-        if unfiltered.ends_block(self.block_start) {
+        if unfiltered.end - self.block_start >= unfiltered.block_len {
             self.close(layout, unfiltered.end, &unfiltered.open_after)?;
         }
         Ok(())

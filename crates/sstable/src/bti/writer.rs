@@ -228,7 +228,7 @@ impl BlockTrie {
             self.set_separator();
         }
         self.open = unfiltered.open_after;
-        if unfiltered.ends_block(start) {
+        if unfiltered.end - start >= unfiltered.block_len {
             self.last.clear();
             byte_comparable::encode_position(comparator, unfiltered.position, &mut self.last);
             self.close(times, rows)?;

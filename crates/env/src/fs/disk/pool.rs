@@ -177,6 +177,14 @@ impl PooledFile {
         Ok(work(file.as_ref()))
     }
 
+    /// What the file says to a reader who may not wait; `None` of one that is closed, or is opened or closed at this moment.
+    fn at_once<T>(&self, read: impl FnOnce(&dyn ReadFile) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
+        let Some(slot) = self.file.try_read() else { return Ok(None) };
+        let Some(file) = &*slot else { return Ok(None) };
+        self.was_read();
+        read(file.as_ref())
+    }
+
     /// Closes the file if nobody has read it since the last call, and nobody does now.
     fn close(&self) -> bool {
         let Some(mut slot) = self.file.try_write() else { return false };
@@ -202,12 +210,8 @@ impl ReadFile for PooledFile {
         self.with(|file| file.read_at(offset, buf))?
     }
 
-    /// A file that is closed, or is opened or closed at this moment, would have to be waited for.
     fn read_at_once(&self, offset: u64, buf: &mut [u8]) -> io::Result<Option<usize>> {
-        let Some(slot) = self.file.try_read() else { return Ok(None) };
-        let Some(file) = &*slot else { return Ok(None) };
-        self.was_read();
-        file.read_at_once(offset, buf)
+        self.at_once(|file| file.read_at_once(offset, buf))
     }
 
     fn read_vec_at(
@@ -220,10 +224,7 @@ impl ReadFile for PooledFile {
         if may_wait {
             return self.with(|file| file.read_vec_at(offset, len, after, true))?;
         }
-        let Some(slot) = self.file.try_read() else { return Ok(None) };
-        let Some(file) = &*slot else { return Ok(None) };
-        self.was_read();
-        file.read_vec_at(offset, len, after, false)
+        self.at_once(|file| file.read_vec_at(offset, len, after, false))
     }
 
     fn len(&self) -> u64 {
