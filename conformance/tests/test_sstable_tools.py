@@ -5,8 +5,10 @@ has to agree word for word (but for what the clock decided), the offline verifie
 to import the files and answer queries as the node does.
 """
 import json
+import random
 import re
 import shutil
+import struct
 import subprocess
 
 import pytest
@@ -39,6 +41,7 @@ def table_with(options):
             ["DELETE FROM {ks}.{table} USING TIMESTAMP 2000 WHERE k = 1 AND c >= 10 AND c < 90"])
 
 
+NOISE = random.Random(1)
 # name -> (schema, statements before the first flush, statements before the second)
 TABLES = {
     "plain": ("CREATE TABLE {ks}.{table} (k int PRIMARY KEY, v text, w int)",
@@ -88,6 +91,11 @@ TABLES = {
               for k in range(2) for c in range(600)]
              + ["UPDATE {ks}.{table} USING TIMESTAMP 3 SET s = 'static' WHERE k = 1"],
              ["DELETE FROM {ks}.{table} USING TIMESTAMP 5000 WHERE k = 0 AND c > 50 AND c <= 550"]),
+    # Does not compress, so that chunks of the node are stored as they are, and its blocks of rows end with them.
+    "noise": ("CREATE TABLE {ks}.{table} (k int, c int, v blob, PRIMARY KEY (k, c))",
+              [f"INSERT INTO {{ks}}.{{table}} (k, c, v) VALUES ({k}, {c}, 0x{NOISE.randbytes(900).hex()}) USING TIMESTAMP {1000 + c}"
+               for k in range(2) for c in range(150)],
+              ["DELETE FROM {ks}.{table} USING TIMESTAMP 5000 WHERE k = 0 AND c > 20 AND c <= 40"]),
     "counters": ("CREATE TABLE {ks}.{table} (k int PRIMARY KEY, n counter)",
                  [f"UPDATE {{ks}}.{{table}} SET n = n + {i} WHERE k = {i}" for i in range(1, 10)],
                  ["UPDATE {ks}.{table} SET n = n - 100 WHERE k = 3", "DELETE FROM {ks}.{table} WHERE k = 4"]),
@@ -226,6 +234,17 @@ def test_dump(sides, table, step):
     ours, theirs = (side.dumps[table, step] for side in sides)
     assert len(ours) == len(theirs) == 1, "files"
     assert ours == theirs
+
+
+def test_chunks_that_do_not_compress_are_stored_as_they_are(sides):
+    ours, theirs = (side.files("noise")[0].with_name(side.files("noise")[0].name.replace("-Data", "-CompressionInfo")).read_bytes()
+                    for side in sides)
+    for info, is_raw in ((ours, True), (theirs, False)):
+        chunk_len, max_len, _, count = struct.unpack_from(">iiqi", info, 2 + len("LZ4Compressor") + 4)
+        offsets = struct.unpack_from(f">{count}q", info, 2 + len("LZ4Compressor") + 24)
+        stored = [end - start - 4 for start, end in zip(offsets, offsets[1:])]
+        assert len(stored) >= 15 and (max_len < chunk_len) == is_raw
+        assert {length == chunk_len for length in stored} == {is_raw}
 
 
 @pytest.mark.parametrize("table", TABLES)
