@@ -142,9 +142,9 @@ impl Compressor {
     }
 }
 
-/// Where a table asks for no ratio, chunks that compression makes less than a tenth shorter are stored raw: what they would
-/// save is no block of the device, and every read of them would be decompressed. Cassandra, which reads both, stores all
-/// compressed because versions before 4.0 could not know better (CASSANDRA-10520).
+/// Where a table asks for no ratio, chunks that compression makes less than a tenth shorter are stored raw: that much less
+/// to read is not worth decompressing them each time. Cassandra, which reads both from 4.0 on (CASSANDRA-10520), stores all
+/// compressed then.
 const MIN_RATIO: f64 = 1.1;
 
 fn max_compressed_len(chunk_len: u32, ratio: f64) -> u32 {
