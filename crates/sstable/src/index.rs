@@ -307,7 +307,7 @@ impl RowIndex {
     pub fn believe(&mut self, may_delete: bool) {
         match self {
             RowIndex::Big(index) => index.believe(may_delete),
-            RowIndex::Bti(_) => {}
+            RowIndex::Bti(index) => index.believe(),
         }
     }
 
@@ -327,8 +327,9 @@ impl RowIndex {
         }
     }
 
-    /// The first block that may hold something at or behind `bound`; `None` when all end before it. `covered` is where the
-    /// SSTable has rows, for a search to begin with; it need not be right.
+    /// The first block that may hold something at or behind `bound`; `None` when all end before it. Of an index that is
+    /// believed its end may be a guess, where it would take another page to know it. `covered` is where the SSTable has rows,
+    /// for a search to begin with; it need not be right.
     pub fn reaching(
         &mut self,
         layout: &Layout,
@@ -338,7 +339,7 @@ impl RowIndex {
     ) -> Result<Option<Block>, ReadError> {
         match self {
             RowIndex::Big(index) => index.reaching(layout, comparator, bound, covered),
-            RowIndex::Bti(index) => index.around(comparator, bound).map(Some),
+            RowIndex::Bti(index) => index.around_or_so(comparator, bound).map(Some),
         }
     }
 
@@ -413,8 +414,38 @@ pub(crate) struct WrittenUnfiltered<'a> {
     pub end: u64,
     /// The range deletion that holds after it.
     pub open_after: Deletion,
-    /// Bytes after which a block ends here.
-    pub block_len: u64,
+    /// Where blocks end.
+    pub blocks: BlockRule,
+}
+
+/// Blocks need not be longer than this: a chunk of the usual length.
+pub(crate) const LONG_BLOCK_BYTES: u64 = 16 << 10;
+
+/// Where the blocks of a partition end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BlockRule {
+    /// Bytes after which one ends.
+    pub len: u64,
+    /// Bytes of the chunks that blocks are to end with.
+    pub chunk_len: Option<u64>,
+    /// Where the partition starts in the data.
+    pub partition_start: u64,
+}
+
+impl BlockRule {
+    /// Whether a block that starts at `block` ends with what lies from `start` to `end`, if it is to have `len_min` bytes at least.
+    /// One that could not go to the end of the next chunk ends with this one: it would take another chunk to read. Places are
+    /// bytes from the partition's start.
+    pub fn ends(&self, len_min: u64, block: u64, start: u64, end: u64) -> bool {
+        let spare = if self.ends_chunk(start, end) { self.chunk_len.unwrap_or(1) - 1 } else { 0 };
+        end - block >= self.len.max(len_min).saturating_sub(spare)
+    }
+
+    /// Whether a chunk that blocks are to end with ends there.
+    pub fn ends_chunk(&self, start: u64, end: u64) -> bool {
+        let chunk = |place: u64, len: u64| (self.partition_start + place) / len;
+        self.chunk_len.is_some_and(|len| chunk(start, len) < chunk(end, len))
+    }
 }
 
 /// A partition that was written to its end.

@@ -27,7 +27,7 @@ use crate::compression::CompressionParams;
 use crate::compression::sink::DataSink;
 use crate::descriptor::{Component, Descriptor};
 use crate::error::WriteError;
-use crate::index::{IndexWriter, WrittenPartition, WrittenUnfiltered};
+use crate::index::{BlockRule, IndexWriter, WrittenPartition, WrittenUnfiltered};
 use crate::outline::OutlineWriter;
 use crate::pages::PageSink;
 use crate::proof::{IndexProof, Proof};
@@ -58,6 +58,8 @@ pub struct WriterOptions {
     pub row_index_bytes: u64,
     /// Whether blocks end where chunks do if they can, which those of Cassandra do not.
     pub align_blocks: bool,
+    /// Blocks that the promoted index of a partition may have before two of them become one, while they are short.
+    pub blocks_max: usize,
     /// Partitions for each entry of the summary.
     pub min_index_interval: u32,
     /// Parts of the commit log that the SSTable makes dispensable.
@@ -71,11 +73,6 @@ pub struct WriterOptions {
     /// Level in leveled compaction.
     pub level: i32,
 }
-
-/// A block is at least this part of what lies before it in its partition: 2 to the power of minus ...
-const BLOCKS_SHIFT: u32 = 18;
-/// ... but need not be longer than a chunk.
-const LONG_BLOCK_BYTES: u64 = 16 << 10;
 
 impl WriterOptions {
     /// Options of a table: compression, bloom filter and index interval as it asks for.
@@ -102,6 +99,7 @@ impl Default for WriterOptions {
             column_index_bytes: 64 << 10,
             row_index_bytes: 16 << 10,
             align_blocks: true,
+            blocks_max: 512 << 10,
             min_index_interval: 128,
             commit_log_intervals: Vec::new(),
             host_id: None,
@@ -231,7 +229,8 @@ impl SsTableWriter {
             let writer = BtiIndexWriter::new(partitions, rows, version.deletion_times());
             (IndexWriter::Bti(Box::new(writer)), options.row_index_bytes)
         } else {
-            let writer = BigIndexWriter::new(create(Component::Index)?, options.min_index_interval);
+            let index = create(Component::Index)?;
+            let writer = BigIndexWriter::new(index, options.min_index_interval, options.blocks_max);
             (IndexWriter::Big(Box::new(writer)), options.column_index_bytes)
         };
         Ok(SsTableWriter {
@@ -421,7 +420,7 @@ impl SsTableWriter {
             start,
             end: self.data.position() - partition_start,
             open_after: self.current.open,
-            block_len: self.block_len_at(partition_start, start),
+            blocks: self.block_rule(partition_start),
         };
         self.index.add(&self.layout, self.table.comparator(), &written)
     }
@@ -432,20 +431,14 @@ impl SsTableWriter {
         self.data.write(&self.buffer, &self.current.sizes.long_values)
     }
 
-    /// Bytes of a block that the row or marker which was just written, so far into its partition, may end. Where blocks are
-    /// short, those of a huge partition become longer, so that its index stays below a few hundred thousand of them for long.
-    /// One that could not go to the end of the next chunk ends with this one: it would take another chunk to read.
-    fn block_len_at(&self, partition_start: u64, start: u64) -> u64 {
-        // The index could not say what holds where the block ends.
-        if !self.layout.deletion_times().can_write(&self.current.open) {
-            return u64::MAX;
-        }
-        let len = self.block_len.max((start >> BLOCKS_SHIFT).min(LONG_BLOCK_BYTES));
-        let chunk_len = self.data.chunk_len();
-        let ends_chunk = (partition_start + start) / chunk_len < self.data.position() / chunk_len;
-        match ends_chunk && self.options.align_blocks {
-            true => len.saturating_sub(chunk_len - 1),
-            false => len,
+    /// Where blocks end, as far as that is known of the row or marker that was just written.
+    fn block_rule(&self, partition_start: u64) -> BlockRule {
+        // Not where the index could not say what holds there.
+        let may_end = self.layout.deletion_times().can_write(&self.current.open);
+        BlockRule {
+            len: if may_end { self.block_len } else { u64::MAX },
+            chunk_len: self.options.align_blocks.then(|| self.data.chunk_len()),
+            partition_start,
         }
     }
 

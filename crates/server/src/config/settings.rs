@@ -453,7 +453,7 @@ settings! {
     sstable: SsTableFormat = SsTableFormat::Big, old "sstable_format" None;
     /// With which releases new files stay compatible.
     storage_compatibility_mode: StorageCompatibility = StorageCompatibility::Cassandra4;
-    /// Data between two entries of a partition's index; 4 KiB when not set, growing to 16 KiB beyond 1 GiB.
+    /// Data between two entries of a partition's index; 4 KiB when not set, up to 16 KiB in partitions of some GiB.
     column_index_size: Option<ByteSize> = None, old "column_index_size_in_kb" Kib;
     /// Rows that a compaction writes before what it wrote can be read; null for its end.
     sstable_preemptive_open_interval: Interval = Interval(Some(ByteSize(50 << 20))), old "sstable_preemptive_open_interval_in_mb" Mib;

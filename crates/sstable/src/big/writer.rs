@@ -23,13 +23,14 @@ pub(crate) struct BigIndexWriter {
 }
 
 impl BigIndexWriter {
-    /// Writes Index.db to `file`, with an entry of the summary for so many partitions.
-    pub fn new(file: Box<dyn WriteFile>, min_index_interval: u32) -> BigIndexWriter {
+    /// Writes Index.db to `file`, with an entry of the summary for so many partitions. Of a partition of more than `blocks_max`
+    /// blocks they become longer.
+    pub fn new(file: Box<dyn WriteFile>, min_index_interval: u32, blocks_max: usize) -> BigIndexWriter {
         BigIndexWriter {
             file,
             summary: SummaryBuilder::new(min_index_interval),
             sampler: Sampler::default(),
-            blocks: PromotedIndexBuilder::default(),
+            blocks: PromotedIndexBuilder::new(blocks_max),
             buffer: Vec::new(),
             sums: PageSummer::default(),
         }

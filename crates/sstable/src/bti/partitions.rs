@@ -27,6 +27,8 @@ use std::sync::Arc;
 const FOOTER_BYTES: u64 = 24;
 /// Partitions for each stretch of keys that the filter is proven for at once.
 const INTERVAL_PARTITIONS: u64 = 32;
+/// Bytes of the upper nodes of a trie of rows, at most: those of a few hundred thousand blocks.
+const UPPER_NODES_BYTES_MAX: u64 = 24 << 10;
 /// Payload bits from here on say that there is a hash byte.
 const WITH_HASH: u8 = 8;
 
@@ -178,7 +180,9 @@ impl BtiIndex {
             return Ok(Located { position: !target.number as u64, rows: None });
         }
         let (at, file) = (target.number as u64, 0..self.rows.len);
-        rows.look_ahead(|ahead| ahead.set_near(at, &file));
+        // A trie ends where its entry begins, with the root and then the nodes below it.
+        let upper_nodes = (self.rows.len / self.count).min(UPPER_NODES_BYTES_MAX);
+        rows.look_ahead(|ahead| ahead.set_near(at, upper_nodes, &file));
         rows.seek(at);
         let entry = RowsEntry::read(rows, self.times)?;
         Ok(Located { position: entry.position, rows: Some(entry) })

@@ -20,6 +20,9 @@ use std::cmp::Ordering;
 
 pub(super) const OPEN_DELETION: u8 = 8;
 
+/// What a block is taken for whose end is in a page that is not in memory: most of Ilion's and of Cassandra's are no longer.
+const BLOCK_BYTES_USUAL: u64 = 4 << 10;
+
 /// An entry of Rows.db.
 #[derive(Clone, Debug)]
 pub(crate) struct RowsEntry {
@@ -51,7 +54,16 @@ impl RowsEntry {
     /// The partition's blocks.
     pub fn rows(&self, input: Cursor, times: DeletionTimes) -> RowTrie {
         let (trie, deletion) = (TrieCursor::new(input, self.root), self.deletion);
-        RowTrie { trie, ahead: None, times, header_len: None, deletion, limit: None, key: Vec::new() }
+        RowTrie {
+            trie,
+            ahead: None,
+            times,
+            header_len: None,
+            deletion,
+            limit: None,
+            key: Vec::new(),
+            is_believed: false,
+        }
     }
 }
 
@@ -103,9 +115,16 @@ pub(crate) struct RowTrie {
     /// The separator behind the block that was given last, if there is one; its own is where the trie is.
     limit: Option<Vec<u8>>,
     key: Vec<u8>,
+    /// Whether what it says is right.
+    is_believed: bool,
 }
 
 impl RowTrie {
+    /// See [`crate::index::RowIndex::believe`].
+    pub fn believe(&mut self) {
+        self.is_believed = true;
+    }
+
     /// Says how many bytes the data has before the first row or marker. No block may start before.
     pub fn set_header_len(&mut self, header_len: u64) {
         self.header_len = Some(header_len);
@@ -142,7 +161,19 @@ impl RowTrie {
     ) -> Result<Block, ReadError> {
         self.encode(comparator, bound.position());
         self.trie.seek_floor(&self.key)?;
-        self.here()
+        self.here(false)
+    }
+
+    /// As [`RowTrie::around`]; of a trie that is believed no page is loaded to know where the block ends, which may then be
+    /// a guess.
+    pub fn around_or_so(
+        &mut self,
+        comparator: &ClusteringComparator,
+        bound: &ClusteringBound,
+    ) -> Result<Block, ReadError> {
+        self.encode(comparator, bound.position());
+        self.trie.seek_floor(&self.key)?;
+        self.here(self.is_believed)
     }
 
     fn encode(&mut self, comparator: &ClusteringComparator, position: Position<'_>) {
@@ -155,7 +186,7 @@ impl RowTrie {
         if !self.trie.next()? {
             return Ok(None);
         }
-        match self.starting_here()? {
+        match self.starting_here(false)? {
             Some(next) if next.start != block.end => {
                 let Block { start, end, .. } = next;
                 Err(self.trie.input.malformed(format!("a block from {start} to {end}")))
@@ -171,9 +202,9 @@ impl RowTrie {
         begins != Ordering::Greater && self.limit.as_ref().is_none_or(|limit| self.key < *limit)
     }
 
-    /// The block of the current separator; of the last one, the block before.
-    fn here(&mut self) -> Result<Block, ReadError> {
-        match self.starting_here()? {
+    /// The block of the current separator; of the last one, the block before. `may_guess` as for [`RowTrie::starting_here`].
+    fn here(&mut self, may_guess: bool) -> Result<Block, ReadError> {
+        match self.starting_here(may_guess)? {
             Some(block) => Ok(block),
             None => {
                 let (end, _) = read_separator(&mut self.trie, self.times)?;
@@ -182,9 +213,24 @@ impl RowTrie {
         }
     }
 
-    /// The block of the current separator; `None` at the last one, which none follows.
-    fn starting_here(&mut self) -> Result<Option<Block>, ReadError> {
+    /// The block of the current separator; `None` at the last one, which none follows. Where the end of the block is in a page
+    /// that is not in memory, it `may_guess` that.
+    fn starting_here(&mut self, may_guess: bool) -> Result<Option<Block>, ReadError> {
         let (start, open) = read_separator(&mut self.trie, self.times)?;
+        let (end, open_at_end) = match self.separator_behind(may_guess) {
+            Ok(Some((end, open))) => (end, Some(open)),
+            Ok(None) => return Ok(None),
+            Err(ReadError::WouldBlock) if may_guess => {
+                self.limit = None;
+                (start.saturating_add(BLOCK_BYTES_USUAL), None)
+            }
+            Err(e) => return Err(e),
+        };
+        Ok(Some(Block { open_at_end, ..self.block(start, end, open)? }))
+    }
+
+    /// The offset and the open deletion at the separator behind the current one, if there is one.
+    fn separator_behind(&mut self, in_memory_only: bool) -> Result<Option<(u64, Deletion)>, ReadError> {
         let ahead = match &mut self.ahead {
             Some(ahead) => {
                 ahead.stand_at(&self.trie);
@@ -192,24 +238,24 @@ impl RowTrie {
             }
             none => none.insert(self.trie.clone()),
         };
+        ahead.in_memory_only = in_memory_only;
         if !ahead.next()? {
             return Ok(None);
         }
         set_key(&mut self.limit, ahead);
-        let (end, open_at_end) = read_separator(ahead, self.times)?;
-        Ok(Some(Block { open_at_end: Some(open_at_end), ..self.block(start, end, open)? }))
+        read_separator(ahead, self.times).map(Some)
     }
 
     /// The first block.
     pub fn first(&mut self) -> Result<Block, ReadError> {
         self.trie.seek_first()?;
-        self.here()
+        self.here(false)
     }
 
     /// The last block.
     pub fn last(&mut self) -> Result<Block, ReadError> {
         self.trie.seek_last()?;
-        self.here()
+        self.here(false)
     }
 
     /// The block before another one. A search since may have left the trie at a later block, never at an earlier one.

@@ -30,6 +30,9 @@ pub(crate) struct TrieCursor {
     path: Vec<Step>,
     /// The node whose payload is the current entry.
     current: Option<u64>,
+    /// Whether a step to a next entry loads no page, but ends with [`ReadError::WouldBlock`] where it takes one, which leaves
+    /// the cursor anywhere.
+    pub in_memory_only: bool,
 }
 
 /// What the current entry holds: the payload bits, and where the payload lies.
@@ -51,7 +54,7 @@ struct Lesser {
 
 impl TrieCursor {
     pub fn new(input: Cursor, root: u64) -> TrieCursor {
-        TrieCursor { input, root, path: Vec::new(), current: None }
+        TrieCursor { input, root, path: Vec::new(), current: None, in_memory_only: false }
     }
 
     /// Goes to the entry of another cursor in the same trie.
@@ -192,8 +195,17 @@ impl TrieCursor {
         self.descend_last(self.root)
     }
 
+    fn check_in_memory(&mut self, node: u64) -> Result<(), ReadError> {
+        if !self.in_memory_only {
+            return Ok(());
+        }
+        self.input.seek(node);
+        if self.input.is_in_memory() { Ok(()) } else { Err(ReadError::WouldBlock) }
+    }
+
     fn descend_first(&mut self, mut at: u64) -> Result<(), ReadError> {
         loop {
+            self.check_in_memory(at)?;
             let child = Self::node(&mut self.input, at, |node| match node.payload_bits() {
                 0 => node.child_from(0),
                 _ => Ok(None),
@@ -229,12 +241,14 @@ impl TrieCursor {
             self.seek_first()?;
             return Ok(true);
         };
+        self.check_in_memory(at)?;
         if let Some(branch) = Self::node(&mut self.input, at, |node| node.child_from(0))? {
             let child = self.push(at, branch)?;
             self.descend_first(child)?;
             return Ok(true);
         }
         while let Some(Step { node: above, slot, .. }) = self.path.pop() {
+            self.check_in_memory(above)?;
             let next = Self::node(&mut self.input, above, |node| node.child_from(usize::from(slot) + 1))?;
             if let Some(branch) = next {
                 let child = self.push(above, branch)?;

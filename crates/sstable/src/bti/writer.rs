@@ -4,11 +4,15 @@ use super::packer::{PackedPayload, PageFile, TriePacker};
 use super::partitions::hash_byte;
 use crate::descriptor::Component;
 use crate::error::WriteError;
-use crate::index::{FinishedIndex, WrittenPartition, WrittenUnfiltered};
+use crate::index::{FinishedIndex, LONG_BLOCK_BYTES, WrittenPartition, WrittenUnfiltered};
 use crate::pages::PageLayout;
 use env::fs::WriteFile;
 use model::{ClusteringComparator, DecoratedKey, Deletion, byte_comparable, vint};
 use partition::codec::{DeletionTimes, EncodeError};
+
+/// A block is at least this part of what lies before it in its partition, as long as it is not long: 2 to the power of minus
+/// ... So a huge partition has a few hundred thousand of them.
+const BLOCKS_SHIFT: u32 = 18;
 
 /// Writes the index.
 #[derive(Debug)]
@@ -228,7 +232,8 @@ impl BlockTrie {
             self.set_separator();
         }
         self.open = unfiltered.open_after;
-        if unfiltered.end - start >= unfiltered.block_len {
+        let len_min = (unfiltered.start >> BLOCKS_SHIFT).min(LONG_BLOCK_BYTES);
+        if unfiltered.blocks.ends(len_min, start, unfiltered.start, unfiltered.end) {
             self.last.clear();
             byte_comparable::encode_position(comparator, unfiltered.position, &mut self.last);
             self.close(times, rows)?;

@@ -3,7 +3,7 @@
 //! A page that is neither in the cache nor at hand is read together with
 //!
 //! 1. the other pages of what is certain to be read, if it lies in that: a value, or a block of rows and a few rows behind it;
-//! 2. the page beside it that the place in an index is nearer to;
+//! 2. the page beside it that the place in an index is nearer to, or some of those before it;
 //! 3. those that a walk comes to next: none at first, then as many as it has read already, up to [`WINDOW_BYTES_MAX`], and
 //!    none behind the place where it is expected to end.
 //!
@@ -65,7 +65,7 @@ pub(crate) struct Ahead {
     pub value: Range<u64>,
     /// The rows that are certain to be read.
     rows: Range<u64>,
-    /// What is likely to be read before or behind a place in an index: the nearer one of the pages beside it.
+    /// What is likely to be read before or behind a place in an index: the nearer one of the pages beside it, or more.
     near: Range<u64>,
     /// How much will be read after a jump to a block.
     pub wish: Wish,
@@ -102,10 +102,12 @@ impl Ahead {
     }
 
     /// Says that a place in an index is looked at, which begins and ends as `within` does. What is wanted may begin in the
-    /// page before or go on in the one behind, and a call for two pages costs hardly more than one for one.
-    pub fn set_near(&mut self, at: u64, within: &Range<u64>) {
+    /// page before or go on in the one behind, and a call for two pages costs hardly more than one for one. `before`: bytes
+    /// in front of it that are likely to be wanted next.
+    pub fn set_near(&mut self, at: u64, before: u64, within: &Range<u64>) {
         let half = INDEX_PAGE_BYTES / 2;
-        self.near = at.saturating_sub(half).max(within.start)..at.saturating_add(half).min(within.end);
+        let start = at.saturating_sub(before.max(half));
+        self.near = start.max(within.start)..at.saturating_add(half).min(within.end);
     }
 
     /// Says that a walk goes on with a block of rows, in which the first row that is wanted lies, and whether the row

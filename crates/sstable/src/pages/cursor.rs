@@ -103,6 +103,15 @@ impl Cursor {
         self.at < self.here.end
     }
 
+    /// Whether the page that the next byte lies in is in memory. Asking counts nothing.
+    pub fn is_in_memory(&self) -> bool {
+        let number = self.file.page_of(self.position());
+        self.is_in_page()
+            || self.left.as_ref().is_some_and(|left| is_in(left, self.position()))
+            || self.file.page_in_memory(number).is_some()
+            || self.pages.has(self.file.id, number)
+    }
+
     pub fn is_at_end(&self) -> bool {
         self.position() >= self.file.len
     }

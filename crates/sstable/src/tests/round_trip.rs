@@ -65,7 +65,8 @@ proptest! {
         let partitions = random_partitions(rng, &table, count, rows);
         let fs = memory();
         let block = [1, 50, 400, 64 << 10][rng.below(4) as usize];
-        let options = options(&partitions, random_compression(rng), block);
+        let compression = random_compression(rng);
+        let options = random_options(rng, &partitions, compression, block);
         let version = random_version(rng);
         let Some(meta) = write_version(&fs, &table, &partitions, options, version) else { return Ok(()) };
         if rng.chance(20) {
@@ -114,7 +115,7 @@ proptest! {
         let partitions = random_partitions(rng, &table, 40, 3);
         let fs = memory();
         let version = random_version(rng);
-        if write_version(&fs, &table, &partitions, options(&partitions, None, 100), version).is_none() {
+        if write_version(&fs, &table, &partitions, random_options(rng, &partitions, None, 100), version).is_none() {
             return Ok(());
         }
         let sstable = open_version(&fs, version).unwrap();
@@ -146,7 +147,7 @@ proptest! {
         let partitions = random_partitions(rng, &table, 10, 20);
         let fs = memory();
         let version = random_version(rng);
-        if write_version(&fs, &table, &partitions, options(&partitions, None, 100), version).is_none() {
+        if write_version(&fs, &table, &partitions, random_options(rng, &partitions, None, 100), version).is_none() {
             return Ok(());
         }
         let sstable = open_version(&fs, version).unwrap();
@@ -178,7 +179,7 @@ proptest! {
         let partitions = random_partitions(rng, &table, 4, 20);
         let fs = memory();
         let version = random_version(rng);
-        if write_version(&fs, &table, &partitions, options(&partitions, None, 100), version).is_none() {
+        if write_version(&fs, &table, &partitions, random_options(rng, &partitions, None, 100), version).is_none() {
             return Ok(());
         }
         let sstable = open_version(&fs, version).unwrap();
