@@ -441,6 +441,12 @@ impl BlockRule {
         end - block >= self.len.max(len_min).saturating_sub(spare)
     }
 
+    /// How many blocks a chunk that they are to end with has, about: a power of two.
+    pub fn in_chunk(&self) -> u64 {
+        let blocks = self.chunk_len.unwrap_or(0) / self.len.max(1);
+        blocks.checked_ilog2().map_or(1, |power| 1 << power)
+    }
+
     /// Whether a chunk that blocks are to end with ends there.
     pub fn ends_chunk(&self, start: u64, end: u64) -> bool {
         let chunk = |place: u64, len: u64| (self.partition_start + place) / len;

@@ -435,11 +435,8 @@ impl SsTableWriter {
     fn block_rule(&self, partition_start: u64) -> BlockRule {
         // Not where the index could not say what holds there.
         let may_end = self.layout.deletion_times().can_write(&self.current.open);
-        BlockRule {
-            len: if may_end { self.block_len } else { u64::MAX },
-            chunk_len: self.options.align_blocks.then(|| self.data.chunk_len()),
-            partition_start,
-        }
+        let chunk_len = self.options.align_blocks.then(|| self.data.chunk_len());
+        BlockRule { len: if may_end { self.block_len } else { u64::MAX }, chunk_len, partition_start }
     }
 
     fn end_partition(&mut self) -> Result<(), WriteError> {

@@ -9,7 +9,9 @@
 //! | `search` | which block of a promoted index to look at next |
 //! | `lookup` | summary and index of an open SSTable; finding a partition |
 //! | `writer` | the index of an SSTable that is being written |
+//! | `builder` | an entry of it, with the promoted index |
 
+mod builder;
 pub(crate) mod directory;
 pub(crate) mod index;
 pub(crate) mod lookup;

@@ -1,6 +1,6 @@
 //! Index.db and Summary.db of an SSTable that is being written.
 
-use super::index::PromotedIndexBuilder;
+use super::builder::PromotedIndexBuilder;
 use super::samples::{Sample, Sampler};
 use super::summary::{Summary, SummaryBuilder};
 use crate::descriptor::Component;

@@ -299,12 +299,21 @@ fn one_row_of_any_partition_of_an_interval_is_within_the_bar() {
 /// A search begins where a row would lie if all blocks were as long.
 #[test]
 fn one_row_of_a_partition_whose_blocks_became_longer_is_within_the_bar() {
-    let (table, partitions) = numbered(60_000, 25);
+    let short = numbered(60_000, 25);
+    let long = numbered(12_000, 1 << 10);
+    let lz4 = |chunk_len| CompressionParams { chunk_len, ..CompressionParams::lz4() };
     for version in [Version::NB, Version::OA] {
-        let options = WriterOptions { blocks_max: 3_000, ..options(&partitions, None, 128) };
-        let mut costs = Costs::with(table.clone(), &partitions, options, version);
-        for cost in costs.rows(true) {
-            assert!(is_within_bar(cost), "{version}: {cost:?}");
+        for ((table, partitions), block, compression) in [
+            (&short, 128, None),
+            (&long, 4 * KIB, Some(lz4(4 << 10))),
+            (&long, 4 * KIB, Some(lz4(8 << 10))),
+            (&long, 4 * KIB, Some(lz4(16 << 10))),
+        ] {
+            let options = WriterOptions { blocks_max: 700, ..options(partitions, compression, block) };
+            let mut costs = Costs::with(table.clone(), partitions, options, version);
+            for cost in costs.rows(true) {
+                assert!(is_within_bar(cost), "{version}, blocks of {block}: {cost:?}");
+            }
         }
     }
 }

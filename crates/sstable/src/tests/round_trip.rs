@@ -52,6 +52,17 @@ pub(super) fn random_filter(rng: &mut Rng, table: &TableSchema) -> ClusteringFil
     ClusteringFilter::Slices { slices: out, reversed }
 }
 
+/// As [`options`], where blocks may have become longer.
+fn random_options(
+    rng: &mut Rng,
+    partitions: &[Partition],
+    compression: Option<CompressionParams>,
+    block: u64,
+) -> WriterOptions {
+    let blocks_max = [2, 5, 20, usize::MAX][rng.below(4) as usize];
+    WriterOptions { blocks_max, ..options(partitions, compression, block) }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 

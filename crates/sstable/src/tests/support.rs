@@ -325,17 +325,6 @@ pub fn options(
     }
 }
 
-/// As [`options`], where blocks may have become longer.
-pub fn random_options(
-    rng: &mut Rng,
-    partitions: &[Partition],
-    compression: Option<CompressionParams>,
-    block: u64,
-) -> WriterOptions {
-    let blocks_max = [2, 5, 20, usize::MAX][rng.below(4) as usize];
-    WriterOptions { blocks_max, ..options(partitions, compression, block) }
-}
-
 pub fn descriptor(id: u64) -> Descriptor {
     Descriptor::new(DIRECTORY, SsTableId::Sequence(id), Version::NB)
 }
