@@ -344,12 +344,19 @@ pub fn fuzz_seeds() -> Vec<(Component, Vec<u8>)> {
         proof.index.as_mut()?.samples = vec![Sample { token: Token::MIN, position: 7 }];
         Some((Component::Proof, proof.encode()))
     };
+    let with_fences = |(component, bytes): &(Component, Vec<u8>)| {
+        let bytes = (*component == Component::Proof).then(|| bytes.clone())?;
+        let mut proof = Proof::decode(bytes.into()).ok().flatten()?;
+        proof.index.as_mut()?.fences.add(9, &[vec![1, 2], vec![3]]);
+        Some((Component::Proof, proof.encode()))
+    };
     let of_damage = |(component, bytes): &(Component, Vec<u8>)| {
         let bytes = (*component == Component::Proof).then(|| bytes.clone())?;
         let proof = Proof::decode(bytes.into()).ok().flatten()?;
         Some((Component::Proof, proof::mark_of_damage(proof.digest)))
     };
     let proofs = out.iter().filter_map(made_later).chain(out.iter().filter_map(with_samples));
+    let proofs = proofs.chain(out.iter().filter_map(with_fences));
     let others: Vec<_> = proofs.chain(out.iter().filter_map(of_damage)).collect();
     out.extend(others);
     for (component, bytes) in &mut out {

@@ -3,6 +3,7 @@
 //! An [`Index`] finds partitions, a [`Walk`] goes through them in order, and a [`RowIndex`] finds blocks of rows in a
 //! large partition. What they say is not covered by checksums; whoever follows them compares with the data.
 
+use crate::big::fences::Fences;
 use crate::big::index::{IndexEntry, IndexWalk, PromotedIndex};
 use crate::big::lookup::BigIndex;
 use crate::big::samples::Sample;
@@ -28,7 +29,7 @@ use std::sync::Arc;
 /// The index of an open SSTable.
 #[derive(Debug)]
 pub(crate) enum Index {
-    Big(BigIndex),
+    Big(Box<BigIndex>),
     Bti(Arc<BtiIndex>),
 }
 
@@ -62,6 +63,14 @@ impl Index {
         match self {
             Index::Big(index) => index.memory_bytes(),
             Index::Bti(index) => index.memory_bytes(),
+        }
+    }
+
+    /// What lies between the blocks of large partitions, where that is known.
+    pub fn fences(&self) -> Option<&Fences> {
+        match self {
+            Index::Big(index) => index.fences(),
+            Index::Bti(_) => None,
         }
     }
 
@@ -274,6 +283,15 @@ pub(crate) struct Block {
     pub open_at_end: Option<Deletion>,
 }
 
+/// Where a search among the blocks of a partition may begin. None of it need be right.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hints<'a> {
+    /// Where the SSTable has rows.
+    pub covered: &'a Slice,
+    /// What lies between the blocks of large partitions.
+    pub fences: Option<&'a Fences>,
+}
+
 /// The blocks of a partition, in place.
 #[derive(Debug)]
 pub(crate) enum RowIndex {
@@ -328,32 +346,32 @@ impl RowIndex {
     }
 
     /// The first block that may hold something at or behind `bound`; `None` when all end before it. Of an index that is
-    /// believed its end may be a guess, where it would take another page to know it. `covered` is where the SSTable has rows,
-    /// for a search to begin with; it need not be right.
+    /// believed its end may be a guess, where it would take another page to know it. `hints` say where a
+    /// search begins.
     pub fn reaching(
         &mut self,
         layout: &Layout,
         comparator: &ClusteringComparator,
         bound: &ClusteringBound,
-        covered: &Slice,
+        hints: Hints<'_>,
     ) -> Result<Option<Block>, ReadError> {
         match self {
-            RowIndex::Big(index) => index.reaching(layout, comparator, bound, covered),
+            RowIndex::Big(index) => index.reaching(layout, comparator, bound, hints),
             RowIndex::Bti(index) => index.around_or_so(comparator, bound).map(Some),
         }
     }
 
-    /// The last block that may hold something before `bound`; `None` when all start behind it. `covered` as for
+    /// The last block that may hold something before `bound`; `None` when all start behind it. `hints` as for
     /// [`RowIndex::reaching`].
     pub fn starting_by(
         &mut self,
         layout: &Layout,
         comparator: &ClusteringComparator,
         bound: &ClusteringBound,
-        covered: &Slice,
+        hints: Hints<'_>,
     ) -> Result<Option<Block>, ReadError> {
         match self {
-            RowIndex::Big(index) => index.starting_by(layout, comparator, bound, covered),
+            RowIndex::Big(index) => index.starting_by(layout, comparator, bound, hints),
             RowIndex::Bti(index) => index.around(comparator, bound).map(Some),
         }
     }
@@ -480,6 +498,8 @@ pub(crate) struct FinishedIndex {
     pub rows: PageSums,
     /// Of Index.db, between those that the summary has.
     pub samples: Vec<Sample>,
+    /// Between blocks of its large partitions.
+    pub fences: Fences,
 }
 
 /// The index of an SSTable that is being written.
@@ -528,10 +548,11 @@ impl IndexWriter {
     pub fn end_partition(
         &mut self,
         layout: &Layout,
+        comparator: &ClusteringComparator,
         partition: &WrittenPartition<'_>,
     ) -> Result<(), WriteError> {
         match self {
-            IndexWriter::Big(writer) => writer.end_partition(layout, partition),
+            IndexWriter::Big(writer) => writer.end_partition(layout, comparator, partition),
             IndexWriter::Bti(writer) => writer.end_partition(partition),
         }
     }

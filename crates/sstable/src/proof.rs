@@ -7,6 +7,7 @@
 //!          | u32 CRC32 of each page of 4096 bytes of the index | the same of Rows.db | u32 CRC32 of each chunk | end
 //!        | "IlProof3" | as the first up to the chunks | u64 samples | checksums as in the first
 //!          | (i64 token, u64 place in Index.db) of each sample | end
+//!        | "IlProof5" | as the third up to the samples | u64 bytes of fences | checksums and samples as in the third | fences | end
 //!        | "IlProof2" | data | u64 chunks of a compressed Data.db | u32 CRC32 of each chunk | end
 //!        | "IlProof4" | u32 checksum in Digest.crc32 | end
 //! data  := u32 checksum in Digest.crc32 | u64 bytes of data | u32 CRC32 of CompressionInfo.db or CRC.db
@@ -17,7 +18,8 @@
 //!
 //! The first kind is written with the SSTable. The second is made later, of a Data.db that was found to be as Digest.crc32
 //! says ([`crate::SsTable::prove`]): it says nothing of the index, which may have been damaged before. The third is the first
-//! with places of Index.db that lookups begin at (`big/samples.rs`), where there are any.
+//! with places of Index.db that lookups begin at (`big/samples.rs`), where there are any, the fifth that with what lies between the
+//! blocks of large partitions (`big/fences.rs`).
 //! The fourth is a mark of a Data.db that was found not to be as Digest.crc32 says: nothing is read from there before it was
 //! compared again.
 //!
@@ -25,6 +27,7 @@
 //! A file that is missing, damaged or of another SSTable is not used: then everything is compared as if Cassandra had
 //! written it. Cassandra does not know the component, and what it compacts has none.
 
+use crate::big::fences::Fences;
 use crate::big::samples::Sample;
 use crate::checksum::{ChunkCrcs, stored_digest};
 use crate::descriptor::{Component, Descriptor};
@@ -41,6 +44,7 @@ use std::io;
 const MAGIC_WHOLE: &[u8; 8] = b"IlProof1";
 pub(crate) const MAGIC_DATA: &[u8; 8] = b"IlProof2";
 pub(crate) const MAGIC_SAMPLED: &[u8; 8] = b"IlProof3";
+const MAGIC_FENCED: &[u8; 8] = b"IlProof5";
 /// A token and a place.
 const SAMPLE_BYTES: u64 = 16;
 pub(crate) const MAGIC_DAMAGED: &[u8; 8] = b"IlProof4";
@@ -111,6 +115,8 @@ pub(crate) struct IndexProof {
     pub rows: PageSums,
     /// Of Index.db, between those that the summary has; in the order of the file.
     pub samples: Vec<Sample>,
+    /// Of Index.db, between blocks of its large partitions.
+    pub fences: Fences,
 }
 
 /// A Proof.db.
@@ -161,10 +167,14 @@ impl Proof {
         let pages = self.index.as_ref().map_or([none, none], |index| [&index.index.crcs, &index.rows.crcs]);
         let sums = [pages[0], pages[1], &self.chunks];
         let samples = self.index.as_ref().map_or(&[][..], |index| &index.samples);
+        let fences = self.index.as_ref().map(|index| index.fences.encode()).filter(|bytes| !bytes.is_empty());
         let sums_bytes = 4 * sums.iter().map(|sums| sums.len()).sum::<usize>();
-        let mut out = Vec::with_capacity(72 + sums_bytes + SAMPLE_BYTES as usize * samples.len());
+        let fences_bytes = fences.as_ref().map_or(0, Vec::len);
+        let mut out =
+            Vec::with_capacity(80 + sums_bytes + SAMPLE_BYTES as usize * samples.len() + fences_bytes);
         out.extend_from_slice(match &self.index {
             None => MAGIC_DATA,
+            Some(_) if fences.is_some() => MAGIC_FENCED,
             Some(_) if samples.is_empty() => MAGIC_WHOLE,
             Some(_) => MAGIC_SAMPLED,
         });
@@ -177,8 +187,11 @@ impl Proof {
             out.extend_from_slice(&proof.rows.len.to_be_bytes());
         }
         out.extend_from_slice(&(self.chunks.len() as u64).to_be_bytes());
-        if !samples.is_empty() {
+        if !samples.is_empty() || fences.is_some() {
             out.extend_from_slice(&(samples.len() as u64).to_be_bytes());
+        }
+        if fences.is_some() {
+            out.extend_from_slice(&(fences_bytes as u64).to_be_bytes());
         }
         for sum in sums.into_iter().flatten() {
             out.extend_from_slice(&sum.to_be_bytes());
@@ -187,6 +200,7 @@ impl Proof {
             out.extend_from_slice(&token.0.to_be_bytes());
             out.extend_from_slice(&position.to_be_bytes());
         }
+        out.extend_from_slice(&fences.unwrap_or_default());
         let crc = crc32fast::hash(&out);
         out.extend_from_slice(&crc.to_be_bytes());
         out
@@ -195,10 +209,11 @@ impl Proof {
     /// Reads the file; `None` for one that a later Ilion wrote in a way that is not known.
     pub fn decode(bytes: Bytes) -> Result<Option<Proof>, DecodeError> {
         let mut input = SliceInput::new(bytes.slice(..bytes.len().saturating_sub(4)));
-        let (has_index, has_samples) = match &input.array::<8>()? {
-            MAGIC_WHOLE => (true, false),
-            MAGIC_SAMPLED => (true, true),
-            MAGIC_DATA => (false, false),
+        let (has_index, has_samples, has_fences) = match &input.array::<8>()? {
+            MAGIC_WHOLE => (true, false, false),
+            MAGIC_SAMPLED => (true, true, false),
+            MAGIC_FENCED => (true, true, true),
+            MAGIC_DATA => (false, false, false),
             _ => return Ok(None),
         };
         let sound = bytes
@@ -219,13 +234,15 @@ impl Proof {
         let chunks = u64(&mut input)?;
         let counts = [index_len.div_ceil(INDEX_PAGE_BYTES), rows_len.div_ceil(INDEX_PAGE_BYTES), chunks];
         let samples = if has_samples { u64(&mut input)? } else { 0 };
+        let fences_bytes = if has_fences { u64(&mut input)? } else { 0 };
         let sums = counts.iter().try_fold(0u64, |sum, count| sum.checked_add(*count));
         let sums_bytes = sums.and_then(|sums| sums.checked_mul(4));
         let needed = sums_bytes.zip(samples.checked_mul(SAMPLE_BYTES)).and_then(|(a, b)| a.checked_add(b));
+        let needed = needed.and_then(|needed| needed.checked_add(fences_bytes));
         if needed != Some(input.remaining() as u64) {
             let remaining = input.remaining();
             let detail = format!(
-                "checksums of {counts:?} pages and chunks and {samples} samples in {remaining} bytes"
+                "checksums of {counts:?} pages and chunks, {samples} samples and {fences_bytes} bytes of fences in {remaining} bytes"
             );
             return Err(input.malformed(detail));
         }
@@ -239,7 +256,8 @@ impl Proof {
             Ok(Sample { token: Token(u64(&mut input)? as i64), position: u64(&mut input)? })
         };
         let samples = (0..samples).map(|_| sample()).collect::<Result<_, _>>()?;
-        let index = has_index.then_some(IndexProof { summary_crc, index, rows, samples });
+        let fences = Fences::decode(input.bytes(fences_bytes)?)?;
+        let index = has_index.then_some(IndexProof { summary_crc, index, rows, samples, fences });
         Ok(Some(Proof { digest, data_len, table_crc, index, chunks }))
     }
 

@@ -22,7 +22,7 @@ use crate::descriptor::{Component, Descriptor};
 use crate::error::file_name;
 use crate::header_check::check_header;
 use crate::header_table::table_of_header;
-use crate::index::{Entry, Index, Walk};
+use crate::index::{Entry, Hints, Index, Walk};
 use crate::key_filter::{FilterCheck, KeyFilter};
 use crate::minima::Minima;
 use crate::outline::Outline;
@@ -316,6 +316,11 @@ impl SsTable {
         self.stream(filter, columns, table, data, partitions, layout).map(Some)
     }
 
+    /// Where a search among the blocks of a partition may begin.
+    pub(crate) fn hints(&self) -> Hints<'_> {
+        Hints { covered: &self.stats().covered_clusterings, fences: self.index.fences() }
+    }
+
     /// Goes through the pages of the index that a read of what is at `bound` in a partition goes through, and, if that is a row
     /// and `with_outline`, through what the outline has of it. Of the data none is read but what it takes to be sure that the
     /// partition is there, and what an outline leaves out.
@@ -340,7 +345,7 @@ impl SsTable {
         let Some(mut entry) = found else { return Ok(()) };
         if let Some(mut rows) = entry.take_rows(&layout)? {
             rows.header_len()?;
-            rows.reaching(&layout, table.comparator(), bound, &self.stats().covered_clusterings)?;
+            rows.reaching(&layout, table.comparator(), bound, self.hints())?;
         }
         if !with_outline || self.outline.is_none() || bound.prefix.len() != table.clustering_columns().len() {
             return Ok(());

@@ -471,7 +471,7 @@ impl SsTableWriter {
             header_len: self.current.header_len,
             len: size,
         };
-        self.index.end_partition(&self.layout, &written)?;
+        self.index.end_partition(&self.layout, self.table.comparator(), &written)?;
         if self.first_key.is_none() {
             self.first_key = Some(key.clone());
         }
@@ -541,6 +541,7 @@ impl SsTableWriter {
                 index: index.index,
                 rows: index.rows,
                 samples: index.samples,
+                fences: index.fences,
             }),
             chunks,
         };

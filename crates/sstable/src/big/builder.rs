@@ -1,9 +1,11 @@
 //! The promoted index of a partition, and its entry in Index.db, as they are written (`big/index.rs` reads them).
 
+use super::fences::{BLOCKS_BETWEEN, FENCED_BLOCKS_MIN, separator};
 use super::index::{Edge, WIDTH_BASE};
 use crate::index::{BlockRule, LONG_BLOCK_BYTES, WrittenPartition, WrittenUnfiltered};
-use model::{Deletion, vint};
-use partition::codec::{EncodeError, Layout, write_prefix};
+use bytes::Bytes;
+use model::{ClusteringComparator, Deletion, byte_comparable, vint};
+use partition::codec::{DecodeError, EncodeError, Layout, SliceInput, write_prefix};
 
 /// The promoted index of a partition that is being written.
 ///
@@ -159,6 +161,41 @@ impl PromotedIndexBuilder {
             }
         }
         Ok(offsets)
+    }
+
+    /// The fences between the blocks of the entry that was appended last ([`super::fences`]); none of few blocks.
+    pub fn fences(&self, layout: &Layout, comparator: &ClusteringComparator) -> Vec<Vec<u8>> {
+        if self.blocks.len() < FENCED_BLOCKS_MIN {
+            return Vec::new();
+        }
+        let numbers = (BLOCKS_BETWEEN..self.blocks.len()).step_by(BLOCKS_BETWEEN);
+        // What was written can be read; if not, a search does without.
+        numbers
+            .map(|number| self.fence_before(number, layout, comparator))
+            .collect::<Result<_, _>>()
+            .unwrap_or_default()
+    }
+
+    fn fence_before(
+        &self,
+        number: usize,
+        layout: &Layout,
+        comparator: &ClusteringComparator,
+    ) -> Result<Vec<u8>, DecodeError> {
+        let mut edge = Edge::default();
+        let mut encoded = |from: u32, to: u32| -> Result<Vec<u8>, DecodeError> {
+            let bytes = self.edges.get(from as usize..to as usize).unwrap_or_default();
+            edge.read(&mut SliceInput::new(Bytes::copy_from_slice(bytes)), layout)?;
+            let mut out = Vec::new();
+            byte_comparable::encode_position(comparator, edge.position(), &mut out);
+            Ok(out)
+        };
+        let mut fence = Vec::new();
+        if let [.., before, block] = self.blocks.get(..=number).unwrap_or_default() {
+            let (last, first) = (encoded(before.last, block.first)?, encoded(block.first, block.last)?);
+            separator(&last, &first, &mut fence);
+        }
+        Ok(fence)
     }
 
     /// Appends the entry of the partition.

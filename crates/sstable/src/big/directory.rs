@@ -120,7 +120,7 @@ pub(crate) fn candidates(
 
 /// The first of `count` for which `is_before` does not hold, which is expected near `guess`: steps away from there are
 /// doubled until it lies between two of them.
-fn partition_point_near(guess: usize, count: usize, is_before: impl Fn(usize) -> bool) -> usize {
+pub(super) fn partition_point_near(guess: usize, count: usize, is_before: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, count);
     let (mut at, mut step) = (guess.min(count.saturating_sub(1)), 1);
     while low < high {

@@ -8,17 +8,21 @@
 //! ```
 //! The table of offsets lets a search touch only the blocks that it compares.
 
+use super::fences::FENCED_BLOCKS_MIN;
 use super::search::Search;
-use crate::index::Block;
+use crate::index::{Block, Hints};
 use crate::pages::{Course, Cursor};
 use bytes::Bytes;
 use model::clustering::Position;
-use model::{BoundKind, Clustering, ClusteringBound, ClusteringComparator, Deletion, Slice};
+use model::{BoundKind, Clustering, ClusteringBound, ClusteringComparator, Deletion};
 use partition::ReadError;
 use partition::codec::{DeletionTimes, Input, Layout, read_prefix, skip_prefix};
 use std::cmp::Ordering;
+use std::ops::Range;
 
 pub(super) const WIDTH_BASE: i64 = 64 << 10;
+/// Descriptions of the blocks between two fences are read at once if they are as short as that.
+const TOGETHER_BYTES_MAX: u64 = 16 << 10;
 /// Bytes of the length of a partition's key.
 const KEY_LEN_BYTES: u64 = 2;
 
@@ -86,6 +90,8 @@ impl IndexEntry {
             first: Edge::default(),
             last: Edge::default(),
             search: Search::default(),
+            key: Vec::new(),
+            together: None,
             is_believed: false,
             may_delete: true,
         })))
@@ -110,6 +116,10 @@ pub(crate) struct PromotedIndex {
     first: Edge,
     last: Edge,
     search: Search,
+    /// What is searched for, as fences have it.
+    key: Vec<u8>,
+    /// The offsets and the descriptions of the blocks that a search was narrowed to.
+    together: Option<(Range<u64>, Range<u64>)>,
     /// Whether what it says is right.
     is_believed: bool,
     /// Whether range deletions may be open anywhere.
@@ -166,10 +176,27 @@ impl PromotedIndex {
         (self.is_believed, self.may_delete) = (true, may_delete);
     }
 
+    /// Says that a search will look at some of these blocks: each part of the index that is not in memory is read at once.
+    fn read_together(&mut self, blocks: Range<u64>) -> Result<(), ReadError> {
+        let offsets =
+            self.offsets_at + blocks.start * 4..self.offsets_at + (blocks.end + 1).min(self.count) * 4;
+        self.together = Some((offsets.clone(), 0..0));
+        let start = self.description_at(blocks.start)?;
+        let end = if blocks.end < self.count { self.description_at(blocks.end)? } else { self.offsets_at };
+        let is_short = end.saturating_sub(start) <= TOGETHER_BYTES_MAX;
+        self.together = Some((offsets, if is_short { start..end } else { 0..0 }));
+        Ok(())
+    }
+
     /// Where a block is described.
     fn description_at(&mut self, block: u64) -> Result<u64, ReadError> {
         let (at, table) = (self.offsets_at + block * 4, self.offsets_at..self.offsets_at + self.count * 4);
-        self.offsets.look_ahead(|ahead| ahead.set_near(at, 0, &table));
+        let together =
+            self.together.as_ref().map(|(offsets, _)| offsets).filter(|offsets| offsets.contains(&at));
+        self.offsets.look_ahead(|ahead| match together {
+            Some(offsets) => ahead.set_near_all(offsets),
+            None => ahead.set_near(at, 0, &table),
+        });
         self.offsets.seek(at);
         let offset = self.offsets.i32()?;
         let start = self.blocks_at + offset.max(0) as u64;
@@ -182,7 +209,11 @@ impl PromotedIndex {
     fn seek_block(&mut self, block: u64) -> Result<(), ReadError> {
         let start = self.description_at(block)?;
         let descriptions = self.blocks_at..self.offsets_at;
-        self.input.look_ahead(|ahead| ahead.set_near(start, 0, &descriptions));
+        let together = self.together.as_ref().map(|(_, described)| described);
+        self.input.look_ahead(|ahead| match together.filter(|described| described.contains(&start)) {
+            Some(described) => ahead.set_near_all(described),
+            None => ahead.set_near(start, 0, &descriptions),
+        });
         self.input.seek(start);
         Ok(())
     }
@@ -247,12 +278,21 @@ impl PromotedIndex {
         layout: &Layout,
         comparator: &ClusteringComparator,
         bound: &ClusteringBound,
-        covered: &Slice,
+        hints: Hints<'_>,
         last: bool,
         is_before: impl Fn(Ordering) -> bool,
     ) -> Result<u64, ReadError> {
-        self.search.start(self.count);
-        while let Some(block) = self.search.next(comparator, bound.position(), covered) {
+        let guess = self.search.start(comparator, bound.position(), hints.covered, self.count);
+        if let Some(fences) = hints.fences.filter(|_| self.count >= FENCED_BLOCKS_MIN as u64) {
+            let (end, guess) = (self.offsets_at + self.count * 4, guess.unwrap_or(self.count / 2));
+            let within = fences.around(end, comparator, bound.position(), guess, &mut self.key);
+            within.into_iter().for_each(|blocks| self.search.set_within(blocks));
+        }
+        self.together = None;
+        while let Some(block) = self.search.next(comparator, bound.position(), hints.covered) {
+            if let Some(blocks) = self.search.narrowed().filter(|_| self.together.is_none()).cloned() {
+                self.read_together(blocks)?;
+            }
             self.seek_block(block)?;
             self.input.page()?;
             // The next description puts it right.
@@ -266,28 +306,27 @@ impl PromotedIndex {
         Ok(self.search.found())
     }
 
-    /// The first block whose end does not lie before `bound`. `covered` is where the SSTable has rows: there the search
-    /// begins.
+    /// The first block whose end does not lie before `bound`. `hints` say where the search begins.
     pub fn reaching(
         &mut self,
         layout: &Layout,
         comparator: &ClusteringComparator,
         bound: &ClusteringBound,
-        covered: &Slice,
+        hints: Hints<'_>,
     ) -> Result<Option<Block>, ReadError> {
-        let found = self.partition_point(layout, comparator, bound, covered, true, Ordering::is_lt)?;
+        let found = self.partition_point(layout, comparator, bound, hints, true, Ordering::is_lt)?;
         if found == self.count { Ok(None) } else { self.block(layout, found).map(Some) }
     }
 
-    /// The last block that does not start behind `bound`; `covered` as for [`PromotedIndex::reaching`].
+    /// The last block that does not start behind `bound`; `hints` as for [`PromotedIndex::reaching`].
     pub fn starting_by(
         &mut self,
         layout: &Layout,
         comparator: &ClusteringComparator,
         bound: &ClusteringBound,
-        covered: &Slice,
+        hints: Hints<'_>,
     ) -> Result<Option<Block>, ReadError> {
-        let behind = self.partition_point(layout, comparator, bound, covered, false, Ordering::is_le)?;
+        let behind = self.partition_point(layout, comparator, bound, hints, false, Ordering::is_le)?;
         behind.checked_sub(1).map(|last| self.block(layout, last)).transpose()
     }
 
@@ -397,7 +436,7 @@ impl Default for Edge {
 
 impl Edge {
     #[inline]
-    fn read<I: Input>(&mut self, input: &mut I, layout: &Layout) -> Result<(), I::Error> {
+    pub fn read<I: Input>(&mut self, input: &mut I, layout: &Layout) -> Result<(), I::Error> {
         self.kind = read_prefix(input, layout.clustering_types(), &mut self.prefix)?;
         Ok(())
     }

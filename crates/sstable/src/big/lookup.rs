@@ -4,6 +4,7 @@
 //! neighbours against the data.
 
 use super::directory::{self, Candidate};
+use super::fences::Fences;
 use super::index::{IndexEntry, IndexWalk};
 use super::samples::Sample;
 use super::summary::{Summary, SummaryBuilder};
@@ -44,6 +45,8 @@ pub(crate) struct BigIndex {
     summary: Summary,
     /// Between the entries of the summary.
     samples: Vec<Sample>,
+    /// Between the blocks of large partitions.
+    fences: Fences,
     file: Arc<PagedFile>,
     pages: Arc<dyn PageSource>,
     times: DeletionTimes,
@@ -54,6 +57,7 @@ impl BigIndex {
     pub fn open(
         summary: Option<Bytes>,
         samples: Vec<Sample>,
+        fences: Fences,
         file: Arc<PagedFile>,
         pages: Arc<dyn PageSource>,
         times: DeletionTimes,
@@ -66,7 +70,7 @@ impl BigIndex {
             }
             None => rebuild_summary(&file)?,
         };
-        Ok(BigIndex { summary, samples, file, pages, times })
+        Ok(BigIndex { summary, samples, fences, file, pages, times })
     }
 
     /// The index of what was written so far.
@@ -77,7 +81,7 @@ impl BigIndex {
         pages: Arc<dyn PageSource>,
         times: DeletionTimes,
     ) -> BigIndex {
-        BigIndex { summary, samples, file, pages, times }
+        BigIndex { summary, samples, fences: Fences::default(), file, pages, times }
     }
 
     pub fn first_key(&self) -> &DecoratedKey {
@@ -94,7 +98,12 @@ impl BigIndex {
     }
 
     pub fn memory_bytes(&self) -> usize {
-        self.summary.memory_bytes() + size_of_val(self.samples.as_slice())
+        self.summary.memory_bytes() + size_of_val(self.samples.as_slice()) + self.fences.memory_bytes()
+    }
+
+    /// What lies between the blocks of large partitions, where that is known.
+    pub fn fences(&self) -> Option<&Fences> {
+        Some(&self.fences).filter(|fences| !fences.is_empty())
     }
 
     /// The pages that a cache may have, those of directories among them.

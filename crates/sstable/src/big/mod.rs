@@ -7,12 +7,14 @@
 //! | `samples` | entries of Index.db that lookups begin at, between those of the summary |
 //! | `directory` | where in a part of an interval of the summary a key's entry may be |
 //! | `search` | which block of a promoted index to look at next |
+//! | `fences` | between which blocks of a large one it lies |
 //! | `lookup` | summary and index of an open SSTable; finding a partition |
 //! | `writer` | the index of an SSTable that is being written |
 //! | `builder` | an entry of it, with the promoted index |
 
 mod builder;
 pub(crate) mod directory;
+pub(crate) mod fences;
 pub(crate) mod index;
 pub(crate) mod lookup;
 pub(crate) mod samples;

@@ -11,11 +11,15 @@
 //! 4. Few blocks are halved, and so are all where this does not help: a search takes at most [`GUESSES_MAX`] looks more
 //!    than halving.
 //!
+//! 5. Where an index has fences ([`super::fences`]), and a guess does not lie between those that the bound lies between, the blocks
+//!    there are halved instead.
+//!
 //! What is guessed here decides only where to look, never what is found.
 
 use model::clustering::Position;
 use model::{BoundKind, Clustering, ClusteringComparator, Component, CqlType, Slice};
 use std::cmp::Ordering;
+use std::ops::Range;
 
 /// Looks that may be guessed.
 const GUESSES_MAX: u32 = 6;
@@ -42,14 +46,38 @@ pub(super) struct Search {
     same_side: u32,
     is_behind: bool,
     guesses: u32,
+    first_guess: Option<u64>,
+    /// Where the fences have the bound, and whether that is gone by.
+    within: Option<Range<u64>>,
+    is_narrowed: bool,
 }
 
 impl Search {
-    /// Begins a search among `count` blocks.
-    pub fn start(&mut self, count: u64) {
+    /// Begins a search among `count` blocks for `bound`, where the SSTable has rows at all in `covered`; yields the block where it
+    /// would be if clusterings lay evenly, if that can be said.
+    pub fn start(
+        &mut self,
+        comparator: &ClusteringComparator,
+        bound: Position<'_>,
+        covered: &Slice,
+        count: u64,
+    ) -> Option<u64> {
         (self.low, self.high) = (0, count);
         (self.knows_before, self.knows_behind) = (false, false);
         (self.same_side, self.guesses) = (0, 0);
+        (self.within, self.is_narrowed) = (None, false);
+        self.first_guess = (count > HALVED).then(|| self.guess(comparator, bound, covered, count)).flatten();
+        self.first_guess
+    }
+
+    /// Says that the fences have the bound within these blocks.
+    pub fn set_within(&mut self, blocks: Range<u64>) {
+        self.within = Some(blocks.start..blocks.end.min(self.high)).filter(|blocks| !blocks.is_empty());
+    }
+
+    /// The blocks between two fences that the search has turned to, because a guess did not lie there.
+    pub fn narrowed(&self) -> Option<&Range<u64>> {
+        self.within.as_ref().filter(|_| self.is_narrowed)
     }
 
     /// The block to look at for `bound`; `None` when [`Search::found`] is known. `covered` is where the SSTable has rows at
@@ -61,27 +89,70 @@ impl Search {
         covered: &Slice,
     ) -> Option<u64> {
         let blocks = self.high.checked_sub(self.low).filter(|blocks| *blocks > 0)?;
+        if self.is_narrowed
+            && let Some(block) = self.between_fences()
+        {
+            return Some(block);
+        }
         let halved = self.low + blocks / 2;
         if blocks <= HALVED || self.guesses >= GUESSES_MAX {
             return Some(halved);
         }
+        let guess = match self.guesses {
+            0 => self.first_guess,
+            _ => self.guess(comparator, bound, covered, blocks),
+        };
         self.guesses += 1;
-        let last = self.high - 1;
+        if let Some(within) = &self.within
+            && guess.is_none_or(|guess| !within.contains(&guess))
+        {
+            self.is_narrowed = true;
+            self.guesses = GUESSES_MAX;
+            return self.between_fences().or(Some(halved));
+        }
+        Some(guess.unwrap_or(halved))
+    }
+
+    /// Where the bound would be if clusterings lay evenly.
+    fn guess(
+        &self,
+        comparator: &ClusteringComparator,
+        bound: Position<'_>,
+        covered: &Slice,
+        blocks: u64,
+    ) -> Option<u64> {
+        let last = self.high.saturating_sub(1);
         let knows_far = if self.is_behind { self.knows_behind } else { self.knows_before };
         if self.same_side >= 2 && !knows_far {
             return Some(if self.is_behind { last } else { self.low });
         }
         let before = if self.knows_before { &self.before } else { &covered.start.prefix };
         let behind = if self.knows_behind { &self.behind } else { &covered.end.prefix };
-        let Some(part) = proportion(comparator, before, bound, behind) else {
-            return Some(halved);
-        };
+        let part = proportion(comparator, before, bound, behind)?;
         let guess = self.low + (part * blocks as f64) as u64;
         let extra = self.same_side.checked_sub(1).map_or(0, |times| 1 << (3 * times));
         Some(match self.is_behind {
             true => guess.saturating_add(extra).min(last),
             false => guess.min(last).saturating_sub(extra).max(self.low),
         })
+    }
+
+    /// The middle of the blocks that the fences have the bound between, as far as it may lie there; if it can only lie at one end of
+    /// them, what is on the other side there. `None`, once and for all, if it lies elsewhere.
+    fn between_fences(&mut self) -> Option<u64> {
+        let within = self.within.as_ref()?;
+        let (low, high) = (self.low.max(within.start), self.high.min(within.end));
+        if low < high {
+            return Some(low + (high - low) / 2);
+        }
+        if self.high == within.start {
+            return Some(self.high - 1);
+        }
+        if self.low == within.end {
+            return Some(self.low);
+        }
+        self.within = None;
+        None
     }
 
     /// Says whether the edge of `block`, the last one that [`Search::next`] named, lies before the bound. The edge is kept, and
@@ -233,7 +304,7 @@ mod tests {
         let (mut most, mut sum, mut searches) = (0, 0, 0);
         for at in (0..edges.len()).step_by(edges.len() / 500 + 1).chain([edges.len() - 1]) {
             let sought = Position::row(&clusterings[at]);
-            search.start(edges.len() as u64);
+            search.start(&comparator, sought, &covered, edges.len() as u64);
             let mut looks = 0;
             while let Some(block) = search.next(&comparator, sought, &covered) {
                 looks += 1;

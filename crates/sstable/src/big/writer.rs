@@ -1,6 +1,7 @@
 //! Index.db and Summary.db of an SSTable that is being written.
 
 use super::builder::PromotedIndexBuilder;
+use super::fences::Fences;
 use super::samples::{Sample, Sampler};
 use super::summary::{Summary, SummaryBuilder};
 use crate::descriptor::Component;
@@ -9,6 +10,7 @@ use crate::index::{FinishedIndex, WrittenPartition, WrittenUnfiltered};
 use crate::pages::PageLayout;
 use crate::proof::{PageSummer, PageSums};
 use env::fs::WriteFile;
+use model::ClusteringComparator;
 use partition::codec::{EncodeError, Layout};
 
 /// Writes the index.
@@ -17,6 +19,7 @@ pub(crate) struct BigIndexWriter {
     file: Box<dyn WriteFile>,
     summary: SummaryBuilder,
     sampler: Sampler,
+    fences: Fences,
     blocks: PromotedIndexBuilder,
     buffer: Vec<u8>,
     sums: PageSummer,
@@ -30,6 +33,7 @@ impl BigIndexWriter {
             file,
             summary: SummaryBuilder::new(min_index_interval),
             sampler: Sampler::default(),
+            fences: Fences::default(),
             blocks: PromotedIndexBuilder::new(blocks_max),
             buffer: Vec::new(),
             sums: PageSummer::default(),
@@ -47,6 +51,7 @@ impl BigIndexWriter {
     pub fn end_partition(
         &mut self,
         layout: &Layout,
+        comparator: &ClusteringComparator,
         partition: &WrittenPartition<'_>,
     ) -> Result<(), WriteError> {
         let position = self.file.position();
@@ -56,6 +61,8 @@ impl BigIndexWriter {
         let entry = Sample { token: partition.key.token, position };
         self.sampler.add(entry, self.buffer.len() as u64, is_in_summary);
         self.sums.add(&self.buffer);
+        let fences = self.blocks.fences(layout, comparator);
+        self.fences.add(position + self.buffer.len() as u64, &fences);
         Ok(self.file.write_all(&self.buffer)?)
     }
 
@@ -80,6 +87,7 @@ impl BigIndexWriter {
             index: self.sums.finish(),
             rows: PageSums::default(),
             samples: self.sampler.finish(),
+            fences: self.fences,
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use super::packer::{PackedPayload, PageFile, TriePacker};
 use super::partitions::hash_byte;
+use crate::big::fences::{Fences, separator};
 use crate::descriptor::Component;
 use crate::error::WriteError;
 use crate::index::{FinishedIndex, LONG_BLOCK_BYTES, WrittenPartition, WrittenUnfiltered};
@@ -178,6 +179,7 @@ impl BtiIndexWriter {
             index: self.partitions.finish()?,
             rows: self.rows.finish()?,
             samples: Vec::new(),
+            fences: Fences::default(),
         })
     }
 }
@@ -257,9 +259,7 @@ impl BlockTrie {
         if self.count == 0 {
             return;
         }
-        let common = self.last.iter().zip(&self.first).take_while(|(a, b)| a == b).count();
-        self.separator.extend_from_slice(self.first.get(..common).unwrap_or_default());
-        self.separator.extend(self.last.get(common).map(|byte| byte.wrapping_add(1)));
+        separator(&self.last, &self.first, &mut self.separator);
     }
 
     fn close(&mut self, times: DeletionTimes, rows: &mut PageFile) -> Result<(), WriteError> {

@@ -110,6 +110,11 @@ impl Ahead {
         self.near = start.max(within.start)..at.saturating_add(half).min(within.end);
     }
 
+    /// Says that some of this will be read.
+    pub fn set_near_all(&mut self, content: &Range<u64>) {
+        self.near = content.clone();
+    }
+
     /// Says that a walk goes on with a block of rows, in which the first row that is wanted lies, and whether the row
     /// before the block is looked at, too.
     pub fn set_block(&mut self, block: Range<u64>, looks_before: bool) {

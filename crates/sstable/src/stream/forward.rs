@@ -2,10 +2,10 @@
 
 use super::places::Places;
 use super::skip;
-use crate::index::RowIndex;
+use crate::index::{Hints, RowIndex};
 use crate::pages::{Cursor, InPage, NotInPage};
 use model::clustering::Position;
-use model::{BoundKind, Clustering, ClusteringBound, ClusteringComparator, Deletion, Row, Slice};
+use model::{BoundKind, Clustering, ClusteringBound, ClusteringComparator, Deletion, Row};
 use partition::ReadError;
 use partition::codec::{ColumnSet, Input, Layout, Marker, RowFlags, UnfilteredHead, Wanted};
 
@@ -347,18 +347,18 @@ impl Forward {
         Ok(())
     }
 
-    /// Jumps to the block that `bound` lies in, if that is ahead. `covered` as for [`RowIndex::reaching`].
+    /// Jumps to the block that `bound` lies in, if that is ahead. `hints` as for [`RowIndex::reaching`].
     pub fn seek(
         &mut self,
         data: &mut Cursor,
         layout: &Layout,
         comparator: &ClusteringComparator,
         bound: &ClusteringBound,
-        covered: &Slice,
+        hints: Hints<'_>,
     ) -> Result<(), ReadError> {
         let here = self.next_start(data);
         let Some(rows) = &mut self.rows else { return Ok(()) };
-        let block = match rows.reaching(layout, comparator, bound, covered)? {
+        let block = match rows.reaching(layout, comparator, bound, hints)? {
             Some(block) => block,
             // To be sure that nothing reaches the bound the last block is read.
             None => rows.last(layout)?,

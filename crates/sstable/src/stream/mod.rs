@@ -410,8 +410,7 @@ impl SsTableStream {
         self.sought = true;
         let Some(slice) = self.slices.get(self.slice) else { return Ok(()) };
         let comparator = self.table.comparator();
-        let covered = &self.sstable.stats().covered_clusterings;
-        self.walker.seek(&mut self.data, &self.layout, comparator, slice, covered)
+        self.walker.seek(&mut self.data, &self.layout, comparator, slice, self.sstable.hints())
     }
 
     /// Leaves rows before the slice, `rows_max` at most, forwards, as far as that goes quickly; returns how many, and whether

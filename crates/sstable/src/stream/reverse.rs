@@ -9,10 +9,10 @@
 use super::forward::{Head, WRONG_OPEN, check_before, check_end, read_body, row_flags};
 use super::places::Places;
 use super::skip::HeadAt;
-use crate::index::{Block, RowIndex};
+use crate::index::{Block, Hints, RowIndex};
 use crate::pages::Cursor;
 use model::clustering::Position;
-use model::{Clustering, ClusteringBound, ClusteringComparator, Deletion, Row, Slice};
+use model::{Clustering, ClusteringBound, ClusteringComparator, Deletion, Row};
 use partition::ReadError;
 use partition::codec::{ColumnSet, Input, Layout, Marker, RowFlags, UnfilteredHead, Wanted};
 use std::cmp::Ordering;
@@ -463,17 +463,17 @@ impl Reverse {
         }
     }
 
-    /// Jumps to the last block that starts at or before `bound`, if that is ahead. `covered` as for
+    /// Jumps to the last block that starts at or before `bound`, if that is ahead. `hints` as for
     /// [`RowIndex::reaching`].
     pub fn seek(
         &mut self,
         layout: &Layout,
         comparator: &ClusteringComparator,
         bound: &ClusteringBound,
-        covered: &Slice,
+        hints: Hints<'_>,
     ) -> Result<(), ReadError> {
         let Some(rows) = &mut self.rows_index else { return Ok(()) };
-        match rows.starting_by(layout, comparator, bound, covered)? {
+        match rows.starting_by(layout, comparator, bound, hints)? {
             // The block is loaded already, or lies behind.
             Some(block) if block.start >= self.loaded_from => {}
             None if self.loaded_from == self.rows_from => {}

@@ -2,7 +2,7 @@
 
 use super::forward::{Forward, Head};
 use super::reverse::Reverse;
-use crate::index::RowIndex;
+use crate::index::{Hints, RowIndex};
 use crate::pages::Cursor;
 use model::clustering::Position;
 use model::{ClusteringBound, ClusteringComparator, Deletion, Row, Slice};
@@ -127,7 +127,7 @@ impl Walker {
         }
     }
 
-    /// Jumps to the block that the slice's first edge in the direction of the walk lies in, if that is ahead. `covered`
+    /// Jumps to the block that the slice's first edge in the direction of the walk lies in, if that is ahead. `hints`
     /// as for [`RowIndex::reaching`].
     pub fn seek(
         &mut self,
@@ -135,11 +135,11 @@ impl Walker {
         layout: &Layout,
         comparator: &ClusteringComparator,
         slice: &Slice,
-        covered: &Slice,
+        hints: Hints<'_>,
     ) -> Result<(), ReadError> {
         match self {
-            Walker::Forward(walker) => walker.seek(data, layout, comparator, &slice.start, covered),
-            Walker::Reverse(walker) => walker.seek(layout, comparator, &slice.end, covered),
+            Walker::Forward(walker) => walker.seek(data, layout, comparator, &slice.start, hints),
+            Walker::Reverse(walker) => walker.seek(layout, comparator, &slice.end, hints),
         }
     }
 }

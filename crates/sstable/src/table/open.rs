@@ -1,6 +1,7 @@
 //! Opening an SSTable from its files.
 
 use super::{OnDisk, SsTable, Standing};
+use crate::big::fences::Fences;
 use crate::big::lookup::{BigIndex, SummaryError};
 use crate::bloom::BloomFilter;
 use crate::bti::partitions::BtiIndex;
@@ -94,9 +95,11 @@ impl SsTable {
             Found::Nothing | Found::Unfit(_) | Found::Damaged(_) => (data, None),
         };
         let summary_crc = index_proof.as_ref().map(|proof| proof.summary_crc);
-        let (index_sums, rows_sums, samples) = match index_proof {
-            Some(IndexProof { index, rows, samples, .. }) => (Some(index), Some(rows), samples),
-            None => (None, None, Vec::new()),
+        let (index_sums, rows_sums, samples, fences) = match index_proof {
+            Some(IndexProof { index, rows, samples, fences, .. }) => {
+                (Some(index), Some(rows), samples, fences)
+            }
+            None => (None, None, Vec::new(), Fences::default()),
         };
         let indexed = |component, part, sums: Option<PageSums>| -> Result<Arc<PagedFile>, OpenError> {
             let file = paged(component, part, PageLayout::Plain)?;
@@ -132,11 +135,12 @@ impl SsTable {
             let summary = read_optional(fs, descriptor, Component::Summary)?;
             // Cassandra may have made it anew.
             is_proven &= summary.as_ref().is_none_or(|bytes| summary_crc == Some(crc(bytes)));
-            let index =
-                BigIndex::open(summary, samples, file, Arc::clone(&pages), times).map_err(|e| match e {
+            let index = BigIndex::open(summary, samples, fences, file, Arc::clone(&pages), times).map_err(
+                |e| match e {
                     SummaryError::Decode(e) => failed(Component::Summary, e),
                     SummaryError::Read(e) => e,
-                })?;
+                },
+            )?;
             let filter = match bloom {
                 Some(bloom) => {
                     let filter = with_doubt(bloom, index.intervals());
@@ -150,7 +154,7 @@ impl SsTable {
                     index.make_filter(keys, statistics.bloom_fp_chance)?.map(KeyFilter::proven)
                 }
             };
-            (Index::Big(index), filter)
+            (Index::Big(Box::new(index)), filter)
         };
         check_statistics(descriptor, &statistics, &index, data.len)?;
         let (row_bytes, partition_bytes) = statistics.stats.mean_bytes(data.len);

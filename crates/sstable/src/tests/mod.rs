@@ -8,6 +8,7 @@ mod damage;
 mod directory;
 mod early;
 mod exchanged;
+mod fences;
 mod filter;
 mod fixtures;
 mod golden;

@@ -1,6 +1,7 @@
 //! Proof.db: what it says is so, pages of an index are held against it, and without it everything is read as before.
 
 use super::support::*;
+use crate::big::fences::Fences;
 use crate::big::samples::Sample;
 use crate::compression::CompressionParams;
 use crate::proof::{IndexProof, PageSummer, PageSums, Proof};
@@ -187,6 +188,7 @@ proptest! {
         numbers in any::<[u32; 3]>(), data_len in any::<u64>(), file in proptest::collection::vec(any::<u8>(), 0..20_000),
         cuts in proptest::collection::vec(1..9_000usize, 1..4), chunks in proptest::collection::vec(any::<u32>(), 0..20),
         has_index in any::<bool>(), samples in proptest::collection::vec(any::<(i64, u64)>(), 0..4),
+        texts in proptest::collection::vec(proptest::collection::vec(any::<Vec<u8>>(), 1..5), 0..4),
     ) {
         let mut summer = PageSummer::default();
         let mut rest = &file[..];
@@ -202,7 +204,9 @@ proptest! {
         assert_eq!(index.crcs, file.chunks(PAGE).map(crc32fast::hash).collect::<Vec<_>>());
         let [digest, table_crc, summary_crc] = numbers;
         let samples = samples.into_iter().map(|(token, position)| Sample { token: Token(token), position }).collect();
-        let index = has_index.then(|| IndexProof { summary_crc, index, rows: PageSums::default(), samples });
+        let mut fences = Fences::default();
+        texts.iter().enumerate().for_each(|(n, texts)| fences.add(7 * n as u64, texts));
+        let index = has_index.then(|| IndexProof { summary_crc, index, rows: PageSums::default(), samples, fences });
         let proof = Proof { digest, data_len, table_crc, index, chunks };
         assert_eq!(Proof::decode(Bytes::from(proof.encode())).unwrap(), Some(proof));
     }

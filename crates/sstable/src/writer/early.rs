@@ -61,7 +61,7 @@ impl SsTableWriter {
                 let file = self.file(number, Component::Index, FilePart::Index, layout)?;
                 let (start, page) = last_page(file.raw(), file.len)?;
                 let file = Arc::new(file.with_tail(start, page.freeze()));
-                Index::Big(BigIndex::growing(summary, samples, file, Arc::clone(pages), times))
+                Index::Big(Box::new(BigIndex::growing(summary, samples, file, Arc::clone(pages), times)))
             }
             GrowingIndex::Bti(mut known) => {
                 let [of_partitions, of_rows] = std::mem::take(&mut known.pages);

@@ -1,0 +1,150 @@
+//! Fences between blocks of large partitions: where rows lie unevenly a search is as short as where they lie evenly, and what
+//! fences say hides no row.
+
+use super::reading::{cost_of, names, number, numbered, open_with};
+use super::support::{
+    Item, Kept, Partition, Rng, all, collect, context, descriptor, memory, options, write_version,
+};
+use crate::big::fences::{BLOCKS_BETWEEN, Fences};
+use crate::proof::Proof;
+use crate::{Component, SsTable, Version};
+use env::fs::FileSystem;
+use model::TableSchema;
+use model::clustering::Position;
+use model::command::ClusteringFilter;
+use std::sync::Arc;
+
+const ROWS: u64 = 30_000;
+const KIB: u64 = 1 << 10;
+
+/// How far a row lies behind the one before it, of its number and a random one.
+type Apart = fn(u64, u64) -> u64;
+
+const SHAPES: [(&str, Apart); 4] = [
+    ("ever farther apart", |i, _| 1 + i / 10),
+    ("close, then apart", |i, _| if i < ROWS / 3 { 10 } else { 1_000 }),
+    ("in bursts", |i, random| if i % 1_000 == 0 { 10_000_000 } else { 1 + random % 20 }),
+    ("anywhere", |_, random| 1 << (random % 30)),
+];
+
+struct Uneven {
+    fs: Arc<dyn FileSystem>,
+    table: Arc<TableSchema>,
+    partition: Partition,
+    places: Vec<u64>,
+}
+
+/// A partition whose rows lie so far apart, in an SSTable of that version.
+fn written(apart: Apart, version: Version) -> Uneven {
+    let (table, mut partitions) = numbered(ROWS, 25);
+    let (mut rng, mut place, mut places) = (Rng::new(1), 0, Vec::new());
+    for (i, item) in partitions[0].items.iter_mut().enumerate() {
+        let Item::Row(row) = item else { panic!("no row") };
+        place += apart(i as u64, rng.below(u64::MAX));
+        row.clustering = number(place);
+        places.push(place);
+    }
+    let fs = memory();
+    write_version(&fs, &table, &partitions, options(&partitions, None, 128), version).unwrap();
+    Uneven { fs, table, partition: partitions.remove(0), places }
+}
+
+fn rows_at(sstable: &Arc<SsTable>, uneven: &Uneven, filter: &ClusteringFilter) -> usize {
+    let (key, table) = (&uneven.partition.key, &uneven.table);
+    let Some(mut found) = sstable.read(key, filter, &all(table), table, &context()).unwrap() else {
+        return 0;
+    };
+    collect(&mut found, table, filter.is_reversed())
+        .unwrap()
+        .first()
+        .map_or(0, |partition| partition.items.len())
+}
+
+/// Looks for rows that are there and for some that are not, in either direction.
+fn check(uneven: &Uneven, step: usize) {
+    let (sstable, _): (_, Arc<Kept>) = open_with(&uneven.fs, Version::NB);
+    let is_there = |place: u64| uneven.places.binary_search(&place).is_ok();
+    for place in uneven.places.iter().step_by(step) {
+        for reversed in [false, true] {
+            assert_eq!(rows_at(&sstable, uneven, &names([*place], reversed)), 1, "{place}");
+            let beside = place + 1;
+            let found = rows_at(&sstable, uneven, &names([beside], reversed));
+            assert_eq!(found, usize::from(is_there(beside)), "{beside}");
+        }
+    }
+}
+
+#[test]
+fn one_row_is_within_the_bar_however_rows_lie() {
+    for (shape, apart) in SHAPES {
+        for version in [Version::NB, Version::OA] {
+            let uneven = written(apart, version);
+            let (sstable, kept) = open_with(&uneven.fs, version);
+            for place in uneven.places.iter().step_by(97) {
+                kept.forget(|_, _| true);
+                let cost = cost_of(&sstable, &uneven.table, &names([*place], false), 1);
+                assert!(cost.ios <= 4 && cost.disk_bytes <= 64 * KIB, "{shape}, {version}: {cost:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_are_found_with_fences_and_with_wrong_ones() {
+    let uneven = written(SHAPES[2].1, Version::NB);
+    check(&uneven, 7);
+    let path = descriptor(1).path(Component::Proof);
+    let sound = Proof::decode(uneven.fs.read(&path).unwrap().into()).unwrap().unwrap();
+    let entry_end = uneven.fs.read(&descriptor(1).path(Component::Index)).unwrap().len() as u64;
+    let comparator = uneven.table.comparator();
+    let of_place = |place: u64| {
+        let mut out = Vec::new();
+        model::byte_comparable::encode_position(comparator, Position::row(&number(place)), &mut out);
+        out
+    };
+    let count = uneven.places.len() / BLOCKS_BETWEEN / 3;
+    let at = |n: usize| uneven.places[n * uneven.places.len() / count];
+    for wrong in [
+        vec![vec![]; count],
+        vec![vec![0xff]; count],
+        (0..count).map(|n| of_place(at(n).saturating_sub(5_000_000))).collect(),
+        (0..count).map(|n| of_place(at(n) + 5_000_000)).collect(),
+        (0..count).rev().map(|n| of_place(at(n))).collect(),
+        (0..10 * count).map(|n| of_place(at(n % count))).collect::<Vec<_>>(),
+        vec![of_place(at(count / 2))],
+    ] {
+        let mut proof = sound.clone();
+        let fences = &mut proof.index.as_mut().unwrap().fences;
+        assert_ne!(fences.memory_bytes(), 0);
+        *fences = Fences::default();
+        fences.add(entry_end, &wrong);
+        uneven.fs.write(&path, &proof.encode()).unwrap();
+        check(&uneven, 501);
+    }
+}
+
+/// Each fence parts what lies before a block from the block.
+#[test]
+fn a_place_lies_between_the_fences_around_it() {
+    let texts: Vec<Vec<u8>> = (1..40).map(|n| vec![0x40, 4 * n]).collect();
+    let (table, _) = numbered(1, 1);
+    let mut fences = Fences::default();
+    fences.add(100, &texts);
+    fences.add(300, &texts[..1]);
+    let mut key = Vec::new();
+    let mut around = |entry_end, place, guess| {
+        let position = number(place);
+        let found = fences.around(entry_end, table.comparator(), Position::row(&position), guess, &mut key);
+        let before = texts.iter().filter(|text| **text <= key).count() as u64;
+        (found, before)
+    };
+    let between = BLOCKS_BETWEEN as u64;
+    for place in (0..64).map(|bit| 1 << bit).chain([0, u64::MAX]) {
+        for guess in [0, 5 * between, 38 * between, u64::MAX] {
+            let (found, before) = around(100, place, guess);
+            let end = if before == 39 { u64::MAX } else { (before + 1) * between };
+            assert_eq!(found, Some(before * between..end), "{place:x}");
+            assert_eq!(around(200, place, guess).0, None);
+        }
+    }
+}
