@@ -347,7 +347,7 @@ pub fn fuzz_seeds() -> Vec<(Component, Vec<u8>)> {
     let with_fences = |(component, bytes): &(Component, Vec<u8>)| {
         let bytes = (*component == Component::Proof).then(|| bytes.clone())?;
         let mut proof = Proof::decode(bytes.into()).ok().flatten()?;
-        proof.index.as_mut()?.fences.add(9, &[vec![1, 2], vec![3]]);
+        proof.index.as_mut()?.fences.add(9, 8, &[vec![1, 2], vec![3]]);
         Some((Component::Proof, proof.encode()))
     };
     let of_damage = |(component, bytes): &(Component, Vec<u8>)| {

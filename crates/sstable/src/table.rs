@@ -344,7 +344,12 @@ impl SsTable {
         };
         let Some(mut entry) = found else { return Ok(()) };
         if let Some(mut rows) = entry.take_rows(&layout)? {
+            if self.believes_index() {
+                rows.believe(self.may_have_tombstones());
+            }
             rows.header_len()?;
+            // A read goes forwards or in reverse.
+            rows.starting_by(&layout, table.comparator(), bound, self.hints())?;
             rows.reaching(&layout, table.comparator(), bound, self.hints())?;
         }
         if !with_outline || self.outline.is_none() || bound.prefix.len() != table.clustering_columns().len() {

@@ -1,6 +1,6 @@
 //! The promoted index of a partition, and its entry in Index.db, as they are written (`big/index.rs` reads them).
 
-use super::fences::{BLOCKS_BETWEEN, FENCED_BLOCKS_MIN, separator};
+use super::fences::{Fences, blocks_between, separator};
 use super::index::{Edge, WIDTH_BASE};
 use crate::index::{BlockRule, LONG_BLOCK_BYTES, WrittenPartition, WrittenUnfiltered};
 use bytes::Bytes;
@@ -146,7 +146,6 @@ impl PromotedIndexBuilder {
     fn describe(&mut self, layout: &Layout) -> Result<Vec<u32>, EncodeError> {
         let mut offsets = Vec::with_capacity(self.blocks.len());
         let mut behind = self.blocks.iter().skip(1);
-        self.descriptions.clear();
         for BuiltBlock { start, open_at_end, first, .. } in &self.blocks {
             let (end, edges_end) =
                 behind.next().map_or((self.end, self.edges.len()), |b| (b.start, b.first as usize));
@@ -163,17 +162,20 @@ impl PromotedIndexBuilder {
         Ok(offsets)
     }
 
-    /// The fences between the blocks of the entry that was appended last ([`super::fences`]); none of few blocks.
-    pub fn fences(&self, layout: &Layout, comparator: &ClusteringComparator) -> Vec<Vec<u8>> {
-        if self.blocks.len() < FENCED_BLOCKS_MIN {
-            return Vec::new();
-        }
-        let numbers = (BLOCKS_BETWEEN..self.blocks.len()).step_by(BLOCKS_BETWEEN);
+    /// Adds the fences between the blocks of the entry that was appended last, and ends there ([`super::fences`]).
+    pub fn add_fences(
+        &self,
+        entry_end: u64,
+        layout: &Layout,
+        comparator: &ClusteringComparator,
+        out: &mut Fences,
+    ) {
+        let Some(between) = blocks_between(self.blocks.len(), self.descriptions.len()) else { return };
+        let numbers = (between..self.blocks.len()).step_by(between);
         // What was written can be read; if not, a search does without.
-        numbers
-            .map(|number| self.fence_before(number, layout, comparator))
-            .collect::<Result<_, _>>()
-            .unwrap_or_default()
+        let fences: Result<Vec<_>, _> =
+            numbers.map(|number| self.fence_before(number, layout, comparator)).collect();
+        out.add(entry_end, between as u32, &fences.unwrap_or_default());
     }
 
     fn fence_before(
@@ -212,6 +214,7 @@ impl PromotedIndexBuilder {
         out.extend_from_slice(&(key.len() as u16).to_be_bytes());
         out.extend_from_slice(key);
         vint::write_unsigned(out, partition.position);
+        self.descriptions.clear();
         if self.blocks.len() < 2 {
             vint::write_unsigned(out, 0);
             return Ok(());

@@ -1,7 +1,8 @@
 //! Fences between the blocks of large promoted indexes: where a search among them is to begin.
 //!
 //! A search guesses where a clustering would lie if all lay evenly ([`super::search`]). Of a time series with gaps that is far
-//! off, and each guess takes two pages of Index.db. So of an index of many blocks each 64th has a fence: text that is greater
+//! off, and each guess takes two pages of Index.db. So of an index of many blocks each 64th, or more where their descriptions are long,
+//! has a fence: text that is greater
 //! than everything before the block and not greater than its first position, as separators of the `bti` layout are, cut as
 //! short as that allows. A bound lies between two of them.
 //!
@@ -9,9 +10,10 @@
 //! fences := ( u64 where the entry ends in Index.db | u32 blocks from one fence to the next | u32 fences
 //!           | ( u16 length | text ) of each ) of each partition that has some, in the order of the file
 //! ```
-//! They are kept in Proof.db (docs/formats/proof.md), whose checksum covers them, and in memory: some 16 bytes for 64 blocks.
+//! They are kept in Proof.db (docs/formats/proof.md), whose checksum covers them, and in memory: some 16 bytes for a page of Index.db.
 
 use super::directory::partition_point_near;
+use crate::pages::INDEX_PAGE_BYTES;
 use bytes::Bytes;
 use model::ClusteringComparator;
 use model::byte_comparable;
@@ -19,10 +21,17 @@ use model::clustering::Position;
 use partition::codec::{DecodeError, Input, SliceInput};
 use std::ops::Range;
 
-/// Blocks from one fence to the next.
-pub(crate) const BLOCKS_BETWEEN: usize = 64;
-/// An index of fewer blocks lies in few pages.
-pub(crate) const FENCED_BLOCKS_MIN: usize = 512;
+/// Blocks from one fence to the next, at most.
+const BLOCKS_BETWEEN_MAX: usize = 64;
+/// An index whose descriptions take less lies in few pages.
+pub(crate) const FENCED_BYTES_MIN: u64 = 24 << 10;
+
+/// Blocks from one fence to the next in an index of so many blocks, whose descriptions take so many bytes: about as many as one
+/// page describes. `None` if it needs no fences.
+pub(crate) fn blocks_between(blocks: usize, described_bytes: usize) -> Option<usize> {
+    let in_page = blocks.saturating_mul(INDEX_PAGE_BYTES as usize) / described_bytes.max(1);
+    (described_bytes as u64 >= FENCED_BYTES_MIN).then_some(in_page.clamp(1, BLOCKS_BETWEEN_MAX))
+}
 
 /// The fences of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,8 +63,9 @@ impl Fences {
         size_of_val(self.partitions.as_slice()) + size_of_val(self.ends.as_slice()) + self.text.len()
     }
 
-    /// Adds the fences of the partition whose entry ends there; none where one of them is too long.
-    pub fn add(&mut self, entry_end: u64, fences: &[Vec<u8>]) {
+    /// Adds the fences of the partition whose entry ends there, with so many blocks from one to the next; none where one of them is
+    /// too long.
+    pub fn add(&mut self, entry_end: u64, between: u32, fences: &[Vec<u8>]) {
         let len = fences.iter().map(Vec::len).sum::<usize>();
         let fits = u32::try_from(self.text.len() + len).is_ok() && fences.iter().all(|f| f.len() <= 0xffff);
         if !fits || fences.is_empty() {
@@ -67,7 +77,7 @@ impl Fences {
             self.ends.push(self.text.len() as u32);
         }
         let end = self.ends.len() as u32;
-        self.partitions.push(Fenced { entry_end, between: BLOCKS_BETWEEN as u32, start, end });
+        self.partitions.push(Fenced { entry_end, between, start, end });
     }
 
     fn fence(&self, number: u32) -> &[u8] {

@@ -8,7 +8,7 @@
 //! ```
 //! The table of offsets lets a search touch only the blocks that it compares.
 
-use super::fences::FENCED_BLOCKS_MIN;
+use super::fences::FENCED_BYTES_MIN;
 use super::search::Search;
 use crate::index::{Block, Hints};
 use crate::pages::{Course, Cursor};
@@ -283,7 +283,7 @@ impl PromotedIndex {
         is_before: impl Fn(Ordering) -> bool,
     ) -> Result<u64, ReadError> {
         let guess = self.search.start(comparator, bound.position(), hints.covered, self.count);
-        if let Some(fences) = hints.fences.filter(|_| self.count >= FENCED_BLOCKS_MIN as u64) {
+        if let Some(fences) = hints.fences.filter(|_| self.offsets_at - self.blocks_at >= FENCED_BYTES_MIN) {
             let (end, guess) = (self.offsets_at + self.count * 4, guess.unwrap_or(self.count / 2));
             let within = fences.around(end, comparator, bound.position(), guess, &mut self.key);
             within.into_iter().for_each(|blocks| self.search.set_within(blocks));

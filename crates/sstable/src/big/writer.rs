@@ -61,8 +61,8 @@ impl BigIndexWriter {
         let entry = Sample { token: partition.key.token, position };
         self.sampler.add(entry, self.buffer.len() as u64, is_in_summary);
         self.sums.add(&self.buffer);
-        let fences = self.blocks.fences(layout, comparator);
-        self.fences.add(position + self.buffer.len() as u64, &fences);
+        let end = position + self.buffer.len() as u64;
+        self.blocks.add_fences(end, layout, comparator, &mut self.fences);
         Ok(self.file.write_all(&self.buffer)?)
     }
 

@@ -5,7 +5,7 @@ use super::reading::{cost_of, names, number, numbered, open_with};
 use super::support::{
     Item, Kept, Partition, Rng, all, collect, context, descriptor, memory, options, write_version,
 };
-use crate::big::fences::{BLOCKS_BETWEEN, Fences};
+use crate::big::fences::Fences;
 use crate::proof::Proof;
 use crate::{Component, SsTable, Version};
 use env::fs::FileSystem;
@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 const ROWS: u64 = 30_000;
 const KIB: u64 = 1 << 10;
+const BETWEEN: u32 = 64;
 
 /// How far a row lies behind the one before it, of its number and a random one.
 type Apart = fn(u64, u64) -> u64;
@@ -102,7 +103,7 @@ fn rows_are_found_with_fences_and_with_wrong_ones() {
         model::byte_comparable::encode_position(comparator, Position::row(&number(place)), &mut out);
         out
     };
-    let count = uneven.places.len() / BLOCKS_BETWEEN / 3;
+    let count = uneven.places.len() / BETWEEN as usize / 3;
     let at = |n: usize| uneven.places[n * uneven.places.len() / count];
     for wrong in [
         vec![vec![]; count],
@@ -117,7 +118,7 @@ fn rows_are_found_with_fences_and_with_wrong_ones() {
         let fences = &mut proof.index.as_mut().unwrap().fences;
         assert_ne!(fences.memory_bytes(), 0);
         *fences = Fences::default();
-        fences.add(entry_end, &wrong);
+        fences.add(entry_end, BETWEEN, &wrong);
         uneven.fs.write(&path, &proof.encode()).unwrap();
         check(&uneven, 501);
     }
@@ -129,8 +130,8 @@ fn a_place_lies_between_the_fences_around_it() {
     let texts: Vec<Vec<u8>> = (1..40).map(|n| vec![0x40, 4 * n]).collect();
     let (table, _) = numbered(1, 1);
     let mut fences = Fences::default();
-    fences.add(100, &texts);
-    fences.add(300, &texts[..1]);
+    fences.add(100, BETWEEN, &texts);
+    fences.add(300, BETWEEN, &texts[..1]);
     let mut key = Vec::new();
     let mut around = |entry_end, place, guess| {
         let position = number(place);
@@ -138,7 +139,7 @@ fn a_place_lies_between_the_fences_around_it() {
         let before = texts.iter().filter(|text| **text <= key).count() as u64;
         (found, before)
     };
-    let between = BLOCKS_BETWEEN as u64;
+    let between = u64::from(BETWEEN);
     for place in (0..64).map(|bit| 1 << bit).chain([0, u64::MAX]) {
         for guess in [0, 5 * between, 38 * between, u64::MAX] {
             let (found, before) = around(100, place, guess);

@@ -205,7 +205,7 @@ proptest! {
         let [digest, table_crc, summary_crc] = numbers;
         let samples = samples.into_iter().map(|(token, position)| Sample { token: Token(token), position }).collect();
         let mut fences = Fences::default();
-        texts.iter().enumerate().for_each(|(n, texts)| fences.add(7 * n as u64, texts));
+        texts.iter().enumerate().for_each(|(n, texts)| fences.add(7 * n as u64, 64, texts));
         let index = has_index.then(|| IndexProof { summary_crc, index, rows: PageSums::default(), samples, fences });
         let proof = Proof { digest, data_len, table_crc, index, chunks };
         assert_eq!(Proof::decode(Bytes::from(proof.encode())).unwrap(), Some(proof));

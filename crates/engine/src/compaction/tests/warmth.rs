@@ -186,7 +186,8 @@ fn slices_of_a_large_partition_stay_hot_with_their_index() {
                 let (warmed, index_warmed) = resident(&engine, &table);
                 // Each input has the rows of a slice side by side.
                 assert!(warmed <= pages + pages / 4, "{what}: {warmed} were warmed");
-                let index_max = index_pages + index_pages / 8;
+                // A page in the middle of a slice is looked up, too.
+                let index_max = index_pages + pages / 2;
                 assert!(index_warmed <= index_max, "{what}: {index_warmed} of the index were warmed");
                 engine.close();
             }
