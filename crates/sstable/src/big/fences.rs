@@ -1,16 +1,16 @@
 //! Fences between the blocks of large promoted indexes: where a search among them is to begin.
 //!
 //! A search guesses where a clustering would lie if all lay evenly ([`super::search`]). Of a time series with gaps that is far
-//! off, and each guess takes two pages of Index.db. So of an index of many blocks each 64th, or more where their descriptions are long,
-//! has a fence: text that is greater
-//! than everything before the block and not greater than its first position, as separators of the `bti` layout are, cut as
-//! short as that allows. A bound lies between two of them.
+//! off, and each guess takes two pages of Index.db. So of an index of many blocks each 64th has a fence, or more of them where
+//! descriptions are long: text that is greater than everything before the block and not greater than its first position, as
+//! separators of the `bti` layout are, cut as short as that allows. A bound lies between two of them.
 //!
 //! ```text
 //! fences := ( u64 where the entry ends in Index.db | u32 blocks from one fence to the next | u32 fences
 //!           | ( u16 length | text ) of each ) of each partition that has some, in the order of the file
 //! ```
-//! They are kept in Proof.db (docs/formats/proof.md), whose checksum covers them, and in memory: some 16 bytes for a page of Index.db.
+//! They are kept in Proof.db (docs/formats/proof.md), whose checksum covers them, and in memory: some 16 bytes for a page of
+//! Index.db.
 
 use super::directory::partition_point_near;
 use crate::pages::INDEX_PAGE_BYTES;

@@ -10,7 +10,6 @@
 //! 3. The first edges are those of the whole SSTable. When looks do not get nearer, the partition's own is looked at.
 //! 4. Few blocks are halved, and so are all where this does not help: a search takes at most [`GUESSES_MAX`] looks more
 //!    than halving.
-//!
 //! 5. Where an index has fences ([`super::fences`]), and a guess does not lie between those that the bound lies between, the blocks
 //!    there are halved instead.
 //!
