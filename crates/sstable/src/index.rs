@@ -357,7 +357,7 @@ impl RowIndex {
     ) -> Result<Option<Block>, ReadError> {
         match self {
             RowIndex::Big(index) => index.reaching(layout, comparator, bound, hints),
-            RowIndex::Bti(index) => index.around_or_so(comparator, bound).map(Some),
+            RowIndex::Bti(index) => index.around(comparator, bound, true).map(Some),
         }
     }
 
@@ -372,7 +372,7 @@ impl RowIndex {
     ) -> Result<Option<Block>, ReadError> {
         match self {
             RowIndex::Big(index) => index.starting_by(layout, comparator, bound, hints),
-            RowIndex::Bti(index) => index.around(comparator, bound).map(Some),
+            RowIndex::Bti(index) => index.around(comparator, bound, false).map(Some),
         }
     }
 

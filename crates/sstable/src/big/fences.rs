@@ -9,8 +9,8 @@
 //! fences := ( u64 where the entry ends in Index.db | u32 blocks from one fence to the next | u32 fences
 //!           | ( u16 length | text ) of each ) of each partition that has some, in the order of the file
 //! ```
-//! They are kept in Proof.db (docs/formats/proof.md), whose checksum covers them, and in memory: some 16 bytes for a page of
-//! Index.db.
+//! They are kept in Proof.db (docs/formats/proof.md), whose checksum covers them, and in memory: 7 to 8 bytes for each where
+//! a number is the clustering.
 
 use super::directory::partition_point_near;
 use crate::pages::INDEX_PAGE_BYTES;

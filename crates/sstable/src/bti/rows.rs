@@ -153,27 +153,17 @@ impl RowTrie {
         }
     }
 
-    /// The block that holds what is at `bound`, or would: whatever lies before it is less, whatever behind greater.
+    /// The block that holds what is at `bound`, or would: whatever lies before it is less, whatever behind greater. Where the
+    /// end of the block is in a page that is not in memory, a trie that is believed `may_guess` it.
     pub fn around(
         &mut self,
         comparator: &ClusteringComparator,
         bound: &ClusteringBound,
+        may_guess: bool,
     ) -> Result<Block, ReadError> {
         self.encode(comparator, bound.position());
         self.trie.seek_floor(&self.key)?;
-        self.here(false)
-    }
-
-    /// As [`RowTrie::around`]; of a trie that is believed no page is loaded to know where the block ends, which may then be
-    /// a guess.
-    pub fn around_or_so(
-        &mut self,
-        comparator: &ClusteringComparator,
-        bound: &ClusteringBound,
-    ) -> Result<Block, ReadError> {
-        self.encode(comparator, bound.position());
-        self.trie.seek_floor(&self.key)?;
-        self.here(self.is_believed)
+        self.here(may_guess && self.is_believed)
     }
 
     fn encode(&mut self, comparator: &ClusteringComparator, position: Position<'_>) {

@@ -9,9 +9,9 @@ use crate::big::fences::Fences;
 use crate::proof::Proof;
 use crate::{Component, SsTable, Version};
 use env::fs::FileSystem;
-use model::TableSchema;
 use model::clustering::Position;
 use model::command::ClusteringFilter;
+use model::{Clustering, CqlType, TableSchema};
 use std::sync::Arc;
 
 const ROWS: u64 = 30_000;
@@ -148,4 +148,38 @@ fn a_place_lies_between_the_fences_around_it() {
             assert_eq!(around(200, place, guess).0, None);
         }
     }
+}
+
+/// Where clusterings are long few blocks are described in a page, and as few lie between two fences.
+#[test]
+fn nearly_every_row_is_within_the_bar_where_clusterings_are_long() {
+    let table = TableSchema::builder("ks", "t", uuid::Uuid::from_u128(1))
+        .partition_key("k", CqlType::Int)
+        .clustering("c", CqlType::Text, false)
+        .regular("v", CqlType::Blob)
+        .build();
+    let (_, mut partitions) = numbered(12_000, 100);
+    let value = table.column("v").unwrap().id;
+    let mut clusterings = Vec::new();
+    for (i, item) in partitions[0].items.iter_mut().enumerate() {
+        let Item::Row(row) = item else { panic!("no row") };
+        let text = format!("{:012}{}", i * i, "y".repeat(300));
+        row.clustering = Clustering::from_values([text.as_bytes()]);
+        row.cells.iter_mut().for_each(|cell| cell.column = value);
+        clusterings.push(row.clustering.clone());
+    }
+    let table = Arc::new(table);
+    let fs = memory();
+    write_version(&fs, &table, &partitions, options(&partitions, None, 4 * KIB), Version::NB).unwrap();
+    let (sstable, kept) = open_with(&fs, Version::NB);
+    let costs = clusterings.iter().step_by(37).map(|clustering| {
+        kept.forget(|_, _| true);
+        let filter = ClusteringFilter::Names { names: vec![clustering.clone()], reversed: false };
+        cost_of(&sstable, &table, &filter, 1)
+    });
+    let (within, beyond): (Vec<_>, Vec<_>) =
+        costs.partition(|cost| cost.ios <= 4 && cost.disk_bytes <= 64 * KIB);
+    // Where the first guess lies between the right fences, and the next look in another page of descriptions.
+    assert!(beyond.len() <= within.len() / 20, "{beyond:?}");
+    assert!(beyond.iter().all(|cost| cost.ios == 5 && cost.disk_bytes <= 64 * KIB), "{beyond:?}");
 }
