@@ -1,8 +1,8 @@
 //! Conditional writes (`IF`): read, decide, write, one at a time for each partition.
 //!
 //! While all replicas of a partition are this node, holding the partition's lock from the read to the
-//! acknowledgement makes conditional writes linearizable. Their timestamps never go back on one node, so that what
-//! a later condition wrote wins over what an earlier one wrote.
+//! acknowledgement makes conditional writes linearizable. They take their timestamps from the same source as other writes,
+//! which never goes back: what a later condition wrote wins over whatever was written before.
 
 use crate::Coordinator;
 use crate::error::{CoordinatorError, WriteType};
@@ -11,7 +11,6 @@ use model::command::{Consistency, ReadCommand};
 use model::{DecoratedKey, Mutation};
 use partition::{Deadline, LiveRows, PageLimits, ReadContext};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// A conditional write.
 pub struct CasRequest {
@@ -48,7 +47,7 @@ impl Coordinator {
         let Some(_held) = waited else {
             return Err(CoordinatorError::CasTimeout { consistency, block_for: 1 }.into());
         };
-        let ballot = self.next_ballot();
+        let ballot = self.next_timestamp();
         let rows = self
             .read(ReadRequest {
                 command: Arc::new(request.read),
@@ -66,17 +65,6 @@ impl Coordinator {
                 written.map_err(|error| E::from(committed(error)))
             }
         }
-    }
-
-    /// A timestamp later than every one before.
-    fn next_ballot(&self) -> i64 {
-        let now = self.env.now_micros();
-        let next = |last: i64| now.max(last.saturating_add(1));
-        let last = self
-            .last_ballot
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |last| Some(next(last)))
-            .unwrap_or(now);
-        next(last)
     }
 }
 

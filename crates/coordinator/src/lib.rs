@@ -34,7 +34,7 @@ pub use replica::{Answer, Replica, ReplicaError};
 use env::Env;
 use locks::KeyLocks;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use uuid::Uuid;
 
 /// The coordinator of one node.
@@ -47,8 +47,8 @@ pub struct Coordinator {
     cas_locks: KeyLocks,
     /// Partitions with a counter update in progress.
     counter_locks: KeyLocks,
-    /// Timestamp of the last conditional write, in microseconds.
-    last_ballot: AtomicI64,
+    /// The last timestamp that was given to a write, in microseconds.
+    last_timestamp: AtomicI64,
     /// Whether the batch log may hold a batch whose request is over.
     batches_left_behind: AtomicBool,
 }
@@ -62,9 +62,18 @@ impl Coordinator {
             host_id,
             cas_locks: KeyLocks::new(),
             counter_locks: KeyLocks::new(),
-            last_ballot: AtomicI64::new(i64::MIN),
+            last_timestamp: AtomicI64::new(i64::MIN),
             batches_left_behind: AtomicBool::new(false),
         }
+    }
+
+    /// A timestamp for a write, in microseconds: now, but later than every one before, whatever the clock says.
+    pub fn next_timestamp(&self) -> i64 {
+        let now = self.env.now_micros();
+        let after = |last: i64| now.max(last.saturating_add(1));
+        let given =
+            self.last_timestamp.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |last| Some(after(last)));
+        after(given.unwrap_or(now))
     }
 }
 

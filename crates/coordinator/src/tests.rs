@@ -258,6 +258,19 @@ impl Case {
         }
     }
 
+    /// A conditional write of partition 1.
+    fn conditional(&self) -> CasRequest {
+        CasRequest {
+            key: key(1),
+            read: self.command("t", PartitionSelection::Keys(vec![key(1)])),
+            consistency: Consistency::One,
+            serial_consistency: Consistency::LocalSerial,
+            context: ReadContext::default(),
+            contention_deadline: None,
+            write_deadline: None,
+        }
+    }
+
     fn read(&self, k: i32, consistency: Consistency) -> Result<Option<i32>, CoordinatorError> {
         let command = Arc::new(self.command("t", PartitionSelection::Keys(vec![key(k)])));
         let request = ReadRequest {
@@ -390,15 +403,7 @@ fn concurrent_conditions_on_one_partition_take_effect_one_after_the_other() {
         .map(|_| {
             let case = Arc::clone(&case);
             runtime.spawn(async move {
-                let request = CasRequest {
-                    key: key(1),
-                    read: case.command("t", PartitionSelection::Keys(vec![key(1)])),
-                    consistency: Consistency::One,
-                    serial_consistency: Consistency::Serial,
-                    context: ReadContext::default(),
-                    contention_deadline: None,
-                    write_deadline: None,
-                };
+                let request = case.conditional();
                 let put = |mut rows: Box<LiveRows>, ballot: i64| {
                     let next = value(&mut rows).unwrap_or(0) + 1;
                     Ok::<_, CoordinatorError>(Some(vec![case.put(1, next, ballot)]))
@@ -414,18 +419,24 @@ fn concurrent_conditions_on_one_partition_take_effect_one_after_the_other() {
 }
 
 #[test]
+fn a_condition_comes_after_every_write_before_it_whatever_the_clock_says() {
+    let case = case(1, 1);
+    case.clock.set_micros(5_000);
+    let before = case.coordinator.next_timestamp();
+    case.clock.set_micros(1_000);
+    let mut stamp = 0;
+    run(case.coordinator.cas(case.conditional(), |_, timestamp| {
+        stamp = timestamp;
+        Ok::<_, CoordinatorError>(None)
+    }))
+    .expect("a decision");
+    assert!(stamp > before, "{stamp} after {before}");
+}
+
+#[test]
 fn an_unmet_condition_writes_nothing() {
     let case = case(1, 1);
-    let request = CasRequest {
-        key: key(1),
-        read: case.command("t", PartitionSelection::Keys(vec![key(1)])),
-        consistency: Consistency::One,
-        serial_consistency: Consistency::LocalSerial,
-        context: ReadContext::default(),
-        contention_deadline: None,
-        write_deadline: None,
-    };
-    run(case.coordinator.cas(request, |_, _| Ok::<_, CoordinatorError>(None))).unwrap();
+    run(case.coordinator.cas(case.conditional(), |_, _| Ok::<_, CoordinatorError>(None))).unwrap();
     assert!(case.replicas[0].rows.lock().unwrap().is_empty());
 }
 

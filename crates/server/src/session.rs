@@ -41,7 +41,6 @@ mod write;
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use coordinator::Coordinator;
 use cql::bind::UuidSource;
@@ -85,8 +84,6 @@ pub struct Sessions {
     /// Of reads on network threads.
     luck: Luck,
     told: Told,
-    /// The last timestamp that was given to a write, in microseconds.
-    last_timestamp: AtomicI64,
     /// Held from the look at the schema until its change is in force.
     schema_turn: tokio::sync::Mutex<()>,
 }
@@ -314,22 +311,10 @@ impl Sessions {
             uuids: Arc::new(EnvUuids(state.env.clone())),
             luck: Luck::default(),
             told: Told::default(),
-            last_timestamp: AtomicI64::new(i64::MIN),
             schema_turn: tokio::sync::Mutex::new(()),
             node: Arc::clone(state),
         });
         sessions.recall_statements();
         sessions
-    }
-
-    /// A timestamp for a write, in microseconds: now, but later than every one before.
-    fn next_timestamp(&self) -> i64 {
-        let now = self.node.env.now_micros();
-        let after = |last: i64| now.max(last.saturating_add(1));
-        let last = self
-            .last_timestamp
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(after(last)))
-            .unwrap_or(now);
-        after(last)
     }
 }

@@ -5,21 +5,30 @@
 //! [`CasPlan::result_columns`] and [`CasPlan::write_result`] make the result set, which shows the rows when they do
 //! not.
 //!
+//! Conditions belong to rows, not to statements: those of one batch on one row are put together, and may not contradict
+//! each other in kind. What is read are the rows with conditions. Where only the static row has any, it is the first row
+//! of the partition, which a refusal shows.
+//!
+//! All deletions get the timestamp just before that of the writes, so that what a batch deletes is what was there before
+//! it. Within one row that the batch both deletes and writes the deletion wins, as in a batch without conditions.
+//!
 //! The reader hands on the static row of the partition even when none of the rows asked for exists (as a row of
 //! static content only).
 
 use super::RowsRead;
 use super::bound::OwnedResultRow;
 use super::write::{BoundConditions, BoundWrite, Target, WriteKind};
+use crate::analysis::condition::BoundCondition;
 use crate::bind::ColumnSpec;
 use crate::error::{Result, bail};
 use crate::result::{ColumnRef, RowSink};
-use model::clustering::Clustering;
+use model::clustering::{Clustering, ClusteringComparator};
 use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
 use model::key::DecoratedKey;
 use model::mutation::{Mutation, PartitionUpdate};
+use model::row::{ResultRow, Row};
 use model::types::CqlType;
-use model::{ColumnDef, ColumnId, ColumnKind, TableSchema};
+use model::{ColumnDef, ColumnId, ColumnKind, Deletion, TableSchema};
 use std::sync::Arc;
 
 /// One or more writes of one partition that happen together or not at all.
@@ -32,11 +41,28 @@ pub struct CasPlan {
     /// What has to be read to evaluate the conditions and to make the mutation.
     pub read: ReadCommand,
     writes: Vec<BoundWrite>,
+    conditions: ConditionsByRow,
     is_batch: bool,
     /// The columns that a refusal shows; `None` for all of them.
     shown: Option<Vec<Arc<ColumnDef>>>,
     /// The columns whose content counts as existing.
     relevant: ColumnSelection,
+}
+
+/// What must hold of each row.
+#[derive(Clone, Debug, Default)]
+struct ConditionsByRow {
+    of_static: Option<RowCondition>,
+    /// In the order of the rows.
+    of_rows: Vec<(Clustering, RowCondition)>,
+}
+
+/// What must hold of one row.
+#[derive(Clone, Debug)]
+enum RowCondition {
+    Exists,
+    NotExists,
+    Columns(Vec<BoundCondition>),
 }
 
 /// Whether conditions hold.
@@ -68,48 +94,41 @@ impl CasPlan {
         if writes.iter().any(|w| w.table.id != table.id) {
             bail!("Batch with conditions cannot span multiple tables");
         }
-        if writes.iter().any(|w| w.keys.iter().any(|other| *other != key)) {
-            bail!("Batch with conditions cannot span multiple partitions");
+        let mut conditions = ConditionsByRow::default();
+        for write in &writes {
+            check_single_row(write, &key, is_batch)?;
+            conditions.add(write)?;
         }
-        check_mixed(&writes)?;
         let shown = shown_columns(&table, &writes, is_batch);
         let relevant = relevant_columns(&table, &writes);
-        let read = read_command(&table, &key, &writes, &relevant, now_s);
-        Ok(CasPlan { table, key, read, writes, is_batch, shown, relevant })
+        let read = read_command(&table, &key, &writes, &conditions, &relevant, now_s);
+        Ok(CasPlan { table, key, read, writes, conditions, is_batch, shown, relevant })
     }
 
     /// Evaluates the conditions on the rows of [`CasPlan::read`]; writes get `timestamp_micros`, which has to be
     /// later than that of every write before in the partition.
     pub fn evaluate(&self, rows: &RowsRead, timestamp_micros: i64) -> Result<CasOutcome> {
-        for write in &self.writes {
-            if !self.holds(write, rows) {
-                return Ok(CasOutcome::NotApplied);
-            }
+        if !self.holds(rows) {
+            return Ok(CasOutcome::NotApplied);
         }
         let mut merged = PartitionUpdate::new(Arc::clone(&self.table), self.key.clone());
         for write in &self.writes {
             super::batch::merge_update(&mut merged, write.update(&self.key, rows, timestamp_micros)?);
         }
+        put_deletions_first(&mut merged, timestamp_micros);
         Ok(CasOutcome::Applied(Mutation::of(merged)))
     }
 
-    fn holds(&self, write: &BoundWrite, rows: &RowsRead) -> bool {
-        let exists = || match row_of(write) {
-            Some(name) => rows.rows.iter().any(|r| r.row.as_ref().is_some_and(|row| row.clustering == *name)),
-            None => rows.rows.iter().any(|r| self.has_static(r)),
-        };
-        match &write.conditions {
-            BoundConditions::None => true,
-            BoundConditions::Exists => exists(),
-            BoundConditions::NotExists => !exists(),
-            BoundConditions::Columns(conditions) => conditions.iter().all(|condition| {
-                let row = match (condition.is_static(), row_of(write)) {
-                    (false, Some(name)) => rows.of(&self.key, Some(name)),
-                    _ => rows.of(&self.key, None),
-                };
+    fn holds(&self, rows: &RowsRead) -> bool {
+        let of_static = self.conditions.of_static.as_ref().is_none_or(|condition| {
+            let row = rows.rows.iter().find(|row| self.has_static(row));
+            condition.holds(&self.table, row.map(OwnedResultRow::as_row).as_ref())
+        });
+        of_static
+            && self.conditions.of_rows.iter().all(|(name, condition)| {
+                let row = rows.of(&self.key, Some(name));
                 condition.holds(&self.table, row.as_ref())
-            }),
-        }
+            })
     }
 
     fn has_static(&self, row: &OwnedResultRow) -> bool {
@@ -118,9 +137,19 @@ impl CasPlan {
         })
     }
 
-    /// The rows that a refusal shows.
-    fn shown_rows<'r>(&self, rows: &'r RowsRead) -> Vec<&'r OwnedResultRow> {
-        rows.rows.iter().filter(|r| r.row.is_some() || self.has_static(r)).collect()
+    /// The rows that a refusal shows: those with conditions, and the static row alone where none of them exists.
+    fn shown_rows<'r>(&self, rows: &'r RowsRead) -> Vec<ResultRow<'r>> {
+        let comparator = self.table.comparator();
+        let has_condition = |row: &Row| {
+            self.conditions.of_rows.is_empty() || self.conditions.find(comparator, &row.clustering).is_ok()
+        };
+        let with_condition = rows.rows.iter().filter(|r| r.row.as_ref().is_some_and(has_condition));
+        let found: Vec<_> = with_condition.map(OwnedResultRow::as_row).collect();
+        if !found.is_empty() {
+            return found;
+        }
+        let lone = rows.rows.iter().find(|row| self.has_static(row));
+        lone.map(|row| ResultRow { row: None, ..row.as_row() }).into_iter().collect()
     }
 
     fn shown_refs(&self) -> Vec<Arc<ColumnDef>> {
@@ -162,7 +191,7 @@ impl CasPlan {
             sink.begin_row();
             sink.value(Some(&[0]));
             for column in &columns {
-                let value = column.as_ref().and_then(|column| column.value(&self.table, &row.as_row()));
+                let value = column.as_ref().and_then(|column| column.value(&self.table, &row));
                 sink.value(value.as_deref());
             }
             sink.end_row();
@@ -188,42 +217,130 @@ fn row_of(write: &BoundWrite) -> Option<&Clustering> {
     }
 }
 
-fn check_mixed(writes: &[BoundWrite]) -> Result<()> {
-    for (i, a) in writes.iter().enumerate() {
-        for b in writes.iter().take(i) {
-            if row_of(a) != row_of(b) {
-                continue;
-            }
-            use BoundConditions::{Columns, Exists, None, NotExists};
-            match (&a.conditions, &b.conditions) {
-                (NotExists, Exists) | (Exists, NotExists) => {
-                    bail!("Cannot mix IF EXISTS and IF NOT EXISTS conditions for the same row")
-                }
-                (Columns(_), Exists | NotExists) | (Exists | NotExists, Columns(_)) => {
-                    bail!("Cannot mix IF conditions and IF NOT EXISTS for the same row")
-                }
-                (None, _)
-                | (_, None)
-                | (Columns(_), Columns(_))
-                | (Exists, Exists)
-                | (NotExists, NotExists) => {}
-            }
+/// Refuses writes of several partitions, and of several rows that IN names.
+fn check_single_row(write: &BoundWrite, key: &DecoratedKey, is_batch: bool) -> Result<()> {
+    let what = if write.kind == WriteKind::Update { "updates" } else { "deletions" };
+    if write.has_key_in {
+        match is_batch {
+            true => bail!(
+                "Batch with conditions cannot span multiple partitions (you cannot use IN on the partition key)"
+            ),
+            false => bail!("IN on the partition key is not supported with conditional {what}"),
         }
+    }
+    if write.keys.iter().any(|other| other != key) {
+        bail!("Batch with conditions cannot span multiple partitions");
+    }
+    if write.has_clustering_in {
+        bail!("IN on the clustering key columns is not supported with conditional {what}");
     }
     Ok(())
 }
 
-fn conditions_of(writes: &[BoundWrite]) -> impl Iterator<Item = &crate::analysis::condition::BoundCondition> {
-    writes.iter().flat_map(|w| match &w.conditions {
-        BoundConditions::Columns(conditions) => conditions.as_slice(),
-        _ => &[],
-    })
+impl ConditionsByRow {
+    /// Adds the conditions of a statement to those of its row, and those on static columns to those of the static row.
+    fn add(&mut self, write: &BoundWrite) -> Result<()> {
+        let comparator = write.table.comparator();
+        let row = row_of(write);
+        match &write.conditions {
+            BoundConditions::None => Ok(()),
+            BoundConditions::Exists => self.put(comparator, row, RowCondition::Exists),
+            BoundConditions::NotExists => self.put(comparator, row, RowCondition::NotExists),
+            BoundConditions::Columns(conditions) => {
+                let (of_static, of_row): (Vec<_>, Vec<_>) =
+                    conditions.iter().cloned().partition(BoundCondition::is_static);
+                if !of_row.is_empty() {
+                    self.put(comparator, row, RowCondition::Columns(of_row))?;
+                }
+                if !of_static.is_empty() {
+                    self.put(comparator, None, RowCondition::Columns(of_static))?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn put(
+        &mut self,
+        comparator: &ClusteringComparator,
+        row: Option<&Clustering>,
+        new: RowCondition,
+    ) -> Result<()> {
+        let Some(row) = row else {
+            return match &mut self.of_static {
+                Some(known) => known.add(new),
+                none => {
+                    *none = Some(new);
+                    Ok(())
+                }
+            };
+        };
+        match self.find(comparator, row) {
+            Ok(at) => self.of_rows.get_mut(at).map_or(Ok(()), |(_, known)| known.add(new)),
+            Err(at) => {
+                self.of_rows.insert(at, (row.clone(), new));
+                Ok(())
+            }
+        }
+    }
+
+    /// Where a row's conditions are, or would be.
+    fn find(&self, comparator: &ClusteringComparator, row: &Clustering) -> std::result::Result<usize, usize> {
+        self.of_rows.binary_search_by(|(known, _)| comparator.compare(known, row))
+    }
+}
+
+impl RowCondition {
+    /// Adds a condition on the same row.
+    fn add(&mut self, new: RowCondition) -> Result<()> {
+        use RowCondition::{Columns, Exists, NotExists};
+        match (self, new) {
+            (Columns(known), Columns(more)) => known.extend(more),
+            (Exists, Exists) | (NotExists, NotExists) => {}
+            (Exists, NotExists) | (NotExists, Exists) => {
+                bail!("Cannot mix IF EXISTS and IF NOT EXISTS conditions for the same row")
+            }
+            (Columns(_), Exists) => bail!("Cannot mix IF conditions and IF EXISTS for the same row"),
+            (Columns(_), NotExists) | (Exists | NotExists, Columns(_)) => {
+                bail!("Cannot mix IF conditions and IF NOT EXISTS for the same row")
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it holds of a row, `None` for one that does not exist.
+    fn holds(&self, table: &TableSchema, row: Option<&ResultRow<'_>>) -> bool {
+        match self {
+            RowCondition::Exists => row.is_some(),
+            RowCondition::NotExists => row.is_none(),
+            RowCondition::Columns(conditions) => {
+                conditions.iter().all(|condition| condition.holds(table, row))
+            }
+        }
+    }
+}
+
+/// Gives all deletions the timestamp just before that of the writes.
+fn put_deletions_first(update: &mut PartitionUpdate, timestamp_micros: i64) {
+    let before = timestamp_micros.saturating_sub(1);
+    let put = |deletion: &mut Deletion| {
+        if !deletion.is_none() {
+            deletion.timestamp = before;
+        }
+    };
+    put(&mut update.deletion);
+    update.range_tombstones.iter_mut().for_each(|range| put(&mut range.deletion));
+    for row in update.rows.iter_mut().chain(&mut update.static_row) {
+        put(&mut row.deletion);
+        row.complex_deletions.iter_mut().for_each(|(_, deletion)| put(deletion));
+    }
 }
 
 fn has_existence(writes: &[BoundWrite]) -> bool {
     writes.iter().any(|w| matches!(w.conditions, BoundConditions::Exists | BoundConditions::NotExists))
 }
 
+/// The columns of conditions in the order of the statements, of each the regular ones first.
 fn shown_columns(table: &TableSchema, writes: &[BoundWrite], is_batch: bool) -> Option<Vec<Arc<ColumnDef>>> {
     if has_existence(writes) {
         return None;
@@ -232,33 +349,35 @@ fn shown_columns(table: &TableSchema, writes: &[BoundWrite], is_batch: bool) -> 
     if is_batch {
         columns.extend(table.partition_key().iter().chain(table.clustering_columns()).cloned());
     }
-    // Static columns come last, whatever the order of the conditions.
-    for is_static in [false, true] {
-        for condition in conditions_of(writes) {
-            let column = &condition.column;
-            if (column.kind == ColumnKind::Static) == is_static && !columns.contains(column) {
-                columns.push(Arc::clone(column));
+    for write in writes {
+        let BoundConditions::Columns(conditions) = &write.conditions else { continue };
+        for is_static in [false, true] {
+            for condition in conditions.iter().filter(|c| c.is_static() == is_static) {
+                if !columns.contains(&condition.column) {
+                    columns.push(Arc::clone(&condition.column));
+                }
             }
         }
     }
     Some(columns)
 }
 
-/// For existence everything of the rows and of the static row that is written; otherwise the columns of conditions.
+/// The columns of which content makes a row exist: all regular ones where rows are written, all static ones where a
+/// conditional statement writes any, otherwise those of conditions.
 fn relevant_columns(table: &TableSchema, writes: &[BoundWrite]) -> ColumnSelection {
-    if !has_existence(writes) {
-        return ColumnSelection::of(conditions_of(writes).map(|c| c.column.id).collect());
-    }
-    let touches_rows = writes.iter().any(|w| !matches!(w.target, Target::Static));
-    let touches_static = writes
-        .iter()
-        .any(|w| w.target == Target::Static || (w.kind != WriteKind::Delete && !w.static_changes.is_empty()));
+    let touches_rows = writes.iter().any(|write| !matches!(write.target, Target::Static | Target::Partition));
+    let touches_static = writes.iter().any(|write| write.is_conditional() && write.names_static);
     let mut columns: Vec<ColumnId> = Vec::new();
     if touches_rows {
         columns.extend(table.regular_columns().iter().map(|c| c.id));
     }
     if touches_static {
         columns.extend(table.static_columns().iter().map(|c| c.id));
+    }
+    for write in writes {
+        if let BoundConditions::Columns(conditions) = &write.conditions {
+            columns.extend(conditions.iter().map(|condition| condition.column.id));
+        }
     }
     ColumnSelection::of(columns)
 }
@@ -267,22 +386,20 @@ fn read_command(
     table: &Arc<TableSchema>,
     key: &DecoratedKey,
     writes: &[BoundWrite],
+    conditions: &ConditionsByRow,
     relevant: &ColumnSelection,
     now_s: u32,
 ) -> ReadCommand {
     let comparator = table.comparator();
-    let mut names: Vec<Clustering> = Vec::new();
+    let mut names: Vec<Clustering> = conditions.of_rows.iter().map(|(name, _)| name.clone()).collect();
     let mut columns = relevant.clone();
     for write in writes {
-        if let Target::Rows(rows) = &write.target
-            && (write.is_conditional() || write.read_before.is_some())
-        {
+        let Some(before) = &write.read_before else { continue };
+        if let Target::Rows(rows) = &write.target {
             names.extend(rows.iter().cloned());
         }
-        if let Some(before) = &write.read_before {
-            let more = columns.columns.iter().chain(before.columns.columns.iter()).copied().collect();
-            columns = ColumnSelection::of(more);
-        }
+        let more = columns.columns.iter().chain(before.columns.columns.iter()).copied().collect();
+        columns = ColumnSelection::of(more);
     }
     names.sort_by(|a, b| comparator.compare(a, b));
     names.dedup_by(|a, b| comparator.compare(a, b).is_eq());

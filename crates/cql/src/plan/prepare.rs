@@ -188,11 +188,13 @@ impl<'a> Preparer<'a> {
             bail!("Modification is not supported by table {}.{}", plan.table.keyspace, plan.table.name);
         }
         self.check_derived(&plan.table, KeyspaceSchema::write_obstacle)?;
+        if plan.is_conditional() && plan.table.is_counter {
+            bail!("Conditional updates are not supported on counter tables");
+        }
         check_counter(&plan)?;
         if plan.is_conditional() && plan.timestamp.is_some() {
             bail!("Cannot provide custom timestamp for conditional updates");
         }
-        check_conditional_rows(&plan)?;
         Ok(plan)
     }
 
@@ -287,12 +289,11 @@ impl<'a> Preparer<'a> {
     fn update(&self, update: &Update) -> Result<WritePlan> {
         let analyzer = self.analyzer(&update.table)?;
         let (timestamp, ttl) = using(&analyzer, &update.using)?;
-        let operations: Vec<Operation> =
-            update.assignments.iter().map(|a| analyzer.assignment(a)).collect::<Result<_>>()?;
-        let only_static_columns = is_only_static(&operations);
         // Conditions come last in the text but decide what WHERE has to name; markers are numbered by the text.
         let conditions = conditions(&analyzer, &update.condition)?;
-        let only_static = only_static_columns && conditions_are_static(&conditions);
+        let operations: Vec<Operation> =
+            update.assignments.iter().map(|a| analyzer.assignment(a)).collect::<Result<_>>()?;
+        let only_static = is_only_static(&operations) && conditions_are_static(&conditions);
         let restrictions = analyzer.restrictions(Verb::Update, &update.filter, only_static)?;
         Ok(WritePlan {
             table: Arc::clone(&analyzer.table),
@@ -309,10 +310,10 @@ impl<'a> Preparer<'a> {
 
     fn delete(&self, delete: &Delete) -> Result<WritePlan> {
         let analyzer = self.analyzer(&delete.table)?;
-        let operations: Vec<Operation> =
-            delete.deletions.iter().map(|d| analyzer.deletion(d)).collect::<Result<_>>()?;
         let timestamp = timestamp(&analyzer, delete.timestamp.as_ref())?;
         let conditions = conditions(&analyzer, &delete.condition)?;
+        let operations: Vec<Operation> =
+            delete.deletions.iter().map(|d| analyzer.deletion(d)).collect::<Result<_>>()?;
         let only_static = is_only_static(&operations) && conditions_are_static(&conditions);
         let restrictions = analyzer.restrictions(Verb::Delete, &delete.filter, only_static)?;
         let plan = WritePlan {
@@ -326,15 +327,19 @@ impl<'a> Preparer<'a> {
             conditions,
             json: None,
         };
-        let names_rows = plan.restrictions.clustering.names_rows();
-        if plan.is_conditional() && !only_static && (!names_rows || plan.restrictions.partition.has_in()) {
-            bail!(
-                "DELETE statements must restrict all PRIMARY KEY columns with equality relations in order to delete \
-                 non static columns"
-            );
-        }
-        if !plan.operations.is_empty() && !only_static && !names_rows {
-            bail!("Range deletions are not supported for specific columns");
+        if plan.is_conditional() && !plan.restrictions.clustering.names_rows() {
+            if !is_only_static(&plan.operations) {
+                bail!(
+                    "DELETE statements must restrict all PRIMARY KEY columns with equality relations in order to \
+                     delete non static columns"
+                );
+            }
+            if !conditions_are_static(&plan.conditions) {
+                bail!(
+                    "DELETE statements must restrict all PRIMARY KEY columns with equality relations in order to use \
+                     IF condition on non static columns"
+                );
+            }
         }
         Ok(plan)
     }
@@ -390,15 +395,6 @@ fn conditions_are_static(conditions: &Conditions) -> bool {
 }
 
 fn conditions(analyzer: &Analyzer<'_>, condition: &ModificationCondition) -> Result<Conditions> {
-    if analyzer.table.is_counter && *condition != ModificationCondition::None {
-        if matches!(condition, ModificationCondition::Exists) {
-            bail!("Conditional updates are not supported on counter tables");
-        }
-        if let ModificationCondition::Columns(columns) = condition {
-            columns.iter().try_for_each(|c| analyzer.condition(c).map(|_| ()))?;
-        }
-        bail!("Conditional updates are not supported on counter tables");
-    }
     Ok(match condition {
         ModificationCondition::None => Conditions::None,
         ModificationCondition::Exists => Conditions::Exists,
@@ -427,20 +423,6 @@ fn check_counter(plan: &WritePlan) -> Result<()> {
     }
     if plan.ttl.is_some() {
         bail!("Cannot provide custom TTL for counter updates");
-    }
-    Ok(())
-}
-
-fn check_conditional_rows(plan: &WritePlan) -> Result<()> {
-    if !plan.is_conditional() {
-        return Ok(());
-    }
-    let what = if plan.kind == WriteKind::Delete { "deletions" } else { "updates" };
-    if plan.restrictions.partition.has_in() {
-        bail!("IN on the partition key is not supported with conditional {what}");
-    }
-    if plan.restrictions.clustering.has_in() {
-        bail!("IN on the clustering key columns is not supported with conditional {what}");
     }
     Ok(())
 }

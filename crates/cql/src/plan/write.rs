@@ -88,9 +88,15 @@ pub struct BoundWrite {
     pub read_before: Option<ReadCommand>,
     /// Whether USING TIMESTAMP was given.
     pub has_timestamp: bool,
+    /// Whether WHERE has an IN on the partition key.
+    pub(crate) has_key_in: bool,
+    /// Whether WHERE has an IN on the clustering columns.
+    pub(crate) has_clustering_in: bool,
     pub(crate) kind: WriteKind,
     pub(crate) keys: Vec<DecoratedKey>,
     pub(crate) target: Target,
+    /// Whether an operation names a static column, also if its values change nothing.
+    pub(crate) names_static: bool,
     pub(crate) static_changes: Vec<Change>,
     pub(crate) row_changes: Vec<Change>,
     pub(crate) timestamp: i64,
@@ -147,9 +153,12 @@ impl WritePlan {
             is_counter: self.table.is_counter,
             read_before,
             has_timestamp: timestamp.is_some(),
+            has_key_in: self.restrictions.partition.has_in(),
+            has_clustering_in: self.restrictions.clustering.has_in(),
             kind: self.kind,
             keys,
             target,
+            names_static: self.operations.iter().any(|o| o.column.kind == ColumnKind::Static),
             static_changes,
             row_changes,
             timestamp: timestamp.unwrap_or(input.ctx.timestamp_micros),
@@ -166,7 +175,10 @@ impl WritePlan {
         if self.only_static {
             return Ok(Target::Static);
         }
-        if self.kind == WriteKind::Delete && self.operations.is_empty() && !self.restrictions.has_clustering {
+        // The only row of a table without clustering columns is a row, though its deletion is that of the partition.
+        let is_single_row = self.table.clustering_columns().is_empty() && !self.table.is_static_compact();
+        let is_whole = self.operations.is_empty() && !self.restrictions.has_clustering;
+        if self.kind == WriteKind::Delete && is_whole && !is_single_row {
             return Ok(Target::Partition);
         }
         if self.kind != WriteKind::Delete || clustering.names_rows() {
@@ -312,6 +324,9 @@ impl BoundWrite {
         match &self.target {
             Target::Static => {}
             Target::Partition => update.deletion = deletion,
+            Target::Slices(_) if !deletes_rows => {
+                bail!("Range deletions are not supported for specific columns")
+            }
             Target::Slices(slices) => update
                 .range_tombstones
                 .extend(slices.iter().cloned().map(|slice| RangeTombstone { slice, deletion })),

@@ -33,18 +33,20 @@ pub(super) fn start(exchange: &mut Exchange, batch: Batch) -> Result<Progress, E
                 "There were {markers} markers(?) in CQL but {values} bound variables"
             )));
         }
-        let values = options::positional(part.values);
-        statements.push(statement.plan.bind(&values, &options.bind).map_err(error::of_cql)?);
         if exchange.text.is_none() {
             exchange.text = Some(Arc::clone(&statement.text));
         }
+        statements.push((statement, options::positional(part.values)));
     }
+    // What is wrong with a statement is told before what is wrong with a value, as Cassandra does.
+    let bind = |(statement, values): (Arc<Statement>, _)| statement.plan.bind(&values, &options.bind);
+    let bound = statements.into_iter().map(bind).collect::<Result<Vec<_>, _>>().map_err(error::of_cql)?;
     let kind = match batch.kind {
         BatchKind::Logged => ast::BatchKind::Logged,
         BatchKind::Unlogged => ast::BatchKind::Unlogged,
         BatchKind::Counter => ast::BatchKind::Counter,
     };
-    match BoundBatch::assemble(kind, statements).map_err(error::of_cql)? {
+    match BoundBatch::assemble(kind, bound).map_err(error::of_cql)? {
         Bound::Batch(batch) => Ok(Progress::Waits(Work::Batch(batch, options))),
         Bound::Cas(plan) => Ok(Progress::Waits(Work::Conditional(plan, options))),
         _ => Err(error::internal("a batch became something else")),

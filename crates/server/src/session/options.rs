@@ -54,7 +54,7 @@ impl Options {
                 timestamp_micros: match params.timestamp_us {
                     Some(timestamp) => timestamp,
                     None if is_read => now_micros,
-                    None => sessions.next_timestamp(),
+                    None => sessions.coordinator.next_timestamp(),
                 },
                 page_size: page_rows,
                 expiration_max_s: sessions.node.engine.options().storage_compatibility.expiration_max_s(),

@@ -110,7 +110,7 @@ impl Sessions {
 
     fn statement_row(&self, statement: &Statement) -> Option<Mutation> {
         let mut update = self.statement_update(&statement.id)?;
-        let timestamp = self.next_timestamp();
+        let timestamp = self.coordinator.next_timestamp();
         let mut row = Row::new(Clustering::empty());
         row.liveness = Liveness::new(timestamp);
         let values = [
@@ -129,7 +129,7 @@ impl Sessions {
 
     fn statement_deletion(&self, id: &Id) -> Option<Mutation> {
         let mut update = self.statement_update(id)?;
-        let timestamp = self.next_timestamp();
+        let timestamp = self.coordinator.next_timestamp();
         update.deletion = Deletion::new(timestamp, seconds(timestamp));
         Some(Mutation::of(update))
     }

@@ -117,7 +117,7 @@ impl Trace {
         let port = i32::from(config.settings.storage_port);
         let duration = i32::try_from(duration_nanos / 1_000).unwrap_or(i32::MAX);
         let cells = Cells {
-            timestamp: sessions.next_timestamp(),
+            timestamp: sessions.coordinator.next_timestamp(),
             now_s: seconds(node.env.now_micros()),
             ttl_s: i32::try_from(config.settings.trace_type_query_ttl.0 / 1_000).unwrap_or(i32::MAX),
         };

@@ -245,6 +245,35 @@ fn conditions_decide_and_show_why_not() {
 }
 
 #[test]
+fn a_conditional_batch_deletes_what_was_there_before_it() {
+    let Ok(Bound::Cas(plan)) = bound(
+        "BEGIN BATCH UPDATE t SET s = 5 WHERE k = 1 IF s = null; DELETE FROM t WHERE k = 1 AND c > 0; \
+         DELETE FROM t WHERE k = 1; DELETE FROM t WHERE k = 1 AND c = 3; INSERT INTO t (k, c, v) VALUES (1, 2, 2); \
+         APPLY BATCH",
+    ) else {
+        panic!()
+    };
+    let outcome = plan.evaluate(&RowsRead::new(), 42).expect("an outcome");
+    let CasOutcome::Applied(mutation) = &outcome else { panic!() };
+    let update = &mutation.updates[0];
+    assert_eq!((update.deletion.timestamp, update.range_tombstones[0].deletion.timestamp), (41, 41));
+    let stamps: Vec<_> = update.rows.iter().map(|r| (r.deletion.timestamp, r.liveness.timestamp)).collect();
+    assert_eq!(stamps, [(i64::MIN, 42), (41, i64::MIN)]);
+}
+
+#[test]
+fn the_row_of_a_table_without_clustering_is_deleted_if_it_exists() {
+    let Ok(Bound::Cas(plan)) = bound("DELETE FROM me WHERE k = 1 IF EXISTS") else { panic!() };
+    let row = Row { liveness: Liveness::new(1), ..Row::new(Clustering::empty()) };
+    let mut rows = RowsRead::new();
+    rows.push(&ResultRow { key: &key(1), static_row: None, row: Some(&row), now_s: NOW_S });
+    let outcome = plan.evaluate(&rows, 42).expect("an outcome");
+    let CasOutcome::Applied(mutation) = &outcome else { panic!("{outcome:?}") };
+    assert_eq!(mutation.updates[0].deletion.timestamp, 41);
+    assert!(!plan.evaluate(&RowsRead::new(), 42).expect("an outcome").is_applied());
+}
+
+#[test]
 fn an_empty_range_deletes_nothing() {
     match bound("DELETE FROM t WHERE k = 1 AND c >= 2 AND c < 2") {
         Ok(Bound::Write(write)) => {

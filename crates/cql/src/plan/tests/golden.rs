@@ -3,7 +3,7 @@
 use super::schema::{context, prepared};
 use crate::bind::BoundValues;
 use crate::error::CqlError;
-use crate::plan::StatementKind;
+use crate::plan::{Bound, RowsRead, StatementKind};
 
 const CASES: &str = include_str!("../../../testdata/prepare.txt");
 
@@ -26,7 +26,12 @@ fn answer(cql: &str, wants_binds: bool) -> String {
     if prepared.kind != StatementKind::Select {
         ctx.page_size = None;
     }
-    match prepared.bind(&BoundValues::NONE, &ctx) {
+    // Some mistakes come to light when the change is made.
+    let bound = prepared.bind(&BoundValues::NONE, &ctx).and_then(|bound| match &bound {
+        Bound::Write(write) if write.read_before.is_none() => write.mutations(&RowsRead::new()).map(|_| ()),
+        _ => Ok(()),
+    });
+    match bound {
         Err(e) => refused(e),
         Ok(_) if prepared.kind == StatementKind::Select => {
             let names: Vec<&str> = prepared.result_columns.iter().map(|c| c.name.as_str()).collect();

@@ -1,0 +1,397 @@
+#!/usr/bin/env python3
+"""Random conditional statements and batches on tables of every shape, told to two nodes: both have to answer and keep the same.
+
+    random_conditions.py [--seed S] [--tables N] [--statements N] [--seconds T] --target ilion|ADDRESS --cassandra DIR|ADDRESS
+
+Tables come with and without clustering columns, with static columns, with COMPACT STORAGE and with counters; rows are made by
+INSERT, by UPDATE, and of their key alone. Each statement is sent in one of four forms: as text, prepared with every value bound, as a
+BATCH in text, and as a BATCH request of texts and prepared statements. Conditions are those of the grammar, sensible or not; what a
+batch holds may contradict itself. After each statement the whole table has to be the same on both nodes. An error has to be the
+same to its words, a result the same to the byte. `excused` says what is known to differ.
+"""
+import argparse
+import pathlib
+import random
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from cassandra.query import BatchType  # noqa: E402
+
+from harness.node import Cassandra, complain, open_target  # noqa: E402
+from harness.types import UNSET, encode, parse_literals  # noqa: E402
+from harness.wire import Wire, bind_types  # noqa: E402
+
+KEYSPACE = "random_conditions"
+BATCHES = {"": BatchType.LOGGED, "UNLOGGED ": BatchType.UNLOGGED}
+SERVER_ERROR, SYNTAX_ERROR = 0x0000, 0x2000
+
+
+class Raw(str):
+    """A part of a statement that is text in every form; other parts are values."""
+
+
+def some(chance, items, at_most):
+    return sorted(chance.sample(items, chance.randint(0, at_most)))
+
+
+# Literals of each type: few and small, so that values meet.
+TYPES = {
+    "int": lambda c: str(c.randint(0, 3)),
+    "text": lambda c: c.choice(["''", "'a'", "'b'"]),
+    "boolean": lambda c: c.choice(["true", "false"]),
+    "list<int>": lambda c: f"[{', '.join(some(c, '012', 2))}]",
+    "set<int>": lambda c: f"{{{', '.join(some(c, '012', 2))}}}",
+    "map<int, text>": lambda c: str({k: c.choice("ab") for k in some(c, range(3), 2)}),
+    "frozen<list<int>>": lambda c: f"[{', '.join(some(c, '012', 2))}]",
+    "frozen<map<int, text>>": lambda c: str({k: c.choice("ab") for k in some(c, range(3), 2)}),
+    "pair": lambda c: f"{{a: {c.randint(0, 2)}, b: '{c.choice('ab')}'}}",
+    "frozen<pair>": lambda c: f"{{a: {c.randint(0, 2)}, b: '{c.choice('ab')}'}}",
+    "tuple<int, text>": lambda c: f"({c.randint(0, 2)}, '{c.choice('ab')}')",
+    "counter": lambda c: str(c.randint(0, 3)),
+}
+SIMPLE = ["int", "int", "text", "boolean"]
+VALUES = [kind for kind in TYPES if kind != "counter"] + ["int"] * 4
+
+
+class Table:
+    """A random table."""
+
+    def __init__(self, chance, name):
+        self.chance, self.name = chance, f"{KEYSPACE}.{name}"
+        self.storage = chance.choice(["counter", "compact", "compact"] + ["plain"] * 14)
+        self.keys = {f"p{i}": chance.choice(SIMPLE[:3]) for i in range(chance.choice([1, 1, 1, 2]))}
+        self.clustering = {f"c{i}": chance.choice(SIMPLE[:3]) for i in range(chance.choice([0, 0, 1, 1, 2, 3]))}
+        kinds = {"counter": ["counter"], "compact": SIMPLE}.get(self.storage, VALUES)
+        count = chance.randint(0 if self.clustering and self.storage != "counter" else 1, 3)
+        if self.storage == "compact" and self.clustering:
+            count = min(count, 1)
+        # Columns are named so that static and regular ones take turns in the order of names.
+        self.regular = {f"v{2 * i}": chance.choice(kinds) for i in range(count)}
+        has_statics = self.clustering and self.storage == "plain" and chance.random() < 0.6
+        self.statics = {f"v{2 * i + 1}": chance.choice(kinds) for i in range(chance.randint(1, 2))} if has_statics else {}
+        self.orders = [f"{column} {chance.choice(['ASC', 'DESC'])}" for column in self.clustering]
+        self.columns = {**self.statics, **self.regular}
+
+    def create(self):
+        columns = [f"{n} {t}" for n, t in {**self.keys, **self.clustering}.items()]
+        columns += [f"{n} {t}{' static' * (n in self.statics)}" for n, t in self.columns.items()]
+        options = [f"CLUSTERING ORDER BY ({', '.join(self.orders)})"] if self.orders else []
+        options += ["COMPACT STORAGE"] if self.storage == "compact" else []
+        primary = ", ".join([f"({', '.join(self.keys)})", *self.clustering])
+        return (f"CREATE TABLE {self.name} ({', '.join(columns)}, PRIMARY KEY ({primary}))"
+                + (f" WITH {' AND '.join(options)}" if options else ""))
+
+
+class Statement:
+    """INSERT, UPDATE or DELETE as parts: `Raw` text, and literals that may be bound."""
+
+    def __init__(self, parts):
+        self.parts = list(parts)
+
+    def text(self):
+        return "".join(self.parts)
+
+    def marked(self):
+        return "".join(part if isinstance(part, Raw) else "?" for part in self.parts)
+
+    def literals(self):
+        return [part for part in self.parts if not isinstance(part, Raw)]
+
+
+def joined(items, between):
+    """Lists of parts, with text between them."""
+    out = []
+    for item in items:
+        out += ([Raw(between)] if out else []) + item
+    return out
+
+
+class Maker:
+    """Draws statements for a table."""
+
+    def __init__(self, table):
+        self.table, self.chance = table, table.chance
+        self.alone = True
+        self.partition = {n: TYPES[t](self.chance) for n, t in table.keys.items()}
+
+    def literal(self, kind, null=0.0):
+        return "null" if self.chance.random() < null else TYPES[kind](self.chance)
+
+    def key(self):
+        """Mostly one partition, so that batches are of one."""
+        if self.chance.random() < 0.97:
+            return dict(self.partition)
+        return {n: TYPES[t](self.chance) for n, t in self.table.keys.items()}
+
+    def clusterings(self):
+        return {n: self.literal(t) for n, t in self.table.clustering.items()}
+
+    def where(self, values, deletes=False):
+        chance = self.chance
+        relations = []
+        for name, value in values.items():
+            kind = {**self.table.keys, **self.table.clustering}[name]
+            if chance.random() < 0.03:
+                relations.append([Raw(f"{name} IN ("), value, Raw(", "), self.literal(kind), Raw(")")])
+            else:
+                relations.append([Raw(f"{name} = "), value])
+        rest = [n for n in self.table.clustering if n not in values]
+        if rest and deletes and chance.random() < 0.5:
+            operator = chance.choice(["<", "<=", ">", ">="])
+            relations.append([Raw(f"{rest[0]} {operator} "), self.literal(self.table.clustering[rest[0]])])
+        return joined(relations, " AND ")
+
+    def condition(self, alone):
+        """One comparison. Those with null that are refused stand alone: Cassandra refuses them if it comes to them."""
+        chance, columns = self.chance, list(self.table.columns.items())
+        if not columns or chance.random() < 0.02:
+            columns = list({**self.table.keys, **self.table.clustering}.items())
+        name, kind = chance.choice(columns)
+        operator = chance.choice(["=", "=", "=", "!=", "<", ">=", ">"])
+        null = 0.15 if operator in ("=", "!=") or alone else 0.0
+        value = self.literal(kind, null=null)
+        pick = chance.random()
+        base = kind.replace("frozen<", "").split("<")[0].rstrip(">")
+        if pick < 0.15 and base in ("list", "map"):
+            inner = "text" if base == "map" else "int"
+            return [Raw(f"{name}["), str(chance.randint(0, 2)), Raw(f"] {operator} "), self.literal(inner, null=null)]
+        if pick < 0.15 and base == "pair":
+            return [Raw(f"{name}.a {operator} "), self.literal("int", null=null)]
+        if pick < 0.25 and base in ("list", "set", "map"):
+            inner = "text" if base == "map" else "int"
+            return [Raw(f"{name} CONTAINS "), self.literal(inner)]
+        if pick < 0.3 and base == "map":
+            return [Raw(f"{name} CONTAINS KEY "), self.literal("int")]
+        if pick < 0.4:
+            return [Raw(f"{name} IN ("), value, Raw(", "), self.literal(kind), Raw(")")]
+        return [Raw(f"{name} {operator} "), value]
+
+    def conditions(self):
+        """Parts of an IF clause."""
+        if self.chance.random() < 0.35:
+            return [Raw(" IF EXISTS")]
+        count = self.chance.choice([1, 1, 1, 2, 3])
+        return [Raw(" IF ")] + joined([self.condition(self.alone and count == 1) for _ in range(count)], " AND ")
+
+    def changes(self):
+        """(column, parts of SET) of some columns."""
+        chance, out = self.chance, []
+        columns = list(self.table.columns.items())
+        if self.table.statics and chance.random() < 0.3:
+            columns = list(self.table.statics.items())
+        for name, kind in chance.sample(columns, min(len(columns), chance.choice([1, 1, 2]))):
+            value, pick = self.literal(kind, null=0.15), chance.random()
+            if kind == "counter":
+                out.append([Raw(f"{name} = {name} + "), value])
+            elif pick < 0.2 and kind in ("list<int>", "set<int>", "map<int, text>"):
+                out.append([Raw(f"{name} = {name} + "), self.literal(kind)])
+            elif pick < 0.3 and kind in ("list<int>", "set<int>"):
+                out.append([Raw(f"{name} = {name} - "), self.literal(kind)])
+            elif pick < 0.4 and kind in ("list<int>", "map<int, text>"):
+                inner = "text" if kind.startswith("map") else "int"
+                out.append([Raw(f"{name}["), str(chance.randint(0, 1)), Raw("] = "), self.literal(inner, null=0.2)])
+            elif pick < 0.4 and kind == "pair":
+                out.append([Raw(f"{name}.a = "), self.literal("int", null=0.2)])
+            else:
+                out.append([Raw(f"{name} = "), value])
+        return out
+
+    def insert(self, conditional):
+        values = {**self.key(), **self.clusterings()}
+        if self.table.statics and self.chance.random() < 0.2:
+            values = {n: values[n] for n in self.table.keys}
+        row = len(values)
+        columns = self.table.statics if self.table.statics and row == len(self.table.keys) else self.table.columns
+        values |= {n: self.literal(t, null=0.15) for n, t in columns.items() if self.chance.random() < 0.7}
+        parts = [Raw(f"INSERT INTO {self.table.name} ({', '.join(values)}) VALUES (")]
+        parts += joined([[value] for value in values.values()], ", ")
+        return Statement(parts + [Raw(") IF NOT EXISTS" if conditional else ")")])
+
+    def update(self, conditional):
+        values, changes = {**self.key(), **self.clusterings()}, self.changes()
+        if not changes:
+            return self.insert(conditional)
+        if self.table.statics and self.chance.random() < 0.3:
+            values = {n: values[n] for n in self.table.keys}
+        parts = [Raw(f"UPDATE {self.table.name} SET "), *joined(changes, ", "), Raw(" WHERE "), *self.where(values)]
+        return Statement(parts + (self.conditions() if conditional else []))
+
+    def delete(self, conditional):
+        chance, table = self.chance, self.table
+        values = {**self.key(), **self.clusterings()}
+        whole = len(values) if conditional and chance.random() < 0.85 else chance.randint(len(table.keys), len(values))
+        what = ""
+        if table.columns and chance.random() < 0.35:
+            name, kind = chance.choice(list(table.columns.items()))
+            what = f" {name}[1]" if kind in ("list<int>", "set<int>", "map<int, text>") and chance.random() < 0.3 else f" {name}"
+            whole = len(table.keys) if name in table.statics and chance.random() < 0.8 else whole
+        where = self.where(dict(list(values.items())[:whole]), deletes=not what)
+        parts = [Raw(f"DELETE{what} FROM {table.name} WHERE "), *where]
+        return Statement(parts + (self.conditions() if conditional else []))
+
+    def one(self, conditional):
+        make = self.chance.choices([self.insert, self.update, self.delete], [3, 4, 3])[0]
+        return make(conditional)
+
+    def draw(self):
+        """(statements, kind of batch or None)."""
+        chance = self.chance
+        self.alone = chance.random() < 0.55
+        if self.alone:
+            return [self.one(chance.random() < 0.7)], None
+        count = chance.choice([1, 2, 2, 2, 3, 4])
+        surely = chance.randrange(count)
+        return [self.one(i == surely or chance.random() < 0.4) for i in range(count)], chance.choice(list(BATCHES))
+
+
+class Answer:
+    """What a node said."""
+
+    def __init__(self, reply):
+        self.code, self.error = reply.code, reply.error
+        self.columns = [(name, str(kind)) for name, kind in reply.columns]
+        self.rows = reply.rows
+        if reply.kind == "error":
+            # Texts of syntax errors come out of Cassandra's parser generator.
+            self.said = ("error", self.code, "" if self.code == SYNTAX_ERROR else self.error)
+        else:
+            self.said = (reply.kind, self.columns, self.rows)
+
+    def __str__(self):
+        return f"error {self.code:#06x} {self.error}" if self.error is not None else str(self.said)
+
+
+def bound(prepared, literals):
+    """Literals as bytes of the types that a node said of its markers."""
+    out = []
+    for (_, kind), text in zip(bind_types(prepared), literals, strict=True):
+        (literal,) = parse_literals(text)
+        out.append(encode(kind, literal))
+    return out
+
+
+def send(wire, statements, batch, form):
+    """Sends a statement or a batch in a form: text, or bound."""
+    if form == "text":
+        if batch is None:
+            return wire.query(statements[0].text())
+        return wire.query(f"BEGIN {batch}BATCH " + "; ".join(s.text() for s in statements) + "; APPLY BATCH")
+    if batch is None or form == "prepared text":
+        marked = statements[0].marked() if batch is None else (
+            f"BEGIN {batch}BATCH " + "; ".join(s.marked() for s in statements) + "; APPLY BATCH")
+        prepared = wire.prepare(marked)
+        if prepared.kind == "error":
+            return prepared
+        return wire.execute(prepared, bound(prepared, [value for s in statements for value in s.literals()]))
+    queries = []
+    for i, statement in enumerate(statements):
+        if i % 2 == 0:
+            prepared = wire.prepare(statement.marked())
+            if prepared.kind == "error":
+                return prepared
+            values = bound(prepared, statement.literals())
+            queries.append((True, prepared.message.query_id, [_unset(v) for v in values]))
+        else:
+            queries.append((False, statement.text(), ()))
+    return wire.batch(BATCHES[batch], queries)
+
+
+def _unset(value):
+    return None if value is UNSET else value
+
+
+def excused(ours, theirs):
+    """Whether two answers differ as docs/COMPAT.md says."""
+    if theirs.code == SERVER_ERROR:
+        return True  # a Java exception
+    if theirs.error is not None and "list which is null" in theirs.error:
+        return True  # rows without conditions are read here, too
+    # Told here whether or not the other conditions hold.
+    return ours.error is not None and ours.error.startswith(("Invalid comparison with ", "Column ", "Invalid empty or null value"))
+
+
+class Difference(Exception):
+    """What the two answered."""
+
+
+def both(wires, ask, what):
+    ours, theirs = (Answer(ask(wire)) for wire in wires)
+    if ours.said != theirs.said and not excused(ours, theirs):
+        raise Difference(f"{what}\n  node:      {ours}\n  cassandra: {theirs}")
+    return ours.said == theirs.said
+
+
+def check(seed, statements, nodes):
+    """A table and statements on it. Returns None, or what differed and the statements that lead there."""
+    chance = random.Random(seed)
+    table = Table(chance, f"t{seed}")
+    maker, done = Maker(table), []
+    wires = [Wire(node.address, node.port) for node in nodes]
+    try:
+        for wire in wires:
+            wire.must(f"DROP TABLE IF EXISTS {table.name}")
+        done.append(table.create())
+        if not both(wires, lambda wire: wire.query(done[0]), done[0]):
+            return None
+        for _ in range(statements):
+            drawn, batch = maker.draw()
+            form = chance.choice(["text", "prepared text", "request"])
+            what = "; ".join(s.text() for s in drawn)
+            what = f"{what}  // {form}" if batch is None else f"BEGIN {batch}BATCH {what}; APPLY BATCH  // {form}"
+            done.append(what)
+            if not both(wires, lambda wire: send(wire, drawn, batch, form), what):
+                return None  # from here on their data may differ
+            both(wires, lambda wire: wire.query(f"SELECT * FROM {table.name}"), f"SELECT * after {what}")
+            if chance.random() < 0.02:
+                nodes[0].flush(KEYSPACE, table.name.split(".")[1])
+    except Difference as difference:
+        return f"seed {seed}\n" + "\n".join(done) + f"\n\n{difference}"
+    finally:
+        for wire in wires:
+            wire.query(f"DROP TABLE IF EXISTS {table.name}")
+            wire.close()
+    return None
+
+
+def prepare(nodes):
+    for node in nodes:
+        wire = Wire(node.address, node.port)
+        wire.must(f"DROP KEYSPACE IF EXISTS {KEYSPACE}")
+        wire.must(f"CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}")
+        wire.must(f"CREATE TYPE {KEYSPACE}.pair (a int, b text)")
+        wire.close()
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--tables", type=int, default=10, help="tables, with seeds that follow each other")
+    options.add_argument("--statements", type=int, default=60, help="statements on each")
+    options.add_argument("--seconds", type=float, default=None, help="go on with further tables for so long")
+    options.add_argument("--target", default="ilion")
+    options.add_argument("--cassandra", required=True, help="a running real Cassandra: its directory or address")
+    given = options.parse_args()
+    agree = differ = 0
+    with tempfile.TemporaryDirectory() as scratch, open_target(given.target, scratch) as target:
+        is_folder = pathlib.Path(given.cassandra).is_dir()
+        oracle = Cassandra(given.cassandra, owned=False) if is_folder else open_target(given.cassandra, scratch)
+        nodes = [target, oracle]
+        prepare(nodes)
+        ends = time.monotonic() + given.seconds if given.seconds else None
+        seed = given.seed
+        while seed < given.seed + given.tables or (ends and time.monotonic() < ends):
+            story = check(seed, given.statements, nodes)
+            agree, differ = (agree, differ + 1) if story else (agree + 1, differ)
+            if story:
+                complain(story)
+            seed += 1
+    print(f"{agree} tables agree, {differ} differ")
+    return 1 if differ else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
