@@ -29,7 +29,7 @@ impl BatchPlan {
         ctx.timestamp_micros = timestamp.unwrap_or(ctx.timestamp_micros);
         let input = BindInput { ctx: &ctx, ..*input };
         let writes = self.writes.iter().map(|write| write.bind(&input)).collect::<Result<Vec<_>>>()?;
-        assemble(self.kind, writes)
+        BoundBatch::assemble(self.kind, writes)
     }
 }
 
@@ -43,20 +43,15 @@ pub struct BoundBatch {
 }
 
 impl BoundBatch {
-    /// A batch of statements that were bound one by one, as the protocol's BATCH request sends them: a
-    /// [`Bound::Batch`], or a [`Bound::Cas`] if any of them has conditions.
-    pub fn assemble(kind: BatchKind, statements: Vec<Bound>) -> Result<Bound> {
-        let mut writes = Vec::with_capacity(statements.len());
-        for statement in statements {
-            match statement {
-                Bound::Write(write) => writes.push(*write),
-                Bound::Cas(plan) => writes.extend(plan.into_writes()),
-                _ => bail!(
-                    "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed."
-                ),
-            }
+    /// A batch of writes that were bound one by one, as the protocol's BATCH request sends them: a [`Bound::Batch`],
+    /// or a [`Bound::Cas`] if any of them has conditions.
+    pub fn assemble(kind: BatchKind, writes: Vec<BoundWrite>) -> Result<Bound> {
+        let has_counters = writes.iter().any(|w| w.is_counter);
+        check_kinds(kind, has_counters, writes.iter().any(|w| !w.is_counter))?;
+        if writes.iter().any(BoundWrite::is_conditional) {
+            return Ok(Bound::Cas(Box::new(CasPlan::new(writes, true)?)));
         }
-        assemble(kind, writes)
+        Ok(Bound::Batch(Box::new(BoundBatch { kind, writes })))
     }
 
     /// The mutations of the whole batch, merged: one for each partition key of each keyspace. `rows` holds, for each
@@ -72,16 +67,6 @@ impl BoundBatch {
         }
         Ok(merged)
     }
-}
-
-/// Checks what may stand together in a batch.
-fn assemble(kind: BatchKind, writes: Vec<BoundWrite>) -> Result<Bound> {
-    let has_counters = writes.iter().any(|w| w.is_counter);
-    check_kinds(kind, has_counters, writes.iter().any(|w| !w.is_counter))?;
-    if writes.iter().any(BoundWrite::is_conditional) {
-        return Ok(Bound::Cas(Box::new(CasPlan::new(writes, true)?)));
-    }
-    Ok(Bound::Batch(Box::new(BoundBatch { kind, writes })))
 }
 
 /// Refuses mixtures of counters and other columns.

@@ -42,7 +42,6 @@ pub struct CasPlan {
     pub read: ReadCommand,
     writes: Vec<BoundWrite>,
     conditions: ConditionsByRow,
-    is_batch: bool,
     /// The columns that a refusal shows; `None` for all of them.
     shown: Option<Vec<Arc<ColumnDef>>>,
     /// The columns whose content counts as existing.
@@ -102,7 +101,7 @@ impl CasPlan {
         let shown = shown_columns(&table, &writes, is_batch);
         let relevant = relevant_columns(&table, &writes);
         let read = read_command(&table, &key, &writes, &conditions, &relevant, now_s);
-        Ok(CasPlan { table, key, read, writes, conditions, is_batch, shown, relevant })
+        Ok(CasPlan { table, key, read, writes, conditions, shown, relevant })
     }
 
     /// Evaluates the conditions on the rows of [`CasPlan::read`]; writes get `timestamp_micros`, which has to be
@@ -196,16 +195,6 @@ impl CasPlan {
             }
             sink.end_row();
         }
-    }
-
-    /// The writes, for a batch that takes them in.
-    pub(crate) fn into_writes(self) -> Vec<BoundWrite> {
-        self.writes
-    }
-
-    /// Whether the plan is a batch.
-    pub fn is_batch(&self) -> bool {
-        self.is_batch
     }
 }
 

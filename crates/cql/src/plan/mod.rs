@@ -31,9 +31,10 @@ pub(crate) use change::Change;
 pub use prepare::prepare;
 pub use write::BoundWrite;
 
+use crate::analysis::BindInput;
 use crate::ast;
 use crate::bind::{BindContext, BoundValues, ColumnSpec};
-use crate::error::Result;
+use crate::error::{Result, bail};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -104,10 +105,19 @@ impl Prepared {
         !self.result_columns.is_empty() || self.is_conditional || self.kind == StatementKind::Describe
     }
 
+    /// Puts values into a write that is part of a batch.
+    pub fn bind_in_batch(&self, values: &BoundValues, ctx: &BindContext) -> Result<BoundWrite> {
+        let Plan::Write(plan) = &self.plan else {
+            bail!("Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.");
+        };
+        let values = values.in_order(&self.bind_variables)?;
+        plan.bind(&BindInput { values: &values, ctx })
+    }
+
     /// Puts values into the plan.
     pub fn bind(&self, values: &BoundValues, ctx: &BindContext) -> Result<Bound> {
         let values = values.in_order(&self.bind_variables)?;
-        let input = crate::analysis::BindInput { values: &values, ctx };
+        let input = BindInput { values: &values, ctx };
         Ok(match &self.plan {
             Plan::Select(plan) => Bound::Select(Box::new(plan.bind(&input)?)),
             Plan::Explain { analyze, select } => {

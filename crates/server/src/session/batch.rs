@@ -39,7 +39,7 @@ pub(super) fn start(exchange: &mut Exchange, batch: Batch) -> Result<Progress, E
         statements.push((statement, options::positional(part.values)));
     }
     // What is wrong with a statement is told before what is wrong with a value, as Cassandra does.
-    let bind = |(statement, values): (Arc<Statement>, _)| statement.plan.bind(&values, &options.bind);
+    let bind = |(statement, values): (Arc<Statement>, _)| statement.plan.bind_in_batch(&values, &options.bind);
     let bound = statements.into_iter().map(bind).collect::<Result<Vec<_>, _>>().map_err(error::of_cql)?;
     let kind = match batch.kind {
         BatchKind::Logged => ast::BatchKind::Logged,
