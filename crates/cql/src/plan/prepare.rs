@@ -327,7 +327,8 @@ impl<'a> Preparer<'a> {
             conditions,
             json: None,
         };
-        if plan.is_conditional() && !plan.restrictions.clustering.names_rows() {
+        let has_condition = plan.is_conditional() && !plan.table.is_counter;
+        if has_condition && !plan.restrictions.clustering.names_rows() {
             if !is_only_static(&plan.operations) {
                 bail!(
                     "DELETE statements must restrict all PRIMARY KEY columns with equality relations in order to \
