@@ -11,6 +11,7 @@ What belongs to all of them is in `watch`: the settings of the node, the bystand
 from . import (before_startup, cache_capacity, dripping, in_products, incomplete_envelopes, prepared_flood,
                superlinear_literals, unread_answers)
 
-ATTACKS = [unread_answers, incomplete_envelopes, before_startup, dripping, prepared_flood, cache_capacity]
+# In the order of what they may take: memory that an allocator kept of an earlier one would hide what a later one takes.
+ATTACKS = [before_startup, dripping, cache_capacity, prepared_flood, incomplete_envelopes, unread_answers]
 # What statements of a request's length may cost. A node that does not bound it yet fails these without failing the suite.
 STATEMENTS = [in_products, superlinear_literals]

@@ -1,11 +1,11 @@
-"""Requests of 16 MiB less a byte each, over ten connections, in envelopes and in segments."""
+"""Requests of 16 MiB less a byte each, over two dozen connections, in envelopes and in segments."""
 from harness.frames import QUERY, SEGMENT_BYTES_MAX, Frames, long_string, parameters, segment
 
 from .watch import KEYSPACE, MIB, ask, send_what_goes
 
-# What may come of requests from one address, one that goes on without room and its growing buffer, a little for each
-# connection, and what an allocator keeps.
-GROWTH_BYTES_MAX = (16 + 2 * 16 + 10 + 40) * MIB
+# What may come of requests from one address and of one that goes on without room, three times: buffers grow by doubling and are
+# copied then. And a little for each connection, and what an allocator keeps.
+GROWTH_BYTES_MAX = (3 * (16 + 16) + 10 + 44) * MIB
 ANSWERS_MIN = 100
 BODY_BYTES = 16 * MIB - 9
 
@@ -23,8 +23,8 @@ def prepare(_):
 
 
 def attack(node, _):
-    held = [Frames(node, version=4 + at % 2) for at in range(10)]
-    send_what_goes([frames.socket for frames in held], [unfinished(frames) for frames in held], 3)
+    held = [Frames(node, version=4 + at % 2) for at in range(24)]
+    send_what_goes([frames.socket for frames in held], [unfinished(frames) for frames in held], 5)
     # A long request of somebody else is served when those are gone.
     for frames in held:
         frames.socket.close()
