@@ -117,6 +117,11 @@ impl Decoder {
         }
     }
 
+    /// Refuses envelopes over `bytes_max` from the next one on.
+    pub fn set_envelope_bytes_max(&mut self, bytes_max: usize) {
+        self.envelope_bytes_max = bytes_max;
+    }
+
     /// The buffer that a socket reads into, behind what has not been decoded yet.
     pub fn buffer_mut(&mut self) -> &mut BytesMut {
         &mut self.input

@@ -213,6 +213,8 @@ pub struct Metrics {
     errors: [Counter; ERROR_CODES.len()],
     /// Reads that left the network threads because they had to wait or grew long.
     pub reads_moved: Counter,
+    /// Reads that ended because their answers had no room in memory, and began anew.
+    pub answers_without_room: Counter,
     /// Reads that wait for an SSTable to be compared with its digest.
     pub reads_awaiting_proof: Gauge,
     /// Those that ever did, each time.

@@ -55,7 +55,7 @@ use uuid::Uuid;
 
 use crate::config::Millis;
 use crate::metrics::RequestKind;
-use crate::net::{Connection, Handling, Reply, Service};
+use crate::net::{AnswerRoom, Connection, Handling, Reply, Service};
 use crate::node::{Node, NodeState};
 use crate::reads::{self, ReadRecord, Waits};
 use proofs::Told;
@@ -120,8 +120,8 @@ enum Progress {
 enum Answer {
     /// This.
     Response(Response),
-    /// A RESULT whose body is this.
-    Rows(Blocks),
+    /// A RESULT whose body is this, with the room that it has.
+    Rows(Blocks, AnswerRoom),
     /// It was sent already.
     Sent,
 }
@@ -253,7 +253,7 @@ fn answer(exchange: &mut Exchange, outcome: Result<Answer, ErrorResponse>) {
     let extras = exchange.extras();
     match outcome {
         Ok(Answer::Response(response)) => reply.send(&response, &extras),
-        Ok(Answer::Rows(body)) => reply.send_blocks(Opcode::Result, body, &extras),
+        Ok(Answer::Rows(body, room)) => reply.send_blocks(Opcode::Result, body, room, &extras),
         // Nothing is left to send.
         Ok(Answer::Sent) => {}
         Err(error) => {

@@ -21,6 +21,7 @@ mod roles;
 mod select;
 #[cfg(test)]
 pub(crate) mod tests;
+mod weight;
 mod write;
 
 pub use batch::BoundBatch;

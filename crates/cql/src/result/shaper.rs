@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::functions::State;
 use crate::plan::OwnedResultRow;
 use bytes::Bytes;
+use model::Cell;
 use model::row::ResultRow;
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -46,9 +47,17 @@ pub struct ResultShaper<'s> {
     buffer: Vec<u8>,
     group: Option<Group>,
     kept: Vec<OwnedResultRow>,
+    kept_bytes: usize,
     written: u64,
     written_in_partition: u64,
     partition: Option<Bytes>,
+}
+
+/// Bytes of memory of a row that is kept, about.
+fn held_bytes(row: &ResultRow<'_>) -> usize {
+    let of_rows = [row.static_row, row.row].into_iter().flatten();
+    let of_cells = of_rows.map(|row| row.cells.len() * size_of::<Cell>() + row.data_size());
+    size_of::<OwnedResultRow>() + row.key.key.0.len() + of_cells.sum::<usize>()
 }
 
 /// The group that rows are added to.
@@ -69,6 +78,7 @@ impl<'s> ResultShaper<'s> {
             buffer: Vec::new(),
             group: None,
             kept: Vec::new(),
+            kept_bytes: 0,
             written: 0,
             written_in_partition: 0,
             partition: None,
@@ -103,6 +113,7 @@ impl<'s> ResultShaper<'s> {
         }
         if !self.shape.order.is_empty() {
             self.kept.push(OwnedResultRow::of(row));
+            self.kept_bytes += held_bytes(row);
             return Ok(true);
         }
         if self.shape.is_grouped() {
@@ -110,6 +121,11 @@ impl<'s> ResultShaper<'s> {
         }
         self.write(Some(row), &[], sink)?;
         Ok(true)
+    }
+
+    /// Bytes of memory of the rows that are kept to be sorted, about.
+    pub fn kept_bytes(&self) -> usize {
+        self.kept_bytes
     }
 
     /// Writes what is left. Called once, after the last row of the last page.

@@ -81,6 +81,11 @@ impl EncodedColumns {
         self.count as usize
     }
 
+    /// Bytes of the encoding.
+    pub fn length(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The flag that says whether the table is written once.
     pub(super) fn flags(&self) -> u32 {
         if self.global { GLOBAL_TABLE } else { 0 }

@@ -246,8 +246,15 @@ pub(super) async fn set_cache_capacity(
     State(node): State<Arc<Node>>,
     Json(CacheCapacity { rows_mebibytes }): Json<CacheCapacity>,
 ) -> Result<StatusCode, ApiError> {
+    let (bytes, total) = (rows_mebibytes.saturating_mul(1 << 20), node.state.config.memory.total);
+    if bytes > total {
+        return Err(ApiError::invalid(format!(
+            "a row cache of {rows_mebibytes} MiB is more than the {} MiB of memory that this process may use",
+            total >> 20
+        )));
+    }
     done(&node, move |engine| {
-        engine.row_cache().set_capacity(rows_mebibytes.saturating_mul(1 << 20));
+        engine.row_cache().set_capacity(bytes);
         Ok(())
     })
     .await

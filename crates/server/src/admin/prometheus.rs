@@ -187,6 +187,11 @@ fn clients(page: &mut Page, state: &NodeState) {
         "Connections turned away by a limit.",
         traffic.refused.get(),
     );
+    page.counter(
+        "ilion_connections_too_slow_total",
+        "Connections closed because the client sent or took something too slowly.",
+        traffic.too_slow.get(),
+    );
     page.counter("ilion_received_bytes_total", "Bytes from clients.", traffic.received_bytes.get());
     page.counter("ilion_sent_bytes_total", "Bytes to clients.", traffic.sent_bytes.get());
     page.gauge("ilion_requests_in_flight", "Requests in flight.", state.connections.requests_in_flight());
@@ -194,6 +199,11 @@ fn clients(page: &mut Page, state: &NodeState) {
         "ilion_reads_moved_total",
         "Reads that went on outside the network threads.",
         metrics.reads_moved.get(),
+    );
+    page.counter(
+        "ilion_answers_without_room_total",
+        "Reads begun anew because their answers had no room in memory.",
+        metrics.answers_without_room.get(),
     );
     let name = "ilion_reads_awaiting_proof";
     let waiting = metrics.reads_awaiting_proof.get();

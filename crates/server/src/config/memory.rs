@@ -32,6 +32,8 @@ fn read_unsized(fs: &dyn FileSystem, path: &Path) -> Option<String> {
 /// Memory shares of what the node keeps, in bytes, when nobody sets them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryShares {
+    /// All that this process may use.
+    pub total: u64,
     /// Memtables.
     pub memtables: u64,
     /// Pages of indexes and data.
@@ -42,6 +44,10 @@ pub struct MemoryShares {
     pub requests: u64,
     /// Requests in flight of one address.
     pub requests_per_ip: u64,
+    /// Answers that are made or not sent.
+    pub answers: u64,
+    /// Those of one address.
+    pub answers_per_ip: u64,
 }
 
 impl MemoryShares {
@@ -50,11 +56,14 @@ impl MemoryShares {
     pub fn of(total: u64) -> MemoryShares {
         let share = |part: u64, low: u64, high: u64| (total / part).clamp(low, high);
         MemoryShares {
+            total,
             memtables: share(8, 16 << 20, 4 << 30),
             page_cache: share(4, 16 << 20, 32 << 30),
             prepared: share(256, 10 << 20, 256 << 20),
             requests: share(20, 16 << 20, 4 << 30),
             requests_per_ip: share(40, 8 << 20, 2 << 30),
+            answers: share(20, 16 << 20, 4 << 30),
+            answers_per_ip: share(40, 8 << 20, 2 << 30),
         }
     }
 }
@@ -88,7 +97,8 @@ mod tests {
     fn shares_fit_into_small_machines() {
         for total in [512 << 20, 2 << 30, 24 << 30, 1 << 40] {
             let shares = MemoryShares::of(total);
-            let sum = shares.memtables + shares.page_cache + shares.prepared + shares.requests;
+            let sum =
+                shares.memtables + shares.page_cache + shares.prepared + shares.requests + shares.answers;
             assert!(sum <= total / 2, "{total}: {shares:?}");
         }
     }

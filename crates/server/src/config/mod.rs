@@ -39,6 +39,8 @@ const HOST_NAME_FILE: &str = "/proc/sys/kernel/hostname";
 const DATA_DIR_DEFAULT: &str = "ilion-data";
 /// Keys for which null is a value.
 const NULLABLE: &[&str] = &["sstable_preemptive_open_interval"];
+/// Most threads that a setting asks for.
+const THREADS_MAX: u32 = 4_096;
 /// Largest column_index_size that Cassandra takes.
 const COLUMN_INDEX_BYTES_MAX: u64 = (1 << 31) - 1;
 
@@ -304,6 +306,7 @@ impl Draft {
         engine.commitlog_ignore_replay_errors = args.ignore_replay_errors;
         engine.validate().map_err(ConfigError::Invalid)?;
         validate(&settings).map_err(ConfigError::Invalid)?;
+        fits_memory(&settings, engine.memtable_bytes_max, memory.total).map_err(ConfigError::Invalid)?;
         Ok(Config {
             file: args.config.clone(),
             data_center,
@@ -486,6 +489,24 @@ fn default_log_bytes(env: &Env, data_dir: &Path) -> u64 {
     device.map_or(8 << 30, |space| (space.total_bytes / 4).min(8 << 30))
 }
 
+/// Refuses memory that the machine does not have: what is set aside for it would end the process.
+fn fits_memory(settings: &Settings, memtable_bytes_max: u64, total: u64) -> Result<(), String> {
+    let sizes = [
+        ("memtable_heap_space and memtable_offheap_space", memtable_bytes_max),
+        ("file_cache_size", settings.file_cache_size.map_or(0, |size| size.0)),
+        ("row_cache_size", settings.row_cache_size.0),
+        ("prepared_statements_cache_size", settings.prepared_statements_cache_size.map_or(0, |size| size.0)),
+    ];
+    match sizes.into_iter().find(|(_, bytes)| *bytes > total) {
+        Some((key, bytes)) => Err(format!(
+            "{key} must not exceed the {} of memory that this process may use, but is {}",
+            ByteSize(total),
+            ByteSize(bytes)
+        )),
+        None => Ok(()),
+    }
+}
+
 fn validate(settings: &Settings) -> Result<(), String> {
     let reject = |what: String| Err(what);
     if settings.cluster_name.is_empty() {
@@ -508,11 +529,15 @@ fn validate(settings: &Settings) -> Result<(), String> {
             settings.native_transport_max_frame_size
         ));
     }
-    if settings.concurrent_reads == 0 {
-        return reject("concurrent_reads must be at least 1".to_owned());
-    }
-    if settings.concurrent_compactors == Some(0) {
-        return reject("concurrent_compactors must be at least 1".to_owned());
+    let threads = [
+        ("concurrent_reads", Some(settings.concurrent_reads)),
+        ("concurrent_compactors", settings.concurrent_compactors),
+        ("memtable_flush_writers", settings.memtable_flush_writers),
+    ];
+    for (key, count) in threads.into_iter().filter_map(|(key, count)| Some((key, count?))) {
+        if !(1..=THREADS_MAX).contains(&count) {
+            return reject(format!("{key} must lie between 1 and {THREADS_MAX}, not {count}"));
+        }
     }
     if settings.tombstone_warn_threshold > settings.tombstone_failure_threshold {
         return reject("tombstone_warn_threshold must not exceed tombstone_failure_threshold".to_owned());

@@ -383,12 +383,20 @@ settings! {
     native_transport_max_concurrent_connections: i64 = -1;
     /// Connections of each address; -1 is no limit.
     native_transport_max_concurrent_connections_per_ip: i64 = -1;
-    /// Bytes of requests in flight; a tenth of the memory when not set.
+    /// Bytes of requests in flight; a twentieth of the memory when not set.
     native_transport_max_request_data_in_flight: Option<ByteSize> = None,
         old "native_transport_max_concurrent_requests_in_bytes" Bytes;
     /// Bytes of requests in flight of each address; a fortieth of the memory when not set.
     native_transport_max_request_data_in_flight_per_ip: Option<ByteSize> = None,
         old "native_transport_max_concurrent_requests_in_bytes_per_ip" Bytes;
+    /// Bytes of answers that are made or not read; a twentieth of the memory when not set. A key of Ilion's.
+    native_transport_max_response_data_in_flight: Option<ByteSize> = None;
+    /// Bytes of answers of each address; a fortieth of the memory when not set. A key of Ilion's.
+    native_transport_max_response_data_in_flight_per_ip: Option<ByteSize> = None;
+    /// Closes connections that have not begun a session within so long; 0 never. A key of Ilion's.
+    native_transport_startup_timeout: Millis = Millis(60_000);
+    /// Closes connections that do not send the rest of a request within so long; 0 never. A key of Ilion's.
+    native_transport_receive_timeout: Millis = Millis(30_000);
     /// Closes connections that were silent for so long; 0 never.
     native_transport_idle_timeout: Millis = Millis(0), old "native_transport_idle_timeout_in_ms" Millis;
     /// Whether protocol versions before 5 are spoken.

@@ -1,4 +1,12 @@
-//! Bytes of requests in flight, counted against a limit.
+//! Bytes of requests and answers in memory, counted against limits.
+//!
+//! There are three kinds of them, and for each a budget of the node and one of each address:
+//!
+//! | bytes | taken | given back |
+//! |---|---|---|
+//! | requests in flight | when a whole request is admitted ([`super::Connection`]) | with its answer |
+//! | requests that have not come whole | between two reads of the socket ([`super::incoming`]) | when the last byte came |
+//! | answers | before and while they are made ([`super::answers`]) | when the socket took them |
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -6,8 +14,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, Semaphore};
+
+use super::NetOptions;
 
 /// A limit of bytes and how many of them are in use.
 #[derive(Debug)]
@@ -17,20 +27,65 @@ pub(super) struct Budget {
     /// Whether somebody may be waiting: who gives bytes back tells nobody where nobody waits.
     is_awaited: AtomicBool,
     freed: Notify,
+    /// Those who said that they are held up.
+    held_up: AtomicUsize,
+}
+
+/// Somebody who is held up for as long as this lives.
+#[derive(Debug)]
+pub(super) struct HeldUp<'a>(&'a Budget);
+
+impl Drop for HeldUp<'_> {
+    fn drop(&mut self) {
+        self.0.held_up.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Budget {
     pub(super) fn new(bytes_max: u64) -> Self {
-        Self { used: AtomicU64::new(0), bytes_max, is_awaited: AtomicBool::new(false), freed: Notify::new() }
+        Self {
+            used: AtomicU64::new(0),
+            bytes_max,
+            is_awaited: AtomicBool::new(false),
+            freed: Notify::new(),
+            held_up: AtomicUsize::new(0),
+        }
     }
 
     /// Takes `bytes` if they fit. Whatever its size, a request fits when there is no other.
     pub(super) fn try_take(&self, bytes: u64) -> bool {
+        self.try_take_more(0, bytes)
+    }
+
+    /// As [`Self::try_take`], for who has `own` bytes already: they fit, too, when nobody else has any.
+    pub(super) fn try_take_more(&self, own: u64, bytes: u64) -> bool {
         let fits = |used: u64| {
             let after = used.saturating_add(bytes);
-            (used == 0 || after <= self.bytes_max).then_some(after)
+            (used <= own || after <= self.bytes_max).then_some(after)
         };
         self.used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fits).is_ok()
+    }
+
+    /// Takes `bytes` that are in memory already, whether they fit or not.
+    pub(super) fn take(&self, bytes: u64) {
+        self.used.fetch_add(bytes, Ordering::SeqCst);
+    }
+
+    /// Whether `bytes` would fit now.
+    pub(super) fn has_room(&self, bytes: u64) -> bool {
+        let used = self.used.load(Ordering::SeqCst);
+        used == 0 || used.saturating_add(bytes) <= self.bytes_max
+    }
+
+    /// Tells [`Self::holds_somebody_up`] for as long as the outcome lives.
+    pub(super) fn hold_up(&self) -> HeldUp<'_> {
+        self.held_up.fetch_add(1, Ordering::Relaxed);
+        HeldUp(self)
+    }
+
+    /// Whether somebody has waited for a while and still does.
+    pub(super) fn holds_somebody_up(&self) -> bool {
+        self.held_up.load(Ordering::Relaxed) > 0
     }
 
     /// Gives `bytes` back that were taken, and tells those who wait.
@@ -61,30 +116,79 @@ impl Budget {
     }
 }
 
+/// The budgets of the node, or of an address.
+#[derive(Debug)]
+pub(super) struct Budgets {
+    /// Requests in flight.
+    pub(super) requests: Budget,
+    /// Requests that have not come whole.
+    pub(super) incoming: Budget,
+    /// Answers.
+    pub(super) answers: Budget,
+}
+
+impl Budgets {
+    /// Requests that have not come whole may take half of what those in flight may, so that however many there are,
+    /// whole ones are admitted.
+    fn new(requests_bytes_max: u64, answers_bytes_max: u64) -> Self {
+        Self {
+            requests: Budget::new(requests_bytes_max),
+            incoming: Budget::new(requests_bytes_max / 2),
+            answers: Budget::new(answers_bytes_max),
+        }
+    }
+}
+
+/// What all connections share.
+#[derive(Debug)]
+pub(super) struct NodeBudgets {
+    pub(super) budgets: Budgets,
+    /// Who has it reads a request on for which there is no room.
+    pub(super) incoming_pass: Arc<Semaphore>,
+    /// Who has it makes and sends an answer for which there is no room.
+    pub(super) answers_pass: Arc<Semaphore>,
+}
+
+impl NodeBudgets {
+    pub(super) fn new(options: &NetOptions) -> Self {
+        Self {
+            budgets: Budgets::new(options.in_flight_bytes_max, options.answers_bytes_max),
+            incoming_pass: Arc::new(Semaphore::new(1)),
+            answers_pass: Arc::new(Semaphore::new(1)),
+        }
+    }
+}
+
 /// What all connections from one address share.
 #[derive(Debug)]
 pub(super) struct Address {
-    pub(super) budget: Budget,
+    pub(super) budgets: Budgets,
     connections: AtomicUsize,
 }
 
 /// The addresses that have connections.
 #[derive(Debug)]
 pub(super) struct Addresses {
-    budget_bytes_max: u64,
+    requests_bytes_max: u64,
+    answers_bytes_max: u64,
     by_ip: Mutex<HashMap<IpAddr, Arc<Address>>>,
 }
 
 impl Addresses {
-    pub(super) fn new(budget_bytes_max: u64) -> Self {
-        Self { budget_bytes_max, by_ip: Mutex::default() }
+    pub(super) fn new(options: &NetOptions) -> Self {
+        Self {
+            requests_bytes_max: options.in_flight_per_ip_bytes_max,
+            answers_bytes_max: options.answers_per_ip_bytes_max,
+            by_ip: Mutex::default(),
+        }
     }
 
     /// Counts a connection from `ip` unless it would be the one after `connections_max` (0: no limit).
     pub(super) fn enter(&self, ip: IpAddr, connections_max: usize) -> Option<Arc<Address>> {
         let mut by_ip = self.by_ip.lock();
         let address = by_ip.entry(ip).or_insert_with(|| {
-            Arc::new(Address { budget: Budget::new(self.budget_bytes_max), connections: AtomicUsize::new(0) })
+            let budgets = Budgets::new(self.requests_bytes_max, self.answers_bytes_max);
+            Arc::new(Address { budgets, connections: AtomicUsize::new(0) })
         });
         if connections_max > 0 && address.connections.load(Ordering::Relaxed) >= connections_max {
             return None;
@@ -122,6 +226,20 @@ mod tests {
     }
 
     #[test]
+    fn who_is_alone_may_grow_and_what_is_there_is_counted() {
+        let budget = Budget::new(100);
+        assert!(budget.try_take(60));
+        assert!(budget.try_take_more(60, 1_000), "the 60 are its own");
+        assert!(!budget.try_take_more(60, 1));
+        assert!(!budget.has_room(1));
+        budget.give_back(1_000);
+        budget.take(100);
+        assert_eq!(budget.used(), 160);
+        budget.give_back(160);
+        assert!(budget.has_room(1_000), "as one that is alone");
+    }
+
+    #[test]
     fn everybody_who_waits_learns_of_bytes_given_back_after_he_began_to() {
         let budget = Budget::new(100);
         assert!(budget.try_take(100));
@@ -140,7 +258,7 @@ mod tests {
 
     #[test]
     fn an_address_is_forgotten_with_its_last_connection() {
-        let addresses = Addresses::new(10);
+        let addresses = Addresses::new(&NetOptions::default());
         let ip = IpAddr::from([127, 0, 0, 1]);
         assert!(addresses.enter(ip, 2).is_some() && addresses.enter(ip, 2).is_some());
         assert!(addresses.enter(ip, 2).is_none(), "the third is refused");

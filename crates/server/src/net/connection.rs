@@ -18,9 +18,11 @@ use protocol::response::error::ErrorResponse;
 use protocol::response::event::EventKind;
 use protocol::response::{Event, Response};
 use protocol::{Compression, Encoder, Extras, Opcode, ProtocolVersion};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-use super::budget::{Address, Budget};
+use super::answers::AnswerRoom;
+use super::budget::{Address, Budget, Budgets, NodeBudgets};
+use super::pace::Pace;
 
 /// What a client said about itself in STARTUP.
 #[derive(Clone, Debug)]
@@ -46,6 +48,8 @@ impl ClientInfo {
 struct Outgoing {
     encoder: Encoder,
     closed: bool,
+    /// Held by an answer for which there was no room, until all is sent.
+    pass: Option<OwnedSemaphorePermit>,
 }
 
 /// One connection of a client.
@@ -68,8 +72,14 @@ pub struct Connection {
     thread: AtomicUsize,
     pub(super) in_flight: AtomicUsize,
     budget: Budget,
+    /// Answers that are made, and those that were made and not sent.
+    pub(super) answers: Budget,
+    /// Those of them that were made, as far as the budgets know.
+    unsent: AtomicU64,
+    /// Whose turn it is to make an answer for which the connection has no room.
+    pub(super) answer_turn: Arc<Semaphore>,
     address: Arc<Address>,
-    node: Arc<Budget>,
+    node: Arc<NodeBudgets>,
     outgoing: Mutex<Outgoing>,
     outgoing_bytes: AtomicUsize,
     outgoing_bytes_high: usize,
@@ -81,6 +91,7 @@ pub struct Connection {
     /// Seconds since the client sent something, and since it took something of what was waiting for it.
     pub(super) quiet_s: AtomicU32,
     pub(super) stalled_s: AtomicU32,
+    pub(super) pace: Pace,
 }
 
 fn event_bit(kind: EventKind) -> u8 {
@@ -97,7 +108,7 @@ impl Connection {
         peer: SocketAddr,
         options: &super::NetOptions,
         address: Arc<Address>,
-        node: Arc<Budget>,
+        node: Arc<NodeBudgets>,
     ) -> Self {
         Self {
             id,
@@ -111,9 +122,12 @@ impl Connection {
             thread: AtomicUsize::new(0),
             in_flight: AtomicUsize::new(0),
             budget: Budget::new(options.in_flight_per_connection_bytes_max),
+            answers: Budget::new(options.answers_per_connection_bytes_max),
+            unsent: AtomicU64::new(0),
+            answer_turn: Arc::new(Semaphore::new(1)),
             address,
             node,
-            outgoing: Mutex::new(Outgoing { encoder: Encoder::new(), closed: false }),
+            outgoing: Mutex::new(Outgoing { encoder: Encoder::new(), closed: false, pass: None }),
             outgoing_bytes: AtomicUsize::new(0),
             outgoing_bytes_high: options.outgoing_bytes_high,
             has_room: Notify::new(),
@@ -122,6 +136,7 @@ impl Connection {
             killed: AtomicBool::new(false),
             quiet_s: AtomicU32::new(0),
             stalled_s: AtomicU32::new(0),
+            pace: Pace::default(),
         }
     }
 
@@ -238,8 +253,45 @@ impl Connection {
         self.outgoing_bytes_high
     }
 
-    pub(super) fn shared_budgets(&self) -> (&Budget, &Budget) {
-        (&self.address.budget, &self.node)
+    /// Those of the connection's address and of the node.
+    pub(super) fn shared_budgets(&self) -> [&Budgets; 2] {
+        [&self.address.budgets, &self.node.budgets]
+    }
+
+    pub(super) fn node(&self) -> &NodeBudgets {
+        &self.node
+    }
+
+    /// The budgets that answers count against.
+    pub(super) fn answer_budgets(&self) -> [&Budget; 3] {
+        [&self.answers, &self.address.budgets.answers, &self.node.budgets.answers]
+    }
+
+    /// Whether answers that this connection does not take keep others waiting.
+    pub(super) fn is_in_the_way(&self) -> bool {
+        self.unsent.load(Ordering::Relaxed) > 0
+            && self.shared_budgets().iter().any(|budgets| budgets.answers.holds_somebody_up())
+    }
+
+    /// Whether what is not sent is more than answers may take together, so that nothing is to be added.
+    pub(super) fn is_out_of_room(&self) -> bool {
+        self.answer_budgets().iter().any(|budget| !budget.has_room(0))
+    }
+
+    /// Has the budgets of answers know what the socket did not take.
+    pub(super) fn settle(&self) {
+        if self.unsent.load(Ordering::Acquire) == self.outgoing_bytes() as u64 {
+            return;
+        }
+        let outgoing = self.outgoing.lock();
+        let bytes = outgoing.encoder.pending_bytes() as u64;
+        let before = self.unsent.swap(bytes, Ordering::AcqRel);
+        for budget in self.answer_budgets() {
+            match bytes.checked_sub(before) {
+                Some(more) => budget.take(more),
+                None => budget.give_back(before - bytes),
+            }
+        }
     }
 
     /// Counts a request in flight, if its bytes fit everywhere.
@@ -247,12 +299,12 @@ impl Connection {
         if !self.budget.try_take(bytes) {
             return None;
         }
-        if !self.address.budget.try_take(bytes) {
+        if !self.address.budgets.requests.try_take(bytes) {
             self.budget.undo(bytes);
             return None;
         }
-        if !self.node.try_take(bytes) {
-            self.address.budget.undo(bytes);
+        if !self.node.budgets.requests.try_take(bytes) {
+            self.address.budgets.requests.undo(bytes);
             self.budget.undo(bytes);
             return None;
         }
@@ -263,11 +315,15 @@ impl Connection {
 
     /// Runs `write` on the encoder and sees to it that the task sends the outcome.
     pub(super) fn encode<T>(&self, write: impl FnOnce(&mut Encoder) -> T) -> Option<T> {
+        self.put(|outgoing| write(&mut outgoing.encoder))
+    }
+
+    fn put<T>(&self, write: impl FnOnce(&mut Outgoing) -> T) -> Option<T> {
         let mut outgoing = self.outgoing.lock();
         if outgoing.closed {
             return None;
         }
-        let out = write(&mut outgoing.encoder);
+        let out = write(&mut outgoing);
         self.outgoing_bytes.store(outgoing.encoder.pending_bytes(), Ordering::Release);
         drop(outgoing);
         if !self.serving.load(Ordering::SeqCst) {
@@ -283,6 +339,9 @@ impl Connection {
         outgoing.encoder.sent(written);
         let left = outgoing.encoder.pending_bytes();
         self.outgoing_bytes.store(left, Ordering::Release);
+        if left == 0 {
+            outgoing.pass = None;
+        }
         if left < self.outgoing_bytes_high {
             self.has_room.notify_waiters();
         }
@@ -294,13 +353,28 @@ impl Connection {
         let mut outgoing = self.outgoing.lock();
         outgoing.closed = true;
         outgoing.encoder = Encoder::new();
+        outgoing.pass = None;
         self.outgoing_bytes.store(0, Ordering::Release);
+        drop(outgoing);
+        self.settle();
         self.has_room.notify_waiters();
     }
 
     #[cfg(test)]
     pub(super) fn budget_used(&self) -> (u64, u64, u64) {
-        (self.budget.used(), self.address.budget.used(), self.node.used())
+        (self.budget.used(), self.address.budgets.requests.used(), self.node.budgets.requests.used())
+    }
+
+    /// Answers of the connection, of its address, of the node.
+    #[cfg(test)]
+    pub(crate) fn answers_used(&self) -> [u64; 3] {
+        self.answer_budgets().map(Budget::used)
+    }
+
+    /// Requests of the address and of the node that have not come whole.
+    #[cfg(test)]
+    pub(crate) fn incoming_used(&self) -> [u64; 2] {
+        self.shared_budgets().map(|budgets| budgets.incoming.used())
     }
 }
 
@@ -341,15 +415,26 @@ impl Reply {
         self.send(&Response::Error(error), extras);
     }
 
-    /// Sends a body that was written elsewhere.
-    pub fn send_blocks(mut self, opcode: Opcode, body: Blocks, extras: &Extras) {
+    /// Sends a body that was written elsewhere, in the room that was taken for it.
+    pub fn send_blocks(mut self, opcode: Opcode, body: Blocks, mut room: AnswerRoom, extras: &Extras) {
         let stream = self.stream;
         self.is_answered = true;
-        self.connection.encode(|encoder| {
+        let (bytes, pass) = room.hand_over();
+        self.connection.unsent.fetch_add(bytes, Ordering::AcqRel);
+        let sent = self.connection.put(|outgoing| {
+            if pass.is_some() {
+                outgoing.pass = pass;
+            }
+            let encoder = &mut outgoing.encoder;
             if let Err(error) = encoder.push_blocks(stream, opcode, body, extras) {
                 push_error(encoder, stream, &ErrorResponse::server(error.to_string()), extras);
             }
         });
+        if sent.is_none() {
+            self.connection.settle();
+        }
+        // Whose turn is next sees the answer.
+        drop(room);
     }
 
     /// Lets `write` put an answer straight into the connection's buffer. When it says `Err`, nothing is sent and
@@ -398,8 +483,8 @@ impl Drop for Reply {
             connection.encode(|encoder| push_error(encoder, stream, &error, &Extras::default()));
         }
         connection.budget.give_back(self.bytes);
-        connection.address.budget.give_back(self.bytes);
-        connection.node.give_back(self.bytes);
+        connection.address.budgets.requests.give_back(self.bytes);
+        connection.node.budgets.requests.give_back(self.bytes);
         connection.in_flight.fetch_sub(1, Ordering::AcqRel);
         if !connection.serving.load(Ordering::SeqCst) {
             connection.wake();

@@ -19,6 +19,9 @@ use super::connection::{ClientInfo, Connection, Reply};
 /// The version of CQL that is spoken, as Cassandra 5.0 counts.
 pub(crate) const CQL_VERSION: &str = "3.4.7";
 
+/// Bytes of the longest envelope before the session has begun: OPTIONS has none, and STARTUP a few settings.
+pub(super) const FIRST_FRAME_BYTES_MAX: usize = 64 << 10;
+
 /// The answer to a request that may not come at this point.
 pub(super) fn refusal(connection: &Connection, opcode: Opcode) -> Option<ErrorResponse> {
     let message = match (connection.info().is_some(), opcode) {
@@ -46,7 +49,7 @@ pub(super) fn supported() -> Response {
 /// Begins the session: the answer is the last envelope in the old framing.
 pub(super) fn startup(
     connection: &Arc<Connection>,
-    decoder: &mut Decoder,
+    (decoder, frame_bytes_max): (&mut Decoder, usize),
     version: ProtocolVersion,
     startup: Startup,
     reply: Reply,
@@ -58,6 +61,7 @@ pub(super) fn startup(
     };
     reply.send(&Response::Ready, &Extras::default());
     decoder.negotiate(version, compression);
+    decoder.set_envelope_bytes_max(frame_bytes_max);
     let throws_on_overload = startup.throw_on_overload();
     connection.begin_session(ClientInfo {
         version,

@@ -13,19 +13,24 @@
 //!    one write.
 //! 3. A request is carried out in place, on the task, as far as it goes without waiting. One that has to wait goes on as a task
 //!    of its own, so answers come in any order.
-//! 4. Everything is bounded: the size of an envelope by the decoder; requests in flight by number for each
-//!    connection and by bytes for the connection, its address and the node ([`budget`]). What does not fit is
-//!    refused as overloaded if the client asked for that (THROW_ON_OVERLOAD), else the connection is not read
-//!    until there is room. A connection whose client does not read its answers is not read either; large
-//!    reads wait for [`Connection::room`].
+//! 4. Everything is bounded: the size of an envelope by the decoder, and before the session has begun by much less;
+//!    requests in flight by number for each connection and by bytes for the connection, its address and the node
+//!    ([`budget`]). What does not fit is refused as overloaded if the client asked for that (THROW_ON_OVERLOAD), else
+//!    the connection is not read until there is room. What has come of requests that are not whole has bounds of its
+//!    own ([`incoming`]). A connection whose client does not read its answers is not read either; large
+//!    reads wait for [`Connection::room`], and for room in memory ([`answers`]). A client that is too slow with
+//!    what it has begun is disconnected ([`pace`]).
 //! 5. On shutdown nothing more is read; what is in flight is answered within a bound, then all is closed.
 //!
 //! A [`Reply`] that is dropped without an answer (its request panicked) answers with a server error, so a client
 //! never waits for a request that is gone.
 
+mod answers;
 mod budget;
 mod connection;
 mod handshake;
+mod incoming;
+mod pace;
 mod registry;
 mod server;
 mod task;
@@ -34,6 +39,7 @@ mod threads;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use answers::{AnswerRoom, NoRoom};
 pub use connection::{ClientInfo, Connection, Reply};
 pub use registry::{Registry, Traffic};
 pub use server::Server;
@@ -61,12 +67,20 @@ pub struct NetOptions {
     pub in_flight_per_ip_bytes_max: u64,
     /// `native_transport_max_request_data_in_flight`.
     pub in_flight_bytes_max: u64,
+    /// Bytes of answers that are made for one connection, or that it has not read.
+    pub answers_per_connection_bytes_max: u64,
+    /// `native_transport_max_response_data_in_flight_per_ip`.
+    pub answers_per_ip_bytes_max: u64,
+    /// `native_transport_max_response_data_in_flight`.
+    pub answers_bytes_max: u64,
     /// Bytes of answers that wait for a client to read them; above, the connection is not read and reads wait.
     pub outgoing_bytes_high: usize,
     /// `native_transport_idle_timeout` in seconds; 0: none.
     pub idle_timeout_s: u32,
-    /// Seconds in which a connection must have begun its session; 0: any time.
+    /// `native_transport_startup_timeout` in seconds, in which a connection must have begun its session; 0: any time.
     pub startup_timeout_s: u32,
+    /// `native_transport_receive_timeout` in seconds, in which a request that has begun must have come; 0: any time.
+    pub receive_timeout_s: u32,
     /// Seconds after which a connection is closed whose client has taken none of its waiting answers.
     pub stalled_write_timeout_s: u32,
 }
@@ -81,9 +95,13 @@ impl Default for NetOptions {
             in_flight_per_connection_bytes_max: 32 << 20,
             in_flight_per_ip_bytes_max: 64 << 20,
             in_flight_bytes_max: 256 << 20,
+            answers_per_connection_bytes_max: 32 << 20,
+            answers_per_ip_bytes_max: 64 << 20,
+            answers_bytes_max: 256 << 20,
             outgoing_bytes_high: 4 << 20,
             idle_timeout_s: 0,
             startup_timeout_s: 60,
+            receive_timeout_s: 30,
             stalled_write_timeout_s: 300,
         }
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use protocol::response::Event;
 
-use super::{Connection, NetOptions};
+use super::{Connection, NetOptions, pace};
 use crate::metrics::Counter;
 
 /// What came and went over all connections since the start.
@@ -17,6 +17,8 @@ pub struct Traffic {
     pub accepted: Counter,
     /// Connections that a limit turned away.
     pub refused: Counter,
+    /// Connections that were closed because the client sent or took something too slowly.
+    pub too_slow: Counter,
     /// Bytes read from clients.
     pub received_bytes: Counter,
     /// Bytes written to clients.
@@ -77,21 +79,25 @@ impl Registry {
         self.open.lock().remove(&connection.id);
     }
 
-    /// Called once a second: closes what has been silent or stalled for too long.
+    /// Called once a second: closes what has been silent, stalled or slow for too long.
     pub(super) fn sweep(&self, options: &NetOptions) {
         let over = |seconds: u32, max: u32| max > 0 && seconds >= max;
         for connection in self.connections() {
             let quiet_s = connection.quiet_s.fetch_add(1, Ordering::Relaxed);
-            let has_begun = connection.info().is_some();
             let is_idle = connection.in_flight.load(Ordering::Acquire) == 0
                 && connection.outgoing_bytes() == 0
-                && over(quiet_s, if has_begun { options.idle_timeout_s } else { options.startup_timeout_s });
+                && over(quiet_s, options.idle_timeout_s);
             let is_stalled = connection.outgoing_bytes() > 0
                 && over(
                     connection.stalled_s.fetch_add(1, Ordering::Relaxed),
                     options.stalled_write_timeout_s,
                 );
-            if is_idle || is_stalled {
+            let too_slow = pace::too_slow(&connection, options);
+            if let Some(reason) = too_slow {
+                tracing::info!(peer = %connection.peer, reason, "closing the connection of a client that is too slow");
+                self.traffic.too_slow.add(1);
+            }
+            if is_idle || is_stalled || too_slow.is_some() {
                 tracing::debug!(peer = %connection.peer, quiet_s, is_stalled, "closing a connection");
                 connection.kill();
             }

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::budget::{Addresses, Budget};
+use super::budget::{Addresses, NodeBudgets};
 use super::task::ConnectionTask;
 use super::threads::Threads;
 use super::{Connection, NetOptions, Registry, Service};
@@ -24,7 +24,7 @@ pub(super) struct Shared {
     /// No more requests are read.
     pub(super) is_draining: AtomicBool,
     addresses: Addresses,
-    node: Arc<Budget>,
+    node: Arc<NodeBudgets>,
     threads: Arc<Threads>,
 }
 
@@ -72,8 +72,8 @@ impl Server {
         let local = listener.local_addr()?;
         let (draining, is_draining) = watch::channel(false);
         let shared = Arc::new(Shared {
-            addresses: Addresses::new(options.in_flight_per_ip_bytes_max),
-            node: Arc::new(Budget::new(options.in_flight_bytes_max)),
+            addresses: Addresses::new(&options),
+            node: Arc::new(NodeBudgets::new(&options)),
             options,
             service,
             registry,

@@ -2,7 +2,7 @@
 //!
 //! Each turn of its loop: decode and start what has been read, as far as the limits admit and until a batch of answers
 //! is there; write what has been answered, as far as the socket takes it; then wait for whatever can change that. Reading stops while
-//! 1. an envelope waits for admission, because bytes in flight are at a limit;
+//! 1. an envelope waits for admission, because bytes in flight are at a limit, or the rest of one would have no room;
 //! 2. the connection has its fill of requests in flight, or of answers that the client does not read;
 //! 3. the connection is about to close: after a fatal error, or because the server shuts down.
 //!
@@ -26,8 +26,10 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::WriteHalf;
 use tokio::runtime::Handle;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Sleep;
 
+use super::incoming::{self, Incoming};
 use super::server::{Presence, Shared};
 use super::threads::Seat;
 use super::{Connection, Handling, Reply, Traffic, handshake};
@@ -65,6 +67,8 @@ struct Unstarted {
     decoder: Decoder,
     /// Waits for bytes in flight to be given back.
     waiting: Option<Envelope>,
+    /// What both count.
+    incoming: Incoming,
 }
 
 /// What became of a connection that was served for a while.
@@ -78,8 +82,12 @@ enum Outcome {
 
 impl ConnectionTask {
     pub(super) fn new(stream: std::net::TcpStream, seat: Seat, presence: Presence) -> Self {
-        let unstarted =
-            Unstarted { decoder: Decoder::new(presence.shared.options.frame_bytes_max), waiting: None };
+        let first_bytes_max = presence.shared.options.frame_bytes_max.min(handshake::FIRST_FRAME_BYTES_MAX);
+        let unstarted = Unstarted {
+            decoder: Decoder::new(first_bytes_max),
+            waiting: None,
+            incoming: Incoming::new(&presence.connection),
+        };
         presence.connection.move_to(seat.thread());
         Self { stream, seat, unstarted, presence }
     }
@@ -122,11 +130,14 @@ enum Event {
     Writable(io::Result<()>),
     /// The client had its time to take the last answer.
     TooLate,
-    /// Bytes in flight were given back.
-    Freed,
+    /// Bytes in flight were given back, or the connection is to be read without room.
+    Freed(Option<OwnedSemaphorePermit>),
     /// Somebody woke the task: what there is to do is looked for.
     Woken,
 }
+
+/// Waits for room: `true` for an envelope that is to be admitted, `false` for the rest of one.
+type Waiting<'a> = (bool, Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>> + Send + 'a>>);
 
 async fn serve(
     stream: &mut TcpStream,
@@ -136,17 +147,19 @@ async fn serve(
     unstarted: &mut Unstarted,
 ) -> io::Result<Outcome> {
     let (mut reader, writer) = stream.split();
-    let Unstarted { decoder, waiting } = unstarted;
-    let mut intake = Intake { shared, connection, decoder, waiting, phase: Phase::Open, is_stuck: false };
+    let Unstarted { decoder, waiting, incoming } = unstarted;
+    let mut intake =
+        Intake { shared, connection, decoder, waiting, incoming, phase: Phase::Open, is_stuck: false };
     let mut deadline: Option<Pin<Box<Sleep>>> = None;
-    // Only while an envelope waits for admission.
-    let mut freed: Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> = None;
+    let mut freed: Option<Waiting<'_>> = None;
     let mut waker: Option<Waker> = None;
     loop {
         connection.serving.store(true, Ordering::SeqCst);
         let wants_bytes = intake.advance();
         connection.serving.store(false, Ordering::SeqCst);
         write(&writer, connection, &intake.shared.registry.traffic)?;
+        connection.settle();
+        let has_room = intake.hold(wants_bytes);
         intake.is_stuck = connection.outgoing_bytes() > 0;
 
         if connection.is_killed() {
@@ -174,21 +187,16 @@ async fn serve(
             }
             _ => {}
         }
-        if intake.waiting.is_none() {
+        let is_whole = intake.waiting.is_some();
+        if !is_whole && has_room {
             freed = None;
-        } else if freed.is_none() {
-            let (address, node) = connection.shared_budgets();
-            let (address, node) = (address.freed(), node.freed());
-            freed = Some(Box::pin(async move {
-                tokio::select! {
-                    () = address => {}
-                    () = node => {}
-                }
-            }));
+        } else if freed.as_ref().is_none_or(|(is_for_whole, _)| *is_for_whole != is_whole) {
+            freed = Some((is_whole, wait_for_room(connection, is_whole)));
             // What was given back before is noticed by nothing but another try.
             continue;
         }
-        let is_reading = wants_bytes && intake.phase == Phase::Open;
+        let is_reading = wants_bytes && has_room && intake.phase == Phase::Open;
+        connection.pace.note_partial(if is_reading { intake.decoder.buffered_bytes() as u64 } else { 0 });
         if is_reading {
             intake.decoder.buffer_mut().reserve(READ_BYTES);
         }
@@ -213,9 +221,9 @@ async fn serve(
                 return Poll::Ready(Event::TooLate);
             }
             if let Some(freed) = &mut freed
-                && freed.as_mut().poll(context).is_ready()
+                && let Poll::Ready(pass) = freed.1.as_mut().poll(context)
             {
-                return Poll::Ready(Event::Freed);
+                return Poll::Ready(Event::Freed(pass));
             }
             if std::mem::take(&mut is_first) { Poll::Pending } else { Poll::Ready(Event::Woken) }
         };
@@ -230,10 +238,31 @@ async fn serve(
             }
             Event::Writable(ready) => ready?,
             Event::TooLate => return Ok(Outcome::Ended),
-            Event::Freed => freed = None,
+            Event::Freed(pass) => {
+                freed = None;
+                pass.into_iter().for_each(|pass| intake.incoming.let_pass(pass));
+            }
             Event::Woken => {}
         }
     }
+}
+
+/// Waits until a whole envelope may be admitted, or the rest of one has room.
+fn wait_for_room(
+    connection: &Connection,
+    is_whole: bool,
+) -> Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>> + Send + '_>> {
+    if !is_whole {
+        return Box::pin(incoming::room(connection));
+    }
+    let [address, node] = connection.shared_budgets().map(|budgets| budgets.requests.freed());
+    Box::pin(async move {
+        tokio::select! {
+            () = address => {}
+            () = node => {}
+        }
+        None
+    })
 }
 
 /// Writes as much as the socket takes.
@@ -244,6 +273,7 @@ fn write(writer: &WriteHalf<'_>, connection: &Connection, traffic: &Traffic) -> 
             Ok(written) => {
                 traffic.sent_bytes.add(written as u64);
                 connection.stalled_s.store(0, Ordering::Relaxed);
+                connection.pace.note_taken(written as u64);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
             Err(error) => return Err(error),
@@ -259,6 +289,7 @@ struct Intake<'a> {
     decoder: &'a mut Decoder,
     /// Waits for bytes in flight to be given back.
     waiting: &'a mut Option<Envelope>,
+    incoming: &'a mut Incoming,
     phase: Phase,
     /// Whether the socket did not take all of the answers.
     is_stuck: bool,
@@ -299,9 +330,20 @@ impl Intake<'_> {
         false
     }
 
+    /// Counts what was read and is not started; `false` when more of it would have no room.
+    fn hold(&mut self, wants_bytes: bool) -> bool {
+        let whole = self.waiting.as_ref().map_or(0, Envelope::length);
+        let bytes = self.decoder.buffered_bytes() + whole;
+        // While nothing is read, what is here stays.
+        self.incoming.hold(bytes as u64, !wants_bytes)
+    }
+
     /// Whether the connection has its fill of requests in flight or of answers that nobody reads.
     fn is_full(&self) -> bool {
         let connection = self.connection;
+        if self.is_stuck && connection.is_out_of_room() {
+            return true;
+        }
         connection.in_flight.load(Ordering::Acquire) >= self.shared.options.requests_per_connection_max
             || connection.outgoing_bytes() >= connection.outgoing_bytes_high()
     }
@@ -350,7 +392,8 @@ impl Intake<'_> {
         match message.request {
             Request::Options(_) => reply.send(&handshake::supported(), &Extras::default()),
             Request::Startup(startup) => {
-                handshake::startup(connection, self.decoder, version, startup, reply);
+                let decoder = (&mut *self.decoder, self.shared.options.frame_bytes_max);
+                handshake::startup(connection, decoder, version, startup, reply);
             }
             Request::Register(register) => {
                 connection.register(&register.kinds);

@@ -1,6 +1,7 @@
 //! Connections against a service whose answers the tests control.
 
 pub(crate) mod client;
+mod memory;
 
 use std::future::Future;
 use std::net::SocketAddr;

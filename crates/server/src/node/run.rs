@@ -1,7 +1,7 @@
 //! The life of the process: start, serve, shut down.
 
 use super::{Node, SHUTDOWN_GRACE, batches};
-use crate::config::{Config, DiskFailurePolicy, Settings};
+use crate::config::{Config, DiskFailurePolicy, Millis, Settings};
 use crate::metrics::Metrics;
 use crate::net::{self, NetOptions, Service};
 use crate::system::local::IdentityError;
@@ -327,6 +327,7 @@ async fn tick(node: Arc<Node>) {
 fn net_options(config: &Config) -> NetOptions {
     let settings: &Settings = &config.settings;
     let limit = |n: i64| usize::try_from(n).unwrap_or(0);
+    let seconds = |time: Millis| u32::try_from(time.0.div_ceil(1_000)).unwrap_or(u32::MAX);
     NetOptions {
         frame_bytes_max: settings.native_transport_max_frame_size.0 as usize,
         connections_max: limit(settings.native_transport_max_concurrent_connections),
@@ -337,8 +338,15 @@ fn net_options(config: &Config) -> NetOptions {
         in_flight_per_ip_bytes_max: settings
             .native_transport_max_request_data_in_flight_per_ip
             .map_or(config.memory.requests_per_ip, |size| size.0),
-        idle_timeout_s: u32::try_from(settings.native_transport_idle_timeout.0.div_ceil(1_000))
-            .unwrap_or(u32::MAX),
+        answers_bytes_max: settings
+            .native_transport_max_response_data_in_flight
+            .map_or(config.memory.answers, |size| size.0),
+        answers_per_ip_bytes_max: settings
+            .native_transport_max_response_data_in_flight_per_ip
+            .map_or(config.memory.answers_per_ip, |size| size.0),
+        idle_timeout_s: seconds(settings.native_transport_idle_timeout),
+        startup_timeout_s: seconds(settings.native_transport_startup_timeout),
+        receive_timeout_s: seconds(settings.native_transport_receive_timeout),
         ..NetOptions::default()
     }
 }

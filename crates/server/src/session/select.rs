@@ -2,8 +2,10 @@
 //!
 //! 1. A read of few partitions by key is tried on the network thread ([`in_place`]): it may not wait for the disk, and
 //!    it may not grow long. If it does neither its rows were written straight into the connection's buffer.
-//! 2. Otherwise nothing of it is sent, and the whole read runs on the pool of readers ([`blocking`]). It waits there
-//!    until the client has read most of its earlier answers, so that answers do not pile up in memory.
+//! 2. Otherwise nothing of it is sent, and the whole read runs on the pool of readers ([`blocking`]). Before that it waits
+//!    until the client has read most of its earlier answers; there it takes room for its answer, and more as that grows
+//!    ([`crate::net::AnswerRoom`]). One that finds none waits on no thread and begins anew, so that answers do not
+//!    pile up in memory.
 //!    If it needs an SSTable that is not proven yet, it waits for that on no thread ([`super::proofs`]) and begins anew.
 //! 3. Rows are pulled, shaped and written ([`page`]). A page ends at the rows the client asked for, at [`super::PAGE_BYTES_MAX`], or after
 //!    `tombstone_failure_threshold` tombstones: deleted data makes pages short, never an error.
@@ -30,6 +32,7 @@ use super::options::Options;
 use super::run::{Metadata, Work};
 use super::statements::Statement;
 use super::{Answer, Exchange, PAGE_BYTES_MAX, Progress, error};
+use crate::net::NoRoom;
 
 pub(super) use blocking::{Analysis, analyze, on_reader};
 pub(super) use in_place::Luck;
@@ -56,6 +59,8 @@ pub(super) enum Stop {
     Move,
     /// It has to wait until the SSTable of this Data.db was compared with its digest.
     Await(Arc<str>),
+    /// It has to wait until there is room for its answer.
+    NoRoom(NoRoom),
     /// The replicas did not deliver.
     Failed(CoordinatorError),
     /// The statement cannot be executed.
@@ -75,6 +80,7 @@ impl Stop {
             Stop::Move => error::internal("a read that may block would block"),
             // Nor does who has not waited.
             Stop::Await(name) => error::internal(&format!("{name} was not compared with its digest yet")),
+            Stop::NoRoom(_) => error::internal("an answer found no room and did not wait"),
             Stop::Refused(error) => error,
             Stop::Failed(failure) => error::of_coordinator(failure, &exchange.sessions.node),
         }

@@ -1,6 +1,6 @@
 //! Prepared statements: found by id, evicted by use, kept across restarts.
 //!
-//! The cache is bounded by the bytes of its statements. `system.prepared_statements` holds the text of each, so that
+//! The cache is bounded by the bytes that its statements hold: text, plan, and columns in the encodings of all versions. `system.prepared_statements` holds the text of each, so that
 //! clients need not prepare again after a restart; what the cache drops is deleted there. A statement whose table
 //! changed is dropped, too: the next execution answers UNPREPARED, the driver prepares again and gets the
 //! new columns under the same id.
@@ -25,8 +25,8 @@ use crate::metrics::Metrics;
 /// Parts of the cache with locks of their own. A statement has to fit into one.
 const SHARDS: usize = 8;
 
-/// Bytes that a statement takes besides its text: its plan, about.
-const PLAN_BYTES: u64 = 2_048;
+/// Bytes that a usual statement holds: how many the cache makes itself ready for.
+const USUAL_BYTES: u64 = 4_096;
 
 /// A statement that needs no more parsing.
 pub(super) struct Statement {
@@ -37,6 +37,7 @@ pub(super) struct Statement {
     pub(super) id: Id,
     pub(super) result_metadata_id: Id,
     encoded: [OnceLock<EncodedColumns>; ProtocolVersion::ALL.len()],
+    held_bytes: OnceLock<u64>,
 }
 
 impl Statement {
@@ -59,6 +60,7 @@ impl Statement {
             keyspace,
             plan,
             encoded: Default::default(),
+            held_bytes: OnceLock::new(),
         })
     }
 
@@ -66,6 +68,15 @@ impl Statement {
     pub(super) fn encoded_columns(&self, version: ProtocolVersion) -> &EncodedColumns {
         let at = ProtocolVersion::ALL.iter().position(|known| *known == version).unwrap_or_default();
         self.encoded[at].get_or_init(|| encode_columns(version, &self.plan.result_columns))
+    }
+
+    /// Bytes of memory that it holds, or will when clients of every version have asked for it.
+    fn held_bytes(&self) -> u64 {
+        *self.held_bytes.get_or_init(|| {
+            let encoded =
+                self.encoded_columns(ProtocolVersion::HIGHEST).length() * ProtocolVersion::ALL.len();
+            (self.plan.held_bytes(&self.text) + encoded) as u64
+        })
     }
 
     /// Whether a table of the statement differs between two schemas.
@@ -104,7 +115,7 @@ struct ByBytes;
 
 impl Weighter<Id, Arc<Statement>> for ByBytes {
     fn weight(&self, _: &Id, statement: &Arc<Statement>) -> u64 {
-        PLAN_BYTES + 2 * statement.text.len() as u64
+        statement.held_bytes()
     }
 }
 
@@ -133,7 +144,7 @@ pub(super) struct Statements {
 impl Statements {
     pub(super) fn new(bytes_max: u64, metrics: Arc<Metrics>) -> Statements {
         let evicted = Evicted::default();
-        let items = usize::try_from(bytes_max / (2 * PLAN_BYTES)).unwrap_or(usize::MAX).max(16);
+        let items = usize::try_from(bytes_max / USUAL_BYTES).unwrap_or(usize::MAX).max(16);
         let options = OptionsBuilder::new()
             .estimated_items_capacity(items)
             .weight_capacity(bytes_max)

@@ -3,6 +3,7 @@
 mod explain;
 mod faults;
 mod in_place;
+mod memory;
 mod pages;
 mod prepared;
 mod timeouts;

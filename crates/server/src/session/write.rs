@@ -24,6 +24,7 @@ use super::readers::ReaderError;
 use super::select::{Sink, Stop};
 use super::statements::encode_columns;
 use super::{Answer, Exchange, error, proofs};
+use crate::net::AnswerRoom;
 
 /// An unconditional write of one table.
 pub(super) async fn single(
@@ -126,7 +127,8 @@ pub(super) async fn conditional(
     let mut writer = RowsWriter::in_blocks(&mut body, &columns, MetadataMode::Full);
     plan.write_result(&outcome, &rows, &mut Sink(&mut writer));
     writer.finish(None);
-    Ok(Answer::Rows(body))
+    // A few rows, which are there already.
+    Ok(Answer::Rows(body, AnswerRoom::new(&exchange.connection)))
 }
 
 /// As [`decide_and_write`], on the pool of readers.

@@ -13,6 +13,8 @@ use crc32fast::Hasher;
 use env::fs::WriteFile;
 use std::ops::Range;
 
+/// Bytes of a chunk for which memory is set aside before there are any: a table may ask for chunks of a GiB.
+const AT_FIRST_BYTES_MAX: usize = 1 << 20;
 /// Chunks are not made shorter than this.
 const CHUNK_BYTES_MIN: usize = 4 << 10;
 /// The chunks that a long value lies in take at most this many hundredths of its bytes.
@@ -80,7 +82,7 @@ impl DataSink {
             params,
             chunk_len,
             long_values: LongValues::default(),
-            chunk: Vec::with_capacity(chunk_len),
+            chunk: Vec::with_capacity(chunk_len.min(AT_FIRST_BYTES_MAX)),
             compressed: Vec::new(),
             position: 0,
             written: 0,
@@ -145,7 +147,8 @@ impl DataSink {
         if let Some(params) = &mut self.params {
             params.set_chunk_len(self.chunk_len as u32);
         }
-        let first = std::mem::replace(&mut self.chunk, Vec::with_capacity(self.chunk_len));
+        let first =
+            std::mem::replace(&mut self.chunk, Vec::with_capacity(self.chunk_len.min(AT_FIRST_BYTES_MAX)));
         for part in first.chunks(self.chunk_len) {
             if !self.chunk.is_empty() {
                 self.close_chunk()?;

@@ -11,8 +11,8 @@ const CHUNK_LENGTH: &str = "chunk_length_in_kb";
 const MIN_RATIO: &str = "min_compress_ratio";
 /// KiB of a chunk, if it is not said.
 const CHUNK_LENGTH_DEFAULT: u32 = 16;
-/// The longest chunk whose length in bytes is a 32-bit integer.
-const CHUNK_LENGTH_MAX: i32 = i32::MAX / 1024;
+/// KiB of the longest chunk, which is in memory as a whole for each read of a row in it. SSTables with longer ones are refused.
+const CHUNK_LENGTH_MAX: i32 = 64 << 10;
 
 pub(super) fn parse(map: &[(String, String)]) -> Result<CompressionOptions> {
     let mut options: BTreeMap<String, String> = map.iter().cloned().collect();
@@ -128,4 +128,18 @@ pub(super) fn validate(compression: &CompressionOptions) -> Result<()> {
         config!("{MIN_RATIO} can either be 0 or greater than or equal to 1");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_have_at_most_64_mib() {
+        let option = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let parsed = |kib: &str| parse(&[option("class", "LZ4Compressor"), option(CHUNK_LENGTH, kib)]);
+        assert_eq!(parsed("65536").unwrap().chunk_length_kb, 65_536);
+        let refused = parsed("131072").unwrap_err().to_string();
+        assert_eq!(refused, "Value of chunk_length_in_kb is too large (131072)");
+    }
 }

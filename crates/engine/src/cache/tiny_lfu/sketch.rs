@@ -13,6 +13,8 @@ const PROBES: u64 = 4;
 const PER_WORD: u64 = 16;
 /// Words of a line of the processor's cache.
 const LINE_WORDS: usize = 8;
+/// Entries of the largest sketch, of 512 MiB: a cache of more shares its counters.
+const ENTRIES_MAX: u64 = 1 << 24;
 /// All bits that a halved word can have.
 const HALVES: u64 = 0x7777_7777_7777_7777;
 
@@ -37,12 +39,18 @@ fn places(mixed: u64) -> impl Iterator<Item = (usize, u64)> {
     })
 }
 
+/// Lines of a sketch for a cache of about `entries`.
+fn lines_for(entries: u64) -> usize {
+    let words = (entries.min(ENTRIES_MAX) * COUNTERS_FOR_EACH / PER_WORD).next_power_of_two() as usize;
+    words.div_ceil(LINE_WORDS)
+}
+
 impl Sketch {
     /// A sketch for a cache of about `entries`.
     pub fn new(entries: u64) -> Sketch {
-        let words = (entries * COUNTERS_FOR_EACH / PER_WORD).next_power_of_two() as usize;
+        let entries = entries.min(ENTRIES_MAX);
         let additions_max = (entries * ADDITIONS_FOR_EACH).max(64);
-        let lines = vec![Line([0; LINE_WORDS]); words.div_ceil(LINE_WORDS)].into();
+        let lines = vec![Line([0; LINE_WORDS]); lines_for(entries)].into();
         Sketch { lines, additions: 0, additions_max }
     }
 
@@ -87,6 +95,12 @@ impl Sketch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_cache_is_so_large_that_its_counts_take_all_memory() {
+        assert_eq!(lines_for(u64::MAX) * size_of::<Line>(), 512 << 20);
+        assert_eq!(lines_for(100), 64);
+    }
 
     #[test]
     fn counts_are_not_too_small_until_they_are_halved() {

@@ -13,7 +13,7 @@ use protocol::Opcode;
 use protocol::response::rows::RowsWriter;
 
 use super::account::{self, Tally};
-use super::page::{finish_shape, returned};
+use super::page::{Extent, finish_shape, returned};
 use super::{Read, Stop};
 use crate::session::{Exchange, explain};
 
@@ -161,11 +161,12 @@ fn attempt(exchange: &mut Exchange, read: &Read, at_once_bytes_max: u64) -> Resu
     let sent = reply.send_in_place(Opcode::Result, |envelope| {
         let mut writer = RowsWriter::new(envelope.body(), read.columns(), read.metadata_mode());
         let mut shaper = read.select.shaper();
-        let (mark, counted) = read.pull(&mut rows, &mut shaper, &mut writer)?;
+        let mut extent = Extent::short();
+        let (mark, counted) = read.pull(&mut rows, &mut shaper, &mut writer, &mut extent)?;
         if mark.is_some() && counted.rows < read.page.rows {
             return Err(Stop::Move);
         }
-        finish_shape(&mut shaper, &mut writer)?;
+        finish_shape(&mut shaper, &mut writer, &mut extent)?;
         tally = Tally { returned: returned(&writer), ..counted };
         writer.finish(mark.as_deref());
         Ok(exchange.extras())

@@ -1,0 +1,17 @@
+"""Clients that mean no good, a file for each attack.
+
+Each file has
+    GROWTH_BYTES_MAX    by how much the node's memory may grow while it runs
+    ANSWERS_MIN         answers that somebody else gets meanwhile
+    prepare(node)       what has to be there first: tables, rows, long statements. Its outcome goes to `attack`
+    attack(node, made)  the attack; raises AssertionError where the node does not answer as it should
+
+What belongs to all of them is in `watch`: the settings of the node, the bystander, the node's memory.
+"""
+from . import (before_startup, cache_capacity, dripping, in_products, incomplete_envelopes, prepared_flood,
+               superlinear_literals, unread_answers)
+
+# In the order of what they may take: memory that an allocator kept of an earlier one would hide what a later one takes.
+ATTACKS = [before_startup, dripping, cache_capacity, prepared_flood, incomplete_envelopes, unread_answers]
+# What statements of a request's length may cost. A node that does not bound it yet fails these without failing the suite.
+STATEMENTS = [in_products, superlinear_literals]
