@@ -5,6 +5,7 @@ mod faults;
 mod in_place;
 mod pages;
 mod prepared;
+mod secrets;
 mod timeouts;
 mod waits;
 
