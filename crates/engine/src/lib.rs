@@ -61,6 +61,6 @@ pub use options::{
     COLUMN_INDEX_BYTES, EngineOptions, FailurePolicy, SsTableFormat, StorageCompatibility, SyncMode,
 };
 pub use prover::ProvingStats;
-pub use snapshot::{SchemaText, SnapshotInfo};
+pub use snapshot::{SchemaText, SnapshotInfo, SnapshotOptions};
 pub use stats::{EngineStats, TableStats};
 pub use write::WriteOptions;

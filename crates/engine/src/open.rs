@@ -29,6 +29,7 @@ use crate::options::EngineOptions;
 use crate::prover::Prover;
 use crate::recovery::{Pass, Replay};
 use crate::schema_flush::SchemaFlush;
+use crate::snapshot::NextExpiry;
 use crate::system::{self, SYSTEM};
 use crate::table::homes::Homes;
 use crate::table::{FileContext, TableFiles, TableStore};
@@ -141,6 +142,7 @@ impl Opening {
             flush_failures: AtomicU64::new(0),
             log_failures_seen: AtomicU64::new(0),
             schema_text: OnceLock::new(),
+            next_expiry: NextExpiry::default(),
             disk_hook: OnceLock::new(),
             locks: Mutex::new(locks),
         };

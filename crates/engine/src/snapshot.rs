@@ -1,22 +1,33 @@
 //! Snapshots: hard links of a table's SSTables in `<table directory>/snapshots/<tag>/`, with a `manifest.json` and
 //! the `schema.cql` that makes the table anew. Incremental backups: hard links of each flushed SSTable in
 //! `<table directory>/backups/`.
+//!
+//! `name.rs` says what a snapshot may be called, `expiry.rs` removes those whose manifest says that their time is over.
+
+mod expiry;
+mod name;
+mod time;
+
+pub(crate) use expiry::NextExpiry;
 
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::table::TableStore;
 use env::fs::EntryKind;
 use model::TableSchema;
+use name::{check_name, check_path};
 use sstable::{Component, Descriptor, SsTable};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use time::iso_time;
 
 /// Writes the CQL that makes a table and its types anew.
 pub type SchemaText = Box<dyn Fn(&TableSchema) -> String + Send + Sync>;
 
 const SNAPSHOTS: &str = "snapshots";
 const BACKUPS: &str = "backups";
+const MANIFEST: &str = "manifest.json";
 /// How often a snapshot starts anew because a compaction removed files under it.
 const ATTEMPTS: usize = 10;
 
@@ -35,6 +46,31 @@ pub struct SnapshotInfo {
     pub true_size_bytes: u64,
     /// The `created_at` of its manifest, empty when there is none.
     pub created_at: String,
+    /// The `expires_at` of its manifest, when it has one.
+    pub expires_at: Option<String>,
+}
+
+/// How a snapshot is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotOptions {
+    /// Whether what is in memory is left out.
+    pub skip_flush: bool,
+    /// Seconds after which it is removed; never without them.
+    pub ttl_s: Option<u32>,
+}
+
+/// When a snapshot was made, and when it is to go, in milliseconds since 1970.
+#[derive(Clone, Copy, Debug)]
+struct Lifetime {
+    created_millis: i64,
+    expires_millis: Option<i64>,
+}
+
+/// What a `manifest.json` says of times.
+#[derive(Default)]
+struct Manifest {
+    created_at: Option<String>,
+    expires_at: Option<String>,
 }
 
 impl Engine {
@@ -44,7 +80,7 @@ impl Engine {
     }
 
     /// Takes a snapshot of every table of `keyspaces` (of all keyspaces when there are none), or of one table of the
-    /// one keyspace that is named. Memtables are flushed before, unless `skip_flush`.
+    /// one keyspace that is named. Memtables are flushed before, unless the options say no.
     ///
     /// # Errors
     /// [`EngineError::SnapshotExists`], [`EngineError::SnapshotName`], an unknown name, or what failed.
@@ -53,7 +89,7 @@ impl Engine {
         tag: &str,
         keyspaces: &[String],
         table: Option<&str>,
-        skip_flush: bool,
+        options: SnapshotOptions,
     ) -> Result<(), EngineError> {
         check_name(tag)?;
         let tables = self.select_tables(keyspaces, table)?;
@@ -63,11 +99,17 @@ impl Engine {
                 return Err(EngineError::SnapshotExists(tag.to_owned()));
             }
         }
+        let created_millis = self.env.clock.now_millis();
+        let ttl_millis = options.ttl_s.map(|ttl_s| i64::from(ttl_s) * 1_000);
+        let expires_millis = ttl_millis.map(|ttl_millis| created_millis.saturating_add(ttl_millis));
         for table in &tables {
-            if !skip_flush {
+            if !options.skip_flush {
                 self.flush_table(table)?;
             }
-            self.snapshot_table(table, tag)?;
+            self.link_until_done(table, tag, Lifetime { created_millis, expires_millis })?;
+        }
+        if let Some(expires_millis) = expires_millis {
+            self.next_expiry.is_at_most(expires_millis);
         }
         Ok(())
     }
@@ -96,13 +138,18 @@ impl Engine {
 
     /// Links the table's SSTables as they are now. One without SSTables gets none.
     pub(crate) fn snapshot_table(&self, table: &TableStore, tag: &str) -> Result<(), EngineError> {
+        let life = Lifetime { created_millis: self.env.clock.now_millis(), expires_millis: None };
+        self.link_until_done(table, tag, life)
+    }
+
+    fn link_until_done(&self, table: &TableStore, tag: &str, life: Lifetime) -> Result<(), EngineError> {
         for _ in 1..ATTEMPTS {
-            match self.link_all(table, tag) {
+            match self.link_all(table, tag, life) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 done => return Ok(done?),
             }
         }
-        Ok(self.link_all(table, tag)?)
+        Ok(self.link_all(table, tag, life)?)
     }
 
     /// Whether flushed SSTables of a table are kept for incremental backups.
@@ -129,7 +176,7 @@ impl Engine {
         sstable.files().iter().filter(|file| !first.contains(file)).try_for_each(link)
     }
 
-    fn link_all(&self, table: &TableStore, tag: &str) -> io::Result<()> {
+    fn link_all(&self, table: &TableStore, tag: &str, life: Lifetime) -> io::Result<()> {
         let view = table.view();
         for dir in table.dirs() {
             let here: Vec<_> = view.sstables.iter().filter(|t| t.descriptor().directory == *dir).collect();
@@ -137,7 +184,7 @@ impl Engine {
                 continue;
             }
             let target = dir.join(SNAPSHOTS).join(tag);
-            if let Err(error) = self.link_dir(table, &here, &target) {
+            if let Err(error) = self.link_dir(table, &here, &target, life) {
                 let _ = self.env.fs.remove_dir_all(&target);
                 return Err(error);
             }
@@ -145,7 +192,13 @@ impl Engine {
         Ok(())
     }
 
-    fn link_dir(&self, table: &TableStore, sstables: &[&Arc<SsTable>], target: &Path) -> io::Result<()> {
+    fn link_dir(
+        &self,
+        table: &TableStore,
+        sstables: &[&Arc<SsTable>],
+        target: &Path,
+        life: Lifetime,
+    ) -> io::Result<()> {
         let fs = &self.env.fs;
         fs.create_dir_all_durable(target)?;
         let mut data_files = Vec::new();
@@ -155,11 +208,15 @@ impl Engine {
         }
         let files =
             if data_files.is_empty() { " ".to_owned() } else { format!(" {} ", data_files.join(", ")) };
+        let expires_at = life
+            .expires_millis
+            .map_or_else(|| "null".to_owned(), |millis| format!("\"{}\"", iso_time(millis)));
         let manifest = format!(
-            "{{\n  \"files\" : [{files}],\n  \"created_at\" : \"{}\",\n  \"expires_at\" : null,\n  \"ephemeral\" : false\n}}",
-            iso_time(self.env.clock.now_millis())
+            "{{\n  \"files\" : [{files}],\n  \"created_at\" : \"{}\",\n  \"expires_at\" : {expires_at},\n  \
+             \"ephemeral\" : false\n}}",
+            iso_time(life.created_millis)
         );
-        let mut texts = vec![("manifest.json", manifest)];
+        let mut texts = vec![(MANIFEST, manifest)];
         if let Some(text) = self.schema_text.get() {
             texts.push(("schema.cql", text(&table.schema())));
         }
@@ -213,23 +270,27 @@ impl Engine {
                         true_size_bytes += len;
                     }
                 }
+                let manifest = self.manifest(&path);
                 out.push(SnapshotInfo {
                     tag: tag.name.to_string_lossy().into_owned(),
                     keyspace: keyspace.clone(),
                     table: table.clone(),
                     size_bytes,
                     true_size_bytes,
-                    created_at: self.created_at(&path.join("manifest.json")),
+                    created_at: manifest.created_at.unwrap_or_default(),
+                    expires_at: manifest.expires_at,
                 });
             }
         }
         Ok(out)
     }
 
-    fn created_at(&self, manifest: &Path) -> String {
-        let text = self.env.fs.read_to_string(manifest).unwrap_or_default();
+    /// What the manifest in the directory of a snapshot says; one that is missing or damaged says nothing.
+    fn manifest(&self, snapshot: &Path) -> Manifest {
+        let text = self.env.fs.read_to_string(&snapshot.join(MANIFEST)).unwrap_or_default();
         let json: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-        json.get("created_at").and_then(|v| v.as_str()).unwrap_or_default().to_owned()
+        let told = |name: &str| json.get(name).and_then(|v| v.as_str()).map(str::to_owned);
+        Manifest { created_at: told("created_at"), expires_at: told("expires_at") }
     }
 
     /// Removes the snapshot `tag`, or all snapshots, of `keyspaces`, or of all keyspaces.
@@ -237,7 +298,7 @@ impl Engine {
     /// # Errors
     /// [`EngineError::SnapshotName`], or a directory that cannot be listed or removed.
     pub fn clear_snapshot(&self, tag: Option<&str>, keyspaces: &[String]) -> Result<(), EngineError> {
-        tag.map_or(Ok(()), check_name)?;
+        tag.map_or(Ok(()), check_path)?;
         for (keyspace, _, dir) in self.table_directories()? {
             let path = match tag {
                 Some(tag) => dir.join(SNAPSHOTS).join(tag),
@@ -249,43 +310,5 @@ impl Engine {
             }
         }
         Ok(())
-    }
-}
-
-/// A name leads to a directory right below `snapshots`, never to the table itself or elsewhere.
-fn check_name(tag: &str) -> Result<(), EngineError> {
-    if tag.is_empty() || tag.contains(['/', '\0']) || tag == "." || tag == ".." {
-        return Err(EngineError::SnapshotName(tag.to_owned()));
-    }
-    Ok(())
-}
-
-/// `2026-11-21T09:12:53.793Z` for milliseconds since 1970.
-fn iso_time(millis: i64) -> String {
-    let days = millis.div_euclid(86_400_000);
-    let in_day = millis.rem_euclid(86_400_000);
-    // Days since 0000-03-01, in eras of 400 years: leap days then come last in their year.
-    let z = days + 719_468;
-    let (era, day_of_era) = (z.div_euclid(146_097), z.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    let (hours, minutes) = (in_day / 3_600_000, in_day / 60_000 % 60);
-    let (seconds, millis) = (in_day / 1_000 % 60, in_day % 1_000);
-    format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{millis:03}Z")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::iso_time;
-
-    #[test]
-    fn times_are_written_as_iso_8601() {
-        assert_eq!(iso_time(0), "1970-01-01T00:00:00.000Z");
-        assert_eq!(iso_time(1_795_252_373_793), "2026-11-21T09:12:53.793Z");
-        assert_eq!(iso_time(951_782_400_000), "2000-02-29T00:00:00.000Z");
     }
 }

@@ -6,14 +6,16 @@
 //! * [`Env::for_test`] is a small world of its own: a clock that moves when the test moves it, an in-memory
 //!   file system that can lose power, randomness that starts from a seed.
 //! * [`fs::faulty::FaultyFileSystem`] stands in front of either file system and makes calls fail on demand.
+//! * [`socket`] makes sockets that lie in the file system, for their owner alone.
 //! * [`thread`] tells the kernel which threads somebody waits for.
 //!
 //! `clippy.toml` bans the standard library's clock, files and random numbers everywhere else; only
-//! [`clock`], [`random`] and [`fs::disk`] may call them.
+//! [`clock`], [`random`], [`socket`] and [`fs::disk`] may call them.
 
 pub mod clock;
 pub mod fs;
 pub mod random;
+pub mod socket;
 pub mod thread;
 pub mod time_uuid;
 

@@ -21,6 +21,7 @@ pub mod net;
 pub mod node;
 pub mod nodetool;
 pub mod reads;
+mod redact;
 pub mod replica;
 pub mod sample;
 pub mod session;

@@ -58,6 +58,7 @@ use crate::metrics::RequestKind;
 use crate::net::{AnswerRoom, Connection, Handling, Reply, Service};
 use crate::node::{Node, NodeState};
 use crate::reads::{self, ReadRecord, Waits};
+use crate::redact;
 use proofs::Told;
 use readers::Readers;
 use run::Work;
@@ -200,6 +201,12 @@ impl Exchange {
         self.deadline(self.sessions.node.config.settings.write_request_timeout)
     }
 
+    /// The statement as lists of requests may show it.
+    fn kept_text(&self) -> Arc<str> {
+        let values = self.sessions.node.config.settings.slow_query_values;
+        self.text.as_ref().map(|text| reads::kept(text, values)).unwrap_or_default()
+    }
+
     fn warn(&mut self, warning: String) {
         self.warnings.push(warning);
     }
@@ -258,7 +265,7 @@ fn answer(exchange: &mut Exchange, outcome: Result<Answer, ErrorResponse>) {
         Ok(Answer::Sent) => {}
         Err(error) => {
             exchange.sessions.node.metrics.record_error(error.kind.code());
-            exchange.note(|| format!("Failed: {}", error.message));
+            exchange.note(|| format!("Failed: {}", redact::passwords(&error.message)));
             reply.send_error(error, &extras);
         }
     }
@@ -279,13 +286,14 @@ fn conclude(exchange: &mut Exchange, kind: RequestKind) {
             nanos,
             waits: exchange.waits,
             table: None,
-            statement: exchange.text.as_ref().map(reads::bounded).unwrap_or_default(),
+            statement: exchange.kept_text(),
             restriction: String::new(),
             client: exchange.connection.peer,
             cost: CostSnapshot::default(),
             failure: None,
         };
-        node.metrics.reads.slow.add(&exchange.slow.take().unwrap_or_else(|| Arc::new(other())));
+        let kept = exchange.slow.clone().unwrap_or_else(|| Arc::new(other()));
+        node.metrics.reads.slow.add(&kept);
     }
     if let Some(trace) = exchange.trace.take() {
         let sessions = Arc::clone(&exchange.sessions);

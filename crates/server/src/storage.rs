@@ -1,11 +1,13 @@
 //! The engine as operators see it: what nodetool, the admin API, /metrics and `system_views` say of tables, flushes,
 //! compactions, snapshots and caches, in plain data. The one place that asks the engine for any of it.
 
-use crate::admin::model::{ClearSnapshots, ImportSstables, ImportedDirectory, QualifiedTable, TakeSnapshot};
+use crate::admin::model::{
+    ClearSnapshots, ImportSstables, ImportedDirectory, QualifiedTable, TakeSnapshot, ttl_seconds,
+};
 use crate::metrics::Metrics;
 use crate::node::NodeState;
 use engine::table::TableStore;
-use engine::{Engine, EngineError, ImportOptions};
+use engine::{Engine, EngineError, ImportOptions, SnapshotOptions};
 use model::TableSchema;
 use serde::{Deserialize, Serialize};
 
@@ -67,6 +69,9 @@ pub struct SnapshotEntry {
     pub disk_bytes: u64,
     /// When it was made, as its manifest says: `2026-11-21T09:12:53.793Z`; empty without a manifest.
     pub created_at: String,
+    /// When it is removed, as its manifest says; never without one.
+    #[serde(default)]
+    pub expires_at: Option<String>,
 }
 
 /// Kind of a task that compacts.
@@ -320,6 +325,7 @@ pub fn snapshots(engine: &Engine) -> Result<Vec<SnapshotEntry>, StorageError> {
             true_bytes: info.true_size_bytes,
             disk_bytes: info.size_bytes,
             created_at: info.created_at,
+            expires_at: info.expires_at,
         })
         .collect())
 }
@@ -468,18 +474,20 @@ pub fn set_autocompaction(engine: &Engine, selection: &Selection, enabled: bool)
 /// Takes a snapshot.
 ///
 /// # Errors
-/// A name that is taken or unknown, or what failed.
+/// A name that is taken, unknown or none, a TTL that is none, or what failed.
 pub fn take_snapshot(engine: &Engine, wanted: &TakeSnapshot) -> Result<(), StorageError> {
+    let ttl_s = wanted.ttl.as_deref().map(ttl_seconds).transpose().map_err(StorageError::Invalid)?;
+    let options = SnapshotOptions { skip_flush: wanted.skip_flush, ttl_s };
     let names: Vec<String> = wanted.tables.iter().map(|t| t.keyspace.clone()).collect();
     for keyspace in wanted.keyspaces.iter().chain(&names) {
         Selection { keyspace: Some(keyspace.clone()), tables: Vec::new() }.resolve(engine)?;
     }
     if wanted.tables.is_empty() {
-        return Ok(engine.snapshot(&wanted.name, &wanted.keyspaces, None, wanted.skip_flush)?);
+        return Ok(engine.snapshot(&wanted.name, &wanted.keyspaces, None, options)?);
     }
     for QualifiedTable { keyspace, table } in &wanted.tables {
         let keyspace = std::slice::from_ref(keyspace);
-        engine.snapshot(&wanted.name, keyspace, Some(table), wanted.skip_flush)?;
+        engine.snapshot(&wanted.name, keyspace, Some(table), options)?;
     }
     Ok(())
 }
@@ -489,6 +497,9 @@ pub fn take_snapshot(engine: &Engine, wanted: &TakeSnapshot) -> Result<(), Stora
 /// # Errors
 /// An unknown table or a directory that is not there.
 pub fn import(engine: &Engine, wanted: &ImportSstables) -> Result<Vec<ImportedDirectory>, StorageError> {
+    if let Some(relative) = wanted.directories.iter().find(|directory| !directory.is_absolute()) {
+        return Err(StorageError::Invalid(format!("{} is no absolute path", relative.display())));
+    }
     let options = ImportOptions {
         verify: !wanted.no_verify,
         copy: wanted.copy_data,

@@ -139,7 +139,14 @@ fn foreign_sstables_are_proven_in_the_background_and_stay_so() {
     assert_eq!(stats.bytes, bytes);
     wait_until(|| engine.proving().is_empty());
     assert_eq!(contents(&engine, &table()), expected);
-    engine.snapshot("s", &["ks".to_owned()], Some("t"), true).unwrap();
+    engine
+        .snapshot(
+            "s",
+            &["ks".to_owned()],
+            Some("t"),
+            crate::SnapshotOptions { skip_flush: true, ttl_s: None },
+        )
+        .unwrap();
     engine.close();
     drop(engine);
     for descriptor in &found {

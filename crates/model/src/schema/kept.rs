@@ -134,8 +134,8 @@ pub struct UserAggregate {
     pub initial_condition: Option<String>,
 }
 
-/// What a table holds without which, or with anything else in which, neither node starts on the directory any more; `None`
-/// of others.
+/// What a table holds that only the node itself writes: with anything else in it neither node starts on the directory any
+/// more, or trusts whom it must not. `None` of others.
 fn own_purpose(keyspace: &str, table: &str) -> Option<&'static str> {
     match (keyspace, table) {
         ("system_schema", _) => Some("the schema, which CREATE, ALTER and DROP change"),
@@ -147,6 +147,9 @@ fn own_purpose(keyspace: &str, table: &str) -> Option<&'static str> {
         ("system", "paxos") => {
             Some("states of Paxos, in Cassandra's own encoding, and Cassandra does not start with others")
         }
+        ("system", _) => Some("what the node knows about itself and its data"),
+        // Whoever could write there would be a superuser on the day somebody asks.
+        ("system_auth", _) => Some("roles and permissions, which only statements on roles change"),
         _ => None,
     }
 }
@@ -167,10 +170,10 @@ impl super::KeyspaceSchema {
         self.tables.get(name).or_else(|| self.views.get(name).map(|view| &view.table))
     }
 
-    /// Why `table` may not be emptied; `None` when it may. Statements and batches that are kept for later may be forgotten.
+    /// Why `table` may not be emptied; `None` when it may. What the node can do without may be forgotten.
     pub fn truncate_obstacle(&self, table: &TableSchema) -> Option<String> {
         match (table.keyspace.as_str(), table.name.as_str()) {
-            ("system", "batches" | "prepared_statements") => None,
+            ("system", name) if !matches!(name, "local" | "paxos") => None,
             _ => self.write_obstacle(table),
         }
     }
@@ -244,7 +247,10 @@ mod tests {
             ("system", "prepared_statements", Some("clients prepared")),
             ("system", "batches", Some("logged batches")),
             ("system", "paxos", Some("states of Paxos")),
-            ("system", "peers", None),
+            ("system", "peers", Some("knows about itself")),
+            ("system_auth", "roles", Some("roles and permissions")),
+            ("system_traces", "sessions", None),
+            ("system_distributed", "parent_repair_history", None),
             ("ks", "local", None),
         ] {
             let keyspace = KeyspaceSchema::new(name, Replication::local());
@@ -252,8 +258,8 @@ mod tests {
             let table = table.partition_key("k", CqlType::Int).build();
             let said = keyspace.write_obstacle(&table);
             assert_eq!(said.is_some(), holds.is_some(), "{said:?}");
-            let is_for_later = matches!(table.name.as_str(), "batches" | "prepared_statements");
-            assert_eq!(keyspace.truncate_obstacle(&table).is_some(), holds.is_some() && !is_for_later);
+            let may_be_forgotten = matches!(table.name.as_str(), "batches" | "prepared_statements" | "peers");
+            assert_eq!(keyspace.truncate_obstacle(&table).is_some(), holds.is_some() && !may_be_forgotten);
             assert!(said.unwrap_or_default().contains(holds.unwrap_or_default()));
         }
         let mut keyspace = KeyspaceSchema::new("ks", Replication::simple(1));

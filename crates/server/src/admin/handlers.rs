@@ -2,11 +2,11 @@
 
 use super::model::{
     Autocompaction, CacheCapacity, ClearSnapshots, Cluster, Health, ImportSstables, ImportedDirectory, Info,
-    InvalidateCache, KeyspaceReplication, NodeStatus, QualifiedTable, Refreshed, Status, TakeSnapshot,
-    Throughput, Version,
+    InvalidateCache, KeyspaceReplication, NativeTransport, NodeStatus, QualifiedTable, Refreshed,
+    SetNativeTransport, Status, TakeSnapshot, Throughput, Version,
 };
 use super::{ApiError, Json, OPENAPI, prometheus};
-use crate::node::{Node, NodeState, take_time};
+use crate::node::{Node, NodeState, SHUTDOWN_GRACE, TransportError, take_time};
 use crate::reads::{self, ReadSample, SampleQuery, TableHistograms};
 use crate::storage::{self, CompactionStats, Selection, SnapshotEntry, StorageError, TableStats};
 use crate::system::PARTITIONER;
@@ -16,6 +16,7 @@ use axum::response::IntoResponse;
 use engine::Engine;
 use serde::Deserialize;
 use std::sync::Arc;
+use std::time::Duration;
 
 type Api<T> = Result<axum::Json<T>, ApiError>;
 
@@ -267,6 +268,31 @@ pub(super) async fn drain(State(node): State<Arc<Node>>) -> Result<StatusCode, A
         Ok(Ok(())) => Ok(StatusCode::NO_CONTENT),
         Ok(Err(error)) => Err(ApiError::failed(error.to_string())),
         Err(error) => Err(ApiError::failed(format!("the drain did not end: {error}"))),
+    }
+}
+
+pub(super) async fn native_transport(State(node): State<Arc<Node>>) -> axum::Json<NativeTransport> {
+    axum::Json(NativeTransport { running: node.lets_clients_in().await })
+}
+
+pub(super) async fn set_native_transport(
+    State(node): State<Arc<Node>>,
+    Json(wanted): Json<SetNativeTransport>,
+) -> Result<StatusCode, ApiError> {
+    // On a task of its own, as a drain is.
+    let switch = tokio::spawn(async move {
+        if wanted.enabled {
+            return node.enable_clients().await;
+        }
+        let grace = if wanted.force { Duration::ZERO } else { SHUTDOWN_GRACE };
+        node.disable_clients(grace).await;
+        Ok(())
+    });
+    match switch.await {
+        Ok(Ok(())) => Ok(StatusCode::NO_CONTENT),
+        Ok(Err(error @ TransportError::Io(_))) => Err(ApiError::failed(error.to_string())),
+        Ok(Err(error)) => Err(ApiError::new(StatusCode::CONFLICT, "refused", error.to_string())),
+        Err(error) => Err(ApiError::failed(format!("the operation did not end: {error}"))),
     }
 }
 

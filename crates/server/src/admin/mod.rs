@@ -1,26 +1,33 @@
-//! The admin API: HTTP and JSON on the loopback address, for nodetool, scripts and Prometheus.
+//! The admin API: HTTP and JSON on the loopback address, and on a Unix socket, for nodetool, scripts and Prometheus.
+//!
+//! `guard.rs` says who may ask, `serve.rs` how many at once and for how long.
 //!
 //! [`ROUTES`] is the one list of routes; `openapi.json` describes each of them, which a test checks. Verbs that take
 //! long (flush, compact, snapshot, drain) answer when they are done, as nodetool's do; `/api/v1/compactions` shows
 //! their progress meanwhile, and they go on when the caller hangs up.
 
+mod guard;
 mod handlers;
 pub mod model;
 mod prometheus;
+mod serve;
 
 use crate::node::Node;
 use crate::storage::StorageError;
 use axum::Router;
-use axum::extract::{FromRequest, Request};
+use axum::extract::{DefaultBodyLimit, FromRequest, Request};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post, put};
 use engine::EngineError;
+use env::socket::PrivateSocket;
+use guard::Door;
+pub use guard::HEADER;
 use model::ErrorBody;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::watch;
 
 /// The description of the API.
 pub const OPENAPI: &str = include_str!("openapi.json");
@@ -49,6 +56,8 @@ const ROUTES: &[Route] = &[
     ("post", "/api/v1/caches/invalidate", || post(handlers::invalidate_cache)),
     ("put", "/api/v1/caches/capacity", || put(handlers::set_cache_capacity)),
     ("post", "/api/v1/drain", || post(handlers::drain)),
+    ("get", "/api/v1/native_transport", || get(handlers::native_transport)),
+    ("put", "/api/v1/native_transport", || put(handlers::set_native_transport)),
     ("post", "/api/v1/compact", || post(handlers::compact)),
     ("get", "/api/v1/compactions", || get(handlers::compactions)),
     ("delete", "/api/v1/compactions", || delete(handlers::stop_compactions)),
@@ -71,18 +80,40 @@ pub fn router(node: Arc<Node>) -> Router {
     let unknown = || async { ApiError::not_found("there is no such path; see /openapi.json") };
     let wrong_method =
         || async { ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "invalid", "the path has no such method") };
-    routes.fallback(unknown).method_not_allowed_fallback(wrong_method).with_state(node)
+    routes
+        .fallback(unknown)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(DefaultBodyLimit::max(serve::BODY_BYTES_MAX))
+        .layer(axum::middleware::from_fn(guard::check))
+        .with_state(node)
 }
 
-/// Serves the API until `stopped`.
-pub async fn serve(node: Arc<Node>, listener: TcpListener, stopped: oneshot::Receiver<()>) {
-    let until = async {
-        // The sender that is dropped means the same as one that speaks.
-        let _ = stopped.await;
+/// Serves the API at its doors until `stopped`.
+pub async fn serve(
+    node: Arc<Node>,
+    listener: TcpListener,
+    socket: Option<PrivateSocket>,
+    stopped: watch::Receiver<bool>,
+) {
+    let (router, limits) = (router(node), serve::Limits::default());
+    let at_port = async {
+        match listener.local_addr() {
+            Ok(address) => {
+                serve::serve(listener, Door::Tcp(address), limits, router.clone(), stopped.clone()).await;
+            }
+            Err(error) => tracing::error!(%error, "the admin API has no address"),
+        }
     };
-    if let Err(error) = axum::serve(listener, router(node)).with_graceful_shutdown(until).await {
-        tracing::error!(%error, "the admin API ended");
-    }
+    let at_socket = async {
+        let Some(socket) = &socket else { return };
+        match socket.listener().and_then(UnixListener::from_std) {
+            Ok(listener) => {
+                serve::serve(listener, Door::Socket, limits, router.clone(), stopped.clone()).await
+            }
+            Err(error) => tracing::error!(%error, "the admin API does not listen on its socket"),
+        }
+    };
+    tokio::join!(at_port, at_socket);
 }
 
 /// A JSON body, whose errors are JSON too.
@@ -92,9 +123,15 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        match axum::Json::<T>::from_request(request, state).await {
+        match serve::in_time(serve::BODY_TIMEOUT, axum::Json::<T>::from_request(request, state)).await? {
             Ok(axum::Json(value)) => Ok(Json(value)),
-            Err(rejection) => Err(ApiError::new(StatusCode::BAD_REQUEST, "invalid", rejection.body_text())),
+            Err(rejection) => {
+                let status = match rejection.status() {
+                    StatusCode::PAYLOAD_TOO_LARGE => StatusCode::PAYLOAD_TOO_LARGE,
+                    _ => StatusCode::BAD_REQUEST,
+                };
+                Err(ApiError::new(status, "invalid", rejection.body_text()))
+            }
         }
     }
 }
@@ -147,7 +184,10 @@ impl From<StorageError> for ApiError {
                 ApiError::new(StatusCode::CONFLICT, "conflict", message)
             }
             StorageError::Engine(
-                EngineError::NoDirectory(_) | EngineError::SnapshotName(_) | EngineError::Foreign { .. },
+                EngineError::NoDirectory(_)
+                | EngineError::SnapshotName { .. }
+                | EngineError::NotWritable(_)
+                | EngineError::Foreign { .. },
             ) => ApiError::new(StatusCode::BAD_REQUEST, "invalid", message),
             StorageError::Engine(_) => ApiError::failed(message),
         }

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! ilion [serve] [FLAGS]                       the node
-//! ilion nodetool [--admin HOST:PORT] VERB     asks a node that runs
-//! ilion top [--admin HOST:PORT]               shows what a node reads, live
+//! ilion nodetool [--admin HOST:PORT | --socket PATH] VERB   asks a node that runs
+//! ilion top [--admin HOST:PORT | --socket PATH]             shows what a node reads, live
 //! ilion sstable VERB FILE|DIR...              looks into SSTables, without a node
 //! ilion import|refresh|snapshot|clearsnapshot  short for the verbs of nodetool
 //! ```
@@ -65,6 +65,9 @@ pub struct ServeArgs {
     /// Port of the admin API on the loopback address, 0 for any that is free
     #[arg(long, value_name = "PORT", default_value_t = ADMIN_PORT_DEFAULT)]
     pub admin_port: u16,
+    /// Unix socket of the admin API, beside its port (admin_socket)
+    #[arg(long, value_name = "PATH")]
+    pub admin_socket: Option<PathBuf>,
     /// Name of the cluster (cluster_name) [default: "Test Cluster"]
     #[arg(long, value_name = "NAME")]
     pub cluster_name: Option<String>,
@@ -93,6 +96,7 @@ impl Default for ServeArgs {
             listen: None,
             port: None,
             admin_port: ADMIN_PORT_DEFAULT,
+            admin_socket: None,
             cluster_name: None,
             sample: false,
             ignore_replay_errors: false,
@@ -123,6 +127,7 @@ pub fn with_long_flags(words: impl IntoIterator<Item = String>) -> Vec<String> {
         "-cf" if of_nodetool => "--column-family".to_owned(),
         "-cd" if of_nodetool => "--copy-data".to_owned(),
         "-sf" if of_nodetool => "--skip-flush".to_owned(),
+        "-nt" if of_nodetool => "--no-ttl".to_owned(),
         _ => word,
     };
     words.into_iter().map(long).collect()

@@ -15,7 +15,9 @@ mod settings;
 mod units;
 
 pub use memory::{MemoryShares, memory_bytes};
-pub use settings::{CommitFailurePolicy, CommitlogSync, DiskFailurePolicy, Settings, UnprovenReads};
+pub use settings::{
+    CommitFailurePolicy, CommitlogSync, DiskFailurePolicy, Settings, SlowQueryValues, UnprovenReads,
+};
 pub use units::{ByteRate, ByteSize, Millis};
 
 use crate::cli::ServeArgs;
@@ -278,6 +280,9 @@ impl Draft {
         }
         if let Some(port) = args.port {
             settings.native_transport_port = port;
+        }
+        if let Some(path) = &args.admin_socket {
+            settings.admin_socket = Some(path.clone());
         }
         if let Some(name) = &args.cluster_name {
             settings.cluster_name = name.clone();

@@ -77,6 +77,15 @@ pub enum UnprovenReads {
     Serve,
 }
 
+/// `slow_query_values`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlowQueryValues {
+    /// They are told.
+    Shown,
+    /// Question marks stand for them.
+    Redacted,
+}
+
 /// `disk_failure_policy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "Cassandra's words")]
@@ -156,6 +165,7 @@ words!(CommitFailurePolicy: "stop" => Stop, "die" => Die, "stop_commit" => StopC
 words!(DiskAccessMode: "auto" => Auto, "mmap" => Mmap, "mmap_index_only" => MmapIndexOnly, "standard" => Standard,
     "legacy" => Legacy, "direct" => Direct);
 words!(UnprovenReads: "wait" => Wait, "serve" => Serve);
+words!(SlowQueryValues: "shown" => Shown, "redacted" => Redacted);
 words!(DiskFailurePolicy: "stop" => Stop, "stop_paranoid" => StopParanoid, "best_effort" => BestEffort,
     "ignore" => Ignore, "die" => Die);
 
@@ -375,6 +385,8 @@ settings! {
     native_transport_port: u16 = 9042;
     /// Port of the other nodes; kept in system.local.
     storage_port: u16 = 7000;
+    /// Unix socket of the admin API, beside its port; none when not set. A key of Ilion's.
+    admin_socket: Option<PathBuf> = None;
     /// Whether clients are let in at the start.
     start_native_transport: bool = true;
     /// Longest frame of a client.
@@ -495,6 +507,8 @@ settings! {
     request_timeout: Millis = Millis(10_000), old "request_timeout_in_ms" Millis;
     /// Requests slower than this are logged; 0 logs none.
     slow_query_log_timeout: Millis = Millis(500), old "slow_query_log_timeout_in_ms" Millis;
+    /// Whether the log of slow requests, and what else keeps single reads, tells their values. A key of Ilion's.
+    slow_query_values: SlowQueryValues = SlowQueryValues::Shown;
     /// Memory of prepared statements; a 256th of the memory, at least 10 MiB, when not set.
     prepared_statements_cache_size: Option<ByteSize> = None, old "prepared_statements_cache_size_mb" Mib;
     /// How long traces of queries are kept.

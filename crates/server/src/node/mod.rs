@@ -34,8 +34,8 @@ use env::Env;
 use model::{Schema, TableSchema};
 use partition::ReadContext;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Mutex;
 
@@ -102,6 +102,8 @@ pub struct Node {
     /// Carries out requests.
     pub coordinator: Arc<Coordinator>,
     transport: Mutex<Transport>,
+    /// Known once the node is as far as to let clients in.
+    start_transport: OnceLock<StartTransport>,
 }
 
 /// What lets clients in.
@@ -109,8 +111,32 @@ enum Transport {
     /// Nothing yet.
     Closed,
     Open(net::Server),
+    /// Nothing, until the operator says otherwise.
+    Disabled,
     /// Nothing any more: after a drain, or a failure.
     Shut,
+}
+
+/// Begins to let clients in.
+type StartTransport = Box<dyn Fn() -> io::Result<net::Server> + Send + Sync>;
+
+/// Why clients are not let in, though the operator asked for it.
+#[derive(Debug, thiserror::Error)]
+pub enum TransportError {
+    /// In Cassandra's words.
+    #[error("Unable to start native transport because the node was drained.")]
+    Drained,
+    /// `commit_failure_policy` or `disk_failure_policy` shut them out.
+    #[error(
+        "Unable to start native transport because a failure shut clients out: the log says which, and the node has to start again."
+    )]
+    Failed,
+    /// The node is not that far.
+    #[error("Unable to start native transport because the node is still starting.")]
+    Starting,
+    /// The port cannot be had.
+    #[error("Unable to start native transport: {0}")]
+    Io(#[from] io::Error),
 }
 
 impl std::fmt::Debug for Node {
@@ -158,7 +184,12 @@ impl Node {
         let of_schema = Arc::clone(&state.engine);
         let topology = Arc::new(SingleNode::new(replica, move || of_schema.schema()));
         let coordinator = Arc::new(Coordinator::new(env, topology, state.engine.host_id()));
-        Ok(Arc::new(Node { state, coordinator, transport: Mutex::new(Transport::Closed) }))
+        Ok(Arc::new(Node {
+            state,
+            coordinator,
+            transport: Mutex::new(Transport::Closed),
+            start_transport: OnceLock::new(),
+        }))
     }
 
     /// Whether clients are let in.
@@ -166,13 +197,45 @@ impl Node {
         matches!(*self.transport.lock().await, Transport::Open(_))
     }
 
-    /// Lets clients in by what `start` makes, unless they were shut out before.
-    async fn let_clients_in(&self, start: impl FnOnce() -> io::Result<net::Server>) -> io::Result<()> {
+    /// Says how clients are let in, and lets them in if `now`, unless they were shut out before.
+    async fn set_transport(&self, start: StartTransport, now: bool) -> io::Result<()> {
         let mut transport = self.transport.lock().await;
-        if let Transport::Closed = *transport {
+        let start = self.start_transport.get_or_init(|| start);
+        if now && let Transport::Closed = *transport {
             *transport = Transport::Open(start()?);
         }
         Ok(())
+    }
+
+    /// Lets clients in because the operator says so; nothing happens if they are.
+    ///
+    /// # Errors
+    /// A drain or a failure shut them out for good, or the port cannot be had.
+    pub async fn enable_clients(&self) -> Result<(), TransportError> {
+        let mut transport = self.transport.lock().await;
+        match *transport {
+            Transport::Open(_) => return Ok(()),
+            Transport::Shut if self.state.is_drained() => return Err(TransportError::Drained),
+            Transport::Shut => return Err(TransportError::Failed),
+            Transport::Closed | Transport::Disabled => {}
+        }
+        let start = self.start_transport.get().ok_or(TransportError::Starting)?;
+        *transport = Transport::Open(start()?);
+        tracing::info!("clients are let in, as the operator asked");
+        Ok(())
+    }
+
+    /// Shuts clients out, and waits at most `grace` for what is in flight, until the operator says otherwise.
+    pub async fn disable_clients(&self, grace: Duration) {
+        let mut transport = self.transport.lock().await;
+        if let Transport::Shut = *transport {
+            return;
+        }
+        // The door stays locked meanwhile: who enables it at once finds the port free.
+        if let Transport::Open(server) = std::mem::replace(&mut *transport, Transport::Disabled) {
+            tracing::info!("clients are shut out, as the operator asked");
+            server.shutdown(grace).await;
+        }
     }
 
     /// Lets no more clients in, and waits at most `grace` for what is in flight.

@@ -8,9 +8,10 @@ use crate::system::local::IdentityError;
 use crate::{admin, logging, sample};
 use engine::{DiskFailure, EngineError, FailurePolicy};
 use env::Env;
+use env::socket::PrivateSocket;
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -20,6 +21,8 @@ use tokio::task::JoinError;
 
 /// Exit status after a signal that did not wait for the shutdown: 128 and the number of SIGTERM.
 const STATUS_TERMINATED: i32 = 143;
+/// How often snapshots are looked for whose time is over.
+const EXPIRY_INTERVAL: Duration = Duration::from_secs(5);
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 1_024;
 
@@ -42,6 +45,14 @@ pub enum StartError {
         address: SocketAddr,
         /// What for.
         purpose: &'static str,
+        /// Why not.
+        cause: io::Error,
+    },
+    /// The Unix socket cannot be had.
+    #[error("cannot listen on {} for the admin API: {cause}", path.display())]
+    Socket {
+        /// Where.
+        path: PathBuf,
         /// Why not.
         cause: io::Error,
     },
@@ -137,18 +148,19 @@ async fn serve(
 
     let (cql_address, admin_address) = (ports.cql.address, ports.admin.address);
     let admin_listener = ports.admin.listen()?;
-    let (stop_admin, admin_stopped) = tokio::sync::oneshot::channel();
-    let admin_task = tokio::spawn(admin::serve(Arc::clone(node), admin_listener, admin_stopped));
+    if let Some(socket) = &ports.admin_socket {
+        tracing::info!(path = %socket.path().display(), "the admin API listens on a Unix socket, too");
+    }
+    let (stop_admin, admin_stopped) = tokio::sync::watch::channel(false);
+    let admin_serving = admin::serve(Arc::clone(node), admin_listener, ports.admin_socket, admin_stopped);
+    let admin_task = tokio::spawn(admin_serving);
     let ticking = tokio::spawn(tick(Arc::clone(node)));
+    let expiring = tokio::spawn(remove_expired_snapshots(Arc::clone(node)));
     let replaying = tokio::spawn(batches::keep_finishing(Arc::clone(node)));
     let serving = async {
         prove(node).await?;
-        if config.settings.start_native_transport {
-            let (cql, connections) = (ports.cql.listen()?, Arc::clone(&node.state.connections));
-            let (options, threads) = (net_options(config), Arc::clone(threads));
-            let start = || net::Server::start(cql, options, service(node), connections, threads);
-            node.let_clients_in(start).await?;
-        }
+        let start = start_transport(node, ports.cql, service(node), Arc::clone(threads));
+        node.set_transport(start, config.settings.start_native_transport).await?;
         announce(node, cql_address, admin_address, sampled);
         std::future::pending().await
     };
@@ -165,7 +177,8 @@ async fn serve(
     };
     ticking.abort();
     replaying.abort();
-    let _ = stop_admin.send(());
+    expiring.abort();
+    stop_admin.send_replace(true);
     let down = async {
         node.stop_clients(SHUTDOWN_GRACE).await;
         let drained = node.drain().await;
@@ -184,6 +197,26 @@ async fn serve(
     drained?;
     tracing::info!("shut down");
     Ok(())
+}
+
+/// What lets clients in, as often as it is called: first by the port that is this node's since its start, which is given
+/// back when clients are shut out.
+fn start_transport(
+    node: &Arc<Node>,
+    port: Port,
+    service: Arc<dyn Service>,
+    threads: Arc<net::Threads>,
+) -> super::StartTransport {
+    let state = Arc::clone(&node.state);
+    let address = port.address;
+    let first = parking_lot::Mutex::new(Some(port));
+    Box::new(move || {
+        let port = first.lock().take();
+        let port = port.map_or_else(|| Port::bind(address, "CQL"), Ok).map_err(io::Error::other)?;
+        let listener = port.listen().map_err(io::Error::other)?;
+        let (options, connections) = (net_options(&state.config), Arc::clone(&state.connections));
+        net::Server::start(listener, options, Arc::clone(&service), connections, Arc::clone(&threads))
+    })
 }
 
 /// Has SSTables compared with their digests, and waits for that as long as the configuration says.
@@ -278,6 +311,7 @@ struct Port {
 struct Ports {
     cql: Port,
     admin: Port,
+    admin_socket: Option<PrivateSocket>,
 }
 
 impl Ports {
@@ -285,8 +319,13 @@ impl Ports {
         Ok(Ports {
             cql: Port::bind(config.cql_address, "CQL")?,
             admin: Port::bind(config.admin_address, "the admin API")?,
+            admin_socket: config.settings.admin_socket.as_deref().map(bind_socket).transpose()?,
         })
     }
+}
+
+fn bind_socket(path: &Path) -> Result<PrivateSocket, StartError> {
+    PrivateSocket::listen(path).map_err(|cause| StartError::Socket { path: path.to_owned(), cause })
 }
 
 impl Port {
@@ -321,6 +360,20 @@ async fn tick(node: Arc<Node>) {
         state.metrics.tick();
         state.metrics.reads.slow.report(state.config.settings.slow_query_log_timeout.0);
         state.metrics.retain_tables(|id| state.engine.table(id).is_some());
+    }
+}
+
+/// Removes snapshots whose time is over.
+async fn remove_expired_snapshots(node: Arc<Node>) {
+    let mut interval = tokio::time::interval(EXPIRY_INTERVAL);
+    loop {
+        interval.tick().await;
+        let engine = Arc::clone(&node.state.engine);
+        match take_time(move || engine.remove_expired_snapshots()).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "expired snapshots could not be removed"),
+            Err(error) => tracing::error!(%error, "the removal of expired snapshots did not end"),
+        }
     }
 }
 

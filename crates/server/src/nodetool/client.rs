@@ -1,42 +1,82 @@
 //! The admin API from the other side.
 
 use super::Failure;
+use super::unix::UnixConnector;
+use crate::admin::HEADER;
 use crate::admin::model::ErrorBody;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 use ureq::Agent;
 use ureq::http::Response;
+use ureq::unversioned::resolver::DefaultResolver;
+
+/// Where a node's admin API listens.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    /// `HOST:PORT`.
+    Tcp(String),
+    /// A Unix socket.
+    Socket(PathBuf),
+}
+
+impl Place {
+    /// The socket, if there is one, and the address otherwise.
+    pub(crate) fn of(admin: &str, socket: Option<&PathBuf>) -> Place {
+        socket.map_or_else(|| Place::Tcp(admin.to_owned()), |path| Place::Socket(path.clone()))
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Tcp(address) => f.write_str(address),
+            Place::Socket(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
 
 /// Speaks to one node.
 pub(crate) struct Client {
     agent: Agent,
-    address: String,
+    place: Place,
 }
 
 type Answer = Result<Response<ureq::Body>, ureq::Error>;
 
 impl Client {
     /// For verbs, which may take as long as a compaction: no timeout.
-    pub(super) fn new(address: &str) -> Client {
-        Client::with_timeout(address, None)
+    pub(super) fn new(place: Place) -> Client {
+        Client::with_timeout(place, None)
     }
 
     /// With a bound for each request, from the connection to the end of the answer.
-    pub(crate) fn with_timeout(address: &str, timeout: Option<Duration>) -> Client {
+    pub(crate) fn with_timeout(place: Place, timeout: Option<Duration>) -> Client {
         // Errors carry a body that says what is wrong.
         let config =
             Agent::config_builder().http_status_as_error(false).proxy(None).timeout_global(timeout).build();
-        Client { agent: config.new_agent(), address: address.to_owned() }
+        let agent = match &place {
+            Place::Tcp(_) => config.new_agent(),
+            Place::Socket(path) => {
+                Agent::with_parts(config, UnixConnector::new(path.clone()), DefaultResolver::default())
+            }
+        };
+        Client { agent, place }
     }
 
     fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
+        match &self.place {
+            Place::Tcp(address) => format!("http://{address}{path}"),
+            // Nobody looks at the address.
+            Place::Socket(_) => format!("http://127.0.0.1{path}"),
+        }
     }
 
     fn judge(&self, answer: Answer) -> Result<ureq::Body, Failure> {
         let response = answer.map_err(|error| {
-            Failure::Node(format!("Failed to connect to '{}' - {error}. Is the node running?", self.address))
+            Failure::Node(format!("Failed to connect to '{}' - {error}. Is the node running?", self.place))
         })?;
         let status = response.status();
         let mut body = response.into_body();
@@ -45,10 +85,12 @@ impl Client {
         }
         let text = body.read_to_string().unwrap_or_default();
         Err(match serde_json::from_str::<ErrorBody>(&text) {
-            // What does not exist is the caller's mistake, as in nodetool.
-            Ok(error) if error.error == "not_found" => Failure::Usage(error.message),
+            // What does not exist, or cannot be any more, is the caller's mistake, as in nodetool.
+            Ok(error) if matches!(error.error.as_str(), "not_found" | "refused") => {
+                Failure::Usage(error.message)
+            }
             Ok(error) => Failure::Node(error.message),
-            Err(_) => Failure::Node(format!("{} answered {status}", self.address)),
+            Err(_) => Failure::Node(format!("{} answered {status}", self.place)),
         })
     }
 
@@ -56,11 +98,11 @@ impl Client {
         let request = self.agent.get(self.url(path)).query_pairs(query.iter().copied());
         let mut body = self.judge(request.call())?;
         body.read_json()
-            .map_err(|e| Failure::Node(format!("{} does not answer as an admin API: {e}", self.address)))
+            .map_err(|e| Failure::Node(format!("{} does not answer as an admin API: {e}", self.place)))
     }
 
     pub(super) fn post(&self, path: &str, body: &impl Serialize) -> Result<String, Failure> {
-        self.judge(self.agent.post(self.url(path)).send_json(body)).map(|_| String::new())
+        self.judge(self.agent.post(self.url(path)).header(HEADER, "1").send_json(body)).map(|_| String::new())
     }
 
     /// As [`Client::post`], for what answers with more than that it is done.
@@ -69,16 +111,17 @@ impl Client {
         path: &str,
         body: &impl Serialize,
     ) -> Result<T, Failure> {
-        let mut body = self.judge(self.agent.post(self.url(path)).send_json(body))?;
+        let mut body = self.judge(self.agent.post(self.url(path)).header(HEADER, "1").send_json(body))?;
         body.read_json()
-            .map_err(|e| Failure::Node(format!("{} does not answer as an admin API: {e}", self.address)))
+            .map_err(|e| Failure::Node(format!("{} does not answer as an admin API: {e}", self.place)))
     }
 
     pub(super) fn put(&self, path: &str, body: &impl Serialize) -> Result<String, Failure> {
-        self.judge(self.agent.put(self.url(path)).send_json(body)).map(|_| String::new())
+        self.judge(self.agent.put(self.url(path)).header(HEADER, "1").send_json(body)).map(|_| String::new())
     }
 
     pub(super) fn delete(&self, path: &str, body: &impl Serialize) -> Result<String, Failure> {
-        self.judge(self.agent.delete(self.url(path)).force_send_body().send_json(body)).map(|_| String::new())
+        self.judge(self.agent.delete(self.url(path)).header(HEADER, "1").force_send_body().send_json(body))
+            .map(|_| String::new())
     }
 }

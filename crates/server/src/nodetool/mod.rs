@@ -5,16 +5,17 @@
 pub(crate) mod client;
 pub(crate) mod format;
 mod print;
+mod unix;
 
 use crate::admin::model::{
     Autocompaction, CacheCapacity, ClearSnapshots, ImportSstables, ImportedDirectory, InvalidateCache,
-    QualifiedTable, Refreshed, TakeSnapshot, Throughput,
+    NativeTransport, QualifiedTable, Refreshed, SetNativeTransport, TakeSnapshot, Throughput, ttl_seconds,
 };
 use crate::cli::ADMIN_PORT_DEFAULT;
 use crate::console::complain;
-use crate::storage::{CacheKind, Selection};
+use crate::storage::{CacheKind, Selection, SnapshotEntry};
 use clap::{Args, Subcommand};
-use client::Client;
+use client::{Client, Place};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::Write;
@@ -27,6 +28,9 @@ pub struct NodetoolArgs {
     /// Where the node's admin API listens
     #[arg(long, value_name = "HOST:PORT", global = true, default_value_t = default_admin())]
     admin: String,
+    /// The Unix socket of the node's admin API, instead of its address
+    #[arg(long, value_name = "PATH", global = true, conflicts_with = "admin")]
+    socket: Option<PathBuf>,
     /// Print the admin API's JSON instead of text
     #[arg(long, global = true)]
     json: bool,
@@ -151,6 +155,9 @@ enum Verb {
         /// Do not flush memtables before snapshotting (snapshot will not contain unflushed data)
         #[arg(long, visible_alias = "sf")]
         skip_flush: bool,
+        /// Specify a TTL of created snapshot: 5h, 7d, at least a minute
+        #[arg(long)]
+        ttl: Option<String>,
         /// List of keyspaces. By default, all keyspaces
         keyspaces: Vec<String>,
     },
@@ -166,7 +173,14 @@ enum Verb {
         keyspaces: Vec<String>,
     },
     /// Lists all the snapshots along with the size on disk and true size
-    Listsnapshots,
+    Listsnapshots {
+        /// Skip snapshots with TTL
+        #[arg(long, visible_alias = "nt")]
+        no_ttl: bool,
+        /// Include ephemeral snapshots (there are none)
+        #[arg(short = 'e', long)]
+        ephemeral: bool,
+    },
     /// Print statistics on tables
     #[command(visible_alias = "cfstats")]
     Tablestats {
@@ -199,6 +213,16 @@ enum Verb {
         /// There is no counter cache: ignored
         counter_cache_capacity: u64,
     },
+    /// Disable native transport (binary protocol)
+    Disablebinary {
+        /// Interrupt client requests that have already started
+        #[arg(short = 'f', long)]
+        force: bool,
+    },
+    /// Reenable native transport (binary protocol)
+    Enablebinary,
+    /// Status of native transport (binary protocol)
+    Statusbinary,
     /// Drain the node (stop accepting writes and flush all tables)
     Drain,
     /// Display help information
@@ -258,7 +282,7 @@ pub fn run(args: &NodetoolArgs) -> u8 {
 }
 
 fn execute(args: &NodetoolArgs) -> Result<String, Failure> {
-    let client = Client::new(&args.admin);
+    let client = Client::new(Place::of(&args.admin, args.socket.as_ref()));
     let show = Show { client: &client, json: args.json };
     match &args.verb {
         Verb::Status { keyspace } => {
@@ -338,8 +362,12 @@ fn execute(args: &NodetoolArgs) -> Result<String, Failure> {
             let answer: Refreshed = client.post_for("/api/v1/refresh", &body)?;
             show.print(&answer, |_| String::new())
         }
-        Verb::Snapshot { tag, table, kt_list, skip_flush, keyspaces } => {
-            let body = snapshot_of(tag, table, kt_list, *skip_flush, keyspaces)?;
+        Verb::Snapshot { tag, table, kt_list, skip_flush, ttl, keyspaces } => {
+            let mut body = snapshot_of(tag, table, kt_list, *skip_flush, keyspaces)?;
+            if let Some(ttl) = ttl {
+                ttl_seconds(ttl).map_err(Failure::Usage)?;
+                body.ttl = Some(ttl.clone());
+            }
             let text = print::snapshot(&body);
             client.post("/api/v1/snapshots", &body)?;
             Ok(text)
@@ -355,9 +383,23 @@ fn execute(args: &NodetoolArgs) -> Result<String, Failure> {
             client.delete("/api/v1/snapshots", &body)?;
             Ok(print::cleared(&body))
         }
-        Verb::Listsnapshots => show.get("/api/v1/snapshots", &[], |found: &Vec<_>| print::snapshots(found)),
+        Verb::Listsnapshots { no_ttl, ephemeral } => {
+            let mut found: Vec<SnapshotEntry> = client.get("/api/v1/snapshots", &[])?;
+            found.retain(|entry| !no_ttl || entry.expires_at.is_none());
+            show.print(&found, |found| print::snapshots(found, *ephemeral))
+        }
         Verb::Tablestats { tables, human_readable } => tablestats(&show, tables, *human_readable),
         Verb::Tablehistograms { names } => tablehistograms(&show, names),
+        Verb::Disablebinary { force } => {
+            client.put("/api/v1/native_transport", &SetNativeTransport { enabled: false, force: *force })
+        }
+        Verb::Enablebinary => {
+            client.put("/api/v1/native_transport", &SetNativeTransport { enabled: true, force: false })
+        }
+        Verb::Statusbinary => show.get("/api/v1/native_transport", &[], |state: &NativeTransport| {
+            let running = if state.running { "running" } else { "not running" };
+            format!("{running}\n")
+        }),
         Verb::Drain => client.post("/api/v1/drain", &()),
         Verb::Help { verb } => help(verb.as_deref()),
     }
@@ -428,7 +470,8 @@ fn snapshot_of(
         let clock: &dyn env::clock::Clock = &env::clock::SystemClock::new();
         clock.now_millis().to_string()
     });
-    let mut body = TakeSnapshot { name, keyspaces: keyspaces.to_vec(), tables: Vec::new(), skip_flush };
+    let mut body =
+        TakeSnapshot { name, keyspaces: keyspaces.to_vec(), tables: Vec::new(), skip_flush, ttl: None };
     if !kt_list.is_empty() {
         if !keyspaces.is_empty() || table.is_some() {
             return Err(Failure::Usage(

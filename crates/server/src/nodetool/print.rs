@@ -212,8 +212,9 @@ pub(super) fn snapshot(body: &TakeSnapshot) -> String {
     } else {
         body.keyspaces.join(", ")
     };
+    let ttl = body.ttl.as_ref().map_or_else(String::new, |ttl| format!(", ttl={ttl}"));
     format!(
-        "Requested creating snapshot(s) for [{what}] with snapshot name [{0}] and options {{skipFlush={1}}}\n\
+        "Requested creating snapshot(s) for [{what}] with snapshot name [{0}] and options {{skipFlush={1}{ttl}}}\n\
          Snapshot directory: {0}\n",
         body.name, body.skip_flush
     )
@@ -233,8 +234,14 @@ pub(super) fn cleared(body: &ClearSnapshots) -> String {
     }
 }
 
+/// A name that a terminal shows and does not act on: another node may have given it.
+fn visible(name: &str) -> String {
+    let plain = |c: char| !c.is_control() && !c.escape_debug().to_string().starts_with("\\u{");
+    name.chars().map(|c| if plain(c) { c.to_string() } else { c.escape_unicode().to_string() }).collect()
+}
+
 /// `listsnapshots`.
-pub(super) fn snapshots(found: &[SnapshotEntry]) -> String {
+pub(super) fn snapshots(found: &[SnapshotEntry], ephemeral: bool) -> String {
     if found.is_empty() {
         return "Snapshot Details: \nThere are no snapshots\n".to_owned();
     }
@@ -250,14 +257,18 @@ pub(super) fn snapshots(found: &[SnapshotEntry]) -> String {
     let mut rows = vec![words(&head)];
     for entry in found {
         rows.push(vec![
-            entry.name.clone(),
+            visible(&entry.name),
             entry.keyspace.clone(),
             entry.table.clone(),
             file_size(entry.true_bytes),
             file_size(entry.disk_bytes),
             entry.created_at.clone(),
-            String::new(),
+            entry.expires_at.clone().unwrap_or_default(),
         ]);
+    }
+    if ephemeral {
+        let column = std::iter::once("Ephemeral").chain(std::iter::repeat("false"));
+        rows.iter_mut().zip(column).for_each(|(row, word)| row.push(word.to_owned()));
     }
     let total: u64 = found.iter().map(|entry| entry.true_bytes).sum();
     format!("Snapshot Details: \n{}\nTotal TrueDiskSpaceUsed: {}\n\n", columns(&rows, " "), file_size(total))

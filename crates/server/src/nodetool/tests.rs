@@ -136,7 +136,7 @@ fn compactionstats_shows_what_runs() {
 
 #[test]
 fn listsnapshots_has_nodetools_layout() {
-    assert_eq!(print::snapshots(&[]), "Snapshot Details: \nThere are no snapshots\n");
+    assert_eq!(print::snapshots(&[], false), "Snapshot Details: \nThere are no snapshots\n");
     let entry = SnapshotEntry {
         name: "opsnap".to_owned(),
         keyspace: "system".to_owned(),
@@ -144,6 +144,7 @@ fn listsnapshots_has_nodetools_layout() {
         true_bytes: 131,
         disk_bytes: 6_640,
         created_at: "2026-11-21T09:45:40.168Z".to_owned(),
+        expires_at: None,
     };
     let expected = "\
 Snapshot Details:\x20
@@ -152,7 +153,15 @@ opsnap        system        local              131 bytes 6.48 KiB     2026-11-21
 Total TrueDiskSpaceUsed: 131 bytes
 
 ";
-    assert_eq!(print::snapshots(&[entry]), expected);
+    assert_eq!(print::snapshots(std::slice::from_ref(&entry), false), expected);
+    let odd = SnapshotEntry {
+        name: "a\n\u{202e}\u{1b}[2J".to_owned(),
+        expires_at: Some("2026-11-21T10:45:40.168Z".to_owned()),
+        ..entry
+    };
+    let told = print::snapshots(&[odd], true);
+    assert!(told.contains("a\\u{a}\\u{202e}\\u{1b}[2J "), "{told}");
+    assert!(told.contains("2026-11-21T09:45:40.168Z 2026-11-21T10:45:40.168Z false    \n"), "{told}");
 }
 
 #[test]
@@ -178,7 +187,7 @@ fn tablestats_groups_by_keyspace() {
 #[test]
 fn snapshots_are_asked_for_in_nodetools_ways() {
     let args = verb(&["snapshot", "-t", "s", "-kt", "ks.a,ks.b", "-sf"]).unwrap();
-    let Verb::Snapshot { tag, table, kt_list, skip_flush, keyspaces } = &args.verb else { panic!() };
+    let Verb::Snapshot { tag, table, kt_list, skip_flush, keyspaces, .. } = &args.verb else { panic!() };
     let body = snapshot_of(tag, table, kt_list, *skip_flush, keyspaces).unwrap();
     assert!(body.skip_flush && body.keyspaces.is_empty());
     assert_eq!(body.tables.iter().map(|t| t.table.as_str()).collect::<Vec<_>>(), ["a", "b"]);
@@ -187,7 +196,7 @@ fn snapshots_are_asked_for_in_nodetools_ways() {
     ));
 
     let args = verb(&["snapshot", "-t", "s", "-cf", "a", "ks"]).unwrap();
-    let Verb::Snapshot { tag, table, kt_list, skip_flush, keyspaces } = &args.verb else { panic!() };
+    let Verb::Snapshot { tag, table, kt_list, skip_flush, keyspaces, .. } = &args.verb else { panic!() };
     let body = snapshot_of(tag, table, kt_list, *skip_flush, keyspaces).unwrap();
     assert_eq!(body.tables, [QualifiedTable { keyspace: "ks".to_owned(), table: "a".to_owned() }]);
     assert!(snapshot_of(tag, table, kt_list, false, &[]).is_err());
@@ -218,7 +227,19 @@ fn senseless_commands_end_with_1_and_silent_nodes_with_2() {
 #[test]
 fn help_lists_every_verb() {
     let text = help(None).unwrap();
-    for verb in ["status", "info", "flush", "compact", "snapshot", "tablestats", "compactionstats", "drain"] {
+    for verb in [
+        "statusbinary",
+        "enablebinary",
+        "disablebinary",
+        "status",
+        "info",
+        "flush",
+        "compact",
+        "snapshot",
+        "tablestats",
+        "compactionstats",
+        "drain",
+    ] {
         assert!(text.contains(verb), "{verb}");
     }
     assert!(help(Some("flush")).unwrap().contains("Flush one or more tables"));

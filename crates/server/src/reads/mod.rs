@@ -14,9 +14,12 @@ pub use histograms::{Percentiles, TableHistograms, all as table_histograms};
 pub use slow::SlowLog;
 pub use tables::{ReadsByTable, TableReads, reads_by_table};
 
+use crate::config::SlowQueryValues;
+use crate::redact;
 use model::TableSchema;
 use partition::CostSnapshot;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -121,8 +124,18 @@ pub fn cost_text(cost: &CostSnapshot) -> String {
     nonzero(cost).map(|(name, count)| format!("{name}={count}")).collect::<Vec<_>>().join(" ")
 }
 
+/// The statement as it is kept: without passwords, and without values if that is wanted; its beginning if it is long.
+pub fn kept(statement: &Arc<str>, values: SlowQueryValues) -> Arc<str> {
+    let told = redact::passwords(statement);
+    match (values, told) {
+        (SlowQueryValues::Shown, Cow::Borrowed(_)) => bounded(statement),
+        (SlowQueryValues::Shown, Cow::Owned(told)) => bounded(&told.into()),
+        (SlowQueryValues::Redacted, told) => bounded(&redact::literals(&told).into()),
+    }
+}
+
 /// The text, or its beginning.
-pub fn bounded(statement: &Arc<str>) -> Arc<str> {
+fn bounded(statement: &Arc<str>) -> Arc<str> {
     if statement.len() <= STATEMENT_BYTES_MAX {
         return Arc::clone(statement);
     }
@@ -170,6 +183,18 @@ mod tests {
         assert!(kept.ends_with("x…") && kept.len() <= STATEMENT_BYTES_MAX + 3, "{}", kept.len());
         let short: Arc<str> = "SELECT".into();
         assert!(Arc::ptr_eq(&bounded(&short), &short));
+    }
+
+    #[test]
+    fn values_are_kept_as_the_setting_says_and_passwords_never() {
+        let read: Arc<str> = "SELECT v FROM t WHERE k = 'geheim'".into();
+        assert!(Arc::ptr_eq(&kept(&read, SlowQueryValues::Shown), &read));
+        assert_eq!(&*kept(&read, SlowQueryValues::Redacted), "SELECT v FROM t WHERE k = ?");
+        let role: Arc<str> = "CREATE ROLE r WITH PASSWORD = 'geheim'".into();
+        for values in [SlowQueryValues::Shown, SlowQueryValues::Redacted] {
+            let told = kept(&role, values);
+            assert!(told.starts_with("CREATE ROLE r WITH PASSWORD") && !told.contains("geheim"), "{told}");
+        }
     }
 
     #[test]

@@ -23,12 +23,13 @@ use protocol::response::{Response, ResultBody};
 use super::options::seconds;
 use super::statements::{Statement, to_protocol};
 use super::{Answer, Exchange, Progress, Sessions, error};
+use crate::redact;
 
 pub(super) fn run(exchange: &mut Exchange, prepare: Prepare) -> Result<Progress, ErrorResponse> {
     let sessions = Arc::clone(&exchange.sessions);
     let text: Arc<str> = prepare.statement.into();
     exchange.text = Some(Arc::clone(&text));
-    exchange.note(|| format!("Parsing {text}"));
+    exchange.note(|| format!("Parsing {}", redact::passwords(&text)));
     let in_use = exchange.connection.keyspace();
     let keyspace = prepare.keyspace.as_deref().or(in_use.as_deref());
     let schema = sessions.node.schema();
@@ -144,6 +145,8 @@ impl Sessions {
                     self.statements.insert(Arc::new(statement));
                 }
                 Err(error) => {
+                    let error = error.to_string();
+                    let error = redact::passwords(&error);
                     tracing::info!(%error, "a prepared statement of the last run is no statement any more")
                 }
             }

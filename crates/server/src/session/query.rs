@@ -9,12 +9,13 @@ use super::options::{self, Options};
 use super::run::{self, Metadata};
 use super::statements::Statement;
 use super::{Exchange, Progress};
+use crate::redact;
 
 pub(super) fn start(exchange: &mut Exchange, query: Query) -> Result<Progress, ErrorResponse> {
     let sessions = Arc::clone(&exchange.sessions);
     let text: Arc<str> = query.statement.into();
     exchange.text = Some(Arc::clone(&text));
-    exchange.note(|| format!("Parsing {text}"));
+    exchange.note(|| format!("Parsing {}", redact::passwords(&text)));
     let options = Options::of(&sessions, &query.params, false)?;
     let in_use = exchange.connection.keyspace();
     let keyspace = query.params.keyspace.as_deref().or(in_use.as_deref());

@@ -19,6 +19,7 @@ use uuid::Uuid;
 use super::Sessions;
 use super::options::seconds;
 use super::statements::Statement;
+use crate::redact;
 
 /// The steps of one request.
 pub(super) struct Trace {
@@ -43,7 +44,7 @@ impl Trace {
         let (request, parameters) = match request {
             Request::Query(query) => {
                 let mut parameters = of_params(&query.params);
-                parameters.insert("query".to_owned(), query.statement.clone());
+                parameters.insert("query".to_owned(), redact::passwords(&query.statement).into_owned());
                 ("Execute CQL3 query", parameters)
             }
             Request::Execute(execute) => ("Execute CQL3 prepared query", of_params(&execute.params)),
@@ -53,7 +54,7 @@ impl Trace {
                 ("Execute batch of CQL3 queries", parameters)
             }
             Request::Prepare(prepare) => {
-                let query = ("query".to_owned(), prepare.statement.clone());
+                let query = ("query".to_owned(), redact::passwords(&prepare.statement).into_owned());
                 ("Preparing CQL3 query", BTreeMap::from([query]))
             }
             other => (other.opcode().name(), BTreeMap::new()),
@@ -71,9 +72,12 @@ impl Trace {
 
     /// The statement of an EXECUTE, known once its id was looked up.
     pub(super) fn is_prepared(&mut self, statement: &Statement, params: &QueryParams) {
-        self.parameters.insert("query".to_owned(), statement.text.to_string());
+        self.parameters.insert("query".to_owned(), redact::passwords(&statement.text).into_owned());
         for (at, (column, value)) in statement.plan.bind_variables.iter().zip(&params.values).enumerate() {
-            let text = column.ty.to_literal(value.as_bytes());
+            let text = match redact::names_password(&column.name) {
+                true => redact::STARS.to_owned(),
+                false => column.ty.to_literal(value.as_bytes()),
+            };
             self.parameters.insert(format!("bound_var_{at}_{}", column.name), text);
         }
     }

@@ -28,6 +28,7 @@ mod text;
 mod view;
 
 use crate::console::complain;
+use crate::nodetool::client::Place;
 use crate::nodetool::default_admin;
 use app::App;
 use clap::Args;
@@ -35,6 +36,7 @@ use env::clock::{Clock, SystemClock};
 use palette::Colors;
 use poll::{Failed, Look, Poller};
 use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -45,6 +47,9 @@ pub struct TopArgs {
     /// Where the node's admin API listens
     #[arg(long, value_name = "HOST:PORT", default_value_t = default_admin())]
     admin: String,
+    /// The Unix socket of the node's admin API, instead of its address
+    #[arg(long, value_name = "PATH", conflicts_with = "admin")]
+    socket: Option<PathBuf>,
     /// Seconds between two looks
     #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=60))]
     interval: u64,
@@ -68,9 +73,10 @@ pub struct TopArgs {
 /// Runs it; the result is the exit status.
 pub fn run(args: &TopArgs) -> u8 {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let poller = Poller::new(&args.admin, Arc::clone(&clock));
+    let place = Place::of(&args.admin, args.socket.as_ref());
+    let poller = Poller::new(place.clone(), Arc::clone(&clock));
     if args.once || args.json {
-        return print_intervals(args, poller);
+        return print_intervals(args, &place, poller);
     }
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
         complain("ilion top: this is no terminal; --once prints one interval, --json a line for each\n");
@@ -81,7 +87,7 @@ pub fn run(args: &TopArgs) -> u8 {
         return 1;
     }
     let colors = args.colors.unwrap_or_else(|| Colors::of_environment(|name| std::env::var(name).ok()));
-    let app = App::new(args.admin.clone(), colors, args.all);
+    let app = App::new(place.to_string(), colors, args.all);
     match screen::run(app, poller, &clock, Duration::from_secs(args.interval), !args.no_mouse) {
         Ok(()) => 0,
         Err(error) => {
@@ -92,7 +98,7 @@ pub fn run(args: &TopArgs) -> u8 {
 }
 
 /// Prints one interval, or each one until the output is closed.
-fn print_intervals(args: &TopArgs, mut poller: Poller) -> u8 {
+fn print_intervals(args: &TopArgs, place: &Place, mut poller: Poller) -> u8 {
     // Nobody sends: it is waited on for as long as an interval is.
     let (_sender, pause) = channel::<()>();
     let mut before: Option<Look> = None;
@@ -108,7 +114,7 @@ fn print_intervals(args: &TopArgs, mut poller: Poller) -> u8 {
             (Ok(look), Some(last)) => {
                 let interval = rates::between(&last.reads, &look.reads);
                 let text = match args.json {
-                    true => print::json(&args.admin, &look.cluster, &interval, &look.heat),
+                    true => print::json(&place.to_string(), &look.cluster, &interval, &look.heat),
                     false => print::text(&interval, &look.heat),
                 };
                 let written = std::io::stdout().lock().write_all(text.as_bytes());

@@ -1,7 +1,7 @@
 //! Asks the node: its sums, its heat map, reads.
 
 use crate::admin::model::{Cluster, Info};
-use crate::nodetool::client::Client;
+use crate::nodetool::client::{Client, Place};
 use crate::reads::{HEAT_SECONDS, HeatColumns, ReadSample, ReadsByTable, SampleQuery};
 use env::clock::Clock;
 use std::sync::Arc;
@@ -44,10 +44,10 @@ pub(super) struct Poller {
 }
 
 impl Poller {
-    /// For the node whose admin API is at `address`.
-    pub(super) fn new(address: &str, clock: Arc<dyn Clock>) -> Poller {
+    /// For the node whose admin API is at `place`.
+    pub(super) fn new(place: Place, clock: Arc<dyn Clock>) -> Poller {
         Poller {
-            client: Client::with_timeout(address, Some(TIMEOUT)),
+            client: Client::with_timeout(place, Some(TIMEOUT)),
             clock,
             last_nanos: None,
             failing_since_nanos: None,

@@ -7,8 +7,10 @@ use partition::{CostSnapshot, ReadContext};
 use protocol::response::error::ErrorResponse;
 
 use super::Read;
+use crate::config::SlowQueryValues;
 use crate::metrics::ReadNumbers;
 use crate::reads::{self, ReadRecord};
+use crate::redact;
 use crate::session::{Exchange, explain};
 
 /// What a read came to, besides its rows.
@@ -86,14 +88,18 @@ fn remember(
     let is_sample = node.metrics.reads.heat.count(second, total_nanos);
     let is_slow = node.is_slow(total_nanos);
     if is_sample || is_slow {
+        let values = node.config.settings.slow_query_values;
         let record = Arc::new(ReadRecord {
             at_micros: node.env.now_micros(),
             second,
             nanos: total_nanos,
             waits: exchange.waits,
             table: Some(Arc::clone(&command.table)),
-            statement: exchange.text.as_ref().map(reads::bounded).unwrap_or_default(),
-            restriction: cql::explain::restriction(command),
+            statement: exchange.kept_text(),
+            restriction: match values {
+                SlowQueryValues::Shown => cql::explain::restriction(command),
+                SlowQueryValues::Redacted => redact::literals(&cql::explain::restriction(command)),
+            },
             client: exchange.connection.peer,
             cost: *cost,
             failure: failure.map(|error| error.message.clone()),

@@ -1,0 +1,185 @@
+//! Who may ask the admin API.
+//!
+//! There is no password: whoever can connect is an operator. A web browser on the machine can connect too, and does so for
+//! any page that its user visits. So a request that comes over TCP is refused when
+//!
+//! 1. `Host`, or the target itself, names anything but this machine's loopback: a page whose name was bound to 127.0.0.1
+//!    has its own name there;
+//! 2. `Origin` is there and is not the API itself: a page of another place;
+//! 3. it is no GET or HEAD and lacks the header [`HEADER`]: forms cannot send it, and scripts may not without asking first,
+//!    which 2 and 3 refuse.
+//!
+//! Pages cannot connect to the Unix socket, and its mode says who can: what comes from there is not judged.
+
+use super::ApiError;
+use axum::extract::{ConnectInfo, Request};
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use std::net::{IpAddr, SocketAddr};
+
+/// The header that every request carries which changes something, with any value.
+pub const HEADER: &str = "X-Ilion-Admin";
+
+/// Through which door a request came.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Door {
+    /// A TCP connection to this address.
+    Tcp(SocketAddr),
+    /// The Unix socket.
+    Socket,
+}
+
+/// Lets a request through, or answers it with 403.
+pub(super) async fn check(ConnectInfo(door): ConnectInfo<Door>, request: Request, next: Next) -> Response {
+    let refusal = match door {
+        Door::Socket => None,
+        Door::Tcp(address) => refusal(address.ip(), &request),
+    };
+    match refusal {
+        Some(message) => ApiError::new(StatusCode::FORBIDDEN, "forbidden", message).into_response(),
+        None => next.run(request).await,
+    }
+}
+
+/// Why a request that came over TCP to `own` is refused.
+fn refusal(own: IpAddr, request: &Request) -> Option<String> {
+    let headers = request.headers();
+    let host = match sole(headers, header::HOST.as_str()) {
+        Ok(Some(host)) => host,
+        Ok(None) => return Some("the request has no Host header".to_owned()),
+        Err(()) => return Some("the Host header makes no sense".to_owned()),
+    };
+    for named in
+        [Some(host), request.uri().authority().map(|authority| authority.as_str())].into_iter().flatten()
+    {
+        if !is_own(named, own) {
+            return Some(format!(
+                "the admin API answers to localhost and loopback addresses, not to the host {named:?}"
+            ));
+        }
+    }
+    match sole(headers, header::ORIGIN.as_str()) {
+        Ok(None) => {}
+        Ok(Some(origin))
+            if origin.strip_prefix("http://").is_some_and(|rest| rest.eq_ignore_ascii_case(host)) => {}
+        _ => return Some("the request comes from a web page of another origin".to_owned()),
+    }
+    let only_asks = matches!(*request.method(), Method::GET | Method::HEAD);
+    if !only_asks && !headers.contains_key(HEADER) {
+        return Some(format!(
+            "a request that changes something needs the header '{HEADER}: 1', which web pages cannot send"
+        ));
+    }
+    None
+}
+
+/// The value of a header that may be there once.
+fn sole<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, ()> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => value.to_str().map(Some).map_err(|_| ()),
+        _ => Err(()),
+    }
+}
+
+/// Whether `host`, with or without a port, is the loopback or the address on which the API listens.
+fn is_own(host: &str, own: IpAddr) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => match rest.split_once(']') {
+            Some((name, port)) if is_port(port) => name,
+            _ => return false,
+        },
+        None => match host.split_once(':') {
+            Some((name, port)) if is_port(&host[name.len()..]) && !port.is_empty() => name,
+            Some(_) => return false,
+            None => host,
+        },
+    };
+    match name.parse::<IpAddr>() {
+        Ok(address) => address.is_loopback() || address == own,
+        Err(_) => name.eq_ignore_ascii_case("localhost") || name.eq_ignore_ascii_case("localhost."),
+    }
+}
+
+/// Nothing, or `:` and digits.
+fn is_port(text: &str) -> bool {
+    match text.strip_prefix(':') {
+        Some(digits) => digits.bytes().all(|b| b.is_ascii_digit()),
+        None => text.is_empty(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::Body;
+    use std::net::Ipv4Addr;
+
+    const OWN: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    fn said(method: &str, target: &str, headers: &[(&str, &str)]) -> Option<String> {
+        let mut request = Request::builder().method(method).uri(target);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        refusal(OWN, &request.body(Body::empty()).unwrap())
+    }
+
+    #[test]
+    fn only_names_of_the_loopback_are_answered() {
+        let hosts = [
+            "localhost",
+            "LOCALHOST:9180",
+            "localhost.",
+            "127.0.0.1:9180",
+            "127.0.0.8",
+            "[::1]:9180",
+            "[::1]",
+        ];
+        for host in hosts {
+            assert_eq!(said("GET", "/metrics", &[("Host", host)]), None, "{host}");
+        }
+        for host in [
+            "evil.example",
+            "evil.example:9180",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "10.0.0.1:9180",
+            "",
+            "localhost:",
+            "localhost:9180@evil",
+            "[::2]",
+            "[::1]x",
+            "[::1",
+            "0.0.0.0",
+            "2130706433",
+        ] {
+            let refused = said("GET", "/metrics", &[("Host", host)]).unwrap_or_default();
+            assert!(refused.contains("not to the host"), "{host}: {refused}");
+        }
+        let twice = [("Host", "localhost"), ("Host", "evil.example")];
+        assert!(said("GET", "/", &twice).is_some() && said("GET", "/", &[]).is_some());
+        assert!(said("GET", "http://evil.example/metrics", &[("Host", "localhost")]).is_some());
+    }
+
+    #[test]
+    fn pages_of_other_origins_are_refused() {
+        let asked = |origin| said("GET", "/", &[("Host", "localhost:9180"), ("Origin", origin)]);
+        assert_eq!(asked("http://localhost:9180"), None);
+        for origin in ["http://evil.example", "null", "https://localhost:9180", "http://localhost:3000", ""] {
+            assert!(asked(origin).unwrap_or_default().contains("another origin"), "{origin}");
+        }
+    }
+
+    #[test]
+    fn what_changes_something_needs_the_header() {
+        for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"] {
+            let refused = said(method, "/api/v1/drain", &[("Host", "localhost")]).unwrap_or_default();
+            assert!(refused.contains("'X-Ilion-Admin: 1'"), "{method}: {refused}");
+            assert_eq!(said(method, "/api/v1/drain", &[("Host", "localhost"), ("x-ilion-admin", "1")]), None);
+        }
+        assert_eq!(said("HEAD", "/api/v1/status", &[("Host", "localhost")]), None);
+    }
+}

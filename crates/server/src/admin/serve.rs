@@ -1,0 +1,164 @@
+//! The doors of the admin API: a TCP port, and a Unix socket where the configuration names one.
+//!
+//! A caller cannot hold the API up: head and body of a request have a time, bodies a size, and each door so many connections
+//! at once. What a request does may take as long as it needs.
+
+use super::ApiError;
+use super::guard::Door;
+use axum::Router;
+use axum::extract::{ConnectInfo, Request};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+/// Time for the body of a request.
+pub(super) const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of a body.
+pub(super) const BODY_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a head.
+const HEAD_BYTES_MAX: usize = 16 << 10;
+/// What callers are told for whom there is no room.
+const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-type: application/json\r\n\
+content-length: 78\r\n\r\n{\"error\":\"failed\",\"message\":\"the admin API has no room for more connections\"}\n";
+
+/// What callers may take up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Time for the head of a request. A connection without a request is closed after it, too.
+    head_timeout: Duration,
+    /// Connections of each door: what comes through one cannot shut the other.
+    connections_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { head_timeout: Duration::from_secs(30), connections_max: 64 }
+    }
+}
+
+/// Where connections come from.
+pub(super) trait Listener {
+    /// A connection.
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    /// The next connection.
+    fn next(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+
+    /// Tells a caller that there is no room, as far as that goes without waiting.
+    fn turn_away(stream: Self::Stream);
+}
+
+impl Listener for TcpListener {
+    type Stream = TcpStream;
+
+    async fn next(&self) -> io::Result<TcpStream> {
+        self.accept().await.map(|(stream, _)| stream)
+    }
+
+    fn turn_away(stream: TcpStream) {
+        let _ = stream.try_write(FULL);
+    }
+}
+
+impl Listener for UnixListener {
+    type Stream = UnixStream;
+
+    async fn next(&self) -> io::Result<UnixStream> {
+        self.accept().await.map(|(stream, _)| stream)
+    }
+
+    fn turn_away(stream: UnixStream) {
+        let _ = stream.try_write(FULL);
+    }
+}
+
+/// Serves what comes through one door until `stopped`, then waits for the requests under way.
+pub(super) async fn serve<L: Listener>(
+    listener: L,
+    door: Door,
+    limits: Limits,
+    router: Router,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let room = Arc::new(Semaphore::new(limits.connections_max));
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.next() => accepted,
+            _ = stopped.changed() => break,
+            Some(_) = connections.join_next(), if !connections.is_empty() => continue,
+        };
+        let stream = match accepted {
+            Ok(stream) => stream,
+            Err(error) => {
+                // Out of file descriptors, most likely: waiting lets some be closed.
+                tracing::warn!(%error, "the admin API cannot accept a connection");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
+            L::turn_away(stream);
+            continue;
+        };
+        let (router, stopped) = (router.clone(), stopped.clone());
+        connections.spawn(async move {
+            talk(stream, door, limits, router, stopped).await;
+            drop(permit);
+        });
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}
+
+/// One connection, to its end.
+async fn talk(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    door: Door,
+    limits: Limits,
+    router: Router,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let router =
+        router.layer(axum::middleware::from_fn(move |mut request: Request, next: axum::middleware::Next| {
+            request.extensions_mut().insert(ConnectInfo(door));
+            next.run(request)
+        }));
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(limits.head_timeout).max_header_size(HEAD_BYTES_MAX);
+    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        _ = stopped.changed() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection of the admin API ended");
+    }
+}
+
+/// What `reading` a body comes to, unless it takes too long.
+pub(super) async fn in_time<T>(timeout: Duration, reading: impl Future<Output = T>) -> Result<T, ApiError> {
+    tokio::time::timeout(timeout, reading).await.map_err(|_| {
+        let seconds = timeout.as_secs();
+        ApiError::new(
+            axum::http::StatusCode::REQUEST_TIMEOUT,
+            "invalid",
+            format!("the body of the request did not come within {seconds} seconds"),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests;
