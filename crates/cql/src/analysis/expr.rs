@@ -7,7 +7,7 @@ use crate::result::{ColumnPart, ColumnRef};
 use bytes::Bytes;
 use model::TableSchema;
 use model::row::ResultRow;
-use model::types::{CqlType, collection};
+use model::types::{CqlType, collection, normal};
 use std::sync::Arc;
 
 /// Something that has a value: of a statement (terms), or of each row (selectors).
@@ -92,7 +92,7 @@ impl Expr {
     pub(crate) fn eval(&self, scope: &Scope<'_>) -> Result<BoundValue> {
         Ok(match self {
             Expr::Marker { index, ty } => match scope.values.get(*index) {
-                Some(BoundValue::Bytes(bytes)) => BoundValue::Bytes(collection::normalize(ty, bytes)),
+                Some(BoundValue::Bytes(bytes)) => BoundValue::Bytes(normal::normalize(ty, bytes)),
                 Some(other) => other.clone(),
                 None => bail!("Invalid amount of bind variables"),
             },
