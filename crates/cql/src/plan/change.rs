@@ -42,6 +42,11 @@ pub(crate) enum Change {
         index: i32,
         value: Option<Bytes>,
     },
+    /// Sets nothing, but the list has to have that element.
+    ListLook {
+        column: ColumnId,
+        index: i32,
+    },
     ListDelete {
         column: ColumnId,
         index: i32,
@@ -122,6 +127,13 @@ pub(crate) fn apply(
                 }
                 let path = path_at(&cells, *index)?;
                 row.cells.push(stamp.cell(*column, path, value.clone()));
+            }
+            Change::ListLook { column, index } => {
+                let cells = list_cells(table, *column, &before);
+                if cells.is_empty() {
+                    bail!("Attempted to set an element on a list which is null");
+                }
+                path_at(&cells, *index)?;
             }
             Change::ListDelete { column, index } => {
                 let cells = list_cells(table, *column, &before);

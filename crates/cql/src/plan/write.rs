@@ -93,6 +93,8 @@ pub struct BoundWrite {
     pub(crate) target: Target,
     pub(crate) static_changes: Vec<Change>,
     pub(crate) row_changes: Vec<Change>,
+    /// Whether rows are deleted as a whole. A DELETE of elements that are unset changes nothing.
+    deletes_rows: bool,
     pub(crate) timestamp: i64,
     pub(crate) ttl: i32,
     pub(crate) now_s: u32,
@@ -152,6 +154,7 @@ impl WritePlan {
             target,
             static_changes,
             row_changes,
+            deletes_rows: self.kind == WriteKind::Delete && self.operations.is_empty(),
             timestamp: timestamp.unwrap_or(input.ctx.timestamp_micros),
             ttl,
             now_s: input.ctx.now_s,
@@ -307,21 +310,19 @@ impl BoundWrite {
                 update.add_static(row);
             }
         }
-        let deletes_rows =
-            self.kind == WriteKind::Delete && self.static_changes.is_empty() && self.row_changes.is_empty();
         match &self.target {
             Target::Static => {}
             Target::Partition => update.deletion = deletion,
             Target::Slices(slices) => update
                 .range_tombstones
                 .extend(slices.iter().cloned().map(|slice| RangeTombstone { slice, deletion })),
-            Target::Rows(_) if deletes_rows && self.table.clustering_columns().is_empty() => {
+            Target::Rows(_) if self.deletes_rows && self.table.clustering_columns().is_empty() => {
                 update.deletion = deletion;
             }
             Target::Rows(names) => {
                 for name in names {
                     let mut row = Row::new(name.clone());
-                    if deletes_rows {
+                    if self.deletes_rows {
                         row.deletion = deletion;
                     } else if self.kind == WriteKind::Insert && self.table.compact.is_none() {
                         row.liveness = match self.ttl {

@@ -149,6 +149,17 @@ pub fn encode_list<B: AsRef<[u8]>>(items: impl IntoIterator<Item = B>) -> Bytes 
     counted(out, count)
 }
 
+/// A list of the given elements, of which some may be null.
+pub fn encode_nullable_list<B: AsRef<[u8]>>(items: impl IntoIterator<Item = Option<B>>) -> Bytes {
+    let mut out = vec![0; 4];
+    let mut count = 0;
+    for item in items {
+        push_element(&mut out, item.as_ref().map(AsRef::as_ref));
+        count += 1;
+    }
+    counted(out, count)
+}
+
 /// A set of the given elements, in the order of their type and without duplicates.
 pub fn encode_set<B: AsRef<[u8]>>(element: &CqlType, items: impl IntoIterator<Item = B>) -> Bytes {
     let mut items: Vec<B> = items.into_iter().collect();
@@ -167,12 +178,20 @@ pub fn encode_map<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     key: &CqlType,
     pairs: impl IntoIterator<Item = (K, V)>,
 ) -> Bytes {
-    let mut pairs: Vec<(K, V)> = pairs.into_iter().collect();
+    encode_nullable_map(key, pairs.into_iter().map(|(k, v)| (k, Some(v))))
+}
+
+/// The same, of values of which some may be null.
+pub fn encode_nullable_map<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    key: &CqlType,
+    pairs: impl IntoIterator<Item = (K, Option<V>)>,
+) -> Bytes {
+    let mut pairs: Vec<(K, Option<V>)> = pairs.into_iter().collect();
     sort_map(key, &mut pairs);
     let mut out = vec![0; 4];
     for (key, value) in &pairs {
         push_element(&mut out, Some(key.as_ref()));
-        push_element(&mut out, Some(value.as_ref()));
+        push_element(&mut out, value.as_ref().map(AsRef::as_ref));
     }
     counted(out, pairs.len())
 }

@@ -322,3 +322,31 @@ fn numbers_in_strings() {
         assert!(ty(name).parse_text(text, 0).is_err(), "{name} {text}");
     }
 }
+
+#[test]
+fn a_tuple_is_its_fields_with_colons_between_them() {
+    let ty = CqlType::Tuple([CqlType::Int, CqlType::Text].into());
+    for (text, literal) in [
+        ("1:a", "(1, 'a')"),
+        ("1", "(1)"),
+        ("@:b", "(null, 'b')"),
+        ("1:a\\:b", "(1, 'a:b')"),
+        ("1:a\\@b", "(1, 'a@b')"),
+        ("1:", "(1, '')"),
+    ] {
+        let value = ty.parse_text(text, 0).unwrap();
+        let fields: Vec<Option<&[u8]>> = crate::types::collection::tuple_fields(&value).collect();
+        let shown: Vec<String> = fields
+            .iter()
+            .zip([CqlType::Int, CqlType::Text])
+            .map(|(field, ty)| ty.to_literal(*field))
+            .collect();
+        assert_eq!(format!("({})", shown.join(", ")), literal, "{text}");
+    }
+    assert_eq!(ty.parse_text("", 0).unwrap(), Bytes::new());
+    assert_eq!(ty.parse_text("a:b", 0).unwrap_err().0, "Unable to make int from 'a'");
+    assert_eq!(
+        ty.parse_text("1:a:b", 0).unwrap_err().0,
+        "Invalid tuple literal: too many elements. Type frozen<tuple<int, text>> expects 2 but got 3"
+    );
+}
