@@ -303,9 +303,21 @@ impl BoundWrite {
         let mut update = PartitionUpdate::new(Arc::clone(&self.table), key.clone());
         let uuids = self.uuids.as_ref();
         if !self.static_changes.is_empty() {
+            // They are made once for each row that the statement names, as in Cassandra: a counter counts them all.
+            let times = match &self.target {
+                Target::Rows(names) => names.len(),
+                _ => 1,
+            };
             let mut row = Row::new(Clustering::empty());
-            let before = rows.of(key, None);
-            change::apply(&self.table, &self.static_changes, &mut row, before, stamp, uuids)?;
+            for time in 0..times {
+                let mut next = Row::new(Clustering::empty());
+                let before = rows.of(key, None);
+                change::apply(&self.table, &self.static_changes, &mut next, before, stamp, uuids)?;
+                match time {
+                    0 => row = next,
+                    _ => change::join(&self.table, &mut row, next),
+                }
+            }
             if !row.is_empty() {
                 update.add_static(row);
             }

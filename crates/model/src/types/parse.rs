@@ -126,6 +126,12 @@ fn parse_tuple(ty: &CqlType, types: &[CqlType], text: &str, now_ms: i64) -> Resu
     }
     let fields = parts.iter().zip(types).map(|(part, ty)| match *part {
         "@" => Ok(None),
+        digits if ty.is_collection() => {
+            let value = hex_bytes(digits)
+                .ok_or_else(|| InvalidValue(format!("cannot parse '{digits}' as hex bytes")))?;
+            ty.validate(&value)?;
+            Ok(Some(value.into()))
+        }
         part => ty.parse_text(&part.replace("\\:", ":").replace("\\@", "@"), now_ms).map(Some),
     });
     Ok(encode_tuple(fields.collect::<Result<Vec<_>, _>>()?))

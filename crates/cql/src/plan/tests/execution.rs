@@ -78,6 +78,12 @@ fn a_deletion_of_an_unset_element_leaves_the_row_alone() {
 }
 
 #[test]
+fn increments_of_one_counter_in_one_statement_add_up() {
+    let update = update("UPDATE cnt SET n = n + 1, n = n - 4, n = n + 10 WHERE k = 1 AND c = 1");
+    assert_eq!(cells_of(&update, &update.rows[0], "n")[0].value.as_ref(), 7i64.to_be_bytes());
+}
+
+#[test]
 fn writes_do_not_look_at_what_a_collection_contains() {
     for (cql, message) in [
         ("UPDATE co SET l = [1] WHERE k = 1 AND l CONTAINS 1", "Cannot use UPDATE with CONTAINS"),

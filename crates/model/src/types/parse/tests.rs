@@ -344,6 +344,10 @@ fn a_tuple_is_its_fields_with_colons_between_them() {
         assert_eq!(format!("({})", shown.join(", ")), literal, "{text}");
     }
     assert_eq!(ty.parse_text("", 0).unwrap(), Bytes::new());
+    let nested = CqlType::Tuple([CqlType::list(CqlType::Int, false)].into());
+    assert_eq!(nested.parse_text("00000000", 0).unwrap().as_ref(), b"\0\0\0\x04\0\0\0\0");
+    assert_eq!(nested.parse_text("[1]", 0).unwrap_err().0, "cannot parse '[1]' as hex bytes");
+    assert!(nested.parse_text("00000001", 0).is_err());
     assert_eq!(ty.parse_text("a:b", 0).unwrap_err().0, "Unable to make int from 'a'");
     assert_eq!(
         ty.parse_text("1:a:b", 0).unwrap_err().0,
