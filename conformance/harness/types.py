@@ -143,7 +143,17 @@ def show(t, raw):
         return "0x" + raw.hex()
     if not raw and t.name not in ("tuple", "udt"):
         return "empty"
+    if is_unusual(t.name, raw):
+        return "0x!" + raw.hex()
     return SHOW[t.name](t, raw)
+
+
+def is_unusual(name, raw):
+    """Whether a value is not spelled as its type's own serializer does, so that its literal would not tell the bytes."""
+    number = {"varint": raw, "decimal": raw[4:]}.get(name)
+    if number is not None:
+        return number != minimal(int.from_bytes(number, "big", signed=True))
+    return name == "boolean" and raw not in (b"\0", b"\1")
 
 
 def floating(fmt, digits):

@@ -78,7 +78,7 @@ impl BoundValues {
 /// Checks a value against its type. Values for IN may be null one by one: the condition judges them.
 fn validate(spec: &ColumnSpec, value: &Bytes) -> Result<()> {
     let invalid = |e: model::types::InvalidValue| CqlError::invalid(e.to_string());
-    let (CqlType::List { element, .. } | CqlType::Set { element, .. }) = &spec.ty else {
+    let CqlType::List { element, .. } = &spec.ty else {
         return spec.ty.validate(value).map_err(invalid);
     };
     if collection::elements(value).all(|item| item.is_some()) {

@@ -74,6 +74,10 @@ impl ClusteringPlan {
         self.restrictions.iter().any(Restriction::is_slice)
     }
 
+    pub(crate) fn has_contains(&self) -> bool {
+        self.restrictions.iter().any(|r| matches!(r.test, Test::Contains { .. }))
+    }
+
     pub(crate) fn has_in(&self) -> bool {
         self.restrictions.iter().any(|r| matches!(r.test, Test::In(_)))
     }
@@ -225,63 +229,67 @@ fn sort(comparator: &ClusteringComparator, clusterings: &mut Vec<Clustering>) {
 /// The values of an equality or IN: a component for each column of the restriction.
 fn tuples(restriction: &Restriction, input: &BindInput<'_>) -> Result<Vec<Vec<Bytes>>> {
     if !restriction.is_multi {
-        let name = restriction.columns.first().map_or("", |c| c.name.as_str());
-        let values = values_of(&restriction.test, name, input)?;
+        let Some(column) = restriction.columns.first() else { return Ok(Vec::new()) };
+        let values = values_of(&restriction.test, column, input)?;
         return Ok(values.into_iter().map(|value| vec![value]).collect());
     }
-    let null = "Invalid null value for column";
-    let one = |expr: &Expr| components(expr, &restriction.columns, null, input);
+    let columns = restriction.columns.as_slice();
+    let null = || format!("Invalid null value in condition for columns: [{}]", shown(columns, ", "));
     match &restriction.test {
-        Test::Eq(expr) => Ok(vec![one(expr)?]),
-        Test::In(InSource::Terms(terms)) => terms.iter().map(one).collect(),
+        Test::Eq(expr) => {
+            let null = |column: &ColumnDef| format!("Invalid null value for column {}", column.name);
+            Ok(vec![components(expr, columns, &null, input)?])
+        }
+        Test::In(InSource::Terms(terms)) => {
+            terms.iter().map(|term| components(term, columns, &|_| null(), input)).collect()
+        }
         Test::In(InSource::List(list)) => match list.eval(&input.scope())? {
             BoundValue::Bytes(bytes) => {
                 let mut out = Vec::new();
                 for item in collection::elements(&bytes) {
                     match item {
-                        Some(tuple) => {
-                            out.push(split(&bytes.slice_ref(tuple), &restriction.columns, null)?);
-                        }
-                        None => bail!(
-                            "Invalid null value in condition for columns: {}",
-                            shown(&restriction.columns)
-                        ),
+                        Some(tuple) => out.push(split(&bytes.slice_ref(tuple), columns, &|_| null())?),
+                        None => bail!("{}", null()),
                     }
                 }
                 Ok(out)
             }
-            BoundValue::Null => bail!("Invalid null value for ({})", shown(&restriction.columns)),
-            BoundValue::Unset => bail!("Invalid unset value for tuple ({})", shown(&restriction.columns)),
+            BoundValue::Null => bail!("Invalid null value for IN restriction"),
+            BoundValue::Unset => bail!("Invalid unset value for in({})", shown(columns, ",")),
         },
         Test::Slice { .. } | Test::Contains { .. } => Ok(Vec::new()),
     }
 }
 
-fn shown(columns: &[Arc<ColumnDef>]) -> String {
-    columns.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(",")
+fn shown(columns: &[Arc<ColumnDef>], separator: &str) -> String {
+    columns.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(separator)
 }
 
-/// The components of a tuple; `null` starts the message for one that is null.
+/// The components of a tuple; `null` makes the message for one that is null.
 fn components(
     expr: &Expr,
     columns: &[Arc<ColumnDef>],
-    null: &str,
+    null: &dyn Fn(&ColumnDef) -> String,
     input: &BindInput<'_>,
 ) -> Result<Vec<Bytes>> {
     match expr.eval(&input.scope())? {
         BoundValue::Bytes(bytes) => split(&bytes, columns, null),
-        BoundValue::Null => bail!("Invalid null value for ({})", shown(columns)),
-        BoundValue::Unset => bail!("Invalid unset value for tuple ({})", shown(columns)),
+        BoundValue::Null => bail!("Invalid null value for ({})", shown(columns, ",")),
+        BoundValue::Unset => bail!("Invalid unset value for tuple ({})", shown(columns, ",")),
     }
 }
 
-fn split(tuple: &Bytes, columns: &[Arc<ColumnDef>], null: &str) -> Result<Vec<Bytes>> {
+fn split(
+    tuple: &Bytes,
+    columns: &[Arc<ColumnDef>],
+    null: &dyn Fn(&ColumnDef) -> String,
+) -> Result<Vec<Bytes>> {
     let mut fields = collection::tuple_fields(tuple);
     let mut out = Vec::with_capacity(columns.len());
     for column in columns {
         match fields.next().flatten() {
             Some(value) => out.push(tuple.slice_ref(value)),
-            None => bail!("{null} {}", column.name),
+            None => bail!("{}", null(column)),
         }
     }
     Ok(out)
@@ -305,9 +313,11 @@ impl SliceValues {
             let Some(end) = end else { return Ok(None) };
             let columns = restriction.columns.get(..end.columns).unwrap_or(&restriction.columns);
             let name = columns.first().map_or("", |c| c.name.as_str());
-            let null = "Invalid null value in condition for column";
             if end.is_tuple {
-                return Ok(Some((components(&end.value, columns, null, input)?, end.inclusive)));
+                let null = |column: &ColumnDef| {
+                    format!("Invalid null value in condition for column {}", column.name)
+                };
+                return Ok(Some((components(&end.value, columns, &null, input)?, end.inclusive)));
             }
             match end.value.eval(&input.scope())? {
                 BoundValue::Bytes(bytes) => Ok(Some((vec![bytes], end.inclusive))),

@@ -7,7 +7,7 @@ use crate::result::{ColumnPart, ColumnRef};
 use bytes::Bytes;
 use model::TableSchema;
 use model::row::ResultRow;
-use model::types::{CqlType, collection};
+use model::types::{CqlType, UserType, collection, normal};
 use std::sync::Arc;
 
 /// Something that has a value: of a statement (terms), or of each row (selectors).
@@ -45,8 +45,13 @@ pub(crate) enum Expr {
         element: Arc<CqlType>,
         items: Vec<Expr>,
     },
-    /// Also user types, whose fields are in order.
     Tuple(Vec<Expr>),
+    /// Fields in order, null where none is given.
+    UserType {
+        definition: Arc<UserType>,
+        multi_cell: bool,
+        fields: Vec<Expr>,
+    },
     /// `value.field`: the index of the field.
     Field {
         of: Box<Expr>,
@@ -84,15 +89,43 @@ pub(crate) struct Scope<'a> {
     pub(crate) aggregates: &'a [Option<Bytes>],
 }
 
+impl Scope<'_> {
+    /// Whether what is evaluated stands in a SELECT clause.
+    fn is_selection(&self) -> bool {
+        self.table.is_some()
+    }
+}
+
 impl Expr {
     /// A constant null.
     pub(crate) const NULL: Expr = Expr::Constant(None);
+
+    /// Whether the expression is a null that was written out.
+    pub(crate) fn is_null(&self) -> bool {
+        matches!(self, Expr::Constant(None))
+    }
+
+    /// Whether the value is known without an execution.
+    pub(crate) fn is_terminal(&self) -> bool {
+        match self {
+            Expr::Constant(_) | Expr::Now => true,
+            Expr::List(items)
+            | Expr::Set { items, .. }
+            | Expr::Vector { items, .. }
+            | Expr::Tuple(items)
+            | Expr::UserType { fields: items, .. } => items.iter().all(Expr::is_terminal),
+            Expr::Map { entries, .. } => entries.iter().all(|(k, v)| k.is_terminal() && v.is_terminal()),
+            _ => false,
+        }
+    }
 
     /// The value.
     pub(crate) fn eval(&self, scope: &Scope<'_>) -> Result<BoundValue> {
         Ok(match self {
             Expr::Marker { index, ty } => match scope.values.get(*index) {
-                Some(BoundValue::Bytes(bytes)) => BoundValue::Bytes(collection::normalize(ty, bytes)),
+                Some(BoundValue::Bytes(bytes)) => BoundValue::Bytes(normal::normalize(ty, bytes)),
+                // A value that is selected has no bytes then, as in Cassandra.
+                Some(BoundValue::Unset) if scope.is_selection() => BoundValue::Bytes(Bytes::new()),
                 Some(other) => other.clone(),
                 None => bail!("Invalid amount of bind variables"),
             },
@@ -138,17 +171,35 @@ impl Expr {
                 }
                 function.call(&values, scope)?
             }
+            Expr::List(items) if scope.is_selection() => {
+                let items: Vec<_> =
+                    items.iter().map(|item| item.eval_or_null(scope)).collect::<Result<_>>()?;
+                Some(collection::encode_nullable_list(items))
+            }
             Expr::List(items) => Some(collection::encode_list(elements(items, scope)?)),
             Expr::Set { element, items } => Some(collection::encode_set(element, elements(items, scope)?)),
             Expr::Vector { element, items } => {
-                Some(collection::encode_vector(element, elements(items, scope)?))
+                let mut values = Vec::with_capacity(items.len());
+                for item in items {
+                    match item.eval(scope)? {
+                        BoundValue::Bytes(bytes) if !bytes.is_empty() || is_empty_a_value(element) => {
+                            values.push(bytes);
+                        }
+                        _ => bail!("null is not supported inside vectors"),
+                    }
+                }
+                Some(collection::encode_vector(element, values))
             }
             Expr::Map { key, entries } => {
                 let mut pairs = Vec::with_capacity(entries.len());
                 for (k, v) in entries {
-                    pairs.push((element(k, scope)?, element(v, scope)?));
+                    let value = match scope.is_selection() {
+                        true => v.eval_or_null(scope)?,
+                        false => Some(element(v, scope)?),
+                    };
+                    pairs.push((element(k, scope)?, value));
                 }
-                Some(collection::encode_map(key, pairs))
+                Some(collection::encode_nullable_map(key, pairs))
             }
             Expr::Tuple(items) => {
                 let mut values = Vec::with_capacity(items.len());
@@ -159,6 +210,22 @@ impl Expr {
                         BoundValue::Unset => {
                             bail!("Invalid unset value for tuple field number {}", values.len())
                         }
+                    }
+                }
+                Some(collection::encode_tuple(values))
+            }
+            Expr::UserType { definition, multi_cell, fields } => {
+                let mut values = Vec::with_capacity(fields.len());
+                for (field, (name, _)) in fields.iter().zip(&definition.fields) {
+                    match field.eval(scope)? {
+                        BoundValue::Bytes(bytes) => values.push(Some(bytes)),
+                        BoundValue::Null => values.push(None),
+                        // Cassandra writes a cell without bytes.
+                        BoundValue::Unset if *multi_cell => values.push(Some(Bytes::new())),
+                        BoundValue::Unset => bail!(
+                            "Invalid unset value for field '{name}' of user defined type {}",
+                            definition.name
+                        ),
                     }
                 }
                 Some(collection::encode_tuple(values))
@@ -197,6 +264,19 @@ impl Expr {
             }
         })
     }
+}
+
+/// Whether a value of no bytes is one where Cassandra reads it, and not a null: inside of vectors and of `IN ?`.
+pub(crate) fn is_empty_a_value(ty: &CqlType) -> bool {
+    matches!(
+        ty,
+        CqlType::Ascii
+            | CqlType::Text
+            | CqlType::Blob
+            | CqlType::Tuple(_)
+            | CqlType::Udt { .. }
+            | CqlType::Custom(_)
+    )
 }
 
 /// An end of a slice: absent when it is open, or its marker is unset.

@@ -2,8 +2,8 @@
 
 use super::context::BindInput;
 use super::expr::Expr;
-use super::keys::values_of;
-use super::relation::{Restriction, SliceEnd, Test};
+use super::keys::{in_items, values_of};
+use super::relation::{InSource, Restriction, SliceEnd, Test};
 use crate::bind::BoundValue;
 use crate::error::{Result, bail};
 use crate::result::CellPart;
@@ -103,6 +103,26 @@ impl FilterPlan {
     }
 }
 
+/// The values of IN that a row may have: not those that are null or unset.
+fn wanted(test: &Test, column: &ColumnDef, input: &BindInput<'_>) -> Result<Vec<Bytes>> {
+    let mut out = Vec::new();
+    match test {
+        Test::In(InSource::Terms(terms)) => {
+            for term in terms {
+                if let BoundValue::Bytes(bytes) = term.eval(&input.scope())? {
+                    out.push(bytes);
+                }
+            }
+        }
+        Test::In(InSource::List(list)) => match list.eval(&input.scope())? {
+            BoundValue::Bytes(bytes) => out.extend(in_items(&bytes, &column.ty).flatten()),
+            BoundValue::Null | BoundValue::Unset => return values_of(test, column, input),
+        },
+        _ => return values_of(test, column, input),
+    }
+    Ok(out)
+}
+
 fn bind_condition(
     column: &ColumnDef,
     condition: &Condition,
@@ -121,7 +141,7 @@ fn bind_condition(
         Condition::Compare(operator, expr) | Condition::Contains(operator, expr) => {
             expression(*operator, None, vec![value(expr, "value")?])
         }
-        Condition::In(test) => expression(Operator::In, None, values_of(test, &column.name, input)?),
+        Condition::In(test) => expression(Operator::In, None, wanted(test, column, input)?),
         Condition::Entry(key, expr) => {
             expression(Operator::Eq, Some(value(key, "map key")?), vec![value(expr, "map value")?])
         }

@@ -1,15 +1,15 @@
 //! The partition key's part of WHERE: which partitions a statement is about.
 
 use super::context::BindInput;
-use super::expr::Expr;
+use super::expr::{Expr, is_empty_a_value};
 use super::relation::{InSource, Restriction, SliceEnd, Test};
 use crate::bind::BoundValue;
 use crate::error::{Result, bail};
 use bytes::Bytes;
-use model::TableSchema;
 use model::command::PartitionSelection;
 use model::key::{DecoratedKey, KeyBound, KeyRange, PartitionKey, Token};
-use model::types::collection;
+use model::types::{CqlType, collection};
+use model::{ColumnDef, TableSchema};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -110,7 +110,7 @@ impl PartitionPlan {
         let mut values: Vec<Vec<Bytes>> = Vec::with_capacity(self.restrictions.len());
         for restriction in &self.restrictions {
             let (Some(column), test) = (restriction.columns.first(), &restriction.test) else { continue };
-            let mut of_column = values_of(test, &column.name, input)?;
+            let mut of_column = values_of(test, column, input)?;
             of_column.sort_by(|a, b| column.ty.compare(a, b));
             of_column.dedup();
             values.push(of_column);
@@ -183,7 +183,8 @@ pub(crate) fn value_of(expr: &Expr, column: &str, input: &BindInput<'_>) -> Resu
 }
 
 /// The values of an equality or of IN.
-pub(crate) fn values_of(test: &Test, column: &str, input: &BindInput<'_>) -> Result<Vec<Bytes>> {
+pub(crate) fn values_of(test: &Test, column: &ColumnDef, input: &BindInput<'_>) -> Result<Vec<Bytes>> {
+    let (ty, column) = (&column.ty, column.name.as_str());
     let one = |expr: &Expr| value_of(expr, column, input);
     match test {
         Test::Eq(expr) => Ok(vec![one(expr)?]),
@@ -191,9 +192,9 @@ pub(crate) fn values_of(test: &Test, column: &str, input: &BindInput<'_>) -> Res
         Test::In(InSource::List(list)) => match list.eval(&input.scope())? {
             BoundValue::Bytes(bytes) => {
                 let mut out = Vec::new();
-                for item in collection::elements(&bytes) {
+                for item in in_items(&bytes, ty) {
                     match item {
-                        Some(value) => out.push(bytes.slice_ref(value)),
+                        Some(value) => out.push(value),
                         None => bail!("Invalid null value in condition for column {column}"),
                     }
                 }
@@ -204,6 +205,14 @@ pub(crate) fn values_of(test: &Test, column: &str, input: &BindInput<'_>) -> Res
         },
         Test::Slice { .. } | Test::Contains { .. } => Ok(Vec::new()),
     }
+}
+
+/// The items of the list that `IN ?` takes. A number without bytes is a null here.
+pub(crate) fn in_items<'b>(list: &'b Bytes, ty: &'b CqlType) -> impl Iterator<Item = Option<Bytes>> + 'b {
+    collection::elements(list).map(|item| {
+        let value = item.filter(|value| !value.is_empty() || is_empty_a_value(ty))?;
+        Some(list.slice_ref(value))
+    })
 }
 
 fn token_of(expr: &Expr, input: &BindInput<'_>) -> Result<Token> {

@@ -73,7 +73,9 @@ pub(crate) fn fit(literal: &Literal, wanted: &CqlType) -> Fit {
         LiteralKind::Hex => matches!(wanted, Blob),
         LiteralKind::Duration => matches!(wanted, Duration),
     };
-    if fits || matches!(wanted, Custom(_)) { Fit::Weak } else { Fit::No }
+    // A tuple is written as text, too, and numbers and the like are taken for that.
+    let is_text = matches!(wanted, Tuple(_)) && literal.kind != LiteralKind::Hex;
+    if fits || is_text || matches!(wanted, Custom(_)) { Fit::Weak } else { Fit::No }
 }
 
 /// The constant as a value of the receiver's type.

@@ -233,9 +233,6 @@ impl Analyzer<'_> {
                         items.len()
                     );
                 }
-                if items.iter().any(|item| matches!(item, Raw::Null)) {
-                    bail!("null is not supported inside vectors");
-                }
                 let items = self.items("vector", items, &receiver.value(element), receiver, place)?;
                 Ok(Expr::Vector { element: Arc::clone(element), items })
             }
@@ -253,21 +250,24 @@ impl Analyzer<'_> {
         whole: &Receiver,
         place: &mut Place<'_>,
     ) -> Result<Vec<Expr>> {
-        items
-            .iter()
-            .map(|item| {
-                refuse_null(item)?;
+        for item in items {
+            if !self.fit(item, &element.ty).is_assignable() {
+                bail!(
+                    "Invalid {kind} literal for {}: value {item} is not of type {}",
+                    whole.name,
+                    display(&element.ty)
+                );
+            }
+        }
+        let mut out = Vec::with_capacity(items.len());
+        for item in items {
+            out.push(self.lower(item, element, place)?);
+            if kind != "vector" {
                 refuse_marker(item, kind, whole, place)?;
-                if !self.fit(item, &element.ty).is_assignable() {
-                    bail!(
-                        "Invalid {kind} literal for {}: value {item} is not of type {}",
-                        whole.name,
-                        display(&element.ty)
-                    );
-                }
-                self.lower(item, element, place)
-            })
-            .collect()
+            }
+        }
+        refuse_nulls(out.iter(), if kind == "vector" { "vectors" } else { "collections" }, place)?;
+        Ok(out)
     }
 
     fn set(&self, items: &[Raw<'_>], receiver: &Receiver, place: &mut Place<'_>) -> Result<Expr> {
@@ -291,12 +291,7 @@ impl Analyzer<'_> {
         place: &mut Place<'_>,
     ) -> Result<Expr> {
         let (key_receiver, value_receiver) = (receiver.key(key), receiver.value(value));
-        let mut out = Vec::with_capacity(entries.len());
         for (k, v) in entries {
-            refuse_null(k)?;
-            refuse_null(v)?;
-            refuse_marker(k, "map", receiver, place)?;
-            refuse_marker(v, "map", receiver, place)?;
             if !self.fit(k, key).is_assignable() {
                 bail!("Invalid map literal for {}: key {k} is not of type {}", receiver.name, display(key));
             }
@@ -307,8 +302,14 @@ impl Analyzer<'_> {
                     display(value)
                 );
             }
-            out.push((self.lower(k, &key_receiver, place)?, self.lower(v, &value_receiver, place)?));
         }
+        let mut out = Vec::with_capacity(entries.len());
+        for (k, v) in entries {
+            out.push((self.lower(k, &key_receiver, place)?, self.lower(v, &value_receiver, place)?));
+            refuse_marker(k, "map", receiver, place)?;
+            refuse_marker(v, "map", receiver, place)?;
+        }
+        refuse_nulls(out.iter().flat_map(|(k, v)| [k, v]), "collections", place)?;
         Ok(Expr::Map { key: Arc::clone(key), entries: out })
     }
 
@@ -349,7 +350,7 @@ impl Analyzer<'_> {
         receiver: &Receiver,
         place: &mut Place<'_>,
     ) -> Result<Expr> {
-        let CqlType::Udt { definition, .. } = &receiver.ty else {
+        let CqlType::Udt { definition, multi_cell } = &receiver.ty else {
             bail!("Invalid user type literal for {} of type {}", receiver.name, display(&receiver.ty));
         };
         if let Some((name, _)) =
@@ -373,7 +374,7 @@ impl Analyzer<'_> {
             let receiver = Receiver::new(format!("{}.{field}", receiver.name), ty.clone());
             out.push(self.lower(value, &receiver, place)?);
         }
-        Ok(Expr::Tuple(out))
+        Ok(Expr::UserType { definition: Arc::clone(definition), multi_cell: *multi_cell, fields: out })
     }
 
     fn part(&self, of: &Raw<'_>, part: &Subselection, place: &mut Place<'_>) -> Result<(Expr, CqlType)> {
@@ -483,14 +484,20 @@ fn cannot_infer(raw: &Raw<'_>) -> CqlError {
     ))
 }
 
-fn refuse_null(raw: &Raw<'_>) -> Result<()> {
-    if matches!(raw, Raw::Null) {
-        bail!("null is not supported inside collections");
+/// A literal of nothing but constants holds no nulls. One that calls functions or has markers is judged when it is
+/// evaluated.
+fn refuse_nulls<'e>(
+    items: impl Iterator<Item = &'e Expr> + Clone,
+    inside: &str,
+    place: &Place<'_>,
+) -> Result<()> {
+    if place.is_term() && items.clone().all(Expr::is_terminal) && items.clone().any(Expr::is_null) {
+        bail!("null is not supported inside {inside}");
     }
     Ok(())
 }
 
-/// Collections that are written out in terms hold no markers; in a SELECT clause they may.
+/// Lists, sets and maps that are written out in terms hold no markers; vectors do, and those in a SELECT clause.
 fn refuse_marker(raw: &Raw<'_>, kind: &str, receiver: &Receiver, place: &Place<'_>) -> Result<()> {
     if place.is_term() && raw.has_marker() {
         bail!(

@@ -284,6 +284,10 @@ impl Operation {
                 let value = match eval(value)? {
                     BoundValue::Bytes(bytes) => Some(bytes),
                     BoundValue::Null => None,
+                    BoundValue::Unset if matches!(ty, CqlType::List { .. }) => {
+                        out.push(Change::ListLook { column, index: self.index(key, input)? });
+                        return Ok(());
+                    }
                     BoundValue::Unset => {
                         self.key(key, input)?;
                         return Ok(());
@@ -307,6 +311,7 @@ impl Operation {
             OperationKind::Delete if ty.is_multi_cell() => out.push(Change::DeleteColumn { column }),
             OperationKind::Delete => out.push(Change::Cell { column, path: Bytes::new(), value: None }),
             OperationKind::DeleteElement(key) => match ty {
+                CqlType::List { .. } | CqlType::Set { .. } if eval(key)? == BoundValue::Unset => {}
                 CqlType::List { .. } => {
                     out.push(Change::ListDelete { column, index: self.index(key, input)? });
                 }

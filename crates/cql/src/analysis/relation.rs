@@ -137,6 +137,7 @@ impl Analyzer<'_> {
         match operator {
             ComparisonOperator::NotEqual => bail!("Unsupported \"!=\" relation: {relation}"),
             ComparisonOperator::Like => {
+                refuse_multi_cell(&column, &operator.to_string())?;
                 self.term(value, &receiver)?;
                 bail!(
                     "LIKE restriction is only supported on properly indexed columns. {relation} is not valid."
@@ -159,8 +160,8 @@ impl Analyzer<'_> {
                 Ok(single(&column, contains(vec![], vec![key], vec![])))
             }
             _ => {
-                refuse_multi_cell(&column, &operator.to_string())?;
                 refuse_duration_slice(&column, Some(operator))?;
+                refuse_multi_cell(&column, &operator.to_string())?;
                 let value = self.term(value, &receiver)?;
                 let test = match operator {
                     ComparisonOperator::Equal => Test::Eq(value),
@@ -186,6 +187,7 @@ impl Analyzer<'_> {
         if operator == ComparisonOperator::NotEqual {
             bail!("Unsupported \"!=\" relation: {relation}");
         }
+        refuse_duration_slice(&column, Some(operator))?;
         let (key_type, value_type) = match &column.ty {
             CqlType::List { .. } => {
                 bail!("Indexes on list entries ({}[index] = value) are not currently supported.", column.name)
@@ -389,9 +391,8 @@ fn refuse_duration_slice(column: &ColumnDef, operator: Option<ComparisonOperator
 fn references_duration(ty: &CqlType) -> bool {
     match ty {
         CqlType::Duration => true,
-        CqlType::List { element, .. } | CqlType::Set { element, .. } | CqlType::Vector { element, .. } => {
-            references_duration(element)
-        }
+        // Cassandra does not look into vectors.
+        CqlType::List { element, .. } | CqlType::Set { element, .. } => references_duration(element),
         CqlType::Map { key, value, .. } => references_duration(key) || references_duration(value),
         CqlType::Tuple(types) => types.iter().any(references_duration),
         CqlType::Udt { definition, .. } => definition.fields.iter().any(|(_, ty)| references_duration(ty)),

@@ -5,7 +5,7 @@ use super::context::Analyzer;
 use super::filter::FilterPlan;
 use super::keys::PartitionPlan;
 use super::relation::{Restriction, Sorted, Test};
-use crate::ast::WherePredicate;
+use crate::ast::{ComparisonOperator, Relation, WherePredicate};
 use crate::error::{Result, bail};
 use model::{ColumnDef, ColumnKind};
 use std::sync::Arc;
@@ -66,7 +66,11 @@ impl Analyzer<'_> {
         predicates: &[WherePredicate],
         only_static: bool,
     ) -> Result<Restrictions> {
-        self.restrictions_of(verb, predicates.iter().map(|predicate| self.relation(predicate)), only_static)
+        let sorted = predicates.iter().map(|predicate| {
+            refuse_contains(verb, predicate)?;
+            self.relation(predicate)
+        });
+        self.restrictions_of(verb, sorted, only_static)
     }
 
     /// The same for relations that are sorted already.
@@ -175,6 +179,11 @@ impl Analyzer<'_> {
             }
             Verb::Select { allow_filtering: true } => {}
             Verb::Select { .. } | Verb::Delete => {
+                if clustering.has_contains() {
+                    bail!(
+                        "Clustering columns can only be restricted with CONTAINS with a secondary index or filtering"
+                    );
+                }
                 if clustering.needs_filtering() {
                     clustering.check_gap()?;
                 }
@@ -205,6 +214,17 @@ impl Analyzer<'_> {
             _ => bail!("{names} cannot be restricted by more than one relation if it includes an Equal"),
         }
     }
+}
+
+/// Writes name their rows: what a row contains does not.
+fn refuse_contains(verb: Verb, predicate: &WherePredicate) -> Result<()> {
+    if let WherePredicate::Relation(Relation::Column { operator, .. }) = predicate
+        && matches!(operator, ComparisonOperator::Contains | ComparisonOperator::ContainsKey)
+        && matches!(verb, Verb::Update | Verb::Delete)
+    {
+        bail!("Cannot use {} with {operator}", verb.name());
+    }
+    Ok(())
 }
 
 /// Columns of both, as Cassandra lists them.

@@ -238,6 +238,7 @@ fn columns_of(expr: &Expr, visit: &mut dyn FnMut(&ColumnRef, Option<&CellPart>))
         Expr::Call { arguments: items, .. }
         | Expr::List(items)
         | Expr::Tuple(items)
+        | Expr::UserType { fields: items, .. }
         | Expr::Set { items, .. }
         | Expr::Vector { items, .. } => items.iter().for_each(|item| columns_of(item, visit)),
         Expr::Map { entries, .. } => entries.iter().for_each(|(k, v)| {

@@ -42,6 +42,11 @@ pub(crate) enum Change {
         index: i32,
         value: Option<Bytes>,
     },
+    /// Sets nothing, but the list has to have that element.
+    ListLook {
+        column: ColumnId,
+        index: i32,
+    },
     ListDelete {
         column: ColumnId,
         index: i32,
@@ -116,15 +121,22 @@ pub(crate) fn apply(
                 }
             }
             Change::ListSet { column, index, value } => {
-                let cells = list_cells(table, *column, &before);
+                let cells = list_cells(table, *column, &before, &row.cells);
                 if cells.is_empty() {
                     bail!("Attempted to set an element on a list which is null");
                 }
                 let path = path_at(&cells, *index)?;
                 row.cells.push(stamp.cell(*column, path, value.clone()));
             }
+            Change::ListLook { column, index } => {
+                let cells = list_cells(table, *column, &before, &row.cells);
+                if cells.is_empty() {
+                    bail!("Attempted to set an element on a list which is null");
+                }
+                path_at(&cells, *index)?;
+            }
             Change::ListDelete { column, index } => {
-                let cells = list_cells(table, *column, &before);
+                let cells = list_cells(table, *column, &before, &row.cells);
                 if cells.is_empty() {
                     bail!("Attempted to delete an element from a list which is null");
                 }
@@ -132,15 +144,14 @@ pub(crate) fn apply(
                 row.cells.push(stamp.cell(*column, path, None));
             }
             Change::ListDiscard { column, values } => {
-                for cell in list_cells(table, *column, &before) {
-                    if values.contains(&cell.value) {
-                        row.cells.push(stamp.cell(*column, cell.path.clone(), None));
-                    }
-                }
+                let cells = list_cells(table, *column, &before, &row.cells).into_iter();
+                let paths: Vec<Bytes> =
+                    cells.filter(|cell| values.contains(&cell.value)).map(|cell| cell.path.clone()).collect();
+                row.cells.extend(paths.into_iter().map(|path| stamp.cell(*column, path, None)));
             }
             Change::Increment { column, delta } => {
                 let value = Bytes::copy_from_slice(&delta.to_be_bytes());
-                row.cells.push(Cell::live(*column, stamp.timestamp, value));
+                add_increment(row, Cell::live(*column, stamp.timestamp, value));
             }
         }
     }
@@ -148,10 +159,55 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// The live elements of a list, in order.
-fn list_cells<'r>(table: &TableSchema, column: ColumnId, before: &'r Option<ResultRow<'_>>) -> Vec<&'r Cell> {
+/// Adds what `next` changes of the same row to `row`.
+pub(crate) fn join(table: &TableSchema, row: &mut Row, next: Row) {
+    row.complex_deletions.extend(next.complex_deletions);
+    for cell in next.cells {
+        match table.is_counter && !cell.is_tombstone() {
+            true => add_increment(row, cell),
+            false => row.cells.push(cell),
+        }
+    }
+    sort(table, row);
+}
+
+/// Several increments of one counter add up.
+fn add_increment(row: &mut Row, mut cell: Cell) {
+    let Some(earlier) = row.cells.iter_mut().find(|earlier| earlier.column == cell.column) else {
+        row.cells.push(cell);
+        return;
+    };
+    if let (Some(sum), Some(delta)) = (earlier.value.as_array::<8>(), cell.value.as_array::<8>()) {
+        let sum = i64::from_be_bytes(*sum).wrapping_add(i64::from_be_bytes(*delta));
+        cell.value = Bytes::copy_from_slice(&sum.to_be_bytes());
+    }
+    *earlier = cell;
+}
+
+/// The live elements of a list, in order, with what the statement did to it so far.
+fn list_cells<'r>(
+    table: &TableSchema,
+    column: ColumnId,
+    before: &'r Option<ResultRow<'_>>,
+    changed: &'r [Cell],
+) -> Vec<&'r Cell> {
     let is_static = table.cell_column(column).is_some_and(|c| c.kind == ColumnKind::Static);
-    before.as_ref().map_or_else(Vec::new, |row| row.live_cells(column, is_static).collect())
+    let mut cells: Vec<&Cell> =
+        before.as_ref().map_or_else(Vec::new, |row| row.live_cells(column, is_static).collect());
+    let known = cells.len();
+    cells.extend(changed.iter().filter(|cell| cell.column == column));
+    if cells.len() > known {
+        // Of what the statement itself changed the one that wins counts, and in any case before what was there.
+        let (before, changed) = cells.split_at(known);
+        let (mut changed, mut all) = (changed.to_vec(), before.to_vec());
+        changed.sort_by(|a, b| model::reconcile::compare_cells(b, a));
+        all.splice(..0, changed);
+        all.sort_by(|a, b| model::reconcile::compare_cell_positions(table, a, b));
+        all.dedup_by(|a, b| model::reconcile::compare_cell_positions(table, a, b).is_eq());
+        all.retain(|cell| !cell.is_tombstone());
+        return all;
+    }
+    cells
 }
 
 fn path_at(cells: &[&Cell], index: i32) -> Result<Bytes> {

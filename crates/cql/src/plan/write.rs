@@ -99,6 +99,8 @@ pub struct BoundWrite {
     pub(crate) names_static: bool,
     pub(crate) static_changes: Vec<Change>,
     pub(crate) row_changes: Vec<Change>,
+    /// Whether rows are deleted as a whole. A DELETE of elements that are unset changes nothing.
+    deletes_rows: bool,
     pub(crate) timestamp: i64,
     pub(crate) ttl: i32,
     pub(crate) now_s: u32,
@@ -161,6 +163,7 @@ impl WritePlan {
             names_static: self.operations.iter().any(|o| o.column.kind == ColumnKind::Static),
             static_changes,
             row_changes,
+            deletes_rows: self.kind == WriteKind::Delete && self.operations.is_empty(),
             timestamp: timestamp.unwrap_or(input.ctx.timestamp_micros),
             ttl,
             now_s: input.ctx.now_s,
@@ -312,15 +315,25 @@ impl BoundWrite {
         let mut update = PartitionUpdate::new(Arc::clone(&self.table), key.clone());
         let uuids = self.uuids.as_ref();
         if !self.static_changes.is_empty() {
+            // They are made once for each row that the statement names, as in Cassandra: a counter counts them all.
+            let times = match &self.target {
+                Target::Rows(names) => names.len(),
+                _ => 1,
+            };
             let mut row = Row::new(Clustering::empty());
-            let before = rows.of(key, None);
-            change::apply(&self.table, &self.static_changes, &mut row, before, stamp, uuids)?;
+            for time in 0..times {
+                let mut next = Row::new(Clustering::empty());
+                let before = rows.of(key, None);
+                change::apply(&self.table, &self.static_changes, &mut next, before, stamp, uuids)?;
+                match time {
+                    0 => row = next,
+                    _ => change::join(&self.table, &mut row, next),
+                }
+            }
             if !row.is_empty() {
                 update.add_static(row);
             }
         }
-        let deletes_rows =
-            self.kind == WriteKind::Delete && self.static_changes.is_empty() && self.row_changes.is_empty();
         match &self.target {
             Target::Static => {}
             Target::Partition => update.deletion = deletion,
@@ -330,13 +343,13 @@ impl BoundWrite {
             Target::Slices(slices) => update
                 .range_tombstones
                 .extend(slices.iter().cloned().map(|slice| RangeTombstone { slice, deletion })),
-            Target::Rows(_) if deletes_rows && self.table.clustering_columns().is_empty() => {
+            Target::Rows(_) if self.deletes_rows && self.table.clustering_columns().is_empty() => {
                 update.deletion = deletion;
             }
             Target::Rows(names) => {
                 for name in names {
                     let mut row = Row::new(name.clone());
-                    if deletes_rows {
+                    if self.deletes_rows {
                         row.deletion = deletion;
                     } else if self.kind == WriteKind::Insert && self.table.compact.is_none() {
                         row.liveness = match self.ttl {

@@ -14,7 +14,6 @@
 use super::CqlType;
 use crate::vint;
 use bytes::Bytes;
-use std::borrow::Cow;
 use std::cmp::Ordering;
 
 /// Splits an element off the front: `None` when `input` is cut short, inner `None` for a null.
@@ -150,6 +149,17 @@ pub fn encode_list<B: AsRef<[u8]>>(items: impl IntoIterator<Item = B>) -> Bytes 
     counted(out, count)
 }
 
+/// A list of the given elements, of which some may be null.
+pub fn encode_nullable_list<B: AsRef<[u8]>>(items: impl IntoIterator<Item = Option<B>>) -> Bytes {
+    let mut out = vec![0; 4];
+    let mut count = 0;
+    for item in items {
+        push_element(&mut out, item.as_ref().map(AsRef::as_ref));
+        count += 1;
+    }
+    counted(out, count)
+}
+
 /// A set of the given elements, in the order of their type and without duplicates.
 pub fn encode_set<B: AsRef<[u8]>>(element: &CqlType, items: impl IntoIterator<Item = B>) -> Bytes {
     let mut items: Vec<B> = items.into_iter().collect();
@@ -168,12 +178,20 @@ pub fn encode_map<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     key: &CqlType,
     pairs: impl IntoIterator<Item = (K, V)>,
 ) -> Bytes {
-    let mut pairs: Vec<(K, V)> = pairs.into_iter().collect();
+    encode_nullable_map(key, pairs.into_iter().map(|(k, v)| (k, Some(v))))
+}
+
+/// The same, of values of which some may be null.
+pub fn encode_nullable_map<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    key: &CqlType,
+    pairs: impl IntoIterator<Item = (K, Option<V>)>,
+) -> Bytes {
+    let mut pairs: Vec<(K, Option<V>)> = pairs.into_iter().collect();
     sort_map(key, &mut pairs);
     let mut out = vec![0; 4];
     for (key, value) in &pairs {
         push_element(&mut out, Some(key.as_ref()));
-        push_element(&mut out, Some(value.as_ref()));
+        push_element(&mut out, value.as_ref().map(AsRef::as_ref));
     }
     counted(out, pairs.len())
 }
@@ -210,78 +228,6 @@ pub fn encode_vector<B: AsRef<[u8]>>(element: &CqlType, items: impl IntoIterator
         out.extend_from_slice(item.as_ref());
     }
     out.into()
-}
-
-/// The value as Cassandra stores it: sets and maps, nested ones too, in the order of their type and without
-/// duplicates, which drivers need not send them in. The value must be valid; it is returned as it is when nothing is
-/// out of order.
-pub fn normalize(ty: &CqlType, value: &Bytes) -> Bytes {
-    normalized(ty, value).map_or_else(|| value.clone(), Bytes::from)
-}
-
-/// `None` when the value is normal already.
-fn normalized(ty: &CqlType, value: &[u8]) -> Option<Vec<u8>> {
-    match ty {
-        CqlType::List { element, .. } | CqlType::Vector { element, .. } if element.is_scalar() => None,
-        CqlType::List { element, .. } => {
-            let items = normalized_parts(elements(value).map(|v| (element.as_ref(), v)))?;
-            Some(encode_list(items.into_iter().flatten()).into())
-        }
-        CqlType::Set { element, .. } => {
-            let parts = || elements(value).map(|v| (element.as_ref(), v));
-            let sorted = elements(value).flatten().is_sorted_by(|a, b| element.compare(a, b).is_lt());
-            let items = match normalized_parts(parts()) {
-                Some(items) => items,
-                None if sorted => return None,
-                None => parts().map(|(_, v)| v.map(Cow::Borrowed)).collect(),
-            };
-            Some(encode_set(element, items.into_iter().flatten()).into())
-        }
-        CqlType::Map { key, value: of_value, .. } => {
-            let types = [key.as_ref(), of_value.as_ref()].into_iter().cycle();
-            let parts = || types.clone().zip(pairs(value).flat_map(|(k, v)| [Some(k), Some(v)]));
-            let sorted = pairs(value).map(|(k, _)| k).is_sorted_by(|a, b| key.compare(a, b).is_lt());
-            let items = match normalized_parts(parts()) {
-                Some(items) => items,
-                None if sorted => return None,
-                None => parts().map(|(_, v)| v.map(Cow::Borrowed)).collect(),
-            };
-            let (entries, _) = items.as_chunks::<2>();
-            let entries = entries.iter().filter_map(|[k, v]| Some((k.as_ref()?, v.as_ref()?)));
-            Some(encode_map(key, entries).into())
-        }
-        CqlType::Tuple(types) => {
-            Some(encode_tuple(normalized_parts(types.iter().zip(tuple_fields(value)))?).into())
-        }
-        CqlType::Udt { definition, .. } => {
-            let types = definition.fields.iter().map(|(_, t)| t);
-            Some(encode_tuple(normalized_parts(types.zip(tuple_fields(value)))?).into())
-        }
-        CqlType::Vector { element, dimension } => {
-            let parts = vector_elements(element, *dimension, value).map(|v| (element.as_ref(), Some(v)));
-            let items = normalized_parts(parts)?;
-            Some(encode_vector(element, items.into_iter().flatten()).into())
-        }
-        _ => None,
-    }
-}
-
-/// All parts, normalized; `None` when all are normal already.
-fn normalized_parts<'t, 'v>(
-    parts: impl Iterator<Item = (&'t CqlType, Option<&'v [u8]>)>,
-) -> Option<Vec<Option<Cow<'v, [u8]>>>> {
-    let mut changed = false;
-    let mut out = Vec::new();
-    for (ty, part) in parts {
-        out.push(part.map(|value| match normalized(ty, value) {
-            Some(new) => {
-                changed = true;
-                Cow::Owned(new)
-            }
-            None => Cow::Borrowed(value),
-        }));
-    }
-    changed.then_some(out)
 }
 
 #[cfg(test)]
@@ -334,28 +280,5 @@ mod tests {
             vector_elements(&CqlType::Text, u32::MAX, b"\xff\xff\xff\xff\xff\xff\xff\xff\xff").count(),
             0
         );
-    }
-
-    /// What a real node makes of sets and maps that a driver sent out of order.
-    #[test]
-    fn sets_and_maps_are_put_in_order() {
-        let int = |v: i32| v.to_be_bytes();
-        let set = CqlType::set(CqlType::Int, false);
-        let [sorted, unsorted, twice] =
-            [vec![1, 2], vec![2, 1], vec![2, 1, 2]].map(|items| encode_list(items.into_iter().map(int)));
-        assert_eq!(normalize(&set, &sorted).as_ptr(), sorted.as_ptr());
-        assert_eq!(normalize(&set, &unsorted), sorted);
-        assert_eq!(normalize(&set, &twice), sorted);
-        assert_eq!(normalize(&CqlType::list(CqlType::Int, false), &unsorted), unsorted);
-        let map = CqlType::map(CqlType::Int, CqlType::Tuple([set.clone()].into()), false);
-        let tuple = |set: &Bytes| encode_tuple([Some(set)]);
-        let mut sent = vec![0, 0, 0, 2];
-        for (key, value) in [(2, &sorted), (1, &twice)] {
-            push_element(&mut sent, Some(&int(key)));
-            push_element(&mut sent, Some(&tuple(value)));
-        }
-        let expected = encode_map(&CqlType::Int, [(int(1), tuple(&sorted)), (int(2), tuple(&sorted))]);
-        assert_eq!(normalize(&map, &sent.into()), expected);
-        assert_eq!(normalize(&map, &expected).as_ptr(), expected.as_ptr());
     }
 }

@@ -5,6 +5,7 @@
 //! - `names`, `class_parser`, `cql_names`: both spellings of a type, CQL text and Cassandra's class strings;
 //! - `collection`: values inside values, read and built;
 //! - `validate`: the check of bytes from outside;
+//! - `normal`: what is stored of a value that was bound;
 //! - `text`, `json`, `parse`: values as text and back, with `numbers`, `duration` and `calendar` for the details.
 
 pub mod calendar;
@@ -15,6 +16,7 @@ mod cql_names;
 mod duration;
 pub mod json;
 mod names;
+pub mod normal;
 pub mod numbers;
 mod parse;
 #[cfg(test)]

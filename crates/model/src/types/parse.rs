@@ -7,6 +7,7 @@
 mod temporal;
 
 use super::CqlType;
+use super::collection::encode_tuple;
 use super::duration::Duration;
 use super::numbers::encode_decimal;
 use super::validate::InvalidValue;
@@ -18,13 +19,15 @@ use std::str::FromStr;
 impl CqlType {
     /// Parses the text of a value. `now_ms` is what the timestamp `'now'` means, in milliseconds.
     ///
-    /// Collections, tuples, user types and vectors have no such text.
+    /// A tuple is its fields with colons between them, `@` a null, `\:` and `\@` these characters themselves.
+    /// Collections, user types and vectors have no such text.
     pub fn parse_text(&self, text: &str, now_ms: i64) -> Result<Bytes, InvalidValue> {
         if text.is_empty() && self.is_scalar() && self.allows_empty() && *self != CqlType::Boolean {
             return Ok(Bytes::new());
         }
         let fail = |what: &str| Err(InvalidValue(format!("Unable to make {what} from '{text}'")));
         let value = match self {
+            CqlType::Tuple(types) => return parse_tuple(self, types, text, now_ms),
             CqlType::Ascii if !text.is_ascii() => {
                 return Err(InvalidValue(
                     "Invalid ASCII character in string literal: \
@@ -98,6 +101,40 @@ impl CqlType {
         };
         Ok(value.into())
     }
+}
+
+/// No text at all is a value of no bytes.
+fn parse_tuple(ty: &CqlType, types: &[CqlType], text: &str, now_ms: i64) -> Result<Bytes, InvalidValue> {
+    if text.is_empty() {
+        return Ok(Bytes::new());
+    }
+    let (mut parts, mut start) = (Vec::new(), 0);
+    for (at, _) in text.match_indices(':') {
+        let (part, escaped) = (text.get(start..at).unwrap_or_default(), text.get(..at));
+        if !escaped.is_some_and(|before| before.ends_with('\\')) {
+            parts.push(part);
+            start = at + 1;
+        }
+    }
+    parts.push(text.get(start..).unwrap_or_default());
+    if parts.len() > types.len() {
+        return Err(InvalidValue(format!(
+            "Invalid tuple literal: too many elements. Type {ty} expects {} but got {}",
+            types.len(),
+            parts.len()
+        )));
+    }
+    let fields = parts.iter().zip(types).map(|(part, ty)| match *part {
+        "@" => Ok(None),
+        digits if ty.is_collection() => {
+            let value = hex_bytes(digits)
+                .ok_or_else(|| InvalidValue(format!("cannot parse '{digits}' as hex bytes")))?;
+            ty.validate(&value)?;
+            Ok(Some(value.into()))
+        }
+        part => ty.parse_text(&part.replace("\\:", ":").replace("\\@", "@"), now_ms).map(Some),
+    });
+    Ok(encode_tuple(fields.collect::<Result<Vec<_>, _>>()?))
 }
 
 /// Bytes written as pairs of hexadecimal digits.

@@ -1,6 +1,5 @@
 use super::*;
 use crate::byte_comparable::encode_value;
-use bytes::Bytes;
 use proptest::prelude::*;
 use std::cmp::Ordering;
 
@@ -59,9 +58,9 @@ proptest! {
         if ty.compare(&a, &b).is_le() && ty.compare(&b, &c).is_le() {
             prop_assert!(ty.compare(&a, &c).is_le(), "{} {:?} {:?} {:?}", ty, a, b, c);
         }
-        let a = Bytes::from(a);
-        let normal = collection::normalize(&ty, &a);
-        prop_assert_eq!(normal, a);
+        let normal = normal::normalize(&ty, &a.into());
+        prop_assert_eq!(ty.validate(&normal), Ok(()));
+        prop_assert_eq!(normal::normalize(&ty, &normal), normal);
     }
 
     #[test]
@@ -87,7 +86,7 @@ proptest! {
         let json = ty.to_json(Some(&a));
         prop_assert!(!valid || !json.is_empty());
         let _ = encode_value(&ty, &a, &mut Vec::new());
-        let normal = collection::normalize(&ty, &a.into());
+        let normal = normal::normalize(&ty, &a.into());
         prop_assert!(!valid || ty.validate(&normal).is_ok());
         let _ = (CqlType::parse_class(&text), CqlType::parse_cql(&text, &|_| None));
     }

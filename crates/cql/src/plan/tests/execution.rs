@@ -70,6 +70,30 @@ fn unset_values_leave_columns_alone() {
 }
 
 #[test]
+fn a_deletion_of_an_unset_element_leaves_the_row_alone() {
+    for cql in ["DELETE l[?] FROM co WHERE k = 1", "DELETE st[?] FROM co WHERE k = 1"] {
+        let update = write(cql, vec![BoundValue::Unset]).updates.remove(0);
+        assert!(update.rows.is_empty() && update.deletion.is_none(), "{cql}");
+    }
+}
+
+#[test]
+fn increments_of_one_counter_in_one_statement_add_up() {
+    let update = update("UPDATE cnt SET n = n + 1, n = n - 4, n = n + 10 WHERE k = 1 AND c = 1");
+    assert_eq!(cells_of(&update, &update.rows[0], "n")[0].value.as_ref(), 7i64.to_be_bytes());
+}
+
+#[test]
+fn writes_do_not_look_at_what_a_collection_contains() {
+    for (cql, message) in [
+        ("UPDATE co SET l = [1] WHERE k = 1 AND l CONTAINS 1", "Cannot use UPDATE with CONTAINS"),
+        ("DELETE FROM co WHERE k = 1 AND m CONTAINS KEY 'a'", "Cannot use DELETE with CONTAINS KEY"),
+    ] {
+        assert_eq!(refusal(cql, Vec::new()), message);
+    }
+}
+
+#[test]
 fn setting_a_collection_deletes_what_was_there_just_before() {
     let update = update("UPDATE co SET st = {2, 1}, m = {'a': 1}, l = [5, 6] WHERE k = 1");
     let row = &update.rows[0];

@@ -322,3 +322,35 @@ fn numbers_in_strings() {
         assert!(ty(name).parse_text(text, 0).is_err(), "{name} {text}");
     }
 }
+
+#[test]
+fn a_tuple_is_its_fields_with_colons_between_them() {
+    let ty = CqlType::Tuple([CqlType::Int, CqlType::Text].into());
+    for (text, literal) in [
+        ("1:a", "(1, 'a')"),
+        ("1", "(1)"),
+        ("@:b", "(null, 'b')"),
+        ("1:a\\:b", "(1, 'a:b')"),
+        ("1:a\\@b", "(1, 'a@b')"),
+        ("1:", "(1, '')"),
+    ] {
+        let value = ty.parse_text(text, 0).unwrap();
+        let fields: Vec<Option<&[u8]>> = crate::types::collection::tuple_fields(&value).collect();
+        let shown: Vec<String> = fields
+            .iter()
+            .zip([CqlType::Int, CqlType::Text])
+            .map(|(field, ty)| ty.to_literal(*field))
+            .collect();
+        assert_eq!(format!("({})", shown.join(", ")), literal, "{text}");
+    }
+    assert_eq!(ty.parse_text("", 0).unwrap(), Bytes::new());
+    let nested = CqlType::Tuple([CqlType::list(CqlType::Int, false)].into());
+    assert_eq!(nested.parse_text("00000000", 0).unwrap().as_ref(), b"\0\0\0\x04\0\0\0\0");
+    assert_eq!(nested.parse_text("[1]", 0).unwrap_err().0, "cannot parse '[1]' as hex bytes");
+    assert!(nested.parse_text("00000001", 0).is_err());
+    assert_eq!(ty.parse_text("a:b", 0).unwrap_err().0, "Unable to make int from 'a'");
+    assert_eq!(
+        ty.parse_text("1:a:b", 0).unwrap_err().0,
+        "Invalid tuple literal: too many elements. Type frozen<tuple<int, text>> expects 2 but got 3"
+    );
+}
