@@ -337,7 +337,7 @@ impl BoundWrite {
         match &self.target {
             Target::Static => {}
             Target::Partition => update.deletion = deletion,
-            Target::Slices(_) if !deletes_rows => {
+            Target::Slices(_) if !self.deletes_rows => {
                 bail!("Range deletions are not supported for specific columns")
             }
             Target::Slices(slices) => update
