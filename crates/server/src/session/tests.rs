@@ -5,6 +5,7 @@ mod faults;
 mod in_place;
 mod pages;
 mod prepared;
+mod restarts;
 mod timeouts;
 mod waits;
 
