@@ -1,9 +1,10 @@
 //! Changing the schema.
 //!
-//! 1. The rows of `system_schema` that lead from the current schema to the new one are written, synced and flushed
+//! 1. What would be stored is loaded and compared with the new schema ([`crate::schema::verify`]).
+//! 2. The rows of `system_schema` that lead from the current schema to the new one are written, synced and flushed
 //!    ([`crate::schema_flush`]).
-//! 2. Tables appear, change and disappear on the node.
-//! 3. The version is computed from the rows and the new schema is published.
+//! 3. Tables appear, change and disappear on the node.
+//! 4. The version is computed from the rows and the new schema is published.
 
 use crate::engine::{Engine, Tables};
 use crate::error::EngineError;
@@ -11,6 +12,7 @@ use crate::memtable::Memtable;
 use crate::open::with_system_keyspaces;
 use crate::schema::diff::{self, Moment};
 use crate::schema::load::{self, SchemaRow, SchemaRows};
+use crate::schema::verify;
 use crate::schema::version::VersionDigest;
 use crate::system::{self, SYSTEM_SCHEMA};
 use crate::table::TableStore;
@@ -29,12 +31,13 @@ impl Engine {
     /// A table that is there already must keep the ids of its columns: derive it with `TableSchema::to_builder`.
     ///
     /// # Errors
-    /// When it could not be stored; the old schema stays.
+    /// When it could not be stored, or would be another after a restart; the old schema stays.
     pub fn install_schema(&self, new: Schema) -> Result<Arc<Schema>, EngineError> {
         let _turn = self.schema_turn.lock();
         let old = self.schema();
         let new = with_system_keyspaces(new, self.release);
         check_column_ids(&old, &new)?;
+        verify::verify(&old, &new)?;
         let mutations = diff::mutations(&old, &new, self.schema_moment());
         self.apply_durably(&mutations)?;
         let awaits_flush = self.flush_change(&mutations);

@@ -72,6 +72,9 @@ pub enum EngineError {
     /// The tables of system_schema do not hold a schema.
     #[error("the stored schema is damaged: {0}")]
     Schema(String),
+    /// A change of the schema would not outlive a restart as it is, and is not made.
+    #[error("the schema cannot be stored: {0}")]
+    Unstorable(String),
     /// A table of the stored schema is of a kind that is not read here.
     #[error(
         "table {keyspace}.{table} is a super column family, which is not supported; ALTER TABLE {keyspace}.{table} DROP \

@@ -261,7 +261,7 @@ impl Reader {
 }
 
 /// The count of a list whose length is a u16; callers cut the list to it.
-fn count_u16(length: usize) -> u16 {
+pub(crate) fn count_u16(length: usize) -> u16 {
     u16::try_from(length).unwrap_or(u16::MAX)
 }
 

@@ -21,7 +21,7 @@ use model::types::UserType;
 use crate::error::BodyError;
 #[cfg(any(test, feature = "client"))]
 use crate::primitives::Reader;
-use crate::primitives::put_string;
+use crate::primitives::{count_u16, put_string};
 use crate::version::ProtocolVersion;
 
 /// The id of a type that needs nothing more, in the version that introduced it.
@@ -76,16 +76,18 @@ pub fn put_type(out: &mut BytesMut, version: ProtocolVersion, kind: &CqlType) {
             out.put_u16(0x30);
             put_string(out, &definition.keyspace);
             put_string(out, &definition.name);
-            out.put_u16(definition.fields.len() as u16);
-            for (name, field) in &definition.fields {
+            let count = count_u16(definition.fields.len());
+            out.put_u16(count);
+            for (name, field) in definition.fields.iter().take(usize::from(count)) {
                 put_string(out, name);
                 put_type(out, version, field);
             }
         }
         CqlType::Tuple(elements) => {
             out.put_u16(0x31);
-            out.put_u16(elements.len() as u16);
-            for element in elements.iter() {
+            let count = count_u16(elements.len());
+            out.put_u16(count);
+            for element in elements.iter().take(usize::from(count)) {
                 put_type(out, version, element);
             }
         }

@@ -6,7 +6,8 @@ use super::create_table::{
 use super::guard::{self, Permission, Resource};
 use super::options::property::Properties;
 use super::{
-    ChangeKind, ChangeTarget, DdlContext, DdlOutcome, compat, full_name, options, quoted, release, types,
+    ChangeKind, ChangeTarget, DdlContext, DdlOutcome, compat, full_name, options, quoted, release, size,
+    types,
 };
 use crate::ast::{AlterTable, AlterTableAction, ColumnDefinition, Identifier, Property, QualifiedName};
 use crate::error::{Result, bail};
@@ -57,6 +58,7 @@ pub(super) fn alter(alter: &AlterTable, ctx: &DdlContext<'_>) -> Result<Option<D
     };
     let altered = builder.build();
     release::check_table(&altered, ctx.schema.release)?;
+    size::check_table(&altered, Some(table))?;
     validate(&altered, table.is_counter)?;
     Ok(ctx.with_table(keyspace, altered, ChangeKind::Updated))
 }

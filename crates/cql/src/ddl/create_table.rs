@@ -2,7 +2,7 @@
 
 use super::guard::{self, Permission, Resource};
 use super::options::property::{Properties, config};
-use super::{ChangeKind, DdlContext, DdlOutcome, compact, full_name, options, release, types};
+use super::{ChangeKind, DdlContext, DdlOutcome, compact, full_name, options, release, size, types};
 use crate::ast::{ColumnDefinition, CreateTable, Identifier, PrimaryKey};
 use crate::error::{CqlError, Result, bail};
 use model::types::CqlType;
@@ -37,6 +37,7 @@ pub(super) fn create(create: &CreateTable, ctx: &DdlContext<'_>) -> Result<Optio
     }
     let table = build(create, primary_key, keyspace, ctx)?;
     release::check_table(&table, ctx.schema.release)?;
+    size::check_table(&table, None)?;
     validate(&table, create.columns.iter().any(|column| types::is_counter(&column.column_type)))?;
     if let Some(other) = ctx.schema.table_by_id(table.id) {
         bail!("Table id {} is already used by {}", table.id, full_name(&other.keyspace, &other.name));

@@ -18,6 +18,7 @@ mod guard;
 mod keyspace;
 mod options;
 mod release;
+mod size;
 pub(crate) mod types;
 mod unsupported;
 mod user_type;

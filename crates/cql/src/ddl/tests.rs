@@ -372,6 +372,7 @@ fn an_altered_type_reaches_every_table_and_type() {
     assert!(ordering.contains(&hex), "the comparator: {ordering}");
 }
 
+mod large;
 mod system_schema;
 
 #[test]

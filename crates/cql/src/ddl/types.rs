@@ -4,7 +4,7 @@
 //! vector stops it: its element stays as it is written (Cassandra's vectors keep that in their name, though the
 //! values are the same). Inside a collection that is not frozen, collections and user types must say `frozen<>`.
 
-use crate::ast::{NativeType, QualifiedName, RawType};
+use crate::ast::{Identifier, NativeType, QualifiedName, RawType};
 use crate::error::{CqlError, Result, bail};
 use model::KeyspaceSchema;
 use model::types::{CqlType, UserType};
@@ -120,8 +120,8 @@ impl Resolver<'_> {
                     bail!("Durations are not allowed as map keys: {}", shown(raw, frozen));
                 }
                 check_element(raw, key, frozen)?;
-                let value = self.resolve(value, frozen)?;
-                CqlType::map(self.resolve(key, frozen)?, value, !frozen)
+                let value = self.inner(raw, value, frozen)?;
+                CqlType::map(self.inner(raw, key, frozen)?, value, !frozen)
             }
             RawType::Tuple(types) => {
                 if types.iter().any(is_counter) {
@@ -137,13 +137,27 @@ impl Resolver<'_> {
                 let definition = user_type(name, &self.keyspace.name, |name| self.keyspace.types.get(name))?;
                 CqlType::Udt { definition, multi_cell: !frozen }
             }
-            RawType::Custom(class) => custom(class)?,
+            RawType::Custom(class) => {
+                let ty = own_types(&custom(class)?, self.keyspace)?;
+                if frozen { ty.frozen() } else { ty }
+            }
         })
     }
 
     fn element(&self, collection: &RawType, element: &RawType, frozen: bool) -> Result<CqlType> {
         check_element(collection, element, frozen)?;
-        self.resolve(element, frozen)
+        self.inner(collection, element, frozen)
+    }
+
+    /// An element that may be one. A class inside a collection is frozen, as it is when it is read back.
+    fn inner(&self, collection: &RawType, element: &RawType, frozen: bool) -> Result<CqlType> {
+        match self.resolve(element, frozen)? {
+            CqlType::Counter => {
+                bail!("Counters are not allowed inside collections: {}", shown(collection, frozen))
+            }
+            ty if matches!(element, RawType::Custom(_)) => Ok(ty.frozen()),
+            ty => Ok(ty),
+        }
     }
 }
 
@@ -182,7 +196,74 @@ fn custom(class: &str) -> Result<CqlType> {
             }
             known => Ok(known),
         },
+        // A class whose factory refuses its arguments.
+        Err(error) if error.reason == model::types::VECTOR_OUT_OF_RANGE => Err(syntax(
+            "Invalid definition for comparator org.apache.cassandra.db.marshal.VectorType.".to_owned(),
+        )),
         Err(error) => Err(syntax(error.reason.to_owned())),
+    }
+}
+
+/// The type of a class with the keyspace's user types in the place of those that the class spells out. They have to be the
+/// keyspace's own, as it has them: only their names are stored. (A Cassandra takes all of them, and does not start again.)
+fn own_types(ty: &CqlType, keyspace: &KeyspaceSchema) -> Result<CqlType> {
+    let inner = |ty: &Arc<CqlType>| own_types(ty, keyspace).map(Arc::new);
+    Ok(match ty {
+        CqlType::List { element, multi_cell } => {
+            CqlType::List { element: inner(element)?, multi_cell: *multi_cell }
+        }
+        CqlType::Set { element, multi_cell } => {
+            CqlType::Set { element: inner(element)?, multi_cell: *multi_cell }
+        }
+        CqlType::Map { key, value, multi_cell } => {
+            CqlType::Map { key: inner(key)?, value: inner(value)?, multi_cell: *multi_cell }
+        }
+        CqlType::Vector { element, dimension } => {
+            CqlType::Vector { element: inner(element)?, dimension: *dimension }
+        }
+        CqlType::Tuple(types) => {
+            CqlType::Tuple(types.iter().map(|ty| own_types(ty, keyspace)).collect::<Result<_>>()?)
+        }
+        CqlType::Udt { definition: spelled, multi_cell } => {
+            let quoted = |name: &str| Identifier::quoted(name);
+            let name =
+                QualifiedName { keyspace: Some(quoted(&spelled.keyspace)), name: quoted(&spelled.name) };
+            let definition = user_type(&name, &keyspace.name, |name| keyspace.types.get(name))?;
+            if !is_spelled(&definition, spelled) {
+                bail!("User type {}.{} is not what the class says it is", keyspace.name, spelled.name);
+            }
+            CqlType::Udt { definition, multi_cell: *multi_cell }
+        }
+        simple => simple.clone(),
+    })
+}
+
+/// Whether a class spells out the fields of the user type. What is frozen in it is not told by its fields.
+fn is_spelled(definition: &UserType, spelled: &UserType) -> bool {
+    let fields = || definition.fields.iter().zip(&spelled.fields);
+    definition.keyspace == spelled.keyspace
+        && definition.name == spelled.name
+        && definition.fields.len() == spelled.fields.len()
+        && fields().all(|((a, _), (b, _))| a == b)
+        && fields().all(|((_, a), (_, b))| is_same(a, b))
+}
+
+fn is_same(a: &CqlType, b: &CqlType) -> bool {
+    match (a, b) {
+        (CqlType::List { element: a, .. }, CqlType::List { element: b, .. })
+        | (CqlType::Set { element: a, .. }, CqlType::Set { element: b, .. }) => is_same(a, b),
+        (CqlType::Map { key: a, value: x, .. }, CqlType::Map { key: b, value: y, .. }) => {
+            is_same(a, b) && is_same(x, y)
+        }
+        (
+            CqlType::Vector { element: a, dimension: of_a },
+            CqlType::Vector { element: b, dimension: of_b },
+        ) => of_a == of_b && is_same(a, b),
+        (CqlType::Tuple(a), CqlType::Tuple(b)) => {
+            a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| is_same(a, b))
+        }
+        (CqlType::Udt { definition: a, .. }, CqlType::Udt { definition: b, .. }) => is_spelled(a, b),
+        (a, b) => a == b,
     }
 }
 

@@ -4,7 +4,7 @@
 //! its keyspace that has it anywhere inside.
 
 use super::guard::{self, Permission, Resource};
-use super::{ChangeKind, ChangeTarget, DdlContext, DdlOutcome, full_name, release, types};
+use super::{ChangeKind, ChangeTarget, DdlContext, DdlOutcome, full_name, release, size, types};
 use crate::ast::{AlterType, AlterTypeAction, CreateType, Identifier, QualifiedName, RawType};
 use crate::error::{Result, bail};
 use model::KeyspaceSchema;
@@ -37,8 +37,10 @@ pub(super) fn create(create: &CreateType, ctx: &DdlContext<'_>) -> Result<Option
         .collect::<Result<_>>()?;
     let definition = UserType { keyspace: keyspace_name.to_owned(), name: name.to_owned(), fields };
     release::check_user_type(&definition, ctx.schema.release)?;
+    let definition = Arc::new(definition);
+    size::check_user_type(&definition)?;
     let mut after = KeyspaceSchema::clone(keyspace);
-    after.types.insert(name.to_owned(), Arc::new(definition));
+    after.types.insert(name.to_owned(), definition);
     Ok(ctx.replaced(after, ChangeKind::Created, ChangeTarget::Type, Some(name)))
 }
 
@@ -77,7 +79,9 @@ pub(super) fn alter(alter: &AlterType, ctx: &DdlContext<'_>) -> Result<Option<Dd
         return Ok(None);
     }
     release::check_user_type(&after, ctx.schema.release)?;
-    let keyspace = with_changed_type(keyspace, after);
+    let before = keyspace;
+    let keyspace = with_changed_type(before, after);
+    check_growth(before, &keyspace)?;
     Ok(ctx.replaced(keyspace, ChangeKind::Updated, ChangeTarget::Type, Some(name)))
 }
 
@@ -181,6 +185,16 @@ fn with_changed_type(keyspace: &KeyspaceSchema, definition: UserType) -> Keyspac
         }
     }
     after
+}
+
+/// Refuses types and tables that became too large with a type that they are made of.
+fn check_growth(before: &KeyspaceSchema, after: &KeyspaceSchema) -> Result<()> {
+    for (name, ty) in &after.types {
+        if before.types.get(name) != Some(ty) {
+            size::check_user_type(ty)?;
+        }
+    }
+    after.stores().try_for_each(|table| size::check_table(table, before.store(&table.name).map(|t| &**t)))
 }
 
 fn uses_type(table: &model::TableSchema, name: &str) -> bool {

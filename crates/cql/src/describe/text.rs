@@ -6,7 +6,7 @@
 use super::kept;
 use crate::ast::Identifier;
 use model::schema::{ColumnDef, ColumnKind, DroppedColumn, Release, TableOptions};
-use model::types::{CqlType, UserType};
+use model::types::{CqlType, UserType, is_quoted_in_types};
 use model::{KeyspaceSchema, TableSchema};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -32,27 +32,6 @@ pub(super) fn full_name(keyspace: &str, name: &str) -> String {
     format!("{}.{}", quoted(keyspace), quoted(name))
 }
 
-/// The type; unlike its `Display`, reserved words that name user types are quoted.
-fn type_text(ty: &CqlType) -> String {
-    let frozen = |multi_cell: bool, inner: String| {
-        if multi_cell { inner } else { format!("frozen<{inner}>") }
-    };
-    match ty {
-        CqlType::List { element, multi_cell } => frozen(*multi_cell, format!("list<{}>", type_text(element))),
-        CqlType::Set { element, multi_cell } => frozen(*multi_cell, format!("set<{}>", type_text(element))),
-        CqlType::Map { key, value, multi_cell } => {
-            frozen(*multi_cell, format!("map<{}, {}>", type_text(key), type_text(value)))
-        }
-        CqlType::Tuple(types) => {
-            let types: Vec<String> = types.iter().map(type_text).collect();
-            format!("frozen<tuple<{}>>", types.join(", "))
-        }
-        CqlType::Vector { element, dimension } => format!("vector<{}, {dimension}>", type_text(element)),
-        CqlType::Udt { definition, multi_cell } => frozen(*multi_cell, quoted(&definition.name)),
-        other => other.to_string(),
-    }
-}
-
 /// `CREATE KEYSPACE`.
 pub(super) fn keyspace(keyspace: &KeyspaceSchema) -> String {
     let name = quoted(&keyspace.name);
@@ -76,8 +55,9 @@ pub(super) fn keyspace(keyspace: &KeyspaceSchema) -> String {
 /// `CREATE TYPE`.
 pub(super) fn user_type(ty: &UserType) -> String {
     let fields: Vec<String> =
-        ty.fields.iter().map(|(name, ty)| format!("    {} {}", quoted(name), type_text(ty))).collect();
-    format!("CREATE TYPE {} (\n{}\n);", full_name(&ty.keyspace, &ty.name), fields.join(",\n"))
+        ty.fields.iter().map(|(name, ty)| format!("    {} {ty}", quoted(name))).collect();
+    let name = if is_quoted_in_types(&ty.name) { format!("\"{}\"", ty.name) } else { quoted(&ty.name) };
+    format!("CREATE TYPE {}.{name} (\n{}\n);", quoted(&ty.keyspace), fields.join(",\n"))
 }
 
 /// `CREATE TABLE`. With `internals` the table gets its id, and what was dropped is created, dropped and, if it came
@@ -172,7 +152,7 @@ pub(super) fn names(columns: &[std::sync::Arc<ColumnDef>]) -> String {
 
 fn column_text(name: &str, ty: &CqlType, kind: ColumnKind) -> String {
     let is_static = if kind == ColumnKind::Static { " static" } else { "" };
-    format!("{} {}{is_static}", quoted(name), type_text(ty))
+    format!("{} {ty}{is_static}", quoted(name))
 }
 
 fn write_drop(out: &mut String, table_name: &str, table: &TableSchema, dropped: &DroppedColumn) {

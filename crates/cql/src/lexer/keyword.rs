@@ -387,6 +387,16 @@ mod tests {
     }
 
     #[test]
+    fn names_of_user_types_are_quoted_where_the_bare_word_is_none() {
+        for (spelling, keyword) in SPELLINGS {
+            let is_name = keyword.class() == KeywordClass::Basic || *keyword == Keyword::Key;
+            assert_eq!(model::types::is_quoted_in_types(spelling), !is_name, "{spelling}");
+        }
+        assert!(model::types::is_quoted_in_types("true") && model::types::is_quoted_in_types("empty"));
+        assert!(!model::types::is_quoted_in_types("ty"));
+    }
+
+    #[test]
     fn names_need_quotes_only_where_the_word_is_reserved() {
         assert!(is_reserved_word("table") && is_reserved_word("nan") && is_reserved_word("token"));
         assert!(!is_reserved_word("key") && !is_reserved_word("int") && !is_reserved_word("columnfamilies"));

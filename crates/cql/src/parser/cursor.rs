@@ -5,8 +5,11 @@ use crate::lexer::{Keyword, KeywordClass, LexError, Lexer, Token, TokenKind};
 
 use super::SyntaxError;
 
-/// How deep terms, selectors, types and relations may nest.
+/// How deep terms, selectors and relations may nest.
 pub const NESTING_MAX: usize = 100;
+
+/// The same for types, where each level may say `frozen` besides. How deep types are is judged when they are resolved.
+const TYPE_NESTING_MAX: usize = 2 * model::types::TypeBounds::CREATED.depth_max + 2;
 
 /// How many arithmetic operators one expression may have.
 pub const OPERATORS_MAX: usize = 250;
@@ -213,7 +216,16 @@ impl<'a> Parser<'a> {
 
     /// Runs `parse` one level deeper.
     pub(super) fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
-        if self.depth >= NESTING_MAX {
+        self.nested_up_to(NESTING_MAX, parse)
+    }
+
+    /// The same for a type.
+    pub(super) fn nested_type<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        self.nested_up_to(TYPE_NESTING_MAX, parse)
+    }
+
+    fn nested_up_to<T>(&mut self, max: usize, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        if self.depth >= max {
             return Err(self.too_complex());
         }
         self.depth += 1;
@@ -272,6 +284,14 @@ impl<'a> Parser<'a> {
             "Failed parsing statement: [{}] reason: {number} is beyond the numbers of double precision",
             self.text
         ))
+    }
+
+    /// The words of Cassandra for a number that is no `int`.
+    pub(super) fn no_number(&self, number: &str) -> String {
+        format!(
+            "Failed parsing statement: [{}] reason: NumberFormatException For input string: \"{number}\"",
+            self.text
+        )
     }
 
     pub(super) fn mismatched_set(&mut self) -> SyntaxError {

@@ -85,7 +85,7 @@ impl Parser<'_> {
 
     /// Any type.
     pub(super) fn data_type(&mut self) -> Parsed<RawType> {
-        self.nested(Self::data_type_here)
+        self.nested_type(Self::data_type_here)
     }
 
     fn data_type_here(&mut self) -> Parsed<RawType> {
@@ -145,7 +145,8 @@ impl Parser<'_> {
                 self.expect(TokenKind::Comma)?;
                 let written = self.expect(TokenKind::Integer)?.raw;
                 let Ok(dimensions) = written.parse() else {
-                    self.complain(format!("Invalid number of dimensions of a vector: {written}"));
+                    let complaint = self.no_number(written);
+                    self.complain(complaint);
                     return Ok(RawType::Vector { element: first, dimensions: 0 });
                 };
                 RawType::Vector { element: first, dimensions }

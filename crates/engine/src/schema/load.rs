@@ -14,9 +14,10 @@ use model::schema::{
     CachingOptions, ColumnMask, CompactStorage, CompactionOptions, CompressionOptions, DroppedColumn, Index,
     Replication, RowsPerPartition, TableOptions, Trigger, UserAggregate, UserFunction, View,
 };
-use model::types::UserType;
+use model::types::{TypeBounds, UserType};
 use model::{ColumnKind, CqlType, KeyspaceSchema, Schema, TableSchema};
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Display;
 use std::sync::Arc;
 
 /// A live row of one of the schema's tables.
@@ -126,8 +127,12 @@ pub fn load(rows: &SchemaRows) -> Result<Schema, EngineError> {
 type Types = BTreeMap<String, Arc<UserType>>;
 
 fn parse_type(row: &SchemaRow, text: &str, types: &Types) -> Result<CqlType, EngineError> {
-    CqlType::parse_cql(text, &|name| types.get(name).cloned())
-        .map_err(|error| EngineError::Schema(format!("in keyspace {}: {error}", row.keyspace)))
+    let damaged = |error: &dyn Display| EngineError::Schema(format!("in keyspace {}: {error}", row.keyspace));
+    let ty = CqlType::parse_cql(text, &|name| types.get(name).cloned()).map_err(|error| damaged(&error))?;
+    match TypeBounds::STORED.measure(&ty) {
+        Ok(_) => Ok(ty),
+        Err(error) => Err(damaged(&format_args!("type {text} is too large: {error}"))),
+    }
 }
 
 fn load_types<'r>(keyspace: &str, rows: impl Iterator<Item = &'r SchemaRow>) -> Result<Types, EngineError> {

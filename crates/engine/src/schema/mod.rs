@@ -2,7 +2,7 @@
 //!
 //! A keyspace is one partition in each of those tables. [`rows`] turns a keyspace into the rows it has there,
 //! [`diff`] two keyspaces into the mutation that leads from one to the other, [`load`] rows into a schema, and
-//! [`version`] rows into the version that nodes compare.
+//! [`version`] rows into the version that nodes compare. [`verify`] loads a change before it is stored.
 
 pub mod diff;
 pub mod load;
@@ -10,4 +10,5 @@ pub mod rows;
 #[cfg(test)]
 mod tests;
 mod values;
+pub mod verify;
 pub mod version;

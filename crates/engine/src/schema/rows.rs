@@ -191,7 +191,7 @@ fn of_dropped(dropped: &DroppedColumn) -> Cells {
 }
 
 /// The type with tuples in place of user types: those may be dropped before the column's cells are gone.
-fn without_user_types(ty: &CqlType) -> CqlType {
+pub(super) fn without_user_types(ty: &CqlType) -> CqlType {
     let inner = |ty: &Arc<CqlType>| Arc::new(without_user_types(ty));
     match ty {
         CqlType::Udt { definition, .. } => {

@@ -281,3 +281,44 @@ fn the_index_of_paxos_is_added_to_a_directory_that_lacks_its_row() {
         engine.close();
     }
 }
+
+#[test]
+fn a_change_that_would_not_be_loaded_as_it_is_is_not_stored() {
+    let fs = MemoryFileSystem::new();
+    let engine = open(&fs);
+    let user_type = |keyspace: &str, field: CqlType| {
+        let fields = vec![("a".to_owned(), field)];
+        Arc::new(UserType { keyspace: keyspace.to_owned(), name: "u".to_owned(), fields })
+    };
+    let keyspace = |definition: &Arc<UserType>, options: model::schema::TableOptions| {
+        let mut keyspace = KeyspaceSchema::new("ks", Replication::simple(1));
+        let own = user_type("ks", CqlType::Int);
+        keyspace.types.insert("u".to_owned(), own);
+        let ty = CqlType::Udt { definition: Arc::clone(definition), multi_cell: false };
+        let table = TableSchema::builder("ks", "t", Uuid::from_u128(9))
+            .partition_key("k", CqlType::Int)
+            .regular("v", ty)
+            .options(options)
+            .build();
+        keyspace.tables.insert("t".to_owned(), Arc::new(table));
+        keyspace
+    };
+    let own = user_type("ks", CqlType::Int);
+    let missing = Arc::new(UserType { name: "w".to_owned(), ..UserType::clone(&own) });
+    let nan = model::schema::TableOptions { crc_check_chance: f64::NAN, ..Default::default() };
+    let before = engine.schema();
+    for (definition, options, words) in [
+        (&missing, Default::default(), "no such type"),
+        (&user_type("other", CqlType::Int), Default::default(), "the columns of table ks.t"),
+        (&user_type("ks", CqlType::Text), Default::default(), "the columns of table ks.t"),
+        (&own, nan, "the options of table ks.t"),
+    ] {
+        let refused = engine.install_schema(before.with_keyspace(keyspace(definition, options))).unwrap_err();
+        assert!(matches!(&refused, EngineError::Unstorable(what) if what.contains(words)), "{refused}");
+        assert_eq!(engine.schema(), before);
+    }
+    engine.install_schema(before.with_keyspace(keyspace(&own, Default::default()))).unwrap();
+    let installed = engine.schema();
+    engine.close();
+    assert_eq!(open(&fs).schema().keyspaces["ks"], installed.keyspaces["ks"]);
+}

@@ -10,11 +10,14 @@
 //! as it stands. Nesting is bounded, so a hostile header cannot exhaust the stack.
 
 use super::names::MARSHAL;
-use super::{CqlType, TypeNameError, UserType};
+use super::{CqlType, TypeBounds, TypeNameError, UserType};
 use std::sync::Arc;
 
-/// Levels of nesting that are accepted.
-pub(super) const DEPTH_MAX: usize = 64;
+/// Parentheses or brackets that may be open at a time: each level of a type that is stored may be marked frozen.
+pub(super) const DEPTH_MAX: usize = 2 * TypeBounds::STORED.depth_max;
+
+/// Why a vector without elements, or with more than an `int` counts, is no type.
+pub const VECTOR_OUT_OF_RANGE: &str = "the dimension of a vector is out of range";
 
 /// A class string, understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -197,7 +200,7 @@ impl<'t> Parser<'t> {
         let dimension = self.word()?.parse().map_err(|_| "the dimension of a vector is not a number")?;
         self.token(b')')?;
         if dimension == 0 || dimension > i32::MAX as u32 {
-            return Err("the dimension of a vector is out of range");
+            return Err(VECTOR_OUT_OF_RANGE);
         }
         Ok(CqlType::Vector { element, dimension })
     }

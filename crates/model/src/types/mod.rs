@@ -2,12 +2,14 @@
 //!
 //! Values are kept in the encoding of the native protocol v3 and later (docs/formats/sstable-big.md). One file for each question:
 //! - `compare`: the order of values;
+//! - `bounds`: how large a type may be;
 //! - `names`, `class_parser`, `cql_names`: both spellings of a type, CQL text and Cassandra's class strings;
 //! - `collection`: values inside values, read and built;
 //! - `validate`: the check of bytes from outside;
 //! - `normal`: what is stored of a value that was bound;
 //! - `text`, `json`, `parse`: values as text and back, with `numbers`, `duration` and `calendar` for the details.
 
+mod bounds;
 pub mod calendar;
 mod class_parser;
 pub mod collection;
@@ -24,9 +26,10 @@ pub(crate) mod samples;
 mod text;
 mod validate;
 
-pub use class_parser::ParsedType;
+pub use bounds::{NAME_BYTES_MAX, TypeBounds, TypeSize, TypeTooLarge};
+pub use class_parser::{ParsedType, VECTOR_OUT_OF_RANGE};
 pub use duration::Duration;
-pub use names::{QuotedName, TypeNameError};
+pub use names::{QuotedName, TypeNameError, is_quoted_in_types};
 pub use validate::InvalidValue;
 
 use std::sync::Arc;

@@ -25,7 +25,7 @@ impl fmt::Display for CqlType {
                 frozen(f, *multi_cell, format_args!("map<{key}, {value}>"))
             }
             CqlType::Udt { definition, multi_cell } => {
-                frozen(f, *multi_cell, format_args!("{}", QuotedName(&definition.name)))
+                frozen(f, *multi_cell, format_args!("{}", NameInTypes(&definition.name)))
             }
             CqlType::Tuple(types) => {
                 f.write_str("frozen<tuple<")?;
@@ -57,6 +57,97 @@ impl fmt::Display for QuotedName<'_> {
         let plain = self.0.starts_with(|c: char| c.is_ascii_lowercase())
             && self.0.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
         if plain { f.write_str(self.0) } else { write!(f, "\"{}\"", self.0.replace('"', "\"\"")) }
+    }
+}
+
+/// Words that CQL does not take for the name of a type, sorted. The lexer of the `cql` crate has them among all its
+/// words, and a test there holds the two together.
+const RESERVED: [&str; 66] = [
+    "add",
+    "allow",
+    "alter",
+    "and",
+    "apply",
+    "asc",
+    "authorize",
+    "batch",
+    "begin",
+    "by",
+    "cast",
+    "columnfamily",
+    "count",
+    "create",
+    "delete",
+    "desc",
+    "describe",
+    "distinct",
+    "drop",
+    "entries",
+    "execute",
+    "false",
+    "from",
+    "full",
+    "grant",
+    "if",
+    "in",
+    "index",
+    "infinity",
+    "insert",
+    "into",
+    "is",
+    "json",
+    "keyspace",
+    "limit",
+    "materialized",
+    "maxwritetime",
+    "modify",
+    "nan",
+    "norecursive",
+    "not",
+    "null",
+    "of",
+    "on",
+    "or",
+    "order",
+    "primary",
+    "rename",
+    "revoke",
+    "schema",
+    "select",
+    "set",
+    "table",
+    "to",
+    "token",
+    "true",
+    "truncate",
+    "ttl",
+    "unlogged",
+    "update",
+    "use",
+    "using",
+    "view",
+    "where",
+    "with",
+    "writetime",
+];
+
+/// Words that no user type can have for a name without quotes, because CQL may use them for a type one day.
+const RESERVED_TYPES: [&str; 7] = ["bitstring", "byte", "complex", "enum", "interval", "macaddr", "date"];
+
+/// Whether a name in lower case, written into the name of a type as it is, would be read as something else: a type of
+/// CQL's own, or no name at all. Cassandra writes `int` for a user type of that name, and does not find it again.
+pub fn is_quoted_in_types(name: &str) -> bool {
+    CqlType::from_native_name(name).is_some()
+        || RESERVED_TYPES.contains(&name)
+        || RESERVED.binary_search(&name).is_ok()
+}
+
+/// The name of a user type inside the name of a type: quoted, too, where it is a word of the language.
+struct NameInTypes<'a>(&'a str);
+
+impl fmt::Display for NameInTypes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if is_quoted_in_types(self.0) { write!(f, "\"{}\"", self.0) } else { QuotedName(self.0).fmt(f) }
     }
 }
 

@@ -107,3 +107,42 @@ fn years_beyond_what_a_timestamp_holds_are_refused() {
     assert!(CqlType::Timestamp.parse_text("+999999999-01-01", 0).is_err());
     assert!(CqlType::Timestamp.parse_text("-999999999-01-01 00:00", 0).is_err());
 }
+
+/// A type as deep as one that is read back may be, on the stack that a thread has by default.
+#[test]
+fn the_deepest_type_that_is_read_back_is_walked_on_a_small_stack() {
+    let walk = || {
+        let depth = TypeBounds::STORED.depth_max;
+        let mut deep = CqlType::Int;
+        let mut value = vec![0, 0, 0, 7];
+        for level in 1..depth {
+            let element = Arc::new(deep);
+            let mut outer = Vec::new();
+            deep = if level % 3 == 0 {
+                let definition = UserType {
+                    keyspace: "ks".into(),
+                    name: format!("u{level}"),
+                    fields: vec![("f".into(), element.as_ref().clone())],
+                };
+                CqlType::Udt { definition: Arc::new(definition), multi_cell: false }
+            } else {
+                outer.extend_from_slice(&1i32.to_be_bytes());
+                CqlType::List { element, multi_cell: false }
+            };
+            outer.extend_from_slice(&(value.len() as i32).to_be_bytes());
+            outer.extend_from_slice(&value);
+            value = outer;
+        }
+        assert_eq!(TypeBounds::STORED.measure(&deep).unwrap().depth, depth);
+        let class = deep.class_name();
+        assert_eq!(CqlType::parse_class(&class).unwrap().ty, deep);
+        deep.validate(&value).unwrap();
+        assert!(deep.compare(&value, &value).is_eq());
+        let lists = format!("{}int{}", "frozen<list<".repeat(depth - 1), ">>".repeat(depth - 1));
+        let read = CqlType::parse_cql(&lists, &|_| None).unwrap();
+        assert_eq!(read.to_string(), lists);
+        drop((deep.clone(), deep.to_string()));
+    };
+    let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(walk).unwrap();
+    thread.join().unwrap();
+}

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use coordinator::WriteType;
 use cql::plan::StatementKind;
+use engine::WriteOptions;
 use model::command::{
     ClusteringFilter, ColumnSelection, Consistency, DataLimits, PartitionSelection, ReadCommand,
 };
@@ -77,6 +78,8 @@ fn warn_about_use(exchange: &mut Exchange, used: &str, statement: &Statement) {
 impl Sessions {
     /// Puts a statement into the cache and, soon, on disk.
     fn keep_statement(self: &Arc<Self>, statement: &Arc<Statement>) {
+        // Taken before anybody can find the statement: whoever forgets it is later, however late this is written.
+        let timestamp = self.coordinator.next_timestamp();
         let (is_new, evicted) = self.statements.insert(Arc::clone(statement));
         let is_kept = matches!(
             statement.plan.kind,
@@ -90,28 +93,35 @@ impl Sessions {
             return;
         }
         let sessions = Arc::clone(self);
-        let statement = (is_new && is_kept).then(|| Arc::clone(statement));
-        tokio::spawn(async move {
-            let kept = statement.and_then(|statement| sessions.statement_row(&statement));
-            let forgotten = evicted.iter().filter_map(|id| sessions.statement_deletion(id));
-            let mutations: Vec<Mutation> = kept.into_iter().chain(forgotten).collect();
-            let written =
-                sessions.coordinator.write(mutations, Consistency::One, WriteType::Simple, None).await;
-            if let Err(error) = written {
-                tracing::warn!(%error, "a prepared statement could not be written down");
-            }
-        });
+        let kept = (is_new && is_kept).then(|| self.statement_row(statement, timestamp)).flatten();
+        let forgotten = evicted.iter().filter_map(|id| self.statement_deletion(id));
+        let mutations: Vec<Mutation> = kept.into_iter().chain(forgotten).collect();
+        tokio::spawn(async move { sessions.write_statements(mutations).await });
     }
 
-    fn statement_update(&self, id: &Id) -> Option<PartitionUpdate> {
+    /// Forgets statements on disk that are no longer in the cache.
+    pub(super) async fn forget_statements(&self, ids: &[Id]) {
+        self.write_statements(ids.iter().filter_map(|id| self.statement_deletion(id)).collect()).await;
+    }
+
+    async fn write_statements(&self, mutations: Vec<Mutation>) {
+        if mutations.is_empty() {
+            return;
+        }
+        let written = self.coordinator.write(mutations, Consistency::One, WriteType::Simple, None).await;
+        if let Err(error) = written {
+            tracing::warn!(%error, "a prepared statement could not be written down");
+        }
+    }
+
+    fn statement_update(&self, id: &[u8]) -> Option<PartitionUpdate> {
         let table = Arc::clone(self.node.schema().table("system", "prepared_statements")?);
         let key = DecoratedKey::new(PartitionKey(Bytes::copy_from_slice(id)));
         Some(PartitionUpdate::new(table, key))
     }
 
-    fn statement_row(&self, statement: &Statement) -> Option<Mutation> {
+    fn statement_row(&self, statement: &Statement, timestamp: i64) -> Option<Mutation> {
         let mut update = self.statement_update(&statement.id)?;
-        let timestamp = self.coordinator.next_timestamp();
         let mut row = Row::new(Clustering::empty());
         row.liveness = Liveness::new(timestamp);
         let values = [
@@ -128,17 +138,17 @@ impl Sessions {
         Some(Mutation::of(update))
     }
 
-    fn statement_deletion(&self, id: &Id) -> Option<Mutation> {
+    fn statement_deletion(&self, id: &[u8]) -> Option<Mutation> {
         let mut update = self.statement_update(id)?;
         let timestamp = self.coordinator.next_timestamp();
         update.deletion = Deletion::new(timestamp, seconds(timestamp));
         Some(Mutation::of(update))
     }
 
-    /// Prepares what `system.prepared_statements` holds.
+    /// Prepares what `system.prepared_statements` holds, and forgets there what is no statement any more.
     pub(super) fn recall_statements(self: &Arc<Self>) {
         let mut recalled = 0;
-        for (keyspace, text) in self.stored_statements().unwrap_or_default() {
+        for (id, keyspace, text) in self.stored_statements().unwrap_or_default() {
             match Statement::compile(text.into(), keyspace.as_deref(), &self.node.schema()) {
                 Ok(statement) => {
                     recalled += 1;
@@ -147,7 +157,8 @@ impl Sessions {
                 Err(error) => {
                     let error = error.to_string();
                     let error = redact::passwords(&error);
-                    tracing::info!(%error, "a prepared statement of the last run is no statement any more")
+                    tracing::info!(%error, "a prepared statement of the last run is no statement any more");
+                    self.forget_at_once(&id);
                 }
             }
         }
@@ -156,7 +167,16 @@ impl Sessions {
         }
     }
 
-    fn stored_statements(&self) -> Option<Vec<(Option<String>, String)>> {
+    /// Forgets a statement on disk, where nobody waits yet. What fails is tried again at the next start.
+    fn forget_at_once(&self, id: &Bytes) {
+        let Some(mutation) = self.statement_deletion(id) else { return };
+        if let Err(error) = self.node.engine.apply(&mutation, WriteOptions::default()) {
+            tracing::warn!(%error, "a prepared statement could not be forgotten");
+        }
+    }
+
+    /// Id, keyspace and text of each.
+    fn stored_statements(&self) -> Option<Vec<(Bytes, Option<String>, String)>> {
         let table = Arc::clone(self.node.schema().table("system", "prepared_statements")?);
         let (keyspace, text) = (table.column("logged_keyspace")?.id, table.column("query_string")?.id);
         let command = Arc::new(ReadCommand {
@@ -182,7 +202,7 @@ impl Sessions {
                 String::from_utf8(cell.value.to_vec()).ok()
             };
             if let Some(text) = value(text) {
-                found.push((value(keyspace), text));
+                found.push((row.key.key.0.clone(), value(keyspace), text));
             }
         }
         Some(found)

@@ -2,12 +2,13 @@
 //!
 //! 1. `cql::ddl` makes the next schema of the present one.
 //! 2. The engine makes it durable and puts it in force.
-//! 3. Prepared statements that it concerns are dropped, registered clients are told, then the one that asked.
+//! 3. Prepared statements that it concerns are dropped, here and on disk, registered clients are told, then the one that asked.
 
 use std::sync::Arc;
 
 use cql::ast::Statement;
 use cql::ddl::{self, CompactPolicy, DdlContext, DdlOutcome};
+use engine::EngineError;
 use model::Schema;
 use protocol::response::error::ErrorResponse;
 use protocol::response::schema_change::{ChangeKind, ChangeTarget, SchemaChange};
@@ -44,10 +45,14 @@ pub(super) async fn change(
     let installed = take_time(move || engine.install_schema(schema)).await;
     let new = match installed {
         Ok(Ok(new)) => new,
+        Ok(Err(failure @ EngineError::Unstorable(_))) => {
+            return Err(ErrorResponse::invalid(failure.to_string()));
+        }
         Ok(Err(failure)) => return Err(error::internal(&failure.to_string())),
         Err(failure) => return Err(error::internal(&failure.to_string())),
     };
-    sessions.statements.invalidate(&old, &new);
+    let stale = sessions.statements.invalidate(&old, &new);
+    sessions.forget_statements(&stale).await;
     let change = to_protocol(change);
     for event in all_changes(&old, &new, &change) {
         node.connections.broadcast(&Event::Schema(event));

@@ -187,8 +187,9 @@ impl Statements {
         (is_new, evicted)
     }
 
-    /// Drops the statements that the change from `old` to `new` concerns.
-    pub(super) fn invalidate(&self, old: &Schema, new: &Schema) {
+    /// Drops the statements that the change from `old` to `new` concerns, and returns their ids: they are to be forgotten
+    /// on disk, too.
+    pub(super) fn invalidate(&self, old: &Schema, new: &Schema) -> Vec<Id> {
         let stale: Vec<Id> = self
             .cache
             .iter()
@@ -197,6 +198,7 @@ impl Statements {
             .collect();
         stale.iter().for_each(|id| drop(self.cache.remove(id)));
         self.count();
+        stale
     }
 
     fn count(&self) {

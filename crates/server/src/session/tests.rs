@@ -6,6 +6,7 @@ mod in_place;
 mod memory;
 mod pages;
 mod prepared;
+mod restarts;
 mod secrets;
 mod timeouts;
 mod waits;

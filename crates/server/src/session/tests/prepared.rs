@@ -105,3 +105,41 @@ fn preparing_after_use_warns_once() {
         }
     });
 }
+
+#[test]
+fn statements_that_a_schema_change_concerns_are_forgotten_on_disk_too() {
+    run(async {
+        let env = Env::for_test(19);
+        let db = Db::open(&env).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        create(&mut client).await;
+        cql(&mut client, "CREATE TABLE ks.dropped (k int PRIMARY KEY, v int)").await;
+        cql(&mut client, "CREATE TABLE ks.stays (k int PRIMARY KEY, v int)").await;
+        cql(&mut client, &KEYSPACE.replace("ks", "gone")).await;
+        cql(&mut client, "CREATE TABLE gone.t (k int PRIMARY KEY)").await;
+        for table in ["ks.t", "ks.dropped", "ks.stays", "gone.t"] {
+            prepare(&mut client, &format!("SELECT * FROM {table} WHERE k = ?")).await;
+        }
+        let stored = "SELECT query_string FROM system.prepared_statements";
+        while select(&mut client, stored).await.rows.len() < 4 {
+            tokio::task::yield_now().await;
+        }
+        cql(&mut client, "ALTER TABLE ks.t ADD w int").await;
+        assert_eq!(select(&mut client, stored).await.rows.len(), 3);
+        cql(&mut client, "DROP TABLE ks.dropped").await;
+        assert_eq!(select(&mut client, stored).await.rows.len(), 2);
+        cql(&mut client, "DROP KEYSPACE gone").await;
+        let left = [[Some(Bytes::from("SELECT * FROM ks.stays WHERE k = ?"))]];
+        assert_eq!(select(&mut client, stored).await.rows, left);
+        // Prepared again after the change, it is kept again.
+        prepare(&mut client, "SELECT * FROM ks.t WHERE k = ?").await;
+        while select(&mut client, stored).await.rows.len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        db.stop().await;
+        let db = Db::open(&env).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        assert_eq!(select(&mut client, stored).await.rows.len(), 2);
+        db.stop().await;
+    });
+}
