@@ -68,6 +68,11 @@ impl BoundSelect {
         !self.shape.group_by.is_empty()
     }
 
+    /// Whether anything is computed of the columns, rather than shown as it is.
+    pub fn has_expressions(&self) -> bool {
+        self.shape.outputs.iter().any(|output| matches!(output, crate::result::Output::Expr(_)))
+    }
+
     /// The columns of the result.
     pub fn columns(&self) -> &[ColumnSpec] {
         &self.shape.columns

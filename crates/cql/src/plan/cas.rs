@@ -11,6 +11,7 @@
 use super::RowsRead;
 use super::bound::OwnedResultRow;
 use super::write::{BoundConditions, BoundWrite, Target, WriteKind};
+use crate::analysis::condition::Seen;
 use crate::bind::ColumnSpec;
 use crate::error::{Result, bail};
 use crate::result::{ColumnRef, RowSink};
@@ -20,6 +21,7 @@ use model::key::DecoratedKey;
 use model::mutation::{Mutation, PartitionUpdate};
 use model::types::CqlType;
 use model::{ColumnDef, ColumnId, ColumnKind, TableSchema};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// One or more writes of one partition that happen together or not at all.
@@ -86,11 +88,10 @@ impl CasPlan {
                 return Ok(CasOutcome::NotApplied);
             }
         }
-        let mut merged = PartitionUpdate::new(Arc::clone(&self.table), self.key.clone());
-        for write in &self.writes {
-            super::batch::merge_update(&mut merged, write.update(&self.key, rows, timestamp_micros)?);
-        }
-        Ok(CasOutcome::Applied(Mutation::of(merged)))
+        let updates = self.writes.iter().map(|write| write.update(&self.key, rows, timestamp_micros));
+        let merged = super::batch::merge_updates(updates.collect::<Result<_>>()?);
+        let nothing = || PartitionUpdate::new(Arc::clone(&self.table), self.key.clone());
+        Ok(CasOutcome::Applied(Mutation::of(merged.unwrap_or_else(nothing))))
     }
 
     fn holds(&self, write: &BoundWrite, rows: &RowsRead) -> bool {
@@ -102,13 +103,16 @@ impl CasPlan {
             BoundConditions::None => true,
             BoundConditions::Exists => exists(),
             BoundConditions::NotExists => !exists(),
-            BoundConditions::Columns(conditions) => conditions.iter().all(|condition| {
-                let row = match (condition.is_static(), row_of(write)) {
-                    (false, Some(name)) => rows.of(&self.key, Some(name)),
-                    _ => rows.of(&self.key, None),
-                };
-                condition.holds(&self.table, row.as_ref())
-            }),
+            BoundConditions::Columns(conditions) => {
+                let mut seen = Seen::default();
+                conditions.iter().all(|condition| {
+                    let row = match (condition.is_static(), row_of(write)) {
+                        (false, Some(name)) => rows.of(&self.key, Some(name)),
+                        _ => rows.of(&self.key, None),
+                    };
+                    condition.holds(&self.table, row.as_ref(), &mut seen)
+                })
+            }
         }
     }
 
@@ -188,26 +192,23 @@ fn row_of(write: &BoundWrite) -> Option<&Clustering> {
     }
 }
 
+/// Refuses conditions of different kinds on one row. Those of each row are looked at once, in the order of the writes.
 fn check_mixed(writes: &[BoundWrite]) -> Result<()> {
-    for (i, a) in writes.iter().enumerate() {
-        for b in writes.iter().take(i) {
-            if row_of(a) != row_of(b) {
-                continue;
+    use BoundConditions::{Columns, Exists, None as Nothing, NotExists};
+    let mut first: HashMap<Option<&Clustering>, &BoundConditions> = HashMap::with_capacity(writes.len());
+    for write in writes {
+        if matches!(write.conditions, Nothing) {
+            continue;
+        }
+        // All that came before of the row were of one kind.
+        match (*first.entry(row_of(write)).or_insert(&write.conditions), &write.conditions) {
+            (NotExists, Exists) | (Exists, NotExists) => {
+                bail!("Cannot mix IF EXISTS and IF NOT EXISTS conditions for the same row")
             }
-            use BoundConditions::{Columns, Exists, None, NotExists};
-            match (&a.conditions, &b.conditions) {
-                (NotExists, Exists) | (Exists, NotExists) => {
-                    bail!("Cannot mix IF EXISTS and IF NOT EXISTS conditions for the same row")
-                }
-                (Columns(_), Exists | NotExists) | (Exists | NotExists, Columns(_)) => {
-                    bail!("Cannot mix IF conditions and IF NOT EXISTS for the same row")
-                }
-                (None, _)
-                | (_, None)
-                | (Columns(_), Columns(_))
-                | (Exists, Exists)
-                | (NotExists, NotExists) => {}
+            (Columns(_), Exists | NotExists) | (Exists | NotExists, Columns(_)) => {
+                bail!("Cannot mix IF conditions and IF NOT EXISTS for the same row")
             }
+            _ => {}
         }
     }
     Ok(())
@@ -232,11 +233,12 @@ fn shown_columns(table: &TableSchema, writes: &[BoundWrite], is_batch: bool) -> 
     if is_batch {
         columns.extend(table.partition_key().iter().chain(table.clustering_columns()).cloned());
     }
+    let mut shown: HashSet<ColumnId> = columns.iter().map(|column| column.id).collect();
     // Static columns come last, whatever the order of the conditions.
     for is_static in [false, true] {
         for condition in conditions_of(writes) {
             let column = &condition.column;
-            if (column.kind == ColumnKind::Static) == is_static && !columns.contains(column) {
+            if (column.kind == ColumnKind::Static) == is_static && shown.insert(column.id) {
                 columns.push(Arc::clone(column));
             }
         }

@@ -11,6 +11,7 @@ use model::cell::{Cell, ColumnId};
 use model::row::{ResultRow, Row};
 use model::{ColumnKind, Deletion, TableSchema};
 use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashSet};
 
 /// One change of one column.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +92,8 @@ pub(crate) fn apply(
     stamp: Stamp,
     uuids: &dyn UuidSource,
 ) -> Result<()> {
+    let mut lists = Lists { table, before: &before, known: BTreeMap::new() };
+    let mut discarded = discarded_values(changes);
     for change in changes {
         match change {
             Change::Cell { column, path, value } => {
@@ -116,23 +119,25 @@ pub(crate) fn apply(
                 }
             }
             Change::ListSet { column, index, value } => {
-                let cells = list_cells(table, *column, &before);
+                let cells = lists.cells(*column);
                 if cells.is_empty() {
                     bail!("Attempted to set an element on a list which is null");
                 }
-                let path = path_at(&cells, *index)?;
+                let path = path_at(cells, *index)?;
                 row.cells.push(stamp.cell(*column, path, value.clone()));
             }
             Change::ListDelete { column, index } => {
-                let cells = list_cells(table, *column, &before);
+                let cells = lists.cells(*column);
                 if cells.is_empty() {
                     bail!("Attempted to delete an element from a list which is null");
                 }
-                let path = path_at(&cells, *index)?;
+                let path = path_at(cells, *index)?;
                 row.cells.push(stamp.cell(*column, path, None));
             }
-            Change::ListDiscard { column, values } => {
-                for cell in list_cells(table, *column, &before) {
+            Change::ListDiscard { column, .. } => {
+                // The first one of a column does it for all of them.
+                let Some(values) = discarded.remove(column) else { continue };
+                for cell in lists.cells(*column) {
                     if values.contains(&cell.value) {
                         row.cells.push(stamp.cell(*column, cell.path.clone(), None));
                     }
@@ -148,10 +153,33 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// The live elements of a list, in order.
-fn list_cells<'r>(table: &TableSchema, column: ColumnId, before: &'r Option<ResultRow<'_>>) -> Vec<&'r Cell> {
-    let is_static = table.cell_column(column).is_some_and(|c| c.kind == ColumnKind::Static);
-    before.as_ref().map_or_else(Vec::new, |row| row.live_cells(column, is_static).collect())
+/// What is taken out of each list.
+fn discarded_values(changes: &[Change]) -> BTreeMap<ColumnId, HashSet<&Bytes>> {
+    let mut out: BTreeMap<ColumnId, HashSet<&Bytes>> = BTreeMap::new();
+    for change in changes {
+        if let Change::ListDiscard { column, values } = change {
+            out.entry(*column).or_default().extend(values);
+        }
+    }
+    out
+}
+
+/// The lists of a row as they were read. Each is looked at once, however many of its elements change.
+struct Lists<'r, 'b> {
+    table: &'r TableSchema,
+    before: &'r Option<ResultRow<'b>>,
+    known: BTreeMap<ColumnId, Vec<&'r Cell>>,
+}
+
+impl<'r> Lists<'r, '_> {
+    /// The live elements of a list, in order.
+    fn cells(&mut self, column: ColumnId) -> &[&'r Cell] {
+        let (table, before) = (self.table, self.before);
+        self.known.entry(column).or_insert_with(|| {
+            let is_static = table.cell_column(column).is_some_and(|c| c.kind == ColumnKind::Static);
+            before.as_ref().map_or_else(Vec::new, |row| row.live_cells(column, is_static).collect())
+        })
+    }
 }
 
 fn path_at(cells: &[&Cell], index: i32) -> Result<Bytes> {

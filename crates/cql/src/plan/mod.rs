@@ -23,6 +23,7 @@ mod select;
 pub(crate) mod tests;
 mod write;
 
+pub use crate::analysis::product::BatchProduct;
 pub use batch::BoundBatch;
 pub(crate) use bound::OwnedResultRow;
 pub use bound::{Bound, BoundExplain, BoundSelect, RowsRead};
