@@ -3,6 +3,7 @@
 mod explain;
 mod faults;
 mod in_place;
+mod long;
 mod pages;
 mod prepared;
 mod timeouts;
