@@ -88,17 +88,24 @@ impl PagingState {
         decode_as(bytes, preferred).or_else(|| decode_as(bytes, other))
     }
 
-    /// The mark of this state in the result of `command`; `None` when it cannot be one of its.
+    /// The mark of this state in the result of `command`; `None` when it cannot be one of its: clients may send what they
+    /// like, and a state only ever says where the rows that the command asks for go on.
     pub fn mark(&self, command: &ReadCommand) -> Option<PageMark> {
         let key = match &command.partitions {
             PartitionSelection::Keys(keys) if keys.len() == 1 => keys.first()?.clone(),
             PartitionSelection::Keys(keys) => keys.iter().find(|k| k.key.0 == self.key)?.clone(),
-            PartitionSelection::Range(_) => DecoratedKey::new(PartitionKey(self.key.clone())),
+            PartitionSelection::Range(range) => {
+                let key = DecoratedKey::new(PartitionKey(self.key.clone()));
+                if !range.contains(&key) || !is_key_of(&key.key, command) {
+                    return None;
+                }
+                key
+            }
         };
         let columns = command.table.clustering_columns().len();
         // A table without clustering columns has one row for each partition: behind it the partition is done with.
         let clustering = self.row.clone().filter(|_| columns > 0);
-        if clustering.as_ref().is_some_and(|c| c.len() != columns) {
+        if clustering.as_ref().is_some_and(|c| c.len() != columns || !is_row_of(c, command)) {
             return None;
         }
         let limited = |remaining: u64, of: u64| if of == u64::MAX { u64::MAX } else { remaining.min(of) };
@@ -109,6 +116,22 @@ impl PagingState {
             remaining_in_partition: limited(self.remaining_in_partition, command.limits.rows_per_partition),
         })
     }
+}
+
+/// Whether there can be such a key. Values of another node's may be none of their types, and their rows are read all the
+/// same.
+fn is_key_of(key: &PartitionKey, command: &ReadCommand) -> bool {
+    let count = command.table.partition_key().len();
+    !key.0.is_empty() && (0..count).all(|index| key.component(count, index).is_some())
+}
+
+/// Whether there can be such a row: files have no place for values of another length. Rows of dense tables lack some.
+fn is_row_of(clustering: &Clustering, command: &ReadCommand) -> bool {
+    let columns = command.table.clustering_columns().iter();
+    clustering.iter().zip(columns).all(|(component, column)| match (component, column.ty.fixed_len()) {
+        (Component::Value(value), Some(len)) => value.is_empty() || value.len() == len,
+        _ => true,
+    })
 }
 
 fn encode_row_mark(clustering: &Clustering) -> Vec<u8> {

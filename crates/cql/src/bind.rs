@@ -1,9 +1,11 @@
 //! What comes in with the execution of a statement: values for its markers, the clock, uuids.
 
+pub use crate::analysis::product::ProductGuard;
 use crate::error::{CqlError, Result, bail};
 use bytes::Bytes;
 use model::types::{CqlType, collection};
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -58,10 +60,14 @@ impl BoundValues {
                 values.as_slice().into()
             }
             BoundValues::Named(values) => {
-                let find = |spec: &ColumnSpec| {
-                    let found = values.iter().find(|(name, _)| *name == spec.name).map(|(_, v)| v.clone());
-                    // A name that no value is given for counts as not set.
-                    found.unwrap_or(BoundValue::Unset)
+                let mut by_name: HashMap<&str, &BoundValue> = HashMap::with_capacity(values.len());
+                for (name, value) in values {
+                    by_name.entry(name).or_insert(value);
+                }
+                // A name that no value is given for counts as not set.
+                let find = |spec: &ColumnSpec| match by_name.get(spec.name.as_str()) {
+                    Some(value) => (*value).clone(),
+                    None => BoundValue::Unset,
                 };
                 specs.iter().map(find).collect::<Vec<_>>().into()
             }
@@ -111,6 +117,8 @@ pub struct BindContext {
     pub page_size: Option<u32>,
     /// The last second at which something may expire.
     pub expiration_max_s: u32,
+    /// The guardrail for products of INs; `None` when it is off.
+    pub product_guard: Option<Arc<ProductGuard>>,
     /// Uuids.
     pub uuids: Arc<dyn UuidSource>,
 }

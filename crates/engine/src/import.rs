@@ -4,7 +4,9 @@
 //!
 //! 1. They are opened and compared with the table's schema, and verified, every component of them.
 //! 2. A transaction log is started in the table's directory; each SSTable gets a name of its own there and its files
-//!    are linked, or copied where links cannot be. The level and the marks of repairs go, unless they are to be kept.
+//!    are linked, or copied where links cannot be, or where somebody else may write to them: a link is the same file, and who
+//!    owns it, or has it open to write, could change what the table reads, or cut a file that is mapped, which ends
+//!    the process. The level and the marks of repairs go, unless they are to be kept.
 //! 3. They are opened under their new names and compared with their digests, also where nothing is to be verified; COMMIT;
 //!    they join the view.
 //! 4. Unless they were to be copied, their old files are removed.
@@ -266,7 +268,8 @@ impl Import<'_> {
                 continue;
             }
             // A link would let whoever changes the one change the other.
-            let is_linked = !self.options.copy && fs.hard_link(&from, &to).is_ok();
+            let may_link = !self.options.copy && fs.is_private(&from).map_err(reason)?;
+            let is_linked = may_link && fs.hard_link(&from, &to).is_ok();
             match is_linked {
                 // Whoever put the file there may not have synced it.
                 true => fs.open_rw(&to).and_then(|mut file| file.sync_data()).map_err(failed)?,
@@ -294,6 +297,9 @@ impl Import<'_> {
 }
 
 fn copy(fs: &dyn FileSystem, from: &Path, to: &Path) -> io::Result<()> {
+    if fs.clone_file(from, to)? {
+        return fs.open_rw(to)?.sync_data();
+    }
     let source = fs.open_read(from)?;
     let mut target = fs.create_new(to)?;
     let mut buffer = vec![0; COPY_BYTES];

@@ -94,7 +94,8 @@ impl Opening {
             }
         }
         let kept_bytes_max = options.memtable_bytes_max / KEPT_LOG_SHARE;
-        let segments = Segments::list(&env, &options.commitlog_dir, kept_bytes_max)?;
+        let segments = Segments::list(&env, &options.commitlog_dir, kept_bytes_max)?
+            .with_segment_bytes(options.commitlog_segment_bytes);
         let last_id = segments.files().last().map_or(0, |s| s.id);
         let log_options = CommitLogOptions {
             dir: options.commitlog_dir.clone(),

@@ -16,6 +16,9 @@
 //! 4. The answer goes out with warnings and tracing id; then the request is counted, a slow one kept for the log, a traced one
 //!    written down.
 //!
+//! Long requests are parsed and bound on the pool of readers ([`long`]): that takes time that grows with their length, and
+//! nobody else of the network thread has to wait for it.
+//!
 //! The awkward exception: a read that finds all it needs in memory answers by itself, straight into the connection's
 //! buffer ([`Answer::Sent`]). Every other read runs on the pool of readers, the only threads here that wait for
 //! the disk.
@@ -25,6 +28,7 @@ mod describe;
 mod error;
 mod execute;
 mod explain;
+mod long;
 mod options;
 mod prepare;
 mod proofs;
@@ -46,7 +50,7 @@ use coordinator::Coordinator;
 use cql::bind::UuidSource;
 use env::Env;
 use partition::{CostSnapshot, Deadline, NanoClock, Recorder};
-use protocol::request::{Message, Request};
+use protocol::request::{Execute, Message, Request};
 use protocol::response::blocks::Blocks;
 use protocol::response::error::ErrorResponse;
 use protocol::response::{Response, ResultBody};
@@ -115,6 +119,8 @@ enum Progress {
     Over(Answer),
     /// To a point at which it waits: this is left.
     Waits(Work),
+    /// Nowhere: it is an execution of a long statement, which is not bound on a network thread.
+    IsLong(Box<Execute>),
 }
 
 /// What a request comes to.
@@ -147,6 +153,8 @@ struct Exchange {
     text: Option<Arc<str>>,
     /// How long it has waited on no thread.
     waits: Waits,
+    /// Whether it has left the network thread because it is long.
+    is_on_reader: bool,
     /// The read of a slow request.
     slow: Option<Arc<ReadRecord>>,
 }
@@ -165,6 +173,7 @@ impl Exchange {
             text: None,
             waits: Waits::default(),
             slow: None,
+            is_on_reader: false,
             reply: Some(reply),
             connection,
             sessions,
@@ -223,18 +232,12 @@ impl Exchange {
 
 impl Service for Sessions {
     fn handle(self: Arc<Self>, message: Message, reply: Reply) -> Option<Handling> {
+        let is_long = long::is_long(&message.request, reply.request_bytes());
         let mut exchange = Exchange::new(self, &message, reply);
-        let (kind, progress) = match message.request {
-            Request::Query(query) => (RequestKind::Query, query::start(&mut exchange, query)),
-            Request::Execute(execute) => (RequestKind::Execute, execute::start(&mut exchange, execute)),
-            Request::Prepare(prepare) => (RequestKind::Prepare, prepare::run(&mut exchange, prepare)),
-            Request::Batch(batch) => (RequestKind::Batch, batch::start(&mut exchange, batch)),
-            // The connection itself answers the others.
-            other => {
-                let message = format!("Unexpected message {}", other.opcode().name());
-                (RequestKind::Options, Err(ErrorResponse::protocol(message)))
-            }
-        };
+        if is_long {
+            return Some(Box::pin(long::carry_out(exchange, message.request)));
+        }
+        let (kind, progress) = begin(&mut exchange, message.request);
         let outcome = match progress {
             Ok(Progress::Waits(work)) => {
                 return Some(Box::pin(async move {
@@ -242,11 +245,29 @@ impl Service for Sessions {
                     end(&mut exchange, kind, outcome);
                 }));
             }
+            Ok(Progress::IsLong(execute)) => {
+                return Some(Box::pin(long::carry_out(exchange, Request::Execute(*execute))));
+            }
             Ok(Progress::Over(answer)) => Ok(answer),
             Err(error) => Err(error),
         };
         end(&mut exchange, kind, outcome);
         None
+    }
+}
+
+/// Carries a request out as far as that goes without waiting.
+fn begin(exchange: &mut Exchange, request: Request) -> (RequestKind, Result<Progress, ErrorResponse>) {
+    match request {
+        Request::Query(query) => (RequestKind::Query, query::start(exchange, query)),
+        Request::Execute(execute) => (RequestKind::Execute, execute::start(exchange, execute)),
+        Request::Prepare(prepare) => (RequestKind::Prepare, prepare::run(exchange, prepare)),
+        Request::Batch(batch) => (RequestKind::Batch, batch::start(exchange, batch)),
+        // The connection itself answers the others.
+        other => {
+            let message = format!("Unexpected message {}", other.opcode().name());
+            (RequestKind::Options, Err(ErrorResponse::protocol(message)))
+        }
     }
 }
 

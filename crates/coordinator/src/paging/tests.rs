@@ -96,6 +96,46 @@ fn a_state_of_another_table_is_refused() {
     assert_eq!(state.mark(&command), None);
 }
 
+/// A Cassandra 5.0 answers these with rows that the statement does not ask for, or with a server error.
+#[test]
+fn a_state_that_was_made_up_leads_nowhere_else() {
+    let mut keys: Vec<DecoratedKey> = (0..9).map(key).collect();
+    keys.sort();
+    let range = KeyRange {
+        start: KeyBound::Token { token: keys[3].token, inclusive: true },
+        end: KeyBound::Token { token: keys[5].token, inclusive: false },
+    };
+    let part = command(PartitionSelection::Range(range), ClusteringFilter::all());
+    let state = |key: Bytes, row: Option<Clustering>| PagingState {
+        key,
+        row,
+        remaining: UNLIMITED,
+        remaining_in_partition: UNLIMITED,
+    };
+    for row in [None, Some(clustering(1, "x"))] {
+        for (at, key) in keys.iter().enumerate() {
+            let mark = state(key.key.0.clone(), row.clone()).mark(&part);
+            assert_eq!(mark.is_some(), (3..5).contains(&at), "key {at}");
+        }
+    }
+    let whole = command(PartitionSelection::Range(KeyRange::FULL), ClusteringFilter::all());
+    assert_eq!(state(Bytes::new(), None).mark(&whole), None);
+    let several = command(PartitionSelection::Keys(keys[..2].to_vec()), ClusteringFilter::all());
+    assert_eq!(state(keys[7].key.0.clone(), None).mark(&several), None);
+    let bad_row = Clustering::from_values([&b"abc"[..], b"x"]);
+    assert_eq!(state(keys[3].key.0.clone(), Some(bad_row)).mark(&part), None);
+    // A row before the rows that are asked for leaves these as they are; so does a larger limit.
+    let slices = vec![Slice::of_prefix(clustering(3, "a").prefix(1))];
+    let mut few =
+        command(PartitionSelection::Keys(vec![key(1)]), ClusteringFilter::Slices { slices, reversed: false });
+    few.limits.rows = 2;
+    let mark = state(Bytes::new(), Some(clustering(-7, "z"))).mark(&few).unwrap();
+    assert_eq!(mark.remaining, 2);
+    let legs = behind(&few, &mark);
+    let selects = |a: i32| legs[0].clusterings.selects(table().comparator(), &clustering(a, "q"));
+    assert_eq!([selects(2), selects(3), selects(4)], [false, true, false]);
+}
+
 #[test]
 fn a_range_goes_on_in_the_marks_partition_and_then_behind_it() {
     let command = command(PartitionSelection::Range(KeyRange::FULL), ClusteringFilter::all());

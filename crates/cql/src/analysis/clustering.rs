@@ -14,6 +14,7 @@
 use super::context::BindInput;
 use super::expr::Expr;
 use super::keys::{value_of, values_of};
+use super::product;
 use super::relation::{InSource, Restriction, SliceEnd, Test};
 use crate::bind::BoundValue;
 use crate::error::{Result, bail};
@@ -26,9 +27,6 @@ use model::types::collection;
 use model::{ColumnDef, TableSchema};
 use std::cmp::Ordering;
 use std::sync::Arc;
-
-/// Rows that one IN may multiply to.
-const ROWS_MAX: usize = 1 << 20;
 
 /// Restrictions of the clustering columns.
 #[derive(Debug)]
@@ -187,15 +185,13 @@ impl ClusteringPlan {
         if let Some(single) = single_prefix(restrictions, input)? {
             return Ok(vec![single]);
         }
+        let given = restrictions.iter().map(|r| tuples(r, input)).collect::<Result<Vec<_>>>()?;
+        product::check("clustering key", given.iter().map(Vec::len), input)?;
         let mut prefixes = vec![Clustering::empty()];
-        for restriction in restrictions {
-            let rows = tuples(restriction, input)?;
-            if prefixes.len().checked_mul(rows.len()).is_none_or(|n| n > ROWS_MAX) {
-                bail!("Too many clusterings in one statement, at most {ROWS_MAX}");
-            }
+        for rows in &given {
             let mut longer = Vec::with_capacity(prefixes.len() * rows.len());
             for prefix in &prefixes {
-                for row in &rows {
+                for row in rows {
                     let mut next = prefix.clone();
                     row.iter().for_each(|value| next.push(Component::Value(value)));
                     longer.push(next);

@@ -11,8 +11,10 @@ use crate::result::ColumnRef;
 use bytes::Bytes;
 use model::row::ResultRow;
 use model::types::{CqlType, collection};
-use model::{ColumnDef, ColumnKind, TableSchema};
+use model::{ColumnDef, ColumnId, ColumnKind, TableSchema};
+use std::cell::OnceCell;
 use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A condition of an IF clause.
@@ -209,42 +211,122 @@ impl ConditionPlan {
     }
 }
 
+/// What the conditions on a row have seen of it: a column is put together once, and taken apart once, however many
+/// conditions are about it.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    columns: HashMap<ColumnId, SeenColumn>,
+}
+
+/// A column as one value, and what was made of it so far.
+#[derive(Debug)]
+struct SeenColumn {
+    column: Arc<ColumnDef>,
+    whole: Option<Bytes>,
+    /// Elements, keys and values in turn, or fields.
+    parts: OnceCell<Vec<Option<Bytes>>>,
+    /// By [`Sorted`]: values in their order, with their places.
+    sorted: [OnceCell<Vec<(Bytes, usize)>>; 2],
+}
+
+/// Which parts of a collection.
+#[derive(Clone, Copy, Debug)]
+enum Sorted {
+    /// Keys of a map, elements of a list or a set.
+    Keys,
+    /// Values of a map.
+    Values,
+}
+
+impl SeenColumn {
+    fn parts(&self) -> &[Option<Bytes>] {
+        self.parts.get_or_init(|| {
+            let Some(whole) = &self.whole else { return Vec::new() };
+            let own = |part: &[u8]| whole.slice_ref(part);
+            match &self.column.ty {
+                CqlType::Map { .. } => {
+                    collection::pairs(whole).flat_map(|(k, v)| [Some(own(k)), Some(own(v))]).collect()
+                }
+                CqlType::Udt { .. } => collection::tuple_fields(whole).map(|f| f.map(own)).collect(),
+                _ => collection::elements(whole).map(|item| item.map(own)).collect(),
+            }
+        })
+    }
+
+    fn part(&self, at: usize) -> Option<Bytes> {
+        self.parts().get(at)?.clone()
+    }
+
+    fn sorted(&self, which: Sorted) -> &[(Bytes, usize)] {
+        let [keys, values] = &self.sorted;
+        let (made, ty, first, step) = match (which, &self.column.ty) {
+            (Sorted::Keys, CqlType::Map { key, .. }) => (keys, key, 0, 2),
+            (Sorted::Values, CqlType::Map { value, .. }) => (values, value, 1, 2),
+            (_, CqlType::List { element, .. } | CqlType::Set { element, .. }) => (keys, element, 0, 1),
+            _ => return &[],
+        };
+        made.get_or_init(|| {
+            let of = self.parts().iter().skip(first).step_by(step).enumerate();
+            let mut sorted: Vec<_> = of.filter_map(|(at, value)| Some((value.clone()?, at))).collect();
+            sorted.sort_by(|(a, _), (b, _)| ty.compare(a, b));
+            sorted
+        })
+    }
+}
+
 impl BoundCondition {
     pub(crate) fn is_static(&self) -> bool {
         self.column.kind == ColumnKind::Static
     }
 
-    /// Whether the condition holds; `row` is `None` when there is no such row.
-    pub(crate) fn holds(&self, table: &TableSchema, row: Option<&ResultRow<'_>>) -> bool {
-        let whole = row.and_then(|row| ColumnRef::of(&self.column).value(table, row));
-        let (ty, value) = self.part(whole);
+    /// Whether the condition holds; `row` is `None` when there is no such row. `seen` is that of all conditions on the row.
+    pub(crate) fn holds(&self, table: &TableSchema, row: Option<&ResultRow<'_>>, seen: &mut Seen) -> bool {
+        let seen = seen.columns.entry(self.column.id).or_insert_with(|| {
+            let whole = row.and_then(|row| ColumnRef::of(&self.column).value(table, row));
+            let column = Arc::clone(&self.column);
+            SeenColumn { column, whole, parts: OnceCell::new(), sorted: Default::default() }
+        });
+        let (ty, value) = self.part(seen);
+        if let Some(holds) = self.contains(&ty, seen) {
+            return holds;
+        }
         self.values.iter().any(|wanted| self.compare(&ty, value.as_ref(), wanted.as_ref()))
     }
 
     /// The part of the value that the condition is about, and its type.
-    fn part(&self, whole: Option<Bytes>) -> (CqlType, Option<Bytes>) {
+    fn part(&self, seen: &SeenColumn) -> (CqlType, Option<Bytes>) {
         match (&self.target, &self.column.ty) {
             (BoundTarget::Index(index), CqlType::List { element, .. }) => {
-                let value = whole.and_then(|w| {
-                    collection::elements(&w).nth(*index).flatten().map(|item| w.slice_ref(item))
-                });
-                (element.as_ref().clone(), value)
+                (element.as_ref().clone(), seen.part(*index))
             }
             (BoundTarget::Key(key), CqlType::Map { key: key_type, value, .. }) => {
-                let found = whole.and_then(|w| {
-                    let mut pairs = collection::pairs(&w);
-                    pairs.find(|(k, _)| key_type.compare(k, key).is_eq()).map(|(_, v)| w.slice_ref(v))
-                });
-                (value.as_ref().clone(), found)
+                let keys = seen.sorted(Sorted::Keys);
+                let found = keys.binary_search_by(|(k, _)| key_type.compare(k, key)).ok();
+                let at = found.and_then(|found| keys.get(found)).map(|(_, at)| *at);
+                (value.as_ref().clone(), at.and_then(|at| seen.part(2 * at + 1)))
             }
             (BoundTarget::Field(index), CqlType::Udt { definition, .. }) => {
                 let ty = definition.fields.get(*index).map_or(CqlType::Blob, |(_, ty)| ty.clone());
-                let value = whole
-                    .and_then(|w| collection::tuple_fields(&w).nth(*index).flatten().map(|f| w.slice_ref(f)));
-                (ty, value)
+                (ty, seen.part(*index))
             }
-            (_, ty) => (ty.clone(), whole),
+            (_, ty) => (ty.clone(), seen.whole.clone()),
         }
+    }
+
+    /// CONTAINS and CONTAINS KEY of a column; `None` for other operators.
+    fn contains(&self, ty: &CqlType, seen: &SeenColumn) -> Option<bool> {
+        let ([Some(wanted)], BoundTarget::Column) = (self.values.as_slice(), &self.target) else {
+            return None;
+        };
+        let (which, element) = match (self.operator, ty) {
+            (ComparisonOperator::Contains, CqlType::Map { value, .. }) => (Sorted::Values, value),
+            (ComparisonOperator::Contains, CqlType::List { element, .. } | CqlType::Set { element, .. }) => {
+                (Sorted::Keys, element)
+            }
+            (ComparisonOperator::ContainsKey, CqlType::Map { key, .. }) => (Sorted::Keys, key),
+            _ => return None,
+        };
+        Some(seen.sorted(which).binary_search_by(|(value, _)| element.compare(value, wanted)).is_ok())
     }
 
     fn compare(&self, ty: &CqlType, value: Option<&Bytes>, wanted: Option<&Bytes>) -> bool {
@@ -270,22 +352,8 @@ impl BoundCondition {
             LessOrEqual => order() != Ordering::Greater,
             Greater => order() == Ordering::Greater,
             GreaterOrEqual => order() != Ordering::Less,
-            Contains => match ty {
-                CqlType::Map { value: element, .. } => {
-                    collection::pairs(value).any(|(_, v)| element.compare(v, wanted).is_eq())
-                }
-                CqlType::List { element, .. } | CqlType::Set { element, .. } => {
-                    collection::elements(value).flatten().any(|v| element.compare(v, wanted).is_eq())
-                }
-                _ => false,
-            },
-            ContainsKey => match ty {
-                CqlType::Map { key, .. } => {
-                    collection::pairs(value).any(|(k, _)| key.compare(k, wanted).is_eq())
-                }
-                _ => false,
-            },
-            Like => false,
+            // Those of columns were answered before, and nothing else has them.
+            Contains | ContainsKey | Like => false,
         }
     }
 }

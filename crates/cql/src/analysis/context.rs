@@ -1,12 +1,14 @@
 //! What the analysis of one statement carries along.
 
 use super::expr::Scope;
+use super::raw::Raw;
 use crate::ast::Identifier;
 use crate::bind::{BindContext, BoundValue, ColumnSpec};
 use crate::error::{CqlError, Result, bail};
 use model::types::{CqlType, QuotedName};
 use model::{ColumnDef, ColumnKind, Schema, TableSchema};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The name of bind variables in SELECT clauses.
@@ -69,11 +71,63 @@ struct Marker {
     partition_key: Option<usize>,
 }
 
+/// The types of calls in an expression, while it is looked at.
+///
+/// Every overload of a call asks for the types of the same arguments, and those ask for the types of theirs: without
+/// memory the time would grow as a power of the depth. Calls are told by their addresses, which hold as long as the outermost
+/// expression is borrowed; nothing is kept longer.
+#[derive(Debug, Default)]
+pub(crate) struct CallTypes {
+    depth: Cell<usize>,
+    known: RefCell<HashMap<*const (), Option<CqlType>>>,
+}
+
+impl CallTypes {
+    /// Begins to look at an expression, or at one in it, which is borrowed for as long as the answer is kept.
+    pub(crate) fn enter(&self) -> Inside<'_> {
+        self.depth.set(self.depth.get() + 1);
+        Inside(self)
+    }
+
+    /// Runs `look` for an expression that is not part of the one that is looked at.
+    pub(crate) fn apart<T>(&self, look: impl FnOnce() -> T) -> T {
+        let known = self.known.take();
+        let out = look();
+        self.known.replace(known);
+        out
+    }
+
+    /// The type of a call, if it was found out before.
+    pub(crate) fn get(&self, call: &Raw<'_>) -> Option<Option<CqlType>> {
+        self.known.borrow().get(&std::ptr::from_ref(call).cast()).cloned()
+    }
+
+    /// Keeps the type of a call.
+    pub(crate) fn keep(&self, call: &Raw<'_>, ty: &Option<CqlType>) {
+        if self.depth.get() > 0 {
+            self.known.borrow_mut().insert(std::ptr::from_ref(call).cast(), ty.clone());
+        }
+    }
+}
+
+/// Something is looked at. With the outermost one all is forgotten.
+pub(crate) struct Inside<'a>(&'a CallTypes);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.depth.set(self.0.depth.get() - 1);
+        if self.0.depth.get() == 0 {
+            self.0.known.borrow_mut().clear();
+        }
+    }
+}
+
 /// Looks up names for one statement and gathers its bind variables.
 #[derive(Debug)]
 pub(crate) struct Analyzer<'a> {
     pub(crate) schema: &'a Schema,
     pub(crate) table: Arc<TableSchema>,
+    pub(crate) call_types: CallTypes,
     names: &'a [Option<Identifier>],
     markers: &'a RefCell<MarkerSpecs>,
     keyspace: Arc<str>,
@@ -128,6 +182,7 @@ impl<'a> Analyzer<'a> {
         Analyzer {
             schema,
             table: Arc::clone(table),
+            call_types: CallTypes::default(),
             names,
             markers,
             keyspace: table.keyspace.as_str().into(),

@@ -13,6 +13,7 @@ use std::sync::Arc;
 impl Analyzer<'_> {
     /// How an expression fits a type. What cannot be resolved fits nothing; lowering it says why.
     pub(crate) fn fit(&self, raw: &Raw<'_>, wanted: &CqlType) -> Fit {
+        let _inside = self.call_types.enter();
         match raw {
             Raw::Literal(literal) => literal::fit(literal, wanted),
             Raw::Null if wanted.is_counter() => Fit::No,
@@ -75,6 +76,7 @@ impl Analyzer<'_> {
 
     /// The type of an expression, where it has one of its own.
     pub(crate) fn known_type(&self, raw: &Raw<'_>) -> Option<CqlType> {
+        let _inside = self.call_types.enter();
         match raw {
             Raw::Literal(_) | Raw::Null | Raw::Marker(_) | Raw::UserType(_) => None,
             Raw::Column(name) => self.table.visible_column(name.as_str()).map(|c| c.ty.clone()),
@@ -117,7 +119,14 @@ impl Analyzer<'_> {
             Raw::CellInfo { kind, column, path } => {
                 self.cell_info(*kind, column, path).ok().map(|(_, ty)| ty)
             }
-            _ => functions::resolve(self, raw, None).ok().map(|function| function.returns),
+            _ => {
+                if let Some(known) = self.call_types.get(raw) {
+                    return known;
+                }
+                let ty = functions::resolve(self, raw, None).ok().map(|function| function.returns);
+                self.call_types.keep(raw, &ty);
+                ty
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::context::BindInput;
 use super::expr::{Expr, is_empty_a_value};
+use super::product;
 use super::relation::{InSource, Restriction, SliceEnd, Test};
 use crate::bind::BoundValue;
 use crate::error::{Result, bail};
@@ -15,8 +16,6 @@ use std::sync::Arc;
 
 /// The longest partition key, and clustering, in bytes.
 pub(crate) const KEY_BYTES_MAX: usize = 65_535;
-/// Keys that one IN may multiply to.
-const KEYS_MAX: usize = 1 << 20;
 
 /// Restrictions of the partition key.
 #[derive(Debug)]
@@ -110,14 +109,17 @@ impl PartitionPlan {
         let mut values: Vec<Vec<Bytes>> = Vec::with_capacity(self.restrictions.len());
         for restriction in &self.restrictions {
             let (Some(column), test) = (restriction.columns.first(), &restriction.test) else { continue };
-            let mut of_column = values_of(test, column, input)?;
+            values.push(values_of(test, column, input)?);
+        }
+        product::check("partition key", values.iter().map(Vec::len), input)?;
+        for (restriction, of_column) in self.restrictions.iter().zip(&mut values) {
+            let Some(column) = restriction.columns.first() else { continue };
             of_column.sort_by(|a, b| column.ty.compare(a, b));
             of_column.dedup();
-            values.push(of_column);
         }
-        let count = values.iter().try_fold(1usize, |n, v| n.checked_mul(v.len()));
-        if count.is_none_or(|n| n > KEYS_MAX) {
-            bail!("Too many partition keys in one statement, at most {KEYS_MAX}");
+        // The common case: nothing is multiplied.
+        if let [of_column] = values.as_mut_slice() {
+            return std::mem::take(of_column).into_iter().map(|value| key_of(&mut [value])).collect();
         }
         let mut keys = vec![Vec::<Bytes>::new()];
         for of_column in &values {

@@ -12,6 +12,7 @@ use crate::functions::{self, AggregateCall, Body};
 use crate::result::{CellInfo, CellPart, ColumnPart, ColumnRef, Keys};
 use model::ColumnKind;
 use model::types::CqlType;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Where an expression stands.
@@ -34,11 +35,16 @@ impl Place<'_> {
 impl Analyzer<'_> {
     /// A term for a receiver.
     pub(crate) fn term<'r>(&self, raw: impl Into<Raw<'r>>, receiver: &Receiver) -> Result<Expr> {
-        self.lower(&raw.into(), receiver, &mut Place::Term)
+        let raw = raw.into();
+        self.call_types.apart(|| {
+            let _inside = self.call_types.enter();
+            self.lower(&raw, receiver, &mut Place::Term)
+        })
     }
 
     /// Something of a SELECT clause, and its type.
     pub(crate) fn selected(&self, raw: &Raw<'_>, place: &mut Place<'_>) -> Result<(Expr, CqlType)> {
+        let _inside = self.call_types.enter();
         match raw {
             Raw::Column(name) => {
                 let column = self.column(name)?;
@@ -353,14 +359,17 @@ impl Analyzer<'_> {
         let CqlType::Udt { definition, multi_cell } = &receiver.ty else {
             bail!("Invalid user type literal for {} of type {}", receiver.name, display(&receiver.ty));
         };
-        if let Some((name, _)) =
-            given.iter().find(|(name, _)| !definition.fields.iter().any(|(field, _)| field == name.as_str()))
-        {
-            bail!("Unknown field '{name}' in value of user defined type {}", definition.name);
+        let known: HashSet<&str> = definition.fields.iter().map(|(field, _)| field.as_str()).collect();
+        let mut values: HashMap<&str, &Raw<'_>> = HashMap::with_capacity(given.len());
+        for (name, value) in given {
+            if !known.contains(name.as_str()) {
+                bail!("Unknown field '{name}' in value of user defined type {}", definition.name);
+            }
+            values.entry(name.as_str()).or_insert(value);
         }
         let mut out = Vec::with_capacity(definition.fields.len());
         for (field, ty) in &definition.fields {
-            let Some((_, value)) = given.iter().find(|(name, _)| name.as_str() == field) else {
+            let Some(value) = values.get(field.as_str()) else {
                 out.push(Expr::NULL);
                 continue;
             };

@@ -281,7 +281,8 @@ impl ColumnsRead {
         };
         selected.for_each_column(&mut |column, part| add(column.id, part));
         filter.for_each_column(&mut add);
-        parts.retain(|(id, _)| !whole.contains(id));
+        whole.sort_unstable();
+        parts.retain(|(id, _)| whole.binary_search(id).is_err());
         parts.sort_by_key(|(id, _)| *id);
         ColumnsRead { columns: ColumnSelection::of(ids), parts }
     }

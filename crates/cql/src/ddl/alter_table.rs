@@ -14,6 +14,7 @@ use crate::error::{Result, bail};
 use model::schema::{Release, TableBuilder};
 use model::types::CqlType;
 use model::{ColumnKind, KeyspaceSchema, TableSchema};
+use std::collections::HashSet;
 
 pub(super) fn alter(alter: &AlterTable, ctx: &DdlContext<'_>) -> Result<Option<DdlOutcome>> {
     if let AlterTableAction::Add { columns, .. } = &alter.action {
@@ -145,11 +146,11 @@ fn add(
         );
     }
     let mut builder = table.to_builder();
-    let mut added: Vec<&Identifier> = Vec::new();
+    let mut added: HashSet<&Identifier> = HashSet::new();
     for column in columns {
         let name = column.name.as_str();
         let ty = types::resolve(&column.column_type, keyspace)?;
-        if table.column(name).is_some() || added.contains(&&column.name) {
+        if table.column(name).is_some() || added.contains(&column.name) {
             if !if_not_exists {
                 bail!("Column with name '{name}' already exists");
             }
@@ -169,7 +170,7 @@ fn add(
             );
         }
         check_dropped(table, column, &ty)?;
-        added.push(&column.name);
+        added.insert(&column.name);
         builder = if column.is_static { builder.static_column(name, ty) } else { builder.regular(name, ty) };
     }
     Ok(builder)

@@ -113,8 +113,10 @@ fn build(
     for column in &primary_key.partition_key {
         builder = builder.partition_key(column.as_str(), ty(column));
     }
+    let descending: HashSet<&Identifier> =
+        create.clustering_order.iter().filter(|(_, desc)| *desc).map(|(column, _)| column).collect();
     for column in &primary_key.clustering {
-        let descending = create.clustering_order.iter().any(|(ordered, desc)| ordered == column && *desc);
+        let descending = descending.contains(column);
         builder = builder.clustering(column.as_str(), ty(column), descending);
     }
     builder = others.try_fold(builder, |builder, column| -> Result<_> {
@@ -207,8 +209,9 @@ fn has_duration(ty: &CqlType) -> bool {
 
 fn check_clustering_order(create: &CreateTable, primary_key: &PrimaryKey) -> Result<()> {
     let ordered: Vec<&Identifier> = create.clustering_order.iter().map(|(column, _)| column).collect();
+    let clustering: HashSet<&Identifier> = primary_key.clustering.iter().collect();
     let strangers: Vec<&str> =
-        ordered.iter().filter(|c| !primary_key.clustering.contains(c)).map(|c| c.as_str()).collect();
+        ordered.iter().filter(|c| !clustering.contains(*c)).map(|c| c.as_str()).collect();
     if !strangers.is_empty() {
         bail!(
             "Only clustering key columns can be defined in CLUSTERING ORDER directive: [{}] are not clustering \

@@ -6,6 +6,7 @@
 pub(crate) use super::json_value::Json;
 use bytes::Bytes;
 use model::types::{CqlType, collection};
+use std::collections::{HashMap, HashSet};
 
 /// The value of type `ty`; `None` for null.
 pub(crate) fn encode(ty: &CqlType, json: &Json) -> Result<Option<Bytes>, String> {
@@ -123,10 +124,17 @@ fn nested(ty: &CqlType, json: &Json) -> Result<Bytes, String> {
             Ok(collection::encode_tuple(fields?))
         }
         (CqlType::Udt { definition, .. }, Json::Object(entries)) => {
-            let named: Vec<(String, &Json)> = entries.iter().map(|(name, v)| (folded(name), v)).collect();
-            if let Some((name, _)) =
-                named.iter().find(|(name, _)| !definition.fields.iter().any(|(field, _)| field == name))
-            {
+            let known: HashSet<&str> = definition.fields.iter().map(|(field, _)| field.as_str()).collect();
+            let mut named: HashMap<String, &Json> = HashMap::with_capacity(known.len());
+            let mut unknown = None;
+            for (name, value) in entries {
+                let name = folded(name);
+                if unknown.is_none() && !known.contains(name.as_str()) {
+                    unknown = Some(name.clone());
+                }
+                named.entry(name).or_insert(value);
+            }
+            if let Some(name) = unknown {
                 return Err(format!(
                     "Unknown field '{name}' in value of user defined type {}",
                     definition.name
@@ -135,8 +143,8 @@ fn nested(ty: &CqlType, json: &Json) -> Result<Bytes, String> {
             let fields: Result<Vec<_>, String> = definition
                 .fields
                 .iter()
-                .map(|(field, ty)| match named.iter().find(|(name, _)| name == field) {
-                    Some((_, value)) => encode(ty, value),
+                .map(|(field, ty)| match named.get(field) {
+                    Some(value) => encode(ty, value),
                     None => Ok(None),
                 })
                 .collect();

@@ -1,5 +1,6 @@
 //! A small JSON parser for INSERT JSON and `from_json`: numbers keep their text, objects their order.
 
+use std::collections::HashMap;
 use std::fmt;
 
 /// Levels that may be nested.
@@ -81,6 +82,27 @@ impl fmt::Display for Json {
             }
         }
     }
+}
+
+/// Each name once, where it stood first, with the last of its values.
+fn last_values(entries: Vec<(String, Json)>) -> Vec<(String, Json)> {
+    let mut first = HashMap::with_capacity(entries.len());
+    let mut places = Vec::with_capacity(entries.len());
+    for (name, _) in &entries {
+        let next = first.len();
+        places.push(*first.entry(name.as_str()).or_insert(next));
+    }
+    if first.len() == entries.len() {
+        return entries;
+    }
+    let mut out: Vec<(String, Json)> = Vec::with_capacity(first.len());
+    for (entry, place) in entries.into_iter().zip(places) {
+        match out.get_mut(place) {
+            Some((_, slot)) => *slot = entry.1,
+            None => out.push(entry),
+        }
+    }
+    out
 }
 
 struct Parser<'t> {
@@ -175,16 +197,13 @@ impl<'t> Parser<'t> {
             let name = self.string()?;
             self.expect(':')?;
             let value = self.value(depth + 1)?;
-            match entries.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, slot)) => *slot = value,
-                None => entries.push((name, value)),
-            }
+            entries.push((name, value));
             if !self.accept(',') {
                 break;
             }
         }
         self.expect('}')?;
-        Ok(Json::Object(entries))
+        Ok(Json::Object(last_values(entries)))
     }
 
     fn array(&mut self, depth: usize) -> Result<Json, String> {

@@ -16,6 +16,7 @@ use crate::analysis::types::display;
 use crate::ast::{ArithmeticOperator, FunctionName};
 use crate::error::{Result, bail};
 use model::types::CqlType;
+use std::sync::LazyLock;
 
 /// The overloads in the order in which Cassandra's messages list them.
 const MATH_TYPES: [CqlType; 9] = [
@@ -408,8 +409,24 @@ fn similarity_candidates(
     Ok(Some(vec![scalar(name, &[ty.clone(), ty], CqlType::Float, Scalar::Similarity(kind))]))
 }
 
-/// The overloads of an arithmetic operator.
-pub(super) fn operations(operator: ArithmeticOperator) -> Vec<Function> {
+/// The overloads of an arithmetic operator. There are some eighty: they are made once.
+pub(super) fn operations(operator: ArithmeticOperator) -> &'static [Function] {
+    use ArithmeticOperator::{Add, Divide, Modulo, Multiply, Subtract};
+    static ADD: LazyLock<Vec<Function>> = LazyLock::new(|| overloads(Add));
+    static SUBTRACT: LazyLock<Vec<Function>> = LazyLock::new(|| overloads(Subtract));
+    static MULTIPLY: LazyLock<Vec<Function>> = LazyLock::new(|| overloads(Multiply));
+    static DIVIDE: LazyLock<Vec<Function>> = LazyLock::new(|| overloads(Divide));
+    static MODULO: LazyLock<Vec<Function>> = LazyLock::new(|| overloads(Modulo));
+    match operator {
+        Add => &ADD,
+        Subtract => &SUBTRACT,
+        Multiply => &MULTIPLY,
+        Divide => &DIVIDE,
+        Modulo => &MODULO,
+    }
+}
+
+fn overloads(operator: ArithmeticOperator) -> Vec<Function> {
     use CqlType::{Ascii, Date, Duration, Text, Timestamp};
     let name = match operator {
         ArithmeticOperator::Add => "_add",

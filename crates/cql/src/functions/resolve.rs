@@ -9,6 +9,7 @@ use crate::analysis::types::{display, native};
 use crate::ast::FunctionName;
 use crate::error::{Result, bail};
 use model::types::{CqlType, QuotedName};
+use std::borrow::Cow;
 
 /// The name of a function as it prints once it is looked up; names that are not Cassandra's own stay as written.
 pub(crate) fn resolved_name(name: &FunctionName) -> FunctionName {
@@ -35,7 +36,7 @@ pub(crate) fn resolve(
     receiver: Option<&CqlType>,
 ) -> Result<Function> {
     let arguments = arguments_of(raw);
-    let (shown, candidates) = match raw {
+    let (shown, candidates): (String, Cow<'_, [Function]>) = match raw {
         Raw::CountRows => return Ok(registry::count_rows()),
         Raw::Function { name, .. } => {
             let is_system = name.keyspace.as_ref().is_none_or(|ks| ks.as_str() == "system");
@@ -45,12 +46,12 @@ pub(crate) fn resolve(
                 None
             };
             match candidates {
-                Some(candidates) => (name.to_string(), candidates),
+                Some(candidates) => (name.to_string(), Cow::from(candidates)),
                 None => bail!("Unknown function '{name}'"),
             }
         }
-        Raw::Operation { operator, .. } => (operator.to_string(), registry::operations(*operator)),
-        Raw::Negation(_) => ("system._negate".to_owned(), registry::negations()),
+        Raw::Operation { operator, .. } => (operator.to_string(), registry::operations(*operator).into()),
+        Raw::Negation(_) => ("system._negate".to_owned(), registry::negations().into()),
         Raw::Cast { target, .. } => {
             let target = native(*target);
             // A cast to the type that a value has already does nothing.
@@ -71,15 +72,15 @@ pub(crate) fn resolve(
                 }
                 bail!("{argument} cannot be cast to {target}");
             }
-            (format!("system.cast_as_{target}"), casts)
+            (format!("system.cast_as_{target}"), casts.into())
         }
         _ => bail!("{raw} is not a function"),
     };
-    if let [only] = candidates.as_slice() {
+    if let [only] = &*candidates {
         check_types(analyzer, only, &arguments)?;
         return Ok(only.clone());
     }
-    best_match(analyzer, raw, &shown, candidates, &arguments, receiver)
+    best_match(analyzer, raw, &shown, &candidates, &arguments, receiver)
 }
 
 /// Whether the arguments can be those of the only candidate, with a message that says which cannot.
@@ -112,12 +113,12 @@ fn best_match(
     analyzer: &Analyzer<'_>,
     raw: &Raw<'_>,
     shown: &str,
-    candidates: Vec<Function>,
+    candidates: &[Function],
     arguments: &[&Raw<'_>],
     receiver: Option<&CqlType>,
 ) -> Result<Function> {
     let mut compatible: Vec<&Function> = Vec::new();
-    for candidate in &candidates {
+    for candidate in candidates {
         if receiver.is_some_and(|ty| !fit_type(&candidate.returns, ty).is_assignable())
             || candidate.arguments.len() != arguments.len()
         {

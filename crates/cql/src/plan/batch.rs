@@ -2,14 +2,21 @@
 
 use super::write::{WritePlan, bind_timestamp};
 use super::{Bound, BoundWrite, CasPlan, RowsRead};
+use crate::analysis::product::BatchProduct;
 use crate::analysis::{BindInput, Expr};
 use crate::ast::BatchKind;
 use crate::error::{Result, bail};
 use bytes::Bytes;
+use model::TableSchema;
+use model::clustering::Clustering;
 use model::key::DecoratedKey;
 use model::mutation::{Mutation, PartitionUpdate};
 use model::row::Row;
+use smallvec::SmallVec;
 use std::collections::HashMap;
+use std::iter::Peekable;
+use std::sync::Arc;
+use std::vec;
 
 /// A BATCH statement with all its names resolved.
 #[derive(Debug)]
@@ -28,7 +35,13 @@ impl BatchPlan {
         let mut ctx = input.ctx.clone();
         ctx.timestamp_micros = timestamp.unwrap_or(ctx.timestamp_micros);
         let input = BindInput { ctx: &ctx, ..*input };
-        let writes = self.writes.iter().map(|write| write.bind(&input)).collect::<Result<Vec<_>>>()?;
+        let mut product = BatchProduct::default();
+        let mut writes = Vec::with_capacity(self.writes.len());
+        for write in &self.writes {
+            let write = write.bind(&input)?;
+            product.count(&write)?;
+            writes.push(write);
+        }
         BoundBatch::assemble(self.kind, writes)
     }
 }
@@ -58,14 +71,17 @@ impl BoundBatch {
     /// write in order, the rows of its [`BoundWrite::read_before`].
     pub fn mutations(&self, rows: &[RowsRead]) -> Result<Vec<Mutation>> {
         let nothing = RowsRead::new();
-        let (mut merged, mut index) = (Vec::new(), HashMap::new());
+        let (mut gathered, mut index) = (Vec::new(), HashMap::new());
         for (i, write) in self.writes.iter().enumerate() {
             for key in write.keys() {
                 let update = write.update(key, rows.get(i).unwrap_or(&nothing), write.timestamp)?;
-                add(&mut merged, &mut index, update);
+                gather(&mut gathered, &mut index, update);
             }
         }
-        Ok(merged)
+        let merged = |tables: Vec<Vec<PartitionUpdate>>| Mutation {
+            updates: tables.into_iter().filter_map(merge_updates).collect(),
+        };
+        Ok(gathered.into_iter().map(merged).collect())
     }
 }
 
@@ -83,48 +99,99 @@ pub(crate) fn check_kinds(kind: BatchKind, has_counters: bool, has_others: bool)
     Ok(())
 }
 
-/// Adds an update to the mutation of its key, and to the update of its table in there.
-fn add(
-    merged: &mut Vec<Mutation>,
+/// Puts an update with those of its key, and there with those of its table.
+fn gather(
+    gathered: &mut Vec<Vec<Vec<PartitionUpdate>>>,
     index: &mut HashMap<(String, DecoratedKey), usize>,
     update: PartitionUpdate,
 ) {
     let place = (update.table.keyspace.clone(), update.key.clone());
     let at = *index.entry(place).or_insert_with(|| {
-        merged.push(Mutation { updates: Vec::new() });
-        merged.len() - 1
+        gathered.push(Vec::new());
+        gathered.len() - 1
     });
-    let Some(mutation) = merged.get_mut(at) else { return };
-    match mutation.updates.iter_mut().find(|u| u.table.id == update.table.id) {
-        Some(into) => merge_update(into, update),
-        None => mutation.updates.push(update),
+    let Some(tables) = gathered.get_mut(at) else { return };
+    let of_table = |of: &&mut Vec<PartitionUpdate>| of.first().is_some_and(|u| u.table.id == update.table.id);
+    match tables.iter_mut().find(of_table) {
+        Some(of) => of.push(update),
+        None => tables.push(vec![update]),
     }
 }
 
-/// Adds the changes of `update` to `into`, of the same partition.
-pub(crate) fn merge_update(into: &mut PartitionUpdate, update: PartitionUpdate) {
-    into.deletion = into.deletion.max(update.deletion);
-    into.range_tombstones.extend(update.range_tombstones);
-    if let Some(mut row) = update.static_row {
-        if into.table.is_counter {
-            sum_increments(into.static_row.as_mut(), &mut row);
-        }
-        into.add_static(row);
+/// The changes of all `updates`, of one partition of one table, as one update; `None` of none. Rows are sorted once: putting
+/// them in their places one by one would move those behind each time.
+pub(crate) fn merge_updates(updates: Vec<PartitionUpdate>) -> Option<PartitionUpdate> {
+    let mut rest = updates.into_iter();
+    let mut merged = rest.next()?;
+    if rest.len() == 0 {
+        return Some(merged);
     }
-    for mut row in update.rows {
-        if into.table.is_counter {
-            sum_increments(into.rows.iter_mut().find(|r| r.clustering == row.clustering), &mut row);
-        }
-        into.add_row(row);
+    let table = Arc::clone(&merged.table);
+    let mut statics: Vec<Row> = merged.static_row.take().into_iter().collect();
+    let mut rows = std::mem::take(&mut merged.rows);
+    for update in rest {
+        merged.deletion = merged.deletion.max(update.deletion);
+        merged.range_tombstones.extend(update.range_tombstones);
+        statics.extend(update.static_row);
+        rows.extend(update.rows);
     }
+    merged.static_row = merge_rows(&table, statics);
+    let comparator = table.comparator();
+    rows.sort_by(|a, b| comparator.compare(&a.clustering, &b.clustering));
+    merged.rows.reserve(rows.len());
+    let mut rows = rows.into_iter().peekable();
+    while let Some(row) = rows.next() {
+        let mut same = vec_of_same(row, &mut rows, |a, b| comparator.compare(a, b).is_eq());
+        merged.rows.extend(match same.len() {
+            1 => same.pop(),
+            _ => merge_rows(&table, same),
+        });
+    }
+    Some(merged)
+}
+
+/// `first`, and the rows that follow with the same clustering.
+fn vec_of_same(
+    first: Row,
+    rest: &mut Peekable<vec::IntoIter<Row>>,
+    is_same: impl Fn(&Clustering, &Clustering) -> bool,
+) -> SmallVec<[Row; 1]> {
+    let mut same: SmallVec<[Row; 1]> = SmallVec::new();
+    same.push(first);
+    while let Some(next) =
+        rest.next_if(|next| same.first().is_some_and(|f| is_same(&f.clustering, &next.clustering)))
+    {
+        same.push(next);
+    }
+    same
+}
+
+/// Rows of one clustering as one. They are merged in pairs: each into one that grows would copy that one each time.
+fn merge_rows(table: &TableSchema, rows: impl IntoIterator<Item = Row>) -> Option<Row> {
+    let mut rows: Vec<Row> = rows.into_iter().collect();
+    while rows.len() > 1 {
+        let mut pairs = rows.into_iter();
+        let mut halved = Vec::with_capacity(pairs.len().div_ceil(2));
+        while let Some(mut row) = pairs.next() {
+            if let Some(mut other) = pairs.next() {
+                if table.is_counter {
+                    sum_increments(&mut row, &mut other);
+                }
+                model::reconcile::merge_row_into(table, &mut row, &other);
+            }
+            halved.push(row);
+        }
+        rows = halved;
+    }
+    rows.pop()
 }
 
 /// Moves the increments of cells that both rows have into `existing`: they are no counter contexts, which could be
 /// reconciled, but add up.
-fn sum_increments(existing: Option<&mut Row>, row: &mut Row) {
-    let Some(existing) = existing else { return };
+fn sum_increments(existing: &mut Row, row: &mut Row) {
     row.cells.retain(|cell| {
-        let same = existing.cells.iter_mut().find(|c| c.column == cell.column);
+        let at = existing.cells.binary_search_by_key(&cell.column, |c| c.column).ok();
+        let same = at.and_then(|at| existing.cells.get_mut(at));
         let (Some(same), Some(more)) = (same, cell.value.as_array::<8>()) else { return true };
         let Some(before) = same.value.as_array::<8>() else { return true };
         let sum = i64::from_be_bytes(*before).wrapping_add(i64::from_be_bytes(*more));

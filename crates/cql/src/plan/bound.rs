@@ -9,6 +9,9 @@ use model::clustering::Clustering;
 use model::command::ReadCommand;
 use model::key::DecoratedKey;
 use model::row::{ResultRow, Row};
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A statement with its values.
@@ -68,6 +71,11 @@ impl BoundSelect {
         !self.shape.group_by.is_empty()
     }
 
+    /// Whether anything is computed of the columns, rather than shown as it is.
+    pub fn has_expressions(&self) -> bool {
+        self.shape.outputs.iter().any(|output| matches!(output, crate::result::Output::Expr(_)))
+    }
+
     /// The columns of the result.
     pub fn columns(&self) -> &[ColumnSpec] {
         &self.shape.columns
@@ -111,7 +119,9 @@ impl OwnedResultRow {
 /// The rows that a write's `read_before` or a condition's read found.
 #[derive(Clone, Debug, Default)]
 pub struct RowsRead {
+    /// Those of one partition together, in the order of their clusterings.
     pub(crate) rows: Vec<OwnedResultRow>,
+    partitions: HashMap<DecoratedKey, Range<usize>>,
 }
 
 impl RowsRead {
@@ -120,19 +130,34 @@ impl RowsRead {
         RowsRead::default()
     }
 
-    /// Adds a row.
+    /// Adds a row behind the others.
     pub fn push(&mut self, row: &ResultRow<'_>) {
+        let at = self.rows.len();
+        match self.partitions.get_mut(row.key) {
+            Some(range) => range.end = at + 1,
+            None => {
+                self.partitions.insert(row.key.clone(), at..at + 1);
+            }
+        }
         self.rows.push(OwnedResultRow::of(row));
     }
 
     /// The row of a clustering of a partition, or (for `None`) any row of it, for its static row.
-    pub(crate) fn of(&self, key: &DecoratedKey, clustering: Option<&Clustering>) -> Option<ResultRow<'_>> {
-        let of_key = || self.rows.iter().filter(|r| r.key == *key);
-        match clustering {
-            Some(name) => of_key()
-                .find(|r| r.row.as_ref().is_some_and(|row| row.clustering == *name))
-                .map(OwnedResultRow::as_row),
-            None => of_key().next().map(OwnedResultRow::as_row),
-        }
+    pub(crate) fn of(
+        &self,
+        table: &TableSchema,
+        key: &DecoratedKey,
+        clustering: Option<&Clustering>,
+    ) -> Option<ResultRow<'_>> {
+        let rows = self.rows.get(self.partitions.get(key)?.clone())?;
+        let Some(name) = clustering else { return rows.first().map(OwnedResultRow::as_row) };
+        let comparator = table.comparator();
+        let order = |found: &OwnedResultRow| match &found.row {
+            Some(row) => comparator.compare(&row.clustering, name),
+            // A static row alone.
+            None => Ordering::Less,
+        };
+        let at = rows.binary_search_by(order).ok()?;
+        rows.get(at).map(OwnedResultRow::as_row)
     }
 }

@@ -18,7 +18,7 @@
 use super::RowsRead;
 use super::bound::OwnedResultRow;
 use super::write::{BoundConditions, BoundWrite, Target, WriteKind};
-use crate::analysis::condition::BoundCondition;
+use crate::analysis::condition::{BoundCondition, Seen};
 use crate::bind::ColumnSpec;
 use crate::error::{Result, bail};
 use crate::result::{ColumnRef, RowSink};
@@ -29,6 +29,7 @@ use model::mutation::{Mutation, PartitionUpdate};
 use model::row::{ResultRow, Row};
 use model::types::CqlType;
 use model::{ColumnDef, ColumnId, ColumnKind, Deletion, TableSchema};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// One or more writes of one partition that happen together or not at all.
@@ -110,10 +111,10 @@ impl CasPlan {
         if !self.holds(rows) {
             return Ok(CasOutcome::NotApplied);
         }
-        let mut merged = PartitionUpdate::new(Arc::clone(&self.table), self.key.clone());
-        for write in &self.writes {
-            super::batch::merge_update(&mut merged, write.update(&self.key, rows, timestamp_micros)?);
-        }
+        let updates = self.writes.iter().map(|write| write.update(&self.key, rows, timestamp_micros));
+        let merged = super::batch::merge_updates(updates.collect::<Result<_>>()?);
+        let nothing = || PartitionUpdate::new(Arc::clone(&self.table), self.key.clone());
+        let mut merged = merged.unwrap_or_else(nothing);
         put_deletions_first(&mut merged, timestamp_micros);
         Ok(CasOutcome::Applied(Mutation::of(merged)))
     }
@@ -125,7 +126,7 @@ impl CasPlan {
         });
         of_static
             && self.conditions.of_rows.iter().all(|(name, condition)| {
-                let row = rows.of(&self.key, Some(name));
+                let row = rows.of(&self.table, &self.key, Some(name));
                 condition.holds(&self.table, row.as_ref())
             })
     }
@@ -303,7 +304,8 @@ impl RowCondition {
             RowCondition::Exists => row.is_some(),
             RowCondition::NotExists => row.is_none(),
             RowCondition::Columns(conditions) => {
-                conditions.iter().all(|condition| condition.holds(table, row))
+                let mut seen = Seen::default();
+                conditions.iter().all(|condition| condition.holds(table, row, &mut seen))
             }
         }
     }
@@ -338,11 +340,12 @@ fn shown_columns(table: &TableSchema, writes: &[BoundWrite], is_batch: bool) -> 
     if is_batch {
         columns.extend(table.partition_key().iter().chain(table.clustering_columns()).cloned());
     }
+    let mut shown: HashSet<ColumnId> = columns.iter().map(|column| column.id).collect();
     for write in writes {
         let BoundConditions::Columns(conditions) = &write.conditions else { continue };
         for is_static in [false, true] {
             for condition in conditions.iter().filter(|c| c.is_static() == is_static) {
-                if !columns.contains(&condition.column) {
+                if shown.insert(condition.column.id) {
                     columns.push(Arc::clone(&condition.column));
                 }
             }

@@ -11,6 +11,7 @@ use model::cell::{Cell, ColumnId};
 use model::row::{ResultRow, Row};
 use model::{ColumnKind, Deletion, TableSchema};
 use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashSet};
 
 /// One change of one column.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,7 +97,9 @@ pub(crate) fn apply(
     stamp: Stamp,
     uuids: &dyn UuidSource,
 ) -> Result<()> {
-    for change in changes {
+    let mut lists = Lists { table, before: &before, known: BTreeMap::new() };
+    let mut changes = changes.iter().peekable();
+    while let Some(change) = changes.next() {
         match change {
             Change::Cell { column, path, value } => {
                 row.cells.push(stamp.cell(*column, path.clone(), value.clone()));
@@ -121,32 +124,39 @@ pub(crate) fn apply(
                 }
             }
             Change::ListSet { column, index, value } => {
-                let cells = list_cells(table, *column, &before, &row.cells);
+                let cells = lists.cells(*column, &row.cells);
                 if cells.is_empty() {
                     bail!("Attempted to set an element on a list which is null");
                 }
-                let path = path_at(&cells, *index)?;
+                let path = path_at(cells, *index)?;
                 row.cells.push(stamp.cell(*column, path, value.clone()));
             }
             Change::ListLook { column, index } => {
-                let cells = list_cells(table, *column, &before, &row.cells);
+                let cells = lists.cells(*column, &row.cells);
                 if cells.is_empty() {
                     bail!("Attempted to set an element on a list which is null");
                 }
-                path_at(&cells, *index)?;
+                path_at(cells, *index)?;
             }
             Change::ListDelete { column, index } => {
-                let cells = list_cells(table, *column, &before, &row.cells);
+                let cells = lists.cells(*column, &row.cells);
                 if cells.is_empty() {
                     bail!("Attempted to delete an element from a list which is null");
                 }
-                let path = path_at(&cells, *index)?;
+                let path = path_at(cells, *index)?;
                 row.cells.push(stamp.cell(*column, path, None));
             }
             Change::ListDiscard { column, values } => {
-                let cells = list_cells(table, *column, &before, &row.cells).into_iter();
-                let paths: Vec<Bytes> =
-                    cells.filter(|cell| values.contains(&cell.value)).map(|cell| cell.path.clone()).collect();
+                // Those that follow on the same list take out what they name at once.
+                let mut discarded: HashSet<&Bytes> = values.iter().collect();
+                while let Some(Change::ListDiscard { values, .. }) = changes
+                    .next_if(|next| matches!(next, Change::ListDiscard { column: c, .. } if c == column))
+                {
+                    discarded.extend(values);
+                }
+                let cells = lists.cells(*column, &row.cells).iter();
+                let found = cells.filter(|cell| discarded.contains(&cell.value));
+                let paths: Vec<Bytes> = found.map(|cell| cell.path.clone()).collect();
                 row.cells.extend(paths.into_iter().map(|path| stamp.cell(*column, path, None)));
             }
             Change::Increment { column, delta } => {
@@ -159,7 +169,7 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// Adds what `next` changes of the same row to `row`.
+/// Adds what `next` changes of the same row to `row`, which has to be brought into order ([`sort`]) afterwards.
 pub(crate) fn join(table: &TableSchema, row: &mut Row, next: Row) {
     row.complex_deletions.extend(next.complex_deletions);
     for cell in next.cells {
@@ -168,7 +178,6 @@ pub(crate) fn join(table: &TableSchema, row: &mut Row, next: Row) {
             false => row.cells.push(cell),
         }
     }
-    sort(table, row);
 }
 
 /// Several increments of one counter add up.
@@ -184,33 +193,60 @@ fn add_increment(row: &mut Row, mut cell: Cell) {
     *earlier = cell;
 }
 
-/// The live elements of a list, in order, with what the statement did to it so far.
-fn list_cells<'r>(
-    table: &TableSchema,
-    column: ColumnId,
-    before: &'r Option<ResultRow<'_>>,
-    changed: &'r [Cell],
-) -> Vec<&'r Cell> {
-    let is_static = table.cell_column(column).is_some_and(|c| c.kind == ColumnKind::Static);
-    let mut cells: Vec<&Cell> =
-        before.as_ref().map_or_else(Vec::new, |row| row.live_cells(column, is_static).collect());
-    let known = cells.len();
-    cells.extend(changed.iter().filter(|cell| cell.column == column));
-    if cells.len() > known {
-        // Of what the statement itself changed the one that wins counts, and in any case before what was there.
-        let (before, changed) = cells.split_at(known);
-        let (mut changed, mut all) = (changed.to_vec(), before.to_vec());
-        changed.sort_by(|a, b| model::reconcile::compare_cells(b, a));
-        all.splice(..0, changed);
-        all.sort_by(|a, b| model::reconcile::compare_cell_positions(table, a, b));
-        all.dedup_by(|a, b| model::reconcile::compare_cell_positions(table, a, b).is_eq());
-        all.retain(|cell| !cell.is_tombstone());
-        return all;
-    }
-    cells
+/// The lists of a row that changes depend on: as they were read, with what the statement did to them so far. Each is put
+/// together once, however many of its elements change.
+struct Lists<'r, 'b> {
+    table: &'r TableSchema,
+    before: &'r Option<ResultRow<'b>>,
+    known: BTreeMap<ColumnId, KnownList>,
 }
 
-fn path_at(cells: &[&Cell], index: i32) -> Result<Bytes> {
+/// The live elements of a list, in order.
+#[derive(Default)]
+struct KnownList {
+    cells: Vec<Cell>,
+    /// How many cells of the changed row it has taken in.
+    seen: usize,
+}
+
+impl Lists<'_, '_> {
+    /// The live elements of a list, in order, given the cells that the statement has made.
+    fn cells(&mut self, column: ColumnId, changed: &[Cell]) -> &[Cell] {
+        let (table, before) = (self.table, self.before);
+        let list = self.known.entry(column).or_insert_with(|| {
+            let is_static = table.cell_column(column).is_some_and(|c| c.kind == ColumnKind::Static);
+            let cells = before
+                .as_ref()
+                .map_or_else(Vec::new, |row| row.live_cells(column, is_static).cloned().collect());
+            KnownList { cells, seen: 0 }
+        });
+        for cell in changed.get(list.seen..).unwrap_or_default().iter().filter(|cell| cell.column == column) {
+            list.take_in(table, cell);
+        }
+        list.seen = changed.len();
+        &list.cells
+    }
+}
+
+impl KnownList {
+    fn take_in(&mut self, table: &TableSchema, cell: &Cell) {
+        let position = |known: &Cell| model::reconcile::compare_cell_positions(table, known, cell);
+        match self.cells.binary_search_by(position) {
+            Ok(at) => match self.cells.get_mut(at) {
+                Some(known) if model::reconcile::compare_cells(known, cell) != Ordering::Less => {}
+                Some(_) if cell.is_tombstone() => {
+                    self.cells.remove(at);
+                }
+                Some(known) => *known = cell.clone(),
+                None => {}
+            },
+            Err(at) if !cell.is_tombstone() => self.cells.insert(at, cell.clone()),
+            Err(_) => {}
+        }
+    }
+}
+
+fn path_at(cells: &[Cell], index: i32) -> Result<Bytes> {
     match usize::try_from(index).ok().and_then(|i| cells.get(i)) {
         Some(cell) => Ok(cell.path.clone()),
         None => bail!("List index {index} out of bound, list has size {}", cells.len()),
@@ -218,7 +254,7 @@ fn path_at(cells: &[&Cell], index: i32) -> Result<Bytes> {
 }
 
 /// Brings cells and deletions into the order of a row. Of two cells in one place, the one that wins stays.
-fn sort(table: &TableSchema, row: &mut Row) {
+pub(crate) fn sort(table: &TableSchema, row: &mut Row) {
     let position = |a: &Cell, b: &Cell| model::reconcile::compare_cell_positions(table, a, b);
     row.cells.sort_by(|a, b| position(a, b).then_with(|| model::reconcile::compare_cells(b, a)));
     row.cells.dedup_by(|a, b| position(a, b) == Ordering::Equal);

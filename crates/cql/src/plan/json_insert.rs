@@ -8,6 +8,8 @@ use crate::bind::BoundValue;
 use crate::error::{Result, bail};
 use crate::functions::json::{self, Json};
 use model::TableSchema;
+use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Where a document comes from, and what absent columns become.
 #[derive(Debug)]
@@ -27,7 +29,7 @@ impl JsonSource {
             BoundValue::Null => bail!("Got null for INSERT JSON values"),
             BoundValue::Unset => String::new(),
         };
-        let mut entries: Vec<(String, Json)> = match Json::parse(&text) {
+        let entries: Vec<(String, Json)> = match Json::parse(&text) {
             Ok(Json::Object(entries)) => {
                 entries.into_iter().map(|(name, value)| (json::folded(&name), value)).collect()
             }
@@ -38,10 +40,11 @@ impl JsonSource {
             ),
             Err(reason) => bail!("Could not decode JSON string as a map: {reason}. (String was: {text})"),
         };
+        let (mut by_name, mut entries) = placed(entries);
         let mut values: Vec<BoundValue> = input.values.iter().take(self.markers).cloned().collect();
         for column in table.select_star() {
-            let at = entries.iter().position(|(name, _)| *name == column.name);
-            let value = match at.map(|at| entries.swap_remove(at).1) {
+            let at = by_name.remove(column.name.as_str());
+            let value = match at.and_then(|at| entries.get_mut(at)?.1.take()) {
                 None if self.default_unset => BoundValue::Unset,
                 None => BoundValue::Null,
                 Some(json) => match json::encode(&column.ty, &json) {
@@ -52,9 +55,24 @@ impl JsonSource {
             };
             values.push(value);
         }
-        if let Some((name, _)) = entries.first() {
+        if let Some((name, _)) = entries.iter().find(|(_, value)| value.is_some()) {
             bail!("JSON values map contains unrecognized column: {name}");
         }
         Ok(values)
     }
+}
+
+/// Names in the order of the document; a value is taken from its place.
+type Entries = Vec<(Arc<str>, Option<Json>)>;
+
+/// The first place of each name.
+fn placed(entries: Vec<(String, Json)>) -> (HashMap<Arc<str>, usize>, Entries) {
+    let mut places = HashMap::with_capacity(entries.len());
+    let mut out = Vec::with_capacity(entries.len());
+    for (at, (name, value)) in entries.into_iter().enumerate() {
+        let name: Arc<str> = name.into();
+        places.entry(Arc::clone(&name)).or_insert(at);
+        out.push((name, Some(value)));
+    }
+    (places, out)
 }

@@ -24,6 +24,7 @@ pub(crate) mod tests;
 mod weight;
 mod write;
 
+pub use crate::analysis::product::BatchProduct;
 pub use batch::BoundBatch;
 pub(crate) use bound::OwnedResultRow;
 pub use bound::{Bound, BoundExplain, BoundSelect, RowsRead};

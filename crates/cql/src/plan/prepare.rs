@@ -22,6 +22,7 @@ use model::schema::KeyspaceSchema;
 use model::types::CqlType;
 use model::{ColumnDef, ColumnKind, Schema, TableSchema};
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Prepares a statement for a schema. `keyspace` is the one in use, for names without a keyspace.
@@ -206,12 +207,8 @@ impl<'a> Preparer<'a> {
         if insert.columns.len() != insert.values.len() {
             bail!("Unmatched column names/values");
         }
-        if insert
-            .columns
-            .iter()
-            .enumerate()
-            .any(|(i, c)| insert.columns.iter().take(i).any(|other| other == c))
-        {
+        let mut names = HashSet::with_capacity(insert.columns.len());
+        if !insert.columns.iter().all(|column| names.insert(column)) {
             bail!("The column names contains duplicates");
         }
         let mut sorted = Vec::new();

@@ -11,6 +11,7 @@ use crate::ast::{
 };
 use crate::error::{CqlError, Result, bail};
 use model::Schema;
+use std::collections::HashSet;
 
 /// The role that a new Cassandra node makes for itself.
 const DEFAULT_SUPERUSER: &str = "cassandra";
@@ -190,15 +191,11 @@ fn object_name(name: &str) -> Result<()> {
     if name.is_empty() {
         return Err(CqlError::Syntax("Empty JMX object name supplied".to_owned()));
     }
-    let mut keys = Vec::new();
+    let mut keys = HashSet::new();
     let is_property = |property: &str| match property.split_once('=') {
         _ if property == "*" => true,
         Some(("", _)) | None => false,
-        Some((key, _)) => {
-            let is_new = !keys.contains(&key.to_owned());
-            keys.push(key.to_owned());
-            is_new
-        }
+        Some((key, _)) => keys.insert(key.to_owned()),
     };
     if name.split_once(':').is_some_and(|(_, properties)| properties.split(',').all(is_property)) {
         return Ok(());

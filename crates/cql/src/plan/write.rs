@@ -5,6 +5,7 @@ use super::{RowsRead, compact, json_insert};
 use crate::analysis::condition::{BoundCondition, ConditionPlan};
 use crate::analysis::keys::KEY_BYTES_MAX;
 use crate::analysis::modification::Operation;
+use crate::analysis::product;
 use crate::analysis::restrictions::Restrictions;
 use crate::analysis::{BindInput, Expr};
 use crate::bind::{BoundValue, UuidSource};
@@ -63,6 +64,17 @@ pub(crate) enum Target {
     Static,
     Rows(Vec<Clustering>),
     Slices(Vec<Slice>),
+}
+
+impl Target {
+    /// Rows, or ranges of rows, in each partition.
+    pub(crate) fn count(&self) -> usize {
+        match self {
+            Target::Partition | Target::Static => 1,
+            Target::Rows(names) => names.len(),
+            Target::Slices(slices) => slices.len(),
+        }
+    }
 }
 
 /// What must hold, with values.
@@ -133,6 +145,7 @@ impl WritePlan {
         let ttl = self.bind_ttl(input)?;
         let keys = self.restrictions.partition.keys(input)?;
         let target = self.target(input)?;
+        product::check_write(keys.len(), target.count())?;
         let (mut static_changes, mut row_changes) = (Vec::new(), Vec::new());
         for operation in &self.operations {
             let is_static = operation.column.kind == ColumnKind::Static;
@@ -323,12 +336,15 @@ impl BoundWrite {
             let mut row = Row::new(Clustering::empty());
             for time in 0..times {
                 let mut next = Row::new(Clustering::empty());
-                let before = rows.of(key, None);
+                let before = rows.of(&self.table, key, None);
                 change::apply(&self.table, &self.static_changes, &mut next, before, stamp, uuids)?;
                 match time {
                     0 => row = next,
                     _ => change::join(&self.table, &mut row, next),
                 }
+            }
+            if times > 1 {
+                change::sort(&self.table, &mut row);
             }
             if !row.is_empty() {
                 update.add_static(row);
@@ -357,7 +373,7 @@ impl BoundWrite {
                             ttl => Liveness::expiring(timestamp, ttl, stamp.expiration()),
                         };
                     }
-                    let before = rows.of(key, Some(name));
+                    let before = rows.of(&self.table, key, Some(name));
                     change::apply(&self.table, &self.row_changes, &mut row, before, stamp, uuids)?;
                     if !row.is_empty() {
                         update.add_row(row);

@@ -18,9 +18,6 @@ use std::ops::Range;
 
 /// A device writes no less than this at once.
 const SECTOR_BYTES: usize = 512;
-/// No compressor makes more of a byte.
-const EXPANSION_MAX: u64 = 1 << 15;
-
 /// A segment of Cassandra's.
 pub(super) struct ForeignSegment<'a> {
     pub file: &'a SegmentFile,
@@ -30,6 +27,8 @@ pub(super) struct ForeignSegment<'a> {
     /// Whether nothing was written to any later segment.
     pub is_last: bool,
     pub ignore_errors: bool,
+    /// What a compressed section may hold.
+    pub section_bytes_max: u64,
 }
 
 /// Entries one behind the other.
@@ -115,7 +114,7 @@ impl ForeignSegment<'_> {
                 }
                 Some(compressor) => {
                     let section = self.bytes.get(content..next).unwrap_or_default();
-                    match decompress(compressor, section) {
+                    match decompress(compressor, section, self.section_bytes_max) {
                         Ok(bytes) => {
                             let run =
                                 Run { bytes: &bytes, start: 0, shift: position, kind: Kind::Decompressed };
@@ -215,14 +214,14 @@ impl ForeignSegment<'_> {
     }
 }
 
-/// The entries of a compressed section.
-fn decompress(compressor: Compressor, section: &[u8]) -> Result<Vec<u8>, String> {
+/// The entries of a compressed section. What it claims to hold is believed as far as its bytes can become that much and a
+/// segment can be that long.
+fn decompress(compressor: Compressor, section: &[u8], bytes_max: u64) -> Result<Vec<u8>, String> {
     let Some((len, payload)) = section.split_first_chunk::<4>() else {
         return Err("a compressed section without its length".to_owned());
     };
     let len = u32::from_be_bytes(*len);
-    let max = (payload.len() as u64).saturating_mul(EXPANSION_MAX).min(i32::MAX as u64);
-    if u64::from(len) > max {
+    if u64::from(len) > compressor.decompressed_max(payload.len()).min(bytes_max) {
         return Err(format!("a section of {} bytes claims to hold {len}", section.len()));
     }
     compressor.decompress(payload, len as usize)

@@ -65,7 +65,12 @@ pub struct Segments {
     files: Vec<SegmentFile>,
     kept: Vec<Option<Bytes>>,
     room_bytes: u64,
+    section_bytes_max: u64,
 }
+
+/// What a compressed section of Cassandra's may hold: no more than a segment of the node that wrote it, of which only this
+/// node's setting is known. Its default is 32 MiB.
+const SECTION_BYTES_MAX: u64 = 256 << 20;
 
 impl Segments {
     /// Finds the segments in `dir`; a directory that is missing has none. Of their content `kept_bytes_max` may stay in
@@ -90,7 +95,13 @@ impl Segments {
         }
         files.sort_by_key(|s| s.id);
         let kept = vec![None; files.len()];
-        Ok(Segments { env: env.clone(), files, kept, room_bytes: kept_bytes_max })
+        let section_bytes_max = SECTION_BYTES_MAX;
+        Ok(Segments { env: env.clone(), files, kept, room_bytes: kept_bytes_max, section_bytes_max })
+    }
+
+    /// Also takes compressed sections that are as long as this node's segments.
+    pub fn with_segment_bytes(self, segment_bytes: u64) -> Segments {
+        Segments { section_bytes_max: SECTION_BYTES_MAX.max(segment_bytes), ..self }
     }
 
     /// The segments, oldest first.
@@ -157,6 +168,7 @@ impl Segments {
                         bytes: &bytes,
                         is_last,
                         ignore_errors,
+                        section_bytes_max: self.section_bytes_max,
                     };
                     segment.read(&mut report, &mut visit)?;
                 }

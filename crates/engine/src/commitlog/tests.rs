@@ -400,6 +400,38 @@ fn positions_in_a_compressed_segment_count_what_was_compressed() {
 }
 
 #[test]
+fn what_a_compressed_section_claims_is_checked_before_memory_is_taken_for_it() {
+    // A payload of 64 KiB cannot become as much, whatever it is; a segment is not as long as that.
+    for (compressor, claims) in [
+        (Compressor::Lz4, 256 << 16),
+        (Compressor::Snappy, 23 << 16),
+        (Compressor::Deflate, 1033 << 16),
+        (Compressor::Zstd { level: 3 }, (256 << 20) + 1),
+        (Compressor::Zstd { level: 3 }, i32::MAX as u32),
+    ] {
+        let mut segment = Foreign::new(1, Some(compressor));
+        segment.section(&payloads(0..2));
+        let at = segment.bytes.len();
+        let end = at + format::MARKER_BYTES + 4 + (1 << 16);
+        segment.bytes.extend_from_slice(&format::marker(1, at as u32, end as u32));
+        segment.bytes.extend_from_slice(&claims.to_be_bytes());
+        segment.bytes.extend_from_slice(&vec![0x55; 1 << 16]);
+        let fs = MemoryFileSystem::new();
+        segment.write_to(&fs, 0);
+        let (found, report) = read(&fs, false);
+        assert_eq!(found, payloads(0..2));
+        match report {
+            Err(EngineError::CommitLog { path, offset, detail }) => {
+                assert!(path.ends_with(format::file_name(7, 1)));
+                assert_eq!(offset, (at + format::MARKER_BYTES) as u64);
+                assert_eq!(detail, format!("a section of 65540 bytes claims to hold {claims}"));
+            }
+            other => panic!("{compressor:?}: {other:?}"),
+        }
+    }
+}
+
+#[test]
 fn a_flipped_bit_in_a_segment_of_cassandra_is_an_error_and_lost_sectors_at_its_end_are_not() {
     for compressor in [None, Some(Compressor::Lz4)] {
         let mut segment = Foreign::new(1, compressor);

@@ -50,6 +50,28 @@ fn files_are_moved_renumbered_and_read() {
 }
 
 #[test]
+fn files_that_others_may_change_are_copied() {
+    let fs = MemoryFileSystem::new();
+    let (engine, u, from) = with_files(&fs);
+    let theirs = PathBuf::from("/theirs");
+    fs.create_dir_all_durable(&theirs).unwrap();
+    let mut handles = Vec::new();
+    for file in fs.read_dir(&from).unwrap() {
+        let path = theirs.join(&file.name);
+        fs.write(&path, &fs.read(&from.join(&file.name)).unwrap()).unwrap();
+        fs.share(&path);
+        handles.push(fs.open_rw(&path).unwrap());
+    }
+    assert_eq!(import(&engine, "u", &theirs, ImportOptions::default()).failure, None);
+    assert!(fs.read_dir(&theirs).unwrap().is_empty(), "they are moved all the same");
+    // Who had them open cuts them.
+    handles.iter_mut().for_each(|file| file.truncate(0).unwrap());
+    engine.close();
+    drop(engine);
+    assert_eq!(contents(&open(&fs), &u), rows(0..20));
+}
+
+#[test]
 fn the_files_of_a_table_are_not_moved_to_another() {
     let fs = MemoryFileSystem::new();
     let (engine, u, _) = with_files(&fs);

@@ -112,6 +112,26 @@ impl FileSystem for DiskFileSystem {
         fs::remove_dir_all(path).map_err(|e| with_path("remove directory", path, e))
     }
 
+    fn is_private(&self, path: &Path) -> io::Result<bool> {
+        use std::os::unix::fs::MetadataExt;
+        let metadata = fs::symlink_metadata(path).map_err(|e| with_path("look up", path, e))?;
+        let is_mine = metadata.uid() == rustix::process::geteuid().as_raw();
+        let others_write = metadata.mode() & 0o022 != 0;
+        Ok(metadata.is_file() && is_mine && !others_write)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn clone_file(&self, from: &Path, to: &Path) -> io::Result<bool> {
+        let source = File::open(from).map_err(|e| with_path("open", from, e))?;
+        let target = File::create_new(to).map_err(|e| with_path("create", to, e))?;
+        if rustix::fs::ioctl_ficlone(&target, &source).is_ok() {
+            return Ok(true);
+        }
+        // Of another device, or of a kind that shares nothing.
+        drop(target);
+        self.remove_file(to).map(|()| false)
+    }
+
     fn hard_link(&self, existing: &Path, link: &Path) -> io::Result<()> {
         fs::hard_link(existing, link).map_err(|e| with_path("link", existing, e))
     }

@@ -258,6 +258,14 @@ impl FileSystem for FaultyFileSystem {
         self.call(Op::Remove, path, || self.freeing(path, || self.inner.remove_dir_all(path)))
     }
 
+    fn is_private(&self, path: &Path) -> io::Result<bool> {
+        self.inner.is_private(path)
+    }
+
+    fn clone_file(&self, from: &Path, to: &Path) -> io::Result<bool> {
+        self.call(Op::Link, to, || self.inner.clone_file(from, to))
+    }
+
     fn hard_link(&self, existing: &Path, link: &Path) -> io::Result<()> {
         self.call(Op::Link, link, || self.inner.hard_link(existing, link))
     }

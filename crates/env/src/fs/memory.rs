@@ -52,6 +52,8 @@ pub enum Crash {
 pub struct MemoryFileSystem {
     tree: Arc<Mutex<Tree>>,
     locks: Arc<Mutex<HashSet<PathBuf>>>,
+    /// Files that others may change.
+    shared: Arc<Mutex<HashSet<PathBuf>>>,
 }
 
 type File = Arc<RwLock<Content>>;
@@ -114,8 +116,13 @@ impl MemoryFileSystem {
         Self::from_tree(Tree { dirs: vec![Dir::default()] })
     }
 
+    /// Makes a file one that others may change: [`FileSystem::is_private`] says so.
+    pub fn share(&self, path: &Path) {
+        self.shared.lock().insert(path.to_owned());
+    }
+
     fn from_tree(tree: Tree) -> Self {
-        Self { tree: Arc::new(Mutex::new(tree)), locks: Arc::default() }
+        Self { tree: Arc::new(Mutex::new(tree)), locks: Arc::default(), shared: Arc::default() }
     }
 
     /// The file system that is there after a loss of power at this moment. All of it is durable and nobody
@@ -411,6 +418,10 @@ impl FileSystem for MemoryFileSystem {
             tree.dirs[dir].change(vec![(name.to_owned(), None)]);
             Ok(())
         })
+    }
+
+    fn is_private(&self, path: &Path) -> io::Result<bool> {
+        self.file("look up", path).map(|_| !self.shared.lock().contains(path))
     }
 
     fn hard_link(&self, existing: &Path, link: &Path) -> io::Result<()> {

@@ -514,3 +514,34 @@ fn a_mapped_file_that_was_cut_is_an_error() {
         assert!(error.to_string().contains("was cut to 5000"), "{error}");
     }
 }
+
+#[test]
+#[allow(clippy::disallowed_methods)]
+fn a_file_that_others_may_change_is_not_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let (path, link) = (dir.path().join("f"), dir.path().join("l"));
+    DiskFileSystem.write(&path, b"x").unwrap();
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    for (mode, is_private) in [(0o600, true), (0o644, true), (0o664, false), (0o646, false)] {
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        assert_eq!(DiskFileSystem.is_private(&path).unwrap(), is_private, "{mode:o}");
+    }
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    assert!(!DiskFileSystem.is_private(&link).unwrap());
+    assert!(!DiskFileSystem.is_private(dir.path()).unwrap());
+    assert!(DiskFileSystem.is_private(&dir.path().join("none")).is_err());
+}
+
+#[test]
+fn a_clone_has_the_bytes_or_is_not_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("f"), dir.path().join("t"));
+    DiskFileSystem.write(&from, b"some bytes").unwrap();
+    let cloned = DiskFileSystem.clone_file(&from, &to).unwrap();
+    assert_eq!(DiskFileSystem.exists(&to).unwrap(), cloned);
+    if cloned {
+        DiskFileSystem.write(&from, b"others").unwrap();
+        assert_eq!(DiskFileSystem.read(&to).unwrap(), b"some bytes");
+    }
+}

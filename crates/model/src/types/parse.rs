@@ -12,7 +12,7 @@ use super::duration::Duration;
 use super::numbers::encode_decimal;
 use super::validate::InvalidValue;
 use bytes::Bytes;
-use num_bigint::BigInt;
+use num_bigint::{BigInt, BigUint, Sign};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
@@ -154,7 +154,41 @@ fn is_digits(text: &str) -> bool {
 
 /// An optional sign and digits, nothing else.
 fn parse_integer(text: &str) -> Option<BigInt> {
-    is_digits(text.strip_prefix(['+', '-']).unwrap_or(text)).then(|| text.parse().ok())?
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if !is_digits(digits) {
+        return None;
+    }
+    let sign = if text.starts_with('-') { Sign::Minus } else { Sign::Plus };
+    Some(BigInt::from_biguint(sign, parse_digits(digits)?))
+}
+
+/// Digits that are parsed one by one, which takes time that grows with the square of their number.
+const DIGITS_AT_ONCE: usize = 1024;
+
+/// A number of any length: pieces are parsed, and then joined in pairs, so that the time is that of a few products.
+fn parse_digits(digits: &str) -> Option<BigUint> {
+    if digits.len() <= DIGITS_AT_ONCE {
+        return digits.parse().ok();
+    }
+    // The lowest digits first.
+    let pieces = digits.as_bytes().rchunks(DIGITS_AT_ONCE);
+    let mut parts: Vec<BigUint> =
+        pieces.map(|piece| BigUint::parse_bytes(piece, 10)).collect::<Option<_>>()?;
+    let mut base = BigUint::from(10u32).pow(DIGITS_AT_ONCE as u32);
+    while parts.len() > 1 {
+        let mut rest = parts.into_iter();
+        parts = Vec::with_capacity(rest.len().div_ceil(2));
+        while let Some(low) = rest.next() {
+            parts.push(match rest.next() {
+                Some(high) => high * &base + low,
+                None => low,
+            });
+        }
+        if parts.len() > 1 {
+            base = &base * &base;
+        }
+    }
+    parts.pop()
 }
 
 /// `[sign] digits [. digits] [e [sign] digits]`, with digits on at least one side of the point.

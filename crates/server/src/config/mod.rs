@@ -550,6 +550,19 @@ fn validate(settings: &Settings) -> Result<(), String> {
     if settings.batch_size_warn_threshold > settings.batch_size_fail_threshold {
         return reject("batch_size_warn_threshold must not exceed batch_size_fail_threshold".to_owned());
     }
+    let (warn, fail) = (
+        settings.in_select_cartesian_product_warn_threshold,
+        settings.in_select_cartesian_product_fail_threshold,
+    );
+    if [warn, fail].iter().any(|threshold| *threshold == 0 || *threshold < -1) {
+        return reject("in_select_cartesian_product thresholds must be positive, or -1 for none".to_owned());
+    }
+    if warn > fail && fail != -1 {
+        return reject(
+            "in_select_cartesian_product_warn_threshold must not exceed in_select_cartesian_product_fail_threshold"
+                .to_owned(),
+        );
+    }
     if let Some(size) = settings.column_index_size
         && !(1..=COLUMN_INDEX_BYTES_MAX).contains(&size.0)
     {

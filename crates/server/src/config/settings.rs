@@ -491,6 +491,10 @@ settings! {
     batch_size_fail_threshold: ByteSize = ByteSize(50 << 10), old "batch_size_fail_threshold_in_kb" Kib;
     /// Partitions of an unlogged batch from which a warning goes to log and client.
     unlogged_batch_across_partitions_warn_threshold: u32 = 10;
+    /// Keys, or rows, that the INs of a statement may multiply to without a warning; -1 is no limit.
+    in_select_cartesian_product_warn_threshold: i64 = -1;
+    /// Keys, or rows, above which such a statement is refused; -1 is no limit but the node's own.
+    in_select_cartesian_product_fail_threshold: i64 = -1;
     /// Time for a read of one partition.
     read_request_timeout: Millis = Millis(5_000), old "read_request_timeout_in_ms" Millis;
     /// Time for a read of many partitions.

@@ -118,6 +118,11 @@ fn values_that_cannot_be_are_errors_that_name_them() {
             &["max_space_usable_for_compactions_in_percentage"],
         ),
         ("tombstone_failure_threshold: 1", &["tombstone_warn_threshold", "tombstone_failure_threshold"]),
+        ("in_select_cartesian_product_fail_threshold: 0", &["in_select_cartesian_product"]),
+        (
+            "in_select_cartesian_product_warn_threshold: 9\nin_select_cartesian_product_fail_threshold: 8",
+            &["in_select_cartesian_product_warn_threshold", "in_select_cartesian_product_fail_threshold"],
+        ),
         ("read_request_timeout: 0ms", &["read_request_timeout"]),
         ("native_transport_max_frame_size: 4GiB", &["native_transport_max_frame_size", "4GiB"]),
         ("broadcast_rpc_address: 0.0.0.0", &["broadcast_rpc_address", "0.0.0.0"]),

@@ -393,6 +393,11 @@ impl Reply {
         &self.connection
     }
 
+    /// Bytes of the request.
+    pub fn request_bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Answers on stream 0 instead of the request's, as Cassandra does until a connection has begun.
     pub(super) fn on_stream_0(mut self) -> Reply {
         self.stream = 0;

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use cql::ast;
-use cql::plan::{Bound, BoundBatch};
+use cql::plan::{BatchProduct, Bound, BoundBatch};
 use protocol::request::{Batch, BatchKind, StatementText};
 use protocol::response::error::ErrorResponse;
 
 use super::options::{self, Options};
-use super::run::Work;
+use super::run::{self, Work};
 use super::statements::Statement;
 use super::{Exchange, Progress, error};
+
+/// Bytes of the texts of all statements of a batch: each is bound, however often a prepared one is named.
+const TEXT_BYTES_MAX: usize = 64 << 20;
 
 pub(super) fn start(exchange: &mut Exchange, batch: Batch) -> Result<Progress, ErrorResponse> {
     let sessions = Arc::clone(&exchange.sessions);
@@ -19,6 +22,8 @@ pub(super) fn start(exchange: &mut Exchange, batch: Batch) -> Result<Progress, E
     let in_use = exchange.connection.keyspace();
     let keyspace = batch.params.keyspace.as_deref().or(in_use.as_deref());
     let mut statements = Vec::with_capacity(batch.statements.len());
+    let mut product = BatchProduct::default();
+    let mut text_bytes = 0;
     for part in batch.statements {
         let statement = match part.text {
             StatementText::Query(text) => Arc::new(Statement::compile(text.into(), keyspace, &schema)?),
@@ -27,6 +32,10 @@ pub(super) fn start(exchange: &mut Exchange, batch: Batch) -> Result<Progress, E
                 None => return Err(ErrorResponse::unprepared(&id)),
             },
         };
+        text_bytes += statement.text.len();
+        if text_bytes > TEXT_BYTES_MAX {
+            return Err(ErrorResponse::invalid("Batch too large"));
+        }
         let (markers, values) = (statement.plan.bind_variables.len(), part.values.len());
         if markers != values {
             return Err(ErrorResponse::invalid(format!(
@@ -39,8 +48,13 @@ pub(super) fn start(exchange: &mut Exchange, batch: Batch) -> Result<Progress, E
         statements.push((statement, options::positional(part.values)));
     }
     // What is wrong with a statement is told before what is wrong with a value, as Cassandra does.
-    let bind = |(statement, values): (Arc<Statement>, _)| statement.plan.bind_in_batch(&values, &options.bind);
-    let bound = statements.into_iter().map(bind).collect::<Result<Vec<_>, _>>().map_err(error::of_cql)?;
+    let mut bound = Vec::with_capacity(statements.len());
+    for (statement, values) in statements {
+        let write = statement.plan.bind_in_batch(&values, &options.bind).map_err(error::of_cql)?;
+        product.count(&write).map_err(error::of_cql)?;
+        bound.push(write);
+    }
+    run::take_warnings(exchange, &options);
     let kind = match batch.kind {
         BatchKind::Logged => ast::BatchKind::Logged,
         BatchKind::Unlogged => ast::BatchKind::Unlogged,

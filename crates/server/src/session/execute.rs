@@ -9,12 +9,15 @@ use protocol::response::error::ErrorResponse;
 
 use super::options::{self, Options};
 use super::run::{self, Metadata};
-use super::{Exchange, Progress};
+use super::{Exchange, Progress, long};
 
 pub(super) fn start(exchange: &mut Exchange, execute: Execute) -> Result<Progress, ErrorResponse> {
     let Some(statement) = exchange.sessions.statements.get(&execute.id) else {
         return Err(ErrorResponse::unprepared(&execute.id));
     };
+    if !exchange.is_on_reader && long::is_long_to_bind(&statement) {
+        return Ok(Progress::IsLong(Box::new(execute)));
+    }
     exchange.text = Some(Arc::clone(&statement.text));
     if let Some(trace) = &mut exchange.trace {
         trace.is_prepared(&statement, &execute.params);

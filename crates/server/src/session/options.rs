@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use coordinator::{PagingState, PagingVersion};
-use cql::bind::{BindContext, BoundValue, BoundValues};
+use cql::bind::{BindContext, BoundValue, BoundValues, ProductGuard};
 use model::command::Consistency;
 use protocol::primitives::Value;
 use protocol::request::QueryParams;
@@ -58,9 +58,22 @@ impl Options {
                 },
                 page_size: page_rows,
                 expiration_max_s: sessions.node.engine.options().storage_compatibility.expiration_max_s(),
+                product_guard: sessions.product_guard(),
                 uuids: Arc::clone(&sessions.uuids),
             },
         })
+    }
+}
+
+impl Sessions {
+    /// The guardrail for products of INs, of one request.
+    fn product_guard(&self) -> Option<Arc<ProductGuard>> {
+        let settings = &self.node.config.settings;
+        let (warn, fail) = (
+            settings.in_select_cartesian_product_warn_threshold,
+            settings.in_select_cartesian_product_fail_threshold,
+        );
+        ProductGuard::new(warn, fail).map(Arc::new)
     }
 }
 

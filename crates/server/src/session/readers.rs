@@ -68,7 +68,7 @@ impl Readers {
 
     /// Runs `job` on a thread of the pool, with the nanoseconds of the deadline's clock at which it begins. Who waits is
     /// answered at the deadline at the latest, even when a device holds the thread for longer.
-    async fn run<T: Send + 'static>(
+    pub(super) async fn run<T: Send + 'static>(
         &self,
         deadline: &Deadline,
         job: impl FnOnce(u64) -> T + Send + 'static,

@@ -54,6 +54,13 @@ impl Work {
     }
 }
 
+/// Takes over what binding warned of.
+pub(super) fn take_warnings(exchange: &mut Exchange, options: &Options) {
+    if let Some(guard) = &options.bind.product_guard {
+        guard.take_warnings().into_iter().for_each(|warning| exchange.warn(warning));
+    }
+}
+
 /// Binds, and executes as far as that goes without waiting. `in_use` says the keyspace of names that neither the statement
 /// nor the schema qualifies, if the statement has no own.
 pub(super) fn start(
@@ -64,7 +71,9 @@ pub(super) fn start(
     options: Options,
     metadata: Metadata,
 ) -> Result<Progress, ErrorResponse> {
-    let work = match statement.plan.bind(&values, &options.bind).map_err(error::of_cql)? {
+    let bound = statement.plan.bind(&values, &options.bind).map_err(error::of_cql)?;
+    take_warnings(exchange, &options);
+    let work = match bound {
         Bound::Select(bound) => return select::start(exchange, statement, bound, options, metadata),
         Bound::Explain(bound) => Work::Explain(statement, bound, options),
         Bound::Write(bound) => Work::Write(bound, options),

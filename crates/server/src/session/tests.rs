@@ -3,6 +3,7 @@
 mod explain;
 mod faults;
 mod in_place;
+mod long;
 mod memory;
 mod pages;
 mod prepared;

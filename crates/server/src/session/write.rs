@@ -59,7 +59,8 @@ pub(super) async fn batch(
     for write in &batch.writes {
         rows.push(read_before(exchange, write, options).await?);
     }
-    let mutations = substantial(batch.mutations(&rows).map_err(error::of_cql)?);
+    let (batch, rows) = (Arc::new(batch), Arc::new(rows));
+    let mutations = substantial(merged(exchange, &batch, &rows, options).await?);
     check_size(exchange, &batch, &mutations)?;
     count_partitions(exchange, batch.kind, &mutations);
     exchange.note(|| format!("Writing a batch of {} mutations", mutations.len()));
@@ -81,6 +82,27 @@ pub(super) async fn batch(
     written.map_err(|failure| refusal(exchange, failure))?;
     record(exchange, &tables_of(&batch));
     Ok(Answer::VOID)
+}
+
+/// Writes whose mutations are merged on a network thread.
+const MERGED_IN_PLACE: usize = 512;
+
+/// The mutations of a batch; those of a long one are made on the pool of readers.
+async fn merged(
+    exchange: &mut Exchange,
+    batch: &Arc<BoundBatch>,
+    rows: &Arc<Vec<RowsRead>>,
+    options: &Options,
+) -> Result<Vec<Mutation>, ErrorResponse> {
+    if batch.writes.len() <= MERGED_IN_PLACE {
+        return batch.mutations(rows).map_err(error::of_cql);
+    }
+    let deadline = exchange.write_deadline();
+    let (batch, rows) = (Arc::clone(batch), Arc::clone(rows));
+    let done = exchange.run_on_reader(&deadline, move |_| batch.mutations(&rows)).await;
+    let made =
+        done.map_err(|error| error::of_readers(error, options.consistency, &exchange.sessions.node))?;
+    made.map_err(error::of_cql)
 }
 
 /// Writes under conditions.

@@ -104,6 +104,22 @@ impl Compressor {
         Ok(())
     }
 
+    /// The most bytes that `len` compressed ones can become: nothing has to be allocated for who claims more.
+    pub fn decompressed_max(self, len: usize) -> u64 {
+        let ratio = match self {
+            // A byte of a length adds 255 bytes of a match.
+            Compressor::Lz4 => 255,
+            // Three bytes copy up to 64.
+            Compressor::Snappy => 22,
+            // Two codes of a bit each copy 258.
+            Compressor::Deflate => 1032,
+            // A block of four bytes repeats one 128 KiB times.
+            Compressor::Zstd { .. } => 1 << 15,
+            Compressor::Noop => 1,
+        };
+        (len as u64).saturating_mul(ratio)
+    }
+
     /// Decompresses `input`, which must yield exactly `len` bytes.
     pub fn decompress(self, input: &[u8], len: usize) -> Result<Vec<u8>, String> {
         let out = match self {

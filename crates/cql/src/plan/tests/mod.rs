@@ -1,5 +1,6 @@
 //! Statements against a fixed schema.
 
+mod bounds;
 mod clusterings;
 mod execution;
 mod functions;

@@ -354,3 +354,21 @@ fn a_tuple_is_its_fields_with_colons_between_them() {
         "Invalid tuple literal: too many elements. Type frozen<tuple<int, text>> expects 2 but got 3"
     );
 }
+
+/// Digit by digit this would take minutes.
+#[test]
+fn long_numbers_are_parsed_in_pieces() {
+    let number = |text: &str| BigInt::from_signed_bytes_be(&CqlType::Varint.parse_text(text, 0).unwrap());
+    let ten = BigInt::from(10);
+    for zeros in [1_023, 1_024, 1_025, 3_000, 2_000_000] {
+        let text = format!("-1{}7", "0".repeat(zeros));
+        let expected: BigInt = ten.pow(zeros as u32 + 1) + 7;
+        assert!(number(&text) == -expected, "{zeros} zeros");
+    }
+    let text = "1234567890".repeat(700);
+    assert_eq!(number(&text).to_string(), text);
+    assert_eq!(number(&format!("+{}{text}", "0".repeat(5_000))).to_string(), text);
+    let decimal =
+        CqlType::Decimal.parse_text(&format!("{}.{}e3", "1".repeat(1_500), "2".repeat(500)), 0).unwrap();
+    assert_eq!(decimal[..4], 497i32.to_be_bytes());
+}

@@ -25,6 +25,10 @@ const IN_PLACE_BYTES: u64 = 128 << 10;
 const IN_PLACE_TOMBSTONES: u64 = 256;
 /// Bytes that a read on a network thread may load and decompress.
 const AT_ONCE_BYTES: u64 = 256 << 10;
+/// Columns of an answer that is made on a network thread.
+const IN_PLACE_COLUMNS: usize = 1024;
+/// The same where something is computed of any of them.
+const IN_PLACE_EXPRESSIONS: usize = 16;
 /// Partitions that a read on a network thread may look for.
 const IN_PLACE_KEYS: usize = 8;
 
@@ -88,7 +92,14 @@ impl Read {
         let command = self.command();
         let few_keys =
             matches!(&command.partitions, PartitionSelection::Keys(keys) if keys.len() <= IN_PLACE_KEYS);
-        few_keys && command.row_filter.is_empty() && !self.select.is_grouped && !self.select.is_sorted
+        let columns = self.select.columns().len();
+        let few_columns = columns <= IN_PLACE_EXPRESSIONS
+            || (columns <= IN_PLACE_COLUMNS && !self.select.has_expressions());
+        few_keys
+            && few_columns
+            && command.row_filter.is_empty()
+            && !self.select.is_grouped
+            && !self.select.is_sorted
     }
 }
 

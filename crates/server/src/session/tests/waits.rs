@@ -11,7 +11,7 @@ use env::random::Random;
 const SECOND: u64 = 1_000_000_000;
 
 /// A node with one reader thread and a table that is on disk, on a device that can be held.
-async fn open(timeout: Millis) -> (Db, Arc<ManualClock>, FaultyFileSystem) {
+pub(super) async fn open(timeout: Millis) -> (Db, Arc<ManualClock>, FaultyFileSystem) {
     let (clock, fs) =
         (Arc::new(ManualClock::default()), FaultyFileSystem::new(Arc::new(MemoryFileSystem::new())));
     clock.advance(Duration::from_secs(1));
@@ -34,7 +34,7 @@ async fn open(timeout: Millis) -> (Db, Arc<ManualClock>, FaultyFileSystem) {
 }
 
 /// Returns when the thread is held by the device.
-async fn stuck(fs: &FaultyFileSystem) {
+pub(super) async fn stuck(fs: &FaultyFileSystem) {
     while fs.waiting() == 0 {
         tokio::task::yield_now().await;
     }
@@ -48,7 +48,7 @@ async fn ask(mut client: Client, statement: String) -> (Response, uuid::Uuid) {
 }
 
 /// The same for a read that gets stuck; returns when it waits for a thread or has one.
-async fn begin(db: &Db, statement: &str) -> tokio::task::JoinHandle<(Response, uuid::Uuid)> {
+pub(super) async fn begin(db: &Db, statement: &str) -> tokio::task::JoinHandle<(Response, uuid::Uuid)> {
     let before = db.node.state.metrics.reader_tasks.get();
     let answer = tokio::spawn(ask(db.client(ProtocolVersion::V5).await, statement.to_owned()));
     while db.node.state.metrics.reader_tasks.get() == before {

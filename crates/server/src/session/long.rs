@@ -1,0 +1,81 @@
+//! Requests that are long: parsing, planning and binding them takes milliseconds, in which a network thread would serve
+//! nobody else.
+//!
+//! They begin on the pool of readers, where a bounded number of them runs at once, and go on like all others. Short ones
+//! pay nothing for it but a comparison.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use protocol::request::Request;
+use protocol::response::error::ErrorResponse;
+use tokio::runtime::Handle;
+
+use super::statements::Statement;
+use super::{Exchange, Progress, begin, end, error};
+use crate::metrics::RequestKind;
+
+/// Bytes of the longest request with a text, or with statements of a batch, that begins on a network thread.
+const TEXT_BYTES_MAX: u64 = 64 << 10;
+/// Bytes of the longest request with values alone that does: most of them are only copied.
+const VALUE_BYTES_MAX: u64 = 256 << 10;
+
+/// Whether a request is too long for a network thread.
+pub(super) fn is_long(request: &Request, bytes: u64) -> bool {
+    match request {
+        Request::Query(_) | Request::Prepare(_) | Request::Batch(_) => bytes > TEXT_BYTES_MAX,
+        _ => bytes > VALUE_BYTES_MAX,
+    }
+}
+
+/// Whether binding a statement is too long for a network thread, whatever its values are.
+pub(super) fn is_long_to_bind(statement: &Statement) -> bool {
+    statement.text.len() as u64 > TEXT_BYTES_MAX
+}
+
+/// Begins a request on the pool of readers, and goes on with it here.
+pub(super) async fn carry_out(mut exchange: Exchange, request: Request) {
+    let sessions = Arc::clone(&exchange.sessions);
+    let deadline = exchange.deadline(sessions.node.config.settings.request_timeout);
+    exchange.note(|| "Moved to a reader thread".to_owned());
+    let asked = sessions.node.env.clock.monotonic_nanos();
+    // Where it is not begun in time somebody has to answer it.
+    let waiting = Arc::new(Mutex::new(Some((exchange, request))));
+    let (taken, runtime) = (Arc::clone(&waiting), Handle::current());
+    let job = move |now: u64| {
+        let (mut exchange, request) = taken.lock().take()?;
+        let _inside = runtime.enter();
+        exchange.is_on_reader = true;
+        exchange.waits.reader_nanos += now.saturating_sub(asked);
+        let begun = begin(&mut exchange, request);
+        Some((exchange, begun))
+    };
+    let done = sessions.readers.run(&deadline, job).await;
+    let Ok(Some((mut exchange, (kind, progress)))) = done else {
+        let left = waiting.lock().take();
+        if let Some((mut exchange, request)) = left {
+            let refusal = ErrorResponse::overloaded(
+                "Too many requests are waiting for a thread. Server is currently in an overloaded state and cannot \
+                 accept more requests.",
+            );
+            end(&mut exchange, kind_of(&request), Err(refusal));
+        }
+        return;
+    };
+    let outcome = match progress {
+        Ok(Progress::Waits(work)) => work.run(&mut exchange).await,
+        Ok(Progress::Over(answer)) => Ok(answer),
+        Ok(Progress::IsLong(_)) => Err(error::internal("a long statement was moved twice")),
+        Err(error) => Err(error),
+    };
+    end(&mut exchange, kind, outcome);
+}
+
+fn kind_of(request: &Request) -> RequestKind {
+    match request {
+        Request::Query(_) => RequestKind::Query,
+        Request::Prepare(_) => RequestKind::Prepare,
+        Request::Batch(_) => RequestKind::Batch,
+        _ => RequestKind::Execute,
+    }
+}
