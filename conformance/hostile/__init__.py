@@ -12,6 +12,5 @@ from . import (before_startup, cache_capacity, dripping, in_products, incomplete
                superlinear_literals, unread_answers)
 
 # In the order of what they may take: memory that an allocator kept of an earlier one would hide what a later one takes.
-ATTACKS = [before_startup, dripping, cache_capacity, prepared_flood, incomplete_envelopes, unread_answers]
-# What statements of a request's length may cost. A node that does not bound it yet fails these without failing the suite.
-STATEMENTS = [in_products, superlinear_literals]
+ATTACKS = [before_startup, dripping, cache_capacity, prepared_flood, incomplete_envelopes, in_products, superlinear_literals,
+           unread_answers]

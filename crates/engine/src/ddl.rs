@@ -56,6 +56,7 @@ impl Engine {
     fn publish(&self, old: &Schema, mut new: Schema, awaits_flush: bool) -> Result<Arc<Schema>, EngineError> {
         let start = self.log.position();
         let mut alive = HashSet::new();
+        let mut narrowed = Vec::new();
         for keyspace in new.keyspaces.values().filter(|k| !k.is_virtual) {
             for table in keyspace.stores() {
                 alive.insert(table.id);
@@ -67,6 +68,9 @@ impl Engine {
                     store.set_awaits_schema(true);
                 }
                 store.set_schema(Arc::clone(table), keyspace.durable_writes);
+                if old.table_by_id(table.id).is_some_and(|old| loses_columns(old, table)) {
+                    narrowed.push(store);
+                }
             }
         }
         let gone: Vec<_> = self.tables().into_iter().filter(|t| !alive.contains(&t.schema().id)).collect();
@@ -74,6 +78,9 @@ impl Engine {
         let new = Arc::new(new);
         self.schema.store(Arc::clone(&new));
         self.forget_derived(old, &new)?;
+        for table in narrowed {
+            self.forget_dropped_columns(&table);
+        }
         for table in gone {
             self.drop_table(&table);
         }
@@ -82,6 +89,18 @@ impl Engine {
             self.write_local(&[("schema_version", Bytes::new(), version)])?;
         }
         Ok(new)
+    }
+
+    /// Writes the memtable of a table out that lost columns: SSTables are read without them, while in memory a row of
+    /// nothing else would still be a row.
+    fn forget_dropped_columns(&self, table: &TableStore) {
+        if let Err(error) = self.flush_table(table) {
+            let schema = table.schema();
+            tracing::warn!(
+                keyspace = schema.keyspace, table = schema.name, %error,
+                "rows of a dropped column stay until the next flush"
+            );
+        }
     }
 
     /// The schema as the tables of `system_schema` hold it, completed by the built-in keyspaces.
@@ -242,6 +261,12 @@ fn without_unstored_indexes(built_in: &KeyspaceSchema, rows: &SchemaRows) -> Key
         *table = Arc::new(builder.build());
     }
     keyspace
+}
+
+/// Whether `new` lacks a column that `old` has cells of.
+fn loses_columns(old: &TableSchema, new: &TableSchema) -> bool {
+    let columns = old.regular_columns().iter().chain(old.static_columns());
+    columns.into_iter().any(|column| new.column_by_id(column.id).is_none())
 }
 
 /// Rows in memory hold column ids: a new definition must not give them another meaning.

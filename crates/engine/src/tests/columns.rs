@@ -1,6 +1,6 @@
 //! Reads of some columns: rows are there as if all columns had been asked for, whatever else is in them.
 
-use super::{create, env_on, key, options};
+use super::{create, env_on, insert, key, options, simple_table, write};
 use crate::{Engine, WriteOptions};
 use bytes::Bytes;
 use env::fs::memory::MemoryFileSystem;
@@ -277,4 +277,29 @@ fn a_cell_that_nobody_asked_for_is_left_out_beside_a_memtable_until_something_th
     assert_eq!(live, 4, "what expired leaves the older cells");
     drop(stream);
     engine.close();
+}
+
+#[test]
+fn a_row_in_memory_of_nothing_but_a_dropped_column_is_none() {
+    let engine = Engine::open(options(), env_on(Arc::new(MemoryFileSystem::new()), 1)).unwrap();
+    let table = simple_table("t");
+    create(&engine, &[&table]);
+    // Without liveness, as UPDATE writes it.
+    write(&engine, &insert(&table, 1, 1, "v", 10)).unwrap();
+    let live = |table: &Arc<TableSchema>| {
+        let command = ReadCommand {
+            table: Arc::clone(table),
+            partitions: PartitionSelection::Keys(vec![key(1)]),
+            clusterings: ClusteringFilter::all(),
+            columns: ColumnSelection::of(Vec::new()),
+            row_filter: Vec::new(),
+            limits: DataLimits::NONE,
+            now_s: NOW_S,
+        };
+        seen(&engine, &command, &command.columns).0.len()
+    };
+    assert_eq!(live(&table), 1);
+    let narrow = Arc::new(table.to_builder().drop_column("v", 20).build());
+    create(&engine, &[&narrow]);
+    assert_eq!(live(&narrow), 0);
 }

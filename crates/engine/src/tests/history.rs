@@ -69,7 +69,9 @@ fn check_one_sstable(options: &EngineOptions) {
         let mut compressed = TableSchema::clone(table);
         compressed.options.compression.class =
             compressor.map(|name| format!("org.apache.cassandra.io.compress.{name}Compressor"));
-        compressed.options.compression.chunk_length_kb = 4;
+        if compressor.is_some() {
+            compressed.options.compression.chunk_length_kb = 4;
+        }
         create(&engine, &[&Arc::new(compressed)]);
         for update in updates {
             engine.apply(&Mutation::of(update.clone()), WriteOptions::default()).unwrap().wait().unwrap();
