@@ -1,9 +1,9 @@
 //! Prepared statements: found by id, evicted by use, kept across restarts.
 //!
-//! The cache is bounded by the bytes that its statements hold: text, plan, and columns in the encodings of all versions. `system.prepared_statements` holds the text of each, so that
-//! clients need not prepare again after a restart; what the cache drops is deleted there. A statement whose table
-//! changed is dropped, too: the next execution answers UNPREPARED, the driver prepares again and gets the
-//! new columns under the same id.
+//! The cache is bounded by the bytes that its statements hold: text, plan, and columns in the encodings of all versions.
+//! `system.prepared_statements` holds the text of each, so that clients need not prepare again after a restart; what the
+//! cache drops is deleted there. A statement whose table changed is dropped, too: the next execution answers UNPREPARED,
+//! the driver prepares again and gets the new columns under the same id.
 
 use std::sync::{Arc, OnceLock};
 
@@ -22,8 +22,8 @@ use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use super::error;
 use crate::metrics::Metrics;
 
-/// Parts of the cache with locks of their own. A statement has to fit into one.
-const SHARDS: usize = 8;
+/// Parts of the cache with locks of their own. A statement has to fit into one, so there are few.
+const SHARDS: usize = 2;
 
 /// Bytes that a usual statement holds: how many the cache makes itself ready for.
 const USUAL_BYTES: u64 = 4_096;
