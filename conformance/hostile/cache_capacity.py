@@ -13,7 +13,7 @@ def put(node, mebibytes):
     """The status and the body of the answer."""
     request = urllib.request.Request(f"http://127.0.0.1:{node.admin_port}/api/v1/caches/capacity", method="PUT",
                                      data=json.dumps({"rows_mebibytes": mebibytes}).encode(),
-                                     headers={"Content-Type": "application/json"})
+                                     headers={"Content-Type": "application/json", "X-Ilion-Admin": "1"})
     try:
         with urllib.request.urlopen(request, timeout=30) as answer:
             return answer.status, answer.read().decode()
