@@ -223,6 +223,8 @@ class Maker:
 
     def delete(self, conditional):
         chance, table = self.chance, self.table
+        if table.storage == "counter" and not conditional:
+            return self.update(conditional)  # a counter that was deleted comes back in Cassandra, out of its counter cache
         values = {**self.key(), **self.clusterings()}
         whole = len(values) if conditional and chance.random() < 0.85 else chance.randint(len(table.keys), len(values))
         what = ""
@@ -328,6 +330,10 @@ def excused(table, ours, theirs):
     if theirs.error is not None and ours.error == "Key may not be empty":
         return True  # keys of all statements are looked at first
     # Told here whether or not the other conditions hold.
+    if ours.is_refusal and theirs.columns == APPLIED and theirs.changes_nothing and table.statics:
+        # As above, where no row of the partition was written by INSERT.
+        statics = [i for i, (name, _) in enumerate(ours.columns) if name in table.statics]
+        return all(row[i] is None for row in ours.rows for i in statics)
     return ours.error is not None and ours.error.startswith(("Invalid comparison with ", "Column ", "Invalid empty or null value"))
 
 
