@@ -1,8 +1,8 @@
 //! Conditional writes (`IF`): read, decide, write, one at a time for each partition.
 //!
 //! While all replicas of a partition are this node, holding the partition's lock from the read to the
-//! acknowledgement makes conditional writes linearizable. They take their timestamps from the same source as other writes,
-//! which never goes back: what a later condition wrote wins over whatever was written before.
+//! acknowledgement makes conditional writes linearizable. They take their timestamps from the same source as
+//! other writes, which never goes back: what a later condition wrote wins over whatever was written before.
 
 use crate::Coordinator;
 use crate::error::{CoordinatorError, WriteType};

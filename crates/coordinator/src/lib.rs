@@ -67,7 +67,8 @@ impl Coordinator {
         }
     }
 
-    /// A timestamp for a write, in microseconds: now, but later than every one before, whatever the clock says.
+    /// A timestamp for a write, in microseconds: now, but later than every one before, whatever the clock
+    /// says.
     pub fn next_timestamp(&self) -> i64 {
         let now = self.env.now_micros();
         let after = |last: i64| now.max(last.saturating_add(1));

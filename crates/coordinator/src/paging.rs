@@ -88,8 +88,8 @@ impl PagingState {
         decode_as(bytes, preferred).or_else(|| decode_as(bytes, other))
     }
 
-    /// The mark of this state in the result of `command`; `None` when it cannot be one of its: clients may send what they
-    /// like, and a state only ever says where the rows that the command asks for go on.
+    /// The mark of this state in the result of `command`; `None` when it cannot be one of its: clients may
+    /// send what they like, and a state only ever says where the rows that the command asks for go on.
     pub fn mark(&self, command: &ReadCommand) -> Option<PageMark> {
         let key = match &command.partitions {
             PartitionSelection::Keys(keys) if keys.len() == 1 => keys.first()?.clone(),
@@ -118,14 +118,15 @@ impl PagingState {
     }
 }
 
-/// Whether there can be such a key. Values of another node's may be none of their types, and their rows are read all the
-/// same.
+/// Whether there can be such a key. Values of another node's may be none of their types, and their rows are
+/// read all the same.
 fn is_key_of(key: &PartitionKey, command: &ReadCommand) -> bool {
     let count = command.table.partition_key().len();
     !key.0.is_empty() && (0..count).all(|index| key.component(count, index).is_some())
 }
 
-/// Whether there can be such a row: files have no place for values of another length. Rows of dense tables lack some.
+/// Whether there can be such a row: files have no place for values of another length. Rows of dense tables
+/// lack some.
 fn is_row_of(clustering: &Clustering, command: &ReadCommand) -> bool {
     let columns = command.table.clustering_columns().iter();
     clustering.iter().zip(columns).all(|(component, column)| match (component, column.ty.fixed_len()) {

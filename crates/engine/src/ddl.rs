@@ -1,8 +1,8 @@
 //! Changing the schema.
 //!
 //! 1. What would be stored is loaded and compared with the new schema ([`crate::schema::verify`]).
-//! 2. The rows of `system_schema` that lead from the current schema to the new one are written, synced and flushed
-//!    ([`crate::schema_flush`]).
+//! 2. The rows of `system_schema` that lead from the current schema to the new one are written, synced and
+//!    flushed ([`crate::schema_flush`]).
 //! 3. Tables appear, change and disappear on the node.
 //! 4. The version is computed from the rows and the new schema is published.
 
@@ -91,8 +91,8 @@ impl Engine {
         Ok(new)
     }
 
-    /// Writes the memtable of a table out that lost columns: SSTables are read without them, while in memory a row of
-    /// nothing else would still be a row.
+    /// Writes the memtable of a table out that lost columns: SSTables are read without them, while in memory
+    /// a row of nothing else would still be a row.
     fn forget_dropped_columns(&self, table: &TableStore) {
         if let Err(error) = self.flush_table(table) {
             let schema = table.schema();

@@ -4,8 +4,10 @@
 //!
 //! 1. They are opened and compared with the table's schema, and verified, every component of them.
 //! 2. A transaction log is started in the table's directory; each SSTable gets a name of its own there and its files
-//!    are linked, or copied where links cannot be, or where somebody else may write to them: a link is the same file, and who
-//!    owns it, or has it open to write, could change what the table reads, or cut a file that is mapped, which ends
+//!    are linked, or copied where links cannot be, or where somebody else may write to them: a link is the
+//!    same file, and who
+//!    owns it, or has it open to write, could change what the table reads, or cut a file that is mapped,
+//!    which ends
 //!    the process. The level and the marks of repairs go, unless they are to be kept.
 //! 3. They are opened under their new names and compared with their digests, also where nothing is to be verified; COMMIT;
 //!    they join the view.

@@ -2,7 +2,8 @@
 //! the `schema.cql` that makes the table anew. Incremental backups: hard links of each flushed SSTable in
 //! `<table directory>/backups/`.
 //!
-//! `name.rs` says what a snapshot may be called, `expiry.rs` removes those whose manifest says that their time is over.
+//! `name.rs` says what a snapshot may be called, `expiry.rs` removes those whose manifest says that their
+//! time is over.
 
 mod expiry;
 mod name;

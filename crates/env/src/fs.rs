@@ -92,14 +92,14 @@ pub trait FileSystem: Send + Sync + Debug {
     /// Removes a directory and all it holds.
     fn remove_dir_all(&self, path: &Path) -> io::Result<()>;
 
-    /// Whether it is a file, not a link to one, that nobody but this process's user may change. Who has the right to can
-    /// change the bytes under every other name of the file, too.
+    /// Whether it is a file, not a link to one, that nobody but this process's user may change. Who has the
+    /// right to can change the bytes under every other name of the file, too.
     fn is_private(&self, path: &Path) -> io::Result<bool> {
         self.file_len(path).map(|_| true)
     }
 
-    /// Makes a copy that shares the file's bytes until either is changed; false, and nothing is made, where the file
-    /// system cannot do that.
+    /// Makes a copy that shares the file's bytes until either is changed; false, and nothing is made, where
+    /// the file system cannot do that.
     fn clone_file(&self, from: &Path, to: &Path) -> io::Result<bool> {
         let _ = (from, to);
         Ok(false)

@@ -1,7 +1,7 @@
 //! Sockets in the file system, for their owner alone.
 //!
-//! 1. What lies at the path is judged: a socket on which nobody listens any more is removed, one that answers and anything
-//!    that is no socket are left and refused.
+//! 1. What lies at the path is judged: a socket on which nobody listens any more is removed, one that answers
+//!    and anything that is no socket are left and refused.
 //! 2. The socket gets its mode before it gets its name: nobody else can connect in between.
 #![allow(clippy::disallowed_methods, reason = "the name of a socket is part of the machine")]
 

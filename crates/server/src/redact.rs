@@ -1,8 +1,9 @@
-//! What logs, traces and lists of reads do not tell: passwords never, values where `slow_query_values` says so.
+//! What logs, traces and lists of reads do not tell: passwords never, values where `slow_query_values` says
+//! so.
 //!
-//! Passwords go as Cassandra's `PasswordObfuscator` has it: everything after the word. In statements on data, where a column
-//! may have that name, only a literal that follows it makes it a password; any other text is not understood that well,
-//! statements that do not parse and messages about them included.
+//! Passwords go as Cassandra's `PasswordObfuscator` has it: everything after the word. In statements on data,
+//! where a column may have that name, only a literal that follows it makes it a password; any other text is
+//! not understood that well, statements that do not parse and messages about them included.
 
 use cql::lexer::{Lexer, TokenKind};
 use std::borrow::Cow;

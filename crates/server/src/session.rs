@@ -16,8 +16,8 @@
 //! 4. The answer goes out with warnings and tracing id; then the request is counted, a slow one kept for the log, a traced one
 //!    written down.
 //!
-//! Long requests are parsed and bound on the pool of readers ([`long`]): that takes time that grows with their length, and
-//! nobody else of the network thread has to wait for it.
+//! Long requests are parsed and bound on the pool of readers ([`long`]): that takes time that grows with
+//! their length, and nobody else of the network thread has to wait for it.
 //!
 //! The awkward exception: a read that finds all it needs in memory answers by itself, straight into the connection's
 //! buffer ([`Answer::Sent`]). Every other read runs on the pool of readers, the only threads here that wait for

@@ -211,8 +211,8 @@ impl ConditionPlan {
     }
 }
 
-/// What the conditions on a row have seen of it: a column is put together once, and taken apart once, however many
-/// conditions are about it.
+/// What the conditions on a row have seen of it: a column is put together once, and taken apart once, however
+/// many conditions are about it.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     columns: HashMap<ColumnId, SeenColumn>,
@@ -279,7 +279,8 @@ impl BoundCondition {
         self.column.kind == ColumnKind::Static
     }
 
-    /// Whether the condition holds; `row` is `None` when there is no such row. `seen` is that of all conditions on the row.
+    /// Whether the condition holds; `row` is `None` when there is no such row. `seen` is that of all
+    /// conditions on the row.
     pub(crate) fn holds(&self, table: &TableSchema, row: Option<&ResultRow<'_>>, seen: &mut Seen) -> bool {
         let seen = seen.columns.entry(self.column.id).or_insert_with(|| {
             let whole = row.and_then(|row| ColumnRef::of(&self.column).value(table, row));

@@ -266,7 +266,8 @@ impl Expr {
     }
 }
 
-/// Whether a value of no bytes is one where Cassandra reads it, and not a null: inside of vectors and of `IN ?`.
+/// Whether a value of no bytes is one where Cassandra reads it, and not a null: inside of vectors and
+/// of `IN ?`.
 pub(crate) fn is_empty_a_value(ty: &CqlType) -> bool {
     matches!(
         ty,

@@ -493,8 +493,8 @@ fn cannot_infer(raw: &Raw<'_>) -> CqlError {
     ))
 }
 
-/// A literal of nothing but constants holds no nulls. One that calls functions or has markers is judged when it is
-/// evaluated.
+/// A literal of nothing but constants holds no nulls. One that calls functions or has markers is judged when
+/// it is evaluated.
 fn refuse_nulls<'e>(
     items: impl Iterator<Item = &'e Expr> + Clone,
     inside: &str,
@@ -506,7 +506,8 @@ fn refuse_nulls<'e>(
     Ok(())
 }
 
-/// Lists, sets and maps that are written out in terms hold no markers; vectors do, and those in a SELECT clause.
+/// Lists, sets and maps that are written out in terms hold no markers; vectors do, and those in a SELECT
+/// clause.
 fn refuse_marker(raw: &Raw<'_>, kind: &str, receiver: &Receiver, place: &Place<'_>) -> Result<()> {
     if place.is_term() && raw.has_marker() {
         bail!(

@@ -1,8 +1,8 @@
 //! How many keys or rows the INs of a statement multiply to: counted before they are made.
 //!
-//! Two bounds hold. The guardrail `in_select_cartesian_product` warns and refuses where the operator set it, in
-//! Cassandra's words; it counts values as they were given, twice if they were given twice. A bound of our own holds
-//! always: a request of a few hundred bytes must not become gigabytes.
+//! Two bounds hold. The guardrail `in_select_cartesian_product` warns and refuses where the operator set it,
+//! in Cassandra's words; it counts values as they were given, twice if they were given twice. A bound of our
+//! own holds always: a request of a few hundred bytes must not become gigabytes.
 
 use super::context::BindInput;
 use crate::error::{Result, bail};
@@ -58,8 +58,8 @@ impl ProductGuard {
     }
 }
 
-/// Checks what INs multiply to. `what` is "partition key" or "clustering key"; `given` has the number of values of each
-/// restriction, in the order of the columns.
+/// Checks what INs multiply to. `what` is "partition key" or "clustering key"; `given` has the number of
+/// values of each restriction, in the order of the columns.
 pub(crate) fn check(what: &str, given: impl Iterator<Item = usize>, input: &BindInput<'_>) -> Result<()> {
     let guard = input.ctx.product_guard.as_deref();
     let (mut count, mut longest) = (1usize, 0);

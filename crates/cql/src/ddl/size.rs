@@ -1,8 +1,8 @@
 //! How large types and names may be that statements make.
 //!
-//! Types are measured with their user types spelled out ([`TypeBounds`]), those of a table together, too: its SSTables
-//! and results spell out all of them. What a Cassandra made may be larger. It can be used and altered, but it does not
-//! grow.
+//! Types are measured with their user types spelled out ([`TypeBounds`]), those of a table together, too: its
+//! SSTables and results spell out all of them. What a Cassandra made may be larger. It can be used and
+//! altered, but it does not grow.
 
 use crate::error::{Result, bail};
 use model::TableSchema;
@@ -43,7 +43,8 @@ pub(super) fn check_user_type(definition: &Arc<UserType>) -> Result<()> {
     }
 }
 
-/// Refuses a table with a column that is too large or, together, too many of them. What was in `before` may stay.
+/// Refuses a table with a column that is too large or, together, too many of them. What was in `before` may
+/// stay.
 pub(super) fn check_table(table: &TableSchema, before: Option<&TableSchema>) -> Result<()> {
     let mut grows = false;
     for column in table.all_columns() {

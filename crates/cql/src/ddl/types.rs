@@ -204,8 +204,9 @@ fn custom(class: &str) -> Result<CqlType> {
     }
 }
 
-/// The type of a class with the keyspace's user types in the place of those that the class spells out. They have to be the
-/// keyspace's own, as it has them: only their names are stored. (A Cassandra takes all of them, and does not start again.)
+/// The type of a class with the keyspace's user types in the place of those that the class spells out. They
+/// have to be the keyspace's own, as it has them: only their names are stored. (A Cassandra takes all of
+/// them, and does not start again.)
 fn own_types(ty: &CqlType, keyspace: &KeyspaceSchema) -> Result<CqlType> {
     let inner = |ty: &Arc<CqlType>| own_types(ty, keyspace).map(Arc::new);
     Ok(match ty {

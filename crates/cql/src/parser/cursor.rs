@@ -8,7 +8,8 @@ use super::SyntaxError;
 /// How deep terms, selectors and relations may nest.
 pub const NESTING_MAX: usize = 100;
 
-/// The same for types, where each level may say `frozen` besides. How deep types are is judged when they are resolved.
+/// The same for types, where each level may say `frozen` besides. How deep types are is judged when they are
+/// resolved.
 const TYPE_NESTING_MAX: usize = 2 * model::types::TypeBounds::CREATED.depth_max + 2;
 
 /// How many arithmetic operators one expression may have.

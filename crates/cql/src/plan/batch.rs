@@ -56,8 +56,8 @@ pub struct BoundBatch {
 }
 
 impl BoundBatch {
-    /// A batch of writes that were bound one by one, as the protocol's BATCH request sends them: a [`Bound::Batch`],
-    /// or a [`Bound::Cas`] if any of them has conditions.
+    /// A batch of writes that were bound one by one, as the protocol's BATCH request sends them: a
+    /// [`Bound::Batch`], or a [`Bound::Cas`] if any of them has conditions.
     pub fn assemble(kind: BatchKind, writes: Vec<BoundWrite>) -> Result<Bound> {
         let has_counters = writes.iter().any(|w| w.is_counter);
         check_kinds(kind, has_counters, writes.iter().any(|w| !w.is_counter))?;
@@ -118,8 +118,8 @@ fn gather(
     }
 }
 
-/// The changes of all `updates`, of one partition of one table, as one update; `None` of none. Rows are sorted once: putting
-/// them in their places one by one would move those behind each time.
+/// The changes of all `updates`, of one partition of one table, as one update; `None` of none. Rows are
+/// sorted once: putting them in their places one by one would move those behind each time.
 pub(crate) fn merge_updates(updates: Vec<PartitionUpdate>) -> Option<PartitionUpdate> {
     let mut rest = updates.into_iter();
     let mut merged = rest.next()?;
@@ -166,7 +166,8 @@ fn vec_of_same(
     same
 }
 
-/// Rows of one clustering as one. They are merged in pairs: each into one that grows would copy that one each time.
+/// Rows of one clustering as one. They are merged in pairs: each into one that grows would copy that one each
+/// time.
 fn merge_rows(table: &TableSchema, rows: impl IntoIterator<Item = Row>) -> Option<Row> {
     let mut rows: Vec<Row> = rows.into_iter().collect();
     while rows.len() > 1 {

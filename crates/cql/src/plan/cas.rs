@@ -5,12 +5,13 @@
 //! [`CasPlan::result_columns`] and [`CasPlan::write_result`] make the result set, which shows the rows when they do
 //! not.
 //!
-//! Conditions belong to rows, not to statements: those of one batch on one row are put together, and may not contradict
-//! each other in kind. What is read are the rows with conditions. Where only the static row has any, it is the first row
-//! of the partition, which a refusal shows.
+//! Conditions belong to rows, not to statements: those of one batch on one row are put together, and may not
+//! contradict each other in kind. What is read are the rows with conditions. Where only the static row has
+//! any, it is the first row of the partition, which a refusal shows.
 //!
-//! All deletions get the timestamp just before that of the writes, so that what a batch deletes is what was there before
-//! it. Within one row that the batch both deletes and writes the deletion wins, as in a batch without conditions.
+//! All deletions get the timestamp just before that of the writes, so that what a batch deletes is what was
+//! there before it. Within one row that the batch both deletes and writes the deletion wins, as in a batch
+//! without conditions.
 //!
 //! The reader hands on the static row of the partition even when none of the rows asked for exists (as a row of
 //! static content only).
@@ -137,7 +138,8 @@ impl CasPlan {
         })
     }
 
-    /// The rows that a refusal shows: those with conditions, and the static row alone where none of them exists.
+    /// The rows that a refusal shows: those with conditions, and the static row alone where none of them
+    /// exists.
     fn shown_rows<'r>(&self, rows: &'r RowsRead) -> Vec<ResultRow<'r>> {
         let comparator = self.table.comparator();
         let has_condition = |row: &Row| {
@@ -228,7 +230,8 @@ fn check_single_row(write: &BoundWrite, key: &DecoratedKey, is_batch: bool) -> R
 }
 
 impl ConditionsByRow {
-    /// Adds the conditions of a statement to those of its row, and those on static columns to those of the static row.
+    /// Adds the conditions of a statement to those of its row, and those on static columns to those of the
+    /// static row.
     fn add(&mut self, write: &BoundWrite) -> Result<()> {
         let comparator = write.table.comparator();
         let row = row_of(write);
@@ -354,8 +357,8 @@ fn shown_columns(table: &TableSchema, writes: &[BoundWrite], is_batch: bool) -> 
     Some(columns)
 }
 
-/// The columns of which content makes a row exist: all regular ones where rows are written, all static ones where a
-/// conditional statement writes any, otherwise those of conditions.
+/// The columns of which content makes a row exist: all regular ones where rows are written, all static ones
+/// where a conditional statement writes any, otherwise those of conditions.
 fn relevant_columns(table: &TableSchema, writes: &[BoundWrite]) -> ColumnSelection {
     let touches_rows = writes.iter().any(|write| !matches!(write.target, Target::Static | Target::Partition));
     let touches_static = writes.iter().any(|write| write.is_conditional() && write.names_static);

@@ -169,7 +169,8 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// Adds what `next` changes of the same row to `row`, which has to be brought into order ([`sort`]) afterwards.
+/// Adds what `next` changes of the same row to `row`, which has to be brought into order ([`sort`])
+/// afterwards.
 pub(crate) fn join(table: &TableSchema, row: &mut Row, next: Row) {
     row.complex_deletions.extend(next.complex_deletions);
     for cell in next.cells {
@@ -193,8 +194,8 @@ fn add_increment(row: &mut Row, mut cell: Cell) {
     *earlier = cell;
 }
 
-/// The lists of a row that changes depend on: as they were read, with what the statement did to them so far. Each is put
-/// together once, however many of its elements change.
+/// The lists of a row that changes depend on: as they were read, with what the statement did to them so far.
+/// Each is put together once, however many of its elements change.
 struct Lists<'r, 'b> {
     table: &'r TableSchema,
     before: &'r Option<ResultRow<'b>>,

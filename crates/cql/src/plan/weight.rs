@@ -1,7 +1,8 @@
 //! How much memory a prepared statement holds, about, and rather more than less.
 //!
-//! What a plan is made of is one of two things: columns of the result and markers, which are counted, and terms, of which a
-//! statement cannot have more than its text has room for. So the text is looked at for what terms are parted by.
+//! What a plan is made of is one of two things: columns of the result and markers, which are counted, and
+//! terms, of which a statement cannot have more than its text has room for. So the text is looked at for what
+//! terms are parted by.
 
 use super::Prepared;
 use crate::bind::ColumnSpec;
@@ -17,7 +18,8 @@ const WRITE_BYTES: usize = 1_024;
 const ALLOCATION_BYTES: usize = 16;
 
 impl Prepared {
-    /// Bytes of memory that the plan of the statement `text` holds, the text included, and the schema of its tables not.
+    /// Bytes of memory that the plan of the statement `text` holds, the text included, and the schema of its
+    /// tables not.
     pub fn held_bytes(&self, text: &str) -> usize {
         let of_column = |column: &ColumnSpec| size_of::<ColumnSpec>() + column.name.len() + ALLOCATION_BYTES;
         let of_columns = |columns: &[ColumnSpec]| columns.iter().map(of_column).sum::<usize>();

@@ -191,7 +191,8 @@ impl WritePlan {
         if self.only_static {
             return Ok(Target::Static);
         }
-        // The only row of a table without clustering columns is a row, though its deletion is that of the partition.
+        // The only row of a table without clustering columns is a row, though its deletion is that of the
+        // partition.
         let is_single_row = self.table.clustering_columns().is_empty() && !self.table.is_static_compact();
         let is_whole = self.operations.is_empty() && !self.restrictions.has_clustering;
         if self.kind == WriteKind::Delete && is_whole && !is_single_row {
@@ -328,7 +329,8 @@ impl BoundWrite {
         let mut update = PartitionUpdate::new(Arc::clone(&self.table), key.clone());
         let uuids = self.uuids.as_ref();
         if !self.static_changes.is_empty() {
-            // They are made once for each row that the statement names, as in Cassandra: a counter counts them all.
+            // They are made once for each row that the statement names, as in Cassandra: a counter counts
+            // them all.
             let times = match &self.target {
                 Target::Rows(names) => names.len(),
                 _ => 1,

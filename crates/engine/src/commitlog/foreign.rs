@@ -214,8 +214,8 @@ impl ForeignSegment<'_> {
     }
 }
 
-/// The entries of a compressed section. What it claims to hold is believed as far as its bytes can become that much and a
-/// segment can be that long.
+/// The entries of a compressed section. What it claims to hold is believed as far as its bytes can become
+/// that much and a segment can be that long.
 fn decompress(compressor: Compressor, section: &[u8], bytes_max: u64) -> Result<Vec<u8>, String> {
     let Some((len, payload)) = section.split_first_chunk::<4>() else {
         return Err("a compressed section without its length".to_owned());

@@ -68,8 +68,8 @@ pub struct Segments {
     section_bytes_max: u64,
 }
 
-/// What a compressed section of Cassandra's may hold: no more than a segment of the node that wrote it, of which only this
-/// node's setting is known. Its default is 32 MiB.
+/// What a compressed section of Cassandra's may hold: no more than a segment of the node that wrote it, of
+/// which only this node's setting is known. Its default is 32 MiB.
 const SECTION_BYTES_MAX: u64 = 256 << 20;
 
 impl Segments {

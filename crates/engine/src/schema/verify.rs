@@ -1,8 +1,9 @@
-//! Before a change of the schema is stored: what would be stored is loaded, by the loader of the next start, and held
-//! against what will be in force. Where the two differ the change is refused, because the node would come back as another
-//! one, or not at all.
+//! Before a change of the schema is stored: what would be stored is loaded, by the loader of the next start,
+//! and held against what will be in force. Where the two differ the change is refused, because the node would
+//! come back as another one, or not at all.
 //!
-//! Only what changes is looked at: of a keyspace that differs, itself, its types, and the tables and views that differ.
+//! Only what changes is looked at: of a keyspace that differs, itself, its types, and the tables and views
+//! that differ.
 
 use super::load::{self, SchemaRow, SchemaRows};
 use super::rows::{self, Cells, RowId};
@@ -92,7 +93,8 @@ fn as_stored(keyspace: &str, rows: &BTreeMap<RowId, Cells>, release: Release) ->
     out
 }
 
-/// What differs between a table as it is loaded and as it will be in force. Ids of columns are of the process.
+/// What differs between a table as it is loaded and as it will be in force. Ids of columns are of the
+/// process.
 fn difference(loaded: &TableSchema, table: &TableSchema, keyspace: &KeyspaceSchema) -> Option<&'static str> {
     // `cdc` is not written, and neither are the options of a view.
     let mut options = loaded.options.clone();
@@ -119,8 +121,8 @@ fn by_name<T>(items: &[T], name: impl Fn(&T) -> &String) -> BTreeMap<&String, &T
     items.iter().map(|item| (name(item), item)).collect()
 }
 
-/// Dropped columns by name; their types as they are written, because user types do not outlive the column there, and their
-/// times in milliseconds, to which Cassandra's schema rounds them.
+/// Dropped columns by name; their types as they are written, because user types do not outlive the column
+/// there, and their times in milliseconds, to which Cassandra's schema rounds them.
 fn dropped(table: &TableSchema) -> BTreeMap<&str, (ColumnKind, String, i64)> {
     let text = |dropped: &DroppedColumn| rows::without_user_types(&dropped.ty).to_string();
     let millis = |dropped: &DroppedColumn| dropped.dropped_time_micros.div_euclid(1_000);

@@ -1,4 +1,5 @@
-//! Names that a snapshot may have: those of directories that people can tell from each other, right below `snapshots`.
+//! Names that a snapshot may have: those of directories that people can tell from each other, right below
+//! `snapshots`.
 
 use crate::error::EngineError;
 
@@ -14,8 +15,8 @@ pub(super) fn check_name(tag: &str) -> Result<(), EngineError> {
     }
 }
 
-/// Refuses what does not lead to a directory right below `snapshots`, but to the table itself, elsewhere or nowhere. What
-/// another node once took as a name can be removed by it.
+/// Refuses what does not lead to a directory right below `snapshots`, but to the table itself, elsewhere or
+/// nowhere. What another node once took as a name can be removed by it.
 pub(super) fn check_path(tag: &str) -> Result<(), EngineError> {
     if tag.is_empty() {
         return refuse(tag, "it is empty".to_owned());
@@ -36,7 +37,8 @@ fn refuse(tag: &str, reason: String) -> Result<(), EngineError> {
     Err(EngineError::SnapshotName { name: tag.to_owned(), reason })
 }
 
-/// Whether a character cannot be seen, or changes how others are shown: those of Unicode's classes Cc, Cf, Zl and Zp.
+/// Whether a character cannot be seen, or changes how others are shown: those of Unicode's classes Cc, Cf, Zl
+/// and Zp.
 fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}'

@@ -18,7 +18,8 @@ pub(super) fn iso_time(millis: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{millis:03}Z")
 }
 
-/// The milliseconds since 1970 of `2026-11-21T09:12:53.793Z`; a fraction may be missing or longer. `None` for anything else.
+/// The milliseconds since 1970 of `2026-11-21T09:12:53.793Z`; a fraction may be missing or longer. `None` for
+/// anything else.
 pub(super) fn millis_of(text: &str) -> Option<i64> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
     let [year, month, day] = numbers(date, '-')?;

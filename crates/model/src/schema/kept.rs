@@ -134,8 +134,8 @@ pub struct UserAggregate {
     pub initial_condition: Option<String>,
 }
 
-/// What a table holds that only the node itself writes: with anything else in it neither node starts on the directory any
-/// more, or trusts whom it must not. `None` of others.
+/// What a table holds that only the node itself writes: with anything else in it neither node starts on the
+/// directory any more, or trusts whom it must not. `None` of others.
 fn own_purpose(keyspace: &str, table: &str) -> Option<&'static str> {
     match (keyspace, table) {
         ("system_schema", _) => Some("the schema, which CREATE, ALTER and DROP change"),

@@ -1,11 +1,12 @@
 //! How large a type may be.
 //!
-//! A type holds the definitions of the user types inside it, so that few statements can make one of any size: a chain
-//! of user types is as deep as it is long, and one with two fields of the type before doubles at each step. Metadata of
-//! results and headers of SSTables spell it out, and values are walked level by level on threads with a stack of their
-//! own. So the type is measured as it is spelled out, in one place:
+//! A type holds the definitions of the user types inside it, so that few statements can make one of any size:
+//! a chain of user types is as deep as it is long, and one with two fields of the type before doubles at each
+//! step. Metadata of results and headers of SSTables spell it out, and values are walked level by level on
+//! threads with a stack of their own. So the type is measured as it is spelled out, in one place:
 //! - [`TypeBounds::CREATED`] is what statements may make;
-//! - [`TypeBounds::STORED`] is what is read back: more, for directories that a Cassandra wrote, which knows no bounds.
+//! - [`TypeBounds::STORED`] is what is read back: more, for directories that a Cassandra wrote, which knows
+//!   no bounds.
 //!
 //! `frozen` is a property of a level, not a level.
 
@@ -112,8 +113,9 @@ impl TypeBounds {
 }
 
 impl CqlType {
-    /// Checks that the native protocol can send the type. Vectors and classes of the users' go as a class string, whose
-    /// length is two bytes. To be asked of types within [`TypeBounds`] only: the string is made.
+    /// Checks that the native protocol can send the type. Vectors and classes of the users' go as a class
+    /// string, whose length is two bytes. To be asked of types within [`TypeBounds`] only: the string is
+    /// made.
     ///
     /// # Errors
     /// [`TypeTooLarge::ClassName`].

@@ -13,7 +13,8 @@ use super::names::MARSHAL;
 use super::{CqlType, TypeBounds, TypeNameError, UserType};
 use std::sync::Arc;
 
-/// Parentheses or brackets that may be open at a time: each level of a type that is stored may be marked frozen.
+/// Parentheses or brackets that may be open at a time: each level of a type that is stored may be marked
+/// frozen.
 pub(super) const DEPTH_MAX: usize = 2 * TypeBounds::STORED.depth_max;
 
 /// Why a vector without elements, or with more than an `int` counts, is no type.

@@ -60,8 +60,8 @@ impl fmt::Display for QuotedName<'_> {
     }
 }
 
-/// Words that CQL does not take for the name of a type, sorted. The lexer of the `cql` crate has them among all its
-/// words, and a test there holds the two together.
+/// Words that CQL does not take for the name of a type, sorted. The lexer of the `cql` crate has them among
+/// all its words, and a test there holds the two together.
 const RESERVED: [&str; 66] = [
     "add",
     "allow",
@@ -134,8 +134,9 @@ const RESERVED: [&str; 66] = [
 /// Words that no user type can have for a name without quotes, because CQL may use them for a type one day.
 const RESERVED_TYPES: [&str; 7] = ["bitstring", "byte", "complex", "enum", "interval", "macaddr", "date"];
 
-/// Whether a name in lower case, written into the name of a type as it is, would be read as something else: a type of
-/// CQL's own, or no name at all. Cassandra writes `int` for a user type of that name, and does not find it again.
+/// Whether a name in lower case, written into the name of a type as it is, would be read as something else: a
+/// type of CQL's own, or no name at all. Cassandra writes `int` for a user type of that name, and does not
+/// find it again.
 pub fn is_quoted_in_types(name: &str) -> bool {
     CqlType::from_native_name(name).is_some()
         || RESERVED_TYPES.contains(&name)

@@ -1,16 +1,16 @@
 //! What is stored of a value that a client bound, byte by byte as in Cassandra.
 //!
-//! 1. A list, set or map is taken apart and built anew. Sets and maps come into the order of their type; of equal
-//!    elements the first one stays, of equal keys the last value.
-//! 2. What is inside of it is read and written again: a `varint` or the digits of a `decimal` lose the bytes that
-//!    they do not need, a `boolean` becomes 0 or 1, an IPv4 address in the form of an IPv6 one becomes the former.
-//!    Lists, sets, maps and vectors inside are treated alike, but their sets and maps keep what only compares as
-//!    equal: 1.0 and 1.00 are both in a `list<set<decimal>>`.
-//! 3. All others are kept as they came, with everything that is inside of them: scalars, tuples, user types, and
-//!    vectors that are not in a collection.
+//! 1. A list, set or map is taken apart and built anew. Sets and maps come into the order of their type; of
+//!    equal elements the first one stays, of equal keys the last value.
+//! 2. What is inside of it is read and written again: a `varint` or the digits of a `decimal` lose the bytes
+//!    that they do not need, a `boolean` becomes 0 or 1, an IPv4 address in the form of an IPv6 one becomes
+//!    the former. Lists, sets, maps and vectors inside are treated alike, but their sets and maps keep what
+//!    only compares as equal: 1.0 and 1.00 are both in a `list<set<decimal>>`.
+//! 3. All others are kept as they came, with everything that is inside of them: scalars, tuples, user types,
+//!    and vectors that are not in a collection.
 //!
-//! So `{2, 1, 2}` is `{1, 2}` as a `set<int>` and in a `list<vector<set<int>, 1>>`, and `{2, 1, 2}` still in a
-//! `vector<set<int>, 1>` and in a `list<tuple<set<int>>>`.
+//! So `{2, 1, 2}` is `{1, 2}` as a `set<int>` and in a `list<vector<set<int>, 1>>`, and `{2, 1, 2}` still in
+//! a `vector<set<int>, 1>` and in a `list<tuple<set<int>>>`.
 
 use super::CqlType;
 use super::collection::{
@@ -120,7 +120,8 @@ fn rewritten_parts<'t, 'v>(
     changed.then_some(out)
 }
 
-/// In the order of `ty`, without those that are the same: the first one stays, with the value of the last one.
+/// In the order of `ty`, without those that are the same: the first one stays, with the value of the last
+/// one.
 fn distinct<'v, V>(ty: &CqlType, items: impl Iterator<Item = (Cow<'v, [u8]>, V)>) -> Vec<(Cow<'v, [u8]>, V)> {
     let mut places = BTreeMap::new();
     let mut out: Vec<(Cow<'v, [u8]>, V)> = Vec::new();

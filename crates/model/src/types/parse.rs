@@ -165,7 +165,8 @@ fn parse_integer(text: &str) -> Option<BigInt> {
 /// Digits that are parsed one by one, which takes time that grows with the square of their number.
 const DIGITS_AT_ONCE: usize = 1024;
 
-/// A number of any length: pieces are parsed, and then joined in pairs, so that the time is that of a few products.
+/// A number of any length: pieces are parsed, and then joined in pairs, so that the time is that of a few
+/// products.
 fn parse_digits(digits: &str) -> Option<BigUint> {
     if digits.len() <= DIGITS_AT_ONCE {
         return digits.parse().ok();

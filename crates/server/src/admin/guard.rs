@@ -1,13 +1,13 @@
 //! Who may ask the admin API.
 //!
-//! There is no password: whoever can connect is an operator. A web browser on the machine can connect too, and does so for
-//! any page that its user visits. So a request that comes over TCP is refused when
+//! There is no password: whoever can connect is an operator. A web browser on the machine can connect too,
+//! and does so for any page that its user visits. So a request that comes over TCP is refused when
 //!
-//! 1. `Host`, or the target itself, names anything but this machine's loopback: a page whose name was bound to 127.0.0.1
-//!    has its own name there;
+//! 1. `Host`, or the target itself, names anything but this machine's loopback: a page whose name was bound
+//!    to 127.0.0.1 has its own name there;
 //! 2. `Origin` is there and is not the API itself: a page of another place;
-//! 3. it is no GET or HEAD and lacks the header [`HEADER`]: forms cannot send it, and scripts may not without asking first,
-//!    which 2 and 3 refuse.
+//! 3. it is no GET or HEAD and lacks the header [`HEADER`]: forms cannot send it, and scripts may not without
+//!    asking first, which 2 and 3 refuse.
 //!
 //! Pages cannot connect to the Unix socket, and its mode says who can: what comes from there is not judged.
 

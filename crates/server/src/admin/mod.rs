@@ -1,4 +1,5 @@
-//! The admin API: HTTP and JSON on the loopback address, and on a Unix socket, for nodetool, scripts and Prometheus.
+//! The admin API: HTTP and JSON on the loopback address, and on a Unix socket, for nodetool, scripts and
+//! Prometheus.
 //!
 //! `guard.rs` says who may ask, `serve.rs` how many at once and for how long.
 //!

@@ -1,7 +1,7 @@
 //! The doors of the admin API: a TCP port, and a Unix socket where the configuration names one.
 //!
-//! A caller cannot hold the API up: head and body of a request have a time, bodies a size, and each door so many connections
-//! at once. What a request does may take as long as it needs.
+//! A caller cannot hold the API up: head and body of a request have a time, bodies a size, and each door so
+//! many connections at once. What a request does may take as long as it needs.
 
 use super::ApiError;
 use super::guard::Door;

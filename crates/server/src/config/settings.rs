@@ -511,7 +511,8 @@ settings! {
     request_timeout: Millis = Millis(10_000), old "request_timeout_in_ms" Millis;
     /// Requests slower than this are logged; 0 logs none.
     slow_query_log_timeout: Millis = Millis(500), old "slow_query_log_timeout_in_ms" Millis;
-    /// Whether the log of slow requests, and what else keeps single reads, tells their values. A key of Ilion's.
+    /// Whether the log of slow requests, and what else keeps single reads, tells their values. A key of
+    /// Ilion's.
     slow_query_values: SlowQueryValues = SlowQueryValues::Shown;
     /// Memory of prepared statements; a 256th of the memory, at least 10 MiB, when not set.
     prepared_statements_cache_size: Option<ByteSize> = None, old "prepared_statements_cache_size_mb" Mib;

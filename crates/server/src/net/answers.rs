@@ -1,16 +1,19 @@
-//! Room for answers: bytes that a connection, its address and the node may have for those that are made or not sent.
+//! Room for answers: bytes that a connection, its address and the node may have for those that are made or
+//! not sent.
 //!
-//! 1. A read takes room when a thread begins with it, more as its answer grows ([`AnswerRoom::reach`]), and hands the
-//!    room over with the answer; it is given back as the socket takes the bytes ([`Connection::settle`]).
-//! 2. A read that finds no room ends, gives all of it back, and waits on no thread ([`AnswerRoom::wait_for_turn`],
-//!    [`AnswerRoom::wait_for_room`]). Of those that the connection has no room for, one at a time goes on
-//!    regardless, in the order in which they came.
-//! 3. Of those that the address or the node has no room for, one at a time goes on, until its answer is sent. So
-//!    any answer gets through, however large, and all take at most what is set and one answer more.
-//! 4. While somebody waits so, a client that hardly takes what waits for it is disconnected ([`super::pace`]).
+//! 1. A read takes room when a thread begins with it, more as its answer grows ([`AnswerRoom::reach`]), and
+//!    hands the room over with the answer; it is given back as the socket takes the bytes
+//!    ([`Connection::settle`]).
+//! 2. A read that finds no room ends, gives all of it back, and waits on no thread
+//!    ([`AnswerRoom::wait_for_turn`], [`AnswerRoom::wait_for_room`]). Of those that the connection has no
+//!    room for, one at a time goes on regardless, in the order in which they came.
+//! 3. Of those that the address or the node has no room for, one at a time goes on, until its answer is sent.
+//!    So any answer gets through, however large, and all take at most what is set and one answer more.
+//! 4. While somebody waits so, a client that hardly takes what waits for it is disconnected
+//!    ([`super::pace`]).
 //!
-//! The exception: short answers, which are made on the network thread, take no room. What the socket does not take of
-//! them counts, and while there is no room their connections are not read.
+//! The exception: short answers, which are made on the network thread, take no room. What the socket does not
+//! take of them counts, and while there is no room their connections are not read.
 
 use std::sync::Arc;
 
@@ -82,8 +85,8 @@ impl AnswerRoom {
         self.bytes = bytes;
     }
 
-    /// Gives all back and waits until it is this answer's turn to go on without room of the connection, and until the
-    /// client has read most of its earlier answers; `false` when the client is gone.
+    /// Gives all back and waits until it is this answer's turn to go on without room of the connection, and
+    /// until the client has read most of its earlier answers; `false` when the client is gone.
     pub async fn wait_for_turn(&mut self) -> bool {
         self.shrink(0);
         if self.turn.is_none() {

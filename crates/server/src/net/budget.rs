@@ -128,8 +128,8 @@ pub(super) struct Budgets {
 }
 
 impl Budgets {
-    /// Requests that have not come whole may take half of what those in flight may, so that however many there are,
-    /// whole ones are admitted.
+    /// Requests that have not come whole may take half of what those in flight may, so that however many
+    /// there are, whole ones are admitted.
     fn new(requests_bytes_max: u64, answers_bytes_max: u64) -> Self {
         Self {
             requests: Budget::new(requests_bytes_max),

@@ -1,9 +1,9 @@
 //! Bytes of requests that have not come whole.
 //!
-//! Each connection may keep a little; what is more counts against budgets of its address and of the node. While those have
-//! no room the connection is not read, but for one at a time that goes on regardless until its request is whole: others
-//! may each have a part that is of no use without the rest. The one that goes on has to keep up its pace
-//! ([`super::pace`]), like all that are read.
+//! Each connection may keep a little; what is more counts against budgets of its address and of the node.
+//! While those have no room the connection is not read, but for one at a time that goes on regardless until
+//! its request is whole: others may each have a part that is of no use without the rest. The one that goes on
+//! has to keep up its pace ([`super::pace`]), like all that are read.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -62,7 +62,8 @@ impl Incoming {
     }
 }
 
-/// Waits until others gave bytes back after this call, or until it is the connection's turn to go on without room.
+/// Waits until others gave bytes back after this call, or until it is the connection's turn to go on without
+/// room.
 pub(super) fn room(connection: &Connection) -> impl Future<Output = Option<OwnedSemaphorePermit>> + Send {
     let [address, node] = connection.shared_budgets().map(|budgets| budgets.incoming.freed());
     let pass = Arc::clone(&connection.node().incoming_pass).acquire_owned();

@@ -13,13 +13,13 @@
 //!    one write.
 //! 3. A request is carried out in place, on the task, as far as it goes without waiting. One that has to wait goes on as a task
 //!    of its own, so answers come in any order.
-//! 4. Everything is bounded: the size of an envelope by the decoder, and before the session has begun by much less;
-//!    requests in flight by number for each connection and by bytes for the connection, its address and the node
-//!    ([`budget`]). What does not fit is refused as overloaded if the client asked for that (THROW_ON_OVERLOAD), else
-//!    the connection is not read until there is room. What has come of requests that are not whole has bounds of its
-//!    own ([`incoming`]). A connection whose client does not read its answers is not read either; large
-//!    reads wait for [`Connection::room`], and for room in memory ([`answers`]). A client that is too slow with
-//!    what it has begun is disconnected ([`pace`]).
+//! 4. Everything is bounded: the size of an envelope by the decoder, and before the session has begun by much
+//!    less; requests in flight by number for each connection and by bytes for the connection, its address and
+//!    the node ([`budget`]). What does not fit is refused as overloaded if the client asked for that
+//!    (THROW_ON_OVERLOAD), else the connection is not read until there is room. What has come of requests
+//!    that are not whole has bounds of its own ([`incoming`]). A connection whose client does not read its
+//!    answers is not read either; large reads wait for [`Connection::room`], and for room in memory
+//!    ([`answers`]). A client that is too slow with what it has begun is disconnected ([`pace`]).
 //! 5. On shutdown nothing more is read; what is in flight is answered within a bound, then all is closed.
 //!
 //! A [`Reply`] that is dropped without an answer (its request panicked) answers with a server error, so a client
@@ -77,9 +77,11 @@ pub struct NetOptions {
     pub outgoing_bytes_high: usize,
     /// `native_transport_idle_timeout` in seconds; 0: none.
     pub idle_timeout_s: u32,
-    /// `native_transport_startup_timeout` in seconds, in which a connection must have begun its session; 0: any time.
+    /// `native_transport_startup_timeout` in seconds, in which a connection must have begun its session; 0:
+    /// any time.
     pub startup_timeout_s: u32,
-    /// `native_transport_receive_timeout` in seconds, in which a request that has begun must have come; 0: any time.
+    /// `native_transport_receive_timeout` in seconds, in which a request that has begun must have come; 0:
+    /// any time.
     pub receive_timeout_s: u32,
     /// Seconds after which a connection is closed whose client has taken none of its waiting answers.
     pub stalled_write_timeout_s: u32,

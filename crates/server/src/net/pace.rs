@@ -1,9 +1,12 @@
-//! How fast a client sends and takes what it has begun to: whoever is too slow does not keep a connection for ever.
+//! How fast a client sends and takes what it has begun to: whoever is too slow does not keep a connection for
+//! ever.
 //!
 //! 1. A session has to have begun within a time, whatever was sent meanwhile.
-//! 2. A request that has begun to come has to be there within a time, or to have gone on meanwhile by as much as that time is
-//!    worth: it may not go on for ever at a byte a second. Bytes that the node does not read, because something has no room, are not waited for.
-//! 3. A client for which answers wait has to take a little each second, while others wait for the memory that they take.
+//! 2. A request that has begun to come has to be there within a time, or to have gone on meanwhile by as much
+//!    as that time is worth: it may not go on for ever at a byte a second. Bytes that the node does not read,
+//!    because something has no room, are not waited for.
+//! 3. A client for which answers wait has to take a little each second, while others wait for the memory that
+//!    they take.
 //!
 //! Nothing of that concerns connections that are idle.
 

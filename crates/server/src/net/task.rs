@@ -2,7 +2,8 @@
 //!
 //! Each turn of its loop: decode and start what has been read, as far as the limits admit and until a batch of answers
 //! is there; write what has been answered, as far as the socket takes it; then wait for whatever can change that. Reading stops while
-//! 1. an envelope waits for admission, because bytes in flight are at a limit, or the rest of one would have no room;
+//! 1. an envelope waits for admission, because bytes in flight are at a limit, or the rest of one would have
+//!    no room;
 //! 2. the connection has its fill of requests in flight, or of answers that the client does not read;
 //! 3. the connection is about to close: after a fatal error, or because the server shuts down.
 //!

@@ -199,8 +199,8 @@ async fn serve(
     Ok(())
 }
 
-/// What lets clients in, as often as it is called: first by the port that is this node's since its start, which is given
-/// back when clients are shut out.
+/// What lets clients in, as often as it is called: first by the port that is this node's since its start,
+/// which is given back when clients are shut out.
 fn start_transport(
     node: &Arc<Node>,
     port: Port,

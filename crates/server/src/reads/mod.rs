@@ -124,7 +124,8 @@ pub fn cost_text(cost: &CostSnapshot) -> String {
     nonzero(cost).map(|(name, count)| format!("{name}={count}")).collect::<Vec<_>>().join(" ")
 }
 
-/// The statement as it is kept: without passwords, and without values if that is wanted; its beginning if it is long.
+/// The statement as it is kept: without passwords, and without values if that is wanted; its beginning if it
+/// is long.
 pub fn kept(statement: &Arc<str>, values: SlowQueryValues) -> Arc<str> {
     let told = redact::passwords(statement);
     match (values, told) {

@@ -1,8 +1,8 @@
-//! Requests that are long: parsing, planning and binding them takes milliseconds, in which a network thread would serve
-//! nobody else.
+//! Requests that are long: parsing, planning and binding them takes milliseconds, in which a network thread
+//! would serve nobody else.
 //!
-//! They begin on the pool of readers, where a bounded number of them runs at once, and go on like all others. Short ones
-//! pay nothing for it but a comparison.
+//! They begin on the pool of readers, where a bounded number of them runs at once, and go on like all others.
+//! Short ones pay nothing for it but a comparison.
 
 use std::sync::Arc;
 

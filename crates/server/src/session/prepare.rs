@@ -78,7 +78,8 @@ fn warn_about_use(exchange: &mut Exchange, used: &str, statement: &Statement) {
 impl Sessions {
     /// Puts a statement into the cache and, soon, on disk.
     fn keep_statement(self: &Arc<Self>, statement: &Arc<Statement>) {
-        // Taken before anybody can find the statement: whoever forgets it is later, however late this is written.
+        // Taken before anybody can find the statement: whoever forgets it is later, however late this is
+        // written.
         let timestamp = self.coordinator.next_timestamp();
         let (is_new, evicted) = self.statements.insert(Arc::clone(statement));
         let is_kept = matches!(

@@ -2,7 +2,8 @@
 //!
 //! 1. `cql::ddl` makes the next schema of the present one.
 //! 2. The engine makes it durable and puts it in force.
-//! 3. Prepared statements that it concerns are dropped, here and on disk, registered clients are told, then the one that asked.
+//! 3. Prepared statements that it concerns are dropped, here and on disk, registered clients are told, then
+//!    the one that asked.
 
 use std::sync::Arc;
 

@@ -1,9 +1,10 @@
 //! Prepared statements: found by id, evicted by use, kept across restarts.
 //!
-//! The cache is bounded by the bytes that its statements hold: text, plan, and columns in the encodings of all versions.
-//! `system.prepared_statements` holds the text of each, so that clients need not prepare again after a restart; what the
-//! cache drops is deleted there. A statement whose table changed is dropped, too: the next execution answers UNPREPARED,
-//! the driver prepares again and gets the new columns under the same id.
+//! The cache is bounded by the bytes that its statements hold: text, plan, and columns in the encodings of
+//! all versions. `system.prepared_statements` holds the text of each, so that clients need not prepare again
+//! after a restart; what the cache drops is deleted there. A statement whose table changed is dropped, too:
+//! the next execution answers UNPREPARED, the driver prepares again and gets the new columns under the same
+//! id.
 
 use std::sync::{Arc, OnceLock};
 
@@ -187,8 +188,8 @@ impl Statements {
         (is_new, evicted)
     }
 
-    /// Drops the statements that the change from `old` to `new` concerns, and returns their ids: they are to be forgotten
-    /// on disk, too.
+    /// Drops the statements that the change from `old` to `new` concerns, and returns their ids: they are to
+    /// be forgotten on disk, too.
     pub(super) fn invalidate(&self, old: &Schema, new: &Schema) -> Vec<Id> {
         let stale: Vec<Id> = self
             .cache

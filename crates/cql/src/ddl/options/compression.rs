@@ -11,7 +11,8 @@ const CHUNK_LENGTH: &str = "chunk_length_in_kb";
 const MIN_RATIO: &str = "min_compress_ratio";
 /// KiB of a chunk, if it is not said.
 const CHUNK_LENGTH_DEFAULT: u32 = 16;
-/// KiB of the longest chunk, which is in memory as a whole for each read of a row in it. SSTables with longer ones are refused.
+/// KiB of the longest chunk, which is in memory as a whole for each read of a row in it. SSTables with longer
+/// ones are refused.
 const CHUNK_LENGTH_MAX: i32 = 64 << 10;
 
 pub(super) fn parse(map: &[(String, String)]) -> Result<CompressionOptions> {

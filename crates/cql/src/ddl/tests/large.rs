@@ -1,5 +1,5 @@
-//! What no statement can make: types and names that are too large, and classes that spell out other user types than the
-//! keyspace's own.
+//! What no statement can make: types and names that are too large, and classes that spell out other user
+//! types than the keyspace's own.
 
 use super::*;
 use model::types::TypeBounds;

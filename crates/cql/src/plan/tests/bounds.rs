@@ -1,6 +1,8 @@
-//! What no statement may do: multiply to more than memory holds, or take time that grows with the square of its length.
+//! What no statement may do: multiply to more than memory holds, or take time that grows with the square of
+//! its length.
 //!
-//! The long inputs here end at once where the work grows with their length; they would take minutes otherwise.
+//! The long inputs here end at once where the work grows with their length; they would take minutes
+//! otherwise.
 
 use super::schema::{bound, context, int, prepared, refusal};
 use crate::bind::{BindContext, BoundValues, ProductGuard};

@@ -39,7 +39,8 @@ impl<'a> Extent<'a> {
         Ok(Extent { room: Some(room), before_rows, row_bytes_max })
     }
 
-    /// Sees to it that there is room for the rows so far, those included that are kept to be sorted, and for more as the answer grows.
+    /// Sees to it that there is room for the rows so far, those included that are kept to be sorted, and for
+    /// more as the answer grows.
     #[inline]
     fn fit(&mut self, shaper: &ResultShaper<'_>, writer: &RowsWriter<'_>) -> Result<(), Stop> {
         let bytes = writer.row_bytes() + shaper.kept_bytes();

@@ -24,7 +24,8 @@ fn answers_that_nobody_reads_do_not_pile_up() {
         let engine = Arc::clone(&db.node.state.engine);
         tokio::task::spawn_blocking(move || engine.flush("ks", Some("t"))).await.unwrap().unwrap();
         let connection = db.node.state.connections.connections().remove(0);
-        // All reads wait for the thread when its first one goes on: none of them knows how much there will be.
+        // All reads wait for the thread when its first one goes on: none of them knows how much there will
+        // be.
         fs.hold(Op::Read, "-Data.db");
         let read = query("SELECT v FROM ks.t WHERE k = 1", params());
         let requests: Vec<_> = (0..64).map(|stream| (stream, read.clone())).collect();

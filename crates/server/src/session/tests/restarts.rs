@@ -1,7 +1,8 @@
 //! What was accepted is there after a restart: schemas, what DESCRIBE tells of them, and what was written.
 //!
-//! Hostile statements are drawn from a seed; which of them are refused is not asked here. What is asked: the node opens again,
-//! describes the same schema, and reads the same values, before the restart and after it, from memtables and from SSTables.
+//! Hostile statements are drawn from a seed; which of them are refused is not asked here. What is asked: the
+//! node opens again, describes the same schema, and reads the same values, before the restart and after it,
+//! from memtables and from SSTables.
 
 use super::*;
 
