@@ -2,9 +2,9 @@
 
 Each file has
     GROWTH_BYTES_MAX    by how much the node's memory may grow while it runs
-    ANSWERS_MIN         answers that somebody else gets meanwhile
+    ANSWERS_MIN         answers that somebody else gets meanwhile; a short attack is repeated until then
     prepare(node)       what has to be there first: tables, rows, long statements. Its outcome goes to `attack`
-    attack(node, made)  the attack; raises AssertionError where the node does not answer as it should
+    attack(node, made)  the attack, which may be repeated; raises AssertionError where the node does not answer as it should
 
 What belongs to all of them is in `watch`: the settings of the node, the bystander, the node's memory.
 """

@@ -24,6 +24,10 @@ def node(request, tmp_path_factory):
         ilion.kill()
 
 
+# An attack may be over before anybody asked much. A bystander who gets only a tenth of the answers is kept out.
+REPEATS_MAX = 10
+
+
 def name(attack):
     return attack.__name__.rsplit(".", 1)[-1]
 
@@ -34,7 +38,10 @@ def test_hostile(node, attack):
     with watch.Watch(node) as undisturbed:
         time.sleep(0.5)
     with watch.Watch(node) as seen:
-        attack.attack(node, made)
+        for _ in range(REPEATS_MAX):
+            attack.attack(node, made)
+            if seen.answers >= attack.ANSWERS_MIN:
+                break
     print(f"\n{attack.__name__}: memory grew by {seen.growth_bytes / watch.MIB:.1f} MiB of {attack.GROWTH_BYTES_MAX / watch.MIB:.0f}; "
           f"bystander: {seen.answers} answers, p99 {seen.p99_s * 1e3:.1f} ms, undisturbed {undisturbed.p99_s * 1e3:.1f} ms")
     assert node.process.poll() is None, "the node is gone"
