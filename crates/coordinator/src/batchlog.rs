@@ -11,8 +11,9 @@
 //! Cassandra: `BatchlogManager`.
 
 use crate::error::{CoordinatorError, WriteType};
-use crate::read::{ReadRequest, pull_failed};
-use crate::{Coordinator, Placement};
+use crate::placement::Placement;
+use crate::read::{Page, ReadRequest};
+use crate::Coordinator;
 use bytes::Bytes;
 use model::command::{
     ClusteringFilter, ColumnSelection, Consistency, DataLimits, PartitionSelection, ReadCommand,
@@ -24,7 +25,7 @@ use model::{
 };
 use partition::codec::DeletionTimes;
 use partition::codec::mutation::{decode_mutation, encode_mutation};
-use partition::{Deadline, PageLimits, ReadContext};
+use partition::{Deadline, ReadContext};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use uuid::Uuid;
@@ -90,7 +91,7 @@ impl Coordinator {
         }
         crate::write::validate_for_write(consistency)?;
         for mutation in &mutations {
-            self.placement_of(mutation)?.candidates(consistency)?;
+            self.placement_of(mutation)?.for_write(consistency)?;
         }
         let table = batches_table(&self.topology.schema())?;
         let id = self.env.time_uuid();
@@ -108,7 +109,7 @@ impl Coordinator {
     ///
     /// # Errors
     /// When the log cannot be read, or a mutation cannot be written: the first such error, after the others were tried.
-    pub async fn replay_batches(&self) -> Result<usize, CoordinatorError> {
+    pub async fn replay_batches(self: &Arc<Self>) -> Result<usize, CoordinatorError> {
         self.batches_left_behind.store(false, Ordering::SeqCst);
         self.replay_found(None).await
     }
@@ -119,7 +120,7 @@ impl Coordinator {
     ///
     /// # Errors
     /// As [`Coordinator::replay_batches`]; what failed is tried again by the next call.
-    pub async fn replay_late_batches(&self, timeout_ms: u64) -> Result<usize, CoordinatorError> {
+    pub async fn replay_late_batches(self: &Arc<Self>, timeout_ms: u64) -> Result<usize, CoordinatorError> {
         if !self.batches_left_behind.swap(false, Ordering::SeqCst) {
             return Ok(0);
         }
@@ -127,7 +128,7 @@ impl Coordinator {
     }
 
     /// Replays the batches of the log; with a timeout those for which it is over. Notes when any is left.
-    async fn replay_found(&self, timeout_ms: Option<u64>) -> Result<usize, CoordinatorError> {
+    async fn replay_found(self: &Arc<Self>, timeout_ms: Option<u64>) -> Result<usize, CoordinatorError> {
         let mut left = InLog { left_behind: &self.batches_left_behind, is_forgotten: false };
         let schema = self.topology.schema();
         let table = batches_table(&schema)?;
@@ -145,7 +146,7 @@ impl Coordinator {
 
     /// Tries each batch, whatever becomes of the others.
     async fn replay_each(
-        &self,
+        self: &Arc<Self>,
         schema: &Schema,
         table: &Arc<TableSchema>,
         batches: Vec<Pending>,
@@ -170,7 +171,7 @@ impl Coordinator {
 
     /// Applies the mutations of a batch again. With `now_ms`, unless it is too old.
     async fn replay(
-        &self,
+        self: &Arc<Self>,
         schema: &Schema,
         batch: &Pending,
         now_ms: Option<i64>,
@@ -201,7 +202,7 @@ impl Coordinator {
             let placement = self.placement_of(mutation)?;
             let mut kept = Vec::with_capacity(mutation.updates.len());
             for update in mutation.updates.drain(..) {
-                if !truncated_since(&placement, &update.table, *millis)? {
+                if !truncated_since(&placement, &update.table, *millis).await? {
                     kept.push(update);
                 }
             }
@@ -212,7 +213,7 @@ impl Coordinator {
         Ok(Fate::Completed)
     }
 
-    async fn pending_batches(&self, table: &Arc<TableSchema>) -> Result<Vec<Pending>, CoordinatorError> {
+    async fn pending_batches(self: &Arc<Self>, table: &Arc<TableSchema>) -> Result<Vec<Pending>, CoordinatorError> {
         let command = ReadCommand {
             columns: ColumnSelection::all(table),
             partitions: PartitionSelection::Range(KeyRange::FULL),
@@ -222,25 +223,20 @@ impl Coordinator {
             now_s: (self.env.now_micros() / 1_000_000) as u32,
             table: Arc::clone(table),
         };
-        let mut rows = self
-            .read(ReadRequest {
-                command: Arc::new(command),
-                consistency: Consistency::One,
-                page: PageLimits::NONE,
-                after: None,
-                context: ReadContext::default(),
-            })
-            .await?;
+        let request = ReadRequest::all(Arc::new(command), Consistency::One, ReadContext::default());
         let (list, number) = (column(table, "mutations")?, column(table, "version")?);
-        let mut found = Vec::new();
-        while let Some(row) = rows.next_row().map_err(|e| pull_failed(Consistency::One, e))? {
-            let Ok(id) = Uuid::from_slice(&row.key.key.0) else { continue };
-            let version = row.live_cells(number, false).next();
-            let version = version.and_then(|c| c.value.as_ref().try_into().ok()).map(i32::from_be_bytes);
-            let mutations = row.live_cells(list, false).map(|c| c.value.clone()).collect();
-            found.push(Pending { id, millis: millis_of(id), version, mutations });
-        }
-        Ok(found)
+        let take = move |page: &mut Page| {
+            let mut found = Vec::new();
+            while let Some(row) = page.next_row()? {
+                let Ok(id) = Uuid::from_slice(&row.key.key.0) else { continue };
+                let version = row.live_cells(number, false).next();
+                let version = version.and_then(|c| c.value.as_ref().try_into().ok()).map(i32::from_be_bytes);
+                let mutations = row.live_cells(list, false).map(|c| c.value.clone()).collect();
+                found.push(Pending { id, millis: millis_of(id), version, mutations });
+            }
+            Ok(found)
+        };
+        self.collect(&request, take, None, &mut ()).await
     }
 
     async fn forget(&self, table: &Arc<TableSchema>, id: Uuid) -> Result<(), CoordinatorError> {
@@ -252,13 +248,14 @@ impl Coordinator {
 }
 
 /// Whether a table was emptied after `millis`.
-fn truncated_since(
+async fn truncated_since(
     placement: &Placement,
     table: &TableSchema,
     millis: i64,
 ) -> Result<bool, CoordinatorError> {
-    for replica in placement.replicas() {
-        let truncated = replica.truncated_millis(table).map_err(|e| pull_failed(Consistency::One, e))?;
+    for node in placement.replicas().iter().filter(|node| node.is_alive()) {
+        let truncated = node.replica.truncated_millis(table).await;
+        let truncated = truncated.map_err(|e| CoordinatorError::of_read(Consistency::One, 0, 1, 1, e))?;
         if truncated.is_some_and(|truncated| millis <= truncated) {
             return Ok(true);
         }

@@ -6,10 +6,11 @@
 
 use crate::Coordinator;
 use crate::error::{CoordinatorError, WriteType};
-use crate::read::ReadRequest;
+use crate::local::ReadObserver;
+use crate::read::{Page, PullError, ReadRequest};
 use model::command::{Consistency, ReadCommand};
 use model::{DecoratedKey, Mutation};
-use partition::{Deadline, LiveRows, PageLimits, ReadContext};
+use partition::{Deadline, ReadContext};
 use std::sync::Arc;
 
 /// A conditional write.
@@ -24,6 +25,8 @@ pub struct CasRequest {
     pub serial_consistency: Consistency,
     /// Cost and deadline of the read.
     pub context: ReadContext,
+    /// Until when somebody waits for the read.
+    pub read_deadline: Option<Deadline>,
     /// Until when it waits for others of the partition.
     pub contention_deadline: Option<Deadline>,
     /// Until when what was decided has to be kept.
@@ -31,39 +34,41 @@ pub struct CasRequest {
 }
 
 impl Coordinator {
-    /// Runs a conditional write. `decide` gets the rows and the write's timestamp in microseconds and says what to
-    /// write, `None` when the conditions do not hold.
+    /// Runs a conditional write. `take` makes something of the rows; `decide` gets that and the write's timestamp in
+    /// microseconds and says what to write, `None` when the conditions do not hold.
     ///
     /// # Errors
     /// Those of reads and writes, `CasTimeout`; the decision's own.
-    pub async fn cas<E: From<CoordinatorError>>(
-        &self,
+    pub async fn cas<T: Send + 'static, E: From<CoordinatorError>>(
+        self: &Arc<Self>,
         request: CasRequest,
-        decide: impl FnOnce(Box<LiveRows>, i64) -> Result<Option<Vec<Mutation>>, E> + Send,
+        take: impl Fn(&mut Page) -> Result<T, PullError> + Clone + Send + 'static,
+        decide: impl FnOnce(T, i64) -> Result<Option<Vec<Mutation>>, E> + Send,
+        observer: &mut dyn ReadObserver,
     ) -> Result<(), E> {
         validate(&request)?;
-        let waited = self.cas_locks.lock_until(request.contention_deadline.as_ref(), [&request.key]).await;
-        let consistency = request.serial_consistency;
-        let Some(_held) = waited else {
-            return Err(CoordinatorError::CasTimeout { consistency, block_for: 1 }.into());
-        };
-        let ballot = self.next_timestamp();
-        let rows = self
-            .read(ReadRequest {
-                command: Arc::new(request.read),
-                consistency: request.serial_consistency,
-                page: PageLimits::NONE,
-                after: None,
-                context: request.context,
-            })
-            .await?;
-        match decide(rows, ballot)? {
-            None => Ok(()),
-            Some(mutations) => {
-                let deadline = request.write_deadline.as_ref();
-                let written = self.write(mutations, request.consistency, WriteType::Cas, deadline).await;
-                written.map_err(|error| E::from(committed(error)))
-            }
+        let (consistency, read_deadline) = (request.serial_consistency, request.read_deadline.as_ref());
+        let read = ReadRequest::all(Arc::new(request.read), consistency, request.context);
+        loop {
+            let contention = request.contention_deadline.as_ref();
+            let waited = self.cas_locks.lock_until(contention, [&request.key]).await;
+            let Some(held) = waited else {
+                return Err(CoordinatorError::CasTimeout { consistency, block_for: 1 }.into());
+            };
+            let ballot = self.next_timestamp();
+            let interruption = match self.collect_once(&read, take.clone(), read_deadline, observer).await {
+                Err(PullError::Failed(error)) => return Err(error.into()),
+                Err(PullError::Interrupted(interruption)) => interruption,
+                Ok(rows) => {
+                    let Some(mutations) = decide(rows, ballot)? else { return Ok(()) };
+                    let deadline = request.write_deadline.as_ref();
+                    let written = self.write(mutations, request.consistency, WriteType::Cas, deadline).await;
+                    return written.map_err(|error| E::from(committed(error)));
+                }
+            };
+            // Nothing was decided yet, and others do not wait for it, too.
+            drop(held);
+            self.resumed(interruption, read_deadline, observer).await?;
         }
     }
 }

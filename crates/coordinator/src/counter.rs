@@ -6,12 +6,13 @@
 
 use crate::Coordinator;
 use crate::error::{CoordinatorError, WriteType};
-use crate::read::{ReadRequest, pull_failed};
+use crate::local::ReadObserver;
+use crate::read::{Page, PullError, ReadRequest};
 use model::command::{
     ClusteringFilter, ColumnSelection, Consistency, DataLimits, PartitionSelection, ReadCommand,
 };
 use model::{Cell, Clustering, ColumnId, DecoratedKey, Mutation, PartitionUpdate, Row, counter};
-use partition::{Deadline, PageLimits, ReadContext};
+use partition::{Deadline, ReadContext};
 use std::sync::Arc;
 
 /// This node's part of a counter.
@@ -29,10 +30,11 @@ impl Coordinator {
     /// # Errors
     /// `Invalid` for consistency ANY; those of reads and writes. A failed update may have counted or not.
     pub async fn write_counters(
-        &self,
+        self: &Arc<Self>,
         mut mutations: Vec<Mutation>,
         consistency: Consistency,
         deadline: Option<&Deadline>,
+        observer: &mut dyn ReadObserver,
     ) -> Result<(), CoordinatorError> {
         if consistency == Consistency::Any {
             let table = mutations.iter().flat_map(|m| &m.updates).next().map_or("", |u| &u.table.name);
@@ -49,60 +51,82 @@ impl Coordinator {
             block_for: 1,
             write_type: WriteType::Counter,
         };
-        let _held = self.counter_locks.lock_until(deadline, &keys).await.ok_or_else(too_late)?;
-        for update in mutations.iter_mut().flat_map(|m| &mut m.updates) {
-            let added = self.add_totals(update, consistency, deadline).await;
-            added.map_err(|error| match error {
+        loop {
+            let held = self.counter_locks.lock_until(deadline, &keys).await.ok_or_else(too_late)?;
+            let interruption = match self.shards_of(&mutations, consistency, deadline, observer).await {
+                Ok(shards) => {
+                    self.add_totals(&mut mutations, &shards);
+                    return self.write(mutations, consistency, WriteType::Counter, deadline).await;
+                }
+                Err(PullError::Failed(CoordinatorError::ReadTimeout { .. })) => return Err(too_late()),
+                Err(PullError::Failed(error)) => return Err(error),
+                Err(PullError::Interrupted(interruption)) => interruption,
+            };
+            // Others do not wait for it, too.
+            drop(held);
+            self.resumed(interruption, deadline, observer).await.map_err(|error| match error {
                 CoordinatorError::ReadTimeout { .. } => too_late(),
                 other => other,
             })?;
         }
-        self.write(mutations, consistency, WriteType::Counter, deadline).await
     }
 
-    async fn add_totals(
-        &self,
-        update: &mut PartitionUpdate,
+    /// This node's shards of all counters that are updated, in the order of the updates.
+    async fn shards_of(
+        self: &Arc<Self>,
+        mutations: &[Mutation],
         consistency: Consistency,
         deadline: Option<&Deadline>,
-    ) -> Result<(), CoordinatorError> {
-        let names: Vec<Clustering> = update.rows.iter().map(|r| r.clustering.clone()).collect();
-        let mut shards = Vec::new();
-        if !names.is_empty() {
-            self.own_shards(update, names, consistency, deadline, &mut shards).await?;
+        observer: &mut dyn ReadObserver,
+    ) -> Result<Vec<Vec<OwnShard>>, PullError> {
+        let mut all = Vec::new();
+        for update in mutations.iter().flat_map(|m| &m.updates) {
+            let names: Vec<Clustering> = update.rows.iter().map(|r| r.clustering.clone()).collect();
+            let mut shards = Vec::new();
+            if !names.is_empty() {
+                shards = self.own_shards(update, names, consistency, deadline, observer).await?;
+            }
+            if update.static_row.is_some() {
+                // No names: just the static row, whether or not the partition has rows.
+                shards.extend(self.own_shards(update, Vec::new(), consistency, deadline, observer).await?);
+            }
+            all.push(shards);
         }
-        if update.static_row.is_some() {
-            // No names: just the static row, whether or not the partition has rows.
-            self.own_shards(update, Vec::new(), consistency, deadline, &mut shards).await?;
-        }
+        Ok(all)
+    }
+
+    /// Makes totals of the differences.
+    fn add_totals(&self, mutations: &mut [Mutation], shards: &[Vec<OwnShard>]) {
         let now = self.env.now_micros();
         let host = self.host_id.into_bytes();
-        let table = &update.table;
-        let rows = update.rows.iter_mut().map(|r| (Some(r.clustering.clone()), r));
-        let statics = update.static_row.iter_mut().map(|r| (None, r));
-        for (place, row) in rows.chain(statics) {
-            for cell in
-                row.cells.iter_mut().filter(|c| !c.is_tombstone() && table.is_counter_column(c.column))
-            {
-                let (clock, count) = shards
-                    .iter()
-                    .find(|own| own.column == cell.column && own.place == place)
-                    .map_or((0, 0), |own| (own.clock, own.count));
-                add(cell, host, now.max(clock.saturating_add(1)), count);
+        let updates = mutations.iter_mut().flat_map(|m| &mut m.updates);
+        for (update, shards) in updates.zip(shards) {
+            let table = &update.table;
+            let rows = update.rows.iter_mut().map(|r| (Some(r.clustering.clone()), r));
+            let statics = update.static_row.iter_mut().map(|r| (None, r));
+            for (place, row) in rows.chain(statics) {
+                for cell in
+                    row.cells.iter_mut().filter(|c| !c.is_tombstone() && table.is_counter_column(c.column))
+                {
+                    let (clock, count) = shards
+                        .iter()
+                        .find(|own| own.column == cell.column && own.place == place)
+                        .map_or((0, 0), |own| (own.clock, own.count));
+                    add(cell, host, now.max(clock.saturating_add(1)), count);
+                }
             }
         }
-        Ok(())
     }
 
     /// Reads this node's shards of the counters of the rows `names`, or of the static row.
     async fn own_shards(
-        &self,
+        self: &Arc<Self>,
         update: &PartitionUpdate,
         names: Vec<Clustering>,
         consistency: Consistency,
         deadline: Option<&Deadline>,
-        found: &mut Vec<OwnShard>,
-    ) -> Result<(), CoordinatorError> {
+        observer: &mut dyn ReadObserver,
+    ) -> Result<Vec<OwnShard>, PullError> {
         let command = ReadCommand {
             columns: ColumnSelection::all(&update.table),
             partitions: PartitionSelection::Keys(vec![update.key.clone()]),
@@ -112,34 +136,34 @@ impl Coordinator {
             now_s: (self.env.now_micros() / 1_000_000) as u32,
             table: Arc::clone(&update.table),
         };
-        let mut rows = self
-            .read(ReadRequest {
-                command: Arc::new(command),
-                consistency: Consistency::One,
-                page: PageLimits::NONE,
-                after: None,
-                context: ReadContext { deadline: deadline.cloned(), ..ReadContext::default() },
-            })
-            .await?;
+        let context = ReadContext { deadline: deadline.cloned(), ..ReadContext::default() };
         let host = self.host_id.into_bytes();
-        let mut collect = |place: Option<&Clustering>, row: &Row| {
-            for cell in row.cells.iter().filter(|c| !c.is_tombstone()) {
-                let shards = counter::shards(&cell.value).unwrap_or_default();
-                if let Some(own) = shards.iter().find(|s| s.id == host) {
-                    let place = place.cloned();
-                    found.push(OwnShard { place, column: cell.column, clock: own.clock, count: own.count });
-                }
-            }
-        };
-        while let Some(result) = rows.next_row().map_err(|e| pull_failed(consistency, e))? {
-            match (result.row, result.static_row) {
-                (Some(row), _) => collect(Some(&row.clustering), row),
-                (None, Some(statics)) => collect(None, statics),
-                (None, None) => {}
+        let take = move |page: &mut Page| shards_in(page, host);
+        let request = ReadRequest::all(Arc::new(command), consistency, context).of_this_node();
+        self.collect_once(&request, take, deadline, observer).await
+    }
+}
+
+/// The shards of a node in the rows of a page.
+fn shards_in(page: &mut Page, host: [u8; 16]) -> Result<Vec<OwnShard>, PullError> {
+    let mut found = Vec::new();
+    let mut collect = |place: Option<&Clustering>, row: &Row| {
+        for cell in row.cells.iter().filter(|c| !c.is_tombstone()) {
+            let shards = counter::shards(&cell.value).unwrap_or_default();
+            if let Some(own) = shards.iter().find(|s| s.id == host) {
+                let place = place.cloned();
+                found.push(OwnShard { place, column: cell.column, clock: own.clock, count: own.count });
             }
         }
-        Ok(())
+    };
+    while let Some(result) = page.next_row()? {
+        match (result.row, result.static_row) {
+            (Some(row), _) => collect(Some(&row.clustering), row),
+            (None, Some(statics)) => collect(None, statics),
+            (None, None) => {}
+        }
     }
+    Ok(found)
 }
 
 /// Replaces a difference by the new running total.

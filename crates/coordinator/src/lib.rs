@@ -4,7 +4,9 @@
 //! checks that enough of them are alive for the consistency level, sends each what it needs, and makes one answer
 //! of theirs. It never sees an SSTable: the node itself and nodes elsewhere are both a [`Replica`].
 //!
-//! - `placement`: replication factors, consistency levels, how many replicas must answer;
+//! - `topology`: the nodes; `strategy`: how a keyspace is replicated; `placement`: who holds a part of the ring, and
+//!   how many of them must answer;
+//! - `replica`: what a node is asked; `local`: this node, whose data are read where they are;
 //! - `read`: pages of rows; `paging`: where the next page starts;
 //! - `write`: mutations; `batchlog`: several partitions, all or nothing; `counter`: increments, which read first;
 //! - `cas`: IF conditions, one at a time for each partition.
@@ -17,19 +19,29 @@ mod batchlog;
 mod cas;
 mod counter;
 mod error;
+mod local;
 mod locks;
 pub mod paging;
 mod placement;
 mod read;
 mod replica;
+mod strategy;
+mod topology;
 mod write;
 
 pub use cas::CasRequest;
 pub use error::{CoordinatorError, WriteType};
 pub use paging::{PagingState, PagingVersion};
-pub use placement::{Candidates, Part, Parts, Placement, SingleNode, Topology};
-pub use read::ReadRequest;
-pub use replica::{Answer, Replica, ReplicaError};
+pub use local::{
+    LocalReplica, LocalStore, Proving, READER_THREAD, ReadObserver, ReaderError, ReaderHooks, ReaderWait, Readers,
+    Tried,
+};
+pub use placement::{Candidates, Placement, WritePlan};
+pub use read::{Interruption, Page, Pages, PullError, ReadRequest, ReadWork, Scope, Worked};
+pub use replica::{Answer, DataRequest, Replica, ReplicaError};
+pub use strategy::{Required, Strategy};
+pub use topology::{Node, NodeState, Part, Parts, SingleNode, Topology};
+pub use write::{Hints, NoHints};
 
 use env::Env;
 use locks::KeyLocks;
@@ -41,6 +53,12 @@ use uuid::Uuid;
 pub struct Coordinator {
     env: Env,
     topology: Arc<dyn Topology>,
+    /// This node.
+    local: Arc<LocalReplica>,
+    /// This node as the only one that holds something.
+    own: Arc<Placement>,
+    /// Who keeps writes for replicas that do not have them.
+    hints: Arc<dyn Hints>,
     /// Id of this node in counters.
     host_id: Uuid,
     /// Partitions with a condition in progress.
@@ -54,17 +72,32 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// A coordinator of the node `host_id`.
-    pub fn new(env: Env, topology: Arc<dyn Topology>, host_id: Uuid) -> Coordinator {
+    /// A coordinator on `node`, whose data are in `local`.
+    pub fn new(
+        env: Env,
+        topology: Arc<dyn Topology>,
+        node: Arc<Node>,
+        local: Arc<LocalReplica>,
+        hints: Arc<dyn Hints>,
+    ) -> Coordinator {
+        let (host_id, datacenter) = (node.id, Arc::clone(&node.datacenter));
         Coordinator {
             env,
             topology,
+            local,
+            own: Arc::new(Placement::new(Strategy::Local, vec![node], Vec::new(), datacenter)),
+            hints,
             host_id,
             cas_locks: KeyLocks::new(),
             counter_locks: KeyLocks::new(),
             last_timestamp: AtomicI64::new(i64::MIN),
             batches_left_behind: AtomicBool::new(false),
         }
+    }
+
+    /// This node as a replica.
+    pub fn local(&self) -> &Arc<LocalReplica> {
+        &self.local
     }
 
     /// A timestamp for a write, in microseconds: now, but later than every one before, whatever the clock

@@ -6,7 +6,9 @@
 //! v3:     sbytes partition key | sbytes row mark | i32 remaining   | i32 remaining in partition
 //! row mark: uvint (2 bits for each of up to 32 components: 1 empty, 2 null), then vbytes of each other component
 //! ```
-//! The key is empty when the read is of one partition; the row mark when nothing more is wanted of the partition.
+//! The key is empty when the read is of one partition; the row mark when nothing more is wanted of the partition. Without
+//! a limit 2^31-1 rows remain, and 2^31-2 in a partition of which something was returned: its static row alone is no
+//! row of the result then.
 
 use bytes::Bytes;
 use model::clustering::Position;
@@ -18,6 +20,8 @@ use std::cmp::Ordering;
 
 /// "No limit" in a paging state.
 const UNLIMITED: u64 = i32::MAX as u64;
+/// The same for a partition of which something was returned.
+const UNLIMITED_SINCE: u64 = UNLIMITED - 1;
 /// Most components that the mark of a row can have.
 const COMPONENTS_MAX: usize = 32;
 
@@ -59,7 +63,11 @@ impl PagingState {
     pub fn encode(&self, version: PagingVersion) -> Bytes {
         let row = self.row.as_ref().map(encode_row_mark).unwrap_or_default();
         let mut out = Vec::with_capacity(self.key.len() + row.len() + 16);
-        let limits = [self.remaining, self.remaining_in_partition].map(|n| n.min(UNLIMITED));
+        let in_partition = match self.remaining_in_partition {
+            UNLIMITED | u64::MAX => UNLIMITED,
+            limited => limited.min(UNLIMITED_SINCE),
+        };
+        let limits = [self.remaining.min(UNLIMITED), in_partition];
         match version {
             PagingVersion::V4 => {
                 for field in [self.key.as_ref(), &row] {
@@ -108,13 +116,25 @@ impl PagingState {
         if clustering.as_ref().is_some_and(|c| c.len() != columns || !is_row_of(c, command)) {
             return None;
         }
-        let limited = |remaining: u64, of: u64| if of == u64::MAX { u64::MAX } else { remaining.min(of) };
+        let (rows, in_partition) = (command.limits.rows, command.limits.rows_per_partition);
+        let remaining_in_partition = match self.is_limited_in_partition() {
+            true if in_partition != u64::MAX => self.remaining_in_partition.min(in_partition),
+            // Those of a Cassandra count down from "no limit", too.
+            true => u64::MAX - 1,
+            false if self.remaining_in_partition >= UNLIMITED => in_partition,
+            false => in_partition.min(u64::MAX - 1),
+        };
         Some(PageMark {
             key,
             clustering,
-            remaining: limited(self.remaining, command.limits.rows),
-            remaining_in_partition: limited(self.remaining_in_partition, command.limits.rows_per_partition),
+            remaining: if rows == u64::MAX { u64::MAX } else { self.remaining.min(rows) },
+            remaining_in_partition,
         })
+    }
+
+    /// Whether it says how many rows of the partition remain.
+    pub fn is_limited_in_partition(&self) -> bool {
+        self.remaining_in_partition < UNLIMITED_SINCE
     }
 }
 

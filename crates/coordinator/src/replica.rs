@@ -1,8 +1,12 @@
 //! A node that holds data: this one, or another.
+//!
+//! The verbs have the shape of messages: all that is asked goes in, all that is answered comes out, and nothing is
+//! pulled from the other side afterwards. A server of internode messages calls the same verbs.
 
+use crate::local::LocalReplica;
 use model::command::ReadCommand;
 use model::{Mutation, TableSchema};
-use partition::{BoxedStream, Deadline, ReadContext, ReadError};
+use partition::{Deadline, PageLimits, ReadError, Recording};
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
@@ -47,7 +51,7 @@ impl<T> Future for Answer<T> {
 /// Why a replica did not do what it was asked.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ReplicaError {
-    /// It has no memory for more writes at the moment.
+    /// It has no memory, or no thread, for more at the moment.
     #[error("{0}")]
     Overloaded(String),
     /// It did not do it in time. A write may be kept later.
@@ -64,26 +68,33 @@ pub enum ReplicaError {
     Write(String),
 }
 
+/// A read, as a replica is asked for it.
+#[derive(Clone, Debug)]
+pub struct DataRequest {
+    /// What is read.
+    pub command: Arc<ReadCommand>,
+    /// When the replica has read enough: live rows, bytes, tombstones.
+    pub page: PageLimits,
+    /// Until when somebody waits.
+    pub deadline: Option<Deadline>,
+}
+
 /// A node that holds data.
 pub trait Replica: Send + Sync + Debug {
-    /// Whether the node takes part at the moment.
-    fn is_alive(&self) -> bool;
-
-    /// The data center that the node is in.
-    fn datacenter(&self) -> &str;
-
-    /// The rows of `command`, tombstones included. The stream may do its work, and fail, as it is read.
-    fn read(&self, command: &Arc<ReadCommand>, context: &ReadContext) -> Answer<BoxedStream>;
+    /// Reads what the request asks for, tombstones included, as far as its limits.
+    fn read_data(&self, request: &DataRequest) -> Answer<Recording>;
 
     /// Keeps a mutation, or says at the deadline that it has not.
-    fn write(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()>;
+    fn mutate(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()>;
 
     /// Empties a table.
     fn truncate(&self, table: Arc<TableSchema>) -> Answer<()>;
 
     /// When a table was last emptied, in milliseconds since the epoch; `None` if never.
-    ///
-    /// # Errors
-    /// When that cannot be read.
-    fn truncated_millis(&self, table: &TableSchema) -> Result<Option<i64>, ReplicaError>;
+    fn truncated_millis(&self, table: &TableSchema) -> Answer<Option<i64>>;
+
+    /// The replica as this node, whose data can be read where they are.
+    fn as_local(&self) -> Option<&LocalReplica> {
+        None
+    }
 }

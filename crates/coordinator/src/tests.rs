@@ -15,7 +15,7 @@ use model::{
     PartitionUpdate, Row, Schema, TableSchema, reconcile,
 };
 use partition::{
-    BoxedStream, Deadline, Event, Fragment, LiveRows, PageLimits, PartitionStream, ReadContext, ReadError,
+    BoxedStream, Deadline, Event, Fragment, PageLimits, PartitionStream, ReadContext, ReadError, Recording,
 };
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex};
 use uuid::Uuid;
 
 mod batchlog;
+mod levels;
 
 fn schema(factor: u32) -> Schema {
     let mut keyspace = KeyspaceSchema::new("ks", Replication::simple(factor));
@@ -57,11 +58,14 @@ type Asked = (Result<Vec<DecoratedKey>, KeyRange>, Option<KeyRange>);
 #[derive(Debug, Default)]
 struct Fake {
     rows: Mutex<Rows>,
-    dead: AtomicBool,
     broken: AtomicBool,
     full: AtomicBool,
-    /// Whether writes of users' tables never end.
+    /// Whether reads and writes of users' tables never end.
     stuck: AtomicBool,
+    /// Whether a read may not be answered at once.
+    cold: AtomicBool,
+    /// The SSTable that reads wait for.
+    unproven: Mutex<Option<Arc<str>>>,
     /// Table whose writes fail.
     refuses: Mutex<Option<Uuid>>,
     /// Reads that it was asked for.
@@ -70,24 +74,21 @@ struct Fake {
     truncated: Mutex<BTreeMap<Uuid, i64>>,
 }
 
-impl Replica for Fake {
-    fn is_alive(&self) -> bool {
-        !self.dead.load(Ordering::SeqCst)
-    }
-
-    fn datacenter(&self) -> &str {
-        "dc1"
-    }
-
-    fn read(&self, command: &Arc<ReadCommand>, context: &ReadContext) -> Answer<BoxedStream> {
+impl LocalStore for Fake {
+    fn stream(&self, command: &Arc<ReadCommand>, context: &ReadContext) -> Result<BoxedStream, ReadError> {
         let partitions = match &command.partitions {
             PartitionSelection::Keys(keys) => Ok(keys.clone()),
             PartitionSelection::Range(range) => Err(range.clone()),
         };
         self.asked.lock().unwrap().push((partitions, context.scan.as_deref().cloned()));
         if self.broken.load(Ordering::SeqCst) {
-            let error = ReadError::from(std::io::Error::other("broken"));
-            return Answer::ready(Err(error.into()));
+            return Err(ReadError::from(std::io::Error::other("broken")));
+        }
+        if self.cold.load(Ordering::SeqCst) && !context.may_block {
+            return Err(ReadError::WouldBlock);
+        }
+        if let Some(name) = &*self.unproven.lock().unwrap() {
+            return Err(ReadError::Unproven(Arc::clone(name)));
         }
         let rows = self.rows.lock().unwrap();
         let mut updates: Vec<PartitionUpdate> =
@@ -99,10 +100,15 @@ impl Replica for Fake {
         for update in &mut updates {
             update.rows.retain(|r| command.clusterings.selects(command.table.comparator(), &r.clustering));
         }
-        Answer::ready(Ok(Box::new(Play::new(updates)) as BoxedStream))
+        Ok(Box::new(Play::new(updates)))
     }
 
-    fn write(&self, mutation: Arc<Mutation>, _: Option<&Deadline>) -> Answer<()> {
+    fn proven(&self, _: Arc<str>, _: Option<Deadline>) -> Proving {
+        let waited_for = self.unproven.lock().unwrap().take();
+        Box::pin(std::future::ready(waited_for.map(drop).ok_or(ReadError::TimedOut)))
+    }
+
+    fn mutate(&self, mutation: Arc<Mutation>, _: Option<&Deadline>) -> Answer<()> {
         if self.full.load(Ordering::SeqCst) {
             return Answer::ready(Err(ReplicaError::Overloaded("full".into())));
         }
@@ -136,8 +142,58 @@ impl Replica for Fake {
         Answer::ready(Ok(()))
     }
 
-    fn truncated_millis(&self, table: &TableSchema) -> Result<Option<i64>, ReplicaError> {
-        Ok(self.truncated.lock().unwrap().get(&table.id).copied())
+    fn truncated_millis(&self, table: &TableSchema) -> Answer<Option<i64>> {
+        Answer::ready(Ok(self.truncated.lock().unwrap().get(&table.id).copied()))
+    }
+}
+
+/// A fake behind a network.
+#[derive(Debug)]
+struct Remote(Arc<Fake>);
+
+impl Replica for Remote {
+    fn read_data(&self, request: &DataRequest) -> Answer<Recording> {
+        if self.0.stuck.load(Ordering::SeqCst) {
+            return Answer::later(std::future::pending());
+        }
+        let context = ReadContext::default();
+        let read = self.0.stream(&request.command, &context);
+        let read = read.and_then(|stream| Recording::of(stream, &request.command, context, request.page));
+        Answer::ready(read.map_err(ReplicaError::from))
+    }
+
+    fn mutate(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()> {
+        self.0.mutate(mutation, deadline)
+    }
+
+    fn truncate(&self, table: Arc<TableSchema>) -> Answer<()> {
+        self.0.truncate(table)
+    }
+
+    fn truncated_millis(&self, table: &TableSchema) -> Answer<Option<i64>> {
+        self.0.truncated_millis(table)
+    }
+}
+
+/// What was told to who keeps hints: nodes by their number.
+#[derive(Debug, Default)]
+struct Noted {
+    missed: Mutex<Vec<u128>>,
+    late: Mutex<Vec<u128>>,
+    failed: Mutex<Vec<u128>>,
+}
+
+impl Hints for Noted {
+    fn missed(&self, node: &Arc<Node>, _: &Arc<Mutation>) {
+        self.missed.lock().unwrap().push(node.id.as_u128());
+    }
+
+    fn late(&self, node: &Arc<Node>, _: &Arc<Mutation>, _: Answer<()>) {
+        self.late.lock().unwrap().push(node.id.as_u128());
+    }
+
+    fn failed(&self, node: &Arc<Node>, _: &Arc<Mutation>, _: &ReplicaError) {
+        self.failed.lock().unwrap().push(node.id.as_u128());
     }
 }
 
@@ -174,10 +230,11 @@ impl PartitionStream for Play {
     }
 }
 
-/// A ring whose replicas all hold everything.
+/// A ring whose nodes all hold everything.
 struct Ring {
     schema: Arc<Schema>,
-    replicas: Vec<Arc<Fake>>,
+    nodes: Vec<Arc<Node>>,
+    pending: Vec<Arc<Node>>,
 }
 
 impl Topology for Ring {
@@ -186,9 +243,11 @@ impl Topology for Ring {
     }
 
     fn placement(&self, keyspace: &str, _: &DecoratedKey) -> Option<Arc<Placement>> {
-        let replication = &self.schema.keyspace(keyspace)?.replication;
-        let replicas = self.replicas.iter().map(|r| Arc::clone(r) as Arc<dyn Replica>).collect();
-        Some(Arc::new(Placement::new(replication, replicas, "dc1".into())))
+        let strategy = Strategy::of(&self.schema.keyspace(keyspace)?.replication);
+        let count = if strategy == Strategy::Local { 1 } else { self.nodes.len() };
+        let nodes = self.nodes[..count].to_vec();
+        let pending = if strategy == Strategy::Local { Vec::new() } else { self.pending.clone() };
+        Some(Arc::new(Placement::new(strategy, nodes, pending, "dc1".into())))
     }
 
     /// Each key apart, as if others held it.
@@ -206,19 +265,42 @@ impl Topology for Ring {
 
 struct Case {
     clock: Arc<ManualClock>,
-    coordinator: Coordinator,
+    coordinator: Arc<Coordinator>,
+    /// What each node holds; the first is the coordinator's own.
     replicas: Vec<Arc<Fake>>,
+    nodes: Vec<Arc<Node>>,
+    hints: Arc<Noted>,
     schema: Arc<Schema>,
 }
 
 fn case(factor: u32, replicas: usize) -> Case {
-    let schema = Arc::new(schema(factor));
-    let replicas: Vec<Arc<Fake>> = (0..replicas).map(|_| Arc::default()).collect();
-    let ring = Ring { schema: Arc::clone(&schema), replicas: replicas.clone() };
-    let (clock, random) = (Arc::new(ManualClock::default()), Arc::new(Random::from_seed(1)));
-    let env = env::Env::new(clock.clone(), random, Arc::new(MemoryFileSystem::new()));
-    let coordinator = Coordinator::new(env, Arc::new(ring), Uuid::from_u128(7));
-    Case { clock, coordinator, replicas, schema }
+    Case::of(schema(factor), &vec!["dc1"; replicas], 0)
+}
+
+impl Case {
+    /// Nodes in these data centers, the last few of which only take their part over.
+    fn of(schema: Schema, datacenters: &[&str], pending: usize) -> Case {
+        let schema = Arc::new(schema);
+        let (clock, random) = (Arc::new(ManualClock::default()), Arc::new(Random::from_seed(1)));
+        let env = env::Env::new(clock.clone(), random, Arc::new(MemoryFileSystem::new()));
+        let replicas: Vec<Arc<Fake>> = datacenters.iter().map(|_| Arc::default()).collect();
+        let readers = Arc::new(Readers::new(env.clone(), 2, ReaderHooks::none()));
+        let local = Arc::new(LocalReplica::new(Arc::clone(&replicas[0]) as Arc<dyn LocalStore>, readers));
+        let node = |(at, fake): (usize, &Arc<Fake>)| {
+            let replica: Arc<dyn Replica> = match at {
+                0 => Arc::clone(&local) as Arc<dyn Replica>,
+                _ => Arc::new(Remote(Arc::clone(fake))),
+            };
+            Arc::new(Node::new(Uuid::from_u128(7 + at as u128), datacenters[at], "r1", replica))
+        };
+        let nodes: Vec<Arc<Node>> = replicas.iter().enumerate().map(node).collect();
+        let (normal, pending) = nodes.split_at(nodes.len() - pending);
+        let ring = Ring { schema: Arc::clone(&schema), nodes: normal.to_vec(), pending: pending.to_vec() };
+        let (this, hints) = (Arc::clone(&nodes[0]), Arc::new(Noted::default()));
+        let coordinator =
+            Arc::new(Coordinator::new(env, Arc::new(ring), this, local, Arc::clone(&hints) as Arc<dyn Hints>));
+        Case { clock, coordinator, replicas, nodes, hints, schema }
+    }
 }
 
 fn run<T>(future: impl Future<Output = T>) -> T {
@@ -266,6 +348,7 @@ impl Case {
             consistency: Consistency::One,
             serial_consistency: Consistency::LocalSerial,
             context: ReadContext::default(),
+            read_deadline: None,
             contention_deadline: None,
             write_deadline: None,
         }
@@ -273,25 +356,19 @@ impl Case {
 
     fn read(&self, k: i32, consistency: Consistency) -> Result<Option<i32>, CoordinatorError> {
         let command = Arc::new(self.command("t", PartitionSelection::Keys(vec![key(k)])));
-        let request = ReadRequest {
-            command,
-            consistency,
-            page: PageLimits::NONE,
-            after: None,
-            context: ReadContext::default(),
-        };
-        run(self.coordinator.read(request)).map(|mut rows| value(&mut rows))
+        let request = ReadRequest::all(command, consistency, ReadContext::default());
+        run(self.coordinator.collect(&request, value, None, &mut ()))
     }
 
     fn kill(&self, count: usize) {
-        self.replicas.iter().take(count).for_each(|r| r.dead.store(true, Ordering::SeqCst));
+        self.nodes.iter().take(count).for_each(|node| node.set_alive(false));
     }
 }
 
-fn value(rows: &mut LiveRows) -> Option<i32> {
-    let row = rows.next_row().unwrap()?;
-    let cell = row.row?.cells.first()?.clone();
-    Some(i32::from_be_bytes(cell.value.as_ref().try_into().ok()?))
+fn value(page: &mut Page) -> Result<Option<i32>, PullError> {
+    let Some(row) = page.next_row()? else { return Ok(None) };
+    let cell = row.row.and_then(|row| row.cells.first());
+    Ok(cell.map(|cell| i32::from_be_bytes(cell.value.as_ref().try_into().unwrap())))
 }
 
 #[test]
@@ -319,8 +396,8 @@ fn a_quorum_reads_what_a_quorum_wrote_whoever_is_dead() {
         case.kill(1);
         run(case.coordinator.write(vec![case.put(1, 9, 9)], Consistency::Quorum, WriteType::Simple, None))
             .unwrap();
-        for (i, replica) in case.replicas.iter().enumerate() {
-            replica.dead.store(i == dead_at_read, Ordering::SeqCst);
+        for (i, node) in case.nodes.iter().enumerate() {
+            node.set_alive(i != dead_at_read);
         }
         assert_eq!(case.read(1, Consistency::Quorum).unwrap(), Some(9));
     }
@@ -371,7 +448,7 @@ fn counters_add_up_in_rows_and_in_statics() {
         vec![Mutation::of(update)]
     };
     for difference in [5, -2, 10] {
-        run(case.coordinator.write_counters(add(difference), Consistency::One, None)).unwrap();
+        run(case.coordinator.write_counters(add(difference), Consistency::One, None, &mut ())).unwrap();
     }
     let rows = case.replicas[0].rows.lock().unwrap();
     let update = &rows[&(table.id, key(1))];
@@ -385,7 +462,12 @@ fn counters_add_up_in_rows_and_in_statics() {
 fn counters_refuse_any_and_plain_writes_refuse_serial() {
     let case = case(1, 1);
     let any =
-        run(case.coordinator.write_counters(vec![case.put(1, 1, 1)], Consistency::Any, None)).unwrap_err();
+        run(case.coordinator.write_counters(
+            vec![case.put(1, 1, 1)],
+            Consistency::Any,
+            None,
+            &mut (),
+        )).unwrap_err();
     assert_eq!(any.to_string(), "Consistency level ANY is not yet supported for counter table t");
     let serial =
         run(case.coordinator.write(vec![case.put(1, 1, 1)], Consistency::Serial, WriteType::Simple, None))
@@ -404,11 +486,11 @@ fn concurrent_conditions_on_one_partition_take_effect_one_after_the_other() {
             let case = Arc::clone(&case);
             runtime.spawn(async move {
                 let request = case.conditional();
-                let put = |mut rows: Box<LiveRows>, ballot: i64| {
-                    let next = value(&mut rows).unwrap_or(0) + 1;
+                let put = |found: Option<i32>, ballot: i64| {
+                    let next = found.unwrap_or(0) + 1;
                     Ok::<_, CoordinatorError>(Some(vec![case.put(1, next, ballot)]))
                 };
-                case.coordinator.cas(request, put).await
+                case.coordinator.cas(request, value, put, &mut ()).await
             })
         })
         .collect();
@@ -425,18 +507,19 @@ fn a_condition_comes_after_every_write_before_it_whatever_the_clock_says() {
     let before = case.coordinator.next_timestamp();
     case.clock.set_micros(1_000);
     let mut stamp = 0;
-    run(case.coordinator.cas(case.conditional(), |_, timestamp| {
+    let decide = |_, timestamp| {
         stamp = timestamp;
         Ok::<_, CoordinatorError>(None)
-    }))
-    .expect("a decision");
+    };
+    run(case.coordinator.cas(case.conditional(), value, decide, &mut ())).expect("a decision");
     assert!(stamp > before, "{stamp} after {before}");
 }
 
 #[test]
 fn an_unmet_condition_writes_nothing() {
     let case = case(1, 1);
-    run(case.coordinator.cas(case.conditional(), |_, _| Ok::<_, CoordinatorError>(None))).unwrap();
+    let decide = |_, _| Ok::<_, CoordinatorError>(None);
+    run(case.coordinator.cas(case.conditional(), value, decide, &mut ())).unwrap();
     assert!(case.replicas[0].rows.lock().unwrap().is_empty());
 }
 
@@ -456,9 +539,10 @@ fn pages_of_a_range_yield_every_row_once() {
             page: PageLimits { rows: 3, ..PageLimits::NONE },
             after: after.clone(),
             context: ReadContext::default(),
+            scope: Scope::Ring,
         };
-        let mut rows = run(case.coordinator.read(request)).unwrap();
-        while let Some(v) = value(&mut rows) {
+        let mut rows = case.coordinator.open_local(request).unwrap().unwrap();
+        while let Some(v) = value(&mut rows).unwrap() {
             seen.push(v);
         }
         let Some(mark) = rows.mark() else { break };
@@ -485,8 +569,9 @@ fn the_rest_of_a_partition_is_part_of_the_scan_that_goes_on_in_it() {
             page: PageLimits { rows: 3, ..PageLimits::NONE },
             after: Some(after),
             context: ReadContext::default(),
+            scope: Scope::Ring,
         };
-        let mut rows = run(case.coordinator.read(request)).unwrap();
+        let mut rows = case.coordinator.open_local(request).unwrap().unwrap();
         assert!(rows.next_row().unwrap().is_none());
         std::mem::take(&mut *case.replicas[0].asked.lock().unwrap())
     };
@@ -518,10 +603,10 @@ fn reconciliation_across_replicas_is_by_timestamp() {
     let case = case(2, 2);
     case.kill(1);
     run(case.coordinator.write(vec![case.put(1, 5, 10)], Consistency::One, WriteType::Simple, None)).unwrap();
-    case.replicas[0].dead.store(false, Ordering::SeqCst);
-    case.replicas[1].dead.store(true, Ordering::SeqCst);
+    case.nodes[0].set_alive(true);
+    case.nodes[1].set_alive(false);
     run(case.coordinator.write(vec![case.put(1, 4, 9)], Consistency::One, WriteType::Simple, None)).unwrap();
-    case.replicas[1].dead.store(false, Ordering::SeqCst);
+    case.nodes[1].set_alive(true);
     assert_eq!(case.read(1, Consistency::All).unwrap(), Some(5));
     let (old, new) = (case.put(1, 4, 9), case.put(1, 5, 10));
     let (mut a, b) = (old.updates[0].rows[0].clone(), &new.updates[0].rows[0]);

@@ -1,16 +1,21 @@
 //! Writes: every replica gets the mutation, as many as the consistency level wants must acknowledge it.
+//!
+//! Replicas that are dead, fail, or are late are told to [`Hints`], who keeps the mutation for them.
 
+use crate::Coordinator;
 use crate::error::{CoordinatorError, WriteType};
-use crate::read::unknown_keyspace;
+use crate::placement::{Placement, WritePlan};
 use crate::replica::{Answer, ReplicaError};
-use crate::{Coordinator, Parts, Placement};
+use crate::strategy::Required;
+use crate::topology::{Node, Parts, unknown_keyspace};
 use model::command::{Consistency, PartitionSelection};
 use model::{Mutation, TableSchema};
 use partition::Deadline;
+use smallvec::SmallVec;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 impl Coordinator {
     /// Writes mutations that need not be kept together.
@@ -31,18 +36,18 @@ impl Coordinator {
             placed.push((self.placement_of(&mutation)?, Arc::new(mutation)));
         }
         // Nothing is sent before all of it is known to be possible.
-        let mut possible = Vec::with_capacity(placed.len());
+        let mut sent = SmallVec::<[Sent<'_>; 1]>::new();
         for (placement, mutation) in &placed {
-            possible.push((placement.candidates(consistency)?, mutation));
+            let WritePlan { targets, required } = placement.for_write(consistency)?;
+            let waiting = targets.into_iter().map(|node| (node, None)).collect();
+            sent.push(Sent { mutation, waiting, missing: required, received: 0, failures: 0, cause: None });
         }
-        let waiting: Vec<(Vec<Answer<()>>, u32)> = possible
-            .into_iter()
-            .map(|((replicas, block_for), mutation)| {
-                (replicas.iter().map(|r| r.write(Arc::clone(mutation), deadline)).collect(), block_for)
-            })
-            .collect();
-        for (answers, block_for) in waiting {
-            acknowledged(answers, block_for).await.map_err(|failed| match failed.cause {
+        for write in &mut sent {
+            write.send(self.hints.as_ref(), deadline);
+        }
+        for write in sent {
+            let block_for = write.missing.count();
+            write.acknowledged(self.hints.as_ref()).await.map_err(|failed| match failed.cause {
                 ReplicaError::TimedOut => CoordinatorError::WriteTimeout {
                     consistency,
                     received: failed.received,
@@ -78,8 +83,17 @@ impl Coordinator {
             Parts::Whole(placement) => vec![placement],
             Parts::Several(parts) => parts.into_iter().map(|part| part.placement).collect(),
         };
-        for replica in placements.iter().flat_map(|placement| placement.replicas()) {
-            replica.truncate(Arc::clone(&table)).await.map_err(CoordinatorError::Truncate)?;
+        for placement in &placements {
+            let required = placement.replicas().len() as u32;
+            let alive = placement.replicas().iter().filter(|node| node.is_alive()).count() as u32;
+            // Who is dead would bring its rows back.
+            if alive < required {
+                let consistency = Consistency::All;
+                return Err(CoordinatorError::Unavailable { consistency, required, alive });
+            }
+        }
+        for node in placements.iter().flat_map(|placement| placement.replicas()) {
+            node.replica.truncate(Arc::clone(&table)).await.map_err(CoordinatorError::Truncate)?;
         }
         Ok(())
     }
@@ -104,37 +118,100 @@ pub(crate) fn validate_for_write(consistency: Consistency) -> Result<(), Coordin
     Ok(())
 }
 
+/// Who keeps writes for replicas that do not have them.
+pub trait Hints: Send + Sync {
+    /// A replica was not alive.
+    fn missed(&self, node: &Arc<Node>, mutation: &Arc<Mutation>);
+
+    /// A replica has not answered yet, and is not waited for any more.
+    fn late(&self, node: &Arc<Node>, mutation: &Arc<Mutation>, answer: Answer<()>);
+
+    /// A replica that was not waited for has failed.
+    fn failed(&self, node: &Arc<Node>, mutation: &Arc<Mutation>, error: &ReplicaError);
+}
+
+/// Nobody: what a replica missed is repaired when it is read.
+#[derive(Clone, Copy, Debug)]
+pub struct NoHints;
+
+impl Hints for NoHints {
+    fn missed(&self, _: &Arc<Node>, _: &Arc<Mutation>) {}
+
+    fn late(&self, _: &Arc<Node>, _: &Arc<Mutation>, _: Answer<()>) {}
+
+    fn failed(&self, _: &Arc<Node>, _: &Arc<Mutation>, _: &ReplicaError) {}
+}
+
+/// A mutation on its way.
+struct Sent<'a> {
+    mutation: &'a Arc<Mutation>,
+    /// Replicas, and the answers that have not come yet.
+    waiting: SmallVec<[(&'a Arc<Node>, Option<Answer<()>>); 3]>,
+    /// Acknowledgements that are missing.
+    missing: Required,
+    received: u32,
+    failures: u32,
+    /// The first failure.
+    cause: Option<ReplicaError>,
+}
+
 struct Failed {
     received: u32,
     failures: u32,
     cause: ReplicaError,
 }
 
-/// Waits until `block_for` replicas acknowledged, or so many failed that they cannot any more.
-async fn acknowledged(answers: Vec<Answer<()>>, block_for: u32) -> Result<(), Failed> {
-    let mut waiting: Vec<Option<Answer<()>>> = answers.into_iter().map(Some).collect();
-    let (mut received, mut failures, mut first_cause) = (0u32, 0u32, None);
-    poll_fn(move |cx| {
-        for slot in &mut waiting {
+impl Sent<'_> {
+    fn send(&mut self, hints: &dyn Hints, deadline: Option<&Deadline>) {
+        for (node, answer) in &mut self.waiting {
+            match node.is_alive() {
+                true => *answer = Some(node.replica.mutate(Arc::clone(self.mutation), deadline)),
+                false => hints.missed(node, self.mutation),
+            }
+        }
+    }
+
+    /// Waits until as many replicas acknowledged as must, or so many failed that they cannot any more.
+    async fn acknowledged(mut self, hints: &dyn Hints) -> Result<(), Failed> {
+        let outcome = poll_fn(|cx| self.poll(hints, cx)).await;
+        for (node, answer) in self.waiting {
+            if let Some(answer) = answer {
+                hints.late(node, self.mutation, answer);
+            }
+        }
+        outcome
+    }
+
+    fn poll(&mut self, hints: &dyn Hints, cx: &mut Context<'_>) -> Poll<Result<(), Failed>> {
+        for (node, slot) in &mut self.waiting {
             let Some(answer) = slot else { continue };
             match Pin::new(answer).poll(cx) {
                 Poll::Pending => continue,
-                Poll::Ready(Ok(())) => received += 1,
+                Poll::Ready(Ok(())) => self.received += u32::from(self.missing.take_one(&node.datacenter)),
                 Poll::Ready(Err(error)) => {
-                    failures += 1;
-                    first_cause.get_or_insert(error);
+                    self.failures += u32::from(self.missing.counts(&node.datacenter));
+                    hints.failed(node, self.mutation, &error);
+                    self.cause.get_or_insert(error);
                 }
             }
             *slot = None;
         }
-        let possible = received + waiting.iter().flatten().count() as u32;
-        match &first_cause {
-            _ if received >= block_for => Poll::Ready(Ok(())),
-            Some(cause) if possible < block_for => {
-                Poll::Ready(Err(Failed { received, failures, cause: cause.clone() }))
+        if self.missing.count() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        let mut possible = self.missing.clone();
+        for (node, answer) in &self.waiting {
+            if answer.is_some() {
+                possible.take_one(&node.datacenter);
             }
+        }
+        match &self.cause {
+            Some(cause) if possible.count() > 0 => Poll::Ready(Err(Failed {
+                received: self.received,
+                failures: self.failures,
+                cause: cause.clone(),
+            })),
             _ => Poll::Pending,
         }
-    })
-    .await
+    }
 }

@@ -235,6 +235,21 @@ pub enum Consistency {
 }
 
 impl Consistency {
+    /// Every level.
+    pub const ALL_LEVELS: [Consistency; 11] = [
+        Consistency::Any,
+        Consistency::One,
+        Consistency::Two,
+        Consistency::Three,
+        Consistency::Quorum,
+        Consistency::All,
+        Consistency::LocalQuorum,
+        Consistency::EachQuorum,
+        Consistency::Serial,
+        Consistency::LocalSerial,
+        Consistency::LocalOne,
+    ];
+
     /// The name that clients and messages use.
     pub fn name(self) -> &'static str {
         match self {

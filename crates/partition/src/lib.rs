@@ -37,6 +37,7 @@ mod live;
 mod merge;
 mod purge;
 mod recorder;
+mod recording;
 mod stream;
 #[cfg(test)]
 mod testing;
@@ -48,4 +49,5 @@ pub use live::{LiveRows, PageLimits, PageMark};
 pub use merge::{Concat, concat, merge};
 pub use purge::{Purge, PurgeGuard};
 pub use recorder::{AtSource, NanoClock, Recorder, SourceKind, SourceRecord, Verdict};
+pub use recording::{Cut, Recording, known};
 pub use stream::{BoxedStream, Event, Fragment, PartitionStream, RangeChange};

@@ -13,8 +13,9 @@
 use crate::cost::ReadContext;
 use crate::error::ReadError;
 use crate::filter;
+use crate::recording::Cut;
 use crate::stream::{BoxedStream, Event, Fragment, PartitionStream};
-use model::command::ReadCommand;
+use model::command::{ClusteringFilter, ReadCommand};
 use model::row::ResultRow;
 use model::{BoundKind, Clustering, DecoratedKey, Row};
 use std::sync::Arc;
@@ -47,7 +48,8 @@ pub struct PageMark {
     pub clustering: Option<Clustering>,
     /// Rows that the command may still return.
     pub remaining: u64,
-    /// Rows that it may still return of the partition.
+    /// Rows that it may still return of the partition: as many as its limit is, [`u64::MAX`] where there is none, as long
+    /// as nothing of the partition was returned.
     pub remaining_in_partition: u64,
 }
 
@@ -64,6 +66,8 @@ pub struct LiveRows {
     /// Something of this partition was returned, on this page or an earlier one.
     partition_has_rows: bool,
     statics_stand_alone: bool,
+    /// Where the page before ended, in the partition in which it did.
+    after: Option<Clustering>,
     /// Clustering of the last row scanned, but where that is still in the fragment.
     last: Option<Clustering>,
     is_last_in_fragment: bool,
@@ -79,6 +83,8 @@ pub struct LiveRows {
     /// Fragments until the next look at the deadline.
     until_look: u32,
     full: bool,
+    /// Where the stream was cut off, once it was.
+    cut: Option<Cut>,
 }
 
 impl LiveRows {
@@ -104,6 +110,7 @@ impl LiveRows {
             in_partition: false,
             partition_has_rows: false,
             statics_stand_alone,
+            after: start_of(&command),
             last: None,
             is_last_in_fragment: false,
             remaining: command.limits.rows,
@@ -118,6 +125,7 @@ impl LiveRows {
             // The first fragment too: a read that comes late does nothing.
             until_look: 1,
             full: false,
+            cut: None,
         })
     }
 
@@ -126,17 +134,33 @@ impl LiveRows {
     pub fn resume(mut self: Box<Self>, mark: &PageMark) -> Box<LiveRows> {
         self.remaining = mark.remaining;
         if mark.clustering.is_some() {
+            self.after.clone_from(&mark.clustering);
             self.key = mark.key.clone();
             self.remaining_in_partition = mark.remaining_in_partition;
-            self.partition_has_rows = true;
+            self.partition_has_rows = mark.remaining_in_partition < self.command.limits.rows_per_partition;
         }
         self
     }
 
-    /// Hands on the static content of a partition also when rows were asked for by name and none is there.
-    pub fn with_lone_statics(mut self: Box<Self>) -> Box<LiveRows> {
-        self.statics_stand_alone = true;
+    /// Reads on behind the last row that can come, to the end of the stream.
+    pub(crate) fn to_the_end(&mut self) {
+        self.possible = u64::MAX;
+    }
+
+    /// The end of the stream is that of the page, not of the result, where `cut` says that it was cut off.
+    pub fn until_cut(mut self: Box<Self>, cut: Cut) -> Box<LiveRows> {
+        self.cut = Some(cut);
         self
+    }
+
+    /// Where the stream was cut off: behind a row, or behind a whole partition.
+    fn cut_off(&self) -> Option<&Option<Clustering>> {
+        self.cut.as_ref().and_then(|cut| cut.get())
+    }
+
+    /// Hands on the static content of a partition also when rows were asked for by name and none is there.
+    pub fn with_lone_statics(&mut self) {
+        self.statics_stand_alone = true;
     }
 
     /// The next row of the page, `None` when the page or the result is over.
@@ -177,9 +201,14 @@ impl LiveRows {
                 Event::PartitionEnd => {
                     self.in_partition = false;
                     self.last = None;
+                    self.after = None;
                     if !self.partition_has_rows && self.take_static() {
                         return Ok(Some(self.current(false)));
                     }
+                }
+                Event::End if self.cut_off().is_some() => {
+                    self.full = true;
+                    return Ok(None);
                 }
                 Event::End => {
                     self.remaining = 0;
@@ -227,6 +256,7 @@ impl LiveRows {
         self.in_partition = false;
         self.is_last_in_fragment = false;
         self.last = None;
+        self.after = None;
         self.stream.skip_partition()
     }
 
@@ -252,7 +282,11 @@ impl LiveRows {
         self.tombstones += 1;
         let position = &self.fragment.change.position;
         let behind = if self.command.is_reversed() { BoundKind::InclStart } else { BoundKind::ExclStart };
-        if position.kind == behind && position.prefix.len() == self.command.table.comparator().len() {
+        if position.kind == behind
+            && position.prefix.len() == self.command.table.comparator().len()
+            // What is open where the page begins leads no further.
+            && self.after.as_ref() != Some(&position.prefix)
+        {
             self.last.get_or_insert_default().assign(&position.prefix);
         }
     }
@@ -304,9 +338,10 @@ impl LiveRows {
             return None;
         }
         let stays = self.in_partition && self.remaining_in_partition > 0;
+        let last = self.cut_off().and_then(Option::as_ref).or_else(|| self.last());
         Some(PageMark {
             key: self.key.clone(),
-            clustering: if stays { self.last().cloned() } else { None },
+            clustering: if stays { last.cloned() } else { None },
             remaining: self.remaining,
             remaining_in_partition: self.remaining_in_partition,
         })
@@ -316,6 +351,17 @@ impl LiveRows {
     pub fn tombstones(&self) -> u64 {
         self.tombstones
     }
+}
+
+/// The row behind which the rows that a command asks for begin, if they do so behind a row.
+fn start_of(command: &ReadCommand) -> Option<Clustering> {
+    let ClusteringFilter::Slices { slices, reversed } = &command.clusterings else { return None };
+    let (bound, behind) = match reversed {
+        false => (&slices.first()?.start, BoundKind::ExclStart),
+        true => (&slices.last()?.end, BoundKind::ExclEnd),
+    };
+    let is_row = bound.kind == behind && bound.prefix.len() == command.table.comparator().len();
+    is_row.then(|| bound.prefix.clone())
 }
 
 impl Drop for LiveRows {

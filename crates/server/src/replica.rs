@@ -1,53 +1,90 @@
-//! This node as a replica: the engine and the virtual tables behind the trait that a remote node will have too.
+//! What this node has: the engine and the virtual tables, as [`coordinator::LocalReplica`] reads and writes them.
 //!
-//! - A read is carried out where it is asked for. Whether it may wait for the disk says its context; a page that is
-//!   not resident ends it with `WouldBlock`, and whoever asked repeats it on a thread that may wait.
+//! - A read is carried out where it is asked for. Whether it may wait for the disk says its context.
 //! - A write goes to the log and the memtable in place. It waits for the log's sync without holding a thread; one
 //!   that has to wait for memtable memory moves to a thread that may block. At its deadline it is answered as late.
+//! - A read that needs an SSTable that was not compared with its digest yet waits here until the engine tells what
+//!   became of it.
 
-use crate::metrics::TableMetrics;
-use crate::node::NodeState;
+use crate::metrics::{Metrics, TableMetrics};
+use crate::node::{NodeState, ask_for_short_slices};
 use crate::storage;
 use crate::system::VirtualTables;
-use coordinator::{Answer, Replica, ReplicaError};
-use engine::{SyncTicket, WriteError, WriteOptions};
+use coordinator::{Answer, LocalReplica, LocalStore, Proving, ReaderHooks, Readers, ReplicaError};
+use engine::{Compared, SyncTicket, WriteError, WriteOptions};
 use model::command::ReadCommand;
 use model::{Mutation, TableSchema};
-use partition::{BoxedStream, Deadline, ReadContext};
+use partition::{BoxedStream, Deadline, ReadContext, ReadError};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::oneshot;
 
-/// This node.
+/// Between two lines in the log that say why reads time out.
+const LOGGED_NANOS: u64 = 10_000_000_000;
+
+/// The data of this node.
 #[derive(Debug)]
-pub struct LocalReplica {
+pub struct Store {
     state: Arc<NodeState>,
     virtual_tables: VirtualTables,
+    proof_timeouts: Arc<LogInterval>,
 }
 
-impl LocalReplica {
-    /// The node of `state`.
-    pub fn new(state: Arc<NodeState>) -> LocalReplica {
-        LocalReplica { state, virtual_tables: VirtualTables::new() }
-    }
+/// This node as a replica, with the threads that may wait for its disk.
+pub fn local(state: &Arc<NodeState>) -> LocalReplica {
+    let metrics = Arc::clone(&state.metrics);
+    let hooks = ReaderHooks {
+        thread_started: ask_for_short_slices,
+        count_jobs: Arc::new(move |more| {
+            metrics.reader_tasks.add(more);
+        }),
+    };
+    let threads = state.config.settings.concurrent_reads as usize;
+    let readers = Arc::new(Readers::new(state.env.clone(), threads, hooks));
+    let store = Store {
+        state: Arc::clone(state),
+        virtual_tables: VirtualTables::new(),
+        proof_timeouts: Arc::default(),
+    };
+    LocalReplica::new(Arc::new(store), readers)
 }
 
-impl Replica for LocalReplica {
-    fn is_alive(&self) -> bool {
-        true
-    }
-
-    fn datacenter(&self) -> &str {
-        &self.state.config.data_center
-    }
-
-    fn read(&self, command: &Arc<ReadCommand>, context: &ReadContext) -> Answer<BoxedStream> {
-        if let Some(stream) = self.virtual_tables.read(&self.state, command) {
-            return Answer::ready(Ok(stream));
+impl LocalStore for Store {
+    fn stream(&self, command: &Arc<ReadCommand>, context: &ReadContext) -> Result<BoxedStream, ReadError> {
+        match self.virtual_tables.read(&self.state, command) {
+            Some(stream) => Ok(stream),
+            None => self.state.engine.read(command, context),
         }
-        Answer::ready(self.state.engine.read(command, context).map_err(ReplicaError::from))
     }
 
-    fn write(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()> {
+    fn proven(&self, name: Arc<str>, deadline: Option<Deadline>) -> Proving {
+        let (state, proof_timeouts) = (Arc::clone(&self.state), Arc::clone(&self.proof_timeouts));
+        Box::pin(async move {
+            let _waiting = AwaitsProof::count(&state.metrics);
+            let (tell, told) = oneshot::channel();
+            // Nobody listens any more when the client is gone.
+            let tell = Box::new(move |news| drop(tell.send(news)));
+            let demand = state.engine.demand_proof(&name, tell);
+            let news = match deadline {
+                None => told.await.ok(),
+                Some(deadline) => tokio::time::timeout(deadline.left(), told).await.ok().and_then(Result::ok),
+            };
+            drop(demand);
+            match news {
+                Some(Compared::Known) => Ok(()),
+                Some(Compared::Failed(error)) => Err(error),
+                Some(Compared::Ended) | None => {
+                    state.metrics.reads_timed_out_for_proof.add(1);
+                    if proof_timeouts.is_due(state.env.clock.monotonic_nanos()) {
+                        tracing::warn!(data = %name, "a read timed out while it waited for an SSTable to be compared with its digest");
+                    }
+                    Err(ReadError::TimedOut)
+                }
+            }
+        })
+    }
+
+    fn mutate(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()> {
         let deadline = deadline.cloned();
         let mut timer = WriteTimer::start(&self.state, &mutation);
         match self.state.engine.apply(&mutation, WriteOptions { may_block: false, ..WriteOptions::default() })
@@ -89,9 +126,40 @@ impl Replica for LocalReplica {
         }))
     }
 
-    fn truncated_millis(&self, table: &TableSchema) -> Result<Option<i64>, ReplicaError> {
+    fn truncated_millis(&self, table: &TableSchema) -> Answer<Option<i64>> {
         let millis = self.state.engine.truncated_millis(table.id);
-        millis.map_err(|error| ReplicaError::Write(error.to_string()))
+        Answer::ready(millis.map_err(|error| ReplicaError::Write(error.to_string())))
+    }
+}
+
+/// Counts a read that waits until an SSTable was compared with its digest.
+struct AwaitsProof<'m>(&'m Metrics);
+
+impl<'m> AwaitsProof<'m> {
+    fn count(metrics: &'m Metrics) -> AwaitsProof<'m> {
+        metrics.reads_awaiting_proof.add(1);
+        metrics.reads_awaited_proof.add(1);
+        AwaitsProof(metrics)
+    }
+}
+
+impl Drop for AwaitsProof<'_> {
+    fn drop(&mut self) {
+        self.0.reads_awaiting_proof.add(-1);
+    }
+}
+
+/// When the log may say the same thing again.
+#[derive(Debug, Default)]
+struct LogInterval(AtomicU64);
+
+impl LogInterval {
+    fn is_due(&self, now: u64) -> bool {
+        let due = self.0.load(Ordering::Relaxed);
+        now >= due && {
+            let next = now.saturating_add(LOGGED_NANOS);
+            self.0.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        }
     }
 }
 
@@ -154,5 +222,18 @@ impl WriteTimer {
     fn stop(&mut self) {
         let nanos = self.state.env.clock.monotonic_nanos().saturating_sub(self.started_nanos);
         self.tables.iter().for_each(|table| table.write.record(nanos));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_is_told_now_and_then() {
+        let interval = LogInterval::default();
+        assert!(interval.is_due(5));
+        assert!(!interval.is_due(LOGGED_NANOS));
+        assert!(interval.is_due(LOGGED_NANOS + 5));
     }
 }

@@ -31,9 +31,7 @@ mod explain;
 mod long;
 mod options;
 mod prepare;
-mod proofs;
 mod query;
-mod readers;
 mod run;
 mod schema;
 mod select;
@@ -46,10 +44,10 @@ mod tests;
 
 use std::sync::Arc;
 
-use coordinator::Coordinator;
+use coordinator::{Coordinator, READER_THREAD, ReadObserver, ReaderWait};
 use cql::bind::UuidSource;
 use env::Env;
-use partition::{CostSnapshot, Deadline, NanoClock, Recorder};
+use partition::{CostSnapshot, Deadline, NanoClock, ReadContext, Recorder};
 use protocol::request::{Execute, Message, Request};
 use protocol::response::blocks::Blocks;
 use protocol::response::error::ErrorResponse;
@@ -63,10 +61,7 @@ use crate::net::{AnswerRoom, Connection, Handling, Reply, Service};
 use crate::node::{Node, NodeState};
 use crate::reads::{self, ReadRecord, Waits};
 use crate::redact;
-use proofs::Told;
-use readers::Readers;
 use run::Work;
-use select::Luck;
 use statements::Statements;
 use trace::Trace;
 
@@ -84,11 +79,7 @@ pub struct Sessions {
     node: Arc<NodeState>,
     coordinator: Arc<Coordinator>,
     statements: Statements,
-    readers: Readers,
     uuids: Arc<dyn UuidSource>,
-    /// Of reads on network threads.
-    luck: Luck,
-    told: Told,
     /// Held from the look at the schema until its change is in force.
     schema_turn: tokio::sync::Mutex<()>,
 }
@@ -157,6 +148,8 @@ struct Exchange {
     is_on_reader: bool,
     /// The read of a slow request.
     slow: Option<Arc<ReadRecord>>,
+    /// What accompanied the read that was begun last where it may wait.
+    last_read: Option<ReadContext>,
 }
 
 impl Exchange {
@@ -173,6 +166,7 @@ impl Exchange {
             text: None,
             waits: Waits::default(),
             slow: None,
+            last_read: None,
             is_on_reader: false,
             reply: Some(reply),
             connection,
@@ -227,6 +221,41 @@ impl Exchange {
             warnings: std::mem::take(&mut self.warnings),
             payload: Vec::new(),
         }
+    }
+}
+
+/// The request is told what its reads wait for, and so are its trace and EXPLAIN.
+impl ReadObserver for Exchange {
+    fn is_traced(&self) -> bool {
+        self.trace.is_some()
+    }
+
+    fn begins(&mut self, context: &ReadContext) {
+        self.last_read = Some(context.clone());
+    }
+
+    fn waited_for_reader(&mut self, nanos: u64, how: ReaderWait) {
+        self.waits.reader_nanos += nanos;
+        let micros = nanos / 1_000;
+        match (&mut self.trace, how) {
+            (Some(trace), ReaderWait::Began { at_nanos, event: Some(event) }) => {
+                let activity = format!("Waited {micros} us for a reader thread");
+                trace.note_as(event, activity, at_nanos, READER_THREAD);
+            }
+            (_, ReaderWait::Began { .. }) => {}
+            (_, ReaderWait::InVain) => {
+                self.note(|| format!("Waited {micros} us for a reader thread in vain"));
+            }
+        }
+    }
+
+    fn waited_for_proof(&mut self, name: &str, nanos: u64, is_proven: bool) {
+        self.waits.proof_nanos += nanos;
+        let micros = nanos / 1_000;
+        self.note(|| match is_proven {
+            true => format!("Waited {micros} us until {name} was compared with its digest"),
+            false => format!("Waited {micros} us in vain for {name} to be compared with its digest"),
+        });
     }
 }
 
@@ -336,10 +365,7 @@ impl Sessions {
             clock: Arc::new(move || env.clock.monotonic_nanos()),
             coordinator: Arc::clone(&node.coordinator),
             statements: Statements::new(bytes, Arc::clone(&state.metrics)),
-            readers: Readers::new(settings.concurrent_reads.max(1) as usize, Arc::clone(&state.metrics)),
             uuids: Arc::new(EnvUuids(state.env.clone())),
-            luck: Luck::default(),
-            told: Told::default(),
             schema_turn: tokio::sync::Mutex::new(()),
             node: Arc::clone(state),
         });

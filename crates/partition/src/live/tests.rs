@@ -296,3 +296,26 @@ fn where_liveness_is_strict_cells_make_no_row() {
     assert_eq!(all(steps(), strict), [(1, Some(3))]);
     assert_eq!(all(steps(), command()), [(1, Some(1)), (1, Some(2)), (1, Some(3)), (1, Some(4))]);
 }
+
+#[test]
+fn a_page_of_tombstones_does_not_swallow_the_static_row_of_its_partition() {
+    let steps = [tombstone_row(1), tombstone_row(2), tombstone_row(3)];
+    let limits = PageLimits { tombstones: 2, ..PageLimits::NONE };
+    let start = || vec![Step::Start(1, NONE), statics(7)];
+    let first = [start(), steps.to_vec(), vec![Step::End]].concat();
+    let mut rows = rows_of(first, command(), limits);
+    assert_eq!(page(&mut rows), []);
+    let mark = rows.mark().unwrap();
+    assert_eq!((&mark.clustering, mark.remaining_in_partition), (&Some(clustering(2)), u64::MAX));
+    let rest = [start(), steps[2..].to_vec(), vec![Step::End]].concat();
+    let mut rows = rows_of(rest.clone(), command(), limits).resume(&mark);
+    assert_eq!(page(&mut rows), [(1, None)]);
+    // One that had a row before has none of its static content alone.
+    let begun = [start(), vec![Step::Row(inserted(1, 1, &[]))], steps[1..].to_vec(), vec![Step::End]].concat();
+    let mut rows = rows_of(begun, command(), limits);
+    assert_eq!(page(&mut rows), [(1, Some(1))]);
+    let mark = rows.mark();
+    let mark = mark.unwrap();
+    assert!(mark.remaining_in_partition < u64::MAX);
+    assert_eq!(page(&mut rows_of(rest, command(), limits).resume(&mark)), []);
+}

@@ -26,9 +26,9 @@ pub(crate) use run::{ask_for_short_slices, take_time};
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::net;
-use crate::replica::LocalReplica;
+use crate::replica;
 use crate::system::{catalog, local};
-use coordinator::{Coordinator, SingleNode};
+use coordinator::{Coordinator, NoHints, Replica, SingleNode};
 use engine::{Engine, EngineError, Opening};
 use env::Env;
 use model::{Schema, TableSchema};
@@ -180,10 +180,17 @@ impl Node {
             drained: AtomicBool::new(false),
             engine,
         });
-        let replica = Arc::new(LocalReplica::new(Arc::clone(&state)));
+        let local = Arc::new(replica::local(&state));
+        let (datacenter, rack) = (&state.config.data_center, &state.config.rack);
+        let this = Arc::new(coordinator::Node::new(
+            state.engine.host_id(),
+            datacenter,
+            rack,
+            Arc::clone(&local) as Arc<dyn Replica>,
+        ));
         let of_schema = Arc::clone(&state.engine);
-        let topology = Arc::new(SingleNode::new(replica, move || of_schema.schema()));
-        let coordinator = Arc::new(Coordinator::new(env, topology, state.engine.host_id()));
+        let topology = Arc::new(SingleNode::new(Arc::clone(&this), move || of_schema.schema()));
+        let coordinator = Arc::new(Coordinator::new(env, topology, this, local, Arc::new(NoHints)));
         Ok(Arc::new(Node {
             state,
             coordinator,

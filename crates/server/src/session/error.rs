@@ -2,14 +2,13 @@
 
 use std::net::IpAddr;
 
-use coordinator::{CoordinatorError, ReplicaError};
+use coordinator::{CoordinatorError, ReaderError, ReplicaError};
 use cql::error::CqlError;
 use cql::parser::SyntaxError;
 use model::command::Consistency;
 use protocol::response::error::{ErrorKind, ErrorResponse, FailureReason, Failures, Progress, WriteType};
 
 use super::options;
-use super::readers::ReaderError;
 use crate::node::NodeState;
 
 /// A statement that is refused.
@@ -40,7 +39,7 @@ pub(super) fn internal(message: &str) -> ErrorResponse {
     ErrorResponse::server(message)
 }
 
-/// A read that the pool did not carry out.
+/// Work that the pool of readers did not carry out.
 pub(super) fn of_readers(error: ReaderError, consistency: Consistency, state: &NodeState) -> ErrorResponse {
     match error {
         ReaderError::TimedOut => {

@@ -50,7 +50,7 @@ pub(super) async fn carry_out(mut exchange: Exchange, request: Request) {
         let begun = begin(&mut exchange, request);
         Some((exchange, begun))
     };
-    let done = sessions.readers.run(&deadline, job).await;
+    let done = sessions.coordinator.local().readers().run(Some(&deadline), job).await;
     let Ok(Some((mut exchange, (kind, progress)))) = done else {
         let left = waiting.lock().take();
         if let Some((mut exchange, request)) = left {

@@ -2,11 +2,10 @@
 //!
 //! 1. A read of few partitions by key is tried on the network thread ([`in_place`]): it may not wait for the disk, and
 //!    it may not grow long. If it does neither its rows were written straight into the connection's buffer.
-//! 2. Otherwise nothing of it is sent, and the whole read runs on the pool of readers ([`blocking`]). Before
-//!    that it waits until the client has read most of its earlier answers; there it takes room for its
-//!    answer, and more as that grows ([`crate::net::AnswerRoom`]). One that finds none waits on no thread and
-//!    begins anew, so that answers do not pile up in memory. If it needs an SSTable that is not proven yet,
-//!    it waits for that on no thread ([`super::proofs`]) and begins anew.
+//! 2. Otherwise nothing of it is sent, and the coordinator carries the whole read out where it may wait
+//!    ([`blocking`]). Before that it waits until the client has read most of its earlier answers; there it takes
+//!    room for its answer, and more as that grows ([`crate::net::AnswerRoom`]). One that finds none waits on no
+//!    thread and begins anew, so that answers do not pile up in memory.
 //! 3. Rows are pulled, shaped and written ([`page`]). A page ends at the rows the client asked for, at [`super::PAGE_BYTES_MAX`], or after
 //!    `tombstone_failure_threshold` tombstones: deleted data makes pages short, never an error.
 //! 4. Grouped, aggregated and sorted results are made of as many internal pages as it takes. A page of groups ends
@@ -20,10 +19,10 @@ mod page;
 
 use std::sync::Arc;
 
-use coordinator::{CoordinatorError, PagingState, ReadRequest, ReplicaError};
+use coordinator::{CoordinatorError, Interruption, PagingState, PullError, ReadRequest, Scope};
 use cql::plan::BoundSelect;
 use model::command::{Consistency, PartitionSelection, ReadCommand};
-use partition::{Deadline, PageLimits, ReadContext, ReadError, Recorder};
+use partition::{Deadline, PageLimits, ReadContext, Recorder};
 use protocol::ProtocolVersion;
 use protocol::response::error::ErrorResponse;
 use protocol::response::rows::{EncodedColumns, MetadataMode};
@@ -35,7 +34,6 @@ use super::{Answer, Exchange, PAGE_BYTES_MAX, Progress, error};
 use crate::net::NoRoom;
 
 pub(super) use blocking::{Analysis, analyze, on_reader};
-pub(super) use in_place::Luck;
 pub(super) use page::Sink;
 
 /// One SELECT, ready to run anywhere.
@@ -55,10 +53,10 @@ pub(super) struct Read {
 
 /// Why a read ended without its rows.
 pub(super) enum Stop {
-    /// It has to wait for the disk, or grew too long for the network thread.
-    Move,
-    /// It has to wait until the SSTable of this Data.db was compared with its digest.
-    Await(Arc<str>),
+    /// It grew too long for the network thread.
+    TooLong,
+    /// The replica has to wait. It begins anew by itself.
+    Interrupted(Interruption),
     /// It has to wait until there is room for its answer.
     NoRoom(NoRoom),
     /// The replicas did not deliver.
@@ -68,18 +66,11 @@ pub(super) enum Stop {
 }
 
 impl Stop {
-    /// A failure while rows were pulled.
-    pub(super) fn of_read(consistency: Consistency, cause: ReadError) -> Stop {
-        Stop::from(CoordinatorError::of_read(consistency, 0, 1, 1, cause.into()))
-    }
-
     /// The answer to the client.
     pub(super) fn into_refusal(self, exchange: &Exchange) -> ErrorResponse {
         match self {
-            // Who may wait for the disk never gets here.
-            Stop::Move => error::internal("a read that may block would block"),
-            // Nor does who has not waited.
-            Stop::Await(name) => error::internal(&format!("{name} was not compared with its digest yet")),
+            // Who may wait never gets here.
+            Stop::TooLong | Stop::Interrupted(_) => error::internal("a read that may wait was moved"),
             Stop::NoRoom(_) => error::internal("an answer found no room and did not wait"),
             Stop::Refused(error) => error,
             Stop::Failed(failure) => error::of_coordinator(failure, &exchange.sessions.node),
@@ -88,15 +79,16 @@ impl Stop {
 }
 
 impl From<CoordinatorError> for Stop {
-    fn from(error: CoordinatorError) -> Stop {
+    fn from(failure: CoordinatorError) -> Stop {
+        Stop::Failed(failure)
+    }
+}
+
+impl From<PullError> for Stop {
+    fn from(error: PullError) -> Stop {
         match error {
-            CoordinatorError::ReadFailure { cause: ReplicaError::Read(ReadError::WouldBlock), .. } => {
-                Stop::Move
-            }
-            CoordinatorError::ReadFailure {
-                cause: ReplicaError::Read(ReadError::Unproven(name)), ..
-            } => Stop::Await(name),
-            other => Stop::Failed(other),
+            PullError::Interrupted(interruption) => Stop::Interrupted(interruption),
+            PullError::Failed(failure) => Stop::Failed(failure),
         }
     }
 }
@@ -151,8 +143,8 @@ pub(super) fn start(
     exchange.note(|| read.describe());
     if read.fits_in_place() {
         match in_place::run(exchange, &read) {
-            Ok(()) => return Ok(Progress::Over(Answer::Sent)),
-            Err(Stop::Move | Stop::Await(_)) => exchange.sessions.node.metrics.reads_moved.add(1),
+            Ok(true) => return Ok(Progress::Over(Answer::Sent)),
+            Ok(false) => exchange.sessions.node.metrics.reads_moved.add(1),
             Err(stop) => return Err(stop.into_refusal(exchange)),
         }
         exchange.note(|| "Moved to a reader thread".to_owned());
@@ -177,6 +169,7 @@ impl Read {
             page,
             after,
             context,
+            scope: Scope::Ring,
         }
     }
 

@@ -1,29 +1,26 @@
 //! INSERT, UPDATE, DELETE, batches of them, conditional ones, and TRUNCATE.
 //!
-//! 1. What has to be read first (elements of lists, conditions) is read: in place if it is in memory, else on the
-//!    pool of readers.
+//! 1. What has to be read first (elements of lists, conditions) is read: in place if it is in memory, else by a thread
+//!    that may wait.
 //! 2. `cql` makes mutations of the statement and what was read.
 //! 3. The coordinator keeps them; the client is answered when enough replicas did.
 
 use std::sync::Arc;
 
-use coordinator::{CasRequest, Coordinator, CoordinatorError, ReadRequest, ReplicaError, WriteType};
+use coordinator::{CasRequest, CoordinatorError, Page, PullError, ReadRequest, ReplicaError, WriteType};
 use cql::ast::BatchKind;
-use cql::error::CqlError;
 use cql::plan::{BoundBatch, BoundWrite, CasOutcome, CasPlan, RowsRead};
-use model::command::{Consistency, ReadCommand};
+use model::command::Consistency;
 use model::{Mutation, TableSchema};
-use partition::{Deadline, LiveRows, PageLimits, ReadContext};
+use partition::{Deadline, ReadContext};
 use protocol::response::blocks::Blocks;
 use protocol::response::error::ErrorResponse;
 use protocol::response::rows::{MetadataMode, RowsWriter};
-use tokio::runtime::Handle;
 
 use super::options::Options;
-use super::readers::ReaderError;
 use super::select::{Sink, Stop};
 use super::statements::encode_columns;
-use super::{Answer, Exchange, error, proofs};
+use super::{Answer, Exchange, error};
 use crate::net::AnswerRoom;
 
 /// An unconditional write of one table.
@@ -37,8 +34,7 @@ pub(super) async fn single(
     exchange.note(|| format!("Writing {} mutations to {}", mutations.len(), write.table.name));
     let coordinator = Arc::clone(&exchange.sessions.coordinator);
     let written = if write.is_counter {
-        let again = || write.mutations(&rows).map(substantial);
-        write_counters(exchange, mutations, again, options.consistency).await?
+        write_counters(exchange, mutations, options.consistency).await
     } else {
         let kind = if mutations.len() > 1 { WriteType::UnloggedBatch } else { WriteType::Simple };
         let deadline = exchange.write_deadline();
@@ -68,8 +64,7 @@ pub(super) async fn batch(
     let consistency = options.consistency;
     let has_counters = batch.kind == BatchKind::Counter || batch.writes.iter().any(|write| write.is_counter);
     let written = if has_counters {
-        let again = || batch.mutations(&rows).map(substantial);
-        write_counters(exchange, mutations, again, consistency).await?
+        write_counters(exchange, mutations, consistency).await
     } else {
         let deadline = exchange.write_deadline();
         match batch.kind {
@@ -99,7 +94,8 @@ async fn merged(
     }
     let deadline = exchange.write_deadline();
     let (batch, rows) = (Arc::clone(batch), Arc::clone(rows));
-    let done = exchange.run_on_reader(&deadline, move |_| batch.mutations(&rows)).await;
+    let readers = Arc::clone(exchange.sessions.coordinator.local().readers());
+    let done = readers.run_observed(Some(&deadline), exchange, move |_| batch.mutations(&rows)).await;
     let made =
         done.map_err(|error| error::of_readers(error, options.consistency, &exchange.sessions.node))?;
     made.map_err(error::of_cql)
@@ -122,25 +118,7 @@ pub(super) async fn conditional(
         write: exchange.write_deadline(),
     };
     exchange.note(|| format!("Evaluating conditions on {}", plan.table.name));
-    let mut may_block = false;
-    let outcome = loop {
-        let tried = match may_block {
-            false => decide_and_write(&sessions.coordinator, &plan, &limits, false).await,
-            true => decide_on_reader(exchange, &plan, &limits).await?,
-        };
-        match tried {
-            Err(Stop::Move) if !may_block => {}
-            // Nothing was decided yet.
-            Err(Stop::Await(name)) => {
-                let consistency = limits.serial_consistency;
-                if let Err(stop) = proofs::compared(exchange, &name, consistency, &limits.read).await {
-                    break Err(stop);
-                }
-            }
-            other => break other,
-        }
-        may_block = true;
-    };
+    let outcome = decide_and_write(exchange, &plan, limits).await;
     let (outcome, rows) = outcome.map_err(|stop| stop.into_refusal(exchange))?;
     exchange.note(|| format!("Conditions hold: {}", outcome.is_applied()));
     record(exchange, &[&plan.table]);
@@ -151,27 +129,6 @@ pub(super) async fn conditional(
     writer.finish(None);
     // A few rows, which are there already.
     Ok(Answer::Rows(body, AnswerRoom::new(&exchange.connection)))
-}
-
-/// As [`decide_and_write`], on the pool of readers.
-async fn decide_on_reader(
-    exchange: &mut Exchange,
-    plan: &Arc<CasPlan>,
-    limits: &CasLimits,
-) -> Result<Decided, ErrorResponse> {
-    let sessions = Arc::clone(&exchange.sessions);
-    let (coordinator, runtime) = (Arc::clone(&sessions.coordinator), Handle::current());
-    let (plan, limits) = (Arc::clone(plan), limits.clone());
-    let (last, serial) = (limits.last(), limits.serial_consistency);
-    let job = move |_| runtime.block_on(decide_and_write(&coordinator, &plan, &limits, true));
-    let done = exchange.run_on_reader(&last, job).await;
-    done.map_err(|error| match error {
-        // Nobody knows how far it came.
-        ReaderError::TimedOut => {
-            refusal(exchange, CoordinatorError::CasTimeout { consistency: serial, block_for: 1 })
-        }
-        error => error::of_readers(error, serial, &sessions.node),
-    })
 }
 
 /// Empties a table.
@@ -190,35 +147,14 @@ pub(super) async fn truncate(
     Ok(Answer::VOID)
 }
 
-/// Writes counters. What they are to be added to is read before anything is written: where that has to wait until an SSTable was
-/// compared, all is begun anew with the mutations that `again` makes.
 async fn write_counters(
     exchange: &mut Exchange,
     mutations: Vec<Mutation>,
-    again: impl Fn() -> Result<Vec<Mutation>, CqlError>,
     consistency: Consistency,
-) -> Result<Result<(), CoordinatorError>, ErrorResponse> {
-    let sessions = Arc::clone(&exchange.sessions);
+) -> Result<(), CoordinatorError> {
+    let coordinator = Arc::clone(&exchange.sessions.coordinator);
     let deadline = counter_deadline(exchange);
-    let mut mutations = mutations;
-    loop {
-        let written = sessions.coordinator.write_counters(mutations, consistency, Some(&deadline)).await;
-        let Some(name) = written.as_ref().err().and_then(proofs::awaited) else { return Ok(written) };
-        match proofs::compared(exchange, name, consistency, &deadline).await {
-            Ok(()) => {}
-            Err(Stop::Failed(CoordinatorError::ReadTimeout { consistency, received, block_for })) => {
-                let write_type = WriteType::Counter;
-                return Ok(Err(CoordinatorError::WriteTimeout {
-                    consistency,
-                    received,
-                    block_for,
-                    write_type,
-                }));
-            }
-            Err(stop) => return Err(stop.into_refusal(exchange)),
-        }
-        mutations = again().map_err(error::of_cql)?;
-    }
+    coordinator.write_counters(mutations, consistency, Some(&deadline), exchange).await
 }
 
 fn counter_deadline(exchange: &Exchange) -> Deadline {
@@ -226,21 +162,12 @@ fn counter_deadline(exchange: &Exchange) -> Deadline {
 }
 
 /// What a conditional write must reach, and until when.
-#[derive(Clone)]
 struct CasLimits {
     consistency: Consistency,
     serial_consistency: Consistency,
     contention: Deadline,
     read: Deadline,
     write: Deadline,
-}
-
-impl CasLimits {
-    /// When nobody waits any more.
-    fn last(&self) -> Deadline {
-        let later = |a: &Deadline, b: &Deadline| if a.left() >= b.left() { a.clone() } else { b.clone() };
-        later(&later(&self.read, &self.write), &self.contention)
-    }
 }
 
 fn refusal(exchange: &Exchange, failure: CoordinatorError) -> ErrorResponse {
@@ -251,25 +178,20 @@ fn refusal(exchange: &Exchange, failure: CoordinatorError) -> ErrorResponse {
 type Decided = Result<(CasOutcome, RowsRead), Stop>;
 
 /// Reads what the conditions are about, decides, and writes.
-async fn decide_and_write(
-    coordinator: &Coordinator,
-    plan: &CasPlan,
-    limits: &CasLimits,
-    may_block: bool,
-) -> Decided {
-    let serial_consistency = limits.serial_consistency;
+async fn decide_and_write(exchange: &mut Exchange, plan: &CasPlan, limits: CasLimits) -> Decided {
+    let coordinator = Arc::clone(&exchange.sessions.coordinator);
     let request = CasRequest {
         key: plan.key.clone(),
         read: plan.read.clone(),
         consistency: limits.consistency,
-        serial_consistency,
-        context: ReadContext { may_block, deadline: Some(limits.read.clone()), ..ReadContext::default() },
-        contention_deadline: Some(limits.contention.clone()),
-        write_deadline: Some(limits.write.clone()),
+        serial_consistency: limits.serial_consistency,
+        context: ReadContext { deadline: Some(limits.read.clone()), ..ReadContext::default() },
+        read_deadline: Some(limits.read),
+        contention_deadline: Some(limits.contention),
+        write_deadline: Some(limits.write),
     };
     let mut decided = None;
-    let decide = |rows: Box<LiveRows>, timestamp: i64| -> Result<Option<Vec<Mutation>>, Stop> {
-        let rows = gather(rows, serial_consistency)?;
+    let decide = |rows: RowsRead, timestamp: i64| -> Result<Option<Vec<Mutation>>, Stop> {
         let outcome = plan.evaluate(&rows, timestamp).map_err(|e| Stop::Refused(error::of_cql(e)))?;
         let mutations = match &outcome {
             CasOutcome::Applied(mutation) => Some(substantial(vec![mutation.clone()])),
@@ -278,7 +200,7 @@ async fn decide_and_write(
         decided = Some((outcome, rows));
         Ok(mutations)
     };
-    coordinator.cas(request, decide).await.map_err(named_as_quorum)?;
+    coordinator.cas(request, all_rows, decide, exchange).await.map_err(named_as_quorum)?;
     decided.ok_or_else(|| Stop::Refused(error::internal("a conditional write was not decided")))
 }
 
@@ -304,49 +226,25 @@ async fn read_before(
     options: &Options,
 ) -> Result<RowsRead, ErrorResponse> {
     let Some(command) = &write.read_before else { return Ok(RowsRead::new()) };
-    let sessions = Arc::clone(&exchange.sessions);
     let command = Arc::new(command.clone());
     let consistency = match options.consistency {
         Consistency::Any => Consistency::One,
         level => level,
     };
     exchange.note(|| format!("Reading what is there in {}", write.table.name));
+    let coordinator = Arc::clone(&exchange.sessions.coordinator);
     let deadline = exchange.read_deadline();
-    let in_place = ReadContext { may_block: false, ..ReadContext::default() };
-    let mut rows = read(&sessions.coordinator, Arc::clone(&command), consistency, in_place).await;
-    loop {
-        match rows {
-            Err(Stop::Move) => {}
-            Err(Stop::Await(name)) => {
-                let compared = proofs::compared(exchange, &name, consistency, &deadline).await;
-                compared.map_err(|stop| stop.into_refusal(exchange))?;
-            }
-            other => break other.map_err(|stop| stop.into_refusal(exchange)),
-        }
-        let (coordinator, runtime) = (Arc::clone(&sessions.coordinator), Handle::current());
-        let context = ReadContext { deadline: Some(deadline.clone()), ..ReadContext::default() };
-        let command = Arc::clone(&command);
-        let job = move |_| runtime.block_on(read(&coordinator, command, consistency, context));
-        let done = exchange.run_on_reader(&deadline, job).await;
-        rows = done.map_err(|error| error::of_readers(error, consistency, &sessions.node))?;
-    }
-}
-
-async fn read(
-    coordinator: &Coordinator,
-    command: Arc<ReadCommand>,
-    consistency: Consistency,
-    context: ReadContext,
-) -> Result<RowsRead, Stop> {
-    let request = ReadRequest { command, consistency, page: PageLimits::NONE, after: None, context };
-    gather(coordinator.read(request).await?, consistency)
+    let context = ReadContext { deadline: Some(deadline.clone()), ..ReadContext::default() };
+    let request = ReadRequest::all(command, consistency, context);
+    let read = coordinator.collect(&request, all_rows, Some(&deadline), exchange).await;
+    read.map_err(|failure| refusal(exchange, failure))
 }
 
 /// All rows, and the static row also where it stands alone.
-fn gather(rows: Box<LiveRows>, consistency: Consistency) -> Result<RowsRead, Stop> {
-    let mut rows = rows.with_lone_statics();
+fn all_rows(page: &mut Page) -> Result<RowsRead, PullError> {
+    page.with_lone_statics();
     let mut found = RowsRead::new();
-    while let Some(row) = rows.next_row().map_err(|cause| Stop::of_read(consistency, cause))? {
+    while let Some(row) = page.next_row()? {
         found.push(&row);
     }
     Ok(found)

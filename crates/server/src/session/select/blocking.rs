@@ -1,10 +1,12 @@
-//! A read on the pool of readers, the only threads here that wait for the disk.
+//! A read that may wait: the coordinator carries it out, on the pool of readers, the only threads here that wait for
+//! the disk.
 
 use std::sync::Arc;
 
-use coordinator::{Coordinator, PagingState};
+use coordinator::{Interruption, Pages, PagingState, ReadWork};
 use cql::plan::BoundSelect;
-use partition::{CostSnapshot, Deadline, LiveRows, PageLimits, ReadContext, Recorder};
+use env::Env;
+use partition::{CostSnapshot, Deadline, NanoClock, PageLimits, ReadContext, Recorder};
 use protocol::response::blocks::Blocks;
 use protocol::response::error::ErrorResponse;
 use protocol::response::rows::RowsWriter;
@@ -16,65 +18,135 @@ use crate::net::{AnswerRoom, NoRoom};
 use crate::session::options::{self, Options};
 use crate::session::run::Metadata;
 use crate::session::statements::{Statement, encode_columns};
-use crate::session::{Answer, Exchange, PAGE_BYTES_MAX, Sessions, error, explain, proofs};
+use crate::session::{Answer, Exchange, PAGE_BYTES_MAX, error, explain};
 
-/// Runs the read on the pool of readers.
+/// A read, wherever it is carried out.
+struct Reading {
+    read: Read,
+    /// Room for its answer.
+    room: AnswerRoom,
+    deadline: Deadline,
+    env: Env,
+    /// The clock of recorders of sources, where somebody wants to know of those.
+    recording: Option<NanoClock>,
+}
+
+impl Reading {
+    fn new(exchange: &Exchange, read: Read, is_recorded: bool) -> Reading {
+        let sessions = &exchange.sessions;
+        Reading {
+            room: AnswerRoom::new(&exchange.connection),
+            deadline: read.deadline(exchange),
+            env: sessions.node.env.clone(),
+            recording: is_recorded.then(|| Arc::clone(&sessions.clock)),
+            read,
+        }
+    }
+}
+
+impl ReadWork for Reading {
+    type Output = (Blocks, Tally);
+    type Error = Stop;
+
+    fn begin(&mut self) -> ReadContext {
+        let recorder = self.recording.as_ref().map(|clock| Recorder::new(Arc::clone(clock)));
+        ReadContext { deadline: Some(self.deadline.clone()), ..self.read.context(recorder) }
+    }
+
+    async fn carry_out(
+        mut self,
+        context: ReadContext,
+        pages: Pages,
+    ) -> (Self, Result<(Blocks, Tally), Stop>) {
+        let begun = self.env.clock.monotonic_nanos();
+        let mut body = Blocks::default();
+        let outcome = self.read.answer(&pages, &context, &mut body, &mut self.room).await;
+        let local_nanos = self.env.clock.monotonic_nanos().saturating_sub(begun);
+        (self, outcome.map(|tally| (body, Tally { local_nanos, ..tally })))
+    }
+
+    fn interruption(stop: Stop) -> Result<Interruption, Stop> {
+        match stop {
+            Stop::Interrupted(interruption) => Ok(interruption),
+            other => Err(other),
+        }
+    }
+}
+
+/// What a read came to.
+struct Done {
+    reading: Reading,
+    body: Blocks,
+    tally: Tally,
+    context: ReadContext,
+}
+
+/// Carries a read out, and waits for room for its answer where there is none; `None` when the client is gone.
+async fn carry_out(exchange: &mut Exchange, mut reading: Reading) -> Result<Option<Done>, ErrorResponse> {
+    let coordinator = Arc::clone(&exchange.sessions.coordinator);
+    let command = Arc::clone(reading.read.command());
+    let refusal = loop {
+        let (consistency, deadline) = (reading.read.consistency, reading.deadline.clone());
+        let (back, outcome) = coordinator.read(reading, consistency, Some(&deadline), exchange).await;
+        let stop = match (back, outcome) {
+            (Some(reading), Ok((body, tally))) => {
+                let context = exchange.last_read.take().unwrap_or_default();
+                return Ok(Some(Done { reading, body, tally, context }));
+            }
+            (Some(mut back), Err(Stop::NoRoom(no_room))) => match wait_for_room(exchange, &mut back, no_room).await {
+                Ok(true) => {
+                    reading = back;
+                    continue;
+                }
+                Ok(false) => return Ok(None),
+                Err(refusal) => Stop::Refused(refusal),
+            },
+            (None, Ok(_)) => Stop::Refused(error::internal("a read was lost")),
+            (_, Err(stop)) => stop,
+        };
+        break stop.into_refusal(exchange);
+    };
+    let context = exchange.last_read.take().unwrap_or_default();
+    account::fail(exchange, &command, &context, &refusal);
+    Err(refusal)
+}
+
+/// Reads where it may wait.
 pub(in crate::session) async fn on_reader(
     exchange: &mut Exchange,
     read: Read,
 ) -> Result<Answer, ErrorResponse> {
-    let sessions = Arc::clone(&exchange.sessions);
     if !exchange.connection.room().await {
         return Ok(Answer::Sent);
     }
-    let mut deadline = read.deadline(exchange);
-    let mut read = read;
-    let mut room = AnswerRoom::new(&exchange.connection);
-    loop {
-        let (back, outcome) = try_on_reader(exchange, &sessions, (read, room), &deadline).await?;
-        (read, room) = back;
-        let (stop, context) = match outcome {
-            Ok(body) => {
-                room.shrink(body.length() as u64);
-                return Ok(Answer::Rows(body, room));
-            }
-            Err(failed) => failed,
-        };
-        let stop = match stop {
-            Stop::NoRoom(no_room) => match wait_for_room(exchange, &mut room, no_room, &mut deadline).await {
-                Ok(true) => continue,
-                Ok(false) => return Ok(Answer::Sent),
-                Err(refusal) => Stop::Refused(refusal),
-            },
-            Stop::Await(name) => match proofs::compared(exchange, &name, read.consistency, &deadline).await {
-                Ok(()) => continue,
-                Err(stop) => stop,
-            },
-            stop => stop,
-        };
-        let refusal = stop.into_refusal(exchange);
-        account::fail(exchange, read.command(), &context, &refusal);
-        return Err(refusal);
-    }
+    let reading = Reading::new(exchange, read, exchange.trace.is_some());
+    let Some(Done { mut reading, body, tally, context }) = carry_out(exchange, reading).await? else {
+        return Ok(Answer::Sent);
+    };
+    account::warn_about_tombstones(exchange, tally);
+    explain::trace(exchange, context.recorder.as_deref());
+    let ended = exchange.sessions.node.env.clock.monotonic_nanos();
+    account::conclude(exchange, &reading.read, tally, &tally.cost_of(&context), ended);
+    reading.room.shrink(body.length() as u64);
+    Ok(Answer::Rows(body, reading.room))
 }
 
 /// Waits for room for an answer; `false` when the client is gone.
 async fn wait_for_room(
     exchange: &mut Exchange,
-    room: &mut AnswerRoom,
+    reading: &mut Reading,
     no_room: NoRoom,
-    deadline: &mut Deadline,
 ) -> Result<bool, ErrorResponse> {
     exchange.sessions.node.metrics.answers_without_room.add(1);
     exchange.note(|| "Waiting for memory for the answer".to_owned());
     // The client itself is waited for, as long as it takes, and no timeout runs meanwhile.
-    let left = deadline.left();
-    if !room.wait_for_turn().await {
+    let left = reading.deadline.left();
+    if !reading.room.wait_for_turn().await {
         return Ok(false);
     }
     let clock = &exchange.sessions.clock;
-    *deadline = Deadline::new(clock, clock().saturating_add(left.as_nanos() as u64));
-    match tokio::time::timeout(deadline.left(), room.wait_for_room(no_room)).await {
+    reading.deadline = Deadline::new(clock, clock().saturating_add(left.as_nanos() as u64));
+    match tokio::time::timeout(reading.deadline.left(), reading.room.wait_for_room(no_room)).await {
         Ok(()) => Ok(true),
         Err(_) => Err(ErrorResponse::overloaded(
             "Answers that clients have not read yet take all the memory for answers \
@@ -82,52 +154,6 @@ async fn wait_for_room(
              cannot accept more requests.",
         )),
     }
-}
-
-/// The read with the room for its answer.
-type Reading = (Read, AnswerRoom);
-
-/// The read, and its rows or why it has none, with what that took.
-type Tried = (Reading, Result<Blocks, (Stop, ReadContext)>);
-
-/// Runs the read once. An error is that of the pool.
-async fn try_on_reader(
-    exchange: &mut Exchange,
-    sessions: &Sessions,
-    (read, mut room): Reading,
-    deadline: &Deadline,
-) -> Result<Tried, ErrorResponse> {
-    let context = ReadContext { deadline: Some(deadline.clone()), ..read.context(exchange.recorder()) };
-    let consistency = read.consistency;
-    let command = Arc::clone(read.command());
-    let runtime = tokio::runtime::Handle::current();
-    let coordinator = Arc::clone(&sessions.coordinator);
-    let (env, watched) = (sessions.node.env.clone(), context.clone());
-    let job = move |begun: u64| {
-        let mut body = Blocks::default();
-        let outcome = read.run_blocking(&coordinator, &runtime, &context, &mut body, &mut room);
-        let local_nanos = env.clock.monotonic_nanos().saturating_sub(begun);
-        ((read, room), body, outcome.map(|tally| Tally { local_nanos, ..tally }))
-    };
-    let (reading, body, outcome) = match exchange.run_on_reader(deadline, job).await {
-        Ok(done) => done,
-        Err(error) => {
-            let refusal = error::of_readers(error, consistency, &sessions.node);
-            account::fail(exchange, &command, &watched, &refusal);
-            return Err(refusal);
-        }
-    };
-    let tried = match outcome {
-        Ok(tally) => {
-            account::warn_about_tombstones(exchange, tally);
-            explain::trace(exchange, watched.recorder.as_deref());
-            let ended = exchange.sessions.node.env.clock.monotonic_nanos();
-            account::conclude(exchange, &reading.0, tally, &tally.cost_of(&watched), ended);
-            Ok(body)
-        }
-        Err(stop) => Err((stop, watched)),
-    };
-    Ok((reading, tried))
 }
 
 /// What EXPLAIN ANALYZE finds out.
@@ -149,71 +175,37 @@ pub(in crate::session) async fn analyze(
     select: BoundSelect,
     options: &Options,
 ) -> Result<Analysis, ErrorResponse> {
-    let sessions = Arc::clone(&exchange.sessions);
     let statement = Arc::clone(statement);
     let mut read = read_of(exchange, statement, Box::new(select), options, Metadata::Skip)?;
     read.columns = Some(encode_columns(exchange.version, read.select.columns()));
-    let mut deadline = read.deadline(exchange);
-    let mut room = AnswerRoom::new(&exchange.connection);
-    loop {
-        let env = sessions.node.env.clone();
-        let recorder = exchange.new_recorder();
-        let context =
-            ReadContext { deadline: Some(deadline.clone()), ..read.context(Some(Arc::clone(&recorder))) };
-        let consistency = read.consistency;
-        let runtime = tokio::runtime::Handle::current();
-        let coordinator = Arc::clone(&sessions.coordinator);
-        let job = move |begun: u64| {
-            let mut body = Blocks::default();
-            let outcome = read.run_blocking(&coordinator, &runtime, &context, &mut body, &mut room);
-            let read_nanos = env.clock.monotonic_nanos().saturating_sub(begun);
-            let analysis = outcome.map(|tally| Analysis {
-                cost: tally.cost_of(&context),
-                recorder,
-                read_nanos,
-                has_more: tally.has_more,
-            });
-            ((read, room), analysis)
-        };
-        let done = exchange.run_on_reader(&deadline, job).await;
-        let (back, outcome) = done.map_err(|error| error::of_readers(error, consistency, &sessions.node))?;
-        (read, room) = back;
-        let stop = match outcome {
-            Ok(analysis) => return Ok(analysis),
-            Err(stop) => stop,
-        };
-        let compared = match stop {
-            Stop::Await(name) => proofs::compared(exchange, &name, consistency, &deadline).await,
-            Stop::NoRoom(no_room) => match wait_for_room(exchange, &mut room, no_room, &mut deadline).await {
-                Ok(true) => Ok(()),
-                // Nobody is told what follows.
-                Ok(false) => Err(Stop::Move),
-                Err(refusal) => Err(Stop::Refused(refusal)),
-            },
-            stop => Err(stop),
-        };
-        compared.map_err(|stop| stop.into_refusal(exchange))?;
-    }
+    let reading = Reading::new(exchange, read, true);
+    let Some(Done { tally, context, .. }) = carry_out(exchange, reading).await? else {
+        // Nobody is told.
+        return Err(error::internal("the client is gone"));
+    };
+    Ok(Analysis {
+        cost: tally.cost_of(&context),
+        recorder: context.recorder.unwrap_or_else(|| exchange.new_recorder()),
+        read_nanos: tally.local_nanos,
+        has_more: tally.has_more,
+    })
 }
 
 impl Read {
     /// The whole read, on a thread that may block.
-    fn run_blocking(
+    async fn answer(
         &self,
-        coordinator: &Coordinator,
-        runtime: &tokio::runtime::Handle,
+        pages: &Pages,
         context: &ReadContext,
         body: &mut Blocks,
         room: &mut AnswerRoom,
     ) -> Result<Tally, Stop> {
-        let start = |page, after| -> Result<Box<LiveRows>, Stop> {
-            Ok(runtime.block_on(coordinator.read(self.request(page, after, context.clone())))?)
-        };
+        let open = |page, after| pages.open(self.request(page, after, context.clone()));
         let mut extent = Extent::of(self.columns(), room)?;
         let mut writer = RowsWriter::in_blocks(body, self.columns(), self.metadata_mode());
         let mut shaper = self.select.shaper();
         if !self.select.is_grouped && !self.select.is_sorted {
-            let mut rows = start(self.page, self.after.clone())?;
+            let mut rows = open(self.page, self.after.clone()).await?;
             let (mark, tally) = self.pull(&mut rows, &mut shaper, &mut writer, &mut extent)?;
             finish_shape(&mut shaper, &mut writer, &mut extent)?;
             let returned = returned(&writer);
@@ -227,7 +219,7 @@ impl Read {
         };
         shaper.set_limit(limit.min(self.page_groups));
         if let Some(state) = &self.after
-            && state.remaining_in_partition < i32::MAX as u64
+            && state.is_limited_in_partition()
             && let Some(mark) = state.mark(self.command())
         {
             shaper.resume_partition(mark.key.key.0, state.remaining_in_partition);
@@ -236,7 +228,7 @@ impl Read {
         let internal = PageLimits { rows: u64::MAX, bytes: PAGE_BYTES_MAX, tombstones: u64::MAX };
         let (mut total, mut after, mut last) = (Tally::default(), self.after.clone(), None);
         loop {
-            let mut rows = start(internal, after)?;
+            let mut rows = open(internal, after).await?;
             let (tally, is_satisfied) =
                 self.pull_grouped(&mut rows, &mut last, &mut shaper, &mut writer, &mut extent)?;
             total.rows += tally.rows;
@@ -252,7 +244,8 @@ impl Read {
         let state = last.filter(|_| is_full && left > 0).map(|mark| {
             let state = PagingState {
                 remaining: left,
-                remaining_in_partition: shaper.left_in_partition(),
+                // A group of the partition was returned.
+                remaining_in_partition: shaper.left_in_partition().min(u64::MAX - 1),
                 ..PagingState::of(self.command(), &mark)
             };
             state.encode(options::paging_version(self.version))

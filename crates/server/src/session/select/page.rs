@@ -1,9 +1,9 @@
 //! The rows of a page: pulled, shaped and written.
 
 use bytes::Bytes;
-use coordinator::PagingState;
+use coordinator::{Page, PagingState};
 use cql::result::{ResultShaper, RowSink};
-use partition::{LiveRows, PageMark};
+use partition::PageMark;
 use protocol::response::error::ErrorResponse;
 use protocol::response::rows::{EncodedColumns, RowsWriter};
 
@@ -102,7 +102,7 @@ impl Read {
     /// Writes the rows of a page and says where the next one starts.
     pub(super) fn pull(
         &self,
-        rows: &mut LiveRows,
+        rows: &mut Page,
         shaper: &mut ResultShaper<'_>,
         writer: &mut RowsWriter<'_>,
         extent: &mut Extent<'_>,
@@ -116,7 +116,7 @@ impl Read {
     /// Writes rows until the page is over or the shaper has enough (`true`).
     fn pull_rows(
         &self,
-        rows: &mut LiveRows,
+        rows: &mut Page,
         shaper: &mut ResultShaper<'_>,
         writer: &mut RowsWriter<'_>,
         extent: &mut Extent<'_>,
@@ -124,11 +124,7 @@ impl Read {
         let mut tally = Tally::default();
         let mut is_satisfied = false;
         loop {
-            let row = match rows.next_row() {
-                Ok(Some(row)) => row,
-                Ok(None) => break,
-                Err(cause) => return Err(Stop::of_read(self.consistency, cause)),
-            };
+            let Some(row) = rows.next_row()? else { break };
             tally.rows += 1;
             match shaper.push(&row, &mut Sink(writer)) {
                 Ok(true) => {}
@@ -147,7 +143,7 @@ impl Read {
     /// As [`Read::pull_rows`]; `last` is where the last row stands that belongs to a group of this page.
     pub(super) fn pull_grouped(
         &self,
-        rows: &mut LiveRows,
+        rows: &mut Page,
         last: &mut Option<PageMark>,
         shaper: &mut ResultShaper<'_>,
         writer: &mut RowsWriter<'_>,
@@ -158,11 +154,7 @@ impl Read {
         }
         let mut tally = Tally::default();
         let is_satisfied = loop {
-            let row = match rows.next_row() {
-                Ok(Some(row)) => row,
-                Ok(None) => break false,
-                Err(cause) => return Err(Stop::of_read(self.consistency, cause)),
-            };
+            let Some(row) = rows.next_row()? else { break false };
             tally.rows += 1;
             match shaper.push(&row, &mut Sink(writer)) {
                 Ok(true) => *last = rows.mark(),

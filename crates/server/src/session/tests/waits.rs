@@ -211,3 +211,44 @@ fn an_explained_read_tells_its_trace_what_it_did() {
         db.stop().await;
     });
 }
+
+#[test]
+fn a_cold_counter_holds_up_nobody_else_of_its_thread() {
+    run(async {
+        let (db, _, fs) = open(Millis(30_000)).await;
+        let client = &mut db.client(ProtocolVersion::V5).await;
+        cql(client, "CREATE TABLE ks.n (k int PRIMARY KEY, n counter)").await;
+        cql(client, "UPDATE ks.n SET n = n + 1 WHERE k = 1").await;
+        cql(client, "INSERT INTO ks.t (k, c, v) VALUES (50, 1, 'x')").await;
+        let engine = Arc::clone(&db.node.state.engine);
+        tokio::task::spawn_blocking(move || engine.flush("ks", Some("n"))).await.unwrap().unwrap();
+        db.node.state.engine.page_cache().clear();
+        fs.hold(Op::Read, "-Data.db");
+        let statements = [
+            "UPDATE ks.n SET n = n + 5 WHERE k = 1",
+            "BEGIN COUNTER BATCH UPDATE ks.n SET n = n + 7 WHERE k = 1; APPLY BATCH",
+            "UPDATE ks.t SET v = 'y' WHERE k = 1 AND c = 1 IF v = 'x'",
+            "BEGIN BATCH UPDATE ks.t SET v = 'y' WHERE k = 2 AND c = 1 IF v = 'x'; \
+             INSERT INTO ks.t (k, c, v) VALUES (2, 2, 'z'); APPLY BATCH",
+        ];
+        let mut writes = Vec::new();
+        for statement in statements {
+            // Each on a thread that others have connections on, too.
+            let mut client = db.client(ProtocolVersion::V5).await;
+            writes.push(tokio::spawn(async move { client.call(query(statement, params())).await }));
+            stuck(&fs).await;
+            for _ in 0..4 {
+                let other = &mut db.client(ProtocolVersion::V5).await;
+                let found = select(other, "SELECT c FROM ks.t WHERE k = 50").await;
+                assert_eq!(ints(&found, 0), [1], "beside {statement}");
+            }
+        }
+        fs.release();
+        for write in writes {
+            result(write.await.unwrap());
+        }
+        let total = select(client, "SELECT n FROM ks.n WHERE k = 1").await;
+        assert_eq!(total.rows[0][0].as_deref(), Some(&13_i64.to_be_bytes()[..]));
+        db.stop().await;
+    });
+}

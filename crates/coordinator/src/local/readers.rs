@@ -1,22 +1,22 @@
 //! The threads that may wait for the disk: `concurrent_reads` of them, with a bounded queue.
 //!
-//! Threads are started as they are needed and stay. A job that panics costs its own answer, not the thread. A request that
-//! runs a job there is told how long it waited for the thread ([`Exchange::run_on_reader`]).
+//! Threads are started as they are needed and stay. A job that panics costs its own answer, not the thread. A
+//! request that runs a job there is told how long it waited for the thread.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
+use env::Env;
+use env::clock::Clock;
 use parking_lot::{Condvar, Mutex};
 use partition::Deadline;
 use tokio::sync::oneshot;
 
-use super::Exchange;
-use crate::metrics::Metrics;
-use crate::node::ask_for_short_slices;
+use super::{ReadObserver, ReaderWait};
 
 /// The name of the threads.
-const THREAD: &str = "ilion-read";
+pub const READER_THREAD: &str = "ilion-read";
 
 /// Jobs that may wait for each thread.
 const QUEUE_PER_THREAD: usize = 128;
@@ -25,7 +25,7 @@ type Job = Box<dyn FnOnce() + Send>;
 
 /// Why a job was not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum ReaderError {
+pub enum ReaderError {
     /// The queue is full.
     #[error(
         "Too many reads are waiting for the disk. Server is currently in an overloaded state and cannot \
@@ -54,40 +54,106 @@ struct Shared {
 }
 
 /// A pool of threads for reads.
-pub(super) struct Readers {
+pub struct Readers {
     shared: Arc<Shared>,
     threads_max: usize,
-    metrics: Arc<Metrics>,
+    env: Env,
+    hooks: ReaderHooks,
+}
+
+/// What the node does around the threads.
+#[derive(Clone)]
+pub struct ReaderHooks {
+    /// Runs on each thread when it starts.
+    pub thread_started: fn(),
+    /// Counts the jobs that wait or run: one more, one less.
+    pub count_jobs: Arc<dyn Fn(i64) + Send + Sync>,
+}
+
+impl ReaderHooks {
+    /// Nothing is done.
+    pub fn none() -> ReaderHooks {
+        ReaderHooks { thread_started: || (), count_jobs: Arc::new(|_| ()) }
+    }
+}
+
+impl std::fmt::Debug for Readers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Readers").field("threads_max", &self.threads_max).finish_non_exhaustive()
+    }
 }
 
 impl Readers {
-    pub(super) fn new(threads_max: usize, metrics: Arc<Metrics>) -> Readers {
+    /// A pool of at most `threads_max` threads.
+    pub fn new(env: Env, threads_max: usize, hooks: ReaderHooks) -> Readers {
         let shared = Arc::new(Shared { state: Mutex::default(), work: Condvar::new() });
-        Readers { shared, threads_max, metrics }
+        Readers { shared, threads_max: threads_max.max(1), env, hooks }
     }
 
-    /// Runs `job` on a thread of the pool, with the nanoseconds of the deadline's clock at which it begins. Who waits is
-    /// answered at the deadline at the latest, even when a device holds the thread for longer.
-    pub(super) async fn run<T: Send + 'static>(
+    /// The clock of its waits.
+    pub fn clock(&self) -> &dyn Clock {
+        self.env.clock.as_ref()
+    }
+
+    /// Runs `job` on a thread of the pool, with the nanoseconds of the clock at which it begins. Who waits is answered
+    /// at the deadline at the latest, even when a device holds the thread for longer.
+    ///
+    /// # Errors
+    /// When the job was not carried out, or not in time.
+    pub async fn run<T: Send + 'static>(
         &self,
-        deadline: &Deadline,
+        deadline: Option<&Deadline>,
         job: impl FnOnce(u64) -> T + Send + 'static,
     ) -> Result<T, ReaderError> {
         let (tell, told) = oneshot::channel();
-        let metrics = Arc::clone(&self.metrics);
-        metrics.reader_tasks.add(1);
-        let counted = Counted(metrics);
-        let until = deadline.clone();
+        let counted = Counted::new(&self.hooks);
+        let (until, clock) = (deadline.cloned(), Arc::clone(&self.env.clock));
         self.enqueue(Box::new(move || {
             let _counted = counted;
-            let outcome = until.now().map(job).ok_or(ReaderError::TimedOut);
+            let now = match &until {
+                Some(until) => until.now(),
+                None => Some(clock.monotonic_nanos()),
+            };
             // Nobody listens when the client is gone.
-            let _ = tell.send(outcome);
+            let _ = tell.send(now.map(job).ok_or(ReaderError::TimedOut));
         }))?;
-        match tokio::time::timeout(deadline.left(), told).await {
-            Ok(told) => told.map_err(|_| ReaderError::Abandoned)?,
-            Err(_) => Err(ReaderError::TimedOut),
+        let told = match deadline {
+            Some(deadline) => match tokio::time::timeout(deadline.left(), told).await {
+                Ok(told) => told,
+                Err(_) => return Err(ReaderError::TimedOut),
+            },
+            None => told.await,
+        };
+        told.map_err(|_| ReaderError::Abandoned)?
+    }
+
+    /// As [`Readers::run`]; `observer` is told of the time until the job began.
+    ///
+    /// # Errors
+    /// Those of [`Readers::run`].
+    pub async fn run_observed<T: Send + 'static>(
+        &self,
+        deadline: Option<&Deadline>,
+        observer: &mut dyn ReadObserver,
+        job: impl FnOnce(u64) -> T + Send + 'static,
+    ) -> Result<T, ReaderError> {
+        // Who is answered at the deadline wants to know, too, whether it had begun.
+        let begun = Arc::new(OnceLock::new());
+        let (tell, traced) = (Arc::clone(&begun), observer.is_traced().then(|| self.env.clone()));
+        let asked = self.env.clock.monotonic_nanos();
+        let begin = move |now| {
+            let _ = tell.set((now, traced.map(|env| env.time_uuid())));
+            job(now)
+        };
+        let done = self.run(deadline, begin).await;
+        if let Some((at_nanos, event)) = begun.get() {
+            let nanos = at_nanos.saturating_sub(asked);
+            observer.waited_for_reader(nanos, ReaderWait::Began { at_nanos: *at_nanos, event: *event });
+        } else if matches!(done, Err(ReaderError::TimedOut)) {
+            let nanos = self.env.clock.monotonic_nanos().saturating_sub(asked);
+            observer.waited_for_reader(nanos, ReaderWait::InVain);
         }
+        done
     }
 
     fn enqueue(&self, job: Job) -> Result<(), ReaderError> {
@@ -98,9 +164,9 @@ impl Readers {
         state.queue.push_back(job);
         if state.idle < state.queue.len() && state.threads < self.threads_max {
             state.threads += 1;
-            let shared = Arc::clone(&self.shared);
-            let spawned = std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
-                ask_for_short_slices();
+            let (shared, started) = (Arc::clone(&self.shared), self.hooks.thread_started);
+            let spawned = std::thread::Builder::new().name(READER_THREAD.to_owned()).spawn(move || {
+                started();
                 work(&shared);
             });
             if let Err(error) = spawned {
@@ -118,47 +184,19 @@ impl Readers {
     }
 }
 
-impl Exchange {
-    /// [`Readers::run`]. The time until the job begins is counted with the request's waits, and noted for the trace as
-    /// of the moment at which it begins.
-    pub(super) async fn run_on_reader<T: Send + 'static>(
-        &mut self,
-        deadline: &Deadline,
-        job: impl FnOnce(u64) -> T + Send + 'static,
-    ) -> Result<T, ReaderError> {
-        let sessions = Arc::clone(&self.sessions);
-        let env = &sessions.node.env;
-        // Who is answered at the deadline wants to know, too, whether it had begun.
-        let begun = Arc::new(OnceLock::new());
-        let (tell, traced) = (Arc::clone(&begun), self.trace.is_some().then(|| env.clone()));
-        let asked = env.clock.monotonic_nanos();
-        let begin = move |now| {
-            let _ = tell.set((now, traced.map(|env| env.time_uuid())));
-            job(now)
-        };
-        let done = sessions.readers.run(deadline, begin).await;
-        if let Some((at, event)) = begun.get() {
-            let nanos = at.saturating_sub(asked);
-            self.waits.reader_nanos += nanos;
-            if let (Some(trace), Some(event)) = (&mut self.trace, event) {
-                let activity = format!("Waited {} us for a reader thread", nanos / 1_000);
-                trace.note_as(*event, activity, *at, THREAD);
-            }
-        } else if matches!(done, Err(ReaderError::TimedOut)) {
-            let nanos = env.clock.monotonic_nanos().saturating_sub(asked);
-            self.waits.reader_nanos += nanos;
-            self.note(|| format!("Waited {} us for a reader thread in vain", nanos / 1_000));
-        }
-        done
+/// A job that waits or runs.
+struct Counted(Arc<dyn Fn(i64) + Send + Sync>);
+
+impl Counted {
+    fn new(hooks: &ReaderHooks) -> Counted {
+        (hooks.count_jobs)(1);
+        Counted(Arc::clone(&hooks.count_jobs))
     }
 }
 
-/// A job that waits or runs.
-struct Counted(Arc<Metrics>);
-
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.reader_tasks.add(-1);
+        (self.0)(-1);
     }
 }
 
@@ -202,25 +240,29 @@ mod tests {
         Deadline::new(&(Arc::new(|| 0_u64) as NanoClock), 60_000_000_000)
     }
 
+    fn pool() -> Readers {
+        Readers::new(Env::for_test(1), 1, ReaderHooks::none())
+    }
+
     fn block_on<T>(future: impl Future<Output = T>) -> T {
         tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
     }
 
     #[test]
     fn jobs_run_and_a_panic_costs_one_answer() {
-        let readers = Readers::new(1, Arc::default());
+        let readers = pool();
         block_on(async {
             assert_eq!(
-                readers.run(&later(), |_| -> () { panic!("on purpose") }).await,
+                readers.run(Some(&later()), |_| -> () { panic!("on purpose") }).await,
                 Err(ReaderError::Abandoned)
             );
-            assert_eq!(readers.run(&later(), |_| 7).await, Ok(7));
+            assert_eq!(readers.run(Some(&later()), |_| 7).await, Ok(7));
         });
     }
 
     #[test]
     fn the_queue_is_bounded() {
-        let readers = Readers::new(1, Arc::default());
+        let readers = pool();
         let (go, wait) = mpsc::channel::<()>();
         let (started, has_started) = mpsc::channel();
         readers
@@ -233,29 +275,29 @@ mod tests {
         for _ in 0..QUEUE_PER_THREAD {
             readers.enqueue(Box::new(|| {})).unwrap();
         }
-        assert_eq!(block_on(readers.run(&later(), |_| ())), Err(ReaderError::Overloaded));
+        assert_eq!(block_on(readers.run(Some(&later()), |_| ())), Err(ReaderError::Overloaded));
         go.send(()).unwrap();
         while !readers.shared.state.lock().queue.is_empty() {
             std::thread::yield_now();
         }
-        assert_eq!(block_on(readers.run(&later(), |_| 1)), Ok(1));
+        assert_eq!(block_on(readers.run(Some(&later()), |_| 1)), Ok(1));
     }
 
     #[test]
     fn a_job_whose_deadline_is_over_is_not_run() {
-        let readers = Readers::new(1, Arc::default());
+        let readers = pool();
         let over = Deadline::new(&(Arc::new(|| 7_u64) as NanoClock), 7);
-        assert_eq!(block_on(readers.run(&over, |_| -> () { panic!("is run") })), Err(ReaderError::TimedOut));
-        assert_eq!(block_on(readers.run(&later(), |_| 1)), Ok(1));
+        assert_eq!(block_on(readers.run(Some(&over), |_| -> () { panic!("is run") })), Err(ReaderError::TimedOut));
+        assert_eq!(block_on(readers.run(Some(&later()), |_| 1)), Ok(1));
     }
 
     #[test]
     fn who_waits_behind_a_stuck_job_is_answered_at_the_deadline() {
-        let readers = Readers::new(1, Arc::default());
+        let readers = pool();
         let (go, wait) = mpsc::channel::<()>();
         readers.enqueue(Box::new(move || wait.recv().unwrap())).unwrap();
         let soon = Deadline::new(&(Arc::new(|| 0_u64) as NanoClock), 1_000_000);
-        assert_eq!(block_on(readers.run(&soon, |_| ())), Err(ReaderError::TimedOut));
+        assert_eq!(block_on(readers.run(Some(&soon), |_| ())), Err(ReaderError::TimedOut));
         go.send(()).unwrap();
     }
 }

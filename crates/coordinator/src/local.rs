@@ -1,0 +1,183 @@
+//! This node as a replica.
+//!
+//! Its data can be read where they are: a stream is opened, pulled and turned into an answer by one thread, and
+//! nothing is copied in between. Such a read may have to stop: a page has to be loaded, or an SSTable is not compared
+//! with its digest yet. Why it stopped never leaves this module:
+//!
+//! 1. A short read is tried on the thread that asks ([`LocalReplica::try_in_place`]), where it may not wait.
+//! 2. Otherwise it runs on the pool of [`Readers`], whose threads may wait for the disk.
+//! 3. Where it needs an SSTable that is not proven, it waits on no thread until that is, and begins anew.
+
+mod in_place;
+mod readers;
+
+pub use in_place::Tried;
+pub use readers::{READER_THREAD, ReaderError, ReaderHooks, Readers};
+
+use crate::replica::{Answer, DataRequest, Replica, ReplicaError};
+use in_place::InPlaceOdds;
+use model::command::ReadCommand;
+use model::{Mutation, TableSchema};
+use partition::{BoxedStream, Deadline, ReadContext, ReadError, Recording};
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// The data of this node, with nothing in front of them.
+pub trait LocalStore: Send + Sync + Debug {
+    /// The rows of `command`, tombstones included. The stream does its work, and fails, as it is read.
+    ///
+    /// # Errors
+    /// Those of the read, [`ReadError::WouldBlock`] and [`ReadError::Unproven`] among them.
+    fn stream(&self, command: &Arc<ReadCommand>, context: &ReadContext) -> Result<BoxedStream, ReadError>;
+
+    /// Waits, on no thread, until the SSTable whose Data.db is `name` was compared with its digest.
+    ///
+    /// # Errors
+    /// When the SSTable cannot be read; [`ReadError::TimedOut`] when the deadline came first.
+    fn proven(&self, name: Arc<str>, deadline: Option<Deadline>) -> Proving;
+
+    /// [`Replica::mutate`].
+    fn mutate(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()>;
+
+    /// [`Replica::truncate`].
+    fn truncate(&self, table: Arc<TableSchema>) -> Answer<()>;
+
+    /// [`Replica::truncated_millis`].
+    fn truncated_millis(&self, table: &TableSchema) -> Answer<Option<i64>>;
+}
+
+/// The wait of [`LocalStore::proven`].
+pub type Proving = Pin<Box<dyn Future<Output = Result<(), ReadError>> + Send>>;
+
+/// How the wait for a thread ended.
+#[derive(Clone, Copy, Debug)]
+pub enum ReaderWait {
+    /// The job began.
+    Began {
+        /// When, in nanoseconds of the monotonic clock.
+        at_nanos: u64,
+        /// An id of that moment, for who traces.
+        event: Option<Uuid>,
+    },
+    /// The deadline came first.
+    InVain,
+}
+
+/// Who wants to know how a read gets on.
+pub trait ReadObserver: Send {
+    /// Whether events are traced.
+    fn is_traced(&self) -> bool {
+        false
+    }
+
+    /// The read begins, perhaps anew, and counts its cost in `context`.
+    fn begins(&mut self, _context: &ReadContext) {}
+
+    /// It waited so long for a thread of the pool.
+    fn waited_for_reader(&mut self, _nanos: u64, _how: ReaderWait) {}
+
+    /// It waited so long until an SSTable was compared with its digest, or in vain.
+    fn waited_for_proof(&mut self, _name: &str, _nanos: u64, _is_proven: bool) {}
+}
+
+/// Nobody.
+impl ReadObserver for () {}
+
+/// This node.
+#[derive(Debug)]
+pub struct LocalReplica {
+    store: Arc<dyn LocalStore>,
+    readers: Arc<Readers>,
+    odds: InPlaceOdds,
+}
+
+impl LocalReplica {
+    /// The node whose data are in `store`.
+    pub fn new(store: Arc<dyn LocalStore>, readers: Arc<Readers>) -> LocalReplica {
+        LocalReplica { store, readers, odds: InPlaceOdds::default() }
+    }
+
+    /// The threads that may wait for the disk.
+    pub fn readers(&self) -> &Arc<Readers> {
+        &self.readers
+    }
+
+    /// [`LocalStore::stream`].
+    pub(crate) fn stream(
+        &self,
+        command: &Arc<ReadCommand>,
+        context: &ReadContext,
+    ) -> Result<BoxedStream, ReadError> {
+        self.store.stream(command, context)
+    }
+
+    /// [`LocalStore::proven`]; `observer` is told how long that took.
+    pub(crate) async fn proven(
+        &self,
+        name: Arc<str>,
+        deadline: Option<&Deadline>,
+        observer: &mut dyn ReadObserver,
+    ) -> Result<(), ReadError> {
+        let started = self.readers.clock().monotonic_nanos();
+        let outcome = self.store.proven(Arc::clone(&name), deadline.cloned()).await;
+        let nanos = self.readers.clock().monotonic_nanos().saturating_sub(started);
+        observer.waited_for_proof(&name, nanos, outcome.is_ok());
+        outcome
+    }
+}
+
+impl Replica for LocalReplica {
+    fn read_data(&self, request: &DataRequest) -> Answer<Recording> {
+        let (store, readers) = (Arc::clone(&self.store), Arc::clone(&self.readers));
+        match record(&*store, request, false) {
+            Err(ReadError::WouldBlock | ReadError::Unproven(_)) => {}
+            outcome => return Answer::ready(outcome.map_err(ReplicaError::from)),
+        }
+        let request = request.clone();
+        Answer::later(async move {
+            loop {
+                let (source, asked) = (Arc::clone(&store), request.clone());
+                let job = move |_| record(&*source, &asked, true);
+                let name = match readers.run(request.deadline.as_ref(), job).await {
+                    Ok(Err(ReadError::Unproven(name))) => name,
+                    Ok(outcome) => return outcome.map_err(ReplicaError::from),
+                    Err(ReaderError::TimedOut) => return Err(ReplicaError::TimedOut),
+                    Err(error @ ReaderError::Overloaded) => {
+                        return Err(ReplicaError::Overloaded(error.to_string()));
+                    }
+                    Err(error @ ReaderError::Abandoned) => {
+                        let cause = std::io::Error::other(error.to_string());
+                        return Err(ReadError::from(cause).into());
+                    }
+                };
+                store.proven(name, request.deadline.clone()).await?;
+            }
+        })
+    }
+
+    fn mutate(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()> {
+        self.store.mutate(mutation, deadline)
+    }
+
+    fn truncate(&self, table: Arc<TableSchema>) -> Answer<()> {
+        self.store.truncate(table)
+    }
+
+    fn truncated_millis(&self, table: &TableSchema) -> Answer<Option<i64>> {
+        self.store.truncated_millis(table)
+    }
+
+    fn as_local(&self) -> Option<&LocalReplica> {
+        Some(self)
+    }
+}
+
+/// Reads into memory what another node, or a merge with what others have, asks for.
+fn record(store: &dyn LocalStore, request: &DataRequest, may_block: bool) -> Result<Recording, ReadError> {
+    let context = ReadContext { may_block, deadline: request.deadline.clone(), ..ReadContext::default() };
+    let stream = store.stream(&request.command, &context)?;
+    Recording::of(stream, &request.command, context, request.page)
+}

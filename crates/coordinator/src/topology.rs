@@ -1,0 +1,157 @@
+//! The ring, as the coordinator sees it: nodes, and who holds what.
+
+use crate::error::CoordinatorError;
+use crate::placement::Placement;
+use crate::replica::Replica;
+use crate::strategy::Strategy;
+use arc_swap::ArcSwapOption;
+use foldhash::HashMap;
+use model::DecoratedKey;
+use model::command::PartitionSelection;
+use model::schema::Schema;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use uuid::Uuid;
+
+/// Where a node is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeState {
+    /// It holds its part of the ring.
+    Normal,
+    /// It takes its part over: it is written to, and not read.
+    Joining,
+    /// It hands its part over: it is read and written to.
+    Leaving,
+}
+
+/// A node of the ring.
+#[derive(Debug)]
+pub struct Node {
+    /// Its host id.
+    pub id: Uuid,
+    /// The data center that it is in.
+    pub datacenter: Arc<str>,
+    /// The rack that it is in.
+    pub rack: Arc<str>,
+    /// Where it is in its life.
+    pub state: NodeState,
+    /// How it is asked.
+    pub replica: Arc<dyn Replica>,
+    is_alive: AtomicBool,
+}
+
+impl Node {
+    /// A node that is alive and holds its part of the ring.
+    pub fn new(id: Uuid, datacenter: &str, rack: &str, replica: Arc<dyn Replica>) -> Node {
+        Node {
+            id,
+            datacenter: datacenter.into(),
+            rack: rack.into(),
+            state: NodeState::Normal,
+            replica,
+            is_alive: AtomicBool::new(true),
+        }
+    }
+
+    /// Whether the node takes part at the moment, as far as is known here.
+    #[inline]
+    pub fn is_alive(&self) -> bool {
+        self.is_alive.load(Ordering::Relaxed)
+    }
+
+    /// Takes note that it does, or does not.
+    pub fn set_alive(&self, is_alive: bool) {
+        self.is_alive.store(is_alive, Ordering::Relaxed);
+    }
+}
+
+/// A part of a selection that has the same replicas throughout.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The part.
+    pub selection: PartitionSelection,
+    /// Who holds it.
+    pub placement: Arc<Placement>,
+}
+
+/// Who holds a selection of partitions.
+#[derive(Clone, Debug)]
+pub enum Parts {
+    /// The same replicas hold all of it.
+    Whole(Arc<Placement>),
+    /// Parts of different replicas, in the order of the selection.
+    Several(Vec<Part>),
+}
+
+/// The ring.
+pub trait Topology: Send + Sync {
+    /// The schema in force.
+    fn schema(&self) -> Arc<Schema>;
+
+    /// Who holds a partition of `keyspace`. `None` for an unknown keyspace.
+    fn placement(&self, keyspace: &str, key: &DecoratedKey) -> Option<Arc<Placement>>;
+
+    /// Who holds the selected partitions of `keyspace`. `None` for an unknown keyspace.
+    fn split(&self, keyspace: &str, selection: &PartitionSelection) -> Option<Parts>;
+}
+
+pub(crate) fn unknown_keyspace(name: &str) -> CoordinatorError {
+    CoordinatorError::Invalid(format!("Keyspace '{name}' does not exist"))
+}
+
+/// The ring of one node.
+pub struct SingleNode {
+    schema: Box<dyn Fn() -> Arc<Schema> + Send + Sync>,
+    node: Arc<Node>,
+    known: ArcSwapOption<Known>,
+}
+
+/// The placements of all keyspaces of one version of the schema.
+struct Known {
+    schema: Arc<Schema>,
+    by_keyspace: HashMap<String, Arc<Placement>>,
+}
+
+impl SingleNode {
+    /// A ring whose only node is `node`.
+    pub fn new(node: Arc<Node>, schema: impl Fn() -> Arc<Schema> + Send + Sync + 'static) -> SingleNode {
+        SingleNode { schema: Box::new(schema), node, known: ArcSwapOption::empty() }
+    }
+
+    fn placement_of(&self, keyspace: &str) -> Option<Arc<Placement>> {
+        let schema = (self.schema)();
+        if let Some(known) = self.known.load().as_deref()
+            && Arc::ptr_eq(&known.schema, &schema)
+        {
+            return known.by_keyspace.get(keyspace).cloned();
+        }
+        let place = |strategy: Strategy| {
+            // A keyspace that has no replicas in this data center has none at all.
+            let holds = strategy.in_datacenter(&self.node.datacenter) > 0;
+            let replicas = if holds { vec![Arc::clone(&self.node)] } else { Vec::new() };
+            Placement::new(strategy, replicas, Vec::new(), self.node.datacenter.clone())
+        };
+        let by_keyspace: HashMap<String, Arc<Placement>> = schema
+            .keyspaces
+            .values()
+            .map(|keyspace| (keyspace.name.clone(), Arc::new(place(Strategy::of(&keyspace.replication)))))
+            .collect();
+        let found = by_keyspace.get(keyspace).cloned();
+        self.known.store(Some(Arc::new(Known { schema, by_keyspace })));
+        found
+    }
+}
+
+impl Topology for SingleNode {
+    fn schema(&self) -> Arc<Schema> {
+        (self.schema)()
+    }
+
+    fn placement(&self, keyspace: &str, _: &DecoratedKey) -> Option<Arc<Placement>> {
+        self.placement_of(keyspace)
+    }
+
+    fn split(&self, keyspace: &str, _: &PartitionSelection) -> Option<Parts> {
+        self.placement_of(keyspace).map(Parts::Whole)
+    }
+}
