@@ -388,9 +388,12 @@ fn read_command(
     let comparator = table.comparator();
     let mut names: Vec<Clustering> = conditions.of_rows.iter().map(|(name, _)| name.clone()).collect();
     let mut columns = relevant.clone();
+    let is_of_rows = |id: &ColumnId| table.regular_columns().iter().any(|column| column.id == *id);
     for write in writes {
         let Some(before) = &write.read_before else { continue };
-        if let Target::Rows(rows) = &write.target {
+        if let Target::Rows(rows) = &write.target
+            && before.columns.columns.iter().any(is_of_rows)
+        {
             names.extend(rows.iter().cloned());
         }
         let more = columns.columns.iter().chain(before.columns.columns.iter()).copied().collect();
