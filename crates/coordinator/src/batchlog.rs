@@ -10,10 +10,10 @@
 //!
 //! Cassandra: `BatchlogManager`.
 
+use crate::Coordinator;
 use crate::error::{CoordinatorError, WriteType};
 use crate::placement::Placement;
 use crate::read::{Page, ReadRequest};
-use crate::Coordinator;
 use bytes::Bytes;
 use model::command::{
     ClusteringFilter, ColumnSelection, Consistency, DataLimits, PartitionSelection, ReadCommand,
@@ -213,7 +213,10 @@ impl Coordinator {
         Ok(Fate::Completed)
     }
 
-    async fn pending_batches(self: &Arc<Self>, table: &Arc<TableSchema>) -> Result<Vec<Pending>, CoordinatorError> {
+    async fn pending_batches(
+        self: &Arc<Self>,
+        table: &Arc<TableSchema>,
+    ) -> Result<Vec<Pending>, CoordinatorError> {
         let command = ReadCommand {
             columns: ColumnSelection::all(table),
             partitions: PartitionSelection::Range(KeyRange::FULL),

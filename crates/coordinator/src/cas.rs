@@ -17,8 +17,8 @@ use std::sync::Arc;
 pub struct CasRequest {
     /// The partition that the conditions and the writes are about.
     pub key: DecoratedKey,
-    /// Reads what the conditions are about.
-    pub read: ReadCommand,
+    /// Read what the conditions are about.
+    pub reads: Vec<ReadCommand>,
     /// Consistency of the write, once decided.
     pub consistency: Consistency,
     /// Consistency of the decision: `Serial` or `LocalSerial`.
@@ -34,8 +34,8 @@ pub struct CasRequest {
 }
 
 impl Coordinator {
-    /// Runs a conditional write. `take` makes something of the rows; `decide` gets that and the write's timestamp in
-    /// microseconds and says what to write, `None` when the conditions do not hold.
+    /// Runs a conditional write. `take` makes something of the rows of each read; `decide` gets that and the write's
+    /// timestamp in microseconds and says what to write, `None` when the conditions do not hold.
     ///
     /// # Errors
     /// Those of reads and writes, `CasTimeout`; the decision's own.
@@ -43,12 +43,13 @@ impl Coordinator {
         self: &Arc<Self>,
         request: CasRequest,
         take: impl Fn(&mut Page) -> Result<T, PullError> + Clone + Send + 'static,
-        decide: impl FnOnce(T, i64) -> Result<Option<Vec<Mutation>>, E> + Send,
+        decide: impl FnOnce(Vec<T>, i64) -> Result<Option<Vec<Mutation>>, E> + Send,
         observer: &mut dyn ReadObserver,
     ) -> Result<(), E> {
         validate(&request)?;
         let (consistency, read_deadline) = (request.serial_consistency, request.read_deadline.as_ref());
-        let read = ReadRequest::all(Arc::new(request.read), consistency, request.context);
+        let of = |read| ReadRequest::all(Arc::new(read), consistency, request.context.clone());
+        let reads: Vec<ReadRequest> = request.reads.into_iter().map(of).collect();
         loop {
             let contention = request.contention_deadline.as_ref();
             let waited = self.cas_locks.lock_until(contention, [&request.key]).await;
@@ -56,7 +57,15 @@ impl Coordinator {
                 return Err(CoordinatorError::CasTimeout { consistency, block_for: 1 }.into());
             };
             let ballot = self.next_timestamp();
-            let interruption = match self.collect_once(&read, take.clone(), read_deadline, observer).await {
+            let mut found = Ok(Vec::with_capacity(reads.len()));
+            for read in &reads {
+                let Ok(all) = &mut found else { break };
+                match self.collect_once(read, take.clone(), read_deadline, observer).await {
+                    Ok(rows) => all.push(rows),
+                    Err(error) => found = Err(error),
+                }
+            }
+            let interruption = match found {
                 Err(PullError::Failed(error)) => return Err(error.into()),
                 Err(PullError::Interrupted(interruption)) => interruption,
                 Ok(rows) => {

@@ -31,11 +31,11 @@ mod write;
 
 pub use cas::CasRequest;
 pub use error::{CoordinatorError, WriteType};
-pub use paging::{PagingState, PagingVersion};
 pub use local::{
-    LocalReplica, LocalStore, Proving, READER_THREAD, ReadObserver, ReaderError, ReaderHooks, ReaderWait, Readers,
-    Tried,
+    LocalReplica, LocalStore, Proving, READER_THREAD, ReadObserver, ReaderError, ReaderHooks, ReaderWait,
+    Readers, Tried,
 };
+pub use paging::{PagingState, PagingVersion};
 pub use placement::{Candidates, Placement, WritePlan};
 pub use read::{Interruption, Page, Pages, PullError, ReadRequest, ReadWork, Scope, Worked};
 pub use replica::{Answer, DataRequest, Replica, ReplicaError};

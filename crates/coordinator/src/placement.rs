@@ -58,9 +58,9 @@ impl Placement {
     #[inline]
     pub(crate) fn one_that_answers(&self, consistency: Consistency) -> Option<&Arc<Node>> {
         let is_of_one = self.of_one & 1 << consistency as u16 != 0;
-        self.replicas.first().filter(|node| {
-            is_of_one && node.is_alive() && node.datacenter == self.local_datacenter
-        })
+        self.replicas
+            .first()
+            .filter(|node| is_of_one && node.is_alive() && node.datacenter == self.local_datacenter)
     }
 
     /// The live replicas that may answer a read, closest first, and how many of them must.

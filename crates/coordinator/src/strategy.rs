@@ -72,7 +72,9 @@ impl Strategy {
             "NetworkTopologyStrategy" => Strategy::NetworkTopology(
                 replication.options.iter().map(|(name, text)| (name.as_str().into(), factor(text))).collect(),
             ),
-            _ => Strategy::Simple(replication.options.get("replication_factor").map_or(0, |text| factor(text))),
+            _ => {
+                Strategy::Simple(replication.options.get("replication_factor").map_or(0, |text| factor(text)))
+            }
         }
     }
 
@@ -107,7 +109,9 @@ impl Strategy {
             Consistency::Quorum | Consistency::Serial => Required::Anywhere(quorum(self.total())),
             Consistency::All => Required::Anywhere(self.total()),
             Consistency::LocalOne => in_local(1),
-            Consistency::LocalQuorum | Consistency::LocalSerial => in_local(quorum(self.in_datacenter(local))),
+            Consistency::LocalQuorum | Consistency::LocalSerial => {
+                in_local(quorum(self.in_datacenter(local)))
+            }
             Consistency::EachQuorum => match self {
                 Strategy::NetworkTopology(factors) => {
                     let each = factors.iter().filter(|(_, factor)| *factor > 0);

@@ -142,11 +142,13 @@ impl Hints for NoHints {
     fn failed(&self, _: &Arc<Node>, _: &Arc<Mutation>, _: &ReplicaError) {}
 }
 
+/// Replicas, and the answers that have not come yet.
+type Waiting<'a> = SmallVec<[(&'a Arc<Node>, Option<Answer<()>>); 3]>;
+
 /// A mutation on its way.
 struct Sent<'a> {
     mutation: &'a Arc<Mutation>,
-    /// Replicas, and the answers that have not come yet.
-    waiting: SmallVec<[(&'a Arc<Node>, Option<Answer<()>>); 3]>,
+    waiting: Waiting<'a>,
     /// Acknowledgements that are missing.
     missing: Required,
     received: u32,

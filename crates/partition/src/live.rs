@@ -143,7 +143,7 @@ impl LiveRows {
     }
 
     /// Reads on behind the last row that can come, to the end of the stream.
-    pub(crate) fn to_the_end(&mut self) {
+    pub(crate) fn read_to_the_end(&mut self) {
         self.possible = u64::MAX;
     }
 

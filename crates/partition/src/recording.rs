@@ -58,7 +58,7 @@ impl Recording {
         let taken = Arc::new(Mutex::new(Recording::default()));
         let recorder = Recorder { stream, taken: Arc::clone(&taken) };
         let mut rows = LiveRows::new(Box::new(recorder), Arc::clone(command), context, page);
-        rows.to_the_end();
+        rows.read_to_the_end();
         let (mut live_rows, mut bytes) = (0, 0);
         while let Some(row) = rows.next_row()? {
             live_rows += 1;
@@ -130,7 +130,14 @@ impl Recording {
 
     fn play(self, reversed: bool) -> Playing {
         let steps = self.steps.into_iter();
-        Playing { steps, reversed, in_partition: false, is_deleted: false, last: Clustering::default(), stop: self.stop }
+        Playing {
+            steps,
+            reversed,
+            in_partition: false,
+            is_deleted: false,
+            last: Clustering::default(),
+            stop: self.stop,
+        }
     }
 }
 
@@ -187,8 +194,10 @@ pub fn known(
     for recording in &recordings {
         horizon.meet(recording.horizon(), command);
     }
-    let mut streams: smallvec::SmallVec<[BoxedStream; 1]> =
-        recordings.into_iter().map(|recording| Box::new(recording.play(command.is_reversed())) as BoxedStream).collect();
+    let mut streams: smallvec::SmallVec<[BoxedStream; 1]> = recordings
+        .into_iter()
+        .map(|recording| Box::new(recording.play(command.is_reversed())) as BoxedStream)
+        .collect();
     let merged = match streams.len() {
         1 => streams.remove(0),
         _ => merge(table, streams, command.is_reversed()),

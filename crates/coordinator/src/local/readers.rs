@@ -287,7 +287,10 @@ mod tests {
     fn a_job_whose_deadline_is_over_is_not_run() {
         let readers = pool();
         let over = Deadline::new(&(Arc::new(|| 7_u64) as NanoClock), 7);
-        assert_eq!(block_on(readers.run(Some(&over), |_| -> () { panic!("is run") })), Err(ReaderError::TimedOut));
+        assert_eq!(
+            block_on(readers.run(Some(&over), |_| -> () { panic!("is run") })),
+            Err(ReaderError::TimedOut)
+        );
         assert_eq!(block_on(readers.run(Some(&later()), |_| 1)), Ok(1));
     }
 

@@ -133,7 +133,11 @@ struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    fn ask(leg: &'a Leg, request: DataRequest, consistency: Consistency) -> Result<Asked<'a>, CoordinatorError> {
+    fn ask(
+        leg: &'a Leg,
+        request: DataRequest,
+        consistency: Consistency,
+    ) -> Result<Asked<'a>, CoordinatorError> {
         let (candidates, required) = leg.placement.for_read(consistency)?;
         let mut missing = required.clone();
         let (mut waiting, mut spare) = (Vec::new(), Vec::new());

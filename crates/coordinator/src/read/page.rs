@@ -82,7 +82,13 @@ impl Page {
         let (consistency, received, block_for) = (self.consistency, self.received, self.block_for);
         self.rows.next_row().map_err(|error| match received {
             0 => PullError::of_one(consistency, error),
-            _ => PullError::Failed(CoordinatorError::of_read(consistency, received, block_for, 0, error.into())),
+            _ => PullError::Failed(CoordinatorError::of_read(
+                consistency,
+                received,
+                block_for,
+                0,
+                error.into(),
+            )),
         })
     }
 

@@ -68,7 +68,7 @@ pub struct Pages {
 enum Gathered {
     #[default]
     Nothing,
-    Asked(ReadRequest, Legs),
+    Asked(Box<(ReadRequest, Legs)>),
     There(Result<Page, CoordinatorError>),
 }
 
@@ -92,7 +92,7 @@ impl Pages {
         if let Some(local) = legs.local(request.consistency) {
             return open(local, &legs, request);
         }
-        *self.gathered.lock() = Gathered::Asked(request, legs);
+        *self.gathered.lock() = Gathered::Asked(Box::new((request, legs)));
         poll_fn(|_| {
             let mut gathered = self.gathered.lock();
             match std::mem::take(&mut *gathered) {
@@ -158,12 +158,12 @@ impl Coordinator {
     ) -> Worked<W> {
         let mut limits = Limits::default();
         loop {
-            let (back, outcome, is_cut) =
-                self.read_with(limits, work, consistency, deadline, observer).await;
+            let (back, outcome, is_cut) = self.read_with(limits, work, consistency, deadline, observer).await;
             match (back, limits) {
                 (Some(back), Limits::Kept) if is_cut => (work, limits) = (back, Limits::Lifted),
                 (Some(back), Limits::Lifted) if is_cut => {
-                    let refusal = "The result is larger than what replicas may answer at once; read it in pages";
+                    let refusal =
+                        "The result is larger than what replicas may answer at once; read it in pages";
                     let error = CoordinatorError::Invalid(refusal.to_owned());
                     return (Some(back), Err(PullError::Failed(error).into()));
                 }
@@ -202,7 +202,8 @@ impl Coordinator {
             }
             let asked = std::mem::take(&mut *pages.gathered.lock());
             let page = match asked {
-                Gathered::Asked(request, legs) => {
+                Gathered::Asked(asked) => {
+                    let (request, legs) = *asked;
                     let is_whole = request.is_whole();
                     let page = self.gather(request, &legs, limits, deadline).await;
                     let cut = page.as_ref().ok().and_then(Page::cut).filter(|_| is_whole);

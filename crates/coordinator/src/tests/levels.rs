@@ -98,7 +98,10 @@ fn reads_need_as_many_that_do_not_fail() {
             if is_one && sound.contains(&0) || !is_one && is_met(level, &sound) {
                 assert_eq!(read.unwrap(), Some(5), "{level:?} {sound:?}");
             } else {
-                assert!(matches!(read, Err(CoordinatorError::ReadFailure { .. })), "{level:?} {sound:?}: {read:?}");
+                assert!(
+                    matches!(read, Err(CoordinatorError::ReadFailure { .. })),
+                    "{level:?} {sound:?}: {read:?}"
+                );
             }
         }
     }
@@ -116,7 +119,10 @@ fn writes_fail_when_too_many_of_those_that_count_do() {
                 Ok(()) => assert!(is_met(level, &sound), "{level:?} {sound:?}"),
                 Err(CoordinatorError::WriteFailure { received, block_for, failures, .. }) => {
                     assert!(!is_met(level, &sound), "{level:?} {sound:?}");
-                    assert!(received < block_for && failures > 0, "{received} of {block_for}, {failures} failed");
+                    assert!(
+                        received < block_for && failures > 0,
+                        "{received} of {block_for}, {failures} failed"
+                    );
                 }
                 Err(other) => panic!("{level:?} {sound:?}: {other:?}"),
             }

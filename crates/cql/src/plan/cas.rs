@@ -42,6 +42,8 @@ pub struct CasPlan {
     pub key: DecoratedKey,
     /// What has to be read to evaluate the conditions and to make the mutation.
     pub read: ReadCommand,
+    /// Reads the first row of the partition, where a refusal shows that and it is not among the others.
+    pub read_first: Option<ReadCommand>,
     writes: Vec<BoundWrite>,
     conditions: ConditionsByRow,
     /// The columns that a refusal shows; `None` for all of them.
@@ -103,7 +105,10 @@ impl CasPlan {
         let shown = shown_columns(&table, &writes, is_batch);
         let relevant = relevant_columns(&table, &writes);
         let read = read_command(&table, &key, &writes, &conditions, &relevant, now_s);
-        Ok(CasPlan { table, key, read, writes, conditions, shown, relevant })
+        let shows_first = conditions.of_rows.is_empty() && !read.clusterings.is_all();
+        let read_first =
+            shows_first.then(|| first_row(ReadCommand { columns: relevant.clone(), ..read.clone() }));
+        Ok(CasPlan { table, key, read, read_first, writes, conditions, shown, relevant })
     }
 
     /// Evaluates the conditions on the rows of [`CasPlan::read`]; writes get `timestamp_micros`, which has to be
@@ -140,6 +145,7 @@ impl CasPlan {
 
     /// The rows that a refusal shows: those with conditions, and the static row alone where none of them
     /// exists.
+    /// The rows that a refusal shows, of those of [`CasPlan::read_first`] if there is that, else of [`CasPlan::read`].
     fn shown_rows<'r>(&self, rows: &'r RowsRead) -> Vec<ResultRow<'r>> {
         let comparator = self.table.comparator();
         let has_condition = |row: &Row| {
@@ -158,7 +164,8 @@ impl CasPlan {
         self.shown.clone().unwrap_or_else(|| self.table.select_star())
     }
 
-    /// The columns of the result set: `[applied]`, and those of the rows that are shown if it is false.
+    /// The columns of the result set: `[applied]`, and those of the rows that are shown if it is false. `rows` are
+    /// those of [`CasPlan::read_first`] if there is that, else of [`CasPlan::read`].
     pub fn result_columns(&self, outcome: &CasOutcome, rows: &RowsRead) -> Vec<ColumnSpec> {
         let spec = |name: &str, ty: CqlType| ColumnSpec {
             keyspace: self.table.keyspace.as_str().into(),
@@ -173,7 +180,7 @@ impl CasPlan {
         columns
     }
 
-    /// Writes the rows of the result set.
+    /// Writes the rows of the result set, of the same rows.
     pub fn write_result<S: RowSink + ?Sized>(&self, outcome: &CasOutcome, rows: &RowsRead, sink: &mut S) {
         let shown = self.shown_rows(rows);
         if outcome.is_applied() || shown.is_empty() {
@@ -401,19 +408,22 @@ fn read_command(
     }
     names.sort_by(|a, b| comparator.compare(a, b));
     names.dedup_by(|a, b| comparator.compare(a, b).is_eq());
-    // With conditions on the static row only, one row shows whether the partition exists at all.
-    let (clusterings, rows) = if names.is_empty() {
-        (ClusteringFilter::all(), 1)
-    } else {
-        (ClusteringFilter::Names { names, reversed: false }, u64::MAX)
-    };
-    ReadCommand {
+    let has_rows = !names.is_empty();
+    let command = ReadCommand {
         table: Arc::clone(table),
         partitions: PartitionSelection::Keys(vec![key.clone()]),
-        clusterings,
+        clusterings: ClusteringFilter::Names { names, reversed: false },
         columns,
         row_filter: Vec::new(),
-        limits: DataLimits { rows, ..DataLimits::NONE },
+        limits: DataLimits::NONE,
         now_s,
-    }
+    };
+    // With conditions on the static row only, one row shows whether the partition exists at all.
+    if has_rows { command } else { first_row(command) }
+}
+
+/// The same of the first row of the partition.
+fn first_row(command: ReadCommand) -> ReadCommand {
+    let limits = DataLimits { rows: 1, ..DataLimits::NONE };
+    ReadCommand { clusterings: ClusteringFilter::all(), limits, ..command }
 }

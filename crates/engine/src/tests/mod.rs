@@ -15,6 +15,7 @@ mod proving;
 mod row_cache;
 mod schema;
 mod schema_flush;
+mod snapshots;
 mod store;
 
 use crate::options::SyncMode;

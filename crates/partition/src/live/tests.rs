@@ -311,7 +311,8 @@ fn a_page_of_tombstones_does_not_swallow_the_static_row_of_its_partition() {
     let mut rows = rows_of(rest.clone(), command(), limits).resume(&mark);
     assert_eq!(page(&mut rows), [(1, None)]);
     // One that had a row before has none of its static content alone.
-    let begun = [start(), vec![Step::Row(inserted(1, 1, &[]))], steps[1..].to_vec(), vec![Step::End]].concat();
+    let begun =
+        [start(), vec![Step::Row(inserted(1, 1, &[]))], steps[1..].to_vec(), vec![Step::End]].concat();
     let mut rows = rows_of(begun, command(), limits);
     assert_eq!(page(&mut rows), [(1, Some(1))]);
     let mark = rows.mark();

@@ -3,11 +3,11 @@
 use super::{Cut, LiveRows, Recording, known};
 use crate::testing::*;
 use crate::{BoxedStream, PageLimits, PageMark, ReadContext, concat, merge};
-use model::{BoundKind, Clustering, ClusteringBound, Deletion, Row};
+use model::Slice;
 use model::command::ReadCommand;
 use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection};
 use model::key::KeyRange;
-use model::Slice;
+use model::{BoundKind, Clustering, ClusteringBound, Deletion, Row};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -177,7 +177,8 @@ fn paged(
                 let mut asked = replica.clone();
                 asked.retain(|k, _| of.is_none_or(|only| only == *k));
                 let stream: BoxedStream = Box::new(Script::new(steps(&asked, after, reversed)));
-                Recording::of(merge(&table(), [stream], reversed), command, ReadContext::default(), page).unwrap()
+                Recording::of(merge(&table(), [stream], reversed), command, ReadContext::default(), page)
+                    .unwrap()
             };
             replicas.iter().map(of_replica).collect::<Vec<_>>()
         };
@@ -191,8 +192,7 @@ fn paged(
         legs.push(known(&table(), record(command, later, None), command, false, &cut));
         let (mut legs, of_legs) = (legs.into_iter(), Arc::clone(&cut));
         let stream = concat(move || Ok(if of_legs.get().is_none() { legs.next() } else { None }));
-        let mut rows =
-            LiveRows::new(Box::new(stream), Arc::clone(command), ReadContext::default(), page);
+        let mut rows = LiveRows::new(Box::new(stream), Arc::clone(command), ReadContext::default(), page);
         if let Some(mark) = &mark {
             rows = rows.resume(mark);
         }

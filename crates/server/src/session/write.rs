@@ -174,7 +174,7 @@ fn refusal(exchange: &Exchange, failure: CoordinatorError) -> ErrorResponse {
     error::of_coordinator(failure, &exchange.sessions.node)
 }
 
-/// What came of a decision.
+/// What came of a decision, and the rows that a refusal shows.
 type Decided = Result<(CasOutcome, RowsRead), Stop>;
 
 /// Reads what the conditions are about, decides, and writes.
@@ -182,7 +182,7 @@ async fn decide_and_write(exchange: &mut Exchange, plan: &CasPlan, limits: CasLi
     let coordinator = Arc::clone(&exchange.sessions.coordinator);
     let request = CasRequest {
         key: plan.key.clone(),
-        read: plan.read.clone(),
+        reads: [&plan.read].into_iter().chain(&plan.read_first).cloned().collect(),
         consistency: limits.consistency,
         serial_consistency: limits.serial_consistency,
         context: ReadContext { deadline: Some(limits.read.clone()), ..ReadContext::default() },
@@ -191,13 +191,15 @@ async fn decide_and_write(exchange: &mut Exchange, plan: &CasPlan, limits: CasLi
         write_deadline: Some(limits.write),
     };
     let mut decided = None;
-    let decide = |rows: RowsRead, timestamp: i64| -> Result<Option<Vec<Mutation>>, Stop> {
+    let decide = |read: Vec<RowsRead>, timestamp: i64| -> Result<Option<Vec<Mutation>>, Stop> {
+        let mut read = read.into_iter();
+        let rows = read.next().unwrap_or_default();
         let outcome = plan.evaluate(&rows, timestamp).map_err(|e| Stop::Refused(error::of_cql(e)))?;
         let mutations = match &outcome {
             CasOutcome::Applied(mutation) => Some(substantial(vec![mutation.clone()])),
             CasOutcome::NotApplied => None,
         };
-        decided = Some((outcome, rows));
+        decided = Some((outcome, read.next().unwrap_or(rows)));
         Ok(mutations)
     };
     coordinator.cas(request, all_rows, decide, exchange).await.map_err(named_as_quorum)?;

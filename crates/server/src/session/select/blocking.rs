@@ -93,14 +93,16 @@ async fn carry_out(exchange: &mut Exchange, mut reading: Reading) -> Result<Opti
                 let context = exchange.last_read.take().unwrap_or_default();
                 return Ok(Some(Done { reading, body, tally, context }));
             }
-            (Some(mut back), Err(Stop::NoRoom(no_room))) => match wait_for_room(exchange, &mut back, no_room).await {
-                Ok(true) => {
-                    reading = back;
-                    continue;
+            (Some(mut back), Err(Stop::NoRoom(no_room))) => {
+                match wait_for_room(exchange, &mut back, no_room).await {
+                    Ok(true) => {
+                        reading = back;
+                        continue;
+                    }
+                    Ok(false) => return Ok(None),
+                    Err(refusal) => Stop::Refused(refusal),
                 }
-                Ok(false) => return Ok(None),
-                Err(refusal) => Stop::Refused(refusal),
-            },
+            }
             (None, Ok(_)) => Stop::Refused(error::internal("a read was lost")),
             (_, Err(stop)) => stop,
         };

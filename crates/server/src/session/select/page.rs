@@ -123,8 +123,7 @@ impl Read {
     ) -> Result<(Tally, bool), Stop> {
         let mut tally = Tally::default();
         let mut is_satisfied = false;
-        loop {
-            let Some(row) = rows.next_row()? else { break };
+        while let Some(row) = rows.next_row()? {
             tally.rows += 1;
             match shaper.push(&row, &mut Sink(writer)) {
                 Ok(true) => {}

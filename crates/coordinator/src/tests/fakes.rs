@@ -1,0 +1,184 @@
+//! Replicas that a test can stop, fill and break.
+
+use super::*;
+
+/// Rows of partitions in memory; static rows under the empty clustering of tables that have clustering columns.
+pub(super) type Rows = BTreeMap<(Uuid, DecoratedKey), PartitionUpdate>;
+
+/// Keys, or a range, and the scan of which the read is a part.
+pub(super) type Asked = (Result<Vec<DecoratedKey>, KeyRange>, Option<KeyRange>);
+
+#[derive(Debug, Default)]
+pub(super) struct Fake {
+    pub(super) rows: Mutex<Rows>,
+    pub(super) broken: AtomicBool,
+    pub(super) full: AtomicBool,
+    /// Whether reads and writes of users' tables never end.
+    pub(super) stuck: AtomicBool,
+    /// Whether a read may not be answered at once.
+    pub(super) cold: AtomicBool,
+    /// The SSTable that reads wait for.
+    pub(super) unproven: Mutex<Option<Arc<str>>>,
+    /// Table whose writes fail.
+    pub(super) refuses: Mutex<Option<Uuid>>,
+    /// Reads that it was asked for.
+    pub(super) asked: Mutex<Vec<Asked>>,
+    /// When each table was emptied.
+    pub(super) truncated: Mutex<BTreeMap<Uuid, i64>>,
+}
+
+impl LocalStore for Fake {
+    fn stream(&self, command: &Arc<ReadCommand>, context: &ReadContext) -> Result<BoxedStream, ReadError> {
+        let partitions = match &command.partitions {
+            PartitionSelection::Keys(keys) => Ok(keys.clone()),
+            PartitionSelection::Range(range) => Err(range.clone()),
+        };
+        self.asked.lock().unwrap().push((partitions, context.scan.as_deref().cloned()));
+        if self.broken.load(Ordering::SeqCst) {
+            return Err(ReadError::from(std::io::Error::other("broken")));
+        }
+        if self.cold.load(Ordering::SeqCst) && !context.may_block {
+            return Err(ReadError::WouldBlock);
+        }
+        if let Some(name) = &*self.unproven.lock().unwrap() {
+            return Err(ReadError::Unproven(Arc::clone(name)));
+        }
+        let rows = self.rows.lock().unwrap();
+        let mut updates: Vec<PartitionUpdate> =
+            rows.iter().filter(|((t, _), _)| *t == command.table.id).map(|(_, u)| u.clone()).collect();
+        updates.retain(|u| match &command.partitions {
+            PartitionSelection::Keys(keys) => keys.contains(&u.key),
+            PartitionSelection::Range(range) => range.contains(&u.key),
+        });
+        for update in &mut updates {
+            update.rows.retain(|r| command.clusterings.selects(command.table.comparator(), &r.clustering));
+        }
+        Ok(Box::new(Play::new(updates)))
+    }
+
+    fn proven(&self, _: Arc<str>, _: Option<Deadline>) -> Proving {
+        let waited_for = self.unproven.lock().unwrap().take();
+        Box::pin(std::future::ready(waited_for.map(drop).ok_or(ReadError::TimedOut)))
+    }
+
+    fn mutate(&self, mutation: Arc<Mutation>, _: Option<&Deadline>) -> Answer<()> {
+        if self.full.load(Ordering::SeqCst) {
+            return Answer::ready(Err(ReplicaError::Overloaded("full".into())));
+        }
+        let is_system = mutation.updates.iter().any(|u| u.table.keyspace == "system");
+        if self.stuck.load(Ordering::SeqCst) && !is_system {
+            return Answer::later(std::future::pending());
+        }
+        let refused = *self.refuses.lock().unwrap();
+        if self.broken.load(Ordering::SeqCst) || mutation.updates.iter().any(|u| Some(u.table.id) == refused)
+        {
+            return Answer::ready(Err(ReplicaError::Write("broken".into())));
+        }
+        let mut rows = self.rows.lock().unwrap();
+        for update in &mutation.updates {
+            let place = (update.table.id, update.key.clone());
+            if !update.deletion.is_none() {
+                rows.remove(&place);
+                continue;
+            }
+            let known = rows
+                .entry(place)
+                .or_insert_with(|| PartitionUpdate::new(Arc::clone(&update.table), update.key.clone()));
+            update.rows.iter().for_each(|r| known.add_row(r.clone()));
+            update.static_row.iter().for_each(|r| known.add_static(r.clone()));
+        }
+        Answer::ready(Ok(()))
+    }
+
+    fn truncate(&self, table: Arc<TableSchema>) -> Answer<()> {
+        self.rows.lock().unwrap().retain(|(id, _), _| *id != table.id);
+        Answer::ready(Ok(()))
+    }
+
+    fn truncated_millis(&self, table: &TableSchema) -> Answer<Option<i64>> {
+        Answer::ready(Ok(self.truncated.lock().unwrap().get(&table.id).copied()))
+    }
+}
+
+/// A fake behind a network.
+#[derive(Debug)]
+pub(super) struct Remote(pub(super) Arc<Fake>);
+
+impl Replica for Remote {
+    fn read_data(&self, request: &DataRequest) -> Answer<Recording> {
+        if self.0.stuck.load(Ordering::SeqCst) {
+            return Answer::later(std::future::pending());
+        }
+        let context = ReadContext::default();
+        let read = self.0.stream(&request.command, &context);
+        let read = read.and_then(|stream| Recording::of(stream, &request.command, context, request.page));
+        Answer::ready(read.map_err(ReplicaError::from))
+    }
+
+    fn mutate(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()> {
+        self.0.mutate(mutation, deadline)
+    }
+
+    fn truncate(&self, table: Arc<TableSchema>) -> Answer<()> {
+        self.0.truncate(table)
+    }
+
+    fn truncated_millis(&self, table: &TableSchema) -> Answer<Option<i64>> {
+        self.0.truncated_millis(table)
+    }
+}
+
+/// What was told to who keeps hints: nodes by their number.
+#[derive(Debug, Default)]
+pub(super) struct Noted {
+    pub(super) missed: Mutex<Vec<u128>>,
+    pub(super) late: Mutex<Vec<u128>>,
+    pub(super) failed: Mutex<Vec<u128>>,
+}
+
+impl Hints for Noted {
+    fn missed(&self, node: &Arc<Node>, _: &Arc<Mutation>) {
+        self.missed.lock().unwrap().push(node.id.as_u128());
+    }
+
+    fn late(&self, node: &Arc<Node>, _: &Arc<Mutation>, _: Answer<()>) {
+        self.late.lock().unwrap().push(node.id.as_u128());
+    }
+
+    fn failed(&self, node: &Arc<Node>, _: &Arc<Mutation>, _: &ReplicaError) {
+        self.failed.lock().unwrap().push(node.id.as_u128());
+    }
+}
+
+/// Plays updates as a stream.
+pub(super) struct Play {
+    steps: std::vec::IntoIter<(Event, DecoratedKey, Row)>,
+}
+
+impl Play {
+    fn new(updates: Vec<PartitionUpdate>) -> Play {
+        let mut steps = Vec::new();
+        for update in updates {
+            let key = &update.key;
+            steps.push((Event::PartitionStart, key.clone(), Row::default()));
+            steps.extend(update.static_row.into_iter().map(|r| (Event::StaticRow, key.clone(), r)));
+            steps.extend(update.rows.into_iter().map(|r| (Event::Row, key.clone(), r)));
+            steps.push((Event::PartitionEnd, key.clone(), Row::default()));
+        }
+        Play { steps: steps.into_iter() }
+    }
+}
+
+impl PartitionStream for Play {
+    fn next(&mut self, out: &mut Fragment) -> Result<Event, ReadError> {
+        let Some((event, key, row)) = self.steps.next() else { return Ok(Event::End) };
+        match event {
+            Event::PartitionStart => {
+                out.key = key;
+                out.deletion = model::Deletion::NONE;
+            }
+            _ => out.row = row,
+        }
+        Ok(event)
+    }
+}
