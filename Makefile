@@ -46,7 +46,7 @@ advisories: $(VENV)/deny ## known faults of dependencies; fetches the list of Ru
 	for manifest in $(MANIFESTS); do $(DENY) --manifest-path $$manifest check advisories; done
 
 conformance: setup build ## the tests against a real Cassandra and real drivers
-	$(IN_VENV) conformance/run
+	$(IN_VENV) conformance/run -n 2 --dist loadfile --durations 10
 
 fuzz: ## a short run of every fuzz target over its corpus
 	fuzz/run

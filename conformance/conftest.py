@@ -5,6 +5,7 @@
 
 A node that is started here is stopped here; DIR is a running node of `conformance/cassandra`, which is left alone.
 """
+import os
 import pathlib
 import shutil
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+os.environ.setdefault("CASSANDRA_SHORT", "1")
 
 from harness.in_place import Directory  # noqa: E402
 from harness.node import free_address, ilion_binary, open_target  # noqa: E402

@@ -18,9 +18,13 @@ CASSANDRA = ROOT / "conformance" / "cassandra"
 def free_address(port=9042, first=60):
     """A loopback address on which no node runs (a Cassandra has a port for JMX too), so that suites can run side by side.
 
-    Each process begins its search elsewhere: the node of another suite may be down for a moment and come back.
+    Each process begins its search elsewhere: the node of another suite may be down for a moment and come back. Workers
+    of one run (pytest-xdist) have places of their own.
     """
     places = list(range(first, 250))
+    worker, workers = os.environ.get("PYTEST_XDIST_WORKER"), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if worker:
+        places = places[int(worker.removeprefix("gw"))::workers]
     turn = os.getpid() * 7 % len(places)
     for last in places[turn:] + places[:turn]:
         address = f"127.0.0.{last}"
