@@ -1,8 +1,8 @@
 //! Who holds a part of the ring, and how many of them must answer.
 //!
-//! A read asks as many live replicas as must answer, those first that are near. A write goes to all replicas, in every
-//! data center; which of them are waited for says the consistency level. A replica that is not alive is part of the
-//! plan, too: somebody has to keep the write for it.
+//! A read asks as many live replicas as must answer, those first that are near. A write goes to all replicas,
+//! in every data center; which of them are waited for says the consistency level. A replica that is not alive
+//! is part of the plan, too: somebody has to keep the write for it.
 
 use crate::error::CoordinatorError;
 use crate::strategy::{Required, Strategy};
@@ -35,8 +35,8 @@ pub struct WritePlan<'a> {
 }
 
 impl Placement {
-    /// `replicas` hold a part of the ring, or what is replicated as `strategy` says; `pending` are about to. Both closest
-    /// first, dead ones included.
+    /// `replicas` hold a part of the ring, or what is replicated as `strategy` says; `pending` are about to.
+    /// Both closest first, dead ones included.
     pub fn new(
         strategy: Strategy,
         replicas: Vec<Arc<Node>>,
@@ -61,6 +61,13 @@ impl Placement {
         self.replicas
             .first()
             .filter(|node| is_of_one && node.is_alive() && node.datacenter == self.local_datacenter)
+    }
+
+    /// The only replica that there is, where it alone is waited for and alive. Costs next to nothing.
+    #[inline]
+    pub(crate) fn only_one(&self, consistency: Consistency) -> Option<&Arc<Node>> {
+        let is_alone = self.replicas.len() == 1 && self.pending.is_empty();
+        if is_alone { self.one_that_answers(consistency) } else { None }
     }
 
     /// The live replicas that may answer a read, closest first, and how many of them must.

@@ -31,12 +31,19 @@ impl Coordinator {
         deadline: Option<&Deadline>,
     ) -> Result<(), CoordinatorError> {
         validate_for_write(consistency)?;
+        let refused = |block_for, failed| failed_write(failed, consistency, block_for, write_type);
         let mut placed = Vec::with_capacity(mutations.len());
         for mutation in mutations {
             placed.push((self.placement_of(&mutation)?, Arc::new(mutation)));
         }
+        if let [(placement, mutation)] = placed.as_slice()
+            && let Some(only) = placement.only_one(consistency)
+        {
+            let kept = only.replica.mutate(Arc::clone(mutation), deadline).await;
+            return kept.map_err(|cause| refused(1, Failed { received: 0, failures: 1, cause }));
+        }
         // Nothing is sent before all of it is known to be possible.
-        let mut sent = SmallVec::<[Sent<'_>; 1]>::new();
+        let mut sent = Vec::with_capacity(placed.len());
         for (placement, mutation) in &placed {
             let WritePlan { targets, required } = placement.for_write(consistency)?;
             let waiting = targets.into_iter().map(|node| (node, None)).collect();
@@ -47,24 +54,7 @@ impl Coordinator {
         }
         for write in sent {
             let block_for = write.missing.count();
-            write.acknowledged(self.hints.as_ref()).await.map_err(|failed| match failed.cause {
-                ReplicaError::TimedOut => CoordinatorError::WriteTimeout {
-                    consistency,
-                    received: failed.received,
-                    block_for,
-                    write_type,
-                },
-                ReplicaError::Overloaded(message) => CoordinatorError::Overloaded(message),
-                ReplicaError::TooLarge(message) => CoordinatorError::Invalid(message),
-                cause => CoordinatorError::WriteFailure {
-                    consistency,
-                    received: failed.received,
-                    block_for,
-                    failures: failed.failures,
-                    write_type,
-                    cause,
-                },
-            })?;
+            write.acknowledged(self.hints.as_ref()).await.map_err(|failed| refused(block_for, failed))?;
         }
         Ok(())
     }
@@ -161,6 +151,31 @@ struct Failed {
     received: u32,
     failures: u32,
     cause: ReplicaError,
+}
+
+/// Too few acknowledgements, as the error of the request.
+fn failed_write(
+    failed: Failed,
+    consistency: Consistency,
+    block_for: u32,
+    write_type: WriteType,
+) -> CoordinatorError {
+    let Failed { received, failures, cause } = failed;
+    match cause {
+        ReplicaError::TimedOut => {
+            CoordinatorError::WriteTimeout { consistency, received, block_for, write_type }
+        }
+        ReplicaError::Overloaded(message) => CoordinatorError::Overloaded(message),
+        ReplicaError::TooLarge(message) => CoordinatorError::Invalid(message),
+        cause => CoordinatorError::WriteFailure {
+            consistency,
+            received,
+            block_for,
+            failures,
+            write_type,
+            cause,
+        },
+    }
 }
 
 impl Sent<'_> {
