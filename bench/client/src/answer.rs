@@ -1,7 +1,7 @@
 //! Looking at an answer without taking it apart: which kind it is, and how many rows it has.
 //!
-//! Every answer is judged here. Only a sample is decoded into values and compared with the data, because the time
-//! for that would be the client's, not the server's.
+//! Every answer is judged here. Only a sample is decoded into values and compared with the data, because the
+//! time for that would be the client's, not the server's.
 
 use protocol::primitives::Reader;
 use protocol::response::{ErrorResponse, Message, Response, ResultBody, rows::Rows};

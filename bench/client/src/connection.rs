@@ -2,8 +2,8 @@
 //!
 //! 1. [`Connection::open`] connects and starts the session.
 //! 2. [`Connection::call`] asks one thing and waits for the answer: schema, PREPARE.
-//! 3. [`Connection::begin_load`] switches to nonblocking. From here on [`Connection::queue`] collects requests,
-//!    [`Connection::flush`] writes what the socket takes, [`Connection::receive`] reads once, and
+//! 3. [`Connection::begin_load`] switches to nonblocking. From here on [`Connection::queue`] collects
+//!    requests, [`Connection::flush`] writes what the socket takes, [`Connection::receive`] reads once, and
 //!    [`Connection::next_answer`] takes out what has arrived whole.
 
 use std::io::{self, Read, Write};

@@ -1,4 +1,5 @@
-//! Why a run cannot begin or go on. An ERROR that answers a measured operation is no such reason: it is counted.
+//! Why a run cannot begin or go on. An ERROR that answers a measured operation is no such reason: it is
+//! counted.
 
 use std::io;
 

@@ -5,8 +5,8 @@
 //! * `bench-client alter`: changes the schema again and again.
 //! * `bench-client null`: a server that does nothing, to measure the client itself.
 //!
-//! A run opens all connections, prepares the workload's statements once, and gives each thread its share of both.
-//! Meanwhile the main thread takes the kernel's counters at either end of the measured window.
+//! A run opens all connections, prepares the workload's statements once, and gives each thread its share of
+//! both. Meanwhile the main thread takes the kernel's counters at either end of the measured window.
 #![allow(clippy::disallowed_methods)]
 
 mod answer;

@@ -1,10 +1,11 @@
 //! What a run measures, and how it is told.
 //!
-//! 1. A run has a [`Window`]; what lies before it warms up. Or it has parts (`crate::parts`), each with latencies of its own.
+//! 1. A run has a [`Window`]; what lies before it warms up. Or it has parts (`crate::parts`), each with
+//!    latencies of its own.
 //! 2. Each thread fills a [`Tally`] of its own; they are added up at the end.
-//! 3. A latency runs from the instant an operation was *meant* to begin: in a closed loop that is when it began, at a
-//!    fixed rate when the rate wanted it. So a server that stalls is charged for every operation that it held up,
-//!    and not only for the one it was working on.
+//! 3. A latency runs from the instant an operation was *meant* to begin: in a closed loop that is when it
+//!    began, at a fixed rate when the rate wanted it. So a server that stalls is charged for every operation
+//!    that it held up, and not only for the one it was working on.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -73,7 +74,8 @@ pub struct Part {
     pub operations: u64,
     /// From the instant meant to the answer, in nanoseconds.
     latency: Histogram<u64>,
-    /// From the instant meant to the sending, in nanoseconds: the client's own lateness, and its waiting for a place.
+    /// From the instant meant to the sending, in nanoseconds: the client's own lateness, and its waiting for
+    /// a place.
     lag: Histogram<u64>,
 }
 

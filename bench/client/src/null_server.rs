@@ -1,6 +1,7 @@
 //! A server that does nothing as fast as it can: it finds out what the client itself costs.
 //!
-//! OPTIONS is answered by SUPPORTED, PREPARE by an id, QUERY and EXECUTE by VOID. Each connection has a thread.
+//! OPTIONS is answered by SUPPORTED, PREPARE by an id, QUERY and EXECUTE by VOID. Each connection has a
+//! thread.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,9 +1,9 @@
 //! When the next operation is to begin.
 //!
-//! * **Closed**: as soon as one of the places in flight is free. Shows what a server sustains, and its latency to
-//!   clients that wait for it.
-//! * **Open**: at fixed intervals, whatever the server does. Operation i of a thread is due at a time that was fixed
-//!   before the run, so nothing the server does can move it.
+//! * **Closed**: as soon as one of the places in flight is free. Shows what a server sustains, and its
+//!   latency to clients that wait for it.
+//! * **Open**: at fixed intervals, whatever the server does. Operation i of a thread is due at a time that
+//!   was fixed before the run, so nothing the server does can move it.
 
 /// Who decides.
 #[derive(Debug, Clone)]

@@ -1,9 +1,9 @@
 //! What of a run is measured: one window that is known before, or parts that somebody names while it goes on.
 //!
-//! Parts come on standard input, a line for each moment at which something changes: the name of the part that begins, or
-//! an empty line when nothing is measured until the next. A name that comes again adds to its part, so that a short event can
-//! be measured many times. The end of the input ends the run. An operation belongs to the part in which it was meant
-//! to begin, whatever has begun when its answer arrives.
+//! Parts come on standard input, a line for each moment at which something changes: the name of the part that
+//! begins, or an empty line when nothing is measured until the next. A name that comes again adds to its
+//! part, so that a short event can be measured many times. The end of the input ends the run. An operation
+//! belongs to the part in which it was meant to begin, whatever has begun when its answer arrives.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

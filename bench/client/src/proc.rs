@@ -1,8 +1,9 @@
-//! What the kernel says a process has used: `/proc/PID/{stat,status,io}`, and the whole machine: `/proc/stat`.
+//! What the kernel says a process has used: `/proc/PID/{stat,status,io}`, and the whole machine:
+//! `/proc/stat`.
 //!
-//! Two [`Sample`]s, one at either end of the measured window, give what was [`Spent`]; what was spent in several windows can be
-//! added up, and gives a [`Usage`]. CPU time comes in clock ticks (10 ms), so seconds are needed for figures of one
-//! percent.
+//! Two [`Sample`]s, one at either end of the measured window, give what was [`Spent`]; what was spent in
+//! several windows can be added up, and gives a [`Usage`]. CPU time comes in clock ticks (10 ms), so seconds
+//! are needed for figures of one percent.
 
 use std::time::{Duration, Instant};
 
@@ -59,8 +60,8 @@ pub struct ProcessUsage {
     pub rss_peak_bytes: u64,
     /// Calls of `read` and its kin; see `read_syscall_bytes`.
     pub read_syscalls: u64,
-    /// Bytes from `read` and its kin: files, cached or not, and sockets only if they are read in this way. Memory-mapped
-    /// reads do not show here.
+    /// Bytes from `read` and its kin: files, cached or not, and sockets only if they are read in this way.
+    /// Memory-mapped reads do not show here.
     pub read_syscall_bytes: u64,
     /// Bytes that had to come from the disk.
     pub read_disk_bytes: u64,

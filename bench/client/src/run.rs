@@ -22,11 +22,12 @@ use crate::proc::{Sample, Spent, Usage};
 use crate::worker::{Prepared, Worker};
 use crate::workloads::{self, Scale, Share};
 
-/// Operations in flight on a connection at a fixed rate, at the most. More would be late anyway, and lateness counts.
+/// Operations in flight on a connection at a fixed rate, at the most. More would be late anyway, and lateness
+/// counts.
 const OPEN_PLACES: u16 = 1_024;
 
-/// How long a client with one operation in flight watches for its answer. Longer operations than this are not much
-/// longer for a client that has to be woken, and a server with work for that long may need the core.
+/// How long a client with one operation in flight watches for its answer. Longer operations than this are not
+/// much longer for a client that has to be woken, and a server with work for that long may need the core.
 const WATCH_NS: u64 = 300_000;
 
 /// What to run.
@@ -65,8 +66,9 @@ pub struct Settings {
     /// Measured seconds; without it the run ends with its workload
     #[arg(long)]
     seconds: Option<f64>,
-    /// Measure parts of the run, which standard input names as they begin, a line each; an empty line: nothing is measured
-    /// until the next. The end of the input ends the run; figures are printed for each name
+    /// Measure parts of the run, which standard input names as they begin, a line each; an empty line:
+    /// nothing is measured until the next. The end of the input ends the run; figures are printed for each
+    /// name
     #[arg(long, conflicts_with_all = ["warm_up_s", "seconds"])]
     parts: bool,
     /// Version of the native protocol
@@ -242,9 +244,11 @@ impl Threads {
         for worker in workers {
             let done = done.clone();
             thread::spawn(move || {
-                // Without it the kernel may round a wait up by 50 us, which would show as the server's latency.
+                // Without it the kernel may round a wait up by 50 us, which would show as the server's
+                // latency.
                 let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-                // Nor should work of the machine that the kernel can interrupt. Where it refuses, the client waits its turn.
+                // Nor should work of the machine that the kernel can interrupt. Where it refuses, the client
+                // waits its turn.
                 let _ = env::thread::ask_for_short_slices();
                 let _ = done.send(worker.run());
             });
@@ -306,7 +310,8 @@ fn measure_window(
     Ok(end.since(&begin))
 }
 
-/// Lets the threads work while parts are named, and takes the counters at either end of each; what each took in all, by index.
+/// Lets the threads work while parts are named, and takes the counters at either end of each; what each took
+/// in all, by index.
 fn measure_parts(
     threads: &mut Threads,
     clock: Clock,

@@ -3,13 +3,14 @@
 //! Round by round:
 //! 1. begin every operation that is due and finds a place;
 //! 2. write all of them, one system call for each lane that has something to say;
-//! 3. wait until an answer arrives, a full socket drains, or the next operation is due: asleep, but where one operation
-//!    is in flight awake at first, so that what it takes to wake the client is not charged to the server;
+//! 3. wait until an answer arrives, a full socket drains, or the next operation is due: asleep, but where one
+//!    operation is in flight awake at first, so that what it takes to wake the client is not charged to the
+//!    server;
 //! 4. read each lane that has something once, note the time, and judge every whole answer.
 //!
-//! When what is measured ends no more operations begin, and those in flight are waited for. A closed loop counts answers that
-//! arrive inside a part; at a fixed rate latencies are those of the operations that were *meant* to begin inside
-//! it, however late their answers are.
+//! When what is measured ends no more operations begin, and those in flight are waited for. A closed loop
+//! counts answers that arrive inside a part; at a fixed rate latencies are those of the operations that were
+//! *meant* to begin inside it, however late their answers are.
 
 use std::sync::Arc;
 
@@ -73,7 +74,8 @@ pub struct Worker {
     pub workload: Box<dyn Workload>,
     /// When to ask it.
     pub pace: Pace,
-    /// For how long it looks for an answer again and again before it sleeps until one wakes it, in nanoseconds.
+    /// For how long it looks for an answer again and again before it sleeps until one wakes it, in
+    /// nanoseconds.
     pub watch_ns: u64,
     /// The time.
     pub clock: Clock,
@@ -149,7 +151,8 @@ impl Worker {
                 began = true;
             }
             if !began {
-                // A schedule that lags behind the end has still operations that were meant to begin before it.
+                // A schedule that lags behind the end has still operations that were meant to begin before
+                // it.
                 let behind = matches!(self.pace, Pace::Open(_));
                 return Ok(behind || now_ns < end_ns);
             }

@@ -4,9 +4,10 @@
 //! 2. Each is applied.
 //! 3. The row is deleted.
 //!
-//! Whoever finds a row there that is old enough (a node that starts: any row) applies its mutations again, which
-//! does no harm, and deletes it ([`Coordinator::replay_batches`], [`Coordinator::replay_late_batches`]). What was
-//! truncated since stays away. A batch of one mutation needs no log: a mutation is kept whole or not at all.
+//! Whoever finds a row there that is old enough (a node that starts: any row) applies its mutations again,
+//! which does no harm, and deletes it ([`Coordinator::replay_batches`],
+//! [`Coordinator::replay_late_batches`]). What was truncated since stays away. A batch of one mutation needs
+//! no log: a mutation is kept whole or not at all.
 //!
 //! Cassandra: `BatchlogManager`.
 
@@ -30,11 +31,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use uuid::Uuid;
 
-/// Version of the mutations' encoding in the batches that are written here: that of the messaging protocol of 4.0.
+/// Version of the mutations' encoding in the batches that are written here: that of the messaging protocol of
+/// 4.0.
 const MESSAGING_VERSION: i32 = 12;
 
-/// How deletion times are held in mutations of a version of the messaging protocol: 12 is that of 4.0, 13 that of 5.0
-/// with `storage_compatibility_mode` other than `CASSANDRA_4`.
+/// How deletion times are held in mutations of a version of the messaging protocol: 12 is that of 4.0, 13
+/// that of 5.0 with `storage_compatibility_mode` other than `CASSANDRA_4`.
 fn times_of(version: i32) -> Option<DeletionTimes> {
     match version {
         12 => Some(DeletionTimes::Signed),
@@ -59,8 +61,8 @@ enum Fate {
     GivenUp,
 }
 
-/// Makes the next look at the log worth its cost if work on a batch ends any other way than with its row deleted: with
-/// an error, or because nobody waits for it any more.
+/// Makes the next look at the log worth its cost if work on a batch ends any other way than with its row
+/// deleted: with an error, or because nobody waits for it any more.
 struct InLog<'a> {
     left_behind: &'a AtomicBool,
     is_forgotten: bool,
@@ -78,8 +80,8 @@ impl Coordinator {
     /// Writes mutations that belong together.
     ///
     /// # Errors
-    /// As [`Coordinator::write`]; a failure to write the log, or not in time, has the write type `BatchLog`, and nothing
-    /// was applied yet. After any failure the batch may be completed later.
+    /// As [`Coordinator::write`]; a failure to write the log, or not in time, has the write type `BatchLog`,
+    /// and nothing was applied yet. After any failure the batch may be completed later.
     pub async fn write_logged_batch(
         &self,
         mutations: Vec<Mutation>,
@@ -104,19 +106,21 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Completes every batch of the log, such as those that a crash left unfinished; returns how many. Batches of a
-    /// version that is not known are given up, as in Cassandra.
+    /// Completes every batch of the log, such as those that a crash left unfinished; returns how many.
+    /// Batches of a version that is not known are given up, as in Cassandra.
     ///
     /// # Errors
-    /// When the log cannot be read, or a mutation cannot be written: the first such error, after the others were tried.
+    /// When the log cannot be read, or a mutation cannot be written: the first such error, after the others
+    /// were tried.
     pub async fn replay_batches(self: &Arc<Self>) -> Result<usize, CoordinatorError> {
         self.batches_left_behind.store(false, Ordering::SeqCst);
         self.replay_found(None).await
     }
 
-    /// Completes the batches of the log that were written more than `timeout_ms` milliseconds ago, for they failed or
-    /// were late; returns how many. A batch is given up that is as old as the smallest `gc_grace_seconds` of its tables:
-    /// deletions that came after it may be forgotten. Costs nothing while every batch ends well.
+    /// Completes the batches of the log that were written more than `timeout_ms` milliseconds ago, for they
+    /// failed or were late; returns how many. A batch is given up that is as old as the smallest
+    /// `gc_grace_seconds` of its tables: deletions that came after it may be forgotten. Costs nothing while
+    /// every batch ends well.
     ///
     /// # Errors
     /// As [`Coordinator::replay_batches`]; what failed is tried again by the next call.
@@ -266,7 +270,8 @@ async fn truncated_since(
     Ok(false)
 }
 
-/// The time of a version 1 uuid, in milliseconds since the epoch; of another uuid the latest, since its age is not known.
+/// The time of a version 1 uuid, in milliseconds since the epoch; of another uuid the latest, since its age
+/// is not known.
 fn millis_of(id: Uuid) -> i64 {
     let Some(time) = id.get_timestamp() else { return i64::MAX };
     let (seconds, nanos) = time.to_unix();

@@ -34,8 +34,8 @@ pub struct CasRequest {
 }
 
 impl Coordinator {
-    /// Runs a conditional write. `take` makes something of the rows of each read; `decide` gets that and the write's
-    /// timestamp in microseconds and says what to write, `None` when the conditions do not hold.
+    /// Runs a conditional write. `take` makes something of the rows of each read; `decide` gets that and the
+    /// write's timestamp in microseconds and says what to write, `None` when the conditions do not hold.
     ///
     /// # Errors
     /// Those of reads and writes, `CasTimeout`; the decision's own.

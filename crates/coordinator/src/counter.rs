@@ -1,8 +1,8 @@
 //! Counter updates: what a client sends is a difference, what is kept is this node's running total.
 //!
 //! Under the locks of the partitions, the node reads its own shard of every counter of the update, adds the
-//! difference and replaces the cell by a context with that one shard (docs/formats/sstable-big.md). The shard's clock is the
-//! wall clock in microseconds, or one more than before where that is larger.
+//! difference and replaces the cell by a context with that one shard (docs/formats/sstable-big.md). The
+//! shard's clock is the wall clock in microseconds, or one more than before where that is larger.
 
 use crate::Coordinator;
 use crate::error::{CoordinatorError, WriteType};

@@ -1,14 +1,16 @@
 //! Many replicas, one answer.
 //!
-//! Every request of a client comes through here. The coordinator asks the [`Topology`] which replicas hold a key,
-//! checks that enough of them are alive for the consistency level, sends each what it needs, and makes one answer
-//! of theirs. It never sees an SSTable: the node itself and nodes elsewhere are both a [`Replica`].
+//! Every request of a client comes through here. The coordinator asks the [`Topology`] which replicas hold a
+//! key, checks that enough of them are alive for the consistency level, sends each what it needs, and makes
+//! one answer of theirs. It never sees an SSTable: the node itself and nodes elsewhere are both a
+//! [`Replica`].
 //!
-//! - `topology`: the nodes; `strategy`: how a keyspace is replicated; `placement`: who holds a part of the ring, and
-//!   how many of them must answer;
+//! - `topology`: the nodes; `strategy`: how a keyspace is replicated; `placement`: who holds a part of the
+//!   ring, and how many of them must answer;
 //! - `replica`: what a node is asked; `local`: this node, whose data are read where they are;
 //! - `read`: pages of rows; `paging`: where the next page starts;
-//! - `write`: mutations; `batchlog`: several partitions, all or nothing; `counter`: increments, which read first;
+//! - `write`: mutations; `batchlog`: several partitions, all or nothing; `counter`: increments, which read
+//!   first;
 //! - `cas`: IF conditions, one at a time for each partition.
 #![cfg_attr(
     not(test),

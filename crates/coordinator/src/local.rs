@@ -1,8 +1,8 @@
 //! This node as a replica.
 //!
-//! Its data can be read where they are: a stream is opened, pulled and turned into an answer by one thread, and
-//! nothing is copied in between. Such a read may have to stop: a page has to be loaded, or an SSTable is not compared
-//! with its digest yet. Why it stopped never leaves this module:
+//! Its data can be read where they are: a stream is opened, pulled and turned into an answer by one thread,
+//! and nothing is copied in between. Such a read may have to stop: a page has to be loaded, or an SSTable is
+//! not compared with its digest yet. Why it stopped never leaves this module:
 //!
 //! 1. A short read is tried on the thread that asks ([`LocalReplica::try_in_place`]), where it may not wait.
 //! 2. Otherwise it runs on the pool of [`Readers`], whose threads may wait for the disk.

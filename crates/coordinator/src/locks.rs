@@ -1,7 +1,7 @@
 //! Locks of partitions, for requests that read before they write.
 //!
-//! Partitions share a fixed number of locks, so memory is bounded; two partitions may wait for each other without
-//! need, never for long.
+//! Partitions share a fixed number of locks, so memory is bounded; two partitions may wait for each other
+//! without need, never for long.
 
 use model::DecoratedKey;
 use partition::Deadline;

@@ -1,14 +1,14 @@
-//! Where the next page of a result starts (docs/formats/paging-state.md): stateless, so that a page may be asked for after a
-//! restart, or from another coordinator.
+//! Where the next page of a result starts (docs/formats/paging-state.md): stateless, so that a page may be
+//! asked for after a restart, or from another coordinator.
 //!
 //! ```text
 //! v4, v5: vbytes partition key | vbytes row mark | uvint remaining | uvint remaining in partition
 //! v3:     sbytes partition key | sbytes row mark | i32 remaining   | i32 remaining in partition
 //! row mark: uvint (2 bits for each of up to 32 components: 1 empty, 2 null), then vbytes of each other component
 //! ```
-//! The key is empty when the read is of one partition; the row mark when nothing more is wanted of the partition. Without
-//! a limit 2^31-1 rows remain, and 2^31-2 in a partition of which something was returned: its static row alone is no
-//! row of the result then.
+//! The key is empty when the read is of one partition; the row mark when nothing more is wanted of the
+//! partition. Without a limit 2^31-1 rows remain, and 2^31-2 in a partition of which something was returned:
+//! its static row alone is no row of the result then.
 
 use bytes::Bytes;
 use model::clustering::Position;
@@ -111,7 +111,8 @@ impl PagingState {
             }
         };
         let columns = command.table.clustering_columns().len();
-        // A table without clustering columns has one row for each partition: behind it the partition is done with.
+        // A table without clustering columns has one row for each partition: behind it the partition is done
+        // with.
         let clustering = self.row.clone().filter(|_| columns > 0);
         if clustering.as_ref().is_some_and(|c| c.len() != columns || !is_row_of(c, command)) {
             return None;
@@ -177,8 +178,8 @@ fn encode_row_mark(clustering: &Clustering) -> Vec<u8> {
     out
 }
 
-/// The number of components is not written: it ends with the bytes. Trailing empty or null ones are told by the
-/// header's bits.
+/// The number of components is not written: it ends with the bytes. Trailing empty or null ones are told by
+/// the header's bits.
 fn decode_row_mark(bytes: &[u8]) -> Option<Clustering> {
     let (mut header, used) = vint::read_unsigned(bytes)?;
     let mut rest = bytes.get(used..)?;
@@ -262,8 +263,8 @@ pub(crate) fn behind(command: &ReadCommand, mark: &PageMark) -> Vec<ReadCommand>
     legs
 }
 
-/// What is left of the range of partitions whose rows the command asks for, all of them, where `leg` is the rest of the
-/// partition of the mark.
+/// What is left of the range of partitions whose rows the command asks for, all of them, where `leg` is the
+/// rest of the partition of the mark.
 pub(crate) fn scan_of(command: &ReadCommand, mark: &PageMark, leg: &ReadCommand) -> Option<KeyRange> {
     match (&command.partitions, &leg.partitions) {
         (PartitionSelection::Range(range), PartitionSelection::Keys(_)) if command.clusterings.is_all() => {

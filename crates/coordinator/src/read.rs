@@ -4,10 +4,12 @@
 //! request ─> legs ─┬─ one answers, and it is this node ─> local: a stream that is read where the data are ─┬─> page
 //!                  └─ otherwise ─> gathered: asked of several at once, waited for, merged ─────────────────┘
 //! ```
-//! 1. A paging state narrows the command to what lies behind it; each part of the ring is a leg of its own ([`legs`]).
-//! 2. A read that this node answers alone is *local*. It is tried in place; what cannot be answered so is carried out
-//!    by a thread that may wait ([`run`], [`crate::local`]).
-//! 3. Any other read is *gathered*: replicas answer with what they have, and the answers are merged ([`gather`]).
+//! 1. A paging state narrows the command to what lies behind it; each part of the ring is a leg of its own
+//!    ([`legs`]).
+//! 2. A read that this node answers alone is *local*. It is tried in place; what cannot be answered so is
+//!    carried out by a thread that may wait ([`run`], [`crate::local`]).
+//! 3. Any other read is *gathered*: replicas answer with what they have, and the answers are merged
+//!    ([`gather`]).
 //! 4. Either way its rows are a [`Page`].
 
 mod gather;

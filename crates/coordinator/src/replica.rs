@@ -1,7 +1,7 @@
 //! A node that holds data: this one, or another.
 //!
-//! The verbs have the shape of messages: all that is asked goes in, all that is answered comes out, and nothing is
-//! pulled from the other side afterwards. A server of internode messages calls the same verbs.
+//! The verbs have the shape of messages: all that is asked goes in, all that is answered comes out, and
+//! nothing is pulled from the other side afterwards. A server of internode messages calls the same verbs.
 
 use crate::local::LocalReplica;
 use model::command::ReadCommand;

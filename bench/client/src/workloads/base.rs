@@ -1,7 +1,8 @@
 //! Table `base`: ten rows in each of many partitions; keys and values of 16 characters.
 //!
 //! Partition p has the key text16(mix(p)); its row r, which is row number n = 10 p + r of the table, has the
-//! clustering text16(mix(!n)) and the value text16(mix(n)). Reads name a whole primary key, all of them equally likely.
+//! clustering text16(mix(!n)) and the value text16(mix(n)). Reads name a whole primary key, all of them
+//! equally likely.
 
 use protocol::primitives::Value;
 use protocol::response::rows::Rows;

@@ -1,7 +1,7 @@
 //! Tables `columns_10`, `columns_50`, `columns_100`: 100 rows of as many blobs of 100 KiB, in one partition.
 //!
-//! `column:COLUMNS:PLACE` reads one column of all rows, 10 MB, and leaves the others: the `first`, the `middle` or the
-//! `last` one.
+//! `column:COLUMNS:PLACE` reads one column of all rows, 10 MB, and leaves the others: the `first`, the
+//! `middle` or the `last` one.
 
 use protocol::primitives::Value;
 use protocol::response::rows::Rows;

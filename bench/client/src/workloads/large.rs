@@ -1,11 +1,12 @@
-//! Tables `large` and `plain`: one partition of many rows of 1 KiB, to be larger than the caches. `large` is compressed as
-//! tables are by default (its values do not shrink), `plain` is not compressed.
+//! Tables `large` and `plain`: one partition of many rows of 1 KiB, to be larger than the caches. `large` is
+//! compressed as tables are by default (its values do not shrink), `plain` is not compressed.
 //!
 //! * `row:TABLE`: one row, all of them equally likely.
-//! * `rows:TABLE:COUNT:PLACE`: COUNT rows in a row from the `start`, from the `middle`, or `before-middle`: backwards from
-//!   the middle.
-//! * `skip:TABLE:READ:SKIP`: a walk through the partition in steps: READ rows are read, SKIP are passed over, and from
-//!   the end it goes on at the start. With `:once` behind it the walk ends there, and no row is read twice.
+//! * `rows:TABLE:COUNT:PLACE`: COUNT rows in a row from the `start`, from the `middle`, or `before-middle`:
+//!   backwards from the middle.
+//! * `skip:TABLE:READ:SKIP`: a walk through the partition in steps: READ rows are read, SKIP are passed over,
+//!   and from the end it goes on at the start. With `:once` behind it the walk ends there, and no row is read
+//!   twice.
 
 use protocol::primitives::Value;
 use protocol::response::rows::Rows;

@@ -1,5 +1,5 @@
-//! Reads of table `wide` whose cost, in Cassandra before it was mended, grew with the partition: where a read starts and
-//! how near to each other its rows lie.
+//! Reads of table `wide` whose cost, in Cassandra before it was mended, grew with the partition: where a read
+//! starts and how near to each other its rows lie.
 //!
 //! `names:PLACE` asks for 100 rows by name (all rows of a smaller partition):
 //!
@@ -9,11 +9,12 @@
 //! | `blocks-50` | two neighbours in each of 50 random blocks of the partition |
 //! | `blocks-100` | one in each of 100 random blocks |
 //!
-//! `slice:PLACE` asks for 100 rows in a row: `none` names no start, `first` the first row, `second-block` the first one
-//! of the second block, `half` the one half way, `last-block` one in the last block, `reversed` reads from the end.
+//! `slice:PLACE` asks for 100 rows in a row: `none` names no start, `first` the first row, `second-block` the
+//! first one of the second block, `half` the one half way, `last-block` one in the last block, `reversed`
+//! reads from the end.
 //!
-//! A block is what Cassandra's row index tells apart by default, 64 KiB: about 1,400 of these rows. A partition with
-//! fewer blocks than asked for is cut into that many parts instead.
+//! A block is what Cassandra's row index tells apart by default, 64 KiB: about 1,400 of these rows. A
+//! partition with fewer blocks than asked for is cut into that many parts instead.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use protocol::primitives::Value;

@@ -1,8 +1,8 @@
 //! What is asked of the servers: one file for each table, its data and the operations on it.
 //!
 //! 1. [`tables`] names every table; `schema` is its CQL.
-//! 2. A [`Workload`] lists its [`Statement`]s, which are prepared once, and then fills in one operation after the
-//!    other. Loading a table is a workload that ends.
+//! 2. A [`Workload`] lists its [`Statement`]s, which are prepared once, and then fills in one operation after
+//!    the other. Loading a table is a workload that ends.
 //! 3. Data are functions of row numbers, so nothing has to be remembered to check an answer.
 //!
 //! A new test is a new file here and a line in [`open`].
@@ -28,7 +28,8 @@ pub const KEYSPACE: &str = "bench";
 pub struct Scale {
     /// Partitions of table `base`, ten rows each.
     pub partitions: u64,
-    /// Rows of the partition of table `wide` that is loaded or read; there may be others of other sizes beside it.
+    /// Rows of the partition of table `wide` that is loaded or read; there may be others of other sizes
+    /// beside it.
     pub wide_rows: u64,
     /// Rows of the one partition of the tables `large` and `plain`, 1 KiB each.
     pub large_rows: u64,

@@ -1,7 +1,7 @@
 //! Table `wide`: partitions of many rows, names of 10 characters in order and values of 25.
 //!
-//! A partition's key is its number of rows, so partitions of several sizes stand beside each other. A slice names the
-//! row it starts at, all of them equally likely, and takes 100 rows.
+//! A partition's key is its number of rows, so partitions of several sizes stand beside each other. A slice
+//! names the row it starts at, all of them equally likely, and takes 100 rows.
 
 use protocol::primitives::Value;
 use protocol::response::rows::Rows;

@@ -1,9 +1,10 @@
 //! A read on the thread that asks for it: it may not wait for the disk and has to stay short.
 //!
-//! It is tried with the pages that the page cache has, which nothing is planned for. If one is not there it is tried
-//! once more, and now may load a few, by calls that the system answers only from its own memory. What needs the disk
-//! ends this try, too, before anything was waited for. Where reads often miss pages the first try is left out; where
-//! most pages have to come from the disk, the second one is seldom made ([`InPlaceOdds`]).
+//! It is tried with the pages that the page cache has, which nothing is planned for. If one is not there it
+//! is tried once more, and now may load a few, by calls that the system answers only from its own memory.
+//! What needs the disk ends this try, too, before anything was waited for. Where reads often miss pages the
+//! first try is left out; where most pages have to come from the disk, the second one is seldom made
+//! ([`InPlaceOdds`]).
 
 use super::LocalReplica;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -30,9 +31,10 @@ pub enum Tried<E> {
 
 /// Whether tries were worth it lately. Threads that overwrite each other's numbers make a few more or fewer.
 ///
-/// After [`InPlaceOdds::VAIN_MAX`] vain ones in a row that could load pages, only one read in [`InPlaceOdds::ONE_IN`]
-/// makes one, until it succeeds. While more than one read in [`InPlaceOdds::MISSING_PART`] misses a page, the try that
-/// can load none is left out where that one is made.
+/// After [`InPlaceOdds::VAIN_MAX`] vain ones in a row that could load pages, only one read in
+/// [`InPlaceOdds::ONE_IN`] makes one, until it succeeds. While more than one read in
+/// [`InPlaceOdds::MISSING_PART`] misses a page, the try that can load none is left out where that one is
+/// made.
 #[derive(Debug, Default)]
 pub(super) struct InPlaceOdds {
     /// Vain tries in a row, then the reads since.
@@ -83,8 +85,8 @@ impl InPlaceOdds {
 }
 
 impl LocalReplica {
-    /// Carries a read out on this thread, if it needs no disk and stays short. `attempt` makes one try, which may load
-    /// so many bytes. `false` where the read has to be carried out elsewhere.
+    /// Carries a read out on this thread, if it needs no disk and stays short. `attempt` makes one try, which
+    /// may load so many bytes. `false` where the read has to be carried out elsewhere.
     ///
     /// # Errors
     /// The read's own.

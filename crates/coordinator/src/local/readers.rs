@@ -95,8 +95,8 @@ impl Readers {
         self.env.clock.as_ref()
     }
 
-    /// Runs `job` on a thread of the pool, with the nanoseconds of the clock at which it begins. Who waits is answered
-    /// at the deadline at the latest, even when a device holds the thread for longer.
+    /// Runs `job` on a thread of the pool, with the nanoseconds of the clock at which it begins. Who waits is
+    /// answered at the deadline at the latest, even when a device holds the thread for longer.
     ///
     /// # Errors
     /// When the job was not carried out, or not in time.

@@ -1,13 +1,14 @@
 //! A page that several replicas answer together.
 //!
-//! 1. A few legs at a time are asked, all of their replicas at once. A replica that fails is replaced by one that was
-//!    not asked yet, as long as there is one.
-//! 2. When as many have answered as must, their answers are merged, as far as all of them go ([`partition::known`]).
+//! 1. A few legs at a time are asked, all of their replicas at once. A replica that fails is replaced by one
+//!    that was not asked yet, as long as there is one.
+//! 2. When as many have answered as must, their answers are merged, as far as all of them go
+//!    ([`partition::known`]).
 //! 3. Legs are asked until there are enough rows for the page.
 //!
-//! What is in memory is bounded: each answer by the page, or by [`WHOLE_BYTES`] where no page was asked for. Where a
-//! result that has to be whole turns out to be cut, the read is begun anew, and the replicas are asked without the
-//! limits of the statement ([`Limits::Lifted`]).
+//! What is in memory is bounded: each answer by the page, or by [`WHOLE_BYTES`] where no page was asked for.
+//! Where a result that has to be whole turns out to be cut, the read is begun anew, and the replicas are
+//! asked without the limits of the statement ([`Limits::Lifted`]).
 
 use super::ReadRequest;
 use super::legs::{Leg, Legs};

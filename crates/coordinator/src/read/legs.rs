@@ -56,8 +56,8 @@ impl Coordinator {
     /// The legs of a page.
     ///
     /// # Errors
-    /// `Invalid` for a consistency level that reads do not have, a paging state of another query, or a keyspace that is not
-    /// there.
+    /// `Invalid` for a consistency level that reads do not have, a paging state of another query, or a
+    /// keyspace that is not there.
     pub(super) fn legs(&self, request: &ReadRequest) -> Result<Legs, CoordinatorError> {
         if request.consistency == Consistency::Any {
             let refusal = "ANY ConsistencyLevel is only supported for writes";

@@ -6,7 +6,8 @@ use model::row::ResultRow;
 use partition::{Cut, LiveRows, PageMark, ReadError};
 use std::sync::Arc;
 
-/// What a read on this node has to wait for. Whoever pulled hands it back as it is, and begins anew when told to.
+/// What a read on this node has to wait for. Whoever pulled hands it back as it is, and begins anew when told
+/// to.
 #[derive(Clone, Debug)]
 pub struct Interruption {
     pub(crate) cause: Cause,
@@ -92,7 +93,8 @@ impl Page {
         })
     }
 
-    /// Where the page ended; `None` when the result is over. To be asked when [`Page::next_row`] yielded no more.
+    /// Where the page ended; `None` when the result is over. To be asked when [`Page::next_row`] yielded no
+    /// more.
     pub fn mark(&self) -> Option<PageMark> {
         self.rows.mark()
     }

@@ -1,10 +1,12 @@
 //! Carrying a read out: where, and what follows when it has to wait.
 //!
-//! A read is work that asks for pages and can be begun anew ([`ReadWork`]). A thread that may wait carries it out:
+//! A read is work that asks for pages and can be begun anew ([`ReadWork`]). A thread that may wait carries it
+//! out:
 //!
 //! 1. A page that this node answers alone is there at once: its rows are read as they are pulled. The work is
 //!    interrupted where it would have to wait; then it waits here, on no thread, and all is begun anew.
-//! 2. For a page that others have to answer the work lets its thread go. It goes on when the page was gathered.
+//! 2. For a page that others have to answer the work lets its thread go. It goes on when the page was
+//!    gathered.
 
 use super::gather::Limits;
 use super::legs::{Leg, Legs, rows_wanted};
@@ -123,8 +125,8 @@ impl Coordinator {
     /// Carries work on a read out where it may wait. `observer` is told what it waits for.
     ///
     /// # Errors
-    /// The work's own; `Invalid` for a consistency level that reads do not have or a paging state of another query,
-    /// `Unavailable`, `ReadFailure`, `ReadTimeout`, `Overloaded`.
+    /// The work's own; `Invalid` for a consistency level that reads do not have or a paging state of another
+    /// query, `Unavailable`, `ReadFailure`, `ReadTimeout`, `Overloaded`.
     pub async fn read<W: ReadWork>(
         self: &Arc<Self>,
         mut work: W,
@@ -239,8 +241,8 @@ impl Coordinator {
         }
     }
 
-    /// All rows of a command, as `take` makes something of them: in place if that goes without waiting, else by a
-    /// thread that may wait for the disk.
+    /// All rows of a command, as `take` makes something of them: in place if that goes without waiting, else
+    /// by a thread that may wait for the disk.
     ///
     /// # Errors
     /// Those of [`Coordinator::read`].
@@ -262,8 +264,8 @@ impl Coordinator {
         }
     }
 
-    /// As [`Coordinator::collect`], for who holds locks: what the read has to wait for is handed out, unless that is
-    /// the disk.
+    /// As [`Coordinator::collect`], for who holds locks: what the read has to wait for is handed out, unless
+    /// that is the disk.
     pub(crate) async fn collect_once<T: Send + 'static>(
         self: &Arc<Self>,
         request: &ReadRequest,

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Rows of partitions in memory; static rows under the empty clustering of tables that have clustering columns.
+/// Rows of partitions in memory; static rows under the empty clustering of tables that have clustering
+/// columns.
 pub(super) type Rows = BTreeMap<(Uuid, DecoratedKey), PartitionUpdate>;
 
 /// Keys, or a range, and the scan of which the read is a part.
