@@ -167,14 +167,9 @@ fn failed_write(
         }
         ReplicaError::Overloaded(message) => CoordinatorError::Overloaded(message),
         ReplicaError::TooLarge(message) => CoordinatorError::Invalid(message),
-        cause => CoordinatorError::WriteFailure {
-            consistency,
-            received,
-            block_for,
-            failures,
-            write_type,
-            cause,
-        },
+        cause => {
+            CoordinatorError::WriteFailure { consistency, received, block_for, failures, write_type, cause }
+        }
     }
 }
 
