@@ -12,6 +12,7 @@ mod in_place;
 mod readers;
 
 pub use in_place::Tried;
+pub(crate) use in_place::short;
 pub use readers::{READER_THREAD, ReaderError, ReaderHooks, Readers};
 
 use crate::replica::{Answer, DataRequest, Replica, ReplicaError};
@@ -177,7 +178,11 @@ impl Replica for LocalReplica {
 
 /// Reads into memory what another node, or a merge with what others have, asks for.
 fn record(store: &dyn LocalStore, request: &DataRequest, may_block: bool) -> Result<Recording, ReadError> {
-    let context = ReadContext { may_block, deadline: request.deadline.clone(), ..ReadContext::default() };
+    let deadline = request.deadline.clone();
+    let context = match may_block {
+        true => ReadContext { deadline, ..ReadContext::default() },
+        false => ReadContext { deadline, ..short(ReadContext::default()) },
+    };
     let stream = store.stream(&request.command, &context)?;
     Recording::of(stream, &request.command, context, request.page)
 }

@@ -7,10 +7,20 @@
 //! ([`InPlaceOdds`]).
 
 use super::LocalReplica;
+use partition::ReadContext;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Bytes that a read in place may load and decompress.
 const AT_ONCE_BYTES: u64 = 256 << 10;
+/// Rows of the longest answer for which a read of all rows is begun in place.
+const ROWS_MAX: u64 = 256;
+/// Bytes of that answer.
+const BYTES_MAX: u64 = 128 << 10;
+
+/// The same for a read of all rows in place: where more are expected than take a moment, it is not begun.
+pub(crate) fn short(context: ReadContext) -> ReadContext {
+    ReadContext { may_block: false, rows_max: ROWS_MAX, bytes_max: BYTES_MAX, ..context }
+}
 
 /// What a try came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use super::page::Cause;
 use super::{Interruption, Page, PullError, ReadRequest};
 use crate::Coordinator;
 use crate::error::CoordinatorError;
-use crate::local::{LocalReplica, ReadObserver, ReaderError};
+use crate::local::{LocalReplica, ReadObserver, ReaderError, short};
 use crate::replica::ReplicaError;
 use model::command::Consistency;
 use parking_lot::Mutex;
@@ -23,11 +23,6 @@ use smallvec::SmallVec;
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-
-/// Rows of the longest answer for which a read that collects rows is begun in place.
-const IN_PLACE_ROWS: u64 = 256;
-/// Bytes of that answer.
-const IN_PLACE_BYTES: u64 = 128 << 10;
 
 /// What is made of the pages of a read. It may be carried out on any thread.
 pub trait ReadWork: Send + Sized + 'static {
@@ -273,13 +268,7 @@ impl Coordinator {
         deadline: Option<&Deadline>,
         observer: &mut dyn ReadObserver,
     ) -> Result<T, PullError> {
-        let mut in_place = request.clone();
-        in_place.context = ReadContext {
-            may_block: false,
-            rows_max: IN_PLACE_ROWS,
-            bytes_max: IN_PLACE_BYTES,
-            ..in_place.context
-        };
+        let in_place = ReadRequest { context: short(request.context.clone()), ..request.clone() };
         match self.open_local(in_place).and_then(|page| page.map(|mut page| take(&mut page)).transpose()) {
             Ok(None) | Err(PullError::Interrupted(Interruption { cause: Cause::WouldBlock, .. })) => {}
             Ok(Some(collected)) => return Ok(collected),
