@@ -299,8 +299,7 @@ fn encode_sequence<'t, 'v>(parts: impl Iterator<Item = (&'t CqlType, Option<&'v 
     out.push(TERMINATOR);
 }
 
-/// An empty value of a reversed component is marked as the last one, which it is. (Cassandra marks it as the first
-/// one, and cannot write an index of such values.)
+/// An empty value of a reversed component is marked as the last one, which it is. (Cassandra marks it as the first one.)
 fn encode_composite(mut parts: Parts<'_, '_>, out: &mut Vec<u8>) {
     out.push(if parts.is_static() { NEXT_NULL } else { NEXT });
     while let Some(part) = parts.next() {

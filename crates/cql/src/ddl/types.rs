@@ -202,11 +202,10 @@ fn custom(class: &str) -> Result<CqlType> {
     let refused = factory.map(|class| format!("Invalid definition for comparator {PACKAGE}{class}."));
     match (CqlType::parse_class(class), refused) {
         (Ok(parsed), None) => match parsed.ty {
-            CqlType::Custom(unknown) if unknown.contains('.') => {
-                error(format!("Unable to find abstract-type class '{unknown}'"))
-            }
             CqlType::Custom(unknown) => {
-                error(format!("Unable to find abstract-type class '{PACKAGE}{unknown}'"))
+                let name = unknown.split('(').next().unwrap_or_default().trim_end();
+                let package = if name.contains('.') { "" } else { PACKAGE };
+                error(format!("Unable to find abstract-type class '{package}{name}'"))
             }
             known => Ok(known),
         },

@@ -148,7 +148,6 @@ fn components_of_different_types_are_ordered_by_class() {
     assert!(compare("i@1", "i@2").is_gt());
     assert!(compare("i@1", "Int32Type@1").is_gt());
     assert!(compare("s@a:i@1", "org.apache.cassandra.db.marshal.UTF8Type@a:i@1").is_eq());
-    // A Cassandra takes the offsets of one value for those of the other here.
     assert!(compare("org.apache.cassandra.db.marshal.UTF8Type@a:i@2", "s@a:i@1").is_lt());
 }
 
