@@ -86,7 +86,7 @@ def fixed_composite(chance):
 
 
 def dynamic_composite(chance):
-    """Components that say their types. Those of one type say it alike: a Cassandra does not compare others well."""
+    """Components that say their types. Those of one type say it alike: values that do not are equal, and one of them is kept."""
     kinds = [(b"\x80i", SCALARS["int"]), (b"\x80I", SCALARS["int"]), (b"\x80s", text), (b"\0\x08LongType", SCALARS["bigint"])]
     return composite(chance, *((head, draw(chance)) for head, draw in chance.choices(kinds, k=chance.choice((0, 1, 2, 3)))))
 
