@@ -366,6 +366,15 @@ fn holds(declared: &CqlType, found: &CqlType) -> bool {
         (CqlType::Tuple(a), CqlType::Tuple(b)) => {
             a.len() >= b.len() && a.iter().zip(b.iter()).all(|(a, b)| holds(a, b))
         }
+        (CqlType::Composite(a), CqlType::Composite(b)) => {
+            let holds = |(a, b): (&model::types::Component, &model::types::Component)| {
+                (a.reversed, a.old_class) == (b.reversed, b.old_class) && holds(&a.ty, &b.ty)
+            };
+            a.len() >= b.len() && a.iter().zip(b.iter()).all(holds)
+        }
+        (CqlType::DynamicComposite(a), CqlType::DynamicComposite(b)) => {
+            b.iter().all(|(alias, ty)| a.get(*alias) == Some(ty))
+        }
         _ => false,
     }
 }

@@ -6,6 +6,10 @@
 //! position        { 40 value | 3F | 41 | 3E } end     3F, 41: value without bytes, ascending or descending; 3E: null
 //! end             20 before, 38 row, 60 after what the prefix covers; 18 static row
 //! sequence        { 40 value | 3E } 38            lists, sets, maps, tuples, user types, vectors
+//! composite       40 { component } 38             3E before all of them: the name of a static column
+//! component       40 value | 3E; 40 end           end: one byte, sign flipped
+//!                                                 dynamic: before it 40 class 40 package.class, and before these two
+//!                                                 40 ReversedType where it is reversed
 //! ```
 //! No encoding of a value is a prefix of another one of its type once a byte of 20 to 60 follows, so parts can be put
 //! after one another. The bytes of values in descending columns are inverted, the markers are not.
@@ -13,7 +17,8 @@
 use crate::clustering::{BoundKind, ClusteringComparator, Component, Position};
 use crate::key::{DecoratedKey, Token};
 use crate::types::collection::{elements, tuple_fields, vector_elements};
-use crate::types::{CqlType, numbers};
+use crate::types::composite::{Parts, Shape};
+use crate::types::{CqlType, MARSHAL, numbers};
 use crate::vint;
 use num_bigint::Sign;
 
@@ -21,6 +26,7 @@ const NEXT: u8 = 0x40;
 const NEXT_EMPTY: u8 = 0x3f;
 const NEXT_EMPTY_DESCENDING: u8 = 0x41;
 const NEXT_NULL: u8 = 0x3e;
+const NEXT_GREATER: u8 = 0x41;
 const TERMINATOR: u8 = 0x38;
 const BEFORE: u8 = 0x20;
 const AFTER: u8 = 0x60;
@@ -104,6 +110,7 @@ pub fn encode_value(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> bool {
             | CqlType::Blob
             | CqlType::Custom(_)
             | CqlType::Duration
+            | CqlType::DynamicComposite(_)
             | CqlType::Inet
             | CqlType::Text
     );
@@ -155,6 +162,10 @@ pub fn encode_value(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> bool {
         CqlType::Vector { element, dimension } => {
             let parts = vector_elements(element, *dimension, value);
             encode_sequence(parts.map(|v| (element.as_ref(), Some(v))), out);
+        }
+        CqlType::Composite(types) => encode_composite(Parts::new(Shape::Static(types), value), out),
+        CqlType::DynamicComposite(aliases) => {
+            encode_composite(Parts::new(Shape::Dynamic(aliases), value), out);
         }
         CqlType::Ascii
         | CqlType::Blob
@@ -284,6 +295,36 @@ fn encode_sequence<'t, 'v>(parts: impl Iterator<Item = (&'t CqlType, Option<&'v 
         {
             *byte = NEXT_NULL;
         }
+    }
+    out.push(TERMINATOR);
+}
+
+/// An empty value of a reversed component is marked as the last one, which it is. (Cassandra marks it as the first one.)
+fn encode_composite(mut parts: Parts<'_, '_>, out: &mut Vec<u8>) {
+    out.push(if parts.is_static() { NEXT_NULL } else { NEXT });
+    while let Some(part) = parts.next() {
+        let Ok(part) = part else {
+            // No component: behind those that are.
+            out.push(NEXT_GREATER);
+            escape(parts.rest(), out);
+            break;
+        };
+        if part.named.is_some() {
+            let (outer, class) = part.component.class_names();
+            let package = format!("{MARSHAL}{class}");
+            for name in outer.into_iter().chain([class, package.as_str()]) {
+                out.push(NEXT);
+                escape(name.as_bytes(), out);
+            }
+        }
+        let marker = out.len();
+        out.push(NEXT);
+        if !part.component.encode(part.value, out)
+            && let Some(byte) = out.get_mut(marker)
+        {
+            *byte = if part.component.reversed { NEXT_GREATER } else { NEXT_NULL };
+        }
+        out.extend([NEXT, part.end as u8 ^ 0x80]);
     }
     out.push(TERMINATOR);
 }

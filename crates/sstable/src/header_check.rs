@@ -45,6 +45,8 @@ fn may_have_become(was: &CqlType, is: &CqlType) -> bool {
         | (Set { .. }, Set { .. })
         | (Map { .. }, Map { .. })
         | (Tuple(_) | Udt { .. }, Tuple(_) | Udt { .. })
+        | (Composite(_), Composite(_))
+        | (DynamicComposite(_), DynamicComposite(_))
         | (Vector { .. }, Vector { .. }) => true,
         (_, Blob) => !was.is_multi_cell(),
         (Ascii, Text)

@@ -276,7 +276,9 @@ pub(crate) fn is_empty_a_value(ty: &CqlType) -> bool {
             | CqlType::Blob
             | CqlType::Tuple(_)
             | CqlType::Udt { .. }
+            | CqlType::Composite(_)
             | CqlType::Custom(_)
+            | CqlType::DynamicComposite(_)
     )
 }
 

@@ -6,7 +6,7 @@ use super::expr::Expr;
 use super::types::display;
 use crate::ast::{Literal, LiteralKind};
 use crate::error::{CqlError, Result, bail};
-use model::types::CqlType;
+use model::types::{CqlType, InvalidValue};
 
 /// The name of a constant's kind in messages.
 fn kind_name(kind: LiteralKind) -> &'static str {
@@ -75,7 +75,11 @@ pub(crate) fn fit(literal: &Literal, wanted: &CqlType) -> Fit {
     };
     // A tuple is written as text, too, and numbers and the like are taken for that.
     let is_text = matches!(wanted, Tuple(_)) && literal.kind != LiteralKind::Hex;
-    if fits || is_text || matches!(wanted, Custom(_)) { Fit::Weak } else { Fit::No }
+    if fits || is_text || matches!(wanted, Composite(_) | Custom(_) | DynamicComposite(_)) {
+        Fit::Weak
+    } else {
+        Fit::No
+    }
 }
 
 /// The constant as a value of the receiver's type.
@@ -98,6 +102,15 @@ pub(crate) fn lower(literal: &Literal, receiver: &Receiver) -> Result<Expr> {
         _ => literal.text.as_str(),
     };
     // An integer may stand for the days of a date, which have an offset; the parser of dates knows that.
-    let bytes = receiver.ty.parse_text(text, 0).map_err(|e| CqlError::invalid(e.to_string()))?;
+    let invalid = |e: InvalidValue| CqlError::invalid(e.to_string());
+    let bytes = match (literal.kind, &receiver.ty) {
+        // Cassandra takes any bytes, and fails when it reads them.
+        (LiteralKind::Hex, composite @ (CqlType::Composite(_) | CqlType::DynamicComposite(_))) => {
+            let bytes = CqlType::Blob.parse_text(text, 0).map_err(invalid)?;
+            composite.validate(&bytes).map_err(invalid)?;
+            bytes
+        }
+        (_, ty) => ty.parse_text(text, 0).map_err(invalid)?,
+    };
     Ok(Expr::Constant(Some(bytes)))
 }

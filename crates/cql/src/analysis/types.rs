@@ -2,8 +2,8 @@
 
 use crate::ast::RawType;
 pub(crate) use crate::ddl::types::native;
-use crate::ddl::types::{user_type, vector_dimension};
-use crate::error::{Result, bail};
+use crate::ddl::types::{custom_in, user_type, vector_dimension};
+use crate::error::Result;
 use model::Schema;
 use model::types::CqlType;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) fn hint(raw: &RawType, schema: &Schema, keyspace: &str) -> Result<Cql
             let definition = user_type(name, keyspace, |name| schema.user_type(keyspace, name))?;
             CqlType::Udt { definition, multi_cell: true }
         }
-        RawType::Custom(class) => bail!("Custom type '{class}' is not supported here"),
+        RawType::Custom(class) => custom_in(class, schema, keyspace)?,
     })
 }
 

@@ -1,5 +1,6 @@
 //! Types as a statement names them, before user types are looked up.
 
+use model::types::CqlType;
 use std::fmt;
 
 use super::QualifiedName;
@@ -110,7 +111,10 @@ impl fmt::Display for RawType {
             RawType::Vector { element, dimensions } => write!(f, "vector<{element}, {dimensions}>"),
             RawType::Frozen(inner) => write!(f, "frozen<{inner}>"),
             RawType::User(name) => write!(f, "{name}"),
-            RawType::Custom(class) => write!(f, "'{class}'"),
+            RawType::Custom(class) => match CqlType::parse_class(class) {
+                Ok(parsed) => write!(f, "'{}'", parsed.ty.clustering_class_name(parsed.reversed)),
+                Err(_) => write!(f, "'{class}'"),
+            },
         }
     }
 }

@@ -27,6 +27,9 @@ fn reads(new: &CqlType, old: &CqlType) -> bool {
             CqlType::Map { key: b, value: y, multi_cell: false },
         ) => orders_alike(a, b) && reads(x, y),
         (CqlType::Tuple(new), CqlType::Tuple(old)) => pairs(new, old, reads),
+        (CqlType::Composite(new), CqlType::Composite(old)) => {
+            pairs(new, old, |new, old| reads(&new.ty, &old.ty))
+        }
         _ => orders_alike(new, old),
     }
 }
@@ -45,11 +48,17 @@ fn orders_alike(new: &CqlType, old: &CqlType) -> bool {
             CqlType::Map { key: b, value: y, multi_cell: n },
         ) => m == n && orders_alike(a, b) && if *m { can_replace(x, y) } else { orders_alike(x, y) },
         (CqlType::Tuple(new), CqlType::Tuple(old)) => pairs(new, old, orders_alike),
+        (CqlType::Composite(new), CqlType::Composite(old)) => pairs(new, old, |new, old| {
+            new.reversed == old.reversed && new.old_class == old.old_class && orders_alike(&new.ty, &old.ty)
+        }),
+        (CqlType::DynamicComposite(new), CqlType::DynamicComposite(old)) => {
+            old.iter().all(|(alias, ty)| new.get(*alias) == Some(ty))
+        }
         _ => new == old,
     }
 }
 
-/// A tuple may have got more fields.
-fn pairs(new: &[CqlType], old: &[CqlType], related: fn(&CqlType, &CqlType) -> bool) -> bool {
+/// A tuple may have got more fields, a composite more components.
+fn pairs<T>(new: &[T], old: &[T], related: fn(&T, &T) -> bool) -> bool {
     new.len() >= old.len() && new.iter().zip(old).all(|(new, old)| related(new, old))
 }

@@ -31,9 +31,8 @@ fn check_type(ty: &CqlType, release: Release) -> Result<()> {
         CqlType::Vector { .. } if release < Release::V5_0 => Err(CqlError::Syntax(format!(
             "Unknown type {ty}: the data directory is that of a Cassandra {release}, which has no vectors"
         ))),
-        CqlType::List { element, .. } | CqlType::Set { element, .. } => check_type(element, release),
-        CqlType::Map { key, value, .. } => check_type(key, release).and_then(|()| check_type(value, release)),
-        CqlType::Tuple(types) => types.iter().try_for_each(|ty| check_type(ty, release)),
-        _ => Ok(()),
+        // Its fields were checked when it was made.
+        CqlType::Udt { .. } => Ok(()),
+        other => other.inner().into_iter().try_for_each(|ty| check_type(ty, release)),
     }
 }

@@ -6,8 +6,9 @@
 
 use crate::ast::{Identifier, NativeType, QualifiedName, RawType};
 use crate::error::{CqlError, Result, bail};
-use model::KeyspaceSchema;
-use model::types::{CqlType, UserType};
+use model::types::{Component, CqlType, UserType};
+use model::{KeyspaceSchema, Schema};
+use std::convert::Infallible;
 use std::sync::Arc;
 
 /// The schema's type for a keyword.
@@ -181,50 +182,65 @@ fn shown(raw: &RawType, frozen: bool) -> String {
     if frozen { format!("frozen<{raw}>") } else { raw.to_string() }
 }
 
+/// A type written as a class, in a statement that is none on a keyspace.
+pub(crate) fn custom_in(class: &str, schema: &Schema, keyspace: &str) -> Result<CqlType> {
+    let ty = custom(class)?;
+    match schema.keyspace(keyspace) {
+        Some(keyspace) => own_types(&ty, keyspace),
+        None => Ok(ty),
+    }
+}
+
 /// A type written as a class of Cassandra.
 fn custom(class: &str) -> Result<CqlType> {
-    let syntax = |reason: String| CqlError::Syntax(format!("Error setting type {class}: {reason}"));
-    match CqlType::parse_class(class) {
-        Ok(parsed) => match parsed.ty {
+    let error = |reason: String| Err(CqlError::Syntax(format!("Error setting type {class}: {reason}")));
+    // A class with parameters is made by a factory, which fails for whatever is wrong with them.
+    let name = class.trim_start().strip_prefix(PACKAGE).unwrap_or(class.trim_start());
+    let factory = FACTORIES
+        .iter()
+        .find(|known| name.strip_prefix(**known).is_some_and(|rest| rest.trim_start().starts_with('(')));
+    let refused = factory.map(|class| format!("Invalid definition for comparator {PACKAGE}{class}."));
+    match (CqlType::parse_class(class), refused) {
+        (Ok(parsed), None) => match parsed.ty {
             CqlType::Custom(unknown) => {
-                let full = if unknown.contains('.') {
-                    unknown.to_string()
-                } else {
-                    format!("org.apache.cassandra.db.marshal.{unknown}")
-                };
-                Err(syntax(format!("Unable to find abstract-type class '{full}'")))
+                let name = unknown.split('(').next().unwrap_or_default().trim_end();
+                let package = if name.contains('.') { "" } else { PACKAGE };
+                error(format!("Unable to find abstract-type class '{package}{name}'"))
             }
             known => Ok(known),
         },
-        // A class whose factory refuses its arguments.
-        Err(error) if error.reason == model::types::VECTOR_OUT_OF_RANGE => Err(syntax(
-            "Invalid definition for comparator org.apache.cassandra.db.marshal.VectorType.".to_owned(),
-        )),
-        Err(error) => Err(syntax(error.reason.to_owned())),
+        (Ok(parsed), Some(refused)) => {
+            let is_unknown = |ty: &CqlType| matches!(ty, CqlType::Custom(_));
+            if parsed.ty.any(&is_unknown) { error(refused) } else { Ok(parsed.ty) }
+        }
+        // Which Cassandra does not look at.
+        (Err(e), _) if e.reason == model::types::TEXT_AFTER => error(e.reason.to_owned()),
+        (Err(_), Some(refused)) => error(refused),
+        (Err(reason), None) => error(reason.reason.to_owned()),
     }
 }
+
+const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
+
+/// Classes that are made of their parameters.
+const FACTORIES: [&str; 10] = [
+    "CompositeType",
+    "DynamicCompositeType",
+    "FrozenType",
+    "ListType",
+    "MapType",
+    "ReversedType",
+    "SetType",
+    "TupleType",
+    "UserType",
+    "VectorType",
+];
 
 /// The type of a class with the keyspace's user types in the place of those that the class spells out. They
 /// have to be the keyspace's own, as it has them: only their names are stored. (A Cassandra takes all of
 /// them, and does not start again.)
 fn own_types(ty: &CqlType, keyspace: &KeyspaceSchema) -> Result<CqlType> {
-    let inner = |ty: &Arc<CqlType>| own_types(ty, keyspace).map(Arc::new);
     Ok(match ty {
-        CqlType::List { element, multi_cell } => {
-            CqlType::List { element: inner(element)?, multi_cell: *multi_cell }
-        }
-        CqlType::Set { element, multi_cell } => {
-            CqlType::Set { element: inner(element)?, multi_cell: *multi_cell }
-        }
-        CqlType::Map { key, value, multi_cell } => {
-            CqlType::Map { key: inner(key)?, value: inner(value)?, multi_cell: *multi_cell }
-        }
-        CqlType::Vector { element, dimension } => {
-            CqlType::Vector { element: inner(element)?, dimension: *dimension }
-        }
-        CqlType::Tuple(types) => {
-            CqlType::Tuple(types.iter().map(|ty| own_types(ty, keyspace)).collect::<Result<_>>()?)
-        }
         CqlType::Udt { definition: spelled, multi_cell } => {
             let quoted = |name: &str| Identifier::quoted(name);
             let name =
@@ -235,7 +251,7 @@ fn own_types(ty: &CqlType, keyspace: &KeyspaceSchema) -> Result<CqlType> {
             }
             CqlType::Udt { definition, multi_cell: *multi_cell }
         }
-        simple => simple.clone(),
+        other => return other.map_inner(&|ty| own_types(ty, keyspace)),
     })
 }
 
@@ -263,9 +279,20 @@ fn is_same(a: &CqlType, b: &CqlType) -> bool {
         (CqlType::Tuple(a), CqlType::Tuple(b)) => {
             a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| is_same(a, b))
         }
+        (CqlType::Composite(a), CqlType::Composite(b)) => {
+            a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| is_same_component(a, b))
+        }
+        (CqlType::DynamicComposite(a), CqlType::DynamicComposite(b)) => {
+            a.iter().len() == b.iter().len()
+                && a.iter().all(|(alias, a)| b.get(*alias).is_some_and(|b| is_same_component(a, b)))
+        }
         (CqlType::Udt { definition: a, .. }, CqlType::Udt { definition: b, .. }) => is_spelled(a, b),
         (a, b) => a == b,
     }
+}
+
+fn is_same_component(a: &Component, b: &Component) -> bool {
+    (a.reversed, a.old_class) == (b.reversed, b.old_class) && is_same(&a.ty, &b.ty)
 }
 
 /// The type in messages about user types: names of user types with their keyspace, unquoted.
@@ -293,47 +320,15 @@ pub(super) fn qualified(ty: &CqlType) -> String {
 
 /// Whether the type is, or has inside it, the user type of that name. All types of a table belong to its keyspace.
 pub(super) fn uses(ty: &CqlType, name: &str) -> bool {
-    match ty {
-        CqlType::List { element, .. } | CqlType::Set { element, .. } | CqlType::Vector { element, .. } => {
-            uses(element, name)
-        }
-        CqlType::Map { key, value, .. } => uses(key, name) || uses(value, name),
-        CqlType::Tuple(types) => types.iter().any(|ty| uses(ty, name)),
-        CqlType::Udt { definition, .. } => {
-            definition.name == name || definition.fields.iter().any(|(_, ty)| uses(ty, name))
-        }
-        _ => false,
-    }
+    ty.any(&|ty| matches!(ty, CqlType::Udt { definition, .. } if definition.name == name))
 }
 
 /// The type with user types inside it changed by `change`, which sees innermost types first.
 pub(super) fn map_user_types(ty: &CqlType, change: &dyn Fn(Arc<UserType>, bool) -> CqlType) -> CqlType {
-    let inner = |ty: &CqlType| Arc::new(map_user_types(ty, change));
+    let Ok(ty) = ty.map_inner(&|ty| Ok::<_, Infallible>(map_user_types(ty, change)));
     match ty {
-        CqlType::List { element, multi_cell } => {
-            CqlType::List { element: inner(element), multi_cell: *multi_cell }
-        }
-        CqlType::Set { element, multi_cell } => {
-            CqlType::Set { element: inner(element), multi_cell: *multi_cell }
-        }
-        CqlType::Map { key, value, multi_cell } => {
-            CqlType::Map { key: inner(key), value: inner(value), multi_cell: *multi_cell }
-        }
-        CqlType::Vector { element, dimension } => {
-            CqlType::Vector { element: inner(element), dimension: *dimension }
-        }
-        CqlType::Tuple(types) => CqlType::Tuple(types.iter().map(|ty| map_user_types(ty, change)).collect()),
-        CqlType::Udt { definition, multi_cell } => {
-            let fields = definition
-                .fields
-                .iter()
-                .map(|(name, ty)| (name.clone(), map_user_types(ty, change)))
-                .collect();
-            let definition =
-                UserType { keyspace: definition.keyspace.clone(), name: definition.name.clone(), fields };
-            change(Arc::new(definition), *multi_cell)
-        }
-        simple => simple.clone(),
+        CqlType::Udt { definition, multi_cell } => change(definition, multi_cell),
+        other => other,
     }
 }
 

@@ -238,22 +238,12 @@ fn keys<T>(map: &BTreeMap<String, T>) -> Vec<String> {
 fn types_in_order(keyspace: &KeyspaceSchema) -> Vec<&Arc<UserType>> {
     fn add_inner<'k>(ty: &CqlType, keyspace: &'k KeyspaceSchema, out: &mut Vec<&'k Arc<UserType>>) {
         match ty {
-            CqlType::List { element, .. }
-            | CqlType::Set { element, .. }
-            | CqlType::Vector { element, .. } => {
-                add_inner(element, keyspace, out);
-            }
-            CqlType::Map { key, value, .. } => {
-                add_inner(key, keyspace, out);
-                add_inner(value, keyspace, out);
-            }
-            CqlType::Tuple(types) => types.iter().for_each(|ty| add_inner(ty, keyspace, out)),
             CqlType::Udt { definition, .. } => {
                 if let Some(known) = keyspace.types.get(&definition.name) {
                     add(known, keyspace, out);
                 }
             }
-            _ => {}
+            other => other.inner().into_iter().for_each(|ty| add_inner(ty, keyspace, out)),
         }
     }
     fn add<'k>(ty: &'k Arc<UserType>, keyspace: &'k KeyspaceSchema, out: &mut Vec<&'k Arc<UserType>>) {

@@ -254,7 +254,11 @@ fn masked(function: &ScalarFunction, kind: Mask, arguments: &[Option<Bytes>]) ->
 fn masked_default(ty: &CqlType) -> Bytes {
     match ty {
         CqlType::Ascii | CqlType::Text => Bytes::from_static(b"****"),
-        CqlType::Blob | CqlType::Custom(_) | CqlType::Empty => Bytes::new(),
+        CqlType::Blob
+        | CqlType::Composite(_)
+        | CqlType::Custom(_)
+        | CqlType::DynamicComposite(_)
+        | CqlType::Empty => Bytes::new(),
         CqlType::Boolean => Bytes::from_static(&[0]),
         CqlType::List { .. } | CqlType::Set { .. } | CqlType::Map { .. } => {
             collection::encode_list(std::iter::empty::<&[u8]>())

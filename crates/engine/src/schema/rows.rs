@@ -10,7 +10,7 @@ use model::schema::{ColumnMask, CompactStorage, DroppedColumn, TableOptions, Vie
 use model::types::UserType;
 use model::{ColumnDef, ColumnKind, CqlType, KeyspaceSchema, TableSchema};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::convert::Infallible;
 
 /// Table of `system_schema` and clustering of a row.
 pub type RowId = (&'static str, Vec<Bytes>);
@@ -192,24 +192,13 @@ fn of_dropped(dropped: &DroppedColumn) -> Cells {
 
 /// The type with tuples in place of user types: those may be dropped before the column's cells are gone.
 pub(super) fn without_user_types(ty: &CqlType) -> CqlType {
-    let inner = |ty: &Arc<CqlType>| Arc::new(without_user_types(ty));
     match ty {
         CqlType::Udt { definition, .. } => {
             CqlType::Tuple(definition.fields.iter().map(|(_, ty)| without_user_types(ty)).collect())
         }
-        CqlType::Tuple(types) => CqlType::Tuple(types.iter().map(without_user_types).collect()),
-        CqlType::List { element, multi_cell } => {
-            CqlType::List { element: inner(element), multi_cell: *multi_cell }
+        other => {
+            let Ok(ty) = other.map_inner(&|ty| Ok::<_, Infallible>(without_user_types(ty)));
+            ty
         }
-        CqlType::Set { element, multi_cell } => {
-            CqlType::Set { element: inner(element), multi_cell: *multi_cell }
-        }
-        CqlType::Map { key, value, multi_cell } => {
-            CqlType::Map { key: inner(key), value: inner(value), multi_cell: *multi_cell }
-        }
-        CqlType::Vector { element, dimension } => {
-            CqlType::Vector { element: inner(element), dimension: *dimension }
-        }
-        other => other.clone(),
     }
 }

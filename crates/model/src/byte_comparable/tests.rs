@@ -183,6 +183,80 @@ fn encodings_are_cassandras() {
     }
 }
 
+/// The same for composites, whose types are written as classes. `~` stands for the package, escaped.
+const COMPOSITES: &[(&str, &str, &str)] = &[
+    ("CompositeType(Int32Type)", "", "null"),
+    ("CompositeType(Int32Type,ReversedType(UTF8Type))", "00040000000100", "404080000001408038"),
+    (
+        "CompositeType(Int32Type,ReversedType(UTF8Type))",
+        "000400000001000003666f6f00",
+        "404080000001408040999090ff408038",
+    ),
+    (
+        "CompositeType(Int32Type,ReversedType(UTF8Type))",
+        "ffff000400000001000003666f6f00",
+        "3e4080000001408040999090ff408038",
+    ),
+    ("CompositeType(Int32Type,ReversedType(UTF8Type))", "000400000001000000ff", "404080000001408040ff407f38"),
+    (
+        "CompositeType(LexicalUUIDType)",
+        "0010123e4567e89b12d3a45642661417400000",
+        "4040923e4567e89b12d32456426614174000408038",
+    ),
+    (
+        "CompositeType(LexicalUUIDType)",
+        "0010fffe4567e89b12d3745642661417400000",
+        "40407ffe4567e89b12d3f456426614174000408038",
+    ),
+    ("CompositeType(DateType)", "0008ff0001000000000000", "4040ff00010000000000408038"),
+    (
+        "CompositeType(LegacyTimeUUIDType)",
+        "0010123e4567e89b12d3a45642661417400000",
+        "404012d3e89b123e456724d6c2e69497c080408038",
+    ),
+    ("CompositeType(Int32Type)", "ffff", "3e38"),
+    ("CompositeType(Int32Type)", "000000", "403e408038"),
+    (
+        "CompositeType(CompositeType(Int32Type),ListType(Int32Type))",
+        "00070004000000010000000c00000001000000040000000500",
+        "4040404080000001408038408040408000000538408038",
+    ),
+    ("CompositeType(UTF8Type,UTF8Type)", "0003613a620000022121ff", "4040613a6200408040212100407f38"),
+    ("DynamicCompositeType", "", "4038"),
+    (
+        "DynamicCompositeType(s=>UTF8Type,i=>ReversedType(Int32Type))",
+        "8073000161008069000400000001ff",
+        "40405554463854797065004~5554463854797065004061004080405265766572736564547970650040496e743332547970\
+         65004~496e743332547970650040\
+         7ffffffe407f38",
+    ),
+    (
+        "DynamicCompositeType(s=>UTF8Type)",
+        "000855544638547970650003003a6100",
+        "40405554463854797065004~5554463854797065004000ff3a6100408038",
+    ),
+    (
+        "DynamicCompositeType",
+        "000000016100",
+        "40404279746573547970650\
+         04~42797465735479706500406100408038",
+    ),
+];
+
+#[test]
+fn encodings_of_composites_are_cassandras() {
+    let package = hex(b"org.apache.cassandra.db.marshal.");
+    for (class, value, expected) in COMPOSITES {
+        let ty = CqlType::parse_class(class).unwrap().ty;
+        let mut out = Vec::new();
+        let encoded = match encode_value(&ty, &unhex(value), &mut out) {
+            true => hex(&out),
+            false => "null".to_owned(),
+        };
+        assert_eq!(encoded, expected.replace('~', &format!("0{package}")), "{class} {value}");
+    }
+}
+
 #[test]
 fn positions_have_markers_and_ends() {
     let comparator = ClusteringComparator::new([(CqlType::Int, false), (CqlType::Text, true)]);

@@ -6,7 +6,8 @@
 //! threads with a stack of their own. So the type is measured as it is spelled out, in one place:
 //! - [`TypeBounds::CREATED`] is what statements may make;
 //! - [`TypeBounds::STORED`] is what is read back: more, for directories that a Cassandra wrote, which knows
-//!   no bounds.
+//!   no bounds;
+//! - [`TypeBounds::NAMED`] is what a value may name, which is a dynamic composite.
 //!
 //! `frozen` is a property of a level, not a level.
 
@@ -62,6 +63,9 @@ impl TypeBounds {
     pub const STORED: TypeBounds =
         TypeBounds { depth_max: 128, nodes_max: 1 << 18, name_bytes_max: usize::MAX };
 
+    /// What a component of a dynamic composite may name as its type: it is parsed whenever the value is compared.
+    pub const NAMED: TypeBounds = TypeBounds { depth_max: 8, nodes_max: 64, name_bytes_max: 4 << 10 };
+
     /// Measures `ty`, and gives up as soon as it is larger than this.
     ///
     /// # Errors
@@ -98,6 +102,12 @@ impl TypeBounds {
                     self.add(ty, depth + 1, size)
                 })
             }
+            CqlType::Composite(components) => {
+                components.iter().try_for_each(|component| self.add(&component.ty, depth + 1, size))
+            }
+            CqlType::DynamicComposite(aliases) => {
+                aliases.iter().try_for_each(|(_, component)| self.add(&component.ty, depth + 1, size))
+            }
             CqlType::Custom(class) => self.add_name(class, size),
             _ => Ok(()),
         }
@@ -113,7 +123,7 @@ impl TypeBounds {
 }
 
 impl CqlType {
-    /// Checks that the native protocol can send the type. Vectors and classes of the users' go as a class
+    /// Checks that the native protocol can send the type. Vectors, composites and classes of the users' go as a class
     /// string, whose length is two bytes. To be asked of types within [`TypeBounds`] only: the string is
     /// made.
     ///
@@ -130,7 +140,12 @@ impl CqlType {
             CqlType::Udt { definition, .. } => {
                 definition.fields.iter().try_for_each(|(_, ty)| ty.check_class_names())
             }
-            CqlType::Vector { .. } | CqlType::Custom(_) if self.class_name().len() > NAME_BYTES_MAX => {
+            CqlType::Vector { .. }
+            | CqlType::Composite(_)
+            | CqlType::DynamicComposite(_)
+            | CqlType::Custom(_)
+                if self.class_name().len() > NAME_BYTES_MAX =>
+            {
                 Err(TypeTooLarge::ClassName(NAME_BYTES_MAX))
             }
             _ => Ok(()),

@@ -3,22 +3,24 @@
 //! ```text
 //! type  := class [ '(' arg { ',' arg } ')' ]
 //! class := dotted name; one without a dot is in org.apache.cassandra.db.marshal
-//! arg   := type | number | hex | hex ':' type
+//! arg   := type | number | hex | hex ':' type | [ alias '=>' ] component
+//! component := type | 'ReversedType' '(' type ')' | class '(' key [ '=' value ] { ',' key [ '=' value ] } ')'
 //! ```
 //! Blanks may stand between any two tokens. Only the outermost type can be multi-cell: what is nested is frozen,
-//! whether or not `FrozenType` says so. A class that is none of Cassandra's becomes [`CqlType::Custom`] with its text
+//! whether or not `FrozenType` says so; but components of composites stay as they are written, which changes their
+//! names and nothing else. A class that is none of Cassandra's becomes [`CqlType::Custom`] with its text
 //! as it stands. Nesting is bounded, so a hostile header cannot exhaust the stack.
 
 use super::names::MARSHAL;
-use super::{CqlType, TypeBounds, TypeNameError, UserType};
+use super::{Aliases, Component, CqlType, OldClass, TypeBounds, TypeNameError, UserType};
 use std::sync::Arc;
 
 /// Parentheses or brackets that may be open at a time: each level of a type that is stored may be marked
 /// frozen.
 pub(super) const DEPTH_MAX: usize = 2 * TypeBounds::STORED.depth_max;
 
-/// Why a vector without elements, or with more than an `int` counts, is no type.
-pub const VECTOR_OUT_OF_RANGE: &str = "the dimension of a vector is out of range";
+/// Why a class with something behind it is no type.
+pub const TEXT_AFTER: &str = "text after the type";
 
 /// A class string, understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +48,16 @@ impl CqlType {
         })
     }
 
+    /// Parses the type of a component of a composite, which nests no deeper than that.
+    pub(super) fn parse_component(text: &str, depth_max: usize) -> Option<Component> {
+        let mut parser = Parser { text, at: 0, depth_max };
+        let component = parser.component(0).ok()?;
+        parser.skip_blanks();
+        (parser.at == text.len()).then_some(component)
+    }
+
     /// Parses the class string of a partition key: the types of its columns, one unless it is a `CompositeType`.
+    /// That is the type of a key of one column of such a type, too: of its components nothing tells that they are none.
     pub fn parse_key_class(text: &str) -> Result<Vec<CqlType>, TypeNameError> {
         whole(text, |parser| {
             let start = parser.at;
@@ -75,10 +86,10 @@ fn whole<T>(
     text: &str,
     parse: impl FnOnce(&mut Parser<'_>) -> Result<T, &'static str>,
 ) -> Result<T, TypeNameError> {
-    let mut parser = Parser { text, at: 0 };
+    let mut parser = Parser { text, at: 0, depth_max: DEPTH_MAX };
     let result = parse(&mut parser).and_then(|value| {
         parser.skip_blanks();
-        if parser.at == text.len() { Ok(value) } else { Err("text after the type") }
+        if parser.at == text.len() { Ok(value) } else { Err(TEXT_AFTER) }
     });
     result.map_err(|reason| TypeNameError { text: text.to_owned(), reason })
 }
@@ -86,6 +97,7 @@ fn whole<T>(
 struct Parser<'t> {
     text: &'t str,
     at: usize,
+    depth_max: usize,
 }
 
 type Parse<T> = Result<T, &'static str>;
@@ -137,7 +149,7 @@ impl<'t> Parser<'t> {
     }
 
     fn ty(&mut self, depth: usize, multi_cell: bool) -> Parse<CqlType> {
-        if depth > DEPTH_MAX {
+        if depth > self.depth_max {
             return Err("nested too deeply");
         }
         self.skip_blanks();
@@ -158,11 +170,12 @@ impl<'t> Parser<'t> {
             "TupleType" => CqlType::Tuple(self.types(depth + 1)?.into()),
             "VectorType" => self.vector(depth)?,
             "UserType" => CqlType::Udt { definition: Arc::new(self.user_type(depth)?), multi_cell },
+            "CompositeType" => CqlType::Composite(self.components(depth + 1)?.into()),
+            "DynamicCompositeType" => CqlType::DynamicComposite(Arc::new(self.aliases(depth + 1)?)),
             _ => match CqlType::from_native_class(class) {
                 Some(native) => {
-                    // An empty argument list is what Cassandra's own parser lets pass.
-                    if self.accept(b'(') {
-                        self.token(b')')?;
+                    if self.native_is_reversed()? {
+                        return Err("a reversed type that is no component");
                     }
                     native
                 }
@@ -194,6 +207,88 @@ impl<'t> Parser<'t> {
         }
     }
 
+    /// A component of a composite.
+    fn component(&mut self, depth: usize) -> Parse<Component> {
+        self.skip_blanks();
+        let start = self.at;
+        let class = self.class()?;
+        if class == "ReversedType" {
+            self.token(b'(')?;
+            let inner = self.component(depth)?;
+            if inner.reversed {
+                return Err("a component is reversed twice");
+            }
+            self.token(b')')?;
+            return Ok(Component { reversed: true, ..inner });
+        }
+        if let Some(ty) = CqlType::from_native_class(class) {
+            let (reversed, old_class) = (self.native_is_reversed()?, OldClass::of_class(class));
+            return Ok(Component { ty, reversed, old_class });
+        }
+        self.at = start;
+        Ok(Component::new(self.ty(depth, true)?, false))
+    }
+
+    /// The parameters of a class that needs none: whether it is `reversed`, or `reversed=true`. Cassandra lets all others pass.
+    fn native_is_reversed(&mut self) -> Parse<bool> {
+        let end_of_name = self.at;
+        let mut reversed = false;
+        if !self.accept(b'(') {
+            self.at = end_of_name;
+            return Ok(false);
+        }
+        while !self.accept(b')') {
+            let key = self.word()?;
+            let value = if self.accept(b'=') { Some(self.word()?) } else { None };
+            if key == "reversed" {
+                reversed = matches!(value, None | Some("true"));
+            }
+            self.accept(b',');
+        }
+        Ok(reversed)
+    }
+
+    /// Components in parentheses, or none at all. A comma between two of them may be missing, and one may stand before the end.
+    fn components(&mut self, depth: usize) -> Parse<Vec<Component>> {
+        let end_of_name = self.at;
+        let mut out = Vec::new();
+        if !self.accept(b'(') {
+            self.at = end_of_name;
+            return Ok(out);
+        }
+        self.accept(b',');
+        while !self.accept(b')') {
+            out.push(self.component(depth)?);
+            self.accept(b',');
+        }
+        Ok(out)
+    }
+
+    /// The same, with an alias before each.
+    fn aliases(&mut self, depth: usize) -> Parse<Aliases> {
+        let end_of_name = self.at;
+        let mut out = Vec::new();
+        if !self.accept(b'(') {
+            self.at = end_of_name;
+            return Ok(Aliases::new(out));
+        }
+        self.accept(b',');
+        while !self.accept(b')') {
+            let alias = match *self.word()?.as_bytes() {
+                [alias] if alias != b'$' => alias,
+                _ => return Err("an alias is a single character"),
+            };
+            self.token(b'=')?;
+            if self.peek() != Some(b'>') {
+                return Err("an arrow is missing");
+            }
+            self.at += 1;
+            out.push((alias, self.component(depth)?));
+            self.accept(b',');
+        }
+        Ok(Aliases::new(out))
+    }
+
     fn vector(&mut self, depth: usize) -> Parse<CqlType> {
         self.token(b'(')?;
         let element = Arc::new(self.ty(depth + 1, false)?);
@@ -201,7 +296,7 @@ impl<'t> Parser<'t> {
         let dimension = self.word()?.parse().map_err(|_| "the dimension of a vector is not a number")?;
         self.token(b')')?;
         if dimension == 0 || dimension > i32::MAX as u32 {
-            return Err(VECTOR_OUT_OF_RANGE);
+            return Err("the dimension of a vector is out of range");
         }
         Ok(CqlType::Vector { element, dimension })
     }

@@ -5,6 +5,7 @@
 
 use super::CqlType;
 use super::collection::{next_element, vector_elements};
+use super::composite::{self, Shape};
 use num_bigint::{BigInt, Sign};
 use std::cmp::Ordering;
 
@@ -41,6 +42,8 @@ impl CqlType {
             CqlType::Tuple(types) => compare_tuples(types.iter(), a, b),
             CqlType::Udt { definition, .. } => compare_tuples(definition.fields.iter().map(|(_, t)| t), a, b),
             CqlType::Vector { element, dimension } => compare_vectors(element, *dimension, a, b),
+            CqlType::Composite(types) => composite::compare(Shape::Static(types), a, b),
+            CqlType::DynamicComposite(aliases) => composite::compare(Shape::Dynamic(aliases), a, b),
             // Whatever is not zero is true.
             CqlType::Boolean => (a != [0]).cmp(&(b != [0])),
             CqlType::Ascii

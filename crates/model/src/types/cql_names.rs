@@ -81,6 +81,15 @@ impl Parser<'_, '_> {
         Ok(CqlType::Udt { definition, multi_cell })
     }
 
+    /// The type of a class, with the keyspace's user types in the place of those that it spells out: they may have got
+    /// fields since.
+    fn own_types(&self, ty: &CqlType) -> Parse<CqlType> {
+        match ty {
+            CqlType::Udt { definition, multi_cell } => self.user_type(&definition.name, *multi_cell),
+            other => other.map_inner(&|ty| self.own_types(ty)),
+        }
+    }
+
     fn ty(&mut self, depth: usize, multi_cell: bool) -> Parse<CqlType> {
         if depth > DEPTH_MAX {
             return Err("nested too deeply");
@@ -91,7 +100,8 @@ impl Parser<'_, '_> {
         }
         if self.accept('\'') {
             let class = self.quoted('\'')?;
-            return CqlType::parse_class(&class).map(|parsed| parsed.ty).map_err(|e| e.reason);
+            let ty = CqlType::parse_class(&class).map_err(|e| e.reason)?.ty;
+            return self.own_types(&ty);
         }
         let word = self.word()?.to_lowercase();
         if !self.accept('<') {

@@ -3,17 +3,25 @@
 //! Numbers, booleans and nulls are bare; NaN and the infinities are null; all other scalars are strings, an empty
 //! value of any type too (the function `toJson` alone shows an empty number as null: see
 //! [`CqlType::is_null_when_empty`]). Keys of maps are strings whatever their type. Names with capitals carry CQL quotes inside the
-//! JSON string, so that `INSERT JSON` finds them again.
+//! JSON string, so that `INSERT JSON` finds them again. A composite is its text, where Cassandra has no answer.
 
 use super::CqlType;
 use super::collection::{elements, pairs, tuple_fields, vector_elements};
 use super::text::write_all;
 
 impl CqlType {
-    /// Whether a value of no bytes counts as null where it is handed to a function: true for all types but text and
-    /// blobs.
+    /// Whether a value of no bytes counts as null where it is handed to a function: true for all types but text,
+    /// blobs and composites.
     pub fn is_null_when_empty(&self) -> bool {
-        !matches!(self, CqlType::Ascii | CqlType::Blob | CqlType::Custom(_) | CqlType::Text)
+        !matches!(
+            self,
+            CqlType::Ascii
+                | CqlType::Blob
+                | CqlType::Composite(_)
+                | CqlType::Custom(_)
+                | CqlType::DynamicComposite(_)
+                | CqlType::Text
+        )
     }
 
     /// The JSON of a value; `null` for a null.
@@ -61,6 +69,9 @@ impl CqlType {
                 });
             }
             CqlType::Ascii | CqlType::Text => write_json_string(&String::from_utf8_lossy(value), out),
+            CqlType::Composite(_) | CqlType::DynamicComposite(_) => {
+                write_json_string(&self.to_text(value), out)
+            }
             CqlType::Blob | CqlType::Custom(_) => self.write_quoted_scalar(value, out),
             _ if value.is_empty() => out.push_str("\"\""),
             CqlType::Float if value.as_array().is_some_and(|v| !f32::from_be_bytes(*v).is_finite()) => {

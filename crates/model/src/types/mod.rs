@@ -5,6 +5,7 @@
 //! - `bounds`: how large a type may be;
 //! - `names`, `class_parser`, `cql_names`: both spellings of a type, CQL text and Cassandra's class strings;
 //! - `collection`: values inside values, read and built;
+//! - `composite`: values made of components;
 //! - `validate`: the check of bytes from outside;
 //! - `normal`: what is stored of a value that was bound;
 //! - `text`, `json`, `parse`: values as text and back, with `numbers`, `duration` and `calendar` for the details.
@@ -14,6 +15,7 @@ pub mod calendar;
 mod class_parser;
 pub mod collection;
 mod compare;
+pub(crate) mod composite;
 mod cql_names;
 mod duration;
 pub mod json;
@@ -27,8 +29,10 @@ mod text;
 mod validate;
 
 pub use bounds::{NAME_BYTES_MAX, TypeBounds, TypeSize, TypeTooLarge};
-pub use class_parser::{ParsedType, VECTOR_OUT_OF_RANGE};
+pub use class_parser::{ParsedType, TEXT_AFTER};
+pub use composite::{Aliases, Component, OldClass};
 pub use duration::Duration;
+pub(crate) use names::MARSHAL;
 pub use names::{QuotedName, TypeNameError, is_quoted_in_types};
 pub use validate::InvalidValue;
 
@@ -97,6 +101,10 @@ pub enum CqlType {
         element: Arc<CqlType>,
         dimension: u32,
     },
+    /// Components of these types, in order.
+    Composite(Arc<[Component]>),
+    /// Components that say their types themselves.
+    DynamicComposite(Arc<Aliases>),
     /// A class that is not one of Cassandra's own; compared and shown as a blob.
     Custom(Arc<str>),
 }
@@ -145,6 +153,75 @@ impl CqlType {
     /// Whether the type is a list, set or map.
     pub fn is_collection(&self) -> bool {
         matches!(self, CqlType::List { .. } | CqlType::Set { .. } | CqlType::Map { .. })
+    }
+
+    /// The types directly inside of this one.
+    pub fn inner(&self) -> Vec<&CqlType> {
+        match self {
+            CqlType::List { element, .. }
+            | CqlType::Set { element, .. }
+            | CqlType::Vector { element, .. } => {
+                vec![element]
+            }
+            CqlType::Map { key, value, .. } => vec![key, value],
+            CqlType::Tuple(types) => types.iter().collect(),
+            CqlType::Udt { definition, .. } => definition.fields.iter().map(|(_, ty)| ty).collect(),
+            CqlType::Composite(components) => components.iter().map(|component| &component.ty).collect(),
+            CqlType::DynamicComposite(aliases) => {
+                aliases.iter().map(|(_, component)| &component.ty).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The same type with others directly inside of it.
+    ///
+    /// # Errors
+    /// Those of `change`.
+    pub fn map_inner<E>(&self, change: &dyn Fn(&CqlType) -> Result<CqlType, E>) -> Result<CqlType, E> {
+        let component = |component: &Component| -> Result<Component, E> {
+            Ok(Component { ty: change(&component.ty)?, ..component.clone() })
+        };
+        let inner = |ty: &CqlType| change(ty).map(Arc::new);
+        Ok(match self {
+            CqlType::List { element, multi_cell } => {
+                CqlType::List { element: inner(element)?, multi_cell: *multi_cell }
+            }
+            CqlType::Set { element, multi_cell } => {
+                CqlType::Set { element: inner(element)?, multi_cell: *multi_cell }
+            }
+            CqlType::Map { key, value, multi_cell } => {
+                CqlType::Map { key: inner(key)?, value: inner(value)?, multi_cell: *multi_cell }
+            }
+            CqlType::Vector { element, dimension } => {
+                CqlType::Vector { element: inner(element)?, dimension: *dimension }
+            }
+            CqlType::Tuple(types) => CqlType::Tuple(types.iter().map(change).collect::<Result<_, E>>()?),
+            CqlType::Udt { definition, multi_cell } => {
+                let UserType { keyspace, name, fields } = definition.as_ref();
+                let fields = fields.iter().map(|(name, ty)| Ok((name.clone(), change(ty)?)));
+                let definition = UserType {
+                    keyspace: keyspace.clone(),
+                    name: name.clone(),
+                    fields: fields.collect::<Result<_, E>>()?,
+                };
+                CqlType::Udt { definition: Arc::new(definition), multi_cell: *multi_cell }
+            }
+            CqlType::Composite(components) => {
+                CqlType::Composite(components.iter().map(component).collect::<Result<_, E>>()?)
+            }
+            CqlType::DynamicComposite(aliases) => {
+                let aliases = aliases.iter().map(|(alias, ty)| Ok((*alias, component(ty)?)));
+                let aliases = aliases.collect::<Result<Vec<_>, E>>()?;
+                CqlType::DynamicComposite(Arc::new(Aliases::new(aliases)))
+            }
+            simple => simple.clone(),
+        })
+    }
+
+    /// Whether this type or one inside of it, at any depth, is such a one.
+    pub fn any(&self, is_such: &dyn Fn(&CqlType) -> bool) -> bool {
+        is_such(self) || self.inner().into_iter().any(|ty| ty.any(is_such))
     }
 
     /// Whether the type is `counter`.

@@ -1,9 +1,10 @@
 //! Both spellings of a type: CQL text (`frozen<list<text>>`) and Cassandra's class strings (docs/formats/sstable-big.md).
 
-use super::CqlType;
+use super::{Component, CqlType};
 use std::fmt;
 
-pub(super) const MARSHAL: &str = "org.apache.cassandra.db.marshal.";
+/// The package of Cassandra's own classes.
+pub(crate) const MARSHAL: &str = "org.apache.cassandra.db.marshal.";
 
 /// A class string or a CQL type name that names no type.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -38,6 +39,7 @@ impl fmt::Display for CqlType {
                 f.write_str(">>")
             }
             CqlType::Vector { element, dimension } => write!(f, "vector<{element}, {dimension}>"),
+            CqlType::Composite(_) | CqlType::DynamicComposite(_) => write!(f, "'{}'", self.class_name()),
             CqlType::Custom(class) => write!(f, "'{class}'"),
             simple => f.write_str(simple.simple_names().0),
         }
@@ -224,6 +226,22 @@ impl CqlType {
         NATIVE.iter().find(|t| t.simple_names().0 == name).cloned()
     }
 
+    /// The name of the type's class without its package.
+    pub(crate) fn simple_class(&self) -> &str {
+        match self {
+            CqlType::List { .. } => "ListType",
+            CqlType::Set { .. } => "SetType",
+            CqlType::Map { .. } => "MapType",
+            CqlType::Tuple(_) => "TupleType",
+            CqlType::Udt { .. } => "UserType",
+            CqlType::Vector { .. } => "VectorType",
+            CqlType::Composite(_) => "CompositeType",
+            CqlType::DynamicComposite(_) => "DynamicCompositeType",
+            CqlType::Custom(class) => class,
+            simple => simple.simple_names().1,
+        }
+    }
+
     /// The class string of a clustering column of the type: in `ReversedType` when it is in descending order.
     pub fn clustering_class_name(&self, descending: bool) -> String {
         match descending {
@@ -283,6 +301,14 @@ impl CqlType {
                 }
                 out.push(')');
             }
+            CqlType::Composite(components) => {
+                let components = components.iter().map(|component| (None, component));
+                component_args(out, "CompositeType", components);
+            }
+            CqlType::DynamicComposite(aliases) => {
+                let components = aliases.iter().map(|(alias, component)| (Some(*alias), component));
+                component_args(out, "DynamicCompositeType", components);
+            }
             CqlType::Custom(class) => out.push_str(class),
             simple => {
                 out.push_str(MARSHAL);
@@ -309,6 +335,28 @@ fn class_args<'t>(
             out.push(',');
         }
         arg.write_class(out, show_frozen);
+    }
+    out.push(')');
+}
+
+/// What is inside of a composite is marked as frozen or not whatever the composite is in.
+fn component_args<'t>(
+    out: &mut String,
+    class: &str,
+    components: impl Iterator<Item = (Option<u8>, &'t Component)>,
+) {
+    out.push_str(MARSHAL);
+    out.push_str(class);
+    out.push('(');
+    for (i, (alias, component)) in components.enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        if let Some(alias) = alias {
+            out.push(char::from(alias));
+            out.push_str("=>");
+        }
+        out.push_str(&component.class_name());
     }
     out.push(')');
 }

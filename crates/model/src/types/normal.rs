@@ -6,7 +6,7 @@
 //!    that they do not need, a `boolean` becomes 0 or 1, an IPv4 address in the form of an IPv6 one becomes
 //!    the former. Lists, sets, maps and vectors inside are treated alike, but their sets and maps keep what
 //!    only compares as equal: 1.0 and 1.00 are both in a `list<set<decimal>>`.
-//! 3. All others are kept as they came, with everything that is inside of them: scalars, tuples, user types,
+//! 3. All others are kept as they came, with everything that is inside of them: scalars, tuples, user types, composites,
 //!    and vectors that are not in a collection.
 //!
 //! So `{2, 1, 2}` is `{1, 2}` as a `set<int>` and in a `list<vector<set<int>, 1>>`, and `{2, 1, 2}` still in
@@ -87,7 +87,9 @@ fn rewritten(ty: &CqlType, value: &[u8]) -> Option<Vec<u8>> {
 fn is_kept(ty: &CqlType) -> bool {
     match ty {
         CqlType::Varint | CqlType::Decimal | CqlType::Boolean | CqlType::Inet => false,
-        CqlType::Tuple(_) | CqlType::Udt { .. } => true,
+        CqlType::Tuple(_) | CqlType::Udt { .. } | CqlType::Composite(_) | CqlType::DynamicComposite(_) => {
+            true
+        }
         other => other.is_scalar(),
     }
 }

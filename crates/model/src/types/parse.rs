@@ -4,6 +4,7 @@
 //! at all is the business of the `cql` crate. Error messages are Cassandra's. Not understood, on purpose: host names
 //! where an address is wanted, names of time zones with rules of their own, hexadecimal floating point.
 
+mod composite;
 mod temporal;
 
 use super::CqlType;
@@ -20,7 +21,7 @@ impl CqlType {
     /// Parses the text of a value. `now_ms` is what the timestamp `'now'` means, in milliseconds.
     ///
     /// A tuple is its fields with colons between them, `@` a null, `\:` and `\@` these characters themselves.
-    /// Collections, user types and vectors have no such text.
+    /// Composites are written alike, with other rules (`composite`). Collections, user types and vectors have no such text.
     pub fn parse_text(&self, text: &str, now_ms: i64) -> Result<Bytes, InvalidValue> {
         if text.is_empty() && self.is_scalar() && self.allows_empty() && *self != CqlType::Boolean {
             return Ok(Bytes::new());
@@ -28,6 +29,9 @@ impl CqlType {
         let fail = |what: &str| Err(InvalidValue(format!("Unable to make {what} from '{text}'")));
         let value = match self {
             CqlType::Tuple(types) => return parse_tuple(self, types, text, now_ms),
+            CqlType::Composite(_) | CqlType::DynamicComposite(_) => {
+                return composite::parse(self, text, now_ms);
+            }
             CqlType::Ascii if !text.is_ascii() => {
                 return Err(InvalidValue(
                     "Invalid ASCII character in string literal: \
@@ -108,15 +112,7 @@ fn parse_tuple(ty: &CqlType, types: &[CqlType], text: &str, now_ms: i64) -> Resu
     if text.is_empty() {
         return Ok(Bytes::new());
     }
-    let (mut parts, mut start) = (Vec::new(), 0);
-    for (at, _) in text.match_indices(':') {
-        let (part, escaped) = (text.get(start..at).unwrap_or_default(), text.get(..at));
-        if !escaped.is_some_and(|before| before.ends_with('\\')) {
-            parts.push(part);
-            start = at + 1;
-        }
-    }
-    parts.push(text.get(start..).unwrap_or_default());
+    let parts = split_at_colons(text);
     if parts.len() > types.len() {
         return Err(InvalidValue(format!(
             "Invalid tuple literal: too many elements. Type {ty} expects {} but got {}",
@@ -126,15 +122,33 @@ fn parse_tuple(ty: &CqlType, types: &[CqlType], text: &str, now_ms: i64) -> Resu
     }
     let fields = parts.iter().zip(types).map(|(part, ty)| match *part {
         "@" => Ok(None),
-        digits if ty.is_collection() => {
-            let value = hex_bytes(digits)
-                .ok_or_else(|| InvalidValue(format!("cannot parse '{digits}' as hex bytes")))?;
-            ty.validate(&value)?;
-            Ok(Some(value.into()))
-        }
-        part => ty.parse_text(&part.replace("\\:", ":").replace("\\@", "@"), now_ms).map(Some),
+        part => parse_inner(ty, &part.replace("\\:", ":").replace("\\@", "@"), now_ms).map(Some),
     });
     Ok(encode_tuple(fields.collect::<Result<Vec<_>, _>>()?))
+}
+
+/// A value inside of a tuple or composite. A collection is hexadecimal there.
+fn parse_inner(ty: &CqlType, text: &str, now_ms: i64) -> Result<Bytes, InvalidValue> {
+    if !ty.is_collection() {
+        return ty.parse_text(text, now_ms);
+    }
+    let value = hex_bytes(text).ok_or_else(|| InvalidValue(format!("cannot parse '{text}' as hex bytes")))?;
+    ty.validate(&value)?;
+    Ok(value.into())
+}
+
+/// What stands between colons that have no backslash before them.
+fn split_at_colons(text: &str) -> Vec<&str> {
+    let (mut parts, mut start) = (Vec::new(), 0);
+    for (at, _) in text.match_indices(':') {
+        let (part, escaped) = (text.get(start..at).unwrap_or_default(), text.get(..at));
+        if !escaped.is_some_and(|before| before.ends_with('\\')) {
+            parts.push(part);
+            start = at + 1;
+        }
+    }
+    parts.push(text.get(start..).unwrap_or_default());
+    parts
 }
 
 /// Bytes written as pairs of hexadecimal digits.

@@ -2,7 +2,7 @@
 //! prefixes or are equal.
 
 use super::collection::{encode_list, encode_map, encode_set, encode_tuple, encode_vector};
-use super::{CqlType, Duration, UserType, numbers};
+use super::{Aliases, Component, CqlType, Duration, OldClass, UserType, numbers};
 use num_bigint::BigInt;
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -42,6 +42,15 @@ pub fn ty() -> BoxedStrategy<CqlType> {
                     let fields = types.into_iter().enumerate().map(|(i, t)| (format!("f{i}"), t)).collect();
                     let definition = UserType { keyspace: "ks".into(), name: "u".into(), fields };
                     CqlType::Udt { definition: Arc::new(definition), multi_cell: false }
+                }),
+                prop::collection::vec((inner.clone(), any::<bool>()), 1..4).prop_map(|types| {
+                    let component = |(ty, reversed)| component(ty, reversed);
+                    CqlType::Composite(types.into_iter().map(component).collect())
+                }),
+                prop::collection::vec((inner.clone(), any::<bool>()), 0..4).prop_map(|types| {
+                    let component = |(ty, reversed)| component(ty, reversed);
+                    let aliases = Aliases::new(b"aAbx".iter().copied().zip(types.into_iter().map(component)));
+                    CqlType::DynamicComposite(Arc::new(aliases))
                 }),
                 (inner, 1u32..4)
                     .prop_map(|(e, dimension)| CqlType::Vector { element: Arc::new(e), dimension }),
@@ -139,6 +148,27 @@ fn non_empty(ty: &CqlType) -> BoxedStrategy<Vec<u8>> {
                 .prop_map(move |pairs| encode_map(&of, pairs).to_vec())
                 .boxed()
         }
+        CqlType::Composite(components) => {
+            let prefixes = prop::sample::select(vec![vec![], vec![], vec![0xff, 0xff]]);
+            let parts: Vec<_> = components.iter().map(|c| (Just(vec![]), of_component(&c.ty))).collect();
+            let len = parts.len();
+            (prefixes, parts, 1..=len, end())
+                .prop_map(|(prefix, parts, len, end)| composite(prefix, parts.into_iter().take(len), end))
+                .boxed()
+        }
+        CqlType::DynamicComposite(aliases) => {
+            let named = [("UTF8Type", CqlType::Text), ("ReversedType(Int32Type)", CqlType::Int)]
+                .map(|(class, ty)| (([&[0, class.len() as u8], class.as_bytes()].concat()), ty));
+            let known = aliases.iter().map(|(alias, c)| (vec![0x80, *alias], c.ty.clone()));
+            let parts: Vec<_> = named
+                .into_iter()
+                .chain(known)
+                .map(|(head, ty)| (Just(head), of_component(&ty)).boxed())
+                .collect();
+            (prop::collection::vec(prop::strategy::Union::new(parts), 1..4), end())
+                .prop_map(|(parts, end)| composite(vec![], parts.into_iter(), end))
+                .boxed()
+        }
         CqlType::Tuple(types) => fields(types.iter()),
         CqlType::Udt { definition, .. } => fields(definition.fields.iter().map(|(_, t)| t)),
         CqlType::Vector { element, dimension } => {
@@ -148,6 +178,41 @@ fn non_empty(ty: &CqlType) -> BoxedStrategy<Vec<u8>> {
                 .boxed()
         }
     }
+}
+
+/// Of an old class, where there is one for the type.
+fn component(ty: CqlType, reversed: bool) -> Component {
+    let old_class = match ty {
+        CqlType::Timestamp => Some(OldClass::Date),
+        CqlType::TimeUuid => Some(OldClass::LegacyTimeUuid),
+        CqlType::Uuid => Some(OldClass::LexicalUuid),
+        _ => None,
+    };
+    Component { ty, reversed, old_class }
+}
+
+/// A component of a composite may have no bytes.
+fn of_component(ty: &CqlType) -> BoxedStrategy<Vec<u8>> {
+    let full = non_empty(ty);
+    if !ty.allows_empty() { full } else { prop_oneof![5 => full, 1 => Just(vec![])].boxed() }
+}
+
+fn end() -> BoxedStrategy<u8> {
+    prop_oneof![4 => Just(0u8), 1 => Just(1), 1 => Just(0xff)].boxed()
+}
+
+fn composite(prefix: Vec<u8>, parts: impl Iterator<Item = (Vec<u8>, Vec<u8>)>, end: u8) -> Vec<u8> {
+    let mut out = prefix;
+    for (head, value) in parts {
+        out.extend(head);
+        out.extend((value.len() as u16).to_be_bytes());
+        out.extend(value);
+        out.push(0);
+    }
+    if let Some(last) = out.last_mut() {
+        *last = end;
+    }
+    out
 }
 
 /// One field at least, or the value would be empty.

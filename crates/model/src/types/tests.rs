@@ -5,17 +5,10 @@ use std::cmp::Ordering;
 
 /// A class string does not say what the keyspace's user types are called in CQL, so names are looked up in the type.
 fn find_in(ty: &CqlType, name: &str) -> Option<Arc<UserType>> {
-    let parts: Vec<&CqlType> = match ty {
-        CqlType::List { element, .. } | CqlType::Set { element, .. } | CqlType::Vector { element, .. } => {
-            vec![element.as_ref()]
-        }
-        CqlType::Map { key, value, .. } => vec![key.as_ref(), value.as_ref()],
-        CqlType::Tuple(types) => types.iter().collect(),
-        CqlType::Udt { definition, .. } if definition.name == name => return Some(Arc::clone(definition)),
-        CqlType::Udt { definition, .. } => definition.fields.iter().map(|(_, ty)| ty).collect(),
-        _ => vec![],
-    };
-    parts.into_iter().find_map(|part| find_in(part, name))
+    match ty {
+        CqlType::Udt { definition, .. } if definition.name == name => Some(Arc::clone(definition)),
+        other => other.inner().into_iter().find_map(|part| find_in(part, name)),
+    }
 }
 
 fn three_values() -> impl Strategy<Value = (CqlType, [Vec<u8>; 3])> {
@@ -45,7 +38,7 @@ proptest! {
     fn names_round_trip(ty in samples::ty()) {
         // Types of one name may differ in a random type; a keyspace has one of each name.
         let name = ty.to_string();
-        if name.matches("frozen<u>").count() <= 1 {
+        if name.matches("frozen<u>").count() + name.matches("UserType(").count() <= 1 {
             prop_assert_eq!(CqlType::parse_cql(&name, &|n| find_in(&ty, n)).unwrap(), ty, "{}", name);
         }
     }

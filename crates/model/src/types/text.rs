@@ -6,6 +6,7 @@
 
 use super::calendar::{Date, MILLIS_PER_DAY};
 use super::collection::{elements, pairs, tuple_fields, vector_elements};
+use super::composite::{Named, Parts, Shape};
 use super::duration::Duration;
 use super::names::QuotedName;
 use super::{CqlType, numbers};
@@ -21,6 +22,12 @@ impl CqlType {
             CqlType::Tuple(types) => write_fields(types.iter(), value, &mut out),
             CqlType::Udt { definition, .. } => {
                 write_fields(definition.fields.iter().map(|(_, ty)| ty), value, &mut out);
+            }
+            CqlType::Composite(types) => {
+                write_parts(Parts::new(Shape::Static(types), value), value, &mut out)
+            }
+            CqlType::DynamicComposite(aliases) => {
+                write_parts(Parts::new(Shape::Dynamic(aliases), value), value, &mut out);
             }
             CqlType::Blob | CqlType::Custom(_) => write_hex(value, &mut out),
             _ if self.is_scalar() => self.write_scalar(value, 'T', &mut out),
@@ -46,6 +53,8 @@ impl CqlType {
                 | CqlType::Tuple(_)
                 | CqlType::Udt { .. }
                 | CqlType::Vector { .. }
+                | CqlType::Composite(_)
+                | CqlType::DynamicComposite(_)
         )
     }
 
@@ -92,6 +101,10 @@ impl CqlType {
                 out.push('\'');
                 out.push_str(&String::from_utf8_lossy(value).replace('\'', "''"));
                 out.push('\'');
+            }
+            // The text of a composite does not tell all of it.
+            CqlType::Composite(_) | CqlType::DynamicComposite(_) => {
+                CqlType::Blob.write_scalar(value, 'T', out)
             }
             CqlType::Blob | CqlType::Custom(_) => self.write_scalar(value, 'T', out),
             _ if value.is_empty() => out.push_str("null"),
@@ -160,6 +173,36 @@ fn write_fields<'t>(types: impl Iterator<Item = &'t CqlType>, value: &[u8], out:
         match field {
             None => out.push('@'),
             Some(field) => out.push_str(&ty.to_text(field).replace(':', "\\:").replace('@', "\\@")),
+        }
+    }
+}
+
+/// Components between colons, each behind its type and an `@` where it says one. Bytes that are no composite are shown
+/// as a blob.
+fn write_parts(mut parts: Parts<'_, '_>, value: &[u8], out: &mut String) {
+    let start = out.len();
+    let mut separator = "";
+    while let Some(part) = parts.next() {
+        let Ok(part) = part else {
+            out.truncate(start);
+            return write_hex(value, out);
+        };
+        out.push_str(separator);
+        match part.named {
+            Some(Named::Alias(alias)) => out.extend([char::from(alias), '@']),
+            Some(Named::Class(class)) => out.extend([class, "@"]),
+            None => {}
+        }
+        let text = part.component.ty.to_text(part.value).replace(':', "\\:");
+        out.push_str(&text);
+        // Or the last character would be taken for a part of what follows.
+        if text.ends_with(['\\', '!']) {
+            out.push('!');
+        }
+        match part.end {
+            0 => separator = ":",
+            ..0 => return out.push_str(":_"),
+            _ => return out.push_str(":!"),
         }
     }
 }

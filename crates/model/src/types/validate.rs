@@ -6,6 +6,7 @@
 
 use super::CqlType;
 use super::collection::{next_element, split_count, vector_elements};
+use super::composite::{self, Shape};
 use super::duration::Duration;
 use crate::vint;
 
@@ -90,6 +91,8 @@ impl CqlType {
             CqlType::Tuple(types) => validate_tuple(types, value),
             CqlType::Udt { definition, .. } => validate_user_type(&definition.fields, value),
             CqlType::Vector { element, dimension } => self.validate_vector(element, *dimension, value),
+            CqlType::Composite(types) => composite::validate(Shape::Static(types), value),
+            CqlType::DynamicComposite(aliases) => composite::validate(Shape::Dynamic(aliases), value),
             _ => Ok(()),
         }
     }

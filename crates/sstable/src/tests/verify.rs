@@ -77,6 +77,29 @@ fn check_progress(told: &[WorkDone], passes: u64, rows: u64) {
     assert!(told[0].of - told[told.len() - 1].done < 16, "{:?}", told.last());
 }
 
+/// `1:a`, only `1`, with a bound behind it, and what is none: keys of one column of a composite type.
+#[test]
+fn a_key_of_a_composite_type_may_be_cut_short() {
+    let ty = model::CqlType::parse_class("CompositeType(Int32Type,UTF8Type)").unwrap().ty;
+    let builder = model::TableSchema::builder("ks", "t", uuid::Uuid::nil()).partition_key("k", ty);
+    let table = Arc::new(builder.regular("v", model::CqlType::Int).build());
+    for (key, is_sound) in [
+        (&b"\0\x04\0\0\0\x01\0\0\x01a\0"[..], true),
+        (b"\0\x04\0\0\0\x01\0", true),
+        (b"\0\x04\0\0\0\x01\x01", true),
+        (b"\xff\xff\0\x04\0\0\0\x01\0", true),
+        (b"\0\x04\0\0\0\x01\0\0\x02a\0", false),
+        (b"\0\x04\0\0\0\x01\0\0\x01a", false),
+    ] {
+        let key = model::DecoratedKey::new(model::PartitionKey(bytes::Bytes::from_static(key)));
+        let deletion = model::Deletion { timestamp: 5, local_deletion_time: 5 };
+        let partitions = [Partition { key, deletion, static_row: None, items: vec![] }];
+        let fs = memory();
+        write(&fs, &table, &partitions, options(&partitions, None, 60)).unwrap();
+        assert_eq!(findings(&fs).is_empty(), is_sound, "{:?}", findings(&fs));
+    }
+}
+
 #[test]
 fn a_flipped_bit_in_what_has_checksums_is_found() {
     for compression in [None, Some(CompressionParams { chunk_len: 512, ..CompressionParams::lz4() })] {

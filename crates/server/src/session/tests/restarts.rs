@@ -85,8 +85,8 @@ impl Draw {
     }
 
     fn class(&mut self, depth: usize) -> String {
-        match self.below(if depth > 3 { 1 } else { 12 }) {
-            0 | 9.. => "Int32Type".to_owned(),
+        match self.below(if depth > 3 { 1 } else { 14 }) {
+            0 | 11.. => "Int32Type".to_owned(),
             1 => "org.apache.cassandra.db.marshal.DateType".to_owned(),
             2 => self
                 .of(&["EmptyType", "LexicalUUIDType", "CounterColumnType", "nope", "BytesType"])
@@ -96,6 +96,18 @@ impl Draw {
             5 => format!("TupleType({},{})", self.class(depth + 1), self.class(depth + 1)),
             6 => format!("UserType({},706c61696e,61:{})", self.of(&["ks", "other"]), self.class(depth + 1)),
             7 => format!("VectorType({},{})", self.class(depth + 1), self.of(&["2", "0", "2147483648"])),
+            8 => format!(
+                "CompositeType({},{}{})",
+                self.class(depth + 1),
+                self.class(depth + 1),
+                self.of(&["", "(reversed=true)", ",UserType(ks,706c61696e,61:Int32Type)", ","])
+            ),
+            9 => format!(
+                "DynamicCompositeType({}=>{},A=>{})",
+                self.of(&["a", "Q", "+", "$", "aa"]),
+                self.class(depth + 1),
+                self.class(depth + 1)
+            ),
             _ => format!("ReversedType({})", self.class(depth + 1)),
         }
     }
@@ -207,6 +219,7 @@ async fn write_defaults(client: &mut Client) {
             "int" | "varint" | "decimal" => "7",
             "text" => "'x'",
             "blob" => "0x01",
+            ty if ty.starts_with("'org.apache.cassandra.db.marshal.CompositeType") => "''",
             "\"\"int\"\"" | "plain" | "\"\"Foo\"\"" | "frozen<\"\"int\"\">" => "{a: null}",
             _ => "null",
         };
