@@ -1,10 +1,10 @@
-//! The entry points of every decoder of untrusted bytes, each a function from bytes to nothing: it must return,
-//! soon, without a panic and without taking memory out of proportion.
+//! The entry points of every decoder of untrusted bytes, each a function from bytes to nothing: it must
+//! return, soon, without a panic and without taking memory out of proportion.
 //!
 //! One list, [`TARGETS`], serves both uses: `fuzz_targets/<name>.rs` hands an entry point to libFuzzer, and
-//! `tests/corpus.rs` replays `corpus/<name>` on the stable compiler. A new decoder adds its function, its line
-//! in the list, its file in `fuzz_targets`, its `[[bin]]` in Cargo.toml and a seed in `corpus`; the test names
-//! what was forgotten.
+//! `tests/corpus.rs` replays `corpus/<name>` on the stable compiler. A new decoder adds its function, its
+//! line in the list, its file in `fuzz_targets`, its `[[bin]]` in Cargo.toml and a seed in `corpus`; the test
+//! names what was forgotten.
 
 use bytes::BytesMut;
 use model::CqlType;
@@ -74,8 +74,8 @@ pub fn protocol_responses(data: &[u8]) {
     }
 }
 
-/// What a v5 connection sends inside segments whose checksums hold, which no mutation would find by itself. The
-/// first byte: bit 0 for LZ4, bit 1 for self-contained segments, the rest for their length.
+/// What a v5 connection sends inside segments whose checksums hold, which no mutation would find by itself.
+/// The first byte: bit 0 for LZ4, bit 1 for self-contained segments, the rest for their length.
 pub fn protocol_segments(data: &[u8]) {
     const V5: u8 = 3;
     const LZ4: u8 = 1 << 2;

@@ -1,5 +1,6 @@
 //! Everything that must hold before a change lands and needs nothing but Rust, cheapest first: formatting,
-//! lints, `tidy`, the tests, the stored fuzz corpora, the benchmarks' client. Stops at the first step that fails.
+//! lints, `tidy`, the tests, the stored fuzz corpora, the benchmarks' client. Stops at the first step that
+//! fails.
 
 use std::path::Path;
 use std::process::Command;

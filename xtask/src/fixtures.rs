@@ -1,8 +1,9 @@
-//! Files of real Cassandras for the tests: `conformance/fixtures/generate.py`, from where it runs and with the Python that
-//! has what it needs.
+//! Files of real Cassandras for the tests: `conformance/fixtures/generate.py`, from where it runs and with
+//! the Python that has what it needs.
 //!
-//! The files are committed, so this runs only when a table is added to `conformance/fixtures/tables.py` or a release to
-//! the generator's sets. It needs what `make setup` fetches, a JDK 17 and Maven; each set takes a minute.
+//! The files are committed, so this runs only when a table is added to `conformance/fixtures/tables.py` or a
+//! release to the generator's sets. It needs what `make setup` fetches, a JDK 17 and Maven; each set takes a
+//! minute.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -111,7 +111,8 @@ pub struct BindContext {
     pub now_s: u32,
     /// Microseconds since the epoch: what the functions of the present time say.
     pub now_micros: i64,
-    /// Timestamp of writes without USING TIMESTAMP, in microseconds: the client's default timestamp, or the node's.
+    /// Timestamp of writes without USING TIMESTAMP, in microseconds: the client's default timestamp, or the
+    /// node's.
     pub timestamp_micros: i64,
     /// Rows of a page; `None` when the client asked for no paging.
     pub page_size: Option<u32>,

@@ -1,7 +1,7 @@
 //! The errors of CQL in the classes and words of Cassandra 5.0.
 //!
-//! Each class has a code of the native protocol (docs/formats/native-protocol.md). The messages are complete: what stands here is
-//! what drivers show.
+//! Each class has a code of the native protocol (docs/formats/native-protocol.md). The messages are complete:
+//! what stands here is what drivers show.
 
 use thiserror::Error;
 

@@ -1,9 +1,9 @@
 //! The batch log in memory: `system.batches` has no SSTables.
 //!
-//! Cassandra orders this one table by time uuids instead of tokens and refuses files in another order. Batches live for
-//! moments, so a flush has next to nothing to write: what is complete is forgotten, and a batch that is under way is
-//! written again, into the commit log and the memtable that took the place of the flushed one. At a drain none may be
-//! under way; then the drain fails and the commit log stays.
+//! Cassandra orders this one table by time uuids instead of tokens and refuses files in another order.
+//! Batches live for moments, so a flush has next to nothing to write: what is complete is forgotten, and a
+//! batch that is under way is written again, into the commit log and the memtable that took the place of the
+//! flushed one. At a drain none may be under way; then the drain fails and the commit log stays.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -18,7 +18,8 @@ use std::sync::Arc;
 const BATCHES: &str = "batches";
 
 impl TableStore {
-    /// Whether the table is flushed as the top of the module says. One that has SSTables all the same goes on with them.
+    /// Whether the table is flushed as the top of the module says. One that has SSTables all the same goes on
+    /// with them.
     pub(crate) fn is_batch_log(&self) -> bool {
         let schema = self.schema();
         schema.keyspace == SYSTEM && schema.name == BATCHES && self.view().sstables.is_empty()
@@ -26,8 +27,8 @@ impl TableStore {
 }
 
 impl Engine {
-    /// Writes the unfinished batches again, before the oldest memtable goes. What a newer memtable says of a batch counts:
-    /// it may be complete since. Needs the flush turn of the table.
+    /// Writes the unfinished batches again, before the oldest memtable goes. What a newer memtable says of a
+    /// batch counts: it may be complete since. Needs the flush turn of the table.
     pub(crate) fn carry_batches(&self, table: &TableStore) -> Result<(), EngineError> {
         let schema = table.schema();
         let everything = ReadCommand {

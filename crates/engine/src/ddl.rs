@@ -25,10 +25,12 @@ use std::sync::atomic::Ordering;
 use uuid::Uuid;
 
 impl Engine {
-    /// Makes `new` the schema: what it changes is durable before this returns. Its version is computed here, as
-    /// Cassandra computes it. Virtual keyspaces are kept in the schema but have no tables here and are not stored.
+    /// Makes `new` the schema: what it changes is durable before this returns. Its version is computed here,
+    /// as Cassandra computes it. Virtual keyspaces are kept in the schema but have no tables here and are not
+    /// stored.
     ///
-    /// A table that is there already must keep the ids of its columns: derive it with `TableSchema::to_builder`.
+    /// A table that is there already must keep the ids of its columns: derive it with
+    /// `TableSchema::to_builder`.
     ///
     /// # Errors
     /// When it could not be stored, or would be another after a restart; the old schema stays.
@@ -52,7 +54,8 @@ impl Engine {
         Moment { micros, seconds: self.now_s() }
     }
 
-    /// Puts a schema in force that the log has. If it awaits its flush, the tables that it defines or changes do.
+    /// Puts a schema in force that the log has. If it awaits its flush, the tables that it defines or changes
+    /// do.
     fn publish(&self, old: &Schema, mut new: Schema, awaits_flush: bool) -> Result<Arc<Schema>, EngineError> {
         let start = self.log.position();
         let mut alive = HashSet::new();
@@ -160,9 +163,9 @@ impl Engine {
         Ok(digest.finish())
     }
 
-    /// Writes the built-in keyspaces that are not stored, and the host id. Those that are stored stay as they are: the
-    /// rows of `system` and `system_schema` are what a Cassandra wrote about its own, and it writes them at each start. An
-    /// Ilion of before wrote them without the index of `system.paxos`, which is added.
+    /// Writes the built-in keyspaces that are not stored, and the host id. Those that are stored stay as they
+    /// are: the rows of `system` and `system_schema` are what a Cassandra wrote about its own, and it writes
+    /// them at each start. An Ilion of before wrote them without the index of `system.paxos`, which is added.
     pub(crate) fn complete_system_keyspaces(&self) -> Result<(), EngineError> {
         self.settle_replayed()?;
         let _turn = self.schema_turn.lock();
@@ -195,8 +198,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes a dropped table off the node: after the last write its data goes, a snapshot stays if the options ask
-    /// for one. What fails here leaves files that no schema names any more.
+    /// Takes a dropped table off the node: after the last write its data goes, a snapshot stays if the
+    /// options ask for one. What fails here leaves files that no schema names any more.
     fn drop_table(&self, table: &Arc<TableStore>) {
         let schema = table.schema();
         {

@@ -1,13 +1,16 @@
 //! Reads that wait for an SSTable to be compared with its digest.
 //!
-//! 1. A read that needs such an SSTable ends with [`ReadError::Unproven`] before it reads anything of it. Who may wait demands the
-//!    comparison ([`Engine::demand_proof`]), holding no thread, and reads once more when it is told to.
-//! 2. The prover takes what is demanded first, the smallest of it before the others: it turns to one in the middle of another whose
-//!    rest is longer, and goes on with that afterwards. It keeps no pace while anybody waits.
-//! 3. Everybody is told once: when it is known what the SSTable is, when it is no part of its table any more, when a reading that
-//!    began after they came failed, and when nothing is compared any more.
+//! 1. A read that needs such an SSTable ends with [`ReadError::Unproven`] before it reads anything of it. Who
+//!    may wait demands the comparison ([`Engine::demand_proof`]), holding no thread, and reads once more when
+//!    it is told to.
+//! 2. The prover takes what is demanded first, the smallest of it before the others: it turns to one in the
+//!    middle of another whose rest is longer, and goes on with that afterwards. It keeps no pace while
+//!    anybody waits.
+//! 3. Everybody is told once: when it is known what the SSTable is, when it is no part of its table any more,
+//!    when a reading that began after they came failed, and when nothing is compared any more.
 //!
-//! What was demanded once stays first in line though nobody waits any more: the client of a read that was late will ask again.
+//! What was demanded once stays first in line though nobody waits any more: the client of a read that was
+//! late will ask again.
 
 use crate::engine::Engine;
 use crate::prover::Prover;
@@ -101,8 +104,8 @@ impl Demands {
         told.into_iter().flatten().for_each(|(_, tell)| tell(news.clone()));
     }
 
-    /// Tells those who were there `before` that an SSTable could not be read; for the others it is read once more, for the
-    /// reason may have gone before they came.
+    /// Tells those who were there `before` that an SSTable could not be read; for the others it is read once
+    /// more, for the reason may have gone before they came.
     pub(crate) fn fail(&self, name: &Arc<str>, before: u64, error: &ReadError) {
         let mut state = self.state.lock();
         let Some(waiting) = state.wanted.remove(name) else { return };
@@ -142,7 +145,8 @@ impl Demands {
         self.state.lock().readings.pop();
     }
 
-    /// The smallest SSTable that is demanded and is not being read; those who wait for one that is gone are told.
+    /// The smallest SSTable that is demanded and is not being read; those who wait for one that is gone are
+    /// told.
     pub(crate) fn next(&self, engine: &Engine) -> Option<Demanded> {
         let mut gone = Vec::new();
         let next = {
@@ -169,7 +173,8 @@ impl Demands {
         next
     }
 
-    /// As [`Demands::next`], where that is worth turning to in the middle of `sstable`, of which `rest` bytes are left.
+    /// As [`Demands::next`], where that is worth turning to in the middle of `sstable`, of which `rest` bytes
+    /// are left.
     pub(crate) fn next_before(&self, engine: &Engine, sstable: &SsTable, rest: u64) -> Option<Demanded> {
         let next = self.next(engine)?;
         let bytes = next.1.data_file_bytes();
@@ -211,8 +216,8 @@ impl Prover {
         }
     }
 
-    /// Reads what was demanded since `seen` and is worth turning to in the middle of an SSTable of which `rest` bytes are left. How many
-    /// demands were considered; `None` when nothing is to be read any more.
+    /// Reads what was demanded since `seen` and is worth turning to in the middle of an SSTable of which
+    /// `rest` bytes are left. How many demands were considered; `None` when nothing is to be read any more.
     pub(crate) fn turn_to_demands(
         &self,
         engine: &Engine,
@@ -234,9 +239,9 @@ impl Prover {
 }
 
 impl Engine {
-    /// Has the SSTable whose Data.db is `name`, as [`ReadError::Unproven`] has it, compared before those that nobody waits for. `tell`
-    /// is called once, unless the demand is dropped before, and perhaps before this returns. Nothing is compared before
-    /// [`Engine::start_proving`].
+    /// Has the SSTable whose Data.db is `name`, as [`ReadError::Unproven`] has it, compared before those that
+    /// nobody waits for. `tell` is called once, unless the demand is dropped before, and perhaps before this
+    /// returns. Nothing is compared before [`Engine::start_proving`].
     pub fn demand_proof(&self, name: &Arc<str>, tell: TellCompared) -> ProofDemand {
         let demands = &self.prover.demands;
         let mut state = demands.state.lock();

@@ -1,12 +1,13 @@
-//! What a Cassandra derived from its tables and believes to be up to date: secondary indexes and materialized views.
+//! What a Cassandra derived from its tables and believes to be up to date: secondary indexes and materialized
+//! views.
 //!
-//! An index with a table of its own counts as built while `system."IndexInfo"` names it; Cassandra builds it anew at its
-//! start otherwise, and answers nothing from it before. So the name goes, durably and into an SSTable (Cassandra decides
-//! before it replays a log), before the first write that such an index does not see. Entries for what was overwritten
-//! need no care: Cassandra compares them with the rows they lead to.
+//! An index with a table of its own counts as built while `system."IndexInfo"` names it; Cassandra builds it
+//! anew at its start otherwise, and answers nothing from it before. So the name goes, durably and into an
+//! SSTable (Cassandra decides before it replays a log), before the first write that such an index does not
+//! see. Entries for what was overwritten need no care: Cassandra compares them with the rows they lead to.
 //!
-//! Nothing is written to the tables of views ([`model::KeyspaceSchema::write_obstacle`]). A view that goes is forgotten in
-//! `system.built_views`, or Cassandra would never fill one that gets its name.
+//! Nothing is written to the tables of views ([`model::KeyspaceSchema::write_obstacle`]). A view that goes is
+//! forgotten in `system.built_views`, or Cassandra would never fill one that gets its name.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -85,8 +86,8 @@ impl Engine {
         Ok(())
     }
 
-    /// A replay of the commit log may not have brought rows to tables with views: what these show cannot be derived
-    /// here.
+    /// A replay of the commit log may not have brought rows to tables with views: what these show cannot be
+    /// derived here.
     ///
     /// # Errors
     /// [`EngineError::UndrainedViews`].

@@ -45,8 +45,9 @@ pub struct Engine {
     pub(crate) schema_flush: SchemaFlush,
     pub(crate) tables: ArcSwap<Tables>,
     pub(crate) log: Arc<CommitLog>,
-    /// Shared by writers from before their append until their memtables have the write; taken alone for the instant
-    /// in which a memtable is switched. So what a memtable holds is exactly what was appended before the switch.
+    /// Shared by writers from before their append until their memtables have the write; taken alone for the
+    /// instant in which a memtable is switched. So what a memtable holds is exactly what was appended before
+    /// the switch.
     pub(crate) barrier: RwLock<Gate>,
     pub(crate) memory: Arc<MemoryBudget>,
     pub(crate) workers: Arc<Workers>,
@@ -128,11 +129,12 @@ impl Engine {
     }
 
     /// What the command selects, merged from memtables and SSTables: partitions, rows and deletions as
-    /// [`partition`]'s grammar says. Row filters and limits are the caller's. A table that was dropped meanwhile
-    /// yields nothing.
+    /// [`partition`]'s grammar says. Row filters and limits are the caller's. A table that was dropped
+    /// meanwhile yields nothing.
     ///
     /// # Errors
-    /// When a source cannot be read, or would block and the context forbids it; the stream may yield the same.
+    /// When a source cannot be read, or would block and the context forbids it; the stream may yield the
+    /// same.
     pub fn read(&self, command: &ReadCommand, ctx: &ReadContext) -> Result<BoxedStream, ReadError> {
         match self.tables.load().get(&command.table.id) {
             Some(table) => table.read(command, ctx),
@@ -140,17 +142,17 @@ impl Engine {
         }
     }
 
-    /// Sets who is told of commit log failures that the policy wants the server to act on (`stop`, `die`); the first
-    /// call counts. It runs on a writer's or the log's own thread and must hand over: closing the engine from there
-    /// would wait for itself.
+    /// Sets who is told of commit log failures that the policy wants the server to act on (`stop`, `die`);
+    /// the first call counts. It runs on a writer's or the log's own thread and must hand over: closing the
+    /// engine from there would wait for itself.
     pub fn on_commit_failure(&self, hook: FailureHook) {
         self.log.on_failure(hook);
     }
 
-    /// Refuses writes from now on, waits for flushes that run, syncs the log and ends all threads. Reads still work.
-    /// Memtables are not flushed: the commit log has their writes ([`Engine::drain`] flushes). The
-    /// directories are free for another engine afterwards; dropping the last handle closes, too, but perhaps later,
-    /// because a thread of the engine may still hold one.
+    /// Refuses writes from now on, waits for flushes that run, syncs the log and ends all threads. Reads
+    /// still work. Memtables are not flushed: the commit log has their writes ([`Engine::drain`] flushes).
+    /// The directories are free for another engine afterwards; dropping the last handle closes, too, but
+    /// perhaps later, because a thread of the engine may still hold one.
     pub fn close(&self) {
         *self.barrier.write() = Gate::Drained;
         self.compactions.stop();

@@ -98,7 +98,8 @@ pub enum EngineError {
         /// Column, as the schema shows it.
         column: String,
     },
-    /// A transaction on the table's files failed in a way that only the next start can tell whether it counts.
+    /// A transaction on the table's files failed in a way that only the next start can tell whether it
+    /// counts.
     #[error(
         "{keyspace}.{table} is neither compacted nor truncated until the node was started again: a transaction log could not be written"
     )]
@@ -151,8 +152,8 @@ pub enum EngineError {
     /// A directory to import from is not there, or cannot be listed.
     #[error("Directory {} does not exist", .0.display())]
     NoDirectory(PathBuf),
-    /// SSTables that were put into a table's directory are not those of the table, or it was not found out whether they
-    /// are damaged.
+    /// SSTables that were put into a table's directory are not those of the table, or it was not found out
+    /// whether they are damaged.
     #[error("{sstable}: {reason}")]
     Foreign {
         /// The SSTable.
@@ -183,7 +184,8 @@ impl From<sstable::txn_log::RecoverError> for EngineError {
     }
 }
 
-/// Why a write was not kept. Nothing was acknowledged; a reader may still see what the commit log failed to sync.
+/// Why a write was not kept. Nothing was acknowledged; a reader may still see what the commit log failed to
+/// sync.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum WriteError {
     /// Memtables are full and flushes do not keep up.

@@ -1,13 +1,14 @@
 //! Bloom filters that nobody has proven yet, checked in the background.
 //!
-//! Filter.db of a foreign writer has no checksum, and a filter that lacks a key would hide a partition. So it turns
-//! no key away that it is not known to turn away rightly: reads prove it piece by piece, and one thread goes over the
-//! indexes of such SSTables from end to end.
+//! Filter.db of a foreign writer has no checksum, and a filter that lacks a key would hide a partition. So it
+//! turns no key away that it is not known to turn away rightly: reads prove it piece by piece, and one thread
+//! goes over the indexes of such SSTables from end to end.
 //!
 //! 1. It looks for them when the engine starts, when SSTables were loaded, and now and then besides.
-//! 2. One at a time is checked, around the page cache, at the common pace of compactions; with them it pauses.
-//! 3. A filter that lacks a key is not asked any more: a warning names the file. An index that cannot be read is told as
-//!    a failure of the disk, and the SSTable is not looked at again.
+//! 2. One at a time is checked, around the page cache, at the common pace of compactions; with them it
+//!    pauses.
+//! 3. A filter that lacks a key is not asked any more: a warning names the file. An index that cannot be read
+//!    is told as a failure of the disk, and the SSTable is not looked at again.
 
 use crate::engine::Engine;
 use crate::patrol::Patrol;

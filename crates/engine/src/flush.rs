@@ -1,13 +1,12 @@
 //! Flushes, and the threads that do them.
 //!
-//! *Keeper*: looks around twice a second and whenever somebody nudges it, and queues what has to be flushed: the
-//! largest memtable when memory is short, the tables of the oldest segment when the log is long, tables whose
-//! `memtable_flush_period_in_ms` is over, and every table after the log failed. Changes of the schema that wait it flushes
-//! itself.
-//! *Writers*: take tables from the queue. A flush that fails leaves its memtable where readers find it. What was flushed,
-//! truncated or dropped they free in turns when no reader has it any more; the last reader may be a thread that clients
-//! wait for.
-//! *Retrier*: tries tables whose flush failed again, later each time, so that the writers are free for others.
+//! *Keeper*: looks around twice a second and whenever somebody nudges it, and queues what has to be flushed:
+//! the largest memtable when memory is short, the tables of the oldest segment when the log is long, tables
+//! whose `memtable_flush_period_in_ms` is over, and every table after the log failed. Changes of the schema
+//! that wait it flushes itself. *Writers*: take tables from the queue. A flush that fails leaves its memtable
+//! where readers find it. What was flushed, truncated or dropped they free in turns when no reader has it any
+//! more; the last reader may be a thread that clients wait for. *Retrier*: tries tables whose flush failed
+//! again, later each time, so that the writers are free for others.
 
 use crate::commitlog::LogPosition;
 use crate::engine::Engine;
@@ -96,8 +95,8 @@ impl Workers {
         }
     }
 
-    /// Leaves memtables that no table has any more to the writers, which look for them when they are woken, and twice a
-    /// second.
+    /// Leaves memtables that no table has any more to the writers, which look for them when they are woken,
+    /// and twice a second.
     pub(crate) fn free_later(&self, memtables: impl IntoIterator<Item = Arc<Memtable>>) {
         self.spent.lock().extend(memtables);
     }
@@ -192,8 +191,9 @@ impl Workers {
 }
 
 impl Engine {
-    /// One round of the keeper. A table that is being flushed is left alone until that is done, and the end of a flush
-    /// makes the keeper look again: queued meanwhile, it would be flushed a second time with next to nothing in memory.
+    /// One round of the keeper. A table that is being flushed is left alone until that is done, and the end
+    /// of a flush makes the keeper look again: queued meanwhile, it would be flushed a second time with next
+    /// to nothing in memory.
     pub(crate) fn keep(&self) {
         self.flush_due_changes();
         let enqueue_idle = |table: &Arc<TableStore>| {
@@ -254,7 +254,8 @@ impl Engine {
         }
     }
 
-    /// Switches the table's memtable if it has writes; whether there is anything to flush now. Needs the flush turn.
+    /// Switches the table's memtable if it has writes; whether there is anything to flush now. Needs the
+    /// flush turn.
     pub(crate) fn switch_memtable(&self, table: &TableStore) -> bool {
         let gate = self.barrier.write();
         self.switch_memtable_at(table, self.log.position());
@@ -323,8 +324,8 @@ impl Engine {
     /// Flushes a table, or all tables of a keyspace; returns when they are on disk.
     ///
     /// # Errors
-    /// [`EngineError::UnknownKeyspace`], [`EngineError::UnknownTable`], or what a flush failed with: its memtable
-    /// stays readable and is flushed again later.
+    /// [`EngineError::UnknownKeyspace`], [`EngineError::UnknownTable`], or what a flush failed with: its
+    /// memtable stays readable and is flushed again later.
     pub fn flush(&self, keyspace: &str, table: Option<&str>) -> Result<(), EngineError> {
         match table {
             Some(table) => self.flush_table(self.table_named(keyspace, table)?.as_ref()),

@@ -3,18 +3,18 @@
 //! For each directory, all of its SSTables or none:
 //!
 //! 1. They are opened and compared with the table's schema, and verified, every component of them.
-//! 2. A transaction log is started in the table's directory; each SSTable gets a name of its own there and its files
-//!    are linked, or copied where links cannot be, or where somebody else may write to them: a link is the
-//!    same file, and who
-//!    owns it, or has it open to write, could change what the table reads, or cut a file that is mapped,
-//!    which ends
-//!    the process. The level and the marks of repairs go, unless they are to be kept.
-//! 3. They are opened under their new names and compared with their digests, also where nothing is to be verified; COMMIT;
-//!    they join the view.
+//! 2. A transaction log is started in the table's directory; each SSTable gets a name of its own there and
+//!    its files are linked, or copied where links cannot be, or where somebody else may write to them: a link
+//!    is the same file, and who owns it, or has it open to write, could change what the table reads, or cut a
+//!    file that is mapped, which ends the process. The level and the marks of repairs go, unless they are to
+//!    be kept.
+//! 3. They are opened under their new names and compared with their digests, also where nothing is to be
+//!    verified; COMMIT; they join the view.
 //! 4. Unless they were to be copied, their old files are removed.
 //!
-//! A crash before COMMIT leaves the directory as it was and nothing in the table, one after it everything in the table;
-//! old files that are still there then hold nothing that the table lacks, and importing them again changes nothing.
+//! A crash before COMMIT leaves the directory as it was and nothing in the table, one after it everything in
+//! the table; old files that are still there then hold nothing that the table lacks, and importing them again
+//! changes nothing.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -66,8 +66,8 @@ impl Engine {
     /// Imports the SSTables of directories into a table.
     ///
     /// # Errors
-    /// [`EngineError::UnknownTable`], [`EngineError::Drained`], and [`EngineError::NoDirectory`] before anything was
-    /// done. What goes wrong with a directory is in its answer, and does not keep the others.
+    /// [`EngineError::UnknownTable`], [`EngineError::Drained`], and [`EngineError::NoDirectory`] before
+    /// anything was done. What goes wrong with a directory is in its answer, and does not keep the others.
     pub fn import(
         &self,
         keyspace: &str,
@@ -316,8 +316,8 @@ fn copy(fs: &dyn FileSystem, from: &Path, to: &Path) -> io::Result<()> {
     target.sync_data()
 }
 
-/// Whether an SSTable is one of the table: key and clustering of the same types, and no column that the table never
-/// had or that has another type.
+/// Whether an SSTable is one of the table: key and clustering of the same types, and no column that the table
+/// never had or that has another type.
 pub(crate) fn check_fits(sstable: &SsTable, table: &TableSchema) -> Result<(), String> {
     let header = sstable.header();
     let expected = table.partition_key_class();

@@ -5,8 +5,8 @@
 //! [`ddl`](Engine::install_schema).
 //!
 //! What an [`Engine`] promises:
-//! - A write is seen by readers when `apply` returns, each partition update whole; it is acknowledged when its
-//!   [`SyncTicket`] is, and is then found again after a crash, as the sync mode says.
+//! - A write is seen by readers when `apply` returns, each partition update whole; it is acknowledged when
+//!   its [`SyncTicket`] is, and is then found again after a crash, as the sync mode says.
 //! - A failed flush, a full disk or a failing device never end the process: what cannot be kept is refused.
 //! - Memory of memtables is bounded: writes wait for it and are then refused.
 //! - A reader's view does not change under it; files live until the last reader that may use them is gone.

@@ -1,6 +1,6 @@
-//! What the engine itself keeps in `system.local`: the host id, the schema's version, and until where in the commit
-//! log each table was truncated. The other columns are the server's; of these the engine reads `release_version`, which
-//! says in whose form the directory is. The table is the same in all releases.
+//! What the engine itself keeps in `system.local`: the host id, the schema's version, and until where in the
+//! commit log each table was truncated. The other columns are the server's; of these the engine reads
+//! `release_version`, which says in whose form the directory is. The table is the same in all releases.
 
 use crate::commitlog::LogPosition;
 use crate::engine::Engine;

@@ -1,7 +1,8 @@
 //! The memory of all memtables: one budget, for which writers wait.
 //!
-//! A write reserves the bytes of its mutation before it is carried out, so that of all the writers that wait for memory
-//! only as many go on as there is room for. It then gives the reservation back for the bytes that a memtable really grew.
+//! A write reserves the bytes of its mutation before it is carried out, so that of all the writers that wait
+//! for memory only as many go on as there is room for. It then gives the reservation back for the bytes that
+//! a memtable really grew.
 
 use crate::error::WriteError;
 use crate::write::WriteOptions;
@@ -48,12 +49,12 @@ impl MemoryBudget {
         self.freed.notify_all();
     }
 
-    /// Reserves `bytes` for a write when memory may be used. A write may then go over the limit by its own size: what
-    /// bounds memory is that the next one waits.
+    /// Reserves `bytes` for a write when memory may be used. A write may then go over the limit by its own
+    /// size: what bounds memory is that the next one waits.
     ///
     /// # Errors
-    /// [`WriteError::WouldBlock`] when it would have to wait and must not, [`WriteError::Overloaded`] when no memory
-    /// was freed in time.
+    /// [`WriteError::WouldBlock`] when it would have to wait and must not, [`WriteError::Overloaded`] when no
+    /// memory was freed in time.
     pub(crate) fn admit(&self, bytes: u64, options: WriteOptions) -> Result<Reservation<'_>, WriteError> {
         if let Some(reservation) = self.try_reserve(bytes) {
             return Ok(reservation);

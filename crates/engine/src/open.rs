@@ -2,18 +2,20 @@
 //!
 //! Everything is understood before anything is touched ([`Opening::examine`]):
 //! 1. Directories that are there are locked, which leaves no trace.
-//! 2. `system.local` is opened, which says whose directory it is; then the other tables of `system` and `system_schema`,
-//!    whose definitions are built in for each release. What transactions that a crash left will remove is left out.
+//! 2. `system.local` is opened, which says whose directory it is; then the other tables of `system` and
+//!    `system_schema`, whose definitions are built in for each release. What transactions that a crash left
+//!    will remove is left out.
 //! 3. The commit log is read for those two keyspaces, so that the schema is known as of the last write.
 //! 4. The schema is loaded and every SSTable of every other table is opened.
-//! 5. The commit log is read for the rest, to its last mutation. What does not fit into memory is decoded now and
-//!    applied later.
+//! 5. The commit log is read for the rest, to its last mutation. What does not fit into memory is decoded now
+//!    and applied later.
 //!
 //! Then the directories are this engine's ([`Opening::take_over`]):
 //! 6. Missing directories are made, transactions finished, temporary files removed.
-//! 7. What did not fit into memory is replayed and flushed. Segments stay until the memtables that took their writes
-//!    are flushed; if one of them is torn that is at once, for the fences of this run would make the tear look like
-//!    damage, and if a killed Cassandra left entries behind its last marker, for it would not find them again.
+//! 7. What did not fit into memory is replayed and flushed. Segments stay until the memtables that took their
+//!    writes are flushed; if one of them is torn that is at once, for the fences of this run would make the
+//!    tear look like damage, and if a killed Cassandra left entries behind its last marker, for it would not
+//!    find them again.
 //! 8. What the built-in keyspaces lack on disk is written, and the node gets its host id if it has none.
 
 use crate::cache::{PageCache, RowCache};
@@ -49,8 +51,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use uuid::Uuid;
 
-/// Segments of earlier runs that may stay after a start. More are flushed away behind it: a node that is killed again
-/// and again would otherwise take longer to start each time.
+/// Segments of earlier runs that may stay after a start. More are flushed away behind it: a node that is
+/// killed again and again would otherwise take longer to start each time.
 const OLD_SEGMENTS_MAX: u64 = 1;
 /// Part of the memory for memtables in which the commit log's bytes wait between two passes over it.
 const KEPT_LOG_SHARE: u64 = 4;
@@ -73,8 +75,8 @@ impl Engine {
     /// Opens the tables under the given directories, or makes them.
     ///
     /// # Errors
-    /// When a setting cannot be, another process uses the directories, or what is there is damaged: then nothing was
-    /// changed.
+    /// When a setting cannot be, another process uses the directories, or what is there is damaged: then
+    /// nothing was changed.
     pub fn open(options: EngineOptions, env: Env) -> Result<Arc<Engine>, EngineError> {
         Opening::examine(options, env)?.take_over()
     }
@@ -154,8 +156,8 @@ impl Opening {
 
     /// Steps 2 to 5.
     fn recover(&mut self) -> Result<(), EngineError> {
-        // A memtable that takes replayed writes says, once flushed, that nothing before its end need be replayed: its
-        // start is the start of the log.
+        // A memtable that takes replayed writes says, once flushed, that nothing before its end need be
+        // replayed: its start is the start of the log.
         let start = LogPosition { segment: self.segments.files().first().map_or(0, |s| s.id), offset: 0 };
         let local = system::table(self.engine.release, SYSTEM, "local");
         let is_local = |t: &TableSchema| t.id == local.id;
@@ -283,8 +285,8 @@ impl Opening {
 }
 
 impl Engine {
-    /// Where SSTables of a table may be. Those of the node itself are written to the first of them only, as Cassandra
-    /// has it; the others may hold some of a time when that was different.
+    /// Where SSTables of a table may be. Those of the node itself are written to the first of them only, as
+    /// Cassandra has it; the others may hold some of a time when that was different.
     pub(crate) fn table_dirs(&self, table: &TableSchema) -> Vec<PathBuf> {
         let own = self.options.local_system_dir.iter().filter(|_| system::has_one_home(table));
         let dirs = own.chain(&self.options.data_dirs);
@@ -332,7 +334,8 @@ impl Engine {
         store
     }
 
-    /// Directories that look like a table's and are of none: a dropped one, or one of an older schema. They stay.
+    /// Directories that look like a table's and are of none: a dropped one, or one of an older schema. They
+    /// stay.
     fn warn_of_strangers(&self) {
         let known: HashSet<PathBuf> = self.tables().iter().flat_map(|t| t.dirs().to_vec()).collect();
         let below = |dir: &Path| -> Vec<PathBuf> {
@@ -370,7 +373,8 @@ fn lock(env: &Env, dir: &Path) -> Result<FileLock, EngineError> {
 /// The stored schema, completed by what every node of the release has.
 pub(crate) fn with_system_keyspaces(mut stored: Schema, release: Release) -> Schema {
     for (name, builtin) in &system::schema(release).keyspaces {
-        // The replicated ones are the operator's to change, and what is stored of them is what their files hold.
+        // The replicated ones are the operator's to change, and what is stored of them is what their files
+        // hold.
         if system::is_local(name) || !stored.keyspaces.contains_key(name) {
             stored.keyspaces.insert(name.clone(), Arc::clone(builtin));
         }

@@ -1,4 +1,5 @@
-//! Settings of the engine: plain data, validated once by [`EngineOptions::validate`], which `Engine::open` calls.
+//! Settings of the engine: plain data, validated once by [`EngineOptions::validate`], which `Engine::open`
+//! calls.
 
 use crate::commitlog::format;
 use env::fs::Access;
@@ -6,15 +7,15 @@ use model::NO_DELETION_TIME;
 use sstable::Version;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a block of rows in the index, unless set otherwise: a read of one row decodes half of them on average. A
-/// block costs about 40 bytes, so the index of wide partitions grows to a hundredth of the data.
+/// Bytes of a block of rows in the index, unless set otherwise: a read of one row decodes half of them on
+/// average. A block costs about 40 bytes, so the index of wide partitions grows to a hundredth of the data.
 pub const COLUMN_INDEX_BYTES: u64 = 4 << 10;
 
 /// When a write counts as kept (`commitlog_sync`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncMode {
-    /// At once; the log is synced every `period_ms`. Writers wait when the last sync is more than half a period
-    /// late.
+    /// At once; the log is synced every `period_ms`. Writers wait when the last sync is more than half a
+    /// period late.
     Periodic {
         /// Milliseconds between syncs.
         period_ms: u64,
@@ -28,9 +29,9 @@ pub enum SyncMode {
     },
 }
 
-/// What follows a failed sync or write of the commit log (`commit_failure_policy`). Whatever it says, the writers
-/// concerned get an error. A disk without room for a new segment is no failure in this sense: writes are refused
-/// until there is room again.
+/// What follows a failed sync or write of the commit log (`commit_failure_policy`). Whatever it says, the
+/// writers concerned get an error. A disk without room for a new segment is no failure in this sense: writes
+/// are refused until there is room again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailurePolicy {
     /// As `StopCommit`, and the server is told to close its doors.
@@ -92,10 +93,11 @@ pub struct EngineOptions {
     pub commitlog_total_bytes: u64,
     /// What follows a failed sync.
     pub commit_failure_policy: FailurePolicy,
-    /// Whether a table with a damaged SSTable is opened without it, and refuses reads, instead of nothing being opened.
-    /// Tables of the node itself must be whole.
+    /// Whether a table with a damaged SSTable is opened without it, and refuses reads, instead of nothing
+    /// being opened. Tables of the node itself must be whole.
     pub tolerates_damaged_sstables: bool,
-    /// Whether a data directory in which a write failed takes no new SSTables any more, while there is another one.
+    /// Whether a data directory in which a write failed takes no new SSTables any more, while there is
+    /// another one.
     pub gives_up_directories: bool,
     /// Whether replay skips damaged parts of the log instead of refusing to start.
     pub commitlog_ignore_replay_errors: bool,

@@ -1,23 +1,26 @@
 //! SSTables of which nobody knows yet whether Data.db is the file that was written, read once.
 //!
-//! What Cassandra writes has no Proof.db: the places of its chunks are not known, and only Digest.crc32 tells when two
-//! changed places (docs/formats/proof.md).
+//! What Cassandra writes has no Proof.db: the places of its chunks are not known, and only Digest.crc32 tells
+//! when two changed places (docs/formats/proof.md).
 //!
-//! 1. The thread looks for such SSTables when the node starts, when SSTables were loaded, and now and then besides.
-//! 2. One at a time is read ([`SsTable::prove`]), around all caches, in short turns and at a pace of its own; with
-//!    compactions it pauses. Before anybody is served it reads as fast as it can, and they wait for it a little.
-//! 3. Of a sound one Proof.db is written, under the lock of the table's view and only while it is part of the table: who
-//!    records what goes with an SSTable finds either all files or those of before.
-//! 4. A damaged one is told as a failure of the disk. Reads of it fail from then on, what was cached of it is forgotten, and
-//!    compactions leave it alone. A mark is left in the place of Proof.db: after a restart reads go on to fail until it was
-//!    compared again, and such SSTables come first.
+//! 1. The thread looks for such SSTables when the node starts, when SSTables were loaded, and now and then
+//!    besides.
+//! 2. One at a time is read ([`SsTable::prove`]), around all caches, in short turns and at a pace of its own;
+//!    with compactions it pauses. Before anybody is served it reads as fast as it can, and they wait for it a
+//!    little.
+//! 3. Of a sound one Proof.db is written, under the lock of the table's view and only while it is part of the
+//!    table: who records what goes with an SSTable finds either all files or those of before.
+//! 4. A damaged one is told as a failure of the disk. Reads of it fail from then on, what was cached of it is
+//!    forgotten, and compactions leave it alone. A mark is left in the place of Proof.db: after a restart
+//!    reads go on to fail until it was compared again, and such SSTables come first.
 //!
-//! Reads may have to wait for the comparison, which then comes before all others ([`crate::demands`]). What the node itself reads of its own
-//! tables is compared when they are opened ([`Engine::prove_own`]), and its Proof.db is written when the thread looks first.
+//! Reads may have to wait for the comparison, which then comes before all others ([`crate::demands`]). What
+//! the node itself reads of its own tables is compared when they are opened ([`Engine::prove_own`]), and its
+//! Proof.db is written when the thread looks first.
 //!
-//! A compaction proves its inputs before it reads them: what it writes has a proof of its own, which must not be
-//! one of damage. What comes into a table while the node runs ([`Engine::prove_newcomer`]) is proven before anybody
-//! can read it, and refused if it is damaged.
+//! A compaction proves its inputs before it reads them: what it writes has a proof of its own, which must not
+//! be one of damage. What comes into a table while the node runs ([`Engine::prove_newcomer`]) is proven
+//! before anybody can read it, and refused if it is damaged.
 
 use crate::compaction::{CompactionInfo, Throttle};
 use crate::demands::{Compared, Demands};
@@ -221,8 +224,8 @@ impl Prover {
         tracing::info!(proven, bytes, left, damaged, "SSTables were compared with their digests");
     }
 
-    /// SSTables that are to be read: those first that were damaged before, for nobody can read them, then the smallest, so
-    /// that most are read soon.
+    /// SSTables that are to be read: those first that were damaged before, for nobody can read them, then the
+    /// smallest, so that most are read soon.
     fn due(&self, engine: &Engine) -> Vec<(Arc<TableStore>, Arc<SsTable>)> {
         let state = self.state.lock();
         if state.is_stopped {
@@ -359,8 +362,8 @@ impl Engine {
         })
     }
 
-    /// Waits until the comparison that [`Engine::start_proving`] began is over, for at most `timeout`, and lets it read as
-    /// fast as it can meanwhile. Returns whether it is over.
+    /// Waits until the comparison that [`Engine::start_proving`] began is over, for at most `timeout`, and
+    /// lets it read as fast as it can meanwhile. Returns whether it is over.
     pub fn wait_for_proofs(&self, timeout: Duration) -> bool {
         if !self.prover.patrol.is_started() {
             return true;
@@ -376,8 +379,8 @@ impl Engine {
         has_looked
     }
 
-    /// Ends the comparisons that run; no other begins before SSTables are loaded or the node starts again, but for what reads
-    /// wait for. Whether any ran.
+    /// Ends the comparisons that run; no other begins before SSTables are loaded or the node starts again,
+    /// but for what reads wait for. Whether any ran.
     pub fn stop_proving(&self) -> bool {
         self.prover.demands.forget_idle();
         let mut state = self.prover.state.lock();
@@ -402,11 +405,12 @@ impl Engine {
         self.prover.state.lock().running.iter().map(info).collect()
     }
 
-    /// Compares an SSTable that nobody can read yet with its digest, as fast as it can be read, if the options have
-    /// SSTables compared.
+    /// Compares an SSTable that nobody can read yet with its digest, as fast as it can be read, if the
+    /// options have SSTables compared.
     ///
     /// # Errors
-    /// When it is damaged or cannot be read, and when an operator or the end of the engine ended the comparison.
+    /// When it is damaged or cannot be read, and when an operator or the end of the engine ended the
+    /// comparison.
     pub(crate) fn prove_newcomer(
         &self,
         schema: &TableSchema,
@@ -444,8 +448,8 @@ impl Engine {
         Ok(Newcomer { sstable, proof })
     }
 
-    /// Compares SSTables of a table of the node's own that is being opened, if reads wait for comparisons. Nothing is written
-    /// yet; reads of a damaged one fail.
+    /// Compares SSTables of a table of the node's own that is being opened, if reads wait for comparisons.
+    /// Nothing is written yet; reads of a damaged one fail.
     ///
     /// # Errors
     /// When one cannot be read.
@@ -495,8 +499,8 @@ impl Engine {
         stats
     }
 
-    /// Compares an SSTable with its digest, and does what follows of it. Whether it is known now that it is sound, or
-    /// that nobody can know.
+    /// Compares an SSTable with its digest, and does what follows of it. Whether it is known now that it is
+    /// sound, or that nobody can know.
     ///
     /// # Errors
     /// When it is damaged, or cannot be read.
@@ -543,7 +547,8 @@ impl Engine {
         }
     }
 
-    /// Writes a proof, or makes TOC.txt name the one that is there, if the SSTable is still part of the table.
+    /// Writes a proof, or makes TOC.txt name the one that is there, if the SSTable is still part of the
+    /// table.
     fn write_proof(&self, table: &TableStore, sstable: &Arc<SsTable>, proof: Option<&NewProof>) {
         let _writing = self.prover.writing.lock();
         if self.is_drained() || self.files.homes.is_given_up(&sstable.descriptor().directory) {

@@ -1,7 +1,7 @@
 //! From the commit log back into memtables.
 //!
-//! The log is read up to three times: for the local keyspaces, for the rest, and, when all of it does not fit into
-//! memory, for what did not. The first two passes change nothing on disk; the third flushes as it goes.
+//! The log is read up to three times: for the local keyspaces, for the rest, and, when all of it does not fit
+//! into memory, for what did not. The first two passes change nothing on disk; the third flushes as it goes.
 
 use crate::commitlog::format;
 use crate::commitlog::replay::{ReplayReport, Segments};
@@ -41,8 +41,8 @@ pub(crate) struct Replay {
     deferred_rest: Option<LogPosition>,
     /// Mutations of tables that are in no schema.
     unknown: HashMap<Uuid, u64>,
-    /// Whether the log cannot be left to the next reader: it has places that are torn, damage that is ignored, or
-    /// entries that Cassandra, were it the next to start here, would not find.
+    /// Whether the log cannot be left to the next reader: it has places that are torn, damage that is
+    /// ignored, or entries that Cassandra, were it the next to start here, would not find.
     is_frail: bool,
     skipped: u64,
 }
@@ -157,7 +157,8 @@ impl Engine {
         }
     }
 
-    /// Replays what found no room in memory, and leaves nothing in memory alone that the log does not hold for sure.
+    /// Replays what found no room in memory, and leaves nothing in memory alone that the log does not hold
+    /// for sure.
     pub(crate) fn finish_replay(
         &self,
         segments: &mut Segments,

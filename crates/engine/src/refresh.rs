@@ -1,10 +1,11 @@
-//! SSTables that somebody put into a table's directories while the node runs: `nodetool refresh`, all of them or none.
+//! SSTables that somebody put into a table's directories while the node runs: `nodetool refresh`, all of them
+//! or none.
 //!
 //! 1. The directories are looked through, with no flush of the table under way and no transaction.
-//! 2. What is not open is opened, held against the table's schema and compared with its digest. That may take as long as
-//!    reading it does, so nothing is locked meanwhile and nobody reads it.
-//! 3. The directories are looked through once more, while nobody changes the table's view. If everything there is ready it
-//!    becomes part of the view; if more has come, it goes on with 2.
+//! 2. What is not open is opened, held against the table's schema and compared with its digest. That may take
+//!    as long as reading it does, so nothing is locked meanwhile and nobody reads it.
+//! 3. The directories are looked through once more, while nobody changes the table's view. If everything
+//!    there is ready it becomes part of the view; if more has come, it goes on with 2.
 //!
 //! One that is damaged is refused and left where it is.
 
@@ -24,8 +25,8 @@ impl Engine {
     /// Opens SSTables that somebody put into a table's directory while the engine runs; their names.
     ///
     /// # Errors
-    /// [`EngineError::UnknownTable`], [`EngineError::Drained`]; an SSTable that is damaged or not one of the table, and
-    /// then none is added; a transaction that is under way.
+    /// [`EngineError::UnknownTable`], [`EngineError::Drained`]; an SSTable that is damaged or not one of the
+    /// table, and then none is added; a transaction that is under way.
     pub fn load_new_sstables(&self, keyspace: &str, table: &str) -> Result<Vec<String>, EngineError> {
         let store = self.table_named(keyspace, table)?;
         if self.is_drained() {
@@ -52,8 +53,8 @@ impl Engine {
 }
 
 impl TableStore {
-    /// Steps 1 and 3: adds what is new in the directories, if all of it is ready; what is not. `ready` is what was added
-    /// when there was nothing.
+    /// Steps 1 and 3: adds what is new in the directories, if all of it is ready; what is not. `ready` is
+    /// what was added when there was nothing.
     fn add_new(&self, fs: &dyn FileSystem, ready: &mut Ready) -> Result<Vec<Descriptor>, EngineError> {
         // No flush gives an SSTable its name while the directories are looked through.
         let _turn = self.flush_turn.lock();

@@ -1,12 +1,14 @@
 //! When changes of the schema go to SSTables.
 //!
-//! A Cassandra that takes over the directory after a crash looks for its schema in SSTables before it replays the log, and
-//! passes over writes to tables that it does not find. Ilion itself needs the log only. So:
+//! A Cassandra that takes over the directory after a crash looks for its schema in SSTables before it replays
+//! the log, and passes over writes to tables that it does not find. Ilion itself needs the log only. So:
 //! 1. A change is in SSTables before it is acknowledged, unless one was less than a second ago.
-//! 2. What comes within that second goes there at its end, all together: a migration of many steps, each of which would make
-//!    a dozen files for each of the tables of `system_schema` that it touches, and soon a compaction of those, makes them once.
-//! 3. Nothing of a table whose definition waits so is on disk before it: a write to the table, a flush or a compaction of it
-//!    brings the schema there first. If that fails it is tried again, and stands in nobody's way meanwhile.
+//! 2. What comes within that second goes there at its end, all together: a migration of many steps, each of
+//!    which would make a dozen files for each of the tables of `system_schema` that it touches, and soon a
+//!    compaction of those, makes them once.
+//! 3. Nothing of a table whose definition waits so is on disk before it: a write to the table, a flush or a
+//!    compaction of it brings the schema there first. If that fails it is tried again, and stands in nobody's
+//!    way meanwhile.
 
 use crate::engine::Engine;
 use crate::error::WriteError;
@@ -44,8 +46,8 @@ impl State {
 }
 
 impl Engine {
-    /// Flushes the tables of `mutations`, which changed the schema, or leaves that for later; whether the tables that they
-    /// define have to wait for it ([`TableStore::set_awaits_schema`]).
+    /// Flushes the tables of `mutations`, which changed the schema, or leaves that for later; whether the
+    /// tables that they define have to wait for it ([`TableStore::set_awaits_schema`]).
     pub(crate) fn flush_change(&self, mutations: &[Mutation]) -> bool {
         let flush = &self.schema_flush;
         let mut state = flush.state.lock();
@@ -68,8 +70,8 @@ impl Engine {
         }
     }
 
-    /// Brings the definition of a table to SSTables, if it waits. Whoever writes something of the table takes its schema
-    /// before.
+    /// Brings the definition of a table to SSTables, if it waits. Whoever writes something of the table takes
+    /// its schema before.
     pub(crate) fn flush_definition(&self, table: &TableStore) {
         if table.awaits_schema() {
             self.flush_changes(&mut self.schema_flush.state.lock());

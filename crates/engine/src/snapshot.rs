@@ -1,6 +1,6 @@
-//! Snapshots: hard links of a table's SSTables in `<table directory>/snapshots/<tag>/`, with a `manifest.json` and
-//! the `schema.cql` that makes the table anew. Incremental backups: hard links of each flushed SSTable in
-//! `<table directory>/backups/`.
+//! Snapshots: hard links of a table's SSTables in `<table directory>/snapshots/<tag>/`, with a
+//! `manifest.json` and the `schema.cql` that makes the table anew. Incremental backups: hard links of each
+//! flushed SSTable in `<table directory>/backups/`.
 //!
 //! `name.rs` says what a snapshot may be called, `expiry.rs` removes those whose manifest says that their
 //! time is over.
@@ -75,13 +75,14 @@ struct Manifest {
 }
 
 impl Engine {
-    /// Sets who writes the `schema.cql` of snapshots; the first call counts. Without one there is no such file.
+    /// Sets who writes the `schema.cql` of snapshots; the first call counts. Without one there is no such
+    /// file.
     pub fn set_schema_text(&self, text: SchemaText) {
         let _ = self.schema_text.set(text);
     }
 
-    /// Takes a snapshot of every table of `keyspaces` (of all keyspaces when there are none), or of one table of the
-    /// one keyspace that is named. Memtables are flushed before, unless the options say no.
+    /// Takes a snapshot of every table of `keyspaces` (of all keyspaces when there are none), or of one table
+    /// of the one keyspace that is named. Memtables are flushed before, unless the options say no.
     ///
     /// # Errors
     /// [`EngineError::SnapshotExists`], [`EngineError::SnapshotName`], an unknown name, or what failed.

@@ -10,11 +10,13 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 impl Engine {
-    /// Removes everything that was written to a table before this call; writes that run meanwhile may stay or go.
+    /// Removes everything that was written to a table before this call; writes that run meanwhile may stay or
+    /// go.
     ///
     /// 1. The memtable is switched; with `auto_snapshot` it is flushed and a snapshot is taken.
-    /// 2. The position in the commit log is recorded in `system.local`, so that replay brings nothing back. This table is
-    ///    flushed at once: a Cassandra that takes over after a crash looks there before it replays the log.
+    /// 2. The position in the commit log is recorded in `system.local`, so that replay brings nothing back.
+    ///    This table is flushed at once: a Cassandra that takes over after a crash looks there before it
+    ///    replays the log.
     /// 3. The memtables and SSTables of before go.
     ///
     /// # Errors
@@ -69,8 +71,8 @@ impl Engine {
     /// nothing, and another program may take over the directory.
     ///
     /// # Errors
-    /// When a flush failed: the commit log keeps what is not on disk, and writes are taken again, so that what stands in
-    /// the way of another attempt can be finished.
+    /// When a flush failed: the commit log keeps what is not on disk, and writes are taken again, so that
+    /// what stands in the way of another attempt can be finished.
     pub fn drain(&self) -> Result<(), EngineError> {
         let before = std::mem::replace(&mut *self.barrier.write(), Gate::Drained);
         self.prover.settle();

@@ -1,18 +1,22 @@
 //! Long work in short turns.
 //!
-//! Compactions and flushes compute for seconds beside threads that have microseconds of work and a client that waits for
-//! it. What the kernel does for those is not enough: a thread that never sleeps keeps a processor to itself, and those that
-//! sleep and wake again and again share what is left, though together they have more work than one processor can do. So
-//! long work takes its data by [`InTurns`], which gives way after each piece of it ([`give_way`]):
+//! Compactions and flushes compute for seconds beside threads that have microseconds of work and a client
+//! that waits for it. What the kernel does for those is not enough: a thread that never sleeps keeps a
+//! processor to itself, and those that sleep and wake again and again share what is left, though together
+//! they have more work than one processor can do. So long work takes its data by [`InTurns`], which gives way
+//! after each piece of it ([`give_way`]):
 //!
-//! 1. While nobody reads, the processor is offered to others. When nobody wants it that costs less than a microsecond.
-//! 2. While somebody reads ([`note_read`]), the thread sleeps for as long as it computed since the last time. Threads that
-//!    wake find its processor free, and the work takes a little more than twice the time that it would have alone.
-//! 3. A flush does not sleep while memtables have little room left ([`in_turns_for`]): writers would wait for it.
+//! 1. While nobody reads, the processor is offered to others. When nobody wants it that costs less than a
+//!    microsecond.
+//! 2. While somebody reads ([`note_read`]), the thread sleeps for as long as it computed since the last time.
+//!    Threads that wake find its processor free, and the work takes a little more than twice the time that it
+//!    would have alone.
+//! 3. A flush does not sleep while memtables have little room left ([`in_turns_for`]): writers would wait for
+//!    it.
 //!
-//! The thread has short slices while it works like that ([`in_turns`]): newer kernels let who yields pay for the whole of its
-//! slice. Beside a thread that always computes, one that yielded every 0.1 ms had 7 % of a processor with ordinary slices
-//! and 34 % with short ones (Linux 6.18).
+//! The thread has short slices while it works like that ([`in_turns`]): newer kernels let who yields pay for
+//! the whole of its slice. Beside a thread that always computes, one that yielded every 0.1 ms had 7 % of a
+//! processor with ordinary slices and 34 % with short ones (Linux 6.18).
 
 use crate::memory::MemoryBudget;
 use partition::{Event, Fragment, PartitionStream, ReadError};

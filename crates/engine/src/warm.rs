@@ -1,26 +1,29 @@
-//! What readers find in the page cache when an SSTable that was just written takes the place of others, or of a memtable.
+//! What readers find in the page cache when an SSTable that was just written takes the place of others, or of
+//! a memtable.
 //!
-//! 1. Pages of data go there while they are written. Of a flush all, as ones that were needed a little, because what they hold
-//!    was in memory until now; flushes of tables that nobody reads warm nothing. Of a compaction those that hold something
-//!    that lay in pages that are in the cache ([`Metered`]), so that what was hot stays so.
-//! 2. Nobody knows for which of its rows a page is in the cache, and the rows of one page go to as many as inputs interleave.
-//!    Those that are hot for the most part count as needed again and again, the others as needed a little: where the cache is
-//!    full, that displaces nothing but what was needed once. Of the others there are [`heat::PARTS_MAX`] for each page of the inputs
-//!    that is in the cache, at most.
-//!    Of a row that lies in more than [`heat::SHORT_PAGES`] pages each cell is as hot as the pages that it lay in, about, so that a
-//!    column that is read of long rows stays hot and the others cold; the merge hands the bytes of values on, by which they
-//!    are known again.
-//! 3. An input says whether a fragment was hot when it is asked for the next one, and pages end inside of fragments. So what
-//!    becomes of a page is settled when the fragment that it ended in is counted; until then it is kept aside, if it may be
-//!    hot. That is as much as the longest row, which is in memory besides.
-//! 4. The index has other pages than those of the inputs, and what is made of them besides. So the first and the last
-//!    fragment that begin in a page of data that is warmed are noted (where the page before is warmed, too, the
-//!    last), and looked up in the index of the new SSTable as a read would before anybody reads it. (Of one that
-//!    began in the page before, that page is not warmed: looking it up would, since where the index has not the whole
-//!    key the data is compared.) Of long rows the pages of the outline are looked up, too.
-//!    Notes take [`NOTED_BYTES_MAX`] at most; of more, every other one is forgotten.
-//! 5. When the SSTable is given up before it is a part of its table, its pages leave the cache, those among them that readers
-//!    brought there.
+//! 1. Pages of data go there while they are written. Of a flush all, as ones that were needed a little,
+//!    because what they hold was in memory until now; flushes of tables that nobody reads warm nothing. Of a
+//!    compaction those that hold something that lay in pages that are in the cache ([`Metered`]), so that
+//!    what was hot stays so.
+//! 2. Nobody knows for which of its rows a page is in the cache, and the rows of one page go to as many as
+//!    inputs interleave. Those that are hot for the most part count as needed again and again, the others as
+//!    needed a little: where the cache is full, that displaces nothing but what was needed once. Of the
+//!    others there are [`heat::PARTS_MAX`] for each page of the inputs that is in the cache, at most. Of a
+//!    row that lies in more than [`heat::SHORT_PAGES`] pages each cell is as hot as the pages that it lay in,
+//!    about, so that a column that is read of long rows stays hot and the others cold; the merge hands the
+//!    bytes of values on, by which they are known again.
+//! 3. An input says whether a fragment was hot when it is asked for the next one, and pages end inside of
+//!    fragments. So what becomes of a page is settled when the fragment that it ended in is counted; until
+//!    then it is kept aside, if it may be hot. That is as much as the longest row, which is in memory
+//!    besides.
+//! 4. The index has other pages than those of the inputs, and what is made of them besides. So the first and
+//!    the last fragment that begin in a page of data that is warmed are noted (where the page before is
+//!    warmed, too, the last), and looked up in the index of the new SSTable as a read would before anybody
+//!    reads it. (Of one that began in the page before, that page is not warmed: looking it up would, since
+//!    where the index has not the whole key the data is compared.) Of long rows the pages of the outline are
+//!    looked up, too. Notes take [`NOTED_BYTES_MAX`] at most; of more, every other one is forgotten.
+//! 5. When the SSTable is given up before it is a part of its table, its pages leave the cache, those among
+//!    them that readers brought there.
 
 mod heat;
 
@@ -39,7 +42,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a page counts as that a compaction made of hot ones for the most part: as needed this many times.
 const COMPACTED_COUNT: u8 = 4;
-/// One of a flush, or with less that is hot: more than a page that was read once, less than one that is read again and again.
+/// One of a flush, or with less that is hot: more than a page that was read once, less than one that is read
+/// again and again.
 const FLUSHED_COUNT: u8 = 2;
 /// A row with this many bytes may have an outline of its own.
 const LONG_ROW_BYTES: u64 = 2 * LONG_VALUE_BYTES as u64;
@@ -157,8 +161,8 @@ pub(crate) struct Warmth {
 }
 
 impl Warmth {
-    /// Of what a compaction writes as the SSTable with this number, and what sees its pages meanwhile. `heat` is that of
-    /// the inputs.
+    /// Of what a compaction writes as the SSTable with this number, and what sees its pages meanwhile. `heat`
+    /// is that of the inputs.
     pub fn of_compaction(
         number: u64,
         pages: &Arc<dyn PageSource>,
@@ -229,8 +233,8 @@ impl Warmth {
         }
     }
 
-    /// Counts the fragment that was written last, puts the pages that ended in it into the cache or not, and notes where those begin
-    /// and end that it put there.
+    /// Counts the fragment that was written last, puts the pages that ended in it into the cache or not, and
+    /// notes where those begin and end that it put there.
     fn settle(&mut self) {
         let used = match &self.heat {
             Some(heat) => {
@@ -293,8 +297,8 @@ impl Warmth {
         }
     }
 
-    /// Looks up what was noted since the last time, and the last of it again the next time: in an SSTable that still grows
-    /// the end of the index has no pages yet.
+    /// Looks up what was noted since the last time, and the last of it again the next time: in an SSTable
+    /// that still grows the end of the index has no pages yet.
     pub fn look_up(&mut self, output: &Arc<SsTable>, schema: &Arc<TableSchema>) {
         // The last page ends with the file.
         self.wrote(Event::End, &Fragment::default(), self.end);

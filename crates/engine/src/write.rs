@@ -14,8 +14,8 @@ use uuid::Uuid;
 /// How a write may be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Whether it may wait for memtable memory. If not, [`WriteError::WouldBlock`] asks the caller to try again
-    /// where it may.
+    /// Whether it may wait for memtable memory. If not, [`WriteError::WouldBlock`] asks the caller to try
+    /// again where it may.
     pub may_block: bool,
     /// Milliseconds that it waits at most, if fewer than the engine's own limit.
     pub wait_ms_max: u64,
@@ -28,11 +28,12 @@ impl Default for WriteOptions {
 }
 
 impl Engine {
-    /// Applies a mutation: when this returns, readers see it, each partition update whole. It is acknowledged only
-    /// when the ticket says so.
+    /// Applies a mutation: when this returns, readers see it, each partition update whole. It is acknowledged
+    /// only when the ticket says so.
     ///
     /// # Errors
-    /// Nothing was written, in memory or in the log, except that bytes of a failed append may be found by a replay.
+    /// Nothing was written, in memory or in the log, except that bytes of a failed append may be found by a
+    /// replay.
     pub fn apply(&self, mutation: &Mutation, options: WriteOptions) -> Result<SyncTicket, WriteError> {
         self.flush_definitions(mutation, options)?;
         self.leave_indexes_to_cassandra(mutation, options)?;

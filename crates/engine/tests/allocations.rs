@@ -1,5 +1,5 @@
-//! How many blocks of memory a warm read takes from the allocator. The test has a process, and so an allocator, of its
-//! own, which counts for each thread, so that those of the engine do not meddle.
+//! How many blocks of memory a warm read takes from the allocator. The test has a process, and so an
+//! allocator, of its own, which counts for each thread, so that those of the engine do not meddle.
 
 use bytes::Bytes;
 use engine::{Engine, EngineOptions, SsTableFormat, StorageCompatibility, WriteOptions};
@@ -33,8 +33,8 @@ impl Counting {
     }
 }
 
-// SAFETY: every call goes to the system's allocator as it is. The count is a number of the thread without a destructor:
-// neither does looking at it allocate nor can it be gone.
+// SAFETY: every call goes to the system's allocator as it is. The count is a number of the thread without a
+// destructor: neither does looking at it allocate nor can it be gone.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         Counting::count();
@@ -75,8 +75,8 @@ fn clustering(c: u64) -> Clustering {
     Clustering::from_values([&c.to_be_bytes()[..]])
 }
 
-/// An engine whose table has three columns and rows that lie by turns in so many SSTables, or in a memtable if there are
-/// none.
+/// An engine whose table has three columns and rows that lie by turns in so many SSTables, or in a memtable
+/// if there are none.
 fn engine(format: SsTableFormat, sstables: u64) -> (Arc<Engine>, Arc<TableSchema>) {
     let options = EngineOptions {
         commitlog_segment_bytes: 1 << 20,

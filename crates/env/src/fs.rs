@@ -2,16 +2,16 @@
 //!
 //! What a caller may rely on, on every implementation:
 //!
-//! 1. **Writes are visible after `flush`, durable after `sync_data`.** [`WriteFile::write_all`] collects bytes
-//!    in a buffer of [`WRITE_BUFFER_BYTES`]; `flush` hands them to the file (from then on readers see them and
-//!    they outlive the process), `sync_data` also puts them on the device (they outlive the machine). A file
-//!    that is dropped without either loses what was still in its buffer.
-//! 2. **A name is durable after `sync_dir`.** Creating, renaming, linking and removing change a directory; after
-//!    a power loss such a change is there for certain only if [`FileSystem::sync_dir`] of that directory came
-//!    later. Syncing the file is not enough.
+//! 1. **Writes are visible after `flush`, durable after `sync_data`.** [`WriteFile::write_all`] collects
+//!    bytes in a buffer of [`WRITE_BUFFER_BYTES`]; `flush` hands them to the file (from then on readers see
+//!    them and they outlive the process), `sync_data` also puts them on the device (they outlive the
+//!    machine). A file that is dropped without either loses what was still in its buffer.
+//! 2. **A name is durable after `sync_dir`.** Creating, renaming, linking and removing change a directory;
+//!    after a power loss such a change is there for certain only if [`FileSystem::sync_dir`] of that
+//!    directory came later. Syncing the file is not enough.
 //! 3. **Rename within a directory is atomic** and replaces the target.
-//! 4. **A failed sync is final.** After an error from `sync_data` the bytes written since the last good sync may
-//!    be lost even if a later sync succeeds; the caller must write them anew or stop.
+//! 4. **A failed sync is final.** After an error from `sync_data` the bytes written since the last good sync
+//!    may be lost even if a later sync succeeds; the caller must write them anew or stop.
 //! 5. **Errors name the file.** Every error is an `io::Error` of the cause's kind whose message holds the
 //!    operation and the path; see [`PathError`].
 //!
@@ -39,8 +39,8 @@ pub const WRITE_BUFFER_BYTES: usize = 64 << 10;
 
 /// A tree of files and directories. All calls may block.
 pub trait FileSystem: Send + Sync + Debug {
-    /// Makes a directory and its missing parents; one that exists is fine. The new names are durable only after
-    /// a `sync_dir` of each parent, see [`FileSystem::create_dir_all_durable`].
+    /// Makes a directory and its missing parents; one that exists is fine. The new names are durable only
+    /// after a `sync_dir` of each parent, see [`FileSystem::create_dir_all_durable`].
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
 
     /// What a directory holds, ordered by name.
@@ -63,8 +63,8 @@ pub trait FileSystem: Send + Sync + Debug {
     /// Opens a file for positional reads from any number of threads.
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>>;
 
-    /// As [`FileSystem::open_read`], for a file that nobody writes any more, by another way if there is one here:
-    /// [`ReadFile::access`] says which it became.
+    /// As [`FileSystem::open_read`], for a file that nobody writes any more, by another way if there is one
+    /// here: [`ReadFile::access`] says which it became.
     fn open_read_by(&self, path: &Path, access: Access) -> io::Result<Arc<dyn ReadFile>> {
         let _ = access;
         self.open_read(path)
@@ -114,9 +114,9 @@ pub trait FileSystem: Send + Sync + Debug {
     /// The space of the device that holds `path`.
     fn space(&self, path: &Path) -> io::Result<Space>;
 
-    /// Takes the one exclusive lock on `path`: a directory, which is not changed by it, or a file that is made if it
-    /// is missing. The lock ends when the value is dropped or the process dies; while another holds it the error is
-    /// of kind `WouldBlock`.
+    /// Takes the one exclusive lock on `path`: a directory, which is not changed by it, or a file that is
+    /// made if it is missing. The lock ends when the value is dropped or the process dies; while another
+    /// holds it the error is of kind `WouldBlock`.
     fn lock_exclusive(&self, path: &Path) -> io::Result<FileLock>;
 
     /// The whole of a file.
@@ -181,7 +181,8 @@ pub enum Access {
 }
 
 impl Access {
-    /// What reading `range` of a file of `file_len` bytes comes to: how many calls, and how many bytes they read.
+    /// What reading `range` of a file of `file_len` bytes comes to: how many calls, and how many bytes they
+    /// read.
     pub fn taken(self, range: &Range<u64>, file_len: u64) -> (u64, u64) {
         if self != Access::Direct {
             return (1, range.end.saturating_sub(range.start));
@@ -196,20 +197,21 @@ impl Access {
 
 /// A file opened for reading; shared by threads.
 pub trait ReadFile: Send + Sync + Debug {
-    /// Fills `buf` from `offset` on and returns how many bytes it got: fewer than asked only at the file's end.
+    /// Fills `buf` from `offset` on and returns how many bytes it got: fewer than asked only at the file's
+    /// end.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
 
-    /// As [`ReadFile::read_at`], if the system has the bytes in memory: `None` where the call would wait for the
-    /// device, and where nobody can tell. What is in `buf` then is of no account.
+    /// As [`ReadFile::read_at`], if the system has the bytes in memory: `None` where the call would wait for
+    /// the device, and where nobody can tell. What is in `buf` then is of no account.
     fn read_at_once(&self, offset: u64, buf: &mut [u8]) -> io::Result<Option<usize>> {
         let _ = (offset, buf);
         Ok(None)
     }
 
-    /// Reads `len` bytes from `offset` on into memory of just that size, which nobody has to have zeroed before, and fills
-    /// `after` with those that follow, in one call where the system can. `None` where it has them not in memory and may not
-    /// wait, as for [`ReadFile::read_at_once`], and then where the file ends too early, too; with `may_wait` that is an
-    /// `UnexpectedEof`.
+    /// Reads `len` bytes from `offset` on into memory of just that size, which nobody has to have zeroed
+    /// before, and fills `after` with those that follow, in one call where the system can. `None` where it
+    /// has them not in memory and may not wait, as for [`ReadFile::read_at_once`], and then where the file
+    /// ends too early, too; with `may_wait` that is an `UnexpectedEof`.
     fn read_vec_at(
         &self,
         offset: u64,

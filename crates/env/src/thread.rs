@@ -13,8 +13,9 @@ use std::time::Duration;
 /// The slices that a thread for short work asks for: the shortest that the kernel grants.
 pub const SHORT_SLICE_NANOS: u64 = 100_000;
 
-/// Asks the kernel for slices of [`SHORT_SLICE_NANOS`] for the calling thread. Kernels before 6.12 take no notice. A
-/// thread that was given another scheduling policy than the default from outside keeps that as it is.
+/// Asks the kernel for slices of [`SHORT_SLICE_NANOS`] for the calling thread. Kernels before 6.12 take no
+/// notice. A thread that was given another scheduling policy than the default from outside keeps that as it
+/// is.
 ///
 /// # Errors
 /// When the kernel, or what filters its calls, refuses.
@@ -26,17 +27,17 @@ pub fn ask_for_short_slices() -> io::Result<()> {
     ask_for_slices(attributes, SHORT_SLICE_NANOS)
 }
 
-/// Runs `work` with the slices that the kernel gives to all, also on a thread that asked for short ones, which it has again
-/// afterwards. Long work with short slices would not make way for those who need them: the kernel lets a thread that
-/// wakes go first only if its slices are shorter than those of the thread that runs. Threads that `work` starts are like
-/// any other, too.
+/// Runs `work` with the slices that the kernel gives to all, also on a thread that asked for short ones,
+/// which it has again afterwards. Long work with short slices would not make way for those who need them: the
+/// kernel lets a thread that wakes go first only if its slices are shorter than those of the thread that
+/// runs. Threads that `work` starts are like any other, too.
 pub fn with_ordinary_slices<T>(work: impl FnOnce() -> T) -> T {
     let _before = Slices::change_to(0);
     work()
 }
 
-/// Runs `work` with slices of [`SHORT_SLICE_NANOS`], where the kernel grants them; the calling thread has its own again
-/// afterwards. For long work that yields the processor as often.
+/// Runs `work` with slices of [`SHORT_SLICE_NANOS`], where the kernel grants them; the calling thread has its
+/// own again afterwards. For long work that yields the processor as often.
 pub fn with_short_slices<T>(work: impl FnOnce() -> T) -> T {
     let _before = Slices::change_to(SHORT_SLICE_NANOS);
     work()
@@ -47,8 +48,9 @@ pub fn cpu_nanos() -> u64 {
     nanos_of(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Nanoseconds since some moment in the past that is the same for all threads. For how work shares the processors,
-/// which is the kernel's time whatever clock a test has; everything else takes `env::clock::Clock`.
+/// Nanoseconds since some moment in the past that is the same for all threads. For how work shares the
+/// processors, which is the kernel's time whatever clock a test has; everything else takes
+/// `env::clock::Clock`.
 pub fn kernel_nanos() -> u64 {
     nanos_of(libc::CLOCK_MONOTONIC)
 }
@@ -66,12 +68,14 @@ pub fn rest(nanos: u64) -> u64 {
 
 fn nanos_of(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the time is a whole `timespec`, which the kernel writes; it has both clocks and leaves it alone where not.
+    // SAFETY: the time is a whole `timespec`, which the kernel writes; it has both clocks and leaves it alone
+    // where not.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// What the calling thread asked for, and asks for again when this goes, by a panic as well. In nanoseconds; 0: nothing.
+/// What the calling thread asked for, and asks for again when this goes, by a panic as well. In nanoseconds;
+/// 0: nothing.
 struct Slices(u64);
 
 impl Slices {
@@ -90,11 +94,12 @@ impl Drop for Slices {
     }
 }
 
-/// Asks for slices of `nanos` for the calling thread, whose other attributes stay as they are; 0: those of all threads.
+/// Asks for slices of `nanos` for the calling thread, whose other attributes stay as they are; 0: those of
+/// all threads.
 fn ask_for_slices(mut attributes: libc::sched_attr, nanos: u64) -> io::Result<()> {
     attributes.sched_runtime = nanos;
-    // SAFETY: the attributes are a whole `sched_attr` that names its own size, which the kernel reads and does not keep;
-    // 0 is the calling thread.
+    // SAFETY: the attributes are a whole `sched_attr` that names its own size, which the kernel reads and
+    // does not keep; 0 is the calling thread.
     let outcome = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

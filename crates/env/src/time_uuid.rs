@@ -47,8 +47,8 @@ impl TimeUuids {
         Self { low: (variant_and_sequence << 48) | node, latest: AtomicU64::new(0) }
     }
 
-    /// The next uuid at a wall time of `now_micros` since 1970. Its time is `now_micros` unless that would not
-    /// be later than the previous uuid's.
+    /// The next uuid at a wall time of `now_micros` since 1970. Its time is `now_micros` unless that would
+    /// not be later than the previous uuid's.
     pub fn next(&self, now_micros: i64) -> Uuid {
         let now = ticks(now_micros);
         let mut latest = self.latest.load(Ordering::Relaxed);

@@ -1,5 +1,6 @@
-//! Byte-comparable keys: encodings whose order as unsigned bytes is the order of what they encode (CASSANDRA-6936, "byte-comparable";
-//! Cassandra's "OSS50"). The trie indexes of the SSTable format `da` are made of them.
+//! Byte-comparable keys: encodings whose order as unsigned bytes is the order of what they encode
+//! (CASSANDRA-6936, "byte-comparable"; Cassandra's "OSS50"). The trie indexes of the SSTable format `da` are
+//! made of them.
 //!
 //! ```text
 //! decorated key   40 token 40 key 38              token: 8 bytes, sign flipped; key: escaped
@@ -11,8 +12,8 @@
 //!                                                 dynamic: before it 40 class 40 package.class, and before these two
 //!                                                 40 ReversedType where it is reversed
 //! ```
-//! No encoding of a value is a prefix of another one of its type once a byte of 20 to 60 follows, so parts can be put
-//! after one another. The bytes of values in descending columns are inverted, the markers are not.
+//! No encoding of a value is a prefix of another one of its type once a byte of 20 to 60 follows, so parts
+//! can be put after one another. The bytes of values in descending columns are inverted, the markers are not.
 
 use crate::clustering::{BoundKind, ClusteringComparator, Component, Position};
 use crate::key::{DecoratedKey, Token};
@@ -44,7 +45,8 @@ fn key_head(token: Token) -> [u8; 10] {
     head
 }
 
-/// The encoding of a partition's key, byte by byte. Only who takes more than the token's bytes pays for the others.
+/// The encoding of a partition's key, byte by byte. Only who takes more than the token's bytes pays for the
+/// others.
 pub fn key_bytes(key: &DecoratedKey) -> impl Iterator<Item = u8> + '_ {
     let (head, mut whole) = (key_head(key.token), Vec::new());
     (0..).map_while(move |at| {
@@ -65,7 +67,8 @@ pub fn encode_key(key: &DecoratedKey, out: &mut Vec<u8>) {
     out.push(TERMINATOR);
 }
 
-/// Appends what is less than the encodings of all keys of a token, and greater than those of all lesser tokens.
+/// Appends what is less than the encodings of all keys of a token, and greater than those of all lesser
+/// tokens.
 pub fn encode_token(token: Token, out: &mut Vec<u8>) {
     out.push(NEXT);
     out.extend_from_slice(&(token.0 ^ i64::MIN).to_be_bytes());
@@ -99,8 +102,8 @@ pub fn encode_position(comparator: &ClusteringComparator, position: Position<'_>
     });
 }
 
-/// Appends the encoding of a value. False, with nothing appended, for a value without bytes of a type that encodes
-/// those as a marker of the sequence around it.
+/// Appends the encoding of a value. False, with nothing appended, for a value without bytes of a type that
+/// encodes those as a marker of the sequence around it.
 ///
 /// Bytes that are no value of the type are escaped like a blob; such values have no order to keep.
 pub fn encode_value(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> bool {
@@ -249,8 +252,8 @@ fn encode_varint(value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(significant);
 }
 
-/// Sign and exponent to base 100, then two decimal digits a byte. The mantissa is below one and its digits of a
-/// negative number are those of its complement, so that smaller numbers have smaller bytes.
+/// Sign and exponent to base 100, then two decimal digits a byte. The mantissa is below one and its digits of
+/// a negative number are those of its complement, so that smaller numbers have smaller bytes.
 fn encode_decimal(value: &[u8], out: &mut Vec<u8>) {
     let Some((unscaled, scale)) = numbers::decode_decimal(value) else { return escape(value, out) };
     let negative = match unscaled.sign() {
@@ -299,7 +302,8 @@ fn encode_sequence<'t, 'v>(parts: impl Iterator<Item = (&'t CqlType, Option<&'v 
     out.push(TERMINATOR);
 }
 
-/// An empty value of a reversed component is marked as the last one, which it is. (Cassandra marks it as the first one.)
+/// An empty value of a reversed component is marked as the last one, which it is. (Cassandra marks it as the
+/// first one.)
 fn encode_composite(mut parts: Parts<'_, '_>, out: &mut Vec<u8>) {
     out.push(if parts.is_static() { NEXT_NULL } else { NEXT });
     while let Some(part) = parts.next() {

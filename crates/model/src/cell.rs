@@ -5,16 +5,17 @@ use bytes::Bytes;
 
 /// A column of a table, for as long as the process lives.
 ///
-/// Ids are handed out by [`crate::schema::TableSchema`]: when a table is loaded, in column order (docs/formats/sstable-big.md),
-/// statics before regulars; a column added later gets the next free id, so the id of an existing column never
-/// changes and rows in memory stay valid across ALTER TABLE. They are never written to disk.
+/// Ids are handed out by [`crate::schema::TableSchema`]: when a table is loaded, in column order
+/// (docs/formats/sstable-big.md), statics before regulars; a column added later gets the next free id, so the
+/// id of an existing column never changes and rows in memory stay valid across ALTER TABLE. They are never
+/// written to disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ColumnId(pub u32);
 
 /// One cell.
 ///
-/// A tombstone has no TTL but a local deletion time, and an empty value; an expiring cell has both; a plain cell
-/// has neither.
+/// A tombstone has no TTL but a local deletion time, and an empty value; an expiring cell has both; a plain
+/// cell has neither.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
     /// The column.
@@ -25,8 +26,8 @@ pub struct Cell {
     pub ttl: i32,
     /// Deletion or expiration, in seconds since the epoch; [`NO_DELETION_TIME`] for a plain cell.
     pub local_deletion_time: u32,
-    /// The element inside a multi-cell column: time-uuid of a list, element of a set, key of a map, big-endian
-    /// `i16` field index of a UDT. Empty and without meaning for a simple column.
+    /// The element inside a multi-cell column: time-uuid of a list, element of a set, key of a map,
+    /// big-endian `i16` field index of a UDT. Empty and without meaning for a simple column.
     pub path: Bytes,
     /// The value; a counter's is a context ([`crate::counter`]).
     pub value: Bytes,

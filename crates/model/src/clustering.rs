@@ -1,8 +1,9 @@
 //! Clusterings, bounds and slices: positions inside a partition and their order.
 //!
-//! Rows of a partition are ordered by their clustering columns, each ascending or descending. A bound is a prefix
-//! of a clustering that sorts just before or just after everything it is a prefix of. For descending columns the
-//! kinds of bounds are those of the *storage order*: `c > 3` on a DESC column ends, not starts, at 3.
+//! Rows of a partition are ordered by their clustering columns, each ascending or descending. A bound is a
+//! prefix of a clustering that sorts just before or just after everything it is a prefix of. For descending
+//! columns the kinds of bounds are those of the *storage order*: `c > 3` on a DESC column ends, not starts,
+//! at 3.
 
 use crate::types::CqlType;
 use bytes::Bytes;
@@ -21,8 +22,8 @@ pub enum Component<'a> {
 
 /// The values of the clustering columns of a row, or of the first of them.
 ///
-/// All components lie in one buffer, so a `Clustering` can be refilled row after row without allocating; short ones, a
-/// uuid or a timestamp and a name, never allocate.
+/// All components lie in one buffer, so a `Clustering` can be refilled row after row without allocating;
+/// short ones, a uuid or a timestamp and a name, never allocate.
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub struct Clustering {
     bytes: SmallVec<[u8; INLINE_BYTES]>,
@@ -61,7 +62,8 @@ where
 const INLINE_BYTES: usize = 24;
 
 impl Clustering {
-    /// No components: the clustering of a static row, or of the only row of a partition without clustering columns.
+    /// No components: the clustering of a static row, or of the only row of a partition without clustering
+    /// columns.
     pub const fn empty() -> Clustering {
         Clustering { bytes: SmallVec::new_const(), ends: SmallVec::new_const() }
     }
@@ -179,7 +181,8 @@ impl<'a> Iterator for Components<'a> {
     }
 }
 
-/// What a position inside a partition is; the numbers are those of the SSTable format (docs/formats/sstable-big.md).
+/// What a position inside a partition is; the numbers are those of the SSTable format
+/// (docs/formats/sstable-big.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum BoundKind {
@@ -237,7 +240,8 @@ impl BoundKind {
         }
     }
 
-    /// Order of two positions that are equal as far as both have components: this one has `len`, the other `other_len`.
+    /// Order of two positions that are equal as far as both have components: this one has `len`, the other
+    /// `other_len`.
     pub fn order_of_equals(self, len: usize, other: BoundKind, other_len: usize) -> Ordering {
         match len.cmp(&other_len) {
             Ordering::Less => self.against_longer(),
@@ -277,7 +281,8 @@ impl BoundKind {
         }
     }
 
-    /// The boundary that stands for this end and the start of the next range at one position (and the reverse).
+    /// The boundary that stands for this end and the start of the next range at one position (and the
+    /// reverse).
     pub fn as_boundary(self) -> BoundKind {
         match self {
             BoundKind::ExclEnd | BoundKind::InclStart => BoundKind::ExclEndInclStart,

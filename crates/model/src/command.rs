@@ -198,7 +198,8 @@ impl ReadCommand {
         self.clusterings.is_reversed()
     }
 
-    /// Rows that it can return at the most, by the names it asks for; its limits and its filter may leave fewer.
+    /// Rows that it can return at the most, by the names it asks for; its limits and its filter may leave
+    /// fewer.
     pub fn rows_max(&self) -> u64 {
         let PartitionSelection::Keys(keys) = &self.partitions else { return u64::MAX };
         let of_each = match &self.clusterings {

@@ -4,9 +4,9 @@
 //! i16 n | n * i16 index of a non-remote shard (>= 0 local, negative: global, index + 32768) | shards
 //! shard: 16 bytes counter id | i64 clock | i64 count        sorted by id
 //! ```
-//! A negative `n` stands for `-n`, and says that the local shards were another node's: they count as remote ones.
-//! Today's writes make only global shards: one for each node that led an increment, with a clock that counts the
-//! increments and the running total of that node. Local and remote shards come from old releases.
+//! A negative `n` stands for `-n`, and says that the local shards were another node's: they count as remote
+//! ones. Today's writes make only global shards: one for each node that led an increment, with a clock that
+//! counts the increments and the running total of that node. Local and remote shards come from old releases.
 
 use bytes::Bytes;
 use std::cmp::Ordering;
@@ -137,8 +137,8 @@ pub fn merge(a: &Bytes, b: &Bytes) -> Bytes {
     encode(&out)
 }
 
-/// Global beats the rest; among globals and remotes the larger clock wins, then the larger count; local shards are
-/// deltas and add up.
+/// Global beats the rest; among globals and remotes the larger clock wins, then the larger count; local
+/// shards are deltas and add up.
 fn merge_shards(a: Shard, b: Shard) -> Shard {
     if a.kind != b.kind {
         return if a.kind > b.kind { a } else { b };

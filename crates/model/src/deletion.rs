@@ -2,8 +2,8 @@
 
 use crate::{NO_DELETION_TIME, NO_TIMESTAMP, NO_TTL};
 
-/// A deletion of a partition, a range of rows, a row or a collection: what was written at or before `timestamp`
-/// is gone.
+/// A deletion of a partition, a range of rows, a row or a collection: what was written at or before
+/// `timestamp` is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Deletion {
     /// Microseconds; everything written at or before it is deleted.
@@ -21,7 +21,8 @@ impl Deletion {
         Deletion { timestamp, local_deletion_time }
     }
 
-    /// Whether nothing is deleted. Versions of Cassandra disagree on the other field, so only the timestamp counts.
+    /// Whether nothing is deleted. Versions of Cassandra disagree on the other field, so only the timestamp
+    /// counts.
     #[inline]
     pub fn is_none(&self) -> bool {
         self.timestamp == NO_TIMESTAMP
@@ -87,8 +88,8 @@ impl Liveness {
         self.ttl != NO_TTL
     }
 
-    /// Whether it says that the row is not there any more, by a TTL that no client can give: Cassandra writes it to rows of
-    /// views.
+    /// Whether it says that the row is not there any more, by a TTL that no client can give: Cassandra writes
+    /// it to rows of views.
     #[inline]
     pub fn is_expired_for_good(&self) -> bool {
         self.ttl == i32::MAX
@@ -101,8 +102,8 @@ impl Liveness {
             && (!self.is_expiring() || (now_s < self.local_expiration_time && !self.is_expired_for_good()))
     }
 
-    /// Whether this liveness wins over `other`: the larger timestamp; at a tie one that is expired for good, then an
-    /// expiring one over one that does not expire, then the later expiration, then the smaller TTL.
+    /// Whether this liveness wins over `other`: the larger timestamp; at a tie one that is expired for good,
+    /// then an expiring one over one that does not expire, then the later expiration, then the smaller TTL.
     pub fn supersedes(&self, other: &Liveness) -> bool {
         if self.timestamp != other.timestamp {
             return self.timestamp > other.timestamp;

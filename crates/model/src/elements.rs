@@ -36,8 +36,8 @@ impl PathRange {
     }
 }
 
-/// The elements of a multi-cell column whose values are wanted. A source still reports the cells of the others, as it does
-/// those of other columns, but steps over their values and leaves them empty.
+/// The elements of a multi-cell column whose values are wanted. A source still reports the cells of the
+/// others, as it does those of other columns, but steps over their values and leaves them empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ElementSelection {
     /// The column.

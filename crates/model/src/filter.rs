@@ -5,8 +5,8 @@ use crate::types::{CqlType, collection};
 use bytes::Bytes;
 use std::cmp::Ordering;
 
-/// Whether `value`, a value of type `ty` in one piece, compares to `operands` as `operator` says. A null never
-/// does. `operands` are several for `IN`, else one.
+/// Whether `value`, a value of type `ty` in one piece, compares to `operands` as `operator` says. A null
+/// never does. `operands` are several for `IN`, else one.
 pub fn satisfies(operator: Operator, ty: &CqlType, value: Option<&[u8]>, operands: &[Bytes]) -> bool {
     let Some(value) = value else { return false };
     let compared = |test: fn(Ordering) -> bool| operands.first().is_some_and(|o| test(ty.compare(value, o)));

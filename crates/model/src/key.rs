@@ -1,7 +1,8 @@
 //! Partition keys and their tokens (Murmur3Partitioner).
 //!
-//! The bytes of a partition key are the raw value for a single column, and for several columns, each component as
-//! `u16 length, bytes, 0x00` (CompositeType; docs/formats/sstable-big.md). Partitions are ordered by token, then by key bytes.
+//! The bytes of a partition key are the raw value for a single column, and for several columns, each
+//! component as `u16 length, bytes, 0x00` (CompositeType; docs/formats/sstable-big.md). Partitions are
+//! ordered by token, then by key bytes.
 
 use bytes::Bytes;
 use std::cmp::Ordering;

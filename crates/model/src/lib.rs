@@ -5,7 +5,8 @@
 //!
 //! Conventions that hold everywhere in the workspace:
 //! - timestamps are microseconds since the epoch in an `i64`; [`NO_TIMESTAMP`] means "none";
-//! - local deletion times and expirations are seconds since the epoch in a `u32`; [`NO_DELETION_TIME`] means "none";
+//! - local deletion times and expirations are seconds since the epoch in a `u32`; [`NO_DELETION_TIME`] means
+//!   "none";
 //! - TTLs are seconds in an `i32`; [`NO_TTL`] means "does not expire";
 //! - values are [`bytes::Bytes`] in the encoding of the native protocol v3 and later.
 #![cfg_attr(

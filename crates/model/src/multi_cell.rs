@@ -1,19 +1,20 @@
-//! Multi-cell columns as one value: what a reader sees of cells that are each an element (lists, sets, maps and user
-//! types that are not frozen).
+//! Multi-cell columns as one value: what a reader sees of cells that are each an element (lists, sets, maps
+//! and user types that are not frozen).
 
 use crate::cell::Cell;
 use crate::types::CqlType;
 use crate::types::collection::push_element;
 use bytes::Bytes;
 
-/// The value that the live ones of `cells` make up at `now_s` (seconds since the epoch), in the encoding of the frozen
-/// type; `None` when none is live. `cells` are those of one column, in path order.
+/// The value that the live ones of `cells` make up at `now_s` (seconds since the epoch), in the encoding of
+/// the frozen type; `None` when none is live. `cells` are those of one column, in path order.
 pub fn assemble(ty: &CqlType, cells: &[Cell], now_s: u32) -> Option<Bytes> {
     let mut out = Vec::new();
     assemble_into(&mut out, ty, cells, now_s).then(|| out.into())
 }
 
-/// [`assemble`] into a buffer that the caller uses again; false, and nothing is appended, when no cell is live.
+/// [`assemble`] into a buffer that the caller uses again; false, and nothing is appended, when no cell is
+/// live.
 pub fn assemble_into(out: &mut Vec<u8>, ty: &CqlType, cells: &[Cell], now_s: u32) -> bool {
     let live = || cells.iter().filter(|c| c.is_live(now_s));
     let count = live().count();

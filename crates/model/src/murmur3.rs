@@ -1,4 +1,5 @@
-//! Cassandra's MurmurHash3 x64 128 (seed 0), whose tail bytes are sign-extended (docs/formats/sstable-big.md).
+//! Cassandra's MurmurHash3 x64 128 (seed 0), whose tail bytes are sign-extended
+//! (docs/formats/sstable-big.md).
 //!
 //! The published algorithm treats the up to 15 bytes after the last whole block as unsigned; Cassandra's Java
 //! widens signed bytes. Tokens and bloom filters depend on that, so it is kept.

@@ -84,8 +84,8 @@ impl PartitionUpdate {
     }
 }
 
-/// Updates of the same partition key in tables of one keyspace: the unit of the commit log, kept whole or not at
-/// all.
+/// Updates of the same partition key in tables of one keyspace: the unit of the commit log, kept whole or not
+/// at all.
 #[derive(Clone, Debug)]
 pub struct Mutation {
     /// One for each table, all with the same key.

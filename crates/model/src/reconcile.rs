@@ -1,9 +1,9 @@
 //! The one place that decides which of two writes wins.
 //!
-//! Cells, in order (Cassandra's `Cells.reconcile`; docs/formats/commit-log.md): the larger timestamp; at a tie a tombstone or
-//! an expiring cell over a plain one; a tombstone over an expiring cell; the larger local deletion time; the
-//! smaller TTL; the larger value. Counters do not compete but add up, and any tombstone beats them
-//! (CASSANDRA-7346). All of it is commutative, associative and idempotent.
+//! Cells, in order (Cassandra's `Cells.reconcile`; docs/formats/commit-log.md): the larger timestamp; at a
+//! tie a tombstone or an expiring cell over a plain one; a tombstone over an expiring cell; the larger local
+//! deletion time; the smaller TTL; the larger value. Counters do not compete but add up, and any tombstone
+//! beats them (CASSANDRA-7346). All of it is commutative, associative and idempotent.
 
 use crate::cell::{Cell, ColumnId};
 use crate::counter;
@@ -64,9 +64,9 @@ fn compare_paths(table: &TableSchema, column: ColumnId, a: &[u8], b: &[u8]) -> O
     }
 }
 
-/// Merges what `other` knows about the row into `into`; both have the same clustering. What a deletion of either
-/// shadows is gone from the result. More than two that may have shadowable deletions ([`Row::is_shadowable`]) cannot be merged
-/// pair by pair.
+/// Merges what `other` knows about the row into `into`; both have the same clustering. What a deletion of
+/// either shadows is gone from the result. More than two that may have shadowable deletions
+/// ([`Row::is_shadowable`]) cannot be merged pair by pair.
 pub fn merge_row_into(table: &TableSchema, into: &mut Row, other: &Row) {
     if other.liveness.supersedes(&into.liveness) {
         into.liveness = other.liveness;
@@ -155,8 +155,8 @@ fn drop_shadowed(row: &mut Row) {
     });
 }
 
-/// Drops what a deletion of the partition or of a range around the row shadows. The row's own deletion goes too
-/// when the outer one is at least as new: it says nothing any more.
+/// Drops what a deletion of the partition or of a range around the row shadows. The row's own deletion goes
+/// too when the outer one is at least as new: it says nothing any more.
 pub fn apply_deletion(row: &mut Row, outer: &Deletion) {
     if outer.is_none() {
         return;

@@ -8,8 +8,8 @@ use crate::key::DecoratedKey;
 /// A row, or what one source knows about it.
 ///
 /// `cells` are sorted by column, and inside a multi-cell column by path in the order of the path's type;
-/// `complex_deletions` are sorted by column and hold no [`Deletion::NONE`]. A `Row` is reused from one read row to
-/// the next: [`Row::clear`] keeps its memory.
+/// `complex_deletions` are sorted by column and hold no [`Deletion::NONE`]. A `Row` is reused from one read
+/// row to the next: [`Row::clear`] keeps its memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Empty for a static row.
@@ -18,8 +18,8 @@ pub struct Row {
     pub liveness: Liveness,
     /// Deletion of the whole row.
     pub deletion: Deletion,
-    /// Whether a newer liveness takes the deletion back, so that older cells are there again. Cassandra's views of early 3.x
-    /// have such deletions (CASSANDRA-10261).
+    /// Whether a newer liveness takes the deletion back, so that older cells are there again. Cassandra's
+    /// views of early 3.x have such deletions (CASSANDRA-10261).
     pub is_shadowable: bool,
     /// Deletions of whole multi-cell columns.
     pub complex_deletions: Vec<(ColumnId, Deletion)>,
@@ -39,7 +39,8 @@ pub struct ResultRow<'a> {
     pub static_row: Option<&'a Row>,
     /// The row; `None` for a partition that has static content only.
     pub row: Option<&'a Row>,
-    /// Seconds since the epoch at which cells are judged: the row may still hold tombstones and expired cells.
+    /// Seconds since the epoch at which cells are judged: the row may still hold tombstones and expired
+    /// cells.
     pub now_s: u32,
 }
 
@@ -134,9 +135,9 @@ impl Row {
         self.liveness.is_live(now_s) || self.cells.iter().any(|c| c.is_live(now_s))
     }
 
-    /// Tombstones that a read meets in the row, as Cassandra counts them for its histogram and its thresholds: the
-    /// cells that are `dead`; of a row without them of which nothing `lives` one for what deleted it. A collection that
-    /// was written whole has none.
+    /// Tombstones that a read meets in the row, as Cassandra counts them for its histogram and its
+    /// thresholds: the cells that are `dead`; of a row without them of which nothing `lives` one for what
+    /// deleted it. A collection that was written whole has none.
     #[inline]
     pub fn tombstones(&self, dead: usize, lives: bool) -> u64 {
         let is_deleted = !lives && dead == 0 && !self.is_empty();

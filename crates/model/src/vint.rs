@@ -47,12 +47,13 @@ pub fn signed_len(value: i64) -> usize {
     unsigned_len(zigzag(value))
 }
 
-/// Reads an unsigned vint from the front of `input`: the value and its length, `None` when `input` is too short.
+/// Reads an unsigned vint from the front of `input`: the value and its length, `None` when `input` is too
+/// short.
 #[inline]
 pub fn read_unsigned(input: &[u8]) -> Option<(u64, usize)> {
     if let Some(word) = input.first_chunk::<8>() {
-        // All eight bytes at once, whatever the length: no branch to guess. The bit that is set limits the count for
-        // words of ones, which are longer anyway.
+        // All eight bytes at once, whatever the length: no branch to guess. The bit that is set limits the
+        // count for words of ones, which are longer anyway.
         let word = u64::from_be_bytes(*word);
         let extra = (!word | 1).leading_zeros();
         if extra < 8 {

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! cost {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// Counters of one read, shared by everything that works for it. Sources add to them in batches, not for
-        /// each row.
+        /// Counters of one read, shared by everything that works for it. Sources add to them in batches, not
+        /// for each row.
         #[derive(Debug, Default)]
         pub struct ReadCost { $($(#[$doc])* pub $name: Counter),* }
 
@@ -39,8 +39,8 @@ macro_rules! cost {
     };
 }
 
-/// A counter that only grows. Any thread may look at it; one at a time works for a read and adds, which so needs no
-/// locked instruction.
+/// A counter that only grows. Any thread may look at it; one at a time works for a read and adds, which so
+/// needs no locked instruction.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -125,23 +125,25 @@ pub struct ReadContext {
     /// Whether the read may wait for the disk; otherwise the first page that is not resident ends it with
     /// [`crate::ReadError::WouldBlock`].
     pub may_block: bool,
-    /// Bytes that a read that may not block may yet load and decompress, of files that the system has in memory: what
-    /// exceeds them, and what the device would have to be waited for, ends it all the same.
+    /// Bytes that a read that may not block may yet load and decompress, of files that the system has in
+    /// memory: what exceeds them, and what the device would have to be waited for, ends it all the same.
     pub at_once_bytes_max: u64,
-    /// Rows of the longest answer for which a read that may not block is begun: where more are expected it ends with
-    /// [`crate::ReadError::WouldBlock`] before it reads any.
+    /// Rows of the longest answer for which a read that may not block is begun: where more are expected it
+    /// ends with [`crate::ReadError::WouldBlock`] before it reads any.
     pub rows_max: u64,
     /// Bytes of that answer.
     pub bytes_max: u64,
-    /// Whether pages that the read loads stay in the page cache, and the row cache takes part (compaction and bulk
-    /// scans: no).
+    /// Whether pages that the read loads stay in the page cache, and the row cache takes part (compaction and
+    /// bulk scans: no).
     pub fill_cache: bool,
     /// Whether index pages do so, too (tables that are cached with `keys: NONE`: no).
     pub fill_index_cache: bool,
-    /// The range of partitions of which this read, one of a single partition, is a part: the rest of the one in which the
-    /// page before ended. `None` where it is none, or where not all rows of the range are asked for.
+    /// The range of partitions of which this read, one of a single partition, is a part: the rest of the one
+    /// in which the page before ended. `None` where it is none, or where not all rows of the range are asked
+    /// for.
     pub scan: Option<Arc<KeyRange>>,
-    /// About how many rows will be taken of the stream: a source reads ahead for so many. [`u64::MAX`] for all.
+    /// About how many rows will be taken of the stream: a source reads ahead for so many. [`u64::MAX`] for
+    /// all.
     pub rows_wanted: u64,
     /// Who wants to know what each source did.
     pub recorder: Option<Arc<Recorder>>,

@@ -19,8 +19,8 @@ pub enum ReadError {
     /// The file system failed.
     #[error("{0}")]
     Io(Arc<io::Error>),
-    /// A page is not in memory and the read was told not to block ([`crate::ReadContext::may_block`]), or it is expected
-    /// to become too long for that.
+    /// A page is not in memory and the read was told not to block ([`crate::ReadContext::may_block`]), or it
+    /// is expected to become too long for that.
     #[error("the read needs a page that is not resident")]
     WouldBlock,
     /// Nobody knows yet whether a file is as it was written, and reads wait until that is known.

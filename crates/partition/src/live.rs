@@ -2,13 +2,13 @@
 //!
 //! 1. A partition's static row is kept aside until the partition is left.
 //! 2. A row that is live and passes the filter is a result row.
-//! 3. A partition without such rows is one result row when its static content is live and passes the filter, and
-//!    nothing in the query is about rows.
+//! 3. A partition without such rows is one result row when its static content is live and passes the filter,
+//!    and nothing in the query is about rows.
 //! 4. `DISTINCT` takes one row of each partition and leaves it.
-//! 5. The result is over with the last row that the query can have: of rows that are asked for by name there are no more than
-//!    names. What lies behind it is not looked at.
-//! 6. The page ends at its limits: of rows, of bytes, and of tombstones scanned. The last one makes pages short,
-//!    even empty, where deleted data lies: the mark then stands at the last position *scanned*.
+//! 5. The result is over with the last row that the query can have: of rows that are asked for by name there
+//!    are no more than names. What lies behind it is not looked at.
+//! 6. The page ends at its limits: of rows, of bytes, and of tombstones scanned. The last one makes pages
+//!    short, even empty, where deleted data lies: the mark then stands at the last position *scanned*.
 
 use crate::cost::ReadContext;
 use crate::error::ReadError;
@@ -48,8 +48,8 @@ pub struct PageMark {
     pub clustering: Option<Clustering>,
     /// Rows that the command may still return.
     pub remaining: u64,
-    /// Rows that it may still return of the partition: as many as its limit is, [`u64::MAX`] where there is none, as long
-    /// as nothing of the partition was returned.
+    /// Rows that it may still return of the partition: as many as its limit is, [`u64::MAX`] where there is
+    /// none, as long as nothing of the partition was returned.
     pub remaining_in_partition: u64,
 }
 
@@ -88,7 +88,8 @@ pub struct LiveRows {
 }
 
 impl LiveRows {
-    /// Reads `stream`, the answer to `command`. In a box from the start: it is long, and handed on by several hands.
+    /// Reads `stream`, the answer to `command`. In a box from the start: it is long, and handed on by several
+    /// hands.
     pub fn new(
         stream: BoxedStream,
         command: Arc<ReadCommand>,
@@ -129,8 +130,8 @@ impl LiveRows {
         })
     }
 
-    /// Goes on where an earlier page ended: the first partition of the stream is the one that `mark` stands in, if
-    /// that is not done with.
+    /// Goes on where an earlier page ended: the first partition of the stream is the one that `mark` stands
+    /// in, if that is not done with.
     pub fn resume(mut self: Box<Self>, mark: &PageMark) -> Box<LiveRows> {
         self.remaining = mark.remaining;
         if mark.clustering.is_some() {
@@ -223,7 +224,8 @@ impl LiveRows {
         if self.is_last_in_fragment { Some(&self.fragment.row.clustering) } else { self.last.as_ref() }
     }
 
-    /// Keeps it before the fragment is filled again. The two change places, so that nothing is copied for each row.
+    /// Keeps it before the fragment is filled again. The two change places, so that nothing is copied for
+    /// each row.
     fn keep_last(&mut self) {
         if std::mem::take(&mut self.is_last_in_fragment) {
             std::mem::swap(self.last.get_or_insert_default(), &mut self.fragment.row.clustering);
@@ -332,7 +334,8 @@ impl LiveRows {
         self.full || self.rows >= self.limits.rows || self.bytes >= self.limits.bytes
     }
 
-    /// Where the page ended; `None` when the result is over. To be asked when [`LiveRows::next_row`] yielded no more.
+    /// Where the page ended; `None` when the result is over. To be asked when [`LiveRows::next_row`] yielded
+    /// no more.
     pub fn mark(&self) -> Option<PageMark> {
         if self.remaining == 0 {
             return None;

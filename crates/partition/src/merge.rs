@@ -1,12 +1,13 @@
 //! The k-way merge: several streams of one table become one.
 //!
-//! 1. Of all sources that stand at the start of a partition, those with the smallest key take part; their partition
-//!    deletions merge into one.
+//! 1. Of all sources that stand at the start of a partition, those with the smallest key take part; their
+//!    partition deletions merge into one.
 //! 2. Their static rows merge.
 //! 3. Of the positions at which they stand, the first in stream order is next: rows there merge through
 //!    `model::reconcile`, range changes there update what is open in their source.
-//! 4. The open deletion is the newest of all sources' open ones, where it beats the partition's own. A row loses
-//!    what either shadows, and is left out when nothing remains; a change is yielded when the open deletion changed.
+//! 4. The open deletion is the newest of all sources' open ones, where it beats the partition's own. A row
+//!    loses what either shadows, and is left out when nothing remains; a change is yielded when the open
+//!    deletion changed.
 //!
 //! One source passes through: its rows are not copied, and touched only where a deletion of its own is open.
 
@@ -42,7 +43,8 @@ impl PartitionStream for Nothing {
     }
 }
 
-/// Several streams, one after the other. The caller keeps the order of partitions: they are yielded as they come.
+/// Several streams, one after the other. The caller keeps the order of partitions: they are yielded as they
+/// come.
 pub struct Concat<F> {
     current: Option<BoxedStream>,
     next: F,
@@ -245,7 +247,8 @@ impl Merge {
         Ok(found && !out.row.is_empty())
     }
 
-    /// Index of the source that stands first in stream order; `None` when all are at the end of the partition.
+    /// Index of the source that stands first in stream order; `None` when all are at the end of the
+    /// partition.
     fn first(&self) -> Option<usize> {
         let mut first: Option<(usize, &Source)> = None;
         for (i, source) in self.sources.iter().enumerate() {
@@ -314,8 +317,8 @@ impl Merge {
         !out.row.is_empty()
     }
 
-    /// Where the newest deletion of the row is one that the newest liveness takes back, drops it and, as Cassandra does
-    /// (`Row.Merger`), the older ones with it. Of the rows of the sources marked stale.
+    /// Where the newest deletion of the row is one that the newest liveness takes back, drops it and, as
+    /// Cassandra does (`Row.Merger`), the older ones with it. Of the rows of the sources marked stale.
     fn drop_outlived_deletions(&mut self) {
         let mut newest = Row::default();
         let rows = self.sources.iter().filter(|s| s.taking_part && s.stale).map(|s| &s.head.row);

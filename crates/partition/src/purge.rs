@@ -1,8 +1,9 @@
 //! Purging: what compaction may forget for ever.
 //!
-//! A tombstone is purged when it is older than `gc_grace_seconds` *and* nothing outside the compaction could hold
-//! older data that it still has to shadow. An expired cell or row is treated as the tombstone that it has become:
-//! purged, or turned into one (Cassandra's `Cell.purge`). A partition of which nothing remains is left out.
+//! A tombstone is purged when it is older than `gc_grace_seconds` *and* nothing outside the compaction could
+//! hold older data that it still has to shadow. An expired cell or row is treated as the tombstone that it
+//! has become: purged, or turned into one (Cassandra's `Cell.purge`). A partition of which nothing remains is
+//! left out.
 
 use crate::error::ReadError;
 use crate::stream::{BoxedStream, Event, Fragment, PartitionStream};
@@ -10,8 +11,9 @@ use model::{Cell, DecoratedKey, Deletion, Liveness, NO_DELETION_TIME, Row};
 
 /// What a compaction knows about the data that it does not see.
 pub trait PurgeGuard: Send {
-    /// Timestamp in microseconds below which a deletion of `key` shadows nothing outside the compaction:
-    /// the smallest timestamp of overlapping SSTables and memtables that may hold the key, `i64::MAX` when none does.
+    /// Timestamp in microseconds below which a deletion of `key` shadows nothing outside the compaction: the
+    /// smallest timestamp of overlapping SSTables and memtables that may hold the key, `i64::MAX` when none
+    /// does.
     fn max_purgeable_timestamp(&mut self, key: &DecoratedKey) -> i64;
 }
 
@@ -31,8 +33,8 @@ pub struct Purge<G> {
 }
 
 impl<G: PurgeGuard> Purge<G> {
-    /// Purges `source`, a merged stream in storage order, as of `now_s`; tombstones made before `gc_before_s` are
-    /// old enough (both in seconds since the epoch).
+    /// Purges `source`, a merged stream in storage order, as of `now_s`; tombstones made before `gc_before_s`
+    /// are old enough (both in seconds since the epoch).
     pub fn new(source: BoxedStream, guard: G, now_s: u32, gc_before_s: u32) -> Purge<G> {
         Purge {
             source,

@@ -1,7 +1,8 @@
 //! An answer of a replica: the fragments of a stream as far as a page of them goes, in memory.
 //!
-//! A replica stops where it has found as many live rows as were asked for. What other replicas know may delete some of
-//! them, so the rows of several replicas are believed only up to the first place at which one of them stopped:
+//! A replica stops where it has found as many live rows as were asked for. What other replicas know may
+//! delete some of them, so the rows of several replicas are believed only up to the first place at which one
+//! of them stopped:
 //!
 //! ```text
 //! replica A   row 1, row 2, row 3 | stopped
@@ -181,8 +182,8 @@ fn order(command: &ReadCommand, a: Position<'_>, b: Position<'_>) -> Ordering {
 /// Where a merge of recordings was cut off, once it was: behind this row, or behind a whole partition.
 pub type Cut = Arc<OnceLock<Option<Clustering>>>;
 
-/// What several replicas know of a selection, as one stream. It ends where the first of them stopped, or, with
-/// `has_more`, where other selections follow that were not asked yet; `cut` then says so.
+/// What several replicas know of a selection, as one stream. It ends where the first of them stopped, or,
+/// with `has_more`, where other selections follow that were not asked yet; `cut` then says so.
 pub fn known(
     table: &Arc<TableSchema>,
     recordings: Vec<Recording>,
@@ -303,7 +304,8 @@ impl PartitionStream for Recorder {
     }
 }
 
-/// Plays a recording. Where it stopped in the middle of a partition, that is closed as the grammar of streams has it.
+/// Plays a recording. Where it stopped in the middle of a partition, that is closed as the grammar of streams
+/// has it.
 struct Playing {
     steps: std::vec::IntoIter<Step>,
     reversed: bool,

@@ -7,8 +7,8 @@ use model::{BoundKind, ClusteringBound, DecoratedKey, Deletion, Row};
 /// From this position on, in stream order, another range deletion holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeChange {
-    /// Where. Only the side matters, so the kind is always [`BoundKind::InclStart`] (before all rows that the prefix
-    /// is a prefix of) or [`BoundKind::ExclStart`] (after them).
+    /// Where. Only the side matters, so the kind is always [`BoundKind::InclStart`] (before all rows that the
+    /// prefix is a prefix of) or [`BoundKind::ExclStart`] (after them).
     pub position: ClusteringBound,
     /// The deletion that holds from here on, [`Deletion::NONE`] for none.
     pub deletion: Deletion,
@@ -47,8 +47,8 @@ pub enum Event {
     End,
 }
 
-/// Where a stream puts what it found. A consumer keeps one and passes it to each call, so that its memory is used
-/// again; which part is meant says the [`Event`].
+/// Where a stream puts what it found. A consumer keeps one and passes it to each call, so that its memory is
+/// used again; which part is meant says the [`Event`].
 #[derive(Clone, Debug)]
 pub struct Fragment {
     /// Key of the partition that starts.
@@ -91,8 +91,8 @@ pub trait PartitionStream: Send {
     /// When the source cannot be read; the stream is of no use afterwards.
     fn next(&mut self, out: &mut Fragment) -> Result<Event, ReadError>;
 
-    /// Leaves the rest of the current partition: the next event is the start of the next partition, or the end.
-    /// Sources that can jump do so.
+    /// Leaves the rest of the current partition: the next event is the start of the next partition, or the
+    /// end. Sources that can jump do so.
     ///
     /// # Errors
     /// As for [`PartitionStream::next`].

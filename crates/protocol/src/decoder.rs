@@ -63,8 +63,8 @@ enum Large {
     },
 }
 
-/// Makes room for a body of `total` bytes that has begun to arrive, but never for more than as much again as is
-/// here: memory is not handed out for announcements.
+/// Makes room for a body of `total` bytes that has begun to arrive, but never for more than as much again as
+/// is here: memory is not handed out for announcements.
 fn reserve_towards(buffer: &mut BytesMut, total: usize) {
     let missing = total.saturating_sub(buffer.len());
     buffer.reserve(missing.min(buffer.len().max(64 << 10)));
@@ -85,7 +85,8 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder of requests that refuses envelopes (header and body, uncompressed) over `envelope_bytes_max`.
+    /// A decoder of requests that refuses envelopes (header and body, uncompressed) over
+    /// `envelope_bytes_max`.
     pub fn new(envelope_bytes_max: usize) -> Self {
         Self {
             input: BytesMut::new(),
@@ -381,8 +382,8 @@ impl Decoder {
     }
 }
 
-/// Feeds arbitrary bytes to a decoder of requests and decodes every request found: an entry point for fuzzing.
-/// `settings` picks version, compression and the size of the pieces the bytes arrive in.
+/// Feeds arbitrary bytes to a decoder of requests and decodes every request found: an entry point for
+/// fuzzing. `settings` picks version, compression and the size of the pieces the bytes arrive in.
 pub fn fuzz_decoder(settings: u8, bytes: &[u8]) {
     let mut decoder = Decoder::new(1 << 20);
     let compression = match settings >> 2 & 3 {

@@ -1,8 +1,8 @@
 //! From responses to the bytes of one connection.
 //!
-//! An envelope is opened with [`Encoder::begin`], its body is written in place, and [`EnvelopeWriter::finish`]
-//! fills in the header. [`Encoder::unsent`] shows what the socket is to get, and [`Encoder::sent`] lets go of what it
-//! took: the memory is used again for what follows.
+//! An envelope is opened with [`Encoder::begin`], its body is written in place, and
+//! [`EnvelopeWriter::finish`] fills in the header. [`Encoder::unsent`] shows what the socket is to get, and
+//! [`Encoder::sent`] lets go of what it took: the memory is used again for what follows.
 //!
 //! ```text
 //! unframed           out:   envelope | envelope | ...
@@ -11,7 +11,8 @@
 //! v5 with lz4        stage: envelope | envelope           unsent, or a full segment: out gets the LZ4 segment
 //! ```
 //!
-//! A long body that comes in blocks ([`Encoder::push_blocks`]) queues up as it is, behind what `out` held then.
+//! A long body that comes in blocks ([`Encoder::push_blocks`]) queues up as it is, behind what `out` held
+//! then.
 //!
 //! In v5 envelopes share a segment while they fit. One that does not fit beside its predecessors is moved
 //! behind their trailer; one that fits in no segment is cut up where it lies, from the back. Both move each
@@ -108,8 +109,8 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// An encoder of responses for a connection that has not begun its session; answers to OPTIONS and STARTUP
-    /// are in the version of the request, see [`Encoder::set_version`].
+    /// An encoder of responses for a connection that has not begun its session; answers to OPTIONS and
+    /// STARTUP are in the version of the request, see [`Encoder::set_version`].
     pub fn new() -> Self {
         Self {
             version: ProtocolVersion::HIGHEST,
@@ -213,8 +214,8 @@ impl Encoder {
         envelope.finish(extras)
     }
 
-    /// Writes a response whose body was written elsewhere. A long one is taken over as it lies, where nothing has to be
-    /// compressed.
+    /// Writes a response whose body was written elsewhere. A long one is taken over as it lies, where nothing
+    /// has to be compressed.
     pub fn push_blocks(
         &mut self,
         stream: i16,

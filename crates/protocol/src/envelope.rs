@@ -10,7 +10,8 @@
 //! ```
 //!
 //! The body of a response starts with what its flags announce, in this order: uuid tracing id (02), string
-//! list of warnings (08), bytes map custom payload (04). The body of a request starts with the bytes map (04).
+//! list of warnings (08), bytes map custom payload (04). The body of a request starts with the bytes map
+//! (04).
 
 use bytes::Bytes;
 

@@ -1,5 +1,5 @@
-//! What a real Cassandra 5.0 sent and understood, recorded by `testdata/capture.py`: every envelope is decoded,
-//! encoded anew, and must come out byte for byte.
+//! What a real Cassandra 5.0 sent and understood, recorded by `testdata/capture.py`: every envelope is
+//! decoded, encoded anew, and must come out byte for byte.
 
 use bytes::Bytes;
 
@@ -106,8 +106,8 @@ fn responses_decode_and_encode_to_the_same_bytes() {
         if let Response::Result(ResultBody::Rows(rows)) = &message.response
             && rows.columns.is_none()
         {
-            // Cassandra leaves the flag for "one table" beside the one for "no metadata"; that the writer does so
-            // too is tested below, the owned rows do not know.
+            // Cassandra leaves the flag for "one table" beside the one for "no metadata"; that the writer
+            // does so too is tested below, the owned rows do not know.
             written[16] |= 1;
         }
         assert_eq!(written, frame.bytes, "{} v{}", frame.name, frame.version);

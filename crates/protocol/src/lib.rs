@@ -3,7 +3,8 @@
 //! Nothing here reads a socket, a clock or a file. A connection owns a [`Decoder`] and an [`Encoder`]:
 //!
 //! 1. Bytes from the socket go into [`Decoder::buffer_mut`]; [`Decoder::next_envelope`] takes envelopes out.
-//! 2. [`request::Message::decode`] makes a typed request of an envelope; its values are slices of the bytes read.
+//! 2. [`request::Message::decode`] makes a typed request of an envelope; its values are slices of the bytes
+//!    read.
 //! 3. Responses go into the encoder, rows through [`response::rows::RowsWriter`], and [`Encoder::unsent`]
 //!    is what the socket is to send.
 //! 4. When STARTUP is accepted, [`Decoder::negotiate`] and, once the answer is written,

@@ -51,8 +51,8 @@ impl Value {
     }
 }
 
-/// Short bytes that are the id of a statement or of metadata: 16 of them, if a server gave it. They are copied, which costs less
-/// than to share the body's memory.
+/// Short bytes that are the id of a statement or of metadata: 16 of them, if a server gave it. They are
+/// copied, which costs less than to share the body's memory.
 pub type ShortId = SmallVec<[u8; 16]>;
 
 /// A custom payload: names and their bytes (`None`: null).
@@ -190,7 +190,8 @@ impl Reader {
         Ok(ShortId::from_slice(id))
     }
 
-    /// Reads a bound value. In v3 every negative length is null; later -2 is unset and the others are refused.
+    /// Reads a bound value. In v3 every negative length is null; later -2 is unset and the others are
+    /// refused.
     pub fn value(&mut self, version: ProtocolVersion) -> Result<Value, BodyError> {
         let length = self.i32("a value")?;
         match usize::try_from(length) {

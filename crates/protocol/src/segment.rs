@@ -17,7 +17,8 @@
 //! 1. A self-contained segment holds one or more whole envelopes.
 //! 2. An envelope longer than [`PAYLOAD_MAX`] is cut over several segments that are not self-contained and
 //!    hold nothing else.
-//! 3. A checksum that does not match ends the connection: where the next segment begins is not known any more.
+//! 3. A checksum that does not match ends the connection: where the next segment begins is not known any
+//!    more.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use thiserror::Error;
@@ -95,8 +96,8 @@ const fn crc24_step(register: u32, byte: u8) -> u32 {
     register
 }
 
-/// What a byte in the upper third of an otherwise empty register leaves there. There are two headers for each batch of
-/// answers, and a bit depends on the one before.
+/// What a byte in the upper third of an otherwise empty register leaves there. There are two headers for each
+/// batch of answers, and a bit depends on the one before.
 #[expect(clippy::indexing_slicing, reason = "made by the compiler")]
 const CRC24_STEPS: [u32; 256] = {
     let mut steps = [0; 256];

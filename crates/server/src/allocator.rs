@@ -1,8 +1,8 @@
 //! The allocator of the process: mimalloc.
 //!
-//! mimalloc's functions that are told an alignment take several times as long as those of C, and give what is longer than a
-//! kibibyte a block with room to shift it. Nearly everything that Rust allocates is aligned as all blocks of `malloc` are,
-//! so those are asked for whatever needs no more.
+//! mimalloc's functions that are told an alignment take several times as long as those of C, and give what is
+//! longer than a kibibyte a block with room to shift it. Nearly everything that Rust allocates is aligned as
+//! all blocks of `malloc` are, so those are asked for whatever needs no more.
 
 use std::alloc::{GlobalAlloc, Layout};
 
@@ -12,14 +12,16 @@ use libmimalloc_sys as mimalloc;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allocator;
 
-/// Whether a block that is asked for without an alignment is aligned well enough. Blocks of 16 bytes and more are aligned to
-/// 16, shorter ones to 8 (`MI_MAX_ALIGN_SIZE` in mimalloc/types.h); of the two only the smaller is relied on.
+/// Whether a block that is asked for without an alignment is aligned well enough. Blocks of 16 bytes and more
+/// are aligned to 16, shorter ones to 8 (`MI_MAX_ALIGN_SIZE` in mimalloc/types.h); of the two only the
+/// smaller is relied on.
 const fn is_ordinary(layout: &Layout) -> bool {
     layout.align() <= 8
 }
 
-// SAFETY: every block comes from mimalloc with at least the size and the alignment of its layout, goes back to it, and is
-// nobody else's meanwhile. All its functions may be called on one another's blocks, and none of them unwinds.
+// SAFETY: every block comes from mimalloc with at least the size and the alignment of its layout, goes back
+// to it, and is nobody else's meanwhile. All its functions may be called on one another's blocks, and none of
+// them unwinds.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -71,7 +73,8 @@ mod tests {
             for size in (1..80).chain([127, 128, 1_000, 1_024, 1_025, 1_432, 5_000, 70_000, 3 << 20]) {
                 let layout = Layout::from_size_align(size, align).unwrap();
                 let longer = size + size / 2 + 1;
-                // SAFETY: blocks are written and read within their layouts, and freed once with the layout they have last.
+                // SAFETY: blocks are written and read within their layouts, and freed once with the layout
+                // they have last.
                 unsafe {
                     let block = Allocator.alloc(layout);
                     assert!(!block.is_null() && block.addr().is_multiple_of(align), "{size} {align}");

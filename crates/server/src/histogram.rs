@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
-/// Parts that a number is counted in, for threads not to take the processor's lines from each other at each request.
+/// Parts that a number is counted in, for threads not to take the processor's lines from each other at each
+/// request.
 const PARTS: usize = 4;
 
 /// The part in which this thread counts.

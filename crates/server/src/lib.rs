@@ -3,11 +3,12 @@
 //! - `cli`, `config`, `logging`, `console`: what the node is told, and what it tells;
 //! - `node`: the order of start and shutdown, and what everything hangs together by;
 //! - `net`: connections and frames of clients; `session`: the path of a query;
-//! - `replica`: this node as the coordinator sees it; `storage`: the engine as operators see it; `system`: the tables
-//!   that describe the node;
+//! - `replica`: this node as the coordinator sees it; `storage`: the engine as operators see it; `system`:
+//!   the tables that describe the node;
 //! - `sstable`: tools for SSTables that need no node;
 //! - `admin`, `nodetool`, `top`: the HTTP API for operators, and the commands that speak to it;
-//! - `allocator`: where memory comes from; `metrics`, `histogram`: what is counted; `reads`: those worth remembering; `sample`: data to try reads on.
+//! - `allocator`: where memory comes from; `metrics`, `histogram`: what is counted; `reads`: those worth
+//!   remembering; `sample`: data to try reads on.
 
 pub mod admin;
 pub mod allocator;

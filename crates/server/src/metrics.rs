@@ -166,8 +166,8 @@ impl TableMetrics {
         }
     }
 
-    /// Counts a read that is over: how long the engine worked for it, how long the whole request took, and what it
-    /// met. The rows of a page are pulled through the coordinator, so one place sees both durations.
+    /// Counts a read that is over: how long the engine worked for it, how long the whole request took, and
+    /// what it met. The rows of a page are pulled through the coordinator, so one place sees both durations.
     pub fn record_read(&self, is_scan: bool, local_nanos: u64, total_nanos: u64, met: &ReadNumbers<'_>) {
         let (local, total) =
             if is_scan { (&self.scan, &self.coordinator_scan) } else { (&self.read, &self.coordinator_read) };

@@ -1,10 +1,12 @@
-//! What this node has: the engine and the virtual tables, as [`coordinator::LocalReplica`] reads and writes them.
+//! What this node has: the engine and the virtual tables, as [`coordinator::LocalReplica`] reads and writes
+//! them.
 //!
 //! - A read is carried out where it is asked for. Whether it may wait for the disk says its context.
-//! - A write goes to the log and the memtable in place. It waits for the log's sync without holding a thread; one
-//!   that has to wait for memtable memory moves to a thread that may block. At its deadline it is answered as late.
-//! - A read that needs an SSTable that was not compared with its digest yet waits here until the engine tells what
-//!   became of it.
+//! - A write goes to the log and the memtable in place. It waits for the log's sync without holding a thread;
+//!   one that has to wait for memtable memory moves to a thread that may block. At its deadline it is
+//!   answered as late.
+//! - A read that needs an SSTable that was not compared with its digest yet waits here until the engine tells
+//!   what became of it.
 
 use crate::metrics::{Metrics, TableMetrics};
 use crate::node::{NodeState, ask_for_short_slices};
@@ -163,7 +165,8 @@ impl LogInterval {
     }
 }
 
-/// Waits for the log without holding a thread. A write that is late is kept all the same, if the device is not broken.
+/// Waits for the log without holding a thread. A write that is late is kept all the same, if the device is
+/// not broken.
 async fn synced(ticket: SyncTicket, deadline: Option<Deadline>) -> Result<(), ReplicaError> {
     let (tell, told) = oneshot::channel();
     ticket.on_synced(Box::new(move |fate| {

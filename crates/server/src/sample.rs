@@ -1,7 +1,8 @@
 //! Sample data: `sample.events`, a table of wide partitions, written the way that clients' writes are.
 //!
-//! A year of events of three devices: one each minute of `pump-7`, one each quarter of an hour of the others, each
-//! with a payload that most reads do not want. The README shows the three reads that [`reads_to_try`] prints.
+//! A year of events of three devices: one each minute of `pump-7`, one each quarter of an hour of the others,
+//! each with a payload that most reads do not want. The README shows the three reads that [`reads_to_try`]
+//! prints.
 
 use crate::node::{Node, StartError};
 use bytes::Bytes;
@@ -28,8 +29,8 @@ const ROWS_PER_WRITE: usize = 500;
 /// Writes in flight.
 const WRITERS: usize = 4;
 
-/// Makes and fills the table, unless it is there already. Returns whether it is there afterwards: a node that holds
-/// other data is left alone.
+/// Makes and fills the table, unless it is there already. Returns whether it is there afterwards: a node that
+/// holds other data is left alone.
 ///
 /// # Errors
 /// When the table cannot be made or written.

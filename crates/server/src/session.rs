@@ -11,17 +11,17 @@
 //!
 //! 1. A connection hands over a decoded message and the obligation to answer it ([`Service::handle`]).
 //! 2. An [`Exchange`] accompanies the request: clock, warnings, trace, the obligation itself.
-//! 3. The file of the request's kind binds it; what is common to kinds is in `run`. A read that finds all it needs in
-//!    memory is over then. What else has to be done is [`Work`], which may wait.
-//! 4. The answer goes out with warnings and tracing id; then the request is counted, a slow one kept for the log, a traced one
-//!    written down.
+//! 3. The file of the request's kind binds it; what is common to kinds is in `run`. A read that finds all it
+//!    needs in memory is over then. What else has to be done is [`Work`], which may wait.
+//! 4. The answer goes out with warnings and tracing id; then the request is counted, a slow one kept for the
+//!    log, a traced one written down.
 //!
 //! Long requests are parsed and bound on the pool of readers ([`long`]): that takes time that grows with
 //! their length, and nobody else of the network thread has to wait for it.
 //!
-//! The awkward exception: a read that finds all it needs in memory answers by itself, straight into the connection's
-//! buffer ([`Answer::Sent`]). Every other read runs on the pool of readers, the only threads here that wait for
-//! the disk.
+//! The awkward exception: a read that finds all it needs in memory answers by itself, straight into the
+//! connection's buffer ([`Answer::Sent`]). Every other read runs on the pool of readers, the only threads
+//! here that wait for the disk.
 
 mod batch;
 mod describe;
@@ -65,8 +65,8 @@ use run::Work;
 use statements::Statements;
 use trace::Trace;
 
-/// Bytes of values in one page, when the client asked for pages. A page ends with the row that exceeds it, so that a
-/// page of large rows is shorter than the client asked for, and far below what a frame holds.
+/// Bytes of values in one page, when the client asked for pages. A page ends with the row that exceeds it, so
+/// that a page of large rows is shorter than the client asked for, and far below what a frame holds.
 const PAGE_BYTES_MAX: u64 = 2 << 20;
 
 /// Bytes of the largest answer, whatever the client asked for: what clients accept in one frame.

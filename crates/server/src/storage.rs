@@ -1,5 +1,6 @@
-//! The engine as operators see it: what nodetool, the admin API, /metrics and `system_views` say of tables, flushes,
-//! compactions, snapshots and caches, in plain data. The one place that asks the engine for any of it.
+//! The engine as operators see it: what nodetool, the admin API, /metrics and `system_views` say of tables,
+//! flushes, compactions, snapshots and caches, in plain data. The one place that asks the engine for any of
+//! it.
 
 use crate::admin::model::{
     ClearSnapshots, ImportSstables, ImportedDirectory, QualifiedTable, TakeSnapshot, ttl_seconds,

@@ -8,8 +8,8 @@ use std::process::Command;
 
 const DUMPED: &str = "-dump.json";
 
-/// What sstabledump printed of a file that it gave up in the middle of (a clustering with a null, values without a byte), and
-/// of the same file in its internal form (`-d`), which it prints whole.
+/// What sstabledump printed of a file that it gave up in the middle of (a clustering with a null, values
+/// without a byte), and of the same file in its internal form (`-d`), which it prints whole.
 const BEGUN: &str = "-dump.part";
 const INTERNAL: &str = "-dump.txt";
 

@@ -3,8 +3,8 @@
 //! ```text
 //! i32 number of hash functions | i32 number of 64-bit words | bits
 //! ```
-//! Bit `i` of the filter is byte `i >> 3`, mask `1 << (i & 7)`. Before version `na` the bytes of each word stand in
-//! reverse.
+//! Bit `i` of the filter is byte `i >> 3`, mask `1 << (i & 7)`. Before version `na` the bytes of each word
+//! stand in reverse.
 
 use crate::descriptor::Version;
 use bytes::Bytes;
@@ -30,8 +30,8 @@ impl std::fmt::Debug for BloomFilter {
     }
 }
 
-/// Bits for each key and number of hash functions that stay below a chance of false positives: the fewest bits,
-/// then the fewest functions.
+/// Bits for each key and number of hash functions that stay below a chance of false positives: the fewest
+/// bits, then the fewest functions.
 fn sizing(fp_chance: f64) -> (u32, u32) {
     let rate = |bits: u32, hashes: u32| {
         let empty = (-(hashes as f64) / bits as f64).exp();

@@ -53,8 +53,8 @@ impl ChunkCrcs {
 /// Bytes of content of a page that ends with its checksum.
 pub(crate) const SEALED_BYTES: usize = INDEX_PAGE_BYTES as usize - 4;
 
-/// Makes `content`, of at most [`SEALED_BYTES`], the page of that number: zeroes up to its checksum, which covers the number,
-/// too, so that no page passes for another.
+/// Makes `content`, of at most [`SEALED_BYTES`], the page of that number: zeroes up to its checksum, which
+/// covers the number, too, so that no page passes for another.
 pub(crate) fn seal_page(content: &mut Vec<u8>, number: u64) {
     content.resize(SEALED_BYTES, 0);
     let crc = seal_of(content, number);

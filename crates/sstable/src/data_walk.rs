@@ -1,7 +1,7 @@
 //! Data.db read without its index: partitions, rows and markers from any place that one starts at.
 //!
-//! For tools that check or mend an SSTable. An error leaves the walk where it was met: the caller says from where to
-//! go on, with [`DataWalk::start_partition`] or inside a partition with [`DataWalk::resume`].
+//! For tools that check or mend an SSTable. An error leaves the walk where it was met: the caller says from
+//! where to go on, with [`DataWalk::start_partition`] or inside a partition with [`DataWalk::resume`].
 
 use crate::checksum::ChunkCrcs;
 use crate::compression::CompressionInfo;

@@ -3,8 +3,8 @@
 //! ```text
 //! <directory>/<version>-<id>-<format>-<Component>       nb-12-big-Data.db
 //! ```
-//! The id is a sequence number or a time uuid of 28 characters: base 36, `dddd_ssss_nnnnn` (days since 1582-10-15,
-//! second of the day, 100 ns units) and 13 characters of the uuid's lower half.
+//! The id is a sequence number or a time uuid of 28 characters: base 36, `dddd_ssss_nnnnn` (days since
+//! 1582-10-15, second of the day, 100 ns units) and 13 characters of the uuid's lower half.
 
 use env::fs::{EntryKind, FileSystem};
 use partition::codec::DeletionTimes;
@@ -58,7 +58,8 @@ impl Version {
         matches!(self, Version::NB | Version::OA | Version::DA)
     }
 
-    /// Whether the version is this version of `big` or a later one, or `bti`, whose first version came after them.
+    /// Whether the version is this version of `big` or a later one, or `bti`, whose first version came after
+    /// them.
     fn is_from(self, first: Version) -> bool {
         self.bti || self.letters >= first.letters
     }
@@ -339,8 +340,8 @@ impl fmt::Display for Descriptor {
 /// What a table's directory holds.
 #[derive(Clone, Debug, Default)]
 pub struct Listing {
-    /// SSTables with the names of their files, ordered by id. Files of other components (secondary indexes) are
-    /// among the names.
+    /// SSTables with the names of their files, ordered by id. Files of other components (secondary indexes)
+    /// are among the names.
     pub tables: BTreeMap<Descriptor, Vec<PathBuf>>,
     /// Data files of names that are no SSTable's: those of versions before 3.0.
     pub unknown: Vec<PathBuf>,

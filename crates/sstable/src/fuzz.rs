@@ -1,5 +1,5 @@
-//! Entry points for fuzzing: each takes bytes from anywhere as one component of an SSTable whose other components are
-//! sound, and reads all of it. None may panic, whatever the bytes.
+//! Entry points for fuzzing: each takes bytes from anywhere as one component of an SSTable whose other
+//! components are sound, and reads all of it. None may panic, whatever the bytes.
 
 use crate::big::samples::Sample;
 use crate::bloom::BloomFilter;
@@ -210,7 +210,8 @@ fn outlined(table: &Arc<TableSchema>) -> Option<MemoryFileSystem> {
     sample_of(table, None, Version::NB, vec![7; LONG_VALUE_BYTES].into())
 }
 
-/// Outline.db: its pages without their checksums, the last of a Data.db that is not there. They are given those that fit.
+/// Outline.db: its pages without their checksums, the last of a Data.db that is not there. They are given
+/// those that fit.
 pub fn fuzz_outline(bytes: &[u8]) {
     let table = table();
     let Some(fs) = outlined(&table) else { return };

@@ -1,15 +1,15 @@
 //! Whether a header without a checksum may be that of a table.
 //!
-//! Before version `na` a flipped bit in Statistics.db can give a column another type, or the name of another column. Its
-//! values would be shown under that name, and decoded as what they are not. What tells:
+//! Before version `na` a flipped bit in Statistics.db can give a column another type, or the name of another
+//! column. Its values would be shown under that name, and decoded as what they are not. What tells:
 //!
 //! 1. Columns stand in order, each once, as every writer puts them ([`crate::statistics`]).
-//! 2. A column has the type that the table has, or had when it was dropped, or one that ALTER TYPE may have made it of
-//!    (`AbstractType.isValueCompatibleWith`; there was such a statement before 3.10).
+//! 2. A column has the type that the table has, or had when it was dropped, or one that ALTER TYPE may have
+//!    made it of (`AbstractType.isValueCompatibleWith`; there was such a statement before 3.10).
 //! 3. Clustering columns have their order.
 //!
-//! What does not: a name that became that of a column of such a type which has no value in this SSTable, and which stands in the
-//! same place among those that do.
+//! What does not: a name that became that of a column of such a type which has no value in this SSTable, and
+//! which stands in the same place among those that do.
 
 use model::{CqlType, TableSchema};
 use partition::codec::{HeaderColumn, SerializationHeader};
@@ -32,8 +32,8 @@ pub(crate) fn check_header(header: &SerializationHeader, table: &TableSchema) ->
     Ok(())
 }
 
-/// Whether a column of type `was` may be one of type `is` now. Types with types inside are not looked into: fields of a
-/// user type are added and renamed.
+/// Whether a column of type `was` may be one of type `is` now. Types with types inside are not looked into:
+/// fields of a user type are added and renamed.
 fn may_have_become(was: &CqlType, is: &CqlType) -> bool {
     use CqlType::*;
     match (was, is) {

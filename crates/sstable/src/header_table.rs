@@ -1,6 +1,7 @@
 //! The table of an SSTable, as far as its header tells: for tools that have no schema at hand.
 //!
-//! A header has the types of the key and of the clusterings but not their names, and nothing of the table's options.
+//! A header has the types of the key and of the clusterings but not their names, and nothing of the table's
+//! options.
 
 use model::types::TypeNameError;
 use model::{CqlType, TableSchema};
@@ -17,8 +18,8 @@ fn free_names<'h>(header: &'h SerializationHeader, stem: &'static str) -> impl I
         .filter(move |name| !taken(name))
 }
 
-/// The table that an SSTable with this header belongs to, with made up names for what the header does not name:
-/// `keyspace.table`, `key`, `key1`, ... and `clustering`, `clustering1`, ...
+/// The table that an SSTable with this header belongs to, with made up names for what the header does not
+/// name: `keyspace.table`, `key`, `key1`, ... and `clustering`, `clustering1`, ...
 ///
 /// # Errors
 /// When the class of the partition key cannot be understood.

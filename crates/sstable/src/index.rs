@@ -1,7 +1,8 @@
 //! The seam between an SSTable and the layouts of its index.
 //!
-//! An [`Index`] finds partitions, a [`Walk`] goes through them in order, and a [`RowIndex`] finds blocks of rows in a
-//! large partition. What they say is not covered by checksums; whoever follows them compares with the data.
+//! An [`Index`] finds partitions, a [`Walk`] goes through them in order, and a [`RowIndex`] finds blocks of
+//! rows in a large partition. What they say is not covered by checksums; whoever follows them compares with
+//! the data.
 
 use crate::big::fences::Fences;
 use crate::big::index::{IndexEntry, IndexWalk, PromotedIndex};
@@ -90,8 +91,8 @@ impl Index {
         }
     }
 
-    /// Finds a partition. What is needed to be sure of its absence is read from the data through `data`, and what the
-    /// filter is found to be worth on the way is noted there.
+    /// Finds a partition. What is needed to be sure of its absence is read from the data through `data`, and
+    /// what the filter is found to be worth on the way is noted there.
     pub fn find(
         &self,
         key: &DecoratedKey,
@@ -110,8 +111,8 @@ impl Index {
         }
     }
 
-    /// The partitions of a range: where the first one starts in the data, and a walk that begins there. `None` when
-    /// there is none.
+    /// The partitions of a range: where the first one starts in the data, and a walk that begins there.
+    /// `None` when there is none.
     pub fn walk(
         &self,
         range: &KeyRange,
@@ -196,7 +197,8 @@ pub(crate) enum Walk {
 }
 
 impl Walk {
-    /// Goes behind the partition that starts at `position` in the data, which must not lie before the next one.
+    /// Goes behind the partition that starts at `position` in the data, which must not lie before the next
+    /// one.
     pub fn pass(&mut self, position: u64) -> Result<(), ReadError> {
         match self {
             Walk::Big(walk) => walk.advance_to(position).map(drop),
@@ -237,8 +239,8 @@ impl Walk {
         }
     }
 
-    /// A walk over an index without the components that belong to it; `None` when the layout has no such thing, or the
-    /// file cannot be opened.
+    /// A walk over an index without the components that belong to it; `None` when the layout has no such
+    /// thing, or the file cannot be opened.
     pub fn of_file(fs: &dyn FileSystem, descriptor: &Descriptor) -> Option<Walk> {
         if descriptor.version.format() != "big" {
             return None;
@@ -258,8 +260,8 @@ impl Walk {
         }
     }
 
-    /// Where the next partition starts according to the index, and its key, if that is to be relied on; `None` at the
-    /// end. It stays the next.
+    /// Where the next partition starts according to the index, and its key, if that is to be relied on;
+    /// `None` at the end. It stays the next.
     pub fn peek(&mut self) -> Option<Result<Option<(u64, Bytes)>, ReadError>> {
         match self {
             Walk::Big(walk) => Some(walk.peek()),
@@ -308,8 +310,8 @@ impl RowIndex {
         }
     }
 
-    /// Says how many bytes the data has before the first row or marker. False if the index has another number at hand; if
-    /// not, blocks that start earlier are refused when the index gives them.
+    /// Says how many bytes the data has before the first row or marker. False if the index has another number
+    /// at hand; if not, blocks that start earlier are refused when the index gives them.
     pub fn fits_header(&mut self, header_len: u64) -> bool {
         match self {
             RowIndex::Big(index) => index.header_len == header_len,
@@ -320,8 +322,8 @@ impl RowIndex {
         }
     }
 
-    /// Says that every page of the index was held against its checksum, so that what it says once need not be compared
-    /// with what it says elsewhere. `may_delete`: whether range deletions may be open anywhere.
+    /// Says that every page of the index was held against its checksum, so that what it says once need not be
+    /// compared with what it says elsewhere. `may_delete`: whether range deletions may be open anywhere.
     pub fn believe(&mut self, may_delete: bool) {
         match self {
             RowIndex::Big(index) => index.believe(may_delete),
@@ -345,9 +347,9 @@ impl RowIndex {
         }
     }
 
-    /// The first block that may hold something at or behind `bound`; `None` when all end before it. Of an index that is
-    /// believed its end may be a guess, where it would take another page to know it. `hints` say where a
-    /// search begins.
+    /// The first block that may hold something at or behind `bound`; `None` when all end before it. Of an
+    /// index that is believed its end may be a guess, where it would take another page to know it. `hints`
+    /// say where a search begins.
     pub fn reaching(
         &mut self,
         layout: &Layout,
@@ -400,8 +402,8 @@ impl RowIndex {
         }
     }
 
-    /// Whether a row or marker at `position` may lie in the block that was given last; `is_first` if it is the block's
-    /// first. Touches no page.
+    /// Whether a row or marker at `position` may lie in the block that was given last; `is_first` if it is
+    /// the block's first. Touches no page.
     pub fn holds(
         &mut self,
         comparator: &ClusteringComparator,
@@ -451,9 +453,9 @@ pub(crate) struct BlockRule {
 }
 
 impl BlockRule {
-    /// Whether a block that starts at `block` ends with what lies from `start` to `end`, if it is to have `len_min` bytes at least.
-    /// One that could not go to the end of the next chunk ends with this one: it would take another chunk to read. Places are
-    /// bytes from the partition's start.
+    /// Whether a block that starts at `block` ends with what lies from `start` to `end`, if it is to have
+    /// `len_min` bytes at least. One that could not go to the end of the next chunk ends with this one: it
+    /// would take another chunk to read. Places are bytes from the partition's start.
     pub fn ends(&self, len_min: u64, block: u64, start: u64, end: u64) -> bool {
         let spare = if self.ends_chunk(start, end) { self.chunk_len.unwrap_or(1) - 1 } else { 0 };
         end - block >= self.len.max(len_min).saturating_sub(spare)
@@ -557,8 +559,8 @@ impl IndexWriter {
         }
     }
 
-    /// Hands the files what cannot change any more, and yields the index of the partitions so far; `None` before the
-    /// first.
+    /// Hands the files what cannot change any more, and yields the index of the partitions so far; `None`
+    /// before the first.
     pub fn so_far(&mut self) -> Result<Option<GrowingIndex>, WriteError> {
         Ok(match self {
             IndexWriter::Big(writer) => {

@@ -1,17 +1,18 @@
 //! The bloom filter of an open SSTable, and how far its "no" is to be believed.
 //!
-//! Filter.db has no checksum, and a bit that is lost from it hides partitions. A filter is *proven* as a whole when it
-//! was made here from Index.db, when Statistics.db holds its checksum ([`crate::statistics`]), or when a walk over
-//! Index.db has found every key to pass. Otherwise it is proven piece by piece: the first read that it turns away from
-//! an interval of the summary walks the interval's entries in Index.db, which costs what a false positive costs, and
-//! if all their keys pass, no later "no" in that interval can be wrong. A filter that some key does not pass is not
-//! asked any more.
+//! Filter.db has no checksum, and a bit that is lost from it hides partitions. A filter is *proven* as a
+//! whole when it was made here from Index.db, when Statistics.db holds its checksum ([`crate::statistics`]),
+//! or when a walk over Index.db has found every key to pass. Otherwise it is proven piece by piece: the first
+//! read that it turns away from an interval of the summary walks the interval's entries in Index.db, which
+//! costs what a false positive costs, and if all their keys pass, no later "no" in that interval can be
+//! wrong. A filter that some key does not pass is not asked any more.
 
 use crate::bloom::BloomFilter;
 use model::DecoratedKey;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A bloom filter and what is known of its soundness. The flags guard no other memory, so their order is of no matter.
+/// A bloom filter and what is known of its soundness. The flags guard no other memory, so their order is of
+/// no matter.
 #[derive(Debug)]
 pub(crate) struct KeyFilter {
     bloom: BloomFilter,
@@ -78,7 +79,8 @@ impl KeyFilter {
         !self.is_damaged.load(Ordering::Relaxed)
     }
 
-    /// Whether a key is certainly not there. `interval` finds the interval of the summary that it would lie in.
+    /// Whether a key is certainly not there. `interval` finds the interval of the summary that it would lie
+    /// in.
     #[inline]
     pub fn excludes(&self, key: &DecoratedKey, interval: impl FnOnce() -> Option<usize>) -> bool {
         !self.passes(key)

@@ -1,15 +1,15 @@
 //! Whether the minima in an SSTable's header are those that its rows were written relative to.
 //!
-//! Every timestamp, deletion time and TTL of a row is a difference to a minimum in the header of Statistics.db, which
-//! has no checksum before version `na`. A flipped bit in a minimum would shift all of them, unseen. But the stats in
-//! the same file hold the smallest and the largest values once more:
+//! Every timestamp, deletion time and TTL of a row is a difference to a minimum in the header of
+//! Statistics.db, which has no checksum before version `na`. A flipped bit in a minimum would shift all of
+//! them, unseen. But the stats in the same file hold the smallest and the largest values once more:
 //!
 //! 1. Where a minimum equals its copy, or nothing is written relative to it, the two vouch for each other.
-//! 2. Otherwise (TTLs of several lengths; something older was overwritten or forgotten since) the rows are read once,
-//!    before the first of them is yielded: shifted ones would not end where the stats say. What was read stays known when
-//!    a read that is late gives up, and the next one goes on from there.
-//! 3. Deletions of partitions are not relative to anything. Where both ends are theirs, rows may lie anywhere between,
-//!    and a minimum is refused only when it is one bit off its copy.
+//! 2. Otherwise (TTLs of several lengths; something older was overwritten or forgotten since) the rows are
+//!    read once, before the first of them is yielded: shifted ones would not end where the stats say. What
+//!    was read stays known when a read that is late gives up, and the next one goes on from there.
+//! 3. Deletions of partitions are not relative to anything. Where both ends are theirs, rows may lie anywhere
+//!    between, and a minimum is refused only when it is one bit off its copy.
 
 use crate::data_walk::{DataWalk, Unfiltered};
 use crate::descriptor::{Component, Descriptor};
@@ -56,8 +56,8 @@ impl Values {
         }
     }
 
-    /// Whether these are not what the stats say of them, `said`. The header's minimum is `minimum`; both minima are
-    /// written as differences to `epoch`.
+    /// Whether these are not what the stats say of them, `said`. The header's minimum is `minimum`; both
+    /// minima are written as differences to `epoch`.
     fn contradict(&self, said: Span, minimum: i64, epoch: i64) -> bool {
         let (Some(relative), Some(all)) = (self.relative, self.all) else { return false };
         let is_settled = relative.min == said.min || relative.max == said.max;

@@ -1,8 +1,8 @@
 //! Files in pages: what a cache can hold, and a cursor that decodes over them.
 //!
 //! A data file's pages are its chunks, decompressed and checked; an index file's are plain pages of 4 KiB. A
-//! [`PageSource`] decides whether a page comes from memory; if not, a [`PagedFile`] loads it. A [`Cursor`] decodes what
-//! lies in pages as if there were none.
+//! [`PageSource`] decides whether a page comes from memory; if not, a [`PagedFile`] loads it. A [`Cursor`]
+//! decodes what lies in pages as if there were none.
 
 mod ahead;
 mod cursor;
@@ -51,8 +51,8 @@ pub struct FileId {
 
 /// Where pages come from: a cache in front of the files, or nothing at all ([`Uncached`]).
 pub trait PageSource: Send + Sync + Debug {
-    /// The page, from memory or by `load`. Counts the hit or the miss in `context.cost` ([`count_page`] does), and
-    /// returns [`ReadError::WouldBlock`] instead of loading when the context may not load
+    /// The page, from memory or by `load`. Counts the hit or the miss in `context.cost` ([`count_page`]
+    /// does), and returns [`ReadError::WouldBlock`] instead of loading when the context may not load
     /// ([`ReadContext::may_load`]), and [`ReadError::TimedOut`] when its deadline is over.
     ///
     /// # Errors
@@ -65,8 +65,9 @@ pub trait PageSource: Send + Sync + Debug {
         load: &mut dyn FnMut() -> Result<Bytes, ReadError>,
     ) -> Result<Bytes, ReadError>;
 
-    /// Hands the page to `look` and counts the hit, if it is in memory; otherwise it does and counts nothing. For who does not
-    /// keep the page: no count of its users is touched. Looking must be short and ask for no other page.
+    /// Hands the page to `look` and counts the hit, if it is in memory; otherwise it does and counts nothing.
+    /// For who does not keep the page: no count of its users is touched. Looking must be short and ask for no
+    /// other page.
     ///
     /// # Errors
     /// [`ReadError::WouldBlock`] when finding out takes waiting that the context does not allow.
@@ -85,12 +86,13 @@ pub trait PageSource: Send + Sync + Debug {
         false
     }
 
-    /// Keeps a page that nobody asked for yet as one that was needed `count` times, if there is room for such.
+    /// Keeps a page that nobody asked for yet as one that was needed `count` times, if there is room for
+    /// such.
     fn keep(&self, _file: FileId, _page: u64, _content: &[u8], _count: u8) {}
 
-    /// Lets the pages of SSTables go that nobody opens any more: `pages` are all that there may be of those with these
-    /// numbers, `count` of them. It takes a while where they are many. Pages that a reader who still has one open asks for
-    /// later come back, and go when their turn comes.
+    /// Lets the pages of SSTables go that nobody opens any more: `pages` are all that there may be of those
+    /// with these numbers, `count` of them. It takes a while where they are many. Pages that a reader who
+    /// still has one open asks for later come back, and go when their turn comes.
     fn forget(&self, _sstables: &[u64], _count: u64, _pages: &mut dyn Iterator<Item = (FileId, u64)>) {}
 
     /// How files are to be read, if the file system can.

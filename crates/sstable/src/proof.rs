@@ -1,5 +1,5 @@
-//! Proof.db: checksums for what Cassandra's format has none for, so that what a reader was told need not be compared with
-//! the data first (docs/formats/proof.md).
+//! Proof.db: checksums for what Cassandra's format has none for, so that what a reader was told need not be
+//! compared with the data first (docs/formats/proof.md).
 //!
 //! ```text
 //! file  := "IlProof1" | data | u32 CRC32 of Summary.db, 0 where there is none
@@ -13,19 +13,20 @@
 //! data  := u32 checksum in Digest.crc32 | u64 bytes of data | u32 CRC32 of CompressionInfo.db or CRC.db
 //! end   := u32 CRC32 of the bytes before
 //! ```
-//! The checksums of chunks are those that follow them in Data.db, in order: they tell whether a chunk lies in its place.
-//! CRC.db does the same for files that are not compressed.
+//! The checksums of chunks are those that follow them in Data.db, in order: they tell whether a chunk lies in
+//! its place. CRC.db does the same for files that are not compressed.
 //!
-//! The first kind is written with the SSTable. The second is made later, of a Data.db that was found to be as Digest.crc32
-//! says ([`crate::SsTable::prove`]): it says nothing of the index, which may have been damaged before. The third is the first
-//! with places of Index.db that lookups begin at (`big/samples.rs`), where there are any, the fifth that with what lies between the
-//! blocks of large partitions (`big/fences.rs`).
-//! The fourth is a mark of a Data.db that was found not to be as Digest.crc32 says: nothing is read from there before it was
-//! compared again.
+//! The first kind is written with the SSTable. The second is made later, of a Data.db that was found to be as
+//! Digest.crc32 says ([`crate::SsTable::prove`]): it says nothing of the index, which may have been damaged
+//! before. The third is the first with places of Index.db that lookups begin at (`big/samples.rs`), where
+//! there are any, the fifth that with what lies between the blocks of large partitions (`big/fences.rs`). The
+//! fourth is a mark of a Data.db that was found not to be as Digest.crc32 says: nothing is read from there
+//! before it was compared again.
 //!
-//! What is here is kept in memory, 4 bytes for 4 KiB of an index and for each chunk, half of what the chunks' places take.
-//! A file that is missing, damaged or of another SSTable is not used: then everything is compared as if Cassandra had
-//! written it. Cassandra does not know the component, and what it compacts has none.
+//! What is here is kept in memory, 4 bytes for 4 KiB of an index and for each chunk, half of what the chunks'
+//! places take. A file that is missing, damaged or of another SSTable is not used: then everything is
+//! compared as if Cassandra had written it. Cassandra does not know the component, and what it compacts has
+//! none.
 
 use crate::big::fences::Fences;
 use crate::big::samples::Sample;
@@ -294,7 +295,8 @@ impl Proof {
         }
     }
 
-    /// Everything that keeps the proof of an SSTable from being used, and every page of the index that is not as it says.
+    /// Everything that keeps the proof of an SSTable from being used, and every page of the index that is not
+    /// as it says.
     ///
     /// # Errors
     /// When a file is there and cannot be read.

@@ -1,15 +1,15 @@
 //! New SSTables with everything that can be read of a damaged one.
 //!
-//! 1. Data.db is read from its start, partition by partition, without the index. What decodes and lies in chunks whose
-//!    checksums are right is copied.
-//! 2. Where that fails, the index says where the next block of rows starts in a large partition, or the next partition.
-//!    Without an index to ask, what follows is lost. The key of a partition whose head is lost comes from the index,
-//!    if that repeats it.
-//! 3. Partitions that do not come after the one before are left for later, and so are rows that do not come after the
-//!    row before. They go into SSTables of their own, in order; as many as it takes.
+//! 1. Data.db is read from its start, partition by partition, without the index. What decodes and lies in
+//!    chunks whose checksums are right is copied.
+//! 2. Where that fails, the index says where the next block of rows starts in a large partition, or the next
+//!    partition. Without an index to ask, what follows is lost. The key of a partition whose head is lost
+//!    comes from the index, if that repeats it.
+//! 3. Partitions that do not come after the one before are left for later, and so are rows that do not come
+//!    after the row before. They go into SSTables of their own, in order; as many as it takes.
 //!
-//! A range deletion that was open where a gap begins is closed there, and one that the index knows to be open behind
-//! the gap is opened at the next row: nothing is deleted that was not deleted before.
+//! A range deletion that was open where a gap begins is closed there, and one that the index knows to be open
+//! behind the gap is opened at the next row: nothing is deleted that was not deleted before.
 
 use crate::checksum::digest_fits;
 use crate::compression::CompressionParams;
@@ -89,12 +89,12 @@ impl From<io::Error> for SalvageError {
     }
 }
 
-/// Writes new SSTables with what can be read of the one named. `next` gives each of them its name, which is recorded
-/// before the first file is made; `progress` hears how far it is.
+/// Writes new SSTables with what can be read of the one named. `next` gives each of them its name, which is
+/// recorded before the first file is made; `progress` hears how far it is.
 ///
 /// # Errors
-/// When the header in Statistics.db, Data.db or CompressionInfo.db cannot be used at all, and when the new files cannot be written;
-/// those that exist then are the caller's to remove.
+/// When the header in Statistics.db, Data.db or CompressionInfo.db cannot be used at all, and when the new
+/// files cannot be written; those that exist then are the caller's to remove.
 pub fn salvage(
     fs: &Arc<dyn FileSystem>,
     descriptor: &Descriptor,
@@ -149,7 +149,8 @@ pub fn salvage(
     Ok(run.out)
 }
 
-/// Fails when Statistics.db is what is damaged. Damage to the data that comes in between is what a salvage is for.
+/// Fails when Statistics.db is what is damaged. Damage to the data that comes in between is what a salvage is
+/// for.
 fn check_minima(data: &DataFile, descriptor: &Descriptor) -> Result<(), OpenError> {
     let minima = Minima::of(descriptor, &data.statistics);
     if minima.are_proven() {
@@ -485,7 +486,8 @@ impl Run<'_> {
     }
 }
 
-/// The blocks that start behind `offset` in the partition, in order; those after an error in the index are left out.
+/// The blocks that start behind `offset` in the partition, in order; those after an error in the index are
+/// left out.
 fn blocks_behind(rows: &mut RowIndex, layout: &Layout, offset: u64) -> Vec<Block> {
     let mut out = Vec::new();
     let mut block = rows.last(layout).ok();

@@ -1,14 +1,14 @@
 //! An open SSTable.
 //!
-//! Opening reads the small components whole (Statistics.db, CompressionInfo.db or CRC.db, Filter.db, Summary.db) and
-//! nothing of Data.db; of Index.db the entries after the last sample, or all when Summary.db or Filter.db is missing; of
-//! Outline.db the root.
+//! Opening reads the small components whole (Statistics.db, CompressionInfo.db or CRC.db, Filter.db,
+//! Summary.db) and nothing of Data.db; of Index.db the entries after the last sample, or all when Summary.db
+//! or Filter.db is missing; of Outline.db the root.
 //!
-//! The index and Filter.db carry no checksums. What they say is checked against the data where a read depends on it:
-//! the key in the data must be the one asked for, and before a key that passed the filter is called absent, its
-//! neighbours are compared with the data. The filter itself is believed only as far as it is proven ([`KeyFilter`]).
-//! Before version `na` Statistics.db has no checksums either: nothing is left out of a read or of a compaction for what
-//! it says, and the minima in its header are proven ([`Minima`]).
+//! The index and Filter.db carry no checksums. What they say is checked against the data where a read depends
+//! on it: the key in the data must be the one asked for, and before a key that passed the filter is called
+//! absent, its neighbours are compared with the data. The filter itself is believed only as far as it is
+//! proven ([`KeyFilter`]). Before version `na` Statistics.db has no checksums either: nothing is left out of
+//! a read or of a compaction for what it says, and the minima in its header are proven ([`Minima`]).
 
 mod facts;
 mod open;
@@ -55,7 +55,8 @@ pub struct SsTable {
     pub(crate) minima: Minima,
     pub(crate) data: Arc<PagedFile>,
     pub(crate) outline: Option<Arc<Outline>>,
-    /// Whether every page of the index is held against a checksum, the summary was, and no chunk passes for another.
+    /// Whether every page of the index is held against a checksum, the summary was, and no chunk passes for
+    /// another.
     pub(crate) is_proven: bool,
     pub(crate) pages: Arc<dyn PageSource>,
     pub(crate) layout: ArcSwapOption<MappedLayout>,
@@ -67,26 +68,28 @@ pub struct SsTable {
 }
 
 impl SsTable {
-    /// Lets the table's `crc_check_chance` decide by these numbers which checksums of Data.db are checked when a page
-    /// of it is loaded. Otherwise all are.
+    /// Lets the table's `crc_check_chance` decide by these numbers which checksums of Data.db are checked
+    /// when a page of it is loaded. Otherwise all are.
     pub fn check_by_chance(&self, random: Arc<Random>) {
         self.data.crc_checks.draw_from(random);
     }
 
-    /// Whether a read may take for granted what the index says. With a `crc_check_chance` below 1 a chunk may be damaged and
-    /// not be found out, so that what the index says is compared with the data all the same.
+    /// Whether a read may take for granted what the index says. With a `crc_check_chance` below 1 a chunk may
+    /// be damaged and not be found out, so that what the index says is compared with the data all the same.
     pub(crate) fn believes_index(&self) -> bool {
         self.is_proven && self.data.crc_checks.are_all_due()
     }
 
-    /// Whether `key` may be there; `false` is certain. Compares with the first and last key, then asks the filter.
+    /// Whether `key` may be there; `false` is certain. Compares with the first and last key, then asks the
+    /// filter.
     pub fn may_contain(&self, key: &DecoratedKey) -> bool {
         self.covers(key)
             && !self.filter.as_ref().is_some_and(|filter| filter.excludes(key, || self.index.interval(key)))
     }
 
-    /// Finds out whether the bloom filter has every key of the index, which is read from end to end. Afterwards
-    /// [`SsTable::may_contain`] knows better: a filter that is found sound is believed, another one not asked.
+    /// Finds out whether the bloom filter has every key of the index, which is read from end to end.
+    /// Afterwards [`SsTable::may_contain`] knows better: a filter that is found sound is believed, another
+    /// one not asked.
     ///
     /// # Errors
     /// When Filter.db lacks a key, and when the index cannot be read.
@@ -94,8 +97,8 @@ impl SsTable {
         self.check_filter_at_pace(context, &mut |_| true).map(drop)
     }
 
-    /// As [`SsTable::check_filter`]; `pace` is told now and then of the bytes gone over since the last time, and ends it
-    /// by `false`. Whether the filter was checked to the end.
+    /// As [`SsTable::check_filter`]; `pace` is told now and then of the bytes gone over since the last time,
+    /// and ends it by `false`. Whether the filter was checked to the end.
     ///
     /// # Errors
     /// As [`SsTable::check_filter`].
@@ -229,8 +232,8 @@ impl SsTable {
         });
     }
 
-    /// Whether more is expected of a partition than a read that may not block is begun for. Of slices that end somewhere
-    /// nobody knows how much lies in them, nor how much of a row some of its columns are.
+    /// Whether more is expected of a partition than a read that may not block is begun for. Of slices that
+    /// end somewhere nobody knows how much lies in them, nor how much of a row some of its columns are.
     fn outgrows(
         &self,
         filter: &ClusteringFilter,
@@ -285,7 +288,8 @@ impl SsTable {
         Ok(stream)
     }
 
-    /// Reads one partition; `None` when it is not there. The caller has asked [`SsTable::may_contain`] before.
+    /// Reads one partition; `None` when it is not there. The caller has asked [`SsTable::may_contain`]
+    /// before.
     ///
     /// # Errors
     /// When a file cannot be read or is damaged.
@@ -321,9 +325,9 @@ impl SsTable {
         Hints { covered: &self.stats().covered_clusterings, fences: self.index.fences() }
     }
 
-    /// Goes through the pages of the index that a read of what is at `bound` in a partition goes through, and, if that is a row
-    /// and `with_outline`, through what the outline has of it. Of the data none is read but what it takes to be sure that the
-    /// partition is there, and what an outline leaves out.
+    /// Goes through the pages of the index that a read of what is at `bound` in a partition goes through,
+    /// and, if that is a row and `with_outline`, through what the outline has of it. Of the data none is read
+    /// but what it takes to be sure that the partition is there, and what an outline leaves out.
     ///
     /// # Errors
     /// When a file cannot be read or is damaged.

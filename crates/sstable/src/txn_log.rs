@@ -1,4 +1,5 @@
-//! Transaction logs: what makes a set of new SSTables replace a set of old ones at one instant (docs/formats/sstable-big.md).
+//! Transaction logs: what makes a set of new SSTables replace a set of old ones at one instant
+//! (docs/formats/sstable-big.md).
 //!
 //! ```text
 //! <version>_txn_<operation>_<time uuid>.log, for big; bti-<version>_txn_... for bti; lines:
@@ -10,17 +11,18 @@
 //!
 //! 1. [`TxnLog::create`], then [`TxnLog::add`] for each new SSTable *before* its first file is made;
 //! 2. the new SSTables are written and finished; [`TxnLog::remove`] for the old ones;
-//! 3. [`TxnLog::commit`]: from here on the new ones count. [`Committed::clean_up`] removes the old files, then the log.
+//! 3. [`TxnLog::commit`]: from here on the new ones count. [`Committed::clean_up`] removes the old files,
+//!    then the log.
 //!
-//! A crash may leave a log behind. [`understand`] says what has to go: with a commit the old files, without one the
-//! new ones; [`Leftover::finish`] removes them, then the log. A transaction of Cassandra's may span several data
-//! directories: then each has a copy of the log. A torn last line counts as not written. When a retired SSTable has
-//! more or other files than were recorded, somebody has put files back: that is an error.
+//! A crash may leave a log behind. [`understand`] says what has to go: with a commit the old files, without
+//! one the new ones; [`Leftover::finish`] removes them, then the log. A transaction of Cassandra's may span
+//! several data directories: then each has a copy of the log. A torn last line counts as not written. When a
+//! retired SSTable has more or other files than were recorded, somebody has put files back: that is an error.
 //!
-//! A commit that fails is taken back: the log goes, durably, then the new files. Until the log is gone, what the next
-//! start would find is open, for a sync that failed says nothing of what is on the disk, nor does one that is tried
-//! again. When that fails, too, the outcome is [in doubt](CommitError::InDoubt): the old SSTables go on, and nothing of
-//! either set may change until the next start has decided.
+//! A commit that fails is taken back: the log goes, durably, then the new files. Until the log is gone, what
+//! the next start would find is open, for a sync that failed says nothing of what is on the disk, nor does
+//! one that is tried again. When that fails, too, the outcome is [in doubt](CommitError::InDoubt): the old
+//! SSTables go on, and nothing of either set may change until the next start has decided.
 
 use crate::descriptor::{Descriptor, Version, list};
 use env::fs::{FileSystem, WriteFile};
@@ -32,8 +34,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Lines are synced together as long as they lie in one such part of the log: of more, a machine that stops may keep the
-/// end and not the middle, and only a last line may be torn.
+/// Lines are synced together as long as they lie in one such part of the log: of more, a machine that stops
+/// may keep the end and not the middle, and only a last line may be torn.
 const PAGE_BYTES: usize = 4096;
 
 /// What a transaction is for; part of the log's name.
@@ -108,8 +110,8 @@ pub enum CommitError {
     /// The new files are gone, the log too.
     #[error(transparent)]
     Undone(io::Error),
-    /// The next start may find that it did commit. Until then the files of both sets must stay as they are: rows of
-    /// the new ones would come back when a tombstone of the old ones had been purged meanwhile.
+    /// The next start may find that it did commit. Until then the files of both sets must stay as they are:
+    /// rows of the new ones would come back when a tombstone of the old ones had been purged meanwhile.
     #[error("{0}; the next start decides which of its SSTables stay")]
     InDoubt(io::Error),
 }
@@ -208,8 +210,8 @@ impl Record {
         Some((if index.is_some() { above.parent()? } else { above }, index))
     }
 
-    /// Where the files lie, among a table's directories or in an index's below them. A data directory may have been
-    /// moved since: then any of them.
+    /// Where the files lie, among a table's directories or in an index's below them. A data directory may
+    /// have been moved since: then any of them.
     fn directories(&self, of_table: &[PathBuf]) -> Vec<PathBuf> {
         let Some((table, index)) = self.place() else { return Vec::new() };
         let here =
@@ -266,8 +268,8 @@ pub struct TxnLog {
 }
 
 impl TxnLog {
-    /// Starts a transaction in a table's directory, which will write SSTables of `version`. `id` is a time uuid of this
-    /// operation's own.
+    /// Starts a transaction in a table's directory, which will write SSTables of `version`. `id` is a time
+    /// uuid of this operation's own.
     ///
     /// # Errors
     /// When the log cannot be made.
@@ -352,8 +354,8 @@ impl TxnLog {
         }
     }
 
-    /// Removes the log, then what was added. The log first: with a commit in it and the new files gone, a start would
-    /// remove the old ones. A crash in between leaves both sets, which say the same.
+    /// Removes the log, then what was added. The log first: with a commit in it and the new files gone, a
+    /// start would remove the old ones. A crash in between leaves both sets, which say the same.
     fn take_back(&self) -> io::Result<()> {
         self.fs.remove_file(&self.path)?;
         self.fs.sync_dir(&self.directory)?;
@@ -413,7 +415,8 @@ impl Names {
         Ok(Names { directory: directory.to_owned(), names })
     }
 
-    /// Newest modification and paths of the files that begin with `prefix`, those that changed first before the others.
+    /// Newest modification and paths of the files that begin with `prefix`, those that changed first before
+    /// the others.
     fn with(&self, fs: &dyn FileSystem, prefix: &str) -> io::Result<(i64, Vec<PathBuf>)> {
         let from = self.names.partition_point(|name| name.as_str() < prefix);
         let names = self.names.iter().skip(from).take_while(|name| name.starts_with(prefix));
@@ -427,8 +430,8 @@ impl Names {
     }
 }
 
-/// Removes the files of SSTables, of each the newest last: when half of it is done, a record of the newest change still
-/// fits what is left.
+/// Removes the files of SSTables, of each the newest last: when half of it is done, a record of the newest
+/// change still fits what is left.
 fn remove_tables(fs: &dyn FileSystem, directory: &Path, tables: &[Descriptor]) -> io::Result<()> {
     let names = Names::of(fs, directory)?;
     for descriptor in tables {
@@ -446,7 +449,8 @@ pub struct Leftover {
     pub committed: bool,
     /// Files that go: of each SSTable those that changed last come last.
     pub gone: Vec<PathBuf>,
-    /// Whether it takes part in several data directories. One of them alone does not tell whether it had committed.
+    /// Whether it takes part in several data directories. One of them alone does not tell whether it had
+    /// committed.
     pub spans_directories: bool,
     /// What the log says, all copies together.
     text: String,
@@ -469,7 +473,8 @@ impl Leftover {
         let directories: BTreeSet<&Path> =
             self.logs.iter().chain(&self.gone).map(|path| env::fs::parent(path)).collect();
         let sync = || directories.iter().try_for_each(|directory| fs.sync_dir(directory));
-        // The commit may have been read from memory, its sync failed: it has to be on the disk before an old file goes.
+        // The commit may have been read from memory, its sync failed: it has to be on the disk before an old
+        // file goes.
         if self.committed && !self.gone.is_empty() {
             self.logs.iter().try_for_each(|path| fs.write_atomic(path, self.text.as_bytes()))?;
         }
@@ -482,8 +487,8 @@ impl Leftover {
     }
 }
 
-/// Reads the transactions that a crash left in the directories of one table, one in each data directory. Nothing is
-/// changed.
+/// Reads the transactions that a crash left in the directories of one table, one in each data directory.
+/// Nothing is changed.
 ///
 /// # Errors
 /// When a log is damaged, or does not fit the files or its copy in another directory.

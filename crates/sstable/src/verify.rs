@@ -501,7 +501,8 @@ impl Check<'_> {
         Some((header_len, blocks))
     }
 
-    /// The columns of a key are not told from the components of one column, which may be fewer and end as a bound does.
+    /// The columns of a key are not told from the components of one column, which may be fewer and end as a
+    /// bound does.
     fn key(&mut self, data: &DataFile, key: &DecoratedKey, position: u64) {
         let columns = data.table.partition_key();
         let class = || CqlType::parse_class(&data.statistics.header.key_type);

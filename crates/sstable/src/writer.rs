@@ -1,21 +1,22 @@
 //! Writing an SSTable.
 //!
-//! Fragments come in the order of the stream grammar, without ever being kept: rows go through one chunk of data,
-//! only the description of the blocks of the current partition stays in memory. Steps of [`SsTableWriter::finish`]:
+//! Fragments come in the order of the stream grammar, without ever being kept: rows go through one chunk of
+//! data, only the description of the blocks of the current partition stays in memory. Steps of
+//! [`SsTableWriter::finish`]:
 //!
 //! 1. Data.db, the index and the outline, where there are long values, are completed and synced;
-//! 2. the components that are known only now (Proof.db, CompressionInfo.db or CRC.db, Digest.crc32, Filter.db, Summary.db,
-//!    Statistics.db) are written and synced;
+//! 2. the components that are known only now (Proof.db, CompressionInfo.db or CRC.db, Digest.crc32,
+//!    Filter.db, Summary.db, Statistics.db) are written and synced;
 //! 3. TOC.txt is written and synced, then the directory.
 //!
-//! Files carry their final names from the start. What marks an unfinished SSTable is the transaction log that its
-//! owner writes before ([`crate::txn_log`]); one without TOC.txt was never finished either.
+//! Files carry their final names from the start. What marks an unfinished SSTable is the transaction log that
+//! its owner writes before ([`crate::txn_log`]); one without TOC.txt was never finished either.
 //!
 //! A partition without content is not written at all.
 //!
-//! From version `oa` on a deletion of a partition before 1970 has no place in the head of the partition. It is written as
-//! what it means: a range deletion of all rows, and tombstones of the static columns. Where such a deletion is open no
-//! block of rows ends.
+//! From version `oa` on a deletion of a partition before 1970 has no place in the head of the partition. It
+//! is written as what it means: a range deletion of all rows, and tombstones of the static columns. Where
+//! such a deletion is open no block of rows ends.
 
 mod early;
 
@@ -58,7 +59,8 @@ pub struct WriterOptions {
     pub row_index_bytes: u64,
     /// Whether blocks end where chunks do if they can, which those of Cassandra do not.
     pub align_blocks: bool,
-    /// Blocks that the promoted index of a partition may have before two of them become one, while they are short.
+    /// Blocks that the promoted index of a partition may have before two of them become one, while they are
+    /// short.
     pub blocks_max: usize,
     /// Partitions for each entry of the summary.
     pub min_index_interval: u32,
@@ -583,8 +585,8 @@ impl SsTableWriter {
     }
 }
 
-/// Removes the components of an SSTable as far as they are there: first TOC.txt, so that what a crash leaves is seen
-/// to be incomplete.
+/// Removes the components of an SSTable as far as they are there: first TOC.txt, so that what a crash leaves
+/// is seen to be incomplete.
 ///
 /// # Errors
 /// When a file cannot be removed.

@@ -1,5 +1,5 @@
-//! What tests of several crates share: generated histories, a naive model of what they mean, and the suites that
-//! hold an implementation to it.
+//! What tests of several crates share: generated histories, a naive model of what they mean, and the suites
+//! that hold an implementation to it.
 
 pub mod source;
 

@@ -1,7 +1,7 @@
 //! Who may use whom.
 //!
-//! The table of rooms in ARCHITECTURE.md is the rule itself: this check reads it there, so the document cannot
-//! drift from the code. A crate's `[dependencies]` and `[build-dependencies]` stay within its row; its
+//! The table of rooms in ARCHITECTURE.md is the rule itself: this check reads it there, so the document
+//! cannot drift from the code. A crate's `[dependencies]` and `[build-dependencies]` stay within its row; its
 //! `[dev-dependencies]` may add `testkit`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

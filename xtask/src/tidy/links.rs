@@ -1,7 +1,7 @@
 //! Links in documents lead somewhere.
 //!
-//! Looks at every `[text](target)` of the Markdown files: a relative target must exist, and its `#anchor` must
-//! be a heading of the document it names. In the documents that walk through the code (ARCHITECTURE.md,
+//! Looks at every `[text](target)` of the Markdown files: a relative target must exist, and its `#anchor`
+//! must be a heading of the document it names. In the documents that walk through the code (ARCHITECTURE.md,
 //! README.md, CONTRIBUTING.md and docs/) a path in backquotes that begins with one of our folders must exist,
 //! too. Fenced blocks are skipped. Addresses on the web are not fetched.
 

@@ -1,7 +1,7 @@
 //! What every source file owes its reader.
 //!
-//! 1. A Rust file opens with its contract: a `//!` comment on the first line. A `tests.rs` beside its subject has
-//!    the subject's.
+//! 1. A Rust file opens with its contract: a `//!` comment on the first line. A `tests.rs` beside its subject
+//!    has the subject's.
 //! 2. A Rust file has at most [`LINES_MAX`] lines; past [`LINES_ROOM`] it is named in a warning.
 //! 3. No source carries a note to self. What is not done is an issue, or a line in docs/COMPAT.md.
 //! 4. The crates that decode bytes from outside deny what panics, in the first lines of their `lib.rs`.

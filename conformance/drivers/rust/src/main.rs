@@ -1,5 +1,5 @@
-//! What an application does with the `scylla` driver (protocol version 4), against ADDRESS PORT. Prints a line for each part
-//! that holds; a panic ends it with a status that is not 0.
+//! What an application does with the `scylla` driver (protocol version 4), against ADDRESS PORT. Prints a
+//! line for each part that holds; a panic ends it with a status that is not 0.
 
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
@@ -70,7 +70,8 @@ async fn connect(node: &str, compression: Option<Compression>) -> Session {
     SessionBuilder::new()
         .known_node(node)
         .compression(compression)
-        // The driver cannot parse some type names that are legal; what other keyspaces hold is not its business here.
+        // The driver cannot parse some type names that are legal; what other keyspaces hold is not its
+        // business here.
         .keyspaces_to_fetch([KEYSPACE])
         .cluster_metadata_refresh_interval(Duration::from_secs(1))
         .connection_timeout(Duration::from_secs(60))
@@ -181,7 +182,8 @@ async fn lightweight_transactions(session: &Session) {
     let insert = session.prepare("INSERT INTO lwt (k, v) VALUES (?, ?) IF NOT EXISTS").await.expect("prepare");
     for (v, wanted) in [(1, (true, None, None)), (2, (false, Some(1), Some(1)))] {
         let rows = session.execute_unpaged(&insert, (1, v)).await.expect("insert").into_rows_result().expect("rows");
-        // The first answer has only [applied]; the driver matches by position, so it is read by the columns there are.
+        // The first answer has only [applied]; the driver matches by position, so it is read by the columns
+        // there are.
         if rows.column_specs().len() == 1 {
             assert_eq!((wanted.0,), rows.single_row::<(bool,)>().expect("row"));
         } else {

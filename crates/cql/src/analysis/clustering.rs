@@ -1,9 +1,10 @@
 //! The clustering columns' part of WHERE: which rows of a partition a statement is about.
 //!
-//! At preparation the restrictions stand in column order; those that continue a prefix of equalities (and IN) can be
-//! answered by position, what comes behind a gap has to be filtered. At binding, equalities and INs multiply to
-//! prefixes; if they cover all columns these are names, otherwise slices. A slice over several columns of which some
-//! are descending is one range of the *logical* order and possibly several of the storage order:
+//! At preparation the restrictions stand in column order; those that continue a prefix of equalities (and IN)
+//! can be answered by position, what comes behind a gap has to be filtered. At binding, equalities and INs
+//! multiply to prefixes; if they cover all columns these are names, otherwise slices. A slice over several
+//! columns of which some are descending is one range of the *logical* order and possibly several of the
+//! storage order:
 //!
 //! ```text
 //! (a, b) > (1, 2) with b DESC, in storage order:
@@ -119,8 +120,8 @@ impl ClusteringPlan {
         Ok(())
     }
 
-    /// The rows by name: a clustering for each, in storage order. Only when [`ClusteringPlan::names_rows`], or of a
-    /// dense table: there the last components may be missing.
+    /// The rows by name: a clustering for each, in storage order. Only when [`ClusteringPlan::names_rows`],
+    /// or of a dense table: there the last components may be missing.
     pub(crate) fn names(&self, input: &BindInput<'_>) -> Result<Vec<Clustering>> {
         let comparator = self.table.comparator();
         let mut names = self.prefixes(self.by_position(), input)?;
@@ -380,9 +381,9 @@ fn touches(comparator: &ClusteringComparator, end: Position<'_>, start: Position
     end.kind.complement() == start.kind && comparator.compare_positions(end, start).is_eq()
 }
 
-/// What is greater (or less) than a tuple of values behind a prefix: for each component the rows that are equal in
-/// the components before and greater in this one, and those that are equal in all if `inclusive`; in storage order,
-/// joined.
+/// What is greater (or less) than a tuple of values behind a prefix: for each component the rows that are
+/// equal in the components before and greater in this one, and those that are equal in all if `inclusive`; in
+/// storage order, joined.
 fn half_line(
     comparator: &ClusteringComparator,
     prefix: &Clustering,

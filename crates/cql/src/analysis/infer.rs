@@ -130,7 +130,8 @@ impl Analyzer<'_> {
         }
     }
 
-    /// A type that an expression can be taken to have for want of a better one: its own, or a constant's favourite.
+    /// A type that an expression can be taken to have for want of a better one: its own, or a constant's
+    /// favourite.
     pub(crate) fn compatible_type(&self, raw: &Raw<'_>) -> Option<CqlType> {
         match raw {
             Raw::Literal(literal) => Some(literal::preferred_type(literal)),

@@ -1,4 +1,5 @@
-//! The WHERE clause as a whole: relations that belong together are merged, and what cannot be answered is refused.
+//! The WHERE clause as a whole: relations that belong together are merged, and what cannot be answered is
+//! refused.
 
 use super::clustering::ClusteringPlan;
 use super::context::Analyzer;

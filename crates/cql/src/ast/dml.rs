@@ -79,8 +79,8 @@ pub struct Assignment {
 pub enum UpdateOperation {
     /// `c = term`.
     Set(Term),
-    /// `c = c + term`, `c += term`: appends, adds, or increments. `c = c -3` (no blank between) is an addition
-    /// of `-3`.
+    /// `c = c + term`, `c += term`: appends, adds, or increments. `c = c -3` (no blank between) is an
+    /// addition of `-3`.
     Add(Term),
     /// `c = c - term`, `c -= term`.
     Subtract(Term),

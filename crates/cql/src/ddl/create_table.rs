@@ -9,7 +9,8 @@ use model::types::CqlType;
 use model::{KeyspaceSchema, TableSchema};
 use std::collections::{HashMap, HashSet};
 
-/// The name stands in the name of the table's directory, before a dash and 32 digits; directories have 255 bytes.
+/// The name stands in the name of the table's directory, before a dash and 32 digits; directories have 255
+/// bytes.
 const TABLE_NAME_MAX: usize = 222;
 
 pub(super) fn create(create: &CreateTable, ctx: &DdlContext<'_>) -> Result<Option<DdlOutcome>> {
@@ -242,8 +243,8 @@ pub(super) fn check_counter_ttl(default_time_to_live: i32) -> Result<()> {
     Ok(())
 }
 
-/// What must hold for a table however it came about. `is_counter`: what the table is meant to be; counters and other
-/// columns do not stand in one table.
+/// What must hold for a table however it came about. `is_counter`: what the table is meant to be; counters
+/// and other columns do not stand in one table.
 pub(super) fn validate(table: &TableSchema, is_counter: bool) -> Result<()> {
     let (keyspace, name) = (&table.keyspace, &table.name);
     if !guard::is_plain_name(name, TABLE_NAME_MAX) {

@@ -1,8 +1,8 @@
 //! Which keyspaces users may change.
 //!
 //! The node's own keyspaces and the virtual ones are refused; of the system's replicated keyspaces only the
-//! replication may change. Cassandra refuses with two classes of error: as unauthorized wherever a statement needs a
-//! permission on the keyspace, as invalid for CREATE KEYSPACE, which needs none.
+//! replication may change. Cassandra refuses with two classes of error: as unauthorized wherever a statement
+//! needs a permission on the keyspace, as invalid for CREATE KEYSPACE, which needs none.
 
 use crate::error::{CqlError, Result, bail};
 use model::schema::{LOCAL_SYSTEM_KEYSPACES, REPLICATED_SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};

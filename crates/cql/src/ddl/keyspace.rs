@@ -135,8 +135,8 @@ fn replication(
     Ok(Some(Replication { class, options }))
 }
 
-/// `replication_factor` stands for every data center that is not named. Factors of data centers that were there before
-/// stay as they were, so that ALTER cannot lower them unnoticed.
+/// `replication_factor` stands for every data center that is not named. Factors of data centers that were
+/// there before stay as they were, so that ALTER cannot lower them unnoticed.
 fn expand(options: &mut BTreeMap<String, String>, before: &BTreeMap<String, String>, datacenter: &str) {
     let given = options.remove(FACTOR);
     if given.is_some() || options.is_empty() {

@@ -7,8 +7,8 @@
 //! 4. what it says about the present schema, its properties and types;
 //! 5. the changed table as a whole (`create_table::validate`).
 //!
-//! A statement that changes nothing (`IF NOT EXISTS`, an option set to the value that it has) gives `None`, and
-//! clients are told of no change.
+//! A statement that changes nothing (`IF NOT EXISTS`, an option set to the value that it has) gives `None`,
+//! and clients are told of no change.
 
 mod alter_table;
 mod compact;
@@ -67,7 +67,8 @@ impl Default for CompactPolicy {
 /// What a schema statement brings about.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DdlOutcome {
-    /// The schema after. Its version is still that of the schema before: whoever publishes it computes the new one.
+    /// The schema after. Its version is still that of the schema before: whoever publishes it computes the
+    /// new one.
     pub schema: Schema,
     /// What clients are told.
     pub change: SchemaChange,

@@ -1,6 +1,7 @@
-//! Replays the schema statements and DESCRIBEs of scripts whose expectations a real Cassandra 5.0 recorded: the outcome, or the
-//! error's code and words, must be the same. A few reads of `system_schema` are answered from the schema, so that what
-//! was kept is compared too. Where we differ on purpose the script says what we answer (`--|`).
+//! Replays the schema statements and DESCRIBEs of scripts whose expectations a real Cassandra 5.0 recorded:
+//! the outcome, or the error's code and words, must be the same. A few reads of `system_schema` are answered
+//! from the schema, so that what was kept is compared too. Where we differ on purpose the script says what we
+//! answer (`--|`).
 
 use super::*;
 use crate::parser::parse_statement;

@@ -1,8 +1,9 @@
 //! Types as statements write them to types of the schema, with every restriction on what may stand in what.
 //!
-//! `frozen<>` reaches down: what stands inside a frozen type or a tuple is frozen whether or not it says so. A
-//! vector stops it: its element stays as it is written (Cassandra's vectors keep that in their name, though the
-//! values are the same). Inside a collection that is not frozen, collections and user types must say `frozen<>`.
+//! `frozen<>` reaches down: what stands inside a frozen type or a tuple is frozen whether or not it says so.
+//! A vector stops it: its element stays as it is written (Cassandra's vectors keep that in their name, though
+//! the values are the same). Inside a collection that is not frozen, collections and user types must say
+//! `frozen<>`.
 
 use crate::ast::{Identifier, NativeType, QualifiedName, RawType};
 use crate::error::{CqlError, Result, bail};
@@ -65,8 +66,8 @@ pub(crate) fn user_type<'s>(
     }
 }
 
-/// What Cassandra's parser refuses: `frozen<>` around a type that cannot be frozen. Every type of a statement is
-/// checked before anything else is.
+/// What Cassandra's parser refuses: `frozen<>` around a type that cannot be frozen. Every type of a statement
+/// is checked before anything else is.
 pub(super) fn check_frozen<'a>(types: impl IntoIterator<Item = &'a RawType>) -> Result<()> {
     for raw in types {
         match raw {
@@ -318,7 +319,8 @@ pub(super) fn qualified(ty: &CqlType) -> String {
     }
 }
 
-/// Whether the type is, or has inside it, the user type of that name. All types of a table belong to its keyspace.
+/// Whether the type is, or has inside it, the user type of that name. All types of a table belong to its
+/// keyspace.
 pub(super) fn uses(ty: &CqlType, name: &str) -> bool {
     ty.any(&|ty| matches!(ty, CqlType::Udt { definition, .. } if definition.name == name))
 }
@@ -332,8 +334,8 @@ pub(super) fn map_user_types(ty: &CqlType, change: &dyn Fn(Arc<UserType>, bool) 
     }
 }
 
-/// The type with tuples in the place of user types, as the type of a dropped column is kept: the user type may be
-/// dropped after the column.
+/// The type with tuples in the place of user types, as the type of a dropped column is kept: the user type
+/// may be dropped after the column.
 pub(super) fn without_user_types(ty: &CqlType) -> CqlType {
     map_user_types(ty, &|definition, _| {
         CqlType::Tuple(definition.fields.iter().map(|(_, ty)| frozen_all(ty)).collect())

@@ -1,7 +1,7 @@
 //! Schema statements that the node does not carry out: refused by name.
 //!
-//! What they name is looked up first: a table that is not there is a clearer answer, and IF EXISTS of something that
-//! cannot exist is no error.
+//! What they name is looked up first: a table that is not there is a clearer answer, and IF EXISTS of
+//! something that cannot exist is no error.
 
 use super::guard::{self, Permission, Resource};
 use super::{DdlContext, DdlOutcome};

@@ -1,7 +1,7 @@
 //! CREATE, ALTER and DROP TYPE.
 //!
-//! Types hold the definitions of the types inside them, so a changed one is put into every type and every column of
-//! its keyspace that has it anywhere inside.
+//! Types hold the definitions of the types inside them, so a changed one is put into every type and every
+//! column of its keyspace that has it anywhere inside.
 
 use super::guard::{self, Permission, Resource};
 use super::{ChangeKind, ChangeTarget, DdlContext, DdlOutcome, full_name, release, size, types};

@@ -1,7 +1,7 @@
 //! Pages of DESCRIBE.
 //!
-//! The answer is computed anew for each page, so a paging state says where to go on and in which schema; in another
-//! one the rows before may have moved.
+//! The answer is computed anew for each page, so a paging state says where to go on and in which schema; in
+//! another one the rows before may have moved.
 //!
 //! ```text
 //! byte  0         1                 17              21
@@ -15,8 +15,8 @@ use uuid::Uuid;
 const VERSION: u8 = 1;
 
 impl DescribeRows {
-    /// The page that begins where `state` says (the first one without), of at most `page_size` rows, and the state of
-    /// the next page if there is one. `schema_version` is that of the schema that was described.
+    /// The page that begins where `state` says (the first one without), of at most `page_size` rows, and the
+    /// state of the next page if there is one. `schema_version` is that of the schema that was described.
     pub fn page(
         mut self,
         state: Option<&[u8]>,

@@ -1,7 +1,7 @@
 //! Elements of the schema as CQL text, byte for byte as Cassandra prints them.
 //!
-//! Statements end in `;`. What the node computes itself (virtual keyspaces and tables) is no statement anyone can run:
-//! it stands in a comment that says so.
+//! Statements end in `;`. What the node computes itself (virtual keyspaces and tables) is no statement anyone
+//! can run: it stands in a comment that says so.
 
 use super::kept;
 use crate::ast::Identifier;
@@ -60,9 +60,9 @@ pub(super) fn user_type(ty: &UserType) -> String {
     format!("CREATE TYPE {}.{name} (\n{}\n);", quoted(&ty.keyspace), fields.join(",\n"))
 }
 
-/// `CREATE TABLE`. With `internals` the table gets its id, and what was dropped is created, dropped and, if it came
-/// back, added: replayed on an empty node, the text leaves a table that reads the same files. A table with COMPACT
-/// STORAGE would not be the same when it is made anew: its text is a comment.
+/// `CREATE TABLE`. With `internals` the table gets its id, and what was dropped is created, dropped and, if
+/// it came back, added: replayed on an empty node, the text leaves a table that reads the same files. A table
+/// with COMPACT STORAGE would not be the same when it is made anew: its text is a comment.
 pub(super) fn table(table: &TableSchema, form: &Form) -> String {
     let (is_virtual, internals) = (form.is_virtual, form.internals);
     let name = full_name(&table.keyspace, &table.name);
@@ -97,7 +97,8 @@ pub(super) fn table(table: &TableSchema, form: &Form) -> String {
     out
 }
 
-/// The dropped columns that the text has to speak of. Cassandra's order is that of a hash table; ours is by name.
+/// The dropped columns that the text has to speak of. Cassandra's order is that of a hash table; ours is by
+/// name.
 fn dropped_columns(table: &TableSchema, internals: bool) -> Vec<&DroppedColumn> {
     let mut dropped: Vec<&DroppedColumn> =
         if internals { table.dropped.iter().collect() } else { Vec::new() };

@@ -1,8 +1,9 @@
-//! What a bound SELECT asks for, as CQL with its values: for lists of reads that were carried out, where the statement
-//! alone has bind markers.
+//! What a bound SELECT asks for, as CQL with its values: for lists of reads that were carried out, where the
+//! statement alone has bind markers.
 //!
-//! It is made from the command, not from the statement: what was equal there may be written otherwise here (`k IN (1)`
-//! is `k = 1`), and rows that take several slices stand with an OR between them, which CQL has not.
+//! It is made from the command, not from the statement: what was equal there may be written otherwise here
+//! (`k IN (1)` is `k = 1`), and rows that take several slices stand with an OR between them, which CQL has
+//! not.
 
 use super::text::{condition, in_list, key_values, literal, name, range, tuple};
 use model::clustering::{BoundKind, Clustering, Component, Slice};
@@ -18,8 +19,8 @@ const CUT: char = '…';
 /// Slices that are told, each in part where it is long.
 const SLICES_MAX: usize = 3;
 
-/// The conditions on partitions, rows and columns, and the limits, with their values; cut where it is long. Empty for a
-/// read of everything.
+/// The conditions on partitions, rows and columns, and the limits, with their values; cut where it is long.
+/// Empty for a read of everything.
 pub fn restriction(command: &ReadCommand) -> String {
     let table = command.table.as_ref();
     let mut terms = Vec::new();

@@ -1,4 +1,5 @@
-//! Plans as text, against `testdata/explain.txt`. Where they differ, the test prints the whole file as it would be.
+//! Plans as text, against `testdata/explain.txt`. Where they differ, the test prints the whole file as it
+//! would be.
 
 use crate::plan::Bound;
 use crate::plan::tests::schema::bound;

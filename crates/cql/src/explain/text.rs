@@ -1,4 +1,5 @@
-//! Keys, clusterings and conditions in words, and as CQL where they are CQL. Every text is bounded, whatever the values are.
+//! Keys, clusterings and conditions in words, and as CQL where they are CQL. Every text is bounded, whatever
+//! the values are.
 
 use crate::ast::Identifier;
 use bytes::Bytes;

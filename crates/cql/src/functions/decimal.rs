@@ -1,6 +1,7 @@
 //! Arithmetic on decimals: unscaled integer and scale, as `java.math.BigDecimal`.
 //!
-//! Scales come from clients and may be huge, so nothing here expands a number by more than [`DIGITS_MAX`] digits.
+//! Scales come from clients and may be huge, so nothing here expands a number by more than [`DIGITS_MAX`]
+//! digits.
 
 use num_bigint::{BigInt, Sign};
 use std::cmp::Ordering;
@@ -98,7 +99,8 @@ fn divide_half_up(numerator: &BigInt, denominator: &BigInt) -> BigInt {
 }
 
 /// The remainder of a division that is cut; `None` by zero or out of bounds. Its scale is that of
-/// `java.math.BigDecimal.remainder`: the dividend's, or what its quotient, without trailing zeros, makes of the divisor's.
+/// `java.math.BigDecimal.remainder`: the dividend's, or what its quotient, without trailing zeros, makes of
+/// the divisor's.
 pub(super) fn remainder(a: (&BigInt, i32), b: (&BigInt, i32)) -> Option<(BigInt, i32)> {
     if b.0.sign() == Sign::NoSign {
         return None;
@@ -116,8 +118,8 @@ pub(super) fn remainder(a: (&BigInt, i32), b: (&BigInt, i32)) -> Option<(BigInt,
     Some((x % y / pow10(surplus), wanted))
 }
 
-/// How Java says that `dividend` cannot be divided by zero: the words depend on whether a `long` holds it at the scale of
-/// the quotient.
+/// How Java says that `dividend` cannot be divided by zero: the words depend on whether a `long` holds it at
+/// the scale of the quotient.
 pub(super) fn division_by_zero((dividend, scale): (&BigInt, i32), divisor_scale: i32) -> &'static str {
     let first_digit = (digits(dividend) - i64::from(scale)) - (1 - i64::from(divisor_scale));
     let shift =

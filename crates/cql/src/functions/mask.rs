@@ -1,7 +1,7 @@
 //! `mask_inner` and `mask_outer`.
 
-/// Replaces characters of a text with `padding`: those inside the first `begin` and the last `end` ones, or (for
-/// `outer`) those ones themselves.
+/// Replaces characters of a text with `padding`: those inside the first `begin` and the last `end` ones, or
+/// (for `outer`) those ones themselves.
 pub(super) fn mask(text: &str, begin: i32, end: i32, padding: char, outer: bool) -> String {
     let units = text.chars().count();
     let begin = usize::try_from(begin).unwrap_or(0);

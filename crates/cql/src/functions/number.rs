@@ -51,8 +51,8 @@ impl Number {
         })
     }
 
-    /// The number as a value of `ty`, as Java casts: integers lose their high bits, floating point numbers are cut
-    /// and held within bounds.
+    /// The number as a value of `ty`, as Java casts: integers lose their high bits, floating point numbers
+    /// are cut and held within bounds.
     pub(super) fn encode(&self, ty: &CqlType) -> Option<Bytes> {
         let out: Vec<u8> = match ty {
             CqlType::TinyInt => (self.to_i64() as i8).to_be_bytes().to_vec(),
@@ -75,8 +75,9 @@ impl Number {
         Some(out.into())
     }
 
-    /// The number as an operand of arithmetic in `target`'s kind. For decimals it goes by way of a double, so that `2` is
-    /// `2.0` and a float has all its digits, as in Cassandra's `DecimalType.toBigDecimal`; `None` for NaN and infinities.
+    /// The number as an operand of arithmetic in `target`'s kind. For decimals it goes by way of a double, so
+    /// that `2` is `2.0` and a float has all its digits, as in Cassandra's `DecimalType.toBigDecimal`; `None`
+    /// for NaN and infinities.
     pub(super) fn convert(self, target: &CqlType) -> Option<Number> {
         Some(match target {
             CqlType::TinyInt | CqlType::SmallInt | CqlType::Int | CqlType::BigInt | CqlType::Counter => {
@@ -140,7 +141,8 @@ impl Number {
         }
     }
 
-    /// Floating point numbers by their shortest text, as `BigDecimal.valueOf` does; `None` for NaN and infinities.
+    /// Floating point numbers by their shortest text, as `BigDecimal.valueOf` does; `None` for NaN and
+    /// infinities.
     pub(super) fn to_decimal(&self) -> Option<(BigInt, i32)> {
         match self {
             Number::Integer(v) => Some((BigInt::from(*v), 0)),

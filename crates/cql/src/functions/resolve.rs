@@ -11,7 +11,8 @@ use crate::error::{Result, bail};
 use model::types::{CqlType, QuotedName};
 use std::borrow::Cow;
 
-/// The name of a function as it prints once it is looked up; names that are not Cassandra's own stay as written.
+/// The name of a function as it prints once it is looked up; names that are not Cassandra's own stay as
+/// written.
 pub(crate) fn resolved_name(name: &FunctionName) -> FunctionName {
     match &name.keyspace {
         None if registry::is_native(name.name.as_str()) => FunctionName::native(name.name.as_str()),

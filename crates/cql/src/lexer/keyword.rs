@@ -1,7 +1,7 @@
 //! The keywords of CQL, in any case, and which of them may serve as names.
 //!
-//! Cassandra's lexer knows a word by its rule (`K_SELECT`), which shows in its error messages; a few rules have
-//! several spellings (`TABLE` and `COLUMNFAMILY`).
+//! Cassandra's lexer knows a word by its rule (`K_SELECT`), which shows in its error messages; a few rules
+//! have several spellings (`TABLE` and `COLUMNFAMILY`).
 
 /// Where a keyword may stand as a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

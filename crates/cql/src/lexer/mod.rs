@@ -1,15 +1,15 @@
 //! From text to tokens, as Cassandra 5.0's lexer cuts it.
 //!
 //! Contract:
-//! 1. [`Lexer::next`] yields one token at a time, borrowed from the text, and [`TokenKind::Eof`] for ever at the
-//!    end. Blanks and comments come out as [`TokenKind::Hidden`]: error snippets count them.
+//! 1. [`Lexer::next`] yields one token at a time, borrowed from the text, and [`TokenKind::Eof`] for ever at
+//!    the end. Blanks and comments come out as [`TokenKind::Hidden`]: error snippets count them.
 //! 2. A lexer is a position and nothing else: copy it to look ahead, drop the copy to come back.
 //! 3. A character that starts no token, or a token that breaks off, is a [`LexError`] whose words are
 //!    Cassandra's. Lexing does not go on after one.
 //!
-//! Three rules surprise: eight hexadecimal digits and a minus are the start of a UUID, whatever follows; a minus
-//! before a digit belongs to the number, so `a -1` is a name and a number; and a `--` comment must end in a
-//! line break, the end of the text is not enough.
+//! Three rules surprise: eight hexadecimal digits and a minus are the start of a UUID, whatever follows; a
+//! minus before a digit belongs to the number, so `a -1` is a name and a number; and a `--` comment must end
+//! in a line break, the end of the text is not enough.
 
 mod keyword;
 mod number;

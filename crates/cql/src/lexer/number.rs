@@ -170,7 +170,8 @@ pub(super) fn iso_duration(bytes: &[u8]) -> Option<usize> {
     (length > 0).then_some(start + length)
 }
 
-/// The length of a run of numbers, each followed by a designator, in the order of `letters`, each at most once.
+/// The length of a run of numbers, each followed by a designator, in the order of `letters`, each at most
+/// once.
 fn designators(bytes: &[u8], letters: &[u8]) -> usize {
     let mut length = 0;
     for letter in letters {

@@ -34,7 +34,8 @@ struct Window<'a> {
     filled: usize,
     /// The start of the furthest token that was looked at.
     seen: usize,
-    /// Why no more tokens come, if the text breaks off. A token of kind `Hidden` stands in for what is not there.
+    /// Why no more tokens come, if the text breaks off. A token of kind `Hidden` stands in for what is not
+    /// there.
     broken: Option<LexError>,
 }
 

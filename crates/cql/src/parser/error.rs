@@ -11,9 +11,9 @@
 //!      └ its line
 //! ```
 //!
-//! The end of the text is `line 0:-1` and `'<EOF>'`, without a snippet. The snippet counts blanks as tokens, does
-//! not reach beyond what the parser had looked at, and measures strings without their quotes: so its bracket
-//! may close early.
+//! The end of the text is `line 0:-1` and `'<EOF>'`, without a snippet. The snippet counts blanks as tokens,
+//! does not reach beyond what the parser had looked at, and measures strings without their quotes: so its
+//! bracket may close early.
 
 use thiserror::Error;
 
@@ -130,8 +130,8 @@ impl Place {
     }
 }
 
-/// The snippet for a parser that stood at the token at byte `stood` and had looked at the tokens up to the one
-/// at byte `seen`; `None` where Cassandra prints none.
+/// The snippet for a parser that stood at the token at byte `stood` and had looked at the tokens up to the
+/// one at byte `seen`; `None` where Cassandra prints none.
 fn snippet(text: &str, stood: usize, seen: usize) -> Option<String> {
     let mut lexer = Lexer::new(text);
     let mut before: Vec<Token<'_>> = Vec::new();

@@ -1,14 +1,15 @@
 //! From tokens to the tree: a recursive descent over the grammar of Cassandra 5.0.
 //!
 //! Contract:
-//! 1. [`parse_statement`] accepts what Cassandra 5.0's parser accepts and refuses what it refuses, with the same
-//!    words where that is feasible: see [`error`] for their form. Where Cassandra decides between alternatives by
-//!    looking a token ahead, it names that token and points at the one where it stood; so does this parser.
-//! 2. A few refusals carry no position (`Multiple incompatible setting of column a`). Like Cassandra, the parser
-//!    goes on after one, and the first error of any kind is what the client sees.
+//! 1. [`parse_statement`] accepts what Cassandra 5.0's parser accepts and refuses what it refuses, with the
+//!    same words where that is feasible: see [`error`] for their form. Where Cassandra decides between
+//!    alternatives by looking a token ahead, it names that token and points at the one where it stood; so
+//!    does this parser.
+//! 2. A few refusals carry no position (`Multiple incompatible setting of column a`). Like Cassandra, the
+//!    parser goes on after one, and the first error of any kind is what the client sees.
 //! 3. Hostile text costs at most memory in proportion to its length: nesting beyond [`NESTING_MAX`] and
-//!    expressions of more than [`OPERATORS_MAX`] operators are errors, so neither this parser nor anything that
-//!    walks a tree exhausts the stack.
+//!    expressions of more than [`OPERATORS_MAX`] operators are errors, so neither this parser nor anything
+//!    that walks a tree exhausts the stack.
 
 mod cursor;
 mod describe;

@@ -6,8 +6,8 @@ use super::term::{begins_constant, product_operator, sum_operator};
 use crate::ast::{Selectable, Selection, Selector, Subselection, Term, TextRange, WritetimeKind};
 use crate::lexer::{Keyword, KeywordClass, TokenKind};
 
-/// Whether a token may follow a column in a SELECT clause or in GROUP BY. Cassandra looks at it to tell a column
-/// from a function, and complains there and then.
+/// Whether a token may follow a column in a SELECT clause or in GROUP BY. Cassandra looks at it to tell a
+/// column from a function, and complains there and then.
 fn may_follow_column(kind: TokenKind) -> bool {
     const WORDS: &[Keyword] =
         &[Keyword::Allow, Keyword::As, Keyword::From, Keyword::Limit, Keyword::Order, Keyword::Per];
@@ -154,8 +154,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether something to select is `n` tokens ahead that is not the AS of an alias. AS is a fine name for a
-    /// column, but `AS x` makes an alias and `AS AS x` a column with one.
+    /// Whether something to select is `n` tokens ahead that is not the AS of an alias. AS is a fine name for
+    /// a column, but `AS x` makes an alias and `AS AS x` a column with one.
     pub(super) fn selectable_ahead(&mut self, n: usize) -> bool {
         match self.kind(n) {
             TokenKind::Keyword(Keyword::As) => {

@@ -64,8 +64,8 @@ impl Parser<'_> {
         Some(words == 2)
     }
 
-    /// Whether `BYPASS CACHE` stands at a place. These are names, too, and stand where no statement of Cassandra's has
-    /// one.
+    /// Whether `BYPASS CACHE` stands at a place. These are names, too, and stand where no statement of
+    /// Cassandra's has one.
     pub(super) fn is_bypass_cache(&mut self, n: usize) -> bool {
         self.peek(|parser| parser.is_bare_word(n, "bypass") && parser.is_bare_word(n + 1, "cache"))
     }

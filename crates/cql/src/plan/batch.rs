@@ -67,8 +67,8 @@ impl BoundBatch {
         Ok(Bound::Batch(Box::new(BoundBatch { kind, writes })))
     }
 
-    /// The mutations of the whole batch, merged: one for each partition key of each keyspace. `rows` holds, for each
-    /// write in order, the rows of its [`BoundWrite::read_before`].
+    /// The mutations of the whole batch, merged: one for each partition key of each keyspace. `rows` holds,
+    /// for each write in order, the rows of its [`BoundWrite::read_before`].
     pub fn mutations(&self, rows: &[RowsRead]) -> Result<Vec<Mutation>> {
         let nothing = RowsRead::new();
         let (mut gathered, mut index) = (Vec::new(), HashMap::new());
@@ -187,8 +187,8 @@ fn merge_rows(table: &TableSchema, rows: impl IntoIterator<Item = Row>) -> Optio
     rows.pop()
 }
 
-/// Moves the increments of cells that both rows have into `existing`: they are no counter contexts, which could be
-/// reconciled, but add up.
+/// Moves the increments of cells that both rows have into `existing`: they are no counter contexts, which
+/// could be reconciled, but add up.
 fn sum_increments(existing: &mut Row, row: &mut Row) {
     row.cells.retain(|cell| {
         let at = existing.cells.binary_search_by_key(&cell.column, |c| c.column).ok();

@@ -52,10 +52,11 @@ pub struct BoundSelect {
     /// The read. Its limits count rows; where [`BoundSelect::is_grouped`] says so they do not apply and
     /// [`ResultShaper`] limits the groups.
     pub command: Arc<ReadCommand>,
-    /// Whether rows are aggregated or grouped, so that the rows of the command are not the rows of the result: the
-    /// reader should page internally until the shaper has enough.
+    /// Whether rows are aggregated or grouped, so that the rows of the command are not the rows of the
+    /// result: the reader should page internally until the shaper has enough.
     pub is_grouped: bool,
-    /// Whether the rows of several partitions are sorted after they are all read, so that the result is one page.
+    /// Whether the rows of several partitions are sorted after they are all read, so that the result is one
+    /// page.
     pub is_sorted: bool,
     /// Whether what the read loads stays in no cache: BYPASS CACHE.
     pub bypasses_cache: bool,
@@ -66,7 +67,8 @@ pub struct BoundSelect {
 }
 
 impl BoundSelect {
-    /// Whether there is a GROUP BY: the result can be read in pages of groups. Aggregates without one are one row.
+    /// Whether there is a GROUP BY: the result can be read in pages of groups. Aggregates without one are one
+    /// row.
     pub fn has_groups(&self) -> bool {
         !self.shape.group_by.is_empty()
     }

@@ -2,8 +2,8 @@
 //!
 //! Life cycle: [`CasPlan::read`] is run in the partition of [`CasPlan::key`] while nobody else writes there;
 //! [`CasPlan::evaluate`] says whether all conditions hold, and gives the mutation if they do;
-//! [`CasPlan::result_columns`] and [`CasPlan::write_result`] make the result set, which shows the rows when they do
-//! not.
+//! [`CasPlan::result_columns`] and [`CasPlan::write_result`] make the result set, which shows the rows when
+//! they do not.
 //!
 //! Conditions belong to rows, not to statements: those of one batch on one row are put together, and may not
 //! contradict each other in kind. What is read are the rows with conditions. Where only the static row has
@@ -13,8 +13,8 @@
 //! there before it. Within one row that the batch both deletes and writes the deletion wins, as in a batch
 //! without conditions.
 //!
-//! The reader hands on the static row of the partition even when none of the rows asked for exists (as a row of
-//! static content only).
+//! The reader hands on the static row of the partition even when none of the rows asked for exists (as a row
+//! of static content only).
 
 use super::RowsRead;
 use super::bound::OwnedResultRow;
@@ -111,8 +111,8 @@ impl CasPlan {
         Ok(CasPlan { table, key, read, read_first, writes, conditions, shown, relevant })
     }
 
-    /// Evaluates the conditions on the rows of [`CasPlan::read`]; writes get `timestamp_micros`, which has to be
-    /// later than that of every write before in the partition.
+    /// Evaluates the conditions on the rows of [`CasPlan::read`]; writes get `timestamp_micros`, which has to
+    /// be later than that of every write before in the partition.
     pub fn evaluate(&self, rows: &RowsRead, timestamp_micros: i64) -> Result<CasOutcome> {
         if !self.holds(rows) {
             return Ok(CasOutcome::NotApplied);
@@ -144,8 +144,8 @@ impl CasPlan {
     }
 
     /// The rows that a refusal shows: those with conditions, and the static row alone where none of them
-    /// exists.
-    /// The rows that a refusal shows, of those of [`CasPlan::read_first`] if there is that, else of [`CasPlan::read`].
+    /// exists. The rows that a refusal shows, of those of [`CasPlan::read_first`] if there is that, else of
+    /// [`CasPlan::read`].
     fn shown_rows<'r>(&self, rows: &'r RowsRead) -> Vec<ResultRow<'r>> {
         let comparator = self.table.comparator();
         let has_condition = |row: &Row| {
@@ -164,8 +164,8 @@ impl CasPlan {
         self.shown.clone().unwrap_or_else(|| self.table.select_star())
     }
 
-    /// The columns of the result set: `[applied]`, and those of the rows that are shown if it is false. `rows` are
-    /// those of [`CasPlan::read_first`] if there is that, else of [`CasPlan::read`].
+    /// The columns of the result set: `[applied]`, and those of the rows that are shown if it is false.
+    /// `rows` are those of [`CasPlan::read_first`] if there is that, else of [`CasPlan::read`].
     pub fn result_columns(&self, outcome: &CasOutcome, rows: &RowsRead) -> Vec<ColumnSpec> {
         let spec = |name: &str, ty: CqlType| ColumnSpec {
             keyspace: self.table.keyspace.as_str().into(),

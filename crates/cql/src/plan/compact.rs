@@ -20,7 +20,8 @@ pub(super) fn check_clustering(table: &TableSchema, clustering: &Clustering) -> 
     }
 }
 
-/// What an INSERT of nothing but the primary key writes: the empty value of a table that has no other columns.
+/// What an INSERT of nothing but the primary key writes: the empty value of a table that has no other
+/// columns.
 pub(super) fn value_of_key(table: &TableSchema) -> Result<Option<Change>> {
     match table.compact_value() {
         None => Ok(None),

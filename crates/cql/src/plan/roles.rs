@@ -1,9 +1,9 @@
-//! Statements about roles, permissions and identities. The node has none of them: everybody is let in and may do
-//! everything, and every such statement is answered as Cassandra answers it to a client that has not logged in,
-//! which with its default configuration is every client.
+//! Statements about roles, permissions and identities. The node has none of them: everybody is let in and may
+//! do everything, and every such statement is answered as Cassandra answers it to a client that has not
+//! logged in, which with its default configuration is every client.
 //!
-//! In Cassandra's order: what is wrong with the statement itself, then what only superusers may do, then what the
-//! default managers of roles do not support, and last the refusal that everything meets.
+//! In Cassandra's order: what is wrong with the statement itself, then what only superusers may do, then what
+//! the default managers of roles do not support, and last the refusal that everything meets.
 
 use crate::ast::{
     AlterRole, CreateRole, FunctionName, Permission, Permissions, QualifiedName, Resource, RoleName,

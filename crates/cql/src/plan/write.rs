@@ -88,8 +88,9 @@ pub(crate) enum BoundConditions {
 
 /// A write with its values.
 ///
-/// A counter update has one cell for each increment, whose value is not a counter context but the increment itself,
-/// 8 bytes big-endian; [`BoundWrite::is_counter`] says so. The node that leads the update makes contexts of them.
+/// A counter update has one cell for each increment, whose value is not a counter context but the increment
+/// itself, 8 bytes big-endian; [`BoundWrite::is_counter`] says so. The node that leads the update makes
+/// contexts of them.
 #[derive(Clone, Debug)]
 pub struct BoundWrite {
     /// The table.

@@ -1,8 +1,9 @@
 //! From the rows of a read to the rows of a result set.
 //!
-//! A [`ResultShaper`] is fed with [`model::row::ResultRow`]s and writes to a [`RowSink`]. Plain columns go from cell
-//! to sink without a copy; collections of several cells are serialised into a buffer that is used again. Sorting,
-//! grouping and aggregation keep what they need until the group is complete or [`ResultShaper::finish`] is called.
+//! A [`ResultShaper`] is fed with [`model::row::ResultRow`]s and writes to a [`RowSink`]. Plain columns go
+//! from cell to sink without a copy; collections of several cells are serialised into a buffer that is used
+//! again. Sorting, grouping and aggregation keep what they need until the group is complete or
+//! [`ResultShaper::finish`] is called.
 
 mod column;
 mod json_row;

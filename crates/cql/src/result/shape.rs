@@ -35,7 +35,8 @@ pub(crate) struct Shape {
     pub(crate) group_by: Vec<GroupBy>,
     /// `SELECT JSON`: the names of the outputs, which become one text.
     pub(crate) json: Option<JsonShape>,
-    /// Clustering columns by which the rows of several partitions are sorted, each with whether it is descending.
+    /// Clustering columns by which the rows of several partitions are sorted, each with whether it is
+    /// descending.
     pub(crate) order: Vec<(ColumnRef, bool)>,
     /// Whether a partition without rows but with static content gives a row.
     pub(crate) includes_static_only: bool,

@@ -2,10 +2,11 @@
 //!
 //! The page cache: index pages and decompressed data chunks of all tables, under one budget of bytes.
 //!
-//! Neither kind has a share of its own: what is needed most stays ([`tiny_lfu`]), and pages that are needed once, or now
-//! and then, pass through, however many there are and whatever they hold. So a scan does not push out what is read again and again,
-//! and index pages of cold partitions do not starve the chunks of hot ones. Reads that ask not to fill the cache
-//! (compaction, whole tables) use what is there and leave nothing behind.
+//! Neither kind has a share of its own: what is needed most stays ([`tiny_lfu`]), and pages that are needed
+//! once, or now and then, pass through, however many there are and whatever they hold. So a scan does not
+//! push out what is read again and again, and index pages of cold partitions do not starve the chunks of hot
+//! ones. Reads that ask not to fill the cache (compaction, whole tables) use what is there and leave nothing
+//! behind.
 
 mod rows;
 pub(crate) mod tiny_lfu;
@@ -29,10 +30,12 @@ const PAGE_OVERHEAD_BYTES: u64 = 96;
 /// Size of a small page, from which the largest the number of pages is estimated.
 const PAGE_BYTES_MIN: u64 = 4 << 10;
 
-/// A read of a range of partitions that goes over more than one in so many bytes of the cache reads around it.
+/// A read of a range of partitions that goes over more than one in so many bytes of the cache reads around
+/// it.
 const SCAN_PART: u64 = 10;
 
-/// Looking for a page by its key takes as long as going over so many of all (100 ns and 35 ns in a cache of a million).
+/// Looking for a page by its key takes as long as going over so many of all (100 ns and 35 ns in a cache of a
+/// million).
 const FIND_COST: u64 = 3;
 
 fn weight_of(page: &[u8]) -> u64 {

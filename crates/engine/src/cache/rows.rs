@@ -6,18 +6,22 @@
 //! RowCache   (id, key) -> Head { static row, deletions, the first rows; end; number of the view }
 //! ```
 //!
-//! What is in memtables is not in it, but merged with a [`Head`] at each read: so a write leaves a cached partition as it
-//! is, and nothing has to be invalidated before the write is acknowledged. What has to be watched is the set of SSTables:
+//! What is in memtables is not in it, but merged with a [`Head`] at each read: so a write leaves a cached
+//! partition as it is, and nothing has to be invalidated before the write is acknowledged. What has to be
+//! watched is the set of SSTables:
 //!
-//! 1. **Flush.** The memtable leaves the view in two steps. First its SSTable is added, while reads that use the cache go
-//!    on merging the memtable (`TableView::settling`); then the heads of its partitions are taken out; then it goes. A
-//!    reader takes its view before it looks a head up, so it either merges the memtable or finds no head from before.
-//! 2. **Insertion.** A head is put in only if the set of SSTables is still the one that it was read from, which is looked
-//!    at under the lock that taking it out needs. So a head that was read before a flush and comes after it stays out.
-//! 3. **Compaction** changes the files and not what they say, but that it drops what need not be remembered any more. A
-//!    head that holds such a thing counts only while the set of SSTables is the one that it was read from.
-//! 4. **Everything else** (a truncation, an import, a change of the table's definition, its end) gives the view another
-//!    [`CachedRows`], whose id no head has.
+//! 1. **Flush.** The memtable leaves the view in two steps. First its SSTable is added, while reads that use
+//!    the cache go on merging the memtable (`TableView::settling`); then the heads of its partitions are
+//!    taken out; then it goes. A reader takes its view before it looks a head up, so it either merges the
+//!    memtable or finds no head from before.
+//! 2. **Insertion.** A head is put in only if the set of SSTables is still the one that it was read from,
+//!    which is looked at under the lock that taking it out needs. So a head that was read before a flush and
+//!    comes after it stays out.
+//! 3. **Compaction** changes the files and not what they say, but that it drops what need not be remembered
+//!    any more. A head that holds such a thing counts only while the set of SSTables is the one that it was
+//!    read from.
+//! 4. **Everything else** (a truncation, an import, a change of the table's definition, its end) gives the
+//!    view another [`CachedRows`], whose id no head has.
 //!
 //! A head that is newer than a reader's view is not used: the reader could see a part of an update.
 
@@ -77,7 +81,8 @@ impl RowCache {
         }
     }
 
-    /// Gives it another capacity. It goes on with what it holds, as far as there is room; without a capacity nothing is kept.
+    /// Gives it another capacity. It goes on with what it holds, as far as there is room; without a capacity
+    /// nothing is kept.
     pub fn set_capacity(&self, capacity_bytes: u64) {
         let mut before = self.before.lock();
         if let Some(heads) = self.heads.load().as_ref().filter(|_| capacity_bytes > 0) {
@@ -140,7 +145,8 @@ impl fmt::Debug for RowCache {
     }
 }
 
-/// Where the heads of one table are. Those of another one, or of the table before it changed, are out of reach.
+/// Where the heads of one table are. Those of another one, or of the table before it changed, are out of
+/// reach.
 #[derive(Debug)]
 pub(crate) struct CachedRows {
     cache: Arc<RowCache>,

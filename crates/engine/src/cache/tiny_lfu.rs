@@ -7,22 +7,26 @@
 //!            gone, its count stays in the sketch                      ▼ needed less often: gone
 //! ```
 //!
-//! 1. What is new enters the window and passes through it once. At its end it is held against the oldest of `main`: of
-//!    the two, the one that was needed less often leaves, and always one that was needed but once. So a flood of entries that are needed once, or now and then,
-//!    never displaces those that are needed more often, whatever either of them holds.
-//! 2. How often a key was needed, resident or not, is counted in a [`Sketch`] that forgets: all counts are halved now
-//!    and then, so a new working set takes the place of an old one. Hits are counted in the entry and added to the
-//!    sketch when the entry's turn comes.
-//! 3. The exception: a hit soon after the entry came is not counted. One read looks several times at a page that it has
-//!    just loaded, and a client that walks through a table row by row does so to each chunk; neither will come again.
-//!    Soon means: before the shard saw a quarter as many hits and insertions as it holds entries.
-//! 4. Taking in what leaves unused costs more than finding it missing: memory for it, and places in memory that the processor
-//!    does not have at hand. So while what is in the window is hardly asked for there, as with single rows out of
-//!    twice what fits, a full cache takes in only one in four that [`TinyLfu::offer`] offers it ([`Door`]); all are counted.
+//! 1. What is new enters the window and passes through it once. At its end it is held against the oldest of
+//!    `main`: of the two, the one that was needed less often leaves, and always one that was needed but once.
+//!    So a flood of entries that are needed once, or now and then, never displaces those that are needed more
+//!    often, whatever either of them holds.
+//! 2. How often a key was needed, resident or not, is counted in a [`Sketch`] that forgets: all counts are
+//!    halved now and then, so a new working set takes the place of an old one. Hits are counted in the entry
+//!    and added to the sketch when the entry's turn comes.
+//! 3. The exception: a hit soon after the entry came is not counted. One read looks several times at a page
+//!    that it has just loaded, and a client that walks through a table row by row does so to each chunk;
+//!    neither will come again. Soon means: before the shard saw a quarter as many hits and insertions as it
+//!    holds entries.
+//! 4. Taking in what leaves unused costs more than finding it missing: memory for it, and places in memory
+//!    that the processor does not have at hand. So while what is in the window is hardly asked for there, as
+//!    with single rows out of twice what fits, a full cache takes in only one in four that [`TinyLfu::offer`]
+//!    offers it ([`Door`]); all are counted.
 //!
-//! A hit takes a shard's lock shared and writes two counters. Who may not wait does not do so for the lock either
-//! ([`TinyLfu::try_read`]): a thread that puts something in may lose its processor in the middle of it. After: Einziger et al., *TinyLFU: A Highly Efficient Cache
-//! Admission Policy*, ACM ToS 2017; rule 3 is the correlated reference period of LRU-K (O'Neil et al., SIGMOD 1993).
+//! A hit takes a shard's lock shared and writes two counters. Who may not wait does not do so for the lock
+//! either ([`TinyLfu::try_read`]): a thread that puts something in may lose its processor in the middle of
+//! it. After: Einziger et al., *TinyLFU: A Highly Efficient Cache Admission Policy*, ACM ToS 2017; rule 3 is
+//! the correlated reference period of LRU-K (O'Neil et al., SIGMOD 1993).
 
 mod sketch;
 
@@ -35,8 +39,8 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// The part of the weight that the window has: one in so many.
 const WINDOW_PART: u64 = 10;
-/// The part of its entries that a shard has to see as hits and insertions before the use of a new one counts: one in
-/// so many.
+/// The part of its entries that a shard has to see as hits and insertions before the use of a new one counts:
+/// one in so many.
 const CORRELATED_PART: u64 = 4;
 /// Shards, at most.
 const SHARDS_MAX: u64 = 16;
@@ -46,7 +50,8 @@ const SHARD_ENTRIES_MIN: u64 = 256;
 const LEAVE_AT_ONCE: usize = 64;
 /// Slots that are looked at under one lock, which readers share.
 const LOOK_AT_ONCE: usize = 128;
-/// How often a shard's lock is tried by who may not wait for it: a few microseconds, as much as an insertion takes.
+/// How often a shard's lock is tried by who may not wait for it: a few microseconds, as much as an insertion
+/// takes.
 const TRIES: u32 = 64;
 /// Offers after which a shard looks whether its window is of use.
 const OFFERS_LOOKED_AT: u32 = 256;
@@ -85,7 +90,8 @@ enum Place {
     Main,
 }
 
-/// A hit looks at the first half, which is one line of the processor's cache, where key and value are short as those of pages are.
+/// A hit looks at the first half, which is one line of the processor's cache, where key and value are short
+/// as those of pages are.
 #[repr(C, align(64))]
 struct Slot<K, V> {
     /// `None` in a free slot.
@@ -169,8 +175,8 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher> TinyLfu<K, V, S> {
         TinyLfu { shards: (0..shards).map(|_| shard()).collect(), typical_weight, hasher }
     }
 
-    /// Gives it another capacity; what is too much then leaves as it would for something new. How often keys were needed
-    /// is forgotten. It has as many shards as before.
+    /// Gives it another capacity; what is too much then leaves as it would for something new. How often keys
+    /// were needed is forgotten. It has as many shards as before.
     pub fn set_capacity(&self, capacity: u64) {
         let capacity = capacity / self.shards.len() as u64;
         let entries = (capacity / self.typical_weight).max(1);
@@ -228,14 +234,14 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher> TinyLfu<K, V, S> {
         self.shard(hash).read().find(hash, key).is_some()
     }
 
-    /// Puts a value in, in place of one that is there, as needed `count` times more. What would take more than
-    /// [`Self::weight_max`] is not kept.
+    /// Puts a value in, in place of one that is there, as needed `count` times more. What would take more
+    /// than [`Self::weight_max`] is not kept.
     pub fn insert(&self, key: K, value: V, weight: u64, count: u8) {
         self.insert_if(key, value, weight, count, || true);
     }
 
-    /// As [`Self::insert`] for what is needed now, but a full cache may pass it by: most of it, while what came in lately
-    /// was hardly needed again soon.
+    /// As [`Self::insert`] for what is needed now, but a full cache may pass it by: most of it, while what
+    /// came in lately was hardly needed again soon.
     pub fn offer(&self, key: K, value: V, weight: u64) {
         let hash = self.hasher.hash_one(&key);
         let mut gone = Vec::new();
@@ -303,8 +309,8 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher> TinyLfu<K, V, S> {
         }
     }
 
-    /// As [`Self::retain`], in short steps, for who has time: others wait for a lock no longer than for an insertion, and
-    /// the processor is offered to them in between. What comes in meanwhile may be missed.
+    /// As [`Self::retain`], in short steps, for who has time: others wait for a lock no longer than for an
+    /// insertion, and the processor is offered to them in between. What comes in meanwhile may be missed.
     pub fn retain_by_and_by(&self, stays: impl Fn(&K) -> bool) {
         for shard in &self.shards {
             let mut from = 0;

@@ -1,13 +1,14 @@
 //! Segments that Cassandra wrote (docs/formats/commit-log.md).
 //!
-//! Cassandra gathers many entries in a section and writes the section's marker when it syncs, or ten times a second.
+//! Cassandra gathers many entries in a section and writes the section's marker when it syncs, or ten times a
+//! second.
 //!
-//! 1. Behind the last marker of an uncompressed segment stand entries of writes that were acknowledged before a sync:
-//!    they are handed out as far as their checksums match.
+//! 1. Behind the last marker of an uncompressed segment stand entries of writes that were acknowledged before
+//!    a sync: they are handed out as far as their checksums match.
 //! 2. Positions in a compressed segment count its bytes as if they were not compressed.
-//! 3. A segment is allocated as zeroes, so what a loss of power took reads as whole sectors of zeroes, or is behind
-//!    the end of the file. In the last segment that was used such a place is a torn tail: reading goes on behind it.
-//!    All other damage is an error, which names file and offset.
+//! 3. A segment is allocated as zeroes, so what a loss of power took reads as whole sectors of zeroes, or is
+//!    behind the end of the file. In the last segment that was used such a place is a torn tail: reading goes
+//!    on behind it. All other damage is an error, which names file and offset.
 
 use super::format::{self, Entry, Header, MARKER_BYTES, Marker};
 use super::position::LogPosition;

@@ -9,10 +9,10 @@
 //! ```
 //! All numbers are big-endian; an id goes into a crc low half first.
 //!
-//! In segments that this node writes, each append is a section of its own, so that it can be found without anything
-//! being written later. A section without entries is a *fence*: the log writes one when it starts to sync, so that the
-//! second fence behind some bytes says that those bytes had reached the device. Damage before it is no torn tail. The
-//! JSON says who wrote a segment, for Cassandra's have neither.
+//! In segments that this node writes, each append is a section of its own, so that it can be found without
+//! anything being written later. A section without entries is a *fence*: the log writes one when it starts to
+//! sync, so that the second fence behind some bytes says that those bytes had reached the device. Damage
+//! before it is no torn tail. The JSON says who wrote a segment, for Cassandra's have neither.
 
 use crc32fast::Hasher;
 use partition::codec::DeletionTimes;
@@ -22,7 +22,8 @@ use std::collections::BTreeMap;
 
 /// Version of segments whose mutations are those of messaging version 12: Cassandra 4.0 to 5.0.
 pub const VERSION_40: i32 = 7;
-/// Version of segments whose mutations are those of messaging version 13: Cassandra 5.0 that need not go back to 4.x.
+/// Version of segments whose mutations are those of messaging version 13: Cassandra 5.0 that need not go back
+/// to 4.x.
 pub const VERSION_50: i32 = 8;
 /// The JSON of the segments that are written here; Cassandra passes over names that it does not know.
 const WRITTEN_HERE: &str = "{\"writer\":\"ilion\"}";

@@ -1,10 +1,10 @@
 //! The writer of the commit log.
 //!
-//! One lock orders the appends. A thread of its own syncs: it writes a fence, syncs closed segments and then the
-//! current one, and settles everything appended before; it also makes the next segment ahead of time.
+//! One lock orders the appends. A thread of its own syncs: it writes a fence, syncs closed segments and then
+//! the current one, and settles everything appended before; it also makes the next segment ahead of time.
 //!
-//! A failed write of a section leaves nothing behind: its bytes are overwritten with zeroes before anything else
-//! is appended, for replay must not meet half a section in front of data that was kept.
+//! A failed write of a section leaves nothing behind: its bytes are overwritten with zeroes before anything
+//! else is appended, for replay must not meet half a section in front of data that was kept.
 
 use super::format::{self, HEADER_BYTES, MARKER_BYTES};
 use super::position::LogPosition;
@@ -168,9 +168,9 @@ impl CommitLog {
         let _ = self.hook.set(hook);
     }
 
-    /// Takes over a segment of an earlier run, with the last position of each table whose writes it keeps. The next
-    /// sync covers it, too: the earlier run may have been killed before it could, and the fences of this one speak
-    /// for everything before them.
+    /// Takes over a segment of an earlier run, with the last position of each table whose writes it keeps.
+    /// The next sync covers it, too: the earlier run may have been killed before it could, and the fences of
+    /// this one speak for everything before them.
     ///
     /// # Errors
     /// When it cannot be opened.
@@ -182,8 +182,9 @@ impl CommitLog {
         Ok(())
     }
 
-    /// Appends a section made by [`format::section`] that holds writes of `tables`; returns the position behind it
-    /// and its number. It outlives the process from now on; [`CommitLog::ticket`] says when it is kept.
+    /// Appends a section made by [`format::section`] that holds writes of `tables`; returns the position
+    /// behind it and its number. It outlives the process from now on; [`CommitLog::ticket`] says when it is
+    /// kept.
     ///
     /// # Errors
     /// When nothing was appended: the log is stopped, or the file system failed.
@@ -278,8 +279,8 @@ impl CommitLog {
             }
             keep
         });
-        // The next sync covers them all the same: until the removal is durable they may come back, and the fences
-        // behind them say that they are whole.
+        // The next sync covers them all the same: until the removal is durable they may come back, and the
+        // fences behind them say that they are whole.
         drop(active);
         self.remove(gone);
     }
@@ -405,8 +406,8 @@ impl CommitLog {
         })
     }
 
-    /// Makes the next segment if there is none yet. After a failure it rests: the disk may be full for long, and every
-    /// sync comes by here; writers in need make one themselves.
+    /// Makes the next segment if there is none yet. After a failure it rests: the disk may be full for long,
+    /// and every sync comes by here; writers in need make one themselves.
     fn make_spare(&self) {
         let now = self.env.clock.monotonic_nanos();
         let id = {
@@ -477,8 +478,8 @@ impl CommitLog {
             }
             Err(error) => {
                 {
-                    // What this segment holds may be lost even if a later sync succeeds, so nothing is added to it,
-                    // and what is already there is not synced again.
+                    // What this segment holds may be lost even if a later sync succeeds, so nothing is added
+                    // to it, and what is already there is not synced again.
                     let mut active = self.active.lock();
                     if active.current.as_ref().map(|s| s.id) == current.as_ref().map(|(id, _)| *id) {
                         close_current(&mut active);

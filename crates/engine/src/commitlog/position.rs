@@ -14,8 +14,8 @@ impl LogPosition {
     pub const NONE: LogPosition = LogPosition { segment: -1, offset: 0 };
 }
 
-/// Which entries of a table the log need not replay: those that end inside one of the intervals (start excluded,
-/// end included).
+/// Which entries of a table the log need not replay: those that end inside one of the intervals (start
+/// excluded, end included).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IntervalSet {
     /// Sorted, not overlapping.

@@ -2,10 +2,10 @@
 //!
 //! 1. Segments are read in the order of their ids, sections in the order of the file.
 //! 2. Zeroes where a marker should be are the end of a segment, if nothing follows them.
-//! 3. Anything else that is not a section, or an entry that does not match its checksum, is damage. When two fences
-//!    stand behind it, in this segment or a later one, the bytes had been on the device: that is an error, which
-//!    names file and offset. Otherwise the machine stopped before they were: they were not acknowledged as durable,
-//!    and reading goes on with the next section that can be found.
+//! 3. Anything else that is not a section, or an entry that does not match its checksum, is damage. When two
+//!    fences stand behind it, in this segment or a later one, the bytes had been on the device: that is an
+//!    error, which names file and offset. Otherwise the machine stopped before they were: they were not
+//!    acknowledged as durable, and reading goes on with the next section that can be found.
 //! 4. A segment whose header is damaged was never used if all behind the header is zeroes.
 //! 5. Segments that Cassandra wrote have no fences; [`foreign`](super::foreign) has their rules.
 
@@ -73,8 +73,8 @@ pub struct Segments {
 const SECTION_BYTES_MAX: u64 = 256 << 20;
 
 impl Segments {
-    /// Finds the segments in `dir`; a directory that is missing has none. Of their content `kept_bytes_max` may stay in
-    /// memory.
+    /// Finds the segments in `dir`; a directory that is missing has none. Of their content `kept_bytes_max`
+    /// may stay in memory.
     ///
     /// # Errors
     /// When the directory cannot be listed, or holds a segment that is too old to have a version.
@@ -135,8 +135,8 @@ impl Segments {
     /// Reads the segments in order and hands each mutation to `visit`.
     ///
     /// # Errors
-    /// Damage where data had been kept (unless `ignore_errors`), segments that cannot be read at all, what `visit`
-    /// returns, and failing reads.
+    /// Damage where data had been kept (unless `ignore_errors`), segments that cannot be read at all, what
+    /// `visit` returns, and failing reads.
     pub fn replay(
         &mut self,
         ignore_errors: bool,

@@ -271,8 +271,8 @@ fn a_failed_write_leaves_nothing_that_replay_could_stumble_over() {
     }
 }
 
-/// What Cassandra would have written: sections of several entries each, then entries without a section, in a file of
-/// zeroes.
+/// What Cassandra would have written: sections of several entries each, then entries without a section, in a
+/// file of zeroes.
 struct Foreign {
     bytes: Vec<u8>,
     id: i64,
@@ -445,8 +445,8 @@ fn a_flipped_bit_in_a_segment_of_cassandra_is_an_error_and_lost_sectors_at_its_e
             let (found, report) = read(&fs, false);
             match report {
                 Err(EngineError::CommitLog { .. }) => assert!(read(&fs, true).1.unwrap().ignored > 0),
-                // The last section ends where the file does, whatever its marker says, and compressed bytes may differ
-                // and mean the same.
+                // The last section ends where the file does, whatever its marker says, and compressed bytes
+                // may differ and mean the same.
                 Ok(_) => assert!(found == payloads(0..140), "flip at {offset}"),
                 other => panic!("flip at {offset}: {other:?}, {} found", found.len()),
             }

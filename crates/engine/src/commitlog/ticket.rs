@@ -1,7 +1,7 @@
 //! Who waits for the log to reach the device.
 //!
-//! Every append has a number. A sync covers all numbers up to some point, and either keeps them or fails them: the
-//! failed ones are remembered, because a writer may ask late.
+//! Every append has a number. A sync covers all numbers up to some point, and either keeps them or fails
+//! them: the failed ones are remembered, because a writer may ask late.
 
 use crate::error::WriteError;
 use parking_lot::{Condvar, Mutex};
@@ -116,8 +116,8 @@ impl SyncTicket {
         }
     }
 
-    /// Calls `callback` with the fate of the write: at once, on this thread, when it is known; else later on the
-    /// thread that syncs, which the callback must not block.
+    /// Calls `callback` with the fate of the write: at once, on this thread, when it is known; else later on
+    /// the thread that syncs, which the callback must not block.
     pub fn on_synced(self, callback: SyncCallback) {
         let Ticket::Waits { number, durability } = self.0 else { return callback(Ok(())) };
         let fate = {

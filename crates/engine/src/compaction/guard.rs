@@ -6,8 +6,8 @@ use partition::PurgeGuard;
 use sstable::SsTable;
 use std::sync::Arc;
 
-/// Looks at everything that the table holds beside the inputs, as it is when a partition is reached: a flush may
-/// have brought older data since the compaction began.
+/// Looks at everything that the table holds beside the inputs, as it is when a partition is reached: a flush
+/// may have brought older data since the compaction began.
 pub(crate) struct Outside {
     table: Arc<TableStore>,
     inputs: Vec<Arc<SsTable>>,

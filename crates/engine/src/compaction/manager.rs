@@ -270,7 +270,8 @@ fn enlist(
 struct Grouped {
     tables: Vec<Arc<SsTable>>,
     candidates: Vec<Candidate>,
-    /// What else the table holds: busy SSTables, other groups, damaged ones, and directories that were given up.
+    /// What else the table holds: busy SSTables, other groups, damaged ones, and directories that were given
+    /// up.
     others: Vec<Candidate>,
     gc_before_s: u32,
 }

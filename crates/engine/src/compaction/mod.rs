@@ -1,9 +1,9 @@
 //! Compaction: SSTables of a table become fewer ones, and what may be forgotten is.
 //!
-//! Words. A [`strategy`] *picks* SSTables; the pick becomes a *task* ([`task`]) with the SSTables themselves, which
-//! are *busy* from then on; a *run* ([`run`]) carries the task out; the *manager* ([`Compactions`]) has the threads
-//! that look for picks, after every flush and every run, and what operators see and steer. No task begins without
-//! [`room`] on the disk.
+//! Words. A [`strategy`] *picks* SSTables; the pick becomes a *task* ([`task`]) with the SSTables themselves,
+//! which are *busy* from then on; a *run* ([`run`]) carries the task out; the *manager* ([`Compactions`]) has
+//! the threads that look for picks, after every flush and every run, and what operators see and steer. No
+//! task begins without [`room`] on the disk.
 //!
 //! SSTables of different data directories, and repaired and unrepaired ones, are never compacted together.
 

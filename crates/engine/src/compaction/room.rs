@@ -1,10 +1,11 @@
 //! Room on the disk for what a compaction is going to write, looked for before it begins.
 //!
-//! A compaction's output is expected to be as large as its inputs, which stay until it is there. Where the device
-//! has less room than that and what other compactions are still going to write, the largest inputs are left out; where
-//! that is not enough, or the strategy needs all of them, it does not begin: one that fills the disk and fails takes the
-//! room from flushes and the commit log meanwhile. The figures are Cassandra's
-//! (`Directories.getAvailableSpaceForCompactions`, `CompactionTask.buildCompactionCandidatesForAvailableDiskSpace`).
+//! A compaction's output is expected to be as large as its inputs, which stay until it is there. Where the
+//! device has less room than that and what other compactions are still going to write, the largest inputs are
+//! left out; where that is not enough, or the strategy needs all of them, it does not begin: one that fills
+//! the disk and fails takes the room from flushes and the commit log meanwhile. The figures are Cassandra's
+//! (`Directories.getAvailableSpaceForCompactions`,
+//! `CompactionTask.buildCompactionCandidatesForAvailableDiskSpace`).
 
 use super::task::Task;
 use crate::engine::Engine;
@@ -31,8 +32,8 @@ impl Task {
 }
 
 impl Engine {
-    /// Those of `inputs` that there is room to compact beside what runs: all of them, or without the largest where
-    /// `may_leave_out` says that the others can do without.
+    /// Those of `inputs` that there is room to compact beside what runs: all of them, or without the largest
+    /// where `may_leave_out` says that the others can do without.
     ///
     /// # Errors
     /// [`EngineError::NoRoom`], and when the device cannot be measured.

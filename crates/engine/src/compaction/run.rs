@@ -1,17 +1,19 @@
 //! Carrying out a task.
 //!
-//! 1. Where SSTables are compared with their digests, inputs are of which that is not known yet ([`crate::prover`]).
+//! 1. Where SSTables are compared with their digests, inputs are of which that is not known yet
+//!    ([`crate::prover`]).
 //! 2. A transaction log is started in the directory of the inputs.
-//! 3. The inputs are merged and purged into new SSTables, around the page cache, at the pace of the throttle; a new
-//!    one is started where the task's output says so. Each is recorded in the log before it is written. Now and then what
-//!    was written is opened for those who read single partitions ([`EarlyOpening`]); what was hot of it stays so
-//!    ([`Warmth`]).
-//! 4. Under the table's lock, if all inputs are still part of the table (it was not truncated or dropped meanwhile):
-//!    the inputs are recorded, the log is committed, the view gets the outputs for the inputs.
-//! 5. The pages of the inputs leave the page cache and their files are removed. Readers that have them open go on.
+//! 3. The inputs are merged and purged into new SSTables, around the page cache, at the pace of the throttle;
+//!    a new one is started where the task's output says so. Each is recorded in the log before it is written.
+//!    Now and then what was written is opened for those who read single partitions ([`EarlyOpening`]); what
+//!    was hot of it stays so ([`Warmth`]).
+//! 4. Under the table's lock, if all inputs are still part of the table (it was not truncated or dropped
+//!    meanwhile): the inputs are recorded, the log is committed, the view gets the outputs for the inputs.
+//! 5. The pages of the inputs leave the page cache and their files are removed. Readers that have them open
+//!    go on.
 //!
-//! When anything fails before the commit, or the commit itself, the new files and their pages are removed and the table
-//! is as before.
+//! When anything fails before the commit, or the commit itself, the new files and their pages are removed and
+//! the table is as before.
 
 use super::guard::Outside;
 use super::strategy::Output;
@@ -39,8 +41,8 @@ const STEP_BYTES: u64 = 256 << 10;
 /// Fragments between two looks at the bytes written.
 const STEP_FRAGMENTS: u32 = 256;
 
-/// What was written is opened again when it has grown by this part of it at least, so that the work for it stays
-/// proportional to what is written.
+/// What was written is opened again when it has grown by this part of it at least, so that the work for it
+/// stays proportional to what is written.
 const EARLY_SHARE: u64 = 16;
 
 /// How a run ended that did not fail.

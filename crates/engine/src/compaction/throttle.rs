@@ -1,8 +1,8 @@
 //! The pace of compactions: a common rate limit, a pause and a stop.
 //!
-//! A compaction calls [`Throttle::spend`] for the bytes that it wrote. Bytes are earned over time, and hardly any ahead:
-//! a compaction that begins, or that waited, keeps the pace from the start. Cassandra's limiter lets a second's worth
-//! through at once, and whoever reads beside it waits for as long.
+//! A compaction calls [`Throttle::spend`] for the bytes that it wrote. Bytes are earned over time, and hardly
+//! any ahead: a compaction that begins, or that waited, keeps the pace from the start. Cassandra's limiter
+//! lets a second's worth through at once, and whoever reads beside it waits for as long.
 
 use env::clock::Clock;
 use parking_lot::{Condvar, Mutex};
@@ -11,7 +11,8 @@ use std::time::Duration;
 
 /// How long a waiting compaction goes without looking whether it should stop.
 const WAIT_MAX: Duration = Duration::from_millis(200);
-/// Seconds of the rate that may be spent without waiting: what is written between two looks, and what a wait was too long.
+/// Seconds of the rate that may be spent without waiting: what is written between two looks, and what a wait
+/// was too long.
 const AHEAD_S: f64 = 0.05;
 
 /// The pace of all compactions of a node.

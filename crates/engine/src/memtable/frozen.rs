@@ -1,5 +1,5 @@
-//! A part of a partition that is filled once, in the order of its rows, and then read like a memtable's: what the row
-//! cache keeps.
+//! A part of a partition that is filled once, in the order of its rows, and then read like a memtable's: what
+//! the row cache keeps.
 
 use super::Extremes;
 use super::partition::{PartitionState, RANGE_OVERHEAD_BYTES, own_copy, row_bytes};

@@ -5,12 +5,14 @@
 //! partition  Mutex { deletion, static row, rows (a persistent set, or one), persistent set of range deletions }
 //! ```
 //!
-//! 1. [`Memtable::apply`] changes one partition under its lock; a reader takes the whole state in O(1) under the same
-//!    lock, so it sees an update whole or not at all, and works on that snapshot without holding anything.
+//! 1. [`Memtable::apply`] changes one partition under its lock; a reader takes the whole state in O(1) under
+//!    the same lock, so it sees an update whole or not at all, and works on that snapshot without holding
+//!    anything.
 //! 2. Values are copied into buffers of the memtable's own: a row never pins the network frame it came in.
-//! 3. Range deletions are kept resolved: they do not overlap, and at each position the newest stands ([`ranges`]).
-//! 4. Writers of a memtable that is about to be flushed finish before it is read: the engine's barrier sees to that.
-//!    Nothing changes a memtable afterwards.
+//! 3. Range deletions are kept resolved: they do not overlap, and at each position the newest stands
+//!    ([`ranges`]).
+//! 4. Writers of a memtable that is about to be flushed finish before it is read: the engine's barrier sees
+//!    to that. Nothing changes a memtable afterwards.
 
 mod frozen;
 mod ordered;
@@ -110,8 +112,8 @@ impl Memtable {
         self.min_ttl.fetch_min(seen.min_ttl, Ordering::Relaxed);
     }
 
-    /// Frees what it holds, and calls `pause` after each piece of that work: all at once it is tens of milliseconds of
-    /// computing for each 100,000 rows.
+    /// Frees what it holds, and calls `pause` after each piece of that work: all at once it is tens of
+    /// milliseconds of computing for each 100,000 rows.
     pub fn free(mut self, pause: impl FnMut()) {
         self.partitions.free(pause);
     }

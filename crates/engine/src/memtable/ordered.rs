@@ -1,5 +1,5 @@
-//! Elements of the persistent sets: rows and range deletions that carry the order of their table, and positions to
-//! look them up by.
+//! Elements of the persistent sets: rows and range deletions that carry the order of their table, and
+//! positions to look them up by.
 
 use equivalent::{Comparable, Equivalent};
 use model::clustering::Position;

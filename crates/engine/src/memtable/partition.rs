@@ -117,7 +117,8 @@ pub(super) fn row_bytes(row: &Row) -> u64 {
     ROW_OVERHEAD_BYTES + row.data_size() as u64 + cells_bytes(row)
 }
 
-/// The row, reconciled within itself, with all its values in one buffer of its own; `None` when nothing is left of it.
+/// The row, reconciled within itself, with all its values in one buffer of its own; `None` when nothing is
+/// left of it.
 pub(super) fn own_copy(table: &TableSchema, row: &Row) -> Option<Row> {
     let mut copy = Row::new(row.clustering.clone());
     reconcile::merge_row_into(table, &mut copy, row);
@@ -152,8 +153,8 @@ pub(super) fn own_copy(table: &TableSchema, row: &Row) -> Option<Row> {
     Some(copy)
 }
 
-/// Takes out what is written into a column as of a time when an earlier column of that name was not dropped yet: it
-/// went with that one, also when it comes late.
+/// Takes out what is written into a column as of a time when an earlier column of that name was not dropped
+/// yet: it went with that one, also when it comes late.
 fn forget_dropped(table: &TableSchema, row: &mut Row) {
     let dropped_at = |column| {
         let column = table.cell_column(column)?;

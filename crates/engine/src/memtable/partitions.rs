@@ -5,14 +5,14 @@
 //! shard            RwLock { BTreeMap: DecoratedKey -> Arc<MemPartition> }
 //! ```
 //!
-//! 1. Tokens are spread evenly over the ring, so shards have about the same number of partitions, and their order is the
-//!    order of the ring.
-//! 2. A shard's lock is held for a search or an insertion, never while a partition is read or changed: that happens on
-//!    the handle, under the partition's own lock.
+//! 1. Tokens are spread evenly over the ring, so shards have about the same number of partitions, and their
+//!    order is the order of the ring.
+//! 2. A shard's lock is held for a search or an insertion, never while a partition is read or changed: that
+//!    happens on the handle, under the partition's own lock.
 //! 3. Partitions are never removed, but all at once, when nobody reads them any more.
 //!
-//! A search in a B-tree touches a few wide nodes; in a skip list, at each of its levels, nodes that lie anywhere in
-//! memory.
+//! A search in a B-tree touches a few wide nodes; in a skip list, at each of its levels, nodes that lie
+//! anywhere in memory.
 
 use super::partition::MemPartition;
 use model::{DecoratedKey, PartitionKey, Token};
@@ -52,8 +52,8 @@ impl Partitions {
         self.shard(key.token).read().get(key).cloned()
     }
 
-    /// The partition of a key, which may just have been added, and whether it was. The key is copied then: it may be a
-    /// part of a larger buffer.
+    /// The partition of a key, which may just have been added, and whether it was. The key is copied then: it
+    /// may be a part of a larger buffer.
     pub(super) fn get_or_add(&self, key: &DecoratedKey) -> (Arc<MemPartition>, bool) {
         if let Some(partition) = self.get(key) {
             return (partition, false);

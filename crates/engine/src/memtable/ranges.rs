@@ -1,7 +1,8 @@
 //! The range deletions of a partition, resolved: a persistent set of ranges that do not overlap.
 //!
-//! A new range meets the ones it overlaps. Where it does, the newer deletion stands; what of the old ones lies
-//! outside stays; gaps between them belong to the new one. Neighbours that touch and say the same become one.
+//! A new range meets the ones it overlaps. Where it does, the newer deletion stands; what of the old ones
+//! lies outside stays; gaps between them belong to the new one. Neighbours that touch and say the same become
+//! one.
 //!
 //! ```text
 //! old       [--- 5 ---)      [- 9 -)

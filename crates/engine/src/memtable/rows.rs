@@ -31,7 +31,8 @@ impl Rows {
         matches!(self, Rows::None)
     }
 
-    /// Frees them, and calls `pause` after each [`FREED_ROWS`]; returns how many were freed behind the last call.
+    /// Frees them, and calls `pause` after each [`FREED_ROWS`]; returns how many were freed behind the last
+    /// call.
     pub(super) fn free(self, mut pause: impl FnMut()) -> usize {
         let mut rows = match self {
             Rows::None => return 0,
@@ -54,7 +55,8 @@ impl Rows {
         }
     }
 
-    /// Adds a row, or replaces the one at its position. Returns the memory that this took besides the row's own.
+    /// Adds a row, or replaces the one at its position. Returns the memory that this took besides the row's
+    /// own.
     pub(super) fn insert(&mut self, row: RowEntry) -> u64 {
         match self {
             Rows::Many(rows) => drop(rows.insert(row)),
@@ -69,8 +71,8 @@ impl Rows {
         0
     }
 
-    /// Appends up to `count` rows between two positions to `out`, from the end if `reversed`; returns whether these
-    /// were all.
+    /// Appends up to `count` rows between two positions to `out`, from the end if `reversed`; returns whether
+    /// these were all.
     pub(super) fn take_range(
         &self,
         start: Bound<At<'_>>,

@@ -1,8 +1,8 @@
 //! Streams over a memtable: one partition, or those of a range of keys.
 //!
-//! Inside a partition two sequences are merged by position, slice after slice: the rows, and the changes that the
-//! range deletions make, clipped to the slice. A change waits (`pending`) until something comes after it, so that
-//! two changes at one position become one, and one that changes nothing is left out.
+//! Inside a partition two sequences are merged by position, slice after slice: the rows, and the changes that
+//! the range deletions make, clipped to the slice. A change waits (`pending`) until something comes after it,
+//! so that two changes at one position become one, and one that changes nothing is left out.
 
 use super::Memtable;
 use super::ordered::{At, Placed, RangeEntry, RowEntry};
@@ -349,7 +349,8 @@ impl PartitionCursor {
         Some(NextRange { entry, inside: false })
     }
 
-    /// The change that the current range makes next: at its own bound or at the slice's, whichever lies inside.
+    /// The change that the current range makes next: at its own bound or at the slice's, whichever lies
+    /// inside.
     fn change_of_range(&self, comparator: &ClusteringComparator) -> Option<RangeChange> {
         let NextRange { entry, inside } = self.range.as_ref()?;
         let slice = self.slices.get(self.slice?)?;

@@ -1,7 +1,8 @@
 //! From one schema to the next: the mutations of `system_schema` that CREATE, ALTER and DROP leave.
 //!
-//! For each keyspace that differs, one mutation: rows that are new or changed are written whole, cells that became
-//! null are deleted, rows that are gone are deleted. A dropped keyspace deletes its partition in every table.
+//! For each keyspace that differs, one mutation: rows that are new or changed are written whole, cells that
+//! became null are deleted, rows that are gone are deleted. A dropped keyspace deletes its partition in every
+//! table.
 
 use super::rows::{self, Cells, RowId};
 use crate::system::{self, SYSTEM_SCHEMA};
@@ -57,8 +58,8 @@ fn drop_keyspace(release: Release, keyspace: &str, moment: Moment) -> Mutation {
     Mutation { updates: updates.collect() }
 }
 
-/// The mutation from rows to rows; `None` when they are the same. Cells for columns that the release does not have are
-/// left out.
+/// The mutation from rows to rows; `None` when they are the same. Cells for columns that the release does not
+/// have are left out.
 pub fn change(
     release: Release,
     keyspace: &str,

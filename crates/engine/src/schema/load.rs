@@ -3,8 +3,8 @@
 //! 1. Keyspaces. 2. User types, those first whose fields need no other. 3. Tables with their columns.
 //! 4. What is kept for Cassandra: views, indexes, triggers, masks, functions, aggregates.
 //!
-//! Of `system` and `system_schema` only that they are stored is told: what they hold is built in, and another patch
-//! release of Cassandra may have tables there that nobody here knows.
+//! Of `system` and `system_schema` only that they are stored is told: what they hold is built in, and another
+//! patch release of Cassandra may have tables there that nobody here knows.
 
 use super::values as v;
 use crate::error::EngineError;

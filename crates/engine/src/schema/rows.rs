@@ -1,8 +1,9 @@
 //! A keyspace as rows of `system_schema`, column for column as Cassandra 5.0 writes them.
 //!
-//! What is kept for Cassandra is never written anew: its rows are here so that they go with the table or keyspace that
-//! they belong to. Those of views lack the options. `cdc` is never written either, as by a Cassandra whose `cdc_enabled` is
-//! false (`SchemaKeyspace.addTableParamsToRowBuilder`): what one that has it wrote there stays.
+//! What is kept for Cassandra is never written anew: its rows are here so that they go with the table or
+//! keyspace that they belong to. Those of views lack the options. `cdc` is never written either, as by a
+//! Cassandra whose `cdc_enabled` is false (`SchemaKeyspace.addTableParamsToRowBuilder`): what one that has it
+//! wrote there stays.
 
 use super::values as v;
 use bytes::Bytes;

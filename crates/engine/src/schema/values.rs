@@ -1,5 +1,5 @@
-//! Values of the few types that `system_schema` uses, as bytes and back. Reading gives `None` for bytes that are no
-//! such value.
+//! Values of the few types that `system_schema` uses, as bytes and back. Reading gives `None` for bytes that
+//! are no such value.
 
 use bytes::Bytes;
 use model::CqlType;

@@ -1,4 +1,5 @@
-//! The version of the schema: a digest of its rows that all nodes compute alike (docs/formats/schema-tables.md).
+//! The version of the schema: a digest of its rows that all nodes compute alike
+//! (docs/formats/schema-tables.md).
 //!
 //! ```text
 //! version   := uuid v3 of MD5( MD5( partition* ) )      tables in a fixed order, partitions in token order,
@@ -29,7 +30,8 @@ impl VersionDigest {
         self.partition = counts.then(|| (key.to_vec(), false));
     }
 
-    /// Adds a row from which everything dead has been removed by the merge; a row without live content is left out.
+    /// Adds a row from which everything dead has been removed by the merge; a row without live content is
+    /// left out.
     pub fn add_row(&mut self, table: &TableSchema, row: &Row, now_s: u32) {
         let Some((key, begun)) = &mut self.partition else { return };
         if !row.is_live(now_s) {

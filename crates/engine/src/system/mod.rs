@@ -1,7 +1,8 @@
 //! The keyspaces that every node has: `system`, `system_schema`, `system_auth`, `system_distributed` and
 //! `system_traces`, as each release of Cassandra defines them.
 //!
-//! `tables.txt` holds the definitions; it was made from the system tables of running nodes: 4.0.17, 4.1.10 and 5.0.5.
+//! `tables.txt` holds the definitions; it was made from the system tables of running nodes: 4.0.17, 4.1.10
+//! and 5.0.5.
 //!
 //! ```text
 //! keyspace <name> <replication class> [<option>=<value> ...]
@@ -12,8 +13,9 @@
 //!   key | clustering | descending | static | regular  <column> <type>
 //! ```
 //!
-//! `since <release>` or `until <release>` before a line says which releases have it. A directory is served in the form of
-//! the release that made it: Cassandra refuses SSTables and commit logs with columns that it does not know.
+//! `since <release>` or `until <release>` before a line says which releases have it. A directory is served in
+//! the form of the release that made it: Cassandra refuses SSTables and commit logs with columns that it does
+//! not know.
 
 use model::schema::{CompactionOptions, DroppedColumn, Index, Release, Replication, TableBuilder};
 use model::{ColumnKind, CqlType, KeyspaceSchema, Schema, TableSchema};
@@ -27,7 +29,8 @@ const DEFINITIONS: &str = include_str!("tables.txt");
 pub const SYSTEM: &str = "system";
 /// Keyspace `system_schema`.
 pub const SYSTEM_SCHEMA: &str = "system_schema";
-/// The tables of `system_schema` in the newest release, in the order in which the schema's version covers them.
+/// The tables of `system_schema` in the newest release, in the order in which the schema's version covers
+/// them.
 const SCHEMA_TABLES: [&str; 11] = [
     "column_masks",
     "columns",
@@ -54,8 +57,8 @@ pub fn schema(release: Release) -> &'static Schema {
     }
 }
 
-/// A table of a system keyspace; a table of that name without columns if there is none, which the tests rule out
-/// for every name that the engine uses.
+/// A table of a system keyspace; a table of that name without columns if there is none, which the tests rule
+/// out for every name that the engine uses.
 pub fn table(release: Release, keyspace: &str, name: &str) -> Arc<TableSchema> {
     match schema(release).table(keyspace, name) {
         Some(table) => Arc::clone(table),

@@ -1,10 +1,11 @@
 //! Reading a partition through the row cache ([`crate::cache::RowCache`]).
 //!
-//! 1. The partition's head is looked up; if it is not there, the SSTables are read for it, as far as a head goes, with
-//!    all columns. A head that holds only some of the rows is made only by reads that begin where the partition does.
+//! 1. The partition's head is looked up; if it is not there, the SSTables are read for it, as far as a head
+//!    goes, with all columns. A head that holds only some of the rows is made only by reads that begin where
+//!    the partition does.
 //! 2. The read is a merge of the head and the memtables, like that of an SSTable and the memtables.
-//! 3. What lies behind the head is read from the SSTables, when the read comes there ([`HeadThenRest`]): a LIMIT mostly
-//!    ends it before. A read of which nothing lies within the head goes its usual way.
+//! 3. What lies behind the head is read from the SSTables, when the read comes there ([`HeadThenRest`]): a
+//!    LIMIT mostly ends it before. A read of which nothing lies within the head goes its usual way.
 //!
 //! A read that may not wait makes no head: it is told to come back where it may.
 
@@ -148,8 +149,8 @@ impl Reach {
     }
 }
 
-/// Reads the head of a partition from the SSTables and puts it into the cache; `None` when this read should not, when another
-/// one does, or when no SSTable has anything of the partition.
+/// Reads the head of a partition from the SSTables and puts it into the cache; `None` when this read should
+/// not, when another one does, or when no SSTable has anything of the partition.
 fn make_head(
     rows: &CachedRows,
     view: &TableView,
@@ -239,7 +240,8 @@ impl Filling<'_> {
         Filling { table, partition, bytes_max, rows_left: rows, last: None, open: None }
     }
 
-    /// Takes what belongs to the head out of `stream`: it, and where it ends. `None` when the first row is too large.
+    /// Takes what belongs to the head out of `stream`: it, and where it ends. `None` when the first row is
+    /// too large.
     fn fill(
         mut self,
         mut stream: BoxedStream,
@@ -310,8 +312,9 @@ impl Rest {
     }
 }
 
-/// The head of a partition, and behind it what the SSTables hold. The head closes at its end the range deletion that holds
-/// there; whether it ends there only the SSTables know, so they are asked before the change is handed on.
+/// The head of a partition, and behind it what the SSTables hold. The head closes at its end the range
+/// deletion that holds there; whether it ends there only the SSTables know, so they are asked before the
+/// change is handed on.
 struct HeadThenRest {
     at: Part,
     /// Behind the last row of the head.
@@ -403,8 +406,8 @@ impl PartitionStream for HeadThenRest {
 }
 
 impl TableStore {
-    /// The end of a flush: heads that were read before it go, and then the memtable that reads merged with them. Needs the
-    /// flush turn.
+    /// The end of a flush: heads that were read before it go, and then the memtable that reads merged with
+    /// them. Needs the flush turn.
     pub(crate) fn settle(&self) {
         let view = self.view();
         if let (Some(rows), Some(memtable)) = (&view.cached_rows, &view.settling) {

@@ -65,8 +65,8 @@ impl FileContext {
         self.open_as(descriptor, self.next_number())
     }
 
-    /// Lets the pages of SSTables go that are no part of their table any more. Who still reads them may bring some back,
-    /// which age and leave as any others.
+    /// Lets the pages of SSTables go that are no part of their table any more. Who still reads them may bring
+    /// some back, which age and leave as any others.
     pub(crate) fn forget(&self, gone: &[Arc<SsTable>]) {
         let numbers: Vec<u64> = gone.iter().map(|table| table.number()).collect();
         let count = gone.iter().map(|table| table.page_count()).sum();
@@ -221,8 +221,8 @@ impl TableStore {
 }
 
 impl TableStore {
-    /// Takes SSTables out of the view, removes their files, all or none of those in one directory, and lets their pages go.
-    /// Readers that have them open go on. `change` sees the view after the last is gone.
+    /// Takes SSTables out of the view, removes their files, all or none of those in one directory, and lets
+    /// their pages go. Readers that have them open go on. `change` sees the view after the last is gone.
     ///
     /// # Errors
     /// When the file system fails: what could not be removed for certain stays in the view.

@@ -1,8 +1,9 @@
 //! Which data directory a new SSTable goes to: the one with the most free space.
 //!
-//! With `disk_failure_policy: best_effort` a data directory in which a write failed takes no new SSTables until the next
-//! start, as long as the table has another one. A full disk does not count: that heals. What such a directory holds is
-//! still read, so that no answer misses rows; compactions, which write beside their inputs, leave it alone.
+//! With `disk_failure_policy: best_effort` a data directory in which a write failed takes no new SSTables
+//! until the next start, as long as the table has another one. A full disk does not count: that heals. What
+//! such a directory holds is still read, so that no answer misses rows; compactions, which write beside their
+//! inputs, leave it alone.
 
 use super::files::FileContext;
 use crate::disk_failure::DiskFailure;
@@ -35,7 +36,8 @@ impl Homes {
         self.given_up.lock().iter().cloned().collect()
     }
 
-    /// Notes that a write failed in the directory `dir` of a table that has `dirs`; whether another one is to be taken.
+    /// Notes that a write failed in the directory `dir` of a table that has `dirs`; whether another one is to
+    /// be taken.
     pub(crate) fn note_failure(&self, dir: &Path, dirs: &[PathBuf], error: &EngineError) -> bool {
         let Some(DiskFailure::FileSystem(cause)) = DiskFailure::of(error) else { return false };
         let root = data_directory(dir);

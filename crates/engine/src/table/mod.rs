@@ -1,8 +1,8 @@
 //! One table of the node: its memtables and SSTables, and the view that readers take of them.
 //!
-//! A [`TableView`] is immutable. Whoever changes the set (a write barrier that switches the memtable, a flush, a
-//! compaction, a truncation) builds a new one under [`TableStore`]'s lock and swaps it in; readers keep the one they
-//! took, and with it the memtables and the files of its SSTables, for as long as they need.
+//! A [`TableView`] is immutable. Whoever changes the set (a write barrier that switches the memtable, a
+//! flush, a compaction, a truncation) builds a new one under [`TableStore`]'s lock and swaps it in; readers
+//! keep the one they took, and with it the memtables and the files of its SSTables, for as long as they need.
 
 mod cached;
 mod files;
@@ -39,8 +39,8 @@ pub struct FlushingMemtable {
     pub end: LogPosition,
 }
 
-/// What a table holds at one moment. Everything in it is older or newer, never both: the current memtable is newer
-/// than the flushing ones, those are newer than the SSTables that were made before.
+/// What a table holds at one moment. Everything in it is older or newer, never both: the current memtable is
+/// newer than the flushing ones, those are newer than the SSTables that were made before.
 #[derive(Clone, Debug)]
 pub struct TableView {
     /// Takes the writes.
@@ -57,12 +57,14 @@ pub struct TableView {
     pub(crate) cached_rows: Option<Arc<CachedRows>>,
     /// A memtable that became an SSTable just now: cached heads may be older.
     pub(crate) settling: Option<Arc<Memtable>>,
-    /// Why rows are missing that should be there: an SSTable could not be opened. Reads are refused, and compactions.
+    /// Why rows are missing that should be there: an SSTable could not be opened. Reads are refused, and
+    /// compactions.
     pub(crate) damage: Option<ReadError>,
 }
 
-/// What a running compaction has written so far, for those who read single partitions: pages of its output become
-/// resident while those of its inputs still are, and the end of the compaction is no cliff (CASSANDRA-6916).
+/// What a running compaction has written so far, for those who read single partitions: pages of its output
+/// become resident while those of its inputs still are, and the end of the compaction is no cliff
+/// (CASSANDRA-6916).
 #[derive(Debug)]
 pub struct EarlyOpening {
     /// What it compacts. They are among the view's SSTables until it ends.
@@ -80,8 +82,8 @@ impl EarlyOpening {
 }
 
 impl TableView {
-    /// Adds and removes SSTables: what a flush, a compaction, an import and a truncation do. Those to remove are
-    /// found by identity.
+    /// Adds and removes SSTables: what a flush, a compaction, an import and a truncation do. Those to remove
+    /// are found by identity.
     pub fn replace_sstables(&mut self, remove: &[Arc<SsTable>], add: impl IntoIterator<Item = Arc<SsTable>>) {
         let mut tables: Vec<_> = self.sstables.iter().cloned().collect();
         tables.retain(|table| !remove.iter().any(|gone| Arc::ptr_eq(gone, table)));
@@ -95,14 +97,16 @@ impl TableView {
         }
     }
 
-    /// Replaces the oldest flushing memtable by its SSTable, if it made one. [`TableStore::settle`] has to follow.
+    /// Replaces the oldest flushing memtable by its SSTable, if it made one. [`TableStore::settle`] has to
+    /// follow.
     pub(crate) fn end_flush(&mut self, sstable: Option<Arc<SsTable>>) {
         let flushed = self.flushing.remove(0);
         self.replace_sstables(&[], sstable);
         self.settling = self.cached_rows.is_some().then_some(flushed.memtable);
     }
 
-    /// Lets no cached row be found any more: what the SSTables say changes in another way than by a flush or a compaction.
+    /// Lets no cached row be found any more: what the SSTables say changes in another way than by a flush or
+    /// a compaction.
     pub(crate) fn forget_cached_rows(&mut self) {
         let renewed = self.cached_rows.as_ref().and_then(|rows| rows.renewed());
         self.set_cached_rows(renewed);
@@ -156,8 +160,9 @@ pub struct TableStore {
     durable_writes: AtomicBool,
     /// Set when the table is dropped: nothing is flushed any more.
     dropped: AtomicBool,
-    /// Whether a transaction failed to commit and the next start may find that it did not fail. Until then SSTables
-    /// are added only: none goes, by compaction or truncation, nor is any looked for in the directories.
+    /// Whether a transaction failed to commit and the next start may find that it did not fail. Until then
+    /// SSTables are added only: none goes, by compaction or truncation, nor is any looked for in the
+    /// directories.
     in_doubt: AtomicBool,
     /// The table's directory in each data directory.
     dirs: Vec<PathBuf>,
@@ -313,8 +318,8 @@ impl TableStore {
         apply(&self.view.load().memtable)
     }
 
-    /// Replaces the view by what `change` makes of it. The one way in which the set of memtables and SSTables of a
-    /// table changes, compaction's included.
+    /// Replaces the view by what `change` makes of it. The one way in which the set of memtables and SSTables
+    /// of a table changes, compaction's included.
     pub fn change_view(&self, change: impl FnOnce(&mut TableView)) {
         let _turn = self.view_change.lock();
         let mut view = TableView::clone(&self.view.load());

@@ -1,14 +1,15 @@
 //! Reading named rows newest first, and stopping when nothing older can win.
 //!
-//! Memtables are read first, then SSTables from the newest timestamp down. What each yields is kept, and before the
-//! next SSTable is opened, its newest timestamp is held against what is known: if every named row is newer in
-//! everything that was asked for, the SSTable and those behind it need not be read.
+//! Memtables are read first, then SSTables from the newest timestamp down. What each yields is kept, and
+//! before the next SSTable is opened, its newest timestamp is held against what is known: if every named row
+//! is newer in everything that was asked for, the SSTable and those behind it need not be read.
 //!
-//! A row is *settled* at a timestamp if a deletion of it is newer; or if every column asked for has a newer cell and the
-//! row is certainly there, so that cells of columns nobody asked for, which may lie in what is left unread, cannot decide
-//! that: by an insertion or a cell, of any column, that is newer and lives at the time of the read. (Cassandra wants the insertion, but for
-//! tables WITH COMPACT STORAGE, which have none: SinglePartitionReadCommand.isRowComplete, CASSANDRA-16226. So rows made by UPDATE
-//! alone end no search there.) A read that names no rows is about the static row alone, which is there while any of its cells is.
+//! A row is *settled* at a timestamp if a deletion of it is newer; or if every column asked for has a newer
+//! cell and the row is certainly there, so that cells of columns nobody asked for, which may lie in what is
+//! left unread, cannot decide that: by an insertion or a cell, of any column, that is newer and lives at the
+//! time of the read. (Cassandra wants the insertion, but for tables WITH COMPACT STORAGE, which have none:
+//! SinglePartitionReadCommand.isRowComplete, CASSANDRA-16226. So rows made by UPDATE alone end no search
+//! there.) A read that names no rows is about the static row alone, which is there while any of its cells is.
 //! Columns of many cells and counters are never settled, because their older parts count.
 
 use model::command::{ClusteringFilter, ReadCommand};

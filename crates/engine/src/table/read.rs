@@ -1,10 +1,10 @@
 //! Reading a table: from a command to one merged stream.
 //!
 //! 1. The view is taken once; it stays the same for the whole read.
-//! 2. A command by keys is a chain of single partitions, each opened when the one before it is over; a command by
-//!    range is one merge of scans.
-//! 3. Sources that cannot matter are left out before anything is opened; named rows are read newest first, so that
-//!    older SSTables need not be read at all ([`super::newest_first`]).
+//! 2. A command by keys is a chain of single partitions, each opened when the one before it is over; a
+//!    command by range is one merge of scans.
+//! 3. Sources that cannot matter are left out before anything is opened; named rows are read newest first, so
+//!    that older SSTables need not be read at all ([`super::newest_first`]).
 
 use super::newest_first::NewestFirst;
 use super::{TableStore, TableView, cached};
@@ -39,8 +39,8 @@ pub(super) type Sources = SmallVec<[BoxedStream; 2]>;
 pub(super) type Candidates<'v> = SmallVec<[&'v Arc<SsTable>; 4]>;
 
 impl TableStore {
-    /// The partitions and rows that the command selects, merged from all sources; limits and row filters are the
-    /// caller's.
+    /// The partitions and rows that the command selects, merged from all sources; limits and row filters are
+    /// the caller's.
     ///
     /// # Errors
     /// When a source cannot be opened.
@@ -79,8 +79,8 @@ impl TableStore {
         }
     }
 
-    /// Whether a read goes over so much that its pages have no place in the page cache: over all rows of many partitions.
-    /// Of one that takes slices of them nobody knows how much it will read.
+    /// Whether a read goes over so much that its pages have no place in the page cache: over all rows of many
+    /// partitions. Of one that takes slices of them nobody knows how much it will read.
     pub fn reads_around_cache(&self, command: &ReadCommand) -> bool {
         match &command.partitions {
             PartitionSelection::Keys(_) => false,
@@ -92,8 +92,8 @@ impl TableStore {
         command.clusterings.is_all() && is_large(view, command, range, self.scan_bytes_max)
     }
 
-    /// Judges every source as a read of the command would, with what is in memory, and reads nothing. What it finds is
-    /// in the recorder and the cost of `ctx`.
+    /// Judges every source as a read of the command would, with what is in memory, and reads nothing. What it
+    /// finds is in the recorder and the cost of `ctx`.
     pub fn consider(&self, command: &ReadCommand, ctx: &ReadContext) {
         let view = self.view();
         for (memtable, name) in memtables(&view) {
@@ -185,8 +185,9 @@ impl Fates {
     }
 }
 
-/// An SSTable's part of a read of a range. Partitions of a memtable are opened when the merge comes to them: anything may be
-/// written there until then. When the merge asks for more than the start of a partition, all that have it are open.
+/// An SSTable's part of a read of a range. Partitions of a memtable are opened when the merge comes to them:
+/// anything may be written there until then. When the merge asks for more than the start of a partition, all
+/// that have it are open.
 struct Scan {
     stream: Box<SsTableStream>,
     memtables: Arc<[Arc<Memtable>]>,

@@ -1,4 +1,5 @@
-//! What a table's directories hold, found out without changing anything, and the opening of many SSTables at once.
+//! What a table's directories hold, found out without changing anything, and the opening of many SSTables at
+//! once.
 
 use super::FileContext;
 use crate::error::EngineError;
@@ -49,7 +50,8 @@ impl FileContext {
     /// Looks through a table's directories, those that are there.
     ///
     /// # Errors
-    /// When a transaction log does not fit its files, or a file is of an SSTable that is too old to have a version.
+    /// When a transaction log does not fit its files, or a file is of an SSTable that is too old to have a
+    /// version.
     pub(crate) fn survey(&self, dirs: &[PathBuf]) -> Result<TableFiles, EngineError> {
         let fs = self.env.fs.as_ref();
         let mut listings = Vec::new();
@@ -97,8 +99,8 @@ impl FileContext {
         self.try_open_many(wanted, false).into_iter().collect()
     }
 
-    /// As [`FileContext::open_many`], and what became of each. Behind a failure the rest may be missing, unless
-    /// `goes_on`.
+    /// As [`FileContext::open_many`], and what became of each. Behind a failure the rest may be missing,
+    /// unless `goes_on`.
     pub(crate) fn try_open_many(
         &self,
         wanted: &[(&Descriptor, &Arc<TableSchema>)],

@@ -112,7 +112,8 @@ fn a_flood_of_cold_point_reads_leaves_the_hot_pages() {
 fn point_reads_that_walk_through_a_large_table_leave_the_hot_pages() {
     let (engine, hot, cold) = engine();
     let pages = warm_up(&engine, &hot);
-    // In the order of their tokens, as the rows lie: each chunk and index page is looked at many times in a row.
+    // In the order of their tokens, as the rows lie: each chunk and index page is looked at many times in a
+    // row.
     let mut keys: Vec<(DecoratedKey, i32)> = COLD.map(|k| (key(k), k)).collect();
     keys.sort();
     for (_, k) in keys {

@@ -55,7 +55,8 @@ fn tame(update: &PartitionUpdate, kind: Kind) -> PartitionUpdate {
     out
 }
 
-/// A row that a client would see: its partition, its clustering but for a static one, and what is in its wanted columns.
+/// A row that a client would see: its partition, its clustering but for a static one, and what is in its
+/// wanted columns.
 type Seen = (DecoratedKey, Option<Clustering>, Vec<(ColumnId, Bytes, Bytes)>);
 
 fn seen(engine: &Engine, command: &ReadCommand, wanted: &ColumnSelection) -> (Vec<Seen>, u64) {
@@ -217,7 +218,8 @@ fn a_cell_that_nobody_asked_for_keeps_a_row_whose_newer_insertion_is_over() {
     engine.close();
 }
 
-/// Partitions of a memtable are opened one by one: what is written before a read of a range comes to one counts.
+/// Partitions of a memtable are opened one by one: what is written before a read of a range comes to one
+/// counts.
 #[test]
 fn a_cell_that_nobody_asked_for_is_left_out_beside_a_memtable_until_something_there_expires() {
     let table = Arc::new(

@@ -266,7 +266,8 @@ fn a_node_that_crashes_again_and_again_does_not_pile_up_its_log() {
     }
 }
 
-/// An engine with two data directories, the second of which is fuller, that gives up one in which a write fails.
+/// An engine with two data directories, the second of which is fuller, that gives up one in which a write
+/// fails.
 fn on_two_disks(fs: &FaultyFileSystem) -> Arc<Engine> {
     let data_dirs = vec![PathBuf::from("/node/one"), PathBuf::from("/node/two")];
     let options = EngineOptions { data_dirs, gives_up_directories: true, ..options() };

@@ -104,7 +104,8 @@ fn one_sstable_of_version_oa_is_a_source() {
     check_one_sstable(&EngineOptions { storage_compatibility, ..options() });
 }
 
-/// What a client would see of row `c` of partition `k`: the values of `v` and `w`; `None` when there is no row.
+/// What a client would see of row `c` of partition `k`: the values of `v` and `w`; `None` when there is no
+/// row.
 fn seen(
     engine: &Engine,
     table: &Arc<TableSchema>,
@@ -144,7 +145,8 @@ fn reading_by_name_and_stopping_early_shows_what_a_full_read_shows() {
     for seed in 0..25 {
         let random = Random::from_seed(seed);
         let below = |n: u64| random.below(n) as i64;
-        // The node's clock is that of the reads: later, a compaction between two of them forgets what expires.
+        // The node's clock is that of the reads: later, a compaction between two of them forgets what
+        // expires.
         let clock = Arc::new(ManualClock::at_micros(1_000_000_000));
         let env = Env::new(clock, Arc::new(Random::from_seed(1)), Arc::new(MemoryFileSystem::new()));
         let engine = Engine::open(options(), env).unwrap();

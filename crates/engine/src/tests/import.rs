@@ -8,7 +8,8 @@ use env::fs::faulty::{Fault, FaultyFileSystem};
 use env::fs::memory::{Crash, MemoryFileSystem};
 use std::path::PathBuf;
 
-/// A node whose table `t` has 20 rows in files under `/elsewhere` too, and an empty table `u` of the same columns.
+/// A node whose table `t` has 20 rows in files under `/elsewhere` too, and an empty table `u` of the same
+/// columns.
 fn with_files(fs: &MemoryFileSystem) -> (Arc<Engine>, Arc<TableSchema>, PathBuf) {
     let engine = open(fs);
     let (t, u) = (simple_table("t"), simple_table("u"));

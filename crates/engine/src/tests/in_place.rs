@@ -288,7 +288,8 @@ fn a_flushed_sstable_holds_nothing_that_it_deletes() {
     assert_eq!((cells, expected.len()), (2 + 1 + 3, 2 + 1 + 3));
 }
 
-/// Three SSTables of a view of early 3.x: a row, its shadowable deletion, and its return without the older cell.
+/// Three SSTables of a view of early 3.x: a row, its shadowable deletion, and its return without the older
+/// cell.
 #[test]
 fn a_row_that_came_back_has_its_older_cells() {
     let fs = MemoryFileSystem::new();

@@ -145,7 +145,8 @@ fn sstable_removal(dir: &Path, prefix: &str, files: i32) -> String {
 #[test]
 fn a_table_that_is_not_known_leaves_everything_as_it_was() {
     let flags = [&1i32.to_be_bytes()[..], &5i32.to_be_bytes(), b"super"].concat();
-    /// A table of system_schema, a row of it, one of its columns and what that is made, and the words that tell of it.
+    /// A table of system_schema, a row of it, one of its columns and what that is made, and the words that
+    /// tell of it.
     type Case<'a> = (&'a str, &'a [&'a [u8]], &'a str, &'a [u8], &'a str);
     let cases: [Case<'_>; 3] = [
         ("columns", &[b"t", b"v"], "type", b"quaternion", "quaternion"),

@@ -469,7 +469,8 @@ fn without_a_digest_nothing_is_proven_and_all_is_read() {
     engine.close();
 }
 
-/// The machine stops at every call that changes something, while SSTables are proven and a compaction takes them away.
+/// The machine stops at every call that changes something, while SSTables are proven and a compaction takes
+/// them away.
 #[test]
 fn a_loss_of_power_at_any_call_loses_nothing_and_proves_nothing_wrong() {
     let (base, _, expected) = foreign(3);

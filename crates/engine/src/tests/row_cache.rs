@@ -454,7 +454,8 @@ fn while_somebody_makes_a_head_others_read_and_make_none() {
     assert!(is_hit(&all(&engine, &table, 1).1));
 }
 
-/// A read of partitions 1 and 2 that has just gone over the first: it reads the second in the view of its beginning.
+/// A read of partitions 1 and 2 that has just gone over the first: it reads the second in the view of its
+/// beginning.
 fn half_way(engine: &Engine, table: &Arc<TableSchema>) -> partition::BoxedStream {
     let partitions = PartitionSelection::Keys(vec![key(1), key(2)]);
     let both = ReadCommand { partitions, ..command(table, 1, ClusteringFilter::all()) };
@@ -538,8 +539,9 @@ fn between_the_steps_of_a_flush_nothing_is_missing() {
     assert_eq!(all(&engine, &table, 1).0, expected);
 }
 
-/// Writers count up in each of a few partitions, readers must never see less than what was acknowledged before they began,
-/// and the two rows of an update only together; all the while the table is flushed and compacted.
+/// Writers count up in each of a few partitions, readers must never see less than what was acknowledged
+/// before they began, and the two rows of an update only together; all the while the table is flushed and
+/// compacted.
 #[test]
 fn nobody_reads_less_than_what_was_acknowledged() {
     const KEYS: usize = 4;

@@ -32,7 +32,8 @@ impl Node {
         create(&self.engine, tables);
     }
 
-    /// The columns of the tables that SSTables tell of, were the power lost now: by table, as many as there are.
+    /// The columns of the tables that SSTables tell of, were the power lost now: by table, as many as there
+    /// are.
     fn on_disk(&self) -> BTreeMap<String, usize> {
         let left = self.fs.crash(Crash::LoseUnsynced);
         let log = &self.engine.options.commitlog_dir;

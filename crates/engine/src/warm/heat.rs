@@ -10,8 +10,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Pages that a compaction warms for each hot one of its inputs because a lesser part of them is hot, at most: as many as size-tiered
-/// compaction has inputs.
+/// Pages that a compaction warms for each hot one of its inputs because a lesser part of them is hot, at
+/// most: as many as size-tiered compaction has inputs.
 pub(super) const PARTS_MAX: u64 = 32;
 /// A row that lies in more pages than this is hot here and there.
 pub(super) const SHORT_PAGES: u64 = 4;
@@ -84,7 +84,8 @@ fn identity(value: &Bytes) -> usize {
     value.as_ptr().addr()
 }
 
-/// The values of a row that lies between `start` and `end`, and where each lies, about: what is before them is as long for each.
+/// The values of a row that lies between `start` and `end`, and where each lies, about: what is before them
+/// is as long for each.
 fn values_at(row: &Row, start: u64, end: u64) -> impl Iterator<Item = (&Bytes, Range<u64>)> {
     let bytes: u64 = row.cells.iter().map(|cell| cell.value.len() as u64).sum();
     let heads = end.saturating_sub(start).saturating_sub(bytes);
@@ -105,9 +106,9 @@ pub(super) struct Used {
     pub hot: u64,
 }
 
-/// An input of a compaction whose fragments are counted in a [`Heat`]: each once it was used, which is when whoever merges asks
-/// for the next one. It is hot if the page that it begins in and more than half of those that it lies in are in the cache: who
-/// read a row across two pages needed both.
+/// An input of a compaction whose fragments are counted in a [`Heat`]: each once it was used, which is when
+/// whoever merges asks for the next one. It is hot if the page that it begins in and more than half of those
+/// that it lies in are in the cache: who read a row across two pages needed both.
 pub(crate) struct Metered {
     stream: Box<SsTableStream>,
     sstable: Arc<SsTable>,
@@ -176,8 +177,8 @@ impl Metered {
         add(&self.heat.hot_heads, u64::from(self.begins_hot));
     }
 
-    /// Looks for the hot values of the row that the input stands at, if it is long. A value is hot if more than half of the pages
-    /// are that it lies in.
+    /// Looks for the hot values of the row that the input stands at, if it is long. A value is hot if more
+    /// than half of the pages are that it lies in.
     fn meter_values(&mut self, row: &Row) {
         let (start, end) = (self.stream.position(), self.stream.end());
         let sstable = &self.sstable;

@@ -167,9 +167,9 @@ impl FileSystem for DiskFileSystem {
     }
 }
 
-/// Lets this process open as many files as the system allows it to; how many that are. A node has two open for each
-/// SSTable, and what a shell gives is often too little. Three quarters are for those; beyond that the ones that are not
-/// read are closed. The rest is for clients, the commit log and what is being written.
+/// Lets this process open as many files as the system allows it to; how many that are. A node has two open
+/// for each SSTable, and what a shell gives is often too little. Three quarters are for those; beyond that
+/// the ones that are not read are closed. The rest is for clients, the commit log and what is being written.
 ///
 /// # Errors
 /// When the system refuses.

@@ -1,14 +1,14 @@
 //! Any file system, with calls that fail on demand.
 //!
 //! A [`Fault`] says which calls it strikes (an [`Op`], a part of the path, how many matching calls go well
-//! first, how many fail) and how. Rules are added and removed while the node runs. Next to them stands a budget
-//! of free bytes, which makes the disk full in the way a disk is full: what grows a file fails, everything else
-//! works, and removing or truncating files gives the space back (also that of a file which another link keeps,
-//! the one place where the budget is kinder than a disk).
+//! first, how many fail) and how. Rules are added and removed while the node runs. Next to them stands a
+//! budget of free bytes, which makes the disk full in the way a disk is full: what grows a file fails,
+//! everything else works, and removing or truncating files gives the space back (also that of a file which
+//! another link keeps, the one place where the budget is kinder than a disk).
 //!
 //! A failed call has no effect on the file system behind, with two exceptions that real disks make as well: a
-//! short write leaves a part of its bytes, and a call that was made to fail by [`Fault::after_effect`] did its
-//! work before the error came.
+//! short write leaves a part of its bytes, and a call that was made to fail by [`Fault::after_effect`] did
+//! its work before the error came.
 
 mod rules;
 
@@ -62,8 +62,8 @@ impl FaultyFileSystem {
         self.state.rules.lock().remove(id);
     }
 
-    /// Makes calls of `op` on paths that contain `part` wait until [`FaultyFileSystem::release`], as a device that
-    /// hangs does. In place of what was held before.
+    /// Makes calls of `op` on paths that contain `part` wait until [`FaultyFileSystem::release`], as a device
+    /// that hangs does. In place of what was held before.
     pub fn hold(&self, op: Op, part: &str) {
         *self.state.held.lock() = Some((op, part.to_owned()));
         self.state.released.notify_all();
@@ -87,7 +87,8 @@ impl FaultyFileSystem {
         self.set_free_bytes(None);
     }
 
-    /// How many calls a rule has made fail; still known after its removal, 0 after [`FaultyFileSystem::heal`].
+    /// How many calls a rule has made fail; still known after its removal, 0 after
+    /// [`FaultyFileSystem::heal`].
     pub fn struck(&self, id: FaultId) -> u64 {
         self.state.rules.lock().struck(id)
     }

@@ -1,6 +1,7 @@
-//! Elements of a schema that are kept for Cassandra and described, and not carried out: materialized views, secondary
-//! indexes, triggers, functions, aggregates, masks. They come with the directory of a Cassandra, never from a statement
-//! here. What they mean for writes, [`KeyspaceSchema::write_obstacle`](super::KeyspaceSchema::write_obstacle) says.
+//! Elements of a schema that are kept for Cassandra and described, and not carried out: materialized views,
+//! secondary indexes, triggers, functions, aggregates, masks. They come with the directory of a Cassandra,
+//! never from a statement here. What they mean for writes,
+//! [`KeyspaceSchema::write_obstacle`](super::KeyspaceSchema::write_obstacle) says.
 
 use super::TableSchema;
 use std::collections::BTreeMap;
@@ -15,7 +16,8 @@ const SAI_CLASSES: [&str; 3] =
 pub enum IndexUpkeep {
     /// A table of its own, which Cassandra builds anew when `system."IndexInfo"` does not call it built.
     BuiltAnew,
-    /// Components of each SSTable, which Cassandra adds to SSTables that lack them before it answers from the index.
+    /// Components of each SSTable, which Cassandra adds to SSTables that lack them before it answers from the
+    /// index.
     OfEachSsTable,
     /// Nobody.
     None,
@@ -178,9 +180,9 @@ impl super::KeyspaceSchema {
         }
     }
 
-    /// Why nothing may be written to `table`; `None` when it may. What the node itself relies on must not be written by
-    /// hand, and what Cassandra would have derived from the write (rows of views, entries of indexes, what a trigger does)
-    /// must not be missing when it serves the table again.
+    /// Why nothing may be written to `table`; `None` when it may. What the node itself relies on must not be
+    /// written by hand, and what Cassandra would have derived from the write (rows of views, entries of
+    /// indexes, what a trigger does) must not be missing when it serves the table again.
     pub fn write_obstacle(&self, table: &TableSchema) -> Option<String> {
         if self.views.contains_key(&table.name) {
             return Some("Cannot directly modify a materialized view".to_owned());

@@ -1,7 +1,7 @@
 //! Table options of Cassandra 5.0, with its defaults.
 //!
-//! Options are kept as they were given (validated by the statement that gave them), so DESCRIBE and system_schema
-//! show them again; accessors derive what the engine acts on.
+//! Options are kept as they were given (validated by the statement that gave them), so DESCRIBE and
+//! system_schema show them again; accessors derive what the engine acts on.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
-//! The releases of Cassandra whose directories are served. A directory keeps the form of the release that made it: its
-//! system tables have that release's columns, and its schema uses nothing that the release does not know.
+//! The releases of Cassandra whose directories are served. A directory keeps the form of the release that
+//! made it: its system tables have that release's columns, and its schema uses nothing that the release does
+//! not know.
 
 use std::fmt;
 
@@ -19,7 +20,8 @@ impl Release {
     /// All of them, oldest first.
     pub const ALL: [Release; 3] = [Release::V4_0, Release::V4_1, Release::V5_0];
 
-    /// The release line of a version such as `4.1.10` or `5.0-beta1`; `None` for one whose directories are not served.
+    /// The release line of a version such as `4.1.10` or `5.0-beta1`; `None` for one whose directories are
+    /// not served.
     pub fn of_version(version: &str) -> Option<Release> {
         Release::ALL.into_iter().find(|release| {
             let rest = version.strip_prefix(release.number());

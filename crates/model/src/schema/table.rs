@@ -67,8 +67,8 @@ pub struct DroppedColumn {
     pub dropped_time_micros: i64,
 }
 
-/// Order of columns in SSTable headers, subsets and rows on disk (docs/formats/sstable-big.md): single-cell before multi-cell,
-/// then by name bytes, where the top bit of the first byte is flipped.
+/// Order of columns in SSTable headers, subsets and rows on disk (docs/formats/sstable-big.md): single-cell
+/// before multi-cell, then by name bytes, where the top bit of the first byte is flipped.
 pub fn compare_column_order(a: (&str, bool), b: (&str, bool)) -> Ordering {
     let flipped = |name: &str| {
         let mut prefix = [0u8; 6];
@@ -98,9 +98,9 @@ pub struct TableSchema {
     pub is_counter: bool,
     /// How rows are kept that are not those of CQL.
     pub compact: Option<CompactStorage>,
-    /// Whether a row is there by its liveness alone, whatever cells it has. So it is in a view with a key column that is no key
-    /// column of its table: what Cassandra leaves of a row that moved to another key is expired liveness and the cells that
-    /// changed. (Cassandra: `enforceStrictLiveness`, CASSANDRA-11500.)
+    /// Whether a row is there by its liveness alone, whatever cells it has. So it is in a view with a key
+    /// column that is no key column of its table: what Cassandra leaves of a row that moved to another key is
+    /// expired liveness and the cells that changed. (Cassandra: `enforceStrictLiveness`, CASSANDRA-11500.)
     pub has_strict_liveness: bool,
     /// Columns that were dropped, by name.
     pub dropped: Vec<DroppedColumn>,
@@ -257,8 +257,8 @@ impl TableSchema {
         !self.statics.is_empty()
     }
 
-    /// The last dropped column of that name, if there is one. Its kind does not count: one record stands for all
-    /// columns that had the name, and releases before 3.11.3 did not write the kind down.
+    /// The last dropped column of that name, if there is one. Its kind does not count: one record stands for
+    /// all columns that had the name, and releases before 3.11.3 did not write the kind down.
     pub fn dropped_column(&self, name: &str) -> Option<&DroppedColumn> {
         self.dropped.iter().find(|d| d.name == name)
     }

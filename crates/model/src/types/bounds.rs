@@ -63,7 +63,8 @@ impl TypeBounds {
     pub const STORED: TypeBounds =
         TypeBounds { depth_max: 128, nodes_max: 1 << 18, name_bytes_max: usize::MAX };
 
-    /// What a component of a dynamic composite may name as its type: it is parsed whenever the value is compared.
+    /// What a component of a dynamic composite may name as its type: it is parsed whenever the value is
+    /// compared.
     pub const NAMED: TypeBounds = TypeBounds { depth_max: 8, nodes_max: 64, name_bytes_max: 4 << 10 };
 
     /// Measures `ty`, and gives up as soon as it is larger than this.
@@ -123,9 +124,9 @@ impl TypeBounds {
 }
 
 impl CqlType {
-    /// Checks that the native protocol can send the type. Vectors, composites and classes of the users' go as a class
-    /// string, whose length is two bytes. To be asked of types within [`TypeBounds`] only: the string is
-    /// made.
+    /// Checks that the native protocol can send the type. Vectors, composites and classes of the users' go as
+    /// a class string, whose length is two bytes. To be asked of types within [`TypeBounds`] only: the string
+    /// is made.
     ///
     /// # Errors
     /// [`TypeTooLarge::ClassName`].

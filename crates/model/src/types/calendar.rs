@@ -1,6 +1,7 @@
 //! The proleptic Gregorian calendar: days since the epoch to dates and back.
 //!
-//! The arithmetic counts days from 1 March of year 0, so that the leap day ends the year, in cycles of 400 years.
+//! The arithmetic counts days from 1 March of year 0, so that the leap day ends the year, in cycles of 400
+//! years.
 
 /// Days in 400 years.
 const DAYS_PER_CYCLE: i64 = 146_097;

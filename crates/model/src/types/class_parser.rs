@@ -1,4 +1,5 @@
-//! Cassandra's class strings to types (docs/formats/sstable-big.md), as SSTable headers and the native protocol carry them.
+//! Cassandra's class strings to types (docs/formats/sstable-big.md), as SSTable headers and the native
+//! protocol carry them.
 //!
 //! ```text
 //! type  := class [ '(' arg { ',' arg } ')' ]
@@ -6,10 +7,10 @@
 //! arg   := type | number | hex | hex ':' type | [ alias '=>' ] component
 //! component := type | 'ReversedType' '(' type ')' | class '(' key [ '=' value ] { ',' key [ '=' value ] } ')'
 //! ```
-//! Blanks may stand between any two tokens. Only the outermost type can be multi-cell: what is nested is frozen,
-//! whether or not `FrozenType` says so; but components of composites stay as they are written, which changes their
-//! names and nothing else. A class that is none of Cassandra's becomes [`CqlType::Custom`] with its text
-//! as it stands. Nesting is bounded, so a hostile header cannot exhaust the stack.
+//! Blanks may stand between any two tokens. Only the outermost type can be multi-cell: what is nested is
+//! frozen, whether or not `FrozenType` says so; but components of composites stay as they are written, which
+//! changes their names and nothing else. A class that is none of Cassandra's becomes [`CqlType::Custom`] with
+//! its text as it stands. Nesting is bounded, so a hostile header cannot exhaust the stack.
 
 use super::names::MARSHAL;
 use super::{Aliases, Component, CqlType, OldClass, TypeBounds, TypeNameError, UserType};
@@ -56,8 +57,9 @@ impl CqlType {
         (parser.at == text.len()).then_some(component)
     }
 
-    /// Parses the class string of a partition key: the types of its columns, one unless it is a `CompositeType`.
-    /// That is the type of a key of one column of such a type, too: of its components nothing tells that they are none.
+    /// Parses the class string of a partition key: the types of its columns, one unless it is a
+    /// `CompositeType`. That is the type of a key of one column of such a type, too: of its components
+    /// nothing tells that they are none.
     pub fn parse_key_class(text: &str) -> Result<Vec<CqlType>, TypeNameError> {
         whole(text, |parser| {
             let start = parser.at;
@@ -229,7 +231,8 @@ impl<'t> Parser<'t> {
         Ok(Component::new(self.ty(depth, true)?, false))
     }
 
-    /// The parameters of a class that needs none: whether it is `reversed`, or `reversed=true`. Cassandra lets all others pass.
+    /// The parameters of a class that needs none: whether it is `reversed`, or `reversed=true`. Cassandra
+    /// lets all others pass.
     fn native_is_reversed(&mut self) -> Parse<bool> {
         let end_of_name = self.at;
         let mut reversed = false;
@@ -248,7 +251,8 @@ impl<'t> Parser<'t> {
         Ok(reversed)
     }
 
-    /// Components in parentheses, or none at all. A comma between two of them may be missing, and one may stand before the end.
+    /// Components in parentheses, or none at all. A comma between two of them may be missing, and one may
+    /// stand before the end.
     fn components(&mut self, depth: usize) -> Parse<Vec<Component>> {
         let end_of_name = self.at;
         let mut out = Vec::new();

@@ -196,7 +196,8 @@ pub fn encode_nullable_map<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     counted(out, pairs.len())
 }
 
-/// Sorts the pairs of a map by key and removes duplicates. Of keys that are equal, the last one's value stays.
+/// Sorts the pairs of a map by key and removes duplicates. Of keys that are equal, the last one's value
+/// stays.
 pub fn sort_map<K: AsRef<[u8]>, V>(key: &CqlType, pairs: &mut Vec<(K, V)>) {
     pairs.sort_by(|(a, _), (b, _)| key.compare(a.as_ref(), b.as_ref()));
     pairs.dedup_by(|later, first| {

@@ -1,7 +1,7 @@
 //! The order of values: what clustering columns, collections and range restrictions sort by.
 //!
-//! An empty value sorts before every other one. Bytes that are no value of the type (they can come from damaged
-//! files only, since writes are validated) still have a total order: by their bytes.
+//! An empty value sorts before every other one. Bytes that are no value of the type (they can come from
+//! damaged files only, since writes are validated) still have a total order: by their bytes.
 
 use super::CqlType;
 use super::collection::{next_element, vector_elements};

@@ -1,4 +1,5 @@
-//! Composites: values made of components, as Thrift's column names were (`CompositeType`, `DynamicCompositeType`).
+//! Composites: values made of components, as Thrift's column names were (`CompositeType`,
+//! `DynamicCompositeType`).
 //!
 //! ```text
 //! composite          [ FF FF ] { component }     FF FF: the name of a static column, before all others
@@ -8,12 +9,14 @@
 //!                    u16 length | class string   any other; without a word it is BytesType
 //! ```
 //! 1. The components of a composite have the types that it declares, in their order; there may be fewer.
-//! 2. Those of a dynamic composite say their types. Components of different types are ordered by the names of their classes.
-//! 3. `end` is 0. In the last component it may be another number: a bound before (-1) or behind (1) all that begins alike.
+//! 2. Those of a dynamic composite say their types. Components of different types are ordered by the names of
+//!    their classes.
+//! 3. `end` is 0. In the last component it may be another number: a bound before (-1) or behind (1) all that
+//!    begins alike.
 //!
-//! What a value names itself is bounded ([`TypeBounds::NAMED`]) and holds no dynamic composite: walking a value
-//! needs no more stack than its type is deep. Bytes that are no composite have an order, too: behind those that are, by the bytes
-//! from the first component that is none. (Cassandra: `AbstractCompositeType`.)
+//! What a value names itself is bounded ([`TypeBounds::NAMED`]) and holds no dynamic composite: walking a
+//! value needs no more stack than its type is deep. Bytes that are no composite have an order, too: behind
+//! those that are, by the bytes from the first component that is none. (Cassandra: `AbstractCompositeType`.)
 
 use super::validate::InvalidValue;
 use super::{CqlType, MARSHAL, TypeBounds};
@@ -61,7 +64,8 @@ impl OldClass {
         }
     }
 
-    /// Bytes in the order of the values, where that is not the order of the type; those of a value of the type only.
+    /// Bytes in the order of the values, where that is not the order of the type; those of a value of the
+    /// type only.
     fn ordered(self, value: &[u8]) -> Option<Cow<'_, [u8]>> {
         match self {
             OldClass::Date => (value.len() == 8).then_some(Cow::Borrowed(value)),
@@ -116,7 +120,8 @@ impl Component {
         is_encoded
     }
 
-    /// What components of different types are ordered by: the class, where that is `ReversedType` the one inside, too.
+    /// What components of different types are ordered by: the class, where that is `ReversedType` the one
+    /// inside, too.
     pub(crate) fn class_names(&self) -> (Option<&'static str>, &str) {
         let class = match self.old_class {
             Some(old) => old.name(),
@@ -131,7 +136,8 @@ pub(crate) const REVERSED: &str = "ReversedType";
 
 /// What a dynamic composite declares: characters that stand for types.
 ///
-/// They are kept in the order in which Cassandra prints them, that of Java's `HashMap`; it makes no other type.
+/// They are kept in the order in which Cassandra prints them, that of Java's `HashMap`; it makes no other
+/// type.
 #[derive(Clone, Debug, Eq)]
 pub struct Aliases(Box<[(u8, Component)]>);
 
@@ -366,7 +372,8 @@ fn compare_parts(x: &Part<'_, '_>, y: &Part<'_, '_>) -> Ordering {
     if order.is_ne() {
         return order;
     }
-    // The same class with other parameters. Cassandra takes those of the first value; its trie indexes order the encodings.
+    // The same class with other parameters. Cassandra takes those of the first value; its trie indexes order
+    // the encodings.
     let encoded = |part: &Part<'_, '_>| {
         let mut out = Vec::new();
         part.component.encode(part.value, &mut out).then_some(out)

@@ -4,8 +4,9 @@
 //! ```text
 //! type := name | '"' name '"' | "'" class "'" | name '<' arg { ',' arg } '>'
 //! ```
-//! Only the outermost type can be multi-cell; what is nested is frozen whether or not `frozen<>` says so, as it is in
-//! tables (the element of a vector stays as it is written, which changes its name and nothing else). Statements of users, where a missing `frozen` is an error, are the business of the `cql` crate.
+//! Only the outermost type can be multi-cell; what is nested is frozen whether or not `frozen<>` says so, as
+//! it is in tables (the element of a vector stays as it is written, which changes its name and nothing else).
+//! Statements of users, where a missing `frozen` is an error, are the business of the `cql` crate.
 
 use super::class_parser::DEPTH_MAX;
 use super::{CqlType, TypeNameError, UserType};
@@ -81,8 +82,8 @@ impl Parser<'_, '_> {
         Ok(CqlType::Udt { definition, multi_cell })
     }
 
-    /// The type of a class, with the keyspace's user types in the place of those that it spells out: they may have got
-    /// fields since.
+    /// The type of a class, with the keyspace's user types in the place of those that it spells out: they may
+    /// have got fields since.
     fn own_types(&self, ty: &CqlType) -> Parse<CqlType> {
         match ty {
             CqlType::Udt { definition, multi_cell } => self.user_type(&definition.name, *multi_cell),

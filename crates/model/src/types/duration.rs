@@ -3,8 +3,8 @@
 //! ```text
 //! vint months | vint days | vint nanoseconds        all of one sign
 //! ```
-//! As text: `1y2mo3w4d5h6m7s8ms9us10ns` in that order, each part optional; or ISO 8601 as `P1Y2M3DT4H5M6S`, `P2W` or
-//! `P0001-02-03T04:05:06`. A `-` in front makes it negative.
+//! As text: `1y2mo3w4d5h6m7s8ms9us10ns` in that order, each part optional; or ISO 8601 as `P1Y2M3DT4H5M6S`,
+//! `P2W` or `P0001-02-03T04:05:06`. A `-` in front makes it negative.
 
 use crate::vint;
 use std::fmt;

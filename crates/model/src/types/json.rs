@@ -1,17 +1,18 @@
 //! Values to JSON, byte for byte as `SELECT JSON` and `toJson` print them.
 //!
-//! Numbers, booleans and nulls are bare; NaN and the infinities are null; all other scalars are strings, an empty
-//! value of any type too (the function `toJson` alone shows an empty number as null: see
-//! [`CqlType::is_null_when_empty`]). Keys of maps are strings whatever their type. Names with capitals carry CQL quotes inside the
-//! JSON string, so that `INSERT JSON` finds them again. A composite is its text, where Cassandra has no answer.
+//! Numbers, booleans and nulls are bare; NaN and the infinities are null; all other scalars are strings, an
+//! empty value of any type too (the function `toJson` alone shows an empty number as null: see
+//! [`CqlType::is_null_when_empty`]). Keys of maps are strings whatever their type. Names with capitals carry
+//! CQL quotes inside the JSON string, so that `INSERT JSON` finds them again. A composite is its text, where
+//! Cassandra has no answer.
 
 use super::CqlType;
 use super::collection::{elements, pairs, tuple_fields, vector_elements};
 use super::text::write_all;
 
 impl CqlType {
-    /// Whether a value of no bytes counts as null where it is handed to a function: true for all types but text,
-    /// blobs and composites.
+    /// Whether a value of no bytes counts as null where it is handed to a function: true for all types but
+    /// text, blobs and composites.
     pub fn is_null_when_empty(&self) -> bool {
         !matches!(
             self,

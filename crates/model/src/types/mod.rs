@@ -1,6 +1,7 @@
 //! CQL types: what a value is, how values compare, how types are named.
 //!
-//! Values are kept in the encoding of the native protocol v3 and later (docs/formats/sstable-big.md). One file for each question:
+//! Values are kept in the encoding of the native protocol v3 and later (docs/formats/sstable-big.md). One
+//! file for each question:
 //! - `compare`: the order of values;
 //! - `bounds`: how large a type may be;
 //! - `names`, `class_parser`, `cql_names`: both spellings of a type, CQL text and Cassandra's class strings;
@@ -8,7 +9,8 @@
 //! - `composite`: values made of components;
 //! - `validate`: the check of bytes from outside;
 //! - `normal`: what is stored of a value that was bound;
-//! - `text`, `json`, `parse`: values as text and back, with `numbers`, `duration` and `calendar` for the details.
+//! - `text`, `json`, `parse`: values as text and back, with `numbers`, `duration` and `calendar` for the
+//!   details.
 
 mod bounds;
 pub mod calendar;
@@ -51,9 +53,9 @@ pub struct UserType {
 
 /// A CQL type.
 ///
-/// `multi_cell` of collections and user types says whether each element is a cell of its own; it is the opposite
-/// of `frozen<>`. Nested inside another type it is false, but for the element of a vector, where it means nothing but
-/// how the type's name is spelled.
+/// `multi_cell` of collections and user types says whether each element is a cell of its own; it is the
+/// opposite of `frozen<>`. Nested inside another type it is false, but for the element of a vector, where it
+/// means nothing but how the type's name is spelled.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum CqlType {
@@ -230,7 +232,8 @@ impl CqlType {
     }
 
     /// Length in bytes of every value as SSTables store it, `None` for types written with a length
-    /// (docs/formats/sstable-big.md; `tinyint`, `smallint`, `date` and `time` have none though they look fixed).
+    /// (docs/formats/sstable-big.md; `tinyint`, `smallint`, `date` and `time` have none though they look
+    /// fixed).
     #[inline]
     pub fn fixed_len(&self) -> Option<usize> {
         match self {
@@ -246,8 +249,8 @@ impl CqlType {
         }
     }
 
-    /// The type that orders the paths of a multi-cell column's cells: `timeuuid` for a list, the element of a set,
-    /// the key of a map, `smallint` (the field index) for a user type; `None` for single-cell types.
+    /// The type that orders the paths of a multi-cell column's cells: `timeuuid` for a list, the element of a
+    /// set, the key of a map, `smallint` (the field index) for a user type; `None` for single-cell types.
     pub fn path_type(&self) -> Option<CqlType> {
         match self {
             CqlType::List { multi_cell: true, .. } => Some(CqlType::TimeUuid),

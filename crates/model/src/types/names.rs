@@ -1,4 +1,5 @@
-//! Both spellings of a type: CQL text (`frozen<list<text>>`) and Cassandra's class strings (docs/formats/sstable-big.md).
+//! Both spellings of a type: CQL text (`frozen<list<text>>`) and Cassandra's class strings
+//! (docs/formats/sstable-big.md).
 
 use super::{Component, CqlType};
 use std::fmt;
@@ -50,8 +51,8 @@ fn frozen(f: &mut fmt::Formatter<'_>, multi_cell: bool, inner: fmt::Arguments<'_
     if multi_cell { write!(f, "{inner}") } else { write!(f, "frozen<{inner}>") }
 }
 
-/// An identifier as CQL text: quoted unless it is lower-case and plain. (Reserved words need quotes too; the `cql`
-/// crate, which knows them, adds those.)
+/// An identifier as CQL text: quoted unless it is lower-case and plain. (Reserved words need quotes too; the
+/// `cql` crate, which knows them, adds those.)
 pub struct QuotedName<'a>(pub &'a str);
 
 impl fmt::Display for QuotedName<'_> {
@@ -271,7 +272,8 @@ impl CqlType {
             out.push_str(MARSHAL);
             out.push_str("FrozenType(");
         }
-        // Inside a frozen type nothing is marked again; a vector is transparent, a multi-cell type marks its parts.
+        // Inside a frozen type nothing is marked again; a vector is transparent, a multi-cell type marks its
+        // parts.
         let nested = show_frozen && !wrap;
         match self {
             CqlType::List { element, .. } => class_args(out, "ListType", [element.as_ref()], nested),

@@ -1,5 +1,5 @@
-//! Numbers as Java prints them, because that is what clients of Cassandra see: `Double.toString` in the shortest form
-//! that reads back (as of JDK 19), and `BigDecimal.toString`.
+//! Numbers as Java prints them, because that is what clients of Cassandra see: `Double.toString` in the
+//! shortest form that reads back (as of JDK 19), and `BigDecimal.toString`.
 
 use num_bigint::BigInt;
 use std::fmt::{LowerExp, Write};

@@ -1,8 +1,9 @@
 //! Text to values, as the string and number constants of CQL and the strings of JSON mean them.
 //!
-//! [`CqlType::parse_text`] takes what stands inside the quotes (or behind `0x`). Which kinds of constants a type takes
-//! at all is the business of the `cql` crate. Error messages are Cassandra's. Not understood, on purpose: host names
-//! where an address is wanted, names of time zones with rules of their own, hexadecimal floating point.
+//! [`CqlType::parse_text`] takes what stands inside the quotes (or behind `0x`). Which kinds of constants a
+//! type takes at all is the business of the `cql` crate. Error messages are Cassandra's. Not understood, on
+//! purpose: host names where an address is wanted, names of time zones with rules of their own, hexadecimal
+//! floating point.
 
 mod composite;
 mod temporal;
@@ -21,7 +22,8 @@ impl CqlType {
     /// Parses the text of a value. `now_ms` is what the timestamp `'now'` means, in milliseconds.
     ///
     /// A tuple is its fields with colons between them, `@` a null, `\:` and `\@` these characters themselves.
-    /// Composites are written alike, with other rules (`composite`). Collections, user types and vectors have no such text.
+    /// Composites are written alike, with other rules (`composite`). Collections, user types and vectors have
+    /// no such text.
     pub fn parse_text(&self, text: &str, now_ms: i64) -> Result<Bytes, InvalidValue> {
         if text.is_empty() && self.is_scalar() && self.allows_empty() && *self != CqlType::Boolean {
             return Ok(Bytes::new());
@@ -247,7 +249,8 @@ fn parse_uuid(text: &str) -> Option<uuid::Uuid> {
     (text.len() == 36).then(|| uuid::Uuid::try_parse(text).ok())?
 }
 
-/// IPv4 with one to four numbers, of which the last fills the bytes that are left; IPv6 with or without a scope.
+/// IPv4 with one to four numbers, of which the last fills the bytes that are left; IPv6 with or without a
+/// scope.
 fn parse_inet(text: &str) -> Option<Vec<u8>> {
     if text.contains(':') {
         let address = text.split_once('%').map_or(text, |(address, _)| address);

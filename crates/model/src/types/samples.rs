@@ -1,5 +1,5 @@
-//! Random types and valid values of them, for property tests. The alphabets are small, so that values often share
-//! prefixes or are equal.
+//! Random types and valid values of them, for property tests. The alphabets are small, so that values often
+//! share prefixes or are equal.
 
 use super::collection::{encode_list, encode_map, encode_set, encode_tuple, encode_vector};
 use super::{Aliases, Component, CqlType, Duration, OldClass, UserType, numbers};

@@ -3,7 +3,8 @@ use crate::byte_comparable::encode_value;
 use proptest::prelude::*;
 use std::cmp::Ordering;
 
-/// A class string does not say what the keyspace's user types are called in CQL, so names are looked up in the type.
+/// A class string does not say what the keyspace's user types are called in CQL, so names are looked up in
+/// the type.
 fn find_in(ty: &CqlType, name: &str) -> Option<Arc<UserType>> {
     match ty {
         CqlType::Udt { definition, .. } if definition.name == name => Some(Arc::clone(definition)),
@@ -18,8 +19,8 @@ fn three_values() -> impl Strategy<Value = (CqlType, [Vec<u8>; 3])> {
     })
 }
 
-/// Whether text keeps the value. An IPv6 address that holds an IPv4 one becomes that, and the year of a timestamp
-/// before Christ loses its era; an empty boolean reads as false.
+/// Whether text keeps the value. An IPv6 address that holds an IPv4 one becomes that, and the year of a
+/// timestamp before Christ loses its era; an empty boolean reads as false.
 fn is_text_exact(ty: &CqlType) -> bool {
     ty.is_scalar() && !matches!(ty, CqlType::Inet | CqlType::Boolean | CqlType::Timestamp)
 }

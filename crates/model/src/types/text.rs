@@ -1,8 +1,9 @@
 //! Values to text.
 //!
-//! [`CqlType::to_text`] is the bare text of a value (`CAST(x AS text)`, keys in dumps and logs): collections and blobs
-//! are bare hexadecimal, fields of tuples stand between colons. [`CqlType::to_literal`] is a CQL constant that means the
-//! value: text quoted, collections in brackets, null for an empty value that is no text.
+//! [`CqlType::to_text`] is the bare text of a value (`CAST(x AS text)`, keys in dumps and logs): collections
+//! and blobs are bare hexadecimal, fields of tuples stand between colons. [`CqlType::to_literal`] is a CQL
+//! constant that means the value: text quoted, collections in brackets, null for an empty value that is no
+//! text.
 
 use super::calendar::{Date, MILLIS_PER_DAY};
 use super::collection::{elements, pairs, tuple_fields, vector_elements};
@@ -177,8 +178,8 @@ fn write_fields<'t>(types: impl Iterator<Item = &'t CqlType>, value: &[u8], out:
     }
 }
 
-/// Components between colons, each behind its type and an `@` where it says one. Bytes that are no composite are shown
-/// as a blob.
+/// Components between colons, each behind its type and an `@` where it says one. Bytes that are no composite
+/// are shown as a blob.
 fn write_parts(mut parts: Parts<'_, '_>, value: &[u8], out: &mut String) {
     let start = out.len();
     let mut separator = "";

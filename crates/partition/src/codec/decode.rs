@@ -1,5 +1,5 @@
-//! Decoding of rows and markers. A caller reads the head, then the clustering or bound, and decides then whether
-//! it decodes the body or steps over it.
+//! Decoding of rows and markers. A caller reads the head, then the clustering or bound, and decides then
+//! whether it decodes the body or steps over it.
 
 use super::clustering::{compare_clustering, read_bound, read_clustering, skip_clustering};
 use super::columns::ColumnSet;
@@ -151,15 +151,15 @@ impl Layout {
         read_bound(input, &self.clustering, out)
     }
 
-    /// Reads the sizes that follow a clustering or a bound in an SSTable and returns the position at which the row
-    /// or marker ends.
+    /// Reads the sizes that follow a clustering or a bound in an SSTable and returns the position at which
+    /// the row or marker ends.
     #[inline]
     pub fn read_end<I: Input>(&self, input: &mut I) -> Result<u64, I::Error> {
         Ok(self.read_sizes(input)?.0)
     }
 
-    /// As [`Layout::read_end`], and how many bytes before the row or marker the one before it starts; before the first
-    /// one that is the start of the partition.
+    /// As [`Layout::read_end`], and how many bytes before the row or marker the one before it starts; before
+    /// the first one that is the start of the partition.
     #[inline(always)]
     pub fn read_sizes<I: Input>(&self, input: &mut I) -> Result<(u64, u64), I::Error> {
         let size = input.uvint()?;
@@ -181,9 +181,10 @@ impl Layout {
         })
     }
 
-    /// Reads what follows the clustering and the sizes into `row`, whose clustering stays. Values of columns and elements that
-    /// are not `wanted` are stepped over and left empty; cells of dropped columns are left out, and others as the read wants
-    /// it. Where the row is to `end`, if it says so, it is not looked at behind the last cell that counts.
+    /// Reads what follows the clustering and the sizes into `row`, whose clustering stays. Values of columns
+    /// and elements that are not `wanted` are stepped over and left empty; cells of dropped columns are left
+    /// out, and others as the read wants it. Where the row is to `end`, if it says so, it is not looked at
+    /// behind the last cell that counts.
     pub fn read_row_body<I: Input>(
         &self,
         input: &mut I,
@@ -278,8 +279,8 @@ impl Layout {
         Ok(())
     }
 
-    /// Reads a cell into `row`, unless it is left out or went with a dropped column. `COMPLEX` is what its column is: most
-    /// are not, and of these nothing is asked cell by cell.
+    /// Reads a cell into `row`, unless it is left out or went with a dropped column. `COMPLEX` is what its
+    /// column is: most are not, and of these nothing is asked cell by cell.
     #[inline(always)]
     fn read_cell<I: Input, const COMPLEX: bool>(
         &self,

@@ -30,7 +30,8 @@ pub enum EncodeError {
         /// Number of components.
         found: usize,
     },
-    /// A deletion of a partition, or one that is open between blocks of rows, where the format holds none before 1970.
+    /// A deletion of a partition, or one that is open between blocks of rows, where the format holds none
+    /// before 1970.
     #[error("a deletion at {0} microseconds cannot be written at full width")]
     DeletionBefore1970(i64),
 }
@@ -40,7 +41,8 @@ pub enum EncodeError {
 pub struct RowSizes {
     /// Bytes of the unfiltered before, or of the partition's header before the first.
     pub previous: u64,
-    /// Where the [long values](LONG_VALUE_BYTES) of the row that was appended last lie in what it was appended to.
+    /// Where the [long values](LONG_VALUE_BYTES) of the row that was appended last lie in what it was
+    /// appended to.
     pub long_values: Vec<Range<usize>>,
     body: Vec<u8>,
     present: ColumnSet,
@@ -52,7 +54,8 @@ pub fn write_end(out: &mut Vec<u8>) {
 }
 
 impl Layout {
-    /// Appends a row. Cells of columns that the layout does not have are left out: those columns were dropped.
+    /// Appends a row. Cells of columns that the layout does not have are left out: those columns were
+    /// dropped.
     pub fn write_row(
         &self,
         out: &mut Vec<u8>,
@@ -198,8 +201,8 @@ impl Layout {
         if empty { Ok(()) } else { column.len.write(out, &cell.value) }
     }
 
-    /// Appends the marker of a range change at `position`, in storage order: `before` held up to it, `after` holds
-    /// from it on. Returns the bound's kind; `None`, and appends nothing, when nothing changes.
+    /// Appends the marker of a range change at `position`, in storage order: `before` held up to it, `after`
+    /// holds from it on. Returns the bound's kind; `None`, and appends nothing, when nothing changes.
     pub fn write_marker<'p>(
         &self,
         out: &mut Vec<u8>,

@@ -13,8 +13,8 @@ pub struct DecodeError {
     pub detail: String,
 }
 
-/// A sequence of bytes that is read from front to back. All methods check bounds; a length that the bytes claim
-/// is checked against what is left before anything is allocated for it.
+/// A sequence of bytes that is read from front to back. All methods check bounds; a length that the bytes
+/// claim is checked against what is left before anything is allocated for it.
 pub trait Input {
     /// What reading may fail with.
     type Error;

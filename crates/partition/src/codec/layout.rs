@@ -122,24 +122,25 @@ pub(super) struct WantedColumns {
     pub end: usize,
 }
 
-/// What becomes of the cells of columns that are not wanted. Whether a row exists may depend on them: one that was not
-/// inserted is there while any of its cells is. It does not where all that may be merged into the row is known to be so
-/// harmless.
+/// What becomes of the cells of columns that are not wanted. Whether a row exists may depend on them: one
+/// that was not inserted is there while any of its cells is. It does not where all that may be merged into
+/// the row is known to be so harmless.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Others {
     /// They stay, without their values.
     #[default]
     Stay,
-    /// Nothing inserts the row with a TTL. What was inserted for good is gone only by a deletion that takes every cell
-    /// that is as old, too: such cells are left out.
+    /// Nothing inserts the row with a TTL. What was inserted for good is gone only by a deletion that takes
+    /// every cell that is as old, too: such cells are left out.
     NotOfInserted,
-    /// Nothing was deleted, and nothing expires: of a row that was inserted, or has a cell that is wanted, all are left out,
-    /// and of another one all but the first.
+    /// Nothing was deleted, and nothing expires: of a row that was inserted, or has a cell that is wanted,
+    /// all are left out, and of another one all but the first.
     One,
 }
 
 impl Others {
-    /// Up to which timestamp cells that are neither tombstones nor expire are left out of a row without others.
+    /// Up to which timestamp cells that are neither tombstones nor expire are left out of a row without
+    /// others.
     #[inline]
     pub(super) fn left_out(self, liveness: &Liveness) -> i64 {
         match self {
@@ -200,7 +201,8 @@ impl Layout {
         })
     }
 
-    /// The layout of an SSTable with all columns of the table, as [`SerializationHeader::of_table`] lists them.
+    /// The layout of an SSTable with all columns of the table, as [`SerializationHeader::of_table`] lists
+    /// them.
     pub fn of_table(table: &TableSchema, stats: EncodingStats, times: DeletionTimes) -> Layout {
         Layout {
             sized: true,

@@ -1,4 +1,5 @@
-//! Rows as bytes: the encoding that SSTables, the commit log and messages between nodes share (docs/formats/sstable-big.md).
+//! Rows as bytes: the encoding that SSTables, the commit log and messages between nodes share
+//! (docs/formats/sstable-big.md).
 //!
 //! ```text
 //! unfiltered := row | marker | 0x01 (end of the partition)
@@ -8,13 +9,13 @@
 //! cell       := flags [timestamp] [local deletion] [ttl] [path] [value]
 //! marker     := 0x02 bound [size prev] deletion [deletion]
 //! ```
-//! Parts in brackets are there when a flag says so. `size prev` stand in SSTables only ([`Layout::is_sized`]).
-//! Timestamps, deletion times and TTLs are differences to an [`EncodingStats`].
+//! Parts in brackets are there when a flag says so. `size prev` stand in SSTables only
+//! ([`Layout::is_sized`]). Timestamps, deletion times and TTLs are differences to an [`EncodingStats`].
 //!
-//! * [`SerializationHeader`] is what an SSTable says about its columns; [`Layout`] maps such a list of columns to
-//!   the ids of a table's schema and is what rows are encoded and decoded with.
-//! * [`Input`] is where encoded bytes come from: a buffer, or the pages of a file. Values are slices of the buffer
-//!   that is decoded.
+//! * [`SerializationHeader`] is what an SSTable says about its columns; [`Layout`] maps such a list of
+//!   columns to the ids of a table's schema and is what rows are encoded and decoded with.
+//! * [`Input`] is where encoded bytes come from: a buffer, or the pages of a file. Values are slices of the
+//!   buffer that is decoded.
 //! * [`mutation`] holds the encoding of whole mutations (docs/formats/commit-log.md).
 //!
 //! The versions of SSTables and of messages share all of it but for [`DeletionTimes`].

@@ -1,4 +1,5 @@
-//! Whole mutations, as the commit log and messages of versions 12 and 13 hold them (docs/formats/commit-log.md).
+//! Whole mutations, as the commit log and messages of versions 12 and 13 hold them
+//! (docs/formats/commit-log.md).
 //!
 //! ```text
 //! mutation := uvint count, count * update
@@ -67,7 +68,8 @@ pub fn encode_mutation(
     Ok(())
 }
 
-/// Decodes a mutation of which `times` says the version, as in [`encode_mutation`]. `lookup` finds tables by id.
+/// Decodes a mutation of which `times` says the version, as in [`encode_mutation`]. `lookup` finds tables by
+/// id.
 ///
 /// # Errors
 /// [`MutationError::UnknownTable`] when `lookup` does not find a table: the caller may skip the mutation.

@@ -44,8 +44,8 @@ pub fn changes_of_tombstones(
     out
 }
 
-/// Changes in storage order as tombstones that do not overlap. A deletion that is still open at the end is closed
-/// at the end of the partition.
+/// Changes in storage order as tombstones that do not overlap. A deletion that is still open at the end is
+/// closed at the end of the partition.
 pub fn tombstones_of_changes(changes: impl IntoIterator<Item = RangeChange>) -> Vec<RangeTombstone> {
     let mut out = Vec::new();
     let mut open: Option<RangeChange> = None;

@@ -41,8 +41,8 @@ impl Default for EncodingStats {
 /// How the seconds of local deletion times are held in 32 bits. Numbers up to 2038 are the same in both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeletionTimes {
-    /// Signed, `i32::MAX` for none: SSTables before `oa`, messages up to version 12. Later times are held at the last
-    /// one that fits.
+    /// Signed, `i32::MAX` for none: SSTables before `oa`, messages up to version 12. Later times are held at
+    /// the last one that fits.
     #[default]
     Signed,
     /// Unsigned, `u32::MAX` for none: SSTables from `oa` on, messages of version 13.
@@ -67,8 +67,8 @@ impl DeletionTimes {
         }
     }
 
-    /// The time of 32 bits. Negative ones come from releases that let expirations overflow (CASSANDRA-14092); they
-    /// become a time behind every other one, as in Cassandra 5.0.
+    /// The time of 32 bits. Negative ones come from releases that let expirations overflow (CASSANDRA-14092);
+    /// they become a time behind every other one, as in Cassandra 5.0.
     #[inline]
     pub fn of_bits(self, bits: u32) -> u32 {
         match self {
@@ -85,7 +85,8 @@ impl DeletionTimes {
         self == DeletionTimes::Signed || deletion.is_none() || deletion.timestamp >= 0
     }
 
-    /// Appends a deletion at full width, as partitions and index entries carry it (docs/formats/sstable-big.md).
+    /// Appends a deletion at full width, as partitions and index entries carry it
+    /// (docs/formats/sstable-big.md).
     ///
     /// ```text
     /// signed:    i32 seconds, i64 microseconds

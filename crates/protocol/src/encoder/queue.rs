@@ -1,7 +1,7 @@
 //! Pieces of memory that go to the socket one after the other.
 //!
-//! The checksum of a segment is computed when it is about to be sent: the copy to the socket then finds it in the
-//! processor's cache.
+//! The checksum of a segment is computed when it is about to be sent: the copy to the socket then finds it in
+//! the processor's cache.
 
 use std::collections::VecDeque;
 

@@ -125,8 +125,8 @@ impl Request {
     }
 }
 
-/// Decodes arbitrary bytes as the body of every request: an entry point for fuzzing. `settings` picks version and
-/// opcode.
+/// Decodes arbitrary bytes as the body of every request: an entry point for fuzzing. `settings` picks version
+/// and opcode.
 pub fn fuzz_request(settings: u8, bytes: &[u8]) {
     let all = ProtocolVersion::ALL;
     let version = all.get(usize::from(settings >> 6)).copied().unwrap_or(ProtocolVersion::V5);

@@ -35,7 +35,8 @@ impl Startup {
         self.settings.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Checks that CQL_VERSION is there and at least 3; the error is the answer to send, in Cassandra's words.
+    /// Checks that CQL_VERSION is there and at least 3; the error is the answer to send, in Cassandra's
+    /// words.
     pub fn check_cql_version(&self) -> Result<(), ErrorResponse> {
         let Some(version) = self.get("CQL_VERSION") else {
             return Err(ErrorResponse::protocol("Missing value CQL_VERSION in STARTUP message"));
@@ -50,7 +51,8 @@ impl Startup {
         }
     }
 
-    /// The compression asked for, judged for `version`; the error is the answer to send, in Cassandra's words.
+    /// The compression asked for, judged for `version`; the error is the answer to send, in Cassandra's
+    /// words.
     pub fn compression(&self, version: ProtocolVersion) -> Result<Option<Compression>, ErrorResponse> {
         let Some(name) = self.get("COMPRESSION") else { return Ok(None) };
         match Compression::from_name(name) {

@@ -1,12 +1,14 @@
-//! The body of an answer that is written away from its connection, in blocks that go to the socket as they lie.
+//! The body of an answer that is written away from its connection, in blocks that go to the socket as they
+//! lie.
 //!
 //! ```text
 //! block    room for a segment's header | payload of at most PAYLOAD_MAX bytes | room for its trailer
 //! payload  of the first block: room for the envelope's header, then the body
 //! ```
 //!
-//! A long body so is never moved: not while it grows, not when its connection takes it over, and not to make room for
-//! what v5 puts between its parts. A short one is copied in between the other answers of its connection.
+//! A long body so is never moved: not while it grows, not when its connection takes it over, and not to make
+//! room for what v5 puts between its parts. A short one is copied in between the other answers of its
+//! connection.
 
 use bytes::{BufMut, BytesMut};
 

@@ -1,7 +1,7 @@
 //! Responses: one file for each. Bodies are appended to a buffer in the version of the connection.
 //!
-//! A result of rows has no type of its own here: [`rows::RowsWriter`] writes it straight into the connection's buffer,
-//! or into [`blocks::Blocks`] where the connection is not at hand.
+//! A result of rows has no type of its own here: [`rows::RowsWriter`] writes it straight into the
+//! connection's buffer, or into [`blocks::Blocks`] where the connection is not at hand.
 
 pub mod auth;
 pub mod blocks;
@@ -123,8 +123,8 @@ impl Message {
     }
 }
 
-/// Decodes arbitrary bytes as the body of every response: an entry point for fuzzing. `settings` picks version and
-/// opcode, `bits` the flags of the envelope.
+/// Decodes arbitrary bytes as the body of every response: an entry point for fuzzing. `settings` picks
+/// version and opcode, `bits` the flags of the envelope.
 #[cfg(any(test, feature = "client"))]
 pub fn fuzz_response(settings: u8, bits: u8, bytes: &[u8]) {
     let all = ProtocolVersion::ALL;

@@ -9,8 +9,8 @@
 //! result:       metadata, as in a result of rows; flags 04 and no columns for what yields no rows
 //! ```
 //!
-//! The partition key indexes say which bind marker holds each column of the partition key, in key order; there
-//! are none unless all of them are bound.
+//! The partition key indexes say which bind marker holds each column of the partition key, in key order;
+//! there are none unless all of them are bound.
 
 use bytes::{BufMut, Bytes, BytesMut};
 

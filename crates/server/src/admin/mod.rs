@@ -3,9 +3,9 @@
 //!
 //! `guard.rs` says who may ask, `serve.rs` how many at once and for how long.
 //!
-//! [`ROUTES`] is the one list of routes; `openapi.json` describes each of them, which a test checks. Verbs that take
-//! long (flush, compact, snapshot, drain) answer when they are done, as nodetool's do; `/api/v1/compactions` shows
-//! their progress meanwhile, and they go on when the caller hangs up.
+//! [`ROUTES`] is the one list of routes; `openapi.json` describes each of them, which a test checks. Verbs
+//! that take long (flush, compact, snapshot, drain) answer when they are done, as nodetool's do;
+//! `/api/v1/compactions` shows their progress meanwhile, and they go on when the caller hangs up.
 
 mod guard;
 mod handlers;

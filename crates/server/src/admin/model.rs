@@ -1,4 +1,5 @@
-//! What the admin API says and takes, beside the plain data of [`crate::storage`]. nodetool reads the same types.
+//! What the admin API says and takes, beside the plain data of [`crate::storage`]. nodetool reads the same
+//! types.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -64,7 +65,8 @@ pub struct Info {
     pub tokens: Vec<String>,
     /// Whether the node was drained.
     pub drained: bool,
-    /// Data directories that take no new SSTables, because a write failed there (`disk_failure_policy: best_effort`).
+    /// Data directories that take no new SSTables, because a write failed there (`disk_failure_policy:
+    /// best_effort`).
     #[serde(default)]
     pub given_up_directories: Vec<PathBuf>,
 }

@@ -15,8 +15,8 @@ use std::path::Path;
 
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Upper bounds of buckets of durations, in nanoseconds, with Prometheus's spelling in seconds. They are close together
-/// where reads that find all in memory, or most of it, are.
+/// Upper bounds of buckets of durations, in nanoseconds, with Prometheus's spelling in seconds. They are
+/// close together where reads that find all in memory, or most of it, are.
 const BOUNDS: [(u64, &str); 24] = [
     (16_000, "0.000016"),
     (32_000, "0.000032"),

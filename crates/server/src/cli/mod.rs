@@ -110,8 +110,8 @@ impl Default for ServeArgs {
 /// Verbs of nodetool that are commands, too.
 const SHORT_FOR_NODETOOL: [&str; 4] = ["import", "refresh", "snapshot", "clearsnapshot"];
 
-/// The words of the command line as the parser wants them: short commands as verbs of nodetool, and those of nodetool's
-/// flags that have one dash and several letters (`-kt`) spelled with two.
+/// The words of the command line as the parser wants them: short commands as verbs of nodetool, and those of
+/// nodetool's flags that have one dash and several letters (`-kt`) spelled with two.
 pub fn with_long_flags(words: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut words: Vec<String> = words.into_iter().collect();
     if words.get(1).is_some_and(|word| SHORT_FOR_NODETOOL.contains(&word.as_str())) {

@@ -1,4 +1,5 @@
-//! The keys of cassandra.yaml in their order, each as often as it stands there: Cassandra takes the last of them.
+//! The keys of cassandra.yaml in their order, each as often as it stands there: Cassandra takes the last of
+//! them.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_norway::Value;

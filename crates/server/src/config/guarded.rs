@@ -1,5 +1,5 @@
-//! Keys whose value must be what Ilion does: where the file asks for something else, the node either does not start
-//! (it would be less safe than its operator believes) or says so.
+//! Keys whose value must be what Ilion does: where the file asks for something else, the node either does not
+//! start (it would be less safe than its operator believes) or says so.
 
 use serde_norway::Value;
 

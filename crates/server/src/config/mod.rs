@@ -1,8 +1,8 @@
 //! Configuration: from cassandra.yaml, the environment and flags to one validated [`Config`].
 //!
 //! 1. Defaults are Cassandra's ([`Settings::default`]).
-//! 2. The file, when there is one, sets what it names. A key that does not apply gives a warning, one that promises
-//!    safety which is not there ends the start (`guarded`).
+//! 2. The file, when there is one, sets what it names. A key that does not apply gives a warning, one that
+//!    promises safety which is not there ends the start (`guarded`).
 //! 3. The environment variables of Cassandra's official image override the file.
 //! 4. Flags override all of it.
 //! 5. What nobody set is derived from the machine; everything is checked; the result never changes.
@@ -181,7 +181,8 @@ impl Draft {
             }
             self.apply_key(&origin, key, value)?;
         }
-        // Half of the keys of the file that comes with Cassandra: in one line, or nobody sees the other warnings.
+        // Half of the keys of the file that comes with Cassandra: in one line, or nobody sees the other
+        // warnings.
         if let Some((last, others)) = inapplicable.split_last() {
             let names = if others.is_empty() { String::new() } else { format!("{} and ", others.join(", ")) };
             let does = if others.is_empty() {
@@ -202,8 +203,8 @@ impl Draft {
             reason,
         };
         if value.is_null() {
-            // As in Cassandra, a key without a value keeps its default, but for those that have a meaning without one; a
-            // name nobody knows is still named.
+            // As in Cassandra, a key without a value keeps its default, but for those that have a meaning
+            // without one; a name nobody knows is still named.
             if let Some(name) = Settings::current_name(key)
                 && !NULLABLE.contains(&name)
             {
@@ -331,8 +332,8 @@ impl Draft {
         })
     }
 
-    /// `rpc_address` and `listen_address`. One that a file leaves out is that of this host's name, as in Cassandra;
-    /// without a file nobody asked to be reached from elsewhere.
+    /// `rpc_address` and `listen_address`. One that a file leaves out is that of this host's name, as in
+    /// Cassandra; without a file nobody asked to be reached from elsewhere.
     fn addresses(&mut self, env: &Env, has_file: bool) -> (IpAddr, IpAddr) {
         let (rpc, listen) = (self.settings.rpc_address, self.settings.listen_address);
         if !has_file {

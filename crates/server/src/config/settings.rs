@@ -1,7 +1,7 @@
 //! The settings of a node: plain data, with Cassandra's names, defaults and spellings.
 //!
-//! The one list below makes the struct, the defaults, the parser of each key and the text of each value. `old` names
-//! the spellings of versions before 4.1, with the unit that their bare numbers have.
+//! The one list below makes the struct, the defaults, the parser of each key and the text of each value.
+//! `old` names the spellings of versions before 4.1, with the unit that their bare numbers have.
 
 use super::units::{ByteRate, ByteSize, Millis, OldUnit, parse_duration, parse_rate, parse_size};
 use engine::{SsTableFormat, StorageCompatibility};
@@ -433,7 +433,8 @@ settings! {
     memtable_heap_space: Option<ByteSize> = None, old "memtable_heap_space_in_mb" Mib;
     /// More memory of memtables: added to `memtable_heap_space`, there is one kind of memory here.
     memtable_offheap_space: Option<ByteSize> = None, old "memtable_offheap_space_in_mb" Mib;
-    /// Part of the memtable memory at which the largest memtable is flushed; 1 / (flush writers + 1) when not set.
+    /// Part of the memtable memory at which the largest memtable is flushed; 1 / (flush writers + 1) when not
+    /// set.
     memtable_cleanup_threshold: Option<f64> = None;
     /// Threads that write SSTables; one for each data directory, and at least two, when not set.
     memtable_flush_writers: Option<u32> = None;
@@ -451,7 +452,8 @@ settings! {
     min_free_space_per_drive: ByteSize = ByteSize(50 << 20), old "min_free_space_per_drive_in_mb" Mib;
     /// Part of what is free beyond that which compactions may use, from 0 to 1.
     max_space_usable_for_compactions_in_percentage: f64 = 0.95;
-    /// Whether SSTables without a Proof.db are compared with their digests in the background. A key of Ilion's.
+    /// Whether SSTables without a Proof.db are compared with their digests in the background. A key of
+    /// Ilion's.
     sstable_proving_enabled: bool = true;
     /// What becomes of reads that need an SSTable before that was done. A key of Ilion's.
     sstable_unproven_reads: UnprovenReads = UnprovenReads::Wait;
@@ -473,7 +475,8 @@ settings! {
     sstable: SsTableFormat = SsTableFormat::Big, old "sstable_format" None;
     /// With which releases new files stay compatible.
     storage_compatibility_mode: StorageCompatibility = StorageCompatibility::Cassandra4;
-    /// Data between two entries of a partition's index; 4 KiB when not set, up to 16 KiB in partitions of some GiB.
+    /// Data between two entries of a partition's index; 4 KiB when not set, up to 16 KiB in partitions of
+    /// some GiB.
     column_index_size: Option<ByteSize> = None, old "column_index_size_in_kb" Kib;
     /// Rows that a compaction writes before what it wrote can be read; null for its end.
     sstable_preemptive_open_interval: Interval = Interval(Some(ByteSize(50 << 20))), old "sstable_preemptive_open_interval_in_mb" Mib;

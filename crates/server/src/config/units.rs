@@ -5,8 +5,8 @@
 //! size      "32MiB" "16KiB" "1GiB" "10B"
 //! rate      "64MiB/s" "10KiB/s" "1000B/s"
 //! ```
-//! A bare number has no unit of its own: keys of the years before 4.1 name theirs (`..._in_ms`, `..._in_mb`), and only
-//! there one is allowed, except 0, which needs none.
+//! A bare number has no unit of its own: keys of the years before 4.1 name theirs (`..._in_ms`, `..._in_mb`),
+//! and only there one is allowed, except 0, which needs none.
 
 use std::fmt;
 

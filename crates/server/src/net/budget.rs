@@ -97,8 +97,8 @@ impl Budget {
         }
     }
 
-    /// Takes back what was taken for a request that another limit then refused. Nobody is told: whoever was turned
-    /// away meanwhile waits for that other limit too.
+    /// Takes back what was taken for a request that another limit then refused. Nobody is told: whoever was
+    /// turned away meanwhile waits for that other limit too.
     pub(super) fn undo(&self, bytes: u64) {
         self.used.fetch_sub(bytes, Ordering::SeqCst);
     }

@@ -1,9 +1,8 @@
 //! What a connection's task, its requests in flight and the rest of the node share of the connection.
 //!
-//! Answers are encoded into the connection's [`Encoder`] under its lock, and written from there; it is never held while
-//! anything waits.
-//! While the task is serving (between a read and the write after it) nobody needs to wake it: it looks at the
-//! encoder when it is done.
+//! Answers are encoded into the connection's [`Encoder`] under its lock, and written from there; it is never
+//! held while anything waits. While the task is serving (between a read and the write after it) nobody needs
+//! to wake it: it looks at the encoder when it is done.
 
 use std::io;
 use std::net::SocketAddr;
@@ -208,8 +207,8 @@ impl Connection {
         self.events.fetch_or(bits, Ordering::AcqRel);
     }
 
-    /// Sends an event if the client registered for it. One that does not read its answers misses no events: it is
-    /// disconnected, and will look at the schema when it comes again.
+    /// Sends an event if the client registered for it. One that does not read its answers misses no events:
+    /// it is disconnected, and will look at the schema when it comes again.
     pub(super) fn notify(&self, event: &Event) {
         if self.events.load(Ordering::Acquire) & event_bit(event.kind()) == 0 {
             return;
@@ -442,8 +441,8 @@ impl Reply {
         drop(room);
     }
 
-    /// Lets `write` put an answer straight into the connection's buffer. When it says `Err`, nothing is sent and
-    /// the obligation comes back with its reason; `Ok` holds what leads the body.
+    /// Lets `write` put an answer straight into the connection's buffer. When it says `Err`, nothing is sent
+    /// and the obligation comes back with its reason; `Ok` holds what leads the body.
     ///
     /// # Errors
     /// What `write` said.

@@ -4,8 +4,8 @@
 //! connection := OPTIONS* STARTUP (OPTIONS | REGISTER | QUERY | PREPARE | EXECUTE | BATCH | AUTH_RESPONSE)*
 //! ```
 //!
-//! Everybody is let in (AllowAllAuthenticator): STARTUP is answered with READY. A STARTUP that is refused leaves
-//! the connection where it was. Anything out of order is a protocol error, up to STARTUP on stream 0.
+//! Everybody is let in (AllowAllAuthenticator): STARTUP is answered with READY. A STARTUP that is refused
+//! leaves the connection where it was. Anything out of order is a protocol error, up to STARTUP on stream 0.
 
 use std::sync::Arc;
 

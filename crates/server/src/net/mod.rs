@@ -8,11 +8,11 @@
 //!
 //! 1. [`Server`] accepts. A connection over the limits (in all, or of its address) is closed at once, as
 //!    Cassandra does.
-//! 2. Each connection is one task ([`task`]) on one of a few threads ([`threads`]). It reads, decodes and writes; everything
-//!    that one read brought is decoded before anything is written, and everything that was answered meanwhile goes out in
-//!    one write.
-//! 3. A request is carried out in place, on the task, as far as it goes without waiting. One that has to wait goes on as a task
-//!    of its own, so answers come in any order.
+//! 2. Each connection is one task ([`task`]) on one of a few threads ([`threads`]). It reads, decodes and
+//!    writes; everything that one read brought is decoded before anything is written, and everything that was
+//!    answered meanwhile goes out in one write.
+//! 3. A request is carried out in place, on the task, as far as it goes without waiting. One that has to wait
+//!    goes on as a task of its own, so answers come in any order.
 //! 4. Everything is bounded: the size of an envelope by the decoder, and before the session has begun by much
 //!    less; requests in flight by number for each connection and by bytes for the connection, its address and
 //!    the node ([`budget`]). What does not fit is refused as overloaded if the client asked for that
@@ -22,8 +22,8 @@
 //!    ([`answers`]). A client that is too slow with what it has begun is disconnected ([`pace`]).
 //! 5. On shutdown nothing more is read; what is in flight is answered within a bound, then all is closed.
 //!
-//! A [`Reply`] that is dropped without an answer (its request panicked) answers with a server error, so a client
-//! never waits for a request that is gone.
+//! A [`Reply`] that is dropped without an answer (its request panicked) answers with a server error, so a
+//! client never waits for a request that is gone.
 
 mod answers;
 mod budget;
@@ -73,7 +73,8 @@ pub struct NetOptions {
     pub answers_per_ip_bytes_max: u64,
     /// `native_transport_max_response_data_in_flight`.
     pub answers_bytes_max: u64,
-    /// Bytes of answers that wait for a client to read them; above, the connection is not read and reads wait.
+    /// Bytes of answers that wait for a client to read them; above, the connection is not read and reads
+    /// wait.
     pub outgoing_bytes_high: usize,
     /// `native_transport_idle_timeout` in seconds; 0: none.
     pub idle_timeout_s: u32,
@@ -114,7 +115,7 @@ pub type Handling = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Carries out requests of sessions that have begun.
 pub trait Service: Send + Sync + 'static {
-    /// Carries a request out as far as it goes without waiting, which holds up the other requests of its connection.
-    /// What is left comes back, is polled where it was made first, and maybe elsewhere later.
+    /// Carries a request out as far as it goes without waiting, which holds up the other requests of its
+    /// connection. What is left comes back, is polled where it was made first, and maybe elsewhere later.
     fn handle(self: Arc<Self>, message: Message, reply: Reply) -> Option<Handling>;
 }

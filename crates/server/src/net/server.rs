@@ -38,7 +38,8 @@ impl Tasks {
         self.0.spawn_on(task.run(), &runtime);
     }
 
-    /// Waits until one has ended, and lets those go on that are to run on another thread; `None` when there is none.
+    /// Waits until one has ended, and lets those go on that are to run on another thread; `None` when there
+    /// is none.
     async fn next(&mut self) -> Option<()> {
         match self.0.join_next().await? {
             Ok(Some(task)) => self.spawn(task),

@@ -1,14 +1,16 @@
 //! The task of one connection.
 //!
-//! Each turn of its loop: decode and start what has been read, as far as the limits admit and until a batch of answers
-//! is there; write what has been answered, as far as the socket takes it; then wait for whatever can change that. Reading stops while
+//! Each turn of its loop: decode and start what has been read, as far as the limits admit and until a batch
+//! of answers is there; write what has been answered, as far as the socket takes it; then wait for whatever
+//! can change that. Reading stops while
 //! 1. an envelope waits for admission, because bytes in flight are at a limit, or the rest of one would have
 //!    no room;
 //! 2. the connection has its fill of requests in flight, or of answers that the client does not read;
 //! 3. the connection is about to close: after a fatal error, or because the server shuts down.
 //!
-//! Between two turns the connection can leave for another thread ([`super::threads`]), with the bytes that were read and not
-//! decoded yet. Requests in flight stay where they are; their answers wait in the connection.
+//! Between two turns the connection can leave for another thread ([`super::threads`]), with the bytes that
+//! were read and not decoded yet. Requests in flight stay where they are; their answers wait in the
+//! connection.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -38,8 +40,8 @@ use super::{Connection, Handling, Reply, Traffic, handshake};
 /// Room for one read of the socket.
 const READ_BYTES: usize = 32 << 10;
 
-/// Bytes of answers that are written before more are made: what is copied to the socket while it is in the processor's
-/// cache, from memory that the next answers use again.
+/// Bytes of answers that are written before more are made: what is copied to the socket while it is in the
+/// processor's cache, from memory that the next answers use again.
 const BATCH_BYTES: usize = 64 << 10;
 
 /// How long a client has to take the answer that explains why its connection is closed.

@@ -21,8 +21,8 @@ use tokio::sync::oneshot;
 use super::{Handling, NetOptions, Registry, Reply, Server, Service, Threads};
 use client::Client;
 
-/// Answers a query with its own text as the keyspace set; `hold x` only when the test releases it; `panic` panics;
-/// `big n` answers n bytes; `where` answers with the thread that carries it out.
+/// Answers a query with its own text as the keyspace set; `hold x` only when the test releases it; `panic`
+/// panics; `big n` answers n bytes; `where` answers with the thread that carries it out.
 #[derive(Default)]
 struct Echo {
     held: Mutex<Vec<(String, oneshot::Sender<()>)>>,

@@ -1,12 +1,14 @@
 //! The threads that serve connections.
 //!
-//! Each has an event loop of its own and serves the connections that were given to it, with what their requests come to. Nobody
-//! is woken to take work from another: that, and memory that goes from one processor's cache to the other's, costs more than
-//! most requests do. The price is that a thread can have too much to do beside one that has nothing, so:
+//! Each has an event loop of its own and serves the connections that were given to it, with what their
+//! requests come to. Nobody is woken to take work from another: that, and memory that goes from one
+//! processor's cache to the other's, costs more than most requests do. The price is that a thread can have
+//! too much to do beside one that has nothing, so:
 //!
 //! 1. A new connection goes to the thread that has the fewest.
-//! 2. Once a second the threads are compared ([`Threads::balance`]). Where one was busy and another had time, the connection is
-//!    to move that makes the two most alike; it does so between two of its turns ([`super::task`]).
+//! 2. Once a second the threads are compared ([`Threads::balance`]). Where one was busy and another had time,
+//!    the connection is to move that makes the two most alike; it does so between two of its turns
+//!    ([`super::task`]).
 //!
 //! The exception: a connection that is most of a thread's work by itself stays where it is.
 
@@ -23,8 +25,8 @@ use super::Connection;
 
 /// The part of its time, in hundredths, that a thread is busy before anything leaves it.
 const BUSY_PERCENT: u64 = 50;
-/// The difference between two threads, in hundredths of their time, below which nothing moves, and by how much a move has to
-/// make it smaller.
+/// The difference between two threads, in hundredths of their time, below which nothing moves, and by how
+/// much a move has to make it smaller.
 const GAP_PERCENT: u64 = 20;
 
 /// Threads, each with its event loop.
@@ -72,7 +74,8 @@ impl Threads {
         Seat { threads: Arc::clone(self), thread }
     }
 
-    /// Has a connection move where one thread had much more to do than another in the `elapsed` time since the last call.
+    /// Has a connection move where one thread had much more to do than another in the `elapsed` time since
+    /// the last call.
     pub(super) fn balance(&self, elapsed: Duration, connections: &[Arc<Connection>]) {
         let requests: Vec<u64> = connections.iter().map(|connection| connection.requests_since()).collect();
         let elapsed_nanos = elapsed.as_nanos().max(1);
@@ -143,8 +146,8 @@ impl Drop for Seat {
     }
 }
 
-/// Which connection is to move to which thread: of threads that were `busy` for so many hundredths of their time, and connections
-/// that are on a thread and sent so many requests meanwhile.
+/// Which connection is to move to which thread: of threads that were `busy` for so many hundredths of their
+/// time, and connections that are on a thread and sent so many requests meanwhile.
 fn pick(busy: &[u64], connections: &[(usize, u64)]) -> Option<(usize, usize)> {
     let (from, most) = busy.iter().copied().enumerate().max_by_key(|(_, busy)| *busy)?;
     let (to, least) = busy.iter().copied().enumerate().min_by_key(|(_, busy)| *busy)?;

@@ -35,8 +35,8 @@ pub(super) async fn keep_finishing(node: Arc<Node>) {
     }
 }
 
-/// Completes batches that were written longer ago than twice `write_request_timeout`. Until then their requests may
-/// still end well.
+/// Completes batches that were written longer ago than twice `write_request_timeout`. Until then their
+/// requests may still end well.
 pub(crate) async fn finish_late(node: &Arc<Node>) {
     let timeout_ms = node.state.config.settings.write_request_timeout.0.saturating_mul(2);
     let (coordinator, runtime) = (Arc::clone(&node.coordinator), tokio::runtime::Handle::current());

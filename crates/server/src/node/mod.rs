@@ -1,9 +1,11 @@
 //! The node: what everything in the process hangs together by, and the order of its start and its end.
 //!
 //! Start ([`Node::open`], then [`run`]):
-//! 1. The engine locks the data directories, opens the tables and reads the commit log. Nothing is changed yet.
+//! 1. The engine locks the data directories, opens the tables and reads the commit log. Nothing is changed
+//!    yet.
 //! 2. `system.local` is compared with the configuration.
-//! 3. The engine takes the directories over; a Cassandra's saved key cache is forgotten; `system.local` is written; the virtual keyspaces join the schema.
+//! 3. The engine takes the directories over; a Cassandra's saved key cache is forgotten; `system.local` is
+//!    written; the virtual keyspaces join the schema.
 //! 4. Batches that a crash left unfinished are completed.
 //! 5. Sample data, when it was asked for and there is none.
 //! 6. The admin API listens, then clients are let in, then one line says where.
@@ -313,7 +315,8 @@ fn write_identity(
     let mutation = identity.mutation(&table, config, env.now_micros());
     let ticket = engine.apply(&mutation, engine::WriteOptions::default()).map_err(EngineError::from)?;
     ticket.wait().map_err(EngineError::from)?;
-    // Cassandra flushes this table at each start too: another node that opens the directory looks for it in SSTables.
+    // Cassandra flushes this table at each start too: another node that opens the directory looks for it in
+    // SSTables.
     engine.flush("system", Some("local"))?;
     Ok(())
 }

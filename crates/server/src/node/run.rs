@@ -101,8 +101,8 @@ pub fn run(
         Ok(files) => tracing::info!(files, "files that may be open"),
         Err(error) => tracing::warn!(%error, "the number of files that may be open stays as it is"),
     }
-    // system.local says which port it became when any would do. That a second node on the same directory finds the
-    // port taken as well is no news to its operator: the lock comes first.
+    // system.local says which port it became when any would do. That a second node on the same directory
+    // finds the port taken as well is no news to its operator: the lock comes first.
     let ports = Ports::bind(&config);
     let mut config = config;
     if let Ok(ports) = &ports {
@@ -123,8 +123,8 @@ pub(crate) fn ask_for_short_slices() {
     }
 }
 
-/// Runs `work` where it may block and take its time: for what an operator or a schema change asks for. It goes on when the
-/// caller goes away.
+/// Runs `work` where it may block and take its time: for what an operator or a schema change asks for. It
+/// goes on when the caller goes away.
 pub(crate) async fn take_time<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, JoinError> {
@@ -252,8 +252,8 @@ impl Signals {
     }
 }
 
-/// Acts on failures of the commit log as `commit_failure_policy` says: `stop` closes the doors for clients, `die`
-/// ends the process by a message on the channel.
+/// Acts on failures of the commit log as `commit_failure_policy` says: `stop` closes the doors for clients,
+/// `die` ends the process by a message on the channel.
 fn watch_commit_log(node: &Arc<Node>, die: mpsc::Sender<StartError>) {
     let stop = close_doors(node);
     node.state.engine.on_commit_failure(Box::new(move |policy, cause| {
@@ -268,8 +268,8 @@ fn watch_commit_log(node: &Arc<Node>, die: mpsc::Sender<StartError>) {
     }));
 }
 
-/// Acts on damaged files and failing disks as `disk_failure_policy` says. Whatever it says, the request or the task that
-/// met them has failed.
+/// Acts on damaged files and failing disks as `disk_failure_policy` says. Whatever it says, the request or
+/// the task that met them has failed.
 fn watch_disks(node: &Arc<Node>, die: mpsc::Sender<StartError>) {
     use DiskFailurePolicy as Policy;
     let stop = close_doors(node);
@@ -350,7 +350,8 @@ impl Port {
     }
 }
 
-/// Takes note of rates, writes the log of slow requests, and forgets what was counted for tables that are gone.
+/// Takes note of rates, writes the log of slow requests, and forgets what was counted for tables that are
+/// gone.
 async fn tick(node: Arc<Node>) {
     let mut interval = tokio::time::interval(Duration::from_secs_f64(crate::histogram::TICK_SECONDS));
     interval.tick().await;
@@ -404,7 +405,8 @@ fn net_options(config: &Config) -> NetOptions {
     }
 }
 
-/// Prints where to connect. Standard output is for people and scripts that wait for this line; logs go elsewhere.
+/// Prints where to connect. Standard output is for people and scripts that wait for this line; logs go
+/// elsewhere.
 fn announce(node: &Node, cql: SocketAddr, admin: SocketAddr, sampled: bool) {
     let mut out = io::stdout().lock();
     let told = node.state.config.broadcast_rpc_address;

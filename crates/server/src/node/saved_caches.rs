@@ -1,9 +1,10 @@
 //! The caches that a Cassandra saved beside its data.
 //!
-//! Its key cache says where in an SSTable a partition lies, and names the SSTable by its number. Here an SSTable may get
-//! a number that was another's when the cache was saved: a TRUNCATE or a compaction took the largest one, and numbers
-//! go on behind the largest that is there. So a node that takes a directory over removes the saved key cache, from
-//! which Cassandra would only have started warmer. Saved row and counter caches hold keys alone and are left.
+//! Its key cache says where in an SSTable a partition lies, and names the SSTable by its number. Here an
+//! SSTable may get a number that was another's when the cache was saved: a TRUNCATE or a compaction took the
+//! largest one, and numbers go on behind the largest that is there. So a node that takes a directory over
+//! removes the saved key cache, from which Cassandra would only have started warmer. Saved row and counter
+//! caches hold keys alone and are left.
 
 use env::fs::FileSystem;
 use std::io;
@@ -12,7 +13,8 @@ use std::path::Path;
 /// `KeyCache-e.db` and `KeyCache-e.crc`, with another letter in other releases.
 const KEY_CACHE: &str = "KeyCache-";
 
-/// Removes the key caches that were saved in `directory`, which may not exist. Yields how many files they were.
+/// Removes the key caches that were saved in `directory`, which may not exist. Yields how many files they
+/// were.
 ///
 /// # Errors
 /// When a file that is there cannot be removed.

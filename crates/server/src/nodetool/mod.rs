@@ -1,6 +1,8 @@
-//! `ilion nodetool`: asks a running node through its admin API, in the words and layouts of Cassandra's nodetool.
+//! `ilion nodetool`: asks a running node through its admin API, in the words and layouts of Cassandra's
+//! nodetool.
 //!
-//! Exit status: 0 done, 1 the command makes no sense or a directory could not be imported, 2 the node refused or cannot be reached.
+//! Exit status: 0 done, 1 the command makes no sense or a directory could not be imported, 2 the node refused
+//! or cannot be reached.
 
 pub(crate) mod client;
 pub(crate) mod format;
@@ -111,7 +113,8 @@ enum Verb {
         /// Don't verify new sstables
         #[arg(short = 'v', long = "no-verify")]
         no_verify: bool,
-        /// Don't verify that all tokens in the new sstable are owned by the current node (it owns all of them)
+        /// Don't verify that all tokens in the new sstable are owned by the current node (it owns all of
+        /// them)
         #[arg(short = 't', long = "no-tokens")]
         no_tokens: bool,
         /// Don't invalidate the row cache when importing (nothing stale is ever served)

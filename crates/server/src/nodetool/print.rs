@@ -1,5 +1,5 @@
-//! What each verb prints, line by line as Cassandra's nodetool does. Lines about what Ilion does not have (repairs,
-//! row cache, secondary indexes) are left out.
+//! What each verb prints, line by line as Cassandra's nodetool does. Lines about what Ilion does not have
+//! (repairs, row cache, secondary indexes) are left out.
 
 use super::format::{bytes, columns, file_size, pretty_bytes};
 use crate::admin::model::{ClearSnapshots, Cluster, ImportedDirectory, Info, Status, TakeSnapshot, Version};
@@ -337,8 +337,8 @@ fn table_lines(out: &mut String, table: &TableStats, human: bool) {
     out.push('\n');
 }
 
-/// `tablehistograms`: the columns of Cassandra's nodetool in its layout, and behind them what a read of the table took
-/// from the disk and how many tombstones it met.
+/// `tablehistograms`: the columns of Cassandra's nodetool in its layout, and behind them what a read of the
+/// table took from the disk and how many tombstones it met.
 pub(super) fn histograms(tables: &[TableHistograms]) -> String {
     let mut out = String::new();
     for table in tables {

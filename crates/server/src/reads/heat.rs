@@ -3,8 +3,8 @@
 //! ```text
 //! cell of (second, band):  u32 second | u32 count
 //! ```
-//! A cell is one atomic number, so that a count never belongs to another second than it says; seconds share cells
-//! once [`SECONDS`] have gone by.
+//! A cell is one atomic number, so that a count never belongs to another second than it says; seconds share
+//! cells once [`SECONDS`] have gone by.
 
 use super::ReadRecord;
 use model::TableSchema;
@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Seconds that are remembered.
 pub const SECONDS: usize = 300;
-/// Reads that are remembered of each band: those of all seconds of a band with few reads, of the last two and a half
-/// minutes of a busy one.
+/// Reads that are remembered of each band: those of all seconds of a band with few reads, of the last two and
+/// a half minutes of a busy one.
 const SAMPLES: usize = 600;
 /// Of each band the first, second, fourth and eighth read of a second are remembered.
 const SAMPLED_UP_TO: u32 = 8;
@@ -111,8 +111,9 @@ fn band_of(nanos: u64) -> usize {
 }
 
 impl HeatMap {
-    /// Counts a read that was answered in `second`. Returns whether it should be [kept](HeatMap::keep): of each band the
-    /// first, second, fourth and eighth of a second are, so that busy bands cost no more than others.
+    /// Counts a read that was answered in `second`. Returns whether it should be [kept](HeatMap::keep): of
+    /// each band the first, second, fourth and eighth of a second are, so that busy bands cost no more than
+    /// others.
     #[inline]
     pub fn count(&self, second: u64, nanos: u64) -> bool {
         let column = self.cells.get(second as usize % SECONDS);

@@ -45,8 +45,9 @@ impl Percentiles {
         }
     }
 
-    /// Of what SSTables say of their partitions; `None` without any, and for values beyond all buckets. A percentile is
-    /// the limit of the first bucket at which as many values are reached, rounded up (Cassandra: `EstimatedHistogram`).
+    /// Of what SSTables say of their partitions; `None` without any, and for values beyond all buckets. A
+    /// percentile is the limit of the first bucket at which as many values are reached, rounded up
+    /// (Cassandra: `EstimatedHistogram`).
     fn of_sstables<'h>(histograms: impl Iterator<Item = &'h EstimatedHistogram>) -> Option<Percentiles> {
         let mut buckets: BTreeMap<i64, i64> = BTreeMap::new();
         for histogram in histograms {

@@ -1,8 +1,8 @@
-//! Reads that are worth remembering: slow ones for the log and `system_views.slow_queries`, and a few of every
-//! latency for who watches (`ilion top`).
+//! Reads that are worth remembering: slow ones for the log and `system_views.slow_queries`, and a few of
+//! every latency for who watches (`ilion top`).
 //!
-//! Every read is counted in the [`HeatMap`]; a [`ReadRecord`] is made only of one that is slow, or that the map takes
-//! as a sample of its band. All that is kept is bounded: texts, keys, records.
+//! Every read is counted in the [`HeatMap`]; a [`ReadRecord`] is made only of one that is slow, or that the
+//! map takes as a sample of its band. All that is kept is bounded: texts, keys, records.
 
 mod heat;
 mod histograms;

@@ -1,8 +1,8 @@
 //! The log of slow requests.
 //!
-//! A request that took `slow_query_log_timeout` or longer is kept, and told in the log at the next report, together
-//! with the others of the same statement since the last one: a node in trouble writes [`STATEMENTS_MAX`] lines for
-//! each report, however many requests are slow.
+//! A request that took `slow_query_log_timeout` or longer is kept, and told in the log at the next report,
+//! together with the others of the same statement since the last one: a node in trouble writes
+//! [`STATEMENTS_MAX`] lines for each report, however many requests are slow.
 
 use super::{ReadRecord, cost_text};
 use parking_lot::Mutex;
@@ -83,7 +83,8 @@ impl SlowLog {
         self.kept.lock().iter().rev().cloned().collect()
     }
 
-    /// What a report would say, the slowest first, and how many requests it leaves out; the next one starts anew.
+    /// What a report would say, the slowest first, and how many requests it leaves out; the next one starts
+    /// anew.
     pub(super) fn take(&self) -> (Vec<Line>, u64) {
         let Pending { statements, others } = std::mem::take(&mut *self.pending.lock());
         let mut lines: Vec<Line> = statements
@@ -99,8 +100,8 @@ impl SlowLog {
         (lines, others)
     }
 
-    /// Writes the log: a line for each statement that was slow since the last report, with the values, the waits and
-    /// the cost of its slowest execution.
+    /// Writes the log: a line for each statement that was slow since the last report, with the values, the
+    /// waits and the cost of its slowest execution.
     pub fn report(&self, timeout_millis: u64) {
         let (lines, others) = self.take();
         for line in lines {

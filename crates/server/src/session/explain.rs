@@ -1,10 +1,10 @@
-//! EXPLAIN: how a SELECT is carried out, and, with ANALYZE, what it touched when it was; traces tell of sources in the
-//! same words.
+//! EXPLAIN: how a SELECT is carried out, and, with ANALYZE, what it touched when it was; traces tell of
+//! sources in the same words.
 //!
 //! 1. The plan is made of the bound statement ([`cql::explain`]).
 //! 2. Without ANALYZE each memtable and SSTable is judged by what is in memory, and nothing is read.
-//! 3. With ANALYZE one page of the statement is read, as the client would get it, on a reader thread; the rows are
-//!    thrown away, and what each source did follows the plan.
+//! 3. With ANALYZE one page of the statement is read, as the client would get it, on a reader thread; the
+//!    rows are thrown away, and what each source did follows the plan.
 
 use std::sync::Arc;
 
@@ -151,7 +151,8 @@ fn operation(kind: SourceKind) -> &'static str {
     }
 }
 
-/// What became of a source, where `read` says that it is or was read. Reads of several keys come to it several times.
+/// What became of a source, where `read` says that it is or was read. Reads of several keys come to it
+/// several times.
 fn fate(source: &SourceRecord, read: &'static str) -> String {
     let of = |verdict| source.verdicts(verdict);
     let left = match source.kind {

@@ -1,15 +1,17 @@
 //! SELECT: from a bound statement to rows in the answer.
 //!
-//! 1. A read of few partitions by key is tried on the network thread ([`in_place`]): it may not wait for the disk, and
-//!    it may not grow long. If it does neither its rows were written straight into the connection's buffer.
+//! 1. A read of few partitions by key is tried on the network thread ([`in_place`]): it may not wait for the
+//!    disk, and it may not grow long. If it does neither its rows were written straight into the connection's
+//!    buffer.
 //! 2. Otherwise nothing of it is sent, and the coordinator carries the whole read out where it may wait
-//!    ([`blocking`]). Before that it waits until the client has read most of its earlier answers; there it takes
-//!    room for its answer, and more as that grows ([`crate::net::AnswerRoom`]). One that finds none waits on no
-//!    thread and begins anew, so that answers do not pile up in memory.
-//! 3. Rows are pulled, shaped and written ([`page`]). A page ends at the rows the client asked for, at [`super::PAGE_BYTES_MAX`], or after
-//!    `tombstone_failure_threshold` tombstones: deleted data makes pages short, never an error.
-//! 4. Grouped, aggregated and sorted results are made of as many internal pages as it takes. A page of groups ends
-//!    before the row that would begin one group too many; sorted results are one page.
+//!    ([`blocking`]). Before that it waits until the client has read most of its earlier answers; there it
+//!    takes room for its answer, and more as that grows ([`crate::net::AnswerRoom`]). One that finds none
+//!    waits on no thread and begins anew, so that answers do not pile up in memory.
+//! 3. Rows are pulled, shaped and written ([`page`]). A page ends at the rows the client asked for, at
+//!    [`super::PAGE_BYTES_MAX`], or after `tombstone_failure_threshold` tombstones: deleted data makes pages
+//!    short, never an error.
+//! 4. Grouped, aggregated and sorted results are made of as many internal pages as it takes. A page of groups
+//!    ends before the row that would begin one group too many; sorted results are one page.
 //! 5. What the read came to is counted ([`account`]).
 
 mod account;

@@ -1,7 +1,7 @@
 //! Traces: the steps of a request in `system_traces.sessions` and `system_traces.events`.
 //!
-//! A trace is gathered in memory while its request runs and written after the answer, so that tracing costs the
-//! traced request little. Clients ask for the session until it has a duration.
+//! A trace is gathered in memory while its request runs and written after the answer, so that tracing costs
+//! the traced request little. Clients ask for the session until it has a duration.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};

@@ -1,7 +1,7 @@
 //! INSERT, UPDATE, DELETE, batches of them, conditional ones, and TRUNCATE.
 //!
-//! 1. What has to be read first (elements of lists, conditions) is read: in place if it is in memory, else by a thread
-//!    that may wait.
+//! 1. What has to be read first (elements of lists, conditions) is read: in place if it is in memory, else by
+//!    a thread that may wait.
 //! 2. `cql` makes mutations of the statement and what was read.
 //! 3. The coordinator keeps them; the client is answered when enough replicas did.
 

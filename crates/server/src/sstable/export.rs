@@ -1,8 +1,8 @@
 //! `ilion sstable export`: the rows of a partition or of a range of keys, for other programs.
 //!
-//! A row is a JSON object on a line, or a line of CSV: the columns of the key, those of the clustering, the static and
-//! the regular columns. What is deleted or has expired is left out; a partition that has nothing but a static row is a
-//! row without clustering, as for a SELECT.
+//! A row is a JSON object on a line, or a line of CSV: the columns of the key, those of the clustering, the
+//! static and the regular columns. What is deleted or has expired is left out; a partition that has nothing
+//! but a static row is a row without clustering, as for a SELECT.
 
 use super::dump::{Wanted, key_text, parse_key};
 use super::output::Output;

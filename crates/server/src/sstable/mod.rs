@@ -7,12 +7,12 @@
 //! verify    whether every component is sound, and what is not
 //! scrub     new SSTables with every row that can be saved
 //! ```
-//! A path is a component of an SSTable, the beginning of its components' names, a table's directory, or a directory
-//! above such directories; snapshots and backups are looked into only when they are named. What an SSTable's header
-//! tells is enough: no schema is asked for.
+//! A path is a component of an SSTable, the beginning of its components' names, a table's directory, or a
+//! directory above such directories; snapshots and backups are looked into only when they are named. What an
+//! SSTable's header tells is enough: no schema is asked for.
 //!
-//! Exit status: 0 done and nothing found, 1 something was found or lost, 2 the command makes no sense or a file cannot
-//! be read.
+//! Exit status: 0 done and nothing found, 1 something was found or lost, 2 the command makes no sense or a
+//! file cannot be read.
 
 mod dump;
 mod export;

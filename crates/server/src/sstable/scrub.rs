@@ -1,17 +1,19 @@
 //! `ilion sstable scrub`: new SSTables with every row that can be saved.
 //!
-//! 1. The lock of the data directory is taken, so that no node runs on it, or of a directory that is in none, so that no
-//!    other scrub does.
-//! 2. What a scrub that was killed left is ended as a node's start would end it. A transaction of another kind, or one
-//!    that takes part in several data directories, is not for this tool to finish: it refuses.
-//! 3. Links to the old files, and a manifest, go to `snapshots/pre-scrub-<time>`, which has `.unfinished` behind its name
-//!    until they are complete. What a scrub that was killed left under such a name goes in step 2.
-//! 4. The new SSTables are written under a transaction log, read back, and replace the old one at its COMMIT: a crash
-//!    leaves the old files or the new ones.
+//! 1. The lock of the data directory is taken, so that no node runs on it, or of a directory that is in none,
+//!    so that no other scrub does.
+//! 2. What a scrub that was killed left is ended as a node's start would end it. A transaction of another
+//!    kind, or one that takes part in several data directories, is not for this tool to finish: it refuses.
+//! 3. Links to the old files, and a manifest, go to `snapshots/pre-scrub-<time>`, which has `.unfinished`
+//!    behind its name until they are complete. What a scrub that was killed left under such a name goes in
+//!    step 2.
+//! 4. The new SSTables are written under a transaction log, read back, and replace the old one at its COMMIT:
+//!    a crash leaves the old files or the new ones.
 //!
-//! With `--output` the new SSTables go elsewhere and the old ones stay as they are: steps 1 and 2 concern the directory
-//! that is written to, and step 3 is left out. Nothing says there that an old SSTable was done: where a killed scrub had
-//! reached its COMMIT, the next one ends with step 2, lest it writes the same rows again.
+//! With `--output` the new SSTables go elsewhere and the old ones stay as they are: steps 1 and 2 concern the
+//! directory that is written to, and step 3 is left out. Nothing says there that an old SSTable was done:
+//! where a killed scrub had reached its COMMIT, the next one ends with step 2, lest it writes the same rows
+//! again.
 
 use super::dump::{key_text, times};
 use super::output::Output;
@@ -54,7 +56,8 @@ pub(super) struct ScrubArgs {
     json: bool,
 }
 
-/// The data directory that a table's directory lies in, by its name: `<data directory>/<keyspace>/<table>-<id>`.
+/// The data directory that a table's directory lies in, by its name: `<data
+/// directory>/<keyspace>/<table>-<id>`.
 fn data_directory(directory: &Path) -> io::Result<Option<PathBuf>> {
     let directory = std::path::absolute(directory)?;
     let id = directory.file_name().and_then(|name| name.to_str()).and_then(|name| name.rsplit_once('-'));
@@ -62,7 +65,8 @@ fn data_directory(directory: &Path) -> io::Result<Option<PathBuf>> {
     Ok(directory.ancestors().nth(2).filter(|_| is_table).map(Path::to_owned))
 }
 
-/// Takes the lock that a node holds on its data directory while it runs, or one on a directory that is in none.
+/// Takes the lock that a node holds on its data directory while it runs, or one on a directory that is in
+/// none.
 fn lock(env: &Env, directory: &Path, locks: &mut HashMap<PathBuf, FileLock>) -> Result<(), Failure> {
     let data = data_directory(directory)?;
     let who = if data.is_some() { "a node runs on" } else { "another scrub works in" };
@@ -80,8 +84,8 @@ fn lock(env: &Env, directory: &Path, locks: &mut HashMap<PathBuf, FileLock>) -> 
     Ok(())
 }
 
-/// Ends what killed scrubs left in directories; the log of one that had committed. Nothing is touched before all of it
-/// is understood.
+/// Ends what killed scrubs left in directories; the log of one that had committed. Nothing is touched before
+/// all of it is understood.
 fn end_leftovers(env: &Env, directories: &[PathBuf]) -> Result<Option<PathBuf>, Failure> {
     let mut all = Vec::new();
     for directory in directories {

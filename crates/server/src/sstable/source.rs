@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 /// Directories below a data directory in which tables are.
 const DEPTH_MAX: usize = 3;
-/// Looks at transactions that are not understood: one may have ended meanwhile, when a node runs on the directory.
+/// Looks at transactions that are not understood: one may have ended meanwhile, when a node runs on the
+/// directory.
 const LOOKS_MAX: usize = 3;
 
 /// Directories that hold copies, not tables.
@@ -74,9 +75,9 @@ fn descriptor_of(fs: &dyn FileSystem, path: &Path) -> Result<Descriptor, Failure
     parsed.map(|(descriptor, _)| descriptor).ok_or_else(no_name)
 }
 
-/// The SSTables that paths name, in the order of the paths and below a directory by name. Below a directory those are left out
-/// that a transaction which did not end will remove at the next start of a node. One that is not understood says of no SSTable
-/// beside it whether it counts: then they have to be named.
+/// The SSTables that paths name, in the order of the paths and below a directory by name. Below a directory
+/// those are left out that a transaction which did not end will remove at the next start of a node. One that
+/// is not understood says of no SSTable beside it whether it counts: then they have to be named.
 pub(super) fn find(env: &Env, paths: &[PathBuf]) -> Result<Vec<Descriptor>, Failure> {
     let fs = env.fs.as_ref();
     let mut out = Vec::new();
@@ -237,7 +238,8 @@ mod tests {
         assert_eq!(find(&world.env, &["/data".into()]).unwrap(), [of(2)]);
     }
 
-    /// Neither the old nor the new SSTables may be shown for the rows of the table, and both together even less.
+    /// Neither the old nor the new SSTables may be shown for the rows of the table, and both together even
+    /// less.
     #[test]
     fn beside_a_log_that_is_not_understood_sstables_have_to_be_named() {
         let world = world();

@@ -1,6 +1,7 @@
 //! The virtual keyspaces as schema: what `system_virtual_schema` and DESCRIBE show.
 //!
-//! `views.txt` holds the definitions of a 5.0.5, and behind its `system_views` those of Ilion's own, one word a line:
+//! `views.txt` holds the definitions of a 5.0.5, and behind its `system_views` those of Ilion's own, one word
+//! a line:
 //!
 //! ```text
 //! table <keyspace>.<name> <comment>

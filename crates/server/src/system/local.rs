@@ -1,8 +1,9 @@
 //! `system.local`: who this node is. Written at every start; what must not change is read first and compared.
 //!
-//! The engine keeps `host_id`, `schema_version` and `truncated_at` itself. A directory that a Cassandra made keeps the
-//! versions that this Cassandra wrote: it takes a start with another version for an upgrade. `system.peers` and
-//! `system.peers_v2` are never written; rows in them say that the directory is a member's of a larger ring.
+//! The engine keeps `host_id`, `schema_version` and `truncated_at` itself. A directory that a Cassandra made
+//! keeps the versions that this Cassandra wrote: it takes a start with another version for an upgrade.
+//! `system.peers` and `system.peers_v2` are never written; rows in them say that the directory is a member's
+//! of a larger ring.
 
 use super::rows::{IntoValue, Value};
 use crate::config::Config;

@@ -1,11 +1,11 @@
-//! The tables that describe the node: rows of `system.local` that are written at the start, and virtual tables whose
-//! rows are made when they are read.
+//! The tables that describe the node: rows of `system.local` that are written at the start, and virtual
+//! tables whose rows are made when they are read.
 //!
 //! - `catalog`: the virtual tables' definitions; `rows`: their rows and the stream of them;
 //! - `virtual_schema`, `views`: what stands in them; `local`: `system.local` and the peers' tables.
 //!
-//! A virtual table that has no entry in [`VirtualTables`] is empty, as it is on a Cassandra where nothing of its kind
-//! happens (repairs, streams, hints, connections to other nodes, caches of roles).
+//! A virtual table that has no entry in [`VirtualTables`] is empty, as it is on a Cassandra where nothing of
+//! its kind happens (repairs, streams, hints, connections to other nodes, caches of roles).
 
 pub mod catalog;
 pub mod local;
@@ -23,8 +23,8 @@ use uuid::Uuid;
 
 /// Full name of the only partitioner.
 pub const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
-/// The version that clients are told: that of the Cassandra whose behaviour this is. Drivers decide by it what they
-/// may ask for.
+/// The version that clients are told: that of the Cassandra whose behaviour this is. Drivers decide by it
+/// what they may ask for.
 pub const RELEASE_VERSION: &str = "5.0.5";
 /// Version of CQL.
 pub const CQL_VERSION: &str = "3.4.7";

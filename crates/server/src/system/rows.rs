@@ -1,8 +1,9 @@
-//! Rows of virtual tables: filled by name, kept in order, and read as a stream like those of any other source.
+//! Rows of virtual tables: filled by name, kept in order, and read as a stream like those of any other
+//! source.
 //!
-//! Partitions come in the order of their keys' values, not of their tokens: that is how Cassandra's virtual tables
-//! are read. A range of a read whose bounds are keys (the next page) is therefore judged in the same order; bounds
-//! that are tokens select by token as everywhere.
+//! Partitions come in the order of their keys' values, not of their tokens: that is how Cassandra's virtual
+//! tables are read. A range of a read whose bounds are keys (the next page) is therefore judged in the same
+//! order; bounds that are tokens select by token as everywhere.
 
 use bytes::Bytes;
 use model::command::{PartitionSelection, ReadCommand};
@@ -125,7 +126,8 @@ impl VirtualRows {
         VirtualRows { table, micros, partitions: Vec::new() }
     }
 
-    /// Adds a row: first the columns of the key, then the clustering columns, each in order, then others by name.
+    /// Adds a row: first the columns of the key, then the clustering columns, each in order, then others by
+    /// name.
     pub fn add<const N: usize>(&mut self, key: [Value; N], others: &[(&str, Value)]) {
         let key_columns = self.table.partition_key().len();
         let (partition, clustering) = key.split_at(key_columns.min(N));

@@ -309,7 +309,8 @@ pub(super) fn batch_metrics(state: &NodeState, rows: &mut VirtualRows) {
     }
 }
 
-/// `system_properties`: what the process runs with. Environment variables that may hold secrets are not shown.
+/// `system_properties`: what the process runs with. Environment variables that may hold secrets are not
+/// shown.
 pub(super) fn system_properties(state: &NodeState, rows: &mut VirtualRows) {
     let mut properties = vec![
         ("ilion.version", env!("CARGO_PKG_VERSION").to_owned()),

@@ -1,5 +1,5 @@
-//! What `ilion top` knows and shows, and what keys, the mouse and answers of the node do to it. No I/O: an [`Event`] goes
-//! in, an [`Action`] comes out, and `view` draws what is there.
+//! What `ilion top` knows and shows, and what keys, the mouse and answers of the node do to it. No I/O: an
+//! [`Event`] goes in, an [`Action`] comes out, and `view` draws what is there.
 
 mod heat;
 mod mouse;

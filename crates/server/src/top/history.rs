@@ -1,9 +1,11 @@
 //! The heat map as it is remembered here, and as much of it as fits on a screen.
 //!
-//! 1. Each look at the node brings the counts of its last seconds; [`History::absorb`] keeps them for up to [`SECONDS_MAX`].
-//! 2. [`History::grid`] lays seconds out in columns and bands in rows. A column holds one or more seconds and begins at a multiple
-//!    of them, so that it does not change its content as time goes by. When there are more bands than rows, bands
-//!    without reads are left out at either end, then the fastest ones share the lowest row.
+//! 1. Each look at the node brings the counts of its last seconds; [`History::absorb`] keeps them for up to
+//!    [`SECONDS_MAX`].
+//! 2. [`History::grid`] lays seconds out in columns and bands in rows. A column holds one or more seconds and
+//!    begins at a multiple of them, so that it does not change its content as time goes by. When there are
+//!    more bands than rows, bands without reads are left out at either end, then the fastest ones share the
+//!    lowest row.
 //! 3. Who points at a cell points at a band and a second ([`Place`]): it stays there when columns move on.
 
 use crate::reads::{Band, HeatColumns};
@@ -122,7 +124,8 @@ impl History {
         columns.map(|(_, counts)| sum_of(counts, &area.bands)).sum()
     }
 
-    /// At most `width` columns of `step` seconds, of which the last one holds `end`, and at most `height` rows.
+    /// At most `width` columns of `step` seconds, of which the last one holds `end`, and at most `height`
+    /// rows.
     pub(super) fn grid(&self, width: usize, height: usize, step: u64, end: u64) -> Grid {
         let step = step.max(1);
         let last = end / step;

@@ -1,4 +1,5 @@
-//! Colours, as many as the terminal has: from black to red, and characters that grow denser where there are none.
+//! Colours, as many as the terminal has: from black to red, and characters that grow denser where there are
+//! none.
 
 use clap::ValueEnum;
 use ratatui::style::{Color, Modifier, Style};
@@ -48,7 +49,8 @@ impl Colors {
         }
     }
 
-    /// A cell of the heat map: `part` of what the hottest one has, on a logarithmic scale. One read is not black.
+    /// A cell of the heat map: `part` of what the hottest one has, on a logarithmic scale. One read is not
+    /// black.
     pub(super) fn heat(self, count: u64, max: u64) -> (char, Style) {
         let style = Style::new();
         let level = |steps: usize| level(count, max, steps);

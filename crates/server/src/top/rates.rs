@@ -4,8 +4,8 @@ use crate::reads::{ReadsByTable, TableReads};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What reads of a table, or of several, came to in an interval. Means are those of a read; what cannot be said
-/// without reads is `None`.
+/// What reads of a table, or of several, came to in an interval. Means are those of a read; what cannot be
+/// said without reads is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Rates {
     /// Keyspace.

@@ -1,8 +1,9 @@
 //! The terminal: its modes while `ilion top` runs, and the loop that draws.
 //!
-//! Three threads feed one channel: the input thread waits for keys and the mouse, the poller looks at the node once in every
-//! interval and answers questions for reads in between, and a third waits for signals. The loop takes one event, and all
-//! that wait behind it, then draws. Whatever ends it, a panic included, leaves the terminal as it was.
+//! Three threads feed one channel: the input thread waits for keys and the mouse, the poller looks at the
+//! node once in every interval and answers questions for reads in between, and a third waits for signals. The
+//! loop takes one event, and all that wait behind it, then draws. Whatever ends it, a panic included, leaves
+//! the terminal as it was.
 
 use super::app::{Action, App, Event};
 use super::poll::Poller;

@@ -29,7 +29,8 @@ pub(super) fn table(name: &str, reads: u64, micros: u64) -> TableReads {
     }
 }
 
-/// A look at a node that is up for so many seconds. Its heat map has a slow band between :20 and :30 of each minute.
+/// A look at a node that is up for so many seconds. Its heat map has a slow band between :20 and :30 of each
+/// minute.
 pub(super) fn look(up_seconds: u64, tables: Vec<TableReads>) -> Look {
     let bounds = [0, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000];
     let tops = bounds[1..].iter().copied().map(Some).chain([None]);

@@ -1,4 +1,5 @@
-//! The promoted index of a partition, and its entry in Index.db, as they are written (`big/index.rs` reads them).
+//! The promoted index of a partition, and its entry in Index.db, as they are written (`big/index.rs` reads
+//! them).
 
 use super::fences::{Fences, blocks_between, separator};
 use super::index::{Edge, WIDTH_BASE};
@@ -9,8 +10,8 @@ use partition::codec::{DecodeError, EncodeError, Layout, SliceInput, write_prefi
 
 /// The promoted index of a partition that is being written.
 ///
-/// An index of many blocks becomes one of half as many, of twice the length, the blocks that were there before among them: a
-/// search begins where a clustering would lie if all were as long.
+/// An index of many blocks becomes one of half as many, of twice the length, the blocks that were there
+/// before among them: a search begins where a clustering would lie if all were as long.
 #[derive(Debug)]
 pub(crate) struct PromotedIndexBuilder {
     blocks: Vec<BuiltBlock>,
@@ -20,8 +21,8 @@ pub(crate) struct PromotedIndexBuilder {
     end: u64,
     /// Blocks that there may be while they are shorter than [`LONG_BLOCK_BYTES`].
     blocks_max: usize,
-    /// How many blocks as the rule makes them become one, and how many of those the last one has. A power of two; the end of a
-    /// chunk makes up for those that are missing in it.
+    /// How many blocks as the rule makes them become one, and how many of those the last one has. A power of
+    /// two; the end of a chunk makes up for those that are missing in it.
     factor: u64,
     in_last: u64,
     /// The one that is not finished.
@@ -162,7 +163,8 @@ impl PromotedIndexBuilder {
         Ok(offsets)
     }
 
-    /// Adds the fences between the blocks of the entry that was appended last, and ends there ([`super::fences`]).
+    /// Adds the fences between the blocks of the entry that was appended last, and ends there
+    /// ([`super::fences`]).
     pub fn add_fences(
         &self,
         entry_end: u64,

@@ -1,5 +1,6 @@
-//! The directory of an interval: where in Index.db, and where in the data, a key of the interval may be. An interval is one of the
-//! summary, or a part of one, where there are samples between the summary's (`big/samples.rs`).
+//! The directory of an interval: where in Index.db, and where in the data, a key of the interval may be. An
+//! interval is one of the summary, or a part of one, where there are samples between the summary's
+//! (`big/samples.rs`).
 //!
 //! ```text
 //! directory := i64 token of the first entry | u64 place of its partition in the data | u64 shift
@@ -7,13 +8,13 @@
 //!              | n * u32 offset of the entry from the interval's start                     little-endian
 //! tag       := (token - token of the first entry) >> shift, so that the last one's takes 32 bits
 //! ```
-//! An interval of the summary has 128 entries or so, of any length, and a search for a key would decode half of them.
-//! The directory is made of the entries when an interval is first searched, and kept in the page cache. Tags ascend as tokens do, so a key is
-//! found by a search, which begins where its token lies between those at the ends: tokens are spread evenly, and what is looked at
-//! then lies in few lines of the processor's cache. A partition without an index of
-//! rows is found in the data without another look at Index.db, which would say no more than its place. All of it is a
-//! hint: the key at the place, or at the offset, is compared, and a key that is not found through the directory is
-//! searched for in the entries.
+//! An interval of the summary has 128 entries or so, of any length, and a search for a key would decode half
+//! of them. The directory is made of the entries when an interval is first searched, and kept in the page
+//! cache. Tags ascend as tokens do, so a key is found by a search, which begins where its token lies between
+//! those at the ends: tokens are spread evenly, and what is looked at then lies in few lines of the
+//! processor's cache. A partition without an index of rows is found in the data without another look at
+//! Index.db, which would say no more than its place. All of it is a hint: the key at the place, or at the
+//! offset, is compared, and a key that is not found through the directory is searched for in the entries.
 
 use super::index::IndexEntry;
 use crate::pages::{Course, Cursor, INDEX_PAGE_BYTES};
@@ -24,8 +25,8 @@ use partition::codec::Input;
 
 /// Longer intervals have no directory: an offset has no room for them.
 pub(crate) const SPAN_BYTES_MAX: u64 = u32::MAX as u64;
-/// In longer intervals the first key is looked for without the directory. In others its page of Index.db would be looked at
-/// for its sake alone.
+/// In longer intervals the first key is looked for without the directory. In others its page of Index.db
+/// would be looked at for its sake alone.
 pub(crate) const NEAR_BYTES: u64 = 2 * INDEX_PAGE_BYTES;
 /// Nor have intervals of more entries than any summary leaves out.
 const ENTRIES_MAX: usize = 16 << 10;
@@ -86,7 +87,8 @@ fn distance(first: Token, token: Token) -> u64 {
     token.0.wrapping_sub(first.0) as u64
 }
 
-/// Where in an interval a token may be expected whose entries begin with one token and end before another: between 0 and 1.
+/// Where in an interval a token may be expected whose entries begin with one token and end before another:
+/// between 0 and 1.
 pub(crate) fn expected(first: Token, token: Token, behind: Token) -> f64 {
     distance(first, token) as f64 / distance(first, behind).max(1) as f64
 }
@@ -118,8 +120,8 @@ pub(crate) fn candidates(
     })
 }
 
-/// The first of `count` for which `is_before` does not hold, which is expected near `guess`: steps away from there are
-/// doubled until it lies between two of them.
+/// The first of `count` for which `is_before` does not hold, which is expected near `guess`: steps away from
+/// there are doubled until it lies between two of them.
 pub(super) fn partition_point_near(guess: usize, count: usize, is_before: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, count);
     let (mut at, mut step) = (guess.min(count.saturating_sub(1)), 1);

@@ -1,16 +1,17 @@
 //! Fences between the blocks of large promoted indexes: where a search among them is to begin.
 //!
-//! A search guesses where a clustering would lie if all lay evenly ([`super::search`]). Of a time series with gaps that is far
-//! off, and each guess takes two pages of Index.db. So of an index of many blocks each 64th has a fence, or more of them where
-//! descriptions are long: text that is greater than everything before the block and not greater than its first position, as
-//! separators of the `bti` layout are, cut as short as that allows. A bound lies between two of them.
+//! A search guesses where a clustering would lie if all lay evenly ([`super::search`]). Of a time series with
+//! gaps that is far off, and each guess takes two pages of Index.db. So of an index of many blocks each 64th
+//! has a fence, or more of them where descriptions are long: text that is greater than everything before the
+//! block and not greater than its first position, as separators of the `bti` layout are, cut as short as that
+//! allows. A bound lies between two of them.
 //!
 //! ```text
 //! fences := ( u64 where the entry ends in Index.db | u32 blocks from one fence to the next | u32 fences
 //!           | ( u16 length | text ) of each ) of each partition that has some, in the order of the file
 //! ```
-//! They are kept in Proof.db (docs/formats/proof.md), whose checksum covers them, and in memory: 7 to 8 bytes for each where
-//! a number is the clustering.
+//! They are kept in Proof.db (docs/formats/proof.md), whose checksum covers them, and in memory: 7 to 8 bytes
+//! for each where a number is the clustering.
 
 use super::directory::partition_point_near;
 use crate::pages::INDEX_PAGE_BYTES;
@@ -26,8 +27,8 @@ const BLOCKS_BETWEEN_MAX: usize = 64;
 /// An index whose descriptions take less lies in few pages.
 pub(crate) const FENCED_BYTES_MIN: u64 = 24 << 10;
 
-/// Blocks from one fence to the next in an index of so many blocks, whose descriptions take so many bytes: about as many as one
-/// page describes. `None` if it needs no fences.
+/// Blocks from one fence to the next in an index of so many blocks, whose descriptions take so many bytes:
+/// about as many as one page describes. `None` if it needs no fences.
 pub(crate) fn blocks_between(blocks: usize, described_bytes: usize) -> Option<usize> {
     let in_page = blocks.saturating_mul(INDEX_PAGE_BYTES as usize) / described_bytes.max(1);
     (described_bytes as u64 >= FENCED_BYTES_MIN).then_some(in_page.clamp(1, BLOCKS_BETWEEN_MAX))
@@ -63,8 +64,8 @@ impl Fences {
         size_of_val(self.partitions.as_slice()) + size_of_val(self.ends.as_slice()) + self.text.len()
     }
 
-    /// Adds the fences of the partition whose entry ends there, with so many blocks from one to the next; none where one of them is
-    /// too long.
+    /// Adds the fences of the partition whose entry ends there, with so many blocks from one to the next;
+    /// none where one of them is too long.
     pub fn add(&mut self, entry_end: u64, between: u32, fences: &[Vec<u8>]) {
         let len = fences.iter().map(Vec::len).sum::<usize>();
         let fits = u32::try_from(self.text.len() + len).is_ok() && fences.iter().all(|f| f.len() <= 0xffff);
@@ -86,8 +87,9 @@ impl Fences {
         self.text.get(start..end(number)).unwrap_or_default()
     }
 
-    /// The blocks between the fences before and behind a position, in the partition whose entry ends there; the last may not
-    /// exist. `None` if it has no fences. They are looked for from block `guess` on. `key` is overwritten.
+    /// The blocks between the fences before and behind a position, in the partition whose entry ends there;
+    /// the last may not exist. `None` if it has no fences. They are looked for from block `guess` on. `key`
+    /// is overwritten.
     pub fn around(
         &self,
         entry_end: u64,
@@ -151,8 +153,8 @@ impl Fences {
     }
 }
 
-/// The shortest text that is greater than the position `last` and not greater than `first`, which follows it; both as
-/// [`byte_comparable`] has them.
+/// The shortest text that is greater than the position `last` and not greater than `first`, which follows it;
+/// both as [`byte_comparable`] has them.
 pub(crate) fn separator(last: &[u8], first: &[u8], out: &mut Vec<u8>) {
     let common = last.iter().zip(first).take_while(|(a, b)| a == b).count();
     out.extend_from_slice(first.get(..common).unwrap_or_default());

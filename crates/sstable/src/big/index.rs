@@ -176,7 +176,8 @@ impl PromotedIndex {
         (self.is_believed, self.may_delete) = (true, may_delete);
     }
 
-    /// Says that a search will look at some of these blocks: each part of the index that is not in memory is read at once.
+    /// Says that a search will look at some of these blocks: each part of the index that is not in memory is
+    /// read at once.
     fn read_together(&mut self, blocks: Range<u64>) -> Result<(), ReadError> {
         let offsets =
             self.offsets_at + blocks.start * 4..self.offsets_at + (blocks.end + 1).min(self.count) * 4;
@@ -247,8 +248,8 @@ impl PromotedIndex {
         }
     }
 
-    /// A block has to begin where the one before it ends, and the first one behind the partition's header. What is open there
-    /// is said of that one alone.
+    /// A block has to begin where the one before it ends, and the first one behind the partition's header.
+    /// What is open there is said of that one alone.
     fn block(&mut self, layout: &Layout, number: u64) -> Result<Block, ReadError> {
         if self.is_believed && !self.may_delete {
             let Described { start, end, open_at_end } = self.described(layout, number)?;
@@ -272,7 +273,8 @@ impl PromotedIndex {
         self.input.malformed(format!("block {number} at {start} instead of {follows}"))
     }
 
-    /// The first block for which `is_before` does not hold, of how its last position, or else its first, lies to `bound`.
+    /// The first block for which `is_before` does not hold, of how its last position, or else its first, lies
+    /// to `bound`.
     fn partition_point(
         &mut self,
         layout: &Layout,
@@ -346,8 +348,8 @@ impl PromotedIndex {
         Ok(Some(Block { number, start, end, open, open_at_end: Some(open_at_end) }))
     }
 
-    /// Whether a row or marker at `position` may lie in the block that was given last, of an index that is not believed;
-    /// `is_first` if it is the block's first.
+    /// Whether a row or marker at `position` may lie in the block that was given last, of an index that is
+    /// not believed; `is_first` if it is the block's first.
     pub fn holds(&self, comparator: &ClusteringComparator, position: Position<'_>, is_first: bool) -> bool {
         let begins = comparator.compare_positions(self.first.position(), position);
         let may_begin = if is_first { begins == Ordering::Equal } else { begins == Ordering::Less };
@@ -412,7 +414,8 @@ impl IndexWalk {
         }
     }
 
-    /// Where the partition of the next entry starts, and its key; `None` at the end. The entry stays the next.
+    /// Where the partition of the next entry starts, and its key; `None` at the end. The entry stays the
+    /// next.
     pub fn peek(&mut self) -> Result<Option<(u64, Bytes)>, ReadError> {
         let next = self.next;
         let entry = self.next()?;

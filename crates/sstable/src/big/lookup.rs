@@ -1,7 +1,7 @@
 //! Summary.db and Index.db of an open SSTable.
 //!
-//! Before a key that passed the filter is called absent, the order of the entries around it is checked, and its
-//! neighbours against the data.
+//! Before a key that passed the filter is called absent, the order of the entries around it is checked, and
+//! its neighbours against the data.
 
 use super::directory::{self, Candidate};
 use super::fences::Fences;
@@ -22,7 +22,8 @@ use std::sync::Arc;
 
 /// Partitions for each entry of a summary that has to be rebuilt.
 const REBUILT_INTERVAL: u32 = 128;
-/// No entry of Index.db is shorter: the key's length, a byte of key, the position and the size of the promoted index.
+/// No entry of Index.db is shorter: the key's length, a byte of key, the position and the size of the
+/// promoted index.
 const ENTRY_BYTES_MIN: u64 = 5;
 /// A filter without checksum is proven at once when Index.db has no more bytes.
 const PROVEN_AT_ONCE_BYTES: u64 = 64 << 10;
@@ -53,7 +54,8 @@ pub(crate) struct BigIndex {
 }
 
 impl BigIndex {
-    /// Takes Summary.db, if there is one, and checks it against the end of the index; makes it anew otherwise.
+    /// Takes Summary.db, if there is one, and checks it against the end of the index; makes it anew
+    /// otherwise.
     pub fn open(
         summary: Option<Bytes>,
         samples: Vec<Sample>,
@@ -240,7 +242,8 @@ impl BigIndex {
         }
     }
 
-    /// The entries of a part of an interval that may have a key of the token, by the part's directory, if it is to have one.
+    /// The entries of a part of an interval that may have a key of the token, by the part's directory, if it
+    /// is to have one.
     fn candidates(
         &self,
         part: &Part,
@@ -302,8 +305,8 @@ impl BigIndex {
         (at(interval).unwrap_or(0), at(interval + 1).unwrap_or(self.file.len))
     }
 
-    /// Fails when an entry around the place of a key that was not found is not what the summary, the order of keys
-    /// and the data say.
+    /// Fails when an entry around the place of a key that was not found is not what the summary, the order of
+    /// keys and the data say.
     #[cold]
     fn check_absence(
         &self,
@@ -318,9 +321,9 @@ impl BigIndex {
         behind.map_or(Ok(()), |behind| self.check_rest(interval, behind, index))
     }
 
-    /// The last entry of an interval for which `is_before` holds, and the one behind it, up to which entries are checked
-    /// to ascend and to leave no room between the two. Of the next interval's none may be before. What entries say of the
-    /// data is for the caller to check.
+    /// The last entry of an interval for which `is_before` holds, and the one behind it, up to which entries
+    /// are checked to ascend and to leave no room between the two. Of the next interval's none may be before.
+    /// What entries say of the data is for the caller to check.
     fn sides(
         &self,
         interval: usize,
@@ -344,8 +347,8 @@ impl BigIndex {
         Ok((before, None))
     }
 
-    /// The entry at the cursor, which is of an interval or the first behind it. It has to lie behind the one before, and
-    /// samples of the summary have to be where the summary says.
+    /// The entry at the cursor, which is of an interval or the first behind it. It has to lie behind the one
+    /// before, and samples of the summary have to be where the summary says.
     fn side(&self, interval: usize, before: Option<&Side>, index: &mut Cursor) -> Result<Side, ReadError> {
         let (start, end) = self.bounds(interval);
         let sample = |i: usize| self.summary.entries.get(i).map(|(key, _)| key);
@@ -363,8 +366,8 @@ impl BigIndex {
         }
     }
 
-    /// Checks that the rest of an interval ascends, too. Entries that changed places with others are in order somewhere,
-    /// but not up to the next sample.
+    /// Checks that the rest of an interval ascends, too. Entries that changed places with others are in order
+    /// somewhere, but not up to the next sample.
     fn check_rest(&self, interval: usize, from: Side, index: &mut Cursor) -> Result<(), ReadError> {
         let (_, end) = self.bounds(interval);
         let mut last = from;
@@ -386,8 +389,8 @@ impl BigIndex {
         }
     }
 
-    /// A damaged length may have swallowed the entries that follow: the last block of an entry's rows has to be described
-    /// at its end, and to end where the partition of the next entry starts.
+    /// A damaged length may have swallowed the entries that follow: the last block of an entry's rows has to
+    /// be described at its end, and to end where the partition of the next entry starts.
     fn check_length(
         &self,
         entry: &IndexEntry,
@@ -512,7 +515,8 @@ fn uncached(index: &Arc<PagedFile>) -> Cursor {
     Cursor::new(Arc::clone(index), Arc::new(Uncached), ReadContext::default())
 }
 
-/// Fails when the index does not end as the summary says: with the last entry's key, and then up to the last key.
+/// Fails when the index does not end as the summary says: with the last entry's key, and then up to the last
+/// key.
 fn check_summary(summary: &Summary, index: &Arc<PagedFile>) -> Result<(), ReadError> {
     let Some((sampled, start)) = summary.entries.last() else { return Ok(()) };
     let mut walk = IndexWalk::new(uncached(index), *start);

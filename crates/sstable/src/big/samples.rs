@@ -1,10 +1,11 @@
 //! Places of Index.db that a lookup can begin at, between those that Summary.db has.
 //!
-//! Summary.db has one for 128 partitions or so, however long their entries are, and of large partitions each lies on pages of
-//! its own: a search from there looks at one after another. The writer picks, beside those of the summary, each entry that
-//! is longer than a page and each that lies a page or more behind the one that was picked last. Entries of partitions without an index
-//! of rows are short: of them there is none in most tables. They are kept in Proof.db (docs/formats/proof.md), since
-//! Cassandra takes the number of entries in Summary.db for a measure of how many partitions there are.
+//! Summary.db has one for 128 partitions or so, however long their entries are, and of large partitions each
+//! lies on pages of its own: a search from there looks at one after another. The writer picks, beside those
+//! of the summary, each entry that is longer than a page and each that lies a page or more behind the one
+//! that was picked last. Entries of partitions without an index of rows are short: of them there is none in
+//! most tables. They are kept in Proof.db (docs/formats/proof.md), since Cassandra takes the number of
+//! entries in Summary.db for a measure of how many partitions there are.
 //!
 //! All of it is a hint: keys are compared, and one that is not found is looked for as if there were none.
 

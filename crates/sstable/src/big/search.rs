@@ -1,17 +1,18 @@
 //! Which block of a partition's index to look at next in a search.
 //!
-//! A partition of ten million rows has millions of blocks, and halving takes twenty looks at as many pages. But
-//! clusterings often lie evenly: times, counters, random ids. So a look is taken where the bound would be if they did,
-//! between the nearest edges known on either side.
+//! A partition of ten million rows has millions of blocks, and halving takes twenty looks at as many pages.
+//! But clusterings often lie evenly: times, counters, random ids. So a look is taken where the bound would be
+//! if they did, between the nearest edges known on either side.
 //!
 //! 1. What counts is the first component in which the two edges differ: by how much, as numbers or as text.
-//! 2. After a look the bound often lies just beyond it, with the other edge far away. The next look goes a little too
-//!    far on purpose, each time eight times as far, until the bound is surrounded.
-//! 3. The first edges are those of the whole SSTable. When looks do not get nearer, the partition's own is looked at.
-//! 4. Few blocks are halved, and so are all where this does not help: a search takes at most [`GUESSES_MAX`] looks more
-//!    than halving.
-//! 5. Where an index has fences ([`super::fences`]), and a guess does not lie between those that the bound lies between, the blocks
-//!    there are halved instead.
+//! 2. After a look the bound often lies just beyond it, with the other edge far away. The next look goes a
+//!    little too far on purpose, each time eight times as far, until the bound is surrounded.
+//! 3. The first edges are those of the whole SSTable. When looks do not get nearer, the partition's own is
+//!    looked at.
+//! 4. Few blocks are halved, and so are all where this does not help: a search takes at most [`GUESSES_MAX`]
+//!    looks more than halving.
+//! 5. Where an index has fences ([`super::fences`]), and a guess does not lie between those that the bound
+//!    lies between, the blocks there are halved instead.
 //!
 //! What is guessed here decides only where to look, never what is found.
 
@@ -52,8 +53,8 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// Begins a search among `count` blocks for `bound`, where the SSTable has rows at all in `covered`; yields the block where it
-    /// would be if clusterings lay evenly, if that can be said.
+    /// Begins a search among `count` blocks for `bound`, where the SSTable has rows at all in `covered`;
+    /// yields the block where it would be if clusterings lay evenly, if that can be said.
     pub fn start(
         &mut self,
         comparator: &ClusteringComparator,
@@ -79,8 +80,8 @@ impl Search {
         self.within.as_ref().filter(|_| self.is_narrowed)
     }
 
-    /// The block to look at for `bound`; `None` when [`Search::found`] is known. `covered` is where the SSTable has rows at
-    /// all.
+    /// The block to look at for `bound`; `None` when [`Search::found`] is known. `covered` is where the
+    /// SSTable has rows at all.
     pub fn next(
         &mut self,
         comparator: &ClusteringComparator,
@@ -136,8 +137,9 @@ impl Search {
         })
     }
 
-    /// The middle of the blocks that the fences have the bound between, as far as it may lie there; if it can only lie at one end of
-    /// them, what is on the other side there. `None`, once and for all, if it lies elsewhere.
+    /// The middle of the blocks that the fences have the bound between, as far as it may lie there; if it can
+    /// only lie at one end of them, what is on the other side there. `None`, once and for all, if it lies
+    /// elsewhere.
     fn between_fences(&mut self) -> Option<u64> {
         let within = self.within.as_ref()?;
         let (low, high) = (self.low.max(within.start), self.high.min(within.end));
@@ -154,8 +156,8 @@ impl Search {
         None
     }
 
-    /// Says whether the edge of `block`, the last one that [`Search::next`] named, lies before the bound. The edge is kept, and
-    /// something of no account left in its place.
+    /// Says whether the edge of `block`, the last one that [`Search::next`] named, lies before the bound. The
+    /// edge is kept, and something of no account left in its place.
     pub fn answer(&mut self, block: u64, edge: &mut Clustering, is_before: bool) {
         self.same_side = if self.is_behind == is_before { self.same_side + 1 } else { 1 };
         self.is_behind = is_before;
@@ -176,7 +178,8 @@ impl Search {
     }
 }
 
-/// Which part of the way from `low` to `high` lies before `bound`, from 0 to 1; `None` where that cannot be said.
+/// Which part of the way from `low` to `high` lies before `bound`, from 0 to 1; `None` where that cannot be
+/// said.
 fn proportion(
     comparator: &ClusteringComparator,
     low: &Clustering,
@@ -290,7 +293,8 @@ mod tests {
     use super::*;
     use model::ClusteringBound;
 
-    /// Searches for each of the bounds among blocks whose edges are given; the most and the mean number of looks.
+    /// Searches for each of the bounds among blocks whose edges are given; the most and the mean number of
+    /// looks.
     fn looks(ty: &CqlType, descending: bool, edges: &[Vec<u8>], covered: [&[u8]; 2]) -> (u64, f64) {
         let comparator = ClusteringComparator::new([(ty.clone(), descending)]);
         let clusterings: Vec<Clustering> = edges.iter().map(|e| Clustering::from_values([&e[..]])).collect();

@@ -26,8 +26,8 @@ pub(crate) struct BigIndexWriter {
 }
 
 impl BigIndexWriter {
-    /// Writes Index.db to `file`, with an entry of the summary for so many partitions. Of a partition of more than `blocks_max`
-    /// blocks they become longer.
+    /// Writes Index.db to `file`, with an entry of the summary for so many partitions. Of a partition of more
+    /// than `blocks_max` blocks they become longer.
     pub fn new(file: Box<dyn WriteFile>, min_index_interval: u32, blocks_max: usize) -> BigIndexWriter {
         BigIndexWriter {
             file,
@@ -66,7 +66,8 @@ impl BigIndexWriter {
         Ok(self.file.write_all(&self.buffer)?)
     }
 
-    /// The samples of what was written so far, all of which is in the file now, and how the full pages of the file lie.
+    /// The samples of what was written so far, all of which is in the file now, and how the full pages of the
+    /// file lie.
     pub fn so_far(&mut self) -> Result<(Vec<Sample>, PageLayout), WriteError> {
         self.file.flush()?;
         Ok((self.sampler.so_far(), self.sums.so_far()))

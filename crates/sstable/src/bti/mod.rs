@@ -1,4 +1,5 @@
-//! The `bti` layout: Data.db with the tries Partitions.db and Rows.db beside it (docs/formats/sstable-bti.md).
+//! The `bti` layout: Data.db with the tries Partitions.db and Rows.db beside it
+//! (docs/formats/sstable-bti.md).
 //!
 //! | file | noun |
 //! |---|---|

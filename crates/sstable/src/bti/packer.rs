@@ -1,12 +1,14 @@
 //! Writing a trie whose nodes lie in as few pages as a search will touch.
 //!
-//! Keys come in order. A node is complete when a key comes that does not pass through it; then the bytes of its
-//! branch are known. As long as node and branch are smaller than a page nothing is written. When they are not, the
-//! branches of the node's children are put into pages: the largest that still fits in what is left of the page, or
-//! the largest of all in a new one. So every page holds whole branches, and only the nodes above them point out of
-//! their page. This is Cassandra's packing (`IncrementalTrieWriterPageAware`), down to the byte.
+//! Keys come in order. A node is complete when a key comes that does not pass through it; then the bytes of
+//! its branch are known. As long as node and branch are smaller than a page nothing is written. When they are
+//! not, the branches of the node's children are put into pages: the largest that still fits in what is left
+//! of the page, or the largest of all in a new one. So every page holds whole branches, and only the nodes
+//! above them point out of their page. This is Cassandra's packing (`IncrementalTrieWriterPageAware`), down
+//! to the byte.
 //!
-//! Branches that are not written yet are smaller than a page, which bounds memory and the depth of recursion here.
+//! Branches that are not written yet are smaller than a page, which bounds memory and the depth of recursion
+//! here.
 
 use crate::pages::{INDEX_PAGE_BYTES, PageLayout};
 use crate::proof::{PageSummer, PageSums};
@@ -391,8 +393,8 @@ impl TriePacker {
             let Some(child) = next.and_then(|i| node.children.get_mut(i)) else { break };
             let left = out.left_in_page();
             if (child.reaches_out || child.branch_reaches_out) && child.measure(out.position()) > left {
-                // What it points to is farther away than was thought. It is tried again with a new page, and if that
-                // was new already, without the branches below it.
+                // What it points to is farther away than was thought. It is tried again with a new page, and
+                // if that was new already, without the branches below it.
                 if left == INDEX_PAGE_BYTES {
                     self.lay_out_children(child, out)?;
                 }

@@ -7,9 +7,10 @@
 //!          | signed number of as many bytes as the bits say    bits 1..7
 //! number  := position in Rows.db, or the complement of a position in the data
 //! ```
-//! Keys are cut where they differ from both neighbours, and the hash is a byte of the filter's; so what was found is
-//! compared with the whole key in Rows.db or in the data. Before a key is called absent, or a range begun, the
-//! partitions on either side are read in the data: the keys in order, and the second begins where the first ends.
+//! Keys are cut where they differ from both neighbours, and the hash is a byte of the filter's; so what was
+//! found is compared with the whole key in Rows.db or in the data. Before a key is called absent, or a range
+//! begun, the partitions on either side are read in the data: the keys in order, and the second begins where
+//! the first ends.
 
 use super::rows::{RowsEntry, read_signed};
 use super::trie::{Payload, TrieCursor};
@@ -71,8 +72,8 @@ fn own(key: &[u8]) -> DecoratedKey {
 }
 
 impl BtiIndex {
-    /// Reads the end of Partitions.db, and the page of the trie's root, which every search begins with and which stays in
-    /// memory.
+    /// Reads the end of Partitions.db, and the page of the trie's root, which every search begins with and
+    /// which stays in memory.
     pub fn open(
         partitions: Arc<PagedFile>,
         rows: Arc<PagedFile>,
@@ -229,8 +230,8 @@ impl BtiIndex {
         }
     }
 
-    /// The first partition of a range, if there is one, and that there is none between it and the one before. The trie
-    /// stands at it afterwards.
+    /// The first partition of a range, if there is one, and that there is none between it and the one before.
+    /// The trie stands at it afterwards.
     fn sides(
         &self,
         trie: &mut TrieCursor,
@@ -277,8 +278,8 @@ impl BtiIndex {
         Ok(behind)
     }
 
-    /// The partition of the current entry, its key as the data has it. The way through the trie, the hash and Rows.db have
-    /// to agree: what is no partition may still look like one.
+    /// The partition of the current entry, its key as the data has it. The way through the trie, the hash and
+    /// Rows.db have to agree: what is no partition may still look like one.
     fn here(
         &self,
         trie: &mut TrieCursor,
@@ -419,7 +420,8 @@ impl PartitionWalk {
         Ok(Some(self.index.locate(target, &mut self.rows)?.position))
     }
 
-    /// Goes behind the partition that starts at `position` in the data, which must not lie before the next one.
+    /// Goes behind the partition that starts at `position` in the data, which must not lie before the next
+    /// one.
     pub fn advance_to(&mut self, position: u64) -> Result<Located, ReadError> {
         while let Some(target) = BtiIndex::target(&mut self.trie)? {
             let located = self.index.locate(target, &mut self.rows)?;

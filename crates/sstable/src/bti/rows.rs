@@ -5,8 +5,8 @@
 //!                               | uvint number of blocks | deletion
 //! payload := signed offset in the partition, as many bytes as bits 0..2 say | [bit 3: deletion open at the start]
 //! ```
-//! A separator is greater than everything before its block and not greater than the block's first position. The first
-//! block's is empty; one more, behind the last block, has the offset of the partition's end.
+//! A separator is greater than everything before its block and not greater than the block's first position.
+//! The first block's is empty; one more, behind the last block, has the offset of the partition's end.
 
 use super::trie::TrieCursor;
 use crate::index::Block;
@@ -20,7 +20,8 @@ use std::cmp::Ordering;
 
 pub(super) const OPEN_DELETION: u8 = 8;
 
-/// What a block is taken for whose end is in a page that is not in memory: most of Ilion's and of Cassandra's are no longer.
+/// What a block is taken for whose end is in a page that is not in memory: most of Ilion's and of Cassandra's
+/// are no longer.
 const BLOCK_BYTES_USUAL: u64 = 4 << 10;
 
 /// An entry of Rows.db.
@@ -130,8 +131,8 @@ impl RowTrie {
         self.header_len = Some(header_len);
     }
 
-    /// Bytes from the partition's start to its first row or marker: as the data has it, if that was said, or else as the
-    /// first separator.
+    /// Bytes from the partition's start to its first row or marker: as the data has it, if that was said, or
+    /// else as the first separator.
     pub fn header_len(&mut self) -> Result<u64, ReadError> {
         if let Some(header_len) = self.header_len {
             return Ok(header_len);
@@ -153,8 +154,9 @@ impl RowTrie {
         }
     }
 
-    /// The block that holds what is at `bound`, or would: whatever lies before it is less, whatever behind greater. Where the
-    /// end of the block is in a page that is not in memory, a trie that is believed `may_guess` it.
+    /// The block that holds what is at `bound`, or would: whatever lies before it is less, whatever behind
+    /// greater. Where the end of the block is in a page that is not in memory, a trie that is believed
+    /// `may_guess` it.
     pub fn around(
         &mut self,
         comparator: &ClusteringComparator,
@@ -192,7 +194,8 @@ impl RowTrie {
         begins != Ordering::Greater && self.limit.as_ref().is_none_or(|limit| self.key < *limit)
     }
 
-    /// The block of the current separator; of the last one, the block before. `may_guess` as for [`RowTrie::starting_here`].
+    /// The block of the current separator; of the last one, the block before. `may_guess` as for
+    /// [`RowTrie::starting_here`].
     fn here(&mut self, may_guess: bool) -> Result<Block, ReadError> {
         match self.starting_here(may_guess)? {
             Some(block) => Ok(block),
@@ -203,8 +206,8 @@ impl RowTrie {
         }
     }
 
-    /// The block of the current separator; `None` at the last one, which none follows. Where the end of the block is in a page
-    /// that is not in memory, it `may_guess` that.
+    /// The block of the current separator; `None` at the last one, which none follows. Where the end of the
+    /// block is in a page that is not in memory, it `may_guess` that.
     fn starting_here(&mut self, may_guess: bool) -> Result<Option<Block>, ReadError> {
         let (start, open) = read_separator(&mut self.trie, self.times)?;
         let (end, open_at_end) = match self.separator_behind(may_guess) {
@@ -248,7 +251,8 @@ impl RowTrie {
         self.here(false)
     }
 
-    /// The block before another one. A search since may have left the trie at a later block, never at an earlier one.
+    /// The block before another one. A search since may have left the trie at a later block, never at an
+    /// earlier one.
     pub fn before(&mut self, block: &Block) -> Result<Option<Block>, ReadError> {
         if block.start == self.header_len()? {
             return Ok(None);

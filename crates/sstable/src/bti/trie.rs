@@ -1,7 +1,8 @@
 //! A trie in a file: finding an entry, and going to its neighbours.
 //!
-//! Entries are in the order of their keys: a node's own payload before its children, children by their bytes. Every
-//! leaf has a payload; a walk that meets one without fails, so a damaged trie cannot lead it around for long.
+//! Entries are in the order of their keys: a node's own payload before its children, children by their bytes.
+//! Every leaf has a payload; a walk that meets one without fails, so a damaged trie cannot lead it around for
+//! long.
 
 use super::node::{Branch, Down, Flaw, Found, Node};
 use crate::pages::Cursor;
@@ -30,8 +31,8 @@ pub(crate) struct TrieCursor {
     path: Vec<Step>,
     /// The node whose payload is the current entry.
     current: Option<u64>,
-    /// Whether a step to a next entry loads no page, but ends with [`ReadError::WouldBlock`] where it takes one, which leaves
-    /// the cursor anywhere.
+    /// Whether a step to a next entry loads no page, but ends with [`ReadError::WouldBlock`] where it takes
+    /// one, which leaves the cursor anywhere.
     pub in_memory_only: bool,
 }
 
@@ -98,8 +99,8 @@ impl TrieCursor {
         Self::node(&mut self.input, node, payload).map(Some)
     }
 
-    /// Follows a key down to a leaf, which is the key's or of another one that begins as it does, and yields what the leaf
-    /// holds; `None` where it ends elsewhere. The cursor is at no entry afterwards.
+    /// Follows a key down to a leaf, which is the key's or of another one that begins as it does, and yields
+    /// what the leaf holds; `None` where it ends elsewhere. The cursor is at no entry afterwards.
     pub fn leaf(&mut self, mut key: impl Iterator<Item = u8>) -> Result<Option<Payload>, ReadError> {
         self.current = None;
         let mut at = self.root;

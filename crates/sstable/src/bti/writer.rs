@@ -11,8 +11,8 @@ use env::fs::WriteFile;
 use model::{ClusteringComparator, DecoratedKey, Deletion, byte_comparable, vint};
 use partition::codec::{DeletionTimes, EncodeError};
 
-/// A block is at least this part of what lies before it in its partition, as long as it is not long: 2 to the power of minus
-/// ... So a huge partition has a few hundred thousand of them.
+/// A block is at least this part of what lies before it in its partition, as long as it is not long: 2 to the
+/// power of minus ... So a huge partition has a few hundred thousand of them.
 const BLOCKS_SHIFT: u32 = 18;
 
 /// Writes the index.
@@ -137,7 +137,8 @@ impl BtiIndexWriter {
         Ok(())
     }
 
-    /// The index of the partitions so far; `None` before the first. Both files hold what cannot change any more.
+    /// The index of the partitions so far; `None` before the first. Both files hold what cannot change any
+    /// more.
     pub fn so_far(&mut self) -> Result<Option<GrowingBti>, WriteError> {
         let (Some(first), Some(last)) = (&self.first, &self.last) else { return Ok(None) };
         let mut partitions = self.partitions.fork()?;
@@ -253,7 +254,8 @@ impl BlockTrie {
         }
     }
 
-    /// The shortest text that is greater than the end of the block before, and not greater than the first position.
+    /// The shortest text that is greater than the end of the block before, and not greater than the first
+    /// position.
     fn set_separator(&mut self) {
         self.separator.clear();
         if self.count == 0 {
@@ -270,8 +272,8 @@ impl BlockTrie {
         Ok(())
     }
 
-    /// Writes the trie of a partition of more than one block, which ends at `end`. Yields its root and the number of
-    /// blocks.
+    /// Writes the trie of a partition of more than one block, which ends at `end`. Yields its root and the
+    /// number of blocks.
     fn finish(
         &mut self,
         end: u64,

@@ -1,7 +1,7 @@
 //! Compression of data files (docs/formats/sstable-big.md).
 //!
-//! A compressed Data.db is a sequence of chunks, each of the same number of bytes before compression (the last may
-//! hold fewer) and each followed by a checksum:
+//! A compressed Data.db is a sequence of chunks, each of the same number of bytes before compression (the
+//! last may hold fewer) and each followed by a checksum:
 //!
 //! ```text
 //! chunk := payload | u32 CRC32 of the payload
@@ -158,9 +158,9 @@ impl Compressor {
     }
 }
 
-/// Where a table asks for no ratio, chunks that compression makes less than a tenth shorter are stored raw: that much less
-/// to read is not worth decompressing them each time. Cassandra, which reads both from 4.0 on (CASSANDRA-10520), stores all
-/// compressed then.
+/// Where a table asks for no ratio, chunks that compression makes less than a tenth shorter are stored raw:
+/// that much less to read is not worth decompressing them each time. Cassandra, which reads both from 4.0 on
+/// (CASSANDRA-10520), stores all compressed then.
 const MIN_RATIO: f64 = 1.1;
 
 fn max_compressed_len(chunk_len: u32, ratio: f64) -> u32 {

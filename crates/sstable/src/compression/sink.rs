@@ -1,8 +1,9 @@
 //! Writing of data files: bytes go in, chunks with checksums come out, compressed or not.
 //!
-//! A chunk is read as a whole, so a long value costs what lies beside it in its first and last chunk. How long chunks are
-//! is up to the file: where the first one, of the length that the table asks for, is made of long values and compression
-//! would not make up for that, it comes out in shorter ones, and so does all that follows.
+//! A chunk is read as a whole, so a long value costs what lies beside it in its first and last chunk. How
+//! long chunks are is up to the file: where the first one, of the length that the table asks for, is made of
+//! long values and compression would not make up for that, it comes out in shorter ones, and so does all that
+//! follows.
 
 use super::{CompressionInfo, CompressionParams};
 use crate::checksum::{CRC_CHUNK_BYTES, ChunkCrcs};
@@ -20,8 +21,8 @@ const CHUNK_BYTES_MIN: usize = 4 << 10;
 /// The chunks that a long value lies in take at most this many hundredths of its bytes.
 const VALUE_CHUNKS_PERCENT: usize = 120;
 
-/// Bytes of a chunk for values of so many bytes: `chunk_len`, or less if the chunks that one lies in at worst would take too
-/// much beside it. `stored` is what becomes of `content` bytes when they are compressed.
+/// Bytes of a chunk for values of so many bytes: `chunk_len`, or less if the chunks that one lies in at worst
+/// would take too much beside it. `stored` is what becomes of `content` bytes when they are compressed.
 fn chunk_len_for(mut chunk_len: usize, value_len: usize, stored: usize, content: usize) -> usize {
     let worst = |chunk_len: usize| (value_len.saturating_sub(2) / chunk_len + 2) * chunk_len;
     while chunk_len > CHUNK_BYTES_MIN
@@ -130,7 +131,8 @@ impl DataSink {
         Ok(())
     }
 
-    /// Chooses how long chunks are, with the first one in hand; what is in hand then is the last of those that it makes.
+    /// Chooses how long chunks are, with the first one in hand; what is in hand then is the last of those
+    /// that it makes.
     fn settle_chunk_len(&mut self) -> Result<(), WriteError> {
         let LongValues { count, bytes } = self.long_values;
         if count == 0 || (bytes as u64) < self.position / 2 {
@@ -204,8 +206,8 @@ impl DataSink {
         &self.crcs
     }
 
-    /// Hands what came out to the file, and tells how what went in can be read: the pages of the file, and what is in
-    /// none of them yet with the place where it starts.
+    /// Hands what came out to the file, and tells how what went in can be read: the pages of the file, and
+    /// what is in none of them yet with the place where it starts.
     pub fn so_far(&mut self) -> Result<(PageLayout, u64, Bytes), WriteError> {
         self.file.flush()?;
         let layout = match &self.params {

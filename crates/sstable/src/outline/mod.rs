@@ -1,5 +1,5 @@
-//! Outline.db: the bytes of Data.db that lie between long values, so that a read that steps over a value finds what
-//! comes behind it without the chunk that it lies in (docs/formats/outline.md).
+//! Outline.db: the bytes of Data.db that lie between long values, so that a read that steps over a value
+//! finds what comes behind it without the chunk that it lies in (docs/formats/outline.md).
 //!
 //! ```text
 //! file    := leaf page* | directory page* | root page         pages of 4096 bytes
@@ -9,13 +9,14 @@
 //! directory := u16 n | n * u64 position of the first run below each page of the level before, in order
 //! root    := "Outline1" | u32 checksum in Digest.crc32 | u64 bytes of data | u64 number of leaves | directory
 //! ```
-//! Positions are those of the uncompressed data. All runs of a leaf lie before those of the next. A level of directory
-//! pages lies over the leaves, another over that one, until one page, the root, is enough.
+//! Positions are those of the uncompressed data. All runs of a leaf lie before those of the next. A level of
+//! directory pages lies over the leaves, another over that one, until one page, the root, is enough.
 //!
-//! A run is a copy: heads of cells, and where rows meet what ends the one and begins the next. So a reader that has an
-//! outline decodes the same bytes as one that has none, only from elsewhere, and whatever a run leaves out it finds in
-//! Data.db. Two things tie the file to its Data.db: the checksum in Digest.crc32, which the root repeats, and at each
-//! value that is read the bytes before it, which have to be those of the run.
+//! A run is a copy: heads of cells, and where rows meet what ends the one and begins the next. So a reader
+//! that has an outline decodes the same bytes as one that has none, only from elsewhere, and whatever a run
+//! leaves out it finds in Data.db. Two things tie the file to its Data.db: the checksum in Digest.crc32,
+//! which the root repeats, and at each value that is read the bytes before it, which have to be those of the
+//! run.
 //!
 //! Cassandra does not know the component, and what it compacts has none; then reads go without.
 
@@ -32,7 +33,8 @@ const LEAF_HEAD_BYTES: usize = 10;
 const ROOT_HEAD_BYTES: usize = 28;
 /// Entries of a directory; the root has room for as many.
 const FAN_OUT: usize = 500;
-/// A stretch between two long values that is longer than this is not copied: a chunk more does not matter there.
+/// A stretch between two long values that is longer than this is not copied: a chunk more does not matter
+/// there.
 const RUN_BYTES_MAX: usize = 512;
 
 /// Numbers of pages in each level of directories, from the leaves' to the root's, for so many leaves.

@@ -1,4 +1,5 @@
-//! Finding runs, in place: one leaf at a time, found by the root, which stays in memory, and the directories below it.
+//! Finding runs, in place: one leaf at a time, found by the root, which stays in memory, and the directories
+//! below it.
 
 use super::{FAN_OUT, LEAF_HEAD_BYTES, MAGIC, ROOT_HEAD_BYTES, levels};
 use crate::checksum::{SEALED_BYTES, stored_digest};
@@ -44,8 +45,8 @@ fn optional<T>(result: io::Result<T>) -> Result<Option<T>, ReadError> {
 }
 
 impl Outline {
-    /// Opens the outline of an SSTable with so many bytes of data. `None` when it has none, or one that another Data.db
-    /// was written with, or a later Ilion in a way that is not known.
+    /// Opens the outline of an SSTable with so many bytes of data. `None` when it has none, or one that
+    /// another Data.db was written with, or a later Ilion in a way that is not known.
     pub fn open(
         fs: &dyn FileSystem,
         descriptor: &Descriptor,
@@ -142,8 +143,8 @@ impl Outline {
         Ok(())
     }
 
-    /// The page whose runs may reach `position`, and up to where in the data no other one's can; no page before the
-    /// first run.
+    /// The page whose runs may reach `position`, and up to where in the data no other one's can; no page
+    /// before the first run.
     fn leaf_at(
         &self,
         position: u64,
@@ -312,8 +313,8 @@ impl OutlineReader {
         }
     }
 
-    /// Decodes runs up to the one that ends behind `position`, and says whether there is one. Those between are as many as
-    /// the rows have long values, so that each takes few steps.
+    /// Decodes runs up to the one that ends behind `position`, and says whether there is one. Those between
+    /// are as many as the rows have long values, so that each takes few steps.
     fn decode_until(&mut self, position: u64) -> Option<bool> {
         let leaf: &[u8] = &self.leaf.1;
         let (mut start, mut end) = (self.run.start, self.run.end);

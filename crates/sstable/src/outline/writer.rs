@@ -1,5 +1,5 @@
-//! Writing of outlines, beside the data: what is kept in memory is the run that is not over yet, one page, and 8 bytes
-//! for each leaf.
+//! Writing of outlines, beside the data: what is kept in memory is the run that is not over yet, one page,
+//! and 8 bytes for each leaf.
 
 use super::{FAN_OUT, LEAF_HEAD_BYTES, MAGIC, RUN_BYTES_MAX};
 use crate::checksum::{SEALED_BYTES, seal_page};
@@ -45,8 +45,8 @@ impl OutlineWriter {
         }
     }
 
-    /// Takes the next bytes of the data, which lie at `position`: the head of a partition, a row, a marker or an end.
-    /// `long` are the long values in them.
+    /// Takes the next bytes of the data, which lie at `position`: the head of a partition, a row, a marker or
+    /// an end. `long` are the long values in them.
     pub fn add(&mut self, position: u64, bytes: &[u8], long: &[Range<usize>]) -> Result<(), WriteError> {
         let part = |range: Range<usize>| bytes.get(range).unwrap_or_default();
         let mut from = 0;
@@ -124,15 +124,16 @@ impl OutlineWriter {
         Ok(())
     }
 
-    /// Where the leaves start that are complete, all of which are in the file now; none as long as there is no file.
+    /// Where the leaves start that are complete, all of which are in the file now; none as long as there is
+    /// no file.
     pub fn so_far(&mut self) -> Result<Vec<u64>, WriteError> {
         let Some(file) = &mut self.file else { return Ok(Vec::new()) };
         file.flush()?;
         Ok(self.firsts.get(..self.pages as usize).unwrap_or_default().to_vec())
     }
 
-    /// Completes the file and syncs it, if there is one. `digest` is the checksum of Data.db, `data_len` the number of
-    /// its bytes before compression.
+    /// Completes the file and syncs it, if there is one. `digest` is the checksum of Data.db, `data_len` the
+    /// number of its bytes before compression.
     pub fn finish(mut self, digest: u32, data_len: u64) -> Result<bool, WriteError> {
         if self.follows_long {
             self.end_run(data_len)?;

@@ -2,14 +2,15 @@
 //!
 //! A page that is neither in the cache nor at hand is read together with
 //!
-//! 1. the other pages of what is certain to be read, if it lies in that: a value, or a block of rows and a few rows behind it;
+//! 1. the other pages of what is certain to be read, if it lies in that: a value, or a block of rows and a
+//!    few rows behind it;
 //! 2. the page beside it that the place in an index is nearer to, or some of those before it;
-//! 3. those that a walk comes to next: none at first, then as many as it has read already, up to [`WINDOW_BYTES_MAX`], and
-//!    none behind the place where it is expected to end.
+//! 3. those that a walk comes to next: none at first, then as many as it has read already, up to
+//!    [`WINDOW_BYTES_MAX`], and none behind the place where it is expected to end.
 //!
-//! Pages that the cache has are not read again: a call ends before one. Of one row that a thread reads which may not wait,
-//! pages are read one by one: that is no call to the device. What was read is kept as it is stored. A page is
-//! checked, decompressed and handed to the cache when it is asked for, and not before.
+//! Pages that the cache has are not read again: a call ends before one. Of one row that a thread reads which
+//! may not wait, pages are read one by one: that is no call to the device. What was read is kept as it is
+//! stored. A page is checked, decompressed and handed to the cache when it is asked for, and not before.
 
 use super::file::PagedFile;
 use super::{INDEX_PAGE_BYTES, PageSource};
@@ -23,10 +24,11 @@ use std::sync::Arc;
 const CALL_BYTES_MAX: u64 = 1 << 20;
 /// Bytes of content that a walk reads at once, at most.
 const WINDOW_BYTES_MAX: u64 = 256 << 10;
-/// Rows are certain to be read only if they are as short as that together: values in them may be stepped over.
+/// Rows are certain to be read only if they are as short as that together: values in them may be stepped
+/// over.
 const ROWS_BYTES_MAX: u64 = 128 << 10;
-/// Rows behind a block are certain to be wanted only if they are as short as that: more are asked for by whoever takes
-/// what there is.
+/// Rows behind a block are certain to be wanted only if they are as short as that: more are asked for by
+/// whoever takes what there is.
 const WANTED_BYTES_MAX: u64 = 64 << 10;
 
 /// How much of a file a reader will want, about.
@@ -65,7 +67,8 @@ pub(crate) struct Ahead {
     pub value: Range<u64>,
     /// The rows that are certain to be read.
     rows: Range<u64>,
-    /// What is likely to be read before or behind a place in an index: the nearer one of the pages beside it, or more.
+    /// What is likely to be read before or behind a place in an index: the nearer one of the pages beside it,
+    /// or more.
     near: Range<u64>,
     /// How much will be read after a jump to a block.
     pub wish: Wish,
@@ -75,8 +78,8 @@ pub(crate) struct Ahead {
     last: u64,
     /// How many pages were read for the walk.
     read: u64,
-    /// What was read by the last calls for more than a page, the last one first: of a block that goes backwards the one
-    /// has the end and the other the start.
+    /// What was read by the last calls for more than a page, the last one first: of a block that goes
+    /// backwards the one has the end and the other the start.
     at_hand: [Option<Arc<Stretch>>; 2],
 }
 
@@ -101,9 +104,9 @@ impl Ahead {
         self.rows = if is_short { rows } else { 0..0 };
     }
 
-    /// Says that a place in an index is looked at, which begins and ends as `within` does. What is wanted may begin in the
-    /// page before or go on in the one behind, and a call for two pages costs hardly more than one for one. `before`: bytes
-    /// in front of it that are likely to be wanted next.
+    /// Says that a place in an index is looked at, which begins and ends as `within` does. What is wanted may
+    /// begin in the page before or go on in the one behind, and a call for two pages costs hardly more than
+    /// one for one. `before`: bytes in front of it that are likely to be wanted next.
     pub fn set_near(&mut self, at: u64, before: u64, within: &Range<u64>) {
         let half = INDEX_PAGE_BYTES / 2;
         let start = at.saturating_sub(before.max(half));
@@ -115,8 +118,8 @@ impl Ahead {
         self.near = content.clone();
     }
 
-    /// Says that a walk goes on with a block of rows, in which the first row that is wanted lies, and whether the row
-    /// before the block is looked at, too.
+    /// Says that a walk goes on with a block of rows, in which the first row that is wanted lies, and whether
+    /// the row before the block is looked at, too.
     pub fn set_block(&mut self, block: Range<u64>, looks_before: bool) {
         let Wish { rows, is_open, row_bytes } = self.wish;
         let others = rows.saturating_sub(1).saturating_mul(row_bytes);
@@ -137,7 +140,8 @@ impl Ahead {
         let goes_on = match self.course {
             Course::None => false,
             Course::Forward(_) => page == self.last || page == self.last + 1,
-            // A block is read forwards, and the next one ends where it starts. Nothing goes on that was not begun.
+            // A block is read forwards, and the next one ends where it starts. Nothing goes on that was not
+            // begun.
             Course::Backward(_) => {
                 let rows = file.pages_of(&self.rows);
                 let is_beside = page + 1 >= self.last && page <= self.last + self.read;
@@ -201,8 +205,9 @@ impl Ahead {
         file.decode(page, stored.start, self.get(&stored).unwrap_or_default().into(), context)
     }
 
-    /// Whether the page is wanted by a thread that may not wait for one row, and not for a long value of it: a call more to
-    /// the system's memory, where the row goes on in another page, costs less than a page that is mostly not needed.
+    /// Whether the page is wanted by a thread that may not wait for one row, and not for a long value of it:
+    /// a call more to the system's memory, where the row goes on in another page, costs less than a page that
+    /// is mostly not needed.
     fn is_one_row_at_once(&self, page: u64, file: &PagedFile, context: &ReadContext) -> bool {
         let lies_in = |content| file.pages_of(content).contains(&page);
         !context.may_block && self.wish.rows == 1 && lies_in(&self.rows) && !lies_in(&self.value)

@@ -1,5 +1,5 @@
-//! Decoding over the pages of a file: vints, arrays and values. A value inside one page is a slice of it, one that crosses
-//! pages is copied once, and a value that is stepped over touches no page.
+//! Decoding over the pages of a file: vints, arrays and values. A value inside one page is a slice of it, one
+//! that crosses pages is copied once, and a value that is stepped over touches no page.
 
 use super::ahead::Ahead;
 use super::file::{PageLayout, PagedFile};
@@ -23,12 +23,13 @@ pub(crate) struct Cursor {
     page: Bytes,
     /// Which bytes of `page` count: all of a page of the file, those of a run of a leaf.
     here: Range<usize>,
-    /// Position of the first byte of `page`, wrapping around for a leaf; of the cursor, when there is no page.
+    /// Position of the first byte of `page`, wrapping around for a leaf; of the cursor, when there is no
+    /// page.
     start: u64,
     /// The cursor in `page`; may lie behind what counts of it.
     at: usize,
-    /// The page of the file that was left last, and the position of its first byte: what reads backwards, or looks at a row
-    /// before a block, goes to and fro between two.
+    /// The page of the file that was left last, and the position of its first byte: what reads backwards, or
+    /// looks at a row before a block, goes to and fro between two.
     left: Option<(u64, Bytes)>,
     /// Where to look for what lies behind a jump, before the file itself.
     outline: Option<Box<OutlineReader>>,
@@ -129,7 +130,8 @@ impl Cursor {
         Ok(self.rest())
     }
 
-    /// The page that the position lies in, which is not at the end of the file, and where it starts. Of a cursor without an outline.
+    /// The page that the position lies in, which is not at the end of the file, and where it starts. Of a
+    /// cursor without an outline.
     #[inline]
     pub fn whole_page(&mut self) -> Result<(u64, &[u8]), ReadError> {
         if self.at >= self.here.end {
@@ -138,7 +140,8 @@ impl Cursor {
         Ok((self.start, &self.page))
     }
 
-    /// Goes where another cursor over the same file is, and has the same at hand. Of cursors without an outline.
+    /// Goes where another cursor over the same file is, and has the same at hand. Of cursors without an
+    /// outline.
     pub fn stand_at(&mut self, other: &Cursor) {
         if self.start != other.start || self.here != other.here {
             self.page.clone_from(&other.page);

@@ -84,8 +84,8 @@ impl PagedFile {
         }
     }
 
-    /// Gives a file that is being written the content that its end has at this moment, in memory: `bytes` from the start
-    /// of a page on. The pages before are as they will be.
+    /// Gives a file that is being written the content that its end has at this moment, in memory: `bytes`
+    /// from the start of a page on. The pages before are as they will be.
     pub fn with_tail(mut self, start: u64, bytes: Bytes) -> PagedFile {
         self.len = start + bytes.len() as u64;
         self.tail = Some(Tail { first_page: start / self.page_len, bytes });
@@ -317,7 +317,8 @@ impl PagedFile {
         })
     }
 
-    /// Compares a page of checked or compressed content, stored as `bytes` at `start` in the file, with its checksum.
+    /// Compares a page of checked or compressed content, stored as `bytes` at `start` in the file, with its
+    /// checksum.
     pub(super) fn check_stored(&self, page: u64, start: u64, bytes: &[u8]) -> Result<(), ReadError> {
         match &self.layout {
             PageLayout::Plain | PageLayout::Sealed => Ok(()),

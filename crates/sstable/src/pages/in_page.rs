@@ -1,6 +1,6 @@
-//! Decoding what lies wholly in the page at hand, which is nearly all there is: nothing has to be loaded on the way, and
-//! what is wrong need not be said. Whatever fails here is decoded once more from the [`Cursor`](super::Cursor), which
-//! turns pages and names file and offset.
+//! Decoding what lies wholly in the page at hand, which is nearly all there is: nothing has to be loaded on
+//! the way, and what is wrong need not be said. Whatever fails here is decoded once more from the
+//! [`Cursor`](super::Cursor), which turns pages and names file and offset.
 
 use bytes::Bytes;
 use model::vint;

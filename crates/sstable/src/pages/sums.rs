@@ -20,8 +20,8 @@ pub(crate) struct Sums {
 }
 
 impl PagedFile {
-    /// Reads the file by way of `file`. `pace` is told of the bytes of each run of pages, and ends the pass by `false`; then
-    /// there is no sum.
+    /// Reads the file by way of `file`. `pace` is told of the bytes of each run of pages, and ends the pass
+    /// by `false`; then there is no sum.
     ///
     /// # Errors
     /// When the file cannot be read, or its pages do not fill it one behind the other.

@@ -1,6 +1,6 @@
-//! The estimate of the number of partition keys in Statistics.db: HyperLogLog++ of precision 13, sparse precision 25,
-//! in the serialization of stream-lib 2.5 (docs/formats/sstable-big.md). Compactions of Cassandra merge those of their inputs to
-//! size the bloom filter of the result.
+//! The estimate of the number of partition keys in Statistics.db: HyperLogLog++ of precision 13, sparse
+//! precision 25, in the serialization of stream-lib 2.5 (docs/formats/sstable-big.md). Compactions of
+//! Cassandra merge those of their inputs to size the bloom filter of the result.
 //!
 //! ```text
 //! ibytes of: i32 -2 | uvarint 13 | uvarint 25 | form
@@ -9,13 +9,15 @@
 //! entry := index of 25 bits, then bit 0                                   when its last 12 bits are not all zero
 //!        | index of 25 bits, then 6 bits 63 - run length, then bit 1      when they are
 //! ```
-//! The index is the first 25 bits of a key's hash, its first 13 bits the number of the register; the run length counts
-//! the zeros after those 13 bits, plus one. Entries ascend by index. A uvarint has 7 bits in each byte, the lowest
-//! first, and the top bit set in all but the last (not the vint of the rest of the format).
+//! The index is the first 25 bits of a key's hash, its first 13 bits the number of the register; the run
+//! length counts the zeros after those 13 bits, plus one. Entries ascend by index. A uvarint has 7 bits in
+//! each byte, the lowest first, and the top bit set in all but the last (not the vint of the rest of the
+//! format).
 //!
-//! Up to 6,147 different indexes are kept one by one, more only as registers. The bytes depend on the set of keys and
-//! not on their order. Registers are those that Cassandra writes for the same keys, and so are the entries; but where
-//! stream-lib 2.5 merges batches of entries, it leaves those with bit 1 and their neighbours out of order.
+//! Up to 6,147 different indexes are kept one by one, more only as registers. The bytes depend on the set of
+//! keys and not on their order. Registers are those that Cassandra writes for the same keys, and so are the
+//! entries; but where stream-lib 2.5 merges batches of entries, it leaves those with bit 1 and their
+//! neighbours out of order.
 
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -40,15 +42,15 @@ const RUN_BITS: u32 = 6;
 /// Counts different keys, roughly. At most 28 KiB, 5.5 KiB from some 6,000 keys on.
 #[derive(Debug)]
 pub(crate) enum Cardinality {
-    /// An index and below it [`RUN_BITS`] with [`RUN_MASK`] minus the run length, so that of equal indexes the longest
-    /// run sorts first.
+    /// An index and below it [`RUN_BITS`] with [`RUN_MASK`] minus the run length, so that of equal indexes
+    /// the longest run sorts first.
     Sparse { entries: Vec<u32>, sorted: usize },
     /// Registers, packed.
     Normal(Vec<u32>),
 }
 
-/// MurmurHash2 64A of seed 0 as Cassandra computes it: the bytes after the last whole group of eight are sign-extended
-/// before they are shifted to their places.
+/// MurmurHash2 64A of seed 0 as Cassandra computes it: the bytes after the last whole group of eight are
+/// sign-extended before they are shifted to their places.
 fn hash(key: &[u8]) -> u64 {
     const M: u64 = 0xc6a4_a793_5bd1_e995;
     const R: u32 = 47;
@@ -195,12 +197,12 @@ impl<'a> Encoded<'a> {
     }
 }
 
-/// Whether a COMPACTION component was made without one of `keys`, which is certain. Bytes that are none, or cut, deny
-/// nothing.
+/// Whether a COMPACTION component was made without one of `keys`, which is certain. Bytes that are none, or
+/// cut, deny nothing.
 ///
-/// An entry denies a key whose index is not among them. Registers deny keys whose run is longer than theirs; where
-/// stream-lib 2.5 meets a run that is too long for a register, one in 2^31, it leaves the register too low, so only more
-/// than [`REGISTERS_TOO_LOW_MAX`] of them count.
+/// An entry denies a key whose index is not among them. Registers deny keys whose run is longer than theirs;
+/// where stream-lib 2.5 meets a run that is too long for a register, one in 2^31, it leaves the register too
+/// low, so only more than [`REGISTERS_TOO_LOW_MAX`] of them count.
 pub(crate) fn denies<'a>(component: &[u8], keys: impl Iterator<Item = &'a [u8]>) -> bool {
     let Some(encoded) = Encoded::of(component) else { return false };
     if !encoded.is_sparse {
@@ -251,8 +253,8 @@ pub(crate) fn estimate(component: &[u8]) -> Option<u64> {
     Some(if zeros > 0 && counted < 2.5 * count { counted } else { raw }.round() as u64)
 }
 
-/// Sets a register to a run length, unless it holds a longer one. A run that is too long for the register, one in 2^31,
-/// counts as the longest.
+/// Sets a register to a run length, unless it holds a longer one. A run that is too long for the register,
+/// one in 2^31, counts as the longest.
 fn raise(words: &mut [u32], register: usize, run: u32) {
     let shift = REGISTER_BITS * (register % REGISTERS_PER_WORD);
     let run = run.min(REGISTER_MAX);
@@ -331,8 +333,8 @@ mod tests {
         }
     }
 
-    /// Lengths and checksums of what the estimator that Cassandra 5.0.5 uses writes for the keys 0, 1, 2 and so on, the
-    /// entries put in order; the form changes between 6,147 and 6,148 keys.
+    /// Lengths and checksums of what the estimator that Cassandra 5.0.5 uses writes for the keys 0, 1, 2 and
+    /// so on, the entries put in order; the form changes between 6,147 and 6,148 keys.
     #[test]
     fn any_number_of_keys_gives_cassandras_entries() {
         let expected = [

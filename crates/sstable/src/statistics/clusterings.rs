@@ -30,8 +30,8 @@ impl CoveredClusterings {
     }
 }
 
-/// Smallest and largest value of each clustering column over all positions, cut to the columns that every position
-/// has: right for readers that compare whole prefixes and for those that compare column by column.
+/// Smallest and largest value of each clustering column over all positions, cut to the columns that every
+/// position has: right for readers that compare whole prefixes and for those that compare column by column.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ValueRange {
     seen: bool,
@@ -102,7 +102,8 @@ impl PositionRange {
         if position.kind.is_boundary() {
             return;
         }
-        // A range that starts somewhere ends behind it, so it is never the last position, nor its end the first.
+        // A range that starts somewhere ends behind it, so it is never the last position, nor its end the
+        // first.
         let (start, end) = match position.kind {
             BoundKind::InclStart | BoundKind::ExclStart => (Some(position.kind), None),
             BoundKind::InclEnd | BoundKind::ExclEnd => (None, Some(position.kind)),

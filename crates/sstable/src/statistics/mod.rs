@@ -3,17 +3,18 @@
 //! ```text
 //! i32 n | crc | n * { i32 type, i32 offset } | crc | component, crc | component, crc | ...
 //! ```
-//! The checksums are there from version `na` on. The first two run on: over the count, then over the count and the
-//! table of contents. A component may be followed by zeroes that its checksum covers. Components:
-//! 0 validation, 1 compaction (an estimate of the number of keys, not there in files of other writers; carried along,
-//! and held against the keys of the index), 2 stats, 3 header. In SSTables that were written here the first one goes on after what
-//! Cassandra reads of it:
+//! The checksums are there from version `na` on. The first two run on: over the count, then over the count
+//! and the table of contents. A component may be followed by zeroes that its checksum covers. Components: 0
+//! validation, 1 compaction (an estimate of the number of keys, not there in files of other writers; carried
+//! along, and held against the keys of the index), 2 stats, 3 header. In SSTables that were written here the
+//! first one goes on after what Cassandra reads of it:
 //!
 //! ```text
 //! validation: utf partitioner | f64 chance of false positives | [ "filter=" | u32 CRC32 of Filter.db ]
 //! ```
-//! Filter.db has no checksum of its own. Cassandra passes over the addition, and drops it when it writes Statistics.db
-//! anew; when it writes Filter.db anew (for another chance), the checksum does not fit any more, which says nothing.
+//! Filter.db has no checksum of its own. Cassandra passes over the addition, and drops it when it writes
+//! Statistics.db anew; when it writes Filter.db anew (for another chance), the checksum does not fit any
+//! more, which says nothing.
 
 mod cardinality;
 mod clusterings;
@@ -137,8 +138,9 @@ impl Statistics {
         Statistics::decode(bytes, descriptor.version).map_err(|e| corrupt(&path, e).into())
     }
 
-    /// As much as can be had of a damaged Statistics.db: the header, if its own checksum is right, and stats that say
-    /// nothing. Without the header no row can be dated, for timestamps are differences to its minima.
+    /// As much as can be had of a damaged Statistics.db: the header, if its own checksum is right, and stats
+    /// that say nothing. Without the header no row can be dated, for timestamps are differences to its
+    /// minima.
     ///
     /// # Errors
     /// When the header is damaged, too, or no checksum vouches for it.
@@ -264,8 +266,8 @@ fn checked_part(bytes: &Bytes, range: Range<usize>, version: Version) -> Result<
     Ok(SliceInput::new(part))
 }
 
-/// Changes what is known about an SSTable that exists (its level, its repair), atomically. Open ones go on with what
-/// they read before.
+/// Changes what is known about an SSTable that exists (its level, its repair), atomically. Open ones go on
+/// with what they read before.
 ///
 /// # Errors
 /// When Statistics.db is missing or damaged, or cannot be written.

@@ -121,8 +121,8 @@ impl Stats {
         self.has_partition_deletions.unwrap_or(self.may_have_tombstones())
     }
 
-    /// Whether rows or range tombstones can lie where the filter selects. Partition deletions and static rows are
-    /// outside of clusterings: see [`Stats::may_have_partition_deletions`].
+    /// Whether rows or range tombstones can lie where the filter selects. Partition deletions and static rows
+    /// are outside of clusterings: see [`Stats::may_have_partition_deletions`].
     pub fn overlaps_clusterings(
         &self,
         selected: &ClusteringFilter,
@@ -282,8 +282,8 @@ impl Stats {
     }
 }
 
-/// A negative time comes from an overflow in old releases; the latest time is the safe reading of a maximum and
-/// "may have tombstones" that of a minimum.
+/// A negative time comes from an overflow in old releases; the latest time is the safe reading of a maximum
+/// and "may have tombstones" that of a minimum.
 fn decode_time(input: &mut SliceInput, times: DeletionTimes) -> Result<u32, DecodeError> {
     Ok(times.of_bits(u32::from_be_bytes(input.array()?)))
 }

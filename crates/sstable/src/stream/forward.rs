@@ -23,15 +23,16 @@ pub(crate) enum Head {
     End,
 }
 
-/// Reads a partition forward. A row is decoded only when it is taken; one that is skipped costs its clustering.
+/// Reads a partition forward. A row is decoded only when it is taken; one that is skipped costs its
+/// clustering.
 #[derive(Debug)]
 pub(crate) struct Forward {
     head: Option<Head>,
     flags: Option<RowFlags>,
     /// Where the last head starts; `None` before the first one of a partition.
     head_start: Option<u64>,
-    /// Where the last row or marker before the next head starts; before the first one, where the partition does. `None`
-    /// when it is not known.
+    /// Where the last row or marker before the next head starts; before the first one, where the partition
+    /// does. `None` when it is not known.
     before: Option<u64>,
     /// Where the row or marker at the head ends.
     head_end: u64,
@@ -113,7 +114,8 @@ impl Forward {
         self.head_start.filter(|_| self.head.is_some()).unwrap_or(data.position())
     }
 
-    /// Says which range deletion holds where a walk begins in the middle of a partition. What lies before is not known.
+    /// Says which range deletion holds where a walk begins in the middle of a partition. What lies before is
+    /// not known.
     pub fn set_open(&mut self, open: Deletion) {
         self.open = open;
         self.before = None;
@@ -193,8 +195,9 @@ impl Forward {
         Ok(head)
     }
 
-    /// Leaves the rows at hand that lie before `bound`, `rows_max` at most, of which only the clusterings are looked at, in
-    /// place; returns how many, and whether what comes next was seen to be a row that does not lie before it.
+    /// Leaves the rows at hand that lie before `bound`, `rows_max` at most, of which only the clusterings are
+    /// looked at, in place; returns how many, and whether what comes next was seen to be a row that does not
+    /// lie before it.
     pub fn skip_before(
         &mut self,
         data: &mut Cursor,
@@ -278,9 +281,9 @@ impl Forward {
         read_body(data, layout, flags, self.head_end, wanted, &mut self.present, row)
     }
 
-    /// Moves the next row into `row` if that needs no look elsewhere: it lies in the page at hand, the page is known to be
-    /// where it belongs, and the clustering is one that is `wanted_here`. Otherwise only `row` has changed, and what comes
-    /// next is to be read as a head.
+    /// Moves the next row into `row` if that needs no look elsewhere: it lies in the page at hand, the page
+    /// is known to be where it belongs, and the clustering is one that is `wanted_here`. Otherwise only `row`
+    /// has changed, and what comes next is to be read as a head.
     #[inline]
     pub fn take_in_page(
         &mut self,
@@ -312,7 +315,8 @@ impl Forward {
         true
     }
 
-    /// As [`Forward::take_row`]. The end of a row that reaches into a page belongs to it if what follows in the page does.
+    /// As [`Forward::take_row`]. The end of a row that reaches into a page belongs to it if what follows in
+    /// the page does.
     #[inline]
     pub fn take_row_in_place(
         &mut self,

@@ -13,8 +13,8 @@ impl SsTableStream {
             self.around.get_or_insert_default().next_key = Some(key);
             return Ok(position);
         }
-        // The index may lack a partition. Where one ends is asked of its rows or their index, and the entry of the
-        // next has to lead there.
+        // The index may lack a partition. Where one ends is asked of its rows or their index, and the entry
+        // of the next has to lead there.
         let knows_rows =
             self.state == State::Rows && (!self.whole || matches!(self.walker, Walker::Reverse(_)));
         if !knows_rows {

@@ -1,8 +1,9 @@
 //! The partitions of an SSTable as a stream (the grammar is at the top of crate `partition`).
 //!
-//! A walker yields rows and markers of a partition in the direction of the read; the stream clips them to the slices
-//! asked for. For each slice, in stream order: jump to its first edge if the promoted index allows; leave what lies
-//! before; at the edge report the deletion that is open there; yield what lies inside; behind it close what is open.
+//! A walker yields rows and markers of a partition in the direction of the read; the stream clips them to the
+//! slices asked for. For each slice, in stream order: jump to its first edge if the promoted index allows;
+//! leave what lies before; at the edge report the deletion that is open there; yield what lies inside; behind
+//! it close what is open.
 
 mod counted;
 pub(crate) mod forward;
@@ -40,7 +41,8 @@ pub(crate) enum Partitions {
     None,
     /// One, whose entry in the index was found.
     One { key: DecoratedKey, entry: Entry },
-    /// Those of a range. `next` is where the next one starts in the data; the index is read only when there is need.
+    /// Those of a range. `next` is where the next one starts in the data; the index is read only when there
+    /// is need.
     Range { range: KeyRange, next: u64, walk: Walk },
 }
 
@@ -155,20 +157,21 @@ impl SsTableStream {
         (&self.partitions, &mut self.data)
     }
 
-    /// Reports markers that change nothing as well, which the grammar of streams has no use for: for tools that show
-    /// what a file holds.
+    /// Reports markers that change nothing as well, which the grammar of streams has no use for: for tools
+    /// that show what a file holds.
     pub fn with_every_marker(mut self) -> SsTableStream {
         self.every_marker = true;
         self
     }
 
-    /// Says what becomes of cells that were not asked for. They stay, unless what is merged with the stream allows for more.
+    /// Says what becomes of cells that were not asked for. They stay, unless what is merged with the stream
+    /// allows for more.
     pub fn set_others(&mut self, others: Others) {
         self.wanted.set_others(others);
     }
 
-    /// Where in the uncompressed Data.db the last fragment of a stream that reads forward lies: the start of a
-    /// partition, of a row or marker, of the partition's end marker; of a static row the end.
+    /// Where in the uncompressed Data.db the last fragment of a stream that reads forward lies: the start of
+    /// a partition, of a row or marker, of the partition's end marker; of a static row the end.
     pub fn position(&self) -> u64 {
         match (self.state, &self.walker) {
             (State::Static, _) => self.partition_start,
@@ -179,7 +182,8 @@ impl SsTableStream {
         }
     }
 
-    /// Where in the uncompressed Data.db the row or marker ends that a stream yielded last that reads forward.
+    /// Where in the uncompressed Data.db the row or marker ends that a stream yielded last that reads
+    /// forward.
     pub fn end(&self) -> u64 {
         match &self.walker {
             Walker::Forward(walker) => walker.next_start(&self.data),
@@ -259,7 +263,8 @@ impl SsTableStream {
         Ok(Event::PartitionStart)
     }
 
-    /// Reads the static row, if the file has them, and gets ready for rows. Returns whether there is one to yield.
+    /// Reads the static row, if the file has them, and gets ready for rows. Returns whether there is one to
+    /// yield.
     fn read_static(&mut self, row: &mut Row) -> Result<bool, ReadError> {
         let mut found = false;
         if self.layout.has_statics() {
@@ -303,8 +308,8 @@ impl SsTableStream {
         }
     }
 
-    /// Takes the next row, forwards, if that goes quickly and the row lies inside the slice; where every row is asked for
-    /// there is none. `is_there` says that it does not lie before it.
+    /// Takes the next row, forwards, if that goes quickly and the row lies inside the slice; where every row
+    /// is asked for there is none. `is_there` says that it does not lie before it.
     #[inline]
     fn take_in_page(&mut self, slice: Option<usize>, is_there: bool, row: &mut Row) -> bool {
         let Walker::Forward(walker) = &mut self.walker else { return false };
@@ -385,8 +390,8 @@ impl SsTableStream {
         }
     }
 
-    /// Goes to the slice over rows that are at hand, if it begins as near as that: rows that are asked for by name often
-    /// lie together, and a search costs more than a few rows.
+    /// Goes to the slice over rows that are at hand, if it begins as near as that: rows that are asked for by
+    /// name often lie together, and a search costs more than a few rows.
     fn walk_to_slice(&mut self) -> Result<bool, ReadError> {
         if self.slice == 0 {
             return Ok(false);
@@ -413,8 +418,8 @@ impl SsTableStream {
         self.walker.seek(&mut self.data, &self.layout, comparator, slice, self.sstable.hints())
     }
 
-    /// Leaves rows before the slice, `rows_max` at most, forwards, as far as that goes quickly; returns how many, and whether
-    /// what comes next was seen to be a row that does not lie before it.
+    /// Leaves rows before the slice, `rows_max` at most, forwards, as far as that goes quickly; returns how
+    /// many, and whether what comes next was seen to be a row that does not lie before it.
     fn skip_before_slice(&mut self, rows_max: u64) -> (u64, bool) {
         let (Walker::Forward(walker), Some(slice)) = (&mut self.walker, self.slices.get(self.slice)) else {
             return (0, false);

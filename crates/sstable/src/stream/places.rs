@@ -1,10 +1,11 @@
 //! Whether rows and markers lie where they belong.
 //!
-//! The checksum of a chunk says nothing of its place, and where rows are of one length the sizes by which they refer to
-//! each other fit in any place. What tells are clusterings, of which one in a page is looked at: the first one that
-//! starts there has to lie behind the first one of every page before, and inside the edges that the index gives the
-//! block, if it was asked for it. A page that comes too early is met by the next one at the latest. Where the checksum of
-//! each page stands elsewhere, too ([`crate::proof`]), nothing has to be looked at.
+//! The checksum of a chunk says nothing of its place, and where rows are of one length the sizes by which
+//! they refer to each other fit in any place. What tells are clusterings, of which one in a page is looked
+//! at: the first one that starts there has to lie behind the first one of every page before, and inside the
+//! edges that the index gives the block, if it was asked for it. A page that comes too early is met by the
+//! next one at the latest. Where the checksum of each page stands elsewhere, too ([`crate::proof`]), nothing
+//! has to be looked at.
 
 use crate::index::{Block, RowIndex};
 use crate::pages::Cursor;
@@ -43,7 +44,8 @@ impl Default for Places {
 }
 
 impl Places {
-    /// Starts a partition. A page that has its key is where it belongs, and so is every page if that `is_proven`.
+    /// Starts a partition. A page that has its key is where it belongs, and so is every page if that
+    /// `is_proven`.
     pub fn begin(&mut self, data: &Cursor, partition_start: u64, is_proven: bool) {
         self.is_proven = is_proven;
         self.forget();

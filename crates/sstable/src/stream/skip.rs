@@ -84,8 +84,8 @@ impl HeadAt {
         Ok(Some(HeadAt { clustering, bound, marker, end, before }))
     }
 
-    /// The head before this one, which is at `there`, and where it starts; `None` when that one does not end there or does
-    /// not lie before.
+    /// The head before this one, which is at `there`, and where it starts; `None` when that one does not end
+    /// there or does not lie before.
     pub fn before_it(
         &self,
         data: &mut Cursor,
@@ -121,15 +121,16 @@ pub(super) struct Jump<'a> {
 }
 
 impl Jump<'_> {
-    /// Makes sure that the reader misses nothing and knows what is deleted. Yields where the row or marker before the
-    /// block starts.
+    /// Makes sure that the reader misses nothing and knows what is deleted. Yields where the row or marker
+    /// before the block starts.
     ///
-    /// 1. A row or marker starts at the block: the one before it, which its own size leads to, ends there, and the one
-    ///    behind it leads back to it.
+    /// 1. A row or marker starts at the block: the one before it, which its own size leads to, ends there,
+    ///    and the one behind it leads back to it.
     /// 2. The one before lies before the bound.
-    /// 3. The deletion that the index has open there is the one that the marker just before has opened, or else that
-    ///    the next marker closes; or else, if there is none in the block, the one that the index has open at its end,
-    ///    which stands at another place in the index. A file without tombstones has none.
+    /// 3. The deletion that the index has open there is the one that the marker just before has opened, or
+    ///    else that the next marker closes; or else, if there is none in the block, the one that the index
+    ///    has open at its end, which stands at another place in the index. A file without tombstones has
+    ///    none.
     /// 4. The page lies behind those that were read, and the block is the one that the index has there.
     pub fn check(
         &self,
@@ -164,8 +165,8 @@ impl Jump<'_> {
         Ok(start)
     }
 
-    /// The deletion that holds before `head`, which starts at `there`: looked for from there on unless it is known. At
-    /// least one row or marker behind is read, and led back from.
+    /// The deletion that holds before `head`, which starts at `there`: looked for from there on unless it is
+    /// known. At least one row or marker behind is read, and led back from.
     fn open_at(
         &self,
         data: &mut Cursor,

@@ -9,7 +9,8 @@ use model::{ClusteringBound, ClusteringComparator, Deletion, Row, Slice};
 use partition::ReadError;
 use partition::codec::{Layout, Wanted};
 
-/// Direction and place inside a partition. Most reads go forwards, and a box would be one more allocation for each.
+/// Direction and place inside a partition. Most reads go forwards, and a box would be one more allocation for
+/// each.
 #[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 pub(crate) enum Walker {
@@ -26,8 +27,8 @@ impl Walker {
         }
     }
 
-    /// Starts a partition whose first row or marker is at `first_at` in the data, where a walk forward stands. `is_proven`
-    /// says that pages are where they belong and the index of rows is right.
+    /// Starts a partition whose first row or marker is at `first_at` in the data, where a walk forward
+    /// stands. `is_proven` says that pages are where they belong and the index of rows is right.
     pub fn begin(
         &mut self,
         data: &Cursor,
@@ -127,8 +128,8 @@ impl Walker {
         }
     }
 
-    /// Jumps to the block that the slice's first edge in the direction of the walk lies in, if that is ahead. `hints`
-    /// as for [`RowIndex::reaching`].
+    /// Jumps to the block that the slice's first edge in the direction of the walk lies in, if that is ahead.
+    /// `hints` as for [`RowIndex::reaching`].
     pub fn seek(
         &mut self,
         data: &mut Cursor,

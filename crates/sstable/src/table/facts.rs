@@ -56,7 +56,8 @@ impl SsTable {
         self.pages.has(self.data.id, page)
     }
 
-    /// The pages that a cache may have of the SSTable; of one that is being written, of what was written so far.
+    /// The pages that a cache may have of the SSTable; of one that is being written, of what was written so
+    /// far.
     pub fn pages(&self) -> impl Iterator<Item = (FileId, u64)> + '_ {
         let outline = self.outline.iter().flat_map(|outline| outline.pages());
         self.data.pages().chain(self.index.pages()).chain(outline)
@@ -79,8 +80,8 @@ impl SsTable {
         self.on_disk.load().components.iter().map(|c| self.descriptor.path(*c)).collect()
     }
 
-    /// What Statistics.db says about the rows. Before version `na` it may be damaged: rows are left out only for what
-    /// the methods below say.
+    /// What Statistics.db says about the rows. Before version `na` it may be damaged: rows are left out only
+    /// for what the methods below say.
     pub fn stats(&self) -> &Stats {
         &self.statistics.stats
     }
@@ -189,7 +190,8 @@ impl SsTable {
         !range.is_before_start(self.last_key()) && !range.is_after_end(self.first_key())
     }
 
-    /// Whether rows or range tombstones can lie where the filter selects; see [`Stats::overlaps_clusterings`].
+    /// Whether rows or range tombstones can lie where the filter selects; see
+    /// [`Stats::overlaps_clusterings`].
     pub fn overlaps_clusterings(&self, selected: &ClusteringFilter, table: &TableSchema) -> bool {
         self.believed().is_none_or(|stats| stats.overlaps_clusterings(selected, table.comparator()))
     }

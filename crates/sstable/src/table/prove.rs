@@ -1,16 +1,19 @@
 //! Whether Data.db is the file that was written, found out by reading it once.
 //!
-//! The checksums of chunks say nothing of their places, and of a file that Cassandra wrote only Digest.crc32 tells when
-//! two of them changed places. So such a file is read once:
+//! The checksums of chunks say nothing of their places, and of a file that Cassandra wrote only Digest.crc32
+//! tells when two of them changed places. So such a file is read once:
 //!
-//! 1. [`SsTable::prove`] reads Data.db in order, around all caches, and compares what it sums up to with Digest.crc32.
-//! 2. If that fits, the checksum of each chunk is known from then on to be the one that belongs in its place, and every
-//!    read is held against it. [`SsTable::keep_proof`] writes the checksums to Proof.db for the next opening.
-//! 3. If not, the SSTable is condemned: every read of it fails from then on ([`Standing`]). [`SsTable::mark_of_damage`] lets
-//!    the next opening know: then reads fail until it was compared again, with a Data.db that may have been mended.
+//! 1. [`SsTable::prove`] reads Data.db in order, around all caches, and compares what it sums up to with
+//!    Digest.crc32.
+//! 2. If that fits, the checksum of each chunk is known from then on to be the one that belongs in its place,
+//!    and every read is held against it. [`SsTable::keep_proof`] writes the checksums to Proof.db for the
+//!    next opening.
+//! 3. If not, the SSTable is condemned: every read of it fails from then on ([`Standing`]).
+//!    [`SsTable::mark_of_damage`] lets the next opening know: then reads fail until it was compared again,
+//!    with a Data.db that may have been mended.
 //!
-//! Whoever serves reads may have them wait for it ([`SsTable::await_proof`]): then none is begun before, but for those of a file
-//! whose chunks have their checksums, and so their places, elsewhere (CRC.db).
+//! Whoever serves reads may have them wait for it ([`SsTable::await_proof`]): then none is begun before, but
+//! for those of a file whose chunks have their checksums, and so their places, elsewhere (CRC.db).
 //!
 //! Nothing is proven of the index: a bit of it may have been flipped before.
 
@@ -70,8 +73,8 @@ impl Standing {
         standing
     }
 
-    /// Fails when Data.db, of this name, is known to be damaged, was before it was opened and was not compared since, or
-    /// has to be compared before it is read.
+    /// Fails when Data.db, of this name, is known to be damaged, was before it was opened and was not
+    /// compared since, or has to be compared before it is read.
     #[inline]
     pub fn check(&self, name: &Arc<str>) -> Result<(), ReadError> {
         match self.verdict.get() {
@@ -127,8 +130,8 @@ impl SsTable {
         self.standing.verdict.get().is_none()
     }
 
-    /// Whether reads are to fail with [`ReadError::Unproven`] until Data.db was compared. Where each chunk is held against a
-    /// checksum of CRC.db, which belongs to its place, they never do.
+    /// Whether reads are to fail with [`ReadError::Unproven`] until Data.db was compared. Where each chunk is
+    /// held against a checksum of CRC.db, which belongs to its place, they never do.
     pub fn await_proof(&self, is_awaited: bool) {
         self.standing.is_awaited.store(is_awaited && !self.data.has_checked_places(), Memory::Release);
     }
@@ -163,9 +166,9 @@ impl SsTable {
         self.standing.may_be_unlisted.load(Memory::Relaxed)
     }
 
-    /// Reads Data.db from end to end, around all caches, and compares it with Digest.crc32; `pace` is told of the bytes of
-    /// each stretch, and ends the reading by `false`. When it is found to be damaged, every later read fails with the
-    /// same error.
+    /// Reads Data.db from end to end, around all caches, and compares it with Digest.crc32; `pace` is told of
+    /// the bytes of each stretch, and ends the reading by `false`. When it is found to be damaged, every
+    /// later read fails with the same error.
     ///
     /// # Errors
     /// When it is damaged, and then [`SsTable::condemned`] says the same, or cannot be read.
@@ -216,8 +219,8 @@ impl SsTable {
         }
     }
 
-    /// What [`SsTable::keep_proof`] writes of an SSTable that is condemned; `None` when that is there already, or nothing
-    /// says any more what Data.db should be.
+    /// What [`SsTable::keep_proof`] writes of an SSTable that is condemned; `None` when that is there
+    /// already, or nothing says any more what Data.db should be.
     ///
     /// # Errors
     /// When Digest.crc32 cannot be read.
@@ -246,8 +249,8 @@ impl SsTable {
         ReadError::corrupt(&file_name(&self.descriptor.path(table)), 0, detail)
     }
 
-    /// Where in the uncompressed data a row or a partition is first met that cannot lie there; `None` when `pace` ended the
-    /// search.
+    /// Where in the uncompressed data a row or a partition is first met that cannot lie there; `None` when
+    /// `pace` ended the search.
     fn first_misplaced(&self, pace: &mut dyn FnMut(u64) -> bool) -> Option<Option<(u64, String)>> {
         let Ok(table) = table_of_header(self.header()) else { return Some(None) };
         let Ok(layout) = Layout::of_sstable(self.header(), &table) else { return Some(None) };
@@ -305,7 +308,8 @@ impl SsTable {
     /// Writes Proof.db, durably, then makes TOC.txt name it. The SSTable must not be removed meanwhile.
     ///
     /// # Errors
-    /// When the file system fails. What is there then is one of before or after, and the proof stays in force in memory.
+    /// When the file system fails. What is there then is one of before or after, and the proof stays in force
+    /// in memory.
     pub fn keep_proof(&self, fs: &dyn FileSystem, proof: &NewProof) -> io::Result<()> {
         fs.write_atomic(&self.descriptor.path(Component::Proof), &proof.0)?;
         self.standing.may_be_unlisted.store(true, Memory::Relaxed);

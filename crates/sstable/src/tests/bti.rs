@@ -170,7 +170,8 @@ fn rewritten_index_is_the_same(sstable: &Arc<SsTable>, table: &Arc<TableSchema>)
     }
 }
 
-/// Writes the tables in the directories below `$SSTABLE_IN` anew, below `$SSTABLE_OUT`, for Cassandra to read.
+/// Writes the tables in the directories below `$SSTABLE_IN` anew, below `$SSTABLE_OUT`, for Cassandra to
+/// read.
 #[test]
 #[ignore = "makes files for people and for the conformance suite"]
 fn files_from_outside_are_written_anew() {

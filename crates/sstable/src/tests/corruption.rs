@@ -234,7 +234,8 @@ fn checksums_are_checked_as_often_as_the_table_asks() {
     assert!((50..150).contains(&failures(0.5)));
 }
 
-/// The size of what follows an entry's position, cut to a byte: the header of its index of rows lies behind its end.
+/// The size of what follows an entry's position, cut to a byte: the header of its index of rows lies behind
+/// its end.
 #[test]
 fn an_entry_that_ends_inside_of_its_header_is_malformed() {
     let mut seeds = fuzz::fuzz_seeds().into_iter().filter(|(component, _)| *component == Component::Index);

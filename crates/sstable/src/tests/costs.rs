@@ -1,11 +1,13 @@
-//! What reads of large partitions cost, to the page: `testdata/costs`, one file for each form of SSTable. `REWRITE=1`
-//! writes them anew.
+//! What reads of large partitions cost, to the page: `testdata/costs`, one file for each form of SSTable.
+//! `REWRITE=1` writes them anew.
 //!
-//! A line has a read, how many calls to the disk it takes with nothing in the cache, for how many bytes, and how many pages of
-//! the index and chunks of the data it looks at; of reads that are taken in many places, the most and the mean. "Warm" has
-//! the pages of the index and the first chunk of the partition in the cache.
+//! A line has a read, how many calls to the disk it takes with nothing in the cache, for how many bytes, and
+//! how many pages of the index and chunks of the data it looks at; of reads that are taken in many places,
+//! the most and the mean. "Warm" has the pages of the index and the first chunk of the partition in the
+//! cache.
 //!
-//! An index of a partition of 100,000 rows in blocks of three has as many pages as one of millions of rows in blocks of 4 KiB.
+//! An index of a partition of 100,000 rows in blocks of three has as many pages as one of millions of rows in
+//! blocks of 4 KiB.
 
 use super::reading::{cost_of, cost_of_first, from, names, number, numbered, open_with};
 use super::support::{
@@ -173,7 +175,8 @@ fn is_within_bar(cost: CostSnapshot) -> bool {
     cost.ios <= 4 && cost.disk_bytes <= 64 * KIB
 }
 
-/// Rows of 1 KiB in blocks as Ilion writes them at the start and in the middle of a huge partition, and as Cassandra does.
+/// Rows of 1 KiB in blocks as Ilion writes them at the start and in the middle of a huge partition, and as
+/// Cassandra does.
 fn long_rows(form: &str, compressed: bool, version: Version) {
     let reports = [4, 16, 64].map(|block| {
         let mut costs = Costs::new(12_000, 1 << 10, block * KIB, compressed, version);
@@ -240,7 +243,8 @@ fn short_rows_of_bti() {
     short_rows("bti-short-rows", false, Version::DA);
 }
 
-/// Range deletions and the like make a search ask what is open where a block begins, which the block before says.
+/// Range deletions and the like make a search ask what is open where a block begins, which the block before
+/// says.
 #[test]
 fn one_row_of_a_table_with_tombstones_is_within_the_bar() {
     for version in [Version::NB, Version::OA, Version::DA] {
@@ -257,8 +261,8 @@ fn one_row_of_a_table_with_tombstones_is_within_the_bar() {
     }
 }
 
-/// Partitions of one interval of the summary: huge ones in a row and apart, with small and middling ones before and behind. Each
-/// entry of a huge one fills pages of Index.db.
+/// Partitions of one interval of the summary: huge ones in a row and apart, with small and middling ones
+/// before and behind. Each entry of a huge one fills pages of Index.db.
 #[test]
 fn one_row_of_any_partition_of_an_interval_is_within_the_bar() {
     let (table, huge) = numbered(4_000, 25);

@@ -1,11 +1,12 @@
-//! Damage to each component of SSTables that real Cassandras wrote: bits flipped, files cut, stretches and chunks swapped.
+//! Damage to each component of SSTables that real Cassandras wrote: bits flipped, files cut, stretches and
+//! chunks swapped.
 //!
-//! Whatever is damaged, an answer is the one that the sound files gave, or an error that names a file of the SSTable and
-//! the place in it. Never a panic, never a row wrong or missing. Asked are a whole scan in either direction, each key,
-//! keys that are not there, slices in either direction, and names.
+//! Whatever is damaged, an answer is the one that the sound files gave, or an error that names a file of the
+//! SSTable and the place in it. Never a panic, never a row wrong or missing. Asked are a whole scan in either
+//! direction, each key, keys that are not there, slices in either direction, and names.
 //!
-//! `FLIPS=1000 cargo test -p sstable --lib damage -- --nocapture` does as many to each component and prints what came of
-//! them; without it there are fewer. `COMPONENT=Rows.db` does them to one component.
+//! `FLIPS=1000 cargo test -p sstable --lib damage -- --nocapture` does as many to each component and prints
+//! what came of them; without it there are fewer. `COMPONENT=Rows.db` does them to one component.
 
 use super::recorded::Fixture;
 use super::support::{
@@ -371,7 +372,8 @@ impl Damage {
     }
 }
 
-/// A partition of many blocks: range deletions that begin and end inside of blocks, at their edges, and reach over several.
+/// A partition of many blocks: range deletions that begin and end inside of blocks, at their edges, and reach
+/// over several.
 fn deleted_ranges() -> (Arc<TableSchema>, Partition) {
     let table = TableSchema::builder("ks", "t", uuid::Uuid::from_u128(1))
         .partition_key("k", CqlType::Int)
@@ -400,7 +402,8 @@ fn deleted_ranges() -> (Arc<TableSchema>, Partition) {
     (Arc::new(table), Partition { key: key(1), deletion: Deletion::NONE, static_row: None, items })
 }
 
-/// No bit of an index brings back a row that a range deletion covers, or hides one, however little of a block is read.
+/// No bit of an index brings back a row that a range deletion covers, or hides one, however little of a block
+/// is read.
 #[test]
 fn open_range_deletions_are_proven_before_a_row_is_yielded() {
     let (table, partition) = deleted_ranges();
@@ -422,7 +425,8 @@ fn open_range_deletions_are_proven_before_a_row_is_yielded() {
     }
 }
 
-/// The other components are damaged at random; of a summary of several samples it is one bit in ten that leads elsewhere.
+/// The other components are damaged at random; of a summary of several samples it is one bit in ten that
+/// leads elsewhere.
 #[test]
 fn no_bit_of_a_summary_hides_a_partition() {
     let mut damage = Damage::new("3.11.19-me", "many");

@@ -1,4 +1,5 @@
-//! A Statistics.db that is whole, but that of another SSTable of the table: its minima would date rows wrongly.
+//! A Statistics.db that is whole, but that of another SSTable of the table: its minima would date rows
+//! wrongly.
 
 use super::recorded::{Fixture, sets, tables_of};
 use super::support::*;

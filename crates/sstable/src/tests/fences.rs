@@ -1,5 +1,5 @@
-//! Fences between blocks of large partitions: where rows lie unevenly a search is as short as where they lie evenly, and what
-//! fences say hides no row.
+//! Fences between blocks of large partitions: where rows lie unevenly a search is as short as where they lie
+//! evenly, and what fences say hides no row.
 
 use super::reading::{cost_of, names, number, numbered, open_with};
 use super::support::{

@@ -1,5 +1,5 @@
-//! Files of real Cassandra nodes (`testdata/make.py`), read and compared with text that was checked against what
-//! the node's own tools print. `REWRITE=1` writes the text anew.
+//! Files of real Cassandra nodes (`testdata/make.py`), read and compared with text that was checked against
+//! what the node's own tools print. `REWRITE=1` writes the text anew.
 
 use super::support::*;
 use crate::compression::{CompressionParams, Compressor};
@@ -289,8 +289,8 @@ golden! {
     empty_components_and_values_of_3_11: "3.11.19" "empties";
 }
 
-/// Rewrites the fixtures of 5.0 into `$SSTABLE_OUT/<table>/`, each with another compressor, for Cassandra's own tools
-/// to read. `SSTABLE_VERSION=oa` writes that version instead of `nb`.
+/// Rewrites the fixtures of 5.0 into `$SSTABLE_OUT/<table>/`, each with another compressor, for Cassandra's
+/// own tools to read. `SSTABLE_VERSION=oa` writes that version instead of `nb`.
 #[test]
 #[ignore = "makes files for people and for the conformance suite"]
 fn rewrite_for_cassandra() {
@@ -322,7 +322,8 @@ fn rewrite_for_cassandra() {
     }
 }
 
-/// Mutations from the commit log of a 5.0.5 node that ran `make.py`: what we decode encodes to the same bytes.
+/// Mutations from the commit log of a 5.0.5 node that ran `make.py`: what we decode encodes to the same
+/// bytes.
 #[test]
 fn mutations_of_a_commit_log_encode_as_they_were() {
     let text = DiskFileSystem.read_to_string(&testdata().join("5.0.5/mutations.txt")).unwrap();

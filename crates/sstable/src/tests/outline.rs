@@ -213,7 +213,8 @@ fn a_column_of_all_rows_costs_backwards_what_it_does_forwards() {
     }
 }
 
-/// Long values make chunks short only where they are read for nothing else, and where compression does not make up for it.
+/// Long values make chunks short only where they are read for nothing else, and where compression does not
+/// make up for it.
 #[test]
 fn chunks_are_as_short_as_long_values_need_them() {
     let table = wide_table(3);
@@ -316,7 +317,8 @@ fn the_outline_of_another_file_is_not_used() {
     assert!(open(&fs).unwrap().outline.is_none());
 }
 
-/// Checksums that fit do not make what is wrong right: the value's own chunk tells, and the check of the whole.
+/// Checksums that fit do not make what is wrong right: the value's own chunk tells, and the check of the
+/// whole.
 #[test]
 fn a_value_is_only_read_behind_the_bytes_that_the_outline_has() {
     let table = wide_table(3);

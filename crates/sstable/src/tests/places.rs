@@ -1,5 +1,5 @@
-//! Chunks that changed places inside one partition, whole and with their checksums. Rows are of one length, so that the
-//! sizes by which they refer to each other fit wherever a chunk lies.
+//! Chunks that changed places inside one partition, whole and with their checksums. Rows are of one length,
+//! so that the sizes by which they refer to each other fit wherever a chunk lies.
 
 use super::damage::{Ask, Damage, short_asks};
 use super::support::{Item, Partition, forget_proof, options, write_version};
@@ -16,8 +16,8 @@ const CHUNK: u64 = 512;
 const ROW: u64 = 64;
 const ROWS: i32 = 44;
 
-/// One partition; its rows take [`ROW`] bytes each. The first of them starts `phase` bytes behind where one of a
-/// chunk's would.
+/// One partition; its rows take [`ROW`] bytes each. The first of them starts `phase` bytes behind where one
+/// of a chunk's would.
 fn equal_rows(version: Version, phase: usize) -> (Arc<TableSchema>, Partition) {
     let table = TableSchema::builder("ks", "t", uuid::Uuid::from_u128(1))
         .partition_key("k", CqlType::Blob)
@@ -134,7 +134,8 @@ fn chunks_of_one_block_that_changed_places_are_found_by_reading_on() {
     }
 }
 
-/// Where there is a proof, the place of every chunk is known before a byte of it is believed, whatever is read.
+/// Where there is a proof, the place of every chunk is known before a byte of it is believed, whatever is
+/// read.
 #[test]
 fn chunks_that_changed_places_are_found_wherever_there_is_a_proof() {
     for version in [Version::NB, Version::OA, Version::DA] {

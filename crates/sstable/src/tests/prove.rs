@@ -1,4 +1,5 @@
-//! Files that others wrote, compared with their digests: what is found then, what is written, and what it is not.
+//! Files that others wrote, compared with their digests: what is found then, what is written, and what it is
+//! not.
 
 use super::damage::Damage;
 use super::recorded::{Fixture, sets, tables_of};

@@ -153,7 +153,8 @@ fn a_read_that_may_not_block_loads_what_the_system_has_in_memory_within_bounds()
     }
 }
 
-/// What one row costs with an index in memory, read by a thread that may not wait, where the system has the file in memory.
+/// What one row costs with an index in memory, read by a thread that may not wait, where the system has the
+/// file in memory.
 fn cost_at_once(
     version: Version,
     compression: Option<CompressionParams>,
@@ -271,7 +272,8 @@ fn one_row_in_the_middle_costs_its_block_and_little_of_the_index() {
             kept.forget(|_, _| true);
             let cold = cost_of(&sstable, &table, &names([row], false), 1);
             assert!(cold.ios <= 7 && cold.disk_bytes <= 64 * KIB, "{version:?}, row {row}: {cold:?}");
-            // The first chunk says whose partition it is, and what deletes it: every read of the partition touches it.
+            // The first chunk says whose partition it is, and what deletes it: every read of the partition
+            // touches it.
             kept.forget(|part, page| part == FilePart::Data && page > 0);
             let warm = cost_of(&sstable, &table, &names([row], false), 1);
             assert_eq!(warm.index_page_misses, 0);

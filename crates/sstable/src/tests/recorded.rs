@@ -1,4 +1,5 @@
-//! The fixtures of `crates/testkit/fixtures`: SSTables that real Cassandras wrote, and the rows that they answered.
+//! The fixtures of `crates/testkit/fixtures`: SSTables that real Cassandras wrote, and the rows that they
+//! answered.
 
 use crate::descriptor::list;
 use crate::{Descriptor, PageSource, SsTable, Uncached};
@@ -141,8 +142,8 @@ impl Fixture {
         listing.tables.keys().enumerate().map(open).collect()
     }
 
-    /// The table with the columns that the node named. Types come from the files, so a column that no file holds is
-    /// left out; hidden columns of compact tables keep the names of the files.
+    /// The table with the columns that the node named. Types come from the files, so a column that no file
+    /// holds is left out; hidden columns of compact tables keep the names of the files.
     pub fn table(&self, sstables: &[Arc<SsTable>]) -> Arc<TableSchema> {
         let recorded = &self.recorded;
         let header = sstables[0].header();

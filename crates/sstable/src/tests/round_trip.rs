@@ -398,8 +398,8 @@ fn version_na_is_read_and_has_no_host_id() {
     assert_eq!(found, partitions.into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>());
 }
 
-/// No release that runs here writes `mc`: a file of `md` differs in the letters of its names, and in how far its
-/// statistics can be relied on.
+/// No release that runs here writes `mc`: a file of `md` differs in the letters of its names, and in how far
+/// its statistics can be relied on.
 #[test]
 fn the_clusterings_of_version_mc_are_not_relied_on() {
     let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/3.11.10/wide");

@@ -13,8 +13,8 @@ use std::sync::Arc;
 const KEYS: u32 = 300;
 const PAGE: u64 = 4096;
 
-/// Every third partition has an entry of more than a page, and of the others every second one of some bytes; of three intervals
-/// of the summary.
+/// Every third partition has an entry of more than a page, and of the others every second one of some bytes;
+/// of three intervals of the summary.
 fn written() -> (Arc<dyn FileSystem>, Arc<TableSchema>, Vec<DecoratedKey>) {
     let (table, numbered) = super::reading::numbered(600, 25);
     let mut keys: Vec<_> = (0..KEYS).map(|i| key(2 * i)).collect();

@@ -1,8 +1,9 @@
 //! Reading an SSTable that is still being written, as far as it goes (CASSANDRA-6916).
 //!
-//! What was handed to the files will not change; what comes after it in each (the chunk that is not full, the last page
-//! of the index, the nodes of the trie that are not complete) is copied into memory; of the outline it is left out. So the pages that a reader leaves in
-//! the cache are those of the finished SSTable, if it is opened with the same number.
+//! What was handed to the files will not change; what comes after it in each (the chunk that is not full, the
+//! last page of the index, the nodes of the trie that are not complete) is copied into memory; of the outline
+//! it is left out. So the pages that a reader leaves in the cache are those of the finished SSTable, if it is
+//! opened with the same number.
 
 use super::SsTableWriter;
 use crate::big::lookup::BigIndex;
@@ -30,8 +31,8 @@ fn last_page(file: &dyn ReadFile, len: u64) -> Result<(u64, BytesMut), WriteErro
 }
 
 impl SsTableWriter {
-    /// Opens what was written so far; `None` before the end of the first partition. `number` is the one that the
-    /// finished SSTable will be opened with. Call it between partitions.
+    /// Opens what was written so far; `None` before the end of the first partition. `number` is the one that
+    /// the finished SSTable will be opened with. Call it between partitions.
     ///
     /// # Errors
     /// When a file cannot be written or read, and inside of a partition.

@@ -1,7 +1,8 @@
 //! One suite for everything that yields partitions: memtables, SSTables, caches, merges, whole engines.
 //!
-//! [`check_source`] makes random histories, lets the caller build a source from each, asks it in every way a command
-//! can (single keys and ranges; all rows, slices, names, static rows only; forward and reversed), and checks that
+//! [`check_source`] makes random histories, lets the caller build a source from each, asks it in every way a
+//! command can (single keys and ranges; all rows, slices, names, static rows only; forward and reversed), and
+//! checks that
 //!
 //! 1. the stream keeps the grammar and rules 1 to 7 of the `partition` crate ([`grammar`]);
 //! 2. what it says, deletions applied, is what the model says ([`model`]).

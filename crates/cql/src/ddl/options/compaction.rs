@@ -1,8 +1,8 @@
 //! `compaction = {'class': ..., ...}`: what each strategy understands.
 //!
-//! Judged in two steps, as Cassandra does: [`parse`] finds the class and fills in the thresholds; [`validate`], once
-//! everything in the statement has been read, lets the strategy look at its options, then refuses those that it
-//! does not know, then compares the thresholds.
+//! Judged in two steps, as Cassandra does: [`parse`] finds the class and fills in the thresholds;
+//! [`validate`], once everything in the statement has been read, lets the strategy look at its options, then
+//! refuses those that it does not know, then compares the thresholds.
 
 use super::property::{config, parse_double, show_double};
 use super::size::{self, parse_size, show_size};

@@ -1,6 +1,7 @@
 //! `compression = {'class': ..., ...}`, for each compressor.
 //!
-//! The options of the compressor are judged before those that every one has: that is when Cassandra makes one.
+//! The options of the compressor are judged before those that every one has: that is when Cassandra makes
+//! one.
 
 use super::property::{config, parse_double};
 use crate::error::{CqlError, Result};

@@ -1,8 +1,8 @@
 //! Options of tables: from the properties after WITH to [`TableOptions`].
 //!
-//! In Cassandra's order: every value is read (1), properties that are not known are refused (2), then the options are
-//! judged as they would be on a table with the defaults (3). ALTER judges no other combination, so the bounds of one
-//! index interval are held against the default of the other.
+//! In Cassandra's order: every value is read (1), properties that are not known are refused (2), then the
+//! options are judged as they would be on a table with the defaults (3). ALTER judges no other combination,
+//! so the bounds of one index interval are held against the default of the other.
 
 mod caching;
 mod compaction;
@@ -52,8 +52,8 @@ fn is_known(option: &str, release: Release) -> bool {
     }
 }
 
-/// Checks the properties of CREATE TABLE or ALTER TABLE as Cassandra does before it looks at the table, and returns
-/// the options of a new table.
+/// Checks the properties of CREATE TABLE or ALTER TABLE as Cassandra does before it looks at the table, and
+/// returns the options of a new table.
 pub(super) fn new_table(properties: Properties<'_>, release: Release) -> Result<TableOptions> {
     let options = read(properties, None)?;
     let known: Vec<&str> = KNOWN.into_iter().filter(|name| is_known(name, release)).collect();

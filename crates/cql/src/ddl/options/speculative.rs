@@ -4,8 +4,8 @@
 //! policy := ALWAYS | NEVER | NONE | percentile | delay | ( MIN | MAX ) '(' percentile | delay ',' percentile | delay ')'
 //! percentile := number ( p | percentile )        delay := number ms
 //! ```
-//! Case does not matter. Kept as `99p`, `50ms`, `MIN(99p,50ms)`: delays are whole milliseconds, percentiles have up to
-//! four decimals.
+//! Case does not matter. Kept as `99p`, `50ms`, `MIN(99p,50ms)`: delays are whole milliseconds, percentiles
+//! have up to four decimals.
 
 use super::property::config;
 use crate::error::{CqlError, Result};

@@ -1,4 +1,5 @@
-//! Reads of `system_schema`, answered from a schema, as far as the scripts need them: what was kept is compared too.
+//! Reads of `system_schema`, answered from a schema, as far as the scripts need them: what was kept is
+//! compared too.
 
 use super::KEYSPACE;
 use crate::ast::{Selectable, Selection, Statement};
@@ -7,7 +8,8 @@ use model::Schema;
 use model::schema::TableOptions;
 use std::collections::BTreeMap;
 
-/// The answer to `SELECT options FROM system_schema.tables WHERE ... table_name = '...'`; `None` for other SELECTs.
+/// The answer to `SELECT options FROM system_schema.tables WHERE ... table_name = '...'`; `None` for other
+/// SELECTs.
 pub(super) fn answer(schema: &Schema, text: &str) -> Option<Vec<String>> {
     let Statement::Select(select) = parse_statement(text).ok()?.statement else { return None };
     if select.table.to_string() != "system_schema.tables" {

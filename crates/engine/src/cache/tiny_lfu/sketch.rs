@@ -1,9 +1,10 @@
-//! How often keys were needed lately: a count-min sketch of four-bit counters that are halved again and again.
+//! How often keys were needed lately: a count-min sketch of four-bit counters that are halved again and
+//! again.
 
 /// The largest count.
 pub(super) const COUNT_MAX: u8 = 15;
-/// Counters for each entry of the cache. With [`PROBES`] and [`ADDITIONS_FOR_EACH`] it decides how often a key counts
-/// as known that is not: one in nineteen when the counts are about to be halved, far fewer before.
+/// Counters for each entry of the cache. With [`PROBES`] and [`ADDITIONS_FOR_EACH`] it decides how often a
+/// key counts as known that is not: one in nineteen when the counts are about to be halved, far fewer before.
 const COUNTERS_FOR_EACH: u64 = 64;
 /// After so many additions for each entry of the cache all counts are halved.
 const ADDITIONS_FOR_EACH: u64 = 10;

@@ -1,10 +1,11 @@
-//! Levels: from level 1 on, the SSTables of a level do not overlap, and each level may hold `fanout_size` times the
-//! bytes of the one above.
+//! Levels: from level 1 on, the SSTables of a level do not overlap, and each level may hold `fanout_size`
+//! times the bytes of the one above.
 //!
-//! 1. The highest level that is over its size goes first: one of its SSTables moves down, compacted with those that
-//!    it overlaps there; the one that overlaps the least, so that the least is rewritten.
-//! 2. Level 0, where flushes arrive, is compacted into level 1 with everything that it overlaps there, once it has
-//!    `L0_THRESHOLD` SSTables. When it is crowded, it is first compacted within itself, as size-tiered does.
+//! 1. The highest level that is over its size goes first: one of its SSTables moves down, compacted with
+//!    those that it overlaps there; the one that overlaps the least, so that the least is rewritten.
+//! 2. Level 0, where flushes arrive, is compacted into level 1 with everything that it overlaps there, once
+//!    it has `L0_THRESHOLD` SSTables. When it is crowded, it is first compacted within itself, as size-tiered
+//!    does.
 
 use super::{Candidate, Output, Pick, SizeTiered, Strategy, option};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,11 +1,12 @@
 //! Compaction strategies: which SSTables of a table to compact next.
 //!
-//! Words. A *candidate* is what a strategy sees of an SSTable. A *pick* is a set of candidates to be compacted
-//! together, with what its output shall look like. Strategies are pure: the same candidates, the same pick. They are
-//! asked again after each flush and each compaction, with the candidates that no compaction works on.
+//! Words. A *candidate* is what a strategy sees of an SSTable. A *pick* is a set of candidates to be
+//! compacted together, with what its output shall look like. Strategies are pure: the same candidates, the
+//! same pick. They are asked again after each flush and each compaction, with the candidates that no
+//! compaction works on.
 //!
-//! All of them fall back, when nothing else is to do, to a single SSTable most of which is droppable tombstones, and
-//! hand whole expired SSTables to be dropped without being read.
+//! All of them fall back, when nothing else is to do, to a single SSTable most of which is droppable
+//! tombstones, and hand whole expired SSTables to be dropped without being read.
 
 mod leveled;
 mod size_tiered;
@@ -88,8 +89,8 @@ pub trait Strategy: Send + Sync {
     /// The next SSTables to compact, `None` when there is nothing to do.
     fn pick(&self, candidates: &[Candidate]) -> Option<Pick>;
 
-    /// Whether a table's compactions must not run beside each other: the levels of one would not see what another
-    /// is about to put there.
+    /// Whether a table's compactions must not run beside each other: the levels of one would not see what
+    /// another is about to put there.
     fn runs_alone(&self) -> bool {
         false
     }

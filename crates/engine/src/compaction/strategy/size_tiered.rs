@@ -1,15 +1,15 @@
 //! Size-tiered: SSTables of similar size are compacted together.
 //!
-//! 1. SSTables are sorted by size and put into buckets: one joins a bucket when its size lies between `bucket_low`
-//!    and `bucket_high` times the bucket's average, or when both are below `min_sstable_size`.
-//! 2. A bucket of `min_threshold` or more is worth a compaction; the one of the smallest SSTables goes first, and no
-//!    more than `max_threshold` of its smallest.
+//! 1. SSTables are sorted by size and put into buckets: one joins a bucket when its size lies between
+//!    `bucket_low` and `bucket_high` times the bucket's average, or when both are below `min_sstable_size`.
+//! 2. A bucket of `min_threshold` or more is worth a compaction; the one of the smallest SSTables goes first,
+//!    and no more than `max_threshold` of its smallest.
 
 use super::{Candidate, Output, Pick, Strategy, TombstoneOptions, ids, option};
 use std::collections::BTreeMap;
 
-/// The strategy; also what [`super::TimeWindow`] does inside its newest window and [`super::Leveled`] in a crowded
-/// level 0.
+/// The strategy; also what [`super::TimeWindow`] does inside its newest window and [`super::Leveled`] in a
+/// crowded level 0.
 #[derive(Clone, Debug)]
 pub struct SizeTiered {
     min_threshold: usize,

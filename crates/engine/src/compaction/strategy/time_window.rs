@@ -1,5 +1,5 @@
-//! Time windows: SSTables whose newest data lies in one window of time are compacted together, and windows that
-//! are over never again with others.
+//! Time windows: SSTables whose newest data lies in one window of time are compacted together, and windows
+//! that are over never again with others.
 //!
 //! 1. An SSTable belongs to the window of its largest timestamp.
 //! 2. The newest window is compacted as size-tiered does; an older one as soon as it has two SSTables.

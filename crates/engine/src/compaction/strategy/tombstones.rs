@@ -24,8 +24,8 @@ impl TombstoneOptions {
         }
     }
 
-    /// The SSTable with the largest droppable part, if one is worth it. Without `unchecked`, one that overlaps
-    /// older data is not: its tombstones would have to stay.
+    /// The SSTable with the largest droppable part, if one is worth it. Without `unchecked`, one that
+    /// overlaps older data is not: its tombstones would have to stay.
     pub fn pick(&self, candidates: &[Candidate], output: impl Fn(&Candidate) -> Output) -> Option<Pick> {
         candidates
             .iter()

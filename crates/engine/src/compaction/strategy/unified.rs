@@ -1,13 +1,14 @@
 //! Unified: tiers or levels by one parameter, over the *density* of SSTables, in shards of the ring
 //! (CASSANDRA-18397; the paper is "Unified Compaction Strategy", CEP-26).
 //!
-//! 1. The density of an SSTable is its bytes over its share of the ring. Level `n` holds densities from
-//!    `b * f^n` to `b * f^(n+1)`, where `b` is the size from which levels begin and the fan-out `f` and the threshold
-//!    `t` come from the level's scaling parameter `w`: `f = 2 + |w|`, `t = f` for tiers (`w > 0`), else 2.
-//! 2. Where `t` SSTables of a level overlap at one point of the ring, those that overlap there, directly or through
-//!    each other, are compacted together.
-//! 3. The output is cut at the borders of equal shards of the ring, more of them for denser data, so that SSTables
-//!    stay near `target_sstable_size`.
+//! 1. The density of an SSTable is its bytes over its share of the ring. Level `n` holds densities from `b *
+//!    f^n` to `b * f^(n+1)`, where `b` is the size from which levels begin and the fan-out `f` and the
+//!    threshold `t` come from the level's scaling parameter `w`: `f = 2 + |w|`, `t = f` for tiers (`w > 0`),
+//!    else 2.
+//! 2. Where `t` SSTables of a level overlap at one point of the ring, those that overlap there, directly or
+//!    through each other, are compacted together.
+//! 3. The output is cut at the borders of equal shards of the ring, more of them for denser data, so that
+//!    SSTables stay near `target_sstable_size`.
 
 use super::{Candidate, Output, Pick, Strategy, TombstoneOptions, ids, option};
 use std::collections::BTreeMap;
@@ -100,8 +101,8 @@ impl Unified {
         levels
     }
 
-    /// Groups of a level whose SSTables overlap, directly or through each other, with the most that overlap at one
-    /// point.
+    /// Groups of a level whose SSTables overlap, directly or through each other, with the most that overlap
+    /// at one point.
     fn groups<'a>(members: &[&'a Candidate]) -> Vec<(Vec<&'a Candidate>, usize)> {
         let mut sorted = members.to_vec();
         sorted.sort_by(|a, b| a.keys.0.cmp(&b.keys.0).then(a.id.cmp(&b.id)));

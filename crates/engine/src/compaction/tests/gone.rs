@@ -1,4 +1,5 @@
-//! The pages of SSTables that are gone, and of those that were given up before they were there, are not in the page cache.
+//! The pages of SSTables that are gone, and of those that were given up before they were there, are not in
+//! the page cache.
 
 use super::early::{early_engine, early_engine_on, read_key, try_step_by_step, two_sstables, uncompressed};
 use super::warmth::MODES;
@@ -72,8 +73,8 @@ fn what_is_compacted_truncated_or_dropped_leaves_the_cache() {
     }
 }
 
-/// Compacts a table all of whose pages are in the cache; `end` is called once when pages of the output are there, too. With
-/// what became of it, what it opened last.
+/// Compacts a table all of whose pages are in the cache; `end` is called once when pages of the output are
+/// there, too. With what became of it, what it opened last.
 fn interrupted(
     engine: &Engine,
     table: &Arc<TableSchema>,

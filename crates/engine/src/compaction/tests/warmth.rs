@@ -16,7 +16,8 @@ pub const MODES: [(StorageCompatibility, SsTableFormat); 3] = [
 /// Pages that are not in the cache: of the data and of the index.
 type Misses = (u64, u64);
 
-/// What a read of the first rows of a partition that the filter selects misses; it leaves nothing unless it `fills` the cache.
+/// What a read of the first rows of a partition that the filter selects misses; it leaves nothing unless it
+/// `fills` the cache.
 fn misses(
     engine: &Engine,
     table: &Arc<TableSchema>,
@@ -77,7 +78,8 @@ fn compact(engine: &Engine, table: &Arc<TableSchema>) {
     assert_eq!(sstables(engine, table), 1);
 }
 
-/// How many pages of the only SSTable are in the cache, which has no others any more. The index leaves it for that.
+/// How many pages of the only SSTable are in the cache, which has no others any more. The index leaves it for
+/// that.
 fn resident(engine: &Engine, table: &Arc<TableSchema>) -> (u64, u64) {
     let entries = || engine.stats().page_cache.entries;
     let all = entries();

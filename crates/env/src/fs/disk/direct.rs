@@ -1,8 +1,9 @@
 //! Files read around the system's cache (O_DIRECT).
 //!
-//! The device transfers whole blocks between block-aligned places in the file and in memory, so a read goes through a
-//! scratch buffer of the thread's own, of [`BYTES_MAX`]. A file system that has no direct reads (an older tmpfs, some
-//! FUSE ones) refuses at the opening or at the first read, which is made there and then; such a file is read as any other.
+//! The device transfers whole blocks between block-aligned places in the file and in memory, so a read goes
+//! through a scratch buffer of the thread's own, of [`BYTES_MAX`]. A file system that has no direct reads (an
+//! older tmpfs, some FUSE ones) refuses at the opening or at the first read, which is made there and then;
+//! such a file is read as any other.
 
 use super::super::{Access, Advice, ReadFile, with_path};
 use super::DiskReadFile;

@@ -1,14 +1,15 @@
 //! Reads into memory that nobody has written yet.
 //!
-//! A page that goes to a cache lies in memory of its own, and zeroing that before the system fills it takes a third of
-//! what the copy does (docs/BENCH.md). The safe calls for several pieces of memory want all of them initialised.
+//! A page that goes to a cache lies in memory of its own, and zeroing that before the system fills it takes a
+//! third of what the copy does (docs/BENCH.md). The safe calls for several pieces of memory want all of them
+//! initialised.
 
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
-/// Reads from `offset` on: the first `len` bytes to the end of `bytes`, as many as come, and those behind to `after`. Gives
-/// how many came.
+/// Reads from `offset` on: the first `len` bytes to the end of `bytes`, as many as come, and those behind to
+/// `after`. Gives how many came.
 pub(super) fn read(
     file: &File,
     offset: u64,
@@ -25,7 +26,8 @@ pub(super) fn read(
     ];
     let count = if after.is_empty() { 1 } else { 2 };
     let offset = libc::off64_t::try_from(offset).map_err(|_| Errno::INVAL)?;
-    // SAFETY: the call writes at most `iov_len` bytes to each piece, all of which are ours alone until it returns.
+    // SAFETY: the call writes at most `iov_len` bytes to each piece, all of which are ours alone until it
+    // returns.
     let got = unsafe {
         libc::preadv2(file.as_raw_fd(), pieces.as_ptr(), count, offset, flags.bits() as libc::c_int)
     };

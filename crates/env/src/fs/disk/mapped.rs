@@ -1,10 +1,11 @@
 //! Files read from a mapping.
 //!
-//! A read copies out of the mapping, so nobody outside holds memory that the file could take away. What lies behind the end
-//! of a file that became shorter cannot be read from a mapping without a signal that ends the process: the file's length
-//! is looked up before each read, and one that has shrunk is an error. The limit: whoever truncates a file in the
-//! instant between the look and the copy still ends the process, as does a device that fails to deliver a page. Files of
-//! SSTables are never changed by this node; do not let others truncate them in place.
+//! A read copies out of the mapping, so nobody outside holds memory that the file could take away. What lies
+//! behind the end of a file that became shorter cannot be read from a mapping without a signal that ends the
+//! process: the file's length is looked up before each read, and one that has shrunk is an error. The limit:
+//! whoever truncates a file in the instant between the look and the copy still ends the process, as does a
+//! device that fails to deliver a page. Files of SSTables are never changed by this node; do not let others
+//! truncate them in place.
 
 use super::super::{Access, Advice, ReadFile, with_path};
 use super::DiskReadFile;
@@ -24,8 +25,9 @@ pub(super) fn open(plain: DiskReadFile) -> io::Result<Arc<dyn ReadFile>> {
     if plain.len == 0 {
         return Ok(Arc::new(plain));
     }
-    // SAFETY: the mapping is read only, and only by copies of its bytes that are made after the file was seen to be long
-    // enough; no reference into it outlives a read. What remains is the limit that the module names.
+    // SAFETY: the mapping is read only, and only by copies of its bytes that are made after the file was seen
+    // to be long enough; no reference into it outlives a read. What remains is the limit that the module
+    // names.
     let map = unsafe { Mmap::map(&plain.file) }.map_err(|e| with_path("map", &plain.path, e))?;
     Ok(Arc::new(MappedFile { map, plain }))
 }

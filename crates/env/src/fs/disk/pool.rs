@@ -1,9 +1,9 @@
 //! Files that stay open for reads, of which there may be more than a process may have open.
 //!
-//! A node has two or three files open for each SSTable. Up to [`set_open_max`] they stay open; beyond it those that were
-//! not read lately are closed (a second chance each, in the order of their opening), and opened again by their names when
-//! they are read. A file that loses its name stays readable all the same: before a name goes, the files that were opened by
-//! it are opened again, and kept open ([`keep_open`]).
+//! A node has two or three files open for each SSTable. Up to [`set_open_max`] they stay open; beyond it
+//! those that were not read lately are closed (a second chance each, in the order of their opening), and
+//! opened again by their names when they are read. A file that loses its name stays readable all the same:
+//! before a name goes, the files that were opened by it are opened again, and kept open ([`keep_open`]).
 
 use super::super::{Access, Advice, ReadFile, with_path};
 use super::open_unpooled;
@@ -43,9 +43,9 @@ pub(super) fn set_open_max(files: usize) {
     POOL.lock().open_max = files;
 }
 
-/// To be called before `path`, a file or a directory, loses its name: files that were opened by it, or by a name below it,
-/// are from now on open. Only when there are far too many of those at once, as when thousands of SSTables are replaced by
-/// one, some stay closed, and who still reads them gets an error.
+/// To be called before `path`, a file or a directory, loses its name: files that were opened by it, or by a
+/// name below it, are from now on open. Only when there are far too many of those at once, as when thousands
+/// of SSTables are replaced by one, some stay closed, and who still reads them gets an error.
 pub(super) fn keep_open(path: &Path) {
     let (named, open_max) = {
         let pool = POOL.lock();
@@ -177,7 +177,8 @@ impl PooledFile {
         Ok(work(file.as_ref()))
     }
 
-    /// What the file says to a reader who may not wait; `None` of one that is closed, or is opened or closed at this moment.
+    /// What the file says to a reader who may not wait; `None` of one that is closed, or is opened or closed
+    /// at this moment.
     fn at_once<T>(&self, read: impl FnOnce(&dyn ReadFile) -> io::Result<Option<T>>) -> io::Result<Option<T>> {
         let Some(slot) = self.file.try_read() else { return Ok(None) };
         let Some(file) = &*slot else { return Ok(None) };

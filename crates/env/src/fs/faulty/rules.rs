@@ -125,7 +125,8 @@ impl Fault {
         Self::new(Strikes::One(op))
     }
 
-    /// Strikes every call that changes the device: with [`Fault::after`], a disk that dies at a chosen moment.
+    /// Strikes every call that changes the device: with [`Fault::after`], a disk that dies at a chosen
+    /// moment.
     pub fn on_any_change() -> Self {
         Self::new(Strikes::Changes)
     }

@@ -5,7 +5,8 @@
 //! part      := [ ( alias | class ) '@' ] text     the type only in a dynamic composite
 //! mark      := '_' | '!'                          a bound before, behind all that begins alike
 //! ```
-//! `\:` is a colon in a text. A last `!` belongs to no text: it is there to part a backslash or a `!` from what follows.
+//! `\:` is a colon in a text. A last `!` belongs to no text: it is there to part a backslash or a `!` from
+//! what follows.
 
 use super::{parse_inner, split_at_colons};
 use crate::types::CqlType;

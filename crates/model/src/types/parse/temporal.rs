@@ -5,8 +5,8 @@
 //! date      := YYYY-MM-DD, with a sign before other years than 0000 to 9999
 //! zone      := [' '] ( 'Z' | ±hh | ±hhmm | ±hh:mm ) | ' ' ( 'UTC' | 'GMT' | 'UT' [ ±hh:mm ] )
 //! ```
-//! Without a zone a timestamp is in UTC. Timestamps take a day up to 31 in every month and mean the month's last;
-//! dates do not. Fractions beyond a millisecond are cut off.
+//! Without a zone a timestamp is in UTC. Timestamps take a day up to 31 in every month and mean the month's
+//! last; dates do not. Fractions beyond a millisecond are cut off.
 
 use super::super::calendar::{Date, MILLIS_PER_DAY, NANOS_PER_DAY};
 use super::super::validate::InvalidValue;

@@ -72,8 +72,8 @@ pub(super) fn fail(
     remember(exchange, command, &cost, ended, Some(refusal));
 }
 
-/// Puts a read that ended at `ended` into the heat map, whether or not it came to an answer, and keeps it if it is a
-/// sample or slow. Returns how long the request has taken.
+/// Puts a read that ended at `ended` into the heat map, whether or not it came to an answer, and keeps it if
+/// it is a sample or slow. Returns how long the request has taken.
 fn remember(
     exchange: &mut Exchange,
     command: &ReadCommand,

@@ -1,5 +1,5 @@
-//! A read that may wait: the coordinator carries it out, on the pool of readers, the only threads here that wait for
-//! the disk.
+//! A read that may wait: the coordinator carries it out, on the pool of readers, the only threads here that
+//! wait for the disk.
 
 use std::sync::Arc;
 

@@ -62,8 +62,8 @@ pub(super) fn run(exchange: &mut Exchange, read: &Read) -> Result<bool, Stop> {
     })
 }
 
-/// Reads with pages from the cache and, of files that the system has in memory, `at_once_bytes_max` bytes. Says whether a page
-/// was missing, as an error does.
+/// Reads with pages from the cache and, of files that the system has in memory, `at_once_bytes_max` bytes.
+/// Says whether a page was missing, as an error does.
 fn attempt(exchange: &mut Exchange, read: &Read, at_once_bytes_max: u64) -> Result<bool, (Stop, bool)> {
     let started = exchange.sessions.node.env.clock.monotonic_nanos();
     let context = ReadContext {

@@ -136,7 +136,8 @@ fn cell_text(column: &ColumnDef, cell: &Cell) -> String {
     };
     let value = |ty: &CqlType| match cell.is_tombstone() {
         true => "<tombstone>".to_owned(),
-        // Values of fields are shown as if they were values of the whole type: most are not, and show as bytes.
+        // Values of fields are shown as if they were values of the whole type: most are not, and show as
+        // bytes.
         false if ty.validate(&cell.value).is_err() => CqlType::Blob.to_literal(Some(&cell.value)),
         false => ty.to_text(&cell.value),
     };

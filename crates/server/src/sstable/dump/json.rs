@@ -324,7 +324,8 @@ pub(super) fn value_type<'t>(ty: &'t CqlType, path: &[u8]) -> &'t CqlType {
     }
 }
 
-/// The value of a cell. Of a counter it is the total, where sstabledump has the first eight bytes of the shards.
+/// The value of a cell. Of a counter it is the total, where sstabledump has the first eight bytes of the
+/// shards.
 pub(super) fn value_json(ty: &CqlType, cell: &Cell) -> String {
     match ty {
         CqlType::Counter => counter::total(&cell.value).to_string(),

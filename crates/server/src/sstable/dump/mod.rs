@@ -101,8 +101,8 @@ pub(super) fn key_text(table: &TableSchema, key: &DecoratedKey) -> String {
 
 /// What takes the fragments of an SSTable.
 trait Sink {
-    /// A fragment, with its place in the data: of a partition's start and end, of a row or marker the start, of a static
-    /// row the end.
+    /// A fragment, with its place in the data: of a partition's start and end, of a row or marker the start,
+    /// of a static row the end.
     fn take(&mut self, event: Event, fragment: &Fragment, position: u64) -> std::io::Result<()>;
 }
 

@@ -1,5 +1,5 @@
-//! JSON laid out as sstabledump lays it out: objects and arrays are spread over lines or stand on one, as the caller
-//! says before each.
+//! JSON laid out as sstabledump lays it out: objects and arrays are spread over lines or stand on one, as the
+//! caller says before each.
 
 use super::super::output::Output;
 use model::types::json::write_json_string;

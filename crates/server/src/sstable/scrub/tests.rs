@@ -64,7 +64,8 @@ fn everything(fs: &dyn FileSystem) -> BTreeMap<PathBuf, Vec<u8>> {
     out
 }
 
-/// Partitions and rows of the one SSTable in a directory, which has to be sound, and beside which nothing else is.
+/// Partitions and rows of the one SSTable in a directory, which has to be sound, and beside which nothing
+/// else is.
 fn content(fs: &dyn FileSystem, directory: &str) -> (u64, u64) {
     let listing = descriptor::list(fs, Path::new(directory)).unwrap();
     assert_eq!(listing.txn_logs, Vec::<PathBuf>::new());
@@ -75,7 +76,8 @@ fn content(fs: &dyn FileSystem, directory: &str) -> (u64, u64) {
     (report.partitions, report.rows)
 }
 
-/// A scrub that is killed at its `calls`th change of the disk, in the middle of it if it is a write; whether it was.
+/// A scrub that is killed at its `calls`th change of the disk, in the middle of it if it is a write; whether
+/// it was.
 fn killed(fs: &MemoryFileSystem, calls: u64, directory: &str, output: Option<&str>) -> bool {
     let faulty = FaultyFileSystem::new(Arc::new(fs.clone()));
     let fault = faulty.add(Fault::on_any_change().after(calls).short_write(40));
@@ -111,7 +113,8 @@ fn a_scrub_ends_what_a_scrub_that_was_killed_anywhere_has_left() {
                 assert!(left.len() < 2 && left.iter().all(|left| left.is_of(Operation::Scrub)));
                 committed += left.iter().filter(|left| left.committed).count();
                 uncommitted += left.iter().filter(|left| !left.committed).count();
-                // Killed behind the COMMIT, one with an output has done its work: the next would do it once more.
+                // Killed behind the COMMIT, one with an output has done its work: the next would do it once
+                // more.
                 if output.is_some() && left.iter().any(|left| left.committed) {
                     let said = refusal(&after, directory, output);
                     assert!(said.contains("is whole and stays in /out"), "{said}");
