@@ -1,4 +1,6 @@
 """The plots of a report, as SVG."""
+import re
+
 import matplotlib
 
 matplotlib.use("svg")
@@ -25,6 +27,13 @@ def draw(results, folder):
             figure.tight_layout()
             figure.savefig(folder / name, metadata={"Date": None})
             pyplot.close(figure)
+            shorten(folder / name)
+
+
+def shorten(drawing):
+    """Coordinates to a hundredth of a point, which nobody sees, and no indentation."""
+    text = re.sub(r"(\d\.\d\d)\d+", r"\1", drawing.read_text())
+    drawing.write_text(re.sub(r"\n\s+", "\n", text))
 
 
 def runs(results, server, test):

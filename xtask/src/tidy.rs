@@ -3,7 +3,7 @@
 //! | check | holds |
 //! |---|---|
 //! | [`crates`] | a crate uses only what stands in its row of ARCHITECTURE.md; Arrow stays in the crates that hand out bulk data; every crate says what it is for; dependencies carry licences that go with Apache-2.0 |
-//! | [`sources`] | Rust files open with their contract, stay below their size limit and carry no notes to self; decoders deny what panics |
+//! | [`sources`] | Rust files open with their contract, stay below their size limit, have comments as wide as the code and carry no notes to self; decoders deny what panics; no file is large |
 //! | [`links`] | links and paths in documents lead somewhere |
 //!
 //! A finding names the file, the line and what to do instead. Files are taken from the working tree as it is,
@@ -55,6 +55,7 @@ pub fn run(root: &Path) -> Result<(), String> {
     let mut findings = Vec::new();
     findings.extend(crates::check(root, &metadata, &files)?);
     findings.extend(sources::check(&files));
+    findings.extend(sources::weights(root)?);
     findings.extend(links::check(root, &files));
     findings.sort();
 

@@ -5,6 +5,9 @@
 //! 2. A Rust file has at most [`LINES_MAX`] lines; past [`LINES_ROOM`] it is named in a warning.
 //! 3. No source carries a note to self. What is not done is an issue, or a line in docs/COMPAT.md.
 //! 4. The crates that decode bytes from outside deny what panics, in the first lines of their `lib.rs`.
+//! 5. Comments are as wide as the code, [`WIDTH_MAX`] characters; drawings, tables and addresses may be
+//!    wider.
+//! 6. No file is larger than [`BYTES_MAX`], but fixtures and the profile of release builds.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,6 +19,15 @@ const LINES_ROOM: usize = 600;
 
 /// Too much for one room.
 const LINES_MAX: usize = 1000;
+
+/// Characters of the longest line, as in rustfmt.toml.
+const WIDTH_MAX: usize = 110;
+
+/// Bytes of the largest file.
+const BYTES_MAX: u64 = 200_000;
+
+/// Beginnings of the paths of files that may be larger.
+const LARGE: &[&str] = &["crates/testkit/fixtures/", "bench/reads.profdata"];
 
 /// Crates that decode bytes from outside.
 const DECODERS: &[&str] =
@@ -33,8 +45,8 @@ const MARKERS: &[&str] =
 const MARKED: &[&str] =
     &["rs", "py", "sh", "toml", "md", "java", "go", "js", "yml", "yaml", "cqltest", "Makefile"];
 
-/// The text files of the working tree that git does not ignore.
-pub fn files(root: &Path) -> Result<Vec<Source>, String> {
+/// The paths of the working tree that git does not ignore.
+fn paths(root: &Path) -> Result<Vec<String>, String> {
     let output = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"])
         .current_dir(root)
@@ -43,15 +55,33 @@ pub fn files(root: &Path) -> Result<Vec<Source>, String> {
     if !output.status.success() {
         return Err(format!("git ls-files failed: {}", String::from_utf8_lossy(&output.stderr)));
     }
+    let paths = output.stdout.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+    Ok(paths.map(|path| String::from_utf8_lossy(path).into_owned()).collect())
+}
+
+/// The text files of the working tree that git does not ignore.
+pub fn files(root: &Path) -> Result<Vec<Source>, String> {
     let mut files = Vec::new();
-    for path in output.stdout.split(|byte| *byte == 0).filter(|path| !path.is_empty()) {
-        let path = String::from_utf8_lossy(path).into_owned();
+    for path in paths(root)? {
         // A file that is deleted but not yet committed is still listed; binary files are nobody's text.
         if let Ok(text) = std::fs::read_to_string(root.join(&path)) {
             files.push(Source { path, text });
         }
     }
     Ok(files)
+}
+
+/// Files that are too large.
+pub fn weights(root: &Path) -> Result<Vec<Finding>, String> {
+    let mut findings = Vec::new();
+    for path in paths(root)? {
+        let bytes = std::fs::metadata(root.join(&path)).map_or(0, |file| file.len());
+        if bytes > BYTES_MAX && !LARGE.iter().any(|large| path.starts_with(large)) {
+            let message = format!("{bytes} bytes, at most {BYTES_MAX}: what a command makes is made again, not kept");
+            findings.push(Finding::new(&path, 1, message));
+        }
+    }
+    Ok(findings)
 }
 
 /// Everything that must change.
@@ -61,6 +91,7 @@ pub fn check(files: &[Source]) -> Vec<Finding> {
         if file.path.ends_with(".rs") {
             findings.extend(module_doc(file));
             findings.extend(size(file));
+            findings.extend(wide_comments(file));
         }
         if MARKED.iter().any(|ending| file.path.ends_with(ending)) {
             findings.extend(markers(file));
@@ -100,6 +131,25 @@ fn size(file: &Source) -> Option<Finding> {
         );
         Finding::new(&file.path, LINES_MAX + 1, message)
     })
+}
+
+fn wide_comments(file: &Source) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut is_drawing = false;
+    for (index, line) in file.text.lines().enumerate() {
+        let Some(comment) = line.trim_start().strip_prefix("//") else {
+            is_drawing = false;
+            continue;
+        };
+        let comment = comment.trim_start_matches(['/', '!']).trim_start();
+        is_drawing ^= comment.starts_with("```");
+        let may_be_wide = is_drawing || comment.starts_with('|') || comment.contains("http");
+        if !may_be_wide && line.chars().count() > WIDTH_MAX {
+            let message = format!("a comment wider than {WIDTH_MAX}: break it where the code would be broken");
+            findings.push(Finding::new(&file.path, index + 1, message));
+        }
+    }
+    findings
 }
 
 fn markers(file: &Source) -> Vec<Finding> {
@@ -170,6 +220,38 @@ mod tests {
         assert_eq!((found("a.rs", lines(1000)).len(), warnings(&[of(1000)]).len()), (0, 1));
         let findings = found("a.rs", lines(1001));
         assert_eq!((findings.len(), findings[0].0, warnings(&[of(1001)]).len()), (1, 1001, 0));
+    }
+
+    #[test]
+    fn wide_comments_are_found_but_in_drawings_tables_and_addresses() {
+        let long = "word ".repeat(25);
+        let text = |comment: &str| format!("//! a\n{comment}\nfn f() {{}}\n");
+        for comment in [format!("/// {long}"), format!("    // {long}"), format!("//! {long}")] {
+            let findings = found("a.rs", text(&comment));
+            assert_eq!((findings.len(), findings[0].0), (1, 2), "{comment}");
+        }
+        let drawing = format!("//! ```text\n//! {long}\n//! ```");
+        for comment in [drawing, format!("//! | {long} |"), format!("// https://example.org {long}")] {
+            assert_eq!(found("a.rs", text(&comment)), [], "{comment}");
+        }
+        assert_eq!(found("a.rs", text(&format!("//! ```text\n//! ```\n//! {long}"))).len(), 1);
+    }
+
+    #[test]
+    fn large_files_are_found_but_fixtures() {
+        let root = tempfile::tempdir().unwrap();
+        let git = Command::new("git").arg("init").arg("-q").current_dir(&root).status().unwrap();
+        assert!(git.success());
+        let write = |path: &str, bytes: u64| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, vec![b'x'; bytes as usize]).unwrap();
+        };
+        write("a/report.json", BYTES_MAX + 1);
+        write("a/short.json", BYTES_MAX);
+        write("crates/testkit/fixtures/x/Data.db", BYTES_MAX + 1);
+        let found = weights(root.path()).unwrap();
+        assert_eq!(found.iter().map(|f| f.file.as_str()).collect::<Vec<_>>(), ["a/report.json"]);
     }
 
     #[test]
