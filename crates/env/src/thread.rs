@@ -1,10 +1,10 @@
 //! How the kernel treats the threads of the node.
 //!
-//! Work that somebody waits for takes microseconds; compactions, flushes and whatever else runs on the machine
-//! compute for as long as the kernel lets them. A thread that wakes on a busy core is run when what runs there
-//! has had its slice: three or four milliseconds with Linux's defaults, and as much again for each thread that
-//! waits before it. Since 6.12 a thread can ask for shorter slices than others. It then gets no more time in
-//! all, but gets it as soon as it wakes (`PREEMPT_SHORT`,
+//! Work that somebody waits for takes microseconds; compactions, flushes and whatever else runs on the
+//! machine compute for as long as the kernel lets them. A thread that wakes on a busy core is run when what
+//! runs there has had its slice: three or four milliseconds with Linux's defaults, and as much again for each
+//! thread that waits before it. Since 6.12 a thread can ask for shorter slices than others. It then gets no
+//! more time in all, but gets it as soon as it wakes (`PREEMPT_SHORT`,
 //! <https://docs.kernel.org/scheduler/sched-eevdf.html>, `sched_runtime` in sched_setattr(2)).
 
 use std::io;

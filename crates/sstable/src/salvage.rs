@@ -3,7 +3,8 @@
 //! 1. Data.db is read from its start, partition by partition, without the index. What decodes and lies in
 //!    chunks whose checksums are right is copied.
 //! 2. Where that fails, the index says where the next block of rows or partition starts. Without an index
-//!    what follows is lost. The key of a partition whose head is lost comes from the index, if that repeats it.
+//!    what follows is lost. The key of a partition whose head is lost comes from the index, if that repeats
+//!    it.
 //! 3. Partitions that do not come after the one before are left for later, and so are rows that do not come
 //!    after the row before. They go into SSTables of their own, in order; as many as it takes.
 //!

@@ -1,7 +1,7 @@
 //! Writing an SSTable.
 //!
-//! Fragments come in the order of the stream grammar. Rows go through one chunk of data; only the blocks of the
-//! current partition are described in memory. Steps of [`SsTableWriter::finish`]:
+//! Fragments come in the order of the stream grammar. Rows go through one chunk of data; only the blocks of
+//! the current partition are described in memory. Steps of [`SsTableWriter::finish`]:
 //!
 //! 1. Data.db, the index and the outline, where there are long values, are completed and synced;
 //! 2. the components that are known only now (Proof.db, CompressionInfo.db or CRC.db, Digest.crc32,
