@@ -14,7 +14,8 @@
 
 use super::CqlType;
 use super::collection::{
-    elements, encode_list, encode_map, encode_set, encode_vector, pairs, push_element, vector_elements,
+    elements, encode_list, encode_map, encode_nullable_list, encode_set, encode_vector, pairs, push_element,
+    vector_elements,
 };
 use bytes::Bytes;
 use std::borrow::Cow;
@@ -46,8 +47,9 @@ fn rewritten(ty: &CqlType, value: &[u8]) -> Option<Vec<u8>> {
         }
         CqlType::List { element, .. } if is_kept(element) => None,
         CqlType::List { element, .. } => {
+            // A null is not stored, but IN has it among its values.
             let items = rewritten_parts(elements(value).map(|v| (element.as_ref(), v)))?;
-            Some(encode_list(items.into_iter().flatten()).into())
+            Some(encode_nullable_list(items).into())
         }
         CqlType::Vector { element, .. } if is_kept(element) => None,
         CqlType::Vector { element, dimension } => {
