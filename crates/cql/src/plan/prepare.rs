@@ -257,6 +257,8 @@ impl<'a> Preparer<'a> {
                 analyzer.term(Raw::Literal(&literal), &receiver)?
             }
         };
+        let json = JsonSource { document, default_unset: insert.default_unset, markers: self.names.len() };
+        json.check(&analyzer.table)?;
         let (mut sorted, mut operations) = (Vec::new(), Vec::new());
         for (i, column) in analyzer.table.select_star().iter().enumerate() {
             // The document's values come behind those of the statement's markers.
@@ -269,7 +271,6 @@ impl<'a> Preparer<'a> {
             }
         }
         let (timestamp, ttl) = using(&analyzer, &insert.using)?;
-        let json = JsonSource { document, default_unset: insert.default_unset, markers: self.names.len() };
         Ok(WritePlan {
             table: Arc::clone(&analyzer.table),
             kind: WriteKind::Insert,
