@@ -81,7 +81,8 @@ pub struct Prepared {
     pub result_columns: Vec<ColumnSpec>,
     /// The tables.
     pub tables: Vec<TableRef>,
-    /// Whether every table is named with its keyspace, so the plan holds whatever keyspace is in use.
+    /// Whether every table is named with its keyspace, so the plan holds whatever keyspace is in use. USE, DESCRIBE and
+    /// changes of the schema never are, as in Cassandra.
     pub is_qualified: bool,
     /// Whether the statement has IF conditions.
     pub is_conditional: bool,

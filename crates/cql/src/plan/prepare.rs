@@ -77,6 +77,9 @@ pub fn prepare(parsed: ParsedStatement, schema: &Schema, keyspace: Option<&str>)
         Statement::Describe(describe) => blank(StatementKind::Describe, Plan::Describe(Arc::new(*describe))),
         other => {
             roles::refuse(&other, schema, keyspace)?;
+            if let Some(name) = other.changed_name() {
+                preparer.keyspace_of(name)?;
+            }
             blank(StatementKind::Schema, Plan::Schema(Arc::new(other)))
         }
     };
@@ -92,13 +95,14 @@ pub fn prepare(parsed: ParsedStatement, schema: &Schema, keyspace: Option<&str>)
 }
 
 fn blank(kind: StatementKind, plan: Plan) -> Prepared {
+    let names_tables = !matches!(kind, StatementKind::Use | StatementKind::Describe | StatementKind::Schema);
     Prepared {
         kind,
         bind_variables: Vec::new(),
         partition_key_binds: Vec::new(),
         result_columns: Vec::new(),
         tables: Vec::new(),
-        is_qualified: true,
+        is_qualified: names_tables,
         is_conditional: false,
         plan,
     }
@@ -123,16 +127,23 @@ struct Preparer<'a> {
 }
 
 impl<'a> Preparer<'a> {
-    fn table(&self, name: &QualifiedName) -> Result<Arc<TableSchema>> {
-        let keyspace = match (&name.keyspace, self.keyspace) {
-            (Some(keyspace), _) => keyspace.as_str(),
-            (None, Some(keyspace)) => keyspace,
+    fn keyspace_of<'n>(&self, name: &'n QualifiedName) -> Result<&'n str>
+    where
+        'a: 'n,
+    {
+        match (&name.keyspace, self.keyspace) {
+            (Some(keyspace), _) => Ok(keyspace.as_str()),
+            (None, Some(keyspace)) => Ok(keyspace),
             (None, None) => {
                 bail!(
                     "No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename"
                 )
             }
-        };
+        }
+    }
+
+    fn table(&self, name: &QualifiedName) -> Result<Arc<TableSchema>> {
+        let keyspace = self.keyspace_of(name)?;
         if self.schema.keyspace(keyspace).is_none() {
             bail!("keyspace {keyspace} does not exist");
         }
