@@ -20,6 +20,7 @@ pub(crate) mod literal;
 pub(crate) mod lower;
 pub(crate) mod modification;
 pub(crate) mod order;
+mod precheck;
 pub(crate) mod product;
 pub(crate) mod raw;
 pub(crate) mod relation;

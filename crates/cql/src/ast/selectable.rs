@@ -80,7 +80,7 @@ pub enum Selectable {
     Column(Identifier),
     /// A constant, `null` or a bind marker; no other kind of term appears here.
     Term(Term),
-    /// `count(*)`. `count(1)` is a function call here; see [`Selectable::is_count_rows`].
+    /// `count(*)`. `count` of a constant is a function call here; see [`Selectable::is_count_rows`].
     CountRows,
     /// `writetime(column...)`, `maxwritetime(...)`, `ttl(...)`.
     Writetime {

@@ -24,6 +24,18 @@ pub(crate) enum Aggregate {
     Avg,
 }
 
+impl Aggregate {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Aggregate::CountRows | Aggregate::Count => "count",
+            Aggregate::Min => "min",
+            Aggregate::Max => "max",
+            Aggregate::Sum => "sum",
+            Aggregate::Avg => "avg",
+        }
+    }
+}
+
 /// One aggregate of a SELECT clause.
 #[derive(Clone, Debug)]
 pub(crate) struct AggregateCall {

@@ -4,7 +4,7 @@ use super::BoundSelect;
 use crate::analysis::order::Order;
 use crate::analysis::restrictions::{NEEDS_FILTERING, Restrictions, Verb};
 use crate::analysis::selection::{ColumnsRead, Selected};
-use crate::analysis::{Analyzer, BindInput, Expr, Receiver};
+use crate::analysis::{Analyzer, BindInput, Expr, Receiver, Scope};
 use crate::ast::{OrderByExpression, Select};
 use crate::bind::{BoundValue, ColumnSpec};
 use crate::error::{CqlError, Result, bail};
@@ -99,6 +99,9 @@ impl SelectPlan {
     pub(crate) fn bind(&self, input: &BindInput<'_>) -> Result<BoundSelect> {
         let limit = bind_limit(self.limit.as_ref(), input)?;
         let per_partition = bind_limit(self.per_partition_limit.as_ref(), input)?;
+        if self.shape.is_computed() {
+            self.shape.precheck(&Scope { table: Some(&self.table), ..input.scope() })?;
+        }
         let is_sorted = !self.shape.order.is_empty();
         if is_sorted && input.ctx.page_size.is_some() {
             bail!(
