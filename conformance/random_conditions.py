@@ -19,13 +19,12 @@ sys.path.insert(0, str(HERE))
 from cassandra.query import BatchType  # noqa: E402
 
 from harness import differential  # noqa: E402
-from harness.differential import Difference  # noqa: E402
+from harness.differential import APPLIED, Difference, same_refusal  # noqa: E402
 from harness.statements import Statement, bound, value  # noqa: E402
 from harness.wire import Wire  # noqa: E402
 
 KEYSPACE = "random_conditions"
 BATCHES = {"": BatchType.LOGGED, "UNLOGGED ": BatchType.UNLOGGED}
-APPLIED = [("[applied]", "boolean")]
 SERVER_ERROR, SYNTAX_ERROR = 0x0000, 0x2000
 
 
@@ -233,11 +232,6 @@ class Answer:
             self.said = (reply.kind, self.columns, self.rows)
 
     @property
-    def is_refusal(self):
-        """Whether conditions did not hold, and a row says why."""
-        return self.columns[:1] == APPLIED and len(self.columns) > 1
-
-    @property
     def changes_nothing(self):
         return self.error is not None or (self.columns[:1] == APPLIED and self.rows[0][0] == b"\0")
 
@@ -275,20 +269,13 @@ def excused(table, ours, theirs):
     """Whether two answers differ as docs/COMPAT.md says."""
     if theirs.code == SERVER_ERROR:
         return True  # a Java exception
-    if ours.is_refusal and theirs.is_refusal and ours.columns == theirs.columns and table.statics:
-        # A condition on the static row alone shows the first row of the partition: here whoever made it, there an INSERT.
-        of_rows = {"[applied]", *table.keys, *table.statics}
-        same = [i for i, (name, _) in enumerate(ours.columns) if name in of_rows]
-        return [[row[i] for i in same] for row in ours.rows] == [[row[i] for i in same] for row in theirs.rows]
+    if same_refusal(table, ours, theirs):
+        return True
     if theirs.error is not None and "list which is null" in theirs.error:
         return True  # rows without conditions are read here, too
     if theirs.error is not None and ours.error == "Key may not be empty":
         return True  # keys of all statements are looked at first
     # Told here whether or not the other conditions hold.
-    if ours.is_refusal and theirs.columns == APPLIED and theirs.changes_nothing and table.statics:
-        # As above, where no row of the partition was written by INSERT.
-        statics = [i for i, (name, _) in enumerate(ours.columns) if name in table.statics]
-        return all(row[i] is None for row in ours.rows for i in statics)
     return ours.error is not None and ours.error.startswith(("Invalid comparison with ", "Column ", "Invalid empty or null value"))
 
 

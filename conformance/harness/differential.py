@@ -11,6 +11,9 @@ from harness.node import Cassandra, complain, open_target
 from harness.wire import Wire
 
 
+APPLIED = [("[applied]", "boolean")]
+
+
 class Difference(Exception):
     """What the two answered."""
 
@@ -31,6 +34,19 @@ def drop(wires, table):
     for wire in wires:
         wire.query(f"DROP TABLE IF EXISTS {table}")
         wire.close()
+
+
+def same_refusal(table, ours, theirs):
+    """Whether two answers refuse a conditional statement and differ in the row that says why as docs/COMPAT.md has it: where only the
+    static row has conditions it is the first of the partition here, in Cassandra the first that was written by INSERT, if any was."""
+    if not table.statics or not all(answer.columns[:1] == APPLIED and answer.rows[0][0] == b"\0" for answer in (ours, theirs)):
+        return False
+    if theirs.columns == APPLIED:
+        return all(row[i] is None for row in ours.rows for i, (name, _) in enumerate(ours.columns) if name in table.statics)
+    of_rows = {"[applied]", *table.keys, *table.statics}
+    same = [i for i, (name, _) in enumerate(ours.columns) if name in of_rows]
+    return ours.columns == theirs.columns and [[row[i] for i in same] for row in ours.rows] == [
+        [row[i] for i in same] for row in theirs.rows]
 
 
 def main(doc, prepare_nodes, check, statements):
