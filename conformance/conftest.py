@@ -54,6 +54,14 @@ def oracle(request, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def two_nodes(target, oracle):
+    """The node under test and a real Cassandra, for suites that ask both the same."""
+    if target is oracle or target.address == oracle.address:
+        pytest.skip("the node under test is the real Cassandra")
+    return [target, oracle]
+
+
+@pytest.fixture(scope="session")
 def on_ilion(request):
     return request.config.getoption("--target") == "ilion"
 

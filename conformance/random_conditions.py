@@ -9,30 +9,24 @@ BATCH in text, and as a BATCH request of texts and prepared statements. Conditio
 batch holds may contradict itself. After each statement the whole table has to be the same on both nodes. An error has to be the
 same to its words, a result the same to the byte. `excused` says what is known to differ.
 """
-import argparse
 import pathlib
 import random
+import re
 import sys
-import tempfile
-import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from cassandra.query import BatchType  # noqa: E402
 
-from harness.node import Cassandra, complain, open_target  # noqa: E402
-from harness.types import UNSET, encode, parse_literals  # noqa: E402
-from harness.wire import Wire, bind_types  # noqa: E402
+from harness import differential  # noqa: E402
+from harness.differential import APPLIED, Difference, same_refusal  # noqa: E402
+from harness.statements import Statement, bound, value  # noqa: E402
+from harness.wire import Wire  # noqa: E402
 
 KEYSPACE = "random_conditions"
 BATCHES = {"": BatchType.LOGGED, "UNLOGGED ": BatchType.UNLOGGED}
-APPLIED = [("[applied]", "boolean")]
 SERVER_ERROR, SYNTAX_ERROR = 0x0000, 0x2000
-
-
-class Raw(str):
-    """A part of a statement that is text in every form; other parts are values."""
 
 
 def some(chance, items, at_most):
@@ -87,46 +81,22 @@ class Table:
                 + (f" WITH {' AND '.join(options)}" if options else ""))
 
 
-class Statement:
-    """INSERT, UPDATE or DELETE as parts: `Raw` text, and literals that may be bound."""
-
-    def __init__(self, parts):
-        self.parts = list(parts)
-
-    def text(self):
-        return "".join(self.parts)
-
-    def marked(self):
-        return "".join(part if isinstance(part, Raw) else "?" for part in self.parts)
-
-    def literals(self):
-        return [part for part in self.parts if not isinstance(part, Raw)]
-
-
-def joined(items, between):
-    """Lists of parts, with text between them."""
-    out = []
-    for item in items:
-        out += ([Raw(between)] if out else []) + item
-    return out
-
-
 class Maker:
     """Draws statements for a table."""
 
     def __init__(self, table):
         self.table, self.chance = table, table.chance
         self.alone = True
-        self.partition = {n: TYPES[t](self.chance) for n, t in table.keys.items()}
+        self.partition = {n: value(TYPES[t](self.chance)) for n, t in table.keys.items()}
 
     def literal(self, kind, null=0.0):
-        return "null" if self.chance.random() < null else TYPES[kind](self.chance)
+        return value("null" if self.chance.random() < null else TYPES[kind](self.chance))
 
     def key(self):
         """Mostly one partition, so that batches are of one."""
         if self.chance.random() < 0.97:
             return dict(self.partition)
-        return {n: TYPES[t](self.chance) for n, t in self.table.keys.items()}
+        return {n: value(TYPES[t](self.chance)) for n, t in self.table.keys.items()}
 
     def clusterings(self):
         return {n: self.literal(t) for n, t in self.table.clustering.items()}
@@ -134,17 +104,17 @@ class Maker:
     def where(self, values, deletes=False):
         chance = self.chance
         relations = []
-        for name, value in values.items():
+        for name, given in values.items():
             kind = {**self.table.keys, **self.table.clustering}[name]
             if chance.random() < 0.03:
-                relations.append([Raw(f"{name} IN ("), value, Raw(", "), self.literal(kind), Raw(")")])
+                relations.append(f"{name} IN ({given}, {self.literal(kind)})")
             else:
-                relations.append([Raw(f"{name} = "), value])
+                relations.append(f"{name} = {given}")
         rest = [n for n in self.table.clustering if n not in values]
         if rest and deletes and chance.random() < 0.5:
             operator = chance.choice(["<", "<=", ">", ">="])
-            relations.append([Raw(f"{rest[0]} {operator} "), self.literal(self.table.clustering[rest[0]])])
-        return joined(relations, " AND ")
+            relations.append(f"{rest[0]} {operator} {self.literal(self.table.clustering[rest[0]])}")
+        return " AND ".join(relations)
 
     def condition(self, alone):
         """One comparison. Those with null that are refused stand alone: Cassandra refuses them if it comes to them."""
@@ -154,52 +124,52 @@ class Maker:
         name, kind = chance.choice(columns)
         operator = chance.choice(["=", "=", "=", "!=", "<", ">=", ">"])
         null = 0.15 if operator in ("=", "!=") or alone else 0.0
-        value = self.literal(kind, null=null)
+        given = self.literal(kind, null=null)
         pick = chance.random()
         base = kind.replace("frozen<", "").split("<")[0].rstrip(">")
         if pick < 0.15 and base in ("list", "map"):
             inner = "text" if base == "map" else "int"
-            return [Raw(f"{name}["), str(chance.randint(0, 2)), Raw(f"] {operator} "), self.literal(inner, null=null)]
+            return f"{name}[{value(str(chance.randint(0, 2)))}] {operator} {self.literal(inner, null=null)}"
         if pick < 0.15 and base == "pair":
-            return [Raw(f"{name}.a {operator} "), self.literal("int", null=null)]
+            return f"{name}.a {operator} {self.literal('int', null=null)}"
         if pick < 0.25 and base in ("list", "set", "map"):
             inner = "text" if base == "map" else "int"
-            return [Raw(f"{name} CONTAINS "), self.literal(inner)]
+            return f"{name} CONTAINS {self.literal(inner)}"
         if pick < 0.3 and base == "map":
-            return [Raw(f"{name} CONTAINS KEY "), self.literal("int")]
+            return f"{name} CONTAINS KEY {self.literal('int')}"
         if pick < 0.4:
-            return [Raw(f"{name} IN ("), value, Raw(", "), self.literal(kind), Raw(")")]
-        return [Raw(f"{name} {operator} "), value]
+            return f"{name} IN ({given}, {self.literal(kind)})"
+        return f"{name} {operator} {given}"
 
     def conditions(self):
-        """Parts of an IF clause."""
+        """An IF clause."""
         if self.chance.random() < 0.35:
-            return [Raw(" IF EXISTS")]
+            return " IF EXISTS"
         count = self.chance.choice([1, 1, 1, 2, 3])
-        return [Raw(" IF ")] + joined([self.condition(self.alone and count == 1) for _ in range(count)], " AND ")
+        return " IF " + " AND ".join(self.condition(self.alone and count == 1) for _ in range(count))
 
     def changes(self):
-        """(column, parts of SET) of some columns."""
+        """Terms of SET, of some columns."""
         chance, out = self.chance, []
         columns = list(self.table.columns.items())
         if self.table.statics and chance.random() < 0.3:
             columns = list(self.table.statics.items())
         for name, kind in chance.sample(columns, min(len(columns), chance.choice([1, 1, 2]))):
-            value, pick = self.literal(kind, null=0.15), chance.random()
+            given, pick = self.literal(kind, null=0.15), chance.random()
             if kind == "counter":
-                out.append([Raw(f"{name} = {name} + "), value])
+                out.append(f"{name} = {name} + {given}")
             elif pick < 0.2 and kind in ("list<int>", "set<int>", "map<int, text>"):
-                out.append([Raw(f"{name} = {name} + "), self.literal(kind)])
+                out.append(f"{name} = {name} + {self.literal(kind)}")
             elif pick < 0.3 and kind in ("list<int>", "set<int>"):
-                out.append([Raw(f"{name} = {name} - "), self.literal(kind)])
+                out.append(f"{name} = {name} - {self.literal(kind)}")
             elif pick < 0.4 and kind in ("list<int>", "map<int, text>"):
                 inner = "text" if kind.startswith("map") else "int"
-                out.append([Raw(f"{name}["), str(chance.randint(0, 1)), Raw("] = "), self.literal(inner, null=0.2)])
+                out.append(f"{name}[{value(str(chance.randint(0, 1)))}] = {self.literal(inner, null=0.2)}")
             elif pick < 0.4 and kind == "pair":
-                out.append([Raw(f"{name}.a = "), self.literal("int", null=0.2)])
+                out.append(f"{name}.a = {self.literal('int', null=0.2)}")
             else:
-                out.append([Raw(f"{name} = "), value])
-        return out
+                out.append(f"{name} = {given}")
+        return ", ".join(out)
 
     def insert(self, conditional):
         values = {**self.key(), **self.clusterings()}
@@ -208,9 +178,8 @@ class Maker:
         row = len(values)
         columns = self.table.statics if self.table.statics and row == len(self.table.keys) else self.table.columns
         values |= {n: self.literal(t, null=0.15) for n, t in columns.items() if self.chance.random() < 0.7}
-        parts = [Raw(f"INSERT INTO {self.table.name} ({', '.join(values)}) VALUES (")]
-        parts += joined([[value] for value in values.values()], ", ")
-        return Statement(parts + [Raw(") IF NOT EXISTS" if conditional else ")")])
+        made = f"INSERT INTO {self.table.name} ({', '.join(values)}) VALUES ({', '.join(values.values())})"
+        return Statement(made + " IF NOT EXISTS" * conditional)
 
     def update(self, conditional):
         values, changes = {**self.key(), **self.clusterings()}, self.changes()
@@ -218,8 +187,8 @@ class Maker:
             return self.insert(conditional)
         if self.table.statics and self.chance.random() < 0.3:
             values = {n: values[n] for n in self.table.keys}
-        parts = [Raw(f"UPDATE {self.table.name} SET "), *joined(changes, ", "), Raw(" WHERE "), *self.where(values)]
-        return Statement(parts + (self.conditions() if conditional else []))
+        made = f"UPDATE {self.table.name} SET {changes} WHERE {self.where(values)}"
+        return Statement(made + (self.conditions() if conditional else ""))
 
     def delete(self, conditional):
         chance, table = self.chance, self.table
@@ -233,8 +202,7 @@ class Maker:
             what = f" {name}[1]" if kind in ("list<int>", "set<int>", "map<int, text>") and chance.random() < 0.3 else f" {name}"
             whole = len(table.keys) if name in table.statics and chance.random() < 0.8 else whole
         where = self.where(dict(list(values.items())[:whole]), deletes=not what)
-        parts = [Raw(f"DELETE{what} FROM {table.name} WHERE "), *where]
-        return Statement(parts + (self.conditions() if conditional else []))
+        return Statement(f"DELETE{what} FROM {table.name} WHERE {where}" + (self.conditions() if conditional else ""))
 
     def one(self, conditional):
         make = self.chance.choices([self.insert, self.update, self.delete], [3, 4, 3])[0]
@@ -265,25 +233,11 @@ class Answer:
             self.said = (reply.kind, self.columns, self.rows)
 
     @property
-    def is_refusal(self):
-        """Whether conditions did not hold, and a row says why."""
-        return self.columns[:1] == APPLIED and len(self.columns) > 1
-
-    @property
     def changes_nothing(self):
         return self.error is not None or (self.columns[:1] == APPLIED and self.rows[0][0] == b"\0")
 
     def __str__(self):
         return f"error {self.code:#06x} {self.error}" if self.error is not None else str(self.said)
-
-
-def bound(prepared, literals):
-    """Literals as bytes of the types that a node said of its markers."""
-    out = []
-    for (_, kind), text in zip(bind_types(prepared), literals, strict=True):
-        (literal,) = parse_literals(text)
-        out.append(encode(kind, literal))
-    return out
 
 
 def send(wire, statements, batch, form):
@@ -306,39 +260,44 @@ def send(wire, statements, batch, form):
             if prepared.kind == "error":
                 return prepared
             values = bound(prepared, statement.literals())
-            queries.append((True, prepared.message.query_id, [_unset(v) for v in values]))
+            queries.append((True, prepared.message.query_id, values))
         else:
             queries.append((False, statement.text(), ()))
     return wire.batch(BATCHES[batch], queries)
-
-
-def _unset(value):
-    return None if value is UNSET else value
 
 
 def excused(table, ours, theirs):
     """Whether two answers differ as docs/COMPAT.md says."""
     if theirs.code == SERVER_ERROR:
         return True  # a Java exception
-    if ours.is_refusal and theirs.is_refusal and ours.columns == theirs.columns and table.statics:
-        # A condition on the static row alone shows the first row of the partition: here whoever made it, there an INSERT.
-        of_rows = {"[applied]", *table.keys, *table.statics}
-        same = [i for i, (name, _) in enumerate(ours.columns) if name in of_rows]
-        return [[row[i] for i in same] for row in ours.rows] == [[row[i] for i in same] for row in theirs.rows]
+    if same_refusal(table, ours, theirs):
+        return True
     if theirs.error is not None and "list which is null" in theirs.error:
         return True  # rows without conditions are read here, too
     if theirs.error is not None and ours.error == "Key may not be empty":
         return True  # keys of all statements are looked at first
     # Told here whether or not the other conditions hold.
-    if ours.is_refusal and theirs.columns == APPLIED and theirs.changes_nothing and table.statics:
-        # As above, where no row of the partition was written by INSERT.
-        statics = [i for i, (name, _) in enumerate(ours.columns) if name in table.statics]
-        return all(row[i] is None for row in ours.rows for i in statics)
     return ours.error is not None and ours.error.startswith(("Invalid comparison with ", "Column ", "Invalid empty or null value"))
 
 
-class Difference(Exception):
-    """What the two answered."""
+# An operation on elements of a list, which has to be read first.
+ON_ELEMENTS = re.compile(r"\b(v\d+) = \1 - |\b(v\d+)\[\d+\] = |DELETE (v\d+)\[")
+
+
+def forgets(table, drawn):
+    """Whether Cassandra may forget an operation: on a list of a row that has no condition on a column of its own, in a statement or
+    batch with conditions."""
+    texts = [statement.text() for statement in drawn]
+    if not any(" IF " in text for text in texts):
+        return False
+    for text in texts:
+        named = {name for names in ON_ELEMENTS.findall(text) for name in names if name}
+        of_rows = [name for name in named if table.regular.get(name, "").startswith("list")]
+        condition = text.partition(" IF ")[2]
+        has_own = "EXISTS" in condition or any(re.search(rf"\b{name}\b", condition) for name in table.regular)
+        if of_rows and not has_own:
+            return True
+    return False
 
 
 def both(table, wires, ask, what):
@@ -367,7 +326,8 @@ def check(seed, statements, nodes):
             what = "; ".join(s.text() for s in drawn)
             what = f"{what}  // {form}" if batch is None else f"BEGIN {batch}BATCH {what}; APPLY BATCH  // {form}"
             done.append(what)
-            if not both(table, wires, lambda wire: send(wire, drawn, batch, form), what):
+            same = both(table, wires, lambda wire: send(wire, drawn, batch, form), what)
+            if not same or forgets(table, drawn):
                 return None  # from here on their data may differ
             both(table, wires, lambda wire: wire.query(f"SELECT * FROM {table.name}"), f"SELECT * after {what}")
             if chance.random() < 0.02:
@@ -375,47 +335,13 @@ def check(seed, statements, nodes):
     except Difference as difference:
         return f"seed {seed}\n" + "\n".join(done) + f"\n\n{difference}"
     finally:
-        for wire in wires:
-            wire.query(f"DROP TABLE IF EXISTS {table.name}")
-            wire.close()
+        differential.drop(wires, table.name)
     return None
 
 
 def prepare(nodes):
-    for node in nodes:
-        wire = Wire(node.address, node.port)
-        wire.must(f"DROP KEYSPACE IF EXISTS {KEYSPACE}")
-        wire.must(f"CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}")
-        wire.must(f"CREATE TYPE {KEYSPACE}.pair (a int, b text)")
-        wire.close()
-
-
-def main():
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--tables", type=int, default=10, help="tables, with seeds that follow each other")
-    options.add_argument("--statements", type=int, default=60, help="statements on each")
-    options.add_argument("--seconds", type=float, default=None, help="go on with further tables for so long")
-    options.add_argument("--target", default="ilion")
-    options.add_argument("--cassandra", required=True, help="a running real Cassandra: its directory or address")
-    given = options.parse_args()
-    agree = differ = 0
-    with tempfile.TemporaryDirectory() as scratch, open_target(given.target, scratch) as target:
-        is_folder = pathlib.Path(given.cassandra).is_dir()
-        oracle = Cassandra(given.cassandra, owned=False) if is_folder else open_target(given.cassandra, scratch)
-        nodes = [target, oracle]
-        prepare(nodes)
-        ends = time.monotonic() + given.seconds if given.seconds else None
-        seed = given.seed
-        while seed < given.seed + given.tables or (ends and time.monotonic() < ends):
-            story = check(seed, given.statements, nodes)
-            agree, differ = (agree, differ + 1) if story else (agree + 1, differ)
-            if story:
-                complain(story)
-            seed += 1
-    print(f"{agree} tables agree, {differ} differ")
-    return 1 if differ else 0
+    differential.prepare(nodes, KEYSPACE, ("pair", "(a int, b text)"))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(differential.main(__doc__, prepare, check, "statements"))

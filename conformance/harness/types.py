@@ -327,6 +327,19 @@ def vint(value):
     return ((0xFF00 >> extra & 0xFF) << 8 * extra | value).to_bytes(extra + 1, "big")
 
 
+def count(name, text):
+    """The number that a timestamp, date or time written out is: milliseconds, days from the lowest, nanoseconds."""
+    if name == "time":
+        hours, minutes, seconds = text.split(":")
+        whole, _, nanos = seconds.partition(".")
+        return (int(hours) * 3600 + int(minutes) * 60 + int(whole)) * 10**9 + int(nanos.ljust(9, "0"))
+    if name == "date":
+        return (datetime.date.fromisoformat(text) - datetime.date(1970, 1, 1)).days + 2**31
+    at = datetime.datetime.fromisoformat(text)
+    at = at if at.tzinfo else at.replace(tzinfo=datetime.timezone.utc)
+    return (at - datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)) // datetime.timedelta(milliseconds=1)
+
+
 def encode(t, literal):
     """Bytes of a parsed literal. `0x!..` gives the bytes as they are, `empty` none, `unset` and `null` themselves."""
     if literal == "null":
@@ -359,17 +372,15 @@ def encode(t, literal):
         return uuid.UUID(plain).bytes
     if name == "inet":
         return ipaddress.ip_address(plain).packed
-    if name == "timestamp":
-        return struct.pack(">q", int(plain))
-    if name == "date":
-        return struct.pack(">I", int(plain))
-    if name == "time":
-        return struct.pack(">q", int(plain))
+    if name in ("timestamp", "date", "time"):
+        number = int(plain) if plain.lstrip("-").isdigit() else count(name, plain)
+        return struct.pack(">I" if name == "date" else ">q", number)
     if name == "duration":
         amounts = {"mo": 0, "d": 0, "ns": 0}
         sign = -1 if plain.startswith("-") else 1
-        for number, unit in re.findall(r"(\d+)(mo|d|ns)", plain):
-            amounts[unit] = sign * int(number)
+        for number, unit in re.findall(r"(\d+)(mo|d|h|ns)", plain):
+            unit, times = ("ns", 3600 * 10**9) if unit == "h" else (unit, 1)
+            amounts[unit] += sign * int(number) * times
         return b"".join(vint(v * 2 if v >= 0 else -v * 2 - 1) for v in amounts.values())
     if name in ("list", "set"):
         return struct.pack(">i", len(literal)) + b"".join(sized(encode(t.args[0], v)) for v in literal)

@@ -102,16 +102,18 @@ class Wire:
             self.keyspace = reply.message.new_keyspace
         return reply
 
-    def query(self, text, consistency="ONE", **options):
-        return self.send(QueryMessage(text, LEVELS[consistency], **serial(options)))
+    def query(self, text, consistency="ONE", values=None, **options):
+        """A QUERY, with values for its markers if it has any."""
+        message = QueryMessage(text, LEVELS[consistency], **serial(options))
+        message.query_params = values and _marked_unset(values)
+        return self.send(message)
 
     def prepare(self, text):
         return self.send(PrepareMessage(text))
 
     def execute(self, prepared, values, consistency="ONE", **options):
-        values = [_UNSET_VALUE if v is UNSET else v for v in values]
         message = prepared.message
-        return self.send(ExecuteMessage(message.query_id, values, LEVELS[consistency],
+        return self.send(ExecuteMessage(message.query_id, _marked_unset(values), LEVELS[consistency],
                                         result_metadata_id=message.result_metadata_id, **serial(options)))
 
     def batch(self, kind, queries, consistency="ONE", **options):
@@ -134,6 +136,10 @@ class Wire:
                 break
             reply = ask(reply.paging_state)
         return reply
+
+
+def _marked_unset(values):
+    return [_UNSET_VALUE if v is UNSET else v for v in values]
 
 
 def serial(options):

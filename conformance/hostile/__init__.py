@@ -6,7 +6,8 @@ Each file has
     prepare(node)       what has to be there first: tables, rows, long statements. Its outcome goes to `attack`
     attack(node, made)  the attack, which may be repeated; raises AssertionError where the node does not answer as it should
 
-What belongs to all of them is in `watch`: the settings of the node, the bystander, the node's memory.
+What belongs to all of them is in `watch`: the settings of the node, the bystander (`bystander`, a process of its own), the node's
+memory.
 """
 from . import (before_startup, cache_capacity, dripping, in_products, incomplete_envelopes, prepared_flood,
                superlinear_literals, unread_answers)

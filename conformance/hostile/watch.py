@@ -1,10 +1,17 @@
-"""What all attacks have in common: the node's settings, somebody who only wants to read a row, and the node's memory."""
+"""What all attacks have in common: the node's settings, somebody who only wants to read a row (`bystander`), and the node's memory."""
+import contextlib
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 
 from harness.frames import QUERY, Frames, long_string, parameters
 
 MIB = 1 << 20
+BYSTANDER = pathlib.Path(__file__).with_name("bystander.py")
 # Small, so that an attack that gets around a bound shows at once.
 SETTINGS = {
     "native_transport_max_request_data_in_flight": "64MiB",
@@ -45,30 +52,15 @@ def status_bytes(node, field):
 
 
 class Watch:
-    """Reads one row again and again, and looks at the node's memory, for as long as it is entered."""
+    """Has a bystander read one row again and again, and looks at the node's memory, for as long as it is entered."""
 
     def __init__(self, node):
         self.node = node
-        self.answers, self.others, self.times_s = 0, [], []
         self.before_bytes = self.peak_bytes = status_bytes(node, "VmRSS")
         self.stopped = threading.Event()
-        self.threads = [threading.Thread(target=work, daemon=True) for work in (self.read, self.look)]
-
-    def read(self):
-        statement = long_string(f"SELECT v FROM {KEYSPACE}.calm WHERE k = 1") + parameters(4)
-        try:
-            with Frames(self.node, version=4) as frames:
-                while not self.stopped.is_set():
-                    begun = time.monotonic()
-                    answer = frames.ask(QUERY, statement)
-                    self.times_s.append(time.monotonic() - begun)
-                    if answer.rows == [[b"calm"]]:
-                        self.answers += 1
-                    else:
-                        self.others.append(repr(answer))
-                    self.stopped.wait(0.002)
-        except Exception as error:  # whatever it is, the test tells it
-            self.others.append(repr(error))
+        self.looking = threading.Thread(target=self.look, daemon=True)
+        self.bystander = None
+        self.said = tempfile.TemporaryFile("w+")
 
     def look(self):
         while not self.stopped.wait(0.01):
@@ -78,14 +70,43 @@ class Watch:
                 return
 
     def __enter__(self):
-        for thread in self.threads:
-            thread.start()
+        self.bystander = subprocess.Popen([sys.executable, BYSTANDER, self.node.address, str(self.node.port)], stdin=subprocess.PIPE,
+                                          stdout=self.said, stderr=self.said, text=True)
+        self.looking.start()
+        while not self.lines() and self.bystander.poll() is None:
+            time.sleep(0.01)
         return self
 
     def __exit__(self, *_):
         self.stopped.set()
-        for thread in self.threads:
-            thread.join(60)
+        self.looking.join(60)
+        self.bystander.stdin.close()
+        try:
+            self.bystander.wait(60)
+        except subprocess.TimeoutExpired:
+            self.bystander.kill()
+            self.bystander.wait()
+
+    def lines(self):
+        """What the bystander has said so far: (seconds, what it was if not the row), or (None, an error)."""
+        size = os.fstat(self.said.fileno()).st_size
+        out = []
+        for line in os.pread(self.said.fileno(), size, 0).decode().splitlines(keepends=True):
+            took_s, _, other = line.rstrip("\n").partition(" ")
+            try:
+                out.append((float(took_s), other))
+            except ValueError:
+                out.append((None, line))
+        return out
+
+    @property
+    def answers(self):
+        return sum(took_s is not None and not other for took_s, other in self.lines())
+
+    @property
+    def others(self):
+        """Answers that are not the row, and how the bystander ended if not well."""
+        return [other for _, other in self.lines() if other]
 
     @property
     def growth_bytes(self):
@@ -93,8 +114,24 @@ class Watch:
 
     @property
     def p99_s(self):
-        ordered = sorted(self.times_s) or [0.0]
+        ordered = sorted(took_s for took_s, _ in self.lines() if took_s is not None) or [0.0]
         return ordered[len(ordered) * 99 // 100]
+
+
+@contextlib.contextmanager
+def elsewhere():
+    """For attacks: what they compute in this thread takes no processor from the node and the bystander, as if they came from another
+    machine."""
+    if os.geteuid() != 0:
+        # Who is not root cannot take it back.
+        yield
+        return
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    os.setpriority(os.PRIO_PROCESS, 0, 19)
+    try:
+        yield
+    finally:
+        os.setpriority(os.PRIO_PROCESS, 0, before)
 
 
 def send_what_goes(sockets, pieces, seconds):

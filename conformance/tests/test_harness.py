@@ -7,6 +7,8 @@ import time
 
 from harness.in_place import Directory
 from harness.node import alive
+from harness.statements import Statement, as_json, literal_of, value, value_bytes
+from harness.types import Type
 
 EXIT_THREAD = {"x86_64": 60, "aarch64": 93}[platform.machine()]
 # The first thread ends and is a zombie, as that of a killed JVM is for a while; another still listens.
@@ -78,3 +80,23 @@ def test_what_it_says_besides_is_kept(tmp_path):
 def test_an_index_that_stays_broken_is_told(tmp_path):
     found, starts = complaints(tmp_path, TOO_EARLY, TOO_EARLY, TOO_EARLY, "")
     assert (sorted(found), starts) == (sorted(TOO_EARLY.splitlines()), 3)
+
+
+def test_a_statement_is_text_or_has_markers_for_its_values():
+    inner = [value(1), value(2)]
+    whole = value(f"[{', '.join(inner)}, null]", f"({', '.join(inner)})")
+    statement = Statement(f"SELECT * FROM t WHERE k IN {whole} AND c = {value(repr('x'))} AND d IN ({', '.join(inner)})")
+    assert statement.text() == "SELECT * FROM t WHERE k IN (1, 2) AND c = 'x' AND d IN (1, 2)"
+    assert statement.marked() == "SELECT * FROM t WHERE k IN ? AND c = ? AND d IN (?, ?)"
+    assert statement.literals() == ["[1, 2, null]", "'x'", "1", "2"]
+    assert literal_of(value(1)) == "1" and literal_of(f"-{value(1)}") is None
+
+
+def test_literals_become_the_bytes_of_a_type_or_none_of_it():
+    assert value_bytes(Type("timestamp"), "'2020-01-01'") == (1577836800000).to_bytes(8, "big")
+    assert value_bytes(Type("timestamp"), "'2021-05-06 07:08:09.123+0000'") == (1620284889123).to_bytes(8, "big")
+    assert value_bytes(Type("date"), "'1969-12-31'") == (2**31 - 1).to_bytes(4, "big")
+    assert value_bytes(Type("time"), "'01:02:03'") == (3723 * 10**9).to_bytes(8, "big")
+    assert value_bytes(Type("int"), "'p'") == b"'p'"
+    assert value_bytes(Type("int"), "null") is None and value_bytes(Type("int"), "empty") == b""
+    assert as_json("{1: 'a', 2: null}") == '{"1": "a", "2": null}' and as_json("[1, (2, 'b')]") == '[1, [2, "b"]]'

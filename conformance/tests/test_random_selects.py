@@ -1,20 +1,18 @@
 """Random SELECTs on random tables, beside a real Cassandra."""
 import pytest
 
+from harness.differential import seeds
 from random_selects import check, prepare
 
 
 @pytest.fixture(scope="module")
-def nodes(target, oracle):
-    if target is oracle or target.address == oracle.address:
-        pytest.skip("the node under test is the real Cassandra")
-    prepare([target, oracle])
-    return [target, oracle]
+def nodes(two_nodes):
+    prepare(two_nodes)
+    return two_nodes
 
 
 def pytest_generate_tests(metafunc):
-    first, count = metafunc.config.getoption("--seed"), metafunc.config.getoption("--tables")
-    metafunc.parametrize("seed", range(first, first + 4 * count))
+    seeds(metafunc, 4)
 
 
 def test_answers_agree(seed, nodes):

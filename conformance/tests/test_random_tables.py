@@ -3,6 +3,7 @@ import subprocess
 
 import pytest
 
+from harness.differential import seeds
 from harness.node import Cassandra, Ilion, free_address, ilion_binary
 from random_tables import FORMATS, Bench, by_cassandra, by_ilion, check
 
@@ -18,9 +19,7 @@ def pytest_generate_tests(metafunc):
     if "bench" in metafunc.fixturenames:
         versions = SETTINGS if metafunc.function is test_written_by_ilion else FORMATS
         metafunc.parametrize("bench", versions, indirect=True, scope="module")
-    if "seed" in metafunc.fixturenames:
-        first, count = metafunc.config.getoption("--seed"), metafunc.config.getoption("--tables")
-        metafunc.parametrize("seed", range(first, first + count))
+    seeds(metafunc)
 
 
 @pytest.fixture(scope="module")

@@ -77,7 +77,8 @@ pub fn weights(root: &Path) -> Result<Vec<Finding>, String> {
     for path in paths(root)? {
         let bytes = std::fs::metadata(root.join(&path)).map_or(0, |file| file.len());
         if bytes > BYTES_MAX && !LARGE.iter().any(|large| path.starts_with(large)) {
-            let message = format!("{bytes} bytes, at most {BYTES_MAX}: what a command makes is made again, not kept");
+            let message =
+                format!("{bytes} bytes, at most {BYTES_MAX}: what a command makes is made again, not kept");
             findings.push(Finding::new(&path, 1, message));
         }
     }
@@ -145,7 +146,8 @@ fn wide_comments(file: &Source) -> Vec<Finding> {
         is_drawing ^= comment.starts_with("```");
         let may_be_wide = is_drawing || comment.starts_with('|') || comment.contains("http");
         if !may_be_wide && line.chars().count() > WIDTH_MAX {
-            let message = format!("a comment wider than {WIDTH_MAX}: break it where the code would be broken");
+            let message =
+                format!("a comment wider than {WIDTH_MAX}: break it where the code would be broken");
             findings.push(Finding::new(&file.path, index + 1, message));
         }
     }

@@ -2,6 +2,7 @@
 
 use super::context::{Analyzer, BindInput, Receiver};
 use super::expr::Expr;
+use super::keys::in_items;
 use super::raw::Raw;
 use super::relation::InSource;
 use crate::ast::{ColumnCondition, ComparisonOperator, ConditionTarget, ConditionTest, InValues};
@@ -201,9 +202,12 @@ impl ConditionPlan {
                 out
             }
             Values::In(InSource::List(list)) => match value(list)? {
-                Some(bytes) => {
-                    collection::elements(&bytes).map(|item| item.map(|item| bytes.slice_ref(item))).collect()
-                }
+                Some(bytes) => match list {
+                    Expr::Marker { ty: CqlType::List { element, .. }, .. } => {
+                        in_items(&bytes, element).collect()
+                    }
+                    _ => collection::elements(&bytes).map(|v| v.map(|v| bytes.slice_ref(v))).collect(),
+                },
                 None => bail!("Invalid null list in IN condition"),
             },
         };

@@ -3,7 +3,7 @@
 use crate::bind::{BoundValue, UuidSource};
 use crate::error::{CqlError, Result, bail};
 use crate::functions::ScalarFunction;
-use crate::result::{ColumnPart, ColumnRef};
+use crate::result::{CellPart, ColumnPart, ColumnRef, field_of};
 use bytes::Bytes;
 use model::TableSchema;
 use model::row::ResultRow;
@@ -57,20 +57,11 @@ pub(crate) enum Expr {
         of: Box<Expr>,
         index: usize,
     },
-    /// `value[key]` of a set or a map, whose keys have type `key_type`.
-    Element {
+    /// `value[key]` or `value[from..to]` of a set or a map.
+    Elements {
         of: Box<Expr>,
         is_map: bool,
-        key_type: CqlType,
-        key: Box<Expr>,
-    },
-    /// `value[from..to]` of a set or a map.
-    Slice {
-        of: Box<Expr>,
-        is_map: bool,
-        key_type: CqlType,
-        from: Option<Box<Expr>>,
-        to: Option<Box<Expr>>,
+        part: CellPart,
     },
 }
 
@@ -119,6 +110,11 @@ impl Expr {
         }
     }
 
+    /// Whether this is a marker for which there is no value.
+    pub(crate) fn is_unset(&self, scope: &Scope<'_>) -> bool {
+        matches!(self, Expr::Marker { index, .. } if matches!(scope.values.get(*index), Some(BoundValue::Unset)))
+    }
+
     /// The value.
     pub(crate) fn eval(&self, scope: &Scope<'_>) -> Result<BoundValue> {
         Ok(match self {
@@ -164,9 +160,7 @@ impl Expr {
                     match argument.eval(scope)? {
                         BoundValue::Bytes(bytes) => values.push(Some(bytes)),
                         BoundValue::Null => values.push(None),
-                        BoundValue::Unset => {
-                            bail!("Invalid unset value for argument in call to function {}", function.name)
-                        }
+                        BoundValue::Unset => bail!("{}", function.unset_argument()),
                     }
                 }
                 function.call(&values, scope)?
@@ -230,38 +224,11 @@ impl Expr {
                 }
                 Some(collection::encode_tuple(values))
             }
-            Expr::Field { of, index } => match of.eval_or_null(scope)? {
-                Some(value) => {
-                    collection::tuple_fields(&value).nth(*index).flatten().map(|field| value.slice_ref(field))
-                }
+            Expr::Field { of, index } => of.eval_or_null(scope)?.and_then(|value| field_of(&value, *index)),
+            Expr::Elements { of, is_map, part } => match of.eval_or_null(scope)? {
+                Some(value) => part.of_value(&value, *is_map, scope)?,
                 None => None,
             },
-            Expr::Element { of, is_map, key_type, key } => {
-                let (Some(value), Some(key)) = (of.eval_or_null(scope)?, key.eval_or_null(scope)?) else {
-                    return Ok(None);
-                };
-                let is_key = |k: &[u8]| key_type.compare(k, &key).is_eq();
-                let found = if *is_map {
-                    collection::pairs(&value).find(|(k, _)| is_key(k)).map(|(_, v)| v)
-                } else {
-                    collection::elements(&value).flatten().find(|k| is_key(k))
-                };
-                found.map(|v| value.slice_ref(v))
-            }
-            Expr::Slice { of, is_map, key_type, from, to } => {
-                let Some(value) = of.eval_or_null(scope)? else { return Ok(None) };
-                let from = bound(from, scope)?;
-                let to = bound(to, scope)?;
-                let inside = |k: &[u8]| {
-                    from.as_ref().is_none_or(|from| key_type.compare(from, k).is_le())
-                        && to.as_ref().is_none_or(|to| key_type.compare(k, to).is_le())
-                };
-                Some(if *is_map {
-                    collection::encode_map(key_type, collection::pairs(&value).filter(|(k, _)| inside(k)))
-                } else {
-                    collection::encode_list(collection::elements(&value).flatten().filter(|k| inside(k)))
-                })
-            }
         })
     }
 }
@@ -280,14 +247,6 @@ pub(crate) fn is_empty_a_value(ty: &CqlType) -> bool {
             | CqlType::Custom(_)
             | CqlType::DynamicComposite(_)
     )
-}
-
-/// An end of a slice: absent when it is open, or its marker is unset.
-fn bound(end: &Option<Box<Expr>>, scope: &Scope<'_>) -> Result<Option<Bytes>> {
-    match end {
-        None => Ok(None),
-        Some(expr) => expr.eval_or_null(scope),
-    }
 }
 
 fn element(item: &Expr, scope: &Scope<'_>) -> Result<Bytes> {

@@ -135,16 +135,27 @@ impl Analyzer<'_> {
     pub(crate) fn compatible_type(&self, raw: &Raw<'_>) -> Option<CqlType> {
         match raw {
             Raw::Literal(literal) => Some(literal::preferred_type(literal)),
-            Raw::List(items) => items
-                .iter()
-                .find_map(|item| self.compatible_type(item))
-                .map(|ty| CqlType::list(ty.frozen(), false)),
-            Raw::Set(items) => items
-                .iter()
-                .find_map(|item| self.compatible_type(item))
-                .map(|ty| CqlType::set(ty.frozen(), false)),
+            Raw::List(items) => self.compatible_item(items).map(|ty| CqlType::list(ty, false)),
+            Raw::Set(items) => self.compatible_item(items).map(|ty| CqlType::set(ty, false)),
+            Raw::Tuple(items) if items.len() > 1 => {
+                let types: Option<Arc<[CqlType]>> =
+                    items.iter().map(|item| self.compatible_type(item).map(|ty| ty.frozen())).collect();
+                types.map(CqlType::Tuple)
+            }
             _ => self.known_type(raw),
         }
+    }
+
+    /// That of the items' types which takes those of all others, if there is one.
+    fn compatible_item(&self, items: &[Raw<'_>]) -> Option<CqlType> {
+        let mut types: Vec<CqlType> = Vec::new();
+        for ty in items.iter().filter_map(|item| self.compatible_type(item)) {
+            if !types.contains(&ty) {
+                types.push(ty);
+            }
+        }
+        let takes_all = |wanted: &CqlType| types.iter().all(|ty| fit_type(ty, wanted).is_assignable());
+        types.iter().find(|ty| takes_all(ty)).map(CqlType::frozen)
     }
 }
 

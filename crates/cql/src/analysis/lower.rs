@@ -9,7 +9,7 @@ use super::types::{self, display};
 use crate::ast::{Identifier, Subselection, WritetimeKind};
 use crate::error::{CqlError, Result, bail};
 use crate::functions::{self, AggregateCall, Body};
-use crate::result::{CellInfo, CellPart, ColumnPart, ColumnRef, Keys};
+use crate::result::{CellInfo, CellPart, ColumnPart, ColumnRef, Keys, ValueStep};
 use model::ColumnKind;
 use model::types::CqlType;
 use std::collections::{HashMap, HashSet};
@@ -67,7 +67,9 @@ impl Analyzer<'_> {
             }
             Raw::Tuple(items) if items.len() == 1 && !items.iter().any(is_field_like) => {
                 match items.first() {
-                    Some(single @ (Raw::Operation { .. } | Raw::Negation(_))) => self.selected(single, place),
+                    Some(single @ (Raw::Operation { .. } | Raw::Negation(_) | Raw::Hint { .. })) => {
+                        self.selected(single, place)
+                    }
                     _ => Err(cannot_infer(raw)),
                 }
             }
@@ -408,7 +410,8 @@ impl Analyzer<'_> {
             Subselection::Element(key) => {
                 let (is_map, key_type, value_type) = keyed(shown, ty, "Element")?;
                 let key = self.term(key, &selection_key(shown, is_map, &key_type))?;
-                Ok((Part::Keys { key_type, keys: Keys::One(Box::new(key)) }, value_type))
+                let keys = Keys::One(Box::new(key));
+                Ok((Part::Keys(CellPart::of(shown, key_type, keys)), value_type))
             }
             Subselection::Slice { from, to } => {
                 let (is_map, key_type, _) = keyed(shown, ty, "Slice")?;
@@ -417,7 +420,7 @@ impl Analyzer<'_> {
                     term.as_ref().map(|t| self.term(t, &receiver).map(Box::new)).transpose()
                 };
                 let keys = Keys::Slice { from: end(from)?, to: end(to)? };
-                Ok((Part::Keys { key_type, keys }, ty.frozen()))
+                Ok((Part::Keys(CellPart::of(shown, key_type, keys)), ty.frozen()))
             }
         }
     }
@@ -434,12 +437,15 @@ impl Analyzer<'_> {
             bail!("Cannot use selection function {kind} on PRIMARY KEY part {name}");
         }
         let mut ty = column.ty.clone();
-        let mut part = None;
+        let mut part: Option<CellPart> = None;
+        let mut inside = Vec::new();
         let mut shown = name.to_string();
         for step in path {
             let (this, this_ty) = self.subselection(&shown, &ty, step)?;
             if ty.is_multi_cell() {
                 part = Some(this.into_cells());
+            } else if part.as_ref().is_none_or(CellPart::is_one) {
+                inside.push(this.into_step(matches!(ty, CqlType::Map { .. })));
             }
             ty = this_ty;
             shown.push_str(&step.to_string());
@@ -452,14 +458,14 @@ impl Analyzer<'_> {
             && kind != WritetimeKind::MaxWritetime
             && !part.as_ref().is_some_and(CellPart::is_one);
         let returns = if is_list { CqlType::list(single, false) } else { single };
-        Ok((CellInfo { kind, column: ColumnRef::of(&column), part, is_list }, returns))
+        Ok((CellInfo { kind, column: ColumnRef::of(&column), part, inside, is_list }, returns))
     }
 }
 
 /// A part of a user type or a collection.
 enum Part {
     Field(usize),
-    Keys { key_type: CqlType, keys: Keys },
+    Keys(CellPart),
 }
 
 impl Part {
@@ -467,7 +473,15 @@ impl Part {
     fn into_cells(self) -> CellPart {
         match self {
             Part::Field(index) => CellPart::field(index),
-            Part::Keys { key_type, keys } => CellPart { path_type: key_type, keys },
+            Part::Keys(part) => part,
+        }
+    }
+
+    /// As a step into a value.
+    fn into_step(self, is_map: bool) -> ValueStep {
+        match self {
+            Part::Field(index) => ValueStep::Field(index),
+            Part::Keys(part) => ValueStep::Elements { is_map, part },
         }
     }
 
@@ -475,10 +489,7 @@ impl Part {
     fn into_expr(self, of: Box<Expr>, is_map: bool) -> Expr {
         match self {
             Part::Field(index) => Expr::Field { of, index },
-            Part::Keys { key_type, keys: Keys::One(key) } => Expr::Element { of, is_map, key_type, key },
-            Part::Keys { key_type, keys: Keys::Slice { from, to } } => {
-                Expr::Slice { of, is_map, key_type, from, to }
-            }
+            Part::Keys(part) => Expr::Elements { of, is_map, part },
         }
     }
 }

@@ -62,7 +62,7 @@ impl<'a> From<&'a Selectable> for Raw<'a> {
             Selectable::CountRows => Raw::CountRows,
             Selectable::Writetime { kind, column, path } => Raw::CellInfo { kind: *kind, column, path },
             Selectable::Cast { selectable, target } => Raw::Cast { of: boxed(selectable), target: *target },
-            Selectable::Function { name, arguments } if counts_rows(name, arguments) => Raw::CountRows,
+            Selectable::Function { .. } if selectable.is_count_rows() => Raw::CountRows,
             Selectable::Function { name, arguments } => Raw::Function { name, arguments: all(arguments) },
             Selectable::Operation { operator, left, right } => {
                 Raw::Operation { operator: *operator, left: boxed(left), right: boxed(right) }
@@ -78,13 +78,6 @@ impl<'a> From<&'a Selectable> for Raw<'a> {
             }
         }
     }
-}
-
-/// `count(1)`, the other spelling of `count(*)`.
-fn counts_rows(name: &FunctionName, arguments: &[Selectable]) -> bool {
-    name.keyspace.is_none()
-        && name.name.as_str() == "count"
-        && matches!(arguments, [Selectable::Term(Term::Literal(literal))] if literal.text == "1")
 }
 
 impl<'a> Raw<'a> {
@@ -103,6 +96,32 @@ impl<'a> Raw<'a> {
             }
             Raw::Map(entries) => entries.iter().any(|(k, v)| k.has_marker() || v.has_marker()),
             Raw::UserType(fields) => fields.iter().any(|(_, v)| v.has_marker()),
+        }
+    }
+
+    /// The type hints in the expression.
+    pub(crate) fn for_each_hint(&self, visit: &mut dyn FnMut(&'a RawType)) {
+        match self {
+            Raw::Literal(_) | Raw::Null | Raw::Marker(_) | Raw::Column(_) => {}
+            Raw::CountRows | Raw::CellInfo { .. } => {}
+            Raw::Function { arguments: items, .. }
+            | Raw::Tuple(items)
+            | Raw::List(items)
+            | Raw::Set(items) => items.iter().for_each(|item| item.for_each_hint(visit)),
+            Raw::Operation { left, right, .. } => {
+                left.for_each_hint(visit);
+                right.for_each_hint(visit);
+            }
+            Raw::Hint { target, of } => {
+                visit(target);
+                of.for_each_hint(visit);
+            }
+            Raw::Negation(of) | Raw::Part { of, .. } | Raw::Cast { of, .. } => of.for_each_hint(visit),
+            Raw::Map(entries) => entries.iter().for_each(|(key, value)| {
+                key.for_each_hint(visit);
+                value.for_each_hint(visit);
+            }),
+            Raw::UserType(fields) => fields.iter().for_each(|(_, value)| value.for_each_hint(visit)),
         }
     }
 
@@ -165,8 +184,8 @@ fn write_all<T: fmt::Display>(
     f.write_str(close)
 }
 
-/// As the trees themselves print; names of Cassandra's own functions are printed with their keyspace, as after a
-/// lookup.
+/// As the trees themselves print; names of Cassandra's own functions are printed with their keyspace, as
+/// after a lookup.
 impl fmt::Display for Raw<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -6,7 +6,7 @@ use super::filter::FilterPlan;
 use super::lower::Place;
 use super::raw::Raw;
 use super::restrictions::Restrictions;
-use super::types::native;
+use super::types::{self, native};
 use crate::ast::{Select, Selectable, Selection};
 use crate::bind::ColumnSpec;
 use crate::error::{Result, bail};
@@ -30,9 +30,9 @@ pub(crate) struct Selected {
 }
 
 impl Analyzer<'_> {
-    /// Looks up the columns that are selected; the answer is whether static ones are among them, and none that belong to
-    /// rows. What is done with them is checked only after the WHERE clause; but where there are static columns Cassandra
-    /// resolves functions to find out.
+    /// Looks up the columns that are selected; the answer is whether static ones are among them, and none
+    /// that belong to rows. What is done with them is checked only after the WHERE clause; but where there
+    /// are static columns Cassandra resolves functions to find out.
     pub(crate) fn selects_only_static(&self, select: &Select) -> Result<bool> {
         let Selection::Selectors(selectors) = &select.selection else { return Ok(false) };
         let mut names = Vec::new();
@@ -97,11 +97,11 @@ impl Analyzer<'_> {
     /// The name of a result column. User types of type hints are printed with their keyspace.
     fn column_name(&self, selectable: &Selectable) -> String {
         let raw = Raw::from(selectable);
-        let name = raw.to_string();
         match selectable {
             Selectable::Cast { selectable, target } => {
                 let inner = self.column_name(selectable);
-                // A cast to the type that is there already leaves no trace; that of a column in descending order is another.
+                // A cast to the type that is there already leaves no trace; that of a column in descending
+                // order is another.
                 let is_there = self.known_type(&Raw::from(&**selectable)) == Some(native(*target));
                 let is_descending = matches!(&**selectable, Selectable::Column(name)
                     if self.table.column(name.as_str()).is_some_and(|column| column.descending));
@@ -110,12 +110,14 @@ impl Analyzer<'_> {
                     false => format!("cast({inner} as {target})"),
                 }
             }
-            Selectable::TypeHint { target: target @ crate::ast::RawType::User(user), .. }
-                if user.keyspace.is_none() =>
-            {
-                name.replacen(&format!("({target})"), &format!("({}.{target})", self.table.keyspace), 1)
+            _ => {
+                let mut name = raw.to_string();
+                raw.for_each_hint(&mut |target| {
+                    let shown = format!("({})", types::hint_name(target, &self.table.keyspace));
+                    name = name.replace(&format!("({target})"), &shown);
+                });
+                name
             }
-            _ => name,
         }
     }
 
@@ -246,7 +248,7 @@ fn columns_of(expr: &Expr, visit: &mut dyn FnMut(&ColumnRef, Option<&CellPart>))
             columns_of(v, visit);
         }),
         // Keys are terms, without columns.
-        Expr::Field { of, .. } | Expr::Element { of, .. } | Expr::Slice { of, .. } => columns_of(of, visit),
+        Expr::Field { of, .. } | Expr::Elements { of, .. } => columns_of(of, visit),
         Expr::Constant(_) | Expr::Now | Expr::Marker { .. } | Expr::Aggregate(_) => {}
     }
 }

@@ -160,6 +160,19 @@ pub enum Statement {
 }
 
 impl Statement {
+    /// The table or user type that a change of the schema is about.
+    pub(crate) fn changed_name(&self) -> Option<&QualifiedName> {
+        match self {
+            Statement::CreateTable(create) => Some(&create.table),
+            Statement::AlterTable(alter) => Some(&alter.table),
+            Statement::DropTable { table, .. } => Some(table),
+            Statement::CreateType(create) => Some(&create.name),
+            Statement::AlterType(alter) => Some(&alter.name),
+            Statement::DropType { name, .. } => Some(name),
+            _ => None,
+        }
+    }
+
     /// The words that name this kind of statement, for refusals and traces: `CREATE TABLE`, `SELECT`, ...
     pub fn kind(&self) -> &'static str {
         match self {

@@ -71,16 +71,16 @@ impl fmt::Display for Subselection {
     }
 }
 
-/// Something that can be selected. `Display` is its result column's name, except that functions and user types
-/// print as written while Cassandra prints them with their keyspace: for functions analysis gives the resolved
-/// names through [`Selectable::column_name`].
+/// Something that can be selected. `Display` is its result column's name, except that functions and user
+/// types print as written while Cassandra prints them with their keyspace: for functions analysis gives the
+/// resolved names through [`Selectable::column_name`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Selectable {
     /// A column (or, inside a `{field: value}` literal, a field's name).
     Column(Identifier),
     /// A constant, `null` or a bind marker; no other kind of term appears here.
     Term(Term),
-    /// `count(*)`. `count(1)` is a function call here; see [`Selectable::is_count_rows`].
+    /// `count(*)`. `count` of a constant is a function call here; see [`Selectable::is_count_rows`].
     CountRows,
     /// `writetime(column...)`, `maxwritetime(...)`, `ttl(...)`.
     Writetime {
@@ -141,9 +141,9 @@ pub enum Selectable {
 }
 
 impl Selectable {
-    /// The name of the result column, with each function's name replaced by what `resolve` gives for it
-    /// (for Cassandra's own functions that is [`FunctionName::native`]). `resolve` gets the arguments as well,
-    /// so that overloads can be told apart; returning `None` keeps the name as written.
+    /// The name of the result column, with each function's name replaced by what `resolve` gives for it (for
+    /// Cassandra's own functions that is [`FunctionName::native`]). `resolve` gets the arguments as well, so
+    /// that overloads can be told apart; returning `None` keeps the name as written.
     pub fn column_name(
         &self,
         resolve: &dyn Fn(&FunctionName, &[Selectable]) -> Option<FunctionName>,

@@ -1,7 +1,8 @@
 //! Aggregates: what they keep while rows go by.
 //!
-//! Sums stay in the type of their argument and overflow as Java's arithmetic does, silently. Averages of integers
-//! are cut, those of decimals rounded half to even with each row. Without rows a sum and an average are zero, a minimum null.
+//! Sums stay in the type of their argument and overflow as Java's arithmetic does, silently. Averages of
+//! integers are cut, those of decimals rounded half to even with each row. Without rows a sum and an average
+//! are zero, a minimum null.
 
 use super::decimal;
 use super::number::Number;
@@ -22,6 +23,18 @@ pub(crate) enum Aggregate {
     Max,
     Sum,
     Avg,
+}
+
+impl Aggregate {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Aggregate::CountRows | Aggregate::Count => "count",
+            Aggregate::Min => "min",
+            Aggregate::Max => "max",
+            Aggregate::Sum => "sum",
+            Aggregate::Avg => "avg",
+        }
+    }
 }
 
 /// One aggregate of a SELECT clause.
@@ -110,8 +123,8 @@ impl State {
                 if let Number::Decimal(unscaled, other) = number {
                     let mut step = (unscaled, other);
                     if self.op == Aggregate::Avg {
-                        // The average moves by its part of each difference, rounded to the scale of that: as in
-                        // Cassandra the result depends on the order of the rows.
+                        // The average moves by its part of each difference, rounded to the scale of that: as
+                        // in Cassandra the result depends on the order of the rows.
                         step = decimal::subtract((&step.0, step.1), (sum, *scale));
                         step.0 = decimal::divide_half_even(&step.0, &BigInt::from(self.count));
                     }

@@ -1,7 +1,7 @@
 //! JSON to values: INSERT JSON and `from_json`. (`to_json` is `CqlType::to_json`.)
 //!
-//! Numbers and booleans may be given as strings, too; everything that CQL writes in quotes is a string. Errors are
-//! Cassandra's messages.
+//! Numbers and booleans may be given as strings, too; everything that CQL writes in quotes is a string.
+//! Errors are Cassandra's messages.
 
 pub(crate) use super::json_value::Json;
 use bytes::Bytes;
@@ -78,7 +78,8 @@ fn scalar_or_nested(ty: &CqlType, json: &Json) -> Result<Bytes, String> {
         TimeUuid => string("a string representation of a timeuuid"),
         Timestamp => match json {
             Json::Text(text) => parse(ty, text),
-            Json::Integer(text) => parse(&BigInt, text),
+            // Cassandra's JSON has integers of 32 bits, too, which are no timestamps.
+            Json::Integer(text) if json.java_class() == "Long" => parse(&BigInt, text),
             other => Err(expected("a long or a datestring representation of a timestamp value", other)),
         },
         Date => string("a string representation of a date value"),

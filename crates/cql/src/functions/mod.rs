@@ -2,8 +2,8 @@
 //!
 //! A call is resolved once, when its statement is prepared: [`resolve`] finds the candidates of the name
 //! ([`registry`]), and takes the one whose arguments match exactly, or the only one that the arguments can be
-//! assigned to. A [`ScalarFunction`] then computes on values of exactly its argument types; an aggregate keeps an
-//! [`aggregate::State`] for each group.
+//! assigned to. A [`ScalarFunction`] then computes on values of exactly its argument types; an aggregate
+//! keeps an [`aggregate::State`] for each group.
 
 mod aggregate;
 mod arithmetic;
@@ -72,6 +72,17 @@ pub(crate) struct ScalarFunction {
 }
 
 impl ScalarFunction {
+    /// What is said of an argument that is a marker without a value.
+    pub(crate) fn unset_argument(&self) -> String {
+        let name = self.name.strip_prefix("system.").unwrap_or(&self.name);
+        format!("Invalid unset value for argument in call to function {name}")
+    }
+
+    /// Checks an argument that is the same for every row, before there is one.
+    pub(crate) fn check_fixed(&self, index: usize, value: &[u8]) -> Result<()> {
+        scalar::check_fixed(self, index, value)
+    }
+
     /// The value for arguments, which are as many as the function declares.
     pub(crate) fn call(&self, arguments: &[Option<Bytes>], scope: &Scope<'_>) -> Result<Option<Bytes>> {
         scalar::call(self, arguments, scope)

@@ -1,7 +1,7 @@
 //! Which functions there are, under which names, for which types.
 //!
-//! Most have a fixed list of overloads. Those that take any type (`count`, `min`, `to_json`, `token`, the functions
-//! of collections, vectors and masks) make the one overload that fits the arguments of the call.
+//! Most have a fixed list of overloads. Those that take any type (`count`, `min`, `to_json`, `token`, the
+//! functions of collections, vectors and masks) make the one overload that fits the arguments of the call.
 
 use super::aggregate::Aggregate;
 use super::arithmetic::{self, NUMERIC};
@@ -230,7 +230,11 @@ pub(super) fn candidates(
             Ok(Some(SUM_TYPES.iter().map(|ty| aggregate(name, ty.clone(), ty.clone(), op)).collect()))
         }
         "count" | "min" | "max" => {
-            let ty = any_argument(analyzer, name, arguments)?;
+            let ty = match arguments {
+                // What is counted is of no interest.
+                [Raw::Marker(_) | Raw::Null] if name == "count" => CqlType::Blob,
+                _ => any_argument(analyzer, name, arguments)?,
+            };
             let (op, returns) = match name {
                 "count" => (Aggregate::Count, CqlType::BigInt),
                 "min" => (Aggregate::Min, ty.frozen()),

@@ -211,43 +211,59 @@ fn masked(function: &ScalarFunction, kind: Mask, arguments: &[Option<Bytes>]) ->
         Mask::Replace => Ok(arguments.get(1).cloned().flatten()),
         Mask::Characters { outer } => {
             let Some(text) = first else { return Ok(None) };
-            let number = |i: usize| -> Result<i32> {
-                let bytes = arguments.get(i).cloned().flatten();
-                let value = bytes.and_then(|b| decode_integer(&b)).unwrap_or(0) as i32;
-                if value < 0 {
-                    bail!("Function {} requires a positive argument, but found {value}", function.name);
-                }
-                Ok(value)
-            };
-            let padding = match arguments.get(3).cloned().flatten() {
-                None => '*',
-                Some(bytes) => {
-                    let text = String::from_utf8_lossy(&bytes).into_owned();
-                    let mut chars = text.chars();
-                    match (chars.next(), chars.next()) {
-                        (Some(c), None) => c,
-                        _ => bail!(
-                            "The padding argument for function {} should be single-character, but '{text}' has {} \
-                             characters.",
-                            function.name,
-                            text.chars().count()
-                        ),
-                    }
-                }
-            };
+            let argument = |i: usize| arguments.get(i).cloned().flatten();
+            let count = |i: usize| argument(i).map_or(Ok(0), |bytes| masked_count(function, &bytes));
+            let padding = argument(3).map_or(Ok('*'), |bytes| mask_padding(function, &bytes))?;
             let text = String::from_utf8_lossy(&text).into_owned();
-            Ok(Some(mask::mask(&text, number(1)?, number(2)?, padding, outer).into_bytes().into()))
+            Ok(Some(mask::mask(&text, count(1)?, count(2)?, padding, outer).into_bytes().into()))
         }
         Mask::Hash => {
             let Some(value) = first else { return Ok(None) };
-            let algorithm = arguments.get(1).cloned().flatten();
-            let algorithm = algorithm.map(|b| String::from_utf8_lossy(&b).to_ascii_uppercase());
-            match algorithm.as_deref() {
-                None | Some("SHA-256") => Ok(Some(Bytes::copy_from_slice(&mask::sha256(&value)))),
-                Some(other) => bail!("Hash algorithm {other} is not supported"),
+            if let Some(algorithm) = arguments.get(1).cloned().flatten() {
+                check_algorithm(&algorithm)?;
             }
+            Ok(Some(Bytes::copy_from_slice(&mask::sha256(&value))))
         }
     }
+}
+
+/// Checks an argument that is the same for every row.
+pub(super) fn check_fixed(function: &ScalarFunction, index: usize, value: &[u8]) -> Result<()> {
+    match (&function.op, index) {
+        (Scalar::Mask(Mask::Characters { .. }), 3) => mask_padding(function, value).map(drop),
+        (Scalar::Mask(Mask::Hash), 1) => check_algorithm(value),
+        _ => Ok(()),
+    }
+}
+
+/// How many characters at an end of a text are not, or alone are, masked.
+fn masked_count(function: &ScalarFunction, bytes: &[u8]) -> Result<i32> {
+    let value = decode_integer(bytes).unwrap_or(0) as i32;
+    if value < 0 {
+        bail!("Function {} requires a positive argument, but found {value}", function.name);
+    }
+    Ok(value)
+}
+
+fn mask_padding(function: &ScalarFunction, bytes: &[u8]) -> Result<char> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut chars = text.chars();
+    match (chars.next(), chars.next()) {
+        (Some(c), None) => Ok(c),
+        _ => bail!(
+            "The padding argument for function {} should be single-character, but '{text}' has {} characters.",
+            function.name,
+            text.chars().count()
+        ),
+    }
+}
+
+fn check_algorithm(bytes: &[u8]) -> Result<()> {
+    let algorithm = String::from_utf8_lossy(bytes);
+    if !algorithm.eq_ignore_ascii_case("SHA-256") {
+        bail!("Hash algorithm not found: {algorithm}");
+    }
+    Ok(())
 }
 
 /// The fixed value that hides every value of a type.

@@ -61,7 +61,8 @@ pub(super) fn time_of_day(micros: i64) -> Bytes {
 pub(super) fn bound_uuid(millis: i64, is_max: bool) -> Bytes {
     let ticks = millis.wrapping_mul(10_000).wrapping_add(TICKS_TO_1970) + if is_max { 9_999 } else { 0 };
     let ticks = ticks as u64;
-    let (low, mid, high) = (ticks as u32, (ticks >> 32) as u16, ((ticks >> 48) as u16 & 0x0fff) | 0x1000);
+    // Of times before 1582 and after 5236 the topmost bits stay beside the version.
+    let (low, mid, high) = (ticks as u32, (ticks >> 32) as u16, (ticks >> 48) as u16 | 0x1000);
     let rest: u64 = if is_max { 0x7f7f_7f7f_7f7f_7f7f } else { 0x8080_8080_8080_8080 };
     let msb = (u64::from(low) << 32) | (u64::from(mid) << 16) | u64::from(high);
     bytes_of(((u128::from(msb) << 64) | u128::from(rest)).to_be_bytes())

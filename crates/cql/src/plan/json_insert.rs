@@ -1,12 +1,13 @@
 //! INSERT JSON: a document becomes one value for each column.
 //!
-//! The plan is that of an INSERT of all columns whose values are markers; binding parses the document and puts its
-//! values behind those of the statement's own markers.
+//! The plan is that of an INSERT of all columns whose values are markers; binding parses the document and
+//! puts its values behind those of the statement's own markers.
 
 use crate::analysis::{BindInput, Expr};
 use crate::bind::BoundValue;
 use crate::error::{Result, bail};
 use crate::functions::json::{self, Json};
+use bytes::Bytes;
 use model::TableSchema;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,10 +26,27 @@ impl JsonSource {
     /// The values of the statement's markers, and those of the columns in the order of `SELECT *`.
     pub(crate) fn values(&self, table: &TableSchema, input: &BindInput<'_>) -> Result<Vec<BoundValue>> {
         let text = match self.document.eval(&input.scope())? {
-            BoundValue::Bytes(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            BoundValue::Bytes(bytes) => bytes,
             BoundValue::Null => bail!("Got null for INSERT JSON values"),
-            BoundValue::Unset => String::new(),
+            BoundValue::Unset => Bytes::new(),
         };
+        let mut values: Vec<BoundValue> = input.values.iter().take(self.markers).cloned().collect();
+        values.extend(self.decode(table, &text)?);
+        Ok(values)
+    }
+
+    /// Decodes a document that stands in the statement, so that PREPARE tells its mistakes. The values are
+    /// not kept: they may be larger than the text, by which a prepared statement is weighed.
+    pub(crate) fn check(&self, table: &TableSchema) -> Result<()> {
+        match &self.document {
+            Expr::Constant(Some(text)) => self.decode(table, text).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// The values of the columns in the order of `SELECT *`.
+    fn decode(&self, table: &TableSchema, text: &[u8]) -> Result<Vec<BoundValue>> {
+        let text = String::from_utf8_lossy(text);
         let entries: Vec<(String, Json)> = match Json::parse(&text) {
             Ok(Json::Object(entries)) => {
                 entries.into_iter().map(|(name, value)| (json::folded(&name), value)).collect()
@@ -41,7 +59,7 @@ impl JsonSource {
             Err(reason) => bail!("Could not decode JSON string as a map: {reason}. (String was: {text})"),
         };
         let (mut by_name, mut entries) = placed(entries);
-        let mut values: Vec<BoundValue> = input.values.iter().take(self.markers).cloned().collect();
+        let mut values = Vec::new();
         for column in table.select_star() {
             let at = by_name.remove(column.name.as_str());
             let value = match at.and_then(|at| entries.get_mut(at)?.1.take()) {

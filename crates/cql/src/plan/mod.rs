@@ -4,8 +4,9 @@
 //! text ── parser ──> ParsedStatement ── prepare ──> Prepared ── bind ──> Bound ──> read commands, mutations
 //!                                       (schema)                (values, clock)
 //! ```
-//! A [`Prepared`] holds the definitions of the tables that it was made for, so binding it looks up no name. It is
-//! stale as soon as one of [`Prepared::tables`] or its keyspace changes; whoever keeps it must drop it then.
+//! A [`Prepared`] holds the definitions of the tables that it was made for, so binding it looks up no name.
+//! It is stale as soon as one of [`Prepared::tables`] or its keyspace changes; whoever keeps it must drop it
+//! then.
 //!
 //! Statements that change the schema or describe it pass through as trees ([`Bound::Schema`],
 //! [`Bound::Describe`]): they have no markers, and their effect depends on the schema at execution.
@@ -76,12 +77,13 @@ pub struct Prepared {
     pub bind_variables: Vec<ColumnSpec>,
     /// For each column of the partition key the index of its marker; empty when any is not given by a marker.
     pub partition_key_binds: Vec<u16>,
-    /// The columns of the result; empty when there is none, and for conditional writes, whose columns depend on the
-    /// outcome.
+    /// The columns of the result; empty when there is none, and for conditional writes, whose columns depend
+    /// on the outcome.
     pub result_columns: Vec<ColumnSpec>,
     /// The tables.
     pub tables: Vec<TableRef>,
-    /// Whether every table is named with its keyspace, so the plan holds whatever keyspace is in use.
+    /// Whether every table is named with its keyspace, so the plan holds whatever keyspace is in use. USE,
+    /// DESCRIBE and changes of the schema never are, as in Cassandra.
     pub is_qualified: bool,
     /// Whether the statement has IF conditions.
     pub is_conditional: bool,
@@ -102,7 +104,8 @@ pub(crate) enum Plan {
 }
 
 impl Prepared {
-    /// Whether executing the statement gives rows. Conditional writes do, though their columns are not known before.
+    /// Whether executing the statement gives rows. Conditional writes do, though their columns are not known
+    /// before.
     pub fn returns_rows(&self) -> bool {
         !self.result_columns.is_empty() || self.is_conditional || self.kind == StatementKind::Describe
     }

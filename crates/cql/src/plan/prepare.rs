@@ -77,6 +77,9 @@ pub fn prepare(parsed: ParsedStatement, schema: &Schema, keyspace: Option<&str>)
         Statement::Describe(describe) => blank(StatementKind::Describe, Plan::Describe(Arc::new(*describe))),
         other => {
             roles::refuse(&other, schema, keyspace)?;
+            if let Some(name) = other.changed_name() {
+                preparer.keyspace_of(name)?;
+            }
             blank(StatementKind::Schema, Plan::Schema(Arc::new(other)))
         }
     };
@@ -92,13 +95,14 @@ pub fn prepare(parsed: ParsedStatement, schema: &Schema, keyspace: Option<&str>)
 }
 
 fn blank(kind: StatementKind, plan: Plan) -> Prepared {
+    let names_tables = !matches!(kind, StatementKind::Use | StatementKind::Describe | StatementKind::Schema);
     Prepared {
         kind,
         bind_variables: Vec::new(),
         partition_key_binds: Vec::new(),
         result_columns: Vec::new(),
         tables: Vec::new(),
-        is_qualified: true,
+        is_qualified: names_tables,
         is_conditional: false,
         plan,
     }
@@ -123,16 +127,23 @@ struct Preparer<'a> {
 }
 
 impl<'a> Preparer<'a> {
-    fn table(&self, name: &QualifiedName) -> Result<Arc<TableSchema>> {
-        let keyspace = match (&name.keyspace, self.keyspace) {
-            (Some(keyspace), _) => keyspace.as_str(),
-            (None, Some(keyspace)) => keyspace,
+    fn keyspace_of<'n>(&self, name: &'n QualifiedName) -> Result<&'n str>
+    where
+        'a: 'n,
+    {
+        match (&name.keyspace, self.keyspace) {
+            (Some(keyspace), _) => Ok(keyspace.as_str()),
+            (None, Some(keyspace)) => Ok(keyspace),
             (None, None) => {
                 bail!(
                     "No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename"
                 )
             }
-        };
+        }
+    }
+
+    fn table(&self, name: &QualifiedName) -> Result<Arc<TableSchema>> {
+        let keyspace = self.keyspace_of(name)?;
         if self.schema.keyspace(keyspace).is_none() {
             bail!("keyspace {keyspace} does not exist");
         }
@@ -142,7 +153,8 @@ impl<'a> Preparer<'a> {
         }
     }
 
-    /// Refuses writes that something else of Cassandra's would have to follow, and those to what the node relies on.
+    /// Refuses writes that something else of Cassandra's would have to follow, and those to what the node
+    /// relies on.
     fn check_derived(
         &self,
         table: &TableSchema,
@@ -245,7 +257,8 @@ impl<'a> Preparer<'a> {
         if analyzer.table.is_counter {
             bail!("INSERT statements are not allowed on counter tables, use UPDATE instead");
         }
-        // Cassandra wants a value of the clustering column that is not shown, too, and does not find the column.
+        // Cassandra wants a value of the clustering column that is not shown, too, and does not find the
+        // column.
         for column in analyzer.table.clustering_columns() {
             analyzer.column(&Identifier::quoted(column.name.as_str()))?;
         }
@@ -257,6 +270,8 @@ impl<'a> Preparer<'a> {
                 analyzer.term(Raw::Literal(&literal), &receiver)?
             }
         };
+        let json = JsonSource { document, default_unset: insert.default_unset, markers: self.names.len() };
+        json.check(&analyzer.table)?;
         let (mut sorted, mut operations) = (Vec::new(), Vec::new());
         for (i, column) in analyzer.table.select_star().iter().enumerate() {
             // The document's values come behind those of the statement's markers.
@@ -269,7 +284,6 @@ impl<'a> Preparer<'a> {
             }
         }
         let (timestamp, ttl) = using(&analyzer, &insert.using)?;
-        let json = JsonSource { document, default_unset: insert.default_unset, markers: self.names.len() };
         Ok(WritePlan {
             table: Arc::clone(&analyzer.table),
             kind: WriteKind::Insert,
@@ -286,7 +300,8 @@ impl<'a> Preparer<'a> {
     fn update(&self, update: &Update) -> Result<WritePlan> {
         let analyzer = self.analyzer(&update.table)?;
         let (timestamp, ttl) = using(&analyzer, &update.using)?;
-        // Conditions come last in the text but decide what WHERE has to name; markers are numbered by the text.
+        // Conditions come last in the text but decide what WHERE has to name; markers are numbered by the
+        // text.
         let conditions = conditions(&analyzer, &update.condition)?;
         let operations: Vec<Operation> =
             update.assignments.iter().map(|a| analyzer.assignment(a)).collect::<Result<_>>()?;

@@ -4,10 +4,10 @@ use super::BoundSelect;
 use crate::analysis::order::Order;
 use crate::analysis::restrictions::{NEEDS_FILTERING, Restrictions, Verb};
 use crate::analysis::selection::{ColumnsRead, Selected};
-use crate::analysis::{Analyzer, BindInput, Expr, Receiver};
-use crate::ast::Select;
+use crate::analysis::{Analyzer, BindInput, Expr, Receiver, Scope};
+use crate::ast::{OrderByExpression, Select};
 use crate::bind::{BoundValue, ColumnSpec};
-use crate::error::{Result, bail};
+use crate::error::{CqlError, Result, bail};
 use crate::result::{Circumstances, GroupBy, Inputs, Shape};
 use model::TableSchema;
 use model::command::{ClusteringFilter, DataLimits, PartitionSelection, ReadCommand};
@@ -45,6 +45,9 @@ impl SelectPlan {
                 bail!("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries");
             }
             check_distinct(table, &selected, &restrictions)?;
+            if restrictions.partition.has_in() {
+                check_distinct_order(analyzer, select)?;
+            }
         }
         let group_by = analyzer.group_by(select, &restrictions)?;
         let is_aggregate = !selected.aggregates.is_empty() && group_by.is_empty();
@@ -96,6 +99,9 @@ impl SelectPlan {
     pub(crate) fn bind(&self, input: &BindInput<'_>) -> Result<BoundSelect> {
         let limit = bind_limit(self.limit.as_ref(), input)?;
         let per_partition = bind_limit(self.per_partition_limit.as_ref(), input)?;
+        if self.shape.is_computed() {
+            self.shape.precheck(&Scope { table: Some(&self.table), ..input.scope() })?;
+        }
         let is_sorted = !self.shape.order.is_empty();
         if is_sorted && input.ctx.page_size.is_some() {
             bail!(
@@ -159,6 +165,25 @@ impl SelectPlan {
     }
 }
 
+fn not_distinct(column: &str) -> CqlError {
+    CqlError::invalid(format!(
+        "SELECT DISTINCT queries must only request partition key columns and/or static columns (not {column})"
+    ))
+}
+
+/// The rows of several partitions are sorted by columns that would have to be requested.
+fn check_distinct_order(analyzer: &Analyzer<'_>, select: &Select) -> Result<()> {
+    for order in &select.order_by {
+        if let OrderByExpression::Column(name) = &order.expression {
+            let column = analyzer.column(name)?;
+            if matches!(column.kind, ColumnKind::Clustering | ColumnKind::Regular) {
+                return Err(not_distinct(&column.name));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn check_distinct(table: &TableSchema, selected: &Selected, restrictions: &Restrictions) -> Result<()> {
     if restrictions.has_clustering || restrictions.has_regular {
         bail!(
@@ -176,9 +201,7 @@ fn check_distinct(table: &TableSchema, selected: &Selected, restrictions: &Restr
         }
     });
     if let Some(column) = refused {
-        bail!(
-            "SELECT DISTINCT queries must only request partition key columns and/or static columns (not {column})"
-        );
+        return Err(not_distinct(&column));
     }
     if restrictions.partition.is_range()
         && let Some(missing) = table.partition_key().iter().find(|c| !requested.contains(&c.id))
@@ -193,11 +216,8 @@ fn check_distinct(table: &TableSchema, selected: &Selected, restrictions: &Restr
 
 fn limit(analyzer: &Analyzer<'_>, term: Option<&crate::ast::Term>, name: &str) -> Result<Option<Expr>> {
     let Some(term) = term else { return Ok(None) };
-    let expr = analyzer.term(term, &Receiver::new(name, CqlType::Int))?;
-    if let Expr::Constant(Some(bytes)) = &expr {
-        positive(bytes)?;
-    }
-    Ok(Some(expr))
+    // Its value is looked at when the statement is executed, a constant's too.
+    analyzer.term(term, &Receiver::new(name, CqlType::Int)).map(Some)
 }
 
 fn positive(bytes: &[u8]) -> Result<u64> {

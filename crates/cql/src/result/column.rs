@@ -89,9 +89,12 @@ impl ColumnRef {
     }
 }
 
-/// Some elements of a multi-cell column, by the paths of their cells: keys of a map, values of a set, numbers of fields.
+/// Some elements of a multi-cell column, by the paths of their cells: keys of a map, values of a set, numbers
+/// of fields.
 #[derive(Clone, Debug)]
 pub(crate) struct CellPart {
+    /// What messages call the whole.
+    pub(crate) shown: Box<str>,
     pub(crate) path_type: CqlType,
     pub(crate) keys: Keys,
 }
@@ -108,15 +111,19 @@ pub(crate) enum Keys {
 }
 
 impl CellPart {
+    pub(crate) fn of(shown: &str, path_type: CqlType, keys: Keys) -> CellPart {
+        CellPart { shown: shown.into(), path_type, keys }
+    }
+
     /// A field of a user type.
     pub(crate) fn field(index: usize) -> CellPart {
         let path = Expr::Constant(Some(multi_cell::field_path(index)));
-        CellPart { path_type: CqlType::SmallInt, keys: Keys::One(Box::new(path)) }
+        CellPart::of("", CqlType::SmallInt, Keys::One(Box::new(path)))
     }
 
     /// An entry of a map.
     pub(crate) fn entry(key_type: &CqlType, key: &Expr) -> CellPart {
-        CellPart { path_type: key_type.clone(), keys: Keys::One(Box::new(key.clone())) }
+        CellPart::of("", key_type.clone(), Keys::One(Box::new(key.clone())))
     }
 
     pub(crate) fn is_one(&self) -> bool {
@@ -132,17 +139,50 @@ impl CellPart {
         }
     }
 
+    /// That part of a frozen set or map.
+    pub(crate) fn of_value(&self, value: &Bytes, is_map: bool, scope: &Scope<'_>) -> Result<Option<Bytes>> {
+        let Some(range) = self.paths(scope)? else { return Ok(None) };
+        let key_type = &self.path_type;
+        let inside = |k: &[u8]| {
+            range.from.as_ref().is_none_or(|from| key_type.compare(from, k).is_le())
+                && range.to.as_ref().is_none_or(|to| key_type.compare(k, to).is_le())
+        };
+        let pairs = || collection::pairs(value).filter(|(k, _)| inside(k));
+        let elements = || collection::elements(value).flatten().filter(|k| inside(k));
+        Ok(match (self.is_one(), is_map) {
+            (true, true) => pairs().next().map(|(_, v)| value.slice_ref(v)),
+            (true, false) => elements().next().map(|v| value.slice_ref(v)),
+            (false, true) => Some(collection::encode_map(key_type, pairs())),
+            (false, false) => Some(collection::encode_list(elements())),
+        })
+    }
+
     /// The paths; `None` where the only one is null.
     pub(crate) fn paths(&self, scope: &Scope<'_>) -> Result<Option<PathRange>> {
         Ok(match &self.keys {
             Keys::One(path) => path.eval_or_null(scope)?.map(PathRange::of),
             Keys::Slice { from, to } => {
-                let end = |expr: &Option<Box<Expr>>| expr.as_ref().map(|e| e.eval_or_null(scope)).transpose();
-                // An end that is null, or whose marker is unset, is open.
-                Some(PathRange { from: end(from)?.flatten(), to: end(to)?.flatten() })
+                let end = |expr: &Option<Box<Expr>>| match expr {
+                    // An end whose marker is unset is open.
+                    Some(expr) if !expr.is_unset(scope) => expr.eval_or_null(scope),
+                    _ => Ok(None),
+                };
+                Some(PathRange { from: end(from)?, to: end(to)? })
             }
         })
     }
+}
+
+/// A field of a value of a user type or a tuple.
+pub(crate) fn field_of(value: &Bytes, index: usize) -> Option<Bytes> {
+    collection::tuple_fields(value).nth(index).flatten().map(|field| value.slice_ref(field))
+}
+
+/// A step into a frozen value.
+#[derive(Clone, Debug)]
+pub(crate) enum ValueStep {
+    Field(usize),
+    Elements { is_map: bool, part: CellPart },
 }
 
 /// `column[key]`, `column[from..to]` or `column.field` of a multi-cell column.
@@ -174,6 +214,8 @@ pub(crate) struct CellInfo {
     pub(crate) kind: WritetimeKind,
     pub(crate) column: ColumnRef,
     pub(crate) part: Option<CellPart>,
+    /// From there into the values of the cells, which are frozen: what is not in them has no times.
+    pub(crate) inside: Vec<ValueStep>,
     /// Whether the result is a list with an item for each cell.
     pub(crate) is_list: bool,
 }
@@ -187,7 +229,12 @@ impl CellInfo {
             let in_range = |paths: &PathRange| paths.of_cells(&part.path_type, cells);
             cells = paths.as_ref().map_or(&[][..], in_range);
         }
-        let cells: Vec<&Cell> = cells.iter().filter(|cell| cell.is_live(row.now_s)).collect();
+        let mut cells: Vec<&Cell> = cells.iter().filter(|cell| cell.is_live(row.now_s)).collect();
+        if !self.inside.is_empty() {
+            let kept: Vec<bool> = cells.iter().map(|cell| self.is_in(cell, scope)).collect::<Result<_>>()?;
+            let mut kept = kept.into_iter();
+            cells.retain(|_| kept.next().unwrap_or(false));
+        }
         if cells.is_empty() {
             return Ok(None);
         }
@@ -211,6 +258,25 @@ impl CellInfo {
         }
         let latest = cells.into_iter().max_by_key(|c| c.timestamp);
         Ok(latest.and_then(|c| self.of(c, row)))
+    }
+
+    /// Whether the value of a cell has what is looked for in it.
+    fn is_in(&self, cell: &Cell, scope: &Scope<'_>) -> Result<bool> {
+        let is_element = self.part.is_some() && matches!(self.column.ty, CqlType::Set { .. });
+        let mut value = if is_element { cell.path.clone() } else { cell.value.clone() };
+        for step in &self.inside {
+            let (next, is_slice) = match step {
+                ValueStep::Field(index) => (field_of(&value, *index), false),
+                ValueStep::Elements { is_map, part } => {
+                    (part.of_value(&value, *is_map, scope)?, !part.is_one())
+                }
+            };
+            match next {
+                Some(next) if !is_slice || collection::elements(&next).next().is_some() => value = next,
+                _ => return Ok(false),
+            }
+        }
+        Ok(true)
     }
 
     fn of(&self, cell: &Cell, row: &ResultRow<'_>) -> Option<Bytes> {

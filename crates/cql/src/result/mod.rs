@@ -11,7 +11,7 @@ mod shape;
 mod shaper;
 mod sink;
 
-pub(crate) use column::{CellInfo, CellPart, ColumnPart, ColumnRef, Keys};
+pub(crate) use column::{CellInfo, CellPart, ColumnPart, ColumnRef, Keys, ValueStep, field_of};
 pub(crate) use shape::{GroupBy, JsonShape, Output, Shape};
 pub use shaper::ResultShaper;
 pub(crate) use shaper::{Circumstances, Inputs};

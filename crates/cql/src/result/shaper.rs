@@ -10,7 +10,7 @@ use super::shape::{GroupBy, Output, Shape};
 use super::{ColumnRef, RowSink};
 use crate::analysis::Scope;
 use crate::bind::{BoundValue, UuidSource};
-use crate::error::Result;
+use crate::error::{Result, bail};
 use crate::functions::State;
 use crate::plan::OwnedResultRow;
 use bytes::Bytes;
@@ -193,6 +193,9 @@ impl<'s> ResultShaper<'s> {
         for (state, call) in group.states.iter_mut().zip(&shape.aggregates) {
             let mut arguments = Vec::with_capacity(call.arguments.len());
             for argument in &call.arguments {
+                if argument.is_unset(&scope) {
+                    bail!("Invalid unset value for argument in call to function {}", call.op.name());
+                }
                 arguments.push(argument.eval_or_null(&scope)?);
             }
             state.add(&arguments)?;

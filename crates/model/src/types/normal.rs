@@ -6,15 +6,16 @@
 //!    that they do not need, a `boolean` becomes 0 or 1, an IPv4 address in the form of an IPv6 one becomes
 //!    the former. Lists, sets, maps and vectors inside are treated alike, but their sets and maps keep what
 //!    only compares as equal: 1.0 and 1.00 are both in a `list<set<decimal>>`.
-//! 3. All others are kept as they came, with everything that is inside of them: scalars, tuples, user types, composites,
-//!    and vectors that are not in a collection.
+//! 3. All others are kept as they came, with everything that is inside of them: scalars, tuples, user types,
+//!    composites, and vectors that are not in a collection.
 //!
 //! So `{2, 1, 2}` is `{1, 2}` as a `set<int>` and in a `list<vector<set<int>, 1>>`, and `{2, 1, 2}` still in
 //! a `vector<set<int>, 1>` and in a `list<tuple<set<int>>>`.
 
 use super::CqlType;
 use super::collection::{
-    elements, encode_list, encode_map, encode_set, encode_vector, pairs, push_element, vector_elements,
+    elements, encode_list, encode_map, encode_nullable_list, encode_set, encode_vector, pairs, push_element,
+    vector_elements,
 };
 use bytes::Bytes;
 use std::borrow::Cow;
@@ -46,8 +47,9 @@ fn rewritten(ty: &CqlType, value: &[u8]) -> Option<Vec<u8>> {
         }
         CqlType::List { element, .. } if is_kept(element) => None,
         CqlType::List { element, .. } => {
+            // A null is not stored, but IN has it among its values.
             let items = rewritten_parts(elements(value).map(|v| (element.as_ref(), v)))?;
-            Some(encode_list(items.into_iter().flatten()).into())
+            Some(encode_nullable_list(items).into())
         }
         CqlType::Vector { element, .. } if is_kept(element) => None,
         CqlType::Vector { element, dimension } => {

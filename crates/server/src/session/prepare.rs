@@ -36,11 +36,8 @@ pub(super) fn run(exchange: &mut Exchange, prepare: Prepare) -> Result<Progress,
     let schema = sessions.node.schema();
     let statement = Arc::new(Statement::compile(text, keyspace, &schema)?);
     sessions.statements.check_size(&statement)?;
-    if let Some(used) = &in_use
-        && statement.keyspace.is_some()
-        && prepare.keyspace.is_none()
-    {
-        warn_about_use(exchange, used, &statement);
+    if !statement.plan.is_qualified && prepare.keyspace.is_none() {
+        warn_about_use(exchange, in_use.as_deref(), &statement);
     }
     sessions.keep_statement(&statement);
     // A change of the schema that came in between did not find the statement in the cache.
@@ -59,13 +56,15 @@ pub(super) fn run(exchange: &mut Exchange, prepare: Prepare) -> Result<Progress,
     Ok(Progress::Over(Answer::Response(Response::Result(ResultBody::Prepared(answer)))))
 }
 
-/// Warns once for each connection, as Cassandra does.
-fn warn_about_use(exchange: &mut Exchange, used: &str, statement: &Statement) {
+/// Warns once for each connection, as Cassandra does: of changes of the schema even where no keyspace is in
+/// use.
+fn warn_about_use(exchange: &mut Exchange, used: Option<&str>, statement: &Statement) {
     if exchange.connection.warned_about_use.swap(true, Ordering::Relaxed) {
         return;
     }
     let id: String = statement.id.iter().map(|byte| format!("{byte:02x}")).collect();
-    let of_statement = statement.keyspace.as_deref().unwrap_or_default();
+    let used = used.unwrap_or("null");
+    let of_statement = statement.keyspace.as_deref().unwrap_or("null");
     exchange.warn(format!(
         "`USE <keyspace>` with prepared statements is considered to be an anti-pattern due to ambiguity in \
          non-qualified table names. Please consider removing instances of `Session#setKeyspace(<keyspace>)`, \

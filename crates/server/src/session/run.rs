@@ -61,8 +61,8 @@ pub(super) fn take_warnings(exchange: &mut Exchange, options: &Options) {
     }
 }
 
-/// Binds, and executes as far as that goes without waiting. `in_use` says the keyspace of names that neither the statement
-/// nor the schema qualifies, if the statement has no own.
+/// Binds, and executes as far as that goes without waiting. `in_use` says the keyspace in use: DESCRIBE is of
+/// it, whatever it was when the statement was prepared.
 pub(super) fn start(
     exchange: &mut Exchange,
     statement: Arc<Statement>,
@@ -85,9 +85,9 @@ pub(super) fn start(
             let set = Response::Result(ResultBody::SetKeyspace(keyspace));
             return Ok(Progress::Over(Answer::Response(set)));
         }
-        Bound::Schema(tree) => Work::Schema(tree, statement.keyspace.clone().or_else(|| in_use(exchange))),
+        Bound::Schema(tree) => Work::Schema(tree, statement.keyspace.clone()),
         Bound::Describe(tree) => {
-            let keyspace = statement.keyspace.clone().or_else(|| in_use(exchange));
+            let keyspace = in_use(exchange);
             return describe::run(exchange, &tree, keyspace.as_deref(), &options).map(Progress::Over);
         }
     };

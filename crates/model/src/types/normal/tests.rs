@@ -45,6 +45,13 @@ fn sets_inside_of_collections_are_put_in_order_through_vectors_too() {
 }
 
 #[test]
+fn a_list_keeps_its_nulls_whatever_else_is_put_in_order() {
+    let sets = |first: &[i32]| encode_nullable_list([None, Some(ints(first))]);
+    let list = CqlType::list(set_of_int(), false);
+    assert_eq!(normalize(&list, &sets(&[2, 1])), sets(&[1, 2]));
+}
+
+#[test]
 fn sets_inside_of_tuples_user_types_and_bare_vectors_are_kept() {
     let sent = ints(&[2, 1, 2]);
     let tuple = CqlType::Tuple([set_of_int()].into());

@@ -107,6 +107,53 @@ fn preparing_after_use_warns_once() {
 }
 
 #[test]
+fn a_prepared_schema_change_is_of_the_keyspace_that_was_in_use() {
+    run(async {
+        let db = Db::open(&Env::for_test(20)).await;
+        let mut client = db.client(ProtocolVersion::V4).await;
+        create(&mut client).await;
+        cql(&mut client, &KEYSPACE.replace("ks", "other")).await;
+        let unqualified =
+            |keyspace| Prepare { statement: "CREATE TABLE made (k int PRIMARY KEY)".to_owned(), keyspace };
+        let (_, message) = error(client.call(Request::Prepare(unqualified(None))).await);
+        assert!(message.starts_with("No keyspace has been specified."), "{message}");
+        cql(&mut client, "USE ks").await;
+        let change = prepare(&mut client, &unqualified(None).statement).await;
+        let tables = prepare(&mut client, "DESCRIBE TABLES").await;
+        cql(&mut client, "USE other").await;
+        result(client.call(execute(&change, params())).await);
+        assert!(select(&mut client, "SELECT * FROM ks.made").await.rows.is_empty());
+        // DESCRIBE is of the keyspace that is in use when it is executed.
+        assert!(rows(client.call(execute(&tables, params())).await).rows.is_empty());
+    });
+}
+
+#[test]
+fn preparing_a_schema_change_warns_without_a_keyspace_too() {
+    run(async {
+        let db = Db::open(&Env::for_test(21)).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        create(&mut client).await;
+        for (statement, keyspace, expected) in [
+            ("TRUNCATE ks.t", None, 0),
+            ("DROP TABLE ks.t", Some("ks".to_owned()), 0),
+            ("DROP TABLE ks.t", None, 1),
+            ("DROP TABLE ks.t", None, 0),
+        ] {
+            let request = Request::Prepare(Prepare { statement: statement.to_owned(), keyspace });
+            let answer = client.exchange(Message { tracing: false, payload: None, request }).await;
+            assert_eq!(answer.extras.warnings.len(), expected, "{statement}");
+            for warning in answer.extras.warnings {
+                assert!(
+                    warning.contains("Keyspace used: null, statement keyspace: null, statement id: "),
+                    "{warning}"
+                );
+            }
+        }
+    });
+}
+
+#[test]
 fn statements_that_a_schema_change_concerns_are_forgotten_on_disk_too() {
     run(async {
         let env = Env::for_test(19);
