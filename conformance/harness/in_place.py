@@ -18,6 +18,9 @@ SAI_LOOKED_TOO_EARLY = re.compile(r"Validation failed for index component (COLUM
 STARTS_MAX = 3
 
 
+MICROS_OF_DROP = re.compile(r"(DROP \S+ USING TIMESTAMP \d+)\d{3}\b")
+
+
 class InPlace(Ilion):
     """Ilion on the directory of a Cassandra, with that Cassandra's own cassandra.yaml."""
 
@@ -120,6 +123,9 @@ class Directory:
             rows = [row for row in rows if row[0] != "system_views"]
             if "INTERNALS" in what:  # Cassandra's order of dropped columns is that of a hash table.
                 rows = [[*row[:-1], line] for row in rows for line in sorted(x.rstrip(",") for x in row[-1].splitlines())]
+                # It stores milliseconds. Until a restart it knows microseconds: two statements of one millisecond have times that follow
+                # each other.
+                rows = [[*row[:-1], MICROS_OF_DROP.sub(r"\g<1>000", row[-1])] for row in rows]
             out[f"DESCRIBE {what}"] = rows
         return out
 
