@@ -40,6 +40,8 @@ fn answers_that_nobody_reads_do_not_pile_up() {
             highest = highest.max(connection.answers_used()[0]);
             tokio::task::yield_now().await;
         }
+        // They may have come that far between two looks; nobody reads what they hold.
+        highest = highest.max(connection.answers_used()[0]);
         // What a connection may have, and the one answer that goes on without room.
         assert!((8 << 20..=36 << 20).contains(&highest), "{highest}");
         for _ in 0..64 {
