@@ -7,8 +7,9 @@ import pytest
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.policies import WhiteListRoundRobinPolicy
 
+from harness.differential import Difference
 from harness.wire import Wire
-from random_selects import KEYSPACE, Difference, both, prepare
+from random_selects import KEYSPACE, SERVER_ERROR, Answer, prepare
 
 LONG = "x" * 10_000
 # Paths of each column, by how a statement may write them; 1.5 and 1.50 are one decimal.
@@ -22,6 +23,14 @@ COLUMNS = {
     "u": ("pair3", ("a", "b", "c")),
     "st": ("map<text, text> static", TEXTS),
 }
+
+
+def both(wires, cql, page=5000):
+    """Whether both nodes answered the same, or Cassandra with a Java exception."""
+    ours, theirs = (Answer(wire, lambda state, wire=wire: wire.query(cql, paging_state=state, fetch_size=page)) for wire in wires)
+    if ours.said != theirs.said and theirs.code != SERVER_ERROR:
+        raise Difference(f"{cql}; (pages of {page})\n  node:      {ours}\n  cassandra: {theirs}")
+    return ours.said == theirs.said
 
 
 def value(chance):
