@@ -29,6 +29,7 @@ PAGES = (1, 2, 3, 7, 5000, 5000)
 VERSIONS = (5, 5, 5, 4, 3)
 
 HEXADECIMAL_OPERAND = re.compile(r"operation is not supported between (0x\w* and|.* and 0x)|\w\(0x")
+NOT_COLLECTION = re.compile(r"Cannot use CONTAINS|Function \S+ requires an? .* argument")
 JSON_NAMES, MISSING_ITEM, NULL_VALUE = re.compile("to_?json"), re.compile(r'(": \[|, )""'), "Invalid null value"
 SERVER_ERROR, PROTOCOL_ERROR, WRITE_TIMEOUT, READ_TIMEOUT, READ_FAILURE, WRITE_FAILURE = 0, 0x000A, 0x1100, 0x1200, 0x1300, 0x1500
 
@@ -397,7 +398,7 @@ def excused(form, ours, theirs):
         return True  # a text in descending order is none
     if theirs.error is not None and theirs.error.startswith("Invalid unset value") and "unset" not in form.literals:
         return True  # an IN of several columns beside a relation on the next one
-    if theirs.error is not None and theirs.error.startswith("Cannot use CONTAINS") and form.table.is_descending:
+    if form.table.is_descending and NOT_COLLECTION.match(theirs.error or ""):
         return True  # a collection in descending order is none
     if any(error and error.startswith(("Key may not be empty", "Cannot page", "Invalid null token")) for error in (ours.error, theirs.error)):
         return True  # told or not where IN () leaves nothing to read

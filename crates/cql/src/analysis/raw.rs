@@ -99,6 +99,24 @@ impl<'a> Raw<'a> {
         }
     }
 
+    /// Whether a map or a user type, with anything in it, is spelled out anywhere in the expression.
+    pub(crate) fn has_entries(&self) -> bool {
+        match self {
+            Raw::Map(entries) => !entries.is_empty(),
+            Raw::UserType(fields) => !fields.is_empty(),
+            Raw::Literal(_) | Raw::Null | Raw::Marker(_) | Raw::Column(_) => false,
+            Raw::CountRows | Raw::CellInfo { .. } => false,
+            Raw::Function { arguments: items, .. }
+            | Raw::Tuple(items)
+            | Raw::List(items)
+            | Raw::Set(items) => items.iter().any(Raw::has_entries),
+            Raw::Operation { left, right, .. } => left.has_entries() || right.has_entries(),
+            Raw::Negation(of) | Raw::Part { of, .. } | Raw::Hint { of, .. } | Raw::Cast { of, .. } => {
+                of.has_entries()
+            }
+        }
+    }
+
     /// The type hints in the expression.
     pub(crate) fn for_each_hint(&self, visit: &mut dyn FnMut(&'a RawType)) {
         match self {

@@ -36,10 +36,13 @@ impl Analyzer<'_> {
     pub(crate) fn selects_only_static(&self, select: &Select) -> Result<bool> {
         let Selection::Selectors(selectors) = &select.selection else { return Ok(false) };
         let mut names = Vec::new();
-        for selector in selectors {
-            Raw::from(&selector.selectable).for_each_column(&mut |name| names.push(name));
-        }
         let (mut has_static, mut has_rows) = (false, false);
+        for selector in selectors {
+            let raw = Raw::from(&selector.selectable);
+            // What names are in a map or a user type is not looked at: they may be of rows.
+            has_rows |= raw.has_entries();
+            raw.for_each_column(&mut |name| names.push(name));
+        }
         for name in names {
             match self.column(name)?.kind {
                 ColumnKind::Static => has_static = true,

@@ -65,7 +65,8 @@ impl SelectPlan {
         let warning = match &restrictions.partition {
             _ if selected.aggregates.is_empty() && group_by.is_empty() => None,
             partition if partition.is_unrestricted() => Some("Aggregation query used without partition key"),
-            partition if partition.has_in() => {
+            // Not where the token decides and IN only filters.
+            partition if partition.has_in() && !(partition.is_on_token() && partition.is_range()) => {
                 Some("Aggregation query used on multiple partition keys (IN restriction)")
             }
             _ => None,
