@@ -158,7 +158,8 @@ fn best_match(
             let has_marker = arguments.iter().any(|a| matches!(a, Raw::Marker(_)));
             if let Some(ty) = receiver
                 && !has_marker
-                && let Some(exact) = several.iter().find(|f| same(&f.returns, ty))
+                // Of an operation on constants alone: the one on two numbers of the receiver's own type.
+                && let Some(exact) = several.iter().find(|f| f.arguments.iter().all(|of| same(of, ty)))
             {
                 return Ok((*exact).clone());
             }
