@@ -62,6 +62,9 @@ fn java_round(v: f64) -> f64 {
 /// Cassandra gives.
 fn wide(function: Math, number: &Number, ty: &CqlType) -> Result<Option<Bytes>> {
     let Some((unscaled, scale)) = number.to_decimal() else { return Ok(None) };
+    if let Some(whole) = exact(function, &unscaled, scale) {
+        return Ok(Number::Decimal(BigInt::from(whole), 0).encode(ty));
+    }
     let fixed = Fixed::of(&unscaled, scale);
     let result = match function {
         Math::Exp => fixed.and_then(exp),
@@ -77,6 +80,17 @@ fn wide(function: Math, number: &Number, ty: &CqlType) -> Result<Option<Bytes>> 
             Ok(Number::Decimal(unscaled, scale).encode(ty))
         }
         None => bail!("Overflow"),
+    }
+}
+
+/// A result that Cassandra does not compute, and that has no digits behind its point: the exponential of 0
+/// and the logarithm of 1.
+fn exact(function: Math, unscaled: &BigInt, scale: i32) -> Option<i64> {
+    let is_one = || Fixed::of(unscaled, scale).is_some_and(|x| x.0 == one());
+    match function {
+        Math::Exp => (unscaled.sign() == Sign::NoSign).then_some(1),
+        Math::Log => is_one().then_some(0),
+        Math::Abs | Math::Log10 | Math::Round => None,
     }
 }
 
