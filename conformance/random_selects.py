@@ -29,7 +29,7 @@ PAGES = (1, 2, 3, 7, 5000, 5000)
 VERSIONS = (5, 5, 5, 4, 3)
 
 HEXADECIMAL_OPERAND = re.compile(r"operation is not supported between (0x\w* and|.* and 0x)|\w\(0x")
-NOT_COLLECTION = re.compile(r"Cannot use CONTAINS|Function \S+ requires an? .* argument")
+OF_DESCENDING = re.compile(r"Cannot use CONTAINS|Function \S+ requires an? .* argument|Ambiguous '.' operation with args ")
 JSON_NAMES, MISSING_ITEM, NULL_VALUE = re.compile("to_?json"), re.compile(r'(": \[|, )""'), "Invalid null value"
 SERVER_ERROR, PROTOCOL_ERROR, WRITE_TIMEOUT, READ_TIMEOUT, READ_FAILURE, WRITE_FAILURE = 0, 0x000A, 0x1100, 0x1200, 0x1300, 0x1500
 
@@ -398,10 +398,15 @@ def excused(form, ours, theirs):
         return True  # a text in descending order is none
     if theirs.error is not None and theirs.error.startswith("Invalid unset value") and "unset" not in form.literals:
         return True  # an IN of several columns beside a relation on the next one
-    if form.table.is_descending and NOT_COLLECTION.match(theirs.error or ""):
-        return True  # a collection in descending order is none
+    if form.table.is_descending and OF_DESCENDING.match(theirs.error or ""):
+        return True  # a type in descending order is another
     if any(error and error.startswith(("Key may not be empty", "Cannot page", "Invalid null token")) for error in (ours.error, theirs.error)):
-        return True  # told or not where IN () leaves nothing to read
+        return True  # told or not where IN () or tokens leave nothing to read
+    if form.way != "text" and "token(" in form.statement.text() and ours.error is not None and theirs.rows == [] and theirs.error is None:
+        return True  # the same of other mistakes in what is bound
+    if form.table.is_descending and "cast(" in form.statement.text() and ours.columns == theirs.columns and ours.rows and (
+            [[cell or None for cell in row] for row in ours.rows] == [[cell or None for cell in row] for row in theirs.rows or []]):
+        return True  # a value without bytes, cast to its own type
     if HEXADECIMAL_OPERAND.search(f"{ours.error} {form.statement.text()}"):
         return True  # taken for a number
     if form.has_null_bound and theirs.code in (None, WRITE_TIMEOUT, WRITE_FAILURE) and (ours.error or NULL_VALUE).startswith(NULL_VALUE):
