@@ -80,17 +80,8 @@ impl Page {
     /// When the replicas do not deliver, the deadline is over, or the read has to wait.
     #[inline]
     pub fn next_row(&mut self) -> Result<Option<ResultRow<'_>>, PullError> {
-        let (consistency, received, block_for) = (self.consistency, self.received, self.block_for);
-        self.rows.next_row().map_err(|error| match received {
-            0 => PullError::of_one(consistency, error),
-            _ => PullError::Failed(CoordinatorError::of_read(
-                consistency,
-                received,
-                block_for,
-                0,
-                error.into(),
-            )),
-        })
+        let Page { rows, consistency, received, block_for, .. } = self;
+        rows.next_row().map_err(|error| pull_error(error, *consistency, *received, *block_for))
     }
 
     /// Where the page ended; `None` when the result is over. To be asked when [`Page::next_row`] yielded no
@@ -107,5 +98,14 @@ impl Page {
     /// Hands on the static content of a partition also when rows were asked for by name and none is there.
     pub fn with_lone_statics(&mut self) {
         self.rows.with_lone_statics();
+    }
+}
+
+/// Why a row did not come, of a page that so many replicas have answered.
+#[cold]
+fn pull_error(error: ReadError, consistency: Consistency, received: u32, block_for: u32) -> PullError {
+    match received {
+        0 => PullError::of_one(consistency, error),
+        _ => CoordinatorError::of_read(consistency, received, block_for, 0, error.into()).into(),
     }
 }

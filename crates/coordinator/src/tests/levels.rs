@@ -3,17 +3,11 @@
 use super::*;
 use std::collections::BTreeSet;
 
-const LEVELS: [Consistency; 9] = [
-    Consistency::Any,
-    Consistency::One,
-    Consistency::Two,
-    Consistency::Three,
-    Consistency::Quorum,
-    Consistency::All,
-    Consistency::LocalOne,
-    Consistency::LocalQuorum,
-    Consistency::EachQuorum,
-];
+/// The levels of reads and writes without conditions.
+fn levels() -> impl Iterator<Item = Consistency> {
+    let is_serial = |level: &Consistency| matches!(level, Consistency::Serial | Consistency::LocalSerial);
+    Consistency::ALL_LEVELS.into_iter().filter(move |level| !is_serial(level))
+}
 
 /// Three nodes in each of two data centers, the coordinator's being `dc1`.
 fn two_datacenters(pending: &[&str]) -> Case {
@@ -58,7 +52,7 @@ fn holds(case: &Case, node: usize) -> bool {
 #[test]
 fn with_some_nodes_dead_a_level_is_met_or_unavailable_and_writes_reach_all_others() {
     for alive in subsets() {
-        for level in LEVELS {
+        for level in levels() {
             let case = two_datacenters(&[]);
             for (at, node) in case.nodes.iter().enumerate() {
                 node.set_alive(alive.contains(&at));
@@ -86,7 +80,7 @@ fn with_some_nodes_dead_a_level_is_met_or_unavailable_and_writes_reach_all_other
 #[test]
 fn reads_need_as_many_that_do_not_fail() {
     for sound in subsets() {
-        for level in LEVELS.into_iter().filter(|level| *level != Consistency::Any) {
+        for level in levels().filter(|level| *level != Consistency::Any) {
             let case = two_datacenters(&[]);
             write(&case, Consistency::All, 5).unwrap();
             for (at, replica) in case.replicas.iter().enumerate() {
@@ -110,7 +104,7 @@ fn reads_need_as_many_that_do_not_fail() {
 #[test]
 fn writes_fail_when_too_many_of_those_that_count_do() {
     for sound in subsets() {
-        for level in LEVELS {
+        for level in levels() {
             let case = two_datacenters(&[]);
             for (at, replica) in case.replicas.iter().enumerate() {
                 replica.broken.store(!sound.contains(&at), Ordering::SeqCst);
