@@ -87,7 +87,8 @@ class Table:
         self.regular = {f"v{i}": chance.choice(kinds) for i in range(max(count, 1) if self.is_counter else count)}
         self.others = {**self.statics, **self.regular}
         self.columns = {**self.keys, **self.clustering, **self.others}
-        # Of maps in descending order Cassandra keeps the bytes that were bound, so that two that are the same are different rows.
+        # Of maps in descending order Cassandra keeps the bytes that were bound, so that two that are the same
+        # are different rows.
         directions = {"frozen<map<text, int>>": ["ASC"]}
         self.orders = [f"{column} {chance.choice(directions.get(kind, ['ASC', 'DESC']))}" for column, kind in self.clustering.items()]
         self.partitions = [{column: self.literal(kind) for column, kind in self.keys.items()} for _ in range(3)]
@@ -419,8 +420,8 @@ def excused(form, ours, theirs):
         return not any(theirs.rows[0][1:])  # a row of a static column's deletion alone, as long as that is kept
     if theirs.error is None and ours.error is None and (
             ours.rest == theirs.rest or _without_chance(theirs.rest) == _without_chance(ours.rest)):
-        # Which name of a function stands in that of a column is left to chance; the type of a minimum is a class of its own;
-        # for a null in a list that is shown as JSON there is no certain text.
+        # Which name of a function stands in that of a column is left to chance; the type of a minimum is a
+        # class of its own; for a null in a list that is shown as JSON there is no certain text.
         return [(JSON_NAMES.sub("tojson", name), kind) for name, kind in ours.columns] == [
             (JSON_NAMES.sub("tojson", name), "timeuuid" if "LegacyTimeUUIDType" in kind else kind) for name, kind in theirs.columns]
     return False

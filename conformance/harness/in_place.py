@@ -123,8 +123,8 @@ class Directory:
             rows = [row for row in rows if row[0] != "system_views"]
             if "INTERNALS" in what:  # Cassandra's order of dropped columns is that of a hash table.
                 rows = [[*row[:-1], line] for row in rows for line in sorted(x.rstrip(",") for x in row[-1].splitlines())]
-                # It stores milliseconds. Until a restart it knows microseconds: two statements of one millisecond have times that follow
-                # each other.
+                # It stores milliseconds. Until a restart it knows microseconds, which differ for two statements of
+                # one millisecond.
                 rows = [[*row[:-1], MICROS_OF_DROP.sub(r"\g<1>000", row[-1])] for row in rows]
             out[f"DESCRIBE {what}"] = rows
         return out

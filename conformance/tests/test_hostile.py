@@ -24,7 +24,7 @@ def node(request, tmp_path_factory):
         ilion.kill()
 
 
-# An attack may be over before anybody asked much. A bystander who gets only a tenth of the answers is kept out.
+# An attack may be over before anybody asked much. Who gets a tenth of the answers is kept out.
 REPEATS_MAX = 10
 
 

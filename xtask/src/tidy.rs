@@ -3,7 +3,7 @@
 //! | check | holds |
 //! |---|---|
 //! | [`crates`] | a crate uses only what stands in its row of ARCHITECTURE.md; Arrow stays in the crates that hand out bulk data; every crate says what it is for; dependencies carry licences that go with Apache-2.0 |
-//! | [`sources`] | Rust files open with their contract, stay below their size limit, have comments as wide as the code and carry no notes to self; decoders deny what panics; no file is large |
+//! | [`sources`] | Rust files open with their contract, keep to sizes and widths, and carry no notes to self; decoders deny what panics |
 //! | [`links`] | links and paths in documents lead somewhere |
 //!
 //! A finding names the file, the line and what to do instead. Files are taken from the working tree as it is,

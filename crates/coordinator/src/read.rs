@@ -1,8 +1,8 @@
 //! Reads: from a command to a page of rows.
 //!
 //! ```text
-//! request ─> legs ─┬─ one answers, and it is this node ─> local: a stream that is read where the data are ─┬─> page
-//!                  └─ otherwise ─> gathered: asked of several at once, waited for, merged ─────────────────┘
+//! request ─> legs ─┬─ this node answers alone ─> local: read where the data are ──────┬─> page
+//!                  └─ otherwise ───────────────> gathered: asked of several, merged ──┘
 //! ```
 //! 1. A paging state narrows the command to what lies behind it; each part of the ring is a leg of its own
 //!    ([`legs`]).

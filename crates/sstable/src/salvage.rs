@@ -5,8 +5,8 @@
 //! 2. Where that fails, the index says where the next block of rows or partition starts. Without an index
 //!    what follows is lost. The key of a partition whose head is lost comes from the index, if that repeats
 //!    it.
-//! 3. Partitions that do not come after the one before are left for later, and so are rows that do not come
-//!    after the row before. They go into SSTables of their own, in order; as many as it takes.
+//! 3. Partitions and rows that do not come after the one before are left for later. They go into SSTables of
+//!    their own, in order; as many as it takes.
 //!
 //! A range deletion that was open where a gap begins is closed there, and one that the index knows to be open
 //! behind the gap is opened at the next row: nothing is deleted that was not deleted before.
