@@ -1,7 +1,6 @@
 //! New SSTables with everything that can be read of a damaged one.
 //!
-//! 1. Data.db is read from its start, partition by partition, without the index. What decodes and lies in
-//!    chunks whose checksums are right is copied.
+//! 1. Data.db is read from its start without the index. What decodes, in chunks that are sound, is copied.
 //! 2. Where that fails, the index says where the next block of rows or partition starts. Without an index
 //!    what follows is lost. The key of a partition whose head is lost comes from the index, if that repeats
 //!    it.
