@@ -221,7 +221,7 @@ impl Analyzer<'_> {
 }
 
 impl Selected {
-    /// The columns of any kind that the selection names, and of which of them it looks at a part only.
+    /// The columns of any kind that the selection names, and the part of each if only a part is looked at.
     pub(crate) fn for_each_column(&self, visit: &mut dyn FnMut(&ColumnRef, Option<&CellPart>)) {
         for output in &self.outputs {
             match output {
