@@ -180,9 +180,9 @@ impl super::KeyspaceSchema {
         }
     }
 
-    /// Why nothing may be written to `table`; `None` when it may. What the node itself relies on must not be
-    /// written by hand, and what Cassandra would have derived from the write (rows of views, entries of
-    /// indexes, what a trigger does) must not be missing when it serves the table again.
+    /// Why nothing may be written to `table`; `None` when it may. Tables that the node itself relies on must
+    /// not be written by hand. And Cassandra would derive more from a write: rows of views, entries of
+    /// indexes, what a trigger does. These must not be missing when it serves the table again.
     pub fn write_obstacle(&self, table: &TableSchema) -> Option<String> {
         if self.views.contains_key(&table.name) {
             return Some("Cannot directly modify a materialized view".to_owned());

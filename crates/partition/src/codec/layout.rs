@@ -110,7 +110,7 @@ pub struct Wanted {
     pub(super) statics: WantedColumns,
     pub(super) regulars: WantedColumns,
     pub(super) others: Others,
-    /// Of which multi-cell columns among them not all elements are, but these.
+    /// The elements that are wanted, of multi-cell columns that are not wanted as a whole.
     elements: Option<Arc<Vec<ElementSelection>>>,
 }
 
