@@ -1,16 +1,16 @@
-//! SSTables: sorted, immutable files of partitions, in the formats of Cassandra
-//! (docs/formats/sstable-big.md).
+//! SSTables: sorted, immutable files of partitions, in the formats of Cassandra (docs/formats/sstable-big.md,
+//! docs/formats/sstable-bti.md).
 //!
-//! This crate knows one SSTable at a time and nothing about tables. Of the `big` layout the versions `nb` and
-//! `oa` are read and written, `mc`, `md`, `me` and `na` are read; the others are recognised and refused by
-//! name.
+//! This crate knows one SSTable at a time and nothing about tables. It reads and writes the versions `nb` and
+//! `oa` of the `big` layout and `da` of `bti`. It reads `mc`, `md`, `me` and `na` of `big`. Other versions
+//! are recognised and refused by name.
 //!
 //! * [`Descriptor`] names the files of an SSTable; [`descriptor::list`] finds them in a directory.
 //! * [`SsTableWriter`] takes a stream of fragments and makes all components; [`SsTable`] opens them and reads
 //!   single partitions or ranges as a [`partition::PartitionStream`].
 //! * [`PageSource`] stands between a reader and its files, for a cache of index pages and data chunks.
-//! * [`verify`] tells whether all components of an SSTable are sound, [`salvage`] saves what it can of one
-//!   that is not.
+//! * [`verify`] tells whether all components of an SSTable are sound. [`salvage`] saves what it can of a
+//!   damaged one.
 //! * [`txn_log`] makes a set of SSTables replace another one atomically.
 #![cfg_attr(
     not(test),

@@ -1,11 +1,11 @@
 //! An open SSTable.
 //!
 //! Opening reads the small components whole (Statistics.db, CompressionInfo.db or CRC.db, Filter.db,
-//! Summary.db) and nothing of Data.db; of Index.db the entries after the last sample, or all when Summary.db
-//! or Filter.db is missing; of Outline.db the root.
+//! Summary.db) and nothing of Data.db. It reads the entries of Index.db after the last sample, or all of them
+//! when Summary.db or Filter.db is missing. It reads the root of Outline.db.
 //!
-//! The index and Filter.db carry no checksums. What they say is checked against the data where a read depends
-//! on it: the key in the data must be the one asked for, and before a key that passed the filter is called
+//! The index and Filter.db carry no checksums. What they say is compared with the data where a read depends
+//! on it. The key in the data must be the one asked for. Before a key that passed the filter is called
 //! absent, its neighbours are compared with the data. The filter itself is believed only as far as it is
 //! proven ([`KeyFilter`]). Before version `na` Statistics.db has no checksums either: nothing is left out of
 //! a read or of a compaction for what it says, and the minima in its header are proven ([`Minima`]).
@@ -325,9 +325,9 @@ impl SsTable {
         Hints { covered: &self.stats().covered_clusterings, fences: self.index.fences() }
     }
 
-    /// Goes through the pages of the index that a read of what is at `bound` in a partition goes through,
-    /// and, if that is a row and `with_outline`, through what the outline has of it. Of the data none is read
-    /// but what it takes to be sure that the partition is there, and what an outline leaves out.
+    /// Touches the pages of the index that a read of the position `bound` in a partition touches. For a row,
+    /// and `with_outline`, it also touches the row's part of the outline. Of the data none is read but what
+    /// it takes to be sure that the partition is there, and what an outline leaves out.
     ///
     /// # Errors
     /// When a file cannot be read or is damaged.

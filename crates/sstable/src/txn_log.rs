@@ -34,8 +34,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Lines are synced together as long as they lie in one such part of the log: of more, a machine that stops
-/// may keep the end and not the middle, and only a last line may be torn.
+/// Lines are synced together as long as they lie in one such part of the log. With more parts, a machine that
+/// stops may keep the end and not the middle, and only a last line may be torn.
 const PAGE_BYTES: usize = 4096;
 
 /// What a transaction is for; part of the log's name.

@@ -1,10 +1,10 @@
 //! Fences between the blocks of large promoted indexes: where a search among them is to begin.
 //!
-//! A search guesses where a clustering would lie if all lay evenly ([`super::search`]). Of a time series with
-//! gaps that is far off, and each guess takes two pages of Index.db. So of an index of many blocks each 64th
-//! has a fence, or more of them where descriptions are long: text that is greater than everything before the
-//! block and not greater than its first position, as separators of the `bti` layout are, cut as short as that
-//! allows. A bound lies between two of them.
+//! A search guesses where a clustering would lie if all lay evenly ([`super::search`]). In a time series with
+//! gaps the guess is far off, and each guess takes two pages of Index.db. So each 64th block of a large index
+//! has a fence, or more blocks where descriptions are long. A fence is text that is greater than everything
+//! before the block and not greater than its first position, cut as short as that allows. Separators of the
+//! `bti` layout are the same. A bound lies between two fences.
 //!
 //! ```text
 //! fences := ( u64 where the entry ends in Index.db | u32 blocks from one fence to the next | u32 fences

@@ -389,8 +389,8 @@ impl BigIndex {
         }
     }
 
-    /// A damaged length may have swallowed the entries that follow: the last block of an entry's rows has to
-    /// be described at its end, and to end where the partition of the next entry starts.
+    /// A damaged length may have swallowed the entries that follow. So the last block of an entry's rows has
+    /// to be described at the entry's end, and to end where the partition of the next entry starts.
     fn check_length(
         &self,
         entry: &IndexEntry,

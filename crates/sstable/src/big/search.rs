@@ -137,9 +137,9 @@ impl Search {
         })
     }
 
-    /// The middle of the blocks that the fences have the bound between, as far as it may lie there; if it can
-    /// only lie at one end of them, what is on the other side there. `None`, once and for all, if it lies
-    /// elsewhere.
+    /// The middle of the blocks between the two fences around the bound, as far as the bound may lie there.
+    /// If it can only lie at one end of them, the block on the other side there. `None`, once and for all, if
+    /// it lies elsewhere.
     fn between_fences(&mut self) -> Option<u64> {
         let within = self.within.as_ref()?;
         let (low, high) = (self.low.max(within.start), self.high.min(within.end));

@@ -7,7 +7,7 @@
 //!          | signed number of as many bytes as the bits say    bits 1..7
 //! number  := position in Rows.db, or the complement of a position in the data
 //! ```
-//! Keys are cut where they differ from both neighbours, and the hash is a byte of the filter's; so what was
+//! Keys are cut where they differ from both neighbours, and the hash is a byte of the filter's. So what was
 //! found is compared with the whole key in Rows.db or in the data. Before a key is called absent, or a range
 //! begun, the partitions on either side are read in the data: the keys in order, and the second begins where
 //! the first ends.

@@ -208,7 +208,7 @@ impl CompressionParams {
         Ok(Some(CompressionParams { compressor, chunk_len, max_compressed_len, options }))
     }
 
-    /// Makes chunks that long, of which those are stored raw that get no shorter by the same ratio.
+    /// Makes chunks that long. Chunks that do not get shorter by the same ratio are stored raw.
     pub(crate) fn set_chunk_len(&mut self, chunk_len: u32) {
         if self.max_compressed_len < i32::MAX as u32 {
             let raw_from = self.max_compressed_len as u64 * chunk_len as u64;

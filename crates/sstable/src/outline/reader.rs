@@ -215,7 +215,7 @@ pub(crate) struct OutlineReader {
     outline: Arc<Outline>,
     /// Number and content of the leaf; empty when there is none before [`OutlineReader::until`].
     leaf: (u64, Bytes),
-    /// The stretch of data of which the leaf has all runs.
+    /// The stretch of data whose runs are all in the leaf.
     from: u64,
     until: u64,
     /// How many runs of the leaf are left.

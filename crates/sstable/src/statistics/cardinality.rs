@@ -200,9 +200,9 @@ impl<'a> Encoded<'a> {
 /// Whether a COMPACTION component was made without one of `keys`, which is certain. Bytes that are none, or
 /// cut, deny nothing.
 ///
-/// An entry denies a key whose index is not among them. Registers deny keys whose run is longer than theirs;
-/// where stream-lib 2.5 meets a run that is too long for a register, one in 2^31, it leaves the register too
-/// low, so only more than [`REGISTERS_TOO_LOW_MAX`] of them count.
+/// An entry denies a key whose index is not among them. Registers deny keys whose run is longer than theirs.
+/// One run in 2^31 is too long for a register, and there stream-lib 2.5 leaves the register too low. So only
+/// more than [`REGISTERS_TOO_LOW_MAX`] of them count.
 pub(crate) fn denies<'a>(component: &[u8], keys: impl Iterator<Item = &'a [u8]>) -> bool {
     let Some(encoded) = Encoded::of(component) else { return false };
     if !encoded.is_sparse {

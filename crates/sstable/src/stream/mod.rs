@@ -170,8 +170,9 @@ impl SsTableStream {
         self.wanted.set_others(others);
     }
 
-    /// Where in the uncompressed Data.db the last fragment of a stream that reads forward lies: the start of
-    /// a partition, of a row or marker, of the partition's end marker; of a static row the end.
+    /// Where the last fragment of a stream that reads forward lies in the uncompressed Data.db. It is the
+    /// start of a partition, of a row or marker, or of the partition's end marker. For a static row it is the
+    /// end.
     pub fn position(&self) -> u64 {
         match (self.state, &self.walker) {
             (State::Static, _) => self.partition_start,
@@ -390,7 +391,7 @@ impl SsTableStream {
         }
     }
 
-    /// Goes to the slice over rows that are at hand, if it begins as near as that: rows that are asked for by
+    /// Goes to the slice over rows that are at hand, if it begins near enough. Rows that are asked for by
     /// name often lie together, and a search costs more than a few rows.
     fn walk_to_slice(&mut self) -> Result<bool, ReadError> {
         if self.slice == 0 {
@@ -418,8 +419,8 @@ impl SsTableStream {
         self.walker.seek(&mut self.data, &self.layout, comparator, slice, self.sstable.hints())
     }
 
-    /// Leaves rows before the slice, `rows_max` at most, forwards, as far as that goes quickly; returns how
-    /// many, and whether what comes next was seen to be a row that does not lie before it.
+    /// Leaves rows before the slice, `rows_max` at most, forwards, as far as that goes quickly. Returns how
+    /// many, and whether the next thing was seen to be a row that does not lie before the slice.
     fn skip_before_slice(&mut self, rows_max: u64) -> (u64, bool) {
         let (Walker::Forward(walker), Some(slice)) = (&mut self.walker, self.slices.get(self.slice)) else {
             return (0, false);

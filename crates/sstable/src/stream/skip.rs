@@ -127,10 +127,10 @@ impl Jump<'_> {
     /// 1. A row or marker starts at the block: the one before it, which its own size leads to, ends there,
     ///    and the one behind it leads back to it.
     /// 2. The one before lies before the bound.
-    /// 3. The deletion that the index has open there is the one that the marker just before has opened, or
-    ///    else that the next marker closes; or else, if there is none in the block, the one that the index
-    ///    has open at its end, which stands at another place in the index. A file without tombstones has
-    ///    none.
+    /// 3. The deletion that the index has open there is confirmed by the marker just before, which opened it,
+    ///    or by the next marker, which closes it. If the block has no marker, the index has to have the same
+    ///    deletion open at the block's end, which stands at another place in the index. A file without
+    ///    tombstones has none.
     /// 4. The page lies behind those that were read, and the block is the one that the index has there.
     pub fn check(
         &self,
