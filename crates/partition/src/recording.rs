@@ -30,7 +30,7 @@ enum Step {
     Row(Row),
     RangeChange(RangeChange),
     PartitionEnd,
-    /// Of the rest of the partition nothing was asked.
+    /// The rest of the partition was not asked for.
     Left,
 }
 

@@ -91,8 +91,8 @@ impl Index {
         }
     }
 
-    /// Finds a partition. What is needed to be sure of its absence is read from the data through `data`, and
-    /// what the filter is found to be worth on the way is noted there.
+    /// Finds a partition. An absence is proven from the data, which is read through `data`. What this shows
+    /// about the filter is noted in the filter.
     pub fn find(
         &self,
         key: &DecoratedKey,
@@ -492,15 +492,15 @@ pub(crate) struct WrittenPartition<'a> {
 pub(crate) struct FinishedIndex {
     /// Components that are complete.
     pub files: Vec<Component>,
-    /// The content of Summary.db, of a layout that has one.
+    /// The content of Summary.db, if the layout has one.
     pub summary: Option<Vec<u8>>,
     /// Checksums of Index.db or Partitions.db.
     pub index: PageSums,
     /// Checksums of Rows.db.
     pub rows: PageSums,
-    /// Of Index.db, between those that the summary has.
+    /// Samples of Index.db between those of the summary.
     pub samples: Vec<Sample>,
-    /// Between blocks of its large partitions.
+    /// Fences between blocks of large partitions in Index.db.
     pub fences: Fences,
 }
 

@@ -7,7 +7,7 @@
 //! The index and Filter.db carry no checksums. What they say is compared with the data where a read depends
 //! on it. The key in the data must be the one asked for. Before a key that passed the filter is called
 //! absent, its neighbours are compared with the data. The filter itself is believed only as far as it is
-//! proven ([`KeyFilter`]). Before version `na` Statistics.db has no checksums either: nothing is left out of
+//! proven ([`KeyFilter`]). Before version `na` Statistics.db has no checksums either. Nothing is left out of
 //! a read or of a compaction for what it says, and the minima in its header are proven ([`Minima`]).
 
 mod facts;
@@ -74,8 +74,8 @@ impl SsTable {
         self.data.crc_checks.draw_from(random);
     }
 
-    /// Whether a read may take for granted what the index says. With a `crc_check_chance` below 1 a chunk may
-    /// be damaged and not be found out, so that what the index says is compared with the data all the same.
+    /// Whether a read may take for granted what the index says. With a `crc_check_chance` below 1 a damaged
+    /// chunk may not be found out. Then what the index says is compared with the data all the same.
     pub(crate) fn believes_index(&self) -> bool {
         self.is_proven && self.data.crc_checks.are_all_due()
     }

@@ -2,8 +2,8 @@
 //! do everything. Such a statement is answered as Cassandra answers a client that has not logged in. With
 //! Cassandra's default configuration that is every client.
 //!
-//! In Cassandra's order: what is wrong with the statement itself, then what only superusers may do, then what
-//! the default managers of roles do not support, and last the refusal that everything meets.
+//! Refusals come in Cassandra's order: what is wrong with the statement itself, what only superusers may do,
+//! what the default managers of roles do not support, and last the refusal of everything.
 
 use crate::ast::{
     AlterRole, CreateRole, FunctionName, Permission, Permissions, QualifiedName, Resource, RoleName,

@@ -42,7 +42,7 @@ pub(crate) struct Circumstances {
 pub struct ResultShaper<'s> {
     shape: &'s Shape,
     with: &'s Circumstances,
-    /// Of the page.
+    /// Rows or groups that the page may have.
     limit: u64,
     buffer: Vec<u8>,
     group: Option<Group>,

@@ -136,8 +136,8 @@ pub struct UserAggregate {
     pub initial_condition: Option<String>,
 }
 
-/// What a table holds that only the node itself writes: with anything else in it neither node starts on the
-/// directory any more, or trusts whom it must not. `None` of others.
+/// What a table holds that only the node itself writes; `None` for other tables. With anything else in it,
+/// neither Ilion nor Cassandra starts on the directory any more, or it trusts clients that it must not trust.
 fn own_purpose(keyspace: &str, table: &str) -> Option<&'static str> {
     match (keyspace, table) {
         ("system_schema", _) => Some("the schema, which CREATE, ALTER and DROP change"),

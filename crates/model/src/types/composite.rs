@@ -142,7 +142,7 @@ pub(crate) const REVERSED: &str = "ReversedType";
 pub struct Aliases(Box<[(u8, Component)]>);
 
 impl Aliases {
-    /// Of two of the same character the last type counts.
+    /// Where two have the same character, the last type counts.
     pub fn new(given: impl IntoIterator<Item = (u8, Component)>) -> Aliases {
         let mut out: Vec<(u8, Component)> = Vec::new();
         for (alias, component) in given {

@@ -13,8 +13,8 @@
 //! cache. Tags ascend as tokens do, so a search finds a key. It begins where the key's token lies between the
 //! tokens at the ends. Tokens are spread evenly, so the search looks at few lines of the processor's cache. A
 //! partition without an index of rows is found in the data without another look at Index.db, which would say
-//! no more than its place. All of it is a hint: the key at the place, or at the offset, is compared, and a
-//! key that is not found through the directory is searched for in the entries.
+//! no more than its place. All of it is a hint. The key at the place, or at the offset, is compared. A key
+//! that is not found through the directory is searched for in the entries.
 
 use super::index::IndexEntry;
 use crate::pages::{Course, Cursor, INDEX_PAGE_BYTES};

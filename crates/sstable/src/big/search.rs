@@ -53,8 +53,8 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// Begins a search among `count` blocks for `bound`, where the SSTable has rows at all in `covered`;
-    /// yields the block where it would be if clusterings lay evenly, if that can be said.
+    /// Begins a search among `count` blocks for `bound`. The SSTable has rows only in `covered`. Yields the
+    /// block where the bound would be if clusterings lay evenly, if that can be said.
     pub fn start(
         &mut self,
         comparator: &ClusteringComparator,

@@ -25,7 +25,7 @@ pub(crate) struct PageFile {
     file: Option<Box<dyn WriteFile>>,
     buffer: Vec<u8>,
     flushed: u64,
-    /// Of what was flushed.
+    /// The checksums of the pages that were flushed.
     sums: PageSummer,
 }
 

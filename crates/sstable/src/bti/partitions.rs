@@ -9,8 +9,8 @@
 //! ```
 //! Keys are cut where they differ from both neighbours, and the hash is a byte of the filter's. So what was
 //! found is compared with the whole key in Rows.db or in the data. Before a key is called absent, or a range
-//! begun, the partitions on either side are read in the data: the keys in order, and the second begins where
-//! the first ends.
+//! begun, the partitions on either side are read in the data. Their keys have to be in order, and the second
+//! has to begin where the first ends.
 
 use super::rows::{RowsEntry, read_signed};
 use super::trie::{Payload, TrieCursor};

@@ -158,8 +158,8 @@ impl Compressor {
     }
 }
 
-/// Where a table asks for no ratio, chunks that compression makes less than a tenth shorter are stored raw:
-/// that much less to read is not worth decompressing them each time. Cassandra, which reads both from 4.0 on
+/// Where a table asks for no ratio, chunks that compression makes less than a tenth shorter are stored raw.
+/// Reading that much less is not worth decompressing them each time. Cassandra, which reads both from 4.0 on
 /// (CASSANDRA-10520), stores all compressed then.
 const MIN_RATIO: f64 = 1.1;
 

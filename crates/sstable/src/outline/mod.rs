@@ -1,5 +1,5 @@
-//! Outline.db: the bytes of Data.db that lie between long values, so that a read that steps over a value
-//! finds what comes behind it without the chunk that it lies in (docs/formats/outline.md).
+//! Outline.db: the bytes of Data.db that lie between long values (docs/formats/outline.md). A read that steps
+//! over a value finds there what comes behind it, and need not read the chunk.
 //!
 //! ```text
 //! file    := leaf page* | directory page* | root page         pages of 4096 bytes

@@ -5,8 +5,8 @@
 //! 1. the other pages of a value, or of a block of rows and a few rows behind it, if the page lies in one
 //!    that is certain to be read;
 //! 2. the page beside it that the place in an index is nearer to, or some of those before it;
-//! 3. those that a walk comes to next: none at first, then as many as it has read already, up to
-//!    [`WINDOW_BYTES_MAX`], and none behind the place where it is expected to end.
+//! 3. the pages that a walk comes to next. These are none at first, then as many as it has read already, up
+//!    to [`WINDOW_BYTES_MAX`]. It reads none behind the place where it is expected to end.
 //!
 //! Pages that the cache has are not read again: a call ends before one. A thread that may not wait reads the
 //! pages of a single row one by one, because its calls do not go to the device. What was read is kept as it
@@ -78,8 +78,8 @@ pub(crate) struct Ahead {
     last: u64,
     /// How many pages were read for the walk.
     read: u64,
-    /// What was read by the last calls for more than a page, the last one first: of a block that goes
-    /// backwards the one has the end and the other the start.
+    /// What the last calls for more than a page read, the last one first. When a block is read backwards, one
+    /// has its end and the other its start.
     at_hand: [Option<Arc<Stretch>>; 2],
 }
 

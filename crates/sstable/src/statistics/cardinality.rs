@@ -15,9 +15,9 @@
 //! format).
 //!
 //! Up to 6,147 different indexes are kept one by one, more only as registers. The bytes depend on the set of
-//! keys and not on their order. Registers are those that Cassandra writes for the same keys, and so are the
-//! entries; but where stream-lib 2.5 merges batches of entries, it leaves those with bit 1 and their
-//! neighbours out of order.
+//! keys and not on their order. Registers and entries are those that Cassandra writes for the same keys. But
+//! where stream-lib 2.5 merges batches of entries, it leaves those with bit 1 and their neighbours out of
+//! order.
 
 use bytes::Bytes;
 use std::collections::BTreeSet;

@@ -1,9 +1,11 @@
 //! The partitions of an SSTable as a stream (the grammar is at the top of crate `partition`).
 //!
 //! A walker yields rows and markers of a partition in the direction of the read; the stream clips them to the
-//! slices asked for. For each slice, in stream order: jump to its first edge if the promoted index allows;
-//! leave what lies before; at the edge report the deletion that is open there; yield what lies inside; behind
-//! it close what is open.
+//! slices asked for. For each slice, in stream order:
+//! 1. Jump to its first edge if the promoted index allows, and leave what lies before it.
+//! 2. At the edge report the deletion that is open there.
+//! 3. Yield what lies inside.
+//! 4. Behind it close what is open.
 
 mod counted;
 pub(crate) mod forward;
@@ -41,8 +43,8 @@ pub(crate) enum Partitions {
     None,
     /// One, whose entry in the index was found.
     One { key: DecoratedKey, entry: Entry },
-    /// Those of a range. `next` is where the next one starts in the data; the index is read only when there
-    /// is need.
+    /// The partitions of a range. `next` is where the next one starts in the data. The index is read only
+    /// when there is need.
     Range { range: KeyRange, next: u64, walk: Walk },
 }
 

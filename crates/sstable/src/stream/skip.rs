@@ -124,8 +124,8 @@ impl Jump<'_> {
     /// Makes sure that the reader misses nothing and knows what is deleted. Yields where the row or marker
     /// before the block starts.
     ///
-    /// 1. A row or marker starts at the block: the one before it, which its own size leads to, ends there,
-    ///    and the one behind it leads back to it.
+    /// 1. A row or marker starts at the block. The one before it, to which its own size leads, ends there.
+    ///    The one behind it leads back to it.
     /// 2. The one before lies before the bound.
     /// 3. The deletion that the index has open there is confirmed by the marker just before, which opened it,
     ///    or by the next marker, which closes it. If the block has no marker, the index has to have the same

@@ -46,7 +46,7 @@ impl Costs {
         costs
     }
 
-    /// Of the first partition.
+    /// The costs of the first partition.
     fn of(
         table: Arc<TableSchema>,
         partitions: &[Partition],

@@ -1,8 +1,8 @@
 //! Options of tables: from the properties after WITH to [`TableOptions`].
 //!
-//! In Cassandra's order: every value is read (1), properties that are not known are refused (2), then the
-//! options are judged as they would be on a table with the defaults (3). ALTER judges no other combination,
-//! so the bounds of one index interval are held against the default of the other.
+//! In Cassandra's order: every value is read (1), unknown properties are refused (2), then the options are
+//! judged as on a table with the defaults (3). ALTER judges no other combination, so the bounds of one index
+//! interval are held against the default of the other.
 
 mod caching;
 mod compaction;
