@@ -88,8 +88,8 @@ impl Liveness {
         self.ttl != NO_TTL
     }
 
-    /// Whether it says that the row is not there any more, by a TTL that no client can give: Cassandra writes
-    /// it to rows of views.
+    /// Whether it says that the row is not there any more, by a TTL that no client can give. Cassandra writes
+    /// this TTL to rows of views.
     #[inline]
     pub fn is_expired_for_good(&self) -> bool {
         self.ttl == i32::MAX

@@ -148,7 +148,7 @@ impl LiveRows {
         self.possible = u64::MAX;
     }
 
-    /// The end of the stream is that of the page, not of the result, where `cut` says that it was cut off.
+    /// Where `cut` says that the stream was cut off, its end is the end of the page and not of the result.
     pub fn until_cut(mut self: Box<Self>, cut: Cut) -> Box<LiveRows> {
         self.cut = Some(cut);
         self

@@ -317,8 +317,8 @@ impl Merge {
         !out.row.is_empty()
     }
 
-    /// Where the newest deletion of the row is one that the newest liveness takes back, drops it and, as
-    /// Cassandra does (`Row.Merger`), the older ones with it. Of the rows of the sources marked stale.
+    /// Looks at the rows of the sources marked stale. If the newest liveness takes back the newest deletion
+    /// of the row, that deletion is dropped, and the older ones with it, as in Cassandra (`Row.Merger`).
     fn drop_outlived_deletions(&mut self) {
         let mut newest = Row::default();
         let rows = self.sources.iter().filter(|s| s.taking_part && s.stale).map(|s| &s.head.row);

@@ -322,8 +322,9 @@ impl RowIndex {
         }
     }
 
-    /// Says that every page of the index was held against its checksum, so that what it says once need not be
-    /// compared with what it says elsewhere. `may_delete`: whether range deletions may be open anywhere.
+    /// Says that every page of the index was compared with its checksum. Then what the index says in one
+    /// place need not be compared with another place. `may_delete`: whether range deletions may be open
+    /// anywhere.
     pub fn believe(&mut self, may_delete: bool) {
         match self {
             RowIndex::Big(index) => index.believe(may_delete),
@@ -454,8 +455,8 @@ pub(crate) struct BlockRule {
 
 impl BlockRule {
     /// Whether a block that starts at `block` ends with what lies from `start` to `end`, if it is to have
-    /// `len_min` bytes at least. One that could not go to the end of the next chunk ends with this one: it
-    /// would take another chunk to read. Places are bytes from the partition's start.
+    /// `len_min` bytes at least. A block that could not reach the end of the next chunk ends with this chunk,
+    /// because reading it would take one chunk more. Places are bytes from the partition's start.
     pub fn ends(&self, len_min: u64, block: u64, start: u64, end: u64) -> bool {
         let spare = if self.ends_chunk(start, end) { self.chunk_len.unwrap_or(1) - 1 } else { 0 };
         end - block >= self.len.max(len_min).saturating_sub(spare)

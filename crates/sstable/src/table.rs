@@ -55,7 +55,7 @@ pub struct SsTable {
     pub(crate) minima: Minima,
     pub(crate) data: Arc<PagedFile>,
     pub(crate) outline: Option<Arc<Outline>>,
-    /// Whether every page of the index is held against a checksum, the summary was, and no chunk passes for
+    /// Whether every page of the index is compared with a checksum, the summary was, and no chunk passes for
     /// another.
     pub(crate) is_proven: bool,
     pub(crate) pages: Arc<dyn PageSource>,
@@ -326,8 +326,8 @@ impl SsTable {
     }
 
     /// Touches the pages of the index that a read of the position `bound` in a partition touches. For a row,
-    /// and `with_outline`, it also touches the row's part of the outline. Of the data none is read but what
-    /// it takes to be sure that the partition is there, and what an outline leaves out.
+    /// and `with_outline`, it also touches the row's part of the outline. It reads only the data that proves
+    /// that the partition is there, and what an outline leaves out.
     ///
     /// # Errors
     /// When a file cannot be read or is damaged.

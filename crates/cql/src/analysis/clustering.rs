@@ -366,7 +366,7 @@ fn earlier<'b>(
     if comparator.compare_positions(a.position(), b.position()) == Ordering::Greater { b } else { a }
 }
 
-/// Appends a slice, joined with the last one where it starts at the position at which that one ends.
+/// Appends a slice. It is joined with the last one if it starts where that one ends.
 fn push_joined(comparator: &ClusteringComparator, out: &mut Vec<Slice>, slice: Slice) {
     if let Some(last) = out.last_mut()
         && touches(comparator, last.end.position(), slice.start.position())

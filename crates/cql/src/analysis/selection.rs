@@ -103,8 +103,8 @@ impl Analyzer<'_> {
         match selectable {
             Selectable::Cast { selectable, target } => {
                 let inner = self.column_name(selectable);
-                // A cast to the type that is there already leaves no trace; that of a column in descending
-                // order is another.
+                // A cast to the type that is there already leaves no trace. A column in descending order has
+                // another type.
                 let is_there = self.known_type(&Raw::from(&**selectable)) == Some(native(*target));
                 let is_descending = matches!(&**selectable, Selectable::Column(name)
                     if self.table.column(name.as_str()).is_some_and(|column| column.descending));

@@ -10,9 +10,9 @@
 //! may not contradict each other in kind. The rows with conditions are read. Where only the static row has
 //! any, the first row of the partition is read, which a refusal shows.
 //!
-//! All deletions get the timestamp just before that of the writes, so that what a batch deletes is what was
-//! there before it. Within one row that the batch both deletes and writes the deletion wins, as in a batch
-//! without conditions.
+//! All deletions get the timestamp just before that of the writes. So a batch deletes what was there before
+//! it. Within one row that the batch both deletes and writes the deletion wins, as in a batch without
+//! conditions.
 //!
 //! The reader hands on the static row of the partition even when none of the rows asked for exists (as a row
 //! of static content only).

@@ -124,8 +124,8 @@ fn rewritten_parts<'t, 'v>(
     changed.then_some(out)
 }
 
-/// In the order of `ty`, without those that are the same: the first one stays, with the value of the last
-/// one.
+/// The items in the order of `ty`, without equal ones. Of equal items the first stays, with the value of the
+/// last.
 fn distinct<'v, V>(ty: &CqlType, items: impl Iterator<Item = (Cow<'v, [u8]>, V)>) -> Vec<(Cow<'v, [u8]>, V)> {
     let mut places = BTreeMap::new();
     let mut out: Vec<(Cow<'v, [u8]>, V)> = Vec::new();

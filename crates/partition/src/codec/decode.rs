@@ -158,8 +158,8 @@ impl Layout {
         Ok(self.read_sizes(input)?.0)
     }
 
-    /// As [`Layout::read_end`], and how many bytes before the row or marker the one before it starts; before
-    /// the first one that is the start of the partition.
+    /// As [`Layout::read_end`]. It also gives how many bytes before the row or marker the one before it
+    /// starts; for the first one, how many bytes before it the partition starts.
     #[inline(always)]
     pub fn read_sizes<I: Input>(&self, input: &mut I) -> Result<(u64, u64), I::Error> {
         let size = input.uvint()?;

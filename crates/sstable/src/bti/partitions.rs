@@ -230,8 +230,8 @@ impl BtiIndex {
         }
     }
 
-    /// The first partition of a range, if there is one, and that there is none between it and the one before.
-    /// The trie stands at it afterwards.
+    /// The first partition of a range, if there is one. Makes sure that there is none between it and the one
+    /// before. The trie stands at it afterwards.
     fn sides(
         &self,
         trie: &mut TrieCursor,

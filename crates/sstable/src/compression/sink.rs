@@ -131,8 +131,8 @@ impl DataSink {
         Ok(())
     }
 
-    /// Chooses how long chunks are, with the first one in hand; what is in hand then is the last of those
-    /// that it makes.
+    /// Chooses how long chunks are, with the first one in hand. It becomes several chunks, and the last of
+    /// these is in hand afterwards.
     fn settle_chunk_len(&mut self) -> Result<(), WriteError> {
         let LongValues { count, bytes } = self.long_values;
         if count == 0 || (bytes as u64) < self.position / 2 {

@@ -4,7 +4,7 @@
 //!
 //! 1. the other pages of a value, or of a block of rows and a few rows behind it, if the page lies in one
 //!    that is certain to be read;
-//! 2. the page beside it that the place in an index is nearer to, or some of those before it;
+//! 2. the neighbour that is nearer to the place in an index, or some pages before it;
 //! 3. the pages that a walk comes to next. These are none at first, then as many as it has read already, up
 //!    to [`WINDOW_BYTES_MAX`]. It reads none behind the place where it is expected to end.
 //!
@@ -24,14 +24,14 @@ use std::sync::Arc;
 const CALL_BYTES_MAX: u64 = 1 << 20;
 /// Bytes of content that a walk reads at once, at most.
 const WINDOW_BYTES_MAX: u64 = 256 << 10;
-/// Rows are certain to be read only if they are as short as that together: values in them may be stepped
+/// Rows are certain to be read only if they are that short together. Values in longer ones may be stepped
 /// over.
 const ROWS_BYTES_MAX: u64 = 128 << 10;
 /// Rows behind a block are certain to be wanted only if they are as short as that: more are asked for by
 /// whoever takes what there is.
 const WANTED_BYTES_MAX: u64 = 64 << 10;
 
-/// How much of a file a reader will want, about.
+/// About how much of a file a reader will want.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wish {
     /// Rows that it will take at most.

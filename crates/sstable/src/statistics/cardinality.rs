@@ -42,8 +42,8 @@ const RUN_BITS: u32 = 6;
 /// Counts different keys, roughly. At most 28 KiB, 5.5 KiB from some 6,000 keys on.
 #[derive(Debug)]
 pub(crate) enum Cardinality {
-    /// An index and below it [`RUN_BITS`] with [`RUN_MASK`] minus the run length, so that of equal indexes
-    /// the longest run sorts first.
+    /// An index and below it [`RUN_BITS`] with [`RUN_MASK`] minus the run length. So the longest run of equal
+    /// indexes sorts first.
     Sparse { entries: Vec<u32>, sorted: usize },
     /// Registers, packed.
     Normal(Vec<u32>),

@@ -159,8 +159,8 @@ impl SsTableStream {
         (&self.partitions, &mut self.data)
     }
 
-    /// Reports markers that change nothing as well, which the grammar of streams has no use for: for tools
-    /// that show what a file holds.
+    /// Also reports markers that change nothing, for tools that show what a file holds. The grammar of
+    /// streams has no use for these markers.
     pub fn with_every_marker(mut self) -> SsTableStream {
         self.every_marker = true;
         self

@@ -108,7 +108,8 @@ impl Places {
         Ok(())
     }
 
-    /// The block that has what starts at `start`: the one that the index gave last, or one behind it.
+    /// The block with the row or marker that starts at `start`. It is the block that the index gave last, or
+    /// one behind it.
     fn block_at(
         &mut self,
         layout: &Layout,

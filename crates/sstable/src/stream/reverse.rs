@@ -266,8 +266,7 @@ impl Reverse {
         matches!(self.next, Next::None)
     }
 
-    /// Makes sure that nothing that was asked for lies behind the first block that was loaded, and that it is
-    /// one.
+    /// Makes sure that the first loaded block is a block, and that nothing that was asked for lies behind it.
     fn check_end_of_jump(
         &self,
         data: &mut Cursor,

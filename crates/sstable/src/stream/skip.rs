@@ -84,8 +84,8 @@ impl HeadAt {
         Ok(Some(HeadAt { clustering, bound, marker, end, before }))
     }
 
-    /// The head before this one, which is at `there`, and where it starts; `None` when that one does not end
-    /// there or does not lie before.
+    /// The head before this one, and where it starts. This one is at `there`. `None` when the one before does
+    /// not end there, or does not lie before it.
     pub fn before_it(
         &self,
         data: &mut Cursor,

@@ -131,7 +131,7 @@ impl SsTable {
     }
 
     /// Whether reads are to fail with [`ReadError::Unproven`] until Data.db was compared. Where each chunk is
-    /// held against a checksum of CRC.db, which belongs to its place, they never do.
+    /// compared with a checksum of CRC.db, which belongs to its place, they never do.
     pub fn await_proof(&self, is_awaited: bool) {
         self.standing.is_awaited.store(is_awaited && !self.data.has_checked_places(), Memory::Release);
     }
@@ -219,8 +219,8 @@ impl SsTable {
         }
     }
 
-    /// What [`SsTable::keep_proof`] writes of an SSTable that is condemned; `None` when that is there
-    /// already, or nothing says any more what Data.db should be.
+    /// What [`SsTable::keep_proof`] writes for a condemned SSTable. `None` when it is there already, or when
+    /// nothing says any more what Data.db should be.
     ///
     /// # Errors
     /// When Digest.crc32 cannot be read.

@@ -1,4 +1,4 @@
-//! A Statistics.db that is whole, but that of another SSTable of the table: its minima would date rows
+//! A Statistics.db that is whole, but belongs to another SSTable of the table. Its minima would date rows
 //! wrongly.
 
 use super::recorded::{Fixture, sets, tables_of};
