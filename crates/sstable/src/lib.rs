@@ -1,16 +1,22 @@
 //! SSTables: sorted, immutable files of partitions, in the formats of Cassandra (docs/formats/sstable-big.md,
 //! docs/formats/sstable-bti.md).
 //!
-//! This crate knows one SSTable at a time and nothing about tables. It reads and writes the versions `nb` and
-//! `oa` of the `big` layout and `da` of `bti`. It reads `mc`, `md`, `me` and `na` of `big`. Other versions
-//! are recognised and refused by name.
+//! This crate knows one SSTable at a time and nothing about tables. Two layouts differ in how a partition is
+//! found, and share data, statistics and compression:
+//!
+//! | layout | index | versions read and written | versions read |
+//! |---|---|---|---|
+//! | `big` | sorted entries (Index.db, Summary.db) | `nb`, `oa` | `mc`, `md`, `me`, `na` |
+//! | `bti` | tries (Partitions.db, Rows.db) | `da` | |
+//!
+//! Other versions are recognised and refused by name.
 //!
 //! * [`Descriptor`] names the files of an SSTable; [`descriptor::list`] finds them in a directory.
 //! * [`SsTableWriter`] takes a stream of fragments and makes all components; [`SsTable`] opens them and reads
 //!   single partitions or ranges as a [`partition::PartitionStream`].
 //! * [`PageSource`] stands between a reader and its files, for a cache of index pages and data chunks.
-//! * [`verify`] tells whether all components of an SSTable are sound. [`salvage`] saves what it can of a
-//!   damaged one.
+//! * [`verify`] tells whether all components of an SSTable are sound, [`salvage`] saves what it can of one
+//!   that is not.
 //! * [`txn_log`] makes a set of SSTables replace another one atomically.
 #![cfg_attr(
     not(test),
