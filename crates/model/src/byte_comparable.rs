@@ -67,8 +67,8 @@ pub fn encode_key(key: &DecoratedKey, out: &mut Vec<u8>) {
     out.push(TERMINATOR);
 }
 
-/// Appends what is less than the encodings of all keys of a token, and greater than those of all lesser
-/// tokens.
+/// Appends bytes that are less than the encodings of all keys of a token, and greater than those of all keys
+/// of lesser tokens.
 pub fn encode_token(token: Token, out: &mut Vec<u8>) {
     out.push(NEXT);
     out.extend_from_slice(&(token.0 ^ i64::MIN).to_be_bytes());
