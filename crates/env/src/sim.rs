@@ -15,7 +15,7 @@
 //!
 //! The idea is that of AWS's shuttle (<https://github.com/awslabs/shuttle>), with time and files.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
@@ -374,7 +374,10 @@ impl Scheduler {
                 Next::Task(id) => break id,
                 Next::Wake(wakers) => {
                     drop(state);
+                    // Who wakes others here waits itself: it has no turn to hand over.
+                    IS_WAKING.set(true);
                     wakers.into_iter().for_each(Waker::wake);
+                    IS_WAKING.set(false);
                 }
                 Next::Nobody => {
                     state.failure = Some(format!("all tasks wait for each other:{}", state.describe()));
@@ -410,6 +413,7 @@ pub(crate) struct Here {
 
 thread_local! {
     static HERE: RefCell<Option<Here>> = const { RefCell::new(None) };
+    static IS_WAKING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The task that the calling thread is, in a simulation.
@@ -486,7 +490,7 @@ impl Here {
 
     /// Hands the turn over, once in so many times.
     pub(crate) fn step(&self, one_in: u64) {
-        if self.scheduler.random.below(one_in) == 0 {
+        if !IS_WAKING.get() && self.scheduler.random.below(one_in) == 0 {
             self.yield_now();
         }
     }
