@@ -61,8 +61,8 @@ impl Tasks {
         }
     }
 
-    /// Does `work` `tasks` times, at the same time where there are processors for it; the calling thread takes
-    /// part. What each returned. A panic goes on here.
+    /// Does `work` `tasks` times, at the same time where there are processors for it; the calling thread
+    /// takes part. What each returned. A panic goes on here.
     pub fn in_parallel<T: Send>(&self, tasks: usize, work: impl Fn() -> T + Sync) -> Vec<T> {
         if self.scheduler.is_some() {
             return (0..tasks.max(1)).map(|_| work()).collect();
