@@ -1,11 +1,9 @@
 //! Damaged files and failing disks, told to whoever acts on `disk_failure_policy`.
 
-use crate::engine::Engine;
 use crate::error::EngineError;
 use partition::ReadError;
 use sstable::{OpenError, WriteError};
 use std::io;
-use std::path::PathBuf;
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +23,7 @@ impl DiskFailure {
         (!env::fs::is_out_of_space(error)).then(|| DiskFailure::FileSystem(error.to_string()))
     }
 
-    fn of_read(error: &ReadError) -> Option<DiskFailure> {
+    pub(crate) fn of_read(error: &ReadError) -> Option<DiskFailure> {
         match error {
             ReadError::Corrupt { .. } => Some(DiskFailure::Corrupt(error.to_string())),
             ReadError::Io(cause) => DiskFailure::of_io(cause),
@@ -47,34 +45,6 @@ impl DiskFailure {
                 _ => None,
             },
             _ => None,
-        }
-    }
-}
-
-impl Engine {
-    /// Sets who is told of damaged files and failing disks; the first call counts.
-    pub fn on_disk_failure(&self, hook: DiskFailureHook) {
-        let _ = self.disk_hook.set(hook);
-    }
-
-    /// Tells of a read that failed. The engine itself does not see failures of streams that it handed out.
-    pub fn report_read_failure(&self, error: &ReadError) {
-        self.tell(DiskFailure::of_read(error));
-    }
-
-    /// The data directories that take no new SSTables any more, because a write failed in them.
-    pub fn given_up_directories(&self) -> Vec<PathBuf> {
-        self.files.homes.given_up()
-    }
-
-    /// Tells of a flush or a compaction that failed.
-    pub(crate) fn report_failure(&self, error: &EngineError) {
-        self.tell(DiskFailure::of(error));
-    }
-
-    fn tell(&self, failure: Option<DiskFailure>) {
-        if let (Some(hook), Some(failure)) = (self.disk_hook.get(), failure) {
-            hook(&failure);
         }
     }
 }

@@ -1,8 +1,18 @@
 //! One node's tables: memtables, commit log, SSTables, schema and snapshots, as synchronous code.
 //!
-//! Follow a write through [`write`](Engine::apply), [`commitlog`], [`memtable`], [`flush`]; a read through
-//! [`table`]; a start through [`open`](Engine::open); a change of the schema through
-//! [`ddl`](Engine::install_schema).
+//! ```text
+//! open ───▶ intake ──▶ background ──▶ writing ──▶ catalog ──▶ table ──▶ memtable, cache, commitlog
+//!           what       compactions,    log,        the         one
+//!           comes from proofs,         memtables,  tables;     table's
+//!           outside    filters         flushes     reads       files
+//! ```
+//! A room uses those to its right. An [`Engine`] is all of them, and what others ask of each:
+//! - a read: [`Engine::read`], [`table`];
+//! - a write: [`Engine::apply`] in `writing/write.rs`, then `commitlog`, [`memtable`], `writing/flush.rs`;
+//! - a change of the schema: [`Engine::install_schema`] in `intake/ddl.rs`;
+//! - a start: [`Engine::open`] in `open.rs`.
+//!
+//! Rooms to the left are told of what happens to the right by an observer (`writing::FlushObserver`).
 //!
 //! What an [`Engine`] promises:
 //! - A write is seen by readers when `apply` returns, each partition update whole; it is acknowledged when
@@ -11,55 +21,42 @@
 //! - Memory of memtables is bounded: writes wait for it and are then refused.
 //! - A reader's view does not change under it; files live until the last reader that may use them is gone.
 
-mod batchlog;
+mod background;
 mod cache;
+mod catalog;
 mod commitlog;
-mod compaction;
-mod ddl;
-mod demands;
-mod derived;
 mod disk_failure;
 mod engine;
 mod error;
-mod filters;
-mod flush;
-mod import;
-mod local;
-mod memory;
+mod intake;
 pub mod memtable;
 mod open;
 mod options;
-mod prover;
-mod recovery;
-mod refresh;
 mod schema;
-mod schema_flush;
-mod snapshot;
 mod stats;
 pub mod system;
 pub mod table;
 #[cfg(test)]
 mod tests;
-mod truncate;
 mod turns;
 mod warm;
-mod write;
+mod writing;
 
+pub use background::compaction::CompactionInfo;
+pub use background::demands::{Compared, ProofDemand, TellCompared};
+pub use background::prover::ProvingStats;
 pub use cache::{CacheStats, PageCache, RowCache};
 pub use commitlog::{
     CommitLogStats, FailureHook, IntervalSet, LogPosition, SyncCallback, SyncTicket, fuzz_commit_log,
 };
-pub use compaction::CompactionInfo;
-pub use demands::{Compared, ProofDemand, TellCompared};
 pub use disk_failure::{DiskFailure, DiskFailureHook};
 pub use engine::Engine;
 pub use error::{EngineError, WriteError};
-pub use import::{ImportOptions, ImportedDirectory};
+pub use intake::import::{ImportOptions, ImportedDirectory};
+pub use intake::snapshot::{SchemaText, SnapshotInfo, SnapshotOptions};
 pub use open::Opening;
 pub use options::{
     COLUMN_INDEX_BYTES, EngineOptions, FailurePolicy, SsTableFormat, StorageCompatibility, SyncMode,
 };
-pub use prover::ProvingStats;
-pub use snapshot::{SchemaText, SnapshotInfo, SnapshotOptions};
 pub use stats::{EngineStats, TableStats};
-pub use write::WriteOptions;
+pub use writing::write::WriteOptions;

@@ -18,36 +18,34 @@
 //!    find them again.
 //! 8. What the built-in keyspaces lack on disk is written, and the node gets its host id if it has none.
 
+use crate::background::Background;
 use crate::cache::{PageCache, RowCache};
+use crate::catalog::local::LocalState;
+use crate::catalog::{Catalog, Identity, Tables};
 use crate::commitlog::replay::Segments;
 use crate::commitlog::{CommitLog, CommitLogOptions, LogPosition};
-use crate::compaction::Compactions;
-use crate::engine::{Engine, Gate, Tables};
+use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::local::LocalState;
-use crate::memory::MemoryBudget;
-use crate::memtable::Memtable;
+use crate::intake::Intake;
 use crate::options::EngineOptions;
-use crate::prover::Prover;
-use crate::recovery::{Pass, Replay};
-use crate::schema_flush::SchemaFlush;
-use crate::snapshot::NextExpiry;
-use crate::system::{self, SYSTEM};
+use crate::system;
 use crate::table::homes::Homes;
-use crate::table::{FileContext, TableFiles, TableStore};
+use crate::table::{FileContext, TableFiles};
+use crate::writing::recovery::{Pass, Replay};
+use crate::writing::{FlushObserver, Writing};
 use arc_swap::ArcSwap;
 use env::Env;
 use env::fs::{EntryKind, FileLock};
-use env::sync::{Mutex, RwLock};
+use env::sync::Mutex;
 use model::command::ReadCommand;
 use model::schema::Release;
 use model::{Schema, TableSchema};
 use partition::{BoxedStream, ReadContext, ReadError};
-use sstable::{OpenError, SsTable};
+use sstable::OpenError;
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use uuid::Uuid;
 
@@ -67,7 +65,7 @@ pub struct Opening {
 
 impl std::fmt::Debug for Opening {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Opening").field("host_id", &self.engine.host_id).finish_non_exhaustive()
+        f.debug_struct("Opening").field("host_id", &self.engine.host_id()).finish_non_exhaustive()
     }
 }
 
@@ -118,37 +116,23 @@ impl Opening {
             version: options.sstable_version(),
             homes: Homes::new(options.gives_up_directories),
         };
-        let rate = options.compaction_bytes_per_s;
-        let compactions = Arc::new(Compactions::new(Arc::clone(&env.clock), rate));
-        let prover = Arc::new(Prover::new(Arc::clone(&env.clock), options.proving_bytes_per_s));
-        let engine = Engine {
-            memory: Arc::new(MemoryBudget::new(options.memtable_bytes_max, options.write_wait_timeout_ms)),
-            log: Arc::new(CommitLog::new(env.clone(), log_options, last_id)),
+        let log = CommitLog::new(env.clone(), log_options, last_id);
+        let catalog = Arc::new(Catalog {
             options,
             env,
-            host_id: Uuid::nil(),
-            release: Release::default(),
+            identity: ArcSwap::from_pointee(Identity::default()),
             schema: ArcSwap::from_pointee(Schema::default()),
-            schema_turn: Mutex::new(()),
-            schema_micros: AtomicI64::new(0),
-            schema_flush: SchemaFlush::default(),
             tables: ArcSwap::from_pointee(Tables::default()),
-            barrier: RwLock::new(Gate::Open),
-            workers: Arc::default(),
-            compactions,
-            filters: Arc::default(),
-            prover,
             cache,
             row_cache,
             files,
-            flushes: AtomicU64::new(0),
-            flush_failures: AtomicU64::new(0),
-            log_failures_seen: AtomicU64::new(0),
-            schema_text: OnceLock::new(),
-            next_expiry: NextExpiry::default(),
             disk_hook: OnceLock::new(),
-            locks: Mutex::new(locks),
-        };
+        });
+        let writing = Arc::new(Writing::new(Arc::clone(&catalog), log));
+        let background = Arc::new(Background::new(Arc::clone(&catalog), Arc::clone(&writing)));
+        writing.observe_flushes(Arc::clone(&background.compactions) as Arc<dyn FlushObserver>);
+        let intake = Intake::new(Arc::clone(&catalog), Arc::clone(&writing), Arc::clone(&background));
+        let engine = Engine { catalog, writing, background, intake, locks: Mutex::new(locks) };
         let mut opening = Opening { engine, segments, replay: Replay::default(), files: Vec::new() };
         opening.recover()?;
         Ok(opening)
@@ -158,30 +142,33 @@ impl Opening {
     fn recover(&mut self) -> Result<(), EngineError> {
         // A memtable that takes replayed writes says, once flushed, that nothing before its end need be
         // replayed: its start is the start of the log.
+        let catalog = Arc::clone(&self.engine.catalog);
         let start = LogPosition { segment: self.segments.files().first().map_or(0, |s| s.id), offset: 0 };
-        let local = system::table(self.engine.release, SYSTEM, "local");
+        let local = catalog.system_table("local");
         let is_local = |t: &TableSchema| t.id == local.id;
-        self.open_tables(system::schema(self.engine.release), is_local, start)?;
-        let LocalState { host_id, release_version, .. } = self.engine.read_local()?;
+        self.open_tables(system::schema(catalog.release()), is_local, start)?;
+        let LocalState { host_id, release_version, .. } = catalog.read_local()?;
         if let Some(version) = release_version {
-            self.engine.release = Release::of_version(&version).ok_or(EngineError::Release(version))?;
+            let release = Release::of_version(&version).ok_or(EngineError::Release(version))?;
+            catalog.identity.store(Arc::new(Identity { release, ..Identity::default() }));
         }
         let is_other = |t: &TableSchema| system::is_local(&t.keyspace) && t.id != local.id;
-        self.open_tables(system::schema(self.engine.release), is_other, start)?;
+        self.open_tables(system::schema(catalog.release()), is_other, start)?;
         self.replay.trusted = host_id;
-        self.engine.replay(&mut self.segments, Pass::Local, &mut self.replay)?;
+        self.engine.writing.replay(&mut self.segments, Pass::Local, &mut self.replay)?;
 
-        let state = self.engine.read_local()?;
-        self.engine.host_id = state.host_id.unwrap_or_else(|| self.engine.env.random_uuid());
-        let schema = self.engine.load_schema()?;
+        let state = catalog.read_local()?;
+        let host_id = state.host_id.unwrap_or_else(|| catalog.env.random_uuid());
+        catalog.identity.store(Arc::new(Identity { host_id, release: catalog.release() }));
+        let schema = self.engine.intake.load_schema()?;
         self.open_tables(&schema, |t| !system::is_local(&t.keyspace), start)?;
-        self.engine.schema.store(Arc::new(schema));
-        self.engine.warn_of_strangers();
+        catalog.schema.store(Arc::new(schema));
+        warn_of_strangers(&catalog);
 
         self.replay.truncated = state.truncated_at.iter().map(|(id, at)| (*id, at.position)).collect();
-        self.engine.replay(&mut self.segments, Pass::Rest, &mut self.replay)?;
+        self.engine.writing.replay(&mut self.segments, Pass::Rest, &mut self.replay)?;
         self.replay.warn_of_unknown_tables();
-        self.engine.check_replayed_views()
+        self.engine.writing.check_replayed_views()
     }
 
     fn open_tables(
@@ -191,20 +178,21 @@ impl Opening {
         start: LogPosition,
     ) -> Result<(), EngineError> {
         let engine = &self.engine;
+        let catalog = &engine.catalog;
         let all = schema.keyspaces.values().flat_map(|k| k.stores().map(|t| (t, k.durable_writes)));
         let tables: Vec<_> = all.filter(|(table, _)| wanted(table)).collect();
         let found = tables
             .iter()
-            .map(|(table, _)| engine.files.survey(&engine.table_dirs(table)))
+            .map(|(table, _)| catalog.files.survey(&catalog.table_dirs(table)))
             .collect::<Result<Vec<_>, _>>()?;
         let descriptors = tables.iter().zip(&found);
         let wanted = descriptors.flat_map(|((table, _), f)| f.sstables.iter().map(move |d| (d, *table)));
         let wanted: Vec<_> = wanted.collect();
         let tolerates = |table: &TableSchema| {
-            engine.options.tolerates_damaged_sstables && !system::is_local(&table.keyspace)
+            catalog.options.tolerates_damaged_sstables && !system::is_local(&table.keyspace)
         };
         let goes_on = wanted.iter().any(|(_, table)| tolerates(table));
-        let mut opened = engine.files.try_open_many(&wanted, goes_on).into_iter();
+        let mut opened = catalog.files.try_open_many(&wanted, goes_on).into_iter();
         for ((table, durable_writes), files) in tables.iter().zip(found) {
             let (mut mine, mut damage) = (Vec::new(), None);
             for result in opened.by_ref().take(files.sstables.len()) {
@@ -219,14 +207,14 @@ impl Opening {
                     },
                 }
             }
-            let store = engine.add_table(table, *durable_writes, start, (mine, files.last_sequence));
+            let store = catalog.add_table(table, *durable_writes, start, (mine, files.last_sequence));
             if let Some(cause) = damage {
                 store.set_damaged(cause);
             }
-            if engine.options.proves_sstables && engine.options.awaits_proofs {
+            if catalog.options.proves_sstables && catalog.options.awaits_proofs {
                 store.view().sstables.iter().for_each(|sstable| sstable.await_proof(true));
                 if system::is_read_by_node(table) {
-                    engine.prove_own(&store)?;
+                    engine.background.prove_own(&store)?;
                 }
             }
             self.files.push(files);
@@ -253,7 +241,7 @@ impl Opening {
     /// When the file system fails.
     pub fn take_over(mut self) -> Result<Arc<Engine>, EngineError> {
         let engine = &self.engine;
-        let (env, options) = (&engine.env, &engine.options);
+        let (env, options) = (&engine.catalog.env, &engine.catalog.options);
         for dir in options.table_roots().chain([&options.commitlog_dir]) {
             if !env.fs.exists(dir)? {
                 env.fs.create_dir_all_durable(dir)?;
@@ -261,93 +249,45 @@ impl Opening {
             }
         }
         self.files.iter().try_for_each(|files| files.tidy_up(env.fs.as_ref()))?;
-        engine.finish_replay(&mut self.segments, &mut self.replay)?;
+        engine.writing.finish_replay(&mut self.segments, &mut self.replay)?;
         for segment in self.segments.files() {
             let dirty = self.replay.dirty.remove(&segment.id).unwrap_or_default();
             let bytes = env.fs.file_len(&segment.path)?;
-            engine.log.adopt(segment.id, segment.path.clone(), bytes, dirty)?;
+            engine.writing.log.adopt(segment.id, segment.path.clone(), bytes, dirty)?;
         }
         // Removes the segments that turned out to hold nothing that is needed.
-        engine.log.discard(Uuid::nil(), LogPosition::NONE);
+        engine.writing.log.discard(Uuid::nil(), LogPosition::NONE);
 
         let engine = Arc::new(self.engine);
-        engine.log.start()?;
-        if engine.log.stats().segments > OLD_SEGMENTS_MAX {
+        engine.writing.log.start()?;
+        if engine.writing.log.stats().segments > OLD_SEGMENTS_MAX {
             let written = engine.tables().into_iter().filter(|table| !table.view().memtable.is_empty());
-            written.for_each(|table| engine.workers.enqueue(&table));
+            written.for_each(|table| engine.writing.workers.enqueue(&table));
         }
-        engine.workers.start(&engine)?;
-        engine.compactions.start(&engine, engine.options.concurrent_compactors)?;
-        engine.filters.start(&engine)?;
-        engine.complete_system_keyspaces()?;
+        engine.writing.workers.start(&engine.writing)?;
+        engine
+            .background
+            .compactions
+            .start(&engine.background, engine.catalog.options.concurrent_compactors)?;
+        engine.background.filters.start(&engine.background)?;
+        engine.intake.complete_system_keyspaces()?;
         Ok(engine)
     }
 }
 
-impl Engine {
-    /// Where SSTables of a table may be. Those of the node itself are written to the first of them only, as
-    /// Cassandra has it; the others may hold some of a time when that was different.
-    pub(crate) fn table_dirs(&self, table: &TableSchema) -> Vec<PathBuf> {
-        let own = self.options.local_system_dir.iter().filter(|_| system::has_one_home(table));
-        let dirs = own.chain(&self.options.data_dirs);
-        dirs.map(|d| d.join(&table.keyspace).join(table.directory_name())).collect()
-    }
-
-    /// Opens the files of a table that is new to the schema and adds it to the tables.
-    pub(crate) fn open_table(
-        &self,
-        table: &Arc<TableSchema>,
-        durable_writes: bool,
-        start: LogPosition,
-    ) -> Result<Arc<TableStore>, EngineError> {
-        let files = self.files.survey(&self.table_dirs(table))?;
-        let wanted: Vec<_> = files.sstables.iter().map(|d| (d, table)).collect();
-        let sstables = self.files.open_many(&wanted)?;
-        files.tidy_up(self.env.fs.as_ref())?;
-        let compared = sstables.into_iter().map(|sstable| self.prove_newcomer(table, sstable));
-        let newcomers = compared.collect::<Result<Vec<_>, _>>()?;
-        let sstables = newcomers.iter().map(|new| Arc::clone(&new.sstable)).collect();
-        let store = self.add_table(table, durable_writes, start, (sstables, files.last_sequence));
-        self.welcome(&store, &newcomers);
-        Ok(store)
-    }
-
-    fn add_table(
-        &self,
-        table: &Arc<TableSchema>,
-        durable_writes: bool,
-        start: LogPosition,
-        sstables: (Vec<Arc<SsTable>>, u64),
-    ) -> Arc<TableStore> {
-        let memtable = Memtable::new(start, self.env.clock.monotonic_nanos());
-        let dirs = self.table_dirs(table);
-        let (table_now, scan_bytes_max) = (Arc::clone(table), self.cache.scan_bytes_max());
-        let rows = Arc::clone(&self.row_cache);
-        let store =
-            TableStore::new(table_now, durable_writes, dirs, memtable, sstables, scan_bytes_max, rows);
-        let store = Arc::new(store);
-        self.tables.rcu(|tables| {
-            let mut tables = Tables::clone(tables);
-            tables.insert(table.id, Arc::clone(&store));
-            tables
-        });
-        store
-    }
-
-    /// Directories that look like a table's and are of none: a dropped one, or one of an older schema. They
-    /// stay.
-    fn warn_of_strangers(&self) {
-        let known: HashSet<PathBuf> = self.tables().iter().flat_map(|t| t.dirs().to_vec()).collect();
-        let below = |dir: &Path| -> Vec<PathBuf> {
-            let entries = self.env.fs.read_dir(dir).unwrap_or_default().into_iter();
-            entries.filter(|e| e.kind == EntryKind::Dir).map(|e| dir.join(e.name)).collect()
-        };
-        for directory in self.options.table_roots().flat_map(|dir| below(dir)).flat_map(|k| below(&k)) {
-            let name = directory.file_name().unwrap_or_default().to_string_lossy();
-            let is_table = name.rsplit_once('-').is_some_and(|(_, id)| Uuid::try_parse(id).is_ok());
-            if is_table && !known.contains(&directory) {
-                tracing::warn!(directory = %directory.display(), "no table of the schema has this directory; it is left alone");
-            }
+/// Directories that look like a table's and are of none: a dropped one, or one of an older schema. They
+/// stay.
+fn warn_of_strangers(catalog: &Catalog) {
+    let known: HashSet<PathBuf> = catalog.tables().iter().flat_map(|t| t.dirs().to_vec()).collect();
+    let below = |dir: &Path| -> Vec<PathBuf> {
+        let entries = catalog.env.fs.read_dir(dir).unwrap_or_default().into_iter();
+        entries.filter(|e| e.kind == EntryKind::Dir).map(|e| dir.join(e.name)).collect()
+    };
+    for directory in catalog.options.table_roots().flat_map(|dir| below(dir)).flat_map(|k| below(&k)) {
+        let name = directory.file_name().unwrap_or_default().to_string_lossy();
+        let is_table = name.rsplit_once('-').is_some_and(|(_, id)| Uuid::try_parse(id).is_ok());
+        if is_table && !known.contains(&directory) {
+            tracing::warn!(directory = %directory.display(), "no table of the schema has this directory; it is left alone");
         }
     }
 }
@@ -368,17 +308,4 @@ fn lock(env: &Env, dir: &Path) -> Result<FileLock, EngineError> {
         io::ErrorKind::WouldBlock => EngineError::Locked { path: dir.to_owned() },
         _ => error.into(),
     })
-}
-
-/// The stored schema, completed by what every node of the release has.
-pub(crate) fn with_system_keyspaces(mut stored: Schema, release: Release) -> Schema {
-    for (name, builtin) in &system::schema(release).keyspaces {
-        // The replicated ones are the operator's to change, and what is stored of them is what their files
-        // hold.
-        if system::is_local(name) || !stored.keyspaces.contains_key(name) {
-            stored.keyspaces.insert(name.clone(), Arc::clone(builtin));
-        }
-    }
-    stored.release = release;
-    stored
 }

@@ -1,9 +1,9 @@
 //! Numbers for metrics, `tablestats` and `info`.
 
+use crate::background::prover::ProvingStats;
 use crate::cache::CacheStats;
 use crate::commitlog::CommitLogStats;
 use crate::engine::Engine;
-use crate::prover::ProvingStats;
 use crate::table::TableStore;
 use std::sync::atomic::Ordering;
 use uuid::Uuid;
@@ -109,28 +109,28 @@ impl Engine {
     /// Numbers of the engine.
     pub fn stats(&self) -> EngineStats {
         EngineStats {
-            memtable_bytes: self.memory.used(),
-            memtable_limit_bytes: self.options.memtable_bytes_max,
-            flushes: self.flushes.load(Ordering::Relaxed),
-            flush_failures: self.flush_failures.load(Ordering::Relaxed),
-            flushes_pending: self.workers.queue_len() as u64,
-            commitlog: self.log.stats(),
-            filters_checked: self.filters.checked.load(Ordering::Relaxed),
-            filters_damaged: self.filters.damaged.load(Ordering::Relaxed),
-            filters_unproven: self.unproven_filters(),
+            memtable_bytes: self.writing.memory.used(),
+            memtable_limit_bytes: self.catalog.options.memtable_bytes_max,
+            flushes: self.writing.flushes.load(Ordering::Relaxed),
+            flush_failures: self.writing.flush_failures.load(Ordering::Relaxed),
+            flushes_pending: self.writing.workers.queue_len() as u64,
+            commitlog: self.writing.log.stats(),
+            filters_checked: self.background.filters.checked.load(Ordering::Relaxed),
+            filters_damaged: self.background.filters.damaged.load(Ordering::Relaxed),
+            filters_unproven: self.background.unproven_filters(),
             proving: self.proving_stats(),
-            page_cache: self.cache.stats(),
-            row_cache: self.row_cache.stats(),
+            page_cache: self.catalog.cache.stats(),
+            row_cache: self.catalog.row_cache.stats(),
         }
     }
 
     /// The page cache, for tools that empty it.
     pub fn page_cache(&self) -> &crate::cache::PageCache {
-        &self.cache
+        &self.catalog.cache
     }
 
     /// The row cache, for tools that empty it or give it another capacity.
     pub fn row_cache(&self) -> &crate::cache::RowCache {
-        &self.row_cache
+        &self.catalog.row_cache
     }
 }

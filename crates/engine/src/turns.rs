@@ -11,17 +11,15 @@
 //! 2. While somebody reads ([`note_read`]), the thread sleeps for as long as it computed since the last time.
 //!    Threads that wake find its processor free, and the work takes a little more than twice the time that it
 //!    would have alone.
-//! 3. A flush does not sleep while memtables have little room left ([`in_turns_for`]): writers would wait for
-//!    it.
+//! 3. A flush does not sleep while memtables have little room left ([`in_turns_unless`]): writers would wait
+//!    for it.
 //!
 //! The thread has short slices while it works like that ([`in_turns`]): newer kernels let who yields pay for
 //! the whole of its slice. Beside a thread that always computes, one that yielded every 0.1 ms had 7 % of a
 //! processor with ordinary slices and 34 % with short ones (Linux 6.18).
 
-use crate::memory::MemoryBudget;
 use partition::{Event, Fragment, PartitionStream, ReadError};
 use std::cell::RefCell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Work of one turn: some ten to a hundred microseconds. Counted in bytes of values ...
@@ -47,8 +45,8 @@ thread_local! {
 
 /// Long work of this thread.
 struct Work {
-    /// What a flush makes room in.
-    memory: Option<Arc<MemoryBudget>>,
+    /// Whether somebody waits for the work itself.
+    is_urgent: Box<dyn Fn() -> bool>,
     /// Processor time of the thread at the end of its last turn.
     counted_nanos: u64,
     pace: Pace,
@@ -81,10 +79,7 @@ impl Work {
         let now = env::thread::cpu_nanos();
         let computed = now.saturating_sub(self.counted_nanos);
         self.counted_nanos = now;
-        if env::tasks::is_simulated()
-            || !is_read()
-            || self.memory.as_ref().is_some_and(|memory| memory.is_short())
-        {
+        if env::tasks::is_simulated() || !is_read() || (self.is_urgent)() {
             self.pace = Pace::default();
             return false;
         }
@@ -122,16 +117,13 @@ fn is_read() -> bool {
 
 /// Does work that goes over its data by [`InTurns`].
 pub(crate) fn in_turns<T>(work: impl FnOnce() -> T) -> T {
-    in_turns_of(None, work)
+    in_turns_unless(|| false, work)
 }
 
-/// As [`in_turns`], for work that makes room in `memory`.
-pub(crate) fn in_turns_for<T>(memory: &Arc<MemoryBudget>, work: impl FnOnce() -> T) -> T {
-    in_turns_of(Some(Arc::clone(memory)), work)
-}
-
-fn in_turns_of<T>(memory: Option<Arc<MemoryBudget>>, work: impl FnOnce() -> T) -> T {
-    let started = Work { memory, counted_nanos: env::thread::cpu_nanos(), pace: Pace::default() };
+/// As [`in_turns`], but takes no rests while `is_urgent` says that somebody waits for the work.
+pub(crate) fn in_turns_unless<T>(is_urgent: impl Fn() -> bool + 'static, work: impl FnOnce() -> T) -> T {
+    let is_urgent = Box::new(is_urgent);
+    let started = Work { is_urgent, counted_nanos: env::thread::cpu_nanos(), pace: Pace::default() };
     let _before = Before(WORK.replace(Some(started)));
     env::thread::with_short_slices(work)
 }
@@ -224,13 +216,15 @@ mod tests {
 
     #[test]
     fn work_inside_other_work_leaves_that_as_it_was() {
-        let is_for_memory = || WORK.with_borrow(|work| work.as_ref().is_some_and(|w| w.memory.is_some()));
-        let memory = Arc::new(MemoryBudget::new(100, 0));
-        in_turns_for(&memory, || {
-            assert!(is_for_memory());
-            in_turns(|| assert!(!is_for_memory()));
-            assert!(is_for_memory());
-        });
+        let is_urgent = || WORK.with_borrow(|work| work.as_ref().is_some_and(|w| (w.is_urgent)()));
+        in_turns_unless(
+            || true,
+            || {
+                assert!(is_urgent());
+                in_turns(|| assert!(!is_urgent()));
+                assert!(is_urgent());
+            },
+        );
         assert!(WORK.with_borrow(Option::is_none));
     }
 

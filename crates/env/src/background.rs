@@ -22,7 +22,7 @@ pub enum Look {
 /// A nudge that comes during a look leads to another look. Nudges and ticks of one loop may come together;
 /// a look has to be cheap when there is nothing to do.
 #[derive(Debug, Default)]
-pub struct Background {
+pub struct BackgroundLoop {
     /// Number of nudges so far.
     nudges: Mutex<u64>,
     changed: Condvar,
@@ -30,7 +30,7 @@ pub struct Background {
     tasks: Mutex<Vec<TaskHandle>>,
 }
 
-impl Background {
+impl BackgroundLoop {
     /// Starts a task for each name; each waits for its first nudge or tick.
     ///
     /// # Errors
@@ -106,6 +106,21 @@ impl Background {
     }
 }
 
+/// A look at `room`, which the loop holds only meanwhile: who drops the room ends the loop.
+pub fn looks<R: Send + Sync, F: Fn(&R) + Send + Sync>(
+    room: &Arc<R>,
+    look: F,
+) -> impl Fn() -> Look + Send + Sync + use<R, F> {
+    let room = Arc::downgrade(room);
+    move || match room.upgrade() {
+        Some(room) => {
+            look(&room);
+            Look::Again
+        }
+        None => Look::End,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicU64;
@@ -116,10 +131,10 @@ mod tests {
     const TICK: Duration = Duration::from_secs(60);
 
     /// A loop that counts its looks, in a world of that seed.
-    fn counted(seed: u64, then: impl FnOnce(&Arc<Background>, &AtomicU64, &Tasks)) {
+    fn counted(seed: u64, then: impl FnOnce(&Arc<BackgroundLoop>, &AtomicU64, &Tasks)) {
         Simulation::run(seed, |simulation| {
             let tasks = simulation.tasks();
-            let (background, looks) = (Arc::new(Background::default()), Arc::new(AtomicU64::new(0)));
+            let (background, looks) = (Arc::new(BackgroundLoop::default()), Arc::new(AtomicU64::new(0)));
             let counted = Arc::clone(&looks);
             let names = ["one".to_owned(), "two".to_owned()];
             background

@@ -12,7 +12,7 @@ use super::ticket::{Durability, SyncTicket};
 use crate::error::WriteError;
 use crate::options::{FailurePolicy, SyncMode};
 use env::Env;
-use env::background::{Background, Look};
+use env::background::{BackgroundLoop, Look};
 use env::fs::{SyncFile, WriteFile};
 use env::sync::Mutex;
 use std::collections::BTreeMap;
@@ -68,7 +68,7 @@ pub struct CommitLog {
     active: Mutex<Active>,
     durability: Arc<Durability>,
     /// Syncs, and makes segments ahead.
-    syncing: Arc<Background>,
+    syncing: Arc<BackgroundLoop>,
     /// Serializes syncs: the sync thread's and those of callers.
     sync_turn: Mutex<()>,
     stopped: OnceLock<Arc<io::Error>>,

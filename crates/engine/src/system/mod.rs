@@ -71,6 +71,19 @@ pub fn schema_tables(release: Release) -> impl Iterator<Item = &'static str> {
     SCHEMA_TABLES.into_iter().filter(move |name| schema(release).table(SYSTEM_SCHEMA, name).is_some())
 }
 
+/// The stored schema, completed by what every node of the release has.
+pub(crate) fn completed(mut stored: Schema, release: Release) -> Schema {
+    for (name, builtin) in &self::schema(release).keyspaces {
+        // The replicated ones are the operator's to change, and what is stored of them is what their files
+        // hold.
+        if is_local(name) || !stored.keyspaces.contains_key(name) {
+            stored.keyspaces.insert(name.clone(), Arc::clone(builtin));
+        }
+    }
+    stored.release = release;
+    stored
+}
+
 /// Whether a keyspace is one of those that only the node itself writes.
 pub fn is_local(keyspace: &str) -> bool {
     model::schema::LOCAL_SYSTEM_KEYSPACES.contains(&keyspace)

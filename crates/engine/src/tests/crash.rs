@@ -316,7 +316,7 @@ fn an_import_that_cannot_be_written_goes_to_another_directory_at_the_next_try() 
     engine.flush("ks", None).unwrap();
     let elsewhere = PathBuf::from("/elsewhere");
     fs.create_dir_all_durable(&elsewhere).unwrap();
-    let source = &engine.table_dirs(&from)[0];
+    let source = &engine.catalog.table_dirs(&from)[0];
     for file in fs.read_dir(source).unwrap() {
         fs.hard_link(&source.join(&file.name), &elsewhere.join(&file.name)).unwrap();
     }

@@ -16,7 +16,7 @@ fn with_files(fs: &MemoryFileSystem) -> (Arc<Engine>, Arc<TableSchema>, PathBuf)
     create(&engine, &[&t, &u]);
     fill(&engine, &t, 0..20);
     engine.flush("ks", Some("t")).unwrap();
-    let from = &engine.table_dirs(&t)[0];
+    let from = &engine.catalog.table_dirs(&t)[0];
     let to = PathBuf::from("/elsewhere");
     fs.create_dir_all_durable(&to).unwrap();
     for file in fs.read_dir(from).unwrap() {
@@ -76,7 +76,7 @@ fn files_that_others_may_change_are_copied() {
 fn the_files_of_a_table_are_not_moved_to_another() {
     let fs = MemoryFileSystem::new();
     let (engine, u, _) = with_files(&fs);
-    let own = engine.table_dirs(&simple_table("t"))[0].clone();
+    let own = engine.catalog.table_dirs(&simple_table("t"))[0].clone();
     let before = fs.read_dir(&own).unwrap().len();
     for from in [own.clone(), own.join("snapshots").join("..")] {
         let failure = import(&engine, "u", &from, ImportOptions::default()).failure.unwrap();
@@ -149,7 +149,10 @@ fn what_is_not_the_tables_or_damaged_is_refused_and_stays() {
     assert!(failure.contains("Data.db") && failure.contains("checksum"), "{failure}");
     assert_eq!(contents(&engine, &u), BTreeMap::new());
     let names = |dir: &Path| -> Vec<_> { fs.read_dir(dir).unwrap().into_iter().map(|e| e.name).collect() };
-    assert!(!fs.exists(&engine.table_dirs(&u)[0]).unwrap() || names(&engine.table_dirs(&u)[0]).is_empty());
+    assert!(
+        !fs.exists(&engine.catalog.table_dirs(&u)[0]).unwrap()
+            || names(&engine.catalog.table_dirs(&u)[0]).is_empty()
+    );
     fs.write(&data, &sound).unwrap();
     assert_eq!(import(&engine, "u", &from, ImportOptions::default()).failure, None);
     assert_eq!(contents(&engine, &u), rows(0..20));
@@ -177,7 +180,7 @@ fn sstables_of_another_partitioner_are_refused_by_name() {
         assert!(failure.contains("nb-1-big") && failure.contains("RandomsPartitioner"), "{failure}");
     }
     assert_eq!(names(&from), before);
-    let home = engine.table_dirs(&u)[0].clone();
+    let home = engine.catalog.table_dirs(&u)[0].clone();
     fs.create_dir_all(&home).unwrap();
     for name in &before {
         fs.hard_link(&from.join(name), &home.join(name)).unwrap();

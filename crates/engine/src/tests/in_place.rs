@@ -23,8 +23,9 @@ fn rows_of(engine: &Engine, name: &str) -> Vec<(Vec<u8>, usize)> {
     let mut found = Vec::new();
     let table = engine.system_table(name);
     engine
+        .catalog
         .scan_table(&table, |key, row| {
-            if let Some(row) = row.filter(|row| row.is_live(engine.now_s())) {
+            if let Some(row) = row.filter(|row| row.is_live(engine.catalog.now_s())) {
                 found.push((key.key.0.to_vec(), row.cells.len()));
             }
         })
@@ -178,7 +179,7 @@ fn directories_of_other_releases_are_refused_by_name() {
     let fs = MemoryFileSystem::new();
     let engine = open(&fs);
     assert_eq!(engine.release(), Release::V5_0);
-    engine.write_local(&[("release_version", Bytes::new(), Bytes::from_static(b"3.11.19"))]).unwrap();
+    engine.writing.write_local(&[("release_version", Bytes::new(), Bytes::from_static(b"3.11.19"))]).unwrap();
     engine.flush("system", Some("local")).unwrap();
     engine.close();
     let refused = Engine::open(options(), env_on(Arc::new(fs.clone()), 1)).err();
@@ -253,7 +254,7 @@ fn a_flushed_sstable_holds_nothing_that_it_deletes() {
     let engine = open(&fs);
     let table = simple_table("t");
     create(&engine, &[&table]);
-    let now_s = engine.now_s();
+    let now_s = engine.catalog.now_s();
     let at = |c: i32| Clustering::from_values([&c.to_be_bytes()[..]]);
     for c in 0..4 {
         write(&engine, &insert(&table, 1, c, "gone or not", 10)).unwrap();
@@ -303,7 +304,7 @@ fn a_row_that_came_back_has_its_older_cells() {
         update.add_row(row);
         Mutation::of(update)
     };
-    let deletion = row_of(&mut |row| row.set_deletion(Deletion::new(10, engine.now_s()), true));
+    let deletion = row_of(&mut |row| row.set_deletion(Deletion::new(10, engine.catalog.now_s()), true));
     let returned = row_of(&mut |row| row.liveness = Liveness::new(12));
     let expected = BTreeMap::from([((1, 1), "older".to_owned())]);
     let read_by_name = || {
@@ -314,7 +315,7 @@ fn a_row_that_came_back_has_its_older_cells() {
             columns: ColumnSelection::all(&table),
             row_filter: Vec::new(),
             limits: DataLimits::NONE,
-            now_s: engine.now_s(),
+            now_s: engine.catalog.now_s(),
             table: Arc::clone(&table),
         };
         let mut stream = engine.read(&command, &ReadContext::default()).unwrap();

@@ -36,7 +36,7 @@ fn node(version: Version, partitions: i32) -> (MemoryFileSystem, Arc<TableSchema
         write(&engine, &insert(&table, k, 0, &value, 1)).unwrap();
     }
     engine.flush_all().unwrap();
-    let dir = engine.table_dirs(&table).remove(0);
+    let dir = engine.catalog.table_dirs(&table).remove(0);
     engine.close();
     let mut listing = descriptor::list(&fs, &dir).unwrap();
     let (one, _) = listing.tables.pop_first().unwrap();
@@ -139,7 +139,7 @@ fn each_of_many_sstables_of_older_versions_costs_the_same_to_open() {
         let fs = MemoryFileSystem::new();
         let engine = Engine::open(options(), env_on(Arc::new(fs.clone()), 1)).unwrap();
         create(&engine, &[&table]);
-        let dir = engine.table_dirs(&table).remove(0);
+        let dir = engine.catalog.table_dirs(&table).remove(0);
         engine.close();
         let written = descriptor::list(&DiskFileSystem, &sets.join(set).join("ranges")).unwrap();
         let (from, _) = written.tables.first_key_value().unwrap();

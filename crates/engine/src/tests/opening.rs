@@ -32,7 +32,7 @@ fn killed_node() -> (MemoryFileSystem, PathBuf) {
     (0..10).for_each(|n| write(&engine, &insert(&table, n, n, "flushed", 1)).unwrap());
     engine.flush_all().unwrap();
     (10..20).for_each(|n| write(&engine, &insert(&table, n, n, "in the log", 1)).unwrap());
-    let dir = engine.table_dirs(&table).remove(0);
+    let dir = engine.catalog.table_dirs(&table).remove(0);
     let killed = fs.crash(Crash::LoseUnsynced);
     engine.close();
     let add = "ADD:[/node/data/ks/t/nb-7-big-,0,8][0]";

@@ -318,7 +318,7 @@ fn a_truncation_an_import_and_a_drop_leave_nothing_to_be_found() {
     assert_eq!(all(&engine, &table, 1).0.len(), 1);
     let to = PathBuf::from("/elsewhere");
     fs.create_dir_all_durable(&to).unwrap();
-    let from = &engine.table_dirs(&other)[0];
+    let from = &engine.catalog.table_dirs(&other)[0];
     for file in fs.read_dir(from).unwrap().iter().filter(|f| f.name.to_string_lossy().starts_with("nb-")) {
         fs.hard_link(&from.join(&file.name), &to.join(&file.name)).unwrap();
     }
@@ -525,10 +525,11 @@ fn between_the_steps_of_a_flush_nothing_is_missing() {
     let expected = [(0, "new".to_owned()), (1, "new".to_owned())];
     let store = engine.table(table.id).unwrap();
     let turn = store.flush_turn.lock();
-    assert!(engine.switch_memtable(&store));
+    assert!(engine.writing.switch_memtable(&store));
     let flushing = store.view().flushing[0].clone();
     let (memtable, host_id) = (&flushing.memtable, engine.host_id());
-    let written = store.write_memtable(&store.schema(), &engine.files, memtable, flushing.end, host_id);
+    let written =
+        store.write_memtable(&store.schema(), &engine.catalog.files, memtable, flushing.end, host_id);
     let written = written.unwrap();
     store.change_view(|view| view.end_flush(written));
     let (found, cost) = all(&engine, &table, 1);

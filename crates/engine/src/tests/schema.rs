@@ -140,7 +140,7 @@ fn dropped_tables_and_keyspaces_stay_gone_and_versions_differ() {
     let one = engine.schema().version;
     assert!(engine.table(t.id).is_none() && engine.schema().table("ks", "t").is_none());
     assert!(matches!(write(&engine, &insert(&t, 1, 2, "x", 1)), Err(crate::WriteError::UnknownTable(_))));
-    assert!(!fs.exists(&engine.table_dirs(&t)[0]).unwrap(), "its directory is gone");
+    assert!(!fs.exists(&engine.catalog.table_dirs(&t)[0]).unwrap(), "its directory is gone");
     engine.close();
     let engine = open(&fs);
     assert!(engine.schema().table("ks", "t").is_none() && engine.schema().table("ks", "u").is_some());
@@ -263,7 +263,7 @@ fn the_index_of_paxos_is_added_to_a_directory_that_lacks_its_row() {
                 newest = row.cells[0].timestamp;
             }
         };
-        engine.scan_table(&table, visit).unwrap();
+        engine.catalog.scan_table(&table, visit).unwrap();
         (rows, newest)
     };
     let (stored, timestamp) = rows(&engine);

@@ -36,7 +36,7 @@ impl Node {
     /// are.
     fn on_disk(&self) -> BTreeMap<String, usize> {
         let left = self.fs.crash(Crash::LoseUnsynced);
-        let log = &self.engine.options.commitlog_dir;
+        let log = &self.engine.options().commitlog_dir;
         for entry in left.read_dir(log).unwrap() {
             left.remove_file(&log.join(entry.name)).unwrap();
         }
@@ -74,10 +74,10 @@ fn a_change_is_in_sstables_at_once_and_those_of_the_next_second_together() {
     node.change(&[&with_column(&t, "x"), &u, &v]);
     node.change(&[&with_column(&t, "x"), &v]);
     node.clock.advance(Duration::from_millis(999));
-    node.engine.keep();
+    node.engine.writing.keep();
     assert_eq!((node.files_of("tables"), node.files_of("columns")), before);
     node.clock.advance(Duration::from_millis(1));
-    node.engine.keep();
+    node.engine.writing.keep();
     assert_eq!((node.files_of("tables"), node.files_of("columns")), (before.0 + 1, before.1 + 1));
     assert_eq!(node.on_disk(), columns(&[("t", 4), ("v", 3)]));
 

@@ -89,7 +89,7 @@ fn a_long_commit_log_makes_tables_flush() {
         if engine.stats().flushes > 2 {
             return;
         }
-        engine.workers.nudge();
+        engine.writing.workers.nudge();
     }
     panic!("no flush happened: {:?}", engine.stats());
 }
@@ -106,22 +106,22 @@ fn a_table_that_is_being_flushed_is_not_queued_again() {
     write(&engine, &insert(&busy, 0, 0, "first", 1)).unwrap();
     let store = engine.table(busy.id).unwrap();
     let turn = store.flush_turn.lock();
-    assert!(engine.switch_memtable(&store));
+    assert!(engine.writing.switch_memtable(&store));
     let long = "x".repeat(4_000);
     (1..40).for_each(|n| write(&engine, &insert(&busy, n, n, &long, 1)).unwrap());
-    assert!(engine.memory.used() > engine.cleanup_bytes());
+    assert!(engine.writing.memory.used() > engine.writing.cleanup_bytes());
     // From here on nobody takes from the queue.
-    engine.workers.stop();
-    engine.keep();
+    engine.writing.workers.stop();
+    engine.writing.keep();
     assert_eq!(
-        engine.workers.queue_len(),
+        engine.writing.workers.queue_len(),
         0,
         "neither the busy table nor one that has next to nothing in memory"
     );
-    engine.write_flushing(&store).unwrap();
+    engine.writing.write_flushing(&store).unwrap();
     drop(turn);
-    engine.keep();
-    assert_eq!(engine.workers.queue_len(), 1);
+    engine.writing.keep();
+    assert_eq!(engine.writing.workers.queue_len(), 1);
     assert!(store.flush_queued.load(std::sync::atomic::Ordering::SeqCst));
     engine.close();
 }
@@ -222,7 +222,7 @@ fn flushed_sstables_are_kept_for_incremental_backups() {
         }
     }
     let names = |dir: &std::path::Path| {
-        let entries = engine.env.fs.read_dir(dir).unwrap_or_default();
+        let entries = engine.env().fs.read_dir(dir).unwrap_or_default();
         let mut names: Vec<String> = entries
             .into_iter()
             .filter_map(|entry| entry.name.into_string().ok())
@@ -501,7 +501,7 @@ fn sstables_put_into_a_directory_are_loaded() {
     create(&engine, &[&t, &u]);
     fill(&engine, &t, 0..20);
     engine.flush("ks", Some("t")).unwrap();
-    let (from, to) = (&engine.table_dirs(&t)[0], &engine.table_dirs(&u)[0]);
+    let (from, to) = (&engine.catalog.table_dirs(&t)[0], &engine.catalog.table_dirs(&u)[0]);
     fs.create_dir_all(to).unwrap();
     for file in fs.read_dir(from).unwrap() {
         let name = file.name.to_string_lossy().replace("nb-1-", "nb-9-");

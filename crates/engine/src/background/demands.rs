@@ -1,7 +1,7 @@
 //! Reads that wait for an SSTable to be compared with its digest.
 //!
 //! 1. A read that needs such an SSTable ends with [`ReadError::Unproven`] before it reads anything of it. Who
-//!    may wait demands the comparison ([`Engine::demand_proof`]), holding no thread, and reads once more when
+//!    may wait demands the comparison ([`crate::Engine::demand_proof`]), holding no thread, and reads once more when
 //!    it is told to.
 //! 2. The prover takes what is demanded first, the smallest of it before the others: it turns to one in the
 //!    middle of another whose rest is longer, and goes on with that afterwards. It keeps no pace while
@@ -12,8 +12,8 @@
 //! What was demanded once stays first in line though nobody waits any more: the client of a read that was
 //! late will ask again.
 
-use crate::engine::Engine;
-use crate::prover::Prover;
+use crate::background::Background;
+use crate::background::prover::Prover;
 use crate::table::TableStore;
 use env::sync::Mutex;
 use partition::ReadError;
@@ -147,7 +147,7 @@ impl Demands {
 
     /// The smallest SSTable that is demanded and is not being read; those who wait for one that is gone are
     /// told.
-    pub(crate) fn next(&self, engine: &Engine) -> Option<Demanded> {
+    pub(crate) fn next(&self, background: &Background) -> Option<Demanded> {
         let mut gone = Vec::new();
         let next = {
             let mut state = self.state.lock();
@@ -155,7 +155,7 @@ impl Demands {
                 return None;
             }
             let mut found: BTreeMap<Arc<str>, Demanded> = BTreeMap::new();
-            for table in engine.tables() {
+            for table in background.catalog.tables() {
                 for sstable in table.view().sstables.iter() {
                     if sstable.is_awaited() && state.wanted.contains_key(sstable.data_name()) {
                         let demanded = (Arc::clone(&table), Arc::clone(sstable));
@@ -175,8 +175,13 @@ impl Demands {
 
     /// As [`Demands::next`], where that is worth turning to in the middle of `sstable`, of which `rest` bytes
     /// are left.
-    pub(crate) fn next_before(&self, engine: &Engine, sstable: &SsTable, rest: u64) -> Option<Demanded> {
-        let next = self.next(engine)?;
+    pub(crate) fn next_before(
+        &self,
+        background: &Background,
+        sstable: &SsTable,
+        rest: u64,
+    ) -> Option<Demanded> {
+        let next = self.next(background)?;
         let bytes = next.1.data_file_bytes();
         // Of two that are demanded each halves what is left at least, so that few are ever begun at once.
         let is_worth_it = match self.is_wanted(sstable.data_name()) {
@@ -189,9 +194,9 @@ impl Demands {
 
 impl Prover {
     /// Reads what is demanded; whether to go on.
-    pub(crate) fn meet_demands(&self, engine: &Engine) -> bool {
-        while let Some((table, sstable)) = self.demands.next(engine) {
-            if !self.read(engine, &table, &sstable, true) {
+    pub(crate) fn meet_demands(&self, background: &Background) -> bool {
+        while let Some((table, sstable)) = self.demands.next(background) {
+            if !self.read(background, &table, &sstable, true) {
                 return false;
             }
         }
@@ -220,7 +225,7 @@ impl Prover {
     /// `rest` bytes are left. How many demands were considered; `None` when nothing is to be read any more.
     pub(crate) fn turn_to_demands(
         &self,
-        engine: &Engine,
+        background: &Background,
         sstable: &SsTable,
         rest: u64,
         seen: &mut u64,
@@ -228,8 +233,8 @@ impl Prover {
         let made = self.demands.made();
         if made != *seen {
             *seen = made;
-            while let Some((table, next)) = self.demands.next_before(engine, sstable, rest) {
-                if !self.read(engine, &table, &next, true) {
+            while let Some((table, next)) = self.demands.next_before(background, sstable, rest) {
+                if !self.read(background, &table, &next, true) {
                     return None;
                 }
             }
@@ -238,11 +243,9 @@ impl Prover {
     }
 }
 
-impl Engine {
-    /// Has the SSTable whose Data.db is `name`, as [`ReadError::Unproven`] has it, compared before those that
-    /// nobody waits for. `tell` is called once, unless the demand is dropped before, and perhaps before this
-    /// returns. Nothing is compared before [`Engine::start_proving`].
-    pub fn demand_proof(&self, name: &Arc<str>, tell: TellCompared) -> ProofDemand {
+impl Background {
+    /// [`crate::Engine::demand_proof`].
+    pub(crate) fn demand_proof(&self, name: &Arc<str>, tell: TellCompared) -> ProofDemand {
         let demands = &self.prover.demands;
         let mut state = demands.state.lock();
         let number = state.next_number;
@@ -280,6 +283,6 @@ impl Engine {
 
     fn awaits(&self, name: &Arc<str>) -> bool {
         let is_it = |sstable: &Arc<SsTable>| sstable.is_awaited() && sstable.data_name() == name;
-        self.tables().iter().any(|table| table.view().sstables.iter().any(is_it))
+        self.catalog.tables().iter().any(|table| table.view().sstables.iter().any(is_it))
     }
 }

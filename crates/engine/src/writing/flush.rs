@@ -9,12 +9,13 @@
 //! again, later each time, so that the writers are free for others.
 
 use crate::commitlog::LogPosition;
-use crate::engine::{Engine, looks};
 use crate::error::EngineError;
 use crate::memtable::Memtable;
 use crate::table::{FlushingMemtable, TableStore};
-use crate::turns::{give_way, in_turns, in_turns_for};
-use env::background::{Background, Look};
+use crate::turns::{give_way, in_turns, in_turns_unless};
+use crate::writing::Writing;
+use env::background::looks;
+use env::background::{BackgroundLoop, Look};
 use env::sync::Mutex;
 use std::collections::VecDeque;
 use std::io;
@@ -30,9 +31,9 @@ const RETRY_MAX: Duration = Duration::from_secs(5);
 /// The queue of tables to flush, and the loops that work on it.
 #[derive(Default)]
 pub(crate) struct Workers {
-    keeper: Arc<Background>,
-    writers: Arc<Background>,
-    retrier: Arc<Background>,
+    keeper: Arc<BackgroundLoop>,
+    writers: Arc<BackgroundLoop>,
+    retrier: Arc<BackgroundLoop>,
     queue: Mutex<VecDeque<Arc<TableStore>>>,
     failed: Mutex<Vec<Arc<TableStore>>>,
     /// Memtables that no table has any more, and that readers may still have.
@@ -41,28 +42,28 @@ pub(crate) struct Workers {
 
 impl Workers {
     /// Starts the loops. They hold the engine only while they work, so that dropping it ends them.
-    pub(crate) fn start(self: &Arc<Self>, engine: &Arc<Engine>) -> io::Result<()> {
-        let tasks = &engine.env.tasks;
-        self.keeper.start(tasks, ["engine-keeper".to_owned()], TICK, looks(engine, Engine::keep))?;
-        let (workers, weak) = (Arc::clone(self), Arc::downgrade(engine));
+    pub(crate) fn start(self: &Arc<Self>, writing: &Arc<Writing>) -> io::Result<()> {
+        let tasks = &writing.catalog.env.tasks;
+        self.keeper.start(tasks, ["engine-keeper".to_owned()], TICK, looks(writing, Writing::keep))?;
+        let (workers, weak) = (Arc::clone(self), Arc::downgrade(writing));
         let pause = Mutex::new(RETRY_MIN);
         self.retrier.start(tasks, ["flush-retrier".to_owned()], TICK, move || {
             workers.retry(&weak, &mut pause.lock())
         })?;
-        let (workers, weak) = (Arc::clone(self), Arc::downgrade(engine));
-        let names = (0..engine.options.flush_writers).map(|n| format!("flush-writer-{n}"));
+        let (workers, weak) = (Arc::clone(self), Arc::downgrade(writing));
+        let names = (0..writing.catalog.options.flush_writers).map(|n| format!("flush-writer-{n}"));
         self.writers.start(tasks, names, TICK, move || workers.write(&weak))
     }
 
     /// Flushes what is queued.
-    fn write(&self, engine: &Weak<Engine>) -> Look {
+    fn write(&self, writing: &Weak<Writing>) -> Look {
         loop {
             self.free_spent();
             let Some(table) = self.queue.lock().pop_front() else { return Look::Again };
-            match engine.upgrade() {
-                Some(engine) if !self.writers.is_stopping() => {
+            match writing.upgrade() {
+                Some(writing) if !self.writers.is_stopping() => {
                     table.flush_queued.store(false, Ordering::SeqCst);
-                    engine.try_flush(&table);
+                    writing.try_flush(&table);
                 }
                 _ => return Look::End,
             }
@@ -71,7 +72,7 @@ impl Workers {
 
     /// Tries tables whose flush failed again after a pause. Whoever fails meanwhile waits for the same
     /// moment.
-    fn retry(&self, engine: &Weak<Engine>, pause: &mut Duration) -> Look {
+    fn retry(&self, writing: &Weak<Writing>, pause: &mut Duration) -> Look {
         if self.failed.lock().is_empty() {
             *pause = RETRY_MIN;
             return Look::Again;
@@ -81,9 +82,9 @@ impl Workers {
         }
         *pause = (*pause * 2).min(RETRY_MAX);
         let tables = std::mem::take(&mut *self.failed.lock());
-        match engine.upgrade() {
-            Some(engine) => {
-                tables.iter().for_each(|table| engine.try_flush(table));
+        match writing.upgrade() {
+            Some(writing) => {
+                tables.iter().for_each(|table| writing.try_flush(table));
                 Look::Again
             }
             None => Look::End,
@@ -144,7 +145,7 @@ impl Workers {
     }
 }
 
-impl Engine {
+impl Writing {
     /// One round of the keeper. A table that is being flushed is left alone until that is done, and the end
     /// of a flush makes the keeper look again: queued meanwhile, it would be flushed a second time with next
     /// to nothing in memory.
@@ -156,18 +157,18 @@ impl Engine {
                 self.workers.enqueue(table);
             }
         };
-        for id in self.log.tables_to_flush(self.options.commitlog_total_bytes) {
-            if let Some(table) = self.table(id) {
+        for id in self.log.tables_to_flush(self.catalog.options.commitlog_total_bytes) {
+            if let Some(table) = self.catalog.table(id) {
                 enqueue_idle(&table);
             }
         }
         // What a failed sync may have lost is in memtables still: their flush makes it durable again.
         let failures = self.log.stats().failures;
         let log_failed = self.log_failures_seen.swap(failures, Ordering::Relaxed) != failures;
-        let now = self.env.clock.monotonic_nanos();
+        let now = self.catalog.env.clock.monotonic_nanos();
         let mut largest: Option<(u64, Arc<TableStore>)> = None;
         let mut flushing = 0;
-        for table in self.tables() {
+        for table in self.catalog.tables() {
             let view = table.view();
             flushing += view.flushing.iter().map(|f| f.memtable.bytes()).sum::<u64>();
             let bytes = view.memtable.bytes();
@@ -203,7 +204,7 @@ impl Engine {
         if let Err(error) = flushed {
             let schema = table.schema();
             tracing::error!(keyspace = schema.keyspace, table = schema.name, %error, "a flush failed");
-            self.report_failure(&error);
+            self.catalog.report_failure(&error);
             self.workers.retry_later(table);
         }
     }
@@ -222,7 +223,7 @@ impl Engine {
         if table.view().memtable.is_empty() {
             return;
         }
-        let fresh = Arc::new(Memtable::new(end, self.env.clock.monotonic_nanos()));
+        let fresh = Arc::new(Memtable::new(end, self.catalog.env.clock.monotonic_nanos()));
         table.change_view(|view| {
             let memtable = std::mem::replace(&mut view.memtable, fresh);
             view.flushing.push(FlushingMemtable { memtable, end });
@@ -250,18 +251,28 @@ impl Engine {
             let written = if table.is_batch_log() {
                 self.carry_batches(table).map(|()| None)
             } else {
-                in_turns_for(&self.memory, || {
-                    table.write_memtable(&schema, &self.files, &next.memtable, next.end, self.host_id)
-                })
+                let memory = Arc::clone(&self.memory);
+                in_turns_unless(
+                    move || memory.is_short(),
+                    || {
+                        table.write_memtable(
+                            &schema,
+                            &self.catalog.files,
+                            &next.memtable,
+                            next.end,
+                            self.catalog.host_id(),
+                        )
+                    },
+                )
             };
             let written = written.inspect_err(|_| {
                 self.flush_failures.fetch_add(1, Ordering::Relaxed);
             })?;
-            let backup = written.clone().filter(|_| self.backs_up(table));
+            let backup = written.clone().filter(|_| self.catalog.backs_up(table));
             table.change_view(|view| view.end_flush(written));
             table.settle();
             if let Some(sstable) = backup
-                && let Err(error) = self.link_backup(&sstable)
+                && let Err(error) = self.catalog.link_backup(&sstable)
             {
                 // The data is safe where it is; only the copy for the operator is missing.
                 tracing::error!(file = %sstable.descriptor().prefix(), %error, "an incremental backup failed");
@@ -270,35 +281,28 @@ impl Engine {
             self.memory.release(next.memtable.bytes());
             self.workers.free_later([next.memtable]);
             self.flushes.fetch_add(1, Ordering::Relaxed);
-            self.compactions.nudge();
+            self.tell_flushed(table);
         }
         Ok(())
     }
 
-    /// Flushes a table, or all tables of a keyspace; returns when they are on disk.
-    ///
-    /// # Errors
-    /// [`EngineError::UnknownKeyspace`], [`EngineError::UnknownTable`], or what a flush failed with: its
-    /// memtable stays readable and is flushed again later.
-    pub fn flush(&self, keyspace: &str, table: Option<&str>) -> Result<(), EngineError> {
+    /// [`crate::Engine::flush`].
+    pub(crate) fn flush(&self, keyspace: &str, table: Option<&str>) -> Result<(), EngineError> {
         match table {
-            Some(table) => self.flush_table(self.table_named(keyspace, table)?.as_ref()),
+            Some(table) => self.flush_table(self.catalog.table_named(keyspace, table)?.as_ref()),
             None => {
-                let schema = self.schema();
+                let schema = self.catalog.schema();
                 let Some(keyspace) = schema.keyspace(keyspace) else {
                     return Err(EngineError::UnknownKeyspace(keyspace.to_owned()));
                 };
-                let tables = keyspace.stores().filter_map(|t| self.table(t.id));
+                let tables = keyspace.stores().filter_map(|t| self.catalog.table(t.id));
                 tables.map(|t| self.flush_table(&t)).fold(Ok(()), Result::and)
             }
         }
     }
 
-    /// Flushes every table.
-    ///
-    /// # Errors
-    /// As [`Engine::flush`]; the other tables are flushed all the same.
-    pub fn flush_all(&self) -> Result<(), EngineError> {
-        self.tables().iter().map(|t| self.flush_table(t)).fold(Ok(()), Result::and)
+    /// [`crate::Engine::flush_all`].
+    pub(crate) fn flush_all(&self) -> Result<(), EngineError> {
+        self.catalog.tables().iter().map(|t| self.flush_table(t)).fold(Ok(()), Result::and)
     }
 }

@@ -5,7 +5,7 @@ use super::early::{early_engine, early_engine_on, read_key, try_step_by_step, tw
 use super::warmth::MODES;
 use super::*;
 use crate::SsTableFormat;
-use crate::compaction::run::Outcome;
+use crate::background::compaction::run::Outcome;
 use sstable::{FileId, FilePart, PageSource, SsTable};
 
 const COUNT: i32 = 400;

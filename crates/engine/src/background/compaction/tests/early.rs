@@ -1,7 +1,7 @@
 //! What is read while a compaction runs and when it ends, and from where.
 
 use super::*;
-use crate::compaction::run::Outcome;
+use crate::background::compaction::run::Outcome;
 use crate::{EngineError, SsTableFormat};
 use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
 use partition::{CostSnapshot, Event, Fragment, PartitionStream, ReadContext};
@@ -26,7 +26,7 @@ pub fn try_step_by_step(
     let clock = Arc::new(ManualClock::at_micros(0));
     let throttle = Throttle::new(Arc::clone(&clock) as Arc<dyn env::clock::Clock>, 50_000);
     std::thread::scope(|scope| {
-        let run = scope.spawn(|| engine.run_compaction(task, &throttle));
+        let run = scope.spawn(|| engine.background.run_compaction(task, &throttle));
         while !run.is_finished() {
             look();
             clock.advance(Duration::from_millis(200));

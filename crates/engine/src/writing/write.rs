@@ -1,10 +1,13 @@
 //! The write path: commit log, then memtable, then the wait for durability.
 
+use crate::catalog::local::local_mutation;
 use crate::commitlog::{SyncTicket, format};
-use crate::engine::{Engine, Gate};
-use crate::error::WriteError;
-use crate::memory::Reservation;
+use crate::error::{EngineError, WriteError};
 use crate::table::TableStore;
+use crate::writing::Gate;
+use crate::writing::Writing;
+use crate::writing::memory::Reservation;
+use bytes::Bytes;
 use model::Mutation;
 use partition::codec::mutation::encode_mutation;
 use std::sync::Arc;
@@ -27,14 +30,9 @@ impl Default for WriteOptions {
     }
 }
 
-impl Engine {
-    /// Applies a mutation: when this returns, readers see it, each partition update whole. It is acknowledged
-    /// only when the ticket says so.
-    ///
-    /// # Errors
-    /// Nothing was written, in memory or in the log, except that bytes of a failed append may be found by a
-    /// replay.
-    pub fn apply(&self, mutation: &Mutation, options: WriteOptions) -> Result<SyncTicket, WriteError> {
+impl Writing {
+    /// [`crate::Engine::apply`].
+    pub(crate) fn apply(&self, mutation: &Mutation, options: WriteOptions) -> Result<SyncTicket, WriteError> {
         self.flush_definitions(mutation, options)?;
         self.leave_indexes_to_cassandra(mutation, options)?;
         let section = self.encode(mutation)?;
@@ -43,7 +41,7 @@ impl Engine {
         self.append_and_apply(mutation, section, memory)
     }
 
-    /// As [`Engine::apply`], also when memory is short: for the engine's own small writes.
+    /// As [`crate::Engine::apply`], also when memory is short: for the engine's own small writes.
     pub(crate) fn apply_at_once(&self, mutation: &Mutation) -> Result<SyncTicket, WriteError> {
         let section = self.encode(mutation)?;
         let memory = self.memory.reserve(section.len() as u64);
@@ -52,12 +50,12 @@ impl Engine {
 
     /// The section of the commit log that holds the mutation.
     fn encode(&self, mutation: &Mutation) -> Result<Vec<u8>, WriteError> {
-        let times = format::deletion_times(self.options.commitlog_version());
+        let times = format::deletion_times(self.catalog.options.commitlog_version());
         let mut encoded = Ok(());
         let section = format::section(|out| encoded = encode_mutation(mutation, times, out));
         encoded?;
         let bytes = (section.len() - format::MARKER_BYTES) as u64;
-        let limit_bytes = self.options.mutation_bytes_max();
+        let limit_bytes = self.catalog.options.mutation_bytes_max();
         if bytes > limit_bytes {
             let keyspace = mutation.updates.first().map(|u| u.table.keyspace.clone()).unwrap_or_default();
             return Err(WriteError::MutationTooLarge { bytes, limit_bytes, keyspace });
@@ -75,7 +73,7 @@ impl Engine {
         if *gate == Gate::Drained {
             return Err(WriteError::Drained);
         }
-        let tables = self.tables.load();
+        let tables = self.catalog.tables.load();
         let find = |id: Uuid| tables.get(&id).ok_or(WriteError::UnknownTable(id));
         let mut durable = false;
         for update in &mutation.updates {
@@ -104,6 +102,23 @@ impl Engine {
 
     /// Bytes of memtables above which the largest one is flushed.
     pub(crate) fn cleanup_bytes(&self) -> u64 {
-        (self.options.memtable_bytes_max as f64 * self.options.memtable_cleanup_threshold) as u64
+        (self.catalog.options.memtable_bytes_max as f64 * self.catalog.options.memtable_cleanup_threshold)
+            as u64
+    }
+
+    /// Writes cells of `system.local`: column, path (empty for a simple column), value.
+    pub(crate) fn write_local(&self, cells: &[(&str, Bytes, Bytes)]) -> Result<(), EngineError> {
+        let (release, micros) = (self.catalog.release(), self.catalog.env.now_micros());
+        self.apply_durably(&[local_mutation(release, micros, cells)])
+    }
+
+    /// Applies the engine's own writes and waits until they are on the device, whatever the sync mode.
+    pub(crate) fn apply_durably(&self, mutations: &[Mutation]) -> Result<(), EngineError> {
+        let tickets: Vec<_> = mutations.iter().map(|m| self.apply_at_once(m)).collect::<Result<_, _>>()?;
+        self.log.sync();
+        for ticket in tickets {
+            ticket.wait()?;
+        }
+        Ok(())
     }
 }

@@ -5,7 +5,7 @@
 //! a memtable really grew.
 
 use crate::error::WriteError;
-use crate::write::WriteOptions;
+use crate::writing::write::WriteOptions;
 use env::sync::{Condvar, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -2,13 +2,14 @@
 //! commit log each table was truncated. The other columns are the server's; of these the engine reads
 //! `release_version`, which says in whose form the directory is. The table is the same in all releases.
 
+use crate::catalog::Catalog;
 use crate::commitlog::LogPosition;
-use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::system::{self, SYSTEM};
 use bytes::Bytes;
 use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
 use model::key::KeyRange;
+use model::schema::Release;
 use model::{Cell, Clustering, DecoratedKey, Mutation, PartitionKey, PartitionUpdate, Row, TableSchema};
 use partition::{Event, Fragment, ReadContext};
 use std::collections::BTreeMap;
@@ -53,7 +54,7 @@ fn local_key() -> DecoratedKey {
     DecoratedKey::new(PartitionKey::from_components(&[b"local"]))
 }
 
-impl Engine {
+impl Catalog {
     /// Reads everything of a table and hands over keys, static rows and rows.
     pub(crate) fn scan_table(
         &self,
@@ -86,7 +87,7 @@ impl Engine {
     }
 
     pub(crate) fn read_local(&self) -> Result<LocalState, EngineError> {
-        let table = system::table(self.release, SYSTEM, "local");
+        let table = system::table(self.release(), SYSTEM, "local");
         let now_s = self.now_s();
         let column = |name: &str| table.column(name).map(|c| c.id);
         let (host_id, truncated_at) = (column("host_id"), column("truncated_at"));
@@ -109,30 +110,19 @@ impl Engine {
         })?;
         Ok(out)
     }
+}
 
-    /// Writes cells of `system.local`: column, path (empty for a simple column), value.
-    pub(crate) fn write_local(&self, cells: &[(&str, Bytes, Bytes)]) -> Result<(), EngineError> {
-        let table = system::table(self.release, SYSTEM, "local");
-        let micros = self.env.now_micros();
-        let mut row = Row::new(Clustering::empty());
-        for (name, path, value) in cells {
-            if let Some(column) = table.column(name) {
-                row.cells.push(Cell::live(column.id, micros, value.clone()).with_path(path.clone()));
-            }
+/// A write of these cells of the only row; each has a column, a path and a value.
+pub(crate) fn local_mutation(release: Release, micros: i64, cells: &[(&str, Bytes, Bytes)]) -> Mutation {
+    let table = system::table(release, SYSTEM, "local");
+    let mut row = Row::new(Clustering::empty());
+    for (name, path, value) in cells {
+        if let Some(column) = table.column(name) {
+            row.cells.push(Cell::live(column.id, micros, value.clone()).with_path(path.clone()));
         }
-        row.cells.sort_by_key(|cell| cell.column);
-        let mut update = PartitionUpdate::new(table, local_key());
-        update.rows.push(row);
-        self.apply_durably(&[Mutation::of(update)])
     }
-
-    /// Applies the engine's own writes and waits until they are on the device, whatever the sync mode.
-    pub(crate) fn apply_durably(&self, mutations: &[Mutation]) -> Result<(), EngineError> {
-        let tickets: Vec<_> = mutations.iter().map(|m| self.apply_at_once(m)).collect::<Result<_, _>>()?;
-        self.log.sync();
-        for ticket in tickets {
-            ticket.wait()?;
-        }
-        Ok(())
-    }
+    row.cells.sort_by_key(|cell| cell.column);
+    let mut update = PartitionUpdate::new(table, local_key());
+    update.rows.push(row);
+    Mutation::of(update)
 }

@@ -14,21 +14,22 @@
 //!    forgotten, and compactions leave it alone. A mark is left in the place of Proof.db: after a restart
 //!    reads go on to fail until it was compared again, and such SSTables come first.
 //!
-//! Reads may have to wait for the comparison, which then comes before all others ([`crate::demands`]). What
-//! the node itself reads of its own tables is compared when they are opened ([`Engine::prove_own`]), and its
-//! Proof.db is written when the thread looks first.
+//! Reads may have to wait for the comparison, which then comes before all others
+//! ([`crate::background::demands`]). What the node itself reads of its own tables is compared when they are
+//! opened ([`Background::prove_own`]), and its Proof.db is written when the thread looks first.
 //!
 //! A compaction proves its inputs before it reads them: what it writes has a proof of its own, which must not
-//! be one of damage. What comes into a table while the node runs ([`Engine::prove_newcomer`]) is proven
+//! be one of damage. What comes into a table while the node runs ([`Background::prove_newcomer`]) is proven
 //! before anybody can read it, and refused if it is damaged.
 
-use crate::compaction::{CompactionInfo, Throttle};
-use crate::demands::{Compared, Demands};
-use crate::engine::{Engine, Gate, looks};
+use crate::background::Background;
+use crate::background::compaction::{CompactionInfo, Throttle};
+use crate::background::demands::{Compared, Demands};
 use crate::error::EngineError;
 use crate::table::TableStore;
 use crate::turns::{give_way, in_turns};
-use env::background::Background;
+use env::background::BackgroundLoop;
+use env::background::looks;
 use env::clock::Clock;
 use env::sync::{Condvar, Mutex};
 use model::TableSchema;
@@ -48,7 +49,7 @@ const PROGRESS_NANOS: u64 = 30_000_000_000;
 
 /// The thread, what it reads, and what it found.
 pub(crate) struct Prover {
-    background: Arc<Background>,
+    background: Arc<BackgroundLoop>,
     throttle: Throttle,
     clock: Arc<dyn Clock>,
     /// Bytes a second while nobody waits.
@@ -162,8 +163,8 @@ impl Prover {
     }
 
     /// Whether nothing is compared any more.
-    pub(crate) fn has_ended(&self, engine: &Engine) -> bool {
-        self.background.is_stopping() || engine.is_drained()
+    pub(crate) fn has_ended(&self, background: &Background) -> bool {
+        self.background.is_stopping() || background.writing.is_drained()
     }
 
     pub(crate) fn set_paused(&self, paused: bool) {
@@ -196,15 +197,15 @@ impl Prover {
         self.looked.notify_all();
     }
 
-    fn look(&self, engine: &Engine) {
+    fn look(&self, background: &Background) {
         for (table, sstable, proof) in std::mem::take(&mut self.state.lock().unwritten) {
-            engine.write_proof(&table, &sstable, Some(&proof));
+            background.write_proof(&table, &sstable, Some(&proof));
         }
-        if !self.meet_demands(engine) {
+        if !self.meet_demands(background) {
             return;
         }
-        self.list_proofs(engine);
-        let due = self.due(engine);
+        self.list_proofs(background);
+        let due = self.due(background);
         if due.is_empty() {
             return;
         }
@@ -215,12 +216,12 @@ impl Prover {
         let (proven, read) = (self.proven.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed));
         // Those that come meanwhile are found by the next look.
         for (table, sstable) in due {
-            if !self.meet_demands(engine) || !self.read(engine, &table, &sstable, false) {
+            if !self.meet_demands(background) || !self.read(background, &table, &sstable, false) {
                 break;
             }
         }
         self.state.lock().progress = Progress::default();
-        let stats = engine.proving_stats();
+        let stats = background.proving_stats();
         let (proven, bytes) = (stats.proven - proven, stats.bytes - read);
         let (left, damaged) = (stats.unproven, stats.condemned);
         tracing::info!(proven, bytes, left, damaged, "SSTables were compared with their digests");
@@ -228,13 +229,13 @@ impl Prover {
 
     /// SSTables that are to be read: those first that were damaged before, for nobody can read them, then the
     /// smallest, so that most are read soon.
-    fn due(&self, engine: &Engine) -> Vec<(Arc<TableStore>, Arc<SsTable>)> {
+    fn due(&self, background: &Background) -> Vec<(Arc<TableStore>, Arc<SsTable>)> {
         let state = self.state.lock();
         if state.is_stopped {
             return Vec::new();
         }
         let mut out = Vec::new();
-        for table in engine.tables() {
+        for table in background.catalog.tables() {
             for sstable in table.view().sstables.iter() {
                 if sstable.is_unproven() && !state.given_up.contains(sstable.descriptor()) {
                     out.push((Arc::clone(&table), Arc::clone(sstable)));
@@ -246,13 +247,13 @@ impl Prover {
     }
 
     /// The node may have ended after it wrote a Proof.db and before TOC.txt named it.
-    fn list_proofs(&self, engine: &Engine) {
-        for table in engine.tables() {
+    fn list_proofs(&self, background: &Background) {
+        for table in background.catalog.tables() {
             for sstable in table.view().sstables.iter().filter(|sstable| sstable.may_lack_listing()) {
                 if self.background.is_stopping() {
                     return;
                 }
-                engine.write_proof(&table, sstable, None);
+                background.write_proof(&table, sstable, None);
             }
         }
     }
@@ -260,12 +261,12 @@ impl Prover {
     /// Reads one; whether to go on.
     pub(crate) fn read(
         &self,
-        engine: &Engine,
+        background: &Background,
         table: &TableStore,
         sstable: &Arc<SsTable>,
         is_demanded: bool,
     ) -> bool {
-        let reading = Reading::of(engine, &table.schema(), sstable);
+        let reading = Reading::of(background, &table.schema(), sstable);
         {
             let mut state = self.state.lock();
             if state.is_stopped && !is_demanded {
@@ -275,18 +276,18 @@ impl Prover {
         }
         let demanded_before = self.demands.begin(sstable.data_name());
         let is_over = || {
-            self.has_ended(engine)
+            self.has_ended(background)
                 || reading.cancelled.load(Ordering::Relaxed)
                 || table.is_dropped()
                 || !table.view().sstables.iter().any(|t| Arc::ptr_eq(t, sstable))
         };
         let mut seen = 0;
         let result = in_turns(|| {
-            engine.prove(table, sstable, &mut |bytes| {
+            background.prove(table, sstable, &mut |bytes| {
                 let read = reading.completed_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
                 self.tell_progress(bytes);
                 let rest = reading.total_bytes.saturating_sub(read);
-                let goes_on = || self.turn_to_demands(engine, sstable, rest, &mut seen);
+                let goes_on = || self.turn_to_demands(background, sstable, rest, &mut seen);
                 self.spend_between(bytes, &is_over, goes_on)
             })
         });
@@ -297,11 +298,11 @@ impl Prover {
             && !is_over()
         {
             tracing::error!(%error, "an SSTable could not be compared with its digest");
-            engine.report_read_failure(&error);
+            background.catalog.report_read_failure(&error);
             self.state.lock().given_up.insert(sstable.descriptor().clone());
             self.demands.fail(sstable.data_name(), demanded_before, &error);
         }
-        !self.has_ended(engine)
+        !self.has_ended(background)
     }
 
     fn tell_progress(&self, bytes: u64) {
@@ -336,9 +337,9 @@ impl Prover {
 }
 
 impl Reading {
-    fn of(engine: &Engine, schema: &TableSchema, sstable: &SsTable) -> Arc<Reading> {
+    fn of(background: &Background, schema: &TableSchema, sstable: &SsTable) -> Arc<Reading> {
         Arc::new(Reading {
-            id: engine.env.time_uuid(),
+            id: background.catalog.env.time_uuid(),
             keyspace: schema.keyspace.clone(),
             table: schema.name.clone(),
             total_bytes: sstable.data_file_bytes(),
@@ -348,28 +349,24 @@ impl Reading {
     }
 }
 
-impl Engine {
-    /// Begins to compare SSTables with their digests in the background, if the options say so.
-    ///
-    /// # Errors
-    /// When there can be no thread.
-    pub fn start_proving(self: &Arc<Self>) -> io::Result<()> {
-        if !self.options.proves_sstables || self.prover.background.is_started() {
+impl Background {
+    /// [`crate::Engine::start_proving`].
+    pub(crate) fn start_proving(self: &Arc<Self>) -> io::Result<()> {
+        if !self.catalog.options.proves_sstables || self.prover.background.is_started() {
             return Ok(());
         }
         let prover = Arc::clone(&self.prover);
-        let look = looks(self, move |engine| {
-            prover.look(engine);
+        let look = looks(self, move |background| {
+            prover.look(background);
             prover.end_look();
         });
-        self.prover.background.start(&self.env.tasks, ["prover".to_owned()], TICK, look)?;
+        self.prover.background.start(&self.catalog.env.tasks, ["prover".to_owned()], TICK, look)?;
         self.prover.wake();
         Ok(())
     }
 
-    /// Waits until the comparison that [`Engine::start_proving`] began is over, for at most `timeout`, and
-    /// lets it read as fast as it can meanwhile. Returns whether it is over.
-    pub fn wait_for_proofs(&self, timeout: Duration) -> bool {
+    /// [`crate::Engine::wait_for_proofs`].
+    pub(crate) fn wait_for_proofs(&self, timeout: Duration) -> bool {
         if !self.prover.background.is_started() {
             return true;
         }
@@ -384,9 +381,8 @@ impl Engine {
         has_looked
     }
 
-    /// Ends the comparisons that run; no other begins before SSTables are loaded or the node starts again,
-    /// but for what reads wait for. Whether any ran.
-    pub fn stop_proving(&self) -> bool {
+    /// [`crate::Engine::stop_proving`].
+    pub(crate) fn stop_proving(&self) -> bool {
         self.prover.demands.forget_idle();
         let mut state = self.prover.state.lock();
         state.is_stopped = true;
@@ -397,8 +393,8 @@ impl Engine {
         any
     }
 
-    /// The comparisons that run.
-    pub fn proving(&self) -> Vec<CompactionInfo> {
+    /// [`crate::Engine::proving`].
+    pub(crate) fn proving(&self) -> Vec<CompactionInfo> {
         let info = |reading: &Arc<Reading>| CompactionInfo {
             id: reading.id,
             keyspace: reading.keyspace.clone(),
@@ -421,7 +417,7 @@ impl Engine {
         schema: &TableSchema,
         sstable: Arc<SsTable>,
     ) -> Result<Newcomer, EngineError> {
-        if !self.options.proves_sstables {
+        if !self.catalog.options.proves_sstables {
             return Ok(Newcomer { sstable, proof: None });
         }
         let prover = &self.prover;
@@ -433,9 +429,9 @@ impl Engine {
             give_way();
             !reading.cancelled.load(Ordering::Relaxed)
                 && !prover.background.is_stopping()
-                && !self.is_drained()
+                && !self.writing.is_drained()
         };
-        let proved = in_turns(|| sstable.prove(self.env.fs.as_ref(), &mut pace));
+        let proved = in_turns(|| sstable.prove(self.catalog.env.fs.as_ref(), &mut pace));
         prover.end(&reading);
         let proof = match proved? {
             Proved::Sound(proof) => {
@@ -462,7 +458,7 @@ impl Engine {
     /// When one cannot be read.
     pub(crate) fn prove_own(&self, table: &Arc<TableStore>) -> Result<(), ReadError> {
         for sstable in table.view().sstables.iter().filter(|sstable| sstable.is_awaited()) {
-            match sstable.prove(self.env.fs.as_ref(), &mut |_| true) {
+            match sstable.prove(self.catalog.env.fs.as_ref(), &mut |_| true) {
                 Ok(Proved::Sound(proof)) => {
                     self.prover.proven.fetch_add(1, Ordering::Relaxed);
                     let unwritten = (Arc::clone(table), Arc::clone(sstable), proof);
@@ -490,14 +486,14 @@ impl Engine {
         self.prover.nudge();
     }
 
-    /// Numbers of the prover.
-    pub fn proving_stats(&self) -> ProvingStats {
+    /// [`crate::Engine::proving_stats`].
+    pub(crate) fn proving_stats(&self) -> ProvingStats {
         let mut stats = ProvingStats {
             proven: self.prover.proven.load(Ordering::Relaxed),
             bytes: self.prover.bytes.load(Ordering::Relaxed),
             ..ProvingStats::default()
         };
-        for table in self.tables() {
+        for table in self.catalog.tables() {
             for sstable in table.view().sstables.iter() {
                 stats.unproven += u64::from(sstable.is_unproven());
                 stats.condemned += u64::from(sstable.refusal().is_some());
@@ -523,7 +519,7 @@ impl Engine {
             give_way();
             pace(bytes)
         };
-        let proved = sstable.prove(self.env.fs.as_ref(), &mut pace);
+        let proved = sstable.prove(self.catalog.env.fs.as_ref(), &mut pace);
         if matches!(proved, Ok(Proved::NoDigest)) {
             prover.give_up(&table.schema(), sstable);
         }
@@ -542,12 +538,12 @@ impl Engine {
                 if sstable.condemned().is_some() {
                     tracing::error!(%error, sstable = %sstable.descriptor(), "an SSTable is damaged; reads that need it fail from now on");
                     table.change_view(|view| view.forget_cached_rows());
-                    match sstable.mark_of_damage(self.env.fs.as_ref()) {
+                    match sstable.mark_of_damage(self.catalog.env.fs.as_ref()) {
                         Ok(Some(mark)) => self.write_proof(table, sstable, Some(&mark)),
                         Ok(None) => {}
                         Err(error) => tracing::warn!(%error, "the next start does not know of the damage"),
                     }
-                    self.report_read_failure(&error);
+                    self.catalog.report_read_failure(&error);
                 }
                 Err(error)
             }
@@ -558,10 +554,11 @@ impl Engine {
     /// table.
     fn write_proof(&self, table: &TableStore, sstable: &Arc<SsTable>, proof: Option<&NewProof>) {
         let _writing = self.prover.writing.lock();
-        if self.is_drained() || self.files.homes.is_given_up(&sstable.descriptor().directory) {
+        if self.writing.is_drained() || self.catalog.files.homes.is_given_up(&sstable.descriptor().directory)
+        {
             return;
         }
-        let fs = self.env.fs.as_ref();
+        let fs = self.catalog.env.fs.as_ref();
         let mut written = Ok(());
         table.change_view(|view| {
             let is_here = view.sstables.iter().any(|t| Arc::ptr_eq(t, sstable));
@@ -575,10 +572,5 @@ impl Engine {
         if let Err(error) = written {
             tracing::warn!(%error, sstable = %sstable.descriptor(), "what was proven of an SSTable is forgotten with the process");
         }
-    }
-
-    /// Whether writes are refused because the directory may go to another program.
-    pub(crate) fn is_drained(&self) -> bool {
-        *self.barrier.read() == Gate::Drained
     }
 }

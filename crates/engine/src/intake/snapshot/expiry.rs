@@ -4,8 +4,8 @@
 
 use super::time::millis_of;
 use super::{SNAPSHOTS, SnapshotInfo};
-use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::intake::Intake;
 use env::fs::EntryKind;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -27,13 +27,10 @@ impl NextExpiry {
     }
 }
 
-impl Engine {
-    /// Removes the snapshots whose time is over; how many, of one table each.
-    ///
-    /// # Errors
-    /// A directory that cannot be listed or removed: it is tried again by the next call.
-    pub fn remove_expired_snapshots(&self) -> Result<usize, EngineError> {
-        let now = self.env.clock.now_millis();
+impl Intake {
+    /// [`crate::Engine::remove_expired_snapshots`].
+    pub(crate) fn remove_expired_snapshots(&self) -> Result<usize, EngineError> {
+        let now = self.catalog.env.clock.now_millis();
         if self.next_expiry.0.load(Ordering::SeqCst) > now {
             return Ok(0);
         }
@@ -47,7 +44,7 @@ impl Engine {
     }
 
     fn look_for_expired(&self, now: i64) -> Result<usize, EngineError> {
-        let fs = &self.env.fs;
+        let fs = &self.catalog.env.fs;
         let mut removed = 0;
         for (keyspace, table, dir) in self.table_directories()? {
             let above = dir.join(SNAPSHOTS);

@@ -2,14 +2,15 @@
 //!
 //! 1. What would be stored is loaded and compared with the new schema ([`crate::schema::verify`]).
 //! 2. The rows of `system_schema` that lead from the current schema to the new one are written, synced and
-//!    flushed ([`crate::schema_flush`]).
+//!    flushed ([`crate::writing::schema_flush`]).
 //! 3. Tables appear, change and disappear on the node.
 //! 4. The version is computed from the rows and the new schema is published.
 
-use crate::engine::{Engine, Tables};
+use crate::catalog::Tables;
+use crate::commitlog::LogPosition;
 use crate::error::EngineError;
+use crate::intake::Intake;
 use crate::memtable::Memtable;
-use crate::open::with_system_keyspaces;
 use crate::schema::diff::{self, Moment};
 use crate::schema::load::{self, SchemaRow, SchemaRows};
 use crate::schema::verify;
@@ -24,46 +25,38 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use uuid::Uuid;
 
-impl Engine {
-    /// Makes `new` the schema: what it changes is durable before this returns. Its version is computed here,
-    /// as Cassandra computes it. Virtual keyspaces are kept in the schema but have no tables here and are not
-    /// stored.
-    ///
-    /// A table that is there already must keep the ids of its columns: derive it with
-    /// `TableSchema::to_builder`.
-    ///
-    /// # Errors
-    /// When it could not be stored, or would be another after a restart; the old schema stays.
-    pub fn install_schema(&self, new: Schema) -> Result<Arc<Schema>, EngineError> {
+impl Intake {
+    /// [`crate::Engine::install_schema`].
+    pub(crate) fn install_schema(&self, new: Schema) -> Result<Arc<Schema>, EngineError> {
         let _turn = self.schema_turn.lock();
-        let old = self.schema();
-        let new = with_system_keyspaces(new, self.release);
+        let old = self.catalog.schema();
+        let new = system::completed(new, self.catalog.release());
         check_column_ids(&old, &new)?;
         verify::verify(&old, &new)?;
         let mutations = diff::mutations(&old, &new, self.schema_moment());
-        self.apply_durably(&mutations)?;
-        let awaits_flush = self.flush_change(&mutations);
+        self.writing.apply_durably(&mutations)?;
+        let awaits_flush = self.writing.flush_change(&mutations);
         self.publish(&old, new, awaits_flush)
     }
 
     /// Timestamps of schema changes only go up, whatever the clock does.
     fn schema_moment(&self) -> Moment {
         let last = self.schema_micros.load(Ordering::SeqCst);
-        let micros = self.env.now_micros().max(last + 1);
+        let micros = self.catalog.env.now_micros().max(last + 1);
         self.schema_micros.store(micros, Ordering::SeqCst);
-        Moment { micros, seconds: self.now_s() }
+        Moment { micros, seconds: self.catalog.now_s() }
     }
 
     /// Puts a schema in force that the log has. If it awaits its flush, the tables that it defines or changes
     /// do.
     fn publish(&self, old: &Schema, mut new: Schema, awaits_flush: bool) -> Result<Arc<Schema>, EngineError> {
-        let start = self.log.position();
+        let start = self.writing.log.position();
         let mut alive = BTreeSet::new();
         let mut narrowed = Vec::new();
         for keyspace in new.keyspaces.values().filter(|k| !k.is_virtual) {
             for table in keyspace.stores() {
                 alive.insert(table.id);
-                let store = match self.table(table.id) {
+                let store = match self.catalog.table(table.id) {
                     Some(store) => store,
                     None => self.open_table(table, keyspace.durable_writes, start)?,
                 };
@@ -76,11 +69,12 @@ impl Engine {
                 }
             }
         }
-        let gone: Vec<_> = self.tables().into_iter().filter(|t| !alive.contains(&t.schema().id)).collect();
+        let gone: Vec<_> =
+            self.catalog.tables().into_iter().filter(|t| !alive.contains(&t.schema().id)).collect();
         new.version = self.schema_version()?;
         let new = Arc::new(new);
-        self.schema.store(Arc::clone(&new));
-        self.forget_derived(old, &new)?;
+        self.catalog.schema.store(Arc::clone(&new));
+        self.writing.forget_derived(old, &new)?;
         for table in narrowed {
             self.forget_dropped_columns(&table);
         }
@@ -89,7 +83,7 @@ impl Engine {
         }
         if new.version != old.version {
             let version = Bytes::copy_from_slice(new.version.as_bytes());
-            self.write_local(&[("schema_version", Bytes::new(), version)])?;
+            self.writing.write_local(&[("schema_version", Bytes::new(), version)])?;
         }
         Ok(new)
     }
@@ -97,7 +91,7 @@ impl Engine {
     /// Writes the memtable of a table out that lost columns: SSTables are read without them, while in memory
     /// a row of nothing else would still be a row.
     fn forget_dropped_columns(&self, table: &TableStore) {
-        if let Err(error) = self.flush_table(table) {
+        if let Err(error) = self.writing.flush_table(table) {
             let schema = table.schema();
             tracing::warn!(
                 keyspace = schema.keyspace, table = schema.name, %error,
@@ -108,25 +102,25 @@ impl Engine {
 
     /// The schema as the tables of `system_schema` hold it, completed by the built-in keyspaces.
     pub(crate) fn load_schema(&self) -> Result<Schema, EngineError> {
-        let mut schema = with_system_keyspaces(self.stored_schema()?, self.release);
+        let mut schema = system::completed(self.stored_schema()?, self.catalog.release());
         schema.version = self.schema_version()?;
         Ok(schema)
     }
 
     fn stored_schema(&self) -> Result<Schema, EngineError> {
         let mut stored = load::load(&self.stored_rows()?)?;
-        stored.release = self.release;
+        stored.release = self.catalog.release();
         Ok(stored)
     }
 
     fn stored_rows(&self) -> Result<SchemaRows, EngineError> {
-        let now_s = self.now_s();
+        let now_s = self.catalog.now_s();
         let mut rows = SchemaRows::new();
         let mut newest = 0;
-        for name in system::schema_tables(self.release) {
-            let table = system::table(self.release, SYSTEM_SCHEMA, name);
+        for name in system::schema_tables(self.catalog.release()) {
+            let table = system::table(self.catalog.release(), SYSTEM_SCHEMA, name);
             let out = rows.entry(name).or_default();
-            self.scan_table(&table, |key, row| {
+            self.catalog.scan_table(&table, |key, row| {
                 let Some(row) = row else { return };
                 let timestamps = row.cells.iter().map(|c| c.timestamp).chain([row.liveness.timestamp]);
                 newest = timestamps.chain([newest]).max().unwrap_or(newest);
@@ -151,11 +145,11 @@ impl Engine {
     }
 
     fn schema_version(&self) -> Result<Uuid, EngineError> {
-        let now_s = self.now_s();
+        let now_s = self.catalog.now_s();
         let mut digest = VersionDigest::default();
-        for name in system::schema_tables(self.release) {
-            let table = system::table(self.release, SYSTEM_SCHEMA, name);
-            self.scan_table(&table, |key, row| match row {
+        for name in system::schema_tables(self.catalog.release()) {
+            let table = system::table(self.catalog.release(), SYSTEM_SCHEMA, name);
+            self.catalog.scan_table(&table, |key, row| match row {
                 None => digest.start_partition(&key.key.0),
                 Some(row) => digest.add_row(&table, row, now_s),
             })?;
@@ -167,11 +161,11 @@ impl Engine {
     /// are: the rows of `system` and `system_schema` are what a Cassandra wrote about its own, and it writes
     /// them at each start. An Ilion of before wrote them without the index of `system.paxos`, which is added.
     pub(crate) fn complete_system_keyspaces(&self) -> Result<(), EngineError> {
-        self.settle_replayed()?;
+        self.writing.settle_replayed()?;
         let _turn = self.schema_turn.lock();
         let rows = self.stored_rows()?;
         let stored = load::load(&rows)?;
-        let complete = self.schema().as_ref().clone();
+        let complete = self.catalog.schema().as_ref().clone();
         let (mut there, mut wanted) = (stored.clone(), complete.clone());
         for keyspace in stored.keyspaces.values().filter(|k| system::is_local(&k.name)) {
             match complete.keyspace(&keyspace.name) {
@@ -186,16 +180,35 @@ impl Engine {
         }
         let mutations = diff::mutations(&there, &wanted, self.schema_moment());
         if !mutations.is_empty() {
-            self.apply_durably(&mutations)?;
+            self.writing.apply_durably(&mutations)?;
             self.publish(&stored, complete, false)?;
         }
-        if self.read_local()?.host_id.is_none() {
-            let id = Bytes::copy_from_slice(self.host_id.as_bytes());
-            self.write_local(&[("host_id", Bytes::new(), id)])?;
+        if self.catalog.read_local()?.host_id.is_none() {
+            let id = Bytes::copy_from_slice(self.catalog.host_id().as_bytes());
+            self.writing.write_local(&[("host_id", Bytes::new(), id)])?;
             // Intervals in SSTables count only under a host id that is itself in an SSTable.
-            self.flush("system", Some("local"))?;
+            self.writing.flush("system", Some("local"))?;
         }
         Ok(())
+    }
+
+    /// Opens the files of a table that is new to the schema and adds it to the tables.
+    fn open_table(
+        &self,
+        table: &Arc<TableSchema>,
+        durable_writes: bool,
+        start: LogPosition,
+    ) -> Result<Arc<TableStore>, EngineError> {
+        let files = self.catalog.files.survey(&self.catalog.table_dirs(table))?;
+        let wanted: Vec<_> = files.sstables.iter().map(|d| (d, table)).collect();
+        let sstables = self.catalog.files.open_many(&wanted)?;
+        files.tidy_up(self.catalog.env.fs.as_ref())?;
+        let compared = sstables.into_iter().map(|sstable| self.background.prove_newcomer(table, sstable));
+        let newcomers = compared.collect::<Result<Vec<_>, _>>()?;
+        let sstables = newcomers.iter().map(|new| Arc::clone(&new.sstable)).collect();
+        let store = self.catalog.add_table(table, durable_writes, start, (sstables, files.last_sequence));
+        self.background.welcome(&store, &newcomers);
+        Ok(store)
     }
 
     /// Takes a dropped table off the node: after the last write its data goes, a snapshot stays if the
@@ -203,20 +216,20 @@ impl Engine {
     fn drop_table(&self, table: &Arc<TableStore>) {
         let schema = table.schema();
         {
-            let _gate = self.barrier.write();
-            self.tables.rcu(|tables| {
+            let _gate = self.writing.barrier.write();
+            self.catalog.tables.rcu(|tables| {
                 let mut tables = Tables::clone(tables);
                 tables.remove(&schema.id);
                 tables
             });
         }
-        self.release_demands();
+        self.background.release_demands();
         let report = |what: &str, error: EngineError| {
             tracing::warn!(keyspace = schema.keyspace, table = schema.name, %error, what);
         };
         if self.snapshots_automatically(&schema) {
-            let tag = format!("dropped-{}-{}", self.env.clock.now_millis(), schema.name);
-            let kept = self.flush_table(table).and_then(|()| self.snapshot_table(table, &tag));
+            let tag = format!("dropped-{}-{}", self.catalog.env.clock.now_millis(), schema.name);
+            let kept = self.writing.flush_table(table).and_then(|()| self.snapshot_table(table, &tag));
             if let Err(error) = kept {
                 // The data stays where it is rather than going without its snapshot.
                 return report("no snapshot could be taken of a dropped table; its files stay", error);
@@ -224,24 +237,25 @@ impl Engine {
         }
         let _turn = table.flush_turn.lock();
         table.set_dropped();
-        let fresh = Arc::new(Memtable::new(self.log.position(), self.env.clock.monotonic_nanos()));
+        let fresh =
+            Arc::new(Memtable::new(self.writing.log.position(), self.catalog.env.clock.monotonic_nanos()));
         let mut gone = Vec::new();
         table.change_view(|view| {
             gone.extend(view.flushing.drain(..).map(|f| f.memtable));
             gone.push(std::mem::replace(&mut view.memtable, fresh));
         });
-        self.memory.release(gone.iter().map(|m| m.bytes()).sum());
-        self.workers.free_later(gone);
-        self.log.discard_table(schema.id);
-        if let Err(error) = table.remove_sstables(&self.files, |_| {}) {
+        self.writing.memory.release(gone.iter().map(|m| m.bytes()).sum());
+        self.writing.workers.free_later(gone);
+        self.writing.log.discard_table(schema.id);
+        if let Err(error) = table.remove_sstables(&self.catalog.files, |_| {}) {
             report("files of a dropped table could not be removed", error);
         }
         for dir in table.dirs() {
-            let left = self.env.fs.read_dir(dir).unwrap_or_default();
+            let left = self.catalog.env.fs.read_dir(dir).unwrap_or_default();
             // Cassandra's indexes have their tables in directories of their own beside the SSTables.
             if left.iter().all(|entry| {
                 schema.indexes.iter().any(|i| entry.name.as_os_str() == format!(".{}", i.name).as_str())
-            }) && let Err(error) = self.env.fs.remove_dir_all(dir)
+            }) && let Err(error) = self.catalog.env.fs.remove_dir_all(dir)
                 && error.kind() != io::ErrorKind::NotFound
             {
                 report("the directory of a dropped table could not be removed", error.into());

@@ -10,10 +10,10 @@
 //!    compaction of it brings the schema there first. If that fails it is tried again, and stands in nobody's
 //!    way meanwhile.
 
-use crate::engine::Engine;
 use crate::error::WriteError;
 use crate::table::TableStore;
-use crate::write::WriteOptions;
+use crate::writing::Writing;
+use crate::writing::write::WriteOptions;
 use env::sync::Mutex;
 use model::Mutation;
 use std::collections::BTreeSet;
@@ -45,7 +45,7 @@ impl State {
     }
 }
 
-impl Engine {
+impl Writing {
     /// Flushes the tables of `mutations`, which changed the schema, or leaves that for later; whether the
     /// tables that they define have to wait for it ([`TableStore::set_awaits_schema`]).
     pub(crate) fn flush_change(&self, mutations: &[Mutation]) -> bool {
@@ -53,7 +53,7 @@ impl Engine {
         let mut state = flush.state.lock();
         state.tables.extend(mutations.iter().flat_map(|m| &m.updates).map(|update| update.table.id));
         flush.waits.store(true, Ordering::Release);
-        if state.is_due(self.env.clock.monotonic_nanos()) {
+        if state.is_due(self.catalog.env.clock.monotonic_nanos()) {
             self.flush_changes(&mut state);
         }
         !state.tables.is_empty()
@@ -64,7 +64,7 @@ impl Engine {
         let flush = &self.schema_flush;
         if flush.waits.load(Ordering::Acquire) {
             let mut state = flush.state.lock();
-            if state.is_due(self.env.clock.monotonic_nanos()) {
+            if state.is_due(self.catalog.env.clock.monotonic_nanos()) {
                 self.flush_changes(&mut state);
             }
         }
@@ -91,7 +91,7 @@ impl Engine {
             return Ok(());
         }
         for update in &mutation.updates {
-            match self.table(update.table.id) {
+            match self.catalog.table(update.table.id) {
                 Some(table) if table.awaits_schema() && !options.may_block => {
                     return Err(WriteError::WouldBlock);
                 }
@@ -104,11 +104,11 @@ impl Engine {
 
     /// A flush that fails is reported and tried again; nobody waits for that.
     fn flush_changes(&self, state: &mut State) {
-        for table in std::mem::take(&mut state.tables).into_iter().filter_map(|id| self.table(id)) {
+        for table in std::mem::take(&mut state.tables).into_iter().filter_map(|id| self.catalog.table(id)) {
             self.try_flush(&table);
         }
-        state.flushed_nanos = Some(self.env.clock.monotonic_nanos());
+        state.flushed_nanos = Some(self.catalog.env.clock.monotonic_nanos());
         self.schema_flush.waits.store(false, Ordering::Release);
-        self.tables().iter().for_each(|table| table.set_awaits_schema(false));
+        self.catalog.tables().iter().for_each(|table| table.set_awaits_schema(false));
     }
 }

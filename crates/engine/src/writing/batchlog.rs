@@ -5,10 +5,10 @@
 //! batch that is under way is written again, into the commit log and the memtable that took the place of the
 //! flushed one. At a drain none may be under way; then the drain fails and the commit log stays.
 
-use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::system::SYSTEM;
 use crate::table::TableStore;
+use crate::writing::Writing;
 use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
 use model::key::KeyRange;
 use model::{Deletion, Mutation, PartitionUpdate};
@@ -26,7 +26,7 @@ impl TableStore {
     }
 }
 
-impl Engine {
+impl Writing {
     /// Writes the unfinished batches again, before the oldest memtable goes. What a newer memtable says of a
     /// batch counts: it may be complete since. Needs the flush turn of the table.
     pub(crate) fn carry_batches(&self, table: &TableStore) -> Result<(), EngineError> {
@@ -38,7 +38,7 @@ impl Engine {
             columns: ColumnSelection::all(&schema),
             row_filter: Vec::new(),
             limits: DataLimits::NONE,
-            now_s: self.now_s(),
+            now_s: self.catalog.now_s(),
         };
         let mut stream = table.read(&everything, &ReadContext::default())?;
         let mut fragment = Fragment::default();

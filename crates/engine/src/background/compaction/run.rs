@@ -1,7 +1,7 @@
 //! Carrying out a task.
 //!
 //! 1. Where SSTables are compared with their digests, inputs are of which that is not known yet
-//!    ([`crate::prover`]).
+//!    ([`crate::background::prover`]).
 //! 2. A transaction log is started in the directory of the inputs.
 //! 3. The inputs are merged and purged into new SSTables, around the page cache, at the pace of the throttle;
 //!    a new one is started where the task's output says so. Each is recorded in the log before it is written.
@@ -19,7 +19,7 @@ use super::guard::Outside;
 use super::strategy::Output;
 use super::task::Task;
 use super::throttle::{Stopped, Throttle};
-use crate::engine::Engine;
+use crate::background::Background;
 use crate::error::EngineError;
 use crate::table::EarlyOpening;
 use crate::turns::InTurns;
@@ -54,7 +54,7 @@ pub(crate) enum Outcome {
     Abandoned,
 }
 
-impl Engine {
+impl Background {
     /// Carries out a task.
     pub(crate) fn run_compaction(&self, task: &Task, throttle: &Throttle) -> Result<Outcome, EngineError> {
         let Some(directory) = task.all().next().map(|t| t.descriptor().directory.clone()) else {
@@ -66,14 +66,14 @@ impl Engine {
         self.compact_in(task, throttle, &directory).inspect_err(|error| {
             // What cannot be read says nothing about the next write.
             if !matches!(error, EngineError::Read(_) | EngineError::Open(_)) {
-                self.files.homes.note_failure(&directory, task.table.homes(), error);
+                self.catalog.files.homes.note_failure(&directory, task.table.homes(), error);
             }
         })
     }
 
     /// Step 1; whether to go on.
     fn prove_inputs(&self, task: &Task) -> Result<bool, EngineError> {
-        if !self.options.proves_sstables {
+        if !self.catalog.options.proves_sstables {
             return Ok(true);
         }
         let is_over = || {
@@ -94,10 +94,10 @@ impl Engine {
     }
 
     fn compact_in(&self, task: &Task, throttle: &Throttle, directory: &Path) -> Result<Outcome, EngineError> {
-        let id = self.env.time_uuid();
-        let (fs, version) = (Arc::clone(&self.env.fs), self.files.version);
+        let id = self.catalog.env.time_uuid();
+        let (fs, version) = (Arc::clone(&self.catalog.env.fs), self.catalog.files.version);
         let mut log = TxnLog::create(fs, directory, version, Operation::Compaction, id)?;
-        let run = Run { engine: self, task, throttle, directory: directory.to_owned() };
+        let run = Run { background: self, task, throttle, directory: directory.to_owned() };
         let mut progress = Progress::default();
         let written = run.write(&mut log, &mut progress);
         if !matches!(written, Ok(true)) {
@@ -150,7 +150,7 @@ impl Engine {
             None => Ok(Outcome::Abandoned),
             Some(committed) => {
                 warmths.into_iter().for_each(Warmth::stay);
-                self.files.forget(&gone);
+                self.catalog.files.forget(&gone);
                 if let Err(error) = committed.clean_up() {
                     tracing::warn!(%error, "files of compacted SSTables stay until the next start");
                 }
@@ -171,7 +171,7 @@ struct Progress {
 }
 
 struct Run<'a> {
-    engine: &'a Engine,
+    background: &'a Background,
     task: &'a Task,
     throttle: &'a Throttle,
     directory: PathBuf,
@@ -181,7 +181,7 @@ impl Run<'_> {
     /// Step 3: writes the new SSTables and opens them; `false` when told to stop.
     fn write(&self, log: &mut TxnLog, progress: &mut Progress) -> Result<bool, EngineError> {
         let schema = self.task.table.schema();
-        self.engine.flush_definition(&self.task.table);
+        self.background.writing.flush_definition(&self.task.table);
         if self.task.inputs.is_empty() {
             return Ok(true);
         }
@@ -193,7 +193,7 @@ impl Run<'_> {
         let mut fragment = Fragment::default();
         let mut borders = Borders::new(&self.task.output);
         let (mut paid, mut fragments, mut before) = (0u64, 0u32, 0u64);
-        let mut opening_at = self.engine.options.early_open_bytes;
+        let mut opening_at = self.background.catalog.options.early_open_bytes;
         loop {
             let event = stream.next(&mut fragment)?;
             if event == Event::PartitionStart || event == Event::End {
@@ -217,9 +217,10 @@ impl Run<'_> {
             let (writer, warmth) = match &mut progress.current {
                 Some(started) => started,
                 None => {
-                    let number = self.engine.files.next_number();
+                    let number = self.background.catalog.files.next_number();
                     let mut started = self.start(log, &schema)?;
-                    let (warmth, sink) = Warmth::of_compaction(number, &self.engine.files.pages, &heat);
+                    let (warmth, sink) =
+                        Warmth::of_compaction(number, &self.background.catalog.files.pages, &heat);
                     started.tell_pages_to(sink);
                     progress.current.insert((started, warmth))
                 }
@@ -230,8 +231,9 @@ impl Run<'_> {
             let written = before + writer.data_bytes();
             if event == Event::PartitionEnd && written >= opening_at {
                 self.open_early(writer, warmth, &progress.outputs)?;
-                opening_at =
-                    written.saturating_add(self.engine.options.early_open_bytes.max(written / EARLY_SHARE));
+                opening_at = written.saturating_add(
+                    self.background.catalog.options.early_open_bytes.max(written / EARLY_SHARE),
+                );
             }
             fragments += 1;
             if fragments.is_multiple_of(STEP_FRAGMENTS) || event == Event::PartitionEnd {
@@ -274,22 +276,23 @@ impl Run<'_> {
         let is_repaired = self.task.inputs.iter().all(|t| t.stats().repaired_at_ms > 0);
         let keeps_all = only_repaired.is_some_and(|v| v.eq_ignore_ascii_case("true")) && !is_repaired;
         let guard = Outside::new(Arc::clone(&self.task.table), self.task.all().cloned().collect(), keeps_all);
-        let now_s = (self.engine.env.now_micros() / 1_000_000) as u32;
+        let now_s = (self.background.catalog.env.now_micros() / 1_000_000) as u32;
         let gc_before_s = now_s.saturating_sub(schema.options.gc_grace_seconds.max(0) as u32);
         Ok(Purge::new(merged, guard, now_s, gc_before_s))
     }
 
     fn start(&self, log: &mut TxnLog, schema: &Arc<TableSchema>) -> Result<SsTableWriter, EngineError> {
-        let descriptor: Descriptor = self.task.table.next_descriptor(&self.engine.files, &self.directory);
+        let descriptor: Descriptor =
+            self.task.table.next_descriptor(&self.background.catalog.files, &self.directory);
         log.add(&descriptor)?;
-        let fs = Arc::clone(&self.engine.env.fs);
+        let fs = Arc::clone(&self.background.catalog.env.fs);
         Ok(SsTableWriter::new(fs, descriptor, Arc::clone(schema), self.options(schema)?)?)
     }
 
     fn options(&self, schema: &TableSchema) -> Result<WriterOptions, EngineError> {
         let inputs = &self.task.inputs;
         let stats = || inputs.iter().map(|t| t.header().stats);
-        let host_id = self.engine.host_id;
+        let host_id = self.background.catalog.host_id();
         let intervals = inputs.iter().flat_map(|t| t.commit_log_intervals(host_id)).copied();
         let repaired = || inputs.iter().map(|t| t.stats().repaired_at_ms);
         Ok(WriterOptions {
@@ -304,7 +307,7 @@ impl Run<'_> {
             repaired_at_ms: repaired().min().unwrap_or(0),
             pending_repair: inputs.first().and_then(|t| t.stats().pending_repair),
             level: self.task.output.level as i32,
-            ..self.engine.files.writer_options(schema)?
+            ..self.background.catalog.files.writer_options(schema)?
         })
     }
 
@@ -315,7 +318,7 @@ impl Run<'_> {
         warmth: &mut Warmth,
         finished: &[Arc<SsTable>],
     ) -> Result<(), EngineError> {
-        let Some(latest) = writer.open_early(warmth.number(), &self.engine.files.pages)? else {
+        let Some(latest) = writer.open_early(warmth.number(), &self.background.catalog.files.pages)? else {
             return Ok(());
         };
         let (through, latest) = (latest.last_key().clone(), Arc::new(latest));
@@ -335,7 +338,7 @@ impl Run<'_> {
             other => other?,
         };
         // What was written must be readable before anything is given up for it.
-        let output = self.engine.files.open_as(&written.descriptor, warmth.number())?;
+        let output = self.background.catalog.files.open_as(&written.descriptor, warmth.number())?;
         warmth.look_up(&output, &self.task.table.schema());
         progress.outputs.push(output);
         Ok(())

@@ -9,10 +9,10 @@
 //!
 //! One that is damaged is refused and left where it is.
 
-use crate::engine::Engine;
+use crate::background::prover::Newcomer;
 use crate::error::EngineError;
-use crate::import::check_fits;
-use crate::prover::Newcomer;
+use crate::intake::Intake;
+use crate::intake::import::check_fits;
 use crate::table::{TableStore, TableView};
 use env::fs::FileSystem;
 use sstable::{Descriptor, descriptor};
@@ -21,33 +21,29 @@ use std::io;
 
 type Ready = BTreeMap<Descriptor, Newcomer>;
 
-impl Engine {
-    /// Opens SSTables that somebody put into a table's directory while the engine runs; their names.
-    ///
-    /// # Errors
-    /// [`EngineError::UnknownTable`], [`EngineError::Drained`]; an SSTable that is damaged or not one of the
-    /// table, and then none is added; a transaction that is under way.
-    pub fn load_new_sstables(&self, keyspace: &str, table: &str) -> Result<Vec<String>, EngineError> {
-        let store = self.table_named(keyspace, table)?;
-        if self.is_drained() {
+impl Intake {
+    /// [`crate::Engine::load_new_sstables`].
+    pub(crate) fn load_new_sstables(&self, keyspace: &str, table: &str) -> Result<Vec<String>, EngineError> {
+        let store = self.catalog.table_named(keyspace, table)?;
+        if self.writing.is_drained() {
             return Err(EngineError::Drained);
         }
-        self.admit_foreign_rows(&store)?;
+        self.writing.admit_foreign_rows(&store)?;
         let mut ready = Ready::new();
         loop {
-            let unready = store.add_new(self.env.fs.as_ref(), &mut ready)?;
+            let unready = store.add_new(self.catalog.env.fs.as_ref(), &mut ready)?;
             if unready.is_empty() {
                 break;
             }
             for descriptor in unready {
-                let sstable = self.files.open(&descriptor)?;
+                let sstable = self.catalog.files.open(&descriptor)?;
                 let schema = store.schema();
                 check_fits(&sstable, &schema)
                     .map_err(|reason| EngineError::Foreign { sstable: descriptor.to_string(), reason })?;
-                ready.insert(descriptor, self.prove_newcomer(&schema, sstable)?);
+                ready.insert(descriptor, self.background.prove_newcomer(&schema, sstable)?);
             }
         }
-        self.welcome(&store, ready.values());
+        self.background.welcome(&store, ready.values());
         Ok(ready.keys().map(ToString::to_string).collect())
     }
 }

@@ -8,7 +8,7 @@
 //! `CompactionTask.buildCompactionCandidatesForAvailableDiskSpace`).
 
 use super::task::Task;
-use crate::engine::Engine;
+use crate::background::Background;
 use crate::error::EngineError;
 use crate::table::homes::data_directory;
 use model::TableSchema;
@@ -31,7 +31,7 @@ impl Task {
     }
 }
 
-impl Engine {
+impl Background {
     /// Those of `inputs` that there is room to compact beside what runs: all of them, or without the largest
     /// where `may_leave_out` says that the others can do without.
     ///
@@ -84,8 +84,9 @@ impl Engine {
 
     /// Bytes that a new compaction may write on a device.
     fn room_for_compactions(&self, device: &Path, running: &[Arc<Task>]) -> Result<u64, EngineError> {
-        let free = self.env.fs.space(device)?.free_bytes.saturating_sub(self.options.min_free_bytes);
-        let usable = (free as f64 * self.options.compaction_space_share) as u64;
+        let free =
+            self.catalog.env.fs.space(device)?.free_bytes.saturating_sub(self.catalog.options.min_free_bytes);
+        let usable = (free as f64 * self.catalog.options.compaction_space_share) as u64;
         let is_here =
             |task: &&Arc<Task>| task.all().any(|t| data_directory(&t.descriptor().directory) == device);
         let promised: u64 = running.iter().filter(is_here).map(|task| task.remaining_bytes()).sum();

@@ -4,11 +4,12 @@ use super::run::Outcome;
 use super::strategy::{self, Candidate, Output, Pick};
 use super::task::{CompactionInfo, Group, Task, candidate};
 use super::throttle::Throttle;
-use crate::engine::{Engine, looks};
+use crate::background::Background;
 use crate::error::EngineError;
 use crate::table::TableStore;
 use crate::turns::in_turns;
-use env::background::Background;
+use env::background::BackgroundLoop;
+use env::background::looks;
 use env::clock::Clock;
 use env::sync::{Condvar, Mutex};
 use sstable::SsTable;
@@ -30,7 +31,7 @@ pub(crate) struct Compactions {
     state: Mutex<State>,
     /// Signalled when a task ends, and when all have to.
     ended: Condvar,
-    background: Arc<Background>,
+    background: Arc<BackgroundLoop>,
     completed: AtomicU64,
     failed: AtomicU64,
 }
@@ -68,16 +69,16 @@ impl Compactions {
     }
 
     /// Starts the threads. They hold the engine only while they work.
-    pub(crate) fn start(self: &Arc<Self>, engine: &Arc<Engine>, threads: usize) -> io::Result<()> {
+    pub(crate) fn start(self: &Arc<Self>, background: &Arc<Background>, threads: usize) -> io::Result<()> {
         let this = Arc::clone(self);
         let names = (0..threads).map(|n| format!("compaction-{n}"));
-        let look = looks(engine, move |engine| {
+        let look = looks(background, move |background| {
             while !this.is_stopping() {
-                let Some(task) = this.next_task(engine) else { break };
-                this.run(engine, &task);
+                let Some(task) = this.next_task(background) else { break };
+                this.run(background, &task);
             }
         });
-        self.background.start(&engine.env.tasks, names, TICK, look)
+        self.background.start(&background.catalog.env.tasks, names, TICK, look)
     }
 
     /// Makes the threads look for picks.
@@ -103,9 +104,9 @@ impl Compactions {
     }
 
     /// Runs a task that is in the list of running ones, and takes it off.
-    fn run(&self, engine: &Engine, task: &Arc<Task>) -> Option<EngineError> {
+    fn run(&self, background: &Background, task: &Arc<Task>) -> Option<EngineError> {
         let schema = task.table.schema();
-        let result = in_turns(|| engine.run_compaction(task, &self.throttle));
+        let result = in_turns(|| background.run_compaction(task, &self.throttle));
         let mut state = self.state.lock();
         state.running.retain(|t| !Arc::ptr_eq(t, task));
         let failure = match result {
@@ -118,8 +119,8 @@ impl Compactions {
             Err(error) => {
                 self.failed.fetch_add(1, Ordering::Relaxed);
                 tracing::error!(keyspace = schema.keyspace, table = schema.name, %error, "a compaction failed");
-                engine.report_failure(&error);
-                let until = engine.env.clock.monotonic_nanos() + FAILURE_REST_NANOS;
+                background.catalog.report_failure(&error);
+                let until = background.catalog.env.clock.monotonic_nanos() + FAILURE_REST_NANOS;
                 state.resting.insert(schema.id, until);
                 Some(error)
             }
@@ -131,14 +132,14 @@ impl Compactions {
     }
 
     /// Finds the next pick of any table and marks its SSTables busy.
-    fn next_task(&self, engine: &Engine) -> Option<Arc<Task>> {
-        let now_nanos = engine.env.clock.monotonic_nanos();
+    fn next_task(&self, background: &Background) -> Option<Arc<Task>> {
+        let now_nanos = background.catalog.env.clock.monotonic_nanos();
         let mut state = self.state.lock();
         state.resting.retain(|_, until| *until > now_nanos);
         if self.throttle.is_paused() {
             return None;
         }
-        for table in engine.tables() {
+        for table in background.catalog.tables() {
             let schema = table.schema();
             let is_off = !strategy::is_enabled(&schema.options.compaction)
                 || state.disabled.contains(&schema.id)
@@ -153,7 +154,7 @@ impl Compactions {
             if strategy.runs_alone() && state.runs_on(schema.id) {
                 continue;
             }
-            for group in Grouped::of(engine, &table, |t| state.is_busy(t)) {
+            for group in Grouped::of(background, &table, |t| state.is_busy(t)) {
                 let expired = group.expired(&table);
                 let pick = match expired.is_empty() {
                     false => Some((Vec::new(), expired, Output::ONE)),
@@ -162,12 +163,14 @@ impl Compactions {
                     }
                 };
                 let Some((inputs, expired, output)) = pick else { continue };
-                match engine.with_room(&schema, inputs, !strategy.runs_alone(), &state.running) {
-                    Ok(inputs) => return Some(enlist(&mut state, engine, &table, inputs, expired, output)),
+                match background.with_room(&schema, inputs, !strategy.runs_alone(), &state.running) {
+                    Ok(inputs) => {
+                        return Some(enlist(&mut state, background, &table, inputs, expired, output));
+                    }
                     Err(error) => {
                         self.failed.fetch_add(1, Ordering::Relaxed);
                         tracing::warn!(%error, "a compaction does not begin");
-                        engine.report_failure(&error);
+                        background.catalog.report_failure(&error);
                         state.resting.insert(schema.id, now_nanos + FAILURE_REST_NANOS);
                         break;
                     }
@@ -178,7 +181,7 @@ impl Compactions {
     }
 
     /// Compacts everything of a table, as its strategy groups it; returns when it is done.
-    fn major(&self, engine: &Engine, table: &Arc<TableStore>) -> Result<(), EngineError> {
+    fn major(&self, background: &Background, table: &Arc<TableStore>) -> Result<(), EngineError> {
         if let Some(damage) = table.damage() {
             return Err(damage.into());
         }
@@ -192,16 +195,16 @@ impl Compactions {
                 self.ended.wait_for(&mut state, TICK);
             }
             let strategy = strategy::from_options(&schema.options.compaction);
-            let groups = Grouped::of(engine, table, |t| state.is_busy(t));
+            let groups = Grouped::of(background, table, |t| state.is_busy(t));
             let picks = groups.iter().flat_map(|group| {
                 let picks: Vec<Pick> = strategy.major(&group.candidates);
                 picks.into_iter().map(|p| (group.inputs(&p), p.output)).collect::<Vec<_>>()
             });
             let mut tasks = Vec::new();
             for (inputs, output) in picks.filter(|(inputs, _)| !inputs.is_empty()) {
-                match engine.with_room(&schema, inputs, !strategy.runs_alone(), &state.running) {
+                match background.with_room(&schema, inputs, !strategy.runs_alone(), &state.running) {
                     Ok(inputs) => {
-                        tasks.push(enlist(&mut state, engine, table, inputs, Vec::new(), output));
+                        tasks.push(enlist(&mut state, background, table, inputs, Vec::new(), output));
                     }
                     Err(error) => first_failure = first_failure.or(Some(error)),
                 }
@@ -209,7 +212,7 @@ impl Compactions {
             tasks
         };
         for task in &tasks {
-            let failure = self.run(engine, task);
+            let failure = self.run(background, task);
             first_failure = first_failure.or(failure);
         }
         first_failure.map_or(Ok(()), Err)
@@ -218,14 +221,14 @@ impl Compactions {
 
 fn enlist(
     state: &mut State,
-    engine: &Engine,
+    background: &Background,
     table: &Arc<TableStore>,
     inputs: Vec<Arc<SsTable>>,
     expired: Vec<Arc<SsTable>>,
     output: Output,
 ) -> Arc<Task> {
     let task = Arc::new(Task {
-        id: engine.env.time_uuid(),
+        id: background.catalog.env.time_uuid(),
         table: Arc::clone(table),
         inputs,
         expired,
@@ -248,17 +251,21 @@ struct Grouped {
 }
 
 impl Grouped {
-    fn of(engine: &Engine, table: &TableStore, is_busy: impl Fn(&Arc<SsTable>) -> bool) -> Vec<Grouped> {
-        let micros = engine.env.now_micros();
+    fn of(
+        background: &Background,
+        table: &TableStore,
+        is_busy: impl Fn(&Arc<SsTable>) -> bool,
+    ) -> Vec<Grouped> {
+        let micros = background.catalog.env.now_micros();
         let gc_grace = table.schema().options.gc_grace_seconds.max(0);
         let gc_before_s = (micros / 1_000_000 - i64::from(gc_grace)).clamp(0, i64::from(u32::MAX)) as u32;
         let view = table.view();
         let describe = |id: usize, t: &SsTable| {
-            candidate(engine.env.fs.as_ref(), id as u64, t, micros / 1000, gc_before_s)
+            candidate(background.catalog.env.fs.as_ref(), id as u64, t, micros / 1000, gc_before_s)
         };
         let mut groups: BTreeMap<Group, Vec<Arc<SsTable>>> = BTreeMap::new();
         let is_left = |t: &Arc<SsTable>| {
-            t.refusal().is_some() || engine.files.homes.is_given_up(&t.descriptor().directory)
+            t.refusal().is_some() || background.catalog.files.homes.is_given_up(&t.descriptor().directory)
         };
         for sstable in view.sstables.iter().filter(|t| !is_busy(t) && !is_left(t)) {
             groups.entry(Group::of(sstable)).or_default().push(Arc::clone(sstable));
@@ -292,28 +299,25 @@ impl Grouped {
     }
 }
 
-impl Engine {
-    /// Compacts everything of a table, or of all tables of a keyspace; returns when it is done.
-    ///
-    /// # Errors
-    /// [`EngineError::UnknownKeyspace`], [`EngineError::UnknownTable`], or what a compaction failed with.
-    pub fn compact(&self, keyspace: &str, table: Option<&str>) -> Result<(), EngineError> {
-        self.flush(keyspace, table)?;
-        for table in self.tables_of(keyspace, table)? {
+impl Background {
+    /// [`crate::Engine::compact`].
+    pub(crate) fn compact(&self, keyspace: &str, table: Option<&str>) -> Result<(), EngineError> {
+        self.writing.flush(keyspace, table)?;
+        for table in self.catalog.tables_of(keyspace, table)? {
             self.compactions.major(self, &table)?;
         }
         Ok(())
     }
 
-    /// The compactions that run.
-    pub fn compactions(&self) -> Vec<CompactionInfo> {
+    /// [`crate::Engine::compactions`].
+    pub(crate) fn compactions(&self) -> Vec<CompactionInfo> {
         self.compactions.state.lock().running.iter().map(|t| t.info()).collect()
     }
 
-    /// Estimated number of compactions that wait, by table; tables without any are left out.
-    pub fn pending_compactions(&self) -> Vec<(Arc<TableStore>, usize)> {
+    /// [`crate::Engine::pending_compactions`].
+    pub(crate) fn pending_compactions(&self) -> Vec<(Arc<TableStore>, usize)> {
         let mut out = Vec::new();
-        for table in self.tables() {
+        for table in self.catalog.tables() {
             let strategy = strategy::from_options(&table.schema().options.compaction);
             let groups = Grouped::of(self, &table, |t| self.compactions.state.lock().is_busy(t));
             let pending: usize = groups.iter().map(|g| strategy.pending(&g.candidates)).sum();
@@ -324,47 +328,44 @@ impl Engine {
         out
     }
 
-    /// Numbers of compactions done and failed since the start.
-    pub fn compaction_counts(&self) -> (u64, u64) {
+    /// [`crate::Engine::compaction_counts`].
+    pub(crate) fn compaction_counts(&self) -> (u64, u64) {
         let counts = &self.compactions;
         (counts.completed.load(Ordering::Relaxed), counts.failed.load(Ordering::Relaxed))
     }
 
-    /// Bytes that compactions write a second, 0 for no limit.
-    pub fn compaction_throughput(&self) -> u64 {
+    /// [`crate::Engine::compaction_throughput`].
+    pub(crate) fn compaction_throughput(&self) -> u64 {
         self.compactions.throttle.rate()
     }
 
-    /// Sets the bytes that compactions write a second, 0 for no limit.
-    pub fn set_compaction_throughput(&self, bytes_per_s: u64) {
+    /// [`crate::Engine::set_compaction_throughput`].
+    pub(crate) fn set_compaction_throughput(&self, bytes_per_s: u64) {
         self.compactions.throttle.set_rate(bytes_per_s);
     }
 
-    /// Makes compactions stand still, or go on.
-    pub fn set_compactions_paused(&self, paused: bool) {
+    /// [`crate::Engine::set_compactions_paused`].
+    pub(crate) fn set_compactions_paused(&self, paused: bool) {
         self.compactions.throttle.set_paused(paused);
         self.prover.set_paused(paused);
         self.compactions.nudge();
     }
 
-    /// Ends the compactions that run, or the one named; returns how many. What they did is undone.
-    pub fn stop_compactions(&self, id: Option<Uuid>) -> usize {
+    /// [`crate::Engine::stop_compactions`].
+    pub(crate) fn stop_compactions(&self, id: Option<Uuid>) -> usize {
         let state = self.compactions.state.lock();
         let chosen = state.running.iter().filter(|t| id.is_none_or(|id| id == t.id));
         chosen.map(|t| t.cancelled.store(true, Ordering::Relaxed)).count()
     }
 
-    /// Lets the tables compact by themselves, or not, until the next start.
-    ///
-    /// # Errors
-    /// [`EngineError::UnknownKeyspace`], [`EngineError::UnknownTable`].
-    pub fn set_auto_compaction(
+    /// [`crate::Engine::set_auto_compaction`].
+    pub(crate) fn set_auto_compaction(
         &self,
         keyspace: &str,
         table: Option<&str>,
         enabled: bool,
     ) -> Result<(), EngineError> {
-        let tables = self.tables_of(keyspace, table)?;
+        let tables = self.catalog.tables_of(keyspace, table)?;
         let mut state = self.compactions.state.lock();
         for table in tables {
             if enabled {
@@ -376,16 +377,5 @@ impl Engine {
         drop(state);
         self.compactions.nudge();
         Ok(())
-    }
-
-    /// A table of a keyspace, or all of them.
-    fn tables_of(&self, keyspace: &str, table: Option<&str>) -> Result<Vec<Arc<TableStore>>, EngineError> {
-        if let Some(table) = table {
-            return Ok(vec![self.table_named(keyspace, table)?]);
-        }
-        let schema = self.schema();
-        let keyspace =
-            schema.keyspace(keyspace).ok_or_else(|| EngineError::UnknownKeyspace(keyspace.to_owned()))?;
-        Ok(keyspace.stores().filter_map(|t| self.table(t.id)).collect())
     }
 }

@@ -1,7 +1,7 @@
 //! Disks with too little room for a compaction.
 
 use super::{all, off, quiet, sstables, store, table_with, task};
-use crate::compaction::strategy::Output;
+use crate::background::compaction::strategy::Output;
 use crate::tests::{contents, create, env_on, insert, options, wait_until, write};
 use crate::{Engine, EngineError};
 use env::fs::faulty::FaultyFileSystem;
@@ -92,7 +92,8 @@ fn what_others_are_going_to_write_is_not_free() {
     let (mine, others) = (of(0, 2), of(2, 4));
     let running = [Arc::new(task(&engine, &table, others.clone(), Output::ONE))];
     let schema = store(&engine, &table).schema();
-    let fits = |running: &[Arc<_>]| engine.with_room(&schema, mine.clone(), false, running).is_ok();
+    let fits =
+        |running: &[Arc<_>]| engine.background.with_room(&schema, mine.clone(), false, running).is_ok();
     leave(&disk, bytes(&mine) + bytes(&others) / 2);
     assert!(fits(&[]) && !fits(&running));
     let rows: u64 = others.iter().map(|t| t.data_bytes()).sum();
@@ -110,7 +111,7 @@ fn a_full_disk_is_left_to_flushes_and_the_log() {
     engine.set_auto_compaction("ks", Some("t"), true).unwrap();
     wait_until(|| engine.compaction_counts().1 > 0);
     // The table rests: it is not tried again and again.
-    engine.compactions.nudge();
+    engine.background.compactions.nudge();
     write(&engine, &insert(&table, 1, 1, "more", 9)).unwrap();
     engine.flush("ks", Some("t")).unwrap();
     assert_eq!((engine.compaction_counts().1, sstables(&engine, &table)), (1, 5));

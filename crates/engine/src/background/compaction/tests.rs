@@ -5,9 +5,9 @@ mod gone;
 mod room;
 mod warmth;
 
-use crate::compaction::strategy::Output;
-use crate::compaction::task::Task;
-use crate::compaction::throttle::Throttle;
+use crate::background::compaction::strategy::Output;
+use crate::background::compaction::task::Task;
+use crate::background::compaction::throttle::Throttle;
 use crate::table::TableStore;
 use crate::tests::{contents, create, env_on, insert, key, options, simple_table, wait_until, write};
 use crate::{Engine, EngineOptions, StorageCompatibility};
@@ -239,8 +239,8 @@ fn all(engine: &Engine, table: &TableSchema) -> Vec<Arc<sstable::SsTable>> {
 
 fn run(engine: &Engine, table: &TableSchema, inputs: Vec<Arc<sstable::SsTable>>) {
     let task = task(engine, table, inputs, Output::ONE);
-    let throttle = Throttle::new(Arc::clone(&engine.env.clock), 0);
-    engine.run_compaction(&task, &throttle).unwrap();
+    let throttle = Throttle::new(Arc::clone(&engine.env().clock), 0);
+    engine.background.run_compaction(&task, &throttle).unwrap();
 }
 
 #[test]
@@ -266,9 +266,9 @@ fn a_cancelled_compaction_changes_nothing() {
     rounds(&engine, &table, 2);
     let before = (files(&fs, &engine, &table), contents(&engine, &table));
     let task = task(&engine, &table, all(&engine, &table), Output::ONE);
-    let throttle = Throttle::new(Arc::clone(&engine.env.clock), 0);
+    let throttle = Throttle::new(Arc::clone(&engine.env().clock), 0);
     throttle.stop();
-    engine.run_compaction(&task, &throttle).unwrap();
+    engine.background.run_compaction(&task, &throttle).unwrap();
     assert_eq!((files(&fs, &engine, &table), contents(&engine, &table)), before);
 }
 
@@ -287,7 +287,7 @@ fn outputs_are_cut_at_the_borders_of_shards_and_at_their_size() {
         (Output { level: 2, sstable_bytes: 1, shards: 1 }, 2..=200),
     ] {
         let task = task(&engine, &table, all(&engine, &table), output.clone());
-        engine.run_compaction(&task, &Throttle::new(Arc::clone(&engine.env.clock), 0)).unwrap();
+        engine.background.run_compaction(&task, &Throttle::new(Arc::clone(&engine.env().clock), 0)).unwrap();
         assert!(expected.contains(&sstables(&engine, &table)), "{}", sstables(&engine, &table));
         assert_eq!(contents(&engine, &table), before);
         let view = store(&engine, &table).view();
@@ -316,7 +316,7 @@ fn expired_sstables_are_dropped_unread() {
     engine.flush("ks", None).unwrap();
     assert_eq!(sstables(&engine, &table), 1);
     clock.advance(Duration::from_secs(60));
-    engine.compactions.nudge();
+    engine.background.compactions.nudge();
     wait_until(|| sstables(&engine, &table) == 0);
     wait_until(|| files(&fs, &engine, &table) == 0);
 }

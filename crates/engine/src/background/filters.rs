@@ -10,9 +10,10 @@
 //! 3. A filter that lacks a key is not asked any more: a warning names the file. An index that cannot be read
 //!    is told as a failure of the disk, and the SSTable is not looked at again.
 
-use crate::engine::{Engine, looks};
+use crate::background::Background;
 use crate::table::TableStore;
-use env::background::Background;
+use env::background::BackgroundLoop;
+use env::background::looks;
 use env::sync::Mutex;
 use partition::ReadContext;
 use sstable::{Descriptor, SsTable};
@@ -28,7 +29,7 @@ const TICK: Duration = Duration::from_secs(60);
 /// The thread, and what it found.
 #[derive(Default)]
 pub(crate) struct FilterChecks {
-    background: Arc<Background>,
+    background: Arc<BackgroundLoop>,
     pub(crate) checked: AtomicU64,
     pub(crate) damaged: AtomicU64,
     /// SSTables whose index could not be read.
@@ -37,10 +38,10 @@ pub(crate) struct FilterChecks {
 
 impl FilterChecks {
     /// Starts the thread.
-    pub(crate) fn start(self: &Arc<Self>, engine: &Arc<Engine>) -> io::Result<()> {
+    pub(crate) fn start(self: &Arc<Self>, background: &Arc<Background>) -> io::Result<()> {
         let this = Arc::clone(self);
-        let look = looks(engine, move |engine| this.check_all(engine));
-        self.background.start(&engine.env.tasks, ["filter-check".to_owned()], TICK, look)?;
+        let look = looks(background, move |background| this.check_all(background));
+        self.background.start(&background.catalog.env.tasks, ["filter-check".to_owned()], TICK, look)?;
         self.nudge();
         Ok(())
     }
@@ -59,26 +60,26 @@ impl FilterChecks {
         self.background.is_stopping()
     }
 
-    fn check_all(&self, engine: &Engine) {
-        let unproven = engine.unproven_filters();
+    fn check_all(&self, background: &Background) {
+        let unproven = background.unproven_filters();
         if unproven > 0 {
             tracing::info!(sstables = unproven, "bloom filters are checked against the indexes");
         }
         let before = self.checked.load(Ordering::Relaxed);
-        while let Some((table, sstable)) = self.next(engine) {
-            if !self.check(engine, &table, &sstable) {
+        while let Some((table, sstable)) = self.next(background) {
+            if !self.check(background, &table, &sstable) {
                 break;
             }
         }
         let checked = self.checked.load(Ordering::Relaxed) - before;
         if checked > 0 {
-            tracing::info!(checked, left = engine.unproven_filters(), "bloom filters were checked");
+            tracing::info!(checked, left = background.unproven_filters(), "bloom filters were checked");
         }
     }
 
-    fn next(&self, engine: &Engine) -> Option<(Arc<TableStore>, Arc<SsTable>)> {
+    fn next(&self, background: &Background) -> Option<(Arc<TableStore>, Arc<SsTable>)> {
         let unreadable = self.unreadable.lock();
-        engine.tables().into_iter().find_map(|table| {
+        background.catalog.tables().into_iter().find_map(|table| {
             let view = table.view();
             let is_due = |t: &&Arc<SsTable>| t.has_unproven_filter() && !unreadable.contains(t.descriptor());
             let found = view.sstables.iter().find(is_due).cloned();
@@ -87,20 +88,20 @@ impl FilterChecks {
     }
 
     /// Checks one; whether to go on.
-    fn check(&self, engine: &Engine, table: &TableStore, sstable: &Arc<SsTable>) -> bool {
+    fn check(&self, background: &Background, table: &TableStore, sstable: &Arc<SsTable>) -> bool {
         let context = ReadContext { fill_cache: false, ..ReadContext::default() };
         let is_gone = || {
             self.is_stopping()
                 || table.is_dropped()
                 || !table.view().sstables.iter().any(|t| Arc::ptr_eq(t, sstable))
         };
-        let mut pace = |bytes| engine.compactions.spend(bytes, is_gone);
+        let mut pace = |bytes| background.compactions.spend(bytes, is_gone);
         match sstable.check_filter_at_pace(&context, &mut pace) {
             Ok(true) => {
                 self.checked.fetch_add(1, Ordering::Relaxed);
             }
             // The SSTable is gone, or the engine ends.
-            Ok(false) => return !self.is_stopping() && !engine.compactions.is_stopping(),
+            Ok(false) => return !self.is_stopping() && !background.compactions.is_stopping(),
             Err(error) if !sstable.has_unproven_filter() => {
                 self.checked.fetch_add(1, Ordering::Relaxed);
                 self.damaged.fetch_add(1, Ordering::Relaxed);
@@ -108,7 +109,7 @@ impl FilterChecks {
             }
             Err(error) => {
                 tracing::error!(%error, "the bloom filter of an SSTable could not be checked");
-                engine.report_read_failure(&error);
+                background.catalog.report_read_failure(&error);
                 self.unreadable.lock().insert(sstable.descriptor().clone());
             }
         }
@@ -116,12 +117,12 @@ impl FilterChecks {
     }
 }
 
-impl Engine {
+impl Background {
     /// Number of SSTables whose bloom filters are not proven yet.
     pub(crate) fn unproven_filters(&self) -> u64 {
         let of = |table: &Arc<TableStore>| {
             table.view().sstables.iter().filter(|t| t.has_unproven_filter()).count()
         };
-        self.tables().iter().map(|table| of(table) as u64).sum()
+        self.catalog.tables().iter().map(|table| of(table) as u64).sum()
     }
 }

@@ -16,9 +16,9 @@
 //! the table; old files that are still there then hold nothing that the table lacks, and importing them again
 //! changes nothing.
 
-use crate::engine::Engine;
+use crate::background::prover::Newcomer;
 use crate::error::EngineError;
-use crate::prover::Newcomer;
+use crate::intake::Intake;
 use crate::table::{FileContext, TableStore};
 use env::fs::{FileSystem, PathError};
 use model::{CqlType, TableSchema};
@@ -62,31 +62,27 @@ pub struct ImportedDirectory {
     pub failure: Option<String>,
 }
 
-impl Engine {
-    /// Imports the SSTables of directories into a table.
-    ///
-    /// # Errors
-    /// [`EngineError::UnknownTable`], [`EngineError::Drained`], and [`EngineError::NoDirectory`] before
-    /// anything was done. What goes wrong with a directory is in its answer, and does not keep the others.
-    pub fn import(
+impl Intake {
+    /// [`crate::Engine::import`].
+    pub(crate) fn import(
         &self,
         keyspace: &str,
         table: &str,
         directories: &[PathBuf],
         options: &ImportOptions,
     ) -> Result<Vec<ImportedDirectory>, EngineError> {
-        let store = self.table_named(keyspace, table)?;
-        if self.is_drained() {
+        let store = self.catalog.table_named(keyspace, table)?;
+        if self.writing.is_drained() {
             return Err(EngineError::Drained);
         }
         for directory in directories {
-            if self.env.fs.read_dir(directory).is_err() {
+            if self.catalog.env.fs.read_dir(directory).is_err() {
                 return Err(EngineError::NoDirectory(directory.clone()));
             }
         }
-        self.admit_foreign_rows(&store)?;
-        let tables = self.tables();
-        let import = Import { engine: self, store: &store, tables: &tables, options };
+        self.writing.admit_foreign_rows(&store)?;
+        let tables = self.catalog.tables();
+        let import = Import { intake: self, store: &store, tables: &tables, options };
         let mut out = Vec::new();
         for directory in directories {
             let (sstables, failure) = match import.directory(directory) {
@@ -104,7 +100,7 @@ impl Engine {
 }
 
 struct Import<'a> {
-    engine: &'a Engine,
+    intake: &'a Intake,
     store: &'a Arc<TableStore>,
     /// All tables of the node.
     tables: &'a [Arc<TableStore>],
@@ -120,11 +116,11 @@ fn reason(error: impl std::fmt::Display) -> Reason {
 
 impl Import<'_> {
     fn files(&self) -> &FileContext {
-        &self.engine.files
+        &self.intake.catalog.files
     }
 
     fn fs(&self) -> &dyn FileSystem {
-        self.engine.env.fs.as_ref()
+        self.intake.catalog.env.fs.as_ref()
     }
 
     fn directory(&self, directory: &Path) -> Result<Vec<String>, Reason> {
@@ -148,7 +144,7 @@ impl Import<'_> {
                 });
             }
         }
-        self.engine.welcome(self.store, &tables);
+        self.intake.background.welcome(self.store, &tables);
         Ok(tables.iter().map(|table| table.sstable.descriptor().to_string()).collect())
     }
 
@@ -195,7 +191,7 @@ impl Import<'_> {
     /// Steps 2 and 3.
     fn take_in(&self, old: &[Descriptor]) -> Result<Vec<Newcomer>, Reason> {
         let directory = self.files().home(self.store.homes()).map_err(reason)?;
-        let env = &self.engine.env;
+        let env = &self.intake.catalog.env;
         let mut log = TxnLog::create(
             Arc::clone(&env.fs),
             &directory,
@@ -210,7 +206,7 @@ impl Import<'_> {
             log.add(&new).map_err(|error| self.failed_in(&directory, error))?;
             self.bring(old, &new)?;
             let table = self.files().open(&new).map_err(reason)?;
-            let compared = self.engine.prove_newcomer(&self.store.schema(), table);
+            let compared = self.intake.background.prove_newcomer(&self.store.schema(), table);
             compared.map_err(|why| format!("{old}: {why}"))
         });
         let taken = taken.collect::<Result<Vec<_>, Reason>>().and_then(|tables| {

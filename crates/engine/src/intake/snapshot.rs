@@ -11,8 +11,8 @@ mod time;
 
 pub(crate) use expiry::NextExpiry;
 
-use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::intake::Intake;
 use crate::table::TableStore;
 use env::fs::EntryKind;
 use model::TableSchema;
@@ -27,7 +27,6 @@ use time::iso_time;
 pub type SchemaText = Box<dyn Fn(&TableSchema) -> String + Send + Sync>;
 
 const SNAPSHOTS: &str = "snapshots";
-const BACKUPS: &str = "backups";
 const MANIFEST: &str = "manifest.json";
 /// How often a snapshot starts anew because a compaction removed files under it.
 const ATTEMPTS: usize = 10;
@@ -74,19 +73,14 @@ struct Manifest {
     expires_at: Option<String>,
 }
 
-impl Engine {
-    /// Sets who writes the `schema.cql` of snapshots; the first call counts. Without one there is no such
-    /// file.
-    pub fn set_schema_text(&self, text: SchemaText) {
+impl Intake {
+    /// [`crate::Engine::set_schema_text`].
+    pub(crate) fn set_schema_text(&self, text: SchemaText) {
         let _ = self.schema_text.set(text);
     }
 
-    /// Takes a snapshot of every table of `keyspaces` (of all keyspaces when there are none), or of one table
-    /// of the one keyspace that is named. Memtables are flushed before, unless the options say no.
-    ///
-    /// # Errors
-    /// [`EngineError::SnapshotExists`], [`EngineError::SnapshotName`], an unknown name, or what failed.
-    pub fn snapshot(
+    /// [`crate::Engine::snapshot`].
+    pub(crate) fn snapshot(
         &self,
         tag: &str,
         keyspaces: &[String],
@@ -96,17 +90,20 @@ impl Engine {
         check_name(tag)?;
         let tables = self.select_tables(keyspaces, table)?;
         for table in &tables {
-            if table.dirs().iter().any(|d| self.env.fs.exists(&d.join(SNAPSHOTS).join(tag)).unwrap_or(false))
+            if table
+                .dirs()
+                .iter()
+                .any(|d| self.catalog.env.fs.exists(&d.join(SNAPSHOTS).join(tag)).unwrap_or(false))
             {
                 return Err(EngineError::SnapshotExists(tag.to_owned()));
             }
         }
-        let created_millis = self.env.clock.now_millis();
+        let created_millis = self.catalog.env.clock.now_millis();
         let ttl_millis = options.ttl_s.map(|ttl_s| i64::from(ttl_s) * 1_000);
         let expires_millis = ttl_millis.map(|ttl_millis| created_millis.saturating_add(ttl_millis));
         for table in &tables {
             if !options.skip_flush {
-                self.flush_table(table)?;
+                self.writing.flush_table(table)?;
             }
             self.link_until_done(table, tag, Lifetime { created_millis, expires_millis })?;
         }
@@ -121,26 +118,26 @@ impl Engine {
         keyspaces: &[String],
         table: Option<&str>,
     ) -> Result<Vec<Arc<TableStore>>, EngineError> {
-        let schema = self.schema();
+        let schema = self.catalog.schema();
         if let (Some(table), [keyspace]) = (table, keyspaces) {
-            return Ok(vec![self.table_named(keyspace, table)?]);
+            return Ok(vec![self.catalog.table_named(keyspace, table)?]);
         }
         if let Some(unknown) = keyspaces.iter().find(|k| schema.keyspace(k).is_none()) {
             return Err(EngineError::UnknownKeyspace(unknown.clone()));
         }
-        let mut tables = self.tables();
+        let mut tables = self.catalog.tables();
         tables.retain(|t| keyspaces.is_empty() || keyspaces.contains(&t.schema().keyspace));
         Ok(tables)
     }
 
     /// Whether dropping or truncating the table leaves a snapshot.
     pub(crate) fn snapshots_automatically(&self, table: &TableSchema) -> bool {
-        self.options.auto_snapshot && table.options.allow_auto_snapshot.unwrap_or(true)
+        self.catalog.options.auto_snapshot && table.options.allow_auto_snapshot.unwrap_or(true)
     }
 
     /// Links the table's SSTables as they are now. One without SSTables gets none.
     pub(crate) fn snapshot_table(&self, table: &TableStore, tag: &str) -> Result<(), EngineError> {
-        let life = Lifetime { created_millis: self.env.clock.now_millis(), expires_millis: None };
+        let life = Lifetime { created_millis: self.catalog.env.clock.now_millis(), expires_millis: None };
         self.link_until_done(table, tag, life)
     }
 
@@ -154,30 +151,6 @@ impl Engine {
         Ok(self.link_all(table, tag, life)?)
     }
 
-    /// Whether flushed SSTables of a table are kept for incremental backups.
-    pub(crate) fn backs_up(&self, table: &TableStore) -> bool {
-        self.options.incremental_backups && table.schema().options.incremental_backups.unwrap_or(true)
-    }
-
-    /// Links a flushed SSTable into its table's `backups/`, from where the operator takes it away.
-    pub(crate) fn link_backup(&self, sstable: &SsTable) -> io::Result<()> {
-        let target = sstable.descriptor().directory.join(BACKUPS);
-        self.env.fs.create_dir_all_durable(&target)?;
-        self.link_files(sstable, &target)?;
-        self.env.fs.sync_dir(&target)
-    }
-
-    /// Links the files of an SSTable. TOC.txt comes last: when it was linked, all that it names is known.
-    fn link_files(&self, sstable: &SsTable, target: &Path) -> io::Result<()> {
-        let first = sstable.files();
-        let link = |file: &PathBuf| match file.file_name() {
-            Some(name) => self.env.fs.hard_link(file, &target.join(name)),
-            None => Ok(()),
-        };
-        first.iter().try_for_each(link)?;
-        sstable.files().iter().filter(|file| !first.contains(file)).try_for_each(link)
-    }
-
     fn link_all(&self, table: &TableStore, tag: &str, life: Lifetime) -> io::Result<()> {
         let view = table.view();
         for dir in table.dirs() {
@@ -187,7 +160,7 @@ impl Engine {
             }
             let target = dir.join(SNAPSHOTS).join(tag);
             if let Err(error) = self.link_dir(table, &here, &target, life) {
-                let _ = self.env.fs.remove_dir_all(&target);
+                let _ = self.catalog.env.fs.remove_dir_all(&target);
                 return Err(error);
             }
         }
@@ -201,11 +174,11 @@ impl Engine {
         target: &Path,
         life: Lifetime,
     ) -> io::Result<()> {
-        let fs = &self.env.fs;
+        let fs = &self.catalog.env.fs;
         fs.create_dir_all_durable(target)?;
         let mut data_files = Vec::new();
         for sstable in sstables {
-            self.link_files(sstable, target)?;
+            self.catalog.link_files(sstable, target)?;
             data_files.push(format!("\"{}{}\"", sstable.descriptor().prefix(), Component::Data));
         }
         let files =
@@ -232,9 +205,9 @@ impl Engine {
 
     /// The directories of all tables that are or were on this node, with their names.
     fn table_directories(&self) -> Result<Vec<(String, String, PathBuf)>, EngineError> {
-        let fs = &self.env.fs;
+        let fs = &self.catalog.env.fs;
         let mut out = Vec::new();
-        for data in self.options.table_roots() {
+        for data in self.catalog.options.table_roots() {
             for keyspace in fs.read_dir(data)?.into_iter().filter(|e| e.kind == EntryKind::Dir) {
                 let dir = data.join(&keyspace.name);
                 for table in fs.read_dir(&dir)?.into_iter().filter(|e| e.kind == EntryKind::Dir) {
@@ -248,12 +221,9 @@ impl Engine {
         Ok(out)
     }
 
-    /// Every snapshot of every table.
-    ///
-    /// # Errors
-    /// When a directory cannot be listed.
-    pub fn list_snapshots(&self) -> Result<Vec<SnapshotInfo>, EngineError> {
-        let fs = &self.env.fs;
+    /// [`crate::Engine::list_snapshots`].
+    pub(crate) fn list_snapshots(&self) -> Result<Vec<SnapshotInfo>, EngineError> {
+        let fs = &self.catalog.env.fs;
         let mut out = Vec::new();
         for (keyspace, table, dir) in self.table_directories()? {
             let above = dir.join(SNAPSHOTS);
@@ -289,17 +259,14 @@ impl Engine {
 
     /// What the manifest in the directory of a snapshot says; one that is missing or damaged says nothing.
     fn manifest(&self, snapshot: &Path) -> Manifest {
-        let text = self.env.fs.read_to_string(&snapshot.join(MANIFEST)).unwrap_or_default();
+        let text = self.catalog.env.fs.read_to_string(&snapshot.join(MANIFEST)).unwrap_or_default();
         let json: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
         let told = |name: &str| json.get(name).and_then(|v| v.as_str()).map(str::to_owned);
         Manifest { created_at: told("created_at"), expires_at: told("expires_at") }
     }
 
-    /// Removes the snapshot `tag`, or all snapshots, of `keyspaces`, or of all keyspaces.
-    ///
-    /// # Errors
-    /// [`EngineError::SnapshotName`], or a directory that cannot be listed or removed.
-    pub fn clear_snapshot(&self, tag: Option<&str>, keyspaces: &[String]) -> Result<(), EngineError> {
+    /// [`crate::Engine::clear_snapshot`].
+    pub(crate) fn clear_snapshot(&self, tag: Option<&str>, keyspaces: &[String]) -> Result<(), EngineError> {
         tag.map_or(Ok(()), check_path)?;
         for (keyspace, _, dir) in self.table_directories()? {
             let path = match tag {
@@ -307,8 +274,8 @@ impl Engine {
                 None => dir.join(SNAPSHOTS),
             };
             let meant = keyspaces.is_empty() || keyspaces.contains(&keyspace);
-            if meant && self.env.fs.exists(&path)? {
-                self.env.fs.remove_dir_all(&path)?;
+            if meant && self.catalog.env.fs.exists(&path)? {
+                self.catalog.env.fs.remove_dir_all(&path)?;
             }
         }
         Ok(())

@@ -3,13 +3,14 @@
 //! The log is read up to three times: for the local keyspaces, for the rest, and, when all of it does not fit
 //! into memory, for what did not. The first two passes change nothing on disk; the third flushes as it goes.
 
+use crate::catalog::Tables;
 use crate::commitlog::format;
 use crate::commitlog::replay::{ReplayReport, Segments};
 use crate::commitlog::{IntervalSet, LogPosition};
-use crate::engine::{Engine, Tables};
 use crate::error::EngineError;
 use crate::system::{SYSTEM, SYSTEM_SCHEMA};
 use crate::table::TableStore;
+use crate::writing::Writing;
 use model::{Mutation, TableSchema};
 use partition::codec::mutation::{MutationError, decode_mutation};
 use std::collections::BTreeMap;
@@ -69,7 +70,7 @@ impl Replay {
     }
 }
 
-impl Engine {
+impl Writing {
     /// Reads the log. Only [`Pass::Deferred`] touches the disk.
     pub(crate) fn replay(
         &self,
@@ -77,9 +78,9 @@ impl Engine {
         pass: Pass,
         replay: &mut Replay,
     ) -> Result<ReplayReport, EngineError> {
-        let tables = self.tables.load();
+        let tables = self.catalog.tables.load();
         let files = segments.files().to_vec();
-        let ignore = self.options.commitlog_ignore_replay_errors;
+        let ignore = self.catalog.options.commitlog_ignore_replay_errors;
         let lookup = |id: Uuid| tables.get(&id).map(|t| t.schema());
         replay.skipped = 0;
         let report = segments.replay(ignore, |logged| {
@@ -177,7 +178,7 @@ impl Engine {
 
     /// What was replayed up to `position` goes to SSTables that say so.
     fn flush_replayed(&self, position: LogPosition, replay: &mut Replay) -> Result<(), EngineError> {
-        for table in self.tables() {
+        for table in self.catalog.tables() {
             let _turn = table.flush_turn.lock();
             self.switch_memtable_at(&table, position);
             self.write_flushing(&table)?;

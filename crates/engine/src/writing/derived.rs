@@ -9,10 +9,10 @@
 //! Nothing is written to the tables of views ([`model::KeyspaceSchema::write_obstacle`]). A view that goes is
 //! forgotten in `system.built_views`, or Cassandra would never fill one that gets its name.
 
-use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::system::{self, SYSTEM};
-use crate::write::WriteOptions;
+use crate::writing::Writing;
+use crate::writing::write::WriteOptions;
 use crate::{WriteError, table::TableStore};
 use bytes::Bytes;
 use model::schema::IndexUpkeep;
@@ -26,7 +26,7 @@ use std::sync::atomic::Ordering;
 const INDEX_INFO: &str = "IndexInfo";
 const BUILT_VIEWS: &str = "built_views";
 
-impl Engine {
+impl Writing {
     /// Makes sure that Cassandra builds the indexes of the mutation's tables anew.
     pub(crate) fn leave_indexes_to_cassandra(
         &self,
@@ -34,7 +34,7 @@ impl Engine {
         options: WriteOptions,
     ) -> Result<(), WriteError> {
         for update in mutation.updates.iter().filter(|update| !update.table.indexes.is_empty()) {
-            let Some(table) = self.table(update.table.id) else { continue };
+            let Some(table) = self.catalog.table(update.table.id) else { continue };
             if table.indexes_left.load(Ordering::Acquire) {
                 continue;
             }
@@ -55,7 +55,7 @@ impl Engine {
     /// [`EngineError::NotWritable`], where writes are refused too.
     pub(crate) fn admit_foreign_rows(&self, table: &TableStore) -> Result<(), EngineError> {
         let schema = table.schema();
-        let keyspace = self.schema().keyspace(&schema.keyspace).cloned();
+        let keyspace = self.catalog.schema().keyspace(&schema.keyspace).cloned();
         if let Some(obstacle) = keyspace.and_then(|keyspace| keyspace.write_obstacle(&schema)) {
             return Err(EngineError::NotWritable(obstacle));
         }
@@ -92,12 +92,12 @@ impl Engine {
     /// # Errors
     /// [`EngineError::UndrainedViews`].
     pub(crate) fn check_replayed_views(&self) -> Result<(), EngineError> {
-        let schema = self.schema();
+        let schema = self.catalog.schema();
         let of_base = |table: &TableSchema| {
             schema.keyspace(&table.keyspace).is_some_and(|k| k.views_of(table.id).next().is_some())
         };
         let mut written =
-            self.tables().into_iter().filter(|t| !t.view().memtable.is_empty()).map(|t| t.schema());
+            self.catalog.tables().into_iter().filter(|t| !t.view().memtable.is_empty()).map(|t| t.schema());
         match written.find(|table| of_base(table)) {
             Some(table) => Err(EngineError::UndrainedViews {
                 keyspace: table.keyspace.clone(),
@@ -109,7 +109,7 @@ impl Engine {
 
     /// What a replay brought does not go past indexes either.
     pub(crate) fn settle_replayed(&self) -> Result<(), EngineError> {
-        let written = self.tables().into_iter().filter(|table| !table.view().memtable.is_empty());
+        let written = self.catalog.tables().into_iter().filter(|table| !table.view().memtable.is_empty());
         written
             .filter(|table| !table.schema().indexes.is_empty())
             .try_for_each(|table| self.leave_indexes(&table))
@@ -139,13 +139,13 @@ impl Engine {
 
     /// Deletes rows of a table of `system` whose partitions are keyspaces.
     fn without_rows(&self, table: &str, keyspace: &str, names: &[&str]) -> Mutation {
-        let table = system::table(self.release, SYSTEM, table);
+        let table = system::table(self.catalog.release(), SYSTEM, table);
         let key = DecoratedKey::new(PartitionKey::from_components(&[keyspace.as_bytes()]));
         let mut update = PartitionUpdate::new(table, key);
         for name in names {
             let name = Bytes::copy_from_slice(name.as_bytes());
             let mut row = Row::new(Clustering::from_values([name.as_ref()]));
-            row.deletion = Deletion::new(self.env.now_micros(), self.now_s());
+            row.deletion = Deletion::new(self.catalog.env.now_micros(), self.catalog.now_s());
             update.add_row(row);
         }
         Mutation::of(update)
