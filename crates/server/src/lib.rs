@@ -6,12 +6,13 @@
 //! - `replica`: this node as the coordinator sees it; `storage`: the engine as operators see it; `system`:
 //!   the tables that describe the node;
 //! - `sstable`: tools for SSTables that need no node;
-//! - `admin`, `nodetool`, `top`: the HTTP API for operators, and the commands that speak to it;
+//! - `api`: what the HTTP API for operators takes and says; `admin` answers it, `nodetool` and `top` ask it;
 //! - `allocator`: where memory comes from; `metrics`, `histogram`: what is counted; `reads`: those worth
 //!   remembering; `sample`: data to try reads on.
 
 pub mod admin;
 pub mod allocator;
+mod api;
 pub mod cli;
 pub mod config;
 pub mod console;

@@ -2,144 +2,19 @@
 //! flushes, compactions, snapshots and caches, in plain data. The one place that asks the engine for any of
 //! it.
 
-use crate::admin::model::{
-    ClearSnapshots, ImportSstables, ImportedDirectory, QualifiedTable, TakeSnapshot, ttl_seconds,
+use crate::api::{
+    COMPACTION, CacheKind, CacheStats, ClearSnapshots, CompactionStats, CompactionTask, ImportSstables,
+    ImportedDirectory, PendingTasks, QualifiedTable, Selection, SnapshotEntry, TableStats, TakeSnapshot,
+    VERIFY, ttl_seconds,
 };
 use crate::metrics::Metrics;
 use crate::node::NodeState;
 use engine::table::TableStore;
 use engine::{Engine, EngineError, ImportOptions, SnapshotOptions};
 use model::TableSchema;
-use serde::{Deserialize, Serialize};
-
-/// One table.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct TableStats {
-    /// Keyspace.
-    pub keyspace: String,
-    /// Table.
-    pub table: String,
-    /// Reads of the engine.
-    pub reads: u64,
-    /// Mean time of a read in milliseconds.
-    pub read_millis: Option<f64>,
-    /// Writes of the engine.
-    pub writes: u64,
-    /// Mean time of a write in milliseconds.
-    pub write_millis: Option<f64>,
-    /// SSTables.
-    pub sstables: u64,
-    /// Bytes of the largest SSTable.
-    pub sstable_bytes_max: u64,
-    /// Longest time between the oldest and the newest write of an SSTable.
-    pub sstable_duration_millis_max: u64,
-    /// Bytes of SSTables that are read.
-    pub live_bytes: u64,
-    /// Compressed by uncompressed bytes; none without compressed SSTables.
-    pub compression_ratio: Option<f64>,
-    /// Partitions, about.
-    pub partitions: u64,
-    /// Bytes of memtables.
-    pub memtable_bytes: u64,
-    /// Writes that memtables hold.
-    pub memtable_writes: u64,
-    /// Memtables that wait for it.
-    pub pending_flushes: u64,
-    /// Memory of bloom filters.
-    pub bloom_bytes: u64,
-    /// Memory of index summaries and of the offsets of compressed chunks.
-    pub index_summary_bytes: u64,
-    /// Bytes of the largest partition of an SSTable.
-    pub partition_max_bytes: u64,
-    /// Bytes of a partition, on average.
-    pub partition_mean_bytes: u64,
-}
-
-/// A snapshot of one table.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SnapshotEntry {
-    /// Name.
-    pub name: String,
-    /// Keyspace.
-    pub keyspace: String,
-    /// Table.
-    pub table: String,
-    /// Bytes that nothing but the snapshot holds.
-    pub true_bytes: u64,
-    /// Bytes of its files.
-    pub disk_bytes: u64,
-    /// When it was made, as its manifest says: `2026-11-21T09:12:53.793Z`; empty without a manifest.
-    pub created_at: String,
-    /// When it is removed, as its manifest says; never without one.
-    #[serde(default)]
-    pub expires_at: Option<String>,
-}
-
-/// Kind of a task that compacts.
-pub const COMPACTION: &str = "Compaction";
-/// Kind of a task that compares an SSTable with its digest.
-pub const VERIFY: &str = "Verify";
-
-/// A compaction that runs, or another task that reads SSTables.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CompactionTask {
-    /// Id, a time uuid.
-    pub id: String,
-    /// [`COMPACTION`] or [`VERIFY`].
-    pub kind: String,
-    /// Keyspace.
-    pub keyspace: String,
-    /// Table.
-    pub table: String,
-    /// Units done.
-    pub completed: u64,
-    /// Units in all.
-    pub total: u64,
-    /// `bytes`.
-    pub unit: String,
-    /// SSTables that it reads.
-    pub sstables: u64,
-}
-
-/// Tasks that wait for a table.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PendingTasks {
-    /// Keyspace.
-    pub keyspace: String,
-    /// Table.
-    pub table: String,
-    /// How many.
-    pub tasks: u64,
-}
-
-/// Compactions.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct CompactionStats {
-    /// How many may run at once.
-    pub concurrent_compactors: u64,
-    /// How many are due.
-    pub pending: u64,
-    /// The same by table.
-    pub pending_by_table: Vec<PendingTasks>,
-    /// How many came to their end.
-    pub completed: u64,
-    /// How many failed.
-    pub failed: u64,
-    /// Limit in bytes for each second, 0 for none.
-    pub throughput_bytes: u64,
-    /// Those that run, and what else reads SSTables.
-    pub active: Vec<CompactionTask>,
-}
-
-impl CompactionStats {
-    /// Number of compactions that run.
-    pub fn running(&self) -> usize {
-        self.active.iter().filter(|task| task.kind == COMPACTION).count()
-    }
-}
 
 /// Flushes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlushStats {
     /// How many came to their end.
     pub completed: u64,
@@ -147,37 +22,6 @@ pub struct FlushStats {
     pub failed: u64,
     /// How many wait.
     pub pending: u64,
-}
-
-/// The page cache.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CacheStats {
-    /// Bytes that it may hold.
-    pub capacity_bytes: u64,
-    /// Bytes that it holds.
-    pub used_bytes: u64,
-    /// Pages that it holds.
-    pub entries: u64,
-    /// Pages found.
-    pub hits: u64,
-    /// Pages read from disk.
-    pub misses: u64,
-    /// Pages put in.
-    pub insertions: u64,
-    /// Pages that made room for others.
-    pub evictions: u64,
-}
-
-/// What can be dropped from memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CacheKind {
-    /// Pages of indexes: what stands for Cassandra's key cache.
-    Keys,
-    /// The whole page cache, index and data.
-    Pages,
-    /// The row cache.
-    Rows,
 }
 
 /// Why an operation did not happen.
@@ -210,40 +54,27 @@ pub enum StorageError {
     Engine(#[from] EngineError),
 }
 
-/// Tables that an operator named.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Selection {
-    /// One keyspace, or all.
-    #[serde(default)]
-    pub keyspace: Option<String>,
-    /// Tables of the keyspace, or all.
-    #[serde(default)]
-    pub tables: Vec<String>,
-}
-
-impl Selection {
-    /// The names of the tables, checked.
-    ///
-    /// # Errors
-    /// The first name that does not exist.
-    pub fn resolve(&self, engine: &Engine) -> Result<Vec<(String, String)>, StorageError> {
-        let schema = engine.schema();
-        let real = || schema.keyspaces.values().filter(|k| !k.is_virtual);
-        let Some(keyspace) = &self.keyspace else {
-            return Ok(real().flat_map(|k| k.stores()).map(|t| names(t)).collect());
-        };
-        let found = real()
-            .find(|k| k.name == *keyspace)
-            .ok_or_else(|| StorageError::UnknownKeyspace(keyspace.clone()))?;
-        if self.tables.is_empty() {
-            return Ok(found.stores().map(|t| names(t)).collect());
-        }
-        let known = |table: &String| match found.store(table) {
-            Some(table) => Ok(names(table)),
-            None => Err(StorageError::UnknownTable { keyspace: keyspace.clone(), table: table.clone() }),
-        };
-        self.tables.iter().map(known).collect()
+/// The names of the tables that an operator named, checked.
+///
+/// # Errors
+/// The first name that does not exist.
+pub fn resolve(engine: &Engine, selection: &Selection) -> Result<Vec<(String, String)>, StorageError> {
+    let schema = engine.schema();
+    let real = || schema.keyspaces.values().filter(|k| !k.is_virtual);
+    let Some(keyspace) = &selection.keyspace else {
+        return Ok(real().flat_map(|k| k.stores()).map(|t| names(t)).collect());
+    };
+    let found = real()
+        .find(|k| k.name == *keyspace)
+        .ok_or_else(|| StorageError::UnknownKeyspace(keyspace.clone()))?;
+    if selection.tables.is_empty() {
+        return Ok(found.stores().map(|t| names(t)).collect());
     }
+    let known = |table: &String| match found.store(table) {
+        Some(table) => Ok(names(table)),
+        None => Err(StorageError::UnknownTable { keyspace: keyspace.clone(), table: table.clone() }),
+    };
+    selection.tables.iter().map(known).collect()
 }
 
 fn names(table: &model::TableSchema) -> (String, String) {
@@ -373,7 +204,7 @@ pub fn invalidate_cache(engine: &Engine, cache: CacheKind) {
 /// # Errors
 /// An unknown name, or what a flush failed with.
 pub fn flush(engine: &Engine, selection: &Selection) -> Result<(), StorageError> {
-    for (keyspace, table) in selection.resolve(engine)? {
+    for (keyspace, table) in resolve(engine, selection)? {
         engine.flush(&keyspace, Some(&table))?;
     }
     Ok(())
@@ -437,7 +268,7 @@ pub fn compactions(engine: &Engine) -> CompactionStats {
 /// # Errors
 /// An unknown name, or what a compaction failed with.
 pub fn compact(engine: &Engine, selection: &Selection) -> Result<(), StorageError> {
-    for (keyspace, table) in selection.resolve(engine)? {
+    for (keyspace, table) in resolve(engine, selection)? {
         engine.compact(&keyspace, Some(&table))?;
     }
     Ok(())
@@ -466,7 +297,7 @@ pub fn stop_tasks(engine: &Engine, kind: Option<&str>) -> Result<(), StorageErro
 /// # Errors
 /// An unknown name.
 pub fn set_autocompaction(engine: &Engine, selection: &Selection, enabled: bool) -> Result<(), StorageError> {
-    for (keyspace, table) in selection.resolve(engine)? {
+    for (keyspace, table) in resolve(engine, selection)? {
         engine.set_auto_compaction(&keyspace, Some(&table), enabled)?;
     }
     Ok(())
@@ -481,7 +312,7 @@ pub fn take_snapshot(engine: &Engine, wanted: &TakeSnapshot) -> Result<(), Stora
     let options = SnapshotOptions { skip_flush: wanted.skip_flush, ttl_s };
     let names: Vec<String> = wanted.tables.iter().map(|t| t.keyspace.clone()).collect();
     for keyspace in wanted.keyspaces.iter().chain(&names) {
-        Selection { keyspace: Some(keyspace.clone()), tables: Vec::new() }.resolve(engine)?;
+        resolve(engine, &Selection { keyspace: Some(keyspace.clone()), tables: Vec::new() })?;
     }
     if wanted.tables.is_empty() {
         return Ok(engine.snapshot(&wanted.name, &wanted.keyspaces, None, options)?);

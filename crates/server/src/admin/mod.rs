@@ -9,10 +9,10 @@
 
 mod guard;
 mod handlers;
-pub mod model;
 mod prometheus;
 mod serve;
 
+use crate::api::ErrorBody;
 use crate::node::Node;
 use crate::storage::StorageError;
 use axum::Router;
@@ -23,8 +23,6 @@ use axum::routing::{MethodRouter, delete, get, post, put};
 use engine::EngineError;
 use env::socket::PrivateSocket;
 use guard::Door;
-pub use guard::HEADER;
-use model::ErrorBody;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use tokio::net::{TcpListener, UnixListener};

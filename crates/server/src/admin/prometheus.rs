@@ -6,6 +6,7 @@
 //! ilion_requests_seconds_bucket{kind="query",le="0.001"} 12
 //! ```
 
+use crate::api::TableStats;
 use crate::histogram::Histogram;
 use crate::metrics::{RequestKind, TableMetrics};
 use crate::node::NodeState;
@@ -351,7 +352,7 @@ fn tables(page: &mut Page, state: &NodeState) {
         }
     }
     let stats = storage::tables(&state.engine);
-    type Number = fn(&storage::TableStats) -> u64;
+    type Number = fn(&TableStats) -> u64;
     let families: [(&str, &str, Number); 3] = [
         ("ilion_table_sstables", "SSTables.", |t| t.sstables),
         ("ilion_table_disk_bytes", "Bytes of SSTables.", |t| t.live_bytes),

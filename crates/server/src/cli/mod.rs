@@ -8,12 +8,10 @@
 //! ilion import|refresh|snapshot|clearsnapshot  short for the verbs of nodetool
 //! ```
 
+use crate::api::ADMIN_PORT_DEFAULT;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::net::IpAddr;
 use std::path::PathBuf;
-
-/// Port of the admin API when nobody says otherwise.
-pub const ADMIN_PORT_DEFAULT: u16 = 9180;
 
 /// What was typed.
 #[derive(Debug, Parser)]

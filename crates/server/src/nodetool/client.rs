@@ -2,8 +2,7 @@
 
 use super::Failure;
 use super::unix::UnixConnector;
-use crate::admin::HEADER;
-use crate::admin::model::ErrorBody;
+use crate::api::{ErrorBody, HEADER};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;

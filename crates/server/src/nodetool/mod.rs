@@ -9,13 +9,12 @@ pub(crate) mod format;
 mod print;
 mod unix;
 
-use crate::admin::model::{
-    Autocompaction, CacheCapacity, ClearSnapshots, ImportSstables, ImportedDirectory, InvalidateCache,
-    NativeTransport, QualifiedTable, Refreshed, SetNativeTransport, TakeSnapshot, Throughput, ttl_seconds,
+use crate::api::{
+    ADMIN_PORT_DEFAULT, Autocompaction, COMPACTION, CacheCapacity, CacheKind, ClearSnapshots, ImportSstables,
+    ImportedDirectory, InvalidateCache, NativeTransport, QualifiedTable, Refreshed, Selection,
+    SetNativeTransport, SnapshotEntry, TableStats, TakeSnapshot, Throughput, VERIFY, ttl_seconds,
 };
-use crate::cli::ADMIN_PORT_DEFAULT;
 use crate::console::complain;
-use crate::storage::{CacheKind, Selection, SnapshotEntry};
 use clap::{Args, Subcommand};
 use client::{Client, Place};
 use serde::Serialize;
@@ -308,7 +307,7 @@ fn execute(args: &NodetoolArgs) -> Result<String, Failure> {
             show.get("/api/v1/compactions", &[], |stats| print::compactions(stats, *human_readable))
         }
         Verb::Stop { compaction_type } => {
-            let kinds = [crate::storage::COMPACTION, crate::storage::VERIFY];
+            let kinds = [COMPACTION, VERIFY];
             let Some(kind) = kinds.into_iter().find(|kind| compaction_type.eq_ignore_ascii_case(kind)) else {
                 return Err(Failure::Usage(format!(
                     "compaction_type: can not convert \"{compaction_type}\" to a OperationType"
@@ -498,7 +497,7 @@ fn snapshot_of(
 }
 
 fn tablestats(show: &Show<'_>, names: &[String], human: bool) -> Result<String, Failure> {
-    let mut stats: Vec<crate::storage::TableStats> = Vec::new();
+    let mut stats: Vec<TableStats> = Vec::new();
     if names.is_empty() {
         stats = show.client.get("/api/v1/tables", &[])?;
     }
@@ -507,7 +506,7 @@ fn tablestats(show: &Show<'_>, names: &[String], human: bool) -> Result<String, 
             Some((keyspace, table)) => vec![("keyspace", keyspace), ("tables", table)],
             None => vec![("keyspace", name.as_str())],
         };
-        let found: Vec<crate::storage::TableStats> = show.client.get("/api/v1/tables", &query)?;
+        let found: Vec<TableStats> = show.client.get("/api/v1/tables", &query)?;
         stats.extend(found);
     }
     let total = stats.len();

@@ -2,9 +2,10 @@
 //! (repairs, row cache, secondary indexes) are left out.
 
 use super::format::{bytes, columns, file_size, pretty_bytes};
-use crate::admin::model::{ClearSnapshots, Cluster, ImportedDirectory, Info, Status, TakeSnapshot, Version};
-use crate::reads::{Percentiles, TableHistograms};
-use crate::storage::{CacheStats, CompactionStats, SnapshotEntry, TableStats};
+use crate::api::{
+    CacheStats, ClearSnapshots, Cluster, CompactionStats, ImportedDirectory, Info, Percentiles,
+    SnapshotEntry, Status, TableHistograms, TableStats, TakeSnapshot, Version,
+};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

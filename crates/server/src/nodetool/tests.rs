@@ -1,10 +1,11 @@
 //! Verbs against answers that stand still: layouts, words and exit status.
 
 use super::*;
-use crate::admin::model::{Cluster, Info, KeyspaceReplication, NodeStatus, Status};
+use crate::api::{
+    CacheStats, Cluster, CompactionStats, CompactionTask, Info, KeyspaceReplication, NodeStatus, Percentiles,
+    SnapshotEntry, Status, TableHistograms, TableStats,
+};
 use crate::cli::Cli;
-use crate::reads::{Percentiles, TableHistograms};
-use crate::storage::{CacheStats, CompactionStats, CompactionTask, SnapshotEntry, TableStats};
 use clap::Parser;
 
 fn verb(words: &[&str]) -> Result<NodetoolArgs, clap::Error> {

@@ -1,84 +1,63 @@
 //! The histograms of a table, for `nodetool tablehistograms` and the admin API.
 
+use crate::api::{Percentiles, TableHistograms};
 use crate::histogram::Histogram;
 use crate::metrics::TableMetrics;
 use crate::node::NodeState;
 use engine::table::TableStore;
-use serde::{Deserialize, Serialize};
 use sstable::statistics::EstimatedHistogram;
 use std::collections::BTreeMap;
 
-/// What a histogram comes to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Percentiles {
-    /// Values.
-    pub count: u64,
-    /// Half of the values are at most this.
-    pub p50: f64,
-    /// Three quarters.
-    pub p75: f64,
-    /// 95 of 100.
-    pub p95: f64,
-    /// 98 of 100.
-    pub p98: f64,
-    /// 99 of 100.
-    pub p99: f64,
-    /// The smallest.
-    pub min: f64,
-    /// The largest.
-    pub max: f64,
+/// Of what was counted since the start, each value times `scale`.
+fn percentiles(histogram: &Histogram, scale: f64) -> Percentiles {
+    let quantile = |q| histogram.quantile(q) as f64 * scale;
+    Percentiles {
+        count: histogram.count(),
+        p50: quantile(0.5),
+        p75: quantile(0.75),
+        p95: quantile(0.95),
+        p98: quantile(0.98),
+        p99: quantile(0.99),
+        min: histogram.min() as f64 * scale,
+        max: histogram.max() as f64 * scale,
+    }
 }
 
-impl Percentiles {
-    /// Of what was counted since the start, each value times `scale`.
-    fn of(histogram: &Histogram, scale: f64) -> Percentiles {
-        let quantile = |q| histogram.quantile(q) as f64 * scale;
-        Percentiles {
-            count: histogram.count(),
-            p50: quantile(0.5),
-            p75: quantile(0.75),
-            p95: quantile(0.95),
-            p98: quantile(0.98),
-            p99: quantile(0.99),
-            min: histogram.min() as f64 * scale,
-            max: histogram.max() as f64 * scale,
+/// Of what SSTables say of their partitions; `None` without any, and for values beyond all buckets. A
+/// percentile is the limit of the first bucket at which as many values are reached, rounded up
+/// (Cassandra: `EstimatedHistogram`).
+fn percentiles_of_sstables<'h>(
+    histograms: impl Iterator<Item = &'h EstimatedHistogram>,
+) -> Option<Percentiles> {
+    let mut buckets: BTreeMap<i64, i64> = BTreeMap::new();
+    for histogram in histograms {
+        for (limit, count) in histogram.buckets().filter(|(_, count)| *count > 0) {
+            *buckets.entry(limit?).or_default() += count;
         }
     }
-
-    /// Of what SSTables say of their partitions; `None` without any, and for values beyond all buckets. A
-    /// percentile is the limit of the first bucket at which as many values are reached, rounded up
-    /// (Cassandra: `EstimatedHistogram`).
-    fn of_sstables<'h>(histograms: impl Iterator<Item = &'h EstimatedHistogram>) -> Option<Percentiles> {
-        let mut buckets: BTreeMap<i64, i64> = BTreeMap::new();
-        for histogram in histograms {
-            for (limit, count) in histogram.buckets().filter(|(_, count)| *count > 0) {
-                *buckets.entry(limit?).or_default() += count;
-            }
-        }
-        let count: i64 = buckets.values().sum();
-        let (Some(first), Some(last)) = (buckets.first_key_value(), buckets.last_key_value()) else {
-            return None;
-        };
-        let quantile = |q: f64| {
-            let wanted = (count as f64 * q).ceil() as i64;
-            let mut seen = 0;
-            let reached = buckets.iter().find(|(_, n)| {
-                seen += **n;
-                seen >= wanted
-            });
-            reached.map_or(0.0, |(limit, _)| *limit as f64)
-        };
-        Some(Percentiles {
-            count: count as u64,
-            p50: quantile(0.5),
-            p75: quantile(0.75),
-            p95: quantile(0.95),
-            p98: quantile(0.98),
-            p99: quantile(0.99),
-            min: smallest_of(*first.0) as f64,
-            max: *last.0 as f64,
-        })
-    }
+    let count: i64 = buckets.values().sum();
+    let (Some(first), Some(last)) = (buckets.first_key_value(), buckets.last_key_value()) else {
+        return None;
+    };
+    let quantile = |q: f64| {
+        let wanted = (count as f64 * q).ceil() as i64;
+        let mut seen = 0;
+        let reached = buckets.iter().find(|(_, n)| {
+            seen += **n;
+            seen >= wanted
+        });
+        reached.map_or(0.0, |(limit, _)| *limit as f64)
+    };
+    Some(Percentiles {
+        count: count as u64,
+        p50: quantile(0.5),
+        p75: quantile(0.75),
+        p95: quantile(0.95),
+        p98: quantile(0.98),
+        p99: quantile(0.99),
+        min: smallest_of(*first.0) as f64,
+        max: *last.0 as f64,
+    })
 }
 
 /// The smallest value of the bucket with this limit; limits grow by a fifth.
@@ -90,37 +69,6 @@ fn smallest_of(limit: i64) -> i64 {
         at = (at + 1).max((at as f64 * 1.2 + 0.5) as i64);
     }
     if before == 0 { 0 } else { before + 1 }
-}
-
-/// The histograms of one table.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct TableHistograms {
-    /// Keyspace.
-    pub keyspace: String,
-    /// Table.
-    pub table: String,
-    /// Microseconds of reads of single partitions, in the node.
-    pub read_micros: Percentiles,
-    /// Microseconds of writes, in the node.
-    pub write_micros: Percentiles,
-    /// SSTables that a read opened.
-    pub sstables_per_read: Percentiles,
-    /// Bytes of the partitions of SSTables; none without SSTables.
-    pub partition_bytes: Option<Percentiles>,
-    /// Cells of the partitions of SSTables; none without SSTables.
-    pub partition_cells: Option<Percentiles>,
-    /// Calls to the disk of a read.
-    pub ios_per_read: Percentiles,
-    /// Bytes that a read took from the disk.
-    pub disk_bytes_per_read: Percentiles,
-    /// Bytes that a read answered.
-    pub returned_bytes_per_read: Percentiles,
-    /// Bytes that a read took from the disk for each byte that it answered.
-    pub read_amplification: Percentiles,
-    /// Live rows of a read.
-    pub rows_per_read: Percentiles,
-    /// Tombstones of a read.
-    pub tombstones_per_read: Percentiles,
 }
 
 /// The histograms of every table that was used or has SSTables.
@@ -145,19 +93,19 @@ fn of_table(store: &TableStore, counted: Option<&TableMetrics>) -> TableHistogra
     let mut out = TableHistograms {
         keyspace: schema.keyspace.clone(),
         table: schema.name.clone(),
-        partition_bytes: Percentiles::of_sstables(stats().map(|s| &s.partition_sizes)),
-        partition_cells: Percentiles::of_sstables(stats().map(|s| &s.cells_per_partition)),
+        partition_bytes: percentiles_of_sstables(stats().map(|s| &s.partition_sizes)),
+        partition_cells: percentiles_of_sstables(stats().map(|s| &s.cells_per_partition)),
         ..TableHistograms::default()
     };
     let Some(counted) = counted else { return out };
-    let of = |histogram: &Histogram| Percentiles::of(histogram, 1.0);
-    out.read_micros = Percentiles::of(&counted.read.nanos, 1e-3);
-    out.write_micros = Percentiles::of(&counted.write.nanos, 1e-3);
+    let of = |histogram: &Histogram| percentiles(histogram, 1.0);
+    out.read_micros = percentiles(&counted.read.nanos, 1e-3);
+    out.write_micros = percentiles(&counted.write.nanos, 1e-3);
     out.sstables_per_read = of(&counted.sstables_per_read);
     out.ios_per_read = of(&counted.ios_per_read);
     out.disk_bytes_per_read = of(&counted.disk_bytes_per_read);
     out.returned_bytes_per_read = of(&counted.returned_bytes_per_read);
-    out.read_amplification = Percentiles::of(&counted.read_amplification, 0.01);
+    out.read_amplification = percentiles(&counted.read_amplification, 0.01);
     out.rows_per_read = of(&counted.rows_per_read);
     out.tombstones_per_read = of(&counted.tombstones_per_read);
     out
@@ -174,13 +122,13 @@ mod tests {
             sizes.add(50);
         }
         sizes.add(100_000);
-        let merged = Percentiles::of_sstables([&sizes, &sizes].into_iter()).unwrap();
+        let merged = percentiles_of_sstables([&sizes, &sizes].into_iter()).unwrap();
         assert_eq!((merged.count, merged.p50, merged.p99, merged.max), (202, 50.0, 50.0, 105_778.0));
         assert_eq!(merged.min, 43.0);
         let mut one = EstimatedHistogram::partition_sizes();
         one.add(1);
-        let one = Percentiles::of_sstables([&one].into_iter()).unwrap();
+        let one = percentiles_of_sstables([&one].into_iter()).unwrap();
         assert_eq!((one.p50, one.p99, one.min, one.max), (1.0, 1.0, 0.0, 1.0));
-        assert_eq!(Percentiles::of_sstables(std::iter::empty()), None);
+        assert_eq!(percentiles_of_sstables(std::iter::empty()), None);
     }
 }

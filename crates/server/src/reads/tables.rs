@@ -1,46 +1,8 @@
 //! What the reads of each table came to since the start, as sums: who asks twice has the reads in between.
 
+use crate::api::{ReadsByTable, TableReads};
 use crate::metrics::{Metrics, TableMetrics};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// The reads of one table since the start of the node, scans included.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TableReads {
-    /// Keyspace.
-    pub keyspace: String,
-    /// Table.
-    pub table: String,
-    /// Requests that read.
-    pub reads: u64,
-    /// Live rows.
-    pub rows: u64,
-    /// Tombstones that were left after the merge.
-    pub tombstones: u64,
-    /// SSTables that were opened.
-    pub sstables: u64,
-    /// Calls to the disk.
-    pub ios: u64,
-    /// Bytes from the disk.
-    pub disk_bytes: u64,
-    /// Bytes that were answered.
-    pub returned_bytes: u64,
-    /// Pages of index and data that were found in memory.
-    pub page_hits: u64,
-    /// Pages that were loaded.
-    pub page_misses: u64,
-    /// Requests by latency: microseconds that a bucket does not exceed, and how many it holds.
-    pub request_buckets: Vec<(u64, u64)>,
-}
-
-/// The reads of every table that was read since the start.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReadsByTable {
-    /// Milliseconds since the start.
-    pub uptime_millis: u64,
-    /// The tables by name.
-    pub tables: Vec<TableReads>,
-}
 
 /// The reads of every table so far.
 pub fn reads_by_table(metrics: &Metrics, uptime_millis: u64) -> ReadsByTable {

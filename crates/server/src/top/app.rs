@@ -15,7 +15,7 @@ use super::layout::{Panes, Upper};
 use super::palette::Colors;
 use super::poll::{Failed, Look};
 use super::rates::{Interval, between};
-use crate::reads::{ReadSample, SampleQuery};
+use crate::api::{ReadSample, SampleQuery};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseEvent};
 use ratatui::layout::Rect;
 

@@ -8,7 +8,7 @@
 //!    lowest row.
 //! 3. Who points at a cell points at a band and a second ([`Place`]): it stays there when columns move on.
 
-use crate::reads::{Band, HeatColumns};
+use crate::api::{Band, HeatColumns};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 

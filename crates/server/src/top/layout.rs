@@ -12,6 +12,7 @@
 //! ```
 
 use super::app::{ReadColumn, TableColumn};
+use crate::api::BANDS;
 use ratatui::layout::Rect;
 use std::ops::Range;
 
@@ -22,7 +23,7 @@ const FOOT: u16 = 1;
 /// Columns at the left of the heat map, for the bounds of bands.
 pub(super) const GUTTER: u16 = 7;
 /// Bands of the heat map, its title and its axis.
-const HEAT_MAX: u16 = crate::reads::BANDS as u16 + 2;
+const HEAT_MAX: u16 = BANDS as u16 + 2;
 /// Lines below which there is room for one pane only.
 const BOTH_MIN: u16 = 10;
 

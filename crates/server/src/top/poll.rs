@@ -1,8 +1,7 @@
 //! Asks the node: its sums, its heat map, reads.
 
-use crate::admin::model::{Cluster, Info};
+use crate::api::{Cluster, HEAT_SECONDS, HeatColumns, Info, ReadSample, ReadsByTable, SampleQuery};
 use crate::nodetool::client::{Client, Place};
-use crate::reads::{HEAT_SECONDS, HeatColumns, ReadSample, ReadsByTable, SampleQuery};
 use env::clock::Clock;
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,8 +3,8 @@
 use super::app::{TableColumn, bands_text};
 use super::rates::Interval;
 use super::text;
+use crate::api::HeatColumns;
 use crate::nodetool::format::columns;
-use crate::reads::HeatColumns;
 use serde::Serialize;
 
 /// Characters of the longest bar.
@@ -63,7 +63,7 @@ fn trimmed(lines: &str) -> String {
 mod tests {
     use super::super::rates::Rates;
     use super::*;
-    use crate::reads::Band;
+    use crate::api::Band;
 
     fn interval() -> Interval {
         let table = |table: &str, reads: u64| Rates {

@@ -1,6 +1,6 @@
 //! From two looks at the sums of a node to what the tables did in between. Pure functions.
 
-use crate::reads::{ReadsByTable, TableReads};
+use crate::api::{ReadsByTable, TableReads};
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -8,7 +8,7 @@
 use super::app::{Action, App, Event};
 use super::poll::Poller;
 use super::view;
-use crate::reads::SampleQuery;
+use crate::api::SampleQuery;
 use env::clock::Clock;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;

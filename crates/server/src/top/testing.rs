@@ -3,8 +3,7 @@
 use super::app::{App, Event};
 use super::palette::Colors;
 use super::poll::Look;
-use crate::admin::model::Info;
-use crate::reads::{Band, HeatColumns, ReadSample, ReadsByTable, TableReads};
+use crate::api::{Band, HeatColumns, Info, ReadSample, ReadsByTable, TableReads};
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
 /// A second at which a minute begins: 09:27:00 UTC.

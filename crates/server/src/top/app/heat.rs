@@ -3,7 +3,7 @@
 use super::super::history::{Area, Place};
 use super::super::text;
 use super::{Action, App, Focus};
-use crate::reads::Band;
+use crate::api::Band;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// Seconds of a column.

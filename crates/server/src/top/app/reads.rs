@@ -3,7 +3,7 @@
 use super::super::layout::read_columns;
 use super::super::text;
 use super::{Action, App};
-use crate::reads::{ReadSample, SampleQuery};
+use crate::api::{ReadSample, SampleQuery};
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
 /// A column, by which reads can be sorted too.

@@ -3,7 +3,7 @@
 use super::super::rates::Rates;
 use super::super::text;
 use super::{Action, App};
-use crate::reads::SampleQuery;
+use crate::api::SampleQuery;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 use std::cmp::Ordering;
 

@@ -3,7 +3,7 @@
 use super::super::app::{App, Focus, ReadColumn, ReadsPane, cost};
 use super::super::{layout, text};
 use super::{write, write_line};
-use crate::reads::ReadSample;
+use crate::api::ReadSample;
 use partition::CostSnapshot;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
