@@ -4,21 +4,22 @@
 
 use clap::Parser;
 use server::allocator::Allocator;
-use server::cli::{Cli, Command, ServeArgs, with_long_flags};
+use server::cli::{Cli, Command, ServeArgs};
 use server::config::Config;
 use server::session::Sessions;
-use server::{console, logging, node, nodetool, sstable, top};
+use server::{logging, node};
 use std::process::ExitCode;
+use tools::{console, nodetool, offline, top};
 
 /// A read makes a dozen small allocations on one thread and frees most of them there.
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
 fn main() -> ExitCode {
-    match Cli::parse_from(with_long_flags(std::env::args())).into_command() {
+    match Cli::parse_from(nodetool::with_long_flags(std::env::args())).into_command() {
         Command::Nodetool(args) => ExitCode::from(nodetool::run(&args)),
         Command::Top(args) => ExitCode::from(top::run(&args)),
-        Command::Sstable(args) => ExitCode::from(sstable::run(&args)),
+        Command::Sstable(args) => ExitCode::from(offline::run(&args)),
         Command::Serve(args) => match serve(&args) {
             Ok(()) => ExitCode::SUCCESS,
             Err(message) => {

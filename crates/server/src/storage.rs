@@ -2,16 +2,16 @@
 //! flushes, compactions, snapshots and caches, in plain data. The one place that asks the engine for any of
 //! it.
 
-use crate::api::{
-    COMPACTION, CacheKind, CacheStats, ClearSnapshots, CompactionStats, CompactionTask, ImportSstables,
-    ImportedDirectory, PendingTasks, QualifiedTable, Selection, SnapshotEntry, TableStats, TakeSnapshot,
-    VERIFY, ttl_seconds,
-};
 use crate::metrics::Metrics;
 use crate::node::NodeState;
 use engine::table::TableStore;
 use engine::{Engine, EngineError, ImportOptions, SnapshotOptions};
 use model::TableSchema;
+use tools::api::{
+    COMPACTION, CacheKind, CacheStats, ClearSnapshots, CompactionStats, CompactionTask, ImportSstables,
+    ImportedDirectory, PendingTasks, QualifiedTable, Selection, SnapshotEntry, TableStats, TakeSnapshot,
+    VERIFY, ttl_seconds,
+};
 
 /// Flushes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

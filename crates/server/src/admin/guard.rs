@@ -12,12 +12,12 @@
 //! Pages cannot connect to the Unix socket, and its mode says who can: what comes from there is not judged.
 
 use super::ApiError;
-use crate::api::HEADER;
 use axum::extract::{ConnectInfo, Request};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::net::{IpAddr, SocketAddr};
+use tools::api::HEADER;
 
 /// Through which door a request came.
 #[derive(Clone, Copy, Debug)]

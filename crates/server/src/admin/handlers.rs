@@ -1,13 +1,6 @@
 //! One function for each route.
 
 use super::{ApiError, Json, OPENAPI, prometheus};
-use crate::api::{
-    Autocompaction, BANDS, CacheCapacity, ClearSnapshots, Cluster, CompactionStats, Health, HeatColumns,
-    ImportSstables, ImportedDirectory, Info, InvalidateCache, KeyspaceReplication, NativeTransport,
-    NodeStatus, QualifiedTable, ReadSample, ReadsByTable, Refreshed, SampleQuery, Selection,
-    SetNativeTransport, SnapshotEntry, Status, TableHistograms, TableStats, TakeSnapshot, Throughput,
-    Version,
-};
 use crate::node::{Node, NodeState, SHUTDOWN_GRACE, TransportError, take_time};
 use crate::reads;
 use crate::storage::{self, StorageError};
@@ -19,6 +12,13 @@ use engine::Engine;
 use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
+use tools::api::{
+    Autocompaction, BANDS, CacheCapacity, ClearSnapshots, Cluster, CompactionStats, Health, HeatColumns,
+    ImportSstables, ImportedDirectory, Info, InvalidateCache, KeyspaceReplication, NativeTransport,
+    NodeStatus, QualifiedTable, ReadSample, ReadsByTable, Refreshed, SampleQuery, Selection,
+    SetNativeTransport, SnapshotEntry, Status, TableHistograms, TableStats, TakeSnapshot, Throughput,
+    Version,
+};
 
 type Api<T> = Result<axum::Json<T>, ApiError>;
 

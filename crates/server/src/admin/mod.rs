@@ -12,7 +12,6 @@ mod handlers;
 mod prometheus;
 mod serve;
 
-use crate::api::ErrorBody;
 use crate::node::Node;
 use crate::storage::StorageError;
 use axum::Router;
@@ -27,6 +26,7 @@ use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
+use tools::api::ErrorBody;
 
 /// The description of the API.
 pub const OPENAPI: &str = include_str!("openapi.json");

@@ -6,13 +6,13 @@
 //! ilion_requests_seconds_bucket{kind="query",le="0.001"} 12
 //! ```
 
-use crate::api::TableStats;
 use crate::histogram::Histogram;
 use crate::metrics::{RequestKind, TableMetrics};
 use crate::node::NodeState;
 use crate::storage;
 use std::fmt::Write;
 use std::path::Path;
+use tools::api::TableStats;
 
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 

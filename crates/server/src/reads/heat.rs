@@ -7,12 +7,12 @@
 //! cells once [`HEAT_SECONDS`] have gone by.
 
 use super::ReadRecord;
-use crate::api::{BANDS, Band, HEAT_SECONDS, HeatColumns, SampleQuery};
 use model::TableSchema;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tools::api::{BANDS, Band, HEAT_SECONDS, HeatColumns, SampleQuery};
 
 /// Reads that are remembered of each band: those of all seconds of a band with few reads, of the last two and
 /// a half minutes of a busy one.

@@ -1,12 +1,12 @@
 //! The histograms of a table, for `nodetool tablehistograms` and the admin API.
 
-use crate::api::{Percentiles, TableHistograms};
 use crate::histogram::Histogram;
 use crate::metrics::TableMetrics;
 use crate::node::NodeState;
 use engine::table::TableStore;
 use sstable::statistics::EstimatedHistogram;
 use std::collections::BTreeMap;
+use tools::api::{Percentiles, TableHistograms};
 
 /// Of what was counted since the start, each value times `scale`.
 fn percentiles(histogram: &Histogram, scale: f64) -> Percentiles {

@@ -14,7 +14,6 @@ pub use histograms::all as table_histograms;
 pub use slow::SlowLog;
 pub use tables::reads_by_table;
 
-use crate::api::ReadSample;
 use crate::config::SlowQueryValues;
 use crate::redact;
 use model::TableSchema;
@@ -22,6 +21,7 @@ use partition::CostSnapshot;
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use tools::api::ReadSample;
 
 /// Bytes of a statement that are kept.
 const STATEMENT_BYTES_MAX: usize = 2_048;

@@ -1,8 +1,8 @@
 //! What the reads of each table came to since the start, as sums: who asks twice has the reads in between.
 
-use crate::api::{ReadsByTable, TableReads};
 use crate::metrics::{Metrics, TableMetrics};
 use std::collections::BTreeMap;
+use tools::api::{ReadsByTable, TableReads};
 
 /// The reads of every table so far.
 pub fn reads_by_table(metrics: &Metrics, uptime_millis: u64) -> ReadsByTable {

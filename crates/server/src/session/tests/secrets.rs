@@ -125,7 +125,7 @@ fn lists_of_reads_tell_values_as_the_setting_says() {
             create(client).await;
             select(client, "SELECT v FROM ks.t WHERE k = 4711 AND c = 7").await;
             let samples =
-                db.node.state.metrics.reads.heat.samples(&crate::api::SampleQuery {
+                db.node.state.metrics.reads.heat.samples(&tools::api::SampleQuery {
                     keyspace: Some("ks".to_owned()),
                     ..Default::default()
                 });

@@ -4,7 +4,7 @@ use super::app::{TableColumn, bands_text};
 use super::rates::Interval;
 use super::text;
 use crate::api::HeatColumns;
-use crate::nodetool::format::columns;
+use crate::format::columns;
 use serde::Serialize;
 
 /// Characters of the longest bar.

@@ -10,7 +10,7 @@ fn trimmed(value: f64, digits: usize) -> String {
 }
 
 /// `554.06 KiB`, `131 bytes`.
-pub(super) fn file_size(bytes: u64) -> String {
+pub(crate) fn file_size(bytes: u64) -> String {
     for (shift, unit) in [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
         if bytes >= 1 << shift {
             return format!("{} {unit}", trimmed(bytes as f64 / (1u64 << shift) as f64, 2));
@@ -20,7 +20,7 @@ pub(super) fn file_size(bytes: u64) -> String {
 }
 
 /// `6.348KiB`, `0B`.
-pub(super) fn pretty_bytes(bytes: u64) -> String {
+pub(crate) fn pretty_bytes(bytes: u64) -> String {
     for (shift, unit) in [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
         if bytes >= 1 << shift {
             return format!("{:.3}{unit}", bytes as f64 / (1u64 << shift) as f64);
@@ -30,7 +30,7 @@ pub(super) fn pretty_bytes(bytes: u64) -> String {
 }
 
 /// Bytes as a number, or for people.
-pub(super) fn bytes(value: u64, human: bool) -> String {
+pub(crate) fn bytes(value: u64, human: bool) -> String {
     if human { file_size(value) } else { value.to_string() }
 }
 

@@ -5,15 +5,18 @@ use crate::api::{
     CacheStats, Cluster, CompactionStats, CompactionTask, Info, KeyspaceReplication, NodeStatus, Percentiles,
     SnapshotEntry, Status, TableHistograms, TableStats,
 };
-use crate::cli::Cli;
 use clap::Parser;
+
+/// The binary's command line, as far as it is nodetool's.
+#[derive(Debug, Parser)]
+enum Ilion {
+    Nodetool(NodetoolArgs),
+}
 
 fn verb(words: &[&str]) -> Result<NodetoolArgs, clap::Error> {
     let words = ["ilion", "nodetool"].iter().chain(words).map(|word| (*word).to_owned());
-    match Cli::try_parse_from(crate::cli::with_long_flags(words))?.into_command() {
-        crate::cli::Command::Nodetool(args) => Ok(args),
-        other => panic!("{other:?}"),
-    }
+    let Ilion::Nodetool(args) = Ilion::try_parse_from(with_long_flags(words))?;
+    Ok(args)
 }
 
 fn node() -> NodeStatus {
@@ -90,7 +93,7 @@ fn describecluster_lists_keyspaces() {
     let cluster = Cluster {
         name: "peer".to_owned(),
         snitch: "org.apache.cassandra.locator.SimpleSnitch".to_owned(),
-        partitioner: crate::system::PARTITIONER.to_owned(),
+        partitioner: "org.apache.cassandra.dht.Murmur3Partitioner".to_owned(),
         schema_version: "v".to_owned(),
         address: "127.0.0.1".to_owned(),
         storage_port: 7000,

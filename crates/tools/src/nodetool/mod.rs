@@ -4,19 +4,16 @@
 //! Exit status: 0 done, 1 the command makes no sense or a directory could not be imported, 2 the node refused
 //! or cannot be reached.
 
-pub(crate) mod client;
-pub(crate) mod format;
 mod print;
-mod unix;
 
 use crate::api::{
-    ADMIN_PORT_DEFAULT, Autocompaction, COMPACTION, CacheCapacity, CacheKind, ClearSnapshots, ImportSstables,
-    ImportedDirectory, InvalidateCache, NativeTransport, QualifiedTable, Refreshed, Selection,
-    SetNativeTransport, SnapshotEntry, TableStats, TakeSnapshot, Throughput, VERIFY, ttl_seconds,
+    Autocompaction, COMPACTION, CacheCapacity, CacheKind, ClearSnapshots, ImportSstables, ImportedDirectory,
+    InvalidateCache, NativeTransport, QualifiedTable, Refreshed, Selection, SetNativeTransport,
+    SnapshotEntry, TableStats, TakeSnapshot, Throughput, VERIFY, ttl_seconds,
 };
+use crate::client::{Client, ClientError, Place, default_admin};
 use crate::console::complain;
 use clap::{Args, Subcommand};
-use client::{Client, Place};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::Write;
@@ -37,11 +34,6 @@ pub struct NodetoolArgs {
     json: bool,
     #[command(subcommand)]
     verb: Verb,
-}
-
-/// Where a node on this machine listens unless it was told otherwise.
-pub(crate) fn default_admin() -> String {
-    format!("127.0.0.1:{ADMIN_PORT_DEFAULT}")
 }
 
 /// The verbs. Names, arguments and their order are nodetool's.
@@ -234,9 +226,35 @@ enum Verb {
     },
 }
 
+/// Verbs that are commands of `ilion`, too.
+pub const SHORT_COMMANDS: [&str; 4] = ["import", "refresh", "snapshot", "clearsnapshot"];
+
+/// The words of the command line as the parser wants them: short commands as verbs of nodetool, and those of
+/// nodetool's flags that have one dash and several letters (`-kt`) spelled with two.
+pub fn with_long_flags(words: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut words: Vec<String> = words.into_iter().collect();
+    if words.get(1).is_some_and(|word| SHORT_COMMANDS.contains(&word.as_str())) {
+        words.insert(1, "nodetool".to_owned());
+    }
+    let mut of_nodetool = false;
+    let long = |word: String| match word.as_str() {
+        "nodetool" => {
+            of_nodetool = true;
+            word
+        }
+        "-kt" if of_nodetool => "--kt-list".to_owned(),
+        "-cf" if of_nodetool => "--column-family".to_owned(),
+        "-cd" if of_nodetool => "--copy-data".to_owned(),
+        "-sf" if of_nodetool => "--skip-flush".to_owned(),
+        "-nt" if of_nodetool => "--no-ttl".to_owned(),
+        _ => word,
+    };
+    words.into_iter().map(long).collect()
+}
+
 /// Why a verb failed.
 #[derive(Debug)]
-pub(crate) enum Failure {
+enum Failure {
     /// The command makes no sense.
     Usage(String),
     /// The node refused, or does not answer.
@@ -249,6 +267,16 @@ impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (Failure::Usage(message) | Failure::Node(message) | Failure::Partial(message)) = self;
         f.write_str(message)
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        match error {
+            // As in Cassandra's nodetool, it is the caller's mistake.
+            ClientError::Refused(message) => Failure::Usage(message),
+            ClientError::Node(message) => Failure::Node(message),
+        }
     }
 }
 
@@ -294,15 +322,19 @@ fn execute(args: &NodetoolArgs) -> Result<String, Failure> {
         Verb::Info { tokens } => show.get("/api/v1/info", &[], |info| print::info(info, *tokens)),
         Verb::Describecluster => show.get("/api/v1/cluster", &[], print::cluster),
         Verb::Version => show.get("/api/v1/version", &[], print::version),
-        Verb::Flush { keyspace_tables } => client.post("/api/v1/flush", &selection(keyspace_tables)),
+        Verb::Flush { keyspace_tables } => {
+            silently(client.post("/api/v1/flush", &selection(keyspace_tables)))
+        }
         Verb::Invalidatekeycache => invalidate(&client, CacheKind::Keys),
         Verb::Invalidatepagecache => invalidate(&client, CacheKind::Pages),
         Verb::Invalidaterowcache => invalidate(&client, CacheKind::Rows),
         Verb::Invalidatecountercache => Ok(String::new()),
-        Verb::Setcachecapacity { row_cache_capacity, .. } => {
-            client.put("/api/v1/caches/capacity", &CacheCapacity { rows_mebibytes: *row_cache_capacity })
+        Verb::Setcachecapacity { row_cache_capacity, .. } => silently(
+            client.put("/api/v1/caches/capacity", &CacheCapacity { rows_mebibytes: *row_cache_capacity }),
+        ),
+        Verb::Compact { keyspace_tables } => {
+            silently(client.post("/api/v1/compact", &selection(keyspace_tables)))
         }
-        Verb::Compact { keyspace_tables } => client.post("/api/v1/compact", &selection(keyspace_tables)),
         Verb::Compactionstats { human_readable } => {
             show.get("/api/v1/compactions", &[], |stats| print::compactions(stats, *human_readable))
         }
@@ -313,7 +345,7 @@ fn execute(args: &NodetoolArgs) -> Result<String, Failure> {
                     "compaction_type: can not convert \"{compaction_type}\" to a OperationType"
                 )));
             };
-            client.delete(&format!("/api/v1/compactions?kind={kind}"), &())
+            silently(client.delete(&format!("/api/v1/compactions?kind={kind}"), &()))
         }
         Verb::Disableautocompaction { keyspace_tables } => set_auto(&client, keyspace_tables, false),
         Verb::Enableautocompaction { keyspace_tables } => set_auto(&client, keyspace_tables, true),
@@ -324,7 +356,7 @@ fn execute(args: &NodetoolArgs) -> Result<String, Failure> {
         }
         Verb::Setcompactionthroughput { compaction_throughput } => {
             let limit = Throughput { mebibytes_per_second: *compaction_throughput };
-            client.put("/api/v1/compactions/throughput", &limit)
+            silently(client.put("/api/v1/compactions/throughput", &limit))
         }
         Verb::Import {
             keep_level,
@@ -392,17 +424,17 @@ fn execute(args: &NodetoolArgs) -> Result<String, Failure> {
         }
         Verb::Tablestats { tables, human_readable } => tablestats(&show, tables, *human_readable),
         Verb::Tablehistograms { names } => tablehistograms(&show, names),
-        Verb::Disablebinary { force } => {
-            client.put("/api/v1/native_transport", &SetNativeTransport { enabled: false, force: *force })
-        }
-        Verb::Enablebinary => {
-            client.put("/api/v1/native_transport", &SetNativeTransport { enabled: true, force: false })
-        }
+        Verb::Disablebinary { force } => silently(
+            client.put("/api/v1/native_transport", &SetNativeTransport { enabled: false, force: *force }),
+        ),
+        Verb::Enablebinary => silently(
+            client.put("/api/v1/native_transport", &SetNativeTransport { enabled: true, force: false }),
+        ),
         Verb::Statusbinary => show.get("/api/v1/native_transport", &[], |state: &NativeTransport| {
             let running = if state.running { "running" } else { "not running" };
             format!("{running}\n")
         }),
-        Verb::Drain => client.post("/api/v1/drain", &()),
+        Verb::Drain => silently(client.post("/api/v1/drain", &())),
         Verb::Help { verb } => help(verb.as_deref()),
     }
 }
@@ -434,6 +466,11 @@ impl Show<'_> {
     }
 }
 
+/// What a verb prints that only has to be done.
+fn silently(done: Result<(), ClientError>) -> Result<String, Failure> {
+    Ok(done.map(|()| String::new())?)
+}
+
 /// `ks t1 t2`: a keyspace and its tables.
 fn selection(words: &[String]) -> Selection {
     match words {
@@ -443,11 +480,11 @@ fn selection(words: &[String]) -> Selection {
 }
 
 fn set_auto(client: &Client, words: &[String], enabled: bool) -> Result<String, Failure> {
-    client.put("/api/v1/compactions/auto", &Autocompaction { selection: selection(words), enabled })
+    silently(client.put("/api/v1/compactions/auto", &Autocompaction { selection: selection(words), enabled }))
 }
 
 fn invalidate(client: &Client, cache: CacheKind) -> Result<String, Failure> {
-    client.post("/api/v1/caches/invalidate", &InvalidateCache { cache })
+    silently(client.post("/api/v1/caches/invalidate", &InvalidateCache { cache }))
 }
 
 fn qualified(name: &str) -> Result<QualifiedTable, Failure> {

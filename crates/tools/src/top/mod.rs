@@ -27,9 +27,8 @@ mod testing;
 mod text;
 mod view;
 
+use crate::client::{Place, default_admin};
 use crate::console::complain;
-use crate::nodetool::client::Place;
-use crate::nodetool::default_admin;
 use app::App;
 use clap::Args;
 use env::clock::{Clock, SystemClock};

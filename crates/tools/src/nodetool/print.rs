@@ -1,11 +1,11 @@
 //! What each verb prints, line by line as Cassandra's nodetool does. Lines about what Ilion does not have
 //! (repairs, row cache, secondary indexes) are left out.
 
-use super::format::{bytes, columns, file_size, pretty_bytes};
 use crate::api::{
     CacheStats, ClearSnapshots, Cluster, CompactionStats, ImportedDirectory, Info, Percentiles,
     SnapshotEntry, Status, TableHistograms, TableStats, TakeSnapshot, Version,
 };
+use crate::format::{bytes, columns, file_size, pretty_bytes};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

@@ -8,7 +8,7 @@ const SECONDS_PER_DAY: i64 = 86_400;
 
 /// Microseconds since 1970. As in sstabledump the seconds of a time before 1970 are rounded towards 1970 and
 /// the fraction is not.
-pub(in crate::sstable) fn of_micros(micros: i64) -> String {
+pub(in crate::offline) fn of_micros(micros: i64) -> String {
     let nanos = micros.saturating_mul(1_000);
     instant(micros / MICROS_PER_S, nanos.rem_euclid(NANOS_PER_S))
 }

@@ -1,12 +1,12 @@
-//! What the admin API takes and says, as plain data: the one vocabulary of the node's handlers and of all who ask
-//! them (nodetool, `top`). Nothing here does I/O or knows an engine.
+//! What the admin API takes and says, as plain data: the one vocabulary of the node's handlers and of all who
+//! ask them (nodetool, `top`). Nothing here does I/O or knows an engine.
 //!
 //! ```text
 //! nodetool, top --> request (query pairs, or JSON) --> the node's handlers
 //!               <-- answer (JSON), or ErrorBody  <--
 //! ```
-//! A file holds the requests and answers about one noun. Field names are the JSON's: to rename one is to change the
-//! API. A field that was added later has a default, so that a client understands an older node.
+//! A file holds the requests and answers about one noun. Field names are the JSON's: to rename one is to
+//! change the API. A field that was added later has a default, so that a client understands an older node.
 
 mod caches;
 mod compactions;

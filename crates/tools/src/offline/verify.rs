@@ -4,7 +4,7 @@ use super::output::Output;
 use super::progress::Progress;
 use super::source;
 use super::{Failure, Outcome};
-use crate::nodetool::format::columns;
+use crate::format::columns;
 use clap::Args;
 use env::Env;
 use serde_json::json;

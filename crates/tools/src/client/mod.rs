@@ -1,16 +1,36 @@
-//! The admin API from the other side.
+//! Asks a node's admin API, over TCP or its Unix socket: what nodetool and `top` have in common.
+//!
+//! A request is built from a path and query pairs or a body. The answer is one of [`crate::api`]'s types, or
+//! a [`ClientError`] with words for whoever typed the command.
 
-use super::Failure;
-use super::unix::UnixConnector;
-use crate::api::{ErrorBody, HEADER};
+mod unix;
+
+use crate::api::{ADMIN_PORT_DEFAULT, ErrorBody, HEADER};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
+use unix::UnixConnector;
 use ureq::Agent;
 use ureq::http::Response;
 use ureq::unversioned::resolver::DefaultResolver;
+
+/// Where a node on this machine listens unless it was told otherwise.
+pub(crate) fn default_admin() -> String {
+    format!("127.0.0.1:{ADMIN_PORT_DEFAULT}")
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClientError {
+    /// What was asked for does not exist, or cannot be any more.
+    #[error("{0}")]
+    Refused(String),
+    /// The node failed, or does not answer.
+    #[error("{0}")]
+    Node(String),
+}
 
 /// Where a node's admin API listens.
 #[derive(Clone, Debug)]
@@ -47,7 +67,7 @@ type Answer = Result<Response<ureq::Body>, ureq::Error>;
 
 impl Client {
     /// For verbs, which may take as long as a compaction: no timeout.
-    pub(super) fn new(place: Place) -> Client {
+    pub(crate) fn new(place: Place) -> Client {
         Client::with_timeout(place, None)
     }
 
@@ -73,9 +93,12 @@ impl Client {
         }
     }
 
-    fn judge(&self, answer: Answer) -> Result<ureq::Body, Failure> {
+    fn judge(&self, answer: Answer) -> Result<ureq::Body, ClientError> {
         let response = answer.map_err(|error| {
-            Failure::Node(format!("Failed to connect to '{}' - {error}. Is the node running?", self.place))
+            ClientError::Node(format!(
+                "Failed to connect to '{}' - {error}. Is the node running?",
+                self.place
+            ))
         })?;
         let status = response.status();
         let mut body = response.into_body();
@@ -84,43 +107,46 @@ impl Client {
         }
         let text = body.read_to_string().unwrap_or_default();
         Err(match serde_json::from_str::<ErrorBody>(&text) {
-            // What does not exist, or cannot be any more, is the caller's mistake, as in nodetool.
             Ok(error) if matches!(error.error.as_str(), "not_found" | "refused") => {
-                Failure::Usage(error.message)
+                ClientError::Refused(error.message)
             }
-            Ok(error) => Failure::Node(error.message),
-            Err(_) => Failure::Node(format!("{} answered {status}", self.place)),
+            Ok(error) => ClientError::Node(error.message),
+            Err(_) => ClientError::Node(format!("{} answered {status}", self.place)),
         })
     }
 
-    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str, query: &[(&str, &str)]) -> Result<T, Failure> {
+    pub(crate) fn get<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &[(&str, &str)],
+    ) -> Result<T, ClientError> {
         let request = self.agent.get(self.url(path)).query_pairs(query.iter().copied());
         let mut body = self.judge(request.call())?;
         body.read_json()
-            .map_err(|e| Failure::Node(format!("{} does not answer as an admin API: {e}", self.place)))
+            .map_err(|e| ClientError::Node(format!("{} does not answer as an admin API: {e}", self.place)))
     }
 
-    pub(super) fn post(&self, path: &str, body: &impl Serialize) -> Result<String, Failure> {
-        self.judge(self.agent.post(self.url(path)).header(HEADER, "1").send_json(body)).map(|_| String::new())
+    pub(crate) fn post(&self, path: &str, body: &impl Serialize) -> Result<(), ClientError> {
+        self.judge(self.agent.post(self.url(path)).header(HEADER, "1").send_json(body)).map(|_| ())
     }
 
     /// As [`Client::post`], for what answers with more than that it is done.
-    pub(super) fn post_for<T: DeserializeOwned>(
+    pub(crate) fn post_for<T: DeserializeOwned>(
         &self,
         path: &str,
         body: &impl Serialize,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, ClientError> {
         let mut body = self.judge(self.agent.post(self.url(path)).header(HEADER, "1").send_json(body))?;
         body.read_json()
-            .map_err(|e| Failure::Node(format!("{} does not answer as an admin API: {e}", self.place)))
+            .map_err(|e| ClientError::Node(format!("{} does not answer as an admin API: {e}", self.place)))
     }
 
-    pub(super) fn put(&self, path: &str, body: &impl Serialize) -> Result<String, Failure> {
-        self.judge(self.agent.put(self.url(path)).header(HEADER, "1").send_json(body)).map(|_| String::new())
+    pub(crate) fn put(&self, path: &str, body: &impl Serialize) -> Result<(), ClientError> {
+        self.judge(self.agent.put(self.url(path)).header(HEADER, "1").send_json(body)).map(|_| ())
     }
 
-    pub(super) fn delete(&self, path: &str, body: &impl Serialize) -> Result<String, Failure> {
+    pub(crate) fn delete(&self, path: &str, body: &impl Serialize) -> Result<(), ClientError> {
         self.judge(self.agent.delete(self.url(path)).header(HEADER, "1").force_send_body().send_json(body))
-            .map(|_| String::new())
+            .map(|_| ())
     }
 }

@@ -1,7 +1,7 @@
 //! Asks the node: its sums, its heat map, reads.
 
 use crate::api::{Cluster, HEAT_SECONDS, HeatColumns, Info, ReadSample, ReadsByTable, SampleQuery};
-use crate::nodetool::client::{Client, Place};
+use crate::client::{Client, Place};
 use env::clock::Clock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,7 +78,7 @@ impl Poller {
 
     fn ask(&self, heat_seconds: u64) -> Result<Look, String> {
         let get = "/api/v1/reads/heat";
-        let said = |failure: crate::nodetool::Failure| failure.to_string();
+        let said = |error: crate::client::ClientError| error.to_string();
         let cluster: Cluster = self.client.get("/api/v1/cluster", &[]).map_err(said)?;
         Ok(Look {
             cluster: cluster.name,
@@ -106,6 +106,6 @@ impl Poller {
         ];
         let pairs: Vec<(&str, &str)> =
             pairs.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))).collect();
-        self.client.get("/api/v1/reads/samples", &pairs).map_err(|failure| failure.to_string())
+        self.client.get("/api/v1/reads/samples", &pairs).map_err(|error| error.to_string())
     }
 }
