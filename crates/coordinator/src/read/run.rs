@@ -16,7 +16,7 @@ use crate::Coordinator;
 use crate::error::CoordinatorError;
 use crate::local::{LocalReplica, ReadObserver, ReaderError, short};
 use crate::replica::ReplicaError;
-use model::command::Consistency;
+use model::Consistency;
 use parking_lot::Mutex;
 use partition::{BoxedStream, Cut, Deadline, LiveRows, ReadContext, concat};
 use smallvec::SmallVec;

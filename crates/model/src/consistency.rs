@@ -1,11 +1,8 @@
-//! Consistency levels as they travel: a code in frames, a name in CQL text and logs.
+//! Consistency levels: a code in frames, a name in messages and logs.
 
 use std::fmt;
-use std::str::FromStr;
 
-use thiserror::Error;
-
-/// How many replicas must answer.
+/// How many replicas must take part in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum Consistency {
@@ -35,14 +32,9 @@ pub enum Consistency {
     NodeLocal = 11,
 }
 
-/// A name that is no consistency level; the text is Cassandra's.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("Invalid consistency level: {0}")]
-pub struct UnknownConsistency(pub String);
-
 impl Consistency {
     /// Every level in the order of its code.
-    pub const ALL: [Self; 12] = [
+    pub const ALL_LEVELS: [Self; 12] = [
         Self::Any,
         Self::One,
         Self::Two,
@@ -64,10 +56,10 @@ impl Consistency {
 
     /// The level of a code.
     pub fn from_code(code: u16) -> Option<Self> {
-        Self::ALL.get(usize::from(code)).copied()
+        Self::ALL_LEVELS.get(usize::from(code)).copied()
     }
 
-    /// The name in upper case, as CQL and Cassandra's messages spell it.
+    /// The name in upper case, as clients and Cassandra's messages spell it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Any => "ANY",
@@ -97,28 +89,15 @@ impl fmt::Display for Consistency {
     }
 }
 
-impl FromStr for Consistency {
-    type Err = UnknownConsistency;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|level| level.name().eq_ignore_ascii_case(text))
-            .ok_or_else(|| UnknownConsistency(text.to_owned()))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn codes_and_names_round_trip() {
-        for level in Consistency::ALL {
+    fn codes_round_trip() {
+        for level in Consistency::ALL_LEVELS {
             assert_eq!(Consistency::from_code(level.code()), Some(level));
-            assert_eq!(level.to_string().to_lowercase().parse(), Ok(level));
         }
         assert_eq!(Consistency::from_code(12), None);
-        assert_eq!("SOME".parse::<Consistency>(), Err(UnknownConsistency("SOME".into())));
     }
 }
