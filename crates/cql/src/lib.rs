@@ -1,7 +1,25 @@
 //! CQL: from the text of a statement to a command for the engine, and from rows back to a result set.
 //!
-//! The path of a statement: [`parser::parse_statement`] turns text into the tree of [`ast`]; nothing below
-//! this crate ever sees CQL.
+//! The path of a statement:
+//!
+//! ```text
+//! text --> lexer --> parser --> ast --> analysis --> plan ------> read commands, mutations
+//!                                |                    |
+//!                                +--> ddl, describe   +--> result <-- rows of a read
+//! ```
+//!
+//! 1. [`parser::parse_statement`] turns text into a tree of [`ast`], by way of the tokens of [`lexer`].
+//!    Neither looks at a schema.
+//! 2. [`prepare()`] resolves the names and types of the tree (`analysis`, `functions`). It gives a
+//!    [`Prepared`] of [`plan`], once for a statement.
+//! 3. [`Prepared::bind`] takes the values of an execution ([`mod@bind`]) and gives a [`Bound`]: commands and
+//!    mutations of `model`, which the caller carries out.
+//! 4. [`result`] shapes the rows of a read into those of a result set.
+//!
+//! Statements about the schema take a shorter way: [`ddl`] makes the next schema of the present one,
+//! [`describe`] makes rows of it. [`explain`] makes rows of the plan of a SELECT.
+//!
+//! There is no I/O here, no clock and no replica, and nothing below this crate ever sees CQL.
 
 #![cfg_attr(
     not(test),

@@ -1,9 +1,15 @@
-//! SSTables: sorted, immutable files of partitions, in the formats of Cassandra
-//! (docs/formats/sstable-big.md).
+//! SSTables: sorted, immutable files of partitions, in the formats of Cassandra (docs/formats/sstable-big.md,
+//! docs/formats/sstable-bti.md).
 //!
-//! This crate knows one SSTable at a time and nothing about tables. Of the `big` layout the versions `nb` and
-//! `oa` are read and written, `mc`, `md`, `me` and `na` are read; the others are recognised and refused by
-//! name.
+//! This crate knows one SSTable at a time and nothing about tables. Two layouts differ in how a partition is
+//! found, and share data, statistics and compression:
+//!
+//! | layout | index | versions read and written | versions read |
+//! |---|---|---|---|
+//! | `big` | sorted entries (Index.db, Summary.db) | `nb`, `oa` | `mc`, `md`, `me`, `na` |
+//! | `bti` | tries (Partitions.db, Rows.db) | `da` | |
+//!
+//! Other versions are recognised and refused by name.
 //!
 //! * [`Descriptor`] names the files of an SSTable; [`descriptor::list`] finds them in a directory.
 //! * [`SsTableWriter`] takes a stream of fragments and makes all components; [`SsTable`] opens them and reads
