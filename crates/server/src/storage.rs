@@ -8,8 +8,8 @@ use engine::table::TableStore;
 use engine::{Engine, EngineError, ImportOptions, SnapshotOptions};
 use model::TableSchema;
 use tools::api::{
-    COMPACTION, CacheKind, CacheStats, ClearSnapshots, CompactionStats, CompactionTask, ImportSstables,
-    ImportedDirectory, PendingTasks, QualifiedTable, Selection, SnapshotEntry, TableStats, TakeSnapshot,
+    COMPACTION, CacheKind, CacheReport, ClearSnapshots, CompactionStats, CompactionTask, ImportSstables,
+    ImportedDirectory, PendingTasks, QualifiedTable, Selection, SnapshotEntry, TableReport, TakeSnapshot,
     VERIFY, ttl_seconds,
 };
 
@@ -82,13 +82,13 @@ fn names(table: &model::TableSchema) -> (String, String) {
 }
 
 /// Numbers of every table, by name.
-pub fn tables(engine: &Engine) -> Vec<TableStats> {
-    let mut all: Vec<TableStats> = engine.tables().iter().map(|table| table_stats(table)).collect();
+pub fn tables(engine: &Engine) -> Vec<TableReport> {
+    let mut all: Vec<TableReport> = engine.tables().iter().map(|table| table_report(table)).collect();
     all.sort_by(|a, b| (&a.keyspace, &a.table).cmp(&(&b.keyspace, &b.table)));
     all
 }
 
-fn table_stats(table: &TableStore) -> TableStats {
+fn table_report(table: &TableStore) -> TableReport {
     let stats = table.stats();
     let view = table.view();
     let sstables = || view.sstables.iter();
@@ -96,7 +96,7 @@ fn table_stats(table: &TableStore) -> TableStats {
     let partitions: i64 = sizes().map(|sizes| sizes.count()).sum();
     let partition_bytes: f64 = sizes().map(|sizes| sizes.mean() * sizes.count() as f64).sum();
     let ratios: Vec<f64> = sstables().map(|s| s.stats().compression_ratio).filter(|r| *r > 0.0).collect();
-    TableStats {
+    TableReport {
         sstables: stats.sstables,
         sstable_bytes_max: sstables().map(|sstable| sstable.disk_bytes()).max().unwrap_or(0),
         sstable_duration_millis_max: sstables().map(|s| duration_millis(s.stats())).max().unwrap_or(0),
@@ -114,7 +114,7 @@ fn table_stats(table: &TableStore) -> TableStats {
         writes: stats.writes,
         keyspace: stats.keyspace,
         table: stats.table,
-        ..TableStats::default()
+        ..TableReport::default()
     }
 }
 
@@ -124,7 +124,7 @@ fn duration_millis(stats: &sstable::statistics::Stats) -> u64 {
 }
 
 /// Numbers of tables with the mean times that were counted for them.
-pub fn tables_with_times(state: &NodeState) -> Vec<TableStats> {
+pub fn tables_with_times(state: &NodeState) -> Vec<TableReport> {
     let mut all = tables(&state.engine);
     let metrics: &Metrics = &state.metrics;
     let schema = state.engine.schema();
@@ -169,17 +169,17 @@ pub fn flushes(engine: &Engine) -> FlushStats {
 }
 
 /// The page cache.
-pub fn page_cache(engine: &Engine) -> CacheStats {
-    cache_stats(engine.stats().page_cache)
+pub fn page_cache(engine: &Engine) -> CacheReport {
+    cache_report(engine.stats().page_cache)
 }
 
 /// The row cache.
-pub fn row_cache(engine: &Engine) -> CacheStats {
-    cache_stats(engine.stats().row_cache)
+pub fn row_cache(engine: &Engine) -> CacheReport {
+    cache_report(engine.stats().row_cache)
 }
 
-fn cache_stats(stats: engine::CacheStats) -> CacheStats {
-    CacheStats {
+fn cache_report(stats: engine::CacheStats) -> CacheReport {
+    CacheReport {
         capacity_bytes: stats.capacity_bytes,
         used_bytes: stats.bytes,
         entries: stats.entries,

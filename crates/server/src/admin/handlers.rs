@@ -16,7 +16,7 @@ use tools::api::{
     Autocompaction, BANDS, CacheCapacity, ClearSnapshots, Cluster, CompactionStats, Health, HeatColumns,
     ImportSstables, ImportedDirectory, Info, InvalidateCache, KeyspaceReplication, NativeTransport,
     NodeStatus, QualifiedTable, ReadSample, ReadsByTable, Refreshed, SampleQuery, Selection,
-    SetNativeTransport, SnapshotEntry, Status, TableHistograms, TableStats, TakeSnapshot, Throughput,
+    SetNativeTransport, SnapshotEntry, Status, TableHistograms, TableReport, TakeSnapshot, Throughput,
     Version,
 };
 
@@ -158,7 +158,7 @@ pub(super) struct OfTables {
 pub(super) async fn tables(
     State(node): State<Arc<Node>>,
     Query(of): Query<OfTables>,
-) -> Api<Vec<TableStats>> {
+) -> Api<Vec<TableReport>> {
     let names = of.tables.unwrap_or_default();
     let tables = names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
     let selection = Selection { keyspace: of.keyspace, tables };

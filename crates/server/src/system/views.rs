@@ -141,7 +141,11 @@ pub(super) fn slow_queries(state: &NodeState, rows: &mut VirtualRows) {
 }
 
 /// `disk_usage`, `max_sstable_size`, `max_partition_size`: MiB, rounded up.
-pub(super) fn table_bytes(state: &NodeState, rows: &mut VirtualRows, of: fn(&tools::api::TableStats) -> u64) {
+pub(super) fn table_bytes(
+    state: &NodeState,
+    rows: &mut VirtualRows,
+    of: fn(&tools::api::TableReport) -> u64,
+) {
     for stats in crate::storage::tables(&state.engine) {
         rows.add(
             [stats.keyspace.as_str().into_value(), stats.table.as_str().into_value()],

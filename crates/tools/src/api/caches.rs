@@ -2,22 +2,22 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The page cache.
+/// The numbers of a cache. Its entries are pages (page cache), or heads of partitions (row cache).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CacheStats {
+pub struct CacheReport {
     /// Bytes that it may hold.
     pub capacity_bytes: u64,
     /// Bytes that it holds.
     pub used_bytes: u64,
-    /// Pages that it holds.
+    /// Entries that it holds.
     pub entries: u64,
-    /// Pages found.
+    /// Entries found.
     pub hits: u64,
-    /// Pages read from disk.
+    /// Entries not found.
     pub misses: u64,
-    /// Pages put in.
+    /// Entries put in.
     pub insertions: u64,
-    /// Pages that made room for others.
+    /// Entries that made room for others.
     pub evictions: u64,
 }
 

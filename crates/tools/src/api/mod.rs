@@ -15,7 +15,7 @@ mod reads;
 mod snapshots;
 mod tables;
 
-pub use caches::{CacheCapacity, CacheKind, CacheStats, InvalidateCache};
+pub use caches::{CacheCapacity, CacheKind, CacheReport, InvalidateCache};
 pub use compactions::{
     Autocompaction, COMPACTION, CompactionStats, CompactionTask, PendingTasks, Throughput, VERIFY,
 };
@@ -27,7 +27,7 @@ pub use reads::{BANDS, Band, HEAT_SECONDS, HeatColumns, ReadSample, ReadsByTable
 pub use snapshots::{ClearSnapshots, SnapshotEntry, TakeSnapshot, ttl_seconds};
 pub use tables::{
     ImportSstables, ImportedDirectory, Percentiles, QualifiedTable, Refreshed, Selection, TableHistograms,
-    TableStats,
+    TableReport,
 };
 
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! The node itself: who it is, how it is, and whether clients are let in.
 
-use super::CacheStats;
+use super::CacheReport;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -59,9 +59,9 @@ pub struct Info {
     /// Panics.
     pub exceptions: u64,
     /// The page cache.
-    pub page_cache: CacheStats,
+    pub page_cache: CacheReport,
     /// The row cache.
-    pub row_cache: CacheStats,
+    pub row_cache: CacheReport,
     /// Tokens.
     pub tokens: Vec<String>,
     /// Whether the node was drained.

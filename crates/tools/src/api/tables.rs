@@ -23,9 +23,9 @@ pub struct QualifiedTable {
     pub table: String,
 }
 
-/// One table.
+/// The numbers of one table, an answer of `/tables`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct TableStats {
+pub struct TableReport {
     /// Keyspace.
     pub keyspace: String,
     /// Table.

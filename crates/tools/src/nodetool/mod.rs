@@ -9,7 +9,7 @@ mod print;
 use crate::api::{
     Autocompaction, COMPACTION, CacheCapacity, CacheKind, ClearSnapshots, ImportSstables, ImportedDirectory,
     InvalidateCache, NativeTransport, QualifiedTable, Refreshed, Selection, SetNativeTransport,
-    SnapshotEntry, TableStats, TakeSnapshot, Throughput, VERIFY, ttl_seconds,
+    SnapshotEntry, TableReport, TakeSnapshot, Throughput, VERIFY, ttl_seconds,
 };
 use crate::client::{Client, ClientError, Place, default_admin};
 use crate::console::complain;
@@ -534,7 +534,7 @@ fn snapshot_of(
 }
 
 fn tablestats(show: &Show<'_>, names: &[String], human: bool) -> Result<String, Failure> {
-    let mut stats: Vec<TableStats> = Vec::new();
+    let mut stats: Vec<TableReport> = Vec::new();
     if names.is_empty() {
         stats = show.client.get("/api/v1/tables", &[])?;
     }
@@ -543,7 +543,7 @@ fn tablestats(show: &Show<'_>, names: &[String], human: bool) -> Result<String, 
             Some((keyspace, table)) => vec![("keyspace", keyspace), ("tables", table)],
             None => vec![("keyspace", name.as_str())],
         };
-        let found: Vec<TableStats> = show.client.get("/api/v1/tables", &query)?;
+        let found: Vec<TableReport> = show.client.get("/api/v1/tables", &query)?;
         stats.extend(found);
     }
     let total = stats.len();

@@ -2,8 +2,8 @@
 //! (repairs, row cache, secondary indexes) are left out.
 
 use crate::api::{
-    CacheStats, ClearSnapshots, Cluster, CompactionStats, ImportedDirectory, Info, Percentiles,
-    SnapshotEntry, Status, TableHistograms, TableStats, TakeSnapshot, Version,
+    CacheReport, ClearSnapshots, Cluster, CompactionStats, ImportedDirectory, Info, Percentiles,
+    SnapshotEntry, Status, TableHistograms, TableReport, TakeSnapshot, Version,
 };
 use crate::format::{bytes, columns, file_size, pretty_bytes};
 use std::collections::BTreeMap;
@@ -100,7 +100,7 @@ pub(super) fn info(info: &Info, all_tokens: bool) -> String {
 }
 
 /// What a cache holds, up to the rate of hits.
-fn cache(cache: &CacheStats) -> String {
+fn cache(cache: &CacheReport) -> String {
     let requests = cache.hits + cache.misses;
     let rate = match requests {
         0 => "NaN".to_owned(),
@@ -276,16 +276,16 @@ pub(super) fn snapshots(found: &[SnapshotEntry], ephemeral: bool) -> String {
 }
 
 /// `tablestats`.
-pub(super) fn tables(stats: &[TableStats], total: usize, human: bool) -> String {
-    let mut by_keyspace: BTreeMap<&str, Vec<&TableStats>> = BTreeMap::new();
+pub(super) fn tables(stats: &[TableReport], total: usize, human: bool) -> String {
+    let mut by_keyspace: BTreeMap<&str, Vec<&TableReport>> = BTreeMap::new();
     for table in stats {
         by_keyspace.entry(&table.keyspace).or_default().push(table);
     }
     let mut out = format!("Total number of tables: {total}\n----------------\n");
     for (keyspace, tables) in by_keyspace {
         let _ = writeln!(out, "Keyspace: {keyspace}");
-        let sum = |of: &dyn Fn(&TableStats) -> u64| tables.iter().map(|t| of(t)).sum::<u64>();
-        let mean = |count: u64, of: &dyn Fn(&TableStats) -> (u64, Option<f64>)| match count {
+        let sum = |of: &dyn Fn(&TableReport) -> u64| tables.iter().map(|t| of(t)).sum::<u64>();
+        let mean = |count: u64, of: &dyn Fn(&TableReport) -> (u64, Option<f64>)| match count {
             0 => "NaN".to_owned(),
             count => {
                 let time: f64 =
@@ -307,7 +307,7 @@ pub(super) fn tables(stats: &[TableStats], total: usize, human: bool) -> String 
     out
 }
 
-fn table_lines(out: &mut String, table: &TableStats, human: bool) {
+fn table_lines(out: &mut String, table: &TableReport, human: bool) {
     let mut line = |name: &str, value: String| {
         let _ = writeln!(out, "\t\t{name}: {value}");
     };

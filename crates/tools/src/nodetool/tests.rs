@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::api::{
-    CacheStats, Cluster, CompactionStats, CompactionTask, Info, KeyspaceReplication, NodeStatus, Percentiles,
-    SnapshotEntry, Status, TableHistograms, TableStats,
+    CacheReport, Cluster, CompactionStats, CompactionTask, Info, KeyspaceReplication, NodeStatus,
+    Percentiles, SnapshotEntry, Status, TableHistograms, TableReport,
 };
 use clap::Parser;
 
@@ -68,8 +68,8 @@ fn info_hides_many_tokens_until_asked() {
         data_center: "datacenter1".to_owned(),
         rack: "rack1".to_owned(),
         exceptions: 0,
-        page_cache: CacheStats { hits: 3, misses: 1, ..CacheStats::default() },
-        row_cache: CacheStats::default(),
+        page_cache: CacheReport { hits: 3, misses: 1, ..CacheReport::default() },
+        row_cache: CacheReport::default(),
         tokens: vec!["5".to_owned()],
         drained: false,
         given_up_directories: vec!["/data/one".into()],
@@ -170,14 +170,14 @@ Total TrueDiskSpaceUsed: 131 bytes
 
 #[test]
 fn tablestats_groups_by_keyspace() {
-    let table = |name: &str, reads: u64, ms: f64| TableStats {
+    let table = |name: &str, reads: u64, ms: f64| TableReport {
         keyspace: "ks".to_owned(),
         table: name.to_owned(),
         reads,
         read_millis: Some(ms),
         sstable_bytes_max: 6_500,
         compression_ratio: Some(0.89353),
-        ..TableStats::default()
+        ..TableReport::default()
     };
     let text = print::tables(&[table("a", 1, 1.0), table("b", 3, 2.0)], 2, false);
     assert!(text.starts_with("Total number of tables: 2\n----------------\nKeyspace: ks\n\tRead Count: 4\n"));
