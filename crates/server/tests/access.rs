@@ -1,4 +1,4 @@
-//! The doors of a node: who may come in by the admin API, and when clients may by CQL.
+//! Who may come in to a node: operators by the admin API, clients by CQL, and when.
 
 #![allow(clippy::disallowed_methods, reason = "the tests look at a real disk and a real process")]
 

@@ -240,7 +240,7 @@ impl Node {
         if let Transport::Shut = *transport {
             return;
         }
-        // The door stays locked meanwhile: who enables it at once finds the port free.
+        // The lock is held meanwhile: who enables it at once finds the port free.
         if let Transport::Open(server) = std::mem::replace(&mut *transport, Transport::Disabled) {
             tracing::info!("clients are shut out, as the operator asked");
             server.shutdown(grace).await;

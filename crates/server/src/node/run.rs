@@ -252,10 +252,10 @@ impl Signals {
     }
 }
 
-/// Acts on failures of the commit log as `commit_failure_policy` says: `stop` closes the doors for clients,
+/// Acts on failures of the commit log as `commit_failure_policy` says: `stop` shuts clients out,
 /// `die` ends the process by a message on the channel.
 fn watch_commit_log(node: &Arc<Node>, die: mpsc::Sender<StartError>) {
-    let stop = close_doors(node);
+    let stop = shut_clients_out(node);
     node.state.engine.on_commit_failure(Box::new(move |policy, cause| {
         tracing::error!(%cause, ?policy, "the commit log failed");
         match policy {
@@ -272,7 +272,7 @@ fn watch_commit_log(node: &Arc<Node>, die: mpsc::Sender<StartError>) {
 /// the task that met them has failed.
 fn watch_disks(node: &Arc<Node>, die: mpsc::Sender<StartError>) {
     use DiskFailurePolicy as Policy;
-    let stop = close_doors(node);
+    let stop = shut_clients_out(node);
     let policy = node.state.config.settings.disk_failure_policy;
     node.state.engine.on_disk_failure(Box::new(move |failure| match (policy, failure) {
         (Policy::Die, DiskFailure::Corrupt(cause) | DiskFailure::FileSystem(cause)) => {
@@ -288,7 +288,7 @@ fn watch_disks(node: &Arc<Node>, die: mpsc::Sender<StartError>) {
 }
 
 /// What shuts clients out, from any thread.
-fn close_doors(node: &Arc<Node>) -> impl Fn() + Send + Sync + use<> {
+fn shut_clients_out(node: &Arc<Node>) -> impl Fn() + Send + Sync + use<> {
     let runtime = tokio::runtime::Handle::current();
     let weak = Arc::downgrade(node);
     move || {
