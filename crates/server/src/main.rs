@@ -7,7 +7,7 @@ use server::allocator::Allocator;
 use server::cli::{Cli, Command, ServeArgs};
 use server::config::Config;
 use server::session::Sessions;
-use server::{logging, node};
+use server::{logging, run};
 use std::process::ExitCode;
 use tools::{console, nodetool, offline, top};
 
@@ -34,5 +34,5 @@ fn serve(args: &ServeArgs) -> Result<(), String> {
     logging::start(args.log_format, args.log_level.as_deref())?;
     let env = env::Env::real();
     let config = Config::load(&env, args, std::env::vars()).map_err(|e| e.to_string())?;
-    node::run(env, config, |node| Sessions::new(node)).map_err(|e| e.to_string())
+    run::run(env, config, |node| Sessions::new(node)).map_err(|e| e.to_string())
 }

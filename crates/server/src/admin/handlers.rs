@@ -1,8 +1,9 @@
 //! One function for each route.
 
 use super::{ApiError, Json, OPENAPI, prometheus};
-use crate::node::{Node, NodeState, SHUTDOWN_GRACE, TransportError, take_time};
-use crate::reads;
+use crate::node::{Node, SHUTDOWN_GRACE, TransportError};
+use crate::slices::take_time;
+use crate::state::NodeState;
 use crate::storage::{self, StorageError};
 use crate::system::PARTITIONER;
 use axum::extract::{Query, State};
@@ -188,7 +189,7 @@ pub(super) async fn histograms(
             _ => error,
         };
         let wanted = storage::resolve(&state.engine, &selection).map_err(unknown)?;
-        let mut found = reads::table_histograms(state);
+        let mut found = storage::table_histograms(state);
         found.retain(|h| wanted.iter().any(|(keyspace, table)| *keyspace == h.keyspace && *table == h.table));
         Ok(found)
     });
@@ -210,7 +211,7 @@ pub(super) async fn heat(
 }
 
 pub(super) async fn reads_by_table(State(node): State<Arc<Node>>) -> axum::Json<ReadsByTable> {
-    axum::Json(reads::reads_by_table(&node.state.metrics, node.state.uptime_millis()))
+    axum::Json(storage::reads_by_table(&node.state.metrics, node.state.uptime_millis()))
 }
 
 pub(super) async fn read_samples(

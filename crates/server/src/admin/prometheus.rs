@@ -8,7 +8,7 @@
 
 use crate::histogram::Histogram;
 use crate::metrics::{RequestKind, TableMetrics};
-use crate::node::NodeState;
+use crate::state::NodeState;
 use crate::storage;
 use std::fmt::Write;
 use std::path::Path;

@@ -5,14 +5,10 @@
 //! map takes as a sample of its band. All that is kept is bounded: texts, keys, records.
 
 mod heat;
-mod histograms;
 mod slow;
-mod tables;
 
 pub use heat::HeatMap;
-pub use histograms::all as table_histograms;
 pub use slow::SlowLog;
-pub use tables::reads_by_table;
 
 use crate::config::SlowQueryValues;
 use crate::redact;

@@ -9,7 +9,7 @@ use model::{Consistency, WriteType};
 use protocol::response::error::{ErrorKind, ErrorResponse, FailureReason, Failures, Progress};
 
 use super::options;
-use crate::node::NodeState;
+use crate::state::NodeState;
 
 /// A statement that is refused.
 pub(super) fn of_cql(error: CqlError) -> ErrorResponse {

@@ -4,7 +4,7 @@ use super::rows::{IntoValue, VirtualRows};
 use crate::config::Settings;
 use crate::histogram::Histogram;
 use crate::metrics::{Latency, RequestKind, TableMetrics};
-use crate::node::NodeState;
+use crate::state::NodeState;
 use model::CqlType;
 use model::schema::Schema;
 use std::collections::{BTreeMap, BTreeSet};

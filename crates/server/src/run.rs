@@ -1,23 +1,23 @@
-//! The life of the process: start, serve, shut down.
+//! The life of the process: start, serve, shut down, in the order that `node` tells. The one place that opens
+//! ports and waits for signals.
 
-use super::{Node, SHUTDOWN_GRACE, batches};
 use crate::config::{Config, DiskFailurePolicy, Millis, Settings};
 use crate::metrics::Metrics;
 use crate::net::{self, NetOptions, Service};
-use crate::system::local::IdentityError;
+use crate::node::{Node, SHUTDOWN_GRACE, StartError, StartTransport, batches};
+use crate::slices::{ask_for_short_slices, take_time};
 use crate::{admin, logging, sample};
-use engine::{DiskFailure, EngineError, FailurePolicy};
+use engine::{DiskFailure, FailurePolicy};
 use env::Env;
 use env::socket::PrivateSocket;
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
-use tokio::task::JoinError;
 
 /// Exit status after a signal that did not wait for the shutdown: 128 and the number of SIGTERM.
 const STATUS_TERMINATED: i32 = 143;
@@ -25,55 +25,6 @@ const STATUS_TERMINATED: i32 = 143;
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(5);
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 1_024;
-
-/// Why the node did not start, or what ended it.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// Another process has the data directory.
-    #[error("another node is running on this data directory: {} is locked by it", .0.display())]
-    Locked(PathBuf),
-    /// The engine did not open.
-    #[error("the data cannot be opened: {0}")]
-    Engine(#[from] EngineError),
-    /// The data is another node's.
-    #[error("{0}")]
-    Identity(#[from] IdentityError),
-    /// A port cannot be had.
-    #[error("cannot listen on {address} for {purpose}: {cause}")]
-    Listen {
-        /// Where.
-        address: SocketAddr,
-        /// What for.
-        purpose: &'static str,
-        /// Why not.
-        cause: io::Error,
-    },
-    /// The Unix socket cannot be had.
-    #[error("cannot listen on {} for the admin API: {cause}", path.display())]
-    Socket {
-        /// Where.
-        path: PathBuf,
-        /// Why not.
-        cause: io::Error,
-    },
-    /// The operating system refused something else.
-    #[error("{0}")]
-    Io(#[from] io::Error),
-    /// Unfinished batches or sample data could not be written.
-    #[error("{what}: {cause}")]
-    Prepare {
-        /// What was tried.
-        what: &'static str,
-        /// Why it failed.
-        cause: String,
-    },
-    /// A failure of the disk after which the configuration wants the process to end.
-    #[error("the commit log failed and commit_failure_policy is die: {0}")]
-    CommitFailure(String),
-    /// A damaged file or a failing disk after which the configuration wants the process to end.
-    #[error("disk_failure_policy is die: {0}")]
-    DiskFailure(String),
-}
 
 /// Runs a node until a signal ends it. `service` makes what carries out the requests of clients.
 ///
@@ -114,22 +65,6 @@ pub fn run(
     threads.stop();
     runtime.shutdown_timeout(Duration::from_secs(1));
     ended
-}
-
-/// For threads that clients wait for. Where the kernel refuses, they wait for their turn like any other.
-pub(crate) fn ask_for_short_slices() {
-    if let Err(error) = env::thread::ask_for_short_slices() {
-        tracing::debug!(%error, "a thread keeps the slices that the kernel gives to all");
-    }
-}
-
-/// Runs `work` where it may block and take its time: for what an operator or a schema change asks for. It
-/// goes on when the caller goes away.
-pub(crate) async fn take_time<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, JoinError> {
-    // The threads of the pool may be those that clients wait for at other times.
-    tokio::task::spawn_blocking(|| env::thread::with_ordinary_slices(work)).await
 }
 
 async fn serve(
@@ -206,7 +141,7 @@ fn start_transport(
     port: Port,
     service: Arc<dyn Service>,
     threads: Arc<net::Threads>,
-) -> super::StartTransport {
+) -> StartTransport {
     let state = Arc::clone(&node.state);
     let address = port.address;
     let first = parking_lot::Mutex::new(Some(port));

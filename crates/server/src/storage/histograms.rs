@@ -2,7 +2,7 @@
 
 use crate::histogram::Histogram;
 use crate::metrics::TableMetrics;
-use crate::node::NodeState;
+use crate::state::NodeState;
 use engine::table::TableStore;
 use sstable::statistics::EstimatedHistogram;
 use std::collections::BTreeMap;

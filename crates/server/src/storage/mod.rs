@@ -1,9 +1,15 @@
 //! The engine as operators see it: what nodetool, the admin API, /metrics and `system_views` say of tables,
-//! flushes, compactions, snapshots and caches, in plain data. The one place that asks the engine for any of
-//! it.
+//! reads, flushes, compactions, snapshots and caches, in the plain data of `tools::api`. The one place that
+//! asks the engine for any of it.
+
+mod histograms;
+mod reads;
+
+pub use histograms::all as table_histograms;
+pub use reads::reads_by_table;
 
 use crate::metrics::Metrics;
-use crate::node::NodeState;
+use crate::state::NodeState;
 use engine::table::TableStore;
 use engine::{Engine, EngineError, ImportOptions, SnapshotOptions};
 use model::TableSchema;
