@@ -6,8 +6,10 @@
 //! line in the list, its file in `fuzz_targets`, its `[[bin]]` in Cargo.toml and a seed in `corpus`; the test
 //! names what was forgotten.
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use model::CqlType;
+use model::byte_comparable::encode_value;
+use model::types::normal::normalize;
 use protocol::segment;
 
 /// A decoder under its name.
@@ -43,6 +45,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "sstable_toc", run: sstable::fuzz::fuzz_toc },
     Target { name: "sstable_txn_log", run: sstable::fuzz::fuzz_txn_log },
     Target { name: "type_class", run: type_class },
+    Target { name: "type_value", run: type_value },
 ];
 
 /// The text of a statement.
@@ -97,5 +100,30 @@ pub fn type_class(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data) {
         drop(CqlType::parse_class(text));
         drop(CqlType::parse_key_class(text));
+    }
+}
+
+/// Two values of a type, sound or not: the type's class name, a line end, the first value's length in a byte, and
+/// the values. Each can be checked, shown and ordered, and the orders of two sound values agree.
+pub fn type_value(data: &[u8]) {
+    let Some(end) = data.iter().position(|byte| *byte == b'\n') else { return };
+    let (name, rest) = data.split_at(end);
+    let Ok(Ok(parsed)) = std::str::from_utf8(name).map(CqlType::parse_class) else { return };
+    let ty = parsed.ty;
+    let [_, a_len, values @ ..] = rest else { return };
+    let (a, b) = values.split_at(usize::from(*a_len).min(values.len()));
+    for value in [a, b] {
+        drop((ty.to_text(value), ty.to_literal(Some(value)), ty.to_json(Some(value))));
+        let normal = normalize(&ty, &Bytes::copy_from_slice(value));
+        if ty.validate(value).is_ok() {
+            assert!(ty.validate(&normal).is_ok(), "{name:?}: the normal form of {value:02x?} is not sound");
+        }
+    }
+    let order = ty.compare(a, b);
+    let (mut a_key, mut b_key) = (Vec::new(), Vec::new());
+    let comparable = encode_value(&ty, a, &mut a_key) && encode_value(&ty, b, &mut b_key);
+    if ty.validate(a).is_ok() && ty.validate(b).is_ok() {
+        assert_eq!(ty.compare(b, a), order.reverse(), "{name:?}: {a:02x?} and {b:02x?}");
+        assert!(!comparable || a_key.cmp(&b_key) == order, "{name:?}: {a:02x?} and {b:02x?} as bytes");
     }
 }

@@ -5,14 +5,18 @@
 //! | [`crates`] | a crate uses only what stands in its row of ARCHITECTURE.md; Arrow stays in the crates that hand out bulk data; every crate says what it is for; dependencies carry licences that go with Apache-2.0 |
 //! | [`sources`] | Rust files open with their contract, keep to sizes and widths, and carry no notes to self; decoders deny what panics |
 //! | [`links`] | links and paths in documents lead somewhere |
+//! | [`tables`] | cells of tables in documents hold a phrase |
+//! | [`commits`] | subjects of commits are short |
 //!
 //! A finding names the file, the line and what to do instead. Files are taken from the working tree as it is,
 //! whether committed or not, ignored ones excepted.
 
+mod commits;
 mod crates;
 mod licences;
 mod links;
 mod sources;
+mod tables;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -57,6 +61,8 @@ pub fn run(root: &Path) -> Result<(), String> {
     findings.extend(sources::check(&files));
     findings.extend(sources::weights(root)?);
     findings.extend(links::check(root, &files));
+    findings.extend(tables::check(&files));
+    findings.extend(commits::check(root));
     findings.sort();
 
     for warning in sources::warnings(&files) {

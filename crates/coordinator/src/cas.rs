@@ -52,7 +52,7 @@ impl Coordinator {
         let reads: Vec<ReadRequest> = request.reads.into_iter().map(of).collect();
         loop {
             let contention = request.contention_deadline.as_ref();
-            let waited = self.cas_locks.lock_until(contention, [&request.key]).await;
+            let waited = self.cas_locks.lock_until(&self.env.tasks, contention, [&request.key]).await;
             let Some(held) = waited else {
                 return Err(CoordinatorError::CasTimeout { consistency, block_for: 1 }.into());
             };

@@ -52,7 +52,8 @@ impl Coordinator {
             write_type: WriteType::Counter,
         };
         loop {
-            let held = self.counter_locks.lock_until(deadline, &keys).await.ok_or_else(too_late)?;
+            let held =
+                self.counter_locks.lock_until(&self.env.tasks, deadline, &keys).await.ok_or_else(too_late)?;
             let interruption = match self.shards_of(&mutations, consistency, deadline, observer).await {
                 Ok(shards) => {
                     self.add_totals(&mut mutations, &shards);

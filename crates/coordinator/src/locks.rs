@@ -3,6 +3,7 @@
 //! Partitions share a fixed number of locks, so memory is bounded; two partitions may wait for each other
 //! without need, never for long.
 
+use env::tasks::Tasks;
 use model::DecoratedKey;
 use partition::Deadline;
 use tokio::sync::{Mutex, MutexGuard};
@@ -22,13 +23,14 @@ impl KeyLocks {
     /// As [`KeyLocks::lock`]; `None` when the deadline came first.
     pub async fn lock_until<'a>(
         &'a self,
+        tasks: &Tasks,
         deadline: Option<&Deadline>,
         keys: impl IntoIterator<Item = &DecoratedKey>,
     ) -> Option<Vec<MutexGuard<'a, ()>>> {
         let locks = self.lock(keys);
         match deadline {
             None => Some(locks.await),
-            Some(deadline) => tokio::time::timeout(deadline.left(), locks).await.ok(),
+            Some(deadline) => tasks.timeout(deadline.left(), locks).await.ok(),
         }
     }
 

@@ -18,7 +18,7 @@ use crate::system::{self, SYSTEM_SCHEMA};
 use crate::table::TableStore;
 use bytes::Bytes;
 use model::{KeyspaceSchema, Schema, TableSchema};
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -58,7 +58,7 @@ impl Engine {
     /// do.
     fn publish(&self, old: &Schema, mut new: Schema, awaits_flush: bool) -> Result<Arc<Schema>, EngineError> {
         let start = self.log.position();
-        let mut alive = HashSet::new();
+        let mut alive = BTreeSet::new();
         let mut narrowed = Vec::new();
         for keyspace in new.keyspaces.values().filter(|k| !k.is_virtual) {
             for table in keyspace.stores() {

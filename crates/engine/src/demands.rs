@@ -15,10 +15,10 @@
 use crate::engine::Engine;
 use crate::prover::Prover;
 use crate::table::TableStore;
-use parking_lot::Mutex;
+use env::sync::Mutex;
 use partition::ReadError;
 use sstable::SsTable;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,7 +50,7 @@ pub(crate) struct Demands {
 
 #[derive(Default)]
 struct State {
-    wanted: HashMap<Arc<str>, Vec<(u64, TellCompared)>>,
+    wanted: BTreeMap<Arc<str>, Vec<(u64, TellCompared)>>,
     /// What the prover reads, the last one above the others.
     readings: Vec<Arc<str>>,
     next_number: u64,
@@ -154,7 +154,7 @@ impl Demands {
             if state.wanted.is_empty() {
                 return None;
             }
-            let mut found: HashMap<Arc<str>, Demanded> = HashMap::new();
+            let mut found: BTreeMap<Arc<str>, Demanded> = BTreeMap::new();
             for table in engine.tables() {
                 for sstable in table.view().sstables.iter() {
                     if sstable.is_awaited() && state.wanted.contains_key(sstable.data_name()) {

@@ -16,19 +16,20 @@ use crate::system;
 use crate::table::{FileContext, TableStore};
 use arc_swap::ArcSwap;
 use env::Env;
+use env::background::Look;
 use env::fs::FileLock;
+use env::sync::{Mutex, RwLock};
 use model::Schema;
 use model::TableSchema;
 use model::command::ReadCommand;
 use model::schema::Release;
-use parking_lot::{Mutex, RwLock};
 use partition::{BoxedStream, ReadContext, ReadError};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use uuid::Uuid;
 
 /// Tables by id.
-pub(crate) type Tables = foldhash::HashMap<Uuid, Arc<TableStore>>;
+pub(crate) type Tables = std::collections::HashMap<Uuid, Arc<TableStore>, foldhash::fast::FixedState>;
 
 /// One node's tables. See the top of the crate for what it promises.
 pub struct Engine {
@@ -66,6 +67,22 @@ pub struct Engine {
     pub(crate) disk_hook: OnceLock<DiskFailureHook>,
     /// Let go when the engine closes.
     pub(crate) locks: Mutex<Vec<FileLock>>,
+}
+
+/// A look of a background loop at the engine, which it holds only meanwhile: who drops the engine ends the
+/// loop.
+pub(crate) fn looks<F: Fn(&Engine) + Send + Sync>(
+    engine: &Arc<Engine>,
+    look: F,
+) -> impl Fn() -> Look + Send + Sync + use<F> {
+    let engine = Arc::downgrade(engine);
+    move || match engine.upgrade() {
+        Some(engine) => {
+            look(&engine);
+            Look::Again
+        }
+        None => Look::End,
+    }
 }
 
 /// Whether writes are taken.

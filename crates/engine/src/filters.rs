@@ -10,21 +10,25 @@
 //! 3. A filter that lacks a key is not asked any more: a warning names the file. An index that cannot be read
 //!    is told as a failure of the disk, and the SSTable is not looked at again.
 
-use crate::engine::Engine;
-use crate::patrol::Patrol;
+use crate::engine::{Engine, looks};
 use crate::table::TableStore;
-use parking_lot::Mutex;
+use env::background::Background;
+use env::sync::Mutex;
 use partition::ReadContext;
 use sstable::{Descriptor, SsTable};
 use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How often the thread looks when nobody nudges it.
+const TICK: Duration = Duration::from_secs(60);
 
 /// The thread, and what it found.
 #[derive(Default)]
 pub(crate) struct FilterChecks {
-    patrol: Arc<Patrol>,
+    background: Arc<Background>,
     pub(crate) checked: AtomicU64,
     pub(crate) damaged: AtomicU64,
     /// SSTables whose index could not be read.
@@ -35,21 +39,24 @@ impl FilterChecks {
     /// Starts the thread.
     pub(crate) fn start(self: &Arc<Self>, engine: &Arc<Engine>) -> io::Result<()> {
         let this = Arc::clone(self);
-        self.patrol.start("filter-check", engine, move |engine| this.check_all(engine))
+        let look = looks(engine, move |engine| this.check_all(engine));
+        self.background.start(&engine.env.tasks, ["filter-check".to_owned()], TICK, look)?;
+        self.nudge();
+        Ok(())
     }
 
     /// Makes the thread look.
     pub(crate) fn nudge(&self) {
-        self.patrol.nudge();
+        self.background.nudge();
     }
 
     /// Ends the thread. The throttle of compactions has to be stopped before.
     pub(crate) fn stop(&self) {
-        self.patrol.stop();
+        self.background.stop();
     }
 
     fn is_stopping(&self) -> bool {
-        self.patrol.is_stopping()
+        self.background.is_stopping()
     }
 
     fn check_all(&self, engine: &Engine) {

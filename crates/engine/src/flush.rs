@@ -1,4 +1,4 @@
-//! Flushes, and the threads that do them.
+//! Flushes, and the loops that do them.
 //!
 //! *Keeper*: looks around twice a second and whenever somebody nudges it, and queues what has to be flushed:
 //! the largest memtable when memory is short, the tables of the oldest segment when the log is long, tables
@@ -9,89 +9,83 @@
 //! again, later each time, so that the writers are free for others.
 
 use crate::commitlog::LogPosition;
-use crate::engine::Engine;
+use crate::engine::{Engine, looks};
 use crate::error::EngineError;
 use crate::memtable::Memtable;
 use crate::table::{FlushingMemtable, TableStore};
 use crate::turns::{give_way, in_turns, in_turns_for};
-use parking_lot::{Condvar, Mutex};
+use env::background::{Background, Look};
+use env::sync::Mutex;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-const KEEPER_TICK: Duration = Duration::from_millis(500);
+/// How often the loops look when nobody nudges them.
+const TICK: Duration = Duration::from_millis(500);
 const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(5);
 
-/// The queue of tables to flush, and the threads that work on it.
+/// The queue of tables to flush, and the loops that work on it.
 #[derive(Default)]
 pub(crate) struct Workers {
+    keeper: Arc<Background>,
+    writers: Arc<Background>,
+    retrier: Arc<Background>,
     queue: Mutex<VecDeque<Arc<TableStore>>>,
-    queued: Condvar,
-    nudged: Mutex<bool>,
-    nudge: Condvar,
     failed: Mutex<Vec<Arc<TableStore>>>,
     /// Memtables that no table has any more, and that readers may still have.
     spent: Mutex<Vec<Arc<Memtable>>>,
-    retry: Condvar,
-    stopping: AtomicBool,
-    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Workers {
-    /// Starts the threads. They hold the engine only while they work, so that dropping it ends them.
+    /// Starts the loops. They hold the engine only while they work, so that dropping it ends them.
     pub(crate) fn start(self: &Arc<Self>, engine: &Arc<Engine>) -> io::Result<()> {
-        let mut threads = self.threads.lock();
-        let spawn = |name: String| std::thread::Builder::new().name(name);
+        let tasks = &engine.env.tasks;
+        self.keeper.start(tasks, ["engine-keeper".to_owned()], TICK, looks(engine, Engine::keep))?;
         let (workers, weak) = (Arc::clone(self), Arc::downgrade(engine));
-        threads.push(spawn("engine-keeper".to_owned()).spawn(move || workers.run_keeper(&weak))?);
+        let pause = Mutex::new(RETRY_MIN);
+        self.retrier.start(tasks, ["flush-retrier".to_owned()], TICK, move || {
+            workers.retry(&weak, &mut pause.lock())
+        })?;
         let (workers, weak) = (Arc::clone(self), Arc::downgrade(engine));
-        threads.push(spawn("flush-retrier".to_owned()).spawn(move || workers.run_retrier(&weak))?);
-        for n in 0..engine.options.flush_writers {
-            let (workers, weak) = (Arc::clone(self), Arc::downgrade(engine));
-            threads.push(spawn(format!("flush-writer-{n}")).spawn(move || workers.run_writer(&weak))?);
-        }
-        Ok(())
+        let names = (0..engine.options.flush_writers).map(|n| format!("flush-writer-{n}"));
+        self.writers.start(tasks, names, TICK, move || workers.write(&weak))
     }
 
-    fn run_keeper(&self, engine: &Weak<Engine>) {
-        loop {
-            {
-                let mut nudged = self.nudged.lock();
-                if !*nudged && !self.is_stopping() {
-                    self.nudge.wait_for(&mut nudged, KEEPER_TICK);
-                }
-                *nudged = false;
-            }
-            match engine.upgrade() {
-                Some(engine) if !self.is_stopping() => engine.keep(),
-                _ => return,
-            }
-        }
-    }
-
-    fn run_writer(&self, engine: &Weak<Engine>) {
+    /// Flushes what is queued.
+    fn write(&self, engine: &Weak<Engine>) -> Look {
         loop {
             self.free_spent();
-            let table = {
-                let mut queue = self.queue.lock();
-                if queue.is_empty() && !self.is_stopping() {
-                    self.queued.wait_for(&mut queue, KEEPER_TICK);
-                }
-                queue.pop_front()
-            };
+            let Some(table) = self.queue.lock().pop_front() else { return Look::Again };
             match engine.upgrade() {
-                Some(engine) if !self.is_stopping() => {
-                    if let Some(table) = table {
-                        table.flush_queued.store(false, Ordering::SeqCst);
-                        engine.try_flush(&table);
-                    }
+                Some(engine) if !self.writers.is_stopping() => {
+                    table.flush_queued.store(false, Ordering::SeqCst);
+                    engine.try_flush(&table);
                 }
-                _ => return,
+                _ => return Look::End,
             }
+        }
+    }
+
+    /// Tries tables whose flush failed again after a pause. Whoever fails meanwhile waits for the same moment.
+    fn retry(&self, engine: &Weak<Engine>, pause: &mut Duration) -> Look {
+        if self.failed.lock().is_empty() {
+            *pause = RETRY_MIN;
+            return Look::Again;
+        }
+        if !self.retrier.rest(*pause) {
+            return Look::End;
+        }
+        *pause = (*pause * 2).min(RETRY_MAX);
+        let tables = std::mem::take(&mut *self.failed.lock());
+        match engine.upgrade() {
+            Some(engine) => {
+                tables.iter().for_each(|table| engine.try_flush(table));
+                Look::Again
+            }
+            None => Look::End,
         }
     }
 
@@ -112,54 +106,27 @@ impl Workers {
         }
     }
 
-    /// Tries tables whose flush failed again and again, with pauses in between.
-    fn run_retrier(&self, engine: &Weak<Engine>) {
-        let mut pause = RETRY_MIN;
-        loop {
-            let tables = {
-                let mut failed = self.failed.lock();
-                while failed.is_empty() && !self.is_stopping() {
-                    self.retry.wait(&mut failed);
-                }
-                // Whoever fails meanwhile waits for the same moment; only a stop comes before it.
-                while !self.is_stopping() && !self.retry.wait_for(&mut failed, pause).timed_out() {}
-                std::mem::take(&mut *failed)
-            };
-            match engine.upgrade() {
-                Some(engine) if !self.is_stopping() => {
-                    tables.iter().for_each(|table| engine.try_flush(table))
-                }
-                _ => return,
-            }
-            pause = if self.failed.lock().is_empty() { RETRY_MIN } else { (pause * 2).min(RETRY_MAX) };
-        }
-    }
-
     /// Leaves a table to the retrier.
     fn retry_later(&self, table: &Arc<TableStore>) {
         let mut failed = self.failed.lock();
         if !failed.iter().any(|known| Arc::ptr_eq(known, table)) {
             failed.push(Arc::clone(table));
             if failed.len() == 1 {
-                self.retry.notify_all();
+                self.retrier.nudge();
             }
         }
     }
 
     /// Makes the keeper look around.
     pub(crate) fn nudge(&self) {
-        let mut nudged = self.nudged.lock();
-        if !*nudged {
-            *nudged = true;
-            self.nudge.notify_one();
-        }
+        self.keeper.nudge();
     }
 
     /// Queues a table unless it is queued already.
     pub(crate) fn enqueue(&self, table: &Arc<TableStore>) {
         if !table.flush_queued.swap(true, Ordering::SeqCst) {
             self.queue.lock().push_back(Arc::clone(table));
-            self.queued.notify_one();
+            self.writers.nudge_one();
         }
     }
 
@@ -168,25 +135,11 @@ impl Workers {
         self.queue.lock().len()
     }
 
-    /// Ends the threads after what they are doing.
+    /// Ends the loops after what they are doing.
     pub(crate) fn stop(&self) {
-        self.stopping.store(true, Ordering::SeqCst);
-        drop(self.queue.lock());
-        self.queued.notify_all();
-        drop(self.failed.lock());
-        self.retry.notify_all();
-        self.nudge();
-        let me = std::thread::current().id();
-        for thread in std::mem::take(&mut *self.threads.lock()) {
-            // The last owner of an engine may be one of its own threads.
-            if thread.thread().id() != me {
-                let _ = thread.join();
-            }
+        for background in [&self.keeper, &self.retrier, &self.writers] {
+            background.stop();
         }
-    }
-
-    fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::SeqCst)
     }
 }
 
@@ -283,7 +236,7 @@ impl Engine {
         }
         let written = self.write_flushing(table);
         drop(turn);
-        self.workers.queued.notify_one();
+        self.workers.writers.nudge_one();
         self.workers.nudge();
         written
     }

@@ -29,7 +29,6 @@ mod memory;
 pub mod memtable;
 mod open;
 mod options;
-mod patrol;
 mod prover;
 mod recovery;
 mod refresh;

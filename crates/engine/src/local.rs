@@ -11,7 +11,7 @@ use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSel
 use model::key::KeyRange;
 use model::{Cell, Clustering, DecoratedKey, Mutation, PartitionKey, PartitionUpdate, Row, TableSchema};
 use partition::{Event, Fragment, ReadContext};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -20,7 +20,7 @@ use uuid::Uuid;
 pub(crate) struct LocalState {
     pub(crate) host_id: Option<Uuid>,
     pub(crate) release_version: Option<String>,
-    pub(crate) truncated_at: HashMap<Uuid, Truncation>,
+    pub(crate) truncated_at: BTreeMap<Uuid, Truncation>,
 }
 
 /// A value of `truncated_at`: segment and offset of the commit log, then the time.

@@ -6,7 +6,7 @@
 
 use crate::error::WriteError;
 use crate::write::WriteOptions;
-use parking_lot::{Condvar, Mutex};
+use env::sync::{Condvar, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 

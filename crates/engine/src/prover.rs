@@ -24,14 +24,14 @@
 
 use crate::compaction::{CompactionInfo, Throttle};
 use crate::demands::{Compared, Demands};
-use crate::engine::{Engine, Gate};
+use crate::engine::{Engine, Gate, looks};
 use crate::error::EngineError;
-use crate::patrol::Patrol;
 use crate::table::TableStore;
 use crate::turns::{give_way, in_turns};
+use env::background::Background;
 use env::clock::Clock;
+use env::sync::{Condvar, Mutex};
 use model::TableSchema;
-use parking_lot::{Condvar, Mutex};
 use partition::ReadError;
 use sstable::{Descriptor, NewProof, Proved, SsTable};
 use std::collections::HashSet;
@@ -41,12 +41,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use uuid::Uuid;
 
+/// How often the thread looks when nobody nudges it.
+const TICK: Duration = Duration::from_secs(60);
 /// Time between two lines in the log that say how far it has come.
 const PROGRESS_NANOS: u64 = 30_000_000_000;
 
 /// The thread, what it reads, and what it found.
 pub(crate) struct Prover {
-    patrol: Arc<Patrol>,
+    background: Arc<Background>,
     throttle: Throttle,
     clock: Arc<dyn Clock>,
     /// Bytes a second while nobody waits.
@@ -122,7 +124,7 @@ impl Prover {
     /// `rate` in bytes a second, 0 for no limit.
     pub(crate) fn new(clock: Arc<dyn Clock>, rate: u64) -> Prover {
         Prover {
-            patrol: Arc::default(),
+            background: Arc::default(),
             throttle: Throttle::new(Arc::clone(&clock), rate),
             clock,
             rate,
@@ -144,7 +146,7 @@ impl Prover {
 
     /// Makes the thread look.
     pub(crate) fn wake(&self) {
-        self.patrol.nudge();
+        self.background.nudge();
     }
 
     /// Lets the throttle know whether anybody waits.
@@ -161,7 +163,7 @@ impl Prover {
 
     /// Whether nothing is compared any more.
     pub(crate) fn has_ended(&self, engine: &Engine) -> bool {
-        self.patrol.is_stopping() || engine.is_drained()
+        self.background.is_stopping() || engine.is_drained()
     }
 
     pub(crate) fn set_paused(&self, paused: bool) {
@@ -184,7 +186,7 @@ impl Prover {
     pub(crate) fn stop(&self) {
         self.demands.end();
         self.throttle.stop();
-        self.patrol.stop();
+        self.background.stop();
         self.end_look();
         self.settle();
     }
@@ -247,7 +249,7 @@ impl Prover {
     fn list_proofs(&self, engine: &Engine) {
         for table in engine.tables() {
             for sstable in table.view().sstables.iter().filter(|sstable| sstable.may_lack_listing()) {
-                if self.patrol.is_stopping() {
+                if self.background.is_stopping() {
                     return;
                 }
                 engine.write_proof(&table, sstable, None);
@@ -352,20 +354,23 @@ impl Engine {
     /// # Errors
     /// When there can be no thread.
     pub fn start_proving(self: &Arc<Self>) -> io::Result<()> {
-        if !self.options.proves_sstables || self.prover.patrol.is_started() {
+        if !self.options.proves_sstables || self.prover.background.is_started() {
             return Ok(());
         }
         let prover = Arc::clone(&self.prover);
-        self.prover.patrol.start("prover", self, move |engine| {
+        let look = looks(self, move |engine| {
             prover.look(engine);
             prover.end_look();
-        })
+        });
+        self.prover.background.start(&self.env.tasks, ["prover".to_owned()], TICK, look)?;
+        self.prover.wake();
+        Ok(())
     }
 
     /// Waits until the comparison that [`Engine::start_proving`] began is over, for at most `timeout`, and
     /// lets it read as fast as it can meanwhile. Returns whether it is over.
     pub fn wait_for_proofs(&self, timeout: Duration) -> bool {
-        if !self.prover.patrol.is_started() {
+        if !self.prover.background.is_started() {
             return true;
         }
         self.prover.hurry(|waiting| *waiting += 1);
@@ -426,7 +431,9 @@ impl Engine {
             prover.bytes.fetch_add(bytes, Ordering::Relaxed);
             reading.completed_bytes.fetch_add(bytes, Ordering::Relaxed);
             give_way();
-            !reading.cancelled.load(Ordering::Relaxed) && !prover.patrol.is_stopping() && !self.is_drained()
+            !reading.cancelled.load(Ordering::Relaxed)
+                && !prover.background.is_stopping()
+                && !self.is_drained()
         };
         let proved = in_turns(|| sstable.prove(self.env.fs.as_ref(), &mut pace));
         prover.end(&reading);

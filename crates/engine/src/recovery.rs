@@ -12,7 +12,7 @@ use crate::system::{SYSTEM, SYSTEM_SCHEMA};
 use crate::table::TableStore;
 use model::{Mutation, TableSchema};
 use partition::codec::mutation::{MutationError, decode_mutation};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use uuid::Uuid;
 
 /// Which mutations a reading of the log is for.
@@ -31,16 +31,16 @@ pub(crate) enum Pass {
 pub(crate) struct Replay {
     /// The host id whose SSTables' intervals count.
     pub(crate) trusted: Option<Uuid>,
-    pub(crate) truncated: HashMap<Uuid, LogPosition>,
+    pub(crate) truncated: BTreeMap<Uuid, LogPosition>,
     /// Positions that SSTables cover, by table; filled when a table is first met.
-    covered: HashMap<Uuid, IntervalSet>,
+    covered: BTreeMap<Uuid, IntervalSet>,
     /// By segment, the last position of each table that went into a memtable.
-    pub(crate) dirty: HashMap<i64, HashMap<Uuid, u32>>,
+    pub(crate) dirty: BTreeMap<i64, BTreeMap<Uuid, u32>>,
     /// Where memory was full: of local mutations, of the others.
     deferred_local: Option<LogPosition>,
     deferred_rest: Option<LogPosition>,
     /// Mutations of tables that are in no schema.
-    unknown: HashMap<Uuid, u64>,
+    unknown: BTreeMap<Uuid, u64>,
     /// Whether the log cannot be left to the next reader: it has places that are torn, damage that is
     /// ignored, or entries that Cassandra, were it the next to start here, would not find.
     is_frail: bool,

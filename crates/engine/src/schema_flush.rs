@@ -14,9 +14,9 @@ use crate::engine::Engine;
 use crate::error::WriteError;
 use crate::table::TableStore;
 use crate::write::WriteOptions;
+use env::sync::Mutex;
 use model::Mutation;
-use parking_lot::Mutex;
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use uuid::Uuid;
 
@@ -34,7 +34,7 @@ pub(crate) struct SchemaFlush {
 #[derive(Debug, Default)]
 struct State {
     /// The tables of `system_schema` that have it in memory.
-    tables: HashSet<Uuid>,
+    tables: BTreeSet<Uuid>,
     /// When the schema was last flushed.
     flushed_nanos: Option<u64>,
 }
@@ -104,7 +104,7 @@ impl Engine {
 
     /// A flush that fails is reported and tried again; nobody waits for that.
     fn flush_changes(&self, state: &mut State) {
-        for table in state.tables.drain().filter_map(|id| self.table(id)) {
+        for table in std::mem::take(&mut state.tables).into_iter().filter_map(|id| self.table(id)) {
             self.try_flush(&table);
         }
         state.flushed_nanos = Some(self.env.clock.monotonic_nanos());

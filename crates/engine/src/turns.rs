@@ -81,7 +81,10 @@ impl Work {
         let now = env::thread::cpu_nanos();
         let computed = now.saturating_sub(self.counted_nanos);
         self.counted_nanos = now;
-        if !is_read() || self.memory.as_ref().is_some_and(|memory| memory.is_short()) {
+        if env::tasks::is_simulated()
+            || !is_read()
+            || self.memory.as_ref().is_some_and(|memory| memory.is_short())
+        {
             self.pace = Pace::default();
             return false;
         }
@@ -151,7 +154,7 @@ impl<S> InTurns<S> {
 pub(crate) fn give_way() {
     let rested = WORK.with_borrow_mut(|work| work.as_mut().is_some_and(Work::rest));
     if !rested {
-        std::thread::yield_now();
+        env::tasks::yield_now();
     }
 }
 

@@ -30,9 +30,9 @@ mod heat;
 pub(crate) use heat::{Heat, Metered};
 
 use crate::turns::give_way;
+use env::sync::Mutex;
 use heat::Used;
 use model::{Clustering, ClusteringBound, DecoratedKey, PartitionKey, TableSchema};
-use parking_lot::Mutex;
 use partition::codec::LONG_VALUE_BYTES;
 use partition::{Event, Fragment, ReadContext};
 use sstable::{FileId, FilePart, PageSink, PageSource, SsTable};

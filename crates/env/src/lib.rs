@@ -1,23 +1,31 @@
 //! Everything in a node that could differ between two runs of the same history comes in through this crate:
-//! the clock, randomness, generated uuids and the file system. The rest of the node holds an [`Env`] and is
-//! a function of its input.
+//! the clock, randomness, generated uuids, files, threads and timers. The rest of the node holds an [`Env`]
+//! and is a function of its input.
 //!
 //! * [`Env::real`] is the machine: the system clock, the kernel's randomness, the disk.
 //! * [`Env::for_test`] is a small world of its own: a clock that moves when the test moves it, an in-memory
 //!   file system that can lose power, randomness that starts from a seed.
+//! * [`sim::Simulation`] is such a world whose threads take turns, drawn from the seed.
 //! * [`fs::faulty::FaultyFileSystem`] stands in front of either file system and makes calls fail on demand.
+//! * [`tasks`] are the threads of a node, [`sync`] the locks and conditions between them, [`timer`] the waits
+//!   of asynchronous code, [`background`] the loop of all background work.
 //! * [`socket`] makes sockets that lie in the file system, for their owner alone.
 //! * [`thread`] tells the kernel which threads somebody waits for.
 //!
-//! `clippy.toml` bans the standard library's clock, files and random numbers everywhere else; only
-//! [`clock`], [`random`], [`socket`] and [`fs::disk`] may call them.
+//! `clippy.toml` bans the standard library's clock, files, threads and random numbers everywhere else; only
+//! [`clock`], [`random`], [`tasks`], [`timer`], [`socket`] and [`fs::disk`] may call them.
 
+pub mod background;
 pub mod clock;
 pub mod fs;
 pub mod random;
+pub mod sim;
 pub mod socket;
+pub mod sync;
+pub mod tasks;
 pub mod thread;
 pub mod time_uuid;
+pub mod timer;
 
 use std::sync::Arc;
 
@@ -28,6 +36,7 @@ use crate::fs::FileSystem;
 use crate::fs::disk::DiskFileSystem;
 use crate::fs::memory::MemoryFileSystem;
 use crate::random::Random;
+use crate::tasks::Tasks;
 use crate::time_uuid::TimeUuids;
 
 /// The world as a node sees it. Cheap to clone: every clone shares the same clock, randomness and files.
@@ -39,6 +48,8 @@ pub struct Env {
     pub random: Arc<Random>,
     /// Files and directories.
     pub fs: Arc<dyn FileSystem>,
+    /// Threads and timers.
+    pub tasks: Tasks,
     time_uuids: Arc<TimeUuids>,
 }
 
@@ -62,7 +73,12 @@ impl Env {
     /// A world made of the given parts.
     pub fn new(clock: Arc<dyn Clock>, random: Arc<Random>, fs: Arc<dyn FileSystem>) -> Self {
         let time_uuids = Arc::new(TimeUuids::new(&random));
-        Self { clock, random, fs, time_uuids }
+        Self { clock, random, fs, tasks: Tasks::default(), time_uuids }
+    }
+
+    /// The same world with other threads.
+    pub(crate) fn with_tasks(self, tasks: Tasks) -> Self {
+        Self { tasks, ..self }
     }
 
     /// The same clock and randomness over other files: the way to put a faulty file system in front, or to go

@@ -67,8 +67,8 @@ pub fn encode_key(key: &DecoratedKey, out: &mut Vec<u8>) {
     out.push(TERMINATOR);
 }
 
-/// Appends what is less than the encodings of all keys of a token, and greater than those of all lesser
-/// tokens.
+/// Appends bytes that are less than the encodings of all keys of a token, and greater than those of all keys
+/// of lesser tokens.
 pub fn encode_token(token: Token, out: &mut Vec<u8>) {
     out.push(NEXT);
     out.extend_from_slice(&(token.0 ^ i64::MIN).to_be_bytes());
@@ -255,7 +255,11 @@ fn encode_varint(value: &[u8], out: &mut Vec<u8>) {
 /// Sign and exponent to base 100, then two decimal digits a byte. The mantissa is below one and its digits of
 /// a negative number are those of its complement, so that smaller numbers have smaller bytes.
 fn encode_decimal(value: &[u8], out: &mut Vec<u8>) {
-    let Some((unscaled, scale)) = numbers::decode_decimal(value) else { return escape(value, out) };
+    let Some((unscaled, scale)) = numbers::decode_decimal(value) else {
+        // A scale without digits is no number: before all of them.
+        out.push(0);
+        return escape(value, out);
+    };
     let negative = match unscaled.sign() {
         Sign::NoSign => return out.push(0x80),
         sign => sign == Sign::Minus,

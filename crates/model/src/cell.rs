@@ -5,10 +5,10 @@ use bytes::Bytes;
 
 /// A column of a table, for as long as the process lives.
 ///
-/// Ids are handed out by [`crate::schema::TableSchema`]: when a table is loaded, in column order
-/// (docs/formats/sstable-big.md), statics before regulars; a column added later gets the next free id, so the
-/// id of an existing column never changes and rows in memory stay valid across ALTER TABLE. They are never
-/// written to disk.
+/// [`crate::schema::TableSchema`] hands out ids when a table is loaded, in column order
+/// (docs/formats/sstable-big.md), statics before regulars. A column that is added later gets the next free
+/// id. So the id of an existing column never changes, and rows in memory stay valid across ALTER TABLE. They
+/// are never written to disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ColumnId(pub u32);
 

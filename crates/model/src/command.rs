@@ -97,7 +97,7 @@ pub struct ColumnSelection {
     pub columns: Arc<[ColumnId]>,
     /// Whether all columns of the table are wanted.
     pub all: bool,
-    /// Of which multi-cell columns among them not all elements are wanted, but these.
+    /// The elements that are wanted, of multi-cell columns that are not wanted as a whole.
     pub elements: Option<Arc<Vec<ElementSelection>>>,
 }
 

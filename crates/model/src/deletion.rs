@@ -88,8 +88,8 @@ impl Liveness {
         self.ttl != NO_TTL
     }
 
-    /// Whether it says that the row is not there any more, by a TTL that no client can give: Cassandra writes
-    /// it to rows of views.
+    /// Whether it says that the row is not there any more, by a TTL that no client can give. Cassandra writes
+    /// this TTL to rows of views.
     #[inline]
     pub fn is_expired_for_good(&self) -> bool {
         self.ttl == i32::MAX
@@ -102,8 +102,9 @@ impl Liveness {
             && (!self.is_expiring() || (now_s < self.local_expiration_time && !self.is_expired_for_good()))
     }
 
-    /// Whether this liveness wins over `other`: the larger timestamp; at a tie one that is expired for good,
-    /// then an expiring one over one that does not expire, then the later expiration, then the smaller TTL.
+    /// Whether this liveness wins over `other`. The larger timestamp wins. At a tie these win, in this order:
+    /// one that is expired for good, an expiring one over one that does not expire, the later expiration, the
+    /// smaller TTL.
     pub fn supersedes(&self, other: &Liveness) -> bool {
         if self.timestamp != other.timestamp {
             return self.timestamp > other.timestamp;

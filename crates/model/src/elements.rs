@@ -27,7 +27,7 @@ impl PathRange {
         self.to.as_ref().is_some_and(|to| path_type.compare(to, path).is_lt())
     }
 
-    /// Those of a column's cells, which are in path order, whose paths lie in the range.
+    /// The cells of a column whose paths lie in the range. The cells are in path order.
     pub fn of_cells<'c>(&self, path_type: &CqlType, cells: &'c [Cell]) -> &'c [Cell] {
         let end = cells.partition_point(|cell| !self.ends_before(path_type, &cell.path));
         let before_end = cells.get(..end).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Multi-cell columns as one value: what a reader sees of cells that are each an element (lists, sets, maps
-//! and user types that are not frozen).
+//! Multi-cell columns as one value, as a reader sees them. Each of their cells is an element (lists, sets,
+//! maps and user types that are not frozen).
 
 use crate::cell::Cell;
 use crate::types::CqlType;

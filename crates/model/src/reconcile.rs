@@ -1,9 +1,9 @@
 //! The one place that decides which of two writes wins.
 //!
-//! Cells, in order (Cassandra's `Cells.reconcile`; docs/formats/commit-log.md): the larger timestamp; at a
-//! tie a tombstone or an expiring cell over a plain one; a tombstone over an expiring cell; the larger local
-//! deletion time; the smaller TTL; the larger value. Counters do not compete but add up, and any tombstone
-//! beats them (CASSANDRA-7346). All of it is commutative, associative and idempotent.
+//! For cells these win, in this order (Cassandra's `Cells.reconcile`; docs/formats/commit-log.md): the larger
+//! timestamp; at a tie a tombstone or an expiring cell over a plain one; a tombstone over an expiring cell;
+//! the larger local deletion time; the smaller TTL; the larger value. Counters do not compete but add up, and
+//! any tombstone beats them (CASSANDRA-7346). All of it is commutative, associative and idempotent.
 
 use crate::cell::{Cell, ColumnId};
 use crate::counter;

@@ -136,8 +136,8 @@ impl Row {
     }
 
     /// Tombstones that a read meets in the row, as Cassandra counts them for its histogram and its
-    /// thresholds: the cells that are `dead`; of a row without them of which nothing `lives` one for what
-    /// deleted it. A collection that was written whole has none.
+    /// thresholds. Each of the `dead` cells is one. A row without dead cells counts one if nothing of it
+    /// `lives`, for what deleted it. A collection that was written whole has none.
     #[inline]
     pub fn tombstones(&self, dead: usize, lives: bool) -> u64 {
         let is_deleted = !lives && dead == 0 && !self.is_empty();

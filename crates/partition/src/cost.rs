@@ -125,11 +125,11 @@ pub struct ReadContext {
     /// Whether the read may wait for the disk; otherwise the first page that is not resident ends it with
     /// [`crate::ReadError::WouldBlock`].
     pub may_block: bool,
-    /// Bytes that a read that may not block may yet load and decompress, of files that the system has in
-    /// memory: what exceeds them, and what the device would have to be waited for, ends it all the same.
+    /// Bytes that a read may load and decompress although it may not block, from files that the system has in
+    /// memory. More bytes than these, and pages that only the device has, end the read.
     pub at_once_bytes_max: u64,
-    /// Rows of the longest answer for which a read that may not block is begun: where more are expected it
-    /// ends with [`crate::ReadError::WouldBlock`] before it reads any.
+    /// Rows of the longest answer of a read that may not block. Where more are expected, it ends with
+    /// [`crate::ReadError::WouldBlock`] before it reads any.
     pub rows_max: u64,
     /// Bytes of that answer.
     pub bytes_max: u64,
@@ -138,16 +138,17 @@ pub struct ReadContext {
     pub fill_cache: bool,
     /// Whether index pages do so, too (tables that are cached with `keys: NONE`: no).
     pub fill_index_cache: bool,
-    /// The range of partitions of which this read, one of a single partition, is a part: the rest of the one
-    /// in which the page before ended. `None` where it is none, or where not all rows of the range are asked
-    /// for.
+    /// The range of partitions that a read of a single partition belongs to. Such a read takes the rest of
+    /// the partition in which the page before ended. `None` where there is no such range, or where not all
+    /// rows of it are asked for.
     pub scan: Option<Arc<KeyRange>>,
-    /// About how many rows will be taken of the stream: a source reads ahead for so many. [`u64::MAX`] for
+    /// About how many rows will be taken from the stream. A source reads ahead for so many. [`u64::MAX`] for
     /// all.
     pub rows_wanted: u64,
     /// Who wants to know what each source did.
     pub recorder: Option<Arc<Recorder>>,
-    /// When the read has to end. Looked at before a page is turned and between rows, but not at each of them.
+    /// When the read has to end. It is looked at before a page is loaded and between rows, but not at each of
+    /// them.
     pub deadline: Option<Deadline>,
 }
 

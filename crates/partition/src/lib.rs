@@ -8,21 +8,21 @@
 //! partition := PartitionStart StaticRow? (Row | RangeChange)* PartitionEnd
 //! ```
 //!
-//! Rules. Who yields a stream keeps them; `testkit::check_source` checks them.
+//! Whoever yields a stream keeps these rules, and `testkit::check_source` checks them.
 //!
 //! 1. Partitions come in ring order (token, then key bytes), each at most once.
 //! 2. `StaticRow` comes only when the partition has static content; its clustering is empty.
-//! 3. Rows and range changes come in storage order, in a reversed read in its reverse; a position holds at
-//!    most one row and at most one change, and a row and a change never share a position (a change lies
-//!    before or after all the rows that its prefix is a prefix of).
+//! 3. Rows and range changes come in storage order; a reversed read has the reverse order. A position holds
+//!    at most one row and at most one change. A row and a change never share a position: a change lies before
+//!    or after all rows that begin with its prefix.
 //! 4. A [`RangeChange`] says which range deletion holds for what follows it *in stream order*;
 //!    [`Deletion::NONE`] when none does. Consecutive changes differ. None is open at `PartitionStart` and at
 //!    `PartitionEnd`.
-//! 5. Row contents are reconciled within the source: no two cells of one column and path, nothing that the
-//!    row's own deletions shadow. What a range or partition deletion *of the same source* shadows may still
-//!    be there in a memtable or an SSTable; a merge removes it.
-//! 6. Outside the asked-for slices a source yields no rows, but it yields the changes that make the open
-//!    deletion right at the first position inside each slice, and closes it after the slice.
+//! 5. Row contents are reconciled within the source. There are no two cells of one column and path, and
+//!    nothing that the row's own deletions shadow. What a range or partition deletion *of the same source*
+//!    shadows may still be there in a memtable or an SSTable; a merge removes it.
+//! 6. Outside the asked-for slices a source yields no rows. It yields the changes that make the open deletion
+//!    right at the first position inside each slice, and closes that deletion after the slice.
 //! 7. Rows hold all cells; values of columns that were not asked for may be empty.
 //! 8. After `End` or an error a stream is not asked again.
 #![cfg_attr(

@@ -48,8 +48,8 @@ pub struct PageMark {
     pub clustering: Option<Clustering>,
     /// Rows that the command may still return.
     pub remaining: u64,
-    /// Rows that it may still return of the partition: as many as its limit is, [`u64::MAX`] where there is
-    /// none, as long as nothing of the partition was returned.
+    /// Rows that it may still return of the partition. As long as nothing of the partition was returned, this
+    /// is the limit, or [`u64::MAX`] where there is none.
     pub remaining_in_partition: u64,
 }
 
@@ -148,7 +148,7 @@ impl LiveRows {
         self.possible = u64::MAX;
     }
 
-    /// The end of the stream is that of the page, not of the result, where `cut` says that it was cut off.
+    /// Where `cut` says that the stream was cut off, its end is the end of the page and not of the result.
     pub fn until_cut(mut self: Box<Self>, cut: Cut) -> Box<LiveRows> {
         self.cut = Some(cut);
         self

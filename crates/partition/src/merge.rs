@@ -3,8 +3,8 @@
 //! 1. Of all sources that stand at the start of a partition, those with the smallest key take part; their
 //!    partition deletions merge into one.
 //! 2. Their static rows merge.
-//! 3. Of the positions at which they stand, the first in stream order is next: rows there merge through
-//!    `model::reconcile`, range changes there update what is open in their source.
+//! 3. The next position is the first in stream order of those at which the sources stand. Rows there merge
+//!    through `model::reconcile`. Range changes there update what is open in their source.
 //! 4. The open deletion is the newest of all sources' open ones, where it beats the partition's own. A row
 //!    loses what either shadows, and is left out when nothing remains; a change is yielded when the open
 //!    deletion changed.
@@ -317,8 +317,8 @@ impl Merge {
         !out.row.is_empty()
     }
 
-    /// Where the newest deletion of the row is one that the newest liveness takes back, drops it and, as
-    /// Cassandra does (`Row.Merger`), the older ones with it. Of the rows of the sources marked stale.
+    /// Looks at the rows of the sources marked stale. If the newest liveness takes back the newest deletion
+    /// of the row, that deletion is dropped, and the older ones with it, as in Cassandra (`Row.Merger`).
     fn drop_outlived_deletions(&mut self) {
         let mut newest = Row::default();
         let rows = self.sources.iter().filter(|s| s.taking_part && s.stale).map(|s| &s.head.row);

@@ -2,8 +2,7 @@
 //!
 //! A tombstone is purged when it is older than `gc_grace_seconds` *and* nothing outside the compaction could
 //! hold older data that it still has to shadow. An expired cell or row is treated as the tombstone that it
-//! has become: purged, or turned into one (Cassandra's `Cell.purge`). A partition of which nothing remains is
-//! left out.
+//! has become: purged, or turned into one (Cassandra's `Cell.purge`). An empty partition is left out.
 
 use crate::error::ReadError;
 use crate::stream::{BoxedStream, Event, Fragment, PartitionStream};
@@ -89,7 +88,7 @@ impl<G: PurgeGuard> Purge<G> {
         }
     }
 
-    /// The next event that is not a partition start, purged; `None` for one of which nothing remains.
+    /// The next event that is not a partition start, purged. `None` where nothing remains of it.
     fn content(&mut self, out: &mut Fragment) -> Result<Option<Event>, ReadError> {
         let event = self.source.next(out)?;
         Ok(match event {

@@ -1,8 +1,8 @@
 //! What each source did for one read: for EXPLAIN ANALYZE and traces, where somebody wants to know it.
 //!
-//! A read that is recorded counts the work of each memtable and SSTable in a cost of the source's own
-//! ([`ReadContext::at_source`]), so the sources themselves know nothing of it; [`ReadContext::total_cost`] is
-//! the sum. A read that is not recorded pays one look at an `Option` for each source that it opens.
+//! A recorded read counts the work of each memtable and SSTable in a cost of the source's own
+//! ([`ReadContext::at_source`]), so the sources know nothing of it. [`ReadContext::total_cost`] is the sum. A
+//! read that is not recorded pays one look at an `Option` for each source that it opens.
 //!
 //! A source has one record, however many keys and pages the read consists of.
 

@@ -30,7 +30,7 @@ enum Step {
     Row(Row),
     RangeChange(RangeChange),
     PartitionEnd,
-    /// Of the rest of the partition nothing was asked.
+    /// The rest of the partition was not asked for.
     Left,
 }
 
@@ -145,9 +145,9 @@ impl Recording {
 /// Where a recording stops.
 #[derive(Clone, Debug, Default)]
 struct Horizon {
-    /// Partitions of which it has no more than the rows up to this one.
+    /// Partitions that were cut, each with the last row that is there.
     stops: Vec<(DecoratedKey, Clustering)>,
-    /// The last partition of which it has anything, if others may follow.
+    /// The last partition in the recording, if others may follow.
     end: Option<DecoratedKey>,
 }
 

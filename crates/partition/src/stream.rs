@@ -48,7 +48,7 @@ pub enum Event {
 }
 
 /// Where a stream puts what it found. A consumer keeps one and passes it to each call, so that its memory is
-/// used again; which part is meant says the [`Event`].
+/// used again. The [`Event`] says which part is meant.
 #[derive(Clone, Debug)]
 pub struct Fragment {
     /// Key of the partition that starts.

@@ -63,8 +63,8 @@ enum Large {
     },
 }
 
-/// Makes room for a body of `total` bytes that has begun to arrive, but never for more than as much again as
-/// is here: memory is not handed out for announcements.
+/// Makes room for a body of `total` bytes that has begun to arrive. It never makes room for more than as much
+/// again as is here: an announcement alone gets no memory.
 fn reserve_towards(buffer: &mut BytesMut, total: usize) {
     let missing = total.saturating_sub(buffer.len());
     buffer.reserve(missing.min(buffer.len().max(64 << 10)));

@@ -1,8 +1,8 @@
 //! From responses to the bytes of one connection.
 //!
 //! An envelope is opened with [`Encoder::begin`], its body is written in place, and
-//! [`EnvelopeWriter::finish`] fills in the header. [`Encoder::unsent`] shows what the socket is to get, and
-//! [`Encoder::sent`] lets go of what it took: the memory is used again for what follows.
+//! [`EnvelopeWriter::finish`] fills in the header. [`Encoder::unsent`] shows what the socket is to get.
+//! [`Encoder::sent`] lets go of what the socket took, and the memory is used again.
 //!
 //! ```text
 //! unframed           out:   envelope | envelope | ...

@@ -4,8 +4,8 @@
 //! stream to answer on and whether the connection can go on; a body error concerns one request only.
 //! Both turn into an [`ErrorResponse`] in Cassandra's words.
 //!
-//! The one awkward thing: some of what is the client's fault has code 0000, a fault of the server, because to
-//! Cassandra it is an exception that nobody expected. The code is the same here, the text says what is wrong.
+//! The one awkward thing: some faults of the client have code 0000, a fault of the server, because Cassandra
+//! did not expect the exception. The code is the same here, the text says what is wrong.
 
 use std::fmt::Write as _;
 

@@ -41,7 +41,7 @@ pub(crate) struct DataPages {
 }
 
 impl DataPages {
-    /// Pages of which nothing is known.
+    /// Pages without anything known about them.
     pub fn plain() -> DataPages {
         DataPages { layout: PageLayout::Plain, table_crc: 0 }
     }

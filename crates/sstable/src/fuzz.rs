@@ -316,8 +316,8 @@ fn verify_with(component: Component, bytes: &[u8]) {
     }
 }
 
-/// A chunk of a compressed Data.db, whose checksum holds: the first byte says by which compressor, and
-/// which power of two it is long.
+/// A chunk of a compressed Data.db with a right checksum. The first byte says which compressor wrote it, and
+/// which power of two its length is.
 pub fn fuzz_compressed_chunk(bytes: &[u8]) {
     const COMPRESSORS: [Compressor; 4] =
         [Compressor::Lz4, Compressor::Snappy, Compressor::Deflate, Compressor::Zstd { level: 3 }];

@@ -4,12 +4,13 @@
 //! column. Its values would be shown under that name, and decoded as what they are not. What tells:
 //!
 //! 1. Columns stand in order, each once, as every writer puts them ([`crate::statistics`]).
-//! 2. A column has the type that the table has, or had when it was dropped, or one that ALTER TYPE may have
-//!    made it of (`AbstractType.isValueCompatibleWith`; there was such a statement before 3.10).
+//! 2. A column has the type that the table has, or had when the column was dropped, or a type that ALTER TYPE
+//!    may have changed into that one (`AbstractType.isValueCompatibleWith`; there was such a statement before
+//!    3.10).
 //! 3. Clustering columns have their order.
 //!
-//! What does not: a name that became that of a column of such a type which has no value in this SSTable, and
-//! which stands in the same place among those that do.
+//! One fault stays unseen: a name that became that of a column of such a type. That column has no value in
+//! this SSTable, and stands in the same place among those that do.
 
 use model::{CqlType, TableSchema};
 use partition::codec::{HeaderColumn, SerializationHeader};

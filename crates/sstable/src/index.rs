@@ -91,8 +91,8 @@ impl Index {
         }
     }
 
-    /// Finds a partition. What is needed to be sure of its absence is read from the data through `data`, and
-    /// what the filter is found to be worth on the way is noted there.
+    /// Finds a partition. An absence is proven from the data, which is read through `data`. What this shows
+    /// about the filter is noted in the filter.
     pub fn find(
         &self,
         key: &DecoratedKey,
@@ -322,8 +322,9 @@ impl RowIndex {
         }
     }
 
-    /// Says that every page of the index was held against its checksum, so that what it says once need not be
-    /// compared with what it says elsewhere. `may_delete`: whether range deletions may be open anywhere.
+    /// Says that every page of the index was compared with its checksum. Then what the index says in one
+    /// place need not be compared with another place. `may_delete`: whether range deletions may be open
+    /// anywhere.
     pub fn believe(&mut self, may_delete: bool) {
         match self {
             RowIndex::Big(index) => index.believe(may_delete),
@@ -454,8 +455,8 @@ pub(crate) struct BlockRule {
 
 impl BlockRule {
     /// Whether a block that starts at `block` ends with what lies from `start` to `end`, if it is to have
-    /// `len_min` bytes at least. One that could not go to the end of the next chunk ends with this one: it
-    /// would take another chunk to read. Places are bytes from the partition's start.
+    /// `len_min` bytes at least. A block that could not reach the end of the next chunk ends with this chunk,
+    /// because reading it would take one chunk more. Places are bytes from the partition's start.
     pub fn ends(&self, len_min: u64, block: u64, start: u64, end: u64) -> bool {
         let spare = if self.ends_chunk(start, end) { self.chunk_len.unwrap_or(1) - 1 } else { 0 };
         end - block >= self.len.max(len_min).saturating_sub(spare)
@@ -492,15 +493,15 @@ pub(crate) struct WrittenPartition<'a> {
 pub(crate) struct FinishedIndex {
     /// Components that are complete.
     pub files: Vec<Component>,
-    /// The content of Summary.db, of a layout that has one.
+    /// The content of Summary.db, if the layout has one.
     pub summary: Option<Vec<u8>>,
     /// Checksums of Index.db or Partitions.db.
     pub index: PageSums,
     /// Checksums of Rows.db.
     pub rows: PageSums,
-    /// Of Index.db, between those that the summary has.
+    /// Samples of Index.db between those of the summary.
     pub samples: Vec<Sample>,
-    /// Between blocks of its large partitions.
+    /// Fences between blocks of large partitions in Index.db.
     pub fences: Fences,
 }
 

@@ -2,10 +2,10 @@
 //!
 //! Filter.db has no checksum, and a bit that is lost from it hides partitions. A filter is *proven* as a
 //! whole when it was made here from Index.db, when Statistics.db holds its checksum ([`crate::statistics`]),
-//! or when a walk over Index.db has found every key to pass. Otherwise it is proven piece by piece: the first
-//! read that it turns away from an interval of the summary walks the interval's entries in Index.db, which
-//! costs what a false positive costs, and if all their keys pass, no later "no" in that interval can be
-//! wrong. A filter that some key does not pass is not asked any more.
+//! or when a walk over Index.db has found every key to pass. Otherwise it is proven piece by piece, for one
+//! interval of the summary at a time. The first read that the filter turns away there walks the interval's
+//! entries in Index.db, which costs what a false positive costs. If all their keys pass, no later "no" in
+//! that interval can be wrong. A filter that some key does not pass is not asked any more.
 
 use crate::bloom::BloomFilter;
 use model::DecoratedKey;

@@ -6,8 +6,8 @@
 //!
 //! 1. Where a minimum equals its copy, or nothing is written relative to it, the two vouch for each other.
 //! 2. Otherwise (TTLs of several lengths; something older was overwritten or forgotten since) the rows are
-//!    read once, before the first of them is yielded: shifted ones would not end where the stats say. What
-//!    was read stays known when a read that is late gives up, and the next one goes on from there.
+//!    read once, before the first of them is yielded. Shifted rows would not end where the stats say. When a
+//!    read is late and gives up, what was read stays known, and the next read goes on from there.
 //! 3. Deletions of partitions are not relative to anything. Where both ends are theirs, rows may lie anywhere
 //!    between, and a minimum is refused only when it is one bit off its copy.
 

@@ -52,7 +52,7 @@ pub struct FileId {
 /// Where pages come from: a cache in front of the files, or nothing at all ([`Uncached`]).
 pub trait PageSource: Send + Sync + Debug {
     /// The page, from memory or by `load`. Counts the hit or the miss in `context.cost` ([`count_page`]
-    /// does), and returns [`ReadError::WouldBlock`] instead of loading when the context may not load
+    /// does). Instead of loading it returns [`ReadError::WouldBlock`] when the context may not load
     /// ([`ReadContext::may_load`]), and [`ReadError::TimedOut`] when its deadline is over.
     ///
     /// # Errors
@@ -66,8 +66,8 @@ pub trait PageSource: Send + Sync + Debug {
     ) -> Result<Bytes, ReadError>;
 
     /// Hands the page to `look` and counts the hit, if it is in memory; otherwise it does and counts nothing.
-    /// For who does not keep the page: no count of its users is touched. Looking must be short and ask for no
-    /// other page.
+    /// It is for callers that do not keep the page: no count of its users is touched. Looking must be short
+    /// and ask for no other page.
     ///
     /// # Errors
     /// [`ReadError::WouldBlock`] when finding out takes waiting that the context does not allow.

@@ -65,7 +65,7 @@ const PAGE_BYTES: usize = INDEX_PAGE_BYTES as usize;
 pub(crate) struct PageSums {
     /// Bytes of the file.
     pub len: u64,
-    /// Of each page of [`INDEX_PAGE_BYTES`]; the last may be shorter.
+    /// The checksum of each page of [`INDEX_PAGE_BYTES`]; the last page may be shorter.
     pub crcs: Vec<u32>,
 }
 
@@ -81,7 +81,7 @@ impl PageSums {
 pub(crate) struct PageSummer {
     len: u64,
     crcs: Vec<u32>,
-    /// Of the page that is not full.
+    /// The checksum of the page that is not full.
     open: Hasher,
 }
 
@@ -99,7 +99,7 @@ impl PageSummer {
         }
     }
 
-    /// How the pages lie that are full.
+    /// How the full pages lie.
     pub fn so_far(&self) -> PageLayout {
         PageSums { len: self.len, crcs: self.crcs.clone() }.layout()
     }
@@ -115,15 +115,15 @@ impl PageSummer {
 /// What the index was when it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct IndexProof {
-    /// Of the Summary.db; 0 where there is none.
+    /// The CRC-32 of Summary.db; 0 where there is none.
     pub summary_crc: u32,
-    /// Of Index.db, or Partitions.db.
+    /// Checksums of Index.db or Partitions.db.
     pub index: PageSums,
-    /// Of Rows.db.
+    /// Checksums of Rows.db.
     pub rows: PageSums,
-    /// Of Index.db, between those that the summary has; in the order of the file.
+    /// Samples of Index.db between those of the summary, in the order of the file.
     pub samples: Vec<Sample>,
-    /// Of Index.db, between blocks of its large partitions.
+    /// Fences between blocks of large partitions in Index.db.
     pub fences: Fences,
 }
 
@@ -159,11 +159,11 @@ pub(crate) struct Proof {
     pub digest: u32,
     /// Bytes of Data.db before compression.
     pub data_len: u64,
-    /// Of the CompressionInfo.db or CRC.db.
+    /// The CRC-32 of CompressionInfo.db or CRC.db.
     pub table_crc: u32,
-    /// `None` in one that was made later, of Data.db alone.
+    /// `None` in a proof that was made later, of Data.db alone.
     pub index: Option<IndexProof>,
-    /// Of the chunks of a compressed Data.db.
+    /// The checksums of the chunks of a compressed Data.db.
     pub chunks: Vec<u32>,
 }
 

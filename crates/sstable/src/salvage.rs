@@ -7,8 +7,8 @@
 //! 3. Partitions and rows that do not come after the one before are left for later. They go into SSTables of
 //!    their own, in order; as many as it takes.
 //!
-//! A range deletion that was open where a gap begins is closed there, and one that the index knows to be open
-//! behind the gap is opened at the next row: nothing is deleted that was not deleted before.
+//! A range deletion that is open where a gap begins is closed there. One that the index knows to be open
+//! behind the gap is opened at the next row. So nothing is deleted that was not deleted before.
 
 use crate::checksum::digest_fits;
 use crate::compression::CompressionParams;

@@ -1,13 +1,13 @@
 //! An open SSTable.
 //!
 //! Opening reads the small components whole (Statistics.db, CompressionInfo.db or CRC.db, Filter.db,
-//! Summary.db) and nothing of Data.db; of Index.db the entries after the last sample, or all when Summary.db
-//! or Filter.db is missing; of Outline.db the root.
+//! Summary.db) and nothing of Data.db. It reads the entries of Index.db after the last sample, or all of them
+//! when Summary.db or Filter.db is missing. It reads the root of Outline.db.
 //!
-//! The index and Filter.db carry no checksums. What they say is checked against the data where a read depends
-//! on it: the key in the data must be the one asked for, and before a key that passed the filter is called
+//! The index and Filter.db carry no checksums. What they say is compared with the data where a read depends
+//! on it. The key in the data must be the one asked for. Before a key that passed the filter is called
 //! absent, its neighbours are compared with the data. The filter itself is believed only as far as it is
-//! proven ([`KeyFilter`]). Before version `na` Statistics.db has no checksums either: nothing is left out of
+//! proven ([`KeyFilter`]). Before version `na` Statistics.db has no checksums either. Nothing is left out of
 //! a read or of a compaction for what it says, and the minima in its header are proven ([`Minima`]).
 
 mod facts;
@@ -55,7 +55,7 @@ pub struct SsTable {
     pub(crate) minima: Minima,
     pub(crate) data: Arc<PagedFile>,
     pub(crate) outline: Option<Arc<Outline>>,
-    /// Whether every page of the index is held against a checksum, the summary was, and no chunk passes for
+    /// Whether every page of the index is compared with a checksum, the summary was, and no chunk passes for
     /// another.
     pub(crate) is_proven: bool,
     pub(crate) pages: Arc<dyn PageSource>,
@@ -74,8 +74,8 @@ impl SsTable {
         self.data.crc_checks.draw_from(random);
     }
 
-    /// Whether a read may take for granted what the index says. With a `crc_check_chance` below 1 a chunk may
-    /// be damaged and not be found out, so that what the index says is compared with the data all the same.
+    /// Whether a read may take for granted what the index says. With a `crc_check_chance` below 1 a damaged
+    /// chunk may not be found out. Then what the index says is compared with the data all the same.
     pub(crate) fn believes_index(&self) -> bool {
         self.is_proven && self.data.crc_checks.are_all_due()
     }
@@ -325,9 +325,9 @@ impl SsTable {
         Hints { covered: &self.stats().covered_clusterings, fences: self.index.fences() }
     }
 
-    /// Goes through the pages of the index that a read of what is at `bound` in a partition goes through,
-    /// and, if that is a row and `with_outline`, through what the outline has of it. Of the data none is read
-    /// but what it takes to be sure that the partition is there, and what an outline leaves out.
+    /// Touches the pages of the index that a read of the position `bound` in a partition touches. For a row,
+    /// and `with_outline`, it also touches the row's part of the outline. It reads only the data that proves
+    /// that the partition is there, and what an outline leaves out.
     ///
     /// # Errors
     /// When a file cannot be read or is damaged.

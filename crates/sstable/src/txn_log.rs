@@ -19,10 +19,11 @@
 //! several data directories: then each has a copy of the log. A torn last line counts as not written. When a
 //! retired SSTable has more or other files than were recorded, somebody has put files back: that is an error.
 //!
-//! A commit that fails is taken back: the log goes, durably, then the new files. Until the log is gone, what
-//! the next start would find is open, for a sync that failed says nothing of what is on the disk, nor does
-//! one that is tried again. When that fails, too, the outcome is [in doubt](CommitError::InDoubt): the old
-//! SSTables go on, and nothing of either set may change until the next start has decided.
+//! A commit that fails is taken back: the log goes, durably, then the new files. Until the log is gone,
+//! nobody knows what the next start would find. A sync that failed says nothing of what is on the disk, and
+//! neither does one that is tried again. When taking back fails, too, the outcome is [in
+//! doubt](CommitError::InDoubt). The old SSTables go on, and nothing of either set may change until the next
+//! start has decided.
 
 use crate::descriptor::{Descriptor, Version, list};
 use env::fs::{FileSystem, WriteFile};
@@ -34,8 +35,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Lines are synced together as long as they lie in one such part of the log: of more, a machine that stops
-/// may keep the end and not the middle, and only a last line may be torn.
+/// Lines are synced together as long as they lie in one such part of the log. With more parts, a machine that
+/// stops may keep the end and not the middle, and only a last line may be torn.
 const PAGE_BYTES: usize = 4096;
 
 /// What a transaction is for; part of the log's name.
@@ -110,8 +111,8 @@ pub enum CommitError {
     /// The new files are gone, the log too.
     #[error(transparent)]
     Undone(io::Error),
-    /// The next start may find that it did commit. Until then the files of both sets must stay as they are:
-    /// rows of the new ones would come back when a tombstone of the old ones had been purged meanwhile.
+    /// The next start may find that it did commit. Until then the files of both sets must stay as they are.
+    /// Otherwise a tombstone of the old ones could be purged, and rows of the new ones would come back.
     #[error("{0}; the next start decides which of its SSTables stay")]
     InDoubt(io::Error),
 }

@@ -36,7 +36,7 @@ pub fn check(root: &Path, files: &[Source]) -> Vec<Finding> {
 }
 
 /// The lines outside fenced blocks, counted from 1.
-fn prose(text: &str) -> Vec<(usize, &str)> {
+pub fn prose(text: &str) -> Vec<(usize, &str)> {
     let mut fenced = false;
     let mut lines = Vec::new();
     for (index, line) in text.lines().enumerate() {

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use env::Env;
 use env::clock::Clock;
-use parking_lot::{Condvar, Mutex};
+use env::sync::{Condvar, Mutex};
 use partition::Deadline;
 use tokio::sync::oneshot;
 
@@ -118,7 +118,7 @@ impl Readers {
             let _ = tell.send(now.map(job).ok_or(ReaderError::TimedOut));
         }))?;
         let told = match deadline {
-            Some(deadline) => match tokio::time::timeout(deadline.left(), told).await {
+            Some(deadline) => match self.env.tasks.timeout(deadline.left(), told).await {
                 Ok(told) => told,
                 Err(_) => return Err(ReaderError::TimedOut),
             },
@@ -165,7 +165,7 @@ impl Readers {
         if state.idle < state.queue.len() && state.threads < self.threads_max {
             state.threads += 1;
             let (shared, started) = (Arc::clone(&self.shared), self.hooks.thread_started);
-            let spawned = std::thread::Builder::new().name(READER_THREAD.to_owned()).spawn(move || {
+            let spawned = self.env.tasks.spawn(READER_THREAD, move || {
                 started();
                 work(&shared);
             });

@@ -1,9 +1,9 @@
 //! The clustering columns' part of WHERE: which rows of a partition a statement is about.
 //!
-//! At preparation the restrictions stand in column order; those that continue a prefix of equalities (and IN)
-//! can be answered by position, what comes behind a gap has to be filtered. At binding, equalities and INs
-//! multiply to prefixes; if they cover all columns these are names, otherwise slices. A slice over several
-//! columns of which some are descending is one range of the *logical* order and possibly several of the
+//! At preparation the restrictions stand in column order. Those that continue a prefix of equalities (and IN)
+//! can be answered by position. What comes behind a gap has to be filtered. At binding, equalities and INs
+//! multiply to prefixes. If these cover all columns they are names, otherwise slices. A slice over several
+//! columns, some of them descending, is one range of the *logical* order. It can be several ranges of the
 //! storage order:
 //!
 //! ```text
@@ -360,7 +360,7 @@ fn earlier<'b>(
     if comparator.compare_positions(a.position(), b.position()) == Ordering::Greater { b } else { a }
 }
 
-/// Appends a slice, joined with the last one where it starts at the position at which that one ends.
+/// Appends a slice. It is joined with the last one if it starts where that one ends.
 fn push_joined(comparator: &ClusteringComparator, out: &mut Vec<Slice>, slice: Slice) {
     if let Some(last) = out.last_mut()
         && touches(comparator, last.end.position(), slice.start.position())
@@ -375,9 +375,9 @@ fn touches(comparator: &ClusteringComparator, end: Position<'_>, start: Position
     end.kind.complement() == start.kind && comparator.compare_positions(end, start).is_eq()
 }
 
-/// What is greater (or less) than a tuple of values behind a prefix: for each component the rows that are
-/// equal in the components before and greater in this one, and those that are equal in all if `inclusive`; in
-/// storage order, joined.
+/// The rows behind a prefix that are greater (or less) than a tuple of values. There is one part for each
+/// component: the rows that are equal in the components before and greater in this one. Rows that are equal
+/// in all belong to it if `inclusive`. The parts are in storage order, joined.
 fn half_line(
     comparator: &ClusteringComparator,
     prefix: &Clustering,

@@ -46,7 +46,7 @@ pub(crate) struct BoundCondition {
     pub(crate) column: Arc<ColumnDef>,
     target: BoundTarget,
     operator: ComparisonOperator,
-    /// One, or those of IN, of which one has to be equal.
+    /// The value to compare with; for IN all of them, and one has to be equal.
     values: Vec<Option<Bytes>>,
 }
 

@@ -73,8 +73,8 @@ struct Marker {
 
 /// The types of calls in an expression, while it is looked at.
 ///
-/// Every overload of a call asks for the types of the same arguments, and those ask for the types of theirs:
-/// without memory the time would grow as a power of the depth. Calls are told by their addresses, which hold
+/// Every overload of a call asks for the types of the same arguments, and those ask for the types of theirs.
+/// Without memory the time would grow as a power of the depth. Calls are told by their addresses, which hold
 /// as long as the outermost expression is borrowed; nothing is kept longer.
 #[derive(Debug, Default)]
 pub(crate) struct CallTypes {

@@ -45,7 +45,7 @@ impl FilterPlan {
         Ok(plan)
     }
 
-    /// The columns that conditions look at, and of which of them each looks at a part only.
+    /// The columns that conditions look at, and the part of each if only a part is looked at.
     pub(crate) fn for_each_column(&self, visit: &mut dyn FnMut(ColumnId, Option<&CellPart>)) {
         for (column, condition) in &self.conditions {
             let part = match (condition, &column.ty) {

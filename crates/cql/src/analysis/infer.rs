@@ -146,7 +146,7 @@ impl Analyzer<'_> {
         }
     }
 
-    /// That of the items' types which takes those of all others, if there is one.
+    /// The type of an item that takes the types of all other items, if there is one.
     fn compatible_item(&self, items: &[Raw<'_>]) -> Option<CqlType> {
         let mut types: Vec<CqlType> = Vec::new();
         for ty in items.iter().filter_map(|item| self.compatible_type(item)) {

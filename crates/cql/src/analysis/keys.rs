@@ -161,7 +161,8 @@ fn key_of(components: &mut [Bytes]) -> Result<DecoratedKey> {
     if length == 0 {
         bail!("Key may not be empty");
     }
-    // A component that is too long cannot be written in its key, whose length is then not that of the whole.
+    // A component that is too long cannot be written into its key. So the length of the key is not the length
+    // to show.
     if length > KEY_BYTES_MAX {
         let shown = match components.iter().find(|c| c.len() > KEY_BYTES_MAX) {
             Some(_) if components.len() > 1 => components.iter().map(|c| c.len()).sum(),

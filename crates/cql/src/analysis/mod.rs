@@ -2,11 +2,11 @@
 //!
 //! Steps, in order:
 //! 1. [`types`] turns types as written into types of the schema.
-//! 2. [`raw`] brings terms and selectables into one shape; [`infer`] says what type an expression has and
-//!    what it may be assigned to; [`lower`] gives an [`Expr`] whose names are all resolved.
+//! 2. [`raw`] brings terms and selectables into one shape. [`infer`] says what type an expression has and
+//!    what it may be assigned to. [`lower`] gives an [`Expr`] whose names are all resolved.
 //! 3. [`relation`] sorts the WHERE clause into restrictions of the partition key, of the clustering columns
-//!    and of the rest; [`clustering`] makes slices or names of them when values are bound, [`filter`] row
-//!    filters.
+//!    and of the rest. When values are bound, [`clustering`] makes slices or names of them, and [`filter`]
+//!    makes row filters.
 //! 4. [`modification`] and [`condition`] do the same for SET, VALUES, DELETE and IF.
 
 pub(crate) mod clustering;

@@ -1,6 +1,7 @@
-//! What a SELECT clause refuses before the first row, once its markers are bound: arguments that are unset,
-//! keys of elements that are null or unset, ends of slices that are null, and constants that a function does
-//! not take.
+//! What a SELECT clause refuses before the first row, once its markers are bound.
+//!
+//! These are arguments that are unset, keys of elements that are null or unset, ends of slices that are null,
+//! and constants that a function does not take.
 
 use super::expr::{Expr, Scope};
 use crate::bind::BoundValue;

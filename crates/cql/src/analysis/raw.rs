@@ -1,4 +1,4 @@
-//! Terms and selectables in one shape, so that what types they have and what they compute is said once.
+//! Terms and selectables in one shape, so that their types and their values are defined once.
 
 use crate::ast::{
     ArithmeticOperator, FunctionName, Identifier, Literal, NativeType, RawType, Selectable, Subselection,

@@ -64,7 +64,7 @@ pub(crate) enum Test {
         start: Option<SliceEnd>,
         end: Option<SliceEnd>,
     },
-    /// Of a collection: values and keys that it contains, entries that it has.
+    /// Values and keys that a collection has to contain, and entries that it has to have.
     Contains {
         values: Vec<Expr>,
         keys: Vec<Expr>,

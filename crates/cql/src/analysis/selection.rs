@@ -103,8 +103,8 @@ impl Analyzer<'_> {
         match selectable {
             Selectable::Cast { selectable, target } => {
                 let inner = self.column_name(selectable);
-                // A cast to the type that is there already leaves no trace; that of a column in descending
-                // order is another.
+                // A cast to the type that is there already leaves no trace. A column in descending order has
+                // another type.
                 let is_there = self.known_type(&Raw::from(&**selectable)) == Some(native(*target));
                 let is_descending = matches!(&**selectable, Selectable::Column(name)
                     if self.table.column(name.as_str()).is_some_and(|column| column.descending));
@@ -221,7 +221,7 @@ impl Analyzer<'_> {
 }
 
 impl Selected {
-    /// The columns of any kind that the selection names, and of which of them it looks at a part only.
+    /// The columns of any kind that the selection names, and the part of each if only a part is looked at.
     pub(crate) fn for_each_column(&self, visit: &mut dyn FnMut(&ColumnRef, Option<&CellPart>)) {
         for output in &self.outputs {
             match output {

@@ -35,8 +35,8 @@ pub(crate) fn hint(raw: &RawType, schema: &Schema, keyspace: &str) -> Result<Cql
     })
 }
 
-/// The type of a type hint in the name of a result's column: user types have their keyspace, tuples are never
-/// told to be frozen, what is inside of them always is.
+/// The type of a type hint, as the name of a result's column shows it. User types have their keyspace. Tuples
+/// are never shown as frozen; what is inside of them always is.
 pub(crate) fn hint_name(raw: &RawType, keyspace: &str) -> String {
     let name = |raw: &RawType| hint_name(raw, keyspace);
     match raw {

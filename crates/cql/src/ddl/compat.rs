@@ -1,5 +1,5 @@
-//! Whether a dropped column may come back with another type: cells of the old column may still be on disk,
-//! and the readers of the new type must be able to step over them.
+//! Whether a dropped column may come back with another type. Cells of the old column may still be on disk,
+//! and readers of the new type must be able to step over them.
 //!
 //! The relations are Cassandra's. `orders_alike`: values of the old type are valid ones of the new type and
 //! keep their order. `reads`: values of the old type are valid ones of the new type.

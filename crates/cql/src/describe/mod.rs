@@ -1,8 +1,8 @@
 //! DESCRIBE: the schema as rows of CQL text (docs/formats/native-protocol.md).
 //!
-//! Lists have a row for each name, descriptions one for each element: a keyspace, then its types (each after
-//! the types that it needs), its functions and aggregates, then its tables, each with its indexes and views.
-//! Names are in alphabetical order whatever their case, and quoted where CQL needs that.
+//! Lists have a row for each name, descriptions a row for each element. A keyspace comes first, then its
+//! types (each after the types that it needs), its functions and aggregates, then its tables, each with its
+//! indexes and views. Names are in alphabetical order whatever their case, and quoted where CQL needs that.
 
 mod kept;
 mod page;

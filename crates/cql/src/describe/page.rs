@@ -1,7 +1,7 @@
 //! Pages of DESCRIBE.
 //!
-//! The answer is computed anew for each page, so a paging state says where to go on and in which schema; in
-//! another one the rows before may have moved.
+//! The answer is computed anew for each page. So a paging state says where to go on and in which schema. In
+//! another schema the rows before may have moved.
 //!
 //! ```text
 //! byte  0         1                 17              21

@@ -60,8 +60,8 @@ pub(super) fn user_type(ty: &UserType) -> String {
     format!("CREATE TYPE {}.{name} (\n{}\n);", quoted(&ty.keyspace), fields.join(",\n"))
 }
 
-/// `CREATE TABLE`. With `internals` the table gets its id, and what was dropped is created, dropped and, if
-/// it came back, added: replayed on an empty node, the text leaves a table that reads the same files. A table
+/// `CREATE TABLE`. With `internals` the table gets its id. A dropped column is created, dropped and, if it
+/// came back, added. Replayed on an empty node, the text leaves a table that reads the same files. A table
 /// with COMPACT STORAGE would not be the same when it is made anew: its text is a comment.
 pub(super) fn table(table: &TableSchema, form: &Form) -> String {
     let (is_virtual, internals) = (form.is_virtual, form.internals);

@@ -1,7 +1,7 @@
 //! EXPLAIN: the plan of a SELECT as rows of a result.
 //!
-//! Each row is a [`Step`]. The first ones say what is read and what is done with it, and are made here from
-//! the bound statement alone ([`plan`]); those about memtables and SSTables are added by whoever has them.
+//! Each row is a [`Step`]. The first ones say what is read and what is done with it. They are made here, from
+//! the bound statement alone ([`plan`]). Whoever has the memtables and SSTables adds the steps about them.
 //! Names of operations and figures are stable, for programs; details are for people.
 //!
 //! | operation | its target | tells |

@@ -1,9 +1,8 @@
 //! What a bound SELECT asks for, as CQL with its values: for lists of reads that were carried out, where the
 //! statement alone has bind markers.
 //!
-//! It is made from the command, not from the statement: what was equal there may be written otherwise here
-//! (`k IN (1)` is `k = 1`), and rows that take several slices stand with an OR between them, which CQL has
-//! not.
+//! It is made from the command, not from the statement. So it may spell the same thing in another way: `k IN
+//! (1)` is `k = 1`. Rows that take several slices stand with an OR between them, which CQL does not have.
 
 use super::text::{condition, in_list, key_values, literal, name, range, tuple};
 use model::clustering::{BoundKind, Clustering, Component, Slice};

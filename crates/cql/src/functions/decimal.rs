@@ -41,7 +41,7 @@ fn align(a: (&BigInt, i32), b: (&BigInt, i32)) -> Option<(BigInt, BigInt, i32)> 
     })
 }
 
-/// Of two numbers that are far apart the one with the higher first digit.
+/// The one with the higher first digit of two numbers that are far apart.
 fn dominant(a: (&BigInt, i32), b: (&BigInt, i32)) -> (BigInt, i32) {
     let top = |v: (&BigInt, i32)| digits(v.0) - i64::from(v.1);
     let winner =

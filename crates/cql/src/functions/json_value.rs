@@ -17,7 +17,7 @@ pub(crate) enum Json {
     Float(String),
     Text(String),
     Array(Vec<Json>),
-    /// Of names that are used twice the last value stays.
+    /// Where a name is used twice, the last value stays.
     Object(Vec<(String, Json)>),
 }
 

@@ -1,7 +1,7 @@
 //! Cassandra's own functions: which there are, which overload a call means, what they compute.
 //!
-//! A call is resolved once, when its statement is prepared: [`resolve`] finds the candidates of the name
-//! ([`registry`]), and takes the one whose arguments match exactly, or the only one that the arguments can be
+//! A call is resolved once, when its statement is prepared. [`resolve`] finds the candidates of the name
+//! ([`registry`]). It takes the one whose arguments match exactly, or the only one that the arguments can be
 //! assigned to. A [`ScalarFunction`] then computes on values of exactly its argument types; an aggregate
 //! keeps an [`aggregate::State`] for each group.
 

@@ -75,9 +75,9 @@ impl Number {
         Some(out.into())
     }
 
-    /// The number as an operand of arithmetic in `target`'s kind. For decimals it goes by way of a double, so
-    /// that `2` is `2.0` and a float has all its digits, as in Cassandra's `DecimalType.toBigDecimal`; `None`
-    /// for NaN and infinities.
+    /// The number as an operand of arithmetic in `target`'s kind. For decimals it goes by way of a double. So
+    /// `2` is `2.0`, and a float has all its digits, as in Cassandra's `DecimalType.toBigDecimal`. `None` for
+    /// NaN and infinities.
     pub(super) fn convert(self, target: &CqlType) -> Option<Number> {
         Some(match target {
             CqlType::TinyInt | CqlType::SmallInt | CqlType::Int | CqlType::BigInt | CqlType::Counter => {

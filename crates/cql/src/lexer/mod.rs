@@ -7,9 +7,10 @@
 //! 3. A character that starts no token, or a token that breaks off, is a [`LexError`] whose words are
 //!    Cassandra's. Lexing does not go on after one.
 //!
-//! Three rules surprise: eight hexadecimal digits and a minus are the start of a UUID, whatever follows; a
-//! minus before a digit belongs to the number, so `a -1` is a name and a number; and a `--` comment must end
-//! in a line break, the end of the text is not enough.
+//! Three rules surprise:
+//! * Eight hexadecimal digits and a minus are the start of a UUID, whatever follows.
+//! * A minus before a digit belongs to the number, so `a -1` is a name and a number.
+//! * A `--` comment must end in a line break. The end of the text is not enough.
 
 mod keyword;
 mod number;

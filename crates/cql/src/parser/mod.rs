@@ -7,8 +7,8 @@
 //!    does this parser.
 //! 2. A few refusals carry no position (`Multiple incompatible setting of column a`). Like Cassandra, the
 //!    parser goes on after one, and the first error of any kind is what the client sees.
-//! 3. Hostile text costs at most memory in proportion to its length: nesting beyond [`NESTING_MAX`] and
-//!    expressions of more than [`OPERATORS_MAX`] operators are errors, so neither this parser nor anything
+//! 3. Hostile text costs at most memory in proportion to its length. Nesting beyond [`NESTING_MAX`] and
+//!    expressions of more than [`OPERATORS_MAX`] operators are errors. So neither this parser nor anything
 //!    that walks a tree exhausts the stack.
 
 mod cursor;

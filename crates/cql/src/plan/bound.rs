@@ -52,8 +52,8 @@ pub struct BoundSelect {
     /// The read. Its limits count rows; where [`BoundSelect::is_grouped`] says so they do not apply and
     /// [`ResultShaper`] limits the groups.
     pub command: Arc<ReadCommand>,
-    /// Whether rows are aggregated or grouped, so that the rows of the command are not the rows of the
-    /// result: the reader should page internally until the shaper has enough.
+    /// Whether rows are aggregated or grouped. Then the rows of the command are not the rows of the result,
+    /// and the reader should page internally until the shaper has enough.
     pub is_grouped: bool,
     /// Whether the rows of several partitions are sorted after they are all read, so that the result is one
     /// page.
@@ -121,7 +121,7 @@ impl OwnedResultRow {
 /// The rows that a write's `read_before` or a condition's read found.
 #[derive(Clone, Debug, Default)]
 pub struct RowsRead {
-    /// Those of one partition together, in the order of their clusterings.
+    /// The rows of one partition stand together, in the order of their clusterings.
     pub(crate) rows: Vec<OwnedResultRow>,
     partitions: HashMap<DecoratedKey, Range<usize>>,
 }

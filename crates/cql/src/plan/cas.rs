@@ -1,17 +1,18 @@
 //! Writes under conditions.
 //!
-//! Life cycle: [`CasPlan::read`] is run in the partition of [`CasPlan::key`] while nobody else writes there;
-//! [`CasPlan::evaluate`] says whether all conditions hold, and gives the mutation if they do;
-//! [`CasPlan::result_columns`] and [`CasPlan::write_result`] make the result set, which shows the rows when
-//! they do not.
+//! Life cycle:
+//! 1. [`CasPlan::read`] is run in the partition of [`CasPlan::key`] while nobody else writes there.
+//! 2. [`CasPlan::evaluate`] says whether all conditions hold, and gives the mutation if they do.
+//! 3. [`CasPlan::result_columns`] and [`CasPlan::write_result`] make the result set. It shows the rows when
+//!    the conditions do not hold.
 //!
-//! Conditions belong to rows, not to statements: those of one batch on one row are put together, and may not
-//! contradict each other in kind. What is read are the rows with conditions. Where only the static row has
-//! any, it is the first row of the partition, which a refusal shows.
+//! Conditions belong to rows, not to statements. The conditions of one batch on one row are put together, and
+//! may not contradict each other in kind. The rows with conditions are read. Where only the static row has
+//! any, the first row of the partition is read, which a refusal shows.
 //!
-//! All deletions get the timestamp just before that of the writes, so that what a batch deletes is what was
-//! there before it. Within one row that the batch both deletes and writes the deletion wins, as in a batch
-//! without conditions.
+//! All deletions get the timestamp just before that of the writes. So a batch deletes what was there before
+//! it. Within one row that the batch both deletes and writes the deletion wins, as in a batch without
+//! conditions.
 //!
 //! The reader hands on the static row of the partition even when none of the rows asked for exists (as a row
 //! of static content only).
@@ -85,7 +86,7 @@ impl CasOutcome {
 }
 
 impl CasPlan {
-    /// Puts writes together, of which at least one has conditions.
+    /// Puts writes together. At least one of them has conditions.
     pub(crate) fn new(writes: Vec<BoundWrite>, is_batch: bool) -> Result<CasPlan> {
         let Some(first) = writes
             .iter()
@@ -364,8 +365,8 @@ fn shown_columns(table: &TableSchema, writes: &[BoundWrite], is_batch: bool) -> 
     Some(columns)
 }
 
-/// The columns of which content makes a row exist: all regular ones where rows are written, all static ones
-/// where a conditional statement writes any, otherwise those of conditions.
+/// The columns whose content makes a row exist. These are all regular columns where rows are written, and all
+/// static ones where a conditional statement writes any; otherwise the columns of conditions.
 fn relevant_columns(table: &TableSchema, writes: &[BoundWrite]) -> ColumnSelection {
     let touches_rows = writes.iter().any(|write| !matches!(write.target, Target::Static | Target::Partition));
     let touches_static = writes.iter().any(|write| write.is_conditional() && write.names_static);

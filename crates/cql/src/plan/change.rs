@@ -1,7 +1,7 @@
 //! Changes to the cells of one row.
 //!
-//! The elements of a list live under time uuids: what is appended gets new ones, what is prepended the mirror
-//! image of new ones at a moment in the past, so that later prepends sort first.
+//! The elements of a list live under time uuids. Appended elements get new ones. Prepended elements get the
+//! mirror image of new ones at a moment in the past, so that later prepends sort first.
 
 use crate::bind::UuidSource;
 use crate::error::{Result, bail};

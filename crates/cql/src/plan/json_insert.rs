@@ -1,7 +1,7 @@
 //! INSERT JSON: a document becomes one value for each column.
 //!
-//! The plan is that of an INSERT of all columns whose values are markers; binding parses the document and
-//! puts its values behind those of the statement's own markers.
+//! The plan is an INSERT of all columns whose values are markers. Binding parses the document and puts its
+//! values behind those of the statement's own markers.
 
 use crate::analysis::{BindInput, Expr};
 use crate::bind::BoundValue;

@@ -1,4 +1,4 @@
-//! Plans: what a statement becomes once everything in it is looked up, and what an execution makes of it.
+//! Plans: a statement in which everything is looked up, and what an execution makes of it.
 //!
 //! ```text
 //! text ── parser ──> ParsedStatement ── prepare ──> Prepared ── bind ──> Bound ──> read commands, mutations

@@ -1,9 +1,9 @@
 //! Statements about roles, permissions and identities. The node has none of them: everybody is let in and may
-//! do everything, and every such statement is answered as Cassandra answers it to a client that has not
-//! logged in, which with its default configuration is every client.
+//! do everything. Such a statement is answered as Cassandra answers a client that has not logged in. With
+//! Cassandra's default configuration that is every client.
 //!
-//! In Cassandra's order: what is wrong with the statement itself, then what only superusers may do, then what
-//! the default managers of roles do not support, and last the refusal that everything meets.
+//! Refusals come in Cassandra's order: what is wrong with the statement itself, what only superusers may do,
+//! what the default managers of roles do not support, and last the refusal of everything.
 
 use crate::ast::{
     AlterRole, CreateRole, FunctionName, Permission, Permissions, QualifiedName, Resource, RoleName,

@@ -1,8 +1,8 @@
-//! How much memory a prepared statement holds, about, and rather more than less.
+//! About how much memory a prepared statement holds; rather too much than too little.
 //!
-//! What a plan is made of is one of two things: columns of the result and markers, which are counted, and
-//! terms, of which a statement cannot have more than its text has room for. So the text is looked at for what
-//! terms are parted by.
+//! A plan consists of two kinds of things. Columns of the result and markers are counted. Terms are
+//! estimated: a statement cannot have more than its text has room for, so the separators of terms in the text
+//! are counted.
 
 use super::Prepared;
 use crate::bind::ColumnSpec;

@@ -42,7 +42,7 @@ pub(crate) struct Circumstances {
 pub struct ResultShaper<'s> {
     shape: &'s Shape,
     with: &'s Circumstances,
-    /// Of the page.
+    /// Rows or groups that the page may have.
     limit: u64,
     buffer: Vec<u8>,
     group: Option<Group>,
@@ -95,7 +95,7 @@ impl<'s> ResultShaper<'s> {
         self.limit = groups;
     }
 
-    /// Goes on in a partition of which earlier pages showed groups: `left` more of them may be written.
+    /// Goes on in a partition whose first groups were on earlier pages. `left` more groups may be written.
     pub fn resume_partition(&mut self, partition: Bytes, left: u64) {
         self.written_in_partition = self.with.limit_per_partition.saturating_sub(left);
         self.partition = Some(partition);

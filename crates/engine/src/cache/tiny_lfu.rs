@@ -31,8 +31,8 @@
 mod sketch;
 
 use crate::turns::give_way;
+use env::sync::RwLock;
 use hashbrown::HashTable;
-use parking_lot::RwLock;
 use sketch::{COUNT_MAX, Sketch};
 use std::hash::{BuildHasher, Hash};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};

@@ -1,6 +1,6 @@
 //! The writer of the commit log.
 //!
-//! One lock orders the appends. A thread of its own syncs: it writes a fence, syncs closed segments and then
+//! One lock orders the appends. A background loop syncs: it writes a fence, syncs closed segments and then
 //! the current one, and settles everything appended before; it also makes the next segment ahead of time.
 //!
 //! A failed write of a section leaves nothing behind: its bytes are overwritten with zeroes before anything
@@ -12,14 +12,14 @@ use super::ticket::{Durability, SyncTicket};
 use crate::error::WriteError;
 use crate::options::{FailurePolicy, SyncMode};
 use env::Env;
+use env::background::{Background, Look};
 use env::fs::{SyncFile, WriteFile};
-use parking_lot::{Condvar, Mutex};
-use std::collections::{BTreeMap, HashMap};
+use env::sync::Mutex;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -67,8 +67,8 @@ pub struct CommitLog {
     options: CommitLogOptions,
     active: Mutex<Active>,
     durability: Arc<Durability>,
-    wake: Mutex<Wake>,
-    woken: Condvar,
+    /// Syncs, and makes segments ahead.
+    syncing: Arc<Background>,
     /// Serializes syncs: the sync thread's and those of callers.
     sync_turn: Mutex<()>,
     stopped: OnceLock<Arc<io::Error>>,
@@ -77,13 +77,6 @@ pub struct CommitLog {
     synced_nanos: AtomicU64,
     syncs: AtomicU64,
     failures: AtomicU64,
-    closing: AtomicBool,
-    thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-#[derive(Default)]
-struct Wake {
-    sync_now: bool,
 }
 
 struct Active {
@@ -114,7 +107,7 @@ struct OpenSegment {
 struct SegmentState {
     path: PathBuf,
     bytes: u64,
-    dirty: HashMap<Uuid, u32>,
+    dirty: BTreeMap<Uuid, u32>,
 }
 
 impl CommitLog {
@@ -139,15 +132,12 @@ impl CommitLog {
             options,
             active: Mutex::new(active),
             durability: Arc::default(),
-            wake: Mutex::default(),
-            woken: Condvar::new(),
+            syncing: Arc::default(),
             sync_turn: Mutex::new(()),
             stopped: OnceLock::new(),
             hook: OnceLock::new(),
             syncs: AtomicU64::new(0),
             failures: AtomicU64::new(0),
-            closing: AtomicBool::new(false),
-            thread: Mutex::new(None),
         }
     }
 
@@ -156,11 +146,19 @@ impl CommitLog {
     /// # Errors
     /// When the system gives no thread.
     pub fn start(self: &Arc<Self>) -> io::Result<()> {
-        let log = Arc::clone(self);
-        let thread =
-            std::thread::Builder::new().name("commitlog-sync".to_owned()).spawn(move || log.run())?;
-        *self.thread.lock() = Some(thread);
-        Ok(())
+        let tick = Duration::from_millis(match self.options.sync {
+            SyncMode::Periodic { period_ms } => period_ms,
+            SyncMode::Group { window_ms } => window_ms,
+            SyncMode::Batch => IDLE_TICK_MS,
+        });
+        // It ends when the log is closed, which its last owner does.
+        let log = Arc::downgrade(self);
+        self.syncing.start(&self.env.tasks, ["commitlog-sync".to_owned()], tick, move || {
+            let Some(log) = log.upgrade() else { return Look::End };
+            log.sync();
+            log.make_spare();
+            Look::Again
+        })
     }
 
     /// Sets who is told of failures that the policy wants the server to act on; the first call counts.
@@ -174,7 +172,7 @@ impl CommitLog {
     ///
     /// # Errors
     /// When it cannot be opened.
-    pub fn adopt(&self, id: i64, path: PathBuf, bytes: u64, dirty: HashMap<Uuid, u32>) -> io::Result<()> {
+    pub fn adopt(&self, id: i64, path: PathBuf, bytes: u64, dirty: BTreeMap<Uuid, u32>) -> io::Result<()> {
         let file = self.env.fs.open_rw(&path)?.syncer();
         let mut active = self.active.lock();
         active.unsynced.push((id, file));
@@ -231,15 +229,10 @@ impl CommitLog {
                     return SyncTicket::ready();
                 }
             }
-            SyncMode::Batch => self.wake_for_sync(),
+            SyncMode::Batch => self.syncing.nudge_one(),
             SyncMode::Group { .. } => {}
         }
         SyncTicket::waits(number, Arc::clone(&self.durability))
-    }
-
-    fn wake_for_sync(&self) {
-        self.wake.lock().sync_now = true;
-        self.woken.notify_one();
     }
 
     /// Where the log ends now: every append so far lies at or before it.
@@ -264,7 +257,7 @@ impl CommitLog {
         });
     }
 
-    fn forget(&self, mut change: impl FnMut(i64, &mut HashMap<Uuid, u32>)) {
+    fn forget(&self, mut change: impl FnMut(i64, &mut BTreeMap<Uuid, u32>)) {
         let mut active = self.active.lock();
         let Active { segments, current, .. } = &mut *active;
         for (id, state) in segments.iter_mut() {
@@ -336,11 +329,8 @@ impl CommitLog {
 
     /// Syncs what is there, ends the thread, and fails whoever still waits.
     pub fn close(&self) {
-        self.closing.store(true, Ordering::SeqCst);
-        self.wake_for_sync();
-        if let Some(thread) = self.thread.lock().take() {
-            let _ = thread.join();
-        }
+        self.syncing.stop();
+        self.sync();
         let appended = self.active.lock().appended;
         self.durability.settle(appended, Err(Arc::new(io::Error::other("the commit log is closed"))));
     }
@@ -381,11 +371,11 @@ impl CommitLog {
         let state = SegmentState {
             path: next.file.path().to_owned(),
             bytes: self.options.segment_bytes,
-            dirty: HashMap::new(),
+            dirty: BTreeMap::new(),
         };
         active.segments.insert(next.id, state);
         active.current = Some(next);
-        self.woken.notify_one();
+        self.syncing.nudge_one();
         Ok(())
     }
 
@@ -489,28 +479,6 @@ impl CommitLog {
                 }
                 let error = self.failed(error);
                 self.durability.settle(number, Err(error));
-            }
-        }
-    }
-
-    fn run(&self) {
-        let tick = Duration::from_millis(match self.options.sync {
-            SyncMode::Periodic { period_ms } => period_ms,
-            SyncMode::Group { window_ms } => window_ms,
-            SyncMode::Batch => IDLE_TICK_MS,
-        });
-        loop {
-            self.make_spare();
-            {
-                let mut wake = self.wake.lock();
-                if !wake.sync_now {
-                    self.woken.wait_for(&mut wake, tick);
-                }
-                wake.sync_now = false;
-            }
-            self.sync();
-            if self.closing.load(Ordering::SeqCst) && !self.durability.has_waiters() {
-                return;
             }
         }
     }

@@ -4,7 +4,7 @@
 //! them: the failed ones are remembered, because a writer may ask late.
 
 use crate::error::WriteError;
-use parking_lot::{Condvar, Mutex};
+use env::sync::{Condvar, Mutex};
 use std::io;
 use std::sync::Arc;
 
@@ -66,11 +66,6 @@ impl Durability {
         for (fate, call) in ready {
             call(fate);
         }
-    }
-
-    /// Whether somebody waits.
-    pub(super) fn has_waiters(&self) -> bool {
-        !self.state.lock().waiters.is_empty()
     }
 }
 

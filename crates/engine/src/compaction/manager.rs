@@ -4,18 +4,18 @@ use super::run::Outcome;
 use super::strategy::{self, Candidate, Output, Pick};
 use super::task::{CompactionInfo, Group, Task, candidate};
 use super::throttle::Throttle;
-use crate::engine::Engine;
+use crate::engine::{Engine, looks};
 use crate::error::EngineError;
 use crate::table::TableStore;
 use crate::turns::in_turns;
+use env::background::Background;
 use env::clock::Clock;
-use parking_lot::{Condvar, Mutex};
+use env::sync::{Condvar, Mutex};
 use sstable::SsTable;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -28,10 +28,9 @@ const FAILURE_REST_NANOS: u64 = 30_000_000_000;
 pub(crate) struct Compactions {
     throttle: Throttle,
     state: Mutex<State>,
-    /// Signalled when there may be something to do, and when a task ends.
-    changed: Condvar,
-    stopping: AtomicBool,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Signalled when a task ends, and when all have to.
+    ended: Condvar,
+    background: Arc<Background>,
     completed: AtomicU64,
     failed: AtomicU64,
 }
@@ -39,8 +38,6 @@ pub(crate) struct Compactions {
 #[derive(Default)]
 struct State {
     running: Vec<Arc<Task>>,
-    /// Grows with each nudge, so that a thread knows whether it has seen the latest.
-    nudges: u64,
     /// Tables that must not be compacted unless a user asks for it.
     disabled: HashSet<Uuid>,
     /// Tables whose last compaction failed, and until when (monotonic nanoseconds) they rest.
@@ -63,9 +60,8 @@ impl Compactions {
         Compactions {
             throttle: Throttle::new(clock, rate),
             state: Mutex::default(),
-            changed: Condvar::new(),
-            stopping: AtomicBool::new(false),
-            threads: Mutex::default(),
+            ended: Condvar::new(),
+            background: Arc::default(),
             completed: AtomicU64::new(0),
             failed: AtomicU64::new(0),
         }
@@ -73,32 +69,28 @@ impl Compactions {
 
     /// Starts the threads. They hold the engine only while they work.
     pub(crate) fn start(self: &Arc<Self>, engine: &Arc<Engine>, threads: usize) -> io::Result<()> {
-        let mut handles = self.threads.lock();
-        for n in 0..threads {
-            let (this, weak) = (Arc::clone(self), Arc::downgrade(engine));
-            let builder = std::thread::Builder::new().name(format!("compaction-{n}"));
-            handles.push(builder.spawn(move || this.work(&weak))?);
-        }
-        Ok(())
+        let this = Arc::clone(self);
+        let names = (0..threads).map(|n| format!("compaction-{n}"));
+        let look = looks(engine, move |engine| {
+            while !this.is_stopping() {
+                let Some(task) = this.next_task(engine) else { break };
+                this.run(engine, &task);
+            }
+        });
+        self.background.start(&engine.env.tasks, names, TICK, look)
     }
 
     /// Makes the threads look for picks.
     pub(crate) fn nudge(&self) {
-        self.state.lock().nudges += 1;
-        self.changed.notify_all();
+        self.background.nudge();
     }
 
     /// Ends what runs, and the threads.
     pub(crate) fn stop(&self) {
-        self.stopping.store(true, Ordering::SeqCst);
         self.throttle.stop();
-        self.nudge();
-        let me = std::thread::current().id();
-        for handle in std::mem::take(&mut *self.threads.lock()) {
-            if handle.thread().id() != me {
-                let _ = handle.join();
-            }
-        }
+        self.background.stop();
+        drop(self.state.lock());
+        self.ended.notify_all();
     }
 
     /// Spends bytes of other work at the pace of compactions; whether it may go on.
@@ -107,28 +99,7 @@ impl Compactions {
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::SeqCst)
-    }
-
-    fn work(&self, engine: &Weak<Engine>) {
-        let mut seen = 0;
-        loop {
-            {
-                let mut state = self.state.lock();
-                if state.nudges == seen && !self.is_stopping() {
-                    self.changed.wait_for(&mut state, TICK);
-                }
-                seen = state.nudges;
-            }
-            if self.is_stopping() {
-                return;
-            }
-            let Some(engine) = engine.upgrade() else { return };
-            while !self.is_stopping() {
-                let Some(task) = self.next_task(&engine) else { break };
-                self.run(&engine, &task);
-            }
-        }
+        self.background.is_stopping()
     }
 
     /// Runs a task that is in the list of running ones, and takes it off.
@@ -153,9 +124,9 @@ impl Compactions {
                 Some(error)
             }
         };
-        state.nudges += 1;
         drop(state);
-        self.changed.notify_all();
+        self.ended.notify_all();
+        self.nudge();
         failure
     }
 
@@ -218,7 +189,7 @@ impl Compactions {
             let mut state = self.state.lock();
             // What runs on the table is let finish, so that everything is free.
             while state.runs_on(schema.id) && !self.is_stopping() {
-                self.changed.wait_for(&mut state, TICK);
+                self.ended.wait_for(&mut state, TICK);
             }
             let strategy = strategy::from_options(&schema.options.compaction);
             let groups = Grouped::of(engine, table, |t| state.is_busy(t));

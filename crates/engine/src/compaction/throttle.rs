@@ -5,7 +5,7 @@
 //! lets a second's worth through at once, and whoever reads beside it waits for as long.
 
 use env::clock::Clock;
-use parking_lot::{Condvar, Mutex};
+use env::sync::{Condvar, Mutex};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -4,9 +4,9 @@ use super::ordered::{At, RowEntry};
 use super::ranges::RangeSet;
 use super::rows::Rows;
 use bytes::Bytes;
+use env::sync::Mutex;
 use model::clustering::Position;
 use model::{Cell, Deletion, PartitionUpdate, Row, Slice, TableSchema, reconcile};
-use parking_lot::Mutex;
 use std::mem::{self, size_of};
 use std::sync::Arc;
 

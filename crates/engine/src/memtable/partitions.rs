@@ -15,8 +15,8 @@
 //! anywhere in memory.
 
 use super::partition::MemPartition;
+use env::sync::RwLock;
 use model::{DecoratedKey, PartitionKey, Token};
-use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::mem;
 use std::ops::Bound;

@@ -16,7 +16,7 @@ use model::schema::{
 };
 use model::types::{TypeBounds, UserType};
 use model::{ColumnKind, CqlType, KeyspaceSchema, Schema, TableSchema};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Arc;
 
@@ -28,11 +28,11 @@ pub struct SchemaRow {
     /// The clustering values.
     pub clustering: Vec<Bytes>,
     /// Live cells by column name.
-    pub cells: HashMap<String, Bytes>,
+    pub cells: BTreeMap<String, Bytes>,
 }
 
 /// Live rows by table of `system_schema`.
-pub type SchemaRows = HashMap<&'static str, Vec<SchemaRow>>;
+pub type SchemaRows = BTreeMap<&'static str, Vec<SchemaRow>>;
 
 impl SchemaRow {
     fn cell<T>(&self, name: &str, read: impl Fn(&[u8]) -> Option<T>) -> Result<Option<T>, EngineError> {

@@ -8,7 +8,7 @@
 use super::files::FileContext;
 use crate::disk_failure::DiskFailure;
 use crate::error::EngineError;
-use parking_lot::Mutex;
+use env::sync::Mutex;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -4,8 +4,8 @@
 use super::FileContext;
 use crate::error::EngineError;
 use env::fs::FileSystem;
+use env::sync::Mutex;
 use model::TableSchema;
-use parking_lot::Mutex;
 use sstable::txn_log::{self, Leftover};
 use sstable::{Component, Descriptor, OpenError, SsTable, SsTableId, descriptor};
 use std::collections::HashSet;
@@ -111,8 +111,7 @@ impl FileContext {
             sstable.check_schema(table)?;
             Ok::<_, EngineError>(sstable)
         };
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = cores.min(wanted.len() / SSTABLES_FOR_THREAD).max(1);
+        let threads = self.env.tasks.parallelism().min(wanted.len() / SSTABLES_FOR_THREAD).max(1);
         let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
         let clock = &self.env.clock;
         let started = clock.monotonic_nanos();
@@ -135,17 +134,7 @@ impl FileContext {
             }
             done
         };
-        let mut all = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-            let mut all = work();
-            for other in others {
-                match other.join() {
-                    Ok(done) => all.extend(done),
-                    Err(panic) => std::panic::resume_unwind(panic),
-                }
-            }
-            all
-        });
+        let mut all: Vec<_> = self.env.tasks.in_parallel(threads, work).into_iter().flatten().collect();
         all.sort_by_key(|(index, _)| *index);
         if wanted.len() > SSTABLES_FOR_THREAD {
             let millis = clock.monotonic_nanos().saturating_sub(started) / 1_000_000;

@@ -5,7 +5,7 @@ use super::*;
 use crate::{Compared, ProofDemand};
 use env::fs::faulty::{Fault, FaultyFileSystem, Op};
 use env::fs::memory::MemoryFileSystem;
-use parking_lot::Mutex;
+use env::sync::Mutex;
 use partition::ReadError;
 use sstable::{Component, Descriptor};
 use std::sync::mpsc::{Receiver, channel};

@@ -6,7 +6,7 @@ use env::clock::Clock;
 use env::fs::disk::DiskFileSystem;
 use env::fs::faulty::{Fault, FaultId, FaultyFileSystem, Op, Seen};
 use env::fs::memory::MemoryFileSystem;
-use parking_lot::Mutex;
+use env::sync::Mutex;
 use sstable::{Component, Descriptor, Version, descriptor};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tracing::field::{Field, Visit};

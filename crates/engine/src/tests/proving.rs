@@ -4,7 +4,7 @@ use super::*;
 use crate::{DiskFailure, EngineError};
 use env::fs::faulty::{Fault, FaultyFileSystem};
 use env::fs::memory::{Crash, MemoryFileSystem};
-use parking_lot::Mutex;
+use env::sync::Mutex;
 use partition::ReadError;
 use sstable::{Component, Descriptor, verify};
 use std::path::PathBuf;

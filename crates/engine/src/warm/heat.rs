@@ -1,8 +1,8 @@
 //! How hot the inputs of a compaction are, fragment by fragment, and of long rows value by value.
 
 use bytes::Bytes;
+use env::sync::Mutex;
 use model::Row;
-use parking_lot::Mutex;
 use partition::{Event, Fragment, PartitionStream, ReadError};
 use sstable::{SsTable, SsTableStream};
 use std::collections::HashSet;

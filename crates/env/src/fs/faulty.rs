@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use parking_lot::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex};
 
 pub use self::rules::{Fault, FaultId, Op, Seen};
 use self::rules::{Rules, Verdict};
@@ -148,15 +148,18 @@ impl State {
         let is_held = |held: &mut Option<(Op, String)>| {
             held.as_ref().is_some_and(|(which, part)| *which == op && path.to_string_lossy().contains(part))
         };
+        crate::tasks::step();
         let mut held = self.held.lock();
         if is_held(&mut held) {
             self.waiting.fetch_add(1, Ordering::SeqCst);
-            self.released.wait_while(&mut held, is_held);
+            while is_held(&mut held) {
+                self.released.wait(&mut held);
+            }
             self.waiting.fetch_sub(1, Ordering::SeqCst);
         }
         drop(held);
         let verdict = self.rules.lock().judge(op, path, bytes);
-        match verdict {
+        let outcome = match verdict {
             Verdict::Go => body(),
             Verdict::Fail { kind, after_effect, .. } => {
                 if after_effect {
@@ -164,7 +167,9 @@ impl State {
                 }
                 Err(with_path(op.verb(), path, kind.error()))
             }
-        }
+        };
+        crate::tasks::step();
+        outcome
     }
 
     /// Takes the growth of a file from `from` to `to` bytes out of the budget, or fails with what is left.

@@ -30,6 +30,7 @@ use parking_lot::{Mutex, RwLock};
 use self::content::Content;
 use super::buffered::{BufferedFile, RawFile};
 use super::{Advice, DirEntry, EntryKind, FileLock, FileSystem, ReadFile, Space, WriteFile, with_path};
+use crate::clock::Clock;
 use crate::random::Random;
 
 /// What the device reports as its size, all of it free. A smaller disk is a matter of
@@ -102,6 +103,7 @@ fn apply(entries: &mut BTreeMap<OsString, Entry>, change: &Change) {
 #[derive(Debug)]
 struct Tree {
     dirs: Vec<Dir>,
+    clock: Option<Arc<dyn Clock>>,
 }
 
 impl Default for MemoryFileSystem {
@@ -113,7 +115,12 @@ impl Default for MemoryFileSystem {
 impl MemoryFileSystem {
     /// An empty file system: the root directory alone. Relative paths start at the root.
     pub fn new() -> Self {
-        Self::from_tree(Tree { dirs: vec![Dir::default()] })
+        Self::from_tree(Tree { dirs: vec![Dir::default()], clock: None })
+    }
+
+    /// An empty file system that knows when its files were made: [`FileSystem::modified_ms`].
+    pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
+        Self::from_tree(Tree { dirs: vec![Dir::default()], clock: Some(clock) })
     }
 
     /// Makes a file one that others may change: [`FileSystem::is_private`] says so.
@@ -142,7 +149,8 @@ impl MemoryFileSystem {
             files: HashMap::new(),
         };
         survivor.keep_dir(ROOT);
-        Self::from_tree(Tree { dirs: survivor.dirs })
+        let dirs = survivor.dirs;
+        Self::from_tree(Tree { dirs, clock: tree.clock.clone() })
     }
 
     fn with_parent<T>(
@@ -243,7 +251,8 @@ impl Tree {
     }
 
     fn add_file(&mut self, parent: DirId, name: &OsStr) -> File {
-        let file = File::default();
+        let made_ms = self.clock.as_ref().map_or(0, |clock| clock.now_millis());
+        let file = Arc::new(RwLock::new(Content::made_at(made_ms)));
         self.dirs[parent].change(vec![(name.to_owned(), Some(Entry::File(file.clone())))]);
         file
     }
@@ -328,6 +337,10 @@ impl FileSystem for MemoryFileSystem {
 
     fn file_len(&self, path: &Path) -> io::Result<u64> {
         Ok(self.file("measure", path)?.read().len())
+    }
+
+    fn modified_ms(&self, path: &Path) -> io::Result<i64> {
+        Ok(self.file("examine", path)?.read().made_ms)
     }
 
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {

@@ -1,10 +1,12 @@
 //! Tables that were made WITH COMPACT STORAGE: rows laid out as before CQL, for Thrift.
 //!
-//! What is stored has columns that CQL does not show. A table without clustering columns keeps its columns as
-//! static ones, beside a clustering column and a regular one for what Thrift may have written there; a table
-//! that has nothing but its primary key keeps a regular column whose values are empty, because in none of
-//! these tables a row is there by itself: it is there while it has a value. (Cassandra:
-//! `TableMetadata.CompactTableMetadata`.)
+//! The stored form has columns that CQL does not show:
+//! * A table without clustering columns keeps its columns as static ones. Beside them it has a clustering
+//!   column and a regular one, for what Thrift may have written there.
+//! * A table that has nothing but its primary key keeps a regular column whose values are empty. In none of
+//!   these tables a row is there by itself: it is there while it has a value.
+//!
+//! (Cassandra: `TableMetadata.CompactTableMetadata`.)
 
 use super::table::{ColumnDef, ColumnKind, TableSchema};
 use crate::types::CqlType;

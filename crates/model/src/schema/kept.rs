@@ -136,8 +136,8 @@ pub struct UserAggregate {
     pub initial_condition: Option<String>,
 }
 
-/// What a table holds that only the node itself writes: with anything else in it neither node starts on the
-/// directory any more, or trusts whom it must not. `None` of others.
+/// What a table holds that only the node itself writes; `None` for other tables. With anything else in it,
+/// neither Ilion nor Cassandra starts on the directory any more, or it trusts clients that it must not trust.
 fn own_purpose(keyspace: &str, table: &str) -> Option<&'static str> {
     match (keyspace, table) {
         ("system_schema", _) => Some("the schema, which CREATE, ALTER and DROP change"),
@@ -180,9 +180,9 @@ impl super::KeyspaceSchema {
         }
     }
 
-    /// Why nothing may be written to `table`; `None` when it may. What the node itself relies on must not be
-    /// written by hand, and what Cassandra would have derived from the write (rows of views, entries of
-    /// indexes, what a trigger does) must not be missing when it serves the table again.
+    /// Why nothing may be written to `table`; `None` when it may. Tables that the node itself relies on must
+    /// not be written by hand. And Cassandra would derive more from a write: rows of views, entries of
+    /// indexes, what a trigger does. These must not be missing when it serves the table again.
     pub fn write_obstacle(&self, table: &TableSchema) -> Option<String> {
         if self.views.contains_key(&table.name) {
             return Some("Cannot directly modify a materialized view".to_owned());

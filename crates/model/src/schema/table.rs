@@ -99,8 +99,9 @@ pub struct TableSchema {
     /// How rows are kept that are not those of CQL.
     pub compact: Option<CompactStorage>,
     /// Whether a row is there by its liveness alone, whatever cells it has. So it is in a view with a key
-    /// column that is no key column of its table: what Cassandra leaves of a row that moved to another key is
-    /// expired liveness and the cells that changed. (Cassandra: `enforceStrictLiveness`, CASSANDRA-11500.)
+    /// column that is no key column of its table. When a row of such a view moves to another key, Cassandra
+    /// leaves expired liveness and the cells that changed. (Cassandra: `enforceStrictLiveness`,
+    /// CASSANDRA-11500.)
     pub has_strict_liveness: bool,
     /// Columns that were dropped, by name.
     pub dropped: Vec<DroppedColumn>,

@@ -1,9 +1,9 @@
 //! How large a type may be.
 //!
-//! A type holds the definitions of the user types inside it, so that few statements can make one of any size:
-//! a chain of user types is as deep as it is long, and one with two fields of the type before doubles at each
-//! step. Metadata of results and headers of SSTables spell it out, and values are walked level by level on
-//! threads with a stack of their own. So the type is measured as it is spelled out, in one place:
+//! A type holds the definitions of the user types inside it, so a few statements can make a type of any size.
+//! A chain of user types is as deep as it is long. A type with two fields of the type before doubles at each
+//! step. Metadata of results and headers of SSTables spell types out, and values are walked level by level on
+//! threads with a stack of their own. So a type is measured as it is spelled out, in one place:
 //! - [`TypeBounds::CREATED`] is what statements may make;
 //! - [`TypeBounds::STORED`] is what is read back: more, for directories that a Cassandra wrote, which knows
 //!   no bounds;

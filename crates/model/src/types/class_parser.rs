@@ -7,8 +7,8 @@
 //! arg   := type | number | hex | hex ':' type | [ alias '=>' ] component
 //! component := type | 'ReversedType' '(' type ')' | class '(' key [ '=' value ] { ',' key [ '=' value ] } ')'
 //! ```
-//! Blanks may stand between any two tokens. Only the outermost type can be multi-cell: what is nested is
-//! frozen, whether or not `FrozenType` says so; but components of composites stay as they are written, which
+//! Blanks may stand between any two tokens. Only the outermost type can be multi-cell. What is nested is
+//! frozen, whether or not `FrozenType` says so. But components of composites stay as they are written, which
 //! changes their names and nothing else. A class that is none of Cassandra's becomes [`CqlType::Custom`] with
 //! its text as it stands. Nesting is bounded, so a hostile header cannot exhaust the stack.
 

@@ -149,7 +149,7 @@ pub fn encode_list<B: AsRef<[u8]>>(items: impl IntoIterator<Item = B>) -> Bytes 
     counted(out, count)
 }
 
-/// A list of the given elements, of which some may be null.
+/// A list of the given elements. Some may be null.
 pub fn encode_nullable_list<B: AsRef<[u8]>>(items: impl IntoIterator<Item = Option<B>>) -> Bytes {
     let mut out = vec![0; 4];
     let mut count = 0;
@@ -181,7 +181,7 @@ pub fn encode_map<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     encode_nullable_map(key, pairs.into_iter().map(|(k, v)| (k, Some(v))))
 }
 
-/// The same, of values of which some may be null.
+/// The same; some values may be null.
 pub fn encode_nullable_map<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     key: &CqlType,
     pairs: impl IntoIterator<Item = (K, Option<V>)>,

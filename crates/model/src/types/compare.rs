@@ -192,7 +192,12 @@ fn compare_decimals(a: &[u8], b: &[u8]) -> Ordering {
         let (scale, digits) = v.split_first_chunk::<4>()?;
         (!digits.is_empty()).then(|| (i32::from_be_bytes(*scale), BigInt::from_signed_bytes_be(digits)))
     };
-    let (Some((scale_a, a)), Some((scale_b, b))) = (parse(a), parse(b)) else { return a.cmp(b) };
+    let ((scale_a, a), (scale_b, b)) = match (parse(a), parse(b)) {
+        (Some(a), Some(b)) => (a, b),
+        // A scale without digits is no number: before all of them.
+        (None, None) => return a.cmp(b),
+        (a, b) => return a.is_some().cmp(&b.is_some()),
+    };
     let rank = |v: &BigInt| match v.sign() {
         Sign::Minus => -1,
         Sign::NoSign => 0,
@@ -243,6 +248,11 @@ mod tests {
 
     #[test]
     fn decimals_order_by_number_not_by_form() {
+        let without_digits = i32::MIN.to_be_bytes();
+        for number in [decimal(0, -1), decimal(i32::MAX, 0), decimal(i32::MIN, 5)] {
+            assert_eq!(CqlType::Decimal.compare(&without_digits, &number), Ordering::Less);
+            assert_eq!(CqlType::Decimal.compare(&number, &without_digits), Ordering::Greater);
+        }
         let cmp = |a: &[u8], b: &[u8]| CqlType::Decimal.compare(a, b);
         assert_eq!(cmp(&decimal(1, 10), &decimal(0, 1)), Ordering::Equal);
         assert_eq!(cmp(&decimal(2, 101), &decimal(0, 1)), Ordering::Greater);

@@ -14,9 +14,10 @@
 //! 3. `end` is 0. In the last component it may be another number: a bound before (-1) or behind (1) all that
 //!    begins alike.
 //!
-//! What a value names itself is bounded ([`TypeBounds::NAMED`]) and holds no dynamic composite: walking a
-//! value needs no more stack than its type is deep. Bytes that are no composite have an order, too: behind
-//! those that are, by the bytes from the first component that is none. (Cassandra: `AbstractCompositeType`.)
+//! A type that a value names itself is bounded ([`TypeBounds::NAMED`]) and holds no dynamic composite. So
+//! walking a value needs no more stack than its type is deep. Bytes that are no composite have an order, too.
+//! They come behind composites, by their bytes from the first component that is none. (Cassandra:
+//! `AbstractCompositeType`.)
 
 use super::validate::InvalidValue;
 use super::{CqlType, MARSHAL, TypeBounds};
@@ -36,7 +37,7 @@ pub struct Component {
     pub old_class: Option<OldClass>,
 }
 
-/// Classes of old releases: what is of them is read as another type, but ordered as it was.
+/// Classes of old releases. Their values are read as another type, but keep their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OldClass {
     /// Timestamps by their bytes: those before 1970 come last.
@@ -136,13 +137,13 @@ pub(crate) const REVERSED: &str = "ReversedType";
 
 /// What a dynamic composite declares: characters that stand for types.
 ///
-/// They are kept in the order in which Cassandra prints them, that of Java's `HashMap`; it makes no other
-/// type.
+/// They are kept in the order in which Cassandra prints them, which is that of Java's `HashMap`. The order
+/// makes no other type.
 #[derive(Clone, Debug, Eq)]
 pub struct Aliases(Box<[(u8, Component)]>);
 
 impl Aliases {
-    /// Of two of the same character the last type counts.
+    /// Where two have the same character, the last type counts.
     pub fn new(given: impl IntoIterator<Item = (u8, Component)>) -> Aliases {
         let mut out: Vec<(u8, Component)> = Vec::new();
         for (alias, component) in given {

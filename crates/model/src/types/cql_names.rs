@@ -4,9 +4,9 @@
 //! ```text
 //! type := name | '"' name '"' | "'" class "'" | name '<' arg { ',' arg } '>'
 //! ```
-//! Only the outermost type can be multi-cell; what is nested is frozen whether or not `frozen<>` says so, as
-//! it is in tables (the element of a vector stays as it is written, which changes its name and nothing else).
-//! Statements of users, where a missing `frozen` is an error, are the business of the `cql` crate.
+//! Only the outermost type can be multi-cell. What is nested is frozen, as in tables, whether or not
+//! `frozen<>` says so. (The element of a vector stays as it is written, which changes its name and nothing
+//! else.) Statements of users, where a missing `frozen` is an error, are the business of the `cql` crate.
 
 use super::class_parser::DEPTH_MAX;
 use super::{CqlType, TypeNameError, UserType};

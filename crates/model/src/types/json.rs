@@ -1,8 +1,8 @@
 //! Values to JSON, byte for byte as `SELECT JSON` and `toJson` print them.
 //!
-//! Numbers, booleans and nulls are bare; NaN and the infinities are null; all other scalars are strings, an
-//! empty value of any type too (the function `toJson` alone shows an empty number as null: see
-//! [`CqlType::is_null_when_empty`]). Keys of maps are strings whatever their type. Names with capitals carry
+//! Numbers, booleans and nulls are bare. NaN and the infinities are null. All other scalars are strings, and
+//! so is an empty value of any type. (The function `toJson` alone shows an empty number as null: see
+//! [`CqlType::is_null_when_empty`].) Keys of maps are strings whatever their type. Names with capitals carry
 //! CQL quotes inside the JSON string, so that `INSERT JSON` finds them again. A composite is its text, where
 //! Cassandra has no answer.
 

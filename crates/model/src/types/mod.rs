@@ -249,8 +249,9 @@ impl CqlType {
         }
     }
 
-    /// The type that orders the paths of a multi-cell column's cells: `timeuuid` for a list, the element of a
-    /// set, the key of a map, `smallint` (the field index) for a user type; `None` for single-cell types.
+    /// The type that orders the paths of a multi-cell column's cells. It is `timeuuid` for a list, the
+    /// element of a set, the key of a map, `smallint` (the field index) for a user type. `None` for
+    /// single-cell types.
     pub fn path_type(&self) -> Option<CqlType> {
         match self {
             CqlType::List { multi_cell: true, .. } => Some(CqlType::TimeUuid),

@@ -137,9 +137,9 @@ const RESERVED: [&str; 66] = [
 /// Words that no user type can have for a name without quotes, because CQL may use them for a type one day.
 const RESERVED_TYPES: [&str; 7] = ["bitstring", "byte", "complex", "enum", "interval", "macaddr", "date"];
 
-/// Whether a name in lower case, written into the name of a type as it is, would be read as something else: a
-/// type of CQL's own, or no name at all. Cassandra writes `int` for a user type of that name, and does not
-/// find it again.
+/// Whether a name in lower case would be read as something else when it stands unquoted in the name of a
+/// type: as a type of CQL's own, or as no name at all. Cassandra writes `int` for a user type of that name,
+/// and does not find it again.
 pub fn is_quoted_in_types(name: &str) -> bool {
     CqlType::from_native_name(name).is_some()
         || RESERVED_TYPES.contains(&name)

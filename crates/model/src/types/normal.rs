@@ -2,10 +2,10 @@
 //!
 //! 1. A list, set or map is taken apart and built anew. Sets and maps come into the order of their type; of
 //!    equal elements the first one stays, of equal keys the last value.
-//! 2. What is inside of it is read and written again: a `varint` or the digits of a `decimal` lose the bytes
-//!    that they do not need, a `boolean` becomes 0 or 1, an IPv4 address in the form of an IPv6 one becomes
-//!    the former. Lists, sets, maps and vectors inside are treated alike, but their sets and maps keep what
-//!    only compares as equal: 1.0 and 1.00 are both in a `list<set<decimal>>`.
+//! 2. What is inside of it is read and written again. A `varint` or the digits of a `decimal` lose the bytes
+//!    that they do not need. A `boolean` becomes 0 or 1. An IPv4 address in the form of an IPv6 one becomes
+//!    an IPv4 address. Lists, sets, maps and vectors inside are treated alike. But their sets and maps keep
+//!    elements that only compare as equal: 1.0 and 1.00 are both in a `list<set<decimal>>`.
 //! 3. All others are kept as they came, with everything that is inside of them: scalars, tuples, user types,
 //!    composites, and vectors that are not in a collection.
 //!
@@ -124,8 +124,8 @@ fn rewritten_parts<'t, 'v>(
     changed.then_some(out)
 }
 
-/// In the order of `ty`, without those that are the same: the first one stays, with the value of the last
-/// one.
+/// The items in the order of `ty`, without equal ones. Of equal items the first stays, with the value of the
+/// last.
 fn distinct<'v, V>(ty: &CqlType, items: impl Iterator<Item = (Cow<'v, [u8]>, V)>) -> Vec<(Cow<'v, [u8]>, V)> {
     let mut places = BTreeMap::new();
     let mut out: Vec<(Cow<'v, [u8]>, V)> = Vec::new();

@@ -249,7 +249,7 @@ fn parse_uuid(text: &str) -> Option<uuid::Uuid> {
     (text.len() == 36).then(|| uuid::Uuid::try_parse(text).ok())?
 }
 
-/// IPv4 with one to four numbers, of which the last fills the bytes that are left; IPv6 with or without a
+/// IPv4 with one to four numbers, where the last one fills the bytes that are left. IPv6 with or without a
 /// scope.
 fn parse_inet(text: &str) -> Option<Vec<u8>> {
     if text.contains(':') {

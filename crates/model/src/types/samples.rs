@@ -180,7 +180,7 @@ fn non_empty(ty: &CqlType) -> BoxedStrategy<Vec<u8>> {
     }
 }
 
-/// Of an old class, where there is one for the type.
+/// A component of an old class, where there is one for the type.
 fn component(ty: CqlType, reversed: bool) -> Component {
     let old_class = match ty {
         CqlType::Timestamp => Some(OldClass::Date),

@@ -1,9 +1,8 @@
 //! The check of values from outside: whatever passes can be decoded.
 //!
-//! Messages are Cassandra's, because clients see them. Two things that Cassandra lets pass, only to fail when
-//! the value is read, are refused here: text that is not UTF-8 in its strict sense (overlong forms,
-//! surrogates), and nulls inside lists. Recursion follows the type, whose nesting is bounded where it is
-//! parsed.
+//! Messages are Cassandra's, because clients see them. Two things are refused here that Cassandra lets pass,
+//! only to fail when the value is read: text that is not strict UTF-8 (overlong forms, surrogates), and nulls
+//! inside lists. Recursion follows the type, whose nesting is bounded where it is parsed.
 
 use super::CqlType;
 use super::collection::{next_element, split_count, vector_elements};

@@ -158,8 +158,8 @@ impl Layout {
         Ok(self.read_sizes(input)?.0)
     }
 
-    /// As [`Layout::read_end`], and how many bytes before the row or marker the one before it starts; before
-    /// the first one that is the start of the partition.
+    /// As [`Layout::read_end`]. It also gives how many bytes before the row or marker the one before it
+    /// starts; for the first one, how many bytes before it the partition starts.
     #[inline(always)]
     pub fn read_sizes<I: Input>(&self, input: &mut I) -> Result<(u64, u64), I::Error> {
         let size = input.uvint()?;
@@ -182,9 +182,9 @@ impl Layout {
     }
 
     /// Reads what follows the clustering and the sizes into `row`, whose clustering stays. Values of columns
-    /// and elements that are not `wanted` are stepped over and left empty; cells of dropped columns are left
-    /// out, and others as the read wants it. Where the row is to `end`, if it says so, it is not looked at
-    /// behind the last cell that counts.
+    /// and elements that are not `wanted` are stepped over and left empty. Cells of dropped columns are left
+    /// out, and other cells as the read wants it. Where the row is to `end`, if it says so, it is not looked
+    /// at behind the last cell that counts.
     pub fn read_row_body<I: Input>(
         &self,
         input: &mut I,

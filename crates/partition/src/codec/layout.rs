@@ -110,7 +110,7 @@ pub struct Wanted {
     pub(super) statics: WantedColumns,
     pub(super) regulars: WantedColumns,
     pub(super) others: Others,
-    /// Of which multi-cell columns among them not all elements are, but these.
+    /// The elements that are wanted, of multi-cell columns that are not wanted as a whole.
     elements: Option<Arc<Vec<ElementSelection>>>,
 }
 
@@ -122,19 +122,19 @@ pub(super) struct WantedColumns {
     pub end: usize,
 }
 
-/// What becomes of the cells of columns that are not wanted. Whether a row exists may depend on them: one
-/// that was not inserted is there while any of its cells is. It does not where all that may be merged into
-/// the row is known to be so harmless.
+/// What becomes of the cells of columns that are not wanted. Whether a row exists may depend on them: a row
+/// that was not inserted is there while any of its cells is. It does not depend on them where everything that
+/// may be merged into the row is known to be harmless, in one of these ways.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Others {
     /// They stay, without their values.
     #[default]
     Stay,
-    /// Nothing inserts the row with a TTL. What was inserted for good is gone only by a deletion that takes
-    /// every cell that is as old, too: such cells are left out.
+    /// Nothing inserts the row with a TTL. A row that was inserted for good is gone only by a deletion that
+    /// also takes every cell as old as the insertion. Such cells are left out.
     NotOfInserted,
-    /// Nothing was deleted, and nothing expires: of a row that was inserted, or has a cell that is wanted,
-    /// all are left out, and of another one all but the first.
+    /// Nothing was deleted, and nothing expires. A row that was inserted, or has a wanted cell, loses all
+    /// unwanted cells. Another row keeps the first of them.
     One,
 }
 

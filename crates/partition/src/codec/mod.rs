@@ -12,8 +12,8 @@
 //! Parts in brackets are there when a flag says so. `size prev` stand in SSTables only
 //! ([`Layout::is_sized`]). Timestamps, deletion times and TTLs are differences to an [`EncodingStats`].
 //!
-//! * [`SerializationHeader`] is what an SSTable says about its columns; [`Layout`] maps such a list of
-//!   columns to the ids of a table's schema and is what rows are encoded and decoded with.
+//! * [`SerializationHeader`] is what an SSTable says about its columns. [`Layout`] maps such a list of
+//!   columns to the ids of a table's schema. Rows are encoded and decoded with it.
 //! * [`Input`] is where encoded bytes come from: a buffer, or the pages of a file. Values are slices of the
 //!   buffer that is decoded.
 //! * [`mutation`] holds the encoding of whole mutations (docs/formats/commit-log.md).

@@ -68,8 +68,7 @@ pub fn encode_mutation(
     Ok(())
 }
 
-/// Decodes a mutation of which `times` says the version, as in [`encode_mutation`]. `lookup` finds tables by
-/// id.
+/// Decodes a mutation. `times` says its version, as in [`encode_mutation`]. `lookup` finds tables by id.
 ///
 /// # Errors
 /// [`MutationError::UnknownTable`] when `lookup` does not find a table: the caller may skip the mutation.

@@ -14,7 +14,7 @@ use crate::segment::{PLAIN_HEADER, TRAILER};
 #[derive(Debug)]
 pub(super) struct Piece {
     bytes: BytesMut,
-    /// Of a segment whose header and trailer are not filled in yet: whether it holds whole envelopes.
+    /// For a segment whose header and trailer are not filled in yet: whether it holds whole envelopes.
     unsealed: Option<bool>,
 }
 
@@ -24,7 +24,7 @@ impl Piece {
         Piece { bytes, unsealed: None }
     }
 
-    /// Those of them from `start` on.
+    /// The bytes from `start` on.
     pub(super) fn behind(mut bytes: BytesMut, start: usize) -> Piece {
         bytes.advance(start);
         Piece::whole(bytes)

@@ -6,8 +6,8 @@
 //! payload  of the first block: room for the envelope's header, then the body
 //! ```
 //!
-//! A long body so is never moved: not while it grows, not when its connection takes it over, and not to make
-//! room for what v5 puts between its parts. A short one is copied in between the other answers of its
+//! So a long body is never moved: not while it grows, not when its connection takes it over, and not to make
+//! room for what v5 puts between its parts. A short body is copied in between the other answers of its
 //! connection.
 
 use bytes::{BufMut, BytesMut};

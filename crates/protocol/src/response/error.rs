@@ -16,9 +16,9 @@
 //! failures   v3, v4: i32 n      v5: i32 n | n * (inetaddr | u16 reason)
 //! ```
 //!
-//! Older clients get what they know: before v4 a read or write failure becomes a timeout, a function or CDC
-//! failure an invalid request; before v5 an unknown CAS outcome becomes a write timeout of type CAS, and
-//! one of these says nothing of contention.
+//! Older clients get what they know. Before v4 a read or write failure becomes a timeout, and a function or
+//! CDC failure an invalid request. Before v5 an unknown CAS outcome becomes a write timeout of type CAS, and
+//! such a timeout says nothing of contention.
 
 use std::net::IpAddr;
 

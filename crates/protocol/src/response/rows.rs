@@ -15,8 +15,9 @@
 //! 1. [`EncodedColumns`] is made once for a statement and a version.
 //! 2. [`RowsWriter::new`] writes everything up to the rows.
 //! 3. Each row is as many values as there are columns, then [`RowsWriter::end_row`].
-//! 4. [`RowsWriter::finish`] fills in the row count. The paging state is known only now but stands before the
-//!    rows, so those of a page that is not the last are moved once, of blocks only the first.
+//! 4. [`RowsWriter::finish`] fills in the row count. The paging state is known only now, but stands before
+//!    the rows. So the rows of a page that is not the last are moved once; where they are in blocks, only the
+//!    first block is moved.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use model::types::CqlType;

@@ -10,8 +10,9 @@ use partition::codec::{DecodeError, EncodeError, Layout, SliceInput, write_prefi
 
 /// The promoted index of a partition that is being written.
 ///
-/// An index of many blocks becomes one of half as many, of twice the length, the blocks that were there
-/// before among them: a search begins where a clustering would lie if all were as long.
+/// An index of too many blocks becomes one of half as many, each twice as long, also the blocks that were
+/// there before. All blocks stay equally long, because a search begins where a clustering would lie if they
+/// are.
 #[derive(Debug)]
 pub(crate) struct PromotedIndexBuilder {
     blocks: Vec<BuiltBlock>,

@@ -10,11 +10,11 @@
 //! ```
 //! An interval of the summary has 128 entries or so, of any length, and a search for a key would decode half
 //! of them. The directory is made of the entries when an interval is first searched, and kept in the page
-//! cache. Tags ascend as tokens do, so a key is found by a search, which begins where its token lies between
-//! those at the ends: tokens are spread evenly, and what is looked at then lies in few lines of the
-//! processor's cache. A partition without an index of rows is found in the data without another look at
-//! Index.db, which would say no more than its place. All of it is a hint: the key at the place, or at the
-//! offset, is compared, and a key that is not found through the directory is searched for in the entries.
+//! cache. Tags ascend as tokens do, so a search finds a key. It begins where the key's token lies between the
+//! tokens at the ends. Tokens are spread evenly, so the search looks at few lines of the processor's cache. A
+//! partition without an index of rows is found in the data without another look at Index.db, which would say
+//! no more than its place. All of it is a hint. The key at the place, or at the offset, is compared. A key
+//! that is not found through the directory is searched for in the entries.
 
 use super::index::IndexEntry;
 use crate::pages::{Course, Cursor, INDEX_PAGE_BYTES};

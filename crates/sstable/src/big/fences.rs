@@ -1,10 +1,10 @@
 //! Fences between the blocks of large promoted indexes: where a search among them is to begin.
 //!
-//! A search guesses where a clustering would lie if all lay evenly ([`super::search`]). Of a time series with
-//! gaps that is far off, and each guess takes two pages of Index.db. So of an index of many blocks each 64th
-//! has a fence, or more of them where descriptions are long: text that is greater than everything before the
-//! block and not greater than its first position, as separators of the `bti` layout are, cut as short as that
-//! allows. A bound lies between two of them.
+//! A search guesses where a clustering would lie if all lay evenly ([`super::search`]). In a time series with
+//! gaps the guess is far off, and each guess takes two pages of Index.db. So each 64th block of a large index
+//! has a fence, or more blocks where descriptions are long. A fence is text that is greater than everything
+//! before the block and not greater than its first position, cut as short as that allows. Separators of the
+//! `bti` layout are the same. A bound lies between two fences.
 //!
 //! ```text
 //! fences := ( u64 where the entry ends in Index.db | u32 blocks from one fence to the next | u32 fences
@@ -27,8 +27,8 @@ const BLOCKS_BETWEEN_MAX: usize = 64;
 /// An index whose descriptions take less lies in few pages.
 pub(crate) const FENCED_BYTES_MIN: u64 = 24 << 10;
 
-/// Blocks from one fence to the next in an index of so many blocks, whose descriptions take so many bytes:
-/// about as many as one page describes. `None` if it needs no fences.
+/// Blocks from one fence to the next in an index of `blocks` blocks, whose descriptions take
+/// `described_bytes`. It is about as many as one page describes. `None` if the index needs no fences.
 pub(crate) fn blocks_between(blocks: usize, described_bytes: usize) -> Option<usize> {
     let in_page = blocks.saturating_mul(INDEX_PAGE_BYTES as usize) / described_bytes.max(1);
     (described_bytes as u64 >= FENCED_BYTES_MIN).then_some(in_page.clamp(1, BLOCKS_BETWEEN_MAX))
@@ -64,8 +64,8 @@ impl Fences {
         size_of_val(self.partitions.as_slice()) + size_of_val(self.ends.as_slice()) + self.text.len()
     }
 
-    /// Adds the fences of the partition whose entry ends there, with so many blocks from one to the next;
-    /// none where one of them is too long.
+    /// Adds the fences of the partition whose entry ends at `entry_end`, with `between` blocks from one to
+    /// the next. Adds none if one of them is too long.
     pub fn add(&mut self, entry_end: u64, between: u32, fences: &[Vec<u8>]) {
         let len = fences.iter().map(Vec::len).sum::<usize>();
         let fits = u32::try_from(self.text.len() + len).is_ok() && fences.iter().all(|f| f.len() <= 0xffff);

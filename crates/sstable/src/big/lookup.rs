@@ -321,9 +321,9 @@ impl BigIndex {
         behind.map_or(Ok(()), |behind| self.check_rest(interval, behind, index))
     }
 
-    /// The last entry of an interval for which `is_before` holds, and the one behind it, up to which entries
-    /// are checked to ascend and to leave no room between the two. Of the next interval's none may be before.
-    /// What entries say of the data is for the caller to check.
+    /// The last entry of an interval for which `is_before` holds, and the one behind it. Entries up to the
+    /// latter are checked to ascend, and to leave no room between the two. No entry of the next interval may
+    /// be before. The caller checks what entries say of the data.
     fn sides(
         &self,
         interval: usize,
@@ -389,8 +389,8 @@ impl BigIndex {
         }
     }
 
-    /// A damaged length may have swallowed the entries that follow: the last block of an entry's rows has to
-    /// be described at its end, and to end where the partition of the next entry starts.
+    /// A damaged length may have swallowed the entries that follow. So the last block of an entry's rows has
+    /// to be described at the entry's end, and to end where the partition of the next entry starts.
     fn check_length(
         &self,
         entry: &IndexEntry,

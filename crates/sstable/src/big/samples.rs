@@ -1,13 +1,14 @@
 //! Places of Index.db that a lookup can begin at, between those that Summary.db has.
 //!
-//! Summary.db has one for 128 partitions or so, however long their entries are, and of large partitions each
-//! lies on pages of its own: a search from there looks at one after another. The writer picks, beside those
-//! of the summary, each entry that is longer than a page and each that lies a page or more behind the one
-//! that was picked last. Entries of partitions without an index of rows are short: of them there is none in
-//! most tables. They are kept in Proof.db (docs/formats/proof.md), since Cassandra takes the number of
-//! entries in Summary.db for a measure of how many partitions there are.
+//! Summary.db has one place for 128 partitions or so, however long their entries are. Entries of large
+//! partitions lie on pages of their own, and a search from the summary's place looks at one after another. So
+//! the writer picks more entries: each that is longer than a page, and each that lies a page or more behind
+//! the one that was picked last. Entries of partitions without an index of rows are short, so most tables
+//! have no samples. Samples are kept in Proof.db (docs/formats/proof.md), because Cassandra takes the number
+//! of entries in Summary.db as a measure of how many partitions there are.
 //!
-//! All of it is a hint: keys are compared, and one that is not found is looked for as if there were none.
+//! A sample is a hint: keys are compared, and a key that is not found is looked for as if there were no
+//! samples.
 
 use crate::pages::INDEX_PAGE_BYTES;
 use model::key::Token;
@@ -40,7 +41,7 @@ impl Sampler {
         }
     }
 
-    /// Those of the entries so far.
+    /// The samples of the entries so far.
     pub fn so_far(&self) -> Vec<Sample> {
         self.samples.clone()
     }

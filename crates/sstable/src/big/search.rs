@@ -53,8 +53,8 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// Begins a search among `count` blocks for `bound`, where the SSTable has rows at all in `covered`;
-    /// yields the block where it would be if clusterings lay evenly, if that can be said.
+    /// Begins a search among `count` blocks for `bound`. The SSTable has rows only in `covered`. Yields the
+    /// block where the bound would be if clusterings lay evenly, if that can be said.
     pub fn start(
         &mut self,
         comparator: &ClusteringComparator,
@@ -137,9 +137,9 @@ impl Search {
         })
     }
 
-    /// The middle of the blocks that the fences have the bound between, as far as it may lie there; if it can
-    /// only lie at one end of them, what is on the other side there. `None`, once and for all, if it lies
-    /// elsewhere.
+    /// The middle of the blocks between the two fences around the bound, as far as the bound may lie there.
+    /// If it can only lie at one end of them, the block on the other side there. `None`, once and for all, if
+    /// it lies elsewhere.
     fn between_fences(&mut self) -> Option<u64> {
         let within = self.within.as_ref()?;
         let (low, high) = (self.low.max(within.start), self.high.min(within.end));

@@ -66,8 +66,8 @@ impl BigIndexWriter {
         Ok(self.file.write_all(&self.buffer)?)
     }
 
-    /// The samples of what was written so far, all of which is in the file now, and how the full pages of the
-    /// file lie.
+    /// The samples of what was written so far, and how the full pages of the file lie. All that was written
+    /// is in the file now.
     pub fn so_far(&mut self) -> Result<(Vec<Sample>, PageLayout), WriteError> {
         self.file.flush()?;
         Ok((self.sampler.so_far(), self.sums.so_far()))

@@ -2,10 +2,10 @@
 //!
 //! Keys come in order. A node is complete when a key comes that does not pass through it; then the bytes of
 //! its branch are known. As long as node and branch are smaller than a page nothing is written. When they are
-//! not, the branches of the node's children are put into pages: the largest that still fits in what is left
-//! of the page, or the largest of all in a new one. So every page holds whole branches, and only the nodes
-//! above them point out of their page. This is Cassandra's packing (`IncrementalTrieWriterPageAware`), down
-//! to the byte.
+//! not, the branches of the node's children are put into pages. The largest branch that still fits in the
+//! rest of the page comes first, or the largest of all in a new page. So every page holds whole branches, and
+//! only the nodes above them point out of their page. This is Cassandra's packing
+//! (`IncrementalTrieWriterPageAware`), down to the byte.
 //!
 //! Branches that are not written yet are smaller than a page, which bounds memory and the depth of recursion
 //! here.
@@ -25,7 +25,7 @@ pub(crate) struct PageFile {
     file: Option<Box<dyn WriteFile>>,
     buffer: Vec<u8>,
     flushed: u64,
-    /// Of what was flushed.
+    /// The checksums of the pages that were flushed.
     sums: PageSummer,
 }
 

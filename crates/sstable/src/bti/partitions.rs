@@ -7,10 +7,10 @@
 //!          | signed number of as many bytes as the bits say    bits 1..7
 //! number  := position in Rows.db, or the complement of a position in the data
 //! ```
-//! Keys are cut where they differ from both neighbours, and the hash is a byte of the filter's; so what was
+//! Keys are cut where they differ from both neighbours, and the hash is a byte of the filter's. So what was
 //! found is compared with the whole key in Rows.db or in the data. Before a key is called absent, or a range
-//! begun, the partitions on either side are read in the data: the keys in order, and the second begins where
-//! the first ends.
+//! begun, the partitions on either side are read in the data. Their keys have to be in order, and the second
+//! has to begin where the first ends.
 
 use super::rows::{RowsEntry, read_signed};
 use super::trie::{Payload, TrieCursor};
@@ -230,8 +230,8 @@ impl BtiIndex {
         }
     }
 
-    /// The first partition of a range, if there is one, and that there is none between it and the one before.
-    /// The trie stands at it afterwards.
+    /// The first partition of a range, if there is one. Makes sure that there is none between it and the one
+    /// before. The trie stands at it afterwards.
     fn sides(
         &self,
         trie: &mut TrieCursor,

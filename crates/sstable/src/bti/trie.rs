@@ -99,8 +99,9 @@ impl TrieCursor {
         Self::node(&mut self.input, node, payload).map(Some)
     }
 
-    /// Follows a key down to a leaf, which is the key's or of another one that begins as it does, and yields
-    /// what the leaf holds; `None` where it ends elsewhere. The cursor is at no entry afterwards.
+    /// Follows a key down to a leaf, and yields what the leaf holds. The leaf belongs to the key, or to
+    /// another one that begins alike. `None` where the way ends elsewhere. The cursor is at no entry
+    /// afterwards.
     pub fn leaf(&mut self, mut key: impl Iterator<Item = u8>) -> Result<Option<Payload>, ReadError> {
         self.current = None;
         let mut at = self.root;

@@ -11,8 +11,8 @@ use env::fs::WriteFile;
 use model::{ClusteringComparator, DecoratedKey, Deletion, byte_comparable, vint};
 use partition::codec::{DeletionTimes, EncodeError};
 
-/// A block is at least this part of what lies before it in its partition, as long as it is not long: 2 to the
-/// power of minus ... So a huge partition has a few hundred thousand of them.
+/// A block that is not long is at least 2 to the power of minus this of what lies before it in its partition.
+/// So a huge partition has a few hundred thousand blocks.
 const BLOCKS_SHIFT: u32 = 18;
 
 /// Writes the index.

@@ -122,7 +122,7 @@ impl CompressionInfo {
         Ok(CompressionInfo { params, data_len: data_len as u64, offsets })
     }
 
-    /// Whether a chunk that is stored in so many bytes, its checksum not counted, is stored as it is.
+    /// Whether a chunk of `stored` bytes, its checksum not counted, is stored raw.
     pub fn is_raw(&self, stored: u64) -> bool {
         stored >= self.params.max_compressed_len as u64
     }

@@ -158,8 +158,8 @@ impl Compressor {
     }
 }
 
-/// Where a table asks for no ratio, chunks that compression makes less than a tenth shorter are stored raw:
-/// that much less to read is not worth decompressing them each time. Cassandra, which reads both from 4.0 on
+/// Where a table asks for no ratio, chunks that compression makes less than a tenth shorter are stored raw.
+/// Reading that much less is not worth decompressing them each time. Cassandra, which reads both from 4.0 on
 /// (CASSANDRA-10520), stores all compressed then.
 const MIN_RATIO: f64 = 1.1;
 
@@ -208,7 +208,7 @@ impl CompressionParams {
         Ok(Some(CompressionParams { compressor, chunk_len, max_compressed_len, options }))
     }
 
-    /// Makes chunks that long, of which those are stored raw that get no shorter by the same ratio.
+    /// Makes chunks that long. Chunks that do not get shorter by the same ratio are stored raw.
     pub(crate) fn set_chunk_len(&mut self, chunk_len: u32) {
         if self.max_compressed_len < i32::MAX as u32 {
             let raw_from = self.max_compressed_len as u64 * chunk_len as u64;

@@ -1,9 +1,9 @@
 //! Writing of data files: bytes go in, chunks with checksums come out, compressed or not.
 //!
-//! A chunk is read as a whole, so a long value costs what lies beside it in its first and last chunk. How
-//! long chunks are is up to the file: where the first one, of the length that the table asks for, is made of
-//! long values and compression would not make up for that, it comes out in shorter ones, and so does all that
-//! follows.
+//! A chunk is read as a whole, so a read of a long value also pays for what lies beside it in its first and
+//! last chunk. Therefore a file chooses the length of its chunks by its first one, which has the length that
+//! the table asks for. If that chunk consists of long values, and compression would not make up for the cost,
+//! it is written as shorter chunks. All chunks that follow are as short.
 
 use super::{CompressionInfo, CompressionParams};
 use crate::checksum::{CRC_CHUNK_BYTES, ChunkCrcs};
@@ -131,8 +131,8 @@ impl DataSink {
         Ok(())
     }
 
-    /// Chooses how long chunks are, with the first one in hand; what is in hand then is the last of those
-    /// that it makes.
+    /// Chooses how long chunks are, with the first one in hand. It becomes several chunks, and the last of
+    /// these is in hand afterwards.
     fn settle_chunk_len(&mut self) -> Result<(), WriteError> {
         let LongValues { count, bytes } = self.long_values;
         if count == 0 || (bytes as u64) < self.position / 2 {
@@ -206,8 +206,8 @@ impl DataSink {
         &self.crcs
     }
 
-    /// Hands what came out to the file, and tells how what went in can be read: the pages of the file, and
-    /// what is in none of them yet with the place where it starts.
+    /// Hands what came out to the file, and tells how what went in can be read. The answer has the pages of
+    /// the file, and the bytes that are in no page yet, with the place where they start.
     pub fn so_far(&mut self) -> Result<(PageLayout, u64, Bytes), WriteError> {
         self.file.flush()?;
         let layout = match &self.params {

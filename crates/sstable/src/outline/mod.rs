@@ -1,5 +1,5 @@
-//! Outline.db: the bytes of Data.db that lie between long values, so that a read that steps over a value
-//! finds what comes behind it without the chunk that it lies in (docs/formats/outline.md).
+//! Outline.db: the bytes of Data.db that lie between long values (docs/formats/outline.md). A read that steps
+//! over a value finds there what comes behind it, and need not read the chunk.
 //!
 //! ```text
 //! file    := leaf page* | directory page* | root page         pages of 4096 bytes
@@ -12,11 +12,10 @@
 //! Positions are those of the uncompressed data. All runs of a leaf lie before those of the next. A level of
 //! directory pages lies over the leaves, another over that one, until one page, the root, is enough.
 //!
-//! A run is a copy: heads of cells, and where rows meet what ends the one and begins the next. So a reader
-//! that has an outline decodes the same bytes as one that has none, only from elsewhere, and whatever a run
-//! leaves out it finds in Data.db. Two things tie the file to its Data.db: the checksum in Digest.crc32,
-//! which the root repeats, and at each value that is read the bytes before it, which have to be those of the
-//! run.
+//! A run is a copy: heads of cells, and where two rows meet, the end of one and the beginning of the next. So
+//! a reader with an outline decodes the same bytes as one without, only from elsewhere. It finds in Data.db
+//! whatever a run leaves out. Two things tie the file to its Data.db. The root repeats the checksum in
+//! Digest.crc32. And the bytes before each value that is read have to be those of the run.
 //!
 //! Cassandra does not know the component, and what it compacts has none; then reads go without.
 

@@ -45,8 +45,8 @@ fn optional<T>(result: io::Result<T>) -> Result<Option<T>, ReadError> {
 }
 
 impl Outline {
-    /// Opens the outline of an SSTable with so many bytes of data. `None` when it has none, or one that
-    /// another Data.db was written with, or a later Ilion in a way that is not known.
+    /// Opens the outline of an SSTable with so many bytes of data. `None` when it has none, when the outline
+    /// belongs to another Data.db, or when a later Ilion wrote it in an unknown form.
     pub fn open(
         fs: &dyn FileSystem,
         descriptor: &Descriptor,
@@ -215,7 +215,7 @@ pub(crate) struct OutlineReader {
     outline: Arc<Outline>,
     /// Number and content of the leaf; empty when there is none before [`OutlineReader::until`].
     leaf: (u64, Bytes),
-    /// The stretch of data of which the leaf has all runs.
+    /// The stretch of data whose runs are all in the leaf.
     from: u64,
     until: u64,
     /// How many runs of the leaf are left.

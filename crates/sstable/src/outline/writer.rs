@@ -124,7 +124,7 @@ impl OutlineWriter {
         Ok(())
     }
 
-    /// Where the leaves start that are complete, all of which are in the file now; none as long as there is
+    /// Where the complete leaves start. All of them are in the file now. There are none as long as there is
     /// no file.
     pub fn so_far(&mut self) -> Result<Vec<u64>, WriteError> {
         let Some(file) = &mut self.file else { return Ok(Vec::new()) };

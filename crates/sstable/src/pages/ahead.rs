@@ -2,15 +2,15 @@
 //!
 //! A page that is neither in the cache nor at hand is read together with
 //!
-//! 1. the other pages of what is certain to be read, if it lies in that: a value, or a block of rows and a
-//!    few rows behind it;
-//! 2. the page beside it that the place in an index is nearer to, or some of those before it;
-//! 3. those that a walk comes to next: none at first, then as many as it has read already, up to
-//!    [`WINDOW_BYTES_MAX`], and none behind the place where it is expected to end.
+//! 1. the other pages of a value, or of a block of rows and a few rows behind it, if the page lies in one
+//!    that is certain to be read;
+//! 2. the neighbour that is nearer to the place in an index, or some pages before it;
+//! 3. the pages that a walk comes to next. These are none at first, then as many as it has read already, up
+//!    to [`WINDOW_BYTES_MAX`]. It reads none behind the place where it is expected to end.
 //!
-//! Pages that the cache has are not read again: a call ends before one. Of one row that a thread reads which
-//! may not wait, pages are read one by one: that is no call to the device. What was read is kept as it is
-//! stored. A page is checked, decompressed and handed to the cache when it is asked for, and not before.
+//! Pages that the cache has are not read again: a call ends before one. A thread that may not wait reads the
+//! pages of a single row one by one, because its calls do not go to the device. What was read is kept as it
+//! is stored. A page is checked, decompressed and handed to the cache when it is asked for, and not before.
 
 use super::file::PagedFile;
 use super::{INDEX_PAGE_BYTES, PageSource};
@@ -24,14 +24,14 @@ use std::sync::Arc;
 const CALL_BYTES_MAX: u64 = 1 << 20;
 /// Bytes of content that a walk reads at once, at most.
 const WINDOW_BYTES_MAX: u64 = 256 << 10;
-/// Rows are certain to be read only if they are as short as that together: values in them may be stepped
+/// Rows are certain to be read only if they are that short together. Values in longer ones may be stepped
 /// over.
 const ROWS_BYTES_MAX: u64 = 128 << 10;
 /// Rows behind a block are certain to be wanted only if they are as short as that: more are asked for by
 /// whoever takes what there is.
 const WANTED_BYTES_MAX: u64 = 64 << 10;
 
-/// How much of a file a reader will want, about.
+/// About how much of a file a reader will want.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wish {
     /// Rows that it will take at most.
@@ -78,8 +78,8 @@ pub(crate) struct Ahead {
     last: u64,
     /// How many pages were read for the walk.
     read: u64,
-    /// What was read by the last calls for more than a page, the last one first: of a block that goes
-    /// backwards the one has the end and the other the start.
+    /// What the last calls for more than a page read, the last one first. When a block is read backwards, one
+    /// has its end and the other its start.
     at_hand: [Option<Arc<Stretch>>; 2],
 }
 
@@ -205,9 +205,9 @@ impl Ahead {
         file.decode(page, stored.start, self.get(&stored).unwrap_or_default().into(), context)
     }
 
-    /// Whether the page is wanted by a thread that may not wait for one row, and not for a long value of it:
-    /// a call more to the system's memory, where the row goes on in another page, costs less than a page that
-    /// is mostly not needed.
+    /// Whether a thread that may not wait wants the page for a single row, and not for a long value of it. If
+    /// the row goes on in another page, one more call to the system's memory costs less than a page that is
+    /// mostly not needed.
     fn is_one_row_at_once(&self, page: u64, file: &PagedFile, context: &ReadContext) -> bool {
         let lies_in = |content| file.pages_of(content).contains(&page);
         !context.may_block && self.wish.rows == 1 && lies_in(&self.rows) && !lies_in(&self.value)

@@ -28,8 +28,8 @@ pub(crate) struct Cursor {
     start: u64,
     /// The cursor in `page`; may lie behind what counts of it.
     at: usize,
-    /// The page of the file that was left last, and the position of its first byte: what reads backwards, or
-    /// looks at a row before a block, goes to and fro between two.
+    /// The page of the file that was left last, and the position of its first byte. A cursor that reads
+    /// backwards, or looks at a row before a block, goes to and fro between two pages.
     left: Option<(u64, Bytes)>,
     /// Where to look for what lies behind a jump, before the file itself.
     outline: Option<Box<OutlineReader>>,

@@ -1,5 +1,5 @@
-//! Decoding what lies wholly in the page at hand, which is nearly all there is: nothing has to be loaded on
-//! the way, and what is wrong need not be said. Whatever fails here is decoded once more from the
+//! Decoding what lies wholly in the page at hand, which is nearly everything. Nothing has to be loaded on the
+//! way, and errors need no description. Whatever fails here is decoded once more from the
 //! [`Cursor`](super::Cursor), which turns pages and names file and offset.
 
 use bytes::Bytes;
@@ -14,7 +14,7 @@ pub(crate) struct NotInPage;
 #[derive(Clone, Debug)]
 pub(crate) struct InPage<'p> {
     page: &'p Bytes,
-    /// Of `page`, up to `end`, where it ceases to count.
+    /// The rest of `page` up to `end`, where it ceases to count.
     rest: &'p [u8],
     end: usize,
     /// Position of the first byte of `page`.

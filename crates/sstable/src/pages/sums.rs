@@ -11,11 +11,11 @@ const RUN_BYTES: u64 = 256 << 10;
 /// What a file sums up to.
 #[derive(Debug)]
 pub(crate) struct Sums {
-    /// Of the whole file.
+    /// The CRC-32 of the whole file.
     pub digest: u32,
-    /// Of each chunk of a compressed file: the checksums that stand behind them.
+    /// The checksums that stand behind the chunks of a compressed file.
     pub chunks: Vec<u32>,
-    /// The first page that its own checksum does not fit.
+    /// The error of the first page that does not fit its own checksum.
     pub damage: Option<ReadError>,
 }
 

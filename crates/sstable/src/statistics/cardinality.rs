@@ -15,9 +15,9 @@
 //! format).
 //!
 //! Up to 6,147 different indexes are kept one by one, more only as registers. The bytes depend on the set of
-//! keys and not on their order. Registers are those that Cassandra writes for the same keys, and so are the
-//! entries; but where stream-lib 2.5 merges batches of entries, it leaves those with bit 1 and their
-//! neighbours out of order.
+//! keys and not on their order. Registers and entries are those that Cassandra writes for the same keys. But
+//! where stream-lib 2.5 merges batches of entries, it leaves those with bit 1 and their neighbours out of
+//! order.
 
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -42,8 +42,8 @@ const RUN_BITS: u32 = 6;
 /// Counts different keys, roughly. At most 28 KiB, 5.5 KiB from some 6,000 keys on.
 #[derive(Debug)]
 pub(crate) enum Cardinality {
-    /// An index and below it [`RUN_BITS`] with [`RUN_MASK`] minus the run length, so that of equal indexes
-    /// the longest run sorts first.
+    /// An index and below it [`RUN_BITS`] with [`RUN_MASK`] minus the run length. So the longest run of equal
+    /// indexes sorts first.
     Sparse { entries: Vec<u32>, sorted: usize },
     /// Registers, packed.
     Normal(Vec<u32>),
@@ -200,9 +200,9 @@ impl<'a> Encoded<'a> {
 /// Whether a COMPACTION component was made without one of `keys`, which is certain. Bytes that are none, or
 /// cut, deny nothing.
 ///
-/// An entry denies a key whose index is not among them. Registers deny keys whose run is longer than theirs;
-/// where stream-lib 2.5 meets a run that is too long for a register, one in 2^31, it leaves the register too
-/// low, so only more than [`REGISTERS_TOO_LOW_MAX`] of them count.
+/// An entry denies a key whose index is not among them. Registers deny keys whose run is longer than theirs.
+/// One run in 2^31 is too long for a register, and there stream-lib 2.5 leaves the register too low. So only
+/// more than [`REGISTERS_TOO_LOW_MAX`] of them count.
 pub(crate) fn denies<'a>(component: &[u8], keys: impl Iterator<Item = &'a [u8]>) -> bool {
     let Some(encoded) = Encoded::of(component) else { return false };
     if !encoded.is_sparse {

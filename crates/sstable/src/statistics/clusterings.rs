@@ -31,7 +31,8 @@ impl CoveredClusterings {
 }
 
 /// Smallest and largest value of each clustering column over all positions, cut to the columns that every
-/// position has: right for readers that compare whole prefixes and for those that compare column by column.
+/// position has. That is right for readers that compare whole prefixes and for those that compare column by
+/// column.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ValueRange {
     seen: bool,

@@ -72,8 +72,8 @@ impl EstimatedHistogram {
         used.map_or(0, |(limit, _)| limit.unwrap_or(i64::MAX))
     }
 
-    /// Whether the values that were counted may have the given sum: it lies between those of the smallest and
-    /// of the largest values that the buckets take.
+    /// Whether the counted values may have the given sum. It has to lie between the sum of the smallest and
+    /// the sum of the largest values that the buckets take.
     pub fn may_sum_to(&self, sum: u64) -> bool {
         let (mut least, mut most) = (0i128, Some(0i128));
         let lowest = [0].into_iter().chain(self.offsets.iter().map(|offset| offset.saturating_add(1)));

@@ -4,17 +4,17 @@
 //! i32 n | crc | n * { i32 type, i32 offset } | crc | component, crc | component, crc | ...
 //! ```
 //! The checksums are there from version `na` on. The first two run on: over the count, then over the count
-//! and the table of contents. A component may be followed by zeroes that its checksum covers. Components: 0
-//! validation, 1 compaction (an estimate of the number of keys, not there in files of other writers; carried
-//! along, and held against the keys of the index), 2 stats, 3 header. In SSTables that were written here the
-//! first one goes on after what Cassandra reads of it:
+//! and the table of contents. A component may be followed by zeroes that its checksum covers. The components
+//! are 0 validation, 1 compaction, 2 stats, 3 header. Component 1 is an estimate of the number of keys. It is
+//! carried along, and compared with the keys of the index. In SSTables that were written here component 0
+//! goes on after what Cassandra reads of it:
 //!
 //! ```text
 //! validation: utf partitioner | f64 chance of false positives | [ "filter=" | u32 CRC32 of Filter.db ]
 //! ```
 //! Filter.db has no checksum of its own. Cassandra passes over the addition, and drops it when it writes
-//! Statistics.db anew; when it writes Filter.db anew (for another chance), the checksum does not fit any
-//! more, which says nothing.
+//! Statistics.db anew. When it writes Filter.db anew (for another chance), the checksum does not fit any
+//! more. That proves no damage.
 
 mod cardinality;
 mod clusterings;

@@ -195,9 +195,9 @@ impl Forward {
         Ok(head)
     }
 
-    /// Leaves the rows at hand that lie before `bound`, `rows_max` at most, of which only the clusterings are
-    /// looked at, in place; returns how many, and whether what comes next was seen to be a row that does not
-    /// lie before it.
+    /// Leaves the rows at hand that lie before `bound`, `rows_max` at most. Only their clusterings are looked
+    /// at, in place. Returns how many rows were left, and whether the next thing was seen to be a row that
+    /// does not lie before `bound`.
     pub fn skip_before(
         &mut self,
         data: &mut Cursor,
@@ -281,8 +281,8 @@ impl Forward {
         read_body(data, layout, flags, self.head_end, wanted, &mut self.present, row)
     }
 
-    /// Moves the next row into `row` if that needs no look elsewhere: it lies in the page at hand, the page
-    /// is known to be where it belongs, and the clustering is one that is `wanted_here`. Otherwise only `row`
+    /// Moves the next row into `row` if that needs no look elsewhere. Then the row lies in the page at hand,
+    /// the page is known to be where it belongs, and the clustering is `wanted_here`. Otherwise only `row`
     /// has changed, and what comes next is to be read as a head.
     #[inline]
     pub fn take_in_page(

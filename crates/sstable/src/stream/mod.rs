@@ -1,9 +1,11 @@
 //! The partitions of an SSTable as a stream (the grammar is at the top of crate `partition`).
 //!
 //! A walker yields rows and markers of a partition in the direction of the read; the stream clips them to the
-//! slices asked for. For each slice, in stream order: jump to its first edge if the promoted index allows;
-//! leave what lies before; at the edge report the deletion that is open there; yield what lies inside; behind
-//! it close what is open.
+//! slices asked for. For each slice, in stream order:
+//! 1. Jump to its first edge if the promoted index allows, and leave what lies before it.
+//! 2. At the edge report the deletion that is open there.
+//! 3. Yield what lies inside.
+//! 4. Behind it close what is open.
 
 mod counted;
 pub(crate) mod forward;
@@ -41,8 +43,8 @@ pub(crate) enum Partitions {
     None,
     /// One, whose entry in the index was found.
     One { key: DecoratedKey, entry: Entry },
-    /// Those of a range. `next` is where the next one starts in the data; the index is read only when there
-    /// is need.
+    /// The partitions of a range. `next` is where the next one starts in the data. The index is read only
+    /// when there is need.
     Range { range: KeyRange, next: u64, walk: Walk },
 }
 
@@ -157,8 +159,8 @@ impl SsTableStream {
         (&self.partitions, &mut self.data)
     }
 
-    /// Reports markers that change nothing as well, which the grammar of streams has no use for: for tools
-    /// that show what a file holds.
+    /// Also reports markers that change nothing, for tools that show what a file holds. The grammar of
+    /// streams has no use for these markers.
     pub fn with_every_marker(mut self) -> SsTableStream {
         self.every_marker = true;
         self
@@ -170,8 +172,9 @@ impl SsTableStream {
         self.wanted.set_others(others);
     }
 
-    /// Where in the uncompressed Data.db the last fragment of a stream that reads forward lies: the start of
-    /// a partition, of a row or marker, of the partition's end marker; of a static row the end.
+    /// Where the last fragment of a stream that reads forward lies in the uncompressed Data.db. It is the
+    /// start of a partition, of a row or marker, or of the partition's end marker. For a static row it is the
+    /// end.
     pub fn position(&self) -> u64 {
         match (self.state, &self.walker) {
             (State::Static, _) => self.partition_start,
@@ -390,7 +393,7 @@ impl SsTableStream {
         }
     }
 
-    /// Goes to the slice over rows that are at hand, if it begins as near as that: rows that are asked for by
+    /// Goes to the slice over rows that are at hand, if it begins near enough. Rows that are asked for by
     /// name often lie together, and a search costs more than a few rows.
     fn walk_to_slice(&mut self) -> Result<bool, ReadError> {
         if self.slice == 0 {
@@ -418,8 +421,8 @@ impl SsTableStream {
         self.walker.seek(&mut self.data, &self.layout, comparator, slice, self.sstable.hints())
     }
 
-    /// Leaves rows before the slice, `rows_max` at most, forwards, as far as that goes quickly; returns how
-    /// many, and whether what comes next was seen to be a row that does not lie before it.
+    /// Leaves rows before the slice, `rows_max` at most, forwards, as far as that goes quickly. Returns how
+    /// many, and whether the next thing was seen to be a row that does not lie before the slice.
     fn skip_before_slice(&mut self, rows_max: u64) -> (u64, bool) {
         let (Walker::Forward(walker), Some(slice)) = (&mut self.walker, self.slices.get(self.slice)) else {
             return (0, false);

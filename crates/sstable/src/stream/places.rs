@@ -1,11 +1,11 @@
 //! Whether rows and markers lie where they belong.
 //!
-//! The checksum of a chunk says nothing of its place, and where rows are of one length the sizes by which
-//! they refer to each other fit in any place. What tells are clusterings, of which one in a page is looked
-//! at: the first one that starts there has to lie behind the first one of every page before, and inside the
-//! edges that the index gives the block, if it was asked for it. A page that comes too early is met by the
-//! next one at the latest. Where the checksum of each page stands elsewhere, too ([`crate::proof`]), nothing
-//! has to be looked at.
+//! The checksum of a chunk says nothing of its place. Where rows have one length, the sizes by which they
+//! refer to each other fit in any place. Clusterings tell, and one in each page is looked at: the first one
+//! that starts there. It has to lie behind the first one of every page before. If the index was asked for the
+//! block, it also has to lie inside the edges that the index gives. A page that comes too early is found with
+//! the next page at the latest. Where the checksum of each page is also stored elsewhere ([`crate::proof`]),
+//! nothing has to be looked at.
 
 use crate::index::{Block, RowIndex};
 use crate::pages::Cursor;
@@ -108,7 +108,8 @@ impl Places {
         Ok(())
     }
 
-    /// The block that has what starts at `start`: the one that the index gave last, or one behind it.
+    /// The block with the row or marker that starts at `start`. It is the block that the index gave last, or
+    /// one behind it.
     fn block_at(
         &mut self,
         layout: &Layout,

@@ -1,8 +1,8 @@
 //! The rows and markers of a partition from last to first, block by block through the index of its rows. A
 //! partition without such an index is one block.
 //!
-//! 1. A block is gone over once from its start, from size to size: where its rows start is noted, its markers
-//!    are read, and each row and marker has to lead back to the one before.
+//! 1. A block is walked once from its start, from size to size. The starts of its rows are noted, and its
+//!    markers are read. Each row and marker has to lead back to the one before.
 //! 2. Of the block that a slice begins in, what lies behind the slice is left by halving.
 //! 3. From the last one on, a row's clustering is read when it becomes the head, its cells when it is taken.
 
@@ -266,8 +266,7 @@ impl Reverse {
         matches!(self.next, Next::None)
     }
 
-    /// Makes sure that nothing that was asked for lies behind the first block that was loaded, and that it is
-    /// one.
+    /// Makes sure that the first loaded block is a block, and that nothing that was asked for lies behind it.
     fn check_end_of_jump(
         &self,
         data: &mut Cursor,

@@ -84,8 +84,8 @@ impl HeadAt {
         Ok(Some(HeadAt { clustering, bound, marker, end, before }))
     }
 
-    /// The head before this one, which is at `there`, and where it starts; `None` when that one does not end
-    /// there or does not lie before.
+    /// The head before this one, and where it starts. This one is at `there`. `None` when the one before does
+    /// not end there, or does not lie before it.
     pub fn before_it(
         &self,
         data: &mut Cursor,
@@ -124,13 +124,13 @@ impl Jump<'_> {
     /// Makes sure that the reader misses nothing and knows what is deleted. Yields where the row or marker
     /// before the block starts.
     ///
-    /// 1. A row or marker starts at the block: the one before it, which its own size leads to, ends there,
-    ///    and the one behind it leads back to it.
+    /// 1. A row or marker starts at the block. The one before it, to which its own size leads, ends there.
+    ///    The one behind it leads back to it.
     /// 2. The one before lies before the bound.
-    /// 3. The deletion that the index has open there is the one that the marker just before has opened, or
-    ///    else that the next marker closes; or else, if there is none in the block, the one that the index
-    ///    has open at its end, which stands at another place in the index. A file without tombstones has
-    ///    none.
+    /// 3. The deletion that the index has open there is confirmed by the marker just before, which opened it,
+    ///    or by the next marker, which closes it. If the block has no marker, the index has to have the same
+    ///    deletion open at the block's end, which stands at another place in the index. A file without
+    ///    tombstones has none.
     /// 4. The page lies behind those that were read, and the block is the one that the index has there.
     pub fn check(
         &self,

@@ -1,9 +1,9 @@
 //! Where the rows of a partition begin.
 //!
-//! A page of an index that was held against its checksum says what the head of the partition says, for
-//! partitions with an index of their rows: key, deletion and where the first row is. A read of some rows of
-//! one then begins at these, and the page of the head is not read for its sake, unless there are static rows,
-//! which lie behind the head.
+//! For partitions with an index of their rows, a page of the index whose checksum was verified says what the
+//! head of the partition says: key, deletion and where the first row is. So a read of some rows begins at
+//! these rows. It does not read the page of the head, unless there are static rows, which lie behind the
+//! head.
 
 use super::{Partitions, SsTableStream, State, Walker};
 use crate::index::RowIndex;

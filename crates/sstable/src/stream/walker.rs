@@ -54,7 +54,7 @@ impl Walker {
         }
     }
 
-    /// Turns to the page that what comes next begins in, if it is to be read from the file.
+    /// Loads the page in which the next row or marker begins, if it is to be read from the file.
     pub fn turn_page(&self, data: &mut Cursor) -> Result<(), ReadError> {
         match self {
             Walker::Forward(walker) if !walker.has_head() => data.page().map(|_| ()),

@@ -56,8 +56,8 @@ impl SsTable {
         self.pages.has(self.data.id, page)
     }
 
-    /// The pages that a cache may have of the SSTable; of one that is being written, of what was written so
-    /// far.
+    /// The pages that a cache may have of the SSTable. For an SSTable that is being written these are the
+    /// pages written so far.
     pub fn pages(&self) -> impl Iterator<Item = (FileId, u64)> + '_ {
         let outline = self.outline.iter().flat_map(|outline| outline.pages());
         self.data.pages().chain(self.index.pages()).chain(outline)

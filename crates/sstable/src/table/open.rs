@@ -25,8 +25,8 @@ fn crc(bytes: &bytes::Bytes) -> u32 {
     crc32fast::hash(bytes)
 }
 
-/// Fails when Statistics.db is certainly that of another SSTable: it names other keys than the index, counts
-/// other keys, or counts partitions that do not fill the data.
+/// Fails when Statistics.db certainly belongs to another SSTable. Then it names other keys than the index,
+/// counts other keys, or counts partitions that do not fill the data.
 fn check_statistics(
     descriptor: &Descriptor,
     statistics: &Statistics,

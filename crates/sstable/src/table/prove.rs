@@ -5,15 +5,15 @@
 //!
 //! 1. [`SsTable::prove`] reads Data.db in order, around all caches, and compares what it sums up to with
 //!    Digest.crc32.
-//! 2. If that fits, the checksum of each chunk is known from then on to be the one that belongs in its place,
-//!    and every read is held against it. [`SsTable::keep_proof`] writes the checksums to Proof.db for the
-//!    next opening.
+//! 2. If that fits, the checksum of each chunk is known to be the one that belongs in its place. From then on
+//!    every read is compared with it. [`SsTable::keep_proof`] writes the checksums to Proof.db for the next
+//!    opening.
 //! 3. If not, the SSTable is condemned: every read of it fails from then on ([`Standing`]).
 //!    [`SsTable::mark_of_damage`] lets the next opening know: then reads fail until it was compared again,
 //!    with a Data.db that may have been mended.
 //!
-//! Whoever serves reads may have them wait for it ([`SsTable::await_proof`]): then none is begun before, but
-//! for those of a file whose chunks have their checksums, and so their places, elsewhere (CRC.db).
+//! Whoever serves reads may have them wait for it ([`SsTable::await_proof`]). Then no read begins before. The
+//! exception is a file whose chunks have their checksums, and so their places, elsewhere (CRC.db).
 //!
 //! Nothing is proven of the index: a bit of it may have been flipped before.
 
@@ -54,7 +54,7 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    /// That of an SSTable that is being written.
+    /// The standing of an SSTable that is being written.
     pub fn proven() -> Standing {
         Standing { verdict: OnceLock::from(Ok(())), ..Standing::default() }
     }
@@ -73,8 +73,8 @@ impl Standing {
         standing
     }
 
-    /// Fails when Data.db, of this name, is known to be damaged, was before it was opened and was not
-    /// compared since, or has to be compared before it is read.
+    /// Fails in three cases: Data.db (`name`) is known to be damaged; it was known to be damaged before it
+    /// was opened, and was not compared since; or it has to be compared before it is read.
     #[inline]
     pub fn check(&self, name: &Arc<str>) -> Result<(), ReadError> {
         match self.verdict.get() {
@@ -131,7 +131,7 @@ impl SsTable {
     }
 
     /// Whether reads are to fail with [`ReadError::Unproven`] until Data.db was compared. Where each chunk is
-    /// held against a checksum of CRC.db, which belongs to its place, they never do.
+    /// compared with a checksum of CRC.db, which belongs to its place, they never do.
     pub fn await_proof(&self, is_awaited: bool) {
         self.standing.is_awaited.store(is_awaited && !self.data.has_checked_places(), Memory::Release);
     }
@@ -166,7 +166,7 @@ impl SsTable {
         self.standing.may_be_unlisted.load(Memory::Relaxed)
     }
 
-    /// Reads Data.db from end to end, around all caches, and compares it with Digest.crc32; `pace` is told of
+    /// Reads Data.db from end to end, around all caches, and compares it with Digest.crc32. `pace` is told of
     /// the bytes of each stretch, and ends the reading by `false`. When it is found to be damaged, every
     /// later read fails with the same error.
     ///
@@ -219,8 +219,8 @@ impl SsTable {
         }
     }
 
-    /// What [`SsTable::keep_proof`] writes of an SSTable that is condemned; `None` when that is there
-    /// already, or nothing says any more what Data.db should be.
+    /// What [`SsTable::keep_proof`] writes for a condemned SSTable. `None` when it is there already, or when
+    /// nothing says any more what Data.db should be.
     ///
     /// # Errors
     /// When Digest.crc32 cannot be read.

@@ -1,10 +1,9 @@
 //! What reads of large partitions cost, to the page: `testdata/costs`, one file for each form of SSTable.
 //! `REWRITE=1` writes them anew.
 //!
-//! A line has a read, how many calls to the disk it takes with nothing in the cache, for how many bytes, and
-//! how many pages of the index and chunks of the data it looks at; of reads that are taken in many places,
-//! the most and the mean. "Warm" has the pages of the index and the first chunk of the partition in the
-//! cache.
+//! A line has a read and its cost with nothing in the cache: calls to the disk, bytes, pages of the index and
+//! chunks of the data. A read that is taken in many places has the most and the mean. "Warm" has the pages of
+//! the index and the first chunk of the partition in the cache.
 //!
 //! An index of a partition of 100,000 rows in blocks of three has as many pages as one of millions of rows in
 //! blocks of 4 KiB.
@@ -47,7 +46,7 @@ impl Costs {
         costs
     }
 
-    /// Of the first partition.
+    /// The costs of the first partition.
     fn of(
         table: Arc<TableSchema>,
         partitions: &[Partition],
@@ -144,7 +143,7 @@ impl Costs {
         costs
     }
 
-    /// Rows of which some are read and some left out by turns: slices of one read.
+    /// Rows that are read and left out by turns: slices of one read.
     fn skips(&mut self, read: u64, skip: u64) {
         let slices = (0..20).map(|i| i * (read + skip)).map(|start| Slice {
             start: ClusteringBound::start_at(number(start)),

@@ -461,7 +461,7 @@ fn an_outline_leads_to_no_other_value() {
         for item in &mut partition.items {
             let Item::Row(row) = item else { continue };
             for cell in &mut row.cells {
-                // Values that compress well are written in long chunks, of which none lies inside of one.
+                // Values that compress well are written in long chunks. No chunk lies inside of such a value.
                 let mut value = cell.value.to_vec();
                 value[1 << 10..].fill(0);
                 cell.value = value.into();

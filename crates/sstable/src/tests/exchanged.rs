@@ -1,4 +1,4 @@
-//! A Statistics.db that is whole, but that of another SSTable of the table: its minima would date rows
+//! A Statistics.db that is whole, but belongs to another SSTable of the table. Its minima would date rows
 //! wrongly.
 
 use super::recorded::{Fixture, sets, tables_of};
@@ -80,7 +80,7 @@ fn the_statistics_of_an_sstable_of_another_size_are_refused() {
     }
 }
 
-/// Of every Cassandra that wrote one: each key is counted.
+/// Each key is counted in the estimates of every Cassandra that wrote one.
 #[test]
 fn all_keys_of_the_fixtures_are_counted() {
     let (mut counted, mut denied) = (0, 0);

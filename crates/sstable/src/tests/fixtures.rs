@@ -1,7 +1,7 @@
 //! Every fixture answers as the Cassandra that wrote it: all of it, single keys, slices, names, single
 //! columns, in either direction. And each of its SSTables keeps the grammar of streams when it is asked in
-//! these ways: of the versions that are not written here this is what stands for `testkit::check_source`,
-//! whose random histories need a writer.
+//! these ways. This takes the place of `testkit::check_source` for versions that are not written here,
+//! because its random histories need a writer.
 
 use super::recorded::*;
 use super::support::Rng;

@@ -145,7 +145,7 @@ fn written(
     fs
 }
 
-/// Of bytes read over bytes answered, with nothing in memory.
+/// The most bytes read over bytes answered, with nothing in memory.
 const BAR: f64 = 1.3;
 
 #[test]

@@ -1,5 +1,5 @@
-//! Proof.db: what it says is so, pages of an index are held against it, and without it everything is read as
-//! before.
+//! Proof.db: what it says is true, pages of an index are compared with it, and without it everything is read
+//! as before.
 
 use super::support::*;
 use crate::big::fences::Fences;

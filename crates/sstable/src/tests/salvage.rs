@@ -27,7 +27,7 @@ fn run_of(fs: &Arc<dyn FileSystem>, version: Version) -> Salvaged {
     salvage(fs, &Descriptor { version, ..descriptor(1) }, &mut next, &|_| {}).unwrap()
 }
 
-/// The partitions of each new SSTable, all of which have to be sound.
+/// The partitions of each new SSTable. All SSTables have to be sound.
 fn saved(fs: &Arc<dyn FileSystem>, table: &Arc<TableSchema>, salvaged: &Salvaged) -> Vec<Vec<Partition>> {
     let read = |meta: &crate::SsTableMeta| {
         let found = verify(fs.as_ref(), &meta.descriptor, &|_| {}).unwrap().findings;

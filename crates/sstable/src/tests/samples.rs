@@ -72,7 +72,7 @@ fn samples_are_entries_of_the_index() {
         assert!(keys.binary_search(&key).is_ok());
     }
     assert!(samples.is_sorted_by(|a, b| a.position < b.position && a.token < b.token));
-    // A hundred are long, of which three at most are of the summary.
+    // A hundred are long, and at most three of these are in the summary.
     assert!(samples.len() >= 97, "{}", samples.len());
     check(&fs, &table, &keys);
 }

@@ -1,9 +1,9 @@
 //! Reading an SSTable that is still being written, as far as it goes (CASSANDRA-6916).
 //!
-//! What was handed to the files will not change; what comes after it in each (the chunk that is not full, the
-//! last page of the index, the nodes of the trie that are not complete) is copied into memory; of the outline
-//! it is left out. So the pages that a reader leaves in the cache are those of the finished SSTable, if it is
-//! opened with the same number.
+//! What was handed to the files will not change. What comes after it is copied into memory: the chunk that is
+//! not full, the last page of the index, the incomplete nodes of the trie. Of the outline it is left out. So
+//! the pages that a reader leaves in the cache are those of the finished SSTable, if it is opened with the
+//! same number.
 
 use super::SsTableWriter;
 use crate::big::lookup::BigIndex;

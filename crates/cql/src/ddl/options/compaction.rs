@@ -1,8 +1,9 @@
 //! `compaction = {'class': ..., ...}`: what each strategy understands.
 //!
-//! Judged in two steps, as Cassandra does: [`parse`] finds the class and fills in the thresholds;
-//! [`validate`], once everything in the statement has been read, lets the strategy look at its options, then
-//! refuses those that it does not know, then compares the thresholds.
+//! They are judged in two steps, as by Cassandra:
+//! 1. [`parse`] finds the class and fills in the thresholds.
+//! 2. [`validate`] runs when everything in the statement has been read. The strategy looks at its options,
+//!    unknown options are refused, then the thresholds are compared.
 
 use super::property::{config, parse_double, show_double};
 use super::size::{self, parse_size, show_size};

@@ -1,7 +1,7 @@
 //! `compression = {'class': ..., ...}`, for each compressor.
 //!
-//! The options of the compressor are judged before those that every one has: that is when Cassandra makes
-//! one.
+//! The options of one compressor are judged before the options that every compressor has, because Cassandra
+//! makes the compressor first.
 
 use super::property::{config, parse_double};
 use crate::error::{CqlError, Result};

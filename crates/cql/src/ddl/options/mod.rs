@@ -1,8 +1,8 @@
 //! Options of tables: from the properties after WITH to [`TableOptions`].
 //!
-//! In Cassandra's order: every value is read (1), properties that are not known are refused (2), then the
-//! options are judged as they would be on a table with the defaults (3). ALTER judges no other combination,
-//! so the bounds of one index interval are held against the default of the other.
+//! In Cassandra's order: every value is read (1), unknown properties are refused (2), then the options are
+//! judged as on a table with the defaults (3). ALTER judges no other combination, so the bounds of one index
+//! interval are compared with the default of the other.
 
 mod caching;
 mod compaction;
@@ -141,7 +141,7 @@ fn read(properties: Properties<'_>, before: Option<&TableOptions>) -> Result<Tab
     Ok(options)
 }
 
-/// Where a flag says what the default says it stays unset, as it is in tables that never heard of it.
+/// A flag that says what the default says stays unset, as in tables that were made without it.
 fn set_flag(flag: &mut Option<bool>, value: bool, default: bool) {
     *flag = (value != default).then_some(value);
 }

@@ -14,6 +14,8 @@ pub(super) struct Content {
     durable: Vec<u8>,
     /// What leads from `durable` to `bytes`, in order.
     unsynced: Vec<Write>,
+    /// When it was made, in milliseconds since 1970.
+    pub(super) made_ms: i64,
 }
 
 #[derive(Debug)]
@@ -39,6 +41,11 @@ impl Write {
 }
 
 impl Content {
+    /// Nothing, at that moment.
+    pub(super) fn made_at(made_ms: i64) -> Content {
+        Content { made_ms, ..Content::default() }
+    }
+
     pub(super) fn len(&self) -> u64 {
         self.bytes.len() as u64
     }
@@ -76,7 +83,7 @@ impl Content {
             Crash::TornPrefix(_) => self.torn_prefix(random),
             Crash::ScatteredPages(_) => self.scattered_pages(random),
         };
-        Self { durable: bytes.clone(), bytes, unsynced: Vec::new() }
+        Self { durable: bytes.clone(), bytes, unsynced: Vec::new(), made_ms: self.made_ms }
     }
 
     fn torn_prefix(&self, random: &Random) -> Vec<u8> {
