@@ -103,8 +103,8 @@ pub fn type_class(data: &[u8]) {
     }
 }
 
-/// Two values of a type, sound or not: the type's class name, a line end, the first value's length in a byte, and
-/// the values. Each can be checked, shown and ordered, and the orders of two sound values agree.
+/// Two values of a type, sound or not: the type's class name, a line end, the first value's length in a byte,
+/// and the values. Each can be checked, shown and ordered, and the orders of two sound values agree.
 pub fn type_value(data: &[u8]) {
     let Some(end) = data.iter().position(|byte| *byte == b'\n') else { return };
     let (name, rest) = data.split_at(end);

@@ -69,7 +69,8 @@ impl Workers {
         }
     }
 
-    /// Tries tables whose flush failed again after a pause. Whoever fails meanwhile waits for the same moment.
+    /// Tries tables whose flush failed again after a pause. Whoever fails meanwhile waits for the same
+    /// moment.
     fn retry(&self, engine: &Weak<Engine>, pause: &mut Duration) -> Look {
         if self.failed.lock().is_empty() {
             *pause = RETRY_MIN;

@@ -14,6 +14,7 @@
 //!    names them. It does the same when a task panics, and when one is left at the end.
 //!
 //! The idea is that of AWS's shuttle (<https://github.com/awslabs/shuttle>), with time and files.
+#![allow(clippy::disallowed_types)]
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

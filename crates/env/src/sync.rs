@@ -1,8 +1,9 @@
 //! Locks and conditions of a node. Outside of a simulation they are those of `parking_lot`; a task of a
 //! simulation ([`crate::sim`]) that has to wait hands the turn to another one.
 //!
-//! A lock that is free costs the same as one of `parking_lot`: only who has to wait asks where it is. With the
-//! feature `steps`, which tests have, every lock may hand the turn over before it is taken.
+//! A lock that is free costs the same as one of `parking_lot`: only who has to wait asks where it is. With
+//! the feature `steps`, which tests have, every lock may hand the turn over before it is taken.
+#![allow(clippy::disallowed_types)]
 
 use std::ops::DerefMut;
 use std::ptr;

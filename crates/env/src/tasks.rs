@@ -31,6 +31,11 @@ enum Started {
 }
 
 impl Tasks {
+    /// Those of the machine, for what has to do with its sockets and signals.
+    pub fn of_machine() -> Tasks {
+        Tasks::default()
+    }
+
     /// Starts a task.
     ///
     /// # Errors
@@ -56,8 +61,8 @@ impl Tasks {
         }
     }
 
-    /// Does `work` `tasks` times, at the same time where there are processors for it, and on the calling thread,
-    /// too. What each returned. A panic goes on here.
+    /// Does `work` `tasks` times, at the same time where there are processors for it; the calling thread
+    /// takes part. What each returned. A panic goes on here.
     pub fn in_parallel<T: Send>(&self, tasks: usize, work: impl Fn() -> T + Sync) -> Vec<T> {
         if self.scheduler.is_some() {
             return (0..tasks.max(1)).map(|_| work()).collect();

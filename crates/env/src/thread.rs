@@ -124,6 +124,7 @@ fn attributes() -> io::Result<libc::sched_attr> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "threads and waits of a test")]
 mod tests {
     use super::*;
 

@@ -85,6 +85,7 @@ fn time_fields(ticks: u64) -> u64 {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "threads and waits of a test")]
 mod tests {
     use std::collections::HashSet;
     use std::sync::Arc;

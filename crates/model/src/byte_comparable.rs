@@ -255,7 +255,8 @@ fn encode_varint(value: &[u8], out: &mut Vec<u8>) {
 /// Sign and exponent to base 100, then two decimal digits a byte. The mantissa is below one and its digits of
 /// a negative number are those of its complement, so that smaller numbers have smaller bytes.
 fn encode_decimal(value: &[u8], out: &mut Vec<u8>) {
-    let Some((unscaled, scale)) = numbers::decode_decimal(value) else {
+    let number = numbers::decode_decimal(value).filter(|_| value.len() > size_of::<i32>());
+    let Some((unscaled, scale)) = number else {
         // A scale without digits is no number: before all of them.
         out.push(0);
         return escape(value, out);

@@ -15,6 +15,7 @@ use crate::storage;
 use crate::system::VirtualTables;
 use coordinator::{Answer, LocalReplica, LocalStore, Proving, ReaderHooks, Readers, ReplicaError};
 use engine::{Compared, SyncTicket, WriteError, WriteOptions};
+use env::tasks::Tasks;
 use model::command::ReadCommand;
 use model::{Mutation, TableSchema};
 use partition::{BoxedStream, Deadline, ReadContext, ReadError};
@@ -70,7 +71,9 @@ impl LocalStore for Store {
             let demand = state.engine.demand_proof(&name, tell);
             let news = match deadline {
                 None => told.await.ok(),
-                Some(deadline) => tokio::time::timeout(deadline.left(), told).await.ok().and_then(Result::ok),
+                Some(deadline) => {
+                    state.env.tasks.timeout(deadline.left(), told).await.ok().and_then(Result::ok)
+                }
             };
             drop(demand);
             match news {
@@ -88,7 +91,7 @@ impl LocalStore for Store {
     }
 
     fn mutate(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()> {
-        let deadline = deadline.cloned();
+        let (deadline, tasks) = (deadline.cloned(), self.state.env.tasks.clone());
         let mut timer = WriteTimer::start(&self.state, &mutation);
         match self.state.engine.apply(&mutation, WriteOptions { may_block: false, ..WriteOptions::default() })
         {
@@ -98,7 +101,7 @@ impl LocalStore for Store {
                     Answer::ready(fate.map_err(write_error))
                 }
                 None => Answer::later(async move {
-                    let fate = synced(ticket, deadline).await;
+                    let fate = synced(tasks, ticket, deadline).await;
                     timer.stop();
                     fate
                 }),
@@ -113,7 +116,7 @@ impl LocalStore for Store {
                         state.engine.apply(&mutation, options).map_err(write_error)
                     };
                     let ticket = blocking(apply).await?;
-                    let fate = synced(ticket, deadline).await;
+                    let fate = synced(tasks, ticket, deadline).await;
                     timer.stop();
                     fate
                 })
@@ -168,7 +171,7 @@ impl LogInterval {
 
 /// Waits for the log without holding a thread. A write that is late is kept all the same, if the device is
 /// not broken.
-async fn synced(ticket: SyncTicket, deadline: Option<Deadline>) -> Result<(), ReplicaError> {
+async fn synced(tasks: Tasks, ticket: SyncTicket, deadline: Option<Deadline>) -> Result<(), ReplicaError> {
     let (tell, told) = oneshot::channel();
     ticket.on_synced(Box::new(move |fate| {
         // Nobody listens any more when the client is gone; the write is kept all the same.
@@ -176,7 +179,7 @@ async fn synced(ticket: SyncTicket, deadline: Option<Deadline>) -> Result<(), Re
     }));
     let told = match deadline {
         None => told.await,
-        Some(deadline) => match tokio::time::timeout(deadline.left(), told).await {
+        Some(deadline) => match tasks.timeout(deadline.left(), told).await {
             Ok(told) => told,
             Err(_) => return Err(ReplicaError::TimedOut),
         },

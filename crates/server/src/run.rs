@@ -10,6 +10,7 @@ use crate::{admin, logging, sample};
 use engine::{DiskFailure, FailurePolicy};
 use env::Env;
 use env::socket::PrivateSocket;
+use env::tasks::Tasks;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -41,7 +42,7 @@ pub fn run(
         .on_thread_start(ask_for_short_slices)
         .enable_all()
         .build()?;
-    let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+    let processors = env.tasks.parallelism();
     let threads = net::Threads::start(processors, ask_for_short_slices)?;
     let metrics = Arc::new(Metrics::default());
     logging::log_panics(Arc::clone(&metrics));
@@ -118,7 +119,7 @@ async fn serve(
         node.stop_clients(SHUTDOWN_GRACE).await;
         let drained = node.drain().await;
         // An operator who waits for an answer of the admin API does not keep the process alive.
-        let _ = tokio::time::timeout(Duration::from_secs(1), admin_task).await;
+        let _ = Tasks::of_machine().timeout(Duration::from_secs(1), admin_task).await;
         drained
     };
     let drained = tokio::select! {
@@ -288,10 +289,9 @@ impl Port {
 /// Takes note of rates, writes the log of slow requests, and forgets what was counted for tables that are
 /// gone.
 async fn tick(node: Arc<Node>) {
-    let mut interval = tokio::time::interval(Duration::from_secs_f64(crate::histogram::TICK_SECONDS));
-    interval.tick().await;
+    let mut ticks = node.state.env.tasks.ticks(Duration::from_secs_f64(crate::histogram::TICK_SECONDS));
     loop {
-        interval.tick().await;
+        ticks.next().await;
         let state = &node.state;
         state.metrics.tick();
         state.metrics.reads.slow.report(state.config.settings.slow_query_log_timeout.0);
@@ -301,9 +301,9 @@ async fn tick(node: Arc<Node>) {
 
 /// Removes snapshots whose time is over.
 async fn remove_expired_snapshots(node: Arc<Node>) {
-    let mut interval = tokio::time::interval(EXPIRY_INTERVAL);
+    let mut ticks = node.state.env.tasks.ticks(EXPIRY_INTERVAL);
     loop {
-        interval.tick().await;
+        ticks.next().await;
         let engine = Arc::clone(&node.state.engine);
         match take_time(move || engine.remove_expired_snapshots()).await {
             Ok(Ok(_)) => {}

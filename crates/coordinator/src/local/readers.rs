@@ -230,6 +230,7 @@ impl Drop for Readers {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "threads and waits of a test")]
 mod tests {
     use super::*;
     use partition::NanoClock;

@@ -1,4 +1,5 @@
 //! Every consistency level over two data centers, with nodes that are dead, slow, broken or behind.
+#![allow(clippy::disallowed_methods, reason = "threads and waits of a test")]
 
 use super::*;
 use std::collections::BTreeSet;

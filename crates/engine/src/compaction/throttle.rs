@@ -123,6 +123,7 @@ impl Throttle {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "threads and waits of a test")]
 mod tests {
     use super::*;
     use env::clock::ManualClock;

@@ -1,4 +1,5 @@
 //! Losing power at every call, full disks, failing devices.
+#![allow(clippy::disallowed_methods, reason = "threads and waits of a test")]
 
 use super::*;
 use crate::commitlog::format;

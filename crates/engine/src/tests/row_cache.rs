@@ -1,4 +1,5 @@
 //! What the row cache keeps, and that it never says anything but what is stored.
+#![allow(clippy::disallowed_methods, reason = "threads and waits of a test")]
 
 use super::store::{fill, rows};
 use super::*;

@@ -1,4 +1,5 @@
 //! What every file system promises, run against each of them.
+#![allow(clippy::disallowed_methods, reason = "threads and waits of a test")]
 
 use std::io::ErrorKind;
 

@@ -53,6 +53,13 @@ fn time_jumps_to_the_next_moment_that_somebody_waits_for() {
         let never = std::future::pending::<()>();
         assert!(block_on(env.tasks.timeout(Duration::from_secs(1), never)).is_err());
         assert_eq!(block_on(env.tasks.timeout(Duration::from_secs(1), async { 7 })), Ok(7));
+        let (mut ticks, before) = (env.tasks.ticks(Duration::from_secs(10)), env.clock.now_seconds());
+        block_on(ticks.next());
+        block_on(env.tasks.sleep(Duration::from_secs(25)));
+        block_on(ticks.next());
+        assert_eq!(env.clock.now_seconds() - before, 35, "two ticks that nobody waited for are one");
+        block_on(ticks.next());
+        assert_eq!(env.clock.now_seconds() - before, 45);
     });
 }
 

@@ -1,3 +1,4 @@
+#![allow(clippy::disallowed_methods, reason = "threads and waits of a test")]
 use super::*;
 use crate::byte_comparable::encode_value;
 use proptest::prelude::*;

@@ -7,6 +7,7 @@ use super::ApiError;
 use super::guard::Endpoint;
 use axum::Router;
 use axum::extract::{ConnectInfo, Request};
+use env::tasks::Tasks;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -101,7 +102,7 @@ pub(super) async fn serve<L: Listener>(
             Err(error) => {
                 // Out of file descriptors, most likely: waiting lets some be closed.
                 tracing::warn!(%error, "the admin API cannot accept a connection");
-                tokio::time::sleep(Duration::from_millis(50)).await;
+                Tasks::of_machine().sleep(Duration::from_millis(50)).await;
                 continue;
             }
         };
@@ -150,7 +151,7 @@ async fn talk(
 
 /// What `reading` a body comes to, unless it takes too long.
 pub(super) async fn in_time<T>(timeout: Duration, reading: impl Future<Output = T>) -> Result<T, ApiError> {
-    tokio::time::timeout(timeout, reading).await.map_err(|_| {
+    Tasks::of_machine().timeout(timeout, reading).await.map_err(|_| {
         let seconds = timeout.as_secs();
         ApiError::new(
             axum::http::StatusCode::REQUEST_TIMEOUT,

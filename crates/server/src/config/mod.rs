@@ -24,6 +24,7 @@ use crate::cli::ServeArgs;
 use engine::{EngineOptions, FailurePolicy, SyncMode};
 use entries::Entries;
 use env::Env;
+use env::tasks::Tasks;
 use guarded::Otherwise;
 use serde_norway::Value;
 use std::collections::BTreeMap;
@@ -486,7 +487,7 @@ fn engine_options(env: &Env, settings: &Settings, memory: MemoryShares) -> Engin
 
 /// As many as cores, at least 2 and at most 8.
 fn default_compactors() -> usize {
-    std::thread::available_parallelism().map_or(2, |cores| cores.get().clamp(2, 8))
+    Tasks::of_machine().parallelism().clamp(2, 8)
 }
 
 /// The smaller of 8 GiB and a quarter of the device.

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use env::clock::{Clock, SystemClock};
+use env::tasks::Tasks;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{Instant, MissedTickBehavior};
 
 use super::budget::{Addresses, NodeBudgets};
 use super::task::ConnectionTask;
@@ -30,9 +31,9 @@ pub(super) struct Shared {
 
 /// The tasks of connections, each on its thread.
 #[derive(Debug, Default)]
-struct Tasks(JoinSet<Option<ConnectionTask>>);
+struct Connections(JoinSet<Option<ConnectionTask>>);
 
-impl Tasks {
+impl Connections {
     fn spawn(&mut self, task: ConnectionTask) {
         let runtime = task.runtime().clone();
         self.0.spawn_on(task.run(), &runtime);
@@ -55,7 +56,7 @@ impl Tasks {
 pub struct Server {
     local: SocketAddr,
     draining: watch::Sender<bool>,
-    accepting: JoinHandle<Tasks>,
+    accepting: JoinHandle<Connections>,
 }
 
 impl Server {
@@ -95,7 +96,7 @@ impl Server {
         self.draining.send_replace(true);
         let Ok(mut connections) = self.accepting.await else { return };
         let all_done = async { while connections.next().await.is_some() {} };
-        if tokio::time::timeout(grace, all_done).await.is_err() {
+        if Tasks::of_machine().timeout(grace, all_done).await.is_err() {
             tracing::warn!(
                 left = connections.0.len(),
                 "closing connections that still had requests in flight"
@@ -105,11 +106,15 @@ impl Server {
     }
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>, mut is_draining: watch::Receiver<bool>) -> Tasks {
-    let mut connections = Tasks::default();
-    let mut compared = Instant::now();
-    let mut seconds = tokio::time::interval(Duration::from_secs(1));
-    seconds.set_missed_tick_behavior(MissedTickBehavior::Skip);
+async fn accept(
+    listener: TcpListener,
+    shared: Arc<Shared>,
+    mut is_draining: watch::Receiver<bool>,
+) -> Connections {
+    let mut connections = Connections::default();
+    let clock = SystemClock::new();
+    let mut compared = clock.monotonic_nanos();
+    let mut seconds = Tasks::of_machine().ticks(Duration::from_secs(1));
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
@@ -121,7 +126,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, mut is_draining: wat
                 Err(error) => {
                     // Out of file descriptors, most likely: waiting lets some be closed.
                     tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    Tasks::of_machine().sleep(Duration::from_millis(50)).await;
                 }
             },
             _ = is_draining.changed() => {
@@ -129,10 +134,11 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, mut is_draining: wat
                 shared.registry.connections().iter().for_each(|connection| connection.wake());
                 return connections;
             }
-            _ = seconds.tick() => {
+            () = seconds.next() => {
                 shared.registry.sweep(&shared.options);
-                let elapsed = compared.elapsed();
-                compared = Instant::now();
+                let now = clock.monotonic_nanos();
+                let elapsed = Duration::from_nanos(now - compared);
+                compared = now;
                 shared.threads.balance(elapsed, &shared.registry.connections());
             }
             Some(()) = connections.next(), if !connections.0.is_empty() => {}

@@ -21,6 +21,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use env::tasks::Tasks;
 use protocol::request::{Message, Request};
 use protocol::response::error::ErrorResponse;
 use protocol::response::{AuthSuccess, Response};
@@ -30,7 +31,6 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::WriteHalf;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::Sleep;
 
 use super::incoming::{self, Incoming};
 use super::server::{Presence, Shared};
@@ -153,7 +153,7 @@ async fn serve(
     let Unstarted { decoder, waiting, incoming } = unstarted;
     let mut intake =
         Intake { shared, connection, decoder, waiting, incoming, phase: Phase::Open, is_stuck: false };
-    let mut deadline: Option<Pin<Box<Sleep>>> = None;
+    let mut deadline: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
     let mut freed: Option<Waiting<'_>> = None;
     let mut waker: Option<Waker> = None;
     loop {
@@ -186,7 +186,7 @@ async fn serve(
             Phase::Draining if is_written && is_idle => return Ok(Outcome::Ended),
             Phase::Closing if is_written => return Ok(Outcome::Ended),
             Phase::Closing => {
-                deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(LAST_WORDS)));
+                deadline.get_or_insert_with(|| Box::pin(Tasks::of_machine().sleep(LAST_WORDS)));
             }
             _ => {}
         }

@@ -1,4 +1,5 @@
 //! Connections against a service whose answers the tests control.
+#![allow(clippy::disallowed_methods, reason = "threads and waits of a test")]
 
 pub(crate) mod client;
 mod memory;

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use env::tasks::Tasks;
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::watch;
@@ -113,7 +114,7 @@ impl Thread {
             .enable_all()
             .build()?;
         let handle = runtime.handle().clone();
-        std::thread::Builder::new().name("ilion-net".to_owned()).spawn(move || {
+        Tasks::of_machine().spawn("ilion-net", move || {
             on_start();
             // An error says that nobody is left who could stop it.
             let _ = runtime.block_on(stopped.wait_for(|is_stopped| *is_stopped));

@@ -26,10 +26,9 @@ pub(crate) async fn finish(node: &Node) -> Result<(), StartError> {
 
 /// Completes late batches as long as the node runs.
 pub(crate) async fn keep_finishing(node: Arc<Node>) {
-    let mut interval = tokio::time::interval(REPLAY_INTERVAL);
-    interval.tick().await;
+    let mut ticks = node.state.env.tasks.ticks(REPLAY_INTERVAL);
     loop {
-        interval.tick().await;
+        ticks.next().await;
         if !node.state.is_drained() {
             finish_late(&node).await;
         }

@@ -1,4 +1,5 @@
 //! Whole requests against a node in memory, through a real socket.
+#![allow(clippy::disallowed_methods, reason = "threads and waits of a test")]
 
 mod explain;
 mod faults;

@@ -138,7 +138,8 @@ pub(super) async fn truncate(
     let coordinator = Arc::clone(&exchange.sessions.coordinator);
     let left = exchange.deadline(exchange.sessions.node.config.settings.truncate_request_timeout).left();
     // A truncation that is late goes on: it is under way on a thread of its own.
-    let truncated = tokio::time::timeout(left, coordinator.truncate(table)).await.unwrap_or_else(|_| {
+    let tasks = &exchange.sessions.node.env.tasks;
+    let truncated = tasks.timeout(left, coordinator.truncate(table)).await.unwrap_or_else(|_| {
         let late = "Truncate timed out - received only 0 responses";
         Err(CoordinatorError::Truncate(ReplicaError::Write(late.to_owned())))
     });

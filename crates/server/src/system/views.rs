@@ -216,7 +216,7 @@ pub(super) fn thread_pools(state: &NodeState, rows: &mut VirtualRows) {
     let flushes = crate::storage::flushes(&state.engine);
     let requests = completed(&RequestKind::ALL);
     let limit = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let cores = state.env.tasks.parallelism();
     let readers = state.config.settings.concurrent_reads as usize;
     for (name, active, active_limit, done, pending) in [
         (

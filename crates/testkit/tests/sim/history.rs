@@ -54,6 +54,9 @@ struct Known {
     counted: (i64, i64),
 }
 
+/// What the power cut left, and what was known then.
+type Survivor = (MemoryFileSystem, Vec<Known>);
+
 /// A life that goes on.
 #[derive(Clone)]
 pub struct Life {
@@ -65,8 +68,7 @@ pub struct Life {
     tables: Tables,
     known: Arc<Vec<Mutex<Known>>>,
     is_over: Arc<AtomicBool>,
-    /// What the power cut left, and what was known then.
-    survivor: Arc<Mutex<Option<(MemoryFileSystem, Vec<Known>)>>>,
+    survivor: Arc<Mutex<Option<Survivor>>>,
 }
 
 #[derive(Clone)]

@@ -54,6 +54,7 @@ impl Drop for Modes {
 ///
 /// # Errors
 /// The terminal cannot be drawn on any more.
+#[allow(clippy::disallowed_methods, reason = "a tool is no part of a node")]
 pub(super) fn run(
     mut app: App,
     poller: Poller,

@@ -3,6 +3,7 @@
 //!
 //! The long inputs here end at once where the work grows with their length; they would take minutes
 //! otherwise.
+#![allow(clippy::disallowed_methods, reason = "threads and waits of a test")]
 
 use super::schema::{bound, context, int, prepared, refusal};
 use crate::bind::{BindContext, BoundValues, ProductGuard};

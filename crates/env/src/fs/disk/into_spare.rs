@@ -1,8 +1,8 @@
 //! Reads into memory that nobody has written yet.
 //!
 //! A page that goes to a cache lies in memory of its own, and zeroing that before the system fills it takes a
-//! third of what the copy does (docs/BENCH.md). The safe calls for several pieces of memory want all of them
-//! initialised.
+//! third of what the copy does (bench/notes/what-does-a-cache-miss-cost.md). The safe calls for several
+//! pieces of memory want all of them initialised.
 
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::File;

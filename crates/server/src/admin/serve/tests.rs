@@ -1,3 +1,4 @@
+#![allow(clippy::disallowed_methods, reason = "threads and waits of a test")]
 use super::super::{Json, guard};
 use super::*;
 use axum::extract::DefaultBodyLimit;

@@ -1,4 +1,5 @@
 //! A client for tests: writes requests, reads responses, one stream of bytes at a time.
+#![allow(clippy::disallowed_methods, reason = "threads and waits of a test")]
 
 use std::net::SocketAddr;
 use std::time::Duration;

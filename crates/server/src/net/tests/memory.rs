@@ -1,4 +1,5 @@
 //! Clients that would take the node's memory, or a connection for ever.
+#![allow(clippy::disallowed_methods, reason = "threads and waits of a test")]
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

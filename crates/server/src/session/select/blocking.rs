@@ -148,7 +148,8 @@ async fn wait_for_room(
     }
     let clock = &exchange.sessions.clock;
     reading.deadline = Deadline::new(clock, clock().saturating_add(left.as_nanos() as u64));
-    match tokio::time::timeout(reading.deadline.left(), reading.room.wait_for_room(no_room)).await {
+    let tasks = &exchange.sessions.node.env.tasks;
+    match tasks.timeout(reading.deadline.left(), reading.room.wait_for_room(no_room)).await {
         Ok(()) => Ok(true),
         Err(_) => Err(ErrorResponse::overloaded(
             "Answers that clients have not read yet take all the memory for answers \
