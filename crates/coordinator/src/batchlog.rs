@@ -12,17 +12,15 @@
 //! Cassandra: `BatchlogManager`.
 
 use crate::Coordinator;
-use crate::error::{CoordinatorError, WriteType};
+use crate::error::CoordinatorError;
 use crate::placement::Placement;
 use crate::read::{Page, ReadRequest};
 use bytes::Bytes;
-use model::command::{
-    ClusteringFilter, ColumnSelection, Consistency, DataLimits, PartitionSelection, ReadCommand,
-};
+use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
 use model::key::KeyRange;
 use model::{
-    Cell, Clustering, DecoratedKey, Deletion, Liveness, Mutation, PartitionKey, PartitionUpdate, Row, Schema,
-    TableSchema,
+    Cell, Clustering, Consistency, DecoratedKey, Deletion, Liveness, Mutation, PartitionKey, PartitionUpdate,
+    Row, Schema, TableSchema, WriteType,
 };
 use partition::codec::DeletionTimes;
 use partition::codec::mutation::{decode_mutation, encode_mutation};

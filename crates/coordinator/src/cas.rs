@@ -5,11 +5,11 @@
 //! other writes, which never goes back: what a later condition wrote wins over whatever was written before.
 
 use crate::Coordinator;
-use crate::error::{CoordinatorError, WriteType};
+use crate::error::CoordinatorError;
 use crate::local::ReadObserver;
 use crate::read::{Page, PullError, ReadRequest};
-use model::command::{Consistency, ReadCommand};
-use model::{DecoratedKey, Mutation};
+use model::command::ReadCommand;
+use model::{Consistency, DecoratedKey, Mutation, WriteType};
 use partition::{Deadline, ReadContext};
 use std::sync::Arc;
 

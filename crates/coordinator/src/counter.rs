@@ -5,13 +5,13 @@
 //! shard's clock is the wall clock in microseconds, or one more than before where that is larger.
 
 use crate::Coordinator;
-use crate::error::{CoordinatorError, WriteType};
+use crate::error::CoordinatorError;
 use crate::local::ReadObserver;
 use crate::read::{Page, PullError, ReadRequest};
-use model::command::{
-    ClusteringFilter, ColumnSelection, Consistency, DataLimits, PartitionSelection, ReadCommand,
+use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
+use model::{
+    Cell, Clustering, ColumnId, Consistency, DecoratedKey, Mutation, PartitionUpdate, Row, WriteType, counter,
 };
-use model::{Cell, Clustering, ColumnId, DecoratedKey, Mutation, PartitionUpdate, Row, counter};
 use partition::{Deadline, ReadContext};
 use std::sync::Arc;
 

@@ -1,39 +1,8 @@
 //! Why a request failed, in the terms of the native protocol's errors.
 
 use crate::replica::ReplicaError;
-use model::command::Consistency;
+use model::{Consistency, WriteType};
 use partition::ReadError;
-
-/// What a write was part of, as timeouts and failures report it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WriteType {
-    /// A write of one statement.
-    Simple,
-    /// A logged batch.
-    Batch,
-    /// An unlogged batch.
-    UnloggedBatch,
-    /// A counter update.
-    Counter,
-    /// The log of a batch.
-    BatchLog,
-    /// A conditional write.
-    Cas,
-}
-
-impl WriteType {
-    /// The protocol's word.
-    pub fn name(self) -> &'static str {
-        match self {
-            WriteType::Simple => "SIMPLE",
-            WriteType::Batch => "BATCH",
-            WriteType::UnloggedBatch => "UNLOGGED_BATCH",
-            WriteType::Counter => "COUNTER",
-            WriteType::BatchLog => "BATCH_LOG",
-            WriteType::Cas => "CAS",
-        }
-    }
-}
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]

@@ -32,7 +32,7 @@ mod topology;
 mod write;
 
 pub use cas::CasRequest;
-pub use error::{CoordinatorError, WriteType};
+pub use error::CoordinatorError;
 pub use local::{
     LocalReplica, LocalStore, Proving, READER_THREAD, ReadObserver, ReaderError, ReaderHooks, ReaderWait,
     Readers, Tried,

@@ -7,7 +7,7 @@
 use crate::error::CoordinatorError;
 use crate::strategy::{Required, Strategy};
 use crate::topology::Node;
-use model::command::Consistency;
+use model::Consistency;
 use smallvec::SmallVec;
 use std::sync::Arc;
 

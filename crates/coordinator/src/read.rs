@@ -21,7 +21,8 @@ pub use page::{Interruption, Page, PullError};
 pub use run::{Pages, ReadWork, Worked};
 
 use crate::paging::PagingState;
-use model::command::{Consistency, ReadCommand};
+use model::Consistency;
+use model::command::ReadCommand;
 use partition::{PageLimits, ReadContext};
 use std::sync::Arc;
 

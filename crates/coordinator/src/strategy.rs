@@ -1,6 +1,6 @@
 //! Replication strategies as data: parsed once for a version of the schema, and asked for each request.
 
-use model::command::Consistency;
+use model::Consistency;
 use model::schema::Replication;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -103,7 +103,8 @@ impl Strategy {
         // Also where the strategy knows nothing of data centers.
         let in_local = |count| Required::In(Arc::clone(local), count);
         match consistency {
-            Consistency::Any | Consistency::One => Required::Anywhere(1),
+            // Sessions refuse NODE_LOCAL; here it is one replica, which is this node if it holds the key.
+            Consistency::Any | Consistency::One | Consistency::NodeLocal => Required::Anywhere(1),
             Consistency::Two => Required::Anywhere(2),
             Consistency::Three => Required::Anywhere(3),
             Consistency::Quorum | Consistency::Serial => Required::Anywhere(quorum(self.total())),

@@ -5,14 +5,12 @@ use bytes::Bytes;
 use env::clock::ManualClock;
 use env::fs::memory::MemoryFileSystem;
 use env::random::Random;
-use model::command::{
-    ClusteringFilter, ColumnSelection, Consistency, DataLimits, PartitionSelection, ReadCommand,
-};
+use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
 use model::key::{KeyBound, KeyRange, Token};
 use model::schema::Replication;
 use model::{
-    Cell, Clustering, CqlType, DecoratedKey, KeyspaceSchema, Liveness, Mutation, PartitionKey,
-    PartitionUpdate, Row, Schema, TableSchema, reconcile,
+    Cell, Clustering, Consistency, CqlType, DecoratedKey, KeyspaceSchema, Liveness, Mutation, PartitionKey,
+    PartitionUpdate, Row, Schema, TableSchema, WriteType, reconcile,
 };
 use partition::{
     BoxedStream, Deadline, Event, Fragment, PageLimits, PartitionStream, ReadContext, ReadError, Recording,

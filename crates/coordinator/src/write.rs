@@ -3,13 +3,13 @@
 //! Replicas that are dead, fail, or are late are told to [`Hints`], who keeps the mutation for them.
 
 use crate::Coordinator;
-use crate::error::{CoordinatorError, WriteType};
+use crate::error::CoordinatorError;
 use crate::placement::{Placement, WritePlan};
 use crate::replica::{Answer, ReplicaError};
 use crate::strategy::Required;
 use crate::topology::{Node, Parts, unknown_keyspace};
-use model::command::{Consistency, PartitionSelection};
-use model::{Mutation, TableSchema};
+use model::command::PartitionSelection;
+use model::{Consistency, Mutation, TableSchema, WriteType};
 use partition::Deadline;
 use smallvec::SmallVec;
 use std::future::{Future, poll_fn};

@@ -1,7 +1,8 @@
 //! The vocabulary of the node: values without I/O.
 //!
 //! Types and their values, schema, partition keys and tokens, clusterings and bounds, cells, rows, deletions,
-//! mutations, read commands, and [`reconcile`]: the one place that decides which of two writes wins.
+//! mutations, read commands, consistency levels, and [`reconcile`]: the one place that decides which of two
+//! writes wins.
 //!
 //! Conventions that hold everywhere in the workspace:
 //! - timestamps are microseconds since the epoch in an `i64`; [`NO_TIMESTAMP`] means "none";
@@ -18,6 +19,7 @@ pub mod byte_comparable;
 pub mod cell;
 pub mod clustering;
 pub mod command;
+pub mod consistency;
 pub mod counter;
 pub mod deletion;
 pub mod elements;
@@ -31,15 +33,18 @@ pub mod row;
 pub mod schema;
 pub mod types;
 pub mod vint;
+pub mod write_type;
 
 pub use cell::{Cell, ColumnId};
 pub use clustering::{BoundKind, Clustering, ClusteringBound, ClusteringComparator, Component, Slice};
+pub use consistency::Consistency;
 pub use deletion::{Deletion, Liveness};
 pub use key::{DecoratedKey, PartitionKey, Token};
 pub use mutation::{Mutation, PartitionUpdate, RangeTombstone};
 pub use row::Row;
 pub use schema::{ColumnDef, ColumnKind, KeyspaceSchema, Schema, TableSchema};
 pub use types::CqlType;
+pub use write_type::WriteType;
 
 /// The timestamp of something that was never written.
 pub const NO_TIMESTAMP: i64 = i64::MIN;

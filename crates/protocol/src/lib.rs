@@ -18,7 +18,6 @@
 )]
 
 pub mod compression;
-pub mod consistency;
 pub mod decoder;
 pub mod encoder;
 pub mod envelope;
@@ -37,11 +36,12 @@ mod golden_tests;
 mod test_bytes;
 
 pub use compression::Compression;
-pub use consistency::Consistency;
 pub use decoder::Decoder;
 pub use encoder::{Encoder, Extras};
 pub use envelope::{Envelope, Opcode};
 pub use error::{BodyError, FrameError, FrameErrorKind};
+/// In requests and errors, both of which a client of this crate builds or reads.
+pub use model::{Consistency, WriteType};
 pub use request::Request;
 pub use response::{ErrorResponse, Response};
 pub use version::ProtocolVersion;

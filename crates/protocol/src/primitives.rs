@@ -26,9 +26,9 @@ use bytes::{BufMut, Bytes, BytesMut};
 use smallvec::SmallVec;
 use uuid::Uuid;
 
-use crate::consistency::Consistency;
 use crate::error::BodyError;
 use crate::version::ProtocolVersion;
+use model::Consistency;
 
 /// A bound value as the client sent it.
 #[derive(Debug, Clone, PartialEq, Eq)]

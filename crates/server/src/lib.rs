@@ -1,32 +1,44 @@
-//! The server: everything of the process that is not the database itself.
+//! The node, and the binary `ilion` that runs it or one of the tools beside it (crate `tools`).
 //!
-//! - `cli`, `config`, `logging`, `console`: what the node is told, and what it tells;
-//! - `node`: the order of start and shutdown, and what everything hangs together by;
+//! ```text
+//! main --> cli --> tools              nodetool, top, sstable
+//!  |
+//!  +--> run --> admin ---+            operators
+//!  |     |               v
+//!  |     +-----------> node --> replica, system, storage --> state --> net, config, metrics --> reads
+//!  |                     ^
+//!  +--> session ---------+            clients
+//! ```
+//!
+//! An arrow points at who is used; there is none backwards. Requests of clients go from `net` to `session`,
+//! which `run` was given, through the coordinator to `replica` and the engine.
+//!
+//! - `cli`, `config`, `logging`: what the node is told, and what it tells;
+//! - `run`: the life of the process; `node`: the order of start and shutdown, and what everything hangs
+//!   together by; `state`: what its parts share;
 //! - `net`: connections and frames of clients; `session`: the path of a query;
 //! - `replica`: this node as the coordinator sees it; `storage`: the engine as operators see it; `system`:
 //!   the tables that describe the node;
-//! - `sstable`: tools for SSTables that need no node;
-//! - `admin`, `nodetool`, `top`: the HTTP API for operators, and the commands that speak to it;
-//! - `allocator`: where memory comes from; `metrics`, `histogram`: what is counted; `reads`: those worth
-//!   remembering; `sample`: data to try reads on.
+//! - `admin`: the HTTP API for operators, in the vocabulary of `tools::api`;
+//! - `allocator`: where memory comes from; `slices`: how threads share processors; `metrics`, `histogram`:
+//!   what is counted; `reads`: those worth remembering; `sample`: data to try reads on.
 
 pub mod admin;
 pub mod allocator;
 pub mod cli;
 pub mod config;
-pub mod console;
 pub mod histogram;
 pub mod logging;
 pub mod metrics;
 pub mod net;
 pub mod node;
-pub mod nodetool;
 pub mod reads;
 mod redact;
 pub mod replica;
+pub mod run;
 pub mod sample;
 pub mod session;
-pub mod sstable;
+mod slices;
+pub mod state;
 pub mod storage;
 pub mod system;
-pub mod top;

@@ -4,21 +4,22 @@
 
 use clap::Parser;
 use server::allocator::Allocator;
-use server::cli::{Cli, Command, ServeArgs, with_long_flags};
+use server::cli::{Cli, Command, ServeArgs};
 use server::config::Config;
 use server::session::Sessions;
-use server::{console, logging, node, nodetool, sstable, top};
+use server::{logging, run};
 use std::process::ExitCode;
+use tools::{console, nodetool, offline, top};
 
 /// A read makes a dozen small allocations on one thread and frees most of them there.
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
 fn main() -> ExitCode {
-    match Cli::parse_from(with_long_flags(std::env::args())).into_command() {
+    match Cli::parse_from(nodetool::with_long_flags(std::env::args())).into_command() {
         Command::Nodetool(args) => ExitCode::from(nodetool::run(&args)),
         Command::Top(args) => ExitCode::from(top::run(&args)),
-        Command::Sstable(args) => ExitCode::from(sstable::run(&args)),
+        Command::Sstable(args) => ExitCode::from(offline::run(&args)),
         Command::Serve(args) => match serve(&args) {
             Ok(()) => ExitCode::SUCCESS,
             Err(message) => {
@@ -33,5 +34,5 @@ fn serve(args: &ServeArgs) -> Result<(), String> {
     logging::start(args.log_format, args.log_level.as_deref())?;
     let env = env::Env::real();
     let config = Config::load(&env, args, std::env::vars()).map_err(|e| e.to_string())?;
-    node::run(env, config, |node| Sessions::new(node)).map_err(|e| e.to_string())
+    run::run(env, config, |node| Sessions::new(node)).map_err(|e| e.to_string())
 }

@@ -9,7 +9,8 @@
 //!   what became of it.
 
 use crate::metrics::{Metrics, TableMetrics};
-use crate::node::{NodeState, ask_for_short_slices};
+use crate::slices::ask_for_short_slices;
+use crate::state::NodeState;
 use crate::storage;
 use crate::system::VirtualTables;
 use coordinator::{Answer, LocalReplica, LocalStore, Proving, ReaderHooks, Readers, ReplicaError};

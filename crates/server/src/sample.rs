@@ -6,12 +6,10 @@
 
 use crate::node::{Node, StartError};
 use bytes::Bytes;
-use coordinator::WriteType;
-use model::command::Consistency;
 use model::schema::Replication;
 use model::{
-    Cell, Clustering, CqlType, DecoratedKey, KeyspaceSchema, Liveness, Mutation, PartitionKey,
-    PartitionUpdate, Row, TableSchema,
+    Cell, Clustering, Consistency, CqlType, DecoratedKey, KeyspaceSchema, Liveness, Mutation, PartitionKey,
+    PartitionUpdate, Row, TableSchema, WriteType,
 };
 use std::f64::consts::TAU;
 use std::net::IpAddr;

@@ -11,7 +11,7 @@ use crate::header_table::table_of_header;
 use crate::pages::{Cursor, FileId, FilePart, PageLayout, PagedFile, Uncached};
 use crate::proof::{Found, Proof};
 use crate::statistics::Statistics;
-use crate::stream::forward::{Forward, Head, check_end};
+use crate::stream::forward::{Forward, UnfilteredKind, check_end};
 use env::fs::FileSystem;
 use model::clustering::Position;
 use model::{DecoratedKey, Deletion, PartitionKey, Row, TableSchema};
@@ -215,17 +215,17 @@ impl DataWalk {
     /// Reads the next row or marker. Rows may be empty, and markers may change nothing.
     pub fn next(&mut self, out: &mut Fragment) -> Result<Unfiltered, ReadError> {
         match self.forward.peek(&mut self.data, &self.layout)? {
-            Head::Row => {
+            UnfilteredKind::Row => {
                 self.forward.take_row(&mut self.data, &self.layout, &self.wanted, &mut out.row)?;
                 Ok(Unfiltered::Row)
             }
-            Head::Marker => {
+            UnfilteredKind::Marker => {
                 let mut bound = out.change.position.clone();
                 self.forward.take_marker(&mut bound);
                 out.change = RangeChange::at(bound, self.forward.open());
                 Ok(Unfiltered::Change)
             }
-            Head::End => Ok(Unfiltered::End),
+            UnfilteredKind::End => Ok(Unfiltered::End),
         }
     }
 }

@@ -227,7 +227,34 @@ pub fn fuzz_outline(bytes: &[u8]) {
     }
 }
 
-/// An SSTable with a Proof.db of the kind that it begins with, made to fit.
+/// The sections of a Proof.db with checksums that hold. What ties them to Data.db is what `sound` has.
+fn resealed(bytes: &[u8], sound: Proof) -> Vec<u8> {
+    let Some((head, mut rest)) = bytes.split_at_checked(proof::sections::HEAD_BYTES) else {
+        return bytes.to_vec();
+    };
+    let digest = sound.digest.to_be_bytes();
+    let data = [&digest[..], &sound.data_len.to_be_bytes(), &sound.table_crc.to_be_bytes()].concat();
+    let mut out = head.to_vec();
+    while let Some((begin, behind)) = rest.split_first_chunk::<12>() {
+        let len = begin.last_chunk().map_or(0, |len| u64::from_be_bytes(*len));
+        let content = usize::try_from(len).ok().and_then(|len| behind.split_at_checked(len));
+        let Some((content, behind)) = content else { break };
+        let fits: &[u8] = match begin.first_chunk() {
+            Some(&proof::DATA) => &data,
+            Some(&proof::DAMAGED) => &digest,
+            _ => &[],
+        };
+        let mut section = [&begin[..], content].concat();
+        section.iter_mut().skip(begin.len()).zip(fits).for_each(|(byte, fits)| *byte = *fits);
+        out.extend_from_slice(&section);
+        out.extend_from_slice(&crc32fast::hash(&section).to_be_bytes());
+        rest = behind.get(4..).unwrap_or_default();
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+/// An SSTable with this Proof.db, made to fit.
 pub(crate) fn with_proof(
     bytes: &[u8],
     table: &Arc<TableSchema>,
@@ -236,18 +263,12 @@ pub(crate) fn with_proof(
 ) -> Option<MemoryFileSystem> {
     let fs = sample(table, compression, version)?;
     let path = descriptor(version).path(Component::Proof);
-    let sound = fs.read(&path).ok()?;
-    let mut proof = bytes.to_vec();
-    let other_kinds = [proof::MAGIC_DATA, proof::MAGIC_SAMPLED, proof::MAGIC_DAMAGED];
-    let kind = other_kinds.into_iter().find(|magic| bytes.starts_with(*magic)).map_or(0, |magic| magic.len());
-    let tied = proof.iter_mut().zip(sound).take(proof::TIED_BYTES).skip(kind);
-    tied.for_each(|(byte, fits)| *byte = fits);
-    proof.extend_from_slice(&crc32fast::hash(&proof).to_be_bytes());
-    fs.write(&path, &proof).ok()?;
+    let sound = Proof::decode(fs.read(&path).ok()?.into()).ok()?.proof()?;
+    fs.write(&path, &resealed(bytes, sound)).ok()?;
     Some(fs)
 }
 
-/// Proof.db without its checksum, the last of a Data.db that is not there. It is given the one that fits.
+/// Proof.db, with checksums and a Data.db that it does not fit: it is given those that do.
 pub fn fuzz_proof(bytes: &[u8]) {
     let table = table();
     for (compression, version) in [(Some(CompressionParams::lz4()), Version::NB), (None, Version::DA)] {
@@ -336,35 +357,30 @@ pub fn fuzz_seeds() -> Vec<(Component, Vec<u8>)> {
     }
     let made_later = |(component, bytes): &(Component, Vec<u8>)| {
         let bytes = (*component == Component::Proof).then(|| bytes.clone())?;
-        let proof = Proof::decode(bytes.into()).ok().flatten()?;
+        let proof = Proof::decode(bytes.into()).ok()?.proof()?;
         Some((Component::Proof, Proof { index: None, ..proof }.encode()))
     };
     let with_samples = |(component, bytes): &(Component, Vec<u8>)| {
         let bytes = (*component == Component::Proof).then(|| bytes.clone())?;
-        let mut proof = Proof::decode(bytes.into()).ok().flatten()?;
+        let mut proof = Proof::decode(bytes.into()).ok()?.proof()?;
         proof.index.as_mut()?.samples = vec![Sample { token: Token::MIN, position: 7 }];
         Some((Component::Proof, proof.encode()))
     };
     let with_fences = |(component, bytes): &(Component, Vec<u8>)| {
         let bytes = (*component == Component::Proof).then(|| bytes.clone())?;
-        let mut proof = Proof::decode(bytes.into()).ok().flatten()?;
+        let mut proof = Proof::decode(bytes.into()).ok()?.proof()?;
         proof.index.as_mut()?.fences.add(9, 8, &[vec![1, 2], vec![3]]);
         Some((Component::Proof, proof.encode()))
     };
     let of_damage = |(component, bytes): &(Component, Vec<u8>)| {
         let bytes = (*component == Component::Proof).then(|| bytes.clone())?;
-        let proof = Proof::decode(bytes.into()).ok().flatten()?;
+        let proof = Proof::decode(bytes.into()).ok()?.proof()?;
         Some((Component::Proof, proof::mark_of_damage(proof.digest)))
     };
     let proofs = out.iter().filter_map(made_later).chain(out.iter().filter_map(with_samples));
     let proofs = proofs.chain(out.iter().filter_map(with_fences));
     let others: Vec<_> = proofs.chain(out.iter().filter_map(of_damage)).collect();
     out.extend(others);
-    for (component, bytes) in &mut out {
-        if *component == Component::Proof {
-            bytes.truncate(bytes.len().saturating_sub(4));
-        }
-    }
     let outline =
         outlined(&table).and_then(|fs| fs.read(&descriptor(Version::NB).path(Component::Outline)).ok());
     out.extend(outline.map(|file| {

@@ -2,31 +2,37 @@
 //! compared with the data first (docs/formats/proof.md).
 //!
 //! ```text
-//! file  := "IlProof1" | data | u32 CRC32 of Summary.db, 0 where there is none
-//!          | u64 bytes of Index.db or Partitions.db | u64 bytes of Rows.db | u64 chunks of a compressed Data.db
-//!          | u32 CRC32 of each page of 4096 bytes of the index | the same of Rows.db | u32 CRC32 of each chunk | end
-//!        | "IlProof3" | as the first up to the chunks | u64 samples | checksums as in the first
-//!          | (i64 token, u64 place in Index.db) of each sample | end
-//!        | "IlProof5" | as the third up to the samples | u64 bytes of fences | checksums and samples as in the third | fences | end
-//!        | "IlProof2" | data | u64 chunks of a compressed Data.db | u32 CRC32 of each chunk | end
-//!        | "IlProof4" | u32 checksum in Digest.crc32 | end
-//! data  := u32 checksum in Digest.crc32 | u64 bytes of data | u32 CRC32 of CompressionInfo.db or CRC.db
-//! end   := u32 CRC32 of the bytes before
+//! file := sections (`proof/sections.rs`) with these tags:
+//!
+//! DATA   u32 checksum in Digest.crc32 | u64 bytes of data | u32 CRC32 of CompressionInfo.db or CRC.db
+//! CHNK   u32 CRC32 of each chunk of a compressed Data.db
+//! INDX   u32 CRC32 of Summary.db, 0 where there is none | pages of Index.db or Partitions.db
+//! ROWS   pages of Rows.db
+//! SAMP   (i64 token, u64 place in Index.db) of each sample
+//! FENC   fences between the blocks of large partitions (`big/fences.rs`)
+//! DMGD   u32 checksum in Digest.crc32
+//!
+//! pages := u64 bytes of the file | u32 CRC32 of each 4096 bytes, the last as many as there are
 //! ```
 //! The checksums of chunks are those that follow them in Data.db, in order: they tell whether a chunk lies in
-//! its place. CRC.db does the same for files that are not compressed.
+//! its place. CRC.db does the same for files that are not compressed. A section that would be empty is not
+//! there.
 //!
-//! The first kind is written with the SSTable. The second is made later, of a Data.db that was found to be as
-//! Digest.crc32 says ([`crate::SsTable::prove`]). It says nothing of the index, which may have been damaged
-//! before. The third is the first with samples: places of Index.db that lookups begin at (`big/samples.rs`),
-//! where there are any. The fifth is the third with fences between the blocks of large partitions
-//! (`big/fences.rs`). The fourth is a mark: Data.db was found not to be as Digest.crc32 says. Nothing is read
-//! from there before it was compared again.
+//! Which sections there are depends on when the file was made:
+//!
+//! * With its SSTable: DATA and INDX, and of the others but DMGD those that there is something for. Samples
+//!   are places of Index.db that lookups begin at (`big/samples.rs`).
+//! * Later, of a Data.db that was found to be as Digest.crc32 says ([`crate::SsTable::prove`]): DATA and
+//!   CHNK. It says nothing of the index, which may have been damaged before.
+//! * As a mark of a Data.db that was found not to be so: DMGD alone. Nothing is read from there before it was
+//!   compared again.
 //!
 //! What is here is kept in memory, 4 bytes for 4 KiB of an index and for each chunk, half of what the chunks'
-//! places take. A file that is missing, damaged or of another SSTable is not used: then everything is
-//! compared as if Cassandra had written it. Cassandra does not know the component, and what it compacts has
-//! none.
+//! places take. A file that is missing, damaged, of another SSTable or with another magic is not used: then
+//! everything is compared as if Cassandra had written it. Cassandra does not know the component, and what it
+//! compacts has none.
+
+pub(crate) mod sections;
 
 use crate::big::fences::Fences;
 use crate::big::samples::Sample;
@@ -40,17 +46,18 @@ use env::fs::FileSystem;
 use model::key::Token;
 use partition::codec::{DecodeError, Input, SliceInput};
 use partition::{ReadContext, ReadError};
+use sections::{SectionWriter, Sections, Tag};
 use std::io;
 
-const MAGIC_WHOLE: &[u8; 8] = b"IlProof1";
-pub(crate) const MAGIC_DATA: &[u8; 8] = b"IlProof2";
-pub(crate) const MAGIC_SAMPLED: &[u8; 8] = b"IlProof3";
-const MAGIC_FENCED: &[u8; 8] = b"IlProof5";
-/// A token and a place.
-const SAMPLE_BYTES: u64 = 16;
-pub(crate) const MAGIC_DAMAGED: &[u8; 8] = b"IlProof4";
-/// Bytes that tie the file to its Data.db, the magic among them.
-pub(crate) const TIED_BYTES: usize = 24;
+/// What ties the file to its Data.db.
+pub(crate) const DATA: Tag = *b"DATA";
+/// The mark of a damaged Data.db.
+pub(crate) const DAMAGED: Tag = *b"DMGD";
+const CHUNKS: Tag = *b"CHNK";
+const INDEX: Tag = *b"INDX";
+const ROWS: Tag = *b"ROWS";
+const SAMPLES: Tag = *b"SAMP";
+const FENCES: Tag = *b"FENC";
 const PAGE_BYTES: usize = INDEX_PAGE_BYTES as usize;
 
 /// The checksums of a file's pages.
@@ -120,7 +127,32 @@ pub(crate) struct IndexProof {
     pub fences: Fences,
 }
 
-/// A Proof.db.
+impl IndexProof {
+    /// From the section of the index, and those that add to it.
+    fn decode(mut input: SliceInput, sections: &Sections) -> Result<IndexProof, DecodeError> {
+        let summary_crc = u32(&mut input)?;
+        let index = pages(&mut input)?;
+        let rows = match sections.get(ROWS)? {
+            Some(mut rows) => pages(&mut rows)?,
+            None => PageSums::default(),
+        };
+        let samples = match sections.get(SAMPLES)? {
+            Some(mut samples) => pieces(&mut samples, sample)?,
+            None => Vec::new(),
+        };
+        let fences = match sections.get(FENCES)? {
+            Some(mut fences) => {
+                let start = fences.position();
+                let content = fences.bytes(fences.remaining() as u64)?;
+                Fences::decode(content).map_err(|e| DecodeError { offset: start + e.offset, ..e })?
+            }
+            None => Fences::default(),
+        };
+        Ok(IndexProof { summary_crc, index, rows, samples, fences })
+    }
+}
+
+/// A Proof.db that is no mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Proof {
     /// What Digest.crc32 says of Data.db.
@@ -147,119 +179,141 @@ pub(crate) enum Found {
     Fit(Proof),
 }
 
-/// The mark of a Data.db that is not as Digest.crc32 says.
-pub(crate) fn mark_of_damage(digest: u32) -> Vec<u8> {
-    let mut out = [&MAGIC_DAMAGED[..], &digest.to_be_bytes()].concat();
-    let crc = crc32fast::hash(&out);
-    out.extend_from_slice(&crc.to_be_bytes());
-    out
+/// What a file says that was read.
+#[allow(clippy::large_enum_variant, reason = "there is one, for a moment, when an SSTable is opened")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    Proof(Proof),
+    /// A mark: Data.db was not as its digest says, which was this one.
+    Damaged(u32),
+    /// Something with another magic.
+    OtherLayout,
 }
 
-/// The digest in a mark of damage, if the file is one.
-fn marked_digest(bytes: &[u8]) -> Option<u32> {
-    let digest = bytes.strip_prefix(MAGIC_DAMAGED)?.first_chunk::<4>()?;
-    let digest = u32::from_be_bytes(*digest);
-    (bytes == mark_of_damage(digest)).then_some(digest)
+impl Content {
+    /// The proof, if it is one.
+    pub fn proof(self) -> Option<Proof> {
+        match self {
+            Content::Proof(proof) => Some(proof),
+            Content::Damaged(_) | Content::OtherLayout => None,
+        }
+    }
+}
+
+/// The mark of a Data.db that is not as Digest.crc32 says.
+pub(crate) fn mark_of_damage(digest: u32) -> Vec<u8> {
+    let mut file = SectionWriter::new();
+    file.section(DAMAGED, |out| out.extend_from_slice(&digest.to_be_bytes()));
+    file.finish()
+}
+
+fn put_sums(out: &mut Vec<u8>, sums: &[u32]) {
+    out.reserve(4 * sums.len());
+    sums.iter().for_each(|sum| out.extend_from_slice(&sum.to_be_bytes()));
+}
+
+fn put_pages(out: &mut Vec<u8>, pages: &PageSums) {
+    out.extend_from_slice(&pages.len.to_be_bytes());
+    put_sums(out, &pages.crcs);
+}
+
+fn u32(input: &mut SliceInput) -> Result<u32, DecodeError> {
+    Ok(u32::from_be_bytes(input.array()?))
+}
+
+fn u64(input: &mut SliceInput) -> Result<u64, DecodeError> {
+    Ok(u64::from_be_bytes(input.array()?))
+}
+
+/// The rest of a section, as pieces of `N` bytes.
+fn pieces<const N: usize, T>(
+    input: &mut SliceInput,
+    piece: impl Fn(&[u8; N]) -> T,
+) -> Result<Vec<T>, DecodeError> {
+    let len = input.remaining();
+    if !len.is_multiple_of(N) {
+        return Err(input.malformed(format!("a multiple of {N} bytes expected, {len} found")));
+    }
+    input.with_slice(len as u64, |bytes| bytes.as_chunks::<N>().0.iter().map(piece).collect())
+}
+
+fn sample(bytes: &[u8; 16]) -> Sample {
+    let both = u128::from_be_bytes(*bytes);
+    Sample { token: Token((both >> 64) as i64), position: both as u64 }
+}
+
+/// Pages, to the end of the section.
+fn pages(input: &mut SliceInput) -> Result<PageSums, DecodeError> {
+    let len = u64(input)?;
+    let crcs = pieces(input, |crc| u32::from_be_bytes(*crc))?;
+    if crcs.len() as u64 != len.div_ceil(INDEX_PAGE_BYTES) {
+        return Err(input.malformed(format!("checksums of {} pages for {len} bytes", crcs.len())));
+    }
+    Ok(PageSums { len, crcs })
+}
+
+fn ended(input: &SliceInput) -> Result<(), DecodeError> {
+    match input.remaining() {
+        0 => Ok(()),
+        more => Err(input.malformed(format!("{more} bytes more than the section has"))),
+    }
 }
 
 impl Proof {
     pub fn encode(&self) -> Vec<u8> {
-        let none: &[u32] = &[];
-        let pages = self.index.as_ref().map_or([none, none], |index| [&index.index.crcs, &index.rows.crcs]);
-        let sums = [pages[0], pages[1], &self.chunks];
-        let samples = self.index.as_ref().map_or(&[][..], |index| &index.samples);
-        let fences = self.index.as_ref().map(|index| index.fences.encode()).filter(|bytes| !bytes.is_empty());
-        let sums_bytes = 4 * sums.iter().map(|sums| sums.len()).sum::<usize>();
-        let fences_bytes = fences.as_ref().map_or(0, Vec::len);
-        let mut out =
-            Vec::with_capacity(80 + sums_bytes + SAMPLE_BYTES as usize * samples.len() + fences_bytes);
-        out.extend_from_slice(match &self.index {
-            None => MAGIC_DATA,
-            Some(_) if fences.is_some() => MAGIC_FENCED,
-            Some(_) if samples.is_empty() => MAGIC_WHOLE,
-            Some(_) => MAGIC_SAMPLED,
+        let mut file = SectionWriter::new();
+        file.section(DATA, |out| {
+            out.extend_from_slice(&self.digest.to_be_bytes());
+            out.extend_from_slice(&self.data_len.to_be_bytes());
+            out.extend_from_slice(&self.table_crc.to_be_bytes());
         });
-        out.extend_from_slice(&self.digest.to_be_bytes());
-        out.extend_from_slice(&self.data_len.to_be_bytes());
-        out.extend_from_slice(&self.table_crc.to_be_bytes());
-        if let Some(proof) = &self.index {
-            out.extend_from_slice(&proof.summary_crc.to_be_bytes());
-            out.extend_from_slice(&proof.index.len.to_be_bytes());
-            out.extend_from_slice(&proof.rows.len.to_be_bytes());
+        if !self.chunks.is_empty() {
+            file.section(CHUNKS, |out| put_sums(out, &self.chunks));
         }
-        out.extend_from_slice(&(self.chunks.len() as u64).to_be_bytes());
-        if !samples.is_empty() || fences.is_some() {
-            out.extend_from_slice(&(samples.len() as u64).to_be_bytes());
+        if let Some(IndexProof { summary_crc, index, rows, samples, fences }) = &self.index {
+            file.section(INDEX, |out| {
+                out.extend_from_slice(&summary_crc.to_be_bytes());
+                put_pages(out, index);
+            });
+            if rows.len > 0 {
+                file.section(ROWS, |out| put_pages(out, rows));
+            }
+            if !samples.is_empty() {
+                file.section(SAMPLES, |out| {
+                    for Sample { token, position } in samples {
+                        out.extend_from_slice(&token.0.to_be_bytes());
+                        out.extend_from_slice(&position.to_be_bytes());
+                    }
+                });
+            }
+            let fences = fences.encode();
+            if !fences.is_empty() {
+                file.section(FENCES, |out| out.extend_from_slice(&fences));
+            }
         }
-        if fences.is_some() {
-            out.extend_from_slice(&(fences_bytes as u64).to_be_bytes());
-        }
-        for sum in sums.into_iter().flatten() {
-            out.extend_from_slice(&sum.to_be_bytes());
-        }
-        for Sample { token, position } in samples {
-            out.extend_from_slice(&token.0.to_be_bytes());
-            out.extend_from_slice(&position.to_be_bytes());
-        }
-        out.extend_from_slice(&fences.unwrap_or_default());
-        let crc = crc32fast::hash(&out);
-        out.extend_from_slice(&crc.to_be_bytes());
-        out
+        file.finish()
     }
 
-    /// Reads the file; `None` for one that a later Ilion wrote in a way that is not known.
-    pub fn decode(bytes: Bytes) -> Result<Option<Proof>, DecodeError> {
-        let mut input = SliceInput::new(bytes.slice(..bytes.len().saturating_sub(4)));
-        let (has_index, has_samples, has_fences) = match &input.array::<8>()? {
-            MAGIC_WHOLE => (true, false, false),
-            MAGIC_SAMPLED => (true, true, false),
-            MAGIC_FENCED => (true, true, true),
-            MAGIC_DATA => (false, false, false),
-            _ => return Ok(None),
-        };
-        let sound = bytes
-            .split_last_chunk::<4>()
-            .is_some_and(|(content, sum)| crc32fast::hash(content) == u32::from_be_bytes(*sum));
-        if !sound {
-            return Err(input.malformed("the last four bytes are not the checksum of the others".to_owned()));
+    /// Reads the file.
+    pub fn decode(bytes: Bytes) -> Result<Content, DecodeError> {
+        let Some(sections) = Sections::read(bytes)? else { return Ok(Content::OtherLayout) };
+        if let Some(mut mark) = sections.get(DAMAGED)? {
+            let digest = u32(&mut mark)?;
+            ended(&mark)?;
+            return Ok(Content::Damaged(digest));
         }
-        let u32 = |input: &mut SliceInput| Ok(u32::from_be_bytes(input.array()?));
-        let u64 = |input: &mut SliceInput| Ok(u64::from_be_bytes(input.array()?));
-        let digest = u32(&mut input)?;
-        let data_len = u64(&mut input)?;
-        let table_crc = u32(&mut input)?;
-        let (summary_crc, index_len, rows_len) = match has_index {
-            true => (u32(&mut input)?, u64(&mut input)?, u64(&mut input)?),
-            false => (0, 0, 0),
+        let mut data = sections.needed(DATA)?;
+        let (digest, data_len, table_crc) = (u32(&mut data)?, u64(&mut data)?, u32(&mut data)?);
+        ended(&data)?;
+        let chunks = match sections.get(CHUNKS)? {
+            Some(mut chunks) => pieces(&mut chunks, |crc| u32::from_be_bytes(*crc))?,
+            None => Vec::new(),
         };
-        let chunks = u64(&mut input)?;
-        let counts = [index_len.div_ceil(INDEX_PAGE_BYTES), rows_len.div_ceil(INDEX_PAGE_BYTES), chunks];
-        let samples = if has_samples { u64(&mut input)? } else { 0 };
-        let fences_bytes = if has_fences { u64(&mut input)? } else { 0 };
-        let sums = counts.iter().try_fold(0u64, |sum, count| sum.checked_add(*count));
-        let sums_bytes = sums.and_then(|sums| sums.checked_mul(4));
-        let needed = sums_bytes.zip(samples.checked_mul(SAMPLE_BYTES)).and_then(|(a, b)| a.checked_add(b));
-        let needed = needed.and_then(|needed| needed.checked_add(fences_bytes));
-        if needed != Some(input.remaining() as u64) {
-            let remaining = input.remaining();
-            let detail = format!(
-                "checksums of {counts:?} pages and chunks, {samples} samples and {fences_bytes} bytes of fences in {remaining} bytes"
-            );
-            return Err(input.malformed(detail));
-        }
-        let mut sums =
-            |count: u64| -> Result<Vec<u32>, DecodeError> { (0..count).map(|_| u32(&mut input)).collect() };
-        let [index, rows, chunks] = counts;
-        let index = PageSums { len: index_len, crcs: sums(index)? };
-        let rows = PageSums { len: rows_len, crcs: sums(rows)? };
-        let chunks = sums(chunks)?;
-        let mut sample = || -> Result<Sample, DecodeError> {
-            Ok(Sample { token: Token(u64(&mut input)? as i64), position: u64(&mut input)? })
+        let index = match sections.get(INDEX)? {
+            Some(index) => Some(IndexProof::decode(index, &sections)?),
+            None => None,
         };
-        let samples = (0..samples).map(|_| sample()).collect::<Result<_, _>>()?;
-        let fences = Fences::decode(input.bytes(fences_bytes)?)?;
-        let index = has_index.then_some(IndexProof { summary_crc, index, rows, samples, fences });
-        Ok(Some(Proof { digest, data_len, table_crc, index, chunks }))
+        Ok(Content::Proof(Proof { digest, data_len, table_crc, index, chunks }))
     }
 
     /// The proof of an SSTable with this Data.db, as far as it was opened.
@@ -276,21 +330,22 @@ impl Proof {
         let path = descriptor.path(Component::Proof);
         let unfit =
             |detail: &str| Ok(Found::Unfit(ReadError::corrupt(&file_name(&path), 0, detail.to_owned())));
-        if let Some(marked) = marked_digest(&bytes) {
-            let detail =
-                "it was found not to be as Digest.crc32 says, and is not read before it was compared again";
-            return match stored_digest(fs, descriptor)? {
-                Some(digest) if digest == marked => Ok(Found::Damaged(data.corrupt(0, detail.to_owned()))),
-                _ => unfit("it is of another Data.db, and not used"),
-            };
-        }
         match Proof::decode(bytes) {
-            Ok(Some(proof)) if proof.fits(data, table_crc) => match stored_digest(fs, descriptor)? {
-                Some(digest) if digest == proof.digest => Ok(Found::Fit(proof)),
+            Ok(Content::Proof(proof)) if proof.fits(data, table_crc) => {
+                match stored_digest(fs, descriptor)? {
+                    Some(digest) if digest == proof.digest => Ok(Found::Fit(proof)),
+                    _ => unfit("it is of another Data.db, and not used"),
+                }
+            }
+            Ok(Content::Proof(_)) => unfit("it is of another Data.db, and not used"),
+            Ok(Content::Damaged(marked)) => match stored_digest(fs, descriptor)? {
+                Some(digest) if digest == marked => {
+                    let detail = "it was found not to be as Digest.crc32 says, and is not read before it was compared again";
+                    Ok(Found::Damaged(data.corrupt(0, detail.to_owned())))
+                }
                 _ => unfit("it is of another Data.db, and not used"),
             },
-            Ok(Some(_)) => unfit("it is of another Data.db, and not used"),
-            Ok(None) => unfit("it is of another layout, and not used"),
+            Ok(Content::OtherLayout) => unfit("it is of another layout, and not used"),
             Err(e) => Ok(Found::Unfit(corrupt(&path, e))),
         }
     }

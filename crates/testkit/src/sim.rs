@@ -11,15 +11,15 @@ use std::sync::Arc;
 
 use coordinator::{
     Answer, CasRequest, Coordinator, CoordinatorError, LocalReplica, LocalStore, NoHints, Node, Page,
-    Proving, PullError, ReadRequest, ReaderHooks, Readers, Replica, ReplicaError, SingleNode, WriteType,
+    Proving, PullError, ReadRequest, ReaderHooks, Readers, Replica, ReplicaError, SingleNode,
 };
 use engine::{Compared, Engine, EngineError, EngineOptions, SyncTicket, WriteError, WriteOptions};
 use env::Env;
 use env::fs::memory::MemoryFileSystem;
 use env::fs::{EntryKind, FileSystem};
 use env::tasks::block_on;
-use model::command::{Consistency, ReadCommand};
-use model::{Mutation, TableSchema};
+use model::command::ReadCommand;
+use model::{Consistency, Mutation, TableSchema, WriteType};
 use partition::{BoxedStream, Deadline, ReadContext, ReadError};
 use tokio::sync::oneshot;
 

@@ -14,7 +14,7 @@ use super::{Finding, Source, licences, line_of, relative};
 const TABLE_FILE: &str = "ARCHITECTURE.md";
 
 /// Crates of the bulk boundary and those that may use it; for all others Arrow must be out of reach.
-const ARROW_USERS: &[&str] = &["bulk", "server", "testkit", "xtask"];
+const ARROW_USERS: &[&str] = &["bulk", "tools", "server", "testkit", "xtask"];
 
 /// Beginnings of the package names that stand for Arrow.
 const ARROW: &[&str] = &["arrow", "parquet", "datafusion"];
@@ -23,6 +23,7 @@ const ARROW: &[&str] = &["arrow", "parquet", "datafusion"];
 #[derive(Debug, PartialEq, Eq)]
 enum Row {
     Any,
+    AnyBut(BTreeSet<String>),
     Only(BTreeSet<String>),
 }
 
@@ -75,7 +76,7 @@ fn string(value: &Value) -> &str {
 }
 
 /// The rows of the table: crate name to what it may use. A row begins with the crate's name in backquotes and
-/// its last column lists names, `-`, `any` or `all`.
+/// its last column lists names, `-`, `any`, `any but` and names, or `all`.
 fn parse_table(text: &str) -> BTreeMap<String, (usize, Row)> {
     let mut rows = BTreeMap::new();
     let mut inside = false;
@@ -91,11 +92,15 @@ fn parse_table(text: &str) -> BTreeMap<String, (usize, Row)> {
         }
         let Some(name) = cells[0].strip_prefix('`').and_then(|name| name.strip_suffix('`')) else { continue };
         if inside {
-            let words: BTreeSet<String> =
-                cells[2].split([',', ' ']).filter(|word| !word.is_empty()).map(str::to_owned).collect();
-            let any = words.contains("any") || words.contains("all");
-            let row =
-                if any { Row::Any } else { Row::Only(words.into_iter().filter(|w| w != "-").collect()) };
+            let names = |text: &str| -> BTreeSet<String> {
+                text.split([',', ' ']).filter(|word| !matches!(*word, "" | "-")).map(str::to_owned).collect()
+            };
+            let words = names(cells[2]);
+            let row = match cells[2].strip_prefix("any but ") {
+                Some(refused) => Row::AnyBut(names(refused)),
+                None if words.contains("any") || words.contains("all") => Row::Any,
+                None => Row::Only(words),
+            };
             rows.insert(name.to_owned(), (index + 1, row));
         }
     }
@@ -139,6 +144,11 @@ fn refuse(user: &str, row: &Row, used: &str, for_tests: bool) -> Option<String> 
     }
     match row {
         Row::Any => None,
+        Row::AnyBut(refused) if !refused.contains(used) => None,
+        Row::AnyBut(_) => Some(format!(
+            "`{user}` may not use `{used}` ({TABLE_FILE}): move what both need into `{user}`, or pass it in from \
+             above"
+        )),
         Row::Only(allowed) if allowed.contains(used) => None,
         Row::Only(allowed) => {
             let listed: Vec<&str> = allowed.iter().map(String::as_str).collect();

@@ -1,7 +1,7 @@
 //! The rows of a read, and what can go wrong while they are pulled.
 
 use crate::error::CoordinatorError;
-use model::command::Consistency;
+use model::Consistency;
 use model::row::ResultRow;
 use partition::{Cut, LiveRows, PageMark, ReadError};
 use std::sync::Arc;

@@ -17,7 +17,7 @@ use crate::error::CoordinatorError;
 use crate::local::{LocalReplica, ReadObserver, ReaderError, short};
 use crate::replica::ReplicaError;
 use env::sync::Mutex;
-use model::command::Consistency;
+use model::Consistency;
 use partition::{BoxedStream, Cut, Deadline, LiveRows, ReadContext, concat};
 use smallvec::SmallVec;
 use std::future::{Future, poll_fn};

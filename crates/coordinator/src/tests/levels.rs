@@ -6,8 +6,7 @@ use std::collections::BTreeSet;
 
 /// The levels of reads and writes without conditions.
 fn levels() -> impl Iterator<Item = Consistency> {
-    let is_serial = |level: &Consistency| matches!(level, Consistency::Serial | Consistency::LocalSerial);
-    Consistency::ALL_LEVELS.into_iter().filter(move |level| !is_serial(level))
+    Consistency::ALL_LEVELS.into_iter().filter(|level| !level.is_serial())
 }
 
 /// Three nodes in each of two data centers, the coordinator's being `dc1`.
@@ -26,7 +25,7 @@ fn two_datacenters(pending: &[&str]) -> Case {
 fn is_met(level: Consistency, able: &BTreeSet<usize>) -> bool {
     let (near, far) = (able.range(..3).count(), able.range(3..).count());
     match level {
-        Consistency::Any | Consistency::One => near + far >= 1,
+        Consistency::Any | Consistency::One | Consistency::NodeLocal => near + far >= 1,
         Consistency::Two => near + far >= 2,
         Consistency::Three => near + far >= 3,
         Consistency::Quorum | Consistency::Serial => near + far >= 4,
@@ -89,7 +88,7 @@ fn reads_need_as_many_that_do_not_fail() {
             }
             let read = case.read(1, level);
             // The closest alone is asked by levels of one, and it is this node, which has nobody beside it.
-            let is_one = matches!(level, Consistency::One | Consistency::LocalOne);
+            let is_one = matches!(level, Consistency::One | Consistency::LocalOne | Consistency::NodeLocal);
             if is_one && sound.contains(&0) || !is_one && is_met(level, &sound) {
                 assert_eq!(read.unwrap(), Some(5), "{level:?} {sound:?}");
             } else {

@@ -16,7 +16,7 @@ use super::context::BindInput;
 use super::expr::Expr;
 use super::keys::{value_of, values_of};
 use super::product;
-use super::relation::{InSource, Restriction, SliceEnd, Test};
+use super::relation::{Restriction, SliceEnd, Test};
 use crate::bind::BoundValue;
 use crate::error::{Result, bail};
 use bytes::Bytes;
@@ -237,23 +237,17 @@ fn tuples(restriction: &Restriction, input: &BindInput<'_>) -> Result<Vec<Vec<By
             let null = |column: &ColumnDef| format!("Invalid null value for column {}", column.name);
             Ok(vec![components(expr, columns, &null, input)?])
         }
-        Test::In(InSource::Terms(terms)) => {
-            terms.iter().map(|term| components(term, columns, &|_| null(), input)).collect()
+        Test::In(source) => {
+            let of_item = |item: Option<Bytes>| match item {
+                Some(tuple) => split(&tuple, columns, &|_| null()),
+                None => bail!("{}", null()),
+            };
+            let no_list = |nothing: &BoundValue| match nothing {
+                BoundValue::Unset => format!("Invalid unset value for in({})", shown(columns, ",")),
+                _ => "Invalid null value for IN restriction".to_owned(),
+            };
+            source.bind(input, |term| components(term, columns, &|_| null(), input), of_item, no_list)
         }
-        Test::In(InSource::List(list)) => match list.eval(&input.scope())? {
-            BoundValue::Bytes(bytes) => {
-                let mut out = Vec::new();
-                for item in collection::elements(&bytes) {
-                    match item {
-                        Some(tuple) => out.push(split(&bytes.slice_ref(tuple), columns, &|_| null())?),
-                        None => bail!("{}", null()),
-                    }
-                }
-                Ok(out)
-            }
-            BoundValue::Null => bail!("Invalid null value for IN restriction"),
-            BoundValue::Unset => bail!("Invalid unset value for in({})", shown(columns, ",")),
-        },
         Test::Slice { .. } | Test::Contains { .. } => Ok(Vec::new()),
     }
 }

@@ -3,7 +3,7 @@
 use super::context::BindInput;
 use super::expr::{Expr, is_empty_a_value};
 use super::product;
-use super::relation::{InSource, Restriction, SliceEnd, Test};
+use super::relation::{Restriction, SliceEnd, Test};
 use crate::bind::BoundValue;
 use crate::error::{Result, bail};
 use bytes::Bytes;
@@ -191,31 +191,28 @@ pub(crate) fn values_of(test: &Test, column: &ColumnDef, input: &BindInput<'_>) 
     let one = |expr: &Expr| value_of(expr, column, input);
     match test {
         Test::Eq(expr) => Ok(vec![one(expr)?]),
-        Test::In(InSource::Terms(terms)) => terms.iter().map(one).collect(),
-        Test::In(InSource::List(list)) => match list.eval(&input.scope())? {
-            BoundValue::Bytes(bytes) => {
-                let mut out = Vec::new();
-                for item in in_items(&bytes, ty) {
-                    match item {
-                        Some(value) => out.push(value),
-                        None => bail!("Invalid null value in condition for column {column}"),
-                    }
-                }
-                Ok(out)
-            }
-            BoundValue::Null => bail!("Invalid null value for column {column}"),
-            BoundValue::Unset => bail!("Invalid unset value for column {column}"),
-        },
+        Test::In(source) => {
+            let of_item = |item: Option<Bytes>| match item.filter(|value| is_a_value(value, ty)) {
+                Some(value) => Ok(value),
+                None => bail!("Invalid null value in condition for column {column}"),
+            };
+            let no_list = |nothing: &BoundValue| match nothing {
+                BoundValue::Unset => format!("Invalid unset value for column {column}"),
+                _ => format!("Invalid null value for column {column}"),
+            };
+            source.bind(input, one, of_item, no_list)
+        }
         Test::Slice { .. } | Test::Contains { .. } => Ok(Vec::new()),
     }
 }
 
 /// The items of the list that `IN ?` takes. A number without bytes is a null here.
 pub(crate) fn in_items<'b>(list: &'b Bytes, ty: &'b CqlType) -> impl Iterator<Item = Option<Bytes>> + 'b {
-    collection::elements(list).map(|item| {
-        let value = item.filter(|value| !value.is_empty() || is_empty_a_value(ty))?;
-        Some(list.slice_ref(value))
-    })
+    collection::elements(list).map(|item| Some(list.slice_ref(item.filter(|value| is_a_value(value, ty))?)))
+}
+
+fn is_a_value(item: &[u8], ty: &CqlType) -> bool {
+    !item.is_empty() || is_empty_a_value(ty)
 }
 
 fn token_of(expr: &Expr, input: &BindInput<'_>) -> Result<Token> {

@@ -1,12 +1,14 @@
 //! One relation of WHERE: from the tree to a restriction of columns.
 
-use super::context::{Analyzer, Receiver};
+use super::context::{Analyzer, BindInput, Receiver};
 use super::expr::Expr;
 use super::raw::Raw;
 use super::types::display;
 use crate::ast::{ComparisonOperator, Identifier, InValues, Relation, Term, WherePredicate};
+use crate::bind::BoundValue;
 use crate::error::{Result, bail};
-use model::types::CqlType;
+use bytes::Bytes;
+use model::types::{CqlType, collection};
 use model::{ColumnDef, ColumnKind};
 use std::sync::Arc;
 
@@ -17,6 +19,29 @@ pub(crate) enum InSource {
     Terms(Vec<Expr>),
     /// One list for all.
     List(Expr),
+}
+
+impl InSource {
+    /// Makes something of each value: `of_term` of a term, `of_item` of an item of the one list, where a null
+    /// is `None`. `no_list` words what is wrong with a list that is null or unset.
+    pub(crate) fn bind<T>(
+        &self,
+        input: &BindInput<'_>,
+        of_term: impl FnMut(&Expr) -> Result<T>,
+        mut of_item: impl FnMut(Option<Bytes>) -> Result<T>,
+        no_list: impl FnOnce(&BoundValue) -> String,
+    ) -> Result<Vec<T>> {
+        match self {
+            InSource::Terms(terms) => terms.iter().map(of_term).collect(),
+            InSource::List(list) => match list.eval(&input.scope())? {
+                BoundValue::Bytes(bytes) => {
+                    let items = collection::elements(&bytes);
+                    items.map(|item| of_item(item.map(|value| bytes.slice_ref(value)))).collect()
+                }
+                nothing => bail!("{}", no_list(&nothing)),
+            },
+        }
+    }
 }
 
 /// One side of a slice.

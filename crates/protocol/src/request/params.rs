@@ -19,12 +19,12 @@ use bytes::Bytes;
 #[cfg(any(test, feature = "client"))]
 use bytes::BytesMut;
 
-use crate::consistency::Consistency;
 use crate::error::BodyError;
 use crate::primitives::{Reader, Value};
 #[cfg(any(test, feature = "client"))]
 use crate::primitives::{put_bytes, put_consistency, put_string, put_value};
 use crate::version::ProtocolVersion;
+use model::Consistency;
 
 const VALUES: u32 = 0x01;
 const SKIP_METADATA: u32 = 0x02;

@@ -4,9 +4,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::compression::Compression;
-use crate::consistency::Consistency;
 use crate::primitives::{ShortId, Value};
 use crate::response::event::EventKind;
+use model::Consistency;
 
 fn body(version: ProtocolVersion, request: &Request) -> Bytes {
     let mut out = BytesMut::new();
@@ -148,7 +148,7 @@ fn value(version: ProtocolVersion) -> impl Strategy<Value = Value> {
 }
 
 fn consistency() -> impl Strategy<Value = Consistency> {
-    proptest::sample::select(&Consistency::ALL[..])
+    proptest::sample::select(&Consistency::ALL_LEVELS[..])
 }
 
 fn params(version: ProtocolVersion) -> impl Strategy<Value = QueryParams> {

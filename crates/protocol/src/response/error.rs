@@ -24,66 +24,13 @@ use std::net::IpAddr;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use crate::consistency::Consistency;
 #[cfg(any(test, feature = "client"))]
 use crate::error::BodyError;
 #[cfg(any(test, feature = "client"))]
 use crate::primitives::Reader;
 use crate::primitives::{put_consistency, put_inet_addr, put_short_bytes, put_string, put_string_list};
 use crate::version::ProtocolVersion;
-
-/// What kind of write failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WriteType {
-    /// One partition, no batch.
-    Simple,
-    /// A logged batch, its log already written.
-    Batch,
-    /// An unlogged batch.
-    UnloggedBatch,
-    /// A counter update.
-    Counter,
-    /// The log of a logged batch.
-    BatchLog,
-    /// A conditional update.
-    Cas,
-    /// The update of a materialized view.
-    View,
-    /// A write refused for lack of space for change capture.
-    Cdc,
-}
-
-impl WriteType {
-    const ALL: [Self; 8] = [
-        Self::Simple,
-        Self::Batch,
-        Self::UnloggedBatch,
-        Self::Counter,
-        Self::BatchLog,
-        Self::Cas,
-        Self::View,
-        Self::Cdc,
-    ];
-
-    /// The word in bodies.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Simple => "SIMPLE",
-            Self::Batch => "BATCH",
-            Self::UnloggedBatch => "UNLOGGED_BATCH",
-            Self::Counter => "COUNTER",
-            Self::BatchLog => "BATCH_LOG",
-            Self::Cas => "CAS",
-            Self::View => "VIEW",
-            Self::Cdc => "CDC",
-        }
-    }
-
-    /// The type of a word.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-}
+use model::{Consistency, WriteType};
 
 /// Why a replica failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

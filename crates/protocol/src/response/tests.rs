@@ -2,13 +2,13 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::blocks::Blocks;
-use super::error::{ErrorKind, FailureReason, Progress, WriteType};
+use super::error::{ErrorKind, FailureReason, Progress};
 use super::event::{StatusChange, TopologyChange};
 use super::rows::{ColumnSpec, EncodedColumns, MetadataMode, Rows, RowsWriter};
 use super::schema_change::{ChangeKind, ChangeTarget, SchemaChange};
 use super::*;
-use crate::consistency::Consistency;
 use model::types::CqlType;
+use model::{Consistency, WriteType};
 
 fn body(version: ProtocolVersion, response: &Response) -> Bytes {
     let mut out = BytesMut::new();

@@ -17,13 +17,11 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::net::{IpAddr, SocketAddr};
+use tools::api::HEADER;
 
-/// The header that every request carries which changes something, with any value.
-pub const HEADER: &str = "X-Ilion-Admin";
-
-/// Through which door a request came.
+/// Where a request came in.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Door {
+pub(super) enum Endpoint {
     /// A TCP connection to this address.
     Tcp(SocketAddr),
     /// The Unix socket.
@@ -31,10 +29,14 @@ pub(super) enum Door {
 }
 
 /// Lets a request through, or answers it with 403.
-pub(super) async fn check(ConnectInfo(door): ConnectInfo<Door>, request: Request, next: Next) -> Response {
-    let refusal = match door {
-        Door::Socket => None,
-        Door::Tcp(address) => refusal(address.ip(), &request),
+pub(super) async fn check(
+    ConnectInfo(endpoint): ConnectInfo<Endpoint>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let refusal = match endpoint {
+        Endpoint::Socket => None,
+        Endpoint::Tcp(address) => refusal(address.ip(), &request),
     };
     match refusal {
         Some(message) => ApiError::new(StatusCode::FORBIDDEN, "forbidden", message).into_response(),

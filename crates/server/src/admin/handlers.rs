@@ -1,14 +1,10 @@
 //! One function for each route.
 
-use super::model::{
-    Autocompaction, CacheCapacity, ClearSnapshots, Cluster, Health, ImportSstables, ImportedDirectory, Info,
-    InvalidateCache, KeyspaceReplication, NativeTransport, NodeStatus, QualifiedTable, Refreshed,
-    SetNativeTransport, Status, TakeSnapshot, Throughput, Version,
-};
 use super::{ApiError, Json, OPENAPI, prometheus};
-use crate::node::{Node, NodeState, SHUTDOWN_GRACE, TransportError, take_time};
-use crate::reads::{self, ReadSample, SampleQuery, TableHistograms};
-use crate::storage::{self, CompactionStats, Selection, SnapshotEntry, StorageError, TableStats};
+use crate::node::{Node, SHUTDOWN_GRACE, TransportError};
+use crate::slices::take_time;
+use crate::state::NodeState;
+use crate::storage::{self, StorageError};
 use crate::system::PARTITIONER;
 use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
@@ -17,6 +13,13 @@ use engine::Engine;
 use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
+use tools::api::{
+    Autocompaction, BANDS, CacheCapacity, ClearSnapshots, Cluster, CompactionStats, Health, HeatColumns,
+    ImportSstables, ImportedDirectory, Info, InvalidateCache, KeyspaceReplication, NativeTransport,
+    NodeStatus, QualifiedTable, ReadSample, ReadsByTable, Refreshed, SampleQuery, Selection,
+    SetNativeTransport, SnapshotEntry, Status, TableHistograms, TableReport, TakeSnapshot, Throughput,
+    Version,
+};
 
 type Api<T> = Result<axum::Json<T>, ApiError>;
 
@@ -156,12 +159,12 @@ pub(super) struct OfTables {
 pub(super) async fn tables(
     State(node): State<Arc<Node>>,
     Query(of): Query<OfTables>,
-) -> Api<Vec<TableStats>> {
+) -> Api<Vec<TableReport>> {
     let names = of.tables.unwrap_or_default();
     let tables = names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
     let selection = Selection { keyspace: of.keyspace, tables };
     let stats = blocking(&node, move |state| {
-        let wanted = selection.resolve(&state.engine)?;
+        let wanted = storage::resolve(&state.engine, &selection)?;
         let mut stats = storage::tables_with_times(state);
         stats.retain(|s| wanted.iter().any(|(keyspace, table)| *keyspace == s.keyspace && *table == s.table));
         Ok(stats)
@@ -177,14 +180,16 @@ pub(super) async fn histograms(
     let tables = names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
     let selection = Selection { keyspace: of.keyspace, tables };
     let found = blocking(&node, move |state| {
-        let wanted = selection.resolve(&state.engine).map_err(|error| match (&error, selection) {
-            (
-                StorageError::UnknownKeyspace(_) | StorageError::UnknownTable { .. },
-                Selection { keyspace: Some(keyspace), tables },
-            ) if !tables.is_empty() => StorageError::NoTable { keyspace, table: tables.join(",") },
+        let unknown = |error| match (&error, &selection.keyspace) {
+            (StorageError::UnknownKeyspace(_) | StorageError::UnknownTable { .. }, Some(keyspace))
+                if !selection.tables.is_empty() =>
+            {
+                StorageError::NoTable { keyspace: keyspace.clone(), table: selection.tables.join(",") }
+            }
             _ => error,
-        })?;
-        let mut found = reads::table_histograms(state);
+        };
+        let wanted = storage::resolve(&state.engine, &selection).map_err(unknown)?;
+        let mut found = storage::table_histograms(state);
         found.retain(|h| wanted.iter().any(|(keyspace, table)| *keyspace == h.keyspace && *table == h.table));
         Ok(found)
     });
@@ -200,21 +205,21 @@ pub(super) struct OfSeconds {
 pub(super) async fn heat(
     State(node): State<Arc<Node>>,
     Query(of): Query<OfSeconds>,
-) -> axum::Json<reads::HeatColumns> {
+) -> axum::Json<HeatColumns> {
     let now = u64::try_from(node.state.env.now_micros() / 1_000_000).unwrap_or(0);
     axum::Json(node.state.metrics.reads.heat.columns(now, of.seconds.unwrap_or(60)))
 }
 
-pub(super) async fn reads_by_table(State(node): State<Arc<Node>>) -> axum::Json<reads::ReadsByTable> {
-    axum::Json(reads::reads_by_table(&node.state.metrics, node.state.uptime_millis()))
+pub(super) async fn reads_by_table(State(node): State<Arc<Node>>) -> axum::Json<ReadsByTable> {
+    axum::Json(storage::reads_by_table(&node.state.metrics, node.state.uptime_millis()))
 }
 
 pub(super) async fn read_samples(
     State(node): State<Arc<Node>>,
     Query(wanted): Query<SampleQuery>,
 ) -> Api<Vec<ReadSample>> {
-    if wanted.from_band.max(wanted.to_band) >= Some(reads::BANDS) {
-        return Err(ApiError::not_found(format!("there are bands 0 to {}", reads::BANDS - 1)));
+    if wanted.from_band.max(wanted.to_band) >= Some(BANDS) {
+        return Err(ApiError::not_found(format!("there are bands 0 to {}", BANDS - 1)));
     }
     let kept = node.state.metrics.reads.heat.samples(&wanted);
     Ok(axum::Json(kept.iter().map(|read| read.to_sample()).collect()))

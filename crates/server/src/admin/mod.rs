@@ -9,7 +9,6 @@
 
 mod guard;
 mod handlers;
-pub mod model;
 mod prometheus;
 mod serve;
 
@@ -22,13 +21,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post, put};
 use engine::EngineError;
 use env::socket::PrivateSocket;
-use guard::Door;
-pub use guard::HEADER;
-use model::ErrorBody;
+use guard::Endpoint;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
+use tools::api::ErrorBody;
 
 /// The description of the API.
 pub const OPENAPI: &str = include_str!("openapi.json");
@@ -89,7 +87,7 @@ pub fn router(node: Arc<Node>) -> Router {
         .with_state(node)
 }
 
-/// Serves the API at its doors until `stopped`.
+/// Serves the API on its port and its socket until `stopped`.
 pub async fn serve(
     node: Arc<Node>,
     listener: TcpListener,
@@ -100,7 +98,7 @@ pub async fn serve(
     let at_port = async {
         match listener.local_addr() {
             Ok(address) => {
-                serve::serve(listener, Door::Tcp(address), limits, router.clone(), stopped.clone()).await;
+                serve::serve(listener, Endpoint::Tcp(address), limits, router.clone(), stopped.clone()).await;
             }
             Err(error) => tracing::error!(%error, "the admin API has no address"),
         }
@@ -109,7 +107,7 @@ pub async fn serve(
         let Some(socket) = &socket else { return };
         match socket.listener().and_then(UnixListener::from_std) {
             Ok(listener) => {
-                serve::serve(listener, Door::Socket, limits, router.clone(), stopped.clone()).await
+                serve::serve(listener, Endpoint::Socket, limits, router.clone(), stopped.clone()).await
             }
             Err(error) => tracing::error!(%error, "the admin API does not listen on its socket"),
         }

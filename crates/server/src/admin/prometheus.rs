@@ -8,10 +8,11 @@
 
 use crate::histogram::Histogram;
 use crate::metrics::{RequestKind, TableMetrics};
-use crate::node::NodeState;
+use crate::state::NodeState;
 use crate::storage;
 use std::fmt::Write;
 use std::path::Path;
+use tools::api::TableReport;
 
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -351,7 +352,7 @@ fn tables(page: &mut Page, state: &NodeState) {
         }
     }
     let stats = storage::tables(&state.engine);
-    type Number = fn(&storage::TableStats) -> u64;
+    type Number = fn(&TableReport) -> u64;
     let families: [(&str, &str, Number); 3] = [
         ("ilion_table_sstables", "SSTables.", |t| t.sstables),
         ("ilion_table_disk_bytes", "Bytes of SSTables.", |t| t.live_bytes),

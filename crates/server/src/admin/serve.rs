@@ -1,10 +1,10 @@
-//! The doors of the admin API: a TCP port, and a Unix socket where the configuration names one.
+//! The listeners of the admin API: a TCP port, and a Unix socket where the configuration names one.
 //!
-//! A caller cannot hold the API up: head and body of a request have a time, bodies a size, and each door so
-//! many connections at once. What a request does may take as long as it needs.
+//! A caller cannot hold the API up: head and body of a request have a time, bodies a size, and each
+//! listener so many connections at once. What a request does may take as long as it needs.
 
 use super::ApiError;
-use super::guard::Door;
+use super::guard::Endpoint;
 use axum::Router;
 use axum::extract::{ConnectInfo, Request};
 use env::tasks::Tasks;
@@ -35,7 +35,7 @@ content-length: 78\r\n\r\n{\"error\":\"failed\",\"message\":\"the admin API has 
 pub(super) struct Limits {
     /// Time for the head of a request. A connection without a request is closed after it, too.
     head_timeout: Duration,
-    /// Connections of each door: what comes through one cannot shut the other.
+    /// Connections of each listener: those of one cannot shut out those of the other.
     connections_max: usize,
 }
 
@@ -81,10 +81,10 @@ impl Listener for UnixListener {
     }
 }
 
-/// Serves what comes through one door until `stopped`, then waits for the requests under way.
+/// Serves what connects to one listener until `stopped`, then waits for the requests under way.
 pub(super) async fn serve<L: Listener>(
     listener: L,
-    door: Door,
+    endpoint: Endpoint,
     limits: Limits,
     router: Router,
     mut stopped: watch::Receiver<bool>,
@@ -112,7 +112,7 @@ pub(super) async fn serve<L: Listener>(
         };
         let (router, stopped) = (router.clone(), stopped.clone());
         connections.spawn(async move {
-            talk(stream, door, limits, router, stopped).await;
+            talk(stream, endpoint, limits, router, stopped).await;
             drop(permit);
         });
     }
@@ -123,14 +123,14 @@ pub(super) async fn serve<L: Listener>(
 /// One connection, to its end.
 async fn talk(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    door: Door,
+    endpoint: Endpoint,
     limits: Limits,
     router: Router,
     mut stopped: watch::Receiver<bool>,
 ) {
     let router =
         router.layer(axum::middleware::from_fn(move |mut request: Request, next: axum::middleware::Next| {
-            request.extensions_mut().insert(ConnectInfo(door));
+            request.extensions_mut().insert(ConnectInfo(endpoint));
             next.run(request)
         }));
     let mut builder = http1::Builder::new();

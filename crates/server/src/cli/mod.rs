@@ -1,4 +1,5 @@
-//! The command line.
+//! The command line: the flags of the node, and the names of the tools. Each tool parses its own arguments
+//! (crate `tools`).
 //!
 //! ```text
 //! ilion [serve] [FLAGS]                       the node
@@ -11,9 +12,7 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::net::IpAddr;
 use std::path::PathBuf;
-
-/// Port of the admin API when nobody says otherwise.
-pub const ADMIN_PORT_DEFAULT: u16 = 9180;
+use tools::api::ADMIN_PORT_DEFAULT;
 
 /// What was typed.
 #[derive(Debug, Parser)]
@@ -33,11 +32,11 @@ pub enum Command {
     /// Run the node; the same as no command at all
     Serve(ServeArgs),
     /// Ask a running node, or tell it what to do
-    Nodetool(crate::nodetool::NodetoolArgs),
+    Nodetool(tools::nodetool::NodetoolArgs),
     /// Watch the reads of a running node
-    Top(crate::top::TopArgs),
+    Top(tools::top::TopArgs),
     /// Look into SSTables or mend them; no node is needed
-    Sstable(crate::sstable::SsTableArgs),
+    Sstable(tools::offline::SsTableArgs),
 }
 
 impl Cli {
@@ -107,32 +106,6 @@ impl Default for ServeArgs {
     }
 }
 
-/// Verbs of nodetool that are commands, too.
-const SHORT_FOR_NODETOOL: [&str; 4] = ["import", "refresh", "snapshot", "clearsnapshot"];
-
-/// The words of the command line as the parser wants them: short commands as verbs of nodetool, and those of
-/// nodetool's flags that have one dash and several letters (`-kt`) spelled with two.
-pub fn with_long_flags(words: impl IntoIterator<Item = String>) -> Vec<String> {
-    let mut words: Vec<String> = words.into_iter().collect();
-    if words.get(1).is_some_and(|word| SHORT_FOR_NODETOOL.contains(&word.as_str())) {
-        words.insert(1, "nodetool".to_owned());
-    }
-    let mut of_nodetool = false;
-    let long = |word: String| match word.as_str() {
-        "nodetool" => {
-            of_nodetool = true;
-            word
-        }
-        "-kt" if of_nodetool => "--kt-list".to_owned(),
-        "-cf" if of_nodetool => "--column-family".to_owned(),
-        "-cd" if of_nodetool => "--copy-data".to_owned(),
-        "-sf" if of_nodetool => "--skip-flush".to_owned(),
-        "-nt" if of_nodetool => "--no-ttl".to_owned(),
-        _ => word,
-    };
-    words.into_iter().map(long).collect()
-}
-
 /// The shape of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
@@ -145,6 +118,7 @@ pub enum LogFormat {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tools::nodetool::{SHORT_COMMANDS, with_long_flags};
 
     fn parse(words: &[&str]) -> Command {
         Cli::try_parse_from(std::iter::once(&"ilion").chain(words)).unwrap().into_command()
@@ -161,7 +135,7 @@ mod tests {
     #[test]
     fn some_verbs_of_nodetool_are_commands() {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        for verb in SHORT_FOR_NODETOOL {
+        for verb in SHORT_COMMANDS {
             let rest = if verb == "import" || verb == "refresh" { "ks t" } else { "ks" };
             let rest = if verb == "import" { format!("-cd {rest} /d") } else { rest.to_owned() };
             let short = with_long_flags(words(&format!("ilion {verb} --admin 127.0.0.1:1 {rest}")));

@@ -9,13 +9,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::Consistency;
 use parking_lot::Mutex;
 use protocol::request::{Message, Query, QueryParams, Register, Request};
 use protocol::response::error::ErrorKind;
 use protocol::response::event::EventKind;
 use protocol::response::schema_change::{ChangeKind, ChangeTarget, SchemaChange};
 use protocol::response::{Event, Response, ResultBody};
-use protocol::{Compression, Consistency, Extras, ProtocolVersion};
+use protocol::{Compression, Extras, ProtocolVersion};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 

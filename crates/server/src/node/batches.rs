@@ -1,7 +1,8 @@
 //! Logged batches that did not end well are completed: at the start those of the last run, then every
 //! [`REPLAY_INTERVAL`] those that failed or were late, as by Cassandra's `BatchlogManager`.
 
-use super::{Node, StartError, take_time};
+use super::{Node, StartError};
+use crate::slices::take_time;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use std::time::Duration;
 const REPLAY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Completes what the last run left unfinished.
-pub(super) async fn finish(node: &Node) -> Result<(), StartError> {
+pub(crate) async fn finish(node: &Node) -> Result<(), StartError> {
     match node.coordinator.replay_batches().await {
         Ok(0) => Ok(()),
         Ok(count) => {
@@ -24,7 +25,7 @@ pub(super) async fn finish(node: &Node) -> Result<(), StartError> {
 }
 
 /// Completes late batches as long as the node runs.
-pub(super) async fn keep_finishing(node: Arc<Node>) {
+pub(crate) async fn keep_finishing(node: Arc<Node>) {
     let mut ticks = node.state.env.tasks.ticks(REPLAY_INTERVAL);
     loop {
         ticks.next().await;

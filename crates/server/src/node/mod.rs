@@ -1,6 +1,6 @@
 //! The node: what everything in the process hangs together by, and the order of its start and its end.
 //!
-//! Start ([`Node::open`], then [`run`]):
+//! Start ([`Node::open`], then [`crate::run`]):
 //! 1. The engine locks the data directories, opens the tables and reads the commit log. Nothing is changed
 //!    yet.
 //! 2. `system.local` is compared with the configuration.
@@ -19,21 +19,22 @@
 //! A second signal ends the process at once, as a crash would: nothing acknowledged is lost by it.
 
 pub(crate) mod batches;
-mod run;
+mod error;
 mod saved_caches;
 
-pub use run::{StartError, run};
-pub(crate) use run::{ask_for_short_slices, take_time};
+pub use error::StartError;
 
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::net;
 use crate::replica;
+use crate::slices::take_time;
+use crate::state::NodeState;
 use crate::system::{catalog, local};
 use coordinator::{Coordinator, NoHints, Replica, SingleNode};
 use engine::{Engine, EngineError, Opening};
 use env::Env;
-use model::{Schema, TableSchema};
+use model::TableSchema;
 use partition::ReadContext;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,59 +44,6 @@ use tokio::sync::Mutex;
 
 /// How long requests in flight may take when the node shuts down.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
-
-/// What the parts of a node share.
-pub struct NodeState {
-    /// Clock, randomness, files.
-    pub env: Env,
-    /// What the node was told.
-    pub config: Config,
-    /// The tables.
-    pub engine: Arc<Engine>,
-    /// What is counted.
-    pub metrics: Arc<Metrics>,
-    /// The open connections.
-    pub connections: Arc<net::Registry>,
-    /// Tokens of the node, in the order of the ring.
-    pub tokens: Vec<i64>,
-    /// Version of the Cassandra whose directory this is, or whose behaviour this is: what clients are told.
-    pub release_version: String,
-    /// Number of this start.
-    pub generation: i32,
-    /// Monotonic time of the start.
-    started_nanos: u64,
-    drained: AtomicBool,
-}
-
-impl std::fmt::Debug for NodeState {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NodeState").field("host_id", &self.engine.host_id()).finish_non_exhaustive()
-    }
-}
-
-impl NodeState {
-    /// Whether a request took as long as `slow_query_log_timeout`.
-    #[inline]
-    pub fn is_slow(&self, nanos: u64) -> bool {
-        let millis = self.config.settings.slow_query_log_timeout.0;
-        millis > 0 && nanos / 1_000_000 >= millis
-    }
-
-    /// Milliseconds since the start.
-    pub fn uptime_millis(&self) -> u64 {
-        self.env.clock.monotonic_nanos().saturating_sub(self.started_nanos) / 1_000_000
-    }
-
-    /// Whether the node was drained: it takes no more writes and no clients.
-    pub fn is_drained(&self) -> bool {
-        self.drained.load(Ordering::SeqCst)
-    }
-
-    /// The schema in force, virtual keyspaces included.
-    pub fn schema(&self) -> Arc<Schema> {
-        self.engine.schema()
-    }
-}
 
 /// A node that is open.
 pub struct Node {
@@ -120,7 +68,7 @@ enum Transport {
 }
 
 /// Begins to let clients in.
-type StartTransport = Box<dyn Fn() -> io::Result<net::Server> + Send + Sync>;
+pub(crate) type StartTransport = Box<dyn Fn() -> io::Result<net::Server> + Send + Sync>;
 
 /// Why clients are not let in, though the operator asked for it.
 #[derive(Debug, thiserror::Error)]
@@ -207,7 +155,7 @@ impl Node {
     }
 
     /// Says how clients are let in, and lets them in if `now`, unless they were shut out before.
-    async fn set_transport(&self, start: StartTransport, now: bool) -> io::Result<()> {
+    pub(crate) async fn set_transport(&self, start: StartTransport, now: bool) -> io::Result<()> {
         let mut transport = self.transport.lock().await;
         let start = self.start_transport.get_or_init(|| start);
         if now && let Transport::Closed = *transport {
@@ -240,7 +188,7 @@ impl Node {
         if let Transport::Shut = *transport {
             return;
         }
-        // The door stays locked meanwhile: who enables it at once finds the port free.
+        // The lock is held meanwhile: who enables it at once finds the port free.
         if let Transport::Open(server) = std::mem::replace(&mut *transport, Transport::Disabled) {
             tracing::info!("clients are shut out, as the operator asked");
             server.shutdown(grace).await;

@@ -4,18 +4,16 @@
 //! cell of (second, band):  u32 second | u32 count
 //! ```
 //! A cell is one atomic number, so that a count never belongs to another second than it says; seconds share
-//! cells once [`SECONDS`] have gone by.
+//! cells once [`HEAT_SECONDS`] have gone by.
 
 use super::ReadRecord;
 use model::TableSchema;
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tools::api::{BANDS, Band, HEAT_SECONDS, HeatColumns, SampleQuery};
 
-/// Seconds that are remembered.
-pub const SECONDS: usize = 300;
 /// Reads that are remembered of each band: those of all seconds of a band with few reads, of the last two and
 /// a half minutes of a busy one.
 const SAMPLES: usize = 600;
@@ -30,58 +28,15 @@ const BOUNDS_MICROS: [u64; BANDS - 1] = [
     2_000_000, 5_000_000, 10_000_000,
 ];
 
-/// How many bands of latency there are.
-pub const BANDS: usize = 19;
-
-/// A band of latencies.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Band {
-    /// Microseconds from which on.
-    pub from_micros: u64,
-    /// Microseconds below which; none for the last band.
-    pub to_micros: Option<u64>,
-}
-
-/// Counts of a span of seconds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeatColumns {
-    /// The bands, fastest first.
-    pub bands: Vec<Band>,
-    /// The second of the last column, since the epoch.
-    pub last_second: u64,
-    /// For each second, oldest first, the reads of each band.
-    pub counts: Vec<Vec<u32>>,
-}
-
-/// Which of the reads that are kept somebody wants to see; every bound counts as inside.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SampleQuery {
-    /// The fastest band; the first if it is not said.
-    pub from_band: Option<usize>,
-    /// The slowest band; the last if it is not said.
-    pub to_band: Option<usize>,
-    /// The first second since the epoch.
-    pub from_second: Option<u64>,
-    /// The last second since the epoch.
-    pub to_second: Option<u64>,
-    /// Reads of tables of this keyspace only.
-    pub keyspace: Option<String>,
-    /// Reads of tables of this name only.
-    pub table: Option<String>,
-    /// How many reads at most.
-    pub limit: Option<usize>,
-}
-
-impl SampleQuery {
-    fn admits(&self, read: &ReadRecord) -> bool {
-        let is_of = |wanted: &Option<String>, name: fn(&TableSchema) -> &str| {
-            wanted.as_deref().is_none_or(|wanted| read.table.as_deref().is_some_and(|t| name(t) == wanted))
-        };
-        self.from_second.is_none_or(|from| read.second >= from)
-            && self.to_second.is_none_or(|to| read.second <= to)
-            && is_of(&self.keyspace, |t| &t.keyspace)
-            && is_of(&self.table, |t| &t.name)
-    }
+/// Whether somebody wants to see this read, its band apart.
+fn admits(query: &SampleQuery, read: &ReadRecord) -> bool {
+    let is_of = |wanted: &Option<String>, name: fn(&TableSchema) -> &str| {
+        wanted.as_deref().is_none_or(|wanted| read.table.as_deref().is_some_and(|t| name(t) == wanted))
+    };
+    query.from_second.is_none_or(|from| read.second >= from)
+        && query.to_second.is_none_or(|to| read.second <= to)
+        && is_of(&query.keyspace, |t| &t.keyspace)
+        && is_of(&query.table, |t| &t.name)
 }
 
 /// Counts and samples.
@@ -100,7 +55,7 @@ impl Default for HeatMap {
     fn default() -> Self {
         let column = || [const { AtomicU64::new(0) }; BANDS];
         HeatMap {
-            cells: std::iter::repeat_with(column).take(SECONDS).collect(),
+            cells: std::iter::repeat_with(column).take(HEAT_SECONDS).collect(),
             samples: std::array::from_fn(|_| Mutex::default()),
         }
     }
@@ -116,7 +71,7 @@ impl HeatMap {
     /// others.
     #[inline]
     pub fn count(&self, second: u64, nanos: u64) -> bool {
-        let column = self.cells.get(second as usize % SECONDS);
+        let column = self.cells.get(second as usize % HEAT_SECONDS);
         let Some(cell) = column.and_then(|column| column.get(band_of(nanos))) else { return false };
         let stamp = u64::from(second as u32) << 32;
         let next = |cell: u64| if cell & !0xffff_ffff == stamp { cell.saturating_add(1) } else { stamp | 1 };
@@ -137,7 +92,7 @@ impl HeatMap {
 
     /// The counts of `seconds` seconds, of which the last is `now`.
     pub fn columns(&self, now: u64, seconds: usize) -> HeatColumns {
-        let seconds = seconds.clamp(1, SECONDS) as u64;
+        let seconds = seconds.clamp(1, HEAT_SECONDS) as u64;
         let bounds = || BOUNDS_MICROS.iter().copied();
         let bands = [0].into_iter().chain(bounds()).zip(bounds().map(Some).chain([None]));
         let counts = (now.saturating_sub(seconds - 1)..=now).map(|second| {
@@ -145,7 +100,9 @@ impl HeatMap {
                 let cell = cell.load(Ordering::Relaxed);
                 if (cell >> 32) as u32 == second as u32 { cell as u32 } else { 0 }
             };
-            self.cells.get(second as usize % SECONDS).map_or_else(Vec::new, |c| c.iter().map(of).collect())
+            self.cells
+                .get(second as usize % HEAT_SECONDS)
+                .map_or_else(Vec::new, |c| c.iter().map(of).collect())
         });
         HeatColumns {
             bands: bands.map(|(from_micros, to_micros)| Band { from_micros, to_micros }).collect(),
@@ -160,7 +117,7 @@ impl HeatMap {
         let bands = query.to_band.unwrap_or(BANDS).saturating_add(1).saturating_sub(first);
         let mut found: Vec<Arc<ReadRecord>> = Vec::new();
         for kept in self.samples.iter().skip(first).take(bands) {
-            found.extend(kept.lock().iter().filter(|read| query.admits(read)).cloned());
+            found.extend(kept.lock().iter().filter(|read| admits(query, read)).cloned());
         }
         found.sort_by_key(|read| std::cmp::Reverse(read.at_micros));
         found.truncate(query.limit.unwrap_or(ANSWER_MAX).min(ANSWER_MAX));
@@ -193,8 +150,8 @@ mod tests {
         let columns = map.columns(1_002, 3);
         let of_band: Vec<u32> = columns.counts.iter().map(|column| column[1]).collect();
         assert_eq!((of_band, columns.counts[1][16]), (vec![3, 1, 0], 1));
-        map.count(1_000 + SECONDS as u64, 30_000);
-        assert_eq!(map.columns(1_000 + SECONDS as u64, 1).counts[0][1], 1, "a cell is used again");
+        map.count(1_000 + HEAT_SECONDS as u64, 30_000);
+        assert_eq!(map.columns(1_000 + HEAT_SECONDS as u64, 1).counts[0][1], 1, "a cell is used again");
         assert_eq!(map.columns(1_000, 1).counts[0][1], 0);
     }
 

@@ -5,24 +5,19 @@
 //! map takes as a sample of its band. All that is kept is bounded: texts, keys, records.
 
 mod heat;
-mod histograms;
 mod slow;
-mod tables;
 
-pub use heat::{BANDS, Band, HeatColumns, HeatMap, SECONDS as HEAT_SECONDS, SampleQuery};
-pub use histograms::{Percentiles, TableHistograms, all as table_histograms};
+pub use heat::HeatMap;
 pub use slow::SlowLog;
-pub use tables::{ReadsByTable, TableReads, reads_by_table};
 
 use crate::config::SlowQueryValues;
 use crate::redact;
 use model::TableSchema;
 use partition::CostSnapshot;
-use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use tools::api::ReadSample;
 
 /// Bytes of a statement that are kept.
 const STATEMENT_BYTES_MAX: usize = 2_048;
@@ -57,38 +52,6 @@ pub struct ReadRecord {
     pub client: SocketAddr,
     /// What it cost.
     pub cost: CostSnapshot,
-    /// Why it came to no answer, as the client was told.
-    pub failure: Option<String>,
-}
-
-/// A [`ReadRecord`] as the admin API tells it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ReadSample {
-    /// When it was answered, in milliseconds since the epoch.
-    pub at_millis: i64,
-    /// The second of the heat map in which it is counted, since the epoch.
-    pub second: u64,
-    /// How long it took.
-    pub micros: u64,
-    /// How much of that it waited for a reader thread.
-    #[serde(default)]
-    pub reader_wait_micros: u64,
-    /// How much of it for SSTables to be compared with their digests.
-    #[serde(default)]
-    pub proof_wait_micros: u64,
-    /// Keyspace.
-    pub keyspace: String,
-    /// Table.
-    pub table: String,
-    /// The statement's text, or its beginning.
-    pub statement: String,
-    /// What it asked for, as CQL with the values that were bound, in part if it is long.
-    #[serde(default)]
-    pub restriction: String,
-    /// Who asked.
-    pub client: String,
-    /// What was counted; what is not there is 0.
-    pub cost: BTreeMap<String, u64>,
     /// Why it came to no answer, as the client was told.
     pub failure: Option<String>,
 }

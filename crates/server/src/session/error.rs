@@ -5,11 +5,11 @@ use std::net::IpAddr;
 use coordinator::{CoordinatorError, ReaderError, ReplicaError};
 use cql::error::CqlError;
 use cql::parser::SyntaxError;
-use model::command::Consistency;
-use protocol::response::error::{ErrorKind, ErrorResponse, FailureReason, Failures, Progress, WriteType};
+use model::{Consistency, WriteType};
+use protocol::response::error::{ErrorKind, ErrorResponse, FailureReason, Failures, Progress};
 
 use super::options;
-use crate::node::NodeState;
+use crate::state::NodeState;
 
 /// A statement that is refused.
 pub(super) fn of_cql(error: CqlError) -> ErrorResponse {
@@ -56,17 +56,15 @@ pub(super) fn of_coordinator(error: CoordinatorError, state: &NodeState) -> Erro
     let node = state.config.broadcast_rpc_address;
     let message = error.to_string();
     let progress = |consistency, received: u32, block_for: u32| Progress {
-        consistency: options::to_protocol(consistency),
+        consistency,
         received: received as i32,
         block_for: block_for as i32,
     };
     let kind = match error {
         CoordinatorError::Overloaded(_) => ErrorKind::Overloaded,
-        CoordinatorError::Unavailable { consistency, required, alive } => ErrorKind::Unavailable {
-            consistency: options::to_protocol(consistency),
-            required: required as i32,
-            alive: alive as i32,
-        },
+        CoordinatorError::Unavailable { consistency, required, alive } => {
+            ErrorKind::Unavailable { consistency, required: required as i32, alive: alive as i32 }
+        }
         CoordinatorError::ReadFailure { consistency, received, block_for, failures, cause } => {
             tracing::error!(%cause, "a read failed");
             if let ReplicaError::Read(cause) = &cause {
@@ -85,7 +83,7 @@ pub(super) fn of_coordinator(error: CoordinatorError, state: &NodeState) -> Erro
         CoordinatorError::WriteTimeout { consistency, received, block_for, write_type } => {
             ErrorKind::WriteTimeout {
                 progress: progress(consistency, received, block_for),
-                write_type: write_type_of(write_type),
+                write_type,
                 contentions: 0,
             }
         }
@@ -99,7 +97,7 @@ pub(super) fn of_coordinator(error: CoordinatorError, state: &NodeState) -> Erro
             ErrorKind::WriteFailure {
                 progress: progress(consistency, received, block_for),
                 failures: failed(node, failures),
-                write_type: write_type_of(write_type),
+                write_type,
             }
         }
         CoordinatorError::Invalid(_) if message == options::PAGING_STATE_REFUSAL => ErrorKind::Protocol,
@@ -113,15 +111,4 @@ pub(super) fn of_coordinator(error: CoordinatorError, state: &NodeState) -> Erro
 /// Replicas that failed; they do not say why in terms of the protocol.
 fn failed(node: IpAddr, count: u32) -> Failures {
     vec![(node, FailureReason::Unknown); count as usize]
-}
-
-fn write_type_of(kind: coordinator::WriteType) -> WriteType {
-    match kind {
-        coordinator::WriteType::Simple => WriteType::Simple,
-        coordinator::WriteType::Batch => WriteType::Batch,
-        coordinator::WriteType::UnloggedBatch => WriteType::UnloggedBatch,
-        coordinator::WriteType::Counter => WriteType::Counter,
-        coordinator::WriteType::BatchLog => WriteType::BatchLog,
-        coordinator::WriteType::Cas => WriteType::Cas,
-    }
 }

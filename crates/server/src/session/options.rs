@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use coordinator::{PagingState, PagingVersion};
 use cql::bind::{BindContext, BoundValue, BoundValues, ProductGuard};
-use model::command::Consistency;
+use model::Consistency;
+use protocol::ProtocolVersion;
 use protocol::primitives::Value;
 use protocol::request::QueryParams;
 use protocol::response::error::ErrorResponse;
-use protocol::{Consistency as Level, ProtocolVersion};
 use std::sync::Arc;
 
 use super::Sessions;
@@ -35,15 +35,12 @@ impl Options {
         params: &QueryParams,
         is_read: bool,
     ) -> Result<Options, ErrorResponse> {
-        let serial_consistency = match params.serial_consistency {
-            None => Consistency::Serial,
-            Some(level) => from_protocol(level)?,
-        };
+        let serial_consistency = allowed(params.serial_consistency.unwrap_or(Consistency::Serial))?;
         let env = &sessions.node.env;
         let now_micros = env.now_micros();
         let page_rows = params.page_size.and_then(|rows| u32::try_from(rows).ok());
         Ok(Options {
-            consistency: from_protocol(params.consistency)?,
+            consistency: allowed(params.consistency)?,
             serial_consistency,
             page_rows,
             paging_state: params.paging_state.clone(),
@@ -119,40 +116,12 @@ pub(super) fn paging_version(version: ProtocolVersion) -> PagingVersion {
     if version < ProtocolVersion::V4 { PagingVersion::V3 } else { PagingVersion::V4 }
 }
 
-fn from_protocol(level: Level) -> Result<Consistency, ErrorResponse> {
-    Ok(match level {
-        Level::Any => Consistency::Any,
-        Level::One => Consistency::One,
-        Level::Two => Consistency::Two,
-        Level::Three => Consistency::Three,
-        Level::Quorum => Consistency::Quorum,
-        Level::All => Consistency::All,
-        Level::LocalQuorum => Consistency::LocalQuorum,
-        Level::EachQuorum => Consistency::EachQuorum,
-        Level::Serial => Consistency::Serial,
-        Level::LocalSerial => Consistency::LocalSerial,
-        Level::LocalOne => Consistency::LocalOne,
-        Level::NodeLocal => {
-            return Err(ErrorResponse::invalid(
-                "NODE_LOCAL consistency level is highly dangerous and should be used only for debugging purposes",
-            ));
-        }
-    })
-}
-
-/// The protocol's level.
-pub(super) fn to_protocol(consistency: Consistency) -> Level {
-    match consistency {
-        Consistency::Any => Level::Any,
-        Consistency::One => Level::One,
-        Consistency::Two => Level::Two,
-        Consistency::Three => Level::Three,
-        Consistency::Quorum => Level::Quorum,
-        Consistency::All => Level::All,
-        Consistency::LocalQuorum => Level::LocalQuorum,
-        Consistency::EachQuorum => Level::EachQuorum,
-        Consistency::Serial => Level::Serial,
-        Consistency::LocalSerial => Level::LocalSerial,
-        Consistency::LocalOne => Level::LocalOne,
+/// The level, if it is one that clients may ask for.
+fn allowed(level: Consistency) -> Result<Consistency, ErrorResponse> {
+    match level {
+        Consistency::NodeLocal => Err(ErrorResponse::invalid(
+            "NODE_LOCAL consistency level is highly dangerous and should be used only for debugging purposes",
+        )),
+        level => Ok(level),
     }
 }

@@ -4,15 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use coordinator::WriteType;
 use cql::plan::StatementKind;
 use engine::WriteOptions;
-use model::command::{
-    ClusteringFilter, ColumnSelection, Consistency, DataLimits, PartitionSelection, ReadCommand,
-};
+use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
 use model::key::KeyRange;
 use model::{
-    Cell, Clustering, DecoratedKey, Deletion, Liveness, Mutation, PartitionKey, PartitionUpdate, Row,
+    Cell, Clustering, Consistency, DecoratedKey, Deletion, Liveness, Mutation, PartitionKey, PartitionUpdate,
+    Row, WriteType,
 };
 use partition::{LiveRows, PageLimits, ReadContext};
 use protocol::ids::Id;

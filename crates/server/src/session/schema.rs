@@ -16,7 +16,7 @@ use protocol::response::schema_change::{ChangeKind, ChangeTarget, SchemaChange};
 use protocol::response::{Event, Response, ResultBody};
 
 use super::{Answer, Exchange, error};
-use crate::node::take_time;
+use crate::slices::take_time;
 
 pub(super) async fn change(
     exchange: &mut Exchange,

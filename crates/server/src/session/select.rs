@@ -23,7 +23,8 @@ use std::sync::Arc;
 
 use coordinator::{CoordinatorError, Interruption, PagingState, PullError, ReadRequest, Scope};
 use cql::plan::BoundSelect;
-use model::command::{Consistency, PartitionSelection, ReadCommand};
+use model::Consistency;
+use model::command::{PartitionSelection, ReadCommand};
 use partition::{Deadline, PageLimits, ReadContext, Recorder};
 use protocol::ProtocolVersion;
 use protocol::response::error::ErrorResponse;

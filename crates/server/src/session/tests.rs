@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use env::Env;
+use model::Consistency;
 use protocol::primitives::Value;
 use protocol::request::{
     Batch, BatchKind, BatchStatement, Execute, Message, Prepare, Query, QueryParams, Register, Request,
@@ -30,7 +31,7 @@ use protocol::response::prepared::Prepared;
 use protocol::response::rows::Rows;
 use protocol::response::schema_change::{ChangeKind, ChangeTarget};
 use protocol::response::{self, Event, Response, ResultBody};
-use protocol::{Compression, Consistency, ProtocolVersion};
+use protocol::{Compression, ProtocolVersion};
 use tokio::net::TcpListener;
 
 use super::Sessions;

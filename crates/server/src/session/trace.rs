@@ -7,11 +7,10 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
-use coordinator::WriteType;
 use env::Env;
-use model::command::Consistency;
 use model::{
-    Cell, Clustering, Component, DecoratedKey, Liveness, Mutation, PartitionKey, PartitionUpdate, Row,
+    Cell, Clustering, Component, Consistency, DecoratedKey, Liveness, Mutation, PartitionKey,
+    PartitionUpdate, Row, WriteType,
 };
 use protocol::request::{QueryParams, Request};
 use uuid::Uuid;
@@ -224,7 +223,7 @@ fn address(ip: IpAddr) -> Bytes {
 }
 
 fn of_params(params: &QueryParams) -> BTreeMap<String, String> {
-    let serial = params.serial_consistency.unwrap_or(protocol::Consistency::Serial);
+    let serial = params.serial_consistency.unwrap_or(Consistency::Serial);
     let mut parameters = BTreeMap::from([
         ("consistency_level".to_owned(), params.consistency.name().to_owned()),
         ("serial_consistency_level".to_owned(), serial.name().to_owned()),

@@ -7,11 +7,10 @@
 
 use std::sync::Arc;
 
-use coordinator::{CasRequest, CoordinatorError, Page, PullError, ReadRequest, ReplicaError, WriteType};
+use coordinator::{CasRequest, CoordinatorError, Page, PullError, ReadRequest, ReplicaError};
 use cql::ast::BatchKind;
 use cql::plan::{BoundBatch, BoundWrite, CasOutcome, CasPlan, RowsRead};
-use model::command::Consistency;
-use model::{Mutation, TableSchema};
+use model::{Consistency, Mutation, TableSchema, WriteType};
 use partition::{Deadline, ReadContext};
 use protocol::response::blocks::Blocks;
 use protocol::response::error::ErrorResponse;

@@ -13,7 +13,7 @@ pub mod rows;
 mod views;
 mod virtual_schema;
 
-use crate::node::NodeState;
+use crate::state::NodeState;
 use model::command::ReadCommand;
 use partition::BoxedStream;
 use rows::VirtualRows;

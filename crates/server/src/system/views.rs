@@ -4,7 +4,7 @@ use super::rows::{IntoValue, VirtualRows};
 use crate::config::Settings;
 use crate::histogram::Histogram;
 use crate::metrics::{Latency, RequestKind, TableMetrics};
-use crate::node::NodeState;
+use crate::state::NodeState;
 use model::CqlType;
 use model::schema::Schema;
 use std::collections::{BTreeMap, BTreeSet};
@@ -144,7 +144,7 @@ pub(super) fn slow_queries(state: &NodeState, rows: &mut VirtualRows) {
 pub(super) fn table_bytes(
     state: &NodeState,
     rows: &mut VirtualRows,
-    of: fn(&crate::storage::TableStats) -> u64,
+    of: fn(&tools::api::TableReport) -> u64,
 ) {
     for stats in crate::storage::tables(&state.engine) {
         rows.add(

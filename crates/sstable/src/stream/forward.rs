@@ -15,9 +15,9 @@ const AT_HAND_BYTES: usize = 256;
 /// A deletion that the index of rows has open where the data has another one.
 pub(super) const WRONG_OPEN: &str = "the index has another range deletion open here than the data";
 
-/// What a walker found next.
+/// What stands next in a partition: an unfiltered (a row or the marker of a range deletion), or nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Head {
+pub(crate) enum UnfilteredKind {
     Row,
     Marker,
     End,
@@ -27,7 +27,7 @@ pub(crate) enum Head {
 /// clustering.
 #[derive(Debug)]
 pub(crate) struct Forward {
-    head: Option<Head>,
+    head: Option<UnfilteredKind>,
     flags: Option<RowFlags>,
     /// Where the last head starts; `None` before the first one of a partition.
     head_start: Option<u64>,
@@ -124,13 +124,13 @@ impl Forward {
     /// The position of the row or marker at the head.
     pub fn position(&self) -> Position<'_> {
         match self.head {
-            Some(Head::Marker) => self.bound.position(),
+            Some(UnfilteredKind::Marker) => self.bound.position(),
             _ => Position { kind: BoundKind::Row, prefix: &self.clustering },
         }
     }
 
     /// Reads the head, unless that was done.
-    pub fn peek(&mut self, data: &mut Cursor, layout: &Layout) -> Result<Head, ReadError> {
+    pub fn peek(&mut self, data: &mut Cursor, layout: &Layout) -> Result<UnfilteredKind, ReadError> {
         if let Some(head) = self.head {
             return Ok(head);
         }
@@ -146,17 +146,17 @@ impl Forward {
         if let Some((flags, end, before)) = row {
             self.note_sizes(data, start, end, before)?;
             self.flags = Some(flags);
-            self.head = Some(Head::Row);
-            return Ok(Head::Row);
+            self.head = Some(UnfilteredKind::Row);
+            return Ok(UnfilteredKind::Row);
         }
         let head = match layout.read_head(data)? {
-            UnfilteredHead::End => Head::End,
+            UnfilteredHead::End => UnfilteredKind::End,
             UnfilteredHead::Marker => {
                 layout.read_bound(data, &mut self.bound)?;
                 self.read_sizes(data, layout, start)?;
                 self.marker = layout.read_marker(data, &self.bound)?;
                 check_end(data, self.head_end)?;
-                Head::Marker
+                UnfilteredKind::Marker
             }
             UnfilteredHead::Row(flags) => {
                 if flags.is_static {
@@ -165,7 +165,7 @@ impl Forward {
                 layout.read_clustering(data, &mut self.clustering)?;
                 self.read_sizes(data, layout, start)?;
                 self.flags = Some(flags);
-                Head::Row
+                UnfilteredKind::Row
             }
         };
         self.head = Some(head);
@@ -179,15 +179,15 @@ impl Forward {
         data: &mut Cursor,
         layout: &Layout,
         comparator: &ClusteringComparator,
-    ) -> Result<Head, ReadError> {
+    ) -> Result<UnfilteredKind, ReadError> {
         if let Some(head) = self.head {
             return Ok(head);
         }
         let start = data.position();
         let head = self.peek(data, layout)?;
-        if self.places.is_new(start) && head != Head::End {
+        if self.places.is_new(start) && head != UnfilteredKind::End {
             let position = match head {
-                Head::Marker => self.bound.position(),
+                UnfilteredKind::Marker => self.bound.position(),
                 _ => Position::row(&self.clustering),
             };
             self.places.check(data, layout, comparator, self.rows.as_mut(), start, position)?;
@@ -342,7 +342,7 @@ impl Forward {
 
     /// Leaves the row or marker at the head.
     pub fn skip(&mut self, data: &mut Cursor) -> Result<(), ReadError> {
-        if self.head == Some(Head::Marker) {
+        if self.head == Some(UnfilteredKind::Marker) {
             self.open = self.marker.open;
         } else {
             self.skip_rest(data)?;

@@ -23,7 +23,7 @@ use crate::pages::Cursor;
 use crate::table::SsTable;
 use bytes::Bytes;
 use counted::Counted;
-use forward::Head;
+use forward::UnfilteredKind;
 use model::clustering::Position;
 use model::key::KeyRange;
 use model::{ClusteringBound, DecoratedKey, Deletion, PartitionKey, Row, Slice, TableSchema};
@@ -294,7 +294,7 @@ impl SsTableStream {
         Ok(found)
     }
 
-    fn peek(&mut self) -> Result<Head, ReadError> {
+    fn peek(&mut self) -> Result<UnfilteredKind, ReadError> {
         self.walker.peek(&mut self.data, &self.layout, self.table.comparator())
     }
 
@@ -405,7 +405,7 @@ impl SsTableStream {
             if left == 0 || !self.walker.is_at_hand(&self.data) {
                 return Ok(false);
             }
-            if self.peek()? == Head::End || self.place() != Ordering::Less {
+            if self.peek()? == UnfilteredKind::End || self.place() != Ordering::Less {
                 self.sought = true;
                 return Ok(true);
             }
@@ -475,7 +475,7 @@ impl SsTableStream {
                 return Ok(Event::Row);
             }
             let head = self.peek()?;
-            if head == Head::End {
+            if head == UnfilteredKind::End {
                 self.check_closed()?;
                 if !self.open.is_none() {
                     return Ok(self.change_at(self.edge(true), Deletion::NONE, out));
@@ -504,7 +504,7 @@ impl SsTableStream {
                 continue;
             }
             let event = match head {
-                Head::Row => self.take_row(out)?,
+                UnfilteredKind::Row => self.take_row(out)?,
                 _ => self.take_marker(out),
             };
             if let Some(event) = event {
@@ -522,9 +522,9 @@ impl SsTableStream {
                 return Ok(Event::Row);
             }
             let event = match self.peek()? {
-                Head::Row => self.take_row(out)?,
-                Head::Marker => self.take_marker(out),
-                Head::End => {
+                UnfilteredKind::Row => self.take_row(out)?,
+                UnfilteredKind::Marker => self.take_marker(out),
+                UnfilteredKind::End => {
                     self.check_closed()?;
                     return self.end_partition();
                 }

@@ -6,7 +6,7 @@
 //! 2. Of the block that a slice begins in, what lies behind the slice is left by halving.
 //! 3. From the last one on, a row's clustering is read when it becomes the head, its cells when it is taken.
 
-use super::forward::{Head, WRONG_OPEN, check_before, check_end, read_body, row_flags};
+use super::forward::{UnfilteredKind, WRONG_OPEN, check_before, check_end, read_body, row_flags};
 use super::places::Places;
 use super::skip::HeadAt;
 use crate::index::{Block, Hints, RowIndex};
@@ -161,7 +161,7 @@ impl Reverse {
         data: &mut Cursor,
         layout: &Layout,
         comparator: &ClusteringComparator,
-    ) -> Result<Head, ReadError> {
+    ) -> Result<UnfilteredKind, ReadError> {
         while self.items.is_empty() {
             let block = match (self.next, &mut self.rows_index) {
                 (Next::This(block), _) => Some(block),
@@ -173,7 +173,7 @@ impl Reverse {
                 let is_first = self.next_is_none() || self.loaded_from == self.rows_from;
                 self.next = Next::None;
                 return match is_first {
-                    true => Ok(Head::End),
+                    true => Ok(UnfilteredKind::End),
                     false => {
                         Err(data.malformed("no block before this one, which is not the first".to_owned()))
                     }
@@ -221,11 +221,11 @@ impl Reverse {
             Some(Item::Row(start)) if self.head.is_none() => {
                 let head = read_row_head(data, layout, *start, &mut self.clustering)?;
                 self.head = Some(head);
-                Ok(Head::Row)
+                Ok(UnfilteredKind::Row)
             }
-            Some(Item::Row(_)) => Ok(Head::Row),
-            Some(Item::Marker(..)) => Ok(Head::Marker),
-            None => Ok(Head::End),
+            Some(Item::Row(_)) => Ok(UnfilteredKind::Row),
+            Some(Item::Marker(..)) => Ok(UnfilteredKind::Marker),
+            None => Ok(UnfilteredKind::End),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The two ways through the rows and markers of a partition, behind one face.
 
-use super::forward::{Forward, Head};
+use super::forward::{Forward, UnfilteredKind};
 use super::reverse::Reverse;
 use crate::index::{Hints, RowIndex};
 use crate::pages::Cursor;
@@ -69,7 +69,7 @@ impl Walker {
         data: &mut Cursor,
         layout: &Layout,
         comparator: &ClusteringComparator,
-    ) -> Result<Head, ReadError> {
+    ) -> Result<UnfilteredKind, ReadError> {
         match self {
             Walker::Forward(walker) => walker.peek_in_place(data, layout, comparator),
             Walker::Reverse(walker) => walker.peek(data, layout, comparator),

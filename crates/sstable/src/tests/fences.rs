@@ -95,7 +95,7 @@ fn rows_are_found_with_fences_and_with_wrong_ones() {
     let uneven = written(SHAPES[2].1, Version::NB);
     check(&uneven, 7);
     let path = descriptor(1).path(Component::Proof);
-    let sound = Proof::decode(uneven.fs.read(&path).unwrap().into()).unwrap().unwrap();
+    let sound = Proof::decode(uneven.fs.read(&path).unwrap().into()).unwrap().proof().unwrap();
     let entry_end = uneven.fs.read(&descriptor(1).path(Component::Index)).unwrap().len() as u64;
     let comparator = uneven.table.comparator();
     let of_place = |place: u64| {

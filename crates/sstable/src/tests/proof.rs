@@ -5,7 +5,8 @@ use super::support::*;
 use crate::big::fences::Fences;
 use crate::big::samples::Sample;
 use crate::compression::CompressionParams;
-use crate::proof::{IndexProof, PageSummer, PageSums, Proof};
+use crate::proof::sections::SectionWriter;
+use crate::proof::{Content, IndexProof, PageSummer, PageSums, Proof};
 use crate::{Component, Descriptor, SsTable, Uncached, Version, verify};
 use bytes::Bytes;
 use env::fs::FileSystem;
@@ -63,7 +64,7 @@ fn a_proof_holds_what_was_written() {
     for version in [Version::NB, Version::OA, Version::DA] {
         let (fs, _) = written(version);
         let bytes = |component| fs.read(&path(version, component)).unwrap();
-        let proof = Proof::decode(bytes(Component::Proof).into()).unwrap().unwrap();
+        let proof = Proof::decode(bytes(Component::Proof).into()).unwrap().proof().unwrap();
         let sums_of = |component| {
             let bytes = bytes(component);
             PageSums { len: bytes.len() as u64, crcs: bytes.chunks(PAGE).map(crc32fast::hash).collect() }
@@ -183,6 +184,60 @@ fn the_proof_of_another_sstable_is_not_used() {
     assert_eq!(found[0].component, Component::Proof);
 }
 
+/// A proof with each section, and no more bytes than it takes.
+fn small() -> Proof {
+    let pages = |len: u64| PageSums { len, crcs: vec![7; len.div_ceil(PAGE as u64) as usize] };
+    let mut fences = Fences::default();
+    fences.add(9, 8, &[vec![1, 2], vec![3]]);
+    let samples = vec![Sample { token: Token(-5), position: 11 }];
+    let (index, rows) = (pages(5_000), pages(70));
+    let index = Some(IndexProof { summary_crc: 3, index, rows, samples, fences });
+    Proof { digest: 1, data_len: 1 << 20, table_crc: 2, index, chunks: vec![4, 5] }
+}
+
+#[test]
+fn no_byte_of_a_proof_can_change_or_be_missing() {
+    let sound = small().encode();
+    assert_eq!(Proof::decode(sound.clone().into()).unwrap(), Content::Proof(small()));
+    for bit in 0..8 * sound.len() {
+        let mut damaged = sound.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        let found = Proof::decode(damaged.into());
+        assert!(matches!(found, Err(_) | Ok(Content::OtherLayout)), "{bit}: {found:?}");
+    }
+    for len in 0..sound.len() {
+        assert!(Proof::decode(sound[..len].to_vec().into()).is_err(), "{len}");
+    }
+    let longer = [&sound[..], &[0]].concat();
+    assert!(Proof::decode(longer.into()).unwrap_err().detail.contains("behind the last section"));
+}
+
+#[test]
+fn a_proof_with_another_magic_or_without_a_section_that_it_needs_is_not_used() {
+    let mut other = small().encode();
+    other[7] = b'1';
+    assert_eq!(Proof::decode(other.into()).unwrap(), Content::OtherLayout);
+    let mut without = SectionWriter::new();
+    without.section(*b"CHNK", |out| out.extend_from_slice(&[0; 8]));
+    let error = Proof::decode(without.finish().into()).unwrap_err();
+    assert_eq!(error.detail, "section DATA is missing");
+}
+
+#[test]
+fn sections_that_are_not_known_are_skipped_and_repeated_ones_refused() {
+    let data = |out: &mut Vec<u8>| out.extend_from_slice(&[0; 16]);
+    let mut file = SectionWriter::new();
+    file.section(*b"LATR", |out| out.push(1));
+    file.section(*b"DATA", data);
+    let found = Proof::decode(file.finish().into()).unwrap().proof().unwrap();
+    assert_eq!((found.data_len, found.index, found.chunks), (0, None, Vec::new()));
+    let mut file = SectionWriter::new();
+    file.section(*b"DATA", data);
+    file.section(*b"DATA", data);
+    let error = Proof::decode(file.finish().into()).unwrap_err();
+    assert_eq!(error.detail, "section DATA stands twice");
+}
+
 proptest! {
     #[test]
     fn a_proof_is_read_as_it_was_written(
@@ -209,6 +264,6 @@ proptest! {
         texts.iter().enumerate().for_each(|(n, texts)| fences.add(7 * n as u64, 64, texts));
         let index = has_index.then(|| IndexProof { summary_crc, index, rows: PageSums::default(), samples, fences });
         let proof = Proof { digest, data_len, table_crc, index, chunks };
-        assert_eq!(Proof::decode(Bytes::from(proof.encode())).unwrap(), Some(proof));
+        assert_eq!(Proof::decode(Bytes::from(proof.encode())).unwrap(), Content::Proof(proof));
     }
 }

@@ -304,7 +304,7 @@ fn a_damaged_proof_is_told_and_replaced() {
     assert!(sstable.is_unproven() && !sstable.is_proven);
     assert!(sstable.unfit_proof().unwrap().to_string().contains("Proof.db"));
     prove(&memory, &sstable).unwrap();
-    let proof = Proof::decode(fs.read(&path).unwrap().into()).unwrap().unwrap();
+    let proof = Proof::decode(fs.read(&path).unwrap().into()).unwrap().proof().unwrap();
     assert_eq!(proof.index, None);
     let names = toc(&memory, &descriptor);
     assert_eq!(names.iter().filter(|name| *name == "Proof.db").count(), 1);

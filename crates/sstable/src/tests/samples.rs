@@ -33,7 +33,7 @@ fn written() -> (Arc<dyn FileSystem>, Arc<TableSchema>, Vec<DecoratedKey>) {
 
 fn proof(fs: &Arc<dyn FileSystem>) -> Proof {
     let bytes = fs.read(&descriptor(1).path(Component::Proof)).unwrap();
-    Proof::decode(bytes.into()).unwrap().unwrap()
+    Proof::decode(bytes.into()).unwrap().proof().unwrap()
 }
 
 /// Reads every key and as many that are not there.
@@ -90,7 +90,6 @@ fn entries_of_partitions_without_rows_to_look_up_have_none() {
     write(&fs, &table, &partitions, options).unwrap();
     assert!(fs.file_len(&descriptor(1).path(Component::Index)).unwrap() > 2 * PAGE);
     assert_eq!(proof(&fs).index.unwrap().samples, []);
-    assert!(fs.read(&descriptor(1).path(Component::Proof)).unwrap().starts_with(b"IlProof1"));
 }
 
 #[test]

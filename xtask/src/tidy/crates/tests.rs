@@ -12,6 +12,7 @@ const TABLE: &str = "\
 | `env` | the world | - |
 | `model` | the words | - |
 | `engine` | tables | env, model |
+| `tools` | beside it | any but server |
 | `server` | the binary | all |
 | `testkit` | generators | any, for tests only |
 
@@ -34,13 +35,20 @@ fn member<'a>(package: &'a Value, text: &str) -> Member<'a> {
 
 /// The findings of the table check for an `engine` with these dependencies.
 fn engine(dependencies: &[(&str, Option<&str>)]) -> Vec<Finding> {
+    with("engine", dependencies)
+}
+
+/// The findings of the table check for a crate with these dependencies, beside others that have none.
+fn with(name: &str, dependencies: &[(&str, Option<&str>)]) -> Vec<Finding> {
     let packages = [
         package("env", &[]),
         package("model", &[]),
+        package("engine", &[]),
+        package("tools", &[]),
         package("server", &[]),
         package("testkit", &[]),
-        package("engine", dependencies),
     ];
+    let packages = packages.map(|one| if one["name"] == name { package(name, dependencies) } else { one });
     let text =
         "[dependencies]\nenv = 1\nmodel = 1\nserver = { workspace = true }\ntestkit.workspace = true\n";
     let members: Vec<_> = packages.iter().map(|package| member(package, text)).collect();
@@ -50,9 +58,10 @@ fn engine(dependencies: &[(&str, Option<&str>)]) -> Vec<Finding> {
 #[test]
 fn the_table_is_read_with_its_lines() {
     let rows = parse_table(TABLE);
-    assert_eq!(rows.len(), 5);
+    assert_eq!(rows.len(), 6);
     assert_eq!(rows["env"], (5, Row::Only(BTreeSet::new())));
     assert_eq!(rows["engine"].1, Row::Only(["env", "model"].map(str::to_owned).into()));
+    assert_eq!(rows["tools"].1, Row::AnyBut(["server".to_owned()].into()));
     assert_eq!((&rows["server"].1, &rows["testkit"].1), (&Row::Any, &Row::Any));
 }
 
@@ -73,6 +82,14 @@ fn a_crate_outside_its_row_is_found_with_its_line() {
     );
     assert_eq!(engine(&[("server", Some("build"))]).len(), 1);
     assert_eq!(engine(&[("server", Some("dev"))]).len(), 1);
+}
+
+#[test]
+fn a_crate_may_use_any_but_those_it_may_not() {
+    assert_eq!(with("tools", &[("env", None), ("engine", None)]), []);
+    let findings = with("tools", &[("server", None)]);
+    assert_eq!(findings.len(), 1);
+    assert!(findings[0].message.starts_with("`tools` may not use `server`"), "{}", findings[0]);
 }
 
 #[test]

@@ -17,23 +17,23 @@ fn router() -> Router {
         .layer(axum::middleware::from_fn(guard::check))
 }
 
-/// Both doors, open until the sender is dropped or speaks.
-struct Doors {
+/// Both listeners, open until the sender is dropped or speaks.
+struct Listeners {
     address: SocketAddr,
     path: std::path::PathBuf,
     stop: watch::Sender<bool>,
     _dir: tempfile::TempDir,
 }
 
-async fn open(limits: Limits) -> Doors {
+async fn open(limits: Limits) -> Listeners {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("admin");
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = watch::channel(false);
-    tokio::spawn(serve(listener, Door::Tcp(address), limits, router(), stopped.clone()));
-    tokio::spawn(serve(UnixListener::bind(&path).unwrap(), Door::Socket, limits, router(), stopped));
-    Doors { address, path, stop, _dir: dir }
+    tokio::spawn(serve(listener, Endpoint::Tcp(address), limits, router(), stopped.clone()));
+    tokio::spawn(serve(UnixListener::bind(&path).unwrap(), Endpoint::Socket, limits, router(), stopped));
+    Listeners { address, path, stop, _dir: dir }
 }
 
 /// All that is answered to `request`, until the connection is closed.
@@ -62,9 +62,9 @@ fn run(test: impl Future<Output = ()>) {
 #[test]
 fn pages_are_refused_at_the_port_and_cannot_come_to_the_socket() {
     run(async {
-        let doors = open(Limits::default()).await;
-        let tcp = || TcpStream::connect(doors.address);
-        let unix = || UnixStream::connect(&doors.path);
+        let listeners = open(Limits::default()).await;
+        let tcp = || TcpStream::connect(listeners.address);
+        let unix = || UnixStream::connect(&listeners.path);
         let said = answer(tcp().await.unwrap(), &posted("", "\"four\"")).await;
         assert!(said.starts_with("HTTP/1.1 403 ") && said.contains("\"error\":\"forbidden\""), "{said}");
         let said = answer(tcp().await.unwrap(), &posted("X-Ilion-Admin: 1\r\n", "\"four\"")).await;
@@ -80,9 +80,9 @@ fn pages_are_refused_at_the_port_and_cannot_come_to_the_socket() {
 #[test]
 fn bodies_have_a_size_and_a_time() {
     run(async {
-        let doors = open(Limits::default()).await;
+        let listeners = open(Limits::default()).await;
         let long = format!("\"{}\"", "x".repeat(BODY_BYTES_MAX));
-        let said = answer(UnixStream::connect(&doors.path).await.unwrap(), &posted("", &long)).await;
+        let said = answer(UnixStream::connect(&listeners.path).await.unwrap(), &posted("", &long)).await;
         assert!(said.starts_with("HTTP/1.1 413 "), "{said}");
         let late = in_time(Duration::ZERO, std::future::pending::<()>()).await.unwrap_err();
         assert!(format!("{late:?}").contains("408"), "{late:?}");
@@ -92,38 +92,38 @@ fn bodies_have_a_size_and_a_time() {
 #[test]
 fn who_says_nothing_is_sent_away() {
     run(async {
-        let doors = open(FEW).await;
+        let listeners = open(FEW).await;
         for begun in ["", "GET /up HTTP/1.1\r\nHost: loc"] {
             // It ends, with or without an answer.
-            answer(TcpStream::connect(doors.address).await.unwrap(), begun).await;
+            answer(TcpStream::connect(listeners.address).await.unwrap(), begun).await;
         }
     });
 }
 
 #[test]
-fn each_door_has_room_for_so_many() {
+fn each_listener_has_room_for_so_many() {
     run(async {
-        let doors = open(Limits { head_timeout: Duration::from_secs(60), ..FEW }).await;
+        let listeners = open(Limits { head_timeout: Duration::from_secs(60), ..FEW }).await;
         let mut held = Vec::new();
         for _ in 0..FEW.connections_max {
-            let mut stream = TcpStream::connect(doors.address).await.unwrap();
+            let mut stream = TcpStream::connect(listeners.address).await.unwrap();
             stream.write_all(b"GET /up HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
             assert!(stream.read(&mut [0; 1024]).await.unwrap() > 0);
             held.push(stream);
         }
         let ask = "GET /up HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-        let mut full = TcpStream::connect(doors.address).await.unwrap();
+        let mut full = TcpStream::connect(listeners.address).await.unwrap();
         let mut said = String::new();
         full.read_to_string(&mut said).await.unwrap();
         let (head, body) = said.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("HTTP/1.1 503 "), "{said}");
         assert!(head.contains(&format!("content-length: {}", body.len())), "{said}");
-        let said = answer(UnixStream::connect(&doors.path).await.unwrap(), ask).await;
+        let said = answer(UnixStream::connect(&listeners.path).await.unwrap(), ask).await;
         assert!(said.ends_with("up"), "{said}");
         drop(held.pop());
-        while !answer(TcpStream::connect(doors.address).await.unwrap(), ask).await.ends_with("up") {}
-        // Those that wait for nothing do not keep the doors open.
-        doors.stop.send_replace(true);
+        while !answer(TcpStream::connect(listeners.address).await.unwrap(), ask).await.ends_with("up") {}
+        // Those that wait for nothing do not keep the listeners open.
+        listeners.stop.send_replace(true);
         for mut stream in held {
             assert_eq!(stream.read(&mut [0; 16]).await.unwrap_or(0), 0);
         }

@@ -86,7 +86,7 @@ fn explain_says_how_and_with_analyze_what_it_touched() {
         }
         // What is read with BYPASS CACHE is loaded again and again; a plain read makes it resident.
         let cache = || db.node.state.engine.stats().page_cache;
-        crate::storage::invalidate_cache(&db.node.state.engine, crate::storage::CacheKind::Pages);
+        crate::storage::invalidate_cache(&db.node.state.engine, tools::api::CacheKind::Pages);
         let before = cache();
         for _ in 0..2 {
             let read = select(client, "SELECT v FROM e.t WHERE k = 1 AND c >= 4 BYPASS CACHE").await;

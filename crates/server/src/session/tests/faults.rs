@@ -7,7 +7,7 @@ use env::clock::ManualClock;
 use env::fs::faulty::{Fault, FaultyFileSystem, Op};
 use env::fs::memory::{Crash, MemoryFileSystem};
 use env::random::Random;
-use protocol::response::error::WriteType;
+use model::WriteType;
 
 fn env_on(fs: Arc<dyn env::fs::FileSystem>) -> Env {
     Env::new(Arc::new(ManualClock::default()), Arc::new(Random::from_seed(1)), fs)

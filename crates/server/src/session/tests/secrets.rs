@@ -124,10 +124,11 @@ fn lists_of_reads_tell_values_as_the_setting_says() {
             let client = &mut db.client(ProtocolVersion::V4).await;
             create(client).await;
             select(client, "SELECT v FROM ks.t WHERE k = 4711 AND c = 7").await;
-            let samples = db.node.state.metrics.reads.heat.samples(&crate::reads::SampleQuery {
-                keyspace: Some("ks".to_owned()),
-                ..Default::default()
-            });
+            let samples =
+                db.node.state.metrics.reads.heat.samples(&tools::api::SampleQuery {
+                    keyspace: Some("ks".to_owned()),
+                    ..Default::default()
+                });
             let [read] = samples.as_slice() else { panic!("{samples:?}") };
             let told = (&*read.statement, read.restriction.as_str());
             match values {

@@ -7,7 +7,8 @@ use env::clock::ManualClock;
 use env::fs::faulty::{FaultyFileSystem, Op};
 use env::fs::memory::MemoryFileSystem;
 use env::random::Random;
-use protocol::response::error::{Progress, WriteType};
+use model::WriteType;
+use protocol::response::error::Progress;
 
 fn late(consistency: Consistency) -> Progress {
     Progress { consistency, received: 0, block_for: 1 }

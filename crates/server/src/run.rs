@@ -1,0 +1,359 @@
+//! The life of the process: start, serve, shut down, in the order that `node` tells. The one place that opens
+//! ports and waits for signals.
+
+use crate::config::{Config, DiskFailurePolicy, Millis, Settings};
+use crate::metrics::Metrics;
+use crate::net::{self, NetOptions, Service};
+use crate::node::{Node, SHUTDOWN_GRACE, StartError, StartTransport, batches};
+use crate::slices::{ask_for_short_slices, take_time};
+use crate::{admin, logging, sample};
+use engine::{DiskFailure, FailurePolicy};
+use env::Env;
+use env::socket::PrivateSocket;
+use env::tasks::Tasks;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+
+/// Exit status after a signal that did not wait for the shutdown: 128 and the number of SIGTERM.
+const STATUS_TERMINATED: i32 = 143;
+/// How often snapshots are looked for whose time is over.
+const EXPIRY_INTERVAL: Duration = Duration::from_secs(5);
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 1_024;
+
+/// Runs a node until a signal ends it. `service` makes what carries out the requests of clients.
+///
+/// # Errors
+/// When the node cannot start, or ends because of a failure.
+pub fn run(
+    env: Env,
+    config: Config,
+    service: impl FnOnce(&Arc<Node>) -> Arc<dyn Service>,
+) -> Result<(), StartError> {
+    // For everything but connections, which have threads of their own.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .thread_name("ilion-node")
+        .on_thread_start(ask_for_short_slices)
+        .enable_all()
+        .build()?;
+    let processors = env.tasks.parallelism();
+    let threads = net::Threads::start(processors, ask_for_short_slices)?;
+    let metrics = Arc::new(Metrics::default());
+    logging::log_panics(Arc::clone(&metrics));
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+    match env::fs::disk::raise_open_files_limit() {
+        Ok(files) => tracing::info!(files, "files that may be open"),
+        Err(error) => tracing::warn!(%error, "the number of files that may be open stays as it is"),
+    }
+    // system.local says which port it became when any would do. That a second node on the same directory
+    // finds the port taken as well is no news to its operator: the lock comes first.
+    let ports = Ports::bind(&config);
+    let mut config = config;
+    if let Ok(ports) = &ports {
+        config.cql_address = ports.cql.address;
+    }
+    let node = Node::open(env, config, metrics)?;
+    let ended = runtime.block_on(serve(&node, ports?, service, &threads));
+    // Whatever still runs has no say any more: the engine is closed, or the error is what matters.
+    threads.stop();
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    ended
+}
+
+async fn serve(
+    node: &Arc<Node>,
+    ports: Ports,
+    service: impl FnOnce(&Arc<Node>) -> Arc<dyn Service>,
+    threads: &Arc<net::Threads>,
+) -> Result<(), StartError> {
+    let mut signals = Signals::new()?;
+    let (die, mut failures) = mpsc::channel(1);
+    watch_commit_log(node, die.clone());
+    watch_disks(node, die);
+    let config = &node.state.config;
+    batches::finish(node).await?;
+    let sampled = config.sample && sample::fill(node).await?;
+
+    let (cql_address, admin_address) = (ports.cql.address, ports.admin.address);
+    let admin_listener = ports.admin.listen()?;
+    if let Some(socket) = &ports.admin_socket {
+        tracing::info!(path = %socket.path().display(), "the admin API listens on a Unix socket, too");
+    }
+    let (stop_admin, admin_stopped) = tokio::sync::watch::channel(false);
+    let admin_serving = admin::serve(Arc::clone(node), admin_listener, ports.admin_socket, admin_stopped);
+    let admin_task = tokio::spawn(admin_serving);
+    let ticking = tokio::spawn(tick(Arc::clone(node)));
+    let expiring = tokio::spawn(remove_expired_snapshots(Arc::clone(node)));
+    let replaying = tokio::spawn(batches::keep_finishing(Arc::clone(node)));
+    let serving = async {
+        prove(node).await?;
+        let start = start_transport(node, ports.cql, service(node), Arc::clone(threads));
+        node.set_transport(start, config.settings.start_native_transport).await?;
+        announce(node, cql_address, admin_address, sampled);
+        std::future::pending().await
+    };
+    let ended = tokio::select! {
+        name = signals.next() => {
+            tracing::info!("{name}: shutting down");
+            Ok(())
+        }
+        failure = failures.recv() => match failure {
+            Some(cause) => Err(cause),
+            None => std::future::pending().await,
+        },
+        failed = serving => failed,
+    };
+    ticking.abort();
+    replaying.abort();
+    expiring.abort();
+    stop_admin.send_replace(true);
+    let down = async {
+        node.stop_clients(SHUTDOWN_GRACE).await;
+        let drained = node.drain().await;
+        // An operator who waits for an answer of the admin API does not keep the process alive.
+        let _ = Tasks::of_machine().timeout(Duration::from_secs(1), admin_task).await;
+        drained
+    };
+    let drained = tokio::select! {
+        drained = down => drained,
+        name = signals.next() => {
+            tracing::warn!("{name} again: ending at once");
+            std::process::exit(STATUS_TERMINATED);
+        }
+    };
+    ended?;
+    drained?;
+    tracing::info!("shut down");
+    Ok(())
+}
+
+/// What lets clients in, as often as it is called: first by the port that is this node's since its start,
+/// which is given back when clients are shut out.
+fn start_transport(
+    node: &Arc<Node>,
+    port: Port,
+    service: Arc<dyn Service>,
+    threads: Arc<net::Threads>,
+) -> StartTransport {
+    let state = Arc::clone(&node.state);
+    let address = port.address;
+    let first = parking_lot::Mutex::new(Some(port));
+    Box::new(move || {
+        let port = first.lock().take();
+        let port = port.map_or_else(|| Port::bind(address, "CQL"), Ok).map_err(io::Error::other)?;
+        let listener = port.listen().map_err(io::Error::other)?;
+        let (options, connections) = (net_options(&state.config), Arc::clone(&state.connections));
+        net::Server::start(listener, options, Arc::clone(&service), connections, Arc::clone(&threads))
+    })
+}
+
+/// Has SSTables compared with their digests, and waits for that as long as the configuration says.
+async fn prove(node: &Node) -> Result<(), StartError> {
+    let engine = Arc::clone(&node.state.engine);
+    engine.start_proving()?;
+    let timeout = Duration::from_millis(node.state.config.settings.sstable_proving_before_serving.0);
+    if !take_time(move || engine.wait_for_proofs(timeout)).await.map_err(io::Error::other)? {
+        tracing::info!("clients are let in before all SSTables were compared with their digests");
+    }
+    Ok(())
+}
+
+/// The signals that end the process.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Signals> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+/// Acts on failures of the commit log as `commit_failure_policy` says: `stop` shuts clients out,
+/// `die` ends the process by a message on the channel.
+fn watch_commit_log(node: &Arc<Node>, die: mpsc::Sender<StartError>) {
+    let stop = shut_clients_out(node);
+    node.state.engine.on_commit_failure(Box::new(move |policy, cause| {
+        tracing::error!(%cause, ?policy, "the commit log failed");
+        match policy {
+            FailurePolicy::Die => {
+                let _ = die.try_send(StartError::CommitFailure(cause.to_string()));
+            }
+            FailurePolicy::Stop => stop(),
+            FailurePolicy::StopCommit | FailurePolicy::Ignore => {}
+        }
+    }));
+}
+
+/// Acts on damaged files and failing disks as `disk_failure_policy` says. Whatever it says, the request or
+/// the task that met them has failed.
+fn watch_disks(node: &Arc<Node>, die: mpsc::Sender<StartError>) {
+    use DiskFailurePolicy as Policy;
+    let stop = shut_clients_out(node);
+    let policy = node.state.config.settings.disk_failure_policy;
+    node.state.engine.on_disk_failure(Box::new(move |failure| match (policy, failure) {
+        (Policy::Die, DiskFailure::Corrupt(cause) | DiskFailure::FileSystem(cause)) => {
+            let _ = die.try_send(StartError::DiskFailure(cause.clone()));
+        }
+        (Policy::StopParanoid, DiskFailure::Corrupt(cause) | DiskFailure::FileSystem(cause))
+        | (Policy::Stop, DiskFailure::FileSystem(cause)) => {
+            tracing::error!(cause, ?policy, "clients are shut out, as disk_failure_policy says");
+            stop();
+        }
+        (Policy::Stop, DiskFailure::Corrupt(_)) | (Policy::BestEffort | Policy::Ignore, _) => {}
+    }));
+}
+
+/// What shuts clients out, from any thread.
+fn shut_clients_out(node: &Arc<Node>) -> impl Fn() + Send + Sync + use<> {
+    let runtime = tokio::runtime::Handle::current();
+    let weak = Arc::downgrade(node);
+    move || {
+        let weak = weak.clone();
+        runtime.spawn(async move {
+            if let Some(node) = weak.upgrade() {
+                node.stop_clients(Duration::ZERO).await;
+            }
+        });
+    }
+}
+
+/// A port that is this node's, though nobody can connect yet.
+struct Port {
+    socket: socket2::Socket,
+    address: SocketAddr,
+    purpose: &'static str,
+}
+
+struct Ports {
+    cql: Port,
+    admin: Port,
+    admin_socket: Option<PrivateSocket>,
+}
+
+impl Ports {
+    fn bind(config: &Config) -> Result<Ports, StartError> {
+        Ok(Ports {
+            cql: Port::bind(config.cql_address, "CQL")?,
+            admin: Port::bind(config.admin_address, "the admin API")?,
+            admin_socket: config.settings.admin_socket.as_deref().map(bind_socket).transpose()?,
+        })
+    }
+}
+
+fn bind_socket(path: &Path) -> Result<PrivateSocket, StartError> {
+    PrivateSocket::listen(path).map_err(|cause| StartError::Socket { path: path.to_owned(), cause })
+}
+
+impl Port {
+    fn bind(address: SocketAddr, purpose: &'static str) -> Result<Port, StartError> {
+        let bind = || -> io::Result<Port> {
+            let domain = socket2::Domain::for_address(address);
+            let socket = socket2::Socket::new(domain, socket2::Type::STREAM, Some(socket2::Protocol::TCP))?;
+            // A node that starts again does not wait for the connections of its last life.
+            socket.set_reuse_address(true)?;
+            socket.set_nonblocking(true)?;
+            socket.bind(&address.into())?;
+            let address = socket.local_addr()?.as_socket().unwrap_or(address);
+            Ok(Port { socket, address, purpose })
+        };
+        bind().map_err(|cause| StartError::Listen { address, purpose, cause })
+    }
+
+    fn listen(self) -> Result<TcpListener, StartError> {
+        let Port { socket, address, purpose } = self;
+        let listen = || socket.listen(BACKLOG).and_then(|()| TcpListener::from_std(socket.into()));
+        listen().map_err(|cause| StartError::Listen { address, purpose, cause })
+    }
+}
+
+/// Takes note of rates, writes the log of slow requests, and forgets what was counted for tables that are
+/// gone.
+async fn tick(node: Arc<Node>) {
+    let mut ticks = node.state.env.tasks.ticks(Duration::from_secs_f64(crate::histogram::TICK_SECONDS));
+    loop {
+        ticks.next().await;
+        let state = &node.state;
+        state.metrics.tick();
+        state.metrics.reads.slow.report(state.config.settings.slow_query_log_timeout.0);
+        state.metrics.retain_tables(|id| state.engine.table(id).is_some());
+    }
+}
+
+/// Removes snapshots whose time is over.
+async fn remove_expired_snapshots(node: Arc<Node>) {
+    let mut ticks = node.state.env.tasks.ticks(EXPIRY_INTERVAL);
+    loop {
+        ticks.next().await;
+        let engine = Arc::clone(&node.state.engine);
+        match take_time(move || engine.remove_expired_snapshots()).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "expired snapshots could not be removed"),
+            Err(error) => tracing::error!(%error, "the removal of expired snapshots did not end"),
+        }
+    }
+}
+
+fn net_options(config: &Config) -> NetOptions {
+    let settings: &Settings = &config.settings;
+    let limit = |n: i64| usize::try_from(n).unwrap_or(0);
+    let seconds = |time: Millis| u32::try_from(time.0.div_ceil(1_000)).unwrap_or(u32::MAX);
+    NetOptions {
+        frame_bytes_max: settings.native_transport_max_frame_size.0 as usize,
+        connections_max: limit(settings.native_transport_max_concurrent_connections),
+        connections_per_ip_max: limit(settings.native_transport_max_concurrent_connections_per_ip),
+        in_flight_bytes_max: settings
+            .native_transport_max_request_data_in_flight
+            .map_or(config.memory.requests, |size| size.0),
+        in_flight_per_ip_bytes_max: settings
+            .native_transport_max_request_data_in_flight_per_ip
+            .map_or(config.memory.requests_per_ip, |size| size.0),
+        answers_bytes_max: settings
+            .native_transport_max_response_data_in_flight
+            .map_or(config.memory.answers, |size| size.0),
+        answers_per_ip_bytes_max: settings
+            .native_transport_max_response_data_in_flight_per_ip
+            .map_or(config.memory.answers_per_ip, |size| size.0),
+        idle_timeout_s: seconds(settings.native_transport_idle_timeout),
+        startup_timeout_s: seconds(settings.native_transport_startup_timeout),
+        receive_timeout_s: seconds(settings.native_transport_receive_timeout),
+        ..NetOptions::default()
+    }
+}
+
+/// Prints where to connect. Standard output is for people and scripts that wait for this line; logs go
+/// elsewhere.
+fn announce(node: &Node, cql: SocketAddr, admin: SocketAddr, sampled: bool) {
+    let mut out = io::stdout().lock();
+    let told = node.state.config.broadcast_rpc_address;
+    let millis = node.state.uptime_millis();
+    let mut text = format!(
+        "ilion {}: listening for CQL on {cql}, admin API on http://{admin}, started in {millis} ms\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    text.push_str(&format!("connect with: cqlsh {told} {}\n", cql.port()));
+    if sampled {
+        text.push_str(&sample::reads_to_try(told, cql.port()));
+    }
+    // A closed standard output is no reason not to serve.
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}

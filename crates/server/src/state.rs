@@ -1,0 +1,66 @@
+//! What the parts of a node share: configuration, engine, counters, connections, and who the node is.
+//!
+//! It is made once, when the node is opened (`node`), and knows nothing of those who use it.
+
+use crate::config::Config;
+use crate::metrics::Metrics;
+use crate::net;
+use engine::Engine;
+use env::Env;
+use model::Schema;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What the parts of a node share.
+pub struct NodeState {
+    /// Clock, randomness, files.
+    pub env: Env,
+    /// What the node was told.
+    pub config: Config,
+    /// The tables.
+    pub engine: Arc<Engine>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// The open connections.
+    pub connections: Arc<net::Registry>,
+    /// Tokens of the node, in the order of the ring.
+    pub tokens: Vec<i64>,
+    /// Version of the Cassandra whose directory this is, or whose behaviour this is: what clients are told.
+    pub release_version: String,
+    /// Number of this start.
+    pub generation: i32,
+    /// Monotonic time of the start.
+    pub(crate) started_nanos: u64,
+    /// Whether the node takes no more writes and no clients.
+    pub(crate) drained: AtomicBool,
+}
+
+impl std::fmt::Debug for NodeState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NodeState").field("host_id", &self.engine.host_id()).finish_non_exhaustive()
+    }
+}
+
+impl NodeState {
+    /// Whether a request took as long as `slow_query_log_timeout`.
+    #[inline]
+    pub fn is_slow(&self, nanos: u64) -> bool {
+        let millis = self.config.settings.slow_query_log_timeout.0;
+        millis > 0 && nanos / 1_000_000 >= millis
+    }
+
+    /// Milliseconds since the start.
+    pub fn uptime_millis(&self) -> u64 {
+        self.env.clock.monotonic_nanos().saturating_sub(self.started_nanos) / 1_000_000
+    }
+
+    /// Whether the node was drained: it takes no more writes and no clients.
+    pub fn is_drained(&self) -> bool {
+        self.drained.load(Ordering::SeqCst)
+    }
+
+    /// The schema in force, virtual keyspaces included.
+    pub fn schema(&self) -> Arc<Schema> {
+        self.engine.schema()
+    }
+}

@@ -1,0 +1,369 @@
+//! The engine as operators see it: what nodetool, the admin API, /metrics and `system_views` say of tables,
+//! reads, flushes, compactions, snapshots and caches, in the plain data of `tools::api`. The one place that
+//! asks the engine for any of it.
+
+mod histograms;
+mod reads;
+
+pub use histograms::all as table_histograms;
+pub use reads::reads_by_table;
+
+use crate::metrics::Metrics;
+use crate::state::NodeState;
+use engine::table::TableStore;
+use engine::{Engine, EngineError, ImportOptions, SnapshotOptions};
+use model::TableSchema;
+use tools::api::{
+    COMPACTION, CacheKind, CacheReport, ClearSnapshots, CompactionStats, CompactionTask, ImportSstables,
+    ImportedDirectory, PendingTasks, QualifiedTable, Selection, SnapshotEntry, TableReport, TakeSnapshot,
+    VERIFY, ttl_seconds,
+};
+
+/// Flushes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlushStats {
+    /// How many came to their end.
+    pub completed: u64,
+    /// How many failed and are tried again.
+    pub failed: u64,
+    /// How many wait.
+    pub pending: u64,
+}
+
+/// Why an operation did not happen.
+#[derive(Debug, thiserror::Error)]
+pub enum StorageError {
+    /// There is no such keyspace.
+    #[error("Keyspace [{0}] does not exist.")]
+    UnknownKeyspace(String),
+    /// There is no such table.
+    #[error("Unknown keyspace/cf pair ({keyspace}.{table})")]
+    UnknownTable {
+        /// Keyspace.
+        keyspace: String,
+        /// Table.
+        table: String,
+    },
+    /// There is no such table, in the words of verbs that want one.
+    #[error("Unknown table {keyspace}.{table}")]
+    NoTable {
+        /// Keyspace.
+        keyspace: String,
+        /// Table.
+        table: String,
+    },
+    /// What was asked for makes no sense.
+    #[error("{0}")]
+    Invalid(String),
+    /// The engine could not.
+    #[error("{0}")]
+    Engine(#[from] EngineError),
+}
+
+/// The names of the tables that an operator named, checked.
+///
+/// # Errors
+/// The first name that does not exist.
+pub fn resolve(engine: &Engine, selection: &Selection) -> Result<Vec<(String, String)>, StorageError> {
+    let schema = engine.schema();
+    let real = || schema.keyspaces.values().filter(|k| !k.is_virtual);
+    let Some(keyspace) = &selection.keyspace else {
+        return Ok(real().flat_map(|k| k.stores()).map(|t| names(t)).collect());
+    };
+    let found = real()
+        .find(|k| k.name == *keyspace)
+        .ok_or_else(|| StorageError::UnknownKeyspace(keyspace.clone()))?;
+    if selection.tables.is_empty() {
+        return Ok(found.stores().map(|t| names(t)).collect());
+    }
+    let known = |table: &String| match found.store(table) {
+        Some(table) => Ok(names(table)),
+        None => Err(StorageError::UnknownTable { keyspace: keyspace.clone(), table: table.clone() }),
+    };
+    selection.tables.iter().map(known).collect()
+}
+
+fn names(table: &model::TableSchema) -> (String, String) {
+    (table.keyspace.clone(), table.name.clone())
+}
+
+/// Numbers of every table, by name.
+pub fn tables(engine: &Engine) -> Vec<TableReport> {
+    let mut all: Vec<TableReport> = engine.tables().iter().map(|table| table_report(table)).collect();
+    all.sort_by(|a, b| (&a.keyspace, &a.table).cmp(&(&b.keyspace, &b.table)));
+    all
+}
+
+fn table_report(table: &TableStore) -> TableReport {
+    let stats = table.stats();
+    let view = table.view();
+    let sstables = || view.sstables.iter();
+    let sizes = || sstables().map(|sstable| &sstable.stats().partition_sizes);
+    let partitions: i64 = sizes().map(|sizes| sizes.count()).sum();
+    let partition_bytes: f64 = sizes().map(|sizes| sizes.mean() * sizes.count() as f64).sum();
+    let ratios: Vec<f64> = sstables().map(|s| s.stats().compression_ratio).filter(|r| *r > 0.0).collect();
+    TableReport {
+        sstables: stats.sstables,
+        sstable_bytes_max: sstables().map(|sstable| sstable.disk_bytes()).max().unwrap_or(0),
+        sstable_duration_millis_max: sstables().map(|s| duration_millis(s.stats())).max().unwrap_or(0),
+        live_bytes: stats.disk_bytes,
+        compression_ratio: (!ratios.is_empty()).then(|| ratios.iter().sum::<f64>() / ratios.len() as f64),
+        partitions: stats.partitions_estimated + stats.memtable_partitions,
+        memtable_bytes: stats.memtable_bytes,
+        memtable_writes: stats.memtable_writes,
+        pending_flushes: stats.flushing_memtables,
+        bloom_bytes: stats.filter_bytes,
+        index_summary_bytes: stats.sstable_memory_bytes.saturating_sub(stats.filter_bytes),
+        partition_max_bytes: sizes().map(|sizes| sizes.max().max(0) as u64).max().unwrap_or(0),
+        partition_mean_bytes: if partitions > 0 { (partition_bytes / partitions as f64) as u64 } else { 0 },
+        reads: stats.reads,
+        writes: stats.writes,
+        keyspace: stats.keyspace,
+        table: stats.table,
+        ..TableReport::default()
+    }
+}
+
+/// Time between the oldest and the newest write of an SSTable.
+fn duration_millis(stats: &sstable::statistics::Stats) -> u64 {
+    u64::try_from(stats.max_timestamp.saturating_sub(stats.min_timestamp)).unwrap_or(0) / 1_000
+}
+
+/// Numbers of tables with the mean times that were counted for them.
+pub fn tables_with_times(state: &NodeState) -> Vec<TableReport> {
+    let mut all = tables(&state.engine);
+    let metrics: &Metrics = &state.metrics;
+    let schema = state.engine.schema();
+    let millis =
+        |latency: &crate::metrics::Latency| (latency.nanos.count() > 0).then(|| latency.nanos.mean() / 1e6);
+    for stats in &mut all {
+        let counted = schema.table(&stats.keyspace, &stats.table).and_then(|t| metrics.table_by_id(t.id));
+        if let Some(counted) = counted {
+            stats.reads = counted.read.nanos.count() + counted.scan.nanos.count();
+            stats.writes = counted.write.nanos.count();
+            stats.read_millis = millis(&counted.read);
+            stats.write_millis = millis(&counted.write);
+        }
+    }
+    all
+}
+
+/// Every snapshot.
+///
+/// # Errors
+/// When a directory cannot be listed.
+pub fn snapshots(engine: &Engine) -> Result<Vec<SnapshotEntry>, StorageError> {
+    let found = engine.list_snapshots()?;
+    Ok(found
+        .into_iter()
+        .map(|info| SnapshotEntry {
+            name: info.tag,
+            keyspace: info.keyspace,
+            table: info.table,
+            true_bytes: info.true_size_bytes,
+            disk_bytes: info.size_bytes,
+            created_at: info.created_at,
+            expires_at: info.expires_at,
+        })
+        .collect())
+}
+
+/// Flushes.
+pub fn flushes(engine: &Engine) -> FlushStats {
+    let stats = engine.stats();
+    FlushStats { completed: stats.flushes, failed: stats.flush_failures, pending: stats.flushes_pending }
+}
+
+/// The page cache.
+pub fn page_cache(engine: &Engine) -> CacheReport {
+    cache_report(engine.stats().page_cache)
+}
+
+/// The row cache.
+pub fn row_cache(engine: &Engine) -> CacheReport {
+    cache_report(engine.stats().row_cache)
+}
+
+fn cache_report(stats: engine::CacheStats) -> CacheReport {
+    CacheReport {
+        capacity_bytes: stats.capacity_bytes,
+        used_bytes: stats.bytes,
+        entries: stats.entries,
+        hits: stats.hits,
+        misses: stats.misses,
+        insertions: stats.insertions,
+        evictions: stats.evictions,
+    }
+}
+
+/// Drops what is cached. It comes back as it is read.
+pub fn invalidate_cache(engine: &Engine, cache: CacheKind) {
+    match cache {
+        CacheKind::Keys => engine.page_cache().clear_index(),
+        CacheKind::Pages => engine.page_cache().clear(),
+        CacheKind::Rows => engine.row_cache().clear(),
+    }
+}
+
+/// Writes the memtables of tables to SSTables.
+///
+/// # Errors
+/// An unknown name, or what a flush failed with.
+pub fn flush(engine: &Engine, selection: &Selection) -> Result<(), StorageError> {
+    for (keyspace, table) in resolve(engine, selection)? {
+        engine.flush(&keyspace, Some(&table))?;
+    }
+    Ok(())
+}
+
+/// Empties a table.
+///
+/// # Errors
+/// What the engine failed with.
+pub fn truncate(engine: &Engine, table: &TableSchema) -> Result<(), EngineError> {
+    engine.truncate(&table.keyspace, &table.name)
+}
+
+/// Takes no more writes, and leaves nothing in memory.
+///
+/// # Errors
+/// What a flush failed with.
+pub fn drain(engine: &Engine) -> Result<(), EngineError> {
+    engine.drain()
+}
+
+/// Compactions.
+pub fn compactions(engine: &Engine) -> CompactionStats {
+    let (completed, failed) = engine.compaction_counts();
+    let pending_by_table: Vec<PendingTasks> = engine
+        .pending_compactions()
+        .into_iter()
+        .map(|(table, tasks)| {
+            let (keyspace, table) = names(&table.schema());
+            PendingTasks { keyspace, table, tasks: tasks as u64 }
+        })
+        .collect();
+    CompactionStats {
+        concurrent_compactors: engine.options().concurrent_compactors as u64,
+        pending: pending_by_table.iter().map(|p| p.tasks).sum(),
+        pending_by_table,
+        completed,
+        failed,
+        throughput_bytes: engine.compaction_throughput(),
+        active: engine
+            .compactions()
+            .into_iter()
+            .map(|info| (COMPACTION, info))
+            .chain(engine.proving().into_iter().map(|info| (VERIFY, info)))
+            .map(|(kind, info)| CompactionTask {
+                id: info.id.to_string(),
+                kind: kind.to_owned(),
+                keyspace: info.keyspace,
+                table: info.table,
+                completed: info.completed_bytes,
+                total: info.total_bytes,
+                unit: "bytes".to_owned(),
+                sstables: info.inputs as u64,
+            })
+            .collect(),
+    }
+}
+
+/// Merges the SSTables of tables now.
+///
+/// # Errors
+/// An unknown name, or what a compaction failed with.
+pub fn compact(engine: &Engine, selection: &Selection) -> Result<(), StorageError> {
+    for (keyspace, table) in resolve(engine, selection)? {
+        engine.compact(&keyspace, Some(&table))?;
+    }
+    Ok(())
+}
+
+/// Stops the tasks of a kind that run, of compactions when none is named: what compactions did is undone, and
+/// nothing is verified any more until SSTables are loaded or the node starts again.
+///
+/// # Errors
+/// An unknown kind.
+pub fn stop_tasks(engine: &Engine, kind: Option<&str>) -> Result<(), StorageError> {
+    match kind.unwrap_or(COMPACTION) {
+        kind if kind.eq_ignore_ascii_case(COMPACTION) => {
+            engine.stop_compactions(None);
+        }
+        kind if kind.eq_ignore_ascii_case(VERIFY) => {
+            engine.stop_proving();
+        }
+        other => return Err(StorageError::Invalid(format!("there are no tasks of kind {other}"))),
+    }
+    Ok(())
+}
+
+/// Switches automatic compactions of tables on or off, until the next start.
+///
+/// # Errors
+/// An unknown name.
+pub fn set_autocompaction(engine: &Engine, selection: &Selection, enabled: bool) -> Result<(), StorageError> {
+    for (keyspace, table) in resolve(engine, selection)? {
+        engine.set_auto_compaction(&keyspace, Some(&table), enabled)?;
+    }
+    Ok(())
+}
+
+/// Takes a snapshot.
+///
+/// # Errors
+/// A name that is taken, unknown or none, a TTL that is none, or what failed.
+pub fn take_snapshot(engine: &Engine, wanted: &TakeSnapshot) -> Result<(), StorageError> {
+    let ttl_s = wanted.ttl.as_deref().map(ttl_seconds).transpose().map_err(StorageError::Invalid)?;
+    let options = SnapshotOptions { skip_flush: wanted.skip_flush, ttl_s };
+    let names: Vec<String> = wanted.tables.iter().map(|t| t.keyspace.clone()).collect();
+    for keyspace in wanted.keyspaces.iter().chain(&names) {
+        resolve(engine, &Selection { keyspace: Some(keyspace.clone()), tables: Vec::new() })?;
+    }
+    if wanted.tables.is_empty() {
+        return Ok(engine.snapshot(&wanted.name, &wanted.keyspaces, None, options)?);
+    }
+    for QualifiedTable { keyspace, table } in &wanted.tables {
+        let keyspace = std::slice::from_ref(keyspace);
+        engine.snapshot(&wanted.name, keyspace, Some(table), options)?;
+    }
+    Ok(())
+}
+
+/// Imports SSTables from directories, each as a whole or not at all.
+///
+/// # Errors
+/// An unknown table or a directory that is not there.
+pub fn import(engine: &Engine, wanted: &ImportSstables) -> Result<Vec<ImportedDirectory>, StorageError> {
+    if let Some(relative) = wanted.directories.iter().find(|directory| !directory.is_absolute()) {
+        return Err(StorageError::Invalid(format!("{} is no absolute path", relative.display())));
+    }
+    let options = ImportOptions {
+        verify: !wanted.no_verify,
+        copy: wanted.copy_data,
+        keep_level: wanted.keep_level,
+        keep_repaired: wanted.keep_repaired,
+    };
+    let done = engine.import(&wanted.keyspace, &wanted.table, &wanted.directories, &options)?;
+    let answer = |done: engine::ImportedDirectory| {
+        let engine::ImportedDirectory { directory, sstables, failure } = done;
+        ImportedDirectory { directory, sstables, failure }
+    };
+    Ok(done.into_iter().map(answer).collect())
+}
+
+/// Opens SSTables that were put into a table's directory; their names.
+///
+/// # Errors
+/// An unknown table, or an SSTable that is damaged or not one of the table.
+pub fn refresh(engine: &Engine, table: &QualifiedTable) -> Result<Vec<String>, StorageError> {
+    Ok(engine.load_new_sstables(&table.keyspace, &table.table)?)
+}
+
+/// Removes snapshots.
+///
+/// # Errors
+/// What failed.
+pub fn clear_snapshots(engine: &Engine, wanted: &ClearSnapshots) -> Result<(), StorageError> {
+    Ok(engine.clear_snapshot(wanted.name.as_deref(), &wanted.keyspaces)?)
+}

@@ -1,0 +1,79 @@
+//! Sizes, numbers and columns as nodetool prints them.
+
+/// Rounds half to even at `digits` places and drops zeroes at the end, as Java's `#.##` does.
+fn trimmed(value: f64, digits: usize) -> String {
+    let text = format!("{value:.digits$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+/// `554.06 KiB`, `131 bytes`.
+pub(crate) fn file_size(bytes: u64) -> String {
+    for (shift, unit) in [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
+        if bytes >= 1 << shift {
+            return format!("{} {unit}", trimmed(bytes as f64 / (1u64 << shift) as f64, 2));
+        }
+    }
+    format!("{bytes} bytes")
+}
+
+/// `6.348KiB`, `0B`.
+pub(crate) fn pretty_bytes(bytes: u64) -> String {
+    for (shift, unit) in [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
+        if bytes >= 1 << shift {
+            return format!("{:.3}{unit}", bytes as f64 / (1u64 << shift) as f64);
+        }
+    }
+    format!("{bytes}B")
+}
+
+/// Bytes as a number, or for people.
+pub(crate) fn bytes(value: u64, human: bool) -> String {
+    if human { file_size(value) } else { value.to_string() }
+}
+
+/// Columns, each as wide as its widest cell, with `gap` between them; the last one is padded too.
+pub(crate) fn columns(rows: &[Vec<String>], gap: &str) -> String {
+    let width = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..width)
+        .map(|at| {
+            rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+        })
+        .collect();
+    let mut out = String::new();
+    for row in rows {
+        let cells: Vec<String> =
+            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        out.push_str(&cells.join(gap));
+        out.push('\n');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_nodetools() {
+        for (bytes, file, pretty) in [
+            (0, "0 bytes", "0B"),
+            (131, "131 bytes", "131B"),
+            (6_500, "6.35 KiB", "6.348KiB"),
+            (567_357, "554.06 KiB", "554.060KiB"),
+            (26_112, "25.5 KiB", "25.500KiB"),
+            (3 << 20, "3 MiB", "3.000MiB"),
+            (5 << 30, "5 GiB", "5.000GiB"),
+        ] {
+            assert_eq!((file_size(bytes).as_str(), pretty_bytes(bytes).as_str()), (file, pretty));
+        }
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let rows = [vec!["a".to_owned(), "bb".to_owned()], vec!["ccc".to_owned(), "d".to_owned()]];
+        assert_eq!(columns(&rows, "  "), "a    bb\nccc  d \n");
+    }
+}

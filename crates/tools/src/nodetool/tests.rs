@@ -1,0 +1,322 @@
+//! Verbs against answers that stand still: layouts, words and exit status.
+
+use super::*;
+use crate::api::{
+    CacheReport, Cluster, CompactionStats, CompactionTask, Info, KeyspaceReplication, NodeStatus,
+    Percentiles, SnapshotEntry, Status, TableHistograms, TableReport,
+};
+use clap::Parser;
+
+/// The binary's command line, as far as it is nodetool's.
+#[derive(Debug, Parser)]
+enum Ilion {
+    Nodetool(NodetoolArgs),
+}
+
+fn verb(words: &[&str]) -> Result<NodetoolArgs, clap::Error> {
+    let words = ["ilion", "nodetool"].iter().chain(words).map(|word| (*word).to_owned());
+    let Ilion::Nodetool(args) = Ilion::try_parse_from(with_long_flags(words))?;
+    Ok(args)
+}
+
+fn node() -> NodeStatus {
+    NodeStatus {
+        state: "UN".to_owned(),
+        address: "127.0.0.50".to_owned(),
+        data_center: "datacenter1".to_owned(),
+        rack: "rack1".to_owned(),
+        load_bytes: 567_357,
+        owns: 1.0,
+        host_id: "9961d418-a120-4a8d-99aa-cf9248b09264".to_owned(),
+        tokens: vec!["-6889711027515331401".to_owned()],
+    }
+}
+
+#[test]
+fn status_has_nodetools_layout() {
+    let expected = "\
+Datacenter: datacenter1
+=======================
+Status=Up/Down
+|/ State=Normal/Leaving/Joining/Moving
+--  Address     Load        Owns (effective)  Host ID                               Token                 Rack\x20
+UN  127.0.0.50  554.06 KiB  100.0%            9961d418-a120-4a8d-99aa-cf9248b09264  -6889711027515331401  rack1
+
+";
+    assert_eq!(print::status(&Status { nodes: vec![node()] }), expected);
+}
+
+#[test]
+fn status_counts_several_tokens() {
+    let several = NodeStatus { tokens: vec!["1".to_owned(), "2".to_owned()], ..node() };
+    let text = print::status(&Status { nodes: vec![several] });
+    assert!(text.contains("Load        Tokens  Owns (effective)  Host ID"), "{text}");
+    assert!(text.contains("554.06 KiB  2       100.0%"), "{text}");
+}
+
+#[test]
+fn info_hides_many_tokens_until_asked() {
+    let mut info = Info {
+        host_id: "id".to_owned(),
+        native_transport_active: true,
+        load_bytes: 0,
+        generation: 1,
+        uptime_seconds: 735,
+        resident_bytes: 3 << 20,
+        memtable_bytes: 0,
+        memtable_bytes_max: 1 << 20,
+        data_center: "datacenter1".to_owned(),
+        rack: "rack1".to_owned(),
+        exceptions: 0,
+        page_cache: CacheReport { hits: 3, misses: 1, ..CacheReport::default() },
+        row_cache: CacheReport::default(),
+        tokens: vec!["5".to_owned()],
+        drained: false,
+        given_up_directories: vec!["/data/one".into()],
+    };
+    let text = print::info(&info, false);
+    assert!(text.ends_with("Takes no new SSTables  : /data/one\n"), "{text}");
+    assert!(text.starts_with("ID                     : id\n"), "{text}");
+    assert!(text.contains("Uptime (seconds)       : 735\n"), "{text}");
+    assert!(text.contains("Token                  : 5\n"), "{text}");
+    assert!(text.contains("3 hits, 4 requests, 0.750 hit rate"), "{text}");
+    // As Cassandra 5.0.5 prints it.
+    let line = "Row Cache              : entries 0, size 0 bytes, capacity 0 bytes, 0 hits, 0 requests, NaN recent hit rate, 0 save period in seconds\n";
+    assert!(text.contains(line), "{text}");
+    info.tokens.push("6".to_owned());
+    assert!(print::info(&info, false).contains("(invoke with -T/--tokens to see all 2 tokens)"));
+    assert_eq!(print::info(&info, true).matches("Token   ").count(), 2);
+}
+
+#[test]
+fn describecluster_lists_keyspaces() {
+    let cluster = Cluster {
+        name: "peer".to_owned(),
+        snitch: "org.apache.cassandra.locator.SimpleSnitch".to_owned(),
+        partitioner: "org.apache.cassandra.dht.Murmur3Partitioner".to_owned(),
+        schema_version: "v".to_owned(),
+        address: "127.0.0.1".to_owned(),
+        storage_port: 7000,
+        data_center: "datacenter1".to_owned(),
+        release_version: "5.0.5".to_owned(),
+        keyspaces: vec![KeyspaceReplication {
+            keyspace: "ks".to_owned(),
+            class: "SimpleStrategy".to_owned(),
+            options: [("replication_factor".to_owned(), "1".to_owned())].into(),
+        }],
+    };
+    let text = print::cluster(&cluster);
+    assert!(text.starts_with("Cluster Information:\n\tName: peer\n\tSnitch: org.apache"), "{text}");
+    assert!(text.contains("\tks -> Replication class: SimpleStrategy {replication_factor=1}\n"), "{text}");
+    assert!(text.contains("\t5.0.5: [127.0.0.1:7000]\n"), "{text}");
+}
+
+#[test]
+fn compactionstats_shows_what_runs() {
+    let mut stats = CompactionStats {
+        concurrent_compactors: 2,
+        completed: 843,
+        throughput_bytes: 64 << 20,
+        ..CompactionStats::default()
+    };
+    let idle = print::compactions(&stats, false);
+    assert!(idle.contains("compactions completed         843 "), "{idle}");
+    assert!(idle.contains("compaction throughput (MiB/s) 64.0"), "{idle}");
+    assert!(!idle.contains("Active"), "{idle}");
+    stats.active.push(CompactionTask {
+        id: uuid::Uuid::nil().to_string(),
+        kind: "Compaction".to_owned(),
+        keyspace: "ks".to_owned(),
+        table: "t".to_owned(),
+        completed: 25,
+        total: 100 << 20,
+        unit: "bytes".to_owned(),
+        sstables: 4,
+    });
+    let busy = print::compactions(&stats, true);
+    assert!(busy.contains("25 bytes  100 MiB bytes 0.00%"), "{busy}");
+    assert!(busy.contains("Active compaction remaining time :   0h00m01s"), "{busy}");
+}
+
+#[test]
+fn listsnapshots_has_nodetools_layout() {
+    assert_eq!(print::snapshots(&[], false), "Snapshot Details: \nThere are no snapshots\n");
+    let entry = SnapshotEntry {
+        name: "opsnap".to_owned(),
+        keyspace: "system".to_owned(),
+        table: "local".to_owned(),
+        true_bytes: 131,
+        disk_bytes: 6_640,
+        created_at: "2026-11-21T09:45:40.168Z".to_owned(),
+        expires_at: None,
+    };
+    let expected = "\
+Snapshot Details:\x20
+Snapshot name Keyspace name Column family name True size Size on disk Creation time            Expiration time
+opsnap        system        local              131 bytes 6.48 KiB     2026-11-21T09:45:40.168Z                \n
+Total TrueDiskSpaceUsed: 131 bytes
+
+";
+    assert_eq!(print::snapshots(std::slice::from_ref(&entry), false), expected);
+    let odd = SnapshotEntry {
+        name: "a\n\u{202e}\u{1b}[2J".to_owned(),
+        expires_at: Some("2026-11-21T10:45:40.168Z".to_owned()),
+        ..entry
+    };
+    let told = print::snapshots(&[odd], true);
+    assert!(told.contains("a\\u{a}\\u{202e}\\u{1b}[2J "), "{told}");
+    assert!(told.contains("2026-11-21T09:45:40.168Z 2026-11-21T10:45:40.168Z false    \n"), "{told}");
+}
+
+#[test]
+fn tablestats_groups_by_keyspace() {
+    let table = |name: &str, reads: u64, ms: f64| TableReport {
+        keyspace: "ks".to_owned(),
+        table: name.to_owned(),
+        reads,
+        read_millis: Some(ms),
+        sstable_bytes_max: 6_500,
+        compression_ratio: Some(0.89353),
+        ..TableReport::default()
+    };
+    let text = print::tables(&[table("a", 1, 1.0), table("b", 3, 2.0)], 2, false);
+    assert!(text.starts_with("Total number of tables: 2\n----------------\nKeyspace: ks\n\tRead Count: 4\n"));
+    assert!(text.contains("\tRead Latency: 1.75 ms\n\tWrite Count: 0\n\tWrite Latency: NaN ms\n"), "{text}");
+    assert!(text.contains("\t\tTable: a\n\t\tSSTable count: 0\n"), "{text}");
+    assert!(text.contains("\t\tMax SSTable size: 6.348KiB\n"), "{text}");
+    assert!(text.contains("\t\tSSTable Compression Ratio: 0.89353\n"), "{text}");
+    assert!(text.contains("\t\tLocal read latency: 2.000 ms\n"), "{text}");
+}
+
+#[test]
+fn snapshots_are_asked_for_in_nodetools_ways() {
+    let args = verb(&["snapshot", "-t", "s", "-kt", "ks.a,ks.b", "-sf"]).unwrap();
+    let Verb::Snapshot { tag, table, kt_list, skip_flush, keyspaces, .. } = &args.verb else { panic!() };
+    let body = snapshot_of(tag, table, kt_list, *skip_flush, keyspaces).unwrap();
+    assert!(body.skip_flush && body.keyspaces.is_empty());
+    assert_eq!(body.tables.iter().map(|t| t.table.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    assert!(print::snapshot(&body).starts_with(
+        "Requested creating snapshot(s) for [ks.a,ks.b] with snapshot name [s] and options {skipFlush=true}\n"
+    ));
+
+    let args = verb(&["snapshot", "-t", "s", "-cf", "a", "ks"]).unwrap();
+    let Verb::Snapshot { tag, table, kt_list, skip_flush, keyspaces, .. } = &args.verb else { panic!() };
+    let body = snapshot_of(tag, table, kt_list, *skip_flush, keyspaces).unwrap();
+    assert_eq!(body.tables, [QualifiedTable { keyspace: "ks".to_owned(), table: "a".to_owned() }]);
+    assert!(snapshot_of(tag, table, kt_list, false, &[]).is_err());
+    assert!(snapshot_of(tag, &None, &["nodot".to_owned()], false, &[]).is_err());
+}
+
+#[test]
+fn senseless_commands_end_with_1_and_silent_nodes_with_2() {
+    let nobody = ["--admin", "127.0.0.1:1"];
+    let with = |words: &[&str]| run(&verb(&[&nobody[..], words].concat()).unwrap());
+    assert_eq!(with(&["clearsnapshot"]), 1);
+    assert_eq!(with(&["clearsnapshot", "--all", "-t", "x"]), 1);
+    assert_eq!(with(&["stop", "NOSUCH"]), 1);
+    assert_eq!(with(&["stop", "verify"]), 2);
+    assert_eq!(with(&["help", "nosuch"]), 1);
+    assert_eq!(with(&["status"]), 2);
+    assert_eq!(with(&["flush"]), 2);
+    assert_eq!(with(&["invalidatekeycache"]), 2);
+    assert_eq!(with(&["invalidatepagecache"]), 2);
+    assert_eq!(with(&["invalidaterowcache"]), 2);
+    assert_eq!(with(&["setcachecapacity", "1", "2", "3"]), 2);
+    assert!(verb(&["setcachecapacity", "1"]).is_err());
+    assert!(verb(&["nosuchverb"]).is_err());
+    assert!(verb(&["setcompactionthroughput"]).is_err());
+    assert!(verb(&["setcompactionthroughput", "x"]).is_err());
+}
+
+#[test]
+fn help_lists_every_verb() {
+    let text = help(None).unwrap();
+    for verb in [
+        "statusbinary",
+        "enablebinary",
+        "disablebinary",
+        "status",
+        "info",
+        "flush",
+        "compact",
+        "snapshot",
+        "tablestats",
+        "compactionstats",
+        "drain",
+    ] {
+        assert!(text.contains(verb), "{verb}");
+    }
+    assert!(help(Some("flush")).unwrap().contains("Flush one or more tables"));
+}
+
+#[test]
+fn tablehistograms_has_nodetools_layout_and_what_reads_cost_behind_it() {
+    let sizes = Percentiles {
+        count: 9,
+        p50: 42.0,
+        p75: 50.0,
+        p99: 1_131_752.0,
+        max: 1_131_752.0,
+        ..Percentiles::default()
+    };
+    let table = TableHistograms {
+        keyspace: "ks".to_owned(),
+        table: "t".to_owned(),
+        read_micros: Percentiles { p50: 51.012, max: 263.21, ..Percentiles::default() },
+        sstables_per_read: Percentiles { p50: 1.0, max: 2.0, ..Percentiles::default() },
+        partition_bytes: Some(sizes),
+        partition_cells: Some(Percentiles { p50: 3.0, ..Percentiles::default() }),
+        ios_per_read: Percentiles { p50: 4.0, max: 73.0, ..Percentiles::default() },
+        read_amplification: Percentiles { p50: 1.11, max: 207.56, ..Percentiles::default() },
+        tombstones_per_read: Percentiles { p75: 2.0, max: 20.0, ..Percentiles::default() },
+        ..TableHistograms::default()
+    };
+    let cassandras = [
+        "Percentile      Read Latency     Write Latency          SSTables    Partition Size        Cell Count",
+        "                    (micros)          (micros)                             (bytes)                  ",
+        "50%                    51.01              0.00              1.00                42                 3",
+        "75%                     0.00              0.00              0.00                50                 0",
+        "95%                     0.00              0.00              0.00                 0                 0",
+        "98%                     0.00              0.00              0.00                 0                 0",
+        "99%                     0.00              0.00              0.00           1131752                 0",
+        "Min                     0.00              0.00              0.00                 0                 0",
+        "Max                   263.21              0.00              2.00           1131752                 0",
+    ];
+    let ours = [
+        "         Disk I/Os     Amplification        Tombstones",
+        "                     (read/answered)                  ",
+        "              4.00              1.11              0.00",
+        "              0.00              0.00              2.00",
+        "              0.00              0.00              0.00",
+        "              0.00              0.00              0.00",
+        "              0.00              0.00              0.00",
+        "              0.00              0.00              0.00",
+        "             73.00            207.56             20.00",
+    ];
+    let lines: Vec<String> =
+        cassandras.iter().zip(ours).map(|(first, rest)| format!("{first}{rest}\n")).collect();
+    let expected = format!("ks/t histograms\n{}\n", lines.concat());
+    assert_eq!(print::histograms(std::slice::from_ref(&table)), expected);
+    let without = print::histograms(&[TableHistograms { partition_bytes: None, ..table }]);
+    assert!(without.starts_with("No SSTables exists, unable to calculate 'Partition Size'"), "{without}");
+    assert!(
+        without
+            .contains("50%                    51.01              0.00              1.00               NaN"),
+        "{without}"
+    );
+}
+
+#[test]
+fn tablehistograms_takes_a_table_in_two_spellings() {
+    let one = "tablehistograms requires keyspace and table name arguments";
+    let more = "tablehistograms requires <keyspace> <table> or <keyspace.table> format argument.";
+    for (words, said) in [
+        (&["tablehistograms", "a"][..], one),
+        (&["tablehistograms", "a.b.c"], one),
+        (&["tablehistograms", "a", "b", "c"], more),
+        (&["tablehistograms", "a", ""], "Unknown table a."),
+    ] {
+        let refused = execute(&verb(words).unwrap()).unwrap_err();
+        assert!(matches!(&refused, Failure::Usage(text) if text == said), "{words:?}: {refused:?}");
+    }
+}
