@@ -1,8 +1,8 @@
 //! Reads that wait for an SSTable to be compared with its digest.
 //!
 //! 1. A read that needs such an SSTable ends with [`ReadError::Unproven`] before it reads anything of it. Who
-//!    may wait demands the comparison ([`crate::Engine::demand_proof`]), holding no thread, and reads once more when
-//!    it is told to.
+//!    may wait demands the comparison ([`crate::Engine::demand_proof`]), holding no thread, and reads once
+//!    more when it is told to.
 //! 2. The prover takes what is demanded first, the smallest of it before the others: it turns to one in the
 //!    middle of another whose rest is longer, and goes on with that afterwards. It keeps no pace while
 //!    anybody waits.
