@@ -8,8 +8,8 @@
 //! 2. Nobody knows for which of its rows a page is in the cache, and the rows of one page go to as many as
 //!    inputs interleave. Those that are hot for the most part count as needed again and again, the others as
 //!    needed a little: where the cache is full, that displaces nothing but what was needed once. Of the
-//!    others there are [`heat::PARTS_MAX`] for each page of the inputs that is in the cache, at most. Of a
-//!    row that lies in more than [`heat::SHORT_PAGES`] pages each cell is as hot as the pages that it lay in,
+//!    others there are [`hot_pages::PARTS_MAX`] for each page of the inputs that is in the cache, at most. Of a
+//!    row that lies in more than [`hot_pages::SHORT_PAGES`] pages each cell is as hot as the pages that it lay in,
 //!    about, so that a column that is read of long rows stays hot and the others cold; the merge hands the
 //!    bytes of values on, by which they are known again.
 //! 3. An input says whether a fragment was hot when it is asked for the next one, and pages end inside of
@@ -25,13 +25,13 @@
 //! 5. When the SSTable is given up before it is a part of its table, its pages leave the cache, those among
 //!    them that readers brought there.
 
-mod heat;
+mod hot_pages;
 
-pub(crate) use heat::{Heat, Metered};
+pub(crate) use hot_pages::{HotPages, Metered};
 
 use crate::turns::give_way;
 use env::sync::Mutex;
-use heat::Used;
+use hot_pages::Used;
 use model::{Clustering, ClusteringBound, DecoratedKey, PartitionKey, TableSchema};
 use partition::codec::LONG_VALUE_BYTES;
 use partition::{Event, Fragment, ReadContext};
@@ -136,7 +136,7 @@ pub(crate) struct Warmth {
     /// Whether it became a part of its table.
     stays: bool,
     /// Of the inputs; `None`: a memtable.
-    heat: Option<Arc<Heat>>,
+    heat: Option<Arc<HotPages>>,
     /// What was counted when this was settled last.
     seen: Used,
     ended: Arc<Ended>,
@@ -166,7 +166,7 @@ impl Warmth {
     pub fn of_compaction(
         number: u64,
         pages: &Arc<dyn PageSource>,
-        heat: &Arc<Heat>,
+        heat: &Arc<HotPages>,
     ) -> (Warmth, Box<dyn PageSink>) {
         Warmth::new(number, pages, Some(Arc::clone(heat)))
     }
@@ -176,7 +176,11 @@ impl Warmth {
         Warmth::new(number, pages, None)
     }
 
-    fn new(number: u64, pages: &Arc<dyn PageSource>, heat: Option<Arc<Heat>>) -> (Warmth, Box<dyn PageSink>) {
+    fn new(
+        number: u64,
+        pages: &Arc<dyn PageSource>,
+        heat: Option<Arc<HotPages>>,
+    ) -> (Warmth, Box<dyn PageSink>) {
         let ended = Arc::<Ended>::default();
         let sink = Sink { heat: heat.clone(), ended: Arc::clone(&ended) };
         let warmth = Warmth {
@@ -365,7 +369,7 @@ struct Page {
 /// Puts pages aside while they are written.
 #[derive(Debug)]
 struct Sink {
-    heat: Option<Arc<Heat>>,
+    heat: Option<Arc<HotPages>>,
     ended: Arc<Ended>,
 }
 

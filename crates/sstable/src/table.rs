@@ -390,4 +390,24 @@ impl SsTable {
         };
         self.stream(filter, columns, table, data, partitions, layout)
     }
+
+    /// Where in Data.db, before compression, the first partition of a range begins: `None` when the SSTable
+    /// has none. The difference of two such places is what lies between them.
+    ///
+    /// # Errors
+    /// When a file cannot be read or is damaged.
+    pub fn position_of(
+        &self,
+        range: &KeyRange,
+        table: &Arc<TableSchema>,
+        context: &ReadContext,
+    ) -> Result<Option<u64>, ReadError> {
+        self.standing.check(&self.data.name)?;
+        if !self.overlaps(range) {
+            return Ok(None);
+        }
+        let layout = self.layout(table)?;
+        let start = self.index.walk(range, &layout, &mut self.data_cursor(context))?;
+        Ok(start.map(|(position, _)| position))
+    }
 }

@@ -12,7 +12,7 @@ mod rows;
 pub(crate) mod tiny_lfu;
 
 pub use rows::RowCache;
-pub(crate) use rows::{CachedRows, Head};
+pub(crate) use rows::{CachedRows, PartitionHead};
 
 use crate::options::EngineOptions;
 use bytes::Bytes;

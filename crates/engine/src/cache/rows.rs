@@ -3,10 +3,10 @@
 //! ```text
 //! CachedRows  of a table, while its schema is what it is, as a view of the table holds it
 //!   id ──────────┐
-//! RowCache   (id, key) -> Head { static row, deletions, the first rows; end; number of the view }
+//! RowCache   (id, key) -> PartitionHead { static row, deletions, the first rows; end; number of the view }
 //! ```
 //!
-//! What is in memtables is not in it, but merged with a [`Head`] at each read: so a write leaves a cached
+//! What is in memtables is not in it, but merged with a [`PartitionHead`] at each read: so a write leaves a cached
 //! partition as it is, and nothing has to be invalidated before the write is acknowledged. What has to be
 //! watched is the set of SSTables:
 //!
@@ -45,11 +45,11 @@ const HEAD_OVERHEAD_BYTES: u64 = 320;
 
 /// Which partition of which table, at which time.
 type HeadKey = (u64, DecoratedKey);
-type Heads = TinyLfu<HeadKey, Arc<Head>, FixedState>;
+type Heads = TinyLfu<HeadKey, Arc<PartitionHead>, FixedState>;
 
 /// The beginning of a partition, merged from SSTables.
 #[derive(Debug)]
-pub(crate) struct Head {
+pub(crate) struct PartitionHead {
     /// What it holds.
     pub partition: FrozenPartition,
     /// The last row; `None` when the partition is whole.
@@ -188,7 +188,12 @@ impl CachedRows {
     ///
     /// # Errors
     /// There is one that is newer than the reader's view.
-    pub fn head(&self, key: &DecoratedKey, sstable_set: u64, now_s: u32) -> Result<Option<Arc<Head>>, Newer> {
+    pub fn head(
+        &self,
+        key: &DecoratedKey,
+        sstable_set: u64,
+        now_s: u32,
+    ) -> Result<Option<Arc<PartitionHead>>, Newer> {
         let heads = self.cache.heads.load();
         let Some(head) = heads.as_ref().and_then(|heads| heads.get(&(self.id, key.clone()))) else {
             return Ok(None);
@@ -213,7 +218,7 @@ impl CachedRows {
     }
 
     /// Puts a head in, unless the SSTables are not those any more that it was read from.
-    pub fn keep(&self, key: &DecoratedKey, head: &Arc<Head>) {
+    pub fn keep(&self, key: &DecoratedKey, head: &Arc<PartitionHead>) {
         if let Some(heads) = &*self.cache.heads.load() {
             // The key may be a part of a larger buffer.
             let bytes = bytes::Bytes::copy_from_slice(&key.key.0);

@@ -21,7 +21,7 @@
 //! 4. Taking in what leaves unused costs more than finding it missing: memory for it, and places in memory
 //!    that the processor does not have at hand. So while what is in the window is hardly asked for there, as
 //!    with single rows out of twice what fits, a full cache takes in only one in four that [`TinyLfu::offer`]
-//!    offers it ([`Door`]); all are counted.
+//!    offers it ([`AdmissionFilter`]); all are counted.
 //!
 //! A hit takes a shard's lock shared and writes two counters. Who may not wait does not do so for the lock
 //! either ([`TinyLfu::try_read`]): a thread that puts something in may lose its processor in the middle of
@@ -130,14 +130,14 @@ impl Default for Queue {
 
 /// Whether what is offered is taken in.
 #[derive(Debug, Default)]
-struct Door {
+struct AdmissionFilter {
     /// Since it was last looked whether the window is of use.
     offers: u32,
     window_hits: AtomicU32,
     is_shut: bool,
 }
 
-impl Door {
+impl AdmissionFilter {
     /// Counts an offer, and says whether it is to be taken in.
     fn lets_in(&mut self) -> bool {
         if self.offers == OFFERS_LOOKED_AT {
@@ -155,7 +155,7 @@ struct Shard<K, V> {
     free: u32,
     window: Queue,
     main: Queue,
-    door: Door,
+    door: AdmissionFilter,
     sketch: Sketch,
     capacity: u64,
     /// How many it is expected to hold.
@@ -398,7 +398,7 @@ impl<K: Eq, V> Shard<K, V> {
             free: NONE,
             window: Queue::default(),
             main: Queue::default(),
-            door: Door::default(),
+            door: AdmissionFilter::default(),
             sketch: Sketch::new(entries),
             capacity,
             entries,

@@ -11,7 +11,7 @@
 
 use super::read::{Candidates, Sources, candidates, memtables, open_memtable, open_partition};
 use super::{TableStore, TableView};
-use crate::cache::{CachedRows, Head};
+use crate::cache::{CachedRows, PartitionHead};
 use crate::memtable::FrozenPartition;
 use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
 use model::{BoundKind, Clustering, ClusteringBound, DecoratedKey, Deletion, Slice, TableSchema};
@@ -117,7 +117,7 @@ enum Reach {
 }
 
 impl Reach {
-    fn of(command: &ReadCommand, head: &Head) -> Reach {
+    fn of(command: &ReadCommand, head: &PartitionHead) -> Reach {
         let Some(end) = &head.end else { return Reach::All };
         let comparator = command.table.comparator();
         let end = ClusteringBound::end_at(end.clone());
@@ -157,7 +157,7 @@ fn make_head(
     command: &ReadCommand,
     key: &DecoratedKey,
     ctx: &ReadContext,
-) -> Result<Option<Arc<Head>>, ReadError> {
+) -> Result<Option<Arc<PartitionHead>>, ReadError> {
     if !rows.is_whole() && !begins_at_the_start(command) || !has_candidates(view, key) {
         return Ok(None);
     }
@@ -185,7 +185,7 @@ fn make_head(
     match made {
         Ok(None) => Ok(None),
         Ok(Some((partition, end))) => {
-            let head = Arc::new(Head { partition, end, sstable_set: view.sstable_set });
+            let head = Arc::new(PartitionHead { partition, end, sstable_set: view.sstable_set });
             rows.keep(key, &head);
             Ok(Some(head))
         }

@@ -6,12 +6,14 @@
 
 mod cached;
 mod files;
+mod held;
 pub(crate) mod homes;
 mod newest_first;
 mod read;
 mod survey;
 
 pub(crate) use files::FileContext;
+pub use held::HeldTable;
 pub(crate) use survey::TableFiles;
 
 use crate::cache::{CachedRows, RowCache};

@@ -45,9 +45,18 @@ impl TableStore {
     /// # Errors
     /// When a source cannot be opened.
     pub fn read(&self, command: &ReadCommand, ctx: &ReadContext) -> Result<BoxedStream, ReadError> {
+        self.read_view(&self.view.load(), command, ctx)
+    }
+
+    /// [`TableStore::read`], of a view.
+    pub(super) fn read_view(
+        &self,
+        view: &Arc<TableView>,
+        command: &ReadCommand,
+        ctx: &ReadContext,
+    ) -> Result<BoxedStream, ReadError> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         note_read();
-        let view = self.view.load();
         if let Some(damage) = &view.damage {
             return Err(damage.clone());
         }
@@ -59,23 +68,23 @@ impl TableStore {
         match &command.partitions {
             PartitionSelection::Keys(keys) => match keys.as_slice() {
                 [key] => match &ctx.scan {
-                    Some(range) if is_large(&view, command, range, self.scan_bytes_max) => {
-                        read_partition(&view, command, key, &ReadContext { fill_cache: false, ..ctx.clone() })
+                    Some(range) if is_large(view, command, range, self.scan_bytes_max) => {
+                        read_partition(view, command, key, &ReadContext { fill_cache: false, ..ctx.clone() })
                     }
-                    _ => read_partition(&view, command, key, ctx),
+                    _ => read_partition(view, command, key, ctx),
                 },
                 _ => {
-                    let (view, mut keys) = (Arc::clone(&view), keys.clone().into_iter());
+                    let (view, mut keys) = (Arc::clone(view), keys.clone().into_iter());
                     let (command, ctx) = (command.clone(), ctx.clone());
                     Ok(Box::new(concat(move || {
                         keys.next().map(|key| read_partition(&view, &command, &key, &ctx)).transpose()
                     })))
                 }
             },
-            PartitionSelection::Range(range) if self.is_bulk(&view, command, range) => {
-                read_range(&view, command, range, &ReadContext { fill_cache: false, ..ctx.clone() })
+            PartitionSelection::Range(range) if self.is_bulk(view, command, range) => {
+                read_range(view, command, range, &ReadContext { fill_cache: false, ..ctx.clone() })
             }
-            PartitionSelection::Range(range) => read_range(&view, command, range, ctx),
+            PartitionSelection::Range(range) => read_range(view, command, range, ctx),
         }
     }
 
@@ -154,13 +163,13 @@ fn is_beside(table: &SsTable, command: &ReadCommand) -> bool {
 
 /// What may become of a row in the sources of a read, as far as they say without being read.
 #[derive(Clone, Debug, Default)]
-struct Fates {
+struct SourceTraits {
     sources: usize,
     may_delete: bool,
     may_expire: bool,
 }
 
-impl Fates {
+impl SourceTraits {
     /// A memtable whose partition was opened: what is written to it later does not count any more.
     fn add_memtable(&mut self, memtable: &Memtable) {
         let minima = memtable.minima();
@@ -192,7 +201,7 @@ struct Scan {
     stream: Box<SsTableStream>,
     memtables: Arc<[Arc<Memtable>]>,
     /// Without the memtables.
-    fates: Fates,
+    traits: SourceTraits,
     is_at_start: bool,
 }
 
@@ -200,9 +209,9 @@ impl PartitionStream for Scan {
     #[inline]
     fn next(&mut self, out: &mut Fragment) -> Result<Event, ReadError> {
         if std::mem::take(&mut self.is_at_start) {
-            let mut fates = self.fates.clone();
-            self.memtables.iter().for_each(|memtable| fates.add_memtable(memtable));
-            self.stream.set_others(fates.others());
+            let mut traits = self.traits.clone();
+            self.memtables.iter().for_each(|memtable| traits.add_memtable(memtable));
+            self.stream.set_others(traits.others());
         }
         let event = self.stream.next(out)?;
         self.is_at_start = event == Event::PartitionStart;
@@ -227,16 +236,16 @@ fn read_partition(
     }
     let table = &command.table;
     let mut sources = Sources::new();
-    let mut fates = Fates::default();
+    let mut traits = SourceTraits::default();
     for (memtable, name) in memtables(view) {
         if let Some(stream) = open_memtable(memtable, name, command, key, ctx)? {
             sources.push(stream);
-            fates.add_memtable(memtable);
+            traits.add_memtable(memtable);
         }
     }
     let candidates = candidates(view, command, key, ctx);
-    candidates.iter().for_each(|sstable| fates.add_sstable(sstable));
-    let others = fates.others();
+    candidates.iter().for_each(|sstable| traits.add_sstable(sstable));
+    let others = traits.others();
     if sources.len() + candidates.len() > 1
         && !candidates.is_empty()
         && let Some(newest) = NewestFirst::of(command)
@@ -365,7 +374,7 @@ fn read_range(
 ) -> Result<BoxedStream, ReadError> {
     let ReadCommand { table, clusterings, columns, .. } = command;
     let mut sources: Vec<BoxedStream> = Vec::new();
-    let mut fates = Fates::default();
+    let mut traits = SourceTraits::default();
     let mut written = SmallVec::<[Arc<Memtable>; 2]>::new();
     for (memtable, name) in memtables(view).filter(|(m, _)| !m.is_empty()) {
         let at = at_memtable(name, ctx);
@@ -382,7 +391,7 @@ fn read_range(
         at_sstable(sstable, ctx).judge(verdict);
         if verdict == Verdict::Candidate {
             ctx.cost.sstables_read.add(1);
-            fates.add_sstable(sstable);
+            traits.add_sstable(sstable);
             candidates.push(sstable);
         }
     }
@@ -390,8 +399,8 @@ fn read_range(
     for sstable in candidates {
         sources.extend(at_sstable(sstable, ctx).open(|ctx| {
             let stream = sstable.scan(range, clusterings, columns, table, ctx)?;
-            let (memtables, fates) = (Arc::clone(&memtables), fates.clone());
-            Ok(Some(Box::new(Scan { stream, memtables, fates, is_at_start: false })))
+            let (memtables, traits) = (Arc::clone(&memtables), traits.clone());
+            Ok(Some(Box::new(Scan { stream, memtables, traits, is_at_start: false })))
         })?);
     }
     Ok(merge(table, sources, command.is_reversed()))

@@ -20,7 +20,7 @@ use testkit::{SourceReader, check_source};
 use uuid::Uuid;
 
 /// Options of a node that writes SSTables of version `da`.
-fn with_tries() -> EngineOptions {
+pub fn with_tries() -> EngineOptions {
     EngineOptions {
         storage_compatibility: StorageCompatibility::None,
         sstable_format: SsTableFormat::Bti,

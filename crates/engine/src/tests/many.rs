@@ -214,7 +214,7 @@ impl Clock for Ticking {
 
 /// Events with a field `opened`, by its value and that of `all`.
 #[derive(Default)]
-struct Told(Arc<Mutex<Vec<(u64, u64)>>>);
+struct ToldProgress(Arc<Mutex<Vec<(u64, u64)>>>);
 
 #[derive(Default)]
 struct Fields {
@@ -234,7 +234,7 @@ impl Visit for Fields {
     }
 }
 
-impl tracing::Subscriber for Told {
+impl tracing::Subscriber for ToldProgress {
     fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
         true
     }
@@ -268,7 +268,7 @@ fn progress_is_told_while_sstables_are_opened() {
     multiply(&fs, &one, SSTABLES);
     let clock = Arc::new(Ticking::default());
     let env = Env::new(clock, Arc::new(Random::from_seed(2)), Arc::new(fs));
-    let told = Told::default();
+    let told = ToldProgress::default();
     let lines = Arc::clone(&told.0);
     tracing::subscriber::with_default(told, || Engine::open(in_version(Version::OA), env).unwrap().close());
     let lines = lines.lock();

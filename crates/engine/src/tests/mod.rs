@@ -6,6 +6,7 @@ mod columns;
 mod crash;
 mod demands;
 mod filters;
+mod held;
 mod history;
 mod import;
 mod in_place;

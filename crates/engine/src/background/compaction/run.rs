@@ -23,7 +23,7 @@ use crate::background::Background;
 use crate::error::EngineError;
 use crate::table::EarlyOpening;
 use crate::turns::InTurns;
-use crate::warm::{Heat, Metered, Warmth};
+use crate::warm::{HotPages, Metered, Warmth};
 use model::TableSchema;
 use model::command::{ClusteringFilter, ColumnSelection};
 use model::key::KeyRange;
@@ -188,7 +188,7 @@ impl Run<'_> {
         if self.pay(0).is_err() {
             return Ok(false);
         }
-        let heat = Arc::<Heat>::default();
+        let heat = Arc::<HotPages>::default();
         let mut stream = self.stream(&schema, &heat)?;
         let mut fragment = Fragment::default();
         let mut borders = Borders::new(&self.task.output);
@@ -258,7 +258,7 @@ impl Run<'_> {
     fn stream(
         &self,
         schema: &Arc<TableSchema>,
-        heat: &Arc<Heat>,
+        heat: &Arc<HotPages>,
     ) -> Result<impl PartitionStream + use<>, EngineError> {
         let context = ReadContext { fill_cache: false, ..ReadContext::default() };
         let columns = ColumnSelection::all(schema);

@@ -18,7 +18,7 @@ pub(super) const SHORT_PAGES: u64 = 4;
 
 /// How much of what the inputs of a compaction yielded was hot.
 #[derive(Debug, Default)]
-pub(crate) struct Heat {
+pub(crate) struct HotPages {
     /// Fragments that were used, and those of them that were hot.
     used: AtomicU64,
     hot: AtomicU64,
@@ -39,7 +39,7 @@ fn add(counter: &AtomicU64, n: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
 }
 
-impl Heat {
+impl HotPages {
     pub(super) fn so_far(&self) -> Used {
         Used { all: self.used.load(Ordering::Relaxed), hot: self.hot.load(Ordering::Relaxed) }
     }
@@ -106,13 +106,13 @@ pub(super) struct Used {
     pub hot: u64,
 }
 
-/// An input of a compaction whose fragments are counted in a [`Heat`]: each once it was used, which is when
+/// An input of a compaction whose fragments are counted in a [`HotPages`]: each once it was used, which is when
 /// whoever merges asks for the next one. It is hot if the page that it begins in and more than half of those
 /// that it lies in are in the cache: who read a row across two pages needed both.
 pub(crate) struct Metered {
     stream: Box<SsTableStream>,
     sstable: Arc<SsTable>,
-    heat: Arc<Heat>,
+    heat: Arc<HotPages>,
     /// The page that was looked at last, and whether it is in the cache.
     page: Option<u64>,
     page_is_hot: bool,
@@ -125,7 +125,7 @@ pub(crate) struct Metered {
 }
 
 impl Metered {
-    pub fn new(stream: Box<SsTableStream>, sstable: &Arc<SsTable>, heat: &Arc<Heat>) -> Metered {
+    pub fn new(stream: Box<SsTableStream>, sstable: &Arc<SsTable>, heat: &Arc<HotPages>) -> Metered {
         Metered {
             stream,
             sstable: Arc::clone(sstable),
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_hot_page_warms_so_many_by_a_part_of_it_and_no_more() {
-        let heat = Heat::default();
+        let heat = HotPages::default();
         assert!(!heat.takes_part());
         add(&heat.hot_pages, 2);
         assert_eq!((0..1_000).filter(|_| heat.takes_part()).count() as u64, 2 * PARTS_MAX);

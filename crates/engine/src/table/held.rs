@@ -1,0 +1,126 @@
+//! A table held as it is at one moment, for who reads it in parts.
+//!
+//! 1. Memtables and SSTables of a held table stay, whatever is flushed, compacted, truncated or dropped
+//!    meanwhile: all parts are read of the same sources, each row once. Its files go when it does.
+//! 2. The memtable that took writes at that moment may take more until it is switched: a part that is read
+//!    later may hold a write that an earlier one does not.
+//! 3. Parts are ranges of tokens with about as many bytes each, by the indexes of the SSTables
+//!    ([`HeldTable::splits`]).
+
+use super::{TableStore, TableView};
+use model::Token;
+use model::command::ReadCommand;
+use model::key::{KeyBound, KeyRange};
+use partition::{BoxedStream, ReadContext, ReadError};
+use std::sync::Arc;
+
+/// A split may be wrong by this part of what it should hold.
+const SLACK: u64 = 16;
+
+/// A table as it was when it was held.
+#[derive(Clone)]
+pub struct HeldTable {
+    table: Arc<TableStore>,
+    view: Arc<TableView>,
+}
+
+impl TableStore {
+    /// Holds the table as it is now.
+    pub fn hold(self: &Arc<Self>) -> HeldTable {
+        HeldTable { table: Arc::clone(self), view: self.view() }
+    }
+}
+
+impl HeldTable {
+    /// [`TableStore::read`], of what is held.
+    ///
+    /// # Errors
+    /// When a source cannot be opened.
+    pub fn read(&self, command: &ReadCommand, ctx: &ReadContext) -> Result<BoxedStream, ReadError> {
+        self.table.read_view(&self.view, command, ctx)
+    }
+
+    /// Bytes of the SSTables of it, before compression.
+    pub fn data_bytes(&self) -> u64 {
+        self.view.sstables.iter().map(|sstable| sstable.data_bytes()).sum()
+    }
+
+    /// At most `parts` ranges that together are `range`, in ring order, with about as many bytes of SSTables
+    /// each. There are fewer where few partitions hold most of the bytes.
+    ///
+    /// # Errors
+    /// When an index cannot be read.
+    pub fn splits(
+        &self,
+        range: &KeyRange,
+        parts: u64,
+        ctx: &ReadContext,
+    ) -> Result<Vec<KeyRange>, ReadError> {
+        let inside = self.view.sstables.iter().filter(|sstable| sstable.overlaps(range));
+        let (mut low, mut high, mut bytes_max) = (i64::MAX, i64::MIN, 0);
+        for sstable in inside {
+            low = low.min(sstable.first_key().token.0);
+            high = high.max(sstable.last_key().token.0);
+            bytes_max += sstable.data_bytes();
+        }
+        let bytes_before = |token: i64| self.bytes_before(Token(token), ctx);
+        let (mut low, high) = match (&range.start, &range.end) {
+            _ if low > high => return Ok(vec![range.clone()]),
+            (start, end) => {
+                (token_of(start).map_or(low, |t| t.max(low)), token_of(end).map_or(high, |t| t.min(high)))
+            }
+        };
+        let first = match range.start {
+            KeyBound::Unbounded => 0,
+            _ => bytes_before(low)?,
+        };
+        let last = match range.end {
+            KeyBound::Unbounded => bytes_max.max(first),
+            _ => bytes_before(high)?.max(first),
+        };
+        let (mut out, mut start) = (Vec::new(), range.start.clone());
+        for part in 1..parts.max(1) {
+            let share = (last - first) / parts;
+            let wanted = first + share * part;
+            // The token before which there are as many bytes as wanted.
+            let (mut below, mut above) = (low, high);
+            let split = loop {
+                let middle = below.wrapping_add_unsigned(above.abs_diff(below) / 2);
+                let bytes = bytes_before(middle)?;
+                if middle == below || bytes.abs_diff(wanted) <= share / SLACK {
+                    break middle;
+                }
+                if bytes < wanted { below = middle } else { above = middle }
+            };
+            if split > low && split < high {
+                let token = Token(split);
+                out.push(KeyRange { start, end: KeyBound::Token { token, inclusive: true } });
+                start = KeyBound::Token { token, inclusive: false };
+                low = split;
+            }
+        }
+        out.push(KeyRange { start, end: range.end.clone() });
+        Ok(out)
+    }
+
+    /// Bytes of partitions with tokens up to this one.
+    fn bytes_before(&self, token: Token, ctx: &ReadContext) -> Result<u64, ReadError> {
+        let behind =
+            KeyRange { start: KeyBound::Token { token, inclusive: false }, end: KeyBound::Unbounded };
+        let schema = self.table.schema();
+        let mut bytes = 0;
+        for sstable in self.view.sstables.iter() {
+            let position = sstable.position_of(&behind, &schema, ctx)?;
+            bytes += position.unwrap_or_else(|| sstable.data_bytes());
+        }
+        Ok(bytes)
+    }
+}
+
+fn token_of(bound: &KeyBound) -> Option<i64> {
+    match bound {
+        KeyBound::Unbounded => None,
+        KeyBound::Token { token, .. } => Some(token.0),
+        KeyBound::Key { key, .. } => Some(key.token.0),
+    }
+}
