@@ -1,29 +1,29 @@
-//! What readers find in the page cache when an SSTable that was just written takes the place of others, or of
-//! a memtable.
+//! Warming: pages of a new SSTable that go to the page cache while it is written.
 //!
-//! 1. Pages of data go there while they are written. Of a flush all, as ones that were needed a little,
-//!    because what they hold was in memory until now; flushes of tables that nobody reads warm nothing. Of a
-//!    compaction those that hold something that lay in pages that are in the cache ([`Metered`]), so that
-//!    what was hot stays so.
-//! 2. Nobody knows for which of its rows a page is in the cache, and the rows of one page go to as many as
-//!    inputs interleave. Those that are hot for the most part count as needed again and again, the others as
-//!    needed a little: where the cache is full, that displaces nothing but what was needed once. Of the
-//!    others there are [`hot_pages::PARTS_MAX`] for each page of the inputs that is in the cache, at most. Of a
-//!    row that lies in more than [`hot_pages::SHORT_PAGES`] pages each cell is as hot as the pages that it lay in,
-//!    about, so that a column that is read of long rows stays hot and the others cold; the merge hands the
-//!    bytes of values on, by which they are known again.
-//! 3. An input says whether a fragment was hot when it is asked for the next one, and pages end inside of
-//!    fragments. So what becomes of a page is settled when the fragment that it ended in is counted; until
-//!    then it is kept aside, if it may be hot. That is as much as the longest row, which is in memory
-//!    besides.
-//! 4. The index has other pages than those of the inputs, and what is made of them besides. So the first and
-//!    the last fragment that begin in a page of data that is warmed are noted (where the page before is
-//!    warmed, too, the last), and looked up in the index of the new SSTable as a read would before anybody
-//!    reads it. (Of one that began in the page before, that page is not warmed: looking it up would, since
-//!    where the index has not the whole key the data is compared.) Of long rows the pages of the outline are
-//!    looked up, too. Notes take [`NOTED_BYTES_MAX`] at most; of more, every other one is forgotten.
-//! 5. When the SSTable is given up before it is a part of its table, its pages leave the cache, those among
-//!    them that readers brought there.
+//! A new SSTable takes the place of a memtable or of other SSTables. Readers had their rows in memory a moment
+//! before, and find them there again.
+//!
+//! 1. **Data of a flush.** All pages are cached, with a small weight: their rows were in memory until now. A
+//!    table that nobody reads is not warmed.
+//! 2. **Data of a compaction.** An output page is cached if it holds something of input pages that are in the
+//!    cache ([`Metered`]). Nobody knows for which row an input page was cached, and its rows go to several
+//!    output pages. A page that is mostly hot gets a large weight, the others a small one: in a full cache
+//!    these displace only pages that were needed once. Their number is at most [`hot_pages::PARTS_MAX`] for
+//!    each cached input page.
+//! 3. **Long rows.** In a row of more than [`hot_pages::SHORT_PAGES`] pages each cell is as hot as its own
+//!    pages. So a column that is read stays hot, and the others stay cold. The merge hands the bytes of
+//!    values on, and by these they are known again.
+//! 4. **When a page is settled.** An input says whether a fragment was hot when it is asked for the next one,
+//!    and pages end inside of fragments. A page that may be hot is kept aside until the fragment that it
+//!    ended in is counted. That is as much memory as the longest row, which is in memory as well.
+//! 5. **The index.** Its pages are not those of the inputs. For each warmed page of data, the first and the
+//!    last fragment that begin in it are noted; the last alone, if the page before is warmed, too. Before
+//!    anybody reads the SSTable they are looked up in it as a read would. Pages of the outline of long rows
+//!    are looked up as well. Notes take at most [`NOTED_BYTES_MAX`]; beyond it every other note is dropped.
+//!    (A fragment that began in a page that is not warmed is not looked up. Where the index does not hold the
+//!    whole key, that would bring the page in.)
+//! 6. **Giving up.** If the SSTable is given up before it is part of its table, its pages leave the cache,
+//!    also those that readers brought in.
 
 mod hot_pages;
 
@@ -40,10 +40,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a page counts as that a compaction made of hot ones for the most part: as needed this many times.
+/// Weight of an output page whose input pages were mostly hot: as if it was needed this many times.
 const COMPACTED_COUNT: u8 = 4;
-/// One of a flush, or with less that is hot: more than a page that was read once, less than one that is read
-/// again and again.
+/// Weight of a page of a flush, and of one that is hot in part: between a page that was read once and one
+/// that is read again and again.
 const FLUSHED_COUNT: u8 = 2;
 /// A row with this many bytes may have an outline of its own.
 const LONG_ROW_BYTES: u64 = 2 * LONG_VALUE_BYTES as u64;
@@ -143,7 +143,7 @@ pub(crate) struct Warmth {
     /// Where in Data.db the fragment that was written last begins and ends.
     start: u64,
     end: u64,
-    /// The parts of it that are hot, if it is a long row of which not nothing is.
+    /// Its hot parts, if it is a long row with any.
     spots: Vec<Range<u64>>,
     /// Where the page begins that is not full yet, and how much of it is hot.
     page_start: u64,
@@ -161,8 +161,8 @@ pub(crate) struct Warmth {
 }
 
 impl Warmth {
-    /// Of what a compaction writes as the SSTable with this number, and what sees its pages meanwhile. `heat`
-    /// is that of the inputs.
+    /// For the SSTable with this number, which a compaction writes; and the sink that sees its pages. `heat` is
+    /// that of the inputs.
     pub fn of_compaction(
         number: u64,
         pages: &Arc<dyn PageSource>,
@@ -171,7 +171,7 @@ impl Warmth {
         Warmth::new(number, pages, Some(Arc::clone(heat)))
     }
 
-    /// Of what a flush writes as the SSTable with this number, and what sees its pages meanwhile.
+    /// For the SSTable with this number, which a flush writes; and the sink that sees its pages.
     pub fn of_flush(number: u64, pages: &Arc<dyn PageSource>) -> (Warmth, Box<dyn PageSink>) {
         Warmth::new(number, pages, None)
     }

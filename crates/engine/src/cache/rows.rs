@@ -6,9 +6,9 @@
 //! RowCache   (id, key) -> PartitionHead { static row, deletions, the first rows; end; number of the view }
 //! ```
 //!
-//! What is in memtables is not in it, but merged with a [`PartitionHead`] at each read: so a write leaves a cached
-//! partition as it is, and nothing has to be invalidated before the write is acknowledged. What has to be
-//! watched is the set of SSTables:
+//! What is in memtables is merged with a [`PartitionHead`] at each read. So a write leaves a cached partition
+//! as it is, and invalidates nothing before it is acknowledged. What has to be watched is the set of
+//! SSTables:
 //!
 //! 1. **Flush.** The memtable leaves the view in two steps. First its SSTable is added, while reads that use
 //!    the cache go on merging the memtable (`TableView::settling`); then the heads of its partitions are

@@ -88,8 +88,8 @@ impl TableStore {
         }
     }
 
-    /// Whether a read goes over so much that its pages have no place in the page cache: over all rows of many
-    /// partitions. Of one that takes slices of them nobody knows how much it will read.
+    /// Whether the pages of a read have no place in the page cache: it reads all rows of many partitions. The
+    /// size of a slice read is not known in advance.
     pub fn reads_around_cache(&self, command: &ReadCommand) -> bool {
         match &command.partitions {
             PartitionSelection::Keys(_) => false,

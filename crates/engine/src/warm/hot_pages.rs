@@ -106,9 +106,9 @@ pub(super) struct Used {
     pub hot: u64,
 }
 
-/// An input of a compaction whose fragments are counted in a [`HotPages`]: each once it was used, which is when
-/// whoever merges asks for the next one. It is hot if the page that it begins in and more than half of those
-/// that it lies in are in the cache: who read a row across two pages needed both.
+/// An input of a compaction whose fragments are counted in a [`HotPages`], each when the merge asks for the
+/// next one. A fragment is hot if the page that it begins in is cached, and more than half of its pages:
+/// who read a row across two pages needed both.
 pub(crate) struct Metered {
     stream: Box<SsTableStream>,
     sstable: Arc<SsTable>,
