@@ -1,7 +1,7 @@
 //! Warming: pages of a new SSTable that go to the page cache while it is written.
 //!
-//! A new SSTable takes the place of a memtable or of other SSTables. Readers had their rows in memory a moment
-//! before, and find them there again.
+//! A new SSTable takes the place of a memtable or of other SSTables. Readers had their rows in memory a
+//! moment before, and find them there again.
 //!
 //! 1. **Data of a flush.** All pages are cached, with a small weight: their rows were in memory until now. A
 //!    table that nobody reads is not warmed.
@@ -161,8 +161,8 @@ pub(crate) struct Warmth {
 }
 
 impl Warmth {
-    /// For the SSTable with this number, which a compaction writes; and the sink that sees its pages. `heat` is
-    /// that of the inputs.
+    /// For the SSTable with this number, which a compaction writes; and the sink that sees its pages. `heat`
+    /// is that of the inputs.
     pub fn of_compaction(
         number: u64,
         pages: &Arc<dyn PageSource>,
