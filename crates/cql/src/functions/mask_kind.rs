@@ -25,7 +25,11 @@ pub(super) fn candidates(
         bail!("Invalid number of arguments for function system.{name}({parameters})");
     }
     let Some(first) = arguments.first() else { return Ok(None) };
-    let ty = argument_type(analyzer, name, 0, first)?;
+    let ty = match (name, first) {
+        // Its parameters are of fixed types.
+        ("mask_inner" | "mask_outer", Raw::Marker(_) | Raw::Null) => CqlType::Text,
+        _ => argument_type(analyzer, name, parameters, first)?,
+    };
     let function = match name {
         "mask_null" => mask_function(name, std::slice::from_ref(&ty), ty.frozen(), Mask::Null),
         "mask_default" => mask_function(name, std::slice::from_ref(&ty), ty.frozen(), Mask::Default),

@@ -274,14 +274,14 @@ fn any_argument(analyzer: &Analyzer<'_>, name: &str, arguments: &[&Raw<'_>]) -> 
         }
         bail!("Invalid number of arguments for function system.{name}(any)")
     };
-    argument_type(analyzer, name, 0, argument)
+    argument_type(analyzer, name, "any", argument)
 }
 
-/// The type of an argument that can be of any.
+/// The type of an argument that can be of any. `parameters` are those of the function, for words.
 pub(super) fn argument_type(
     analyzer: &Analyzer<'_>,
     name: &str,
-    index: usize,
+    parameters: &str,
     argument: &Raw<'_>,
 ) -> Result<CqlType> {
     if let Raw::Column(column) = argument {
@@ -294,8 +294,8 @@ pub(super) fn argument_type(
                 super::resolve(analyzer, argument, None)?;
             }
             bail!(
-                "Cannot infer type of argument {argument} in call to function system.{name}: use type casts to \
-                 disambiguate (argument {index})"
+                "Cannot infer type of argument {argument} in call to function system.{name}({parameters}): use type \
+                 casts to disambiguate"
             )
         }
     }
@@ -336,11 +336,11 @@ fn collection_candidates(
         "collection_sum" | "collection_avg" => ("numeric set/list", true),
         _ => return Ok(None),
     };
+    let parameters = if is_fold { "numeric_set_or_list" } else { wanted };
     let [argument] = arguments else {
-        let shown = if is_fold { "numeric_set_or_list" } else { wanted };
-        bail!("Invalid number of arguments for function system.{name}({shown})");
+        bail!("Invalid number of arguments for function system.{name}({parameters})");
     };
-    let ty = argument_type(analyzer, name, 0, argument)?;
+    let ty = argument_type(analyzer, name, parameters, argument)?;
     let refuse = || -> Result<Option<Vec<Function>>> {
         bail!(
             "Function system.{name} requires a {wanted} argument, but found argument {argument} of type {}",
@@ -406,7 +406,8 @@ fn similarity_candidates(
         (Some(a), Some(b)) if a != b => bail!("All arguments must have the same vector dimensions"),
         (Some(n), _) | (None, Some(n)) => n,
         (None, None) => bail!(
-            "Cannot infer type of argument {left} in call to function system.{name}: use type casts to disambiguate"
+            "Cannot infer type of argument {left} in call to function system.{name}(vector<float, n>, vector<float, n>): \
+             use type casts to disambiguate"
         ),
     };
     let ty = CqlType::Vector { element: CqlType::Float.into(), dimension };
