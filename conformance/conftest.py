@@ -28,7 +28,7 @@ def pytest_addoption(parser):
     parser.addoption("--histories", type=int, default=6, help="random histories against the model")
     parser.addoption("--tables", type=int, default=2, help="random tables in each format, either way")
     parser.addoption("--in-place-rounds", type=int, default=2, help="changes of hands there and back, on each Cassandra")
-    parser.addoption("--seed", type=int, default=1, help="seed of the first random history")
+    parser.addoption("--seed", type=int, default=1, help="seed of the first random history, table and round of crashes")
 
 
 @pytest.fixture(scope="session")
