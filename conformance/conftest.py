@@ -18,6 +18,7 @@ os.environ.setdefault("CASSANDRA_SHORT", "1")
 
 from harness.in_place import Directory  # noqa: E402
 from harness.node import free_address, ilion_binary, open_target  # noqa: E402
+import times  # noqa: E402
 
 
 def pytest_addoption(parser):
@@ -27,7 +28,7 @@ def pytest_addoption(parser):
     parser.addoption("--histories", type=int, default=6, help="random histories against the model")
     parser.addoption("--tables", type=int, default=2, help="random tables in each format, either way")
     parser.addoption("--in-place-rounds", type=int, default=2, help="changes of hands there and back, on each Cassandra")
-    parser.addoption("--seed", type=int, default=1, help="seed of the first random history")
+    parser.addoption("--seed", type=int, default=1, help="seed of the first random history, table and round of crashes")
 
 
 @pytest.fixture(scope="session")
@@ -87,6 +88,15 @@ def in_turns(request, tmp_path, needs_ilion):
     for directory in made:
         directory.kill()
     shutil.rmtree(tmp_path / "node", ignore_errors=True)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item):
+    """Records what a test took, with the fixtures that were made for it. Each process of a run writes its own lines."""
+    path, watch = os.environ.get("ILION_TIMES"), times.Watch()
+    yield
+    if path:
+        times.append(path, step="conformance", group=item.path.name, test=item.name, **watch.read())
 
 
 def pytest_terminal_summary(terminalreporter):

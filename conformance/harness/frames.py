@@ -267,7 +267,7 @@ class Frames:
             return False
 
 
-def until(condition, timeout_s=30):
+def until(condition, timeout_s=60):
     """Waits for something another thread of the server does."""
     deadline = time.monotonic() + timeout_s
     while not condition():

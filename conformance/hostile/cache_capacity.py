@@ -15,7 +15,7 @@ def put(node, mebibytes):
                                      data=json.dumps({"rows_mebibytes": mebibytes}).encode(),
                                      headers={"Content-Type": "application/json", "X-Ilion-Admin": "1"})
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

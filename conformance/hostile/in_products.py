@@ -29,6 +29,6 @@ def attack(node, statements):
     ends = time.monotonic() + ATTACK_S
     while time.monotonic() < ends:
         for statement in statements:
-            with Frames(node, version=4, timeout_s=20) as frames:
+            with Frames(node, version=4, timeout_s=60) as frames:
                 answer = frames.ask(QUERY, long_string(statement) + parameters(4))
                 assert answer.code in (None, INVALID, READ_TIMEOUT), answer

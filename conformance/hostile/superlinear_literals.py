@@ -25,6 +25,6 @@ def prepare(node):
 
 def attack(node, statements):
     for statement in statements:
-        with Frames(node, version=4, timeout_s=20) as frames:
+        with Frames(node, version=4, timeout_s=60) as frames:
             answer = frames.ask(QUERY, long_string(statement) + parameters(4))
             assert answer.code in (None, INVALID, SYNTAX), answer

@@ -159,7 +159,7 @@ def write_as_thrift(directory):
 def index_answers(directory):
     """Cassandra's index, which may still be built anew, finds what is there."""
     wanted = sorted(k for k, b in directory.wire.must("SELECT k, b FROM app.fixed").rows if b == b"lone")
-    for _ in range(60):
+    for _ in range(240):
         reply = directory.wire.query("SELECT k FROM app.fixed WHERE b = 'lone'")
         if reply.kind == "rows":
             assert sorted(k for k, in reply.rows) == wanted

@@ -66,13 +66,13 @@ def answer(wire, text, code, policy):
 
 def is_shut(node):
     try:
-        socket.create_connection((node.address, node.port), 5).close()
+        socket.create_connection((node.address, node.port), 60).close()
         return False
     except ConnectionRefusedError:
         return True
 
 
-def until(what, seconds=20):
+def until(what, seconds=60):
     deadline = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < deadline

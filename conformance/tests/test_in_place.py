@@ -167,7 +167,7 @@ def indexed_rows(directory):
     wire = directory.wire
 
     def comes(text, expected):
-        for _ in range(60):
+        for _ in range(240):
             reply = wire.query(text)
             if reply.kind == "rows" and sorted(map(tuple, reply.rows)) == expected:
                 return

@@ -171,7 +171,7 @@ class ServesAtOnce(InPlace):
         """Lets compactions and comparisons stand still, or go on."""
         url = f"http://127.0.0.1:{self.admin_port}/api/v1/compactions/pause"
         request = urllib.request.Request(url, method="PUT" if is_paused else "DELETE", headers={"X-Ilion-Admin": "1"})
-        urllib.request.urlopen(request, timeout=10).close()
+        urllib.request.urlopen(request, timeout=60).close()
 
 
 READ_TIMEOUT, READ_FAILURE, WRITE_TIMEOUT = 0x1200, 0x1300, 0x1100

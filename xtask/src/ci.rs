@@ -1,37 +1,40 @@
 //! Everything that must hold before a change lands and needs nothing but Rust, cheapest first: formatting,
 //! lints, `tidy`, the tests, the stored fuzz corpora, the benchmarks' client. Stops at the first step that
-//! fails.
+//! fails, and tells what each step took.
 
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
 
-use crate::tidy;
+use serde_json::json;
+
+use crate::{tidy, times};
 
 /// Workspaces of their own: the fuzz targets, and the benchmarks' client.
 const OTHER_WORKSPACES: [&str; 2] = ["fuzz/Cargo.toml", "bench/client/Cargo.toml"];
 
 /// Runs every step; the error says which one failed and how to run it alone.
 pub fn run(root: &Path) -> Result<(), String> {
-    cargo(root, &["fmt", "--all", "--check"])?;
+    cargo(root, "fmt", &["fmt", "--all", "--check"])?;
     for manifest in OTHER_WORKSPACES {
-        cargo(root, &["fmt", "--manifest-path", manifest, "--check"])?;
+        cargo(root, "fmt", &["fmt", "--manifest-path", manifest, "--check"])?;
     }
-    cargo(root, &["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
-    step("cargo xtask tidy", || tidy::run(root))?;
-    cargo(root, &["test", "--locked", "--workspace"])?;
+    cargo(root, "clippy", &["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
+    step("tidy", "cargo xtask tidy", || tidy::run(root))?;
+    cargo(root, "test builds", &["test", "--locked", "--workspace", "--no-run"])?;
+    cargo(root, "tests", &["--config", &times::runner()?, "test", "--locked", "--workspace"])?;
     // They share the build directory, so that little is compiled twice.
     let own = ["--locked", "--target-dir", "target", "--manifest-path"];
-    for manifest in OTHER_WORKSPACES {
-        cargo(root, &[&["test"][..], &own[..], &[manifest][..]].concat())?;
+    for (name, manifest) in ["fuzz corpora", "bench client"].into_iter().zip(OTHER_WORKSPACES) {
+        cargo(root, name, &[&["test"][..], &own[..], &[manifest][..]].concat())?;
     }
     let lints = ["--all-targets", "--", "-D", "warnings"];
-    cargo(root, &[&["clippy"][..], &own[..], &["bench/client/Cargo.toml"][..], &lints[..]].concat())
+    let client = ["bench/client/Cargo.toml"];
+    cargo(root, "bench client", &[&["clippy"][..], &own[..], &client[..], &lints[..]].concat())
 }
 
-fn cargo(root: &Path, arguments: &[&str]) -> Result<(), String> {
+fn cargo(root: &Path, name: &str, arguments: &[&str]) -> Result<(), String> {
     let shown = format!("cargo {}", arguments.join(" "));
-    step(&shown, || {
+    step(name, &shown, || {
         let status = Command::new(env!("CARGO")).args(arguments).current_dir(root).status();
         match status {
             Ok(status) if status.success() => Ok(()),
@@ -41,10 +44,10 @@ fn cargo(root: &Path, arguments: &[&str]) -> Result<(), String> {
     })
 }
 
-fn step(shown: &str, body: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+fn step(name: &str, shown: &str, body: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     eprintln!("== {shown}");
-    let started = Instant::now();
-    body().map_err(|error| format!("{error}\nfailed: {shown}"))?;
-    eprintln!("   {:.1} s", started.elapsed().as_secs_f64());
-    Ok(())
+    let watch = times::Watch::new();
+    let outcome = body().map_err(|error| format!("{error}\nfailed: {shown}"));
+    watch.record("", json!({ "step": name }));
+    outcome
 }

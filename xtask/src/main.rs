@@ -8,7 +8,9 @@
 mod ci;
 mod fixtures;
 mod tidy;
+mod times;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -32,6 +34,13 @@ enum Task {
         /// Sets, as 5.0.5-oa; all of them when none is named
         sets: Vec<String>,
     },
+    /// Run a test binary and tell what it took: what cargo runs tests with in `ci`
+    #[command(hide = true)]
+    Timed {
+        /// The binary and its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<OsString>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -40,6 +49,7 @@ fn main() -> ExitCode {
         Task::Tidy => tidy::run(&root),
         Task::Ci => ci::run(&root),
         Task::Fixtures { sets } => fixtures::run(&root, &sets),
+        Task::Timed { command } => return times::binary(&command),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

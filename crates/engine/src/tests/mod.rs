@@ -42,14 +42,14 @@ use uuid::Uuid;
 
 /// Waits for what the engine's own threads do.
 pub fn wait_until(mut done: impl FnMut() -> bool) {
-    for _ in 0..2000 {
+    for _ in 0..12_000 {
         if done() {
             return;
         }
         #[allow(clippy::disallowed_methods, reason = "waits for the engine's own threads")]
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    panic!("it did not happen within ten seconds");
+    panic!("it did not happen within a minute");
 }
 
 /// An environment over `fs`.

@@ -196,7 +196,7 @@ fn a_table_whose_flush_fails_keeps_no_other_from_being_flushed() {
 /// Waits for something that the engine's threads do.
 fn wait_for(condition: impl Fn() -> bool) {
     let (turn, nobody) = (env::sync::Mutex::new(()), env::sync::Condvar::new());
-    for _ in 0..3_000 {
+    for _ in 0..6_000 {
         if condition() {
             return;
         }

@@ -96,7 +96,7 @@ fn echoed(text: &str) -> Response {
 
 fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let bound = Duration::from_secs(30);
+    let bound = Duration::from_secs(60);
     runtime.block_on(async { tokio::time::timeout(bound, test).await.expect("the test hangs") });
 }
 

@@ -9,7 +9,8 @@
 //!    all or nothing of each partition.
 //! 3. The node that is closed and opened again holds exactly what was written.
 //!
-//! `SIM_SEED=n` runs one seed, `SIM_SEEDS=n` as many as that, and `SIM_SECONDS=n` new ones for so long.
+//! `SIM_SEED=n` runs one seed, `SIM_SEEDS=n` as many as that, and `SIM_SECONDS=n` new ones for so long. Those
+//! begin anywhere, or at `SIM_SEED`; with `--nocapture` the first one is shown.
 
 mod history;
 
@@ -18,7 +19,8 @@ use env::fs::memory::MemoryFileSystem;
 use env::sim::Simulation;
 use history::Life;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use testkit::sim::files;
 
 /// Seeds of an ordinary run.
@@ -54,8 +56,40 @@ fn named(seed: u64) -> bool {
     outcome.unwrap_or_else(|_| panic!("SIM_SEED={seed} cargo test -p testkit --test sim")).was_cut
 }
 
+/// The first seed of a long run: the one that was asked for, or else any.
+#[allow(clippy::disallowed_methods, clippy::print_stdout, reason = "real time, told to who runs it")]
+fn anywhere() -> u64 {
+    static FIRST: OnceLock<u64> = OnceLock::new();
+    // Both halves of the seeds begin at the same.
+    *FIRST.get_or_init(|| {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let first = number("SIM_SEED").unwrap_or(since.as_secs() * 1_000_000);
+        println!("SIM_SEED={first} is the first");
+        first
+    })
+}
+
+/// Half of the seeds from anywhere, until the time is over; at least one.
+#[allow(clippy::disallowed_methods, clippy::print_stdout, reason = "real time, told to who runs it")]
+fn for_so_long(seconds: u64, first: u64) {
+    let (started, long) = (Instant::now(), Duration::from_secs(seconds));
+    let mut lives = 0;
+    for seed in (anywhere() + first..).step_by(2) {
+        named(seed);
+        lives += 1;
+        if started.elapsed() >= long {
+            break;
+        }
+    }
+    println!("{lives} lives from {} in steps of 2", anywhere() + first);
+}
+
 /// Half of the seeds.
 fn every_second(first: u64) {
+    if let Some(seconds) = number("SIM_SECONDS") {
+        for_so_long(seconds, first);
+        return;
+    }
     if let Some(seed) = number("SIM_SEED") {
         named(seed);
         return;
