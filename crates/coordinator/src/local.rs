@@ -19,7 +19,7 @@ use crate::replica::{Answer, DataRequest, Replica, ReplicaError};
 use in_place::InPlaceOdds;
 use model::command::ReadCommand;
 use model::{Mutation, TableSchema};
-use partition::{BoxedStream, Deadline, ReadContext, ReadError, Recording};
+use partition::{BoxedStream, Deadline, Digest, ReadContext, ReadError, Recording, without_purgeable};
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
@@ -130,18 +130,27 @@ impl LocalReplica {
     }
 }
 
-impl Replica for LocalReplica {
-    fn read_data(&self, request: &DataRequest) -> Answer<Recording> {
+impl LocalReplica {
+    /// Reads for another node, or for a merge with what others have; `take` makes the answer of it.
+    fn answer<T: Send + 'static>(
+        &self,
+        request: &DataRequest,
+        take: fn(Recording, &ReadCommand) -> T,
+    ) -> Answer<T> {
         let (store, readers) = (Arc::clone(&self.store), Arc::clone(&self.readers));
         match record(&*store, request, false) {
             Err(ReadError::WouldBlock | ReadError::Unproven(_)) => {}
-            outcome => return Answer::ready(outcome.map_err(ReplicaError::from)),
+            outcome => {
+                let outcome = outcome.map(|recording| take(recording, &request.command));
+                return Answer::ready(outcome.map_err(ReplicaError::from));
+            }
         }
         let request = request.clone();
         Answer::later(async move {
             loop {
                 let (source, asked) = (Arc::clone(&store), request.clone());
-                let job = move |_| record(&*source, &asked, true);
+                let job =
+                    move |_| record(&*source, &asked, true).map(|recording| take(recording, &asked.command));
                 let name = match readers.run(request.deadline.as_ref(), job).await {
                     Ok(Err(ReadError::Unproven(name))) => name,
                     Ok(outcome) => return outcome.map_err(ReplicaError::from),
@@ -158,8 +167,22 @@ impl Replica for LocalReplica {
             }
         })
     }
+}
+
+impl Replica for LocalReplica {
+    fn read_data(&self, request: &DataRequest) -> Answer<Recording> {
+        self.answer(request, |recording, _| recording)
+    }
+
+    fn read_digest(&self, request: &DataRequest) -> Answer<Digest> {
+        self.answer(request, |recording, command| recording.digest(command))
+    }
 
     fn mutate(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()> {
+        self.store.mutate(mutation, deadline)
+    }
+
+    fn repair(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()> {
         self.store.mutate(mutation, deadline)
     }
 
@@ -183,6 +206,6 @@ fn record(store: &dyn LocalStore, request: &DataRequest, may_block: bool) -> Res
         true => ReadContext { deadline, ..ReadContext::default() },
         false => ReadContext { deadline, ..short(ReadContext::default()) },
     };
-    let stream = store.stream(&request.command, &context)?;
+    let stream = without_purgeable(store.stream(&request.command, &context)?, &request.command);
     Recording::of(stream, &request.command, context, request.page)
 }

@@ -6,7 +6,7 @@
 use crate::local::LocalReplica;
 use model::command::ReadCommand;
 use model::{Mutation, TableSchema};
-use partition::{Deadline, PageLimits, ReadError, Recording};
+use partition::{Deadline, Digest, PageLimits, ReadError, Recording};
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
@@ -84,8 +84,14 @@ pub trait Replica: Send + Sync + Debug {
     /// Reads what the request asks for, tombstones included, as far as its limits.
     fn read_data(&self, request: &DataRequest) -> Answer<Recording>;
 
+    /// The digest of what [`Replica::read_data`] would answer.
+    fn read_digest(&self, request: &DataRequest) -> Answer<Digest>;
+
     /// Keeps a mutation, or says at the deadline that it has not.
     fn mutate(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()>;
+
+    /// Keeps what a read found the replica to lack, or says at the deadline that it has not.
+    fn repair(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()>;
 
     /// Empties a table.
     fn truncate(&self, table: Arc<TableSchema>) -> Answer<()>;

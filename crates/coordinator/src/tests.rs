@@ -15,7 +15,8 @@ use model::{
     PartitionUpdate, Row, Schema, TableSchema, reconcile,
 };
 use partition::{
-    BoxedStream, Deadline, Event, Fragment, PageLimits, PartitionStream, ReadContext, ReadError, Recording,
+    BoxedStream, Deadline, Digest, Event, Fragment, PageLimits, PartitionStream, ReadContext, ReadError,
+    Recording, without_purgeable,
 };
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,8 +26,9 @@ use uuid::Uuid;
 mod batchlog;
 mod fakes;
 mod levels;
+mod repair;
 
-use fakes::{Fake, Noted, Remote};
+use fakes::{Fake, Noted, Remote, Verb};
 
 fn schema(factor: u32) -> Schema {
     let mut keyspace = KeyspaceSchema::new("ks", Replication::simple(factor));
@@ -41,7 +43,13 @@ fn schema(factor: u32) -> Schema {
         .regular("n", CqlType::Counter)
         .build();
     keyspace.tables.insert("t".into(), Arc::new(plain));
+    let rows = TableSchema::builder("ks", "rows", Uuid::from_u128(4))
+        .partition_key("k", CqlType::Int)
+        .clustering("c", CqlType::Int, false)
+        .regular("v", CqlType::Int)
+        .build();
     keyspace.tables.insert("counters".into(), Arc::new(counters));
+    keyspace.tables.insert("rows".into(), Arc::new(rows));
     let mut system = KeyspaceSchema::new("system", Replication::local());
     let batches = TableSchema::builder("system", "batches", Uuid::from_u128(3))
         .partition_key("id", CqlType::TimeUuid)
@@ -131,7 +139,7 @@ impl Case {
 }
 
 fn run<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
 }
 
 fn key(k: i32) -> DecoratedKey {

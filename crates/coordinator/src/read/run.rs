@@ -315,7 +315,7 @@ where
 }
 
 /// A read that the pool did not carry out.
-fn of_readers(error: ReaderError, consistency: Consistency) -> CoordinatorError {
+pub(super) fn of_readers(error: ReaderError, consistency: Consistency) -> CoordinatorError {
     match error {
         ReaderError::TimedOut => CoordinatorError::of_read(consistency, 0, 1, 0, ReplicaError::TimedOut),
         ReaderError::Overloaded => CoordinatorError::Overloaded(error.to_string()),

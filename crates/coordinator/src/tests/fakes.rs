@@ -9,6 +9,15 @@ pub(super) type Rows = BTreeMap<(Uuid, DecoratedKey), PartitionUpdate>;
 /// Keys, or a range, and the scan of which the read is a part.
 pub(super) type Asked = (Result<Vec<DecoratedKey>, KeyRange>, Option<KeyRange>);
 
+/// What a fake was called for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Data,
+    Digest,
+    Mutate,
+    Repair,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Fake {
     pub(super) rows: Mutex<Rows>,
@@ -22,6 +31,16 @@ pub(super) struct Fake {
     pub(super) unproven: Mutex<Option<Arc<str>>>,
     /// Table whose writes fail.
     pub(super) refuses: Mutex<Option<Uuid>>,
+    /// Whether its digests are wrong.
+    pub(super) lies: AtomicBool,
+    /// Whether repairs fail.
+    pub(super) is_beyond_repair: AtomicBool,
+    /// Whether writes never end.
+    pub(super) keeps_writes_waiting: AtomicBool,
+    /// What it has kept.
+    pub(super) mutations: Mutex<Vec<Arc<Mutation>>>,
+    /// Verbs that it was called with from elsewhere.
+    pub(super) verbs: Mutex<Vec<Verb>>,
     /// Reads that it was asked for.
     pub(super) asked: Mutex<Vec<Asked>>,
     /// When each table was emptied.
@@ -67,7 +86,8 @@ impl LocalStore for Fake {
             return Answer::ready(Err(ReplicaError::Overloaded("full".into())));
         }
         let is_system = mutation.updates.iter().any(|u| u.table.keyspace == "system");
-        if self.stuck.load(Ordering::SeqCst) && !is_system {
+        let waits = self.stuck.load(Ordering::SeqCst) || self.keeps_writes_waiting.load(Ordering::SeqCst);
+        if waits && !is_system {
             return Answer::later(std::future::pending());
         }
         let refused = *self.refuses.lock().unwrap();
@@ -75,6 +95,7 @@ impl LocalStore for Fake {
         {
             return Answer::ready(Err(ReplicaError::Write("broken".into())));
         }
+        self.mutations.lock().unwrap().push(Arc::clone(&mutation));
         let mut rows = self.rows.lock().unwrap();
         for update in &mutation.updates {
             let place = (update.table.id, update.key.clone());
@@ -105,19 +126,51 @@ impl LocalStore for Fake {
 #[derive(Debug)]
 pub(super) struct Remote(pub(super) Arc<Fake>);
 
+impl Remote {
+    fn read<T: Send + 'static>(
+        &self,
+        request: &DataRequest,
+        verb: Verb,
+        take: impl FnOnce(Recording) -> T,
+    ) -> Answer<T> {
+        self.0.verbs.lock().unwrap().push(verb);
+        match self.0.stuck.load(Ordering::SeqCst) {
+            true => Answer::later(std::future::pending()),
+            false => Answer::ready(self.0.record(request).map(take)),
+        }
+    }
+}
+
+impl Fake {
+    pub(super) fn record(&self, request: &DataRequest) -> Result<Recording, ReplicaError> {
+        let context = ReadContext::default();
+        let stream = without_purgeable(self.stream(&request.command, &context)?, &request.command);
+        Ok(Recording::of(stream, &request.command, context, request.page)?)
+    }
+}
+
 impl Replica for Remote {
     fn read_data(&self, request: &DataRequest) -> Answer<Recording> {
-        if self.0.stuck.load(Ordering::SeqCst) {
-            return Answer::later(std::future::pending());
-        }
-        let context = ReadContext::default();
-        let read = self.0.stream(&request.command, &context);
-        let read = read.and_then(|stream| Recording::of(stream, &request.command, context, request.page));
-        Answer::ready(read.map_err(ReplicaError::from))
+        self.read(request, Verb::Data, |recording| recording)
+    }
+
+    fn read_digest(&self, request: &DataRequest) -> Answer<Digest> {
+        let lie = u8::from(self.0.lies.load(Ordering::SeqCst));
+        let command = Arc::clone(&request.command);
+        self.read(request, Verb::Digest, |recording| Digest(recording.digest(&command).0.map(|b| b ^ lie)))
     }
 
     fn mutate(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()> {
+        self.0.verbs.lock().unwrap().push(Verb::Mutate);
         self.0.mutate(mutation, deadline)
+    }
+
+    fn repair(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()> {
+        self.0.verbs.lock().unwrap().push(Verb::Repair);
+        match self.0.is_beyond_repair.load(Ordering::SeqCst) {
+            true => Answer::ready(Err(ReplicaError::Write("beyond repair".into()))),
+            false => self.0.mutate(mutation, deadline),
+        }
     }
 
     fn truncate(&self, table: Arc<TableSchema>) -> Answer<()> {
