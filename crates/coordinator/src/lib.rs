@@ -67,6 +67,8 @@ pub struct Coordinator {
     cas_locks: KeyLocks,
     /// Partitions with a counter update in progress.
     counter_locks: KeyLocks,
+    /// How long gathered reads took.
+    latencies: read::Latencies,
     /// The last timestamp that was given to a write, in microseconds.
     last_timestamp: AtomicI64,
     /// Whether the batch log may hold a batch whose request is over.
@@ -92,6 +94,7 @@ impl Coordinator {
             host_id,
             cas_locks: KeyLocks::new(),
             counter_locks: KeyLocks::new(),
+            latencies: read::Latencies::new(),
             last_timestamp: AtomicI64::new(i64::MIN),
             batches_left_behind: AtomicBool::new(false),
         }

@@ -19,9 +19,11 @@ mod legs;
 mod page;
 mod repair;
 mod run;
+mod speculation;
 
 pub use page::{Interruption, Page, PullError};
 pub use run::{Pages, ReadWork, Worked};
+pub(crate) use speculation::Latencies;
 
 use crate::paging::PagingState;
 use model::command::{Consistency, ReadCommand};

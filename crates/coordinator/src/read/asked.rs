@@ -4,20 +4,24 @@
 //!    others for the digest of them. Of a range all are asked for the data: the digests of so much hardly ever
 //!    agree. So they are where rows are filtered, since replicas may filter before or after their digest.
 //! 2. A replica that fails is replaced by one that was not asked yet, as long as there is one.
+//! 3. When the answers take longer than is usual for the table, one more is asked ([`super::speculation`]).
 //!
 //! Who is asked besides is asked for the data, so they are there as soon as enough have answered.
 
 use super::legs::Leg;
+use super::speculation::patience;
+use crate::Coordinator;
 use crate::error::CoordinatorError;
 use crate::replica::{Answer, DataRequest, ReplicaError};
 use crate::strategy::Required;
 use crate::topology::Node;
 use model::command::{Consistency, PartitionSelection};
 use partition::{Digest, Recording};
-use std::future::{Future as _, poll_fn};
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// What a replica is asked for.
 enum Asking {
@@ -71,6 +75,7 @@ pub(super) struct Asked<'a> {
     failures: u32,
     /// The first failure.
     cause: Option<ReplicaError>,
+    asked_at_nanos: u64,
 }
 
 /// Replicas and the data that they have answered with.
@@ -85,6 +90,7 @@ impl<'a> Asked<'a> {
         leg: &'a Leg,
         request: DataRequest,
         consistency: Consistency,
+        now_nanos: u64,
     ) -> Result<Asked<'a>, CoordinatorError> {
         let (candidates, required) = leg.placement.for_read(consistency)?;
         let command = &request.command;
@@ -106,9 +112,9 @@ impl<'a> Asked<'a> {
             waiting.push((node, asking));
         }
         let (missing, answers) = (required.clone(), Vec::new());
-        let (failures, cause) = (0, None);
+        let (failures, cause, asked_at_nanos) = (0, None, now_nanos);
         let terms = Terms { request, consistency, required };
-        Ok(Asked { terms, missing, waiting, answers, spare, failures, cause })
+        Ok(Asked { terms, missing, waiting, answers, spare, failures, cause, asked_at_nanos })
     }
 
     pub(super) fn terms(&self) -> &Terms {
@@ -119,8 +125,43 @@ impl<'a> Asked<'a> {
     ///
     /// # Errors
     /// `ReadFailure`, `ReadTimeout`, `Overloaded`.
-    pub(super) async fn answered(&mut self) -> Result<(), CoordinatorError> {
-        poll_fn(|cx| self.poll(cx)).await
+    pub(super) async fn answered(&mut self, coordinator: &Coordinator) -> Result<(), CoordinatorError> {
+        let mut alarm = None;
+        poll_fn(|cx| {
+            let polled = self.poll(cx);
+            if polled.is_ready() || self.spare.is_empty() {
+                return polled;
+            }
+            let alarm = alarm.get_or_insert_with(|| self.alarm(coordinator));
+            match alarm.as_mut().map(|alarm| alarm.as_mut().poll(cx)) {
+                Some(Poll::Ready(())) => {
+                    *alarm = None;
+                    self.ask_one_more(&self.missing.clone());
+                    self.poll(cx)
+                }
+                Some(Poll::Pending) | None => polled,
+            }
+        })
+        .await?;
+        let nanos = coordinator.env.clock.monotonic_nanos().saturating_sub(self.asked_at_nanos);
+        coordinator.latencies.add(self.terms.request.command.table.id, nanos);
+        Ok(())
+    }
+
+    /// Rings when it is time to ask one more; `None` if it never is.
+    fn alarm(&self, coordinator: &Coordinator) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
+        let table = &self.terms.request.command.table;
+        let half = self.terms.request.deadline.as_ref().map(|deadline| deadline.left() / 2);
+        let percentile = |percent| coordinator.latencies.percentile(table.id, percent).or(half);
+        let patience = patience(&table.options.speculative_retry, percentile)?;
+        let waited = coordinator.env.clock.monotonic_nanos().saturating_sub(self.asked_at_nanos);
+        let left = patience.saturating_sub(Duration::from_nanos(waited));
+        let tasks = coordinator.env.tasks.clone();
+        Some(Box::pin(async move {
+            if !left.is_zero() {
+                tasks.sleep(left).await;
+            }
+        }))
     }
 
     /// Asks a replica besides that counts for what is `missing`, if there is one.

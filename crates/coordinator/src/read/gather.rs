@@ -65,7 +65,8 @@ impl Coordinator {
             for leg in now {
                 let command = ReadCommand { limits, ..ReadCommand::clone(&leg.command) };
                 let data = DataRequest { command: Arc::new(command), page, deadline: deadline.cloned() };
-                asked.push(Asked::ask(leg, data, request.consistency)?);
+                let now_nanos = self.env.clock.monotonic_nanos();
+                asked.push(Asked::ask(leg, data, request.consistency, now_nanos)?);
             }
             for leg in asked {
                 let command = Arc::clone(&leg.terms().request.command);

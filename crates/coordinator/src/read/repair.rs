@@ -30,12 +30,12 @@ impl Coordinator {
         mut asked: Asked<'_>,
         deadline: Option<&Deadline>,
     ) -> Result<Vec<Recording>, CoordinatorError> {
-        asked.answered().await?;
+        asked.answered(self).await?;
         if let Some(agreed) = asked.agreed() {
             return Ok(vec![agreed]);
         }
         asked.ask_for_data();
-        asked.answered().await?;
+        asked.answered(self).await?;
         let (terms, data) = asked.into_data();
         match terms.request.command.table.options.read_repair.as_str() {
             "NONE" => Ok(data.into_iter().map(|(_, recording)| recording).collect()),

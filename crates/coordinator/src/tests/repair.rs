@@ -1,4 +1,4 @@
-//! Reads of replicas that do not know the same: digests, merges, repairs.
+//! Reads of replicas that do not know the same: digests, merges, repairs, and one more that is asked.
 
 use super::levels::{is_met, levels, subsets, two_datacenters, write};
 use super::*;
@@ -263,4 +263,65 @@ fn rows_that_another_replica_has_deleted_are_made_up_for_by_later_ones() {
             assert_eq!(paged(&case, limits, page), expected, "limit {limit}, pages of {page}, {deleted_at}");
         }
     }
+}
+
+#[test]
+fn one_more_is_asked_when_one_is_slower_than_the_table_has_patience() {
+    for (policy, helps) in [
+        ("ALWAYS", true),
+        ("5ms", true),
+        ("MIN(99p,5ms)", false),
+        ("NEVER", false),
+        ("NONE", false),
+        ("10000ms", false),
+        // Nothing was read yet, and nothing says how long anybody waits.
+        ("99p", false),
+    ] {
+        // The first is asked for the data, the second for their digest.
+        for slow in [1, 2] {
+            let case =
+                with_options_of(schema(4), &["dc1"; 4], |options| options.speculative_retry = policy.into());
+            write(&case, Consistency::All, 5).unwrap();
+            (1..4).for_each(|node| drop(verbs(&case, node)));
+            case.kill(1);
+            case.replicas[slow].stuck.store(true, Ordering::SeqCst);
+            let millis = if helps { 1_000 } else { 30 };
+            let answer = read_within(&case, Consistency::Two, millis);
+            assert_eq!(answer, helps.then_some(Some(5)), "{policy}, {slow} is slow");
+            let asked = if helps { vec![Verb::Data] } else { vec![] };
+            assert_eq!(verbs(&case, 3), asked, "{policy}, {slow} is slow");
+        }
+    }
+}
+
+#[test]
+fn a_percentile_of_reads_before_is_patience_enough() {
+    let case = case(3, 3);
+    write(&case, Consistency::All, 5).unwrap();
+    case.read(1, Consistency::Quorum).unwrap();
+    case.replicas[1].stuck.store(true, Ordering::SeqCst);
+    assert_eq!(read_within(&case, Consistency::Quorum, 1_000), Some(Some(5)));
+}
+
+#[test]
+fn who_is_asked_besides_counts_for_the_level() {
+    let base = two_datacenters(&[]);
+    let datacenters = ["dc1", "dc1", "dc1", "dc2", "dc2", "dc2"];
+    let slow_at = |slow: &[usize]| {
+        let schema = Schema::clone(&base.schema);
+        let case = with_options_of(schema, &datacenters, |options| options.speculative_retry = "1ms".into());
+        write(&case, Consistency::All, 5).unwrap();
+        slow.iter().for_each(|node| case.replicas[*node].stuck.store(true, Ordering::SeqCst));
+        (1..6).for_each(|node| drop(verbs(&case, node)));
+        case
+    };
+    let case = slow_at(&[1]);
+    assert_eq!(read_within(&case, Consistency::LocalQuorum, 500), Some(Some(5)));
+    assert_eq!(verbs(&case, 2), [Verb::Data]);
+    let case = slow_at(&[1, 2]);
+    assert_eq!(read_within(&case, Consistency::LocalQuorum, 30), None, "nobody far away counts");
+    assert!((3..6).all(|node| verbs(&case, node).is_empty()));
+    let case = slow_at(&[4]);
+    assert_eq!(read_within(&case, Consistency::EachQuorum, 500), Some(Some(5)));
+    assert_eq!((verbs(&case, 2), verbs(&case, 5)), (vec![], vec![Verb::Data]), "of the same data center");
 }
