@@ -15,7 +15,7 @@ pub use in_place::Tried;
 pub(crate) use in_place::short;
 pub use readers::{READER_THREAD, ReaderError, ReaderHooks, Readers};
 
-use crate::replica::{Answer, DataRequest, Replica, ReplicaError};
+use crate::replica::{Answer, DataRequest, Hint, Replica, ReplicaError};
 use in_place::InPlaceOdds;
 use model::command::ReadCommand;
 use model::{Mutation, TableSchema};
@@ -184,6 +184,30 @@ impl Replica for LocalReplica {
 
     fn repair(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()> {
         self.store.mutate(mutation, deadline)
+    }
+
+    fn hint(&self, hint: Hint, deadline: Option<&Deadline>) -> Answer<()> {
+        let Hint { mutation, written_millis, gc_grace_s } = hint;
+        let grace_s = mutation.updates.iter().map(|update| i64::from(update.table.options.gc_grace_seconds));
+        let grace_s = grace_s.chain([i64::from(gc_grace_s)]).min().unwrap_or(0);
+        let age_millis = self.readers.clock().now_millis().saturating_sub(written_millis);
+        if age_millis >= grace_s.saturating_mul(1_000) {
+            return Answer::ready(Ok(()));
+        }
+        let (store, deadline) = (Arc::clone(&self.store), deadline.cloned());
+        Answer::later(async move {
+            let mut kept = Vec::with_capacity(mutation.updates.len());
+            for update in &mutation.updates {
+                let truncated = store.truncated_millis(&update.table).await?;
+                if truncated.is_none_or(|truncated| truncated < written_millis) {
+                    kept.push(update.clone());
+                }
+            }
+            match kept.is_empty() {
+                true => Ok(()),
+                false => store.mutate(Arc::new(Mutation { updates: kept }), deadline.as_ref()).await,
+            }
+        })
     }
 
     fn truncate(&self, table: Arc<TableSchema>) -> Answer<()> {

@@ -79,6 +79,17 @@ pub struct DataRequest {
     pub deadline: Option<Deadline>,
 }
 
+/// A mutation that a coordinator kept for a replica that missed it.
+#[derive(Clone, Debug)]
+pub struct Hint {
+    /// What was missed, with the timestamps of its time.
+    pub mutation: Arc<Mutation>,
+    /// When it was written, in milliseconds since the epoch.
+    pub written_millis: i64,
+    /// `gc_grace_seconds` then, the shortest of its tables.
+    pub gc_grace_s: u32,
+}
+
 /// A node that holds data.
 pub trait Replica: Send + Sync + Debug {
     /// Reads what the request asks for, tombstones included, as far as its limits.
@@ -92,6 +103,10 @@ pub trait Replica: Send + Sync + Debug {
 
     /// Keeps what a read found the replica to lack, or says at the deadline that it has not.
     fn repair(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()>;
+
+    /// Keeps what the replica missed, but for tables that were emptied since. A hint that is older than
+    /// `gc_grace_seconds` is done with, too, without being kept: what deleted it may be forgotten.
+    fn hint(&self, hint: Hint, deadline: Option<&Deadline>) -> Answer<()>;
 
     /// Empties a table.
     fn truncate(&self, table: Arc<TableSchema>) -> Answer<()>;

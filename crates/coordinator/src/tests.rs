@@ -25,6 +25,7 @@ use uuid::Uuid;
 
 mod batchlog;
 mod fakes;
+mod hints;
 mod levels;
 mod repair;
 

@@ -1,6 +1,7 @@
 //! Writes: every replica gets the mutation, as many as the consistency level wants must acknowledge it.
 //!
-//! Replicas that are dead, fail, or are late are told to [`Hints`], who keeps the mutation for them.
+//! Replicas that are dead, fail, or are late are told to [`Hints`], who keeps the mutation for them. So are
+//! those that were not waited for, because another write has failed or the client is gone.
 
 use crate::Coordinator;
 use crate::error::{CoordinatorError, WriteType};
@@ -12,7 +13,7 @@ use model::command::{Consistency, PartitionSelection};
 use model::{Mutation, TableSchema};
 use partition::Deadline;
 use smallvec::SmallVec;
-use std::future::{Future, poll_fn};
+use std::future::{Future as _, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -38,6 +39,7 @@ impl Coordinator {
         }
         if let [(placement, mutation)] = placed.as_slice()
             && let Some(only) = placement.only_one(consistency)
+            && only.replica.as_local().is_some()
         {
             let kept = only.replica.mutate(Arc::clone(mutation), deadline).await;
             return kept.map_err(|cause| refused(1, Failed { received: 0, failures: 1, cause }));
@@ -47,14 +49,16 @@ impl Coordinator {
         for (placement, mutation) in &placed {
             let WritePlan { targets, required } = placement.for_write(consistency)?;
             let waiting = targets.into_iter().map(|node| (node, None)).collect();
-            sent.push(Sent { mutation, waiting, missing: required, received: 0, failures: 0, cause: None });
+            let hints = self.hints.as_ref();
+            let (missing, received, failures, cause) = (required, 0, 0, None);
+            sent.push(Sent { mutation, hints, waiting, missing, received, failures, cause });
         }
         for write in &mut sent {
-            write.send(self.hints.as_ref(), deadline);
+            write.send(deadline);
         }
-        for write in sent {
+        for mut write in sent {
             let block_for = write.missing.count();
-            write.acknowledged(self.hints.as_ref()).await.map_err(|failed| refused(block_for, failed))?;
+            poll_fn(|cx| write.poll(cx)).await.map_err(|failed| refused(block_for, failed))?;
         }
         Ok(())
     }
@@ -108,15 +112,17 @@ pub(crate) fn validate_for_write(consistency: Consistency) -> Result<(), Coordin
     Ok(())
 }
 
-/// Who keeps writes for replicas that do not have them.
+/// Who keeps writes for replicas that do not have them. Each replica of a write is told of once, unless it has
+/// acknowledged.
 pub trait Hints: Send + Sync {
     /// A replica was not alive.
     fn missed(&self, node: &Arc<Node>, mutation: &Arc<Mutation>);
 
-    /// A replica has not answered yet, and is not waited for any more.
+    /// A replica has not answered yet, and is not waited for any more. When `answer` comes and is good, nothing
+    /// has to be kept.
     fn late(&self, node: &Arc<Node>, mutation: &Arc<Mutation>, answer: Answer<()>);
 
-    /// A replica that was not waited for has failed.
+    /// A replica has failed, or said at the deadline that it has not kept the write.
     fn failed(&self, node: &Arc<Node>, mutation: &Arc<Mutation>, error: &ReplicaError);
 }
 
@@ -138,6 +144,7 @@ type Waiting<'a> = SmallVec<[(&'a Arc<Node>, Option<Answer<()>>); 3]>;
 /// A mutation on its way.
 struct Sent<'a> {
     mutation: &'a Arc<Mutation>,
+    hints: &'a dyn Hints,
     waiting: Waiting<'a>,
     /// Acknowledgements that are missing.
     missing: Required,
@@ -174,27 +181,17 @@ fn failed_write(
 }
 
 impl Sent<'_> {
-    fn send(&mut self, hints: &dyn Hints, deadline: Option<&Deadline>) {
+    fn send(&mut self, deadline: Option<&Deadline>) {
         for (node, answer) in &mut self.waiting {
             match node.is_alive() {
                 true => *answer = Some(node.replica.mutate(Arc::clone(self.mutation), deadline)),
-                false => hints.missed(node, self.mutation),
+                false => self.hints.missed(node, self.mutation),
             }
         }
     }
 
     /// Waits until as many replicas acknowledged as must, or so many failed that they cannot any more.
-    async fn acknowledged(mut self, hints: &dyn Hints) -> Result<(), Failed> {
-        let outcome = poll_fn(|cx| self.poll(hints, cx)).await;
-        for (node, answer) in self.waiting {
-            if let Some(answer) = answer {
-                hints.late(node, self.mutation, answer);
-            }
-        }
-        outcome
-    }
-
-    fn poll(&mut self, hints: &dyn Hints, cx: &mut Context<'_>) -> Poll<Result<(), Failed>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failed>> {
         for (node, slot) in &mut self.waiting {
             let Some(answer) = slot else { continue };
             match Pin::new(answer).poll(cx) {
@@ -202,7 +199,7 @@ impl Sent<'_> {
                 Poll::Ready(Ok(())) => self.received += u32::from(self.missing.take_one(&node.datacenter)),
                 Poll::Ready(Err(error)) => {
                     self.failures += u32::from(self.missing.counts(&node.datacenter));
-                    hints.failed(node, self.mutation, &error);
+                    self.hints.failed(node, self.mutation, &error);
                     self.cause.get_or_insert(error);
                 }
             }
@@ -224,6 +221,19 @@ impl Sent<'_> {
                 cause: cause.clone(),
             })),
             _ => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Sent<'_> {
+    fn drop(&mut self) {
+        for (node, answer) in self.waiting.drain(..) {
+            match answer {
+                // What is there was not looked at, because another write has failed before.
+                None | Some(Answer::Ready(None | Some(Ok(())))) => {}
+                Some(Answer::Ready(Some(Err(error)))) => self.hints.failed(node, self.mutation, &error),
+                Some(later) => self.hints.late(node, self.mutation, later),
+            }
         }
     }
 }

@@ -173,6 +173,10 @@ impl Replica for Remote {
         }
     }
 
+    fn hint(&self, _: Hint, _: Option<&Deadline>) -> Answer<()> {
+        unreachable!("hints are carried by who keeps them")
+    }
+
     fn truncate(&self, table: Arc<TableSchema>) -> Answer<()> {
         self.0.truncate(table)
     }
