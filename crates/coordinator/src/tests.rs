@@ -28,6 +28,7 @@ mod fakes;
 mod hints;
 mod levels;
 mod repair;
+mod sim;
 
 use fakes::{Fake, Noted, Remote, Verb};
 

@@ -6,7 +6,7 @@
 //! 2. A replica that fails is replaced by one that was not asked yet, as long as there is one.
 //! 3. When the answers take longer than is usual for the table, one more is asked ([`super::speculation`]).
 //!
-//! Who is asked besides is asked for the data, so they are there as soon as enough have answered.
+//! Who is asked besides is asked for the data, so some are there as soon as enough have answered.
 
 use super::legs::Leg;
 use super::speculation::patience;
@@ -203,8 +203,7 @@ impl<'a> Asked<'a> {
                 }
             }
         }
-        let is_data = |(_, said): &(_, Said)| matches!(said, Said::Data(_));
-        if self.missing.count() == 0 && self.answers.iter().any(is_data) {
+        if self.missing.count() == 0 {
             return Poll::Ready(Ok(()));
         }
         match self.cause.take_if(|_| self.waiting.is_empty()) {
