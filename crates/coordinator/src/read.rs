@@ -8,9 +8,9 @@
 //!    ([`legs`]).
 //! 2. A read that this node answers alone is *local*. It is tried in place; what cannot be answered so is
 //!    carried out by a thread that may wait ([`run`], [`crate::local`]).
-//! 3. Any other read is *gathered* ([`gather`]): one replica answers with what it has, the others with a digest
-//!    of that ([`asked`]). Where these differ, all answer with what they have. The answers are merged, and who
-//!    is behind is brought up to date ([`repair`]).
+//! 3. Any other read is *gathered* ([`gather`]): one replica answers with what it has, the others with a
+//!    digest of that ([`asked`]). Where these differ, all answer with what they have. The answers are merged,
+//!    and who is behind is brought up to date ([`repair`]).
 //! 4. Either way its rows are a [`Page`].
 
 mod asked;

@@ -112,14 +112,14 @@ pub(crate) fn validate_for_write(consistency: Consistency) -> Result<(), Coordin
     Ok(())
 }
 
-/// Who keeps writes for replicas that do not have them. Each replica of a write is told of once, unless it has
-/// acknowledged.
+/// Who keeps writes for replicas that do not have them. Each replica of a write is told of once, unless it
+/// has acknowledged.
 pub trait Hints: Send + Sync {
     /// A replica was not alive.
     fn missed(&self, node: &Arc<Node>, mutation: &Arc<Mutation>);
 
-    /// A replica has not answered yet, and is not waited for any more. When `answer` comes and is good, nothing
-    /// has to be kept.
+    /// A replica has not answered yet, and is not waited for any more. When `answer` comes and is good,
+    /// nothing has to be kept.
     fn late(&self, node: &Arc<Node>, mutation: &Arc<Mutation>, answer: Answer<()>);
 
     /// A replica has failed, or said at the deadline that it has not kept the write.

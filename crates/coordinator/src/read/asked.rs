@@ -1,8 +1,8 @@
 //! The replicas of a leg that were asked, and what they have answered.
 //!
 //! 1. As many are asked at once as must answer. Of single partitions the closest is asked for the data, the
-//!    others for the digest of them. Of a range all are asked for the data: the digests of so much hardly ever
-//!    agree. So they are where rows are filtered, since replicas may filter before or after their digest.
+//!    others for the digest of them. Of a range all are asked for the data: the digests of so much hardly
+//!    ever agree. So they are where rows are filtered: replicas may filter before or after their digest.
 //! 2. A replica that fails is replaced by one that was not asked yet, as long as there is one.
 //! 3. When the answers take longer than is usual for the table, one more is asked ([`super::speculation`]).
 //!

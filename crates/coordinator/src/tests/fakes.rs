@@ -31,6 +31,9 @@ pub(super) struct Fake {
     pub(super) unproven: Mutex<Option<Arc<str>>>,
     /// Table whose writes fail.
     pub(super) refuses: Mutex<Option<Uuid>>,
+    /// Verbs that never end when they come from elsewhere, and verbs that fail then.
+    pub(super) stuck_at: Mutex<Vec<Verb>>,
+    pub(super) fails_at: Mutex<Vec<Verb>>,
     /// Whether its digests are wrong.
     pub(super) lies: AtomicBool,
     /// Whether repairs fail.
@@ -134,10 +137,14 @@ impl Remote {
         take: impl FnOnce(Recording) -> T,
     ) -> Answer<T> {
         self.0.verbs.lock().unwrap().push(verb);
-        match self.0.stuck.load(Ordering::SeqCst) {
-            true => Answer::later(std::future::pending()),
-            false => Answer::ready(self.0.record(request).map(take)),
+        let is_among = |verbs: &Mutex<Vec<Verb>>| verbs.lock().unwrap().contains(&verb);
+        if self.0.stuck.load(Ordering::SeqCst) || is_among(&self.0.stuck_at) {
+            return Answer::later(std::future::pending());
         }
+        if is_among(&self.0.fails_at) {
+            return Answer::ready(Err(ReadError::from(std::io::Error::other("fails")).into()));
+        }
+        Answer::ready(self.0.record(request).map(take))
     }
 }
 

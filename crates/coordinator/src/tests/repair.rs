@@ -84,6 +84,33 @@ fn this_node_gives_a_digest_of_what_it_would_answer() {
 }
 
 #[test]
+fn this_node_answers_others_without_what_is_old_enough_to_be_forgotten() {
+    let case = case(1, 1);
+    let mut gone = case.put(1, 5, 5);
+    gone.updates[0].rows[0] = Row { deletion: model::Deletion::new(6, 7), ..Row::new(Clustering::empty()) };
+    put_into(&case, 0, gone);
+    let keys = PartitionSelection::Keys(vec![key(1)]);
+    let grace_s = case.table("t").options.gc_grace_seconds as u32;
+    for (now_s, is_forgotten) in [(7 + grace_s, false), (8 + grace_s, true)] {
+        let command = Arc::new(ReadCommand { now_s, ..case.command("t", keys.clone()) });
+        let request = DataRequest { command: Arc::clone(&command), page: PageLimits::NONE, deadline: None };
+        let data = run(case.coordinator.local().read_data(&request)).unwrap();
+        assert_eq!(data.is_empty(), is_forgotten);
+    }
+}
+
+#[test]
+fn who_is_late_with_a_digest_can_be_asked_for_data() {
+    let case = with_options_of(schema(4), &["dc1"; 4], |options| options.speculative_retry = "1ms".into());
+    write(&case, Consistency::All, 5).unwrap();
+    *case.replicas[1].stuck_at.lock().unwrap() = vec![Verb::Digest];
+    case.replicas[2].lies.store(true, Ordering::SeqCst);
+    *case.replicas[2].fails_at.lock().unwrap() = vec![Verb::Data];
+    assert_eq!(read_within(&case, Consistency::Quorum, 1_000), Some(Some(5)));
+    assert_eq!(verbs(&case, 1), [Verb::Mutate, Verb::Digest, Verb::Data]);
+}
+
+#[test]
 fn whoever_is_behind_a_read_at_any_level_has_what_it_answered() {
     for ahead in subsets() {
         for level in levels().filter(|level| *level != Consistency::Any) {

@@ -145,3 +145,71 @@ fn counters_count_without_what_precedes_their_shards() {
     ]);
     assert_eq!(digest(steps, &Arc::new(of_counters)), expected);
 }
+
+/// `k int PRIMARY KEY, s int static, t int static, m set<int>`, clustered by `c int`.
+fn table_of_sets() -> Arc<model::TableSchema> {
+    let int = model::CqlType::Int;
+    let table = model::TableSchema::builder("ks", "sets", uuid::Uuid::nil())
+        .partition_key("k", int.clone())
+        .clustering("c", int.clone(), false)
+        .static_column("s", int.clone())
+        .static_column("t", int.clone())
+        .regular("m", model::CqlType::set(int, true));
+    Arc::new(table.build())
+}
+
+#[test]
+fn elements_count_with_their_paths_behind_the_deletion_of_their_column() {
+    use crate::testing::Step;
+    let table = table_of_sets();
+    let m = table.column("m").unwrap().id;
+    let mut of_sets = ReadCommand::clone(&command(DataLimits::NONE, false));
+    (of_sets.columns, of_sets.table) = (ColumnSelection::all(&table), Arc::clone(&table));
+    let mut row = row(1, &[]);
+    row.complex_deletions = vec![(m, deletion(4))];
+    let path = bytes::Bytes::copy_from_slice(&9i32.to_be_bytes());
+    row.cells = vec![Cell::live(m, 5, bytes::Bytes::new()).with_path(path)];
+    let steps = vec![Step::Start(1, Deletion::NONE), Step::Row(row), Step::End];
+    let expected = md5(&[
+        &[&1i32.to_be_bytes()[..], &MIN, b"m", &[1], &no_statics()].concat(),
+        &[&[0][..], &1i32.to_be_bytes(), &[4], &MIN, &[1], &MIN, &4i64.to_be_bytes()].concat(),
+        &[&5i64.to_be_bytes()[..], &[0; 4], &[1], &9i32.to_be_bytes()].concat(),
+    ]);
+    assert_eq!(digest(steps, &Arc::new(of_sets)), expected);
+}
+
+#[test]
+fn a_static_row_without_what_was_asked_for_is_none() {
+    use crate::testing::Step;
+    let table = table_of_sets();
+    let [s, t] = ["s", "t"].map(|name| table.column(name).unwrap().id);
+    let mut of_one = ReadCommand::clone(&command(DataLimits::NONE, false));
+    (of_one.columns, of_one.table) = (ColumnSelection::of(vec![t]), Arc::clone(&table));
+    let of_one = Arc::new(of_one);
+    let with = |column| {
+        let cells = vec![Cell::live(column, 5, bytes::Bytes::from_static(b"x"))];
+        let statics = Row { cells, ..Row::default() };
+        vec![Step::Start(1, Deletion::NONE), Step::Static(statics), Step::Row(inserted(1, 5, &[])), Step::End]
+    };
+    let mut without = with(s);
+    without.remove(1);
+    assert_eq!(digest(with(s), &of_one), digest(without.clone(), &of_one));
+    assert_ne!(digest(with(t), &of_one), digest(without, &of_one));
+}
+
+#[test]
+fn a_range_deletion_is_closed_where_a_partition_was_left() {
+    use crate::testing::Step;
+    let limits = DataLimits { rows_per_partition: 1, ..DataLimits::NONE };
+    let order = ring_order(2);
+    let of = |k: i32, rows: i32| {
+        let mut steps = vec![Step::Start(k, Deletion::NONE), before(1, deletion(3))];
+        steps.extend((2..2 + rows).map(|c| Step::Row(inserted(c, 4, &[]))));
+        steps
+    };
+    let whole = [of(order[0], 2), vec![after(5, Deletion::NONE), Step::End]].concat();
+    let closed = [of(order[0], 1), vec![after(2, Deletion::NONE), Step::End]].concat();
+    let next = vec![Step::Start(order[1], Deletion::NONE), Step::Row(inserted(1, 4, &[])), Step::End];
+    let limited = digest([whole, next.clone()].concat(), &command(limits, false));
+    assert_eq!(limited, digest([closed, next].concat(), &command(DataLimits::NONE, false)));
+}

@@ -121,3 +121,30 @@ fn values_that_nobody_asked_for_are_not_sent() {
     assert!(lacking[0].is_empty());
     assert_eq!(lacking[1][0].rows, [inserted(1, 5, &[("v", 5)])]);
 }
+
+#[test]
+fn deletions_of_columns_are_sent_where_they_were_asked_for() {
+    let set = model::CqlType::set(model::CqlType::Int, true);
+    let table = model::TableSchema::builder("ks", "sets", uuid::Uuid::nil())
+        .partition_key("k", model::CqlType::Int)
+        .clustering("c", model::CqlType::Int, false)
+        .regular("m", set.clone())
+        .regular("n", set);
+    let table = Arc::new(table.build());
+    let [m, n] = ["m", "n"].map(|name| table.column(name).unwrap().id);
+    let columns = model::command::ColumnSelection::of(vec![m]);
+    let all = command(DataLimits::NONE, false);
+    let command = Arc::new(ReadCommand { columns, table, ..ReadCommand::clone(&all) });
+    let with = |at: i64| {
+        let mut row = inserted(1, 5, &[]);
+        row.complex_deletions = vec![(m, deletion(at)), (n, deletion(at))];
+        vec![Step::Start(1, Deletion::NONE), Step::Row(row), Step::End]
+    };
+    let recordings =
+        [with(4), with(3)].map(|steps| record(Box::new(Script::new(steps)), &command, PageLimits::NONE));
+    let lacking = lacking(&recordings, &command).unwrap();
+    assert!(lacking[0].is_empty());
+    let row = &lacking[1][0].rows[0];
+    assert_eq!(row.complex_deletions, [(m, deletion(4))]);
+    assert!(row.liveness.is_none());
+}
