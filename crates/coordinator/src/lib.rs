@@ -11,7 +11,7 @@
 //! - `read`: pages of rows; `paging`: where the next page starts;
 //! - `write`: mutations; `batchlog`: several partitions, all or nothing; `counter`: increments, which read
 //!   first;
-//! - `cas`: IF conditions, one at a time for each partition.
+//! - `cas`: IF conditions, one at a time for each partition; `paxos`: where several replicas decide.
 #![cfg_attr(
     not(test),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
@@ -24,6 +24,7 @@ mod error;
 mod local;
 mod locks;
 pub mod paging;
+mod paxos;
 mod placement;
 mod read;
 mod replica;
@@ -38,6 +39,7 @@ pub use local::{
     Readers, Tried,
 };
 pub use paging::{PagingState, PagingVersion};
+pub use paxos::{Ballot, Promise, Proposal};
 pub use placement::{Candidates, Placement, WritePlan};
 pub use read::{Interruption, Page, Pages, PullError, ReadRequest, ReadWork, Scope, Worked};
 pub use replica::{Answer, DataRequest, Hint, Replica, ReplicaError};

@@ -4,6 +4,7 @@
 //! nothing is pulled from the other side afterwards. A server of internode messages calls the same verbs.
 
 use crate::local::LocalReplica;
+use crate::paxos::{Promise, Proposal};
 use model::command::ReadCommand;
 use model::{Mutation, TableSchema};
 use partition::{Deadline, Digest, PageLimits, ReadError, Recording};
@@ -107,6 +108,15 @@ pub trait Replica: Send + Sync + Debug {
     /// Keeps what the replica missed, but for tables that were emptied since. A hint that is older than
     /// `gc_grace_seconds` is done with, too, without being kept: what deleted it may be forgotten.
     fn hint(&self, hint: Hint, deadline: Option<&Deadline>) -> Answer<()>;
+
+    /// Promises to accept nothing before a ballot, if it has not promised a later one. The update is empty.
+    fn prepare(&self, request: Proposal, deadline: Option<&Deadline>) -> Answer<Promise>;
+
+    /// Accepts a proposal, if it has promised nothing later; whether it has.
+    fn propose(&self, proposal: Proposal, deadline: Option<&Deadline>) -> Answer<bool>;
+
+    /// Keeps what was decided.
+    fn commit(&self, decided: Proposal, deadline: Option<&Deadline>) -> Answer<()>;
 
     /// Empties a table.
     fn truncate(&self, table: Arc<TableSchema>) -> Answer<()>;

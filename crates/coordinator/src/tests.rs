@@ -20,13 +20,14 @@ use partition::{
 };
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use uuid::Uuid;
 
 mod batchlog;
 mod fakes;
 mod hints;
 mod levels;
+mod paxos;
 mod repair;
 mod sim;
 
@@ -58,7 +59,19 @@ fn schema(factor: u32) -> Schema {
         .regular("mutations", CqlType::list(CqlType::Blob, true))
         .regular("version", CqlType::Int)
         .build();
+    let paxos = TableSchema::builder("system", "paxos", Uuid::from_u128(5))
+        .partition_key("row_key", CqlType::Blob)
+        .clustering("cf_id", CqlType::Uuid, false)
+        .regular("in_progress_ballot", CqlType::TimeUuid)
+        .regular("most_recent_commit", CqlType::Blob)
+        .regular("most_recent_commit_at", CqlType::TimeUuid)
+        .regular("most_recent_commit_version", CqlType::Int)
+        .regular("proposal", CqlType::Blob)
+        .regular("proposal_ballot", CqlType::TimeUuid)
+        .regular("proposal_version", CqlType::Int)
+        .build();
     system.tables.insert("batches".into(), Arc::new(batches));
+    system.tables.insert("paxos".into(), Arc::new(paxos));
     Schema::default().with_keyspace(keyspace).with_keyspace(system)
 }
 
@@ -116,12 +129,16 @@ impl Case {
         let (clock, random) = (Arc::new(ManualClock::default()), Arc::new(Random::from_seed(1)));
         let env = env::Env::new(clock.clone(), random, Arc::new(MemoryFileSystem::new()));
         let replicas: Vec<Arc<Fake>> = datacenters.iter().map(|_| Arc::default()).collect();
-        let readers = Arc::new(Readers::new(env.clone(), 2, ReaderHooks::none()));
-        let local = Arc::new(LocalReplica::new(Arc::clone(&replicas[0]) as Arc<dyn LocalStore>, readers));
+        let own = |fake: &Arc<Fake>| {
+            fake.schema.set(Arc::clone(&schema)).unwrap();
+            let readers = Arc::new(Readers::new(env.clone(), 2, ReaderHooks::none()));
+            LocalReplica::new(Arc::clone(fake) as Arc<dyn LocalStore>, readers)
+        };
+        let local = Arc::new(own(&replicas[0]));
         let node = |(at, fake): (usize, &Arc<Fake>)| {
             let replica: Arc<dyn Replica> = match at {
                 0 => Arc::clone(&local) as Arc<dyn Replica>,
-                _ => Arc::new(Remote(Arc::clone(fake))),
+                _ => Arc::new(Remote(Arc::clone(fake), own(fake))),
             };
             Arc::new(Node::new(Uuid::from_u128(7 + at as u128), datacenters[at], "r1", replica))
         };

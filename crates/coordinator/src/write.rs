@@ -5,8 +5,9 @@
 
 use crate::Coordinator;
 use crate::error::{CoordinatorError, WriteType};
+use crate::paxos::Proposal;
 use crate::placement::{Placement, WritePlan};
-use crate::replica::{Answer, ReplicaError};
+use crate::replica::{Answer, Replica, ReplicaError};
 use crate::strategy::Required;
 use crate::topology::{Node, Parts, unknown_keyspace};
 use model::command::{Consistency, PartitionSelection};
@@ -47,20 +48,35 @@ impl Coordinator {
         // Nothing is sent before all of it is known to be possible.
         let mut sent = Vec::with_capacity(placed.len());
         for (placement, mutation) in &placed {
-            let WritePlan { targets, required } = placement.for_write(consistency)?;
-            let waiting = targets.into_iter().map(|node| (node, None)).collect();
-            let hints = self.hints.as_ref();
-            let (missing, received, failures, cause) = (required, 0, 0, None);
-            sent.push(Sent { mutation, hints, waiting, missing, received, failures, cause });
+            sent.push(Sent::new(mutation, self.hints.as_ref(), placement.for_write(consistency)?));
         }
         for write in &mut sent {
-            write.send(deadline);
+            write.send(|replica, mutation| replica.mutate(Arc::clone(mutation), deadline));
         }
         for mut write in sent {
             let block_for = write.missing.count();
             poll_fn(|cx| write.poll(cx)).await.map_err(|failed| refused(block_for, failed))?;
         }
         Ok(())
+    }
+
+    /// Writes what was decided.
+    ///
+    /// # Errors
+    /// `Unavailable`, `WriteFailure`, `WriteTimeout`. It stands all the same.
+    pub(crate) async fn commit(
+        &self,
+        placement: &Placement,
+        decided: &Proposal,
+        consistency: Consistency,
+        deadline: Option<&Deadline>,
+    ) -> Result<(), CoordinatorError> {
+        let mutation = Arc::new(decided.mutation());
+        let mut write = Sent::new(&mutation, self.hints.as_ref(), placement.for_write(consistency)?);
+        let block_for = write.missing.count();
+        write.send(|replica, _| replica.commit(decided.clone(), deadline));
+        let outcome = poll_fn(|cx| write.poll(cx)).await;
+        outcome.map_err(|failed| failed_write(failed, consistency, block_for, WriteType::Simple))
     }
 
     /// Empties a table everywhere.
@@ -180,11 +196,17 @@ fn failed_write(
     }
 }
 
-impl Sent<'_> {
-    fn send(&mut self, deadline: Option<&Deadline>) {
+impl<'a> Sent<'a> {
+    fn new(mutation: &'a Arc<Mutation>, hints: &'a dyn Hints, plan: WritePlan<'a>) -> Sent<'a> {
+        let waiting = plan.targets.into_iter().map(|node| (node, None)).collect();
+        let (missing, received, failures, cause) = (plan.required, 0, 0, None);
+        Sent { mutation, hints, waiting, missing, received, failures, cause }
+    }
+
+    fn send(&mut self, send: impl Fn(&dyn Replica, &Arc<Mutation>) -> Answer<()>) {
         for (node, answer) in &mut self.waiting {
             match node.is_alive() {
-                true => *answer = Some(node.replica.mutate(Arc::clone(self.mutation), deadline)),
+                true => *answer = Some(send(&*node.replica, self.mutation)),
                 false => self.hints.missed(node, self.mutation),
             }
         }

@@ -15,8 +15,9 @@ use super::legs::Legs;
 use super::page::Page;
 use crate::Coordinator;
 use crate::error::CoordinatorError;
+use crate::paxos::Round;
 use crate::replica::DataRequest;
-use model::command::{DataLimits, ReadCommand};
+use model::command::{Consistency, DataLimits, PartitionSelection, ReadCommand};
 use partition::{BoxedStream, Cut, Deadline, LiveRows, PageLimits, Recording, concat, known};
 use std::sync::Arc;
 
@@ -44,6 +45,32 @@ impl Coordinator {
         let page = PageLimits { bytes: request.page.bytes.min(WHOLE_BYTES), ..request.page };
         let (gathered, required) = self.gather_legs(&request, legs, page, limits, deadline).await?;
         Ok(page_of(request, legs, gathered, required))
+    }
+
+    /// Finishes the conditional writes of what is read at a serial level.
+    ///
+    /// # Errors
+    /// Those of [`Round::settle`].
+    pub(super) async fn settled(
+        &self,
+        request: &ReadRequest,
+        legs: &Legs,
+        deadline: Option<&Deadline>,
+    ) -> Result<(), CoordinatorError> {
+        let serial = request.consistency;
+        if !matches!(serial, Consistency::Serial | Consistency::LocalSerial) {
+            return Ok(());
+        }
+        for leg in &legs.legs {
+            let PartitionSelection::Keys(keys) = &leg.command.partitions else { continue };
+            for key in keys {
+                let (placement, table) = (&*leg.placement, &leg.command.table);
+                let (contention, write) = (deadline, deadline);
+                let round = Round { coordinator: self, placement, table, key, serial, contention, write };
+                round.settle().await?;
+            }
+        }
+        Ok(())
     }
 
     async fn gather_legs(

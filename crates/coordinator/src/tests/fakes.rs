@@ -16,10 +16,15 @@ pub(super) enum Verb {
     Digest,
     Mutate,
     Repair,
+    Prepare,
+    Propose,
+    Commit,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Fake {
+    /// The schema, once it is known.
+    pub(super) schema: OnceLock<Arc<Schema>>,
     pub(super) rows: Mutex<Rows>,
     pub(super) broken: AtomicBool,
     pub(super) full: AtomicBool,
@@ -51,6 +56,10 @@ pub(super) struct Fake {
 }
 
 impl LocalStore for Fake {
+    fn schema(&self) -> Arc<Schema> {
+        self.schema.get().cloned().unwrap()
+    }
+
     fn stream(&self, command: &Arc<ReadCommand>, context: &ReadContext) -> Result<BoxedStream, ReadError> {
         let partitions = match &command.partitions {
             PartitionSelection::Keys(keys) => Ok(keys.clone()),
@@ -125,17 +134,12 @@ impl LocalStore for Fake {
     }
 }
 
-/// A fake behind a network.
+/// A fake behind a network, and the replica that it is to itself.
 #[derive(Debug)]
-pub(super) struct Remote(pub(super) Arc<Fake>);
+pub(super) struct Remote(pub(super) Arc<Fake>, pub(super) LocalReplica);
 
 impl Remote {
-    fn read<T: Send + 'static>(
-        &self,
-        request: &DataRequest,
-        verb: Verb,
-        take: impl FnOnce(Recording) -> T,
-    ) -> Answer<T> {
+    fn answer<T: Send + 'static>(&self, verb: Verb, answer: impl FnOnce() -> Answer<T>) -> Answer<T> {
         self.0.verbs.lock().unwrap().push(verb);
         let is_among = |verbs: &Mutex<Vec<Verb>>| verbs.lock().unwrap().contains(&verb);
         if self.0.stuck.load(Ordering::SeqCst) || is_among(&self.0.stuck_at) {
@@ -144,7 +148,7 @@ impl Remote {
         if is_among(&self.0.fails_at) {
             return Answer::ready(Err(ReadError::from(std::io::Error::other("fails")).into()));
         }
-        Answer::ready(self.0.record(request).map(take))
+        answer()
     }
 }
 
@@ -158,13 +162,13 @@ impl Fake {
 
 impl Replica for Remote {
     fn read_data(&self, request: &DataRequest) -> Answer<Recording> {
-        self.read(request, Verb::Data, |recording| recording)
+        self.answer(Verb::Data, || Answer::ready(self.0.record(request)))
     }
 
     fn read_digest(&self, request: &DataRequest) -> Answer<Digest> {
         let lie = u8::from(self.0.lies.load(Ordering::SeqCst));
-        let command = Arc::clone(&request.command);
-        self.read(request, Verb::Digest, |recording| Digest(recording.digest(&command).0.map(|b| b ^ lie)))
+        let digest = |recording: Recording| Digest(recording.digest(&request.command).0.map(|b| b ^ lie));
+        self.answer(Verb::Digest, || Answer::ready(self.0.record(request).map(digest)))
     }
 
     fn mutate(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()> {
@@ -182,6 +186,18 @@ impl Replica for Remote {
 
     fn hint(&self, _: Hint, _: Option<&Deadline>) -> Answer<()> {
         unreachable!("hints are carried by who keeps them")
+    }
+
+    fn prepare(&self, request: Proposal, deadline: Option<&Deadline>) -> Answer<Promise> {
+        self.answer(Verb::Prepare, || self.1.prepare(request, deadline))
+    }
+
+    fn propose(&self, proposal: Proposal, deadline: Option<&Deadline>) -> Answer<bool> {
+        self.answer(Verb::Propose, || self.1.propose(proposal, deadline))
+    }
+
+    fn commit(&self, decided: Proposal, deadline: Option<&Deadline>) -> Answer<()> {
+        self.answer(Verb::Commit, || self.1.commit(decided, deadline))
     }
 
     fn truncate(&self, table: Arc<TableSchema>) -> Answer<()> {

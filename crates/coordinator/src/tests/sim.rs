@@ -2,6 +2,8 @@
 //!
 //! 1. A read at QUORUM sees every write that was acknowledged at QUORUM or ALL before it began.
 //! 2. It sees what any read at QUORUM saw that had ended before it began: the replicas were repaired.
+//! 3. Increments by condition that were acknowledged found different numbers, whichever coordinator led them,
+//!    and a read at SERIAL sees all that were acknowledged before it began.
 //!
 //! `SIM_SEED=n` runs one seed.
 
@@ -26,7 +28,11 @@ const PATIENCE: Duration = Duration::from_millis(20);
 #[derive(Clone, Debug)]
 struct Lossy {
     fake: Arc<Fake>,
+    /// The replica that it is to itself.
+    own: Arc<LocalReplica>,
     env: Env,
+    /// Whether nothing is lost any more.
+    is_calm: Arc<AtomicBool>,
     /// What is on its way.
     messages: Arc<Mutex<Vec<TaskHandle>>>,
 }
@@ -39,7 +45,7 @@ impl Lossy {
     ) -> Answer<T> {
         let (tell, told) = oneshot::channel();
         let Lossy { fake, env, .. } = self.clone();
-        let fate = env.random.below(100);
+        let fate = if self.is_calm.load(Ordering::SeqCst) { 50 } else { env.random.below(100) };
         let pause = {
             let env = env.clone();
             move || block_on(env.tasks.sleep(Duration::from_micros(env.random.below(4_000))))
@@ -86,6 +92,21 @@ impl Replica for Lossy {
         unreachable!("hints are carried by who keeps them")
     }
 
+    fn prepare(&self, request: Proposal, _: Option<&Deadline>) -> Answer<Promise> {
+        let own = Arc::clone(&self.own);
+        self.send(move |_| block_on(own.prepare(request, None)))
+    }
+
+    fn propose(&self, proposal: Proposal, _: Option<&Deadline>) -> Answer<bool> {
+        let own = Arc::clone(&self.own);
+        self.send(move |_| block_on(own.propose(proposal, None)))
+    }
+
+    fn commit(&self, decided: Proposal, _: Option<&Deadline>) -> Answer<()> {
+        let own = Arc::clone(&self.own);
+        self.send(move |_| block_on(own.commit(decided, None)))
+    }
+
     fn truncate(&self, _: Arc<TableSchema>) -> Answer<()> {
         unreachable!("nothing is truncated here")
     }
@@ -99,36 +120,118 @@ impl Replica for Lossy {
 struct World {
     case: Case,
     env: Env,
+    /// One for each client.
+    coordinators: Vec<Arc<Coordinator>>,
+    is_calm: Arc<AtomicBool>,
     /// The last timestamp.
     last: AtomicI64,
     /// What a read of each key has to see at least.
     seen: [AtomicI64; KEYS as usize],
     /// Operations that were answered.
     answered: AtomicI64,
+    /// What was found by increments that were acknowledged.
+    found: Mutex<Vec<i64>>,
+    /// Increments that may have counted or not.
+    in_doubt: AtomicI64,
 }
 
 impl World {
     fn new(env: Env, messages: &Arc<Mutex<Vec<TaskHandle>>>) -> World {
         let mut case = case(3, 3);
+        let is_calm = Arc::new(AtomicBool::new(false));
+        let own = |fake: &Arc<Fake>| {
+            let readers = Arc::new(Readers::new(env.clone(), 2, ReaderHooks::none()));
+            Arc::new(LocalReplica::new(Arc::clone(fake) as Arc<dyn LocalStore>, readers))
+        };
         let node = |fake: &Arc<Fake>| {
-            let replica = Lossy { fake: Arc::clone(fake), env: env.clone(), messages: Arc::clone(messages) };
+            let replica = Lossy {
+                fake: Arc::clone(fake),
+                own: own(fake),
+                env: env.clone(),
+                is_calm: Arc::clone(&is_calm),
+                messages: Arc::clone(messages),
+            };
             Arc::new(Node::new(Uuid::from_u128(7), "dc1", "r1", Arc::new(replica)))
         };
         case.nodes = case.replicas.iter().map(node).collect();
-        let (schema, nodes) = (Arc::clone(&case.schema), case.nodes.clone());
-        let readers = Arc::new(Readers::new(env.clone(), 2, ReaderHooks::none()));
-        let local = LocalReplica::new(Arc::clone(&case.replicas[0]) as Arc<dyn LocalStore>, readers);
-        case.coordinator = Arc::new(Coordinator::new(
-            env.clone(),
-            Arc::new(Ring { schema, nodes, pending: Vec::new() }),
-            Arc::clone(&case.nodes[0]),
-            Arc::new(local),
-            Arc::new(NoHints),
-        ));
-        World { case, env, last: AtomicI64::new(0), seen: Default::default(), answered: AtomicI64::new(0) }
+        // Its states of conditional writes are read by other threads.
+        case.replicas[1].cold.store(true, Ordering::SeqCst);
+        let coordinator = |_| {
+            let (schema, nodes) = (Arc::clone(&case.schema), case.nodes.clone());
+            let ring = Arc::new(Ring { schema, nodes, pending: Vec::new() });
+            let (this, local) = (Arc::clone(&case.nodes[0]), own(&case.replicas[0]));
+            Arc::new(Coordinator::new(env.clone(), ring, this, local, Arc::new(NoHints)))
+        };
+        World {
+            coordinators: (0..CLIENTS).map(coordinator).collect(),
+            case,
+            env,
+            is_calm,
+            last: AtomicI64::new(0),
+            seen: Default::default(),
+            answered: AtomicI64::new(0),
+            found: Mutex::default(),
+            in_doubt: AtomicI64::new(0),
+        }
     }
 
-    fn operate(&self) {
+    /// Raises a register by a condition, or reads it.
+    fn decide(&self, client: usize) {
+        if self.env.random.below(3) == 0 {
+            self.read_register(client).ok();
+            return;
+        }
+        let nanos: Arc<dyn Fn() -> u64 + Send + Sync> = {
+            let clock = Arc::clone(&self.env.clock);
+            Arc::new(move || clock.monotonic_nanos())
+        };
+        let until = Deadline::new(&nanos, nanos() + 2_000_000_000);
+        let request = CasRequest {
+            consistency: Consistency::Quorum,
+            serial_consistency: Consistency::Serial,
+            contention_deadline: Some(until),
+            ..self.case.conditional()
+        };
+        let mut found = 0;
+        let decide = |rows: Vec<Option<i32>>, ballot: i64| {
+            found = rows[0].unwrap_or(0);
+            Ok::<_, CoordinatorError>(Some(vec![self.case.put(1, found + 1, ballot)]))
+        };
+        match block_on(self.coordinators[client].cas(request, value, decide, &mut ())) {
+            Ok(()) => {
+                self.found.lock().push(found.into());
+                self.seen[1].fetch_max(i64::from(found) + 1, Ordering::SeqCst);
+            }
+            Err(_) => drop(self.in_doubt.fetch_add(1, Ordering::SeqCst)),
+        }
+    }
+
+    fn read_register(&self, client: usize) -> Result<i64, CoordinatorError> {
+        let command = Arc::new(self.case.command("t", PartitionSelection::Keys(vec![key(1)])));
+        let request = ReadRequest::all(command, Consistency::Serial, ReadContext::default());
+        let expected = self.seen[1].load(Ordering::SeqCst);
+        let found = block_on(self.coordinators[client].collect(&request, value, None, &mut ()))?;
+        let found = i64::from(found.unwrap_or(0));
+        assert!(found >= expected, "{found} after {expected}");
+        self.seen[1].fetch_max(found, Ordering::SeqCst);
+        Ok(found)
+    }
+
+    /// What the increments come to.
+    fn count_increments(&self) {
+        self.is_calm.store(true, Ordering::SeqCst);
+        let last = self.read_register(0).expect("nothing is lost any more");
+        let mut found = self.found.lock().clone();
+        let (counted, in_doubt) = (found.len() as i64, self.in_doubt.load(Ordering::SeqCst));
+        assert!((counted..=counted + in_doubt).contains(&last), "{last} of {counted}, {in_doubt} in doubt");
+        found.sort_unstable();
+        found.dedup();
+        assert_eq!(found.len() as i64, counted, "two increments of the same number");
+        self.answered.fetch_add(counted, Ordering::SeqCst);
+    }
+
+    /// Writes or reads at a quorum.
+    fn operate(&self, client: usize) {
         let k = self.env.random.below(KEYS as u64) as i32;
         let seen = &self.seen[k as usize];
         let quorum = if self.env.random.below(4) == 0 { Consistency::All } else { Consistency::Quorum };
@@ -137,7 +240,7 @@ impl World {
                 let level = if self.env.random.below(2) == 0 { Consistency::One } else { quorum };
                 let timestamp = 1 + self.last.fetch_add(1, Ordering::SeqCst);
                 let put = vec![self.case.put(k, timestamp as i32, timestamp)];
-                let written = block_on(self.case.coordinator.write(put, level, WriteType::Simple, None));
+                let written = block_on(self.coordinators[client].write(put, level, WriteType::Simple, None));
                 if written.is_ok() && level != Consistency::One {
                     seen.fetch_max(timestamp, Ordering::SeqCst);
                 }
@@ -153,7 +256,7 @@ impl World {
                 let command = Arc::new(self.case.command("t", selection));
                 let request = ReadRequest::all(command, quorum, ReadContext::default());
                 let expected = seen.load(Ordering::SeqCst);
-                let read = block_on(self.case.coordinator.collect(&request, value, None, &mut ()));
+                let read = block_on(self.coordinators[client].collect(&request, value, None, &mut ()));
                 if let Ok(found) = read {
                     let found = i64::from(found.unwrap_or(0));
                     assert!(found >= expected, "{found} of {k} after {expected}");
@@ -165,20 +268,33 @@ impl World {
     }
 }
 
-/// Lives one life; how many reads were answered, and a number that stands for all turns.
-fn live(seed: u64) -> (i64, u64) {
+/// What clients do in a life.
+#[derive(Clone, Copy)]
+enum Life {
+    Quorums,
+    Conditions,
+}
+
+/// Lives one life; how many operations were answered, and a number that stands for all turns.
+fn live(life: Life, seed: u64) -> (i64, u64) {
     Simulation::run(seed, |simulation| {
         let disk = MemoryFileSystem::with_clock(simulation.clock().clone());
         let env = simulation.env(&FaultyFileSystem::new(Arc::new(disk)));
         let messages = Arc::new(Mutex::new(Vec::new()));
         let world = Arc::new(World::new(env.clone(), &messages));
-        let client = |_| {
+        let client = |client| {
             let world = Arc::clone(&world);
-            let work = move || (0..OPERATIONS).for_each(|_| world.operate());
+            let work = move || match life {
+                Life::Quorums => (0..OPERATIONS).for_each(|_| world.operate(client)),
+                Life::Conditions => (0..OPERATIONS / 3).for_each(|_| world.decide(client)),
+            };
             env.tasks.spawn("client", work).unwrap()
         };
         let clients: Vec<TaskHandle> = (0..CLIENTS).map(client).collect();
         clients.into_iter().for_each(TaskHandle::join);
+        if let Life::Conditions = life {
+            world.count_increments();
+        }
         loop {
             let left = std::mem::take(&mut *messages.lock());
             if left.is_empty() {
@@ -190,34 +306,46 @@ fn live(seed: u64) -> (i64, u64) {
     })
 }
 
-/// Half of the seeds.
-fn every_second(first: u64) {
+/// Half of the seeds; operations that were answered.
+fn every_second(life: Life, first: u64) -> i64 {
     if let Ok(seed) = std::env::var("SIM_SEED") {
-        live(seed.parse().expect("a number"));
-        return;
+        live(life, seed.parse().expect("a number"));
+        return i64::MAX;
     }
-    let mut answered = 0;
-    for seed in (first..SEEDS).step_by(2) {
-        let outcome = std::panic::catch_unwind(|| live(seed));
-        answered += outcome.unwrap_or_else(|_| panic!("SIM_SEED={seed} cargo test -p coordinator sim")).0;
-    }
-    let operations = SEEDS as i64 / 2 * (CLIENTS * OPERATIONS) as i64;
-    assert!(answered > operations / 3, "{answered} of {operations} operations were answered reads");
+    let named = |seed| {
+        let outcome = std::panic::catch_unwind(|| live(life, seed));
+        outcome.unwrap_or_else(|_| panic!("SIM_SEED={seed} cargo test -p coordinator sim")).0
+    };
+    (first..SEEDS).step_by(2).map(named).sum()
 }
 
 #[test]
 fn what_a_quorum_has_acknowledged_or_read_is_read_from_then_on() {
-    every_second(0);
+    let answered = every_second(Life::Quorums, 0);
+    assert!(answered > SEEDS as i64 / 2 * (CLIENTS * OPERATIONS) as i64 / 3, "{answered} reads");
 }
 
 #[test]
 fn it_is_so_with_the_other_half_of_the_seeds() {
-    every_second(1);
+    every_second(Life::Quorums, 1);
+}
+
+#[test]
+fn conditions_are_decided_one_after_the_other_by_whichever_coordinator() {
+    let counted = every_second(Life::Conditions, 0);
+    assert!(counted > SEEDS as i64 / 2, "{counted} increments");
+}
+
+#[test]
+fn they_are_with_the_other_half_of_the_seeds() {
+    every_second(Life::Conditions, 1);
 }
 
 #[test]
 fn the_same_seed_gives_the_same_turns() {
     for seed in 0..5 {
-        assert_eq!(live(seed), live(seed), "seed {seed}");
+        for life in [Life::Quorums, Life::Conditions] {
+            assert_eq!(live(life, seed), live(life, seed), "seed {seed}");
+        }
     }
 }
