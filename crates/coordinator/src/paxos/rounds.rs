@@ -58,7 +58,7 @@ impl<'a> Round<'a> {
             let ballot = self.coordinator.next_ballot(later_than);
             let request = Proposal::empty(ballot, self.table, self.key);
             let prepare = |replica: &dyn Replica| replica.prepare(request.clone(), self.contention);
-            let promises = self.ask(prepare, |promise| promise.is_promised).await?;
+            let promises = self.ask(prepare, |promise| promise.is_promised, |_| true).await?;
             if !promises.is_enough {
                 let refusals = promises.answers.iter().filter(|(_, promise)| !promise.is_promised);
                 let overtaken = refusals.map(|(_, promise)| promise.in_progress.ballot.micros()).max();
@@ -88,10 +88,10 @@ impl<'a> Round<'a> {
         let open = latest(|promise| &promise.in_progress);
         if let Some(open) = open.filter(|open| open.ballot.is_after(decided) && !open.update.is_empty()) {
             let open = open.at(ballot);
-            // Others may finish it as well.
             if let Ok(true) = self.propose(&open).await {
                 let level = Round::quorum(self.serial);
-                self.coordinator.commit(self.placement, &open, level, self.write).await?;
+                // Who has not kept it is told once more by the next ballot.
+                drop(self.coordinator.commit(self.placement, &open, level, self.write).await);
             }
             return Ok(false);
         }
@@ -114,8 +114,13 @@ impl<'a> Round<'a> {
     /// `Unavailable`; `WriteTimeout` when it may be decided or not.
     pub(crate) async fn propose(&self, proposal: &Proposal) -> Result<bool, CoordinatorError> {
         let propose = |replica: &dyn Replica| replica.propose(proposal.clone(), self.write);
-        let votes = self.ask(propose, |is_accepted| *is_accepted).await?;
-        let accepted = votes.answers.iter().filter(|(_, is_accepted)| *is_accepted).count() as u32;
+        let accepted = |votes: &Votes<'_, bool>| {
+            votes.answers.iter().filter(|(_, is_accepted)| *is_accepted).count() as u32
+        };
+        // Unless all have refused, it may be decided by those who have not answered.
+        let is_in_doubt = |votes: &Votes<'_, bool>| votes.failures > 0 || accepted(votes) > 0;
+        let votes = self.ask(propose, |is_accepted| *is_accepted, is_in_doubt).await?;
+        let accepted = accepted(&votes);
         match (votes.is_enough, accepted, votes.failures) {
             (true, ..) => Ok(true),
             (false, 0, 0) => Ok(false),
@@ -165,11 +170,13 @@ impl<'a> Round<'a> {
         CoordinatorError::CasTimeout { consistency: self.serial, block_for: self.block_for() }
     }
 
-    /// Asks all participants, and waits until enough are in favour, or all have answered.
+    /// Asks all participants, and waits until enough are in favour, or all have answered. When enough can be in
+    /// favour no more, the wait is over as soon as `is_clear` what follows from that.
     async fn ask<T>(
         &self,
         ask: impl Fn(&dyn Replica) -> Answer<T>,
         is_in_favour: impl Fn(&T) -> bool,
+        is_clear: impl Fn(&Votes<'a, T>) -> bool,
     ) -> Result<Votes<'a, T>, CoordinatorError> {
         let WritePlan { targets, required } = self.placement.for_write(self.serial)?;
         let takes_part = |node: &&Arc<Node>| node.is_alive() && required.counts(&node.datacenter);
@@ -192,7 +199,12 @@ impl<'a> Round<'a> {
                 false
             });
             votes.is_enough = missing.count() == 0;
-            if votes.is_enough || waiting.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+            let mut possible = missing.clone();
+            for (node, _) in &waiting {
+                possible.take_one(&node.datacenter);
+            }
+            let is_lost = waiting.is_empty() || possible.count() > 0 && is_clear(&votes);
+            if votes.is_enough || is_lost { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
         Ok(votes)

@@ -16,7 +16,7 @@ use super::page::Page;
 use crate::Coordinator;
 use crate::error::CoordinatorError;
 use crate::paxos::Round;
-use crate::replica::DataRequest;
+use crate::replica::{DataRequest, ReplicaError};
 use model::command::{Consistency, DataLimits, PartitionSelection, ReadCommand};
 use partition::{BoxedStream, Cut, Deadline, LiveRows, PageLimits, Recording, concat, known};
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl Coordinator {
     /// Finishes the conditional writes of what is read at a serial level.
     ///
     /// # Errors
-    /// Those of [`Round::settle`].
+    /// `Unavailable`, `ReadTimeout`.
     pub(super) async fn settled(
         &self,
         request: &ReadRequest,
@@ -67,7 +67,13 @@ impl Coordinator {
                 let (placement, table) = (&*leg.placement, &leg.command.table);
                 let (contention, write) = (deadline, deadline);
                 let round = Round { coordinator: self, placement, table, key, serial, contention, write };
-                round.settle().await?;
+                round.settle().await.map_err(|error| match error {
+                    CoordinatorError::CasTimeout { block_for, .. }
+                    | CoordinatorError::WriteTimeout { block_for, .. } => {
+                        CoordinatorError::of_read(serial, 0, block_for, 0, ReplicaError::TimedOut)
+                    }
+                    other => other,
+                })?;
             }
         }
         Ok(())

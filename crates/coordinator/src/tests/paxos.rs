@@ -123,6 +123,52 @@ fn a_proposal_that_may_be_decided_is_not_proposed_anew() {
 }
 
 #[test]
+fn a_read_that_cannot_settle_what_was_accepted_has_timed_out() {
+    for verb in [Verb::Prepare, Verb::Propose] {
+        let case = case(3, 3);
+        for node in [1, 2] {
+            *case.replicas[node].fails_at.lock().unwrap() = vec![verb];
+        }
+        let error = case.read(1, Consistency::Serial).unwrap_err();
+        let quorum = Consistency::Quorum;
+        let is_timeout = matches!(
+            error,
+            CoordinatorError::ReadTimeout { consistency, received: 0, block_for: 2 } if consistency == quorum
+        );
+        assert!(is_timeout, "{error:?}");
+    }
+}
+
+#[test]
+fn who_is_overtaken_does_not_wait_for_the_slow_and_tries_a_later_ballot() {
+    let case = case(3, 3);
+    let future = ManualClock::START_MICROS + 1_000_000;
+    for node in 0..2 {
+        assert!(run(case.nodes[node].replica.prepare(empty(&case, future), None)).unwrap().is_promised);
+    }
+    *case.replicas[2].stuck_at.lock().unwrap() = vec![Verb::Prepare, Verb::Propose];
+    raise(&case, Consistency::Serial).unwrap();
+    assert_eq!(case.read(1, Consistency::Serial).unwrap(), Some(1));
+}
+
+#[test]
+fn a_decision_is_told_to_those_of_the_quorum_that_lack_it() {
+    let case = case(3, 3);
+    for node in [0, 1] {
+        run(case.nodes[node].replica.commit(proposal(&case, 5, 41), None)).unwrap();
+    }
+    case.kill(1);
+    let nothing = |found: Vec<Option<i32>>, _| {
+        assert_eq!(found, [Some(41)]);
+        Ok::<_, CoordinatorError>(None)
+    };
+    let request = CasRequest { serial_consistency: Consistency::Serial, ..case.conditional() };
+    run(case.coordinator.cas(request, value, nothing, &mut ())).unwrap();
+    let verbs = case.replicas[2].verbs.lock().unwrap().clone();
+    assert_eq!(verbs[..2], [Verb::Prepare, Verb::Commit], "before it is read: {verbs:?}");
+}
+
+#[test]
 fn who_was_promised_something_later_is_refused() {
     let case = case(1, 1);
     let local = case.coordinator.local();
