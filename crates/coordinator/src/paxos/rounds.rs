@@ -170,8 +170,8 @@ impl<'a> Round<'a> {
         CoordinatorError::CasTimeout { consistency: self.serial, block_for: self.block_for() }
     }
 
-    /// Asks all participants, and waits until enough are in favour, or all have answered. When enough can be in
-    /// favour no more, the wait is over as soon as `is_clear` what follows from that.
+    /// Asks all participants, and waits until enough are in favour, or all have answered. When enough can be
+    /// in favour no more, the wait is over as soon as `is_clear` what follows from that.
     async fn ask<T>(
         &self,
         ask: impl Fn(&dyn Replica) -> Answer<T>,

@@ -77,6 +77,46 @@ fn what_some_have_accepted_is_finished_before_anything_else() {
 }
 
 #[test]
+fn what_is_decided_behind_something_finished_has_a_ballot_of_its_own() {
+    let now = ManualClock::START_MICROS;
+    let case = case(3, 3);
+    for node in [1, 2] {
+        assert!(run(case.nodes[node].replica.prepare(empty(&case, now - 5), None)).unwrap().is_promised);
+        assert!(run(case.nodes[node].replica.propose(proposal(&case, now - 5, 41), None)).unwrap());
+    }
+    let request = CasRequest { serial_consistency: Consistency::Serial, ..case.conditional() };
+    // Of two that were written at the same time the larger would win.
+    let lower = |found: Vec<Option<i32>>, ballot: i64| {
+        Ok::<_, CoordinatorError>(Some(vec![case.put(1, found[0].unwrap() - 1, ballot)]))
+    };
+    run(case.coordinator.cas(request, value, lower, &mut ())).unwrap();
+    assert_eq!(case.read(1, Consistency::Serial).unwrap(), Some(40));
+}
+
+#[test]
+fn the_verbs_of_a_partition_come_one_after_the_other() {
+    let case = case(1, 1);
+    case.replicas[0].cold.store(true, Ordering::SeqCst);
+    let local = case.coordinator.local();
+    let (first, second) = run(async {
+        let first = tokio::spawn(local.prepare(empty(&case, 10), None));
+        let second = tokio::spawn(local.prepare(empty(&case, 9), None));
+        (first.await.unwrap().unwrap(), second.await.unwrap().unwrap())
+    });
+    assert!(first.is_promised && !second.is_promised);
+    // How the threads that read meet is not known.
+    for at in (20..400).step_by(10) {
+        assert!(run(local.prepare(empty(&case, at), None)).unwrap().is_promised);
+        let (promise, is_accepted) = run(async {
+            let promise = tokio::spawn(local.prepare(empty(&case, at + 1), None));
+            let is_accepted = tokio::spawn(local.propose(proposal(&case, at, 1), None));
+            (promise.await.unwrap().unwrap(), is_accepted.await.unwrap().unwrap())
+        });
+        assert!(promise.is_promised && !is_accepted);
+    }
+}
+
+#[test]
 fn a_decision_that_few_have_kept_is_known_to_the_next() {
     let case = case(3, 3);
     for node in [1, 2] {
