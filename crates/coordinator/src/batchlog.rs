@@ -31,11 +31,11 @@ use uuid::Uuid;
 
 /// Version of the mutations' encoding in the batches that are written here: that of the messaging protocol of
 /// 4.0.
-const MESSAGING_VERSION: i32 = 12;
+pub(crate) const MESSAGING_VERSION: i32 = 12;
 
 /// How deletion times are held in mutations of a version of the messaging protocol: 12 is that of 4.0, 13
 /// that of 5.0 with `storage_compatibility_mode` other than `CASSANDRA_4`.
-fn times_of(version: i32) -> Option<DeletionTimes> {
+pub(crate) fn times_of(version: i32) -> Option<DeletionTimes> {
     match version {
         12 => Some(DeletionTimes::Signed),
         13 => Some(DeletionTimes::Unsigned),

@@ -3,13 +3,18 @@
 //! While all replicas of a partition are this node, holding the partition's lock from the read to the
 //! acknowledgement makes conditional writes linearizable. They take their timestamps from the same source as
 //! other writes, which never goes back: what a later condition wrote wins over whatever was written before.
+//!
+//! Otherwise a quorum of the replicas decides ([`crate::paxos`]), and the lock just keeps the requests of
+//! this node from overtaking each other.
 
 use crate::Coordinator;
 use crate::error::CoordinatorError;
 use crate::local::ReadObserver;
+use crate::paxos::{Ballot, Proposal, Round};
 use crate::read::{Page, PullError, ReadRequest};
+use crate::topology::unknown_keyspace;
 use model::command::ReadCommand;
-use model::{Consistency, DecoratedKey, Mutation, WriteType};
+use model::{Consistency, DecoratedKey, Mutation, PartitionUpdate, TableSchema, WriteType};
 use partition::{Deadline, ReadContext};
 use std::sync::Arc;
 
@@ -35,28 +40,38 @@ pub struct CasRequest {
 
 impl Coordinator {
     /// Runs a conditional write. `take` makes something of the rows of each read; `decide` gets that and the
-    /// write's timestamp in microseconds and says what to write, `None` when the conditions do not hold.
+    /// write's timestamp in microseconds and says what to write, `None` when the conditions do not hold. It
+    /// is asked again when another write of the partition came before.
     ///
     /// # Errors
     /// Those of reads and writes, `CasTimeout`; the decision's own.
     pub async fn cas<T: Send + 'static, E: From<CoordinatorError>>(
         self: &Arc<Self>,
-        request: CasRequest,
+        mut request: CasRequest,
         take: impl Fn(&mut Page) -> Result<T, PullError> + Clone + Send + 'static,
-        decide: impl FnOnce(Vec<T>, i64) -> Result<Option<Vec<Mutation>>, E> + Send,
+        mut decide: impl FnMut(Vec<T>, i64) -> Result<Option<Vec<Mutation>>, E> + Send,
         observer: &mut dyn ReadObserver,
     ) -> Result<(), E> {
         validate(&request)?;
-        let (consistency, read_deadline) = (request.serial_consistency, request.read_deadline.as_ref());
-        let of = |read| ReadRequest::all(Arc::new(read), consistency, request.context.clone());
-        let reads: Vec<ReadRequest> = request.reads.into_iter().map(of).collect();
+        let (table, reads) = (Arc::clone(request.table()?), std::mem::take(&mut request.reads));
+        let (serial, read_deadline) = (request.serial_consistency, request.read_deadline.as_ref());
+        let (contention, write) = (request.contention_deadline.as_ref(), request.write_deadline.as_ref());
+        let key = &request.key;
+        let placement = self.topology.placement(&table.keyspace, key);
+        let placement = placement.ok_or_else(|| unknown_keyspace(&table.keyspace))?;
+        let round =
+            Round { coordinator: self, placement: &placement, table: &table, key, serial, contention, write };
+        let is_alone = placement.is_of_this_node();
+        let read_at = if is_alone { serial } else { Round::quorum(serial) };
+        let of = |read| ReadRequest::all(Arc::new(read), read_at, request.context.clone());
+        let reads: Vec<ReadRequest> = reads.into_iter().map(of).collect();
         loop {
-            let contention = request.contention_deadline.as_ref();
-            let waited = self.cas_locks.lock_until(&self.env.tasks, contention, [&request.key]).await;
+            let waited = self.cas_locks.lock_until(&self.env.tasks, contention, [key]).await;
             let Some(held) = waited else {
-                return Err(CoordinatorError::CasTimeout { consistency, block_for: 1 }.into());
+                return Err(CoordinatorError::CasTimeout { consistency: serial, block_for: 1 }.into());
             };
-            let ballot = self.next_timestamp();
+            let ballot = if is_alone { None } else { Some(round.begin().await?) };
+            let timestamp = ballot.map_or_else(|| self.next_timestamp(), Ballot::micros);
             let mut found = Ok(Vec::with_capacity(reads.len()));
             for read in &reads {
                 let Ok(all) = &mut found else { break };
@@ -65,21 +80,63 @@ impl Coordinator {
                     Err(error) => found = Err(error),
                 }
             }
-            let interruption = match found {
+            let rows = match found {
+                Ok(rows) => rows,
                 Err(PullError::Failed(error)) => return Err(error.into()),
-                Err(PullError::Interrupted(interruption)) => interruption,
-                Ok(rows) => {
-                    let Some(mutations) = decide(rows, ballot)? else { return Ok(()) };
-                    let deadline = request.write_deadline.as_ref();
-                    let written = self.write(mutations, request.consistency, WriteType::Cas, deadline).await;
-                    return written.map_err(|error| E::from(committed(error)));
+                Err(PullError::Interrupted(interruption)) => {
+                    // Nothing was decided yet, and others do not wait for it, too.
+                    drop(held);
+                    self.resumed(interruption, read_deadline, observer).await?;
+                    continue;
                 }
             };
-            // Nothing was decided yet, and others do not wait for it, too.
+            let mutations = decide(rows, timestamp)?;
+            let Some(ballot) = ballot else {
+                let Some(mutations) = mutations else { return Ok(()) };
+                let written = self.write(mutations, request.consistency, WriteType::Cas, write).await;
+                return written.map_err(|error| E::from(committed(error)));
+            };
+            let update = Arc::new(together(mutations.unwrap_or_default(), &table, key)?);
+            let proposal = Proposal { ballot, update };
+            if round.propose(&proposal).await? {
+                return match proposal.update.is_empty() {
+                    true => Ok(()),
+                    false => Ok(self.commit(&placement, &proposal, request.consistency, write).await?),
+                };
+            }
             drop(held);
-            self.resumed(interruption, read_deadline, observer).await?;
+            round.pause().await?;
         }
     }
+}
+
+impl CasRequest {
+    /// The table that it is about.
+    fn table(&self) -> Result<&Arc<TableSchema>, CoordinatorError> {
+        let read = self.reads.first();
+        read.map(|read| &read.table)
+            .ok_or_else(|| CoordinatorError::Internal("a condition reads nothing".to_owned()))
+    }
+}
+
+/// The mutations as one update of a partition.
+fn together(
+    mutations: Vec<Mutation>,
+    table: &Arc<TableSchema>,
+    key: &DecoratedKey,
+) -> Result<PartitionUpdate, CoordinatorError> {
+    let mut all = PartitionUpdate::new(Arc::clone(table), key.clone());
+    for update in mutations.into_iter().flat_map(|mutation| mutation.updates) {
+        if update.table.id != table.id || update.key != *key {
+            let refusal = "a conditional write is of several partitions";
+            return Err(CoordinatorError::Internal(refusal.to_owned()));
+        }
+        all.deletion = all.deletion.max(update.deletion);
+        update.rows.into_iter().for_each(|row| all.add_row(row));
+        update.static_row.into_iter().for_each(|row| all.add_static(row));
+        all.range_tombstones.extend(update.range_tombstones);
+    }
+    Ok(all)
 }
 
 /// What was decided stands, also when it was not kept in time: clients know that from the type.

@@ -11,7 +11,7 @@
 //! - `read`: pages of rows; `paging`: where the next page starts;
 //! - `write`: mutations; `batchlog`: several partitions, all or nothing; `counter`: increments, which read
 //!   first;
-//! - `cas`: IF conditions, one at a time for each partition.
+//! - `cas`: IF conditions, one at a time for each partition; `paxos`: where several replicas decide.
 #![cfg_attr(
     not(test),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
@@ -24,6 +24,7 @@ mod error;
 mod local;
 mod locks;
 pub mod paging;
+mod paxos;
 mod placement;
 mod read;
 mod replica;
@@ -38,9 +39,10 @@ pub use local::{
     Readers, Tried,
 };
 pub use paging::{PagingState, PagingVersion};
+pub use paxos::{Ballot, Promise, Proposal};
 pub use placement::{Candidates, Placement, WritePlan};
 pub use read::{Interruption, Page, Pages, PullError, ReadRequest, ReadWork, Scope, Worked};
-pub use replica::{Answer, DataRequest, Replica, ReplicaError};
+pub use replica::{Answer, DataRequest, Hint, Replica, ReplicaError};
 pub use strategy::{Required, Strategy};
 pub use topology::{Node, NodeState, Part, Parts, SingleNode, Topology};
 pub use write::{Hints, NoHints};
@@ -67,6 +69,8 @@ pub struct Coordinator {
     cas_locks: KeyLocks,
     /// Partitions with a counter update in progress.
     counter_locks: KeyLocks,
+    /// How long gathered reads took.
+    latencies: read::Latencies,
     /// The last timestamp that was given to a write, in microseconds.
     last_timestamp: AtomicI64,
     /// Whether the batch log may hold a batch whose request is over.
@@ -92,6 +96,7 @@ impl Coordinator {
             host_id,
             cas_locks: KeyLocks::new(),
             counter_locks: KeyLocks::new(),
+            latencies: read::Latencies::new(),
             last_timestamp: AtomicI64::new(i64::MIN),
             batches_left_behind: AtomicBool::new(false),
         }

@@ -9,18 +9,21 @@
 //! 3. Where it needs an SSTable that is not proven, it waits on no thread until that is, and begins anew.
 
 mod in_place;
+mod promises;
 mod readers;
 
 pub use in_place::Tried;
 pub(crate) use in_place::short;
 pub use readers::{READER_THREAD, ReaderError, ReaderHooks, Readers};
 
-use crate::replica::{Answer, DataRequest, Replica, ReplicaError};
+use crate::paxos::{Promise, Proposal};
+use crate::replica::{Answer, DataRequest, Hint, Replica, ReplicaError};
 use in_place::InPlaceOdds;
 use model::command::ReadCommand;
-use model::{Mutation, TableSchema};
-use partition::{BoxedStream, Deadline, ReadContext, ReadError, Recording};
-use std::fmt::Debug;
+use model::{Mutation, Schema, TableSchema};
+use partition::{BoxedStream, Deadline, Digest, ReadContext, ReadError, Recording, without_purgeable};
+use promises::Promises;
+use std::fmt::{self, Debug};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,6 +31,9 @@ use uuid::Uuid;
 
 /// The data of this node, with nothing in front of them.
 pub trait LocalStore: Send + Sync + Debug {
+    /// The schema in force.
+    fn schema(&self) -> Arc<Schema>;
+
     /// The rows of `command`, tombstones included. The stream does its work, and fails, as it is read.
     ///
     /// # Errors
@@ -88,17 +94,24 @@ pub trait ReadObserver: Send {
 impl ReadObserver for () {}
 
 /// This node.
-#[derive(Debug)]
 pub struct LocalReplica {
     store: Arc<dyn LocalStore>,
     readers: Arc<Readers>,
     odds: InPlaceOdds,
+    promises: Arc<Promises>,
+}
+
+impl Debug for LocalReplica {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalReplica").field("store", &self.store).finish_non_exhaustive()
+    }
 }
 
 impl LocalReplica {
     /// The node whose data are in `store`.
     pub fn new(store: Arc<dyn LocalStore>, readers: Arc<Readers>) -> LocalReplica {
-        LocalReplica { store, readers, odds: InPlaceOdds::default() }
+        let promises = Arc::new(Promises::new(Arc::clone(&store), Arc::clone(&readers)));
+        LocalReplica { store, readers, odds: InPlaceOdds::default(), promises }
     }
 
     /// The threads that may wait for the disk.
@@ -130,37 +143,98 @@ impl LocalReplica {
     }
 }
 
+/// Reads for another node, or for a merge with what others have; `take` makes the answer of it.
+fn answer<T: Send + 'static>(
+    store: &Arc<dyn LocalStore>,
+    readers: &Arc<Readers>,
+    request: &DataRequest,
+    take: fn(Recording, &ReadCommand) -> T,
+) -> Answer<T> {
+    let (store, readers) = (Arc::clone(store), Arc::clone(readers));
+    match record(&*store, request, false) {
+        Err(ReadError::WouldBlock | ReadError::Unproven(_)) => {}
+        outcome => {
+            let outcome = outcome.map(|recording| take(recording, &request.command));
+            return Answer::ready(outcome.map_err(ReplicaError::from));
+        }
+    }
+    let request = request.clone();
+    Answer::later(async move {
+        loop {
+            let (source, asked) = (Arc::clone(&store), request.clone());
+            let job =
+                move |_| record(&*source, &asked, true).map(|recording| take(recording, &asked.command));
+            let name = match readers.run(request.deadline.as_ref(), job).await {
+                Ok(Err(ReadError::Unproven(name))) => name,
+                Ok(outcome) => return outcome.map_err(ReplicaError::from),
+                Err(ReaderError::TimedOut) => return Err(ReplicaError::TimedOut),
+                Err(error @ ReaderError::Overloaded) => {
+                    return Err(ReplicaError::Overloaded(error.to_string()));
+                }
+                Err(error @ ReaderError::Abandoned) => {
+                    let cause = std::io::Error::other(error.to_string());
+                    return Err(ReadError::from(cause).into());
+                }
+            };
+            store.proven(name, request.deadline.clone()).await?;
+        }
+    })
+}
+
 impl Replica for LocalReplica {
     fn read_data(&self, request: &DataRequest) -> Answer<Recording> {
-        let (store, readers) = (Arc::clone(&self.store), Arc::clone(&self.readers));
-        match record(&*store, request, false) {
-            Err(ReadError::WouldBlock | ReadError::Unproven(_)) => {}
-            outcome => return Answer::ready(outcome.map_err(ReplicaError::from)),
-        }
-        let request = request.clone();
-        Answer::later(async move {
-            loop {
-                let (source, asked) = (Arc::clone(&store), request.clone());
-                let job = move |_| record(&*source, &asked, true);
-                let name = match readers.run(request.deadline.as_ref(), job).await {
-                    Ok(Err(ReadError::Unproven(name))) => name,
-                    Ok(outcome) => return outcome.map_err(ReplicaError::from),
-                    Err(ReaderError::TimedOut) => return Err(ReplicaError::TimedOut),
-                    Err(error @ ReaderError::Overloaded) => {
-                        return Err(ReplicaError::Overloaded(error.to_string()));
-                    }
-                    Err(error @ ReaderError::Abandoned) => {
-                        let cause = std::io::Error::other(error.to_string());
-                        return Err(ReadError::from(cause).into());
-                    }
-                };
-                store.proven(name, request.deadline.clone()).await?;
-            }
-        })
+        answer(&self.store, &self.readers, request, |recording, _| recording)
+    }
+
+    fn read_digest(&self, request: &DataRequest) -> Answer<Digest> {
+        answer(&self.store, &self.readers, request, |recording, command| recording.digest(command))
     }
 
     fn mutate(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()> {
         self.store.mutate(mutation, deadline)
+    }
+
+    fn repair(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()> {
+        self.store.mutate(mutation, deadline)
+    }
+
+    fn hint(&self, hint: Hint, deadline: Option<&Deadline>) -> Answer<()> {
+        let Hint { mutation, written_millis, gc_grace_s } = hint;
+        let grace_s = mutation.updates.iter().map(|update| i64::from(update.table.options.gc_grace_seconds));
+        let grace_s = grace_s.chain([i64::from(gc_grace_s)]).min().unwrap_or(0);
+        let age_millis = self.readers.clock().now_millis().saturating_sub(written_millis);
+        if age_millis >= grace_s.saturating_mul(1_000) {
+            return Answer::ready(Ok(()));
+        }
+        let (store, deadline) = (Arc::clone(&self.store), deadline.cloned());
+        Answer::later(async move {
+            let mut kept = Vec::with_capacity(mutation.updates.len());
+            for update in &mutation.updates {
+                let truncated = store.truncated_millis(&update.table).await?;
+                if truncated.is_none_or(|truncated| truncated < written_millis) {
+                    kept.push(update.clone());
+                }
+            }
+            match kept.is_empty() {
+                true => Ok(()),
+                false => store.mutate(Arc::new(Mutation { updates: kept }), deadline.as_ref()).await,
+            }
+        })
+    }
+
+    fn prepare(&self, request: Proposal, deadline: Option<&Deadline>) -> Answer<Promise> {
+        let (promises, deadline) = (Arc::clone(&self.promises), deadline.cloned());
+        Answer::later(async move { promises.prepare(request, deadline).await })
+    }
+
+    fn propose(&self, proposal: Proposal, deadline: Option<&Deadline>) -> Answer<bool> {
+        let (promises, deadline) = (Arc::clone(&self.promises), deadline.cloned());
+        Answer::later(async move { promises.propose(proposal, deadline).await })
+    }
+
+    fn commit(&self, decided: Proposal, deadline: Option<&Deadline>) -> Answer<()> {
+        let (promises, deadline) = (Arc::clone(&self.promises), deadline.cloned());
+        Answer::later(async move { promises.commit(decided, deadline).await })
     }
 
     fn truncate(&self, table: Arc<TableSchema>) -> Answer<()> {
@@ -183,6 +257,6 @@ fn record(store: &dyn LocalStore, request: &DataRequest, may_block: bool) -> Res
         true => ReadContext { deadline, ..ReadContext::default() },
         false => ReadContext { deadline, ..short(ReadContext::default()) },
     };
-    let stream = store.stream(&request.command, &context)?;
+    let stream = without_purgeable(store.stream(&request.command, &context)?, &request.command);
     Recording::of(stream, &request.command, context, request.page)
 }

@@ -70,6 +70,12 @@ impl Placement {
         if is_alone { self.one_that_answers(consistency) } else { None }
     }
 
+    /// Whether this node holds the part, and nobody else.
+    pub(crate) fn is_of_this_node(&self) -> bool {
+        matches!(self.replicas.as_slice(), [only] if only.replica.as_local().is_some())
+            && self.pending.is_empty()
+    }
+
     /// The live replicas that may answer a read, closest first, and how many of them must.
     ///
     /// # Errors

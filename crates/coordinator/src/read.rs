@@ -8,17 +8,22 @@
 //!    ([`legs`]).
 //! 2. A read that this node answers alone is *local*. It is tried in place; what cannot be answered so is
 //!    carried out by a thread that may wait ([`run`], [`crate::local`]).
-//! 3. Any other read is *gathered*: replicas answer with what they have, and the answers are merged
-//!    ([`gather`]).
+//! 3. Any other read is *gathered* ([`gather`]): one replica answers with what it has, the others with a
+//!    digest of that ([`asked`]). Where these differ, all answer with what they have. The answers are merged,
+//!    and who is behind is brought up to date ([`repair`]).
 //! 4. Either way its rows are a [`Page`].
 
+mod asked;
 mod gather;
 mod legs;
 mod page;
+mod repair;
 mod run;
+mod speculation;
 
 pub use page::{Interruption, Page, PullError};
 pub use run::{Pages, ReadWork, Worked};
+pub(crate) use speculation::Latencies;
 
 use crate::paging::PagingState;
 use model::Consistency;

@@ -4,9 +4,10 @@
 //! nothing is pulled from the other side afterwards. A server of internode messages calls the same verbs.
 
 use crate::local::LocalReplica;
+use crate::paxos::{Promise, Proposal};
 use model::command::ReadCommand;
 use model::{Mutation, TableSchema};
-use partition::{Deadline, PageLimits, ReadError, Recording};
+use partition::{Deadline, Digest, PageLimits, ReadError, Recording};
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
@@ -79,13 +80,43 @@ pub struct DataRequest {
     pub deadline: Option<Deadline>,
 }
 
+/// A mutation that a coordinator kept for a replica that missed it.
+#[derive(Clone, Debug)]
+pub struct Hint {
+    /// What was missed, with the timestamps of its time.
+    pub mutation: Arc<Mutation>,
+    /// When it was written, in milliseconds since the epoch.
+    pub written_millis: i64,
+    /// `gc_grace_seconds` then, the shortest of its tables.
+    pub gc_grace_s: u32,
+}
+
 /// A node that holds data.
 pub trait Replica: Send + Sync + Debug {
     /// Reads what the request asks for, tombstones included, as far as its limits.
     fn read_data(&self, request: &DataRequest) -> Answer<Recording>;
 
+    /// The digest of what [`Replica::read_data`] would answer.
+    fn read_digest(&self, request: &DataRequest) -> Answer<Digest>;
+
     /// Keeps a mutation, or says at the deadline that it has not.
     fn mutate(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()>;
+
+    /// Keeps what a read found the replica to lack, or says at the deadline that it has not.
+    fn repair(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()>;
+
+    /// Keeps what the replica missed, but for tables that were emptied since. A hint that is older than
+    /// `gc_grace_seconds` is done with, too, without being kept: what deleted it may be forgotten.
+    fn hint(&self, hint: Hint, deadline: Option<&Deadline>) -> Answer<()>;
+
+    /// Promises to accept nothing before a ballot, if it has not promised a later one. The update is empty.
+    fn prepare(&self, request: Proposal, deadline: Option<&Deadline>) -> Answer<Promise>;
+
+    /// Accepts a proposal, if it has promised nothing later; whether it has.
+    fn propose(&self, proposal: Proposal, deadline: Option<&Deadline>) -> Answer<bool>;
+
+    /// Keeps what was decided.
+    fn commit(&self, decided: Proposal, deadline: Option<&Deadline>) -> Answer<()>;
 
     /// Empties a table.
     fn truncate(&self, table: Arc<TableSchema>) -> Answer<()>;

@@ -13,18 +13,23 @@ use model::{
     PartitionUpdate, Row, Schema, TableSchema, WriteType, reconcile,
 };
 use partition::{
-    BoxedStream, Deadline, Event, Fragment, PageLimits, PartitionStream, ReadContext, ReadError, Recording,
+    BoxedStream, Deadline, Digest, Event, Fragment, PageLimits, PartitionStream, ReadContext, ReadError,
+    Recording, without_purgeable,
 };
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use uuid::Uuid;
 
 mod batchlog;
 mod fakes;
+mod hints;
 mod levels;
+mod paxos;
+mod repair;
+mod sim;
 
-use fakes::{Fake, Noted, Remote};
+use fakes::{Fake, Noted, Remote, Verb};
 
 fn schema(factor: u32) -> Schema {
     let mut keyspace = KeyspaceSchema::new("ks", Replication::simple(factor));
@@ -39,14 +44,32 @@ fn schema(factor: u32) -> Schema {
         .regular("n", CqlType::Counter)
         .build();
     keyspace.tables.insert("t".into(), Arc::new(plain));
+    let rows = TableSchema::builder("ks", "rows", Uuid::from_u128(4))
+        .partition_key("k", CqlType::Int)
+        .clustering("c", CqlType::Int, false)
+        .regular("v", CqlType::Int)
+        .build();
     keyspace.tables.insert("counters".into(), Arc::new(counters));
+    keyspace.tables.insert("rows".into(), Arc::new(rows));
     let mut system = KeyspaceSchema::new("system", Replication::local());
     let batches = TableSchema::builder("system", "batches", Uuid::from_u128(3))
         .partition_key("id", CqlType::TimeUuid)
         .regular("mutations", CqlType::list(CqlType::Blob, true))
         .regular("version", CqlType::Int)
         .build();
+    let paxos = TableSchema::builder("system", "paxos", Uuid::from_u128(5))
+        .partition_key("row_key", CqlType::Blob)
+        .clustering("cf_id", CqlType::Uuid, false)
+        .regular("in_progress_ballot", CqlType::TimeUuid)
+        .regular("most_recent_commit", CqlType::Blob)
+        .regular("most_recent_commit_at", CqlType::TimeUuid)
+        .regular("most_recent_commit_version", CqlType::Int)
+        .regular("proposal", CqlType::Blob)
+        .regular("proposal_ballot", CqlType::TimeUuid)
+        .regular("proposal_version", CqlType::Int)
+        .build();
     system.tables.insert("batches".into(), Arc::new(batches));
+    system.tables.insert("paxos".into(), Arc::new(paxos));
     Schema::default().with_keyspace(keyspace).with_keyspace(system)
 }
 
@@ -104,12 +127,16 @@ impl Case {
         let (clock, random) = (Arc::new(ManualClock::default()), Arc::new(Random::from_seed(1)));
         let env = env::Env::new(clock.clone(), random, Arc::new(MemoryFileSystem::new()));
         let replicas: Vec<Arc<Fake>> = datacenters.iter().map(|_| Arc::default()).collect();
-        let readers = Arc::new(Readers::new(env.clone(), 2, ReaderHooks::none()));
-        let local = Arc::new(LocalReplica::new(Arc::clone(&replicas[0]) as Arc<dyn LocalStore>, readers));
+        let own = |fake: &Arc<Fake>| {
+            fake.schema.set(Arc::clone(&schema)).unwrap();
+            let readers = Arc::new(Readers::new(env.clone(), 2, ReaderHooks::none()));
+            LocalReplica::new(Arc::clone(fake) as Arc<dyn LocalStore>, readers)
+        };
+        let local = Arc::new(own(&replicas[0]));
         let node = |(at, fake): (usize, &Arc<Fake>)| {
             let replica: Arc<dyn Replica> = match at {
                 0 => Arc::clone(&local) as Arc<dyn Replica>,
-                _ => Arc::new(Remote(Arc::clone(fake))),
+                _ => Arc::new(Remote(Arc::clone(fake), own(fake))),
             };
             Arc::new(Node::new(Uuid::from_u128(7 + at as u128), datacenters[at], "r1", replica))
         };
@@ -129,7 +156,7 @@ impl Case {
 }
 
 fn run<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
 }
 
 fn key(k: i32) -> DecoratedKey {

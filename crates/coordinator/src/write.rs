@@ -1,18 +1,20 @@
 //! Writes: every replica gets the mutation, as many as the consistency level wants must acknowledge it.
 //!
-//! Replicas that are dead, fail, or are late are told to [`Hints`], who keeps the mutation for them.
+//! Replicas that are dead, fail, or are late are told to [`Hints`], who keeps the mutation for them. So are
+//! those that were not waited for, because another write has failed or the client is gone.
 
 use crate::Coordinator;
 use crate::error::CoordinatorError;
+use crate::paxos::Proposal;
 use crate::placement::{Placement, WritePlan};
-use crate::replica::{Answer, ReplicaError};
+use crate::replica::{Answer, Replica, ReplicaError};
 use crate::strategy::Required;
 use crate::topology::{Node, Parts, unknown_keyspace};
 use model::command::PartitionSelection;
 use model::{Consistency, Mutation, TableSchema, WriteType};
 use partition::Deadline;
 use smallvec::SmallVec;
-use std::future::{Future, poll_fn};
+use std::future::{Future as _, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -38,6 +40,7 @@ impl Coordinator {
         }
         if let [(placement, mutation)] = placed.as_slice()
             && let Some(only) = placement.only_one(consistency)
+            && only.replica.as_local().is_some()
         {
             let kept = only.replica.mutate(Arc::clone(mutation), deadline).await;
             return kept.map_err(|cause| refused(1, Failed { received: 0, failures: 1, cause }));
@@ -45,18 +48,35 @@ impl Coordinator {
         // Nothing is sent before all of it is known to be possible.
         let mut sent = Vec::with_capacity(placed.len());
         for (placement, mutation) in &placed {
-            let WritePlan { targets, required } = placement.for_write(consistency)?;
-            let waiting = targets.into_iter().map(|node| (node, None)).collect();
-            sent.push(Sent { mutation, waiting, missing: required, received: 0, failures: 0, cause: None });
+            sent.push(Sent::new(mutation, self.hints.as_ref(), placement.for_write(consistency)?));
         }
         for write in &mut sent {
-            write.send(self.hints.as_ref(), deadline);
+            write.send(|replica, mutation| replica.mutate(Arc::clone(mutation), deadline));
         }
-        for write in sent {
+        for mut write in sent {
             let block_for = write.missing.count();
-            write.acknowledged(self.hints.as_ref()).await.map_err(|failed| refused(block_for, failed))?;
+            poll_fn(|cx| write.poll(cx)).await.map_err(|failed| refused(block_for, failed))?;
         }
         Ok(())
+    }
+
+    /// Writes what was decided.
+    ///
+    /// # Errors
+    /// `Unavailable`, `WriteFailure`, `WriteTimeout`. It stands all the same.
+    pub(crate) async fn commit(
+        &self,
+        placement: &Placement,
+        decided: &Proposal,
+        consistency: Consistency,
+        deadline: Option<&Deadline>,
+    ) -> Result<(), CoordinatorError> {
+        let mutation = Arc::new(decided.mutation());
+        let mut write = Sent::new(&mutation, self.hints.as_ref(), placement.for_write(consistency)?);
+        let block_for = write.missing.count();
+        write.send(|replica, _| replica.commit(decided.clone(), deadline));
+        let outcome = poll_fn(|cx| write.poll(cx)).await;
+        outcome.map_err(|failed| failed_write(failed, consistency, block_for, WriteType::Simple))
     }
 
     /// Empties a table everywhere.
@@ -108,15 +128,17 @@ pub(crate) fn validate_for_write(consistency: Consistency) -> Result<(), Coordin
     Ok(())
 }
 
-/// Who keeps writes for replicas that do not have them.
+/// Who keeps writes for replicas that do not have them. Each replica of a write is told of once, unless it
+/// has acknowledged.
 pub trait Hints: Send + Sync {
     /// A replica was not alive.
     fn missed(&self, node: &Arc<Node>, mutation: &Arc<Mutation>);
 
-    /// A replica has not answered yet, and is not waited for any more.
+    /// A replica has not answered yet, and is not waited for any more. When `answer` comes and is good,
+    /// nothing has to be kept.
     fn late(&self, node: &Arc<Node>, mutation: &Arc<Mutation>, answer: Answer<()>);
 
-    /// A replica that was not waited for has failed.
+    /// A replica has failed, or said at the deadline that it has not kept the write.
     fn failed(&self, node: &Arc<Node>, mutation: &Arc<Mutation>, error: &ReplicaError);
 }
 
@@ -138,6 +160,7 @@ type Waiting<'a> = SmallVec<[(&'a Arc<Node>, Option<Answer<()>>); 3]>;
 /// A mutation on its way.
 struct Sent<'a> {
     mutation: &'a Arc<Mutation>,
+    hints: &'a dyn Hints,
     waiting: Waiting<'a>,
     /// Acknowledgements that are missing.
     missing: Required,
@@ -173,28 +196,24 @@ fn failed_write(
     }
 }
 
-impl Sent<'_> {
-    fn send(&mut self, hints: &dyn Hints, deadline: Option<&Deadline>) {
+impl<'a> Sent<'a> {
+    fn new(mutation: &'a Arc<Mutation>, hints: &'a dyn Hints, plan: WritePlan<'a>) -> Sent<'a> {
+        let waiting = plan.targets.into_iter().map(|node| (node, None)).collect();
+        let (missing, received, failures, cause) = (plan.required, 0, 0, None);
+        Sent { mutation, hints, waiting, missing, received, failures, cause }
+    }
+
+    fn send(&mut self, send: impl Fn(&dyn Replica, &Arc<Mutation>) -> Answer<()>) {
         for (node, answer) in &mut self.waiting {
             match node.is_alive() {
-                true => *answer = Some(node.replica.mutate(Arc::clone(self.mutation), deadline)),
-                false => hints.missed(node, self.mutation),
+                true => *answer = Some(send(&*node.replica, self.mutation)),
+                false => self.hints.missed(node, self.mutation),
             }
         }
     }
 
     /// Waits until as many replicas acknowledged as must, or so many failed that they cannot any more.
-    async fn acknowledged(mut self, hints: &dyn Hints) -> Result<(), Failed> {
-        let outcome = poll_fn(|cx| self.poll(hints, cx)).await;
-        for (node, answer) in self.waiting {
-            if let Some(answer) = answer {
-                hints.late(node, self.mutation, answer);
-            }
-        }
-        outcome
-    }
-
-    fn poll(&mut self, hints: &dyn Hints, cx: &mut Context<'_>) -> Poll<Result<(), Failed>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failed>> {
         for (node, slot) in &mut self.waiting {
             let Some(answer) = slot else { continue };
             match Pin::new(answer).poll(cx) {
@@ -202,7 +221,7 @@ impl Sent<'_> {
                 Poll::Ready(Ok(())) => self.received += u32::from(self.missing.take_one(&node.datacenter)),
                 Poll::Ready(Err(error)) => {
                     self.failures += u32::from(self.missing.counts(&node.datacenter));
-                    hints.failed(node, self.mutation, &error);
+                    self.hints.failed(node, self.mutation, &error);
                     self.cause.get_or_insert(error);
                 }
             }
@@ -224,6 +243,19 @@ impl Sent<'_> {
                 cause: cause.clone(),
             })),
             _ => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Sent<'_> {
+    fn drop(&mut self) {
+        for (node, answer) in self.waiting.drain(..) {
+            match answer {
+                // What is there was not looked at, because another write has failed before.
+                None | Some(Answer::Ready(None | Some(Ok(())))) => {}
+                Some(Answer::Ready(Some(Err(error)))) => self.hints.failed(node, self.mutation, &error),
+                Some(later) => self.hints.late(node, self.mutation, later),
+            }
         }
     }
 }

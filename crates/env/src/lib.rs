@@ -103,6 +103,11 @@ impl Env {
         self.time_uuids.next(self.clock.now_micros())
     }
 
+    /// As [`Env::time_uuid`], for `micros` since 1970 at the earliest.
+    pub fn time_uuid_from(&self, micros: i64) -> Uuid {
+        self.time_uuids.next(self.clock.now_micros().max(micros))
+    }
+
     /// A version 4 uuid.
     pub fn random_uuid(&self) -> Uuid {
         let mut bytes = [0; 16];

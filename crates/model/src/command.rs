@@ -1,6 +1,6 @@
 //! Read commands: what a query wants from the tables, in terms that every layer below `cql` understands.
 
-use crate::cell::ColumnId;
+use crate::cell::{Cell, ColumnId};
 use crate::clustering::{Clustering, ClusteringComparator, Position, Slice};
 use crate::elements::ElementSelection;
 use crate::key::{DecoratedKey, KeyRange};
@@ -121,6 +121,12 @@ impl ColumnSelection {
     #[inline]
     pub fn contains(&self, column: ColumnId) -> bool {
         self.all || self.columns.binary_search(&column).is_ok()
+    }
+
+    /// Whether the value of a cell is wanted.
+    pub fn wants_value_of(&self, cell: &Cell) -> bool {
+        let is_element = |elements: &ElementSelection| elements.contains(&cell.path);
+        self.contains(cell.column) && self.elements_of(cell.column).is_none_or(is_element)
     }
 
     /// Which elements of `column` are wanted, where that are not all.

@@ -37,6 +37,12 @@ pub struct Shard {
     pub kind: ShardKind,
 }
 
+/// Bytes of a context before its shards.
+pub fn header_len(context: &[u8]) -> usize {
+    let count = context.first_chunk::<2>().map_or(0, |bytes| i16::from_be_bytes(*bytes).unsigned_abs());
+    2 + 2 * usize::from(count)
+}
+
 /// Decodes a context; `None` when the bytes are not one.
 pub fn shards(context: &[u8]) -> Option<Vec<Shard>> {
     let n = i16::from_be_bytes([*context.first()?, *context.get(1)?]);

@@ -3,9 +3,13 @@
 //! A tombstone is purged when it is older than `gc_grace_seconds` *and* nothing outside the compaction could
 //! hold older data that it still has to shadow. An expired cell or row is treated as the tombstone that it
 //! has become: purged, or turned into one (Cassandra's `Cell.purge`). An empty partition is left out.
+//!
+//! A replica that answers along with others leaves out whatever is older than `gc_grace_seconds`
+//! ([`without_purgeable`]). Some replicas have forgotten it, and nothing else would tell the answers apart.
 
 use crate::error::ReadError;
 use crate::stream::{BoxedStream, Event, Fragment, PartitionStream};
+use model::command::ReadCommand;
 use model::{Cell, DecoratedKey, Deletion, Liveness, NO_DELETION_TIME, Row};
 
 /// What a compaction knows about the data that it does not see.
@@ -14,6 +18,23 @@ pub trait PurgeGuard: Send {
     /// smallest timestamp of overlapping SSTables and memtables that may hold the key, `i64::MAX` when none
     /// does.
     fn max_purgeable_timestamp(&mut self, key: &DecoratedKey) -> i64;
+}
+
+/// The merged answer to `command` without what is older than `gc_grace_seconds` at the time of the command
+/// (Cassandra's `ReadCommand.withoutPurgeableTombstones`).
+pub fn without_purgeable(source: BoxedStream, command: &ReadCommand) -> BoxedStream {
+    let grace_s = u32::try_from(command.table.options.gc_grace_seconds).unwrap_or(0);
+    let gc_before_s = command.now_s.saturating_sub(grace_s);
+    Box::new(Purge::new(source, WhateverElse, command.now_s, gc_before_s))
+}
+
+/// Nothing else matters.
+struct WhateverElse;
+
+impl PurgeGuard for WhateverElse {
+    fn max_purgeable_timestamp(&mut self, _: &DecoratedKey) -> i64 {
+        i64::MAX
+    }
 }
 
 /// A stream without what may be forgotten.
@@ -139,12 +160,21 @@ impl<G: PurgeGuard> PartitionStream for Purge<G> {
             }
         }
     }
+
+    fn skip_partition(&mut self) -> Result<(), ReadError> {
+        self.ahead = None;
+        self.source.skip_partition()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::*;
+    use model::TableSchema;
+    use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection};
+    use model::key::KeyRange;
+    use std::sync::Arc;
 
     /// Nothing outside the compaction is older than this.
     struct Below(i64);
@@ -237,5 +267,29 @@ mod tests {
         let dead = vec![Step::Start(order[1], NONE), Step::Row(tombstone(5, 1)), Step::End];
         let steps = [live(order[0]), dead, live(order[2])].concat();
         assert_eq!(purged(steps, 9), [live(order[0]), live(order[2])].concat());
+    }
+
+    #[test]
+    fn an_answer_is_without_what_is_older_than_its_grace_and_can_be_skipped() {
+        let mut table = TableSchema::clone(&table());
+        table.options.gc_grace_seconds = (NOW - GC_BEFORE) as i32;
+        let command = ReadCommand {
+            columns: ColumnSelection::all(&table),
+            table: Arc::new(table),
+            partitions: PartitionSelection::Range(KeyRange::FULL),
+            clusterings: ClusteringFilter::all(),
+            row_filter: Vec::new(),
+            limits: DataLimits::NONE,
+            now_s: NOW,
+        };
+        let answer = |steps| without_purgeable(Box::new(Script::new(steps)), &command);
+        assert_eq!(play(answer(partition(tombstone(i64::MAX - 1, 499)))), []);
+        assert_eq!(play(answer(partition(tombstone(5, 500)))), partition(tombstone(5, 500)));
+        let order = ring_order(2);
+        let of = |k: i32| vec![Step::Start(k, NONE), Step::Row(inserted(1, 3, &[])), Step::End];
+        let mut stream = answer([of(order[0]), of(order[1])].concat());
+        assert_eq!(stream.next(&mut Fragment::default()).unwrap(), Event::PartitionStart);
+        stream.skip_partition().unwrap();
+        assert_eq!(play(stream), of(order[1]));
     }
 }

@@ -11,6 +11,12 @@
 //! ```
 //! A replica may stop in the middle of each partition (`PER PARTITION LIMIT`) and in the middle of the whole.
 
+mod digest;
+mod lacking;
+
+pub use digest::Digest;
+pub use lacking::lacking;
+
 use crate::cost::ReadContext;
 use crate::error::ReadError;
 use crate::live::{LiveRows, PageLimits};

@@ -17,7 +17,7 @@ use coordinator::{Answer, LocalReplica, LocalStore, Proving, ReaderHooks, Reader
 use engine::{Compared, SyncTicket, WriteError, WriteOptions};
 use env::tasks::Tasks;
 use model::command::ReadCommand;
-use model::{Mutation, TableSchema};
+use model::{Mutation, Schema, TableSchema};
 use partition::{BoxedStream, Deadline, ReadContext, ReadError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,6 +54,10 @@ pub fn local(state: &Arc<NodeState>) -> LocalReplica {
 }
 
 impl LocalStore for Store {
+    fn schema(&self) -> Arc<Schema> {
+        self.state.engine.schema()
+    }
+
     fn stream(&self, command: &Arc<ReadCommand>, context: &ReadContext) -> Result<BoxedStream, ReadError> {
         match self.virtual_tables.read(&self.state, command) {
             Some(stream) => Ok(stream),

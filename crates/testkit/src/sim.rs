@@ -19,7 +19,7 @@ use env::fs::memory::MemoryFileSystem;
 use env::fs::{EntryKind, FileSystem};
 use env::tasks::block_on;
 use model::command::ReadCommand;
-use model::{Consistency, Mutation, TableSchema, WriteType};
+use model::{Consistency, Mutation, Schema, TableSchema, WriteType};
 use partition::{BoxedStream, Deadline, ReadContext, ReadError};
 use tokio::sync::oneshot;
 
@@ -97,7 +97,7 @@ impl SimNode {
         &self,
         read: ReadCommand,
         take: impl Fn(&mut Page) -> Result<T, PullError> + Clone + Send + 'static,
-        decide: impl FnOnce(T, i64) -> Option<Mutation> + Send,
+        mut decide: impl FnMut(T, i64) -> Option<Mutation> + Send,
     ) -> Result<(), CoordinatorError> {
         let keys = match &read.partitions {
             model::command::PartitionSelection::Keys(keys) => keys.clone(),
@@ -159,6 +159,10 @@ impl Debug for Store {
 }
 
 impl LocalStore for Store {
+    fn schema(&self) -> Arc<Schema> {
+        self.engine.schema()
+    }
+
     fn stream(&self, command: &Arc<ReadCommand>, context: &ReadContext) -> Result<BoxedStream, ReadError> {
         self.engine.read(command, context)
     }

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use env::Env;
 use env::clock::Clock;
 use env::sync::{Condvar, Mutex};
+use env::tasks::Tasks;
 use partition::Deadline;
 use tokio::sync::oneshot;
 
@@ -88,6 +89,11 @@ impl Readers {
     pub fn new(env: Env, threads_max: usize, hooks: ReaderHooks) -> Readers {
         let shared = Arc::new(Shared { state: Mutex::default(), work: Condvar::new() });
         Readers { shared, threads_max: threads_max.max(1), env, hooks }
+    }
+
+    /// The timers of its waits.
+    pub(crate) fn tasks(&self) -> &Tasks {
+        &self.env.tasks
     }
 
     /// The clock of its waits.

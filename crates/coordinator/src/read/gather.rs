@@ -1,9 +1,8 @@
 //! A page that several replicas answer together.
 //!
-//! 1. A few legs at a time are asked, all of their replicas at once. A replica that fails is replaced by one
-//!    that was not asked yet, as long as there is one.
-//! 2. When as many have answered as must, their answers are merged, as far as all of them go
-//!    ([`partition::known`]).
+//! 1. A few legs at a time are asked, all of their replicas at once ([`super::asked`]).
+//! 2. When as many have answered as must, and do not agree, who is behind is brought up to date
+//!    ([`super::repair`]), and their answers are merged, as far as all of them go ([`partition::known`]).
 //! 3. Legs are asked until there are enough rows for the page.
 //!
 //! What is in memory is bounded: each answer by the page, or by [`WHOLE_BYTES`] where no page was asked for.
@@ -11,20 +10,17 @@
 //! asked without the limits of the statement ([`Limits::Lifted`]).
 
 use super::ReadRequest;
-use super::legs::{Leg, Legs};
+use super::asked::Asked;
+use super::legs::Legs;
 use super::page::Page;
 use crate::Coordinator;
 use crate::error::CoordinatorError;
-use crate::replica::{Answer, DataRequest, ReplicaError};
-use crate::strategy::Required;
-use crate::topology::Node;
+use crate::paxos::Round;
+use crate::replica::{DataRequest, ReplicaError};
 use model::Consistency;
-use model::command::{DataLimits, ReadCommand};
+use model::command::{DataLimits, PartitionSelection, ReadCommand};
 use partition::{BoxedStream, Cut, Deadline, LiveRows, PageLimits, Recording, concat, known};
-use std::future::{Future as _, poll_fn};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
 
 /// Legs that are asked at a time.
 const LEGS_AT_A_TIME: usize = 8;
@@ -48,8 +44,79 @@ impl Coordinator {
             Limits::Lifted => DataLimits::NONE,
         };
         let page = PageLimits { bytes: request.page.bytes.min(WHOLE_BYTES), ..request.page };
-        let (gathered, required) = gather_legs(&request, legs, page, limits, deadline).await?;
+        let (gathered, required) = self.gather_legs(&request, legs, page, limits, deadline).await?;
         Ok(page_of(request, legs, gathered, required))
+    }
+
+    /// Finishes the conditional writes of what is read at a serial level.
+    ///
+    /// # Errors
+    /// `Unavailable`, `ReadTimeout`.
+    pub(super) async fn settled(
+        &self,
+        request: &ReadRequest,
+        legs: &Legs,
+        deadline: Option<&Deadline>,
+    ) -> Result<(), CoordinatorError> {
+        let serial = request.consistency;
+        if !matches!(serial, Consistency::Serial | Consistency::LocalSerial) {
+            return Ok(());
+        }
+        for leg in &legs.legs {
+            let PartitionSelection::Keys(keys) = &leg.command.partitions else { continue };
+            for key in keys {
+                let (placement, table) = (&*leg.placement, &leg.command.table);
+                let (contention, write) = (deadline, deadline);
+                let round = Round { coordinator: self, placement, table, key, serial, contention, write };
+                round.settle().await.map_err(|error| match error {
+                    CoordinatorError::CasTimeout { block_for, .. }
+                    | CoordinatorError::WriteTimeout { block_for, .. } => {
+                        CoordinatorError::of_read(serial, 0, block_for, 0, ReplicaError::TimedOut)
+                    }
+                    other => other,
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn gather_legs(
+        &self,
+        request: &ReadRequest,
+        legs: &Legs,
+        page: PageLimits,
+        limits: DataLimits,
+        deadline: Option<&Deadline>,
+    ) -> Result<(Gathered, u32), CoordinatorError> {
+        let mut gathered = Gathered { answers: Vec::new(), has_more: false };
+        let (mut rows, mut bytes, mut required) = (0u64, 0u64, 0);
+        let wanted = request.page.rows.min(limits.rows);
+        let mut left = legs.legs.as_slice();
+        while !left.is_empty() {
+            let (now, later) = left.split_at(left.len().min(LEGS_AT_A_TIME));
+            left = later;
+            let mut asked = Vec::with_capacity(now.len());
+            for leg in now {
+                let command = ReadCommand { limits, ..ReadCommand::clone(&leg.command) };
+                let data = DataRequest { command: Arc::new(command), page, deadline: deadline.cloned() };
+                let now_nanos = self.env.clock.monotonic_nanos();
+                asked.push(Asked::ask(leg, data, request.consistency, now_nanos)?);
+            }
+            for leg in asked {
+                let command = Arc::clone(&leg.terms().request.command);
+                required = leg.terms().required.count();
+                let answers = self.resolved(leg, deadline).await?;
+                // What one has the others mostly have, too.
+                rows = rows.saturating_add(answers.iter().map(Recording::live_rows).max().unwrap_or(0));
+                bytes = bytes.saturating_add(answers.iter().map(Recording::bytes).max().unwrap_or(0));
+                gathered.answers.push((command, answers));
+            }
+            if !left.is_empty() && (rows > wanted || bytes > page.bytes) {
+                gathered.has_more = true;
+                break;
+            }
+        }
+        Ok((gathered, required))
     }
 }
 
@@ -86,125 +153,4 @@ struct Gathered {
     answers: Vec<(Arc<ReadCommand>, Vec<Recording>)>,
     /// Whether there are legs that were not asked.
     has_more: bool,
-}
-
-async fn gather_legs(
-    request: &ReadRequest,
-    legs: &Legs,
-    page: PageLimits,
-    limits: DataLimits,
-    deadline: Option<&Deadline>,
-) -> Result<(Gathered, u32), CoordinatorError> {
-    let mut gathered = Gathered { answers: Vec::new(), has_more: false };
-    let (mut rows, mut bytes, mut required) = (0u64, 0u64, 0);
-    let wanted = request.page.rows.min(limits.rows);
-    let mut left = legs.legs.as_slice();
-    while !left.is_empty() {
-        let (now, later) = left.split_at(left.len().min(LEGS_AT_A_TIME));
-        left = later;
-        let mut asked = Vec::with_capacity(now.len());
-        for leg in now {
-            let command = ReadCommand { limits, ..ReadCommand::clone(&leg.command) };
-            let data = DataRequest { command: Arc::new(command), page, deadline: deadline.cloned() };
-            asked.push(Asked::ask(leg, data, request.consistency)?);
-        }
-        for leg in asked {
-            let command = Arc::clone(&leg.request.command);
-            required = leg.required.count();
-            let answers = leg.answered(request.consistency).await?;
-            // What one has the others mostly have, too.
-            rows = rows.saturating_add(answers.iter().map(Recording::live_rows).max().unwrap_or(0));
-            bytes = bytes.saturating_add(answers.iter().map(Recording::bytes).max().unwrap_or(0));
-            gathered.answers.push((command, answers));
-        }
-        if !left.is_empty() && (rows > wanted || bytes > page.bytes) {
-            gathered.has_more = true;
-            break;
-        }
-    }
-    Ok((gathered, required))
-}
-
-/// A leg whose replicas were asked.
-struct Asked<'a> {
-    request: DataRequest,
-    required: Required,
-    waiting: Vec<(&'a Arc<Node>, Answer<Recording>)>,
-    /// Replicas that can be asked where one fails.
-    spare: Vec<&'a Arc<Node>>,
-}
-
-impl<'a> Asked<'a> {
-    fn ask(
-        leg: &'a Leg,
-        request: DataRequest,
-        consistency: Consistency,
-    ) -> Result<Asked<'a>, CoordinatorError> {
-        let (candidates, required) = leg.placement.for_read(consistency)?;
-        let mut missing = required.clone();
-        let (mut waiting, mut spare) = (Vec::new(), Vec::new());
-        for node in candidates {
-            match missing.take_one(&node.datacenter) {
-                true => waiting.push((node, node.replica.read_data(&request))),
-                false => spare.push(node),
-            }
-        }
-        Ok(Asked { request, required, waiting, spare })
-    }
-
-    /// Waits until as many have answered as must.
-    async fn answered(self, consistency: Consistency) -> Result<Vec<Recording>, CoordinatorError> {
-        let Asked { request, required, mut waiting, mut spare } = self;
-        let block_for = required.count();
-        let (mut answers, mut failures, mut first) = (Vec::new(), 0, None);
-        poll_fn(move |cx| {
-            let mut at = 0;
-            while let Some((node, answer)) = waiting.get_mut(at) {
-                let outcome = match Pin::new(answer).poll(cx) {
-                    Poll::Pending => {
-                        at += 1;
-                        continue;
-                    }
-                    Poll::Ready(outcome) => outcome,
-                };
-                let datacenter = Arc::clone(&node.datacenter);
-                waiting.swap_remove(at);
-                match outcome {
-                    Ok(recording) => answers.push(recording),
-                    Err(error) => {
-                        failures += 1;
-                        first.get_or_insert(error);
-                        let fits = |node: &&&Arc<Node>| match &required {
-                            Required::Each(_) => node.datacenter == datacenter,
-                            Required::Anywhere(_) | Required::In(..) => true,
-                        };
-                        if let Some(other) = spare.iter().position(|node| fits(&node)) {
-                            let node = spare.remove(other);
-                            waiting.push((node, node.replica.read_data(&request)));
-                        }
-                    }
-                }
-            }
-            if answers.len() as u32 >= block_for {
-                return Poll::Ready(Ok(std::mem::take(&mut answers)));
-            }
-            match first.take_if(|_| waiting.is_empty()) {
-                Some(ReplicaError::Overloaded(message)) => {
-                    Poll::Ready(Err(CoordinatorError::Overloaded(message)))
-                }
-                Some(cause) => {
-                    let received = answers.len() as u32;
-                    Poll::Ready(Err(CoordinatorError::of_read(
-                        consistency,
-                        received,
-                        block_for,
-                        failures,
-                        cause,
-                    )))
-                }
-                None => Poll::Pending,
-            }
-        })
-        .await
-    }
 }

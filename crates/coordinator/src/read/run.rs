@@ -202,7 +202,10 @@ impl Coordinator {
                 Gathered::Asked(asked) => {
                     let (request, legs) = *asked;
                     let is_whole = request.is_whole();
-                    let page = self.gather(request, &legs, limits, deadline).await;
+                    let page = match self.settled(&request, &legs, deadline).await {
+                        Ok(()) => self.gather(request, &legs, limits, deadline).await,
+                        Err(error) => Err(error),
+                    };
                     let cut = page.as_ref().ok().and_then(Page::cut).filter(|_| is_whole);
                     pages.cuts.lock().extend(cut.cloned());
                     page
@@ -315,7 +318,7 @@ where
 }
 
 /// A read that the pool did not carry out.
-fn of_readers(error: ReaderError, consistency: Consistency) -> CoordinatorError {
+pub(super) fn of_readers(error: ReaderError, consistency: Consistency) -> CoordinatorError {
     match error {
         ReaderError::TimedOut => CoordinatorError::of_read(consistency, 0, 1, 0, ReplicaError::TimedOut),
         ReaderError::Overloaded => CoordinatorError::Overloaded(error.to_string()),

@@ -9,8 +9,22 @@ pub(super) type Rows = BTreeMap<(Uuid, DecoratedKey), PartitionUpdate>;
 /// Keys, or a range, and the scan of which the read is a part.
 pub(super) type Asked = (Result<Vec<DecoratedKey>, KeyRange>, Option<KeyRange>);
 
+/// What a fake was called for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Data,
+    Digest,
+    Mutate,
+    Repair,
+    Prepare,
+    Propose,
+    Commit,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Fake {
+    /// The schema, once it is known.
+    pub(super) schema: OnceLock<Arc<Schema>>,
     pub(super) rows: Mutex<Rows>,
     pub(super) broken: AtomicBool,
     pub(super) full: AtomicBool,
@@ -22,6 +36,19 @@ pub(super) struct Fake {
     pub(super) unproven: Mutex<Option<Arc<str>>>,
     /// Table whose writes fail.
     pub(super) refuses: Mutex<Option<Uuid>>,
+    /// Verbs that never end when they come from elsewhere, and verbs that fail then.
+    pub(super) stuck_at: Mutex<Vec<Verb>>,
+    pub(super) fails_at: Mutex<Vec<Verb>>,
+    /// Whether its digests are wrong.
+    pub(super) lies: AtomicBool,
+    /// Whether repairs fail.
+    pub(super) is_beyond_repair: AtomicBool,
+    /// Whether writes never end.
+    pub(super) keeps_writes_waiting: AtomicBool,
+    /// What it has kept.
+    pub(super) mutations: Mutex<Vec<Arc<Mutation>>>,
+    /// Verbs that it was called with from elsewhere.
+    pub(super) verbs: Mutex<Vec<Verb>>,
     /// Reads that it was asked for.
     pub(super) asked: Mutex<Vec<Asked>>,
     /// When each table was emptied.
@@ -29,6 +56,10 @@ pub(super) struct Fake {
 }
 
 impl LocalStore for Fake {
+    fn schema(&self) -> Arc<Schema> {
+        self.schema.get().cloned().unwrap()
+    }
+
     fn stream(&self, command: &Arc<ReadCommand>, context: &ReadContext) -> Result<BoxedStream, ReadError> {
         let partitions = match &command.partitions {
             PartitionSelection::Keys(keys) => Ok(keys.clone()),
@@ -67,7 +98,8 @@ impl LocalStore for Fake {
             return Answer::ready(Err(ReplicaError::Overloaded("full".into())));
         }
         let is_system = mutation.updates.iter().any(|u| u.table.keyspace == "system");
-        if self.stuck.load(Ordering::SeqCst) && !is_system {
+        let waits = self.stuck.load(Ordering::SeqCst) || self.keeps_writes_waiting.load(Ordering::SeqCst);
+        if waits && !is_system {
             return Answer::later(std::future::pending());
         }
         let refused = *self.refuses.lock().unwrap();
@@ -75,6 +107,7 @@ impl LocalStore for Fake {
         {
             return Answer::ready(Err(ReplicaError::Write("broken".into())));
         }
+        self.mutations.lock().unwrap().push(Arc::clone(&mutation));
         let mut rows = self.rows.lock().unwrap();
         for update in &mutation.updates {
             let place = (update.table.id, update.key.clone());
@@ -101,23 +134,70 @@ impl LocalStore for Fake {
     }
 }
 
-/// A fake behind a network.
+/// A fake behind a network, and the replica that it is to itself.
 #[derive(Debug)]
-pub(super) struct Remote(pub(super) Arc<Fake>);
+pub(super) struct Remote(pub(super) Arc<Fake>, pub(super) LocalReplica);
+
+impl Remote {
+    fn answer<T: Send + 'static>(&self, verb: Verb, answer: impl FnOnce() -> Answer<T>) -> Answer<T> {
+        self.0.verbs.lock().unwrap().push(verb);
+        let is_among = |verbs: &Mutex<Vec<Verb>>| verbs.lock().unwrap().contains(&verb);
+        if self.0.stuck.load(Ordering::SeqCst) || is_among(&self.0.stuck_at) {
+            return Answer::later(std::future::pending());
+        }
+        if is_among(&self.0.fails_at) {
+            return Answer::ready(Err(ReadError::from(std::io::Error::other("fails")).into()));
+        }
+        answer()
+    }
+}
+
+impl Fake {
+    pub(super) fn record(&self, request: &DataRequest) -> Result<Recording, ReplicaError> {
+        let context = ReadContext::default();
+        let stream = without_purgeable(self.stream(&request.command, &context)?, &request.command);
+        Ok(Recording::of(stream, &request.command, context, request.page)?)
+    }
+}
 
 impl Replica for Remote {
     fn read_data(&self, request: &DataRequest) -> Answer<Recording> {
-        if self.0.stuck.load(Ordering::SeqCst) {
-            return Answer::later(std::future::pending());
-        }
-        let context = ReadContext::default();
-        let read = self.0.stream(&request.command, &context);
-        let read = read.and_then(|stream| Recording::of(stream, &request.command, context, request.page));
-        Answer::ready(read.map_err(ReplicaError::from))
+        self.answer(Verb::Data, || Answer::ready(self.0.record(request)))
+    }
+
+    fn read_digest(&self, request: &DataRequest) -> Answer<Digest> {
+        let lie = u8::from(self.0.lies.load(Ordering::SeqCst));
+        let digest = |recording: Recording| Digest(recording.digest(&request.command).0.map(|b| b ^ lie));
+        self.answer(Verb::Digest, || Answer::ready(self.0.record(request).map(digest)))
     }
 
     fn mutate(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()> {
+        self.0.verbs.lock().unwrap().push(Verb::Mutate);
         self.0.mutate(mutation, deadline)
+    }
+
+    fn repair(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()> {
+        self.0.verbs.lock().unwrap().push(Verb::Repair);
+        match self.0.is_beyond_repair.load(Ordering::SeqCst) {
+            true => Answer::ready(Err(ReplicaError::Write("beyond repair".into()))),
+            false => self.0.mutate(mutation, deadline),
+        }
+    }
+
+    fn hint(&self, _: Hint, _: Option<&Deadline>) -> Answer<()> {
+        unreachable!("hints are carried by who keeps them")
+    }
+
+    fn prepare(&self, request: Proposal, deadline: Option<&Deadline>) -> Answer<Promise> {
+        self.answer(Verb::Prepare, || self.1.prepare(request, deadline))
+    }
+
+    fn propose(&self, proposal: Proposal, deadline: Option<&Deadline>) -> Answer<bool> {
+        self.answer(Verb::Propose, || self.1.propose(proposal, deadline))
+    }
+
+    fn commit(&self, decided: Proposal, deadline: Option<&Deadline>) -> Answer<()> {
+        self.answer(Verb::Commit, || self.1.commit(decided, deadline))
     }
 
     fn truncate(&self, table: Arc<TableSchema>) -> Answer<()> {

@@ -5,12 +5,12 @@ use super::*;
 use std::collections::BTreeSet;
 
 /// The levels of reads and writes without conditions.
-fn levels() -> impl Iterator<Item = Consistency> {
+pub(super) fn levels() -> impl Iterator<Item = Consistency> {
     Consistency::ALL_LEVELS.into_iter().filter(|level| !level.is_serial())
 }
 
 /// Three nodes in each of two data centers, the coordinator's being `dc1`.
-fn two_datacenters(pending: &[&str]) -> Case {
+pub(super) fn two_datacenters(pending: &[&str]) -> Case {
     let mut schema = schema(3);
     let mut keyspace = (**schema.keyspaces.get("ks").unwrap()).clone();
     let options = ["dc1", "dc2"].map(|name| (name.to_owned(), "3".to_owned()));
@@ -22,7 +22,7 @@ fn two_datacenters(pending: &[&str]) -> Case {
 }
 
 /// Whether a level is met by these nodes, by the words of Cassandra's documentation.
-fn is_met(level: Consistency, able: &BTreeSet<usize>) -> bool {
+pub(super) fn is_met(level: Consistency, able: &BTreeSet<usize>) -> bool {
     let (near, far) = (able.range(..3).count(), able.range(3..).count());
     match level {
         Consistency::Any | Consistency::One | Consistency::NodeLocal => near + far >= 1,
@@ -36,12 +36,12 @@ fn is_met(level: Consistency, able: &BTreeSet<usize>) -> bool {
     }
 }
 
-fn subsets() -> impl Iterator<Item = BTreeSet<usize>> {
+pub(super) fn subsets() -> impl Iterator<Item = BTreeSet<usize>> {
     (0..64u32).map(|bits| (0..6).filter(|at| bits & 1 << at != 0).collect())
 }
 
 /// A write that ends by itself.
-fn write(case: &Case, level: Consistency, v: i32) -> Result<(), CoordinatorError> {
+pub(super) fn write(case: &Case, level: Consistency, v: i32) -> Result<(), CoordinatorError> {
     run(case.coordinator.write(vec![case.put(1, v, v.into())], level, WriteType::Simple, None))
 }
 

@@ -12,12 +12,12 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const PARTITIONS: i32 = 3;
+pub(super) const PARTITIONS: i32 = 3;
 const ROWS: i32 = 7;
 
 /// What a replica knows of a partition. Times are small, so that they meet.
 #[derive(Clone, Debug, Default)]
-struct Known {
+pub(super) struct Known {
     deleted: Option<i64>,
     statics: Option<i64>,
     /// Written at this time, or deleted.
@@ -26,10 +26,10 @@ struct Known {
     range: Option<(i32, i32, i64)>,
 }
 
-type Replica = BTreeMap<i32, Known>;
+pub(super) type Replica = BTreeMap<i32, Known>;
 
 /// Where a page ended.
-type After = Option<(i32, Option<i32>)>;
+pub(super) type After = Option<(i32, Option<i32>)>;
 
 fn partition() -> impl Strategy<Value = Known> {
     let row = (0..ROWS, prop_oneof![3 => (1i64..9).prop_map(Ok), 1 => (1i64..9).prop_map(Err)]);
@@ -43,12 +43,12 @@ fn partition() -> impl Strategy<Value = Known> {
         .prop_map(|(deleted, statics, rows, range)| Known { deleted, statics, rows, range })
 }
 
-fn replicas() -> impl Strategy<Value = Vec<Replica>> {
+pub(super) fn replicas() -> impl Strategy<Value = Vec<Replica>> {
     proptest::collection::vec(proptest::collection::btree_map(0..PARTITIONS, partition(), 0..4), 1..4)
 }
 
 /// What a replica has behind a place, in the order of the stream.
-fn steps(replica: &Replica, after: After, reversed: bool) -> Vec<Step> {
+pub(super) fn steps(replica: &Replica, after: After, reversed: bool) -> Vec<Step> {
     let mut out = Vec::new();
     let order = ring_order(PARTITIONS);
     let at = |k: i32| order.iter().position(|other| *other == k);
@@ -127,7 +127,7 @@ fn steps(replica: &Replica, after: After, reversed: bool) -> Vec<Step> {
     kept
 }
 
-fn command(limits: DataLimits, reversed: bool) -> Arc<ReadCommand> {
+pub(super) fn command(limits: DataLimits, reversed: bool) -> Arc<ReadCommand> {
     let slices = vec![Slice::ALL];
     Arc::new(ReadCommand {
         columns: ColumnSelection::all(&table()),
