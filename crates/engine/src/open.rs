@@ -18,6 +18,8 @@
 //!    find them again.
 //! 8. What the built-in keyspaces lack on disk is written, and the node gets its host id if it has none.
 
+mod strangers;
+
 use crate::background::Background;
 use crate::cache::{PageCache, RowCache};
 use crate::catalog::local::LocalState;
@@ -35,7 +37,7 @@ use crate::writing::recovery::{Pass, Replay};
 use crate::writing::{FlushObserver, Writing};
 use arc_swap::ArcSwap;
 use env::Env;
-use env::fs::{EntryKind, FileLock};
+use env::fs::FileLock;
 use env::sync::Mutex;
 use model::command::ReadCommand;
 use model::schema::Release;
@@ -47,6 +49,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
+use strangers::Strangers;
 use uuid::Uuid;
 
 /// Segments of earlier runs that may stay after a start. More are flushed away behind it: a node that is
@@ -163,7 +166,8 @@ impl Opening {
         let schema = self.engine.intake.load_schema()?;
         self.open_tables(&schema, |t| !system::is_local(&t.keyspace), start)?;
         catalog.schema.store(Arc::new(schema));
-        warn_of_strangers(&catalog);
+        let known: HashSet<PathBuf> = catalog.tables().iter().flat_map(|t| t.dirs().to_vec()).collect();
+        Strangers::find(catalog.env.fs.as_ref(), catalog.options.table_roots(), &known).tell();
 
         self.replay.truncated = state.truncated_at.iter().map(|(id, at)| (*id, at.position)).collect();
         self.engine.writing.replay(&mut self.segments, Pass::Rest, &mut self.replay)?;
@@ -272,23 +276,6 @@ impl Opening {
         engine.background.filters.start(&engine.background)?;
         engine.intake.complete_system_keyspaces()?;
         Ok(engine)
-    }
-}
-
-/// Directories that look like a table's and are of none: a dropped one, or one of an older schema. They
-/// stay.
-fn warn_of_strangers(catalog: &Catalog) {
-    let known: HashSet<PathBuf> = catalog.tables().iter().flat_map(|t| t.dirs().to_vec()).collect();
-    let below = |dir: &Path| -> Vec<PathBuf> {
-        let entries = catalog.env.fs.read_dir(dir).unwrap_or_default().into_iter();
-        entries.filter(|e| e.kind == EntryKind::Dir).map(|e| dir.join(e.name)).collect()
-    };
-    for directory in catalog.options.table_roots().flat_map(|dir| below(dir)).flat_map(|k| below(&k)) {
-        let name = directory.file_name().unwrap_or_default().to_string_lossy();
-        let is_table = name.rsplit_once('-').is_some_and(|(_, id)| Uuid::try_parse(id).is_ok());
-        if is_table && !known.contains(&directory) {
-            tracing::warn!(directory = %directory.display(), "no table of the schema has this directory; it is left alone");
-        }
     }
 }
 

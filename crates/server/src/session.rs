@@ -149,6 +149,8 @@ struct Exchange {
     is_on_reader: bool,
     /// The read of a slow request.
     slow: Option<Arc<ReadRecord>>,
+    /// Whether it changes the schema. That waits for syncs of many files and is never told of as slow.
+    changes_schema: bool,
     /// What accompanied the read that was begun last where it may wait.
     last_read: Option<ReadContext>,
 }
@@ -167,6 +169,7 @@ impl Exchange {
             text: None,
             waits: Waits::default(),
             slow: None,
+            changes_schema: false,
             last_read: None,
             is_on_reader: false,
             reply: Some(reply),
@@ -328,7 +331,7 @@ fn conclude(exchange: &mut Exchange, kind: RequestKind) {
     let ended = exchange.ended_nanos.unwrap_or_else(|| node.env.clock.monotonic_nanos());
     let nanos = ended.saturating_sub(exchange.started_nanos);
     node.metrics.record_request(kind, nanos);
-    if node.is_slow(nanos) {
+    if node.is_slow(nanos) && !exchange.changes_schema {
         node.metrics.slow_queries.add(1);
         let at_micros = node.env.now_micros();
         let other = || ReadRecord {

@@ -5,6 +5,7 @@ use crate::WriteError;
 use env::clock::Clock;
 use env::fs::faulty::{Fault, FaultyFileSystem, Op};
 use env::fs::memory::{Crash, MemoryFileSystem};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 const AT_ONCE: WriteOptions = WriteOptions { may_block: false, wait_ms_max: u64::MAX };
@@ -144,4 +145,43 @@ fn a_schema_that_cannot_be_flushed_stands_in_nobodys_way() {
     assert_eq!(node.on_disk(), columns(&[("t", 3)]));
     faulty.heal();
     wait_until(|| node.on_disk().len() == 2);
+}
+
+#[test]
+fn a_dropped_keyspace_makes_sstables_only_where_it_has_rows() {
+    let fs = MemoryFileSystem::new();
+    let faulty = FaultyFileSystem::new(Arc::new(fs.clone()));
+    let node = Node::on(fs, Arc::new(faulty.clone()));
+    node.engine.set_compactions_paused(true);
+    let t = simple_table("t");
+    node.change(&[&t]);
+    write(&node.engine, &insert(&t, 1, 1, "a", 1)).unwrap();
+    node.engine.flush("ks", None).unwrap();
+    let names: Vec<_> = crate::system::schema_tables(node.engine.catalog.release()).collect();
+    let files = || -> Vec<usize> { names.iter().map(|name| node.files_of(name)).collect() };
+    let before = files();
+    node.clock.advance(Duration::from_secs(2));
+    let syncs = faulty.add(Fault::on(Op::Sync).path("system_schema").never());
+    let mut schema = model::Schema::clone(&node.engine.schema());
+    schema.keyspaces.remove("ks");
+    node.engine.install_schema(schema).unwrap();
+    let with_more = names.iter().zip(before.iter().zip(files())).filter(|(_, (old, new))| *old < new);
+    let with_more: BTreeSet<_> = with_more.map(|(name, _)| *name).collect();
+    assert_eq!(with_more, BTreeSet::from(["columns", "keyspaces", "tables"]));
+    assert_eq!(faulty.seen(syncs).calls, 33, "eleven files for each of three SSTables");
+    assert!(node.on_disk().is_empty(), "the log is not needed to know of it");
+}
+
+#[test]
+fn a_drop_of_what_waits_in_memory_is_as_durable_as_before() {
+    let node = Node::new();
+    let [t, u] = ["t", "u"].map(simple_table);
+    node.change(&[&t]);
+    node.change(&[&t, &u]);
+    let mut schema = model::Schema::clone(&node.engine.schema());
+    schema.keyspaces.remove("ks");
+    node.engine.install_schema(schema).unwrap();
+    node.clock.advance(Duration::from_secs(1));
+    node.engine.writing.keep();
+    assert!(node.on_disk().is_empty());
 }

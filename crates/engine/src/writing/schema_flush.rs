@@ -6,7 +6,9 @@
 //! 2. What comes within that second goes there at its end, all together: a migration of many steps, each of
 //!    which would make a dozen files for each of the tables of `system_schema` that it touches, and soon a
 //!    compaction of those, makes them once.
-//! 3. Nothing of a table whose definition waits so is on disk before it: a write to the table, a flush or a
+//! 3. The deletion of what no SSTable holds makes none: DROP KEYSPACE would write one for each table of
+//!    `system_schema`.
+//! 4. Nothing of a table whose definition waits so is on disk before it: a write to the table, a flush or a
 //!    compaction of it brings the schema there first. If that fails it is tried again, and stands in nobody's
 //!    way meanwhile.
 
@@ -15,7 +17,7 @@ use crate::table::TableStore;
 use crate::writing::Writing;
 use crate::writing::write::WriteOptions;
 use env::sync::Mutex;
-use model::Mutation;
+use model::{Mutation, PartitionUpdate};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use uuid::Uuid;
@@ -51,12 +53,24 @@ impl Writing {
     pub(crate) fn flush_change(&self, mutations: &[Mutation]) -> bool {
         let flush = &self.schema_flush;
         let mut state = flush.state.lock();
-        state.tables.extend(mutations.iter().flat_map(|m| &m.updates).map(|update| update.table.id));
+        let updates = mutations.iter().flat_map(|m| &m.updates);
+        state.tables.extend(updates.filter(|u| self.tells_sstables(u)).map(|update| update.table.id));
         flush.waits.store(true, Ordering::Release);
         if state.is_due(self.catalog.env.clock.monotonic_nanos()) {
             self.flush_changes(&mut state);
         }
         !state.tables.is_empty()
+    }
+
+    /// Whether SSTables would say something else with this update than without. To delete a partition that
+    /// none of them holds changes nothing there: the log has it, and it goes with the next flush. A dropped
+    /// keyspace deletes its partition in every table of `system_schema`, and has rows in few of them.
+    fn tells_sstables(&self, update: &PartitionUpdate) -> bool {
+        let only_deletes = update.rows.is_empty() && update.static_row.is_none();
+        let Some(table) = self.catalog.table(update.table.id).filter(|_| only_deletes) else { return true };
+        // What is being flushed is in no SSTable of the view yet.
+        let view = table.view();
+        !view.flushing.is_empty() || view.sstables.iter().any(|sstable| sstable.may_contain(&update.key))
     }
 
     /// Flushes changes of the schema that have waited long enough.

@@ -1,5 +1,6 @@
 //! One function for each route.
 
+use super::exposition::Format;
 use super::{ApiError, Json, OPENAPI, prometheus};
 use crate::node::{Node, SHUTDOWN_GRACE, TransportError};
 use crate::slices::take_time;
@@ -7,7 +8,7 @@ use crate::state::NodeState;
 use crate::storage::{self, StorageError};
 use crate::system::PARTITIONER;
 use axum::extract::{Query, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
 use engine::Engine;
 use serde::Deserialize;
@@ -53,8 +54,11 @@ pub(super) async fn health(State(node): State<Arc<Node>>) -> impl IntoResponse {
     (code, axum::Json(Health { status: status.to_owned() }))
 }
 
-pub(super) async fn metrics(State(node): State<Arc<Node>>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, prometheus::CONTENT_TYPE)], prometheus::render(&node.state))
+pub(super) async fn metrics(State(node): State<Arc<Node>>, headers: HeaderMap) -> impl IntoResponse {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let format = Format::accepted(accepted);
+    let said = [(header::CONTENT_TYPE, format.content_type()), (header::VARY, "Accept")];
+    (said, prometheus::render(&node.state, format))
 }
 
 pub(super) async fn openapi() -> impl IntoResponse {

@@ -7,6 +7,7 @@
 //! that take long (flush, compact, snapshot, drain) answer when they are done, as nodetool's do;
 //! `/api/v1/compactions` shows their progress meanwhile, and they go on when the caller hangs up.
 
+mod exposition;
 mod guard;
 mod handlers;
 mod prometheus;

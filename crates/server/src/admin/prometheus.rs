@@ -1,4 +1,4 @@
-//! /metrics: everything that is counted, in Prometheus's text format.
+//! /metrics: everything that is counted, in Prometheus's text format or as OpenMetrics.
 //!
 //! ```text
 //! # HELP ilion_requests_seconds ...
@@ -6,6 +6,7 @@
 //! ilion_requests_seconds_bucket{kind="query",le="0.001"} 12
 //! ```
 
+use super::exposition::Format;
 use crate::histogram::Histogram;
 use crate::metrics::{RequestKind, TableMetrics};
 use crate::state::NodeState;
@@ -13,8 +14,6 @@ use crate::storage;
 use std::fmt::Write;
 use std::path::Path;
 use tools::api::TableReport;
-
-pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Upper bounds of buckets of durations, in nanoseconds, with Prometheus's spelling in seconds. They are
 /// close together where reads that find all in memory, or most of it, are.
@@ -67,30 +66,37 @@ const RATIOS: [(u64, &str); 13] = [
 ];
 
 /// The document in the making.
-#[derive(Default)]
-struct Page(String);
+struct Page {
+    text: String,
+    format: Format,
+}
 
 impl Page {
+    fn new(format: Format) -> Page {
+        Page { text: String::new(), format }
+    }
+
     fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let name = self.format.family(name, kind);
         // Writing to a String does not fail.
-        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
     fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
-        self.0.push_str(name);
+        self.text.push_str(name);
         self.labels(labels, None);
-        let _ = writeln!(self.0, " {value}");
+        let _ = writeln!(self.text, " {value}");
     }
 
     fn labels(&mut self, labels: &[(&str, &str)], bound: Option<&str>) {
         let all = labels.iter().copied().chain(bound.map(|b| ("le", b)));
         for (at, (name, value)) in all.clone().enumerate() {
-            self.0.push(if at == 0 { '{' } else { ',' });
+            self.text.push(if at == 0 { '{' } else { ',' });
             let escaped = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            let _ = write!(self.0, "{name}=\"{escaped}\"");
+            let _ = write!(self.text, "{name}=\"{escaped}\"");
         }
         if all.count() > 0 {
-            self.0.push('}');
+            self.text.push('}');
         }
     }
 
@@ -113,16 +119,16 @@ impl Page {
         sum: impl std::fmt::Display,
         histogram: &Histogram,
     ) {
-        let total = histogram.count();
+        let (total, format) = (histogram.count(), self.format);
         let mut bucket = |bound: &str, count: u64| {
-            self.0.push_str(name);
-            self.0.push_str("_bucket");
+            self.text.push_str(name);
+            self.text.push_str("_bucket");
             self.labels(labels, Some(bound));
-            let _ = writeln!(self.0, " {count}");
+            let _ = writeln!(self.text, " {count}");
         };
         let values: Vec<u64> = bounds.iter().map(|(value, _)| *value).collect();
         for ((_, bound), count) in bounds.iter().zip(histogram.cumulative(&values)) {
-            bucket(&bound.to_string(), count);
+            bucket(&format.bound(bound), count);
         }
         bucket("+Inf", total);
         self.sample(&format!("{name}_sum"), labels, sum);
@@ -155,8 +161,8 @@ pub(super) fn resident_bytes(state: &NodeState) -> u64 {
 }
 
 /// The document.
-pub(super) fn render(state: &NodeState) -> String {
-    let mut page = Page::default();
+pub(super) fn render(state: &NodeState, format: Format) -> String {
+    let mut page = Page::new(format);
     clients(&mut page, state);
     storage_numbers(&mut page, state);
     tables(&mut page, state);
@@ -167,7 +173,8 @@ pub(super) fn render(state: &NodeState) -> String {
     let versions =
         [("version", env!("CARGO_PKG_VERSION")), ("release_version", state.release_version.as_str())];
     page.sample("ilion_build_info", &versions, 1);
-    page.0
+    page.text.push_str(format.end());
+    page.text
 }
 
 fn clients(page: &mut Page, state: &NodeState) {
@@ -372,11 +379,11 @@ mod tests {
 
     #[test]
     fn histograms_are_cumulative_and_labels_escaped() {
-        let (mut page, histogram) = (Page::default(), Histogram::default());
+        let (mut page, histogram) = (Page::new(Format::Prometheus), Histogram::default());
         histogram.record(100_000);
         histogram.record(2_000_000_000);
         page.seconds("x_seconds", &[("table", "a\"b")], &histogram);
-        let lines: Vec<&str> = page.0.lines().collect();
+        let lines: Vec<&str> = page.text.lines().collect();
         assert_eq!(lines.len(), BOUNDS.len() + 3);
         assert_eq!(lines[0], "x_seconds_bucket{table=\"a\\\"b\",le=\"0.000016\"} 0");
         assert_eq!(lines[4], "x_seconds_bucket{table=\"a\\\"b\",le=\"0.000075\"} 0");
@@ -387,11 +394,23 @@ mod tests {
     }
 
     #[test]
+    fn a_family_of_openmetrics_is_named_without_the_suffix_of_its_samples() {
+        let mut page = Page::new(Format::OpenMetrics);
+        page.counter("x_total", "Xs.", 3);
+        page.gauge("y_total", "Ys.", 4);
+        page.histogram("z", &[], &[(1, "1")], 0, &Histogram::default());
+        let lines: Vec<&str> = page.text.lines().collect();
+        assert_eq!(lines[..3], ["# HELP x Xs.", "# TYPE x counter", "x_total 3"]);
+        assert_eq!(lines[3..6], ["# HELP y_total Ys.", "# TYPE y_total gauge", "y_total 4"]);
+        assert_eq!(lines[6..8], ["z_bucket{le=\"1.0\"} 0", "z_bucket{le=\"+Inf\"} 0"]);
+    }
+
+    #[test]
     fn ratios_are_told_in_ones() {
-        let (mut page, histogram) = (Page::default(), Histogram::default());
+        let (mut page, histogram) = (Page::new(Format::Prometheus), Histogram::default());
         [0, 110, 250].iter().for_each(|hundredths| histogram.record(*hundredths));
         page.ratios("x", &[], &histogram);
-        let lines: Vec<&str> = page.0.lines().collect();
+        let lines: Vec<&str> = page.text.lines().collect();
         assert_eq!(lines.len(), RATIOS.len() + 3);
         for (at, line) in [
             (0, "x_bucket{le=\"0\"} 1"),

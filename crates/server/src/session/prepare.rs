@@ -24,6 +24,17 @@ use super::statements::{Statement, to_protocol};
 use super::{Answer, Exchange, Progress, Sessions, error};
 use crate::redact;
 
+/// What became of the prepared statements of the last run.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Recalled {
+    /// Those that are prepared again.
+    pub(super) prepared: u64,
+    /// Those that the schema has no place for any more.
+    pub(super) gone: u64,
+    /// Why the first of the latter is gone.
+    pub(super) first_reason: Option<String>,
+}
+
 pub(super) fn run(exchange: &mut Exchange, prepare: Prepare) -> Result<Progress, ErrorResponse> {
     let sessions = Arc::clone(&exchange.sessions);
     let text: Arc<str> = prepare.statement.into();
@@ -112,6 +123,12 @@ impl Sessions {
         }
     }
 
+    /// Writes a statement down as PREPARE does, and waits for it.
+    #[cfg(test)]
+    pub(super) async fn write_down(&self, statement: &Statement, timestamp: i64) {
+        self.write_statements(self.statement_row(statement, timestamp).into_iter().collect()).await;
+    }
+
     fn statement_update(&self, id: &[u8]) -> Option<PartitionUpdate> {
         let table = Arc::clone(self.node.schema().table("system", "prepared_statements")?);
         let key = DecoratedKey::new(PartitionKey(Bytes::copy_from_slice(id)));
@@ -144,25 +161,35 @@ impl Sessions {
     }
 
     /// Prepares what `system.prepared_statements` holds, and forgets there what is no statement any more.
-    pub(super) fn recall_statements(self: &Arc<Self>) {
-        let mut recalled = 0;
+    /// One line says how many there were of both, with the first reason.
+    pub(super) fn recall_statements(self: &Arc<Self>) -> Recalled {
+        let mut recalled = Recalled::default();
         for (id, keyspace, text) in self.stored_statements().unwrap_or_default() {
             match Statement::compile(text.into(), keyspace.as_deref(), &self.node.schema()) {
                 Ok(statement) => {
-                    recalled += 1;
+                    recalled.prepared += 1;
                     self.statements.insert(Arc::new(statement));
                 }
                 Err(error) => {
-                    let error = error.to_string();
-                    let error = redact::passwords(&error);
-                    tracing::info!(%error, "a prepared statement of the last run is no statement any more");
+                    recalled.gone += 1;
+                    let reason = || redact::passwords(&error.to_string()).into_owned();
+                    recalled.first_reason.get_or_insert_with(reason);
                     self.forget_at_once(&id);
                 }
             }
         }
-        if recalled > 0 {
-            tracing::info!(recalled, "prepared the statements of the last run");
+        let Recalled { prepared, gone, first_reason } = &recalled;
+        if let Some(first_reason) = first_reason {
+            tracing::info!(
+                prepared,
+                gone,
+                first_reason,
+                "prepared the statements of the last run, but for those that are none any more"
+            );
+        } else if *prepared > 0 {
+            tracing::info!(prepared, "prepared the statements of the last run");
         }
+        recalled
     }
 
     /// Forgets a statement on disk, where nobody waits yet. What fails is tried again at the next start.

@@ -23,6 +23,7 @@ pub(super) async fn change(
     statement: &Statement,
     keyspace: Option<&str>,
 ) -> Result<Answer, ErrorResponse> {
+    exchange.changes_schema = true;
     let sessions = Arc::clone(&exchange.sessions);
     let node = &sessions.node;
     let _turn = sessions.schema_turn.lock().await;

@@ -1,6 +1,8 @@
 //! Prepared statements.
 
 use super::*;
+use crate::session::prepare::Recalled;
+use crate::session::statements::Statement;
 
 #[test]
 fn statements_are_prepared_once_for_all_connections() {
@@ -188,5 +190,31 @@ fn statements_that_a_schema_change_concerns_are_forgotten_on_disk_too() {
         let mut client = db.client(ProtocolVersion::V5).await;
         assert_eq!(select(&mut client, stored).await.rows.len(), 2);
         db.stop().await;
+    });
+}
+
+#[test]
+fn a_start_counts_statements_whose_tables_are_gone_and_forgets_them() {
+    run(async {
+        let env = Env::for_test(19);
+        let db = Db::open(&env).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        create(&mut client).await;
+        let sessions = Sessions::new(&db.node);
+        assert_eq!(sessions.recall_statements(), Recalled::default());
+        let schema = db.node.state.schema();
+        for (number, text) in ["SELECT v FROM ks.t", "SELECT k FROM ks.t", "SELECT key FROM system.local"]
+            .into_iter()
+            .enumerate()
+        {
+            let statement = Statement::compile(text.into(), None, &schema).expect("a statement");
+            sessions.write_down(&statement, 1 + number as i64).await;
+        }
+        cql(&mut client, "DROP TABLE ks.t").await;
+        let recalled = sessions.recall_statements();
+        assert_eq!((recalled.prepared, recalled.gone), (1, 2));
+        assert!(recalled.first_reason.is_some_and(|reason| reason.contains("does not exist")));
+        let again = sessions.recall_statements();
+        assert_eq!((again.prepared, again.gone), (1, 0), "what is gone is forgotten");
     });
 }
