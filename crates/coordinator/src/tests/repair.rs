@@ -125,7 +125,11 @@ fn whoever_is_behind_a_read_at_any_level_has_what_it_answered() {
             assert!(is_met(level, &has), "{level:?} of {ahead:?}: {answer} is at {has:?}");
             let overlaps = !matches!(
                 level,
-                Consistency::One | Consistency::LocalOne | Consistency::Two | Consistency::Three
+                Consistency::One
+                    | Consistency::LocalOne
+                    | Consistency::NodeLocal
+                    | Consistency::Two
+                    | Consistency::Three
             );
             assert!(!(overlaps && is_met(level, &ahead)) || answer == 2, "{level:?} of {ahead:?}");
             for node in 1..6 {
