@@ -131,6 +131,12 @@ fn a_node_answers_operators_and_ends_cleanly() {
     node.says(&["clearsnapshot", "-t", "mine"]);
     assert_eq!(node.says(&["listsnapshots"]), "Snapshot Details: \nThere are no snapshots\n");
 
+    let (of_traces, all) = (node.says(&["repair", "-pr", "system_traces", "events"]), node.says(&["repair"]));
+    assert_eq!(of_traces, "This node is the only one. No repair is needed for keyspace 'system_traces'\n");
+    assert!(all.contains(&of_traces) && !all.contains("'system'"), "{all}");
+    assert!(node.says(&["cleanup"]).contains("Nothing is to be cleaned up in keyspace 'system_traces'"));
+    assert_eq!(node.nodetool(&["repair", "nosuch"]).status.code(), Some(1));
+
     let unknown = node.nodetool(&["flush", "nosuch"]);
     assert_eq!(unknown.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("Keyspace [nosuch] does not exist."));

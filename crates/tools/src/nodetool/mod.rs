@@ -4,6 +4,8 @@
 //! Exit status: 0 done, 1 the command makes no sense or a directory could not be imported, 2 the node refused
 //! or cannot be reached.
 
+mod alone;
+mod help;
 mod print;
 
 use crate::api::{
@@ -217,6 +219,20 @@ enum Verb {
     Enablebinary,
     /// Status of native transport (binary protocol)
     Statusbinary,
+    /// Repair one or more tables (a node that is alone has nothing to repair)
+    #[command(disable_help_flag = true)]
+    Repair {
+        /// The keyspace followed by one or many tables, and Cassandra's flags
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
+    /// Remove keys that no longer belong to the node (a node that is alone owns them all)
+    #[command(disable_help_flag = true)]
+    Cleanup {
+        /// The keyspace followed by one or many tables, and Cassandra's flags
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
     /// Drain the node (stop accepting writes and flush all tables)
     Drain,
     /// Display help information
@@ -224,6 +240,9 @@ enum Verb {
         /// The verb
         verb: Option<String>,
     },
+    // The parser would suggest a verb that looks alike: `drain` for `brain`.
+    #[command(external_subcommand)]
+    Unknown(Vec<String>),
 }
 
 /// Verbs that are commands of `ilion`, too.
@@ -435,7 +454,10 @@ fn execute(args: &NodetoolArgs) -> Result<String, Failure> {
             format!("{running}\n")
         }),
         Verb::Drain => silently(client.post("/api/v1/drain", &())),
-        Verb::Help { verb } => help(verb.as_deref()),
+        Verb::Repair { words } => alone::repair(&client, words),
+        Verb::Cleanup { words } => alone::cleanup(&client, words),
+        Verb::Help { verb } => help::help(verb.as_deref()),
+        Verb::Unknown(words) => help::unknown(words),
     }
 }
 
@@ -571,17 +593,6 @@ fn tablehistograms(show: &Show<'_>, names: &[String]) -> Result<String, Failure>
 
 fn usage(text: &str) -> Result<String, Failure> {
     Err(Failure::Usage(text.to_owned()))
-}
-
-fn help(verb: Option<&str>) -> Result<String, Failure> {
-    let mut command = NodetoolArgs::augment_args(clap::Command::new("nodetool"));
-    match verb {
-        None => Ok(command.render_long_help().to_string()),
-        Some(verb) => match command.find_subcommand_mut(verb) {
-            Some(found) => Ok(found.render_long_help().to_string()),
-            None => Err(Failure::Usage(format!("Unknown command {verb}"))),
-        },
-    }
 }
 
 #[cfg(test)]

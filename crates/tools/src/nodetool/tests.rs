@@ -223,14 +223,38 @@ fn senseless_commands_end_with_1_and_silent_nodes_with_2() {
     assert_eq!(with(&["invalidaterowcache"]), 2);
     assert_eq!(with(&["setcachecapacity", "1", "2", "3"]), 2);
     assert!(verb(&["setcachecapacity", "1"]).is_err());
-    assert!(verb(&["nosuchverb"]).is_err());
+    assert_eq!(with(&["repair", "-pr", "ks"]), 2);
+    assert_eq!(with(&["cleanup"]), 2);
     assert!(verb(&["setcompactionthroughput"]).is_err());
     assert!(verb(&["setcompactionthroughput", "x"]).is_err());
 }
 
 #[test]
+fn an_unknown_verb_is_refused_and_none_is_suggested() {
+    for words in [&["brain"][..], &["repairs", "ks"], &["clearsnapshots", "--all"], &["stp"]] {
+        let args = verb(words).unwrap();
+        let failure = execute(&args).unwrap_err();
+        assert_eq!(failure.to_string(), format!("Found unexpected parameters: [{}]", words.join(", ")));
+        assert_eq!(run(&args), 1);
+    }
+    let sjk = execute(&verb(&["sjk", "ttop", "-n", "3"]).unwrap()).unwrap_err();
+    assert_eq!(sjk.to_string(), "sjk examines a Java process, and this node is none");
+}
+
+#[test]
+fn names_are_found_between_flags_and_their_values() {
+    let found = |words: &[&str]| {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        alone::names(&words).cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(found(&["-pr", "--full", "ks", "t"]), ["ks", "t"]);
+    assert_eq!(found(&["-st", "1", "-et", "2", "ks"]), ["ks"]);
+    assert_eq!(found(&["-dc", "datacenter1", "-j", "4"]), Vec::<String>::new());
+}
+
+#[test]
 fn help_lists_every_verb() {
-    let text = help(None).unwrap();
+    let text = help::help(None).unwrap();
     for verb in [
         "statusbinary",
         "enablebinary",
@@ -243,10 +267,12 @@ fn help_lists_every_verb() {
         "tablestats",
         "compactionstats",
         "drain",
+        "repair",
+        "cleanup",
     ] {
         assert!(text.contains(verb), "{verb}");
     }
-    assert!(help(Some("flush")).unwrap().contains("Flush one or more tables"));
+    assert!(help::help(Some("flush")).unwrap().contains("Flush one or more tables"));
 }
 
 #[test]
