@@ -434,6 +434,12 @@ impl CommitLog {
         }
     }
 
+    /// Whether the next segment is there already.
+    #[cfg(test)]
+    pub(super) fn has_spare(&self) -> bool {
+        self.active.lock().spare.is_some()
+    }
+
     /// Syncs everything appended so far and settles who waits for it.
     pub fn sync(&self) {
         let _turn = self.sync_turn.lock();

@@ -255,6 +255,8 @@ fn a_failed_write_leaves_nothing_that_replay_could_stumble_over() {
         let log = Arc::new(CommitLog::new(env, log_options(SyncMode::Batch), 0));
         log.start().unwrap();
         keep(&log, &payload(0));
+        // Made in the background, it would meet the fault.
+        crate::tests::wait_until(|| log.has_spare());
         // Twice: the write, and the first attempt to wipe what it left.
         faulty.add(Fault::on(Op::Write).path("CommitLog-").short_write(short).times(2));
         for _ in 0..2 {
