@@ -141,7 +141,7 @@ fn a_failed_sync_fails_its_writers_and_stops_the_log_unless_told_to_ignore_it() 
         let table = simple_table("t");
         create(&engine, &[&table]);
         write(&engine, &insert(&table, 1, 1, "kept", 1)).unwrap();
-        faulty.add(Fault::on(Op::Sync).path("CommitLog-").times(1));
+        faulty.add(Fault::on(Op::Sync).path(&segment_in_use(&fs)).times(1));
         let failed = write(&engine, &insert(&table, 2, 2, "in doubt", 1));
         assert!(matches!(failed, Err(WriteError::CommitLog(_))), "{failed:?}");
         let next = write(&engine, &insert(&table, 3, 3, "next", 1));

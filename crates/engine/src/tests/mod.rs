@@ -52,6 +52,16 @@ pub fn wait_until(mut done: impl FnMut() -> bool) {
     panic!("it did not happen within a minute");
 }
 
+/// The name of the segment that the commit log appends to. A fault on all of them would also meet the one
+/// that the log makes ahead, whenever it comes to that.
+pub fn segment_in_use(fs: &dyn FileSystem) -> String {
+    let entries = fs.read_dir(Path::new("/node/commitlog")).unwrap();
+    let mut names: Vec<_> = entries.into_iter().map(|entry| entry.name.into_string().unwrap()).collect();
+    names.sort_by_key(|name| (name.len(), name.clone()));
+    assert!((1..=2).contains(&names.len()), "one in use, and perhaps the next: {names:?}");
+    names.swap_remove(0)
+}
+
 /// An environment over `fs`.
 pub fn env_on(fs: Arc<dyn FileSystem>, seed: u64) -> Env {
     Env::new(Arc::new(ManualClock::default()), Arc::new(Random::from_seed(seed)), fs)
