@@ -1,9 +1,10 @@
 //! Verbs against answers that stand still: layouts, words and exit status.
 
+use super::snapshots::{SnapshotVerb, snapshot_of};
 use super::*;
 use crate::api::{
     CacheReport, Cluster, CompactionStats, CompactionTask, Info, KeyspaceReplication, NodeStatus,
-    Percentiles, SnapshotEntry, Status, TableHistograms, TableReport,
+    Percentiles, QualifiedTable, SnapshotEntry, Status, TableHistograms, TableReport,
 };
 use clap::Parser;
 
@@ -43,13 +44,13 @@ Status=Up/Down
 UN  127.0.0.50  554.06 KiB  100.0%            9961d418-a120-4a8d-99aa-cf9248b09264  -6889711027515331401  rack1
 
 ";
-    assert_eq!(print::status(&Status { nodes: vec![node()] }), expected);
+    assert_eq!(ring::status_text(&Status { nodes: vec![node()] }), expected);
 }
 
 #[test]
 fn status_counts_several_tokens() {
     let several = NodeStatus { tokens: vec!["1".to_owned(), "2".to_owned()], ..node() };
-    let text = print::status(&Status { nodes: vec![several] });
+    let text = ring::status_text(&Status { nodes: vec![several] });
     assert!(text.contains("Load        Tokens  Owns (effective)  Host ID"), "{text}");
     assert!(text.contains("554.06 KiB  2       100.0%"), "{text}");
 }
@@ -74,7 +75,7 @@ fn info_hides_many_tokens_until_asked() {
         drained: false,
         given_up_directories: vec!["/data/one".into()],
     };
-    let text = print::info(&info, false);
+    let text = node::info_text(&info, false);
     assert!(text.ends_with("Takes no new SSTables  : /data/one\n"), "{text}");
     assert!(text.starts_with("ID                     : id\n"), "{text}");
     assert!(text.contains("Uptime (seconds)       : 735\n"), "{text}");
@@ -84,8 +85,8 @@ fn info_hides_many_tokens_until_asked() {
     let line = "Row Cache              : entries 0, size 0 bytes, capacity 0 bytes, 0 hits, 0 requests, NaN recent hit rate, 0 save period in seconds\n";
     assert!(text.contains(line), "{text}");
     info.tokens.push("6".to_owned());
-    assert!(print::info(&info, false).contains("(invoke with -T/--tokens to see all 2 tokens)"));
-    assert_eq!(print::info(&info, true).matches("Token   ").count(), 2);
+    assert!(node::info_text(&info, false).contains("(invoke with -T/--tokens to see all 2 tokens)"));
+    assert_eq!(node::info_text(&info, true).matches("Token   ").count(), 2);
 }
 
 #[test]
@@ -105,7 +106,7 @@ fn describecluster_lists_keyspaces() {
             options: [("replication_factor".to_owned(), "1".to_owned())].into(),
         }],
     };
-    let text = print::cluster(&cluster);
+    let text = ring::cluster_text(&cluster);
     assert!(text.starts_with("Cluster Information:\n\tName: peer\n\tSnitch: org.apache"), "{text}");
     assert!(text.contains("\tks -> Replication class: SimpleStrategy {replication_factor=1}\n"), "{text}");
     assert!(text.contains("\t5.0.5: [127.0.0.1:7000]\n"), "{text}");
@@ -119,7 +120,7 @@ fn compactionstats_shows_what_runs() {
         throughput_bytes: 64 << 20,
         ..CompactionStats::default()
     };
-    let idle = print::compactions(&stats, false);
+    let idle = compactions::compactions_text(&stats, false);
     assert!(idle.contains("compactions completed         843 "), "{idle}");
     assert!(idle.contains("compaction throughput (MiB/s) 64.0"), "{idle}");
     assert!(!idle.contains("Active"), "{idle}");
@@ -133,14 +134,14 @@ fn compactionstats_shows_what_runs() {
         unit: "bytes".to_owned(),
         sstables: 4,
     });
-    let busy = print::compactions(&stats, true);
+    let busy = compactions::compactions_text(&stats, true);
     assert!(busy.contains("25 bytes  100 MiB bytes 0.00%"), "{busy}");
     assert!(busy.contains("Active compaction remaining time :   0h00m01s"), "{busy}");
 }
 
 #[test]
 fn listsnapshots_has_nodetools_layout() {
-    assert_eq!(print::snapshots(&[], false), "Snapshot Details: \nThere are no snapshots\n");
+    assert_eq!(snapshots::snapshots_text(&[], false), "Snapshot Details: \nThere are no snapshots\n");
     let entry = SnapshotEntry {
         name: "opsnap".to_owned(),
         keyspace: "system".to_owned(),
@@ -157,13 +158,13 @@ opsnap        system        local              131 bytes 6.48 KiB     2026-11-21
 Total TrueDiskSpaceUsed: 131 bytes
 
 ";
-    assert_eq!(print::snapshots(std::slice::from_ref(&entry), false), expected);
+    assert_eq!(snapshots::snapshots_text(std::slice::from_ref(&entry), false), expected);
     let odd = SnapshotEntry {
         name: "a\n\u{202e}\u{1b}[2J".to_owned(),
         expires_at: Some("2026-11-21T10:45:40.168Z".to_owned()),
         ..entry
     };
-    let told = print::snapshots(&[odd], true);
+    let told = snapshots::snapshots_text(&[odd], true);
     assert!(told.contains("a\\u{a}\\u{202e}\\u{1b}[2J "), "{told}");
     assert!(told.contains("2026-11-21T09:45:40.168Z 2026-11-21T10:45:40.168Z false    \n"), "{told}");
 }
@@ -179,7 +180,7 @@ fn tablestats_groups_by_keyspace() {
         compression_ratio: Some(0.89353),
         ..TableReport::default()
     };
-    let text = print::tables(&[table("a", 1, 1.0), table("b", 3, 2.0)], 2, false);
+    let text = tables::tables_text(&[table("a", 1, 1.0), table("b", 3, 2.0)], 2, false);
     assert!(text.starts_with("Total number of tables: 2\n----------------\nKeyspace: ks\n\tRead Count: 4\n"));
     assert!(text.contains("\tRead Latency: 1.75 ms\n\tWrite Count: 0\n\tWrite Latency: NaN ms\n"), "{text}");
     assert!(text.contains("\t\tTable: a\n\t\tSSTable count: 0\n"), "{text}");
@@ -191,16 +192,24 @@ fn tablestats_groups_by_keyspace() {
 #[test]
 fn snapshots_are_asked_for_in_nodetools_ways() {
     let args = verb(&["snapshot", "-t", "s", "-kt", "ks.a,ks.b", "-sf"]).unwrap();
-    let Verb::Snapshot { tag, table, kt_list, skip_flush, keyspaces, .. } = &args.verb else { panic!() };
+    let Verb::Snapshots(SnapshotVerb::Snapshot { tag, table, kt_list, skip_flush, keyspaces, .. }) =
+        &args.verb
+    else {
+        panic!()
+    };
     let body = snapshot_of(tag, table, kt_list, *skip_flush, keyspaces).unwrap();
     assert!(body.skip_flush && body.keyspaces.is_empty());
     assert_eq!(body.tables.iter().map(|t| t.table.as_str()).collect::<Vec<_>>(), ["a", "b"]);
-    assert!(print::snapshot(&body).starts_with(
+    assert!(snapshots::snapshot_text(&body).starts_with(
         "Requested creating snapshot(s) for [ks.a,ks.b] with snapshot name [s] and options {skipFlush=true}\n"
     ));
 
     let args = verb(&["snapshot", "-t", "s", "-cf", "a", "ks"]).unwrap();
-    let Verb::Snapshot { tag, table, kt_list, skip_flush, keyspaces, .. } = &args.verb else { panic!() };
+    let Verb::Snapshots(SnapshotVerb::Snapshot { tag, table, kt_list, skip_flush, keyspaces, .. }) =
+        &args.verb
+    else {
+        panic!()
+    };
     let body = snapshot_of(tag, table, kt_list, *skip_flush, keyspaces).unwrap();
     assert_eq!(body.tables, [QualifiedTable { keyspace: "ks".to_owned(), table: "a".to_owned() }]);
     assert!(snapshot_of(tag, table, kt_list, false, &[]).is_err());
@@ -322,8 +331,8 @@ fn tablehistograms_has_nodetools_layout_and_what_reads_cost_behind_it() {
     let lines: Vec<String> =
         cassandras.iter().zip(ours).map(|(first, rest)| format!("{first}{rest}\n")).collect();
     let expected = format!("ks/t histograms\n{}\n", lines.concat());
-    assert_eq!(print::histograms(std::slice::from_ref(&table)), expected);
-    let without = print::histograms(&[TableHistograms { partition_bytes: None, ..table }]);
+    assert_eq!(tables::histograms_text(std::slice::from_ref(&table)), expected);
+    let without = tables::histograms_text(&[TableHistograms { partition_bytes: None, ..table }]);
     assert!(without.starts_with("No SSTables exists, unable to calculate 'Partition Size'"), "{without}");
     assert!(
         without

@@ -1,0 +1,146 @@
+//! Compactions, and what else rewrites or reads whole SSTables.
+
+use super::{Failure, MIB, Show, cells, selection, silently};
+use crate::api::{Autocompaction, COMPACTION, CompactionStats, Throughput, VERIFY};
+use crate::client::Client;
+use crate::format::{bytes, columns};
+use clap::Subcommand;
+use std::fmt::Write;
+
+/// Verbs about compactions and other work on whole SSTables.
+#[derive(Debug, Subcommand)]
+pub(super) enum CompactionVerb {
+    /// Force a (major) compaction on one or more tables
+    Compact {
+        /// The keyspace followed by one or many tables
+        keyspace_tables: Vec<String>,
+    },
+    /// Print statistics on compactions
+    Compactionstats {
+        /// Display bytes in human readable form, i.e. KiB, MiB, GiB, TiB
+        #[arg(short = 'H', long)]
+        human_readable: bool,
+    },
+    /// Stop compactions, or the comparison of SSTables with their digests
+    Stop {
+        /// What to stop: COMPACTION or VERIFY
+        #[arg(default_value = "COMPACTION")]
+        compaction_type: String,
+    },
+    /// Disable autocompaction for the given keyspace and table
+    Disableautocompaction {
+        /// The keyspace followed by one or many tables
+        keyspace_tables: Vec<String>,
+    },
+    /// Enable autocompaction for the given keyspace and table
+    Enableautocompaction {
+        /// The keyspace followed by one or many tables
+        keyspace_tables: Vec<String>,
+    },
+    /// Print the MiB/s throughput cap for compaction in the system
+    Getcompactionthroughput,
+    /// Set the MiB/s throughput cap for compaction in the system, or 0 to disable throttling
+    Setcompactionthroughput {
+        /// Value in MiB, 0 to disable throttling
+        compaction_throughput: u64,
+    },
+}
+
+impl CompactionVerb {
+    /// Runs it; the text is what it prints.
+    pub(super) fn run(&self, show: &Show<'_>) -> Result<String, Failure> {
+        let client = show.client;
+        match self {
+            CompactionVerb::Compact { keyspace_tables } => {
+                silently(client.post("/api/v1/compact", &selection(keyspace_tables)))
+            }
+            CompactionVerb::Compactionstats { human_readable } => {
+                show.get("/api/v1/compactions", &[], |stats| compactions_text(stats, *human_readable))
+            }
+            CompactionVerb::Stop { compaction_type } => {
+                let kinds = [COMPACTION, VERIFY];
+                let Some(kind) = kinds.into_iter().find(|kind| compaction_type.eq_ignore_ascii_case(kind))
+                else {
+                    return Err(Failure::Usage(format!(
+                        "compaction_type: can not convert \"{compaction_type}\" to a OperationType"
+                    )));
+                };
+                silently(client.delete(&format!("/api/v1/compactions?kind={kind}"), &()))
+            }
+            CompactionVerb::Disableautocompaction { keyspace_tables } => {
+                set_auto(client, keyspace_tables, false)
+            }
+            CompactionVerb::Enableautocompaction { keyspace_tables } => {
+                set_auto(client, keyspace_tables, true)
+            }
+            CompactionVerb::Getcompactionthroughput => {
+                show.get("/api/v1/compactions/throughput", &[], |limit: &Throughput| {
+                    format!("Current compaction throughput: {} MB/s\n", limit.mebibytes_per_second)
+                })
+            }
+            CompactionVerb::Setcompactionthroughput { compaction_throughput } => {
+                let limit = Throughput { mebibytes_per_second: *compaction_throughput };
+                silently(client.put("/api/v1/compactions/throughput", &limit))
+            }
+        }
+    }
+}
+
+fn set_auto(client: &Client, words: &[String], enabled: bool) -> Result<String, Failure> {
+    silently(client.put("/api/v1/compactions/auto", &Autocompaction { selection: selection(words), enabled }))
+}
+
+/// `compactionstats`.
+pub(super) fn compactions_text(stats: &CompactionStats, human: bool) -> String {
+    let throughput = match stats.throughput_bytes {
+        0 => "unlimited".to_owned(),
+        limit => format!("{:?}", limit as f64 / MIB),
+    };
+    let mut rows = vec![
+        vec!["concurrent compactors".to_owned(), stats.concurrent_compactors.to_string()],
+        vec!["pending tasks".to_owned(), stats.pending.to_string()],
+    ];
+    for pending in &stats.pending_by_table {
+        rows.push(vec![pending.keyspace.clone(), pending.table.clone(), pending.tasks.to_string()]);
+    }
+    rows.extend([
+        vec!["compactions completed".to_owned(), stats.completed.to_string()],
+        vec!["compactions aborted".to_owned(), stats.failed.to_string()],
+        vec!["compaction throughput (MiB/s)".to_owned(), throughput],
+    ]);
+    let mut out = columns(&rows, " ");
+    if stats.active.is_empty() {
+        return out;
+    }
+    let head = ["id", "compaction type", "keyspace", "table", "completed", "total", "unit", "progress"];
+    let mut rows = vec![cells(&head)];
+    let mut left = 0;
+    for task in &stats.active {
+        let amount = |n: u64| if task.unit == "bytes" { bytes(n, human) } else { n.to_string() };
+        let progress = match task.total {
+            0 => "n/a".to_owned(),
+            total => format!("{:.2}%", task.completed as f64 / total as f64 * 100.0),
+        };
+        left += task.total.saturating_sub(task.completed);
+        rows.push(vec![
+            task.id.to_string(),
+            task.kind.clone(),
+            task.keyspace.clone(),
+            task.table.clone(),
+            amount(task.completed),
+            amount(task.total),
+            task.unit.clone(),
+            progress,
+        ]);
+    }
+    out.push_str(&columns(&rows, " "));
+    let remaining = match stats.throughput_bytes {
+        0 => "n/a".to_owned(),
+        limit => {
+            let seconds = left / limit;
+            format!("{}h{:02}m{:02}s", seconds / 3_600, seconds / 60 % 60, seconds % 60)
+        }
+    };
+    let _ = writeln!(out, "Active compaction remaining time : {remaining:>10}");
+    out
+}
