@@ -20,10 +20,12 @@ const TEXT_BYTES_MAX: u64 = 64 << 10;
 /// Bytes of the longest request with values alone that does: most of them are only copied.
 const VALUE_BYTES_MAX: u64 = 256 << 10;
 
-/// Whether a request is too long for a network thread.
+/// Whether a request is too long for a network thread. To prepare a statement always is: a short text may name
+/// thousands of columns, which all are described and hashed, and nobody prepares where a thread's change counts.
 pub(super) fn is_long(request: &Request, bytes: u64) -> bool {
     match request {
-        Request::Query(_) | Request::Prepare(_) | Request::Batch(_) => bytes > TEXT_BYTES_MAX,
+        Request::Prepare(_) => true,
+        Request::Query(_) | Request::Batch(_) => bytes > TEXT_BYTES_MAX,
         _ => bytes > VALUE_BYTES_MAX,
     }
 }
