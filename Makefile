@@ -24,7 +24,7 @@ SECONDS := 3600
 # The conformance suites find Python's packages, and cqlsh, through the path.
 IN_VENV := PATH="$(abspath $(VENV))/bin:$$PATH"
 
-.PHONY: help build run test ci deny advisories conformance conformance-suites fuzz soak bench train fmt clean setup jars go-modules node-modules
+.PHONY: help build run test ci deny advisories conformance conformance-suites fuzz soak bench train picture fmt clean setup jars go-modules node-modules
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 20
@@ -65,6 +65,9 @@ bench: setup $(VENV)/bench build ## Ilion beside Cassandra, one client, one run,
 
 train: setup $(VENV)/bench ## record anew what release builds are compiled for
 	$(IN_VENV) bench/train
+
+picture: setup build ## draw docs/top.svg, which the README shows
+	$(IN_VENV) docs/picture
 
 fmt: ## format the code
 	cargo fmt --all

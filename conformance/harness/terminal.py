@@ -13,7 +13,20 @@ import struct
 import subprocess
 import termios
 import time
+import typing
 
+class Style(typing.NamedTuple):
+    """How a cell is drawn. A colour is a number of the 256 of terminals, (red, green, blue), or None for the terminal's own."""
+    foreground: object = None
+    background: object = None
+    bold: bool = False
+    dim: bool = False
+    reversed: bool = False
+
+
+# Codes that change one thing of a style.
+STYLES = {1: {"bold": True}, 2: {"dim": True}, 7: {"reversed": True}, 22: {"bold": False, "dim": False}, 27: {"reversed": False},
+          39: {"foreground": None}, 49: {"background": None}}
 COMMAND = re.compile(rb"\x1b\[([?>]?)([0-9;:]*)([A-Za-z])")
 
 
@@ -22,7 +35,7 @@ class Terminal:
         """Starts `command` on a terminal of its own. Variables that are None are unset."""
         self.master, slave = pty.openpty()
         self.before = termios.tcgetattr(slave)
-        self.modes, self.colors = set(), set()
+        self.modes, self.colors, self.style = set(), set(), Style()
         self._size(width, height)
         kept = {name: value for name, value in os.environ.items()
                 if name not in ("TERM", "COLORTERM", "NO_COLOR", "LINES", "COLUMNS")}
@@ -33,9 +46,13 @@ class Terminal:
 
     def _size(self, width, height):
         self.width, self.height = width, height
-        self.cells = [[" "] * width for _ in range(height)]
         self.x = self.y = 0
+        self._clear()
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+
+    def _clear(self):
+        self.cells = [[" "] * self.width for _ in range(self.height)]
+        self.styles = [[Style()] * self.width for _ in range(self.height)]
 
     def resize(self, width, height):
         self._size(width, height)
@@ -120,6 +137,7 @@ class Terminal:
             # What was drawn for another size may lie outside.
             if self.y < self.height and self.x < self.width:
                 self.cells[self.y][self.x] = text
+                self.styles[self.y][self.x] = self.style
             self.x += 1
         return length
 
@@ -133,7 +151,7 @@ class Terminal:
         elif letter == "H":
             self.y, self.x = max(values[0], 1) - 1, max((values + [1])[1], 1) - 1
         elif letter == "J" and values == [2]:
-            self.cells = [[" "] * self.width for _ in range(self.height)]
+            self._clear()
         elif letter == "m":
             self._style(values)
         elif not (letter == "n" and values == [6]):
@@ -142,12 +160,19 @@ class Terminal:
     def _style(self, values):
         while values:
             code = values.pop(0)
-            if code in (38, 48):
+            if code == 0:
+                self.style = Style()
+            elif code in STYLES:
+                self.style = self.style._replace(**STYLES[code])
+            elif code in (38, 48):
                 kind = values.pop(0)
                 number = [values.pop(0) for _ in range({5: 1, 2: 3}[kind])]
-                if kind == 2:
-                    self.colors.add("truecolor")
-                else:
-                    self.colors.add("256" if number[0] > 15 else "16")
-            elif 30 <= code <= 37 or 40 <= code <= 47 or 90 <= code <= 107:
-                self.colors.add("16")
+                self._color(code == 48, number[0] if kind == 5 else tuple(number))
+            elif 30 <= code <= 37 or 40 <= code <= 47:
+                self._color(code >= 40, code % 10)
+            elif 90 <= code <= 97 or 100 <= code <= 107:
+                self._color(code >= 100, code % 10 + 8)
+
+    def _color(self, is_background, color):
+        self.style = self.style._replace(**{"background" if is_background else "foreground": color})
+        self.colors.add("truecolor" if isinstance(color, tuple) else "256" if color > 15 else "16")

@@ -20,8 +20,8 @@ const TEXT_BYTES_MAX: u64 = 64 << 10;
 /// Bytes of the longest request with values alone that does: most of them are only copied.
 const VALUE_BYTES_MAX: u64 = 256 << 10;
 
-/// Whether a request is too long for a network thread. To prepare a statement always is: a short text may name
-/// thousands of columns, which all are described and hashed, and nobody prepares where a thread's change counts.
+/// Whether a request is too long for a network thread. To prepare a statement always is: a short text may
+/// name thousands of columns, which all are described and hashed, and a change of threads counts for little.
 pub(super) fn is_long(request: &Request, bytes: u64) -> bool {
     match request {
         Request::Prepare(_) => true,
