@@ -12,12 +12,14 @@ mod environment;
 mod guarded;
 mod memory;
 mod settings;
+mod shown;
 mod units;
 
 pub use memory::{MemoryShares, memory_bytes};
 pub use settings::{
     CommitFailurePolicy, CommitlogSync, DiskFailurePolicy, Settings, SlowQueryValues, UnprovenReads,
 };
+pub use shown::Shown;
 pub use units::{ByteRate, ByteSize, Millis};
 
 use crate::cli::ServeArgs;

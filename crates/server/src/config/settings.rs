@@ -21,6 +21,11 @@ pub(super) trait Setting: Sized {
 
     /// The value as `system_views.settings` shows it; `None` for one that is not set.
     fn print(&self) -> Option<String>;
+
+    /// The value as it stands behind an old key: a bare number of its unit.
+    fn print_old(&self, _: OldUnit) -> Option<String> {
+        self.print()
+    }
 }
 
 /// `commitlog_sync`.
@@ -135,11 +140,15 @@ impl Setting for SsTableFormat {
     }
 
     fn print(&self) -> Option<String> {
+        self.print_old(OldUnit::None).map(|name| format!("{{selected_format: {name}}}"))
+    }
+
+    fn print_old(&self, _: OldUnit) -> Option<String> {
         let name = match self {
             SsTableFormat::Big => "big",
             SsTableFormat::Bti => "bti",
         };
-        Some(format!("{{selected_format: {name}}}"))
+        Some(name.to_owned())
     }
 }
 
@@ -282,6 +291,10 @@ macro_rules! quantities {
             fn print(&self) -> Option<String> {
                 Some(self.to_string())
             }
+
+            fn print_old(&self, unit: OldUnit) -> Option<String> {
+                Some((self.0 / unit.size()).to_string())
+            }
         }
     )+};
 }
@@ -295,6 +308,10 @@ impl<T: Setting> Setting for Option<T> {
 
     fn print(&self) -> Option<String> {
         self.as_ref().and_then(T::print)
+    }
+
+    fn print_old(&self, unit: OldUnit) -> Option<String> {
+        self.as_ref().and_then(|value| value.print_old(unit))
     }
 }
 
@@ -312,6 +329,10 @@ impl Setting for Interval {
 
     fn print(&self) -> Option<String> {
         self.0.as_ref().and_then(ByteSize::print)
+    }
+
+    fn print_old(&self, unit: OldUnit) -> Option<String> {
+        self.0.as_ref().and_then(|size| size.print_old(unit))
     }
 }
 
@@ -340,10 +361,10 @@ macro_rules! settings {
                 }
             }
 
-            /// Names and values in the order of names, as `system_views.settings` shows them.
+            /// Names and values, each value under its old names, too.
             pub fn entries(&self) -> Vec<(&'static str, Option<String>)> {
                 let mut entries = vec![$((stringify!($name), self.$name.print()),)+];
-                entries.sort();
+                $($(entries.push(($old, self.$name.print_old(OldUnit::$unit)));)*)+
                 entries
             }
 

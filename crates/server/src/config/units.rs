@@ -40,6 +40,16 @@ pub enum OldUnit {
 }
 
 impl OldUnit {
+    /// Milliseconds or bytes in one of it.
+    pub(super) fn size(self) -> u64 {
+        match self {
+            OldUnit::None | OldUnit::Millis | OldUnit::Bytes => 1,
+            OldUnit::Seconds => 1_000,
+            OldUnit::Kib => 1 << 10,
+            OldUnit::Mib => 1 << 20,
+        }
+    }
+
     fn suffix(self) -> &'static str {
         match self {
             OldUnit::None => "",

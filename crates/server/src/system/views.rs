@@ -1,7 +1,6 @@
 //! `system_views`: what the node is doing and what it was told, as tables.
 
 use super::rows::{IntoValue, VirtualRows};
-use crate::config::Settings;
 use crate::histogram::Histogram;
 use crate::metrics::{Latency, RequestKind, TableMetrics};
 use crate::state::NodeState;
@@ -14,17 +13,11 @@ const MIB: u64 = 1 << 20;
 
 /// `settings`.
 pub(super) fn settings(state: &NodeState, rows: &mut VirtualRows) {
-    let settings: &Settings = &state.config.settings;
-    for (name, value) in settings.entries() {
-        rows.add([name.into_value()], &[("value", value.into_value())]);
-    }
-    for (name, value) in [
-        ("endpoint_snitch", state.config.snitch.clone()),
-        ("partitioner", super::PARTITIONER.to_owned()),
-        ("memtable_total_space", crate::config::ByteSize(state.config.engine.memtable_bytes_max).to_string()),
-        ("page_cache_size", crate::config::ByteSize(state.config.engine.page_cache_bytes).to_string()),
-    ] {
-        rows.add([name.into_value()], &[("value", value.into_value())]);
+    for setting in state.config.shown() {
+        rows.add(
+            [setting.name.into_value()],
+            &[("in_effect", setting.is_in_effect.into_value()), ("value", setting.value.into_value())],
+        );
     }
 }
 
