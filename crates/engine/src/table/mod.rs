@@ -5,6 +5,7 @@
 //! keep the one they took, and with it the memtables and the files of its SSTables, for as long as they need.
 
 mod cached;
+mod estimates;
 mod files;
 mod held;
 pub(crate) mod homes;
@@ -12,6 +13,7 @@ mod newest_first;
 mod read;
 mod survey;
 
+pub use estimates::RangeEstimate;
 pub(crate) use files::FileContext;
 pub use held::HeldTable;
 pub(crate) use survey::TableFiles;

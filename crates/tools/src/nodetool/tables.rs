@@ -15,6 +15,8 @@ pub(super) enum TableVerb {
         /// The keyspace followed by one or many tables
         keyspace_tables: Vec<String>,
     },
+    /// Refresh system.size_estimates
+    Refreshsizeestimates,
     /// Print statistics on tables
     #[command(visible_alias = "cfstats")]
     Tablestats {
@@ -40,6 +42,7 @@ impl TableVerb {
             TableVerb::Flush { keyspace_tables } => {
                 silently(client.post("/api/v1/flush", &selection(keyspace_tables)))
             }
+            TableVerb::Refreshsizeestimates => silently(client.post("/api/v1/estimates/refresh", &())),
             TableVerb::Tablestats { tables, human_readable } => tablestats(show, tables, *human_readable),
             TableVerb::Tablehistograms { names } => tablehistograms(show, names),
         }
