@@ -26,8 +26,9 @@ impl TableStore {
         for sstable in view.sstables.iter().filter(|sstable| sstable.overlaps(range)) {
             out.partitions += sstable.estimated_partitions_in(range, &schema, &context)?;
             let sizes = &sstable.stats().partition_sizes;
-            bytes += (sizes.mean() * sizes.count() as f64) as u64;
-            counted += sizes.count().max(0) as u64;
+            let count = sizes.count().max(0) as u64;
+            bytes += sizes.mean().ceil() as u64 * count;
+            counted += count;
         }
         out.partition_bytes_mean = bytes.checked_div(counted).unwrap_or(0);
         Ok(out)

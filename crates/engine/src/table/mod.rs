@@ -183,6 +183,7 @@ pub struct TableStore {
     /// How many they were when a memtable was written last.
     reads_at_flush: AtomicU64,
     pub(crate) writes: AtomicU64,
+    pub(crate) memtable_switches: AtomicU64,
 }
 
 impl TableStore {
@@ -225,6 +226,7 @@ impl TableStore {
             reads: AtomicU64::new(0),
             reads_at_flush: AtomicU64::new(0),
             writes: AtomicU64::new(0),
+            memtable_switches: AtomicU64::new(0),
         }
     }
 
