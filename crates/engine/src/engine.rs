@@ -58,6 +58,11 @@ impl Engine {
         &self.catalog.env
     }
 
+    /// The version that new SSTables are of.
+    pub fn sstable_version(&self) -> sstable::Version {
+        self.catalog.files.version
+    }
+
     /// The schema as it is now.
     pub fn schema(&self) -> Arc<Schema> {
         self.catalog.schema()

@@ -35,8 +35,12 @@ pub struct TableStats {
     pub sstable_memory_bytes: u64,
     /// Bytes of the memtable that takes writes.
     pub memtable_bytes: u64,
-    /// Updates in it.
-    pub memtable_writes: u64,
+    /// Bytes of what was written to it: [`crate::memtable::Memtable::data_bytes`].
+    pub memtable_data_bytes: u64,
+    /// Rows written to it, and partitions and ranges deleted.
+    pub memtable_operations: u64,
+    /// Memtables that were full, or whose time was over, since the start.
+    pub memtable_switches: u64,
     /// Partitions in it.
     pub memtable_partitions: u64,
     /// Memtables that wait to be written.
@@ -91,7 +95,9 @@ impl TableStore {
             filter_bytes: sum(&|t| t.filter_bytes() as u64),
             sstable_memory_bytes: sum(&|t| t.memory_bytes() as u64),
             memtable_bytes: view.memtable.bytes(),
-            memtable_writes: view.memtable.writes(),
+            memtable_data_bytes: view.memtable.data_bytes(),
+            memtable_operations: view.memtable.operations(),
+            memtable_switches: self.memtable_switches.load(Ordering::Relaxed),
             memtable_partitions: view.memtable.partition_count() as u64,
             flushing_memtables: view.flushing.len() as u64,
         }

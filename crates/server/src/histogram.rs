@@ -1,5 +1,9 @@
 //! Counters, gauges and histograms that many threads fill without waiting for each other.
 
+mod recent;
+
+pub use recent::{Recent, Summary};
+
 use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};

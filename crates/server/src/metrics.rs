@@ -1,7 +1,7 @@
 //! What the node counts, in one place: requests by kind, errors by code, statements, and reads and writes of
 //! each table. The session and the replica count; /metrics, `system_views` and nodetool read.
 
-pub use crate::histogram::{Counter, Gauge, Histogram, Meter};
+pub use crate::histogram::{Counter, Gauge, Histogram, Meter, Recent, Summary};
 
 use crate::reads::ReadLog;
 use arc_swap::ArcSwap;
@@ -128,6 +128,14 @@ pub struct TableMetrics {
     pub row_cache_hits: Counter,
     /// Partitions that were looked for in the row cache in vain.
     pub row_cache_misses: Counter,
+    /// SSTables that a bloom filter had a read leave out.
+    pub bloom_exclusions: Counter,
+    /// SSTables that a bloom filter had a read look into in vain.
+    pub bloom_false_positives: Counter,
+    /// Of the last minutes.
+    pub rows_per_recent_read: Recent,
+    /// Of the last minutes.
+    pub tombstones_per_recent_read: Recent,
 }
 
 /// What a read came to.
@@ -163,6 +171,10 @@ impl TableMetrics {
             page_misses: Counter::default(),
             row_cache_hits: Counter::default(),
             row_cache_misses: Counter::default(),
+            bloom_exclusions: Counter::default(),
+            bloom_false_positives: Counter::default(),
+            rows_per_recent_read: Recent::default(),
+            tombstones_per_recent_read: Recent::default(),
         }
     }
 
@@ -186,6 +198,10 @@ impl TableMetrics {
         if misses > 0 {
             self.page_misses.add(misses);
         }
+        if cost.skipped_by_bloom + cost.bloom_false_positives > 0 {
+            self.bloom_exclusions.add(cost.skipped_by_bloom);
+            self.bloom_false_positives.add(cost.bloom_false_positives);
+        }
         if cost.row_cache_hits + cost.row_cache_misses > 0 {
             self.row_cache_hits.add(cost.row_cache_hits);
             self.row_cache_misses.add(cost.row_cache_misses);
@@ -203,6 +219,8 @@ impl TableMetrics {
         ] {
             latency.meter.tick(latency.nanos.count());
         }
+        self.rows_per_recent_read.tick(&self.rows_per_read);
+        self.tombstones_per_recent_read.tick(&self.tombstones_per_read);
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::config::{Config, DiskFailurePolicy, Millis, Settings};
 use crate::metrics::Metrics;
 use crate::net::{self, NetOptions, Service};
-use crate::node::{Node, SHUTDOWN_GRACE, StartError, StartTransport, batches};
+use crate::node::{Node, SHUTDOWN_GRACE, StartError, StartTransport, batches, estimates};
 use crate::slices::{ask_for_short_slices, take_time};
 use crate::{admin, logging, sample};
 use engine::{DiskFailure, FailurePolicy};
@@ -93,6 +93,7 @@ async fn serve(
     let ticking = tokio::spawn(tick(Arc::clone(node)));
     let expiring = tokio::spawn(remove_expired_snapshots(Arc::clone(node)));
     let replaying = tokio::spawn(batches::keep_finishing(Arc::clone(node)));
+    let estimating = tokio::spawn(estimates::keep_recording(Arc::clone(node)));
     let serving = async {
         prove(node).await?;
         let start = start_transport(node, ports.cql, service(node), Arc::clone(threads));
@@ -113,6 +114,7 @@ async fn serve(
     };
     ticking.abort();
     replaying.abort();
+    estimating.abort();
     expiring.abort();
     stop_admin.send_replace(true);
     let down = async {

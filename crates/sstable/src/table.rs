@@ -10,6 +10,7 @@
 //! proven ([`KeyFilter`]). Before version `na` Statistics.db has no checksums either. Nothing is left out of
 //! a read or of a compaction for what it says, and the minima in its header are proven ([`Minima`]).
 
+mod estimates;
 mod facts;
 mod open;
 mod prove;

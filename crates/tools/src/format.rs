@@ -29,6 +29,20 @@ pub(crate) fn pretty_bytes(bytes: u64) -> String {
     format!("{bytes}B")
 }
 
+/// `1 hour 0 minutes 5 seconds`: without units that are nothing at either end.
+pub(crate) fn duration_words(seconds: u64) -> String {
+    let units = [("day", seconds / 86_400), ("hour", seconds / 3_600 % 24), ("minute", seconds / 60 % 60)];
+    let all: Vec<(&str, u64)> = units.into_iter().chain([("second", seconds % 60)]).collect();
+    let is_some = |(_, n): &(&str, u64)| *n > 0;
+    let (Some(first), Some(last)) = (all.iter().position(is_some), all.iter().rposition(is_some)) else {
+        return "0 seconds".to_owned();
+    };
+    let words = all.iter().take(last + 1).skip(first);
+    let words: Vec<String> =
+        words.map(|(unit, n)| format!("{n} {unit}{}", if *n == 1 { "" } else { "s" })).collect();
+    words.join(" ")
+}
+
 /// Bytes as a number, or for people.
 pub(crate) fn bytes(value: u64, human: bool) -> String {
     if human { file_size(value) } else { value.to_string() }
@@ -68,6 +82,19 @@ mod tests {
             (5 << 30, "5 GiB", "5.000GiB"),
         ] {
             assert_eq!((file_size(bytes).as_str(), pretty_bytes(bytes).as_str()), (file, pretty));
+        }
+    }
+
+    #[test]
+    fn durations_are_words() {
+        for (seconds, text) in [
+            (0, "0 seconds"),
+            (1, "1 second"),
+            (60, "1 minute"),
+            (3_605, "1 hour 0 minutes 5 seconds"),
+            (2 * 86_400 + 120, "2 days 0 hours 2 minutes"),
+        ] {
+            assert_eq!(duration_words(seconds), text);
         }
     }
 

@@ -18,7 +18,8 @@
 //! - `nodetool`: Cassandra's verbs, in its words and layouts.
 //! - `top`: the reads of a node, live, in a terminal.
 //! - `offline`: the verbs of `ilion sstable`, which dump, export, check and mend SSTables.
-//! - `format`: sizes and columns of text; `console`: complaints on the standard error.
+//! - `format`: sizes and columns of text; `structured`: JSON and YAML as nodetool lays them out;
+//!   `console`: complaints on the standard error.
 //!
 //! A tool is a function `run(&Args) -> u8`. What it prints goes to the standard output, and the result is the
 //! process's exit status. The file that holds it says what each status means. A closed pipe is no failure.
@@ -31,4 +32,5 @@ pub mod console;
 mod format;
 pub mod nodetool;
 pub mod offline;
+mod structured;
 pub mod top;

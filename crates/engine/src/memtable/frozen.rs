@@ -29,7 +29,7 @@ impl FrozenPartition {
     pub fn set_static(&mut self, table: &TableSchema, row: &Row) {
         self.seen.row(row);
         if let Some(row) = own_copy(table, row) {
-            self.bytes += self.state.add_static(table, row);
+            self.bytes += self.state.add_static(table, row).memory_bytes;
         }
     }
 
@@ -42,14 +42,14 @@ impl FrozenPartition {
     pub fn add_row(&mut self, table: &TableSchema, row: &Row) {
         self.seen.row(row);
         if let Some(row) = own_copy(table, row) {
-            self.bytes += self.state.add_row(table, row);
+            self.bytes += self.state.add_row(table, row).memory_bytes;
         }
     }
 
     /// Adds a range deletion.
     pub fn add_range(&mut self, table: &TableSchema, slice: &Slice, deletion: Deletion) {
         self.seen.deletion(&deletion);
-        self.bytes += self.state.add_range(table, slice, deletion);
+        self.bytes += self.state.add_range(table, slice, deletion).memory_bytes;
     }
 
     /// Estimated memory, in bytes.

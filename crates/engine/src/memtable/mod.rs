@@ -34,6 +34,7 @@ use model::key::KeyRange;
 use model::{
     Cell, DecoratedKey, Deletion, Liveness, NO_DELETION_TIME, NO_TIMESTAMP, PartitionUpdate, Row, TableSchema,
 };
+use partition::Growth;
 use partitions::Partitions;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -42,6 +43,9 @@ use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering};
 /// Memory of a partition besides its content: its place among the others, the locks, the roots of the trees.
 const PARTITION_OVERHEAD_BYTES: u64 = 320;
 
+/// Bytes that the times of a partition count for in the data of a memtable.
+const PARTITION_TIMES_BYTES: u64 = 24;
+
 /// The newest writes of one table. See the top of the module.
 #[derive(Debug)]
 pub struct Memtable {
@@ -49,7 +53,8 @@ pub struct Memtable {
     /// Everything up to here was written before the memtable existed.
     start: LogPosition,
     bytes: AtomicU64,
-    writes: AtomicU64,
+    data_bytes: AtomicU64,
+    operations: AtomicU64,
     created_nanos: u64,
     min_timestamp: AtomicI64,
     max_timestamp: AtomicI64,
@@ -75,7 +80,8 @@ impl Memtable {
             partitions: Partitions::new(),
             start,
             bytes: AtomicU64::new(0),
-            writes: AtomicU64::new(0),
+            data_bytes: AtomicU64::new(0),
+            operations: AtomicU64::new(0),
             created_nanos: now_nanos,
             min_timestamp: AtomicI64::new(i64::MAX),
             max_timestamp: AtomicI64::new(i64::MIN),
@@ -90,11 +96,16 @@ impl Memtable {
         let (partition, is_new) = self.partitions.get_or_add(&update.key);
         let mut grown = partition.apply(update);
         if is_new {
-            grown += PARTITION_OVERHEAD_BYTES + update.key.key.0.len() as u64;
+            let key_bytes = update.key.key.0.len() as u64;
+            grown += Growth {
+                memory_bytes: PARTITION_OVERHEAD_BYTES + key_bytes,
+                data_bytes: PARTITION_TIMES_BYTES + key_bytes,
+            };
         }
-        self.bytes.fetch_add(grown, Ordering::Relaxed);
-        self.writes.fetch_add(1, Ordering::Relaxed);
-        grown
+        self.bytes.fetch_add(grown.memory_bytes, Ordering::Relaxed);
+        self.data_bytes.fetch_add(grown.data_bytes, Ordering::Relaxed);
+        self.operations.fetch_add(operations(update), Ordering::Relaxed);
+        grown.memory_bytes
     }
 
     fn observe(&self, update: &PartitionUpdate) {
@@ -133,9 +144,14 @@ impl Memtable {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Number of updates applied.
-    pub fn writes(&self) -> u64 {
-        self.writes.load(Ordering::Relaxed)
+    /// Bytes of keys, clusterings, values and times, without what holds them.
+    pub fn data_bytes(&self) -> u64 {
+        self.data_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Number of rows written and of partitions and ranges deleted: what Cassandra calls its cell count.
+    pub fn operations(&self) -> u64 {
+        self.operations.load(Ordering::Relaxed)
     }
 
     /// The commit log position after which its writes begin.
@@ -201,6 +217,12 @@ impl Memtable {
         ctx.cost.memtables.add(1);
         MemtableStream::of_range(table, Arc::clone(self), range, filter, ctx)
     }
+}
+
+/// As `PartitionUpdate.operationCount` in Cassandra.
+fn operations(update: &PartitionUpdate) -> u64 {
+    let deletes = usize::from(!update.deletion.is_none()) + update.range_tombstones.len();
+    (deletes + usize::from(update.static_row.is_some()) + update.rows.len()) as u64
 }
 
 /// Smallest and largest values of an update.

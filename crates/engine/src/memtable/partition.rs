@@ -15,6 +15,27 @@ const ROW_OVERHEAD_BYTES: u64 = size_of::<Row>() as u64 + 64;
 /// Memory of a range deletion besides its prefixes.
 pub(super) const RANGE_OVERHEAD_BYTES: u64 = 192;
 
+/// Bytes that the times of a row count for, and those of a cell, in the data of a memtable: as many as in
+/// Cassandra's, which nodetool shows.
+const ROW_TIMES_BYTES: u64 = 24;
+const CELL_TIMES_BYTES: u64 = 16;
+
+/// By how much an update made a partition larger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Growth {
+    /// Estimated memory.
+    pub(super) memory_bytes: u64,
+    /// What was written: clusterings, values and times, without what holds them.
+    pub(super) data_bytes: u64,
+}
+
+impl std::ops::AddAssign for Growth {
+    fn add_assign(&mut self, other: Growth) {
+        self.memory_bytes += other.memory_bytes;
+        self.data_bytes += other.data_bytes;
+    }
+}
+
 /// A partition.
 #[derive(Debug, Default)]
 pub(super) struct MemPartition {
@@ -52,14 +73,14 @@ impl MemPartition {
         self.state.into_inner().rows.free(pause)
     }
 
-    /// Applies an update and returns by how many bytes the partition grew.
-    pub(super) fn apply(&self, update: &PartitionUpdate) -> u64 {
+    /// Applies an update and returns by how much the partition grew.
+    pub(super) fn apply(&self, update: &PartitionUpdate) -> Growth {
         let table = update.table.as_ref();
         // Copying comes before the lock: writers of one partition wait only for the tree.
         let static_row = update.static_row.as_ref().and_then(|row| own_copy(table, row));
         let rows: Vec<Row> = update.rows.iter().filter_map(|row| own_copy(table, row)).collect();
 
-        let mut grown = 0;
+        let mut grown = Growth::default();
         let mut state = self.state.lock();
         state.deletion = state.deletion.max(update.deletion);
         if let Some(fresh) = static_row {
@@ -76,8 +97,9 @@ impl MemPartition {
 }
 
 impl PartitionState {
-    pub(super) fn add_static(&mut self, table: &TableSchema, fresh: Row) -> u64 {
-        let grown = fresh.data_size() as u64 + cells_bytes(&fresh);
+    pub(super) fn add_static(&mut self, table: &TableSchema, fresh: Row) -> Growth {
+        let memory_bytes = fresh.data_size() as u64 + cells_bytes(&fresh);
+        let grown = Growth { memory_bytes, data_bytes: data_bytes(&fresh) };
         let merged = match &self.static_row {
             Some(existing) => {
                 let mut merged = existing.as_ref().clone();
@@ -90,20 +112,29 @@ impl PartitionState {
         grown
     }
 
-    pub(super) fn add_range(&mut self, table: &TableSchema, slice: &Slice, deletion: Deletion) -> u64 {
-        self.ranges.insert(table.comparator(), slice, deletion) as u64 * RANGE_OVERHEAD_BYTES
+    pub(super) fn add_range(&mut self, table: &TableSchema, slice: &Slice, deletion: Deletion) -> Growth {
+        let added = self.ranges.insert(table.comparator(), slice, deletion) as u64;
+        let clusterings = slice.start.prefix.data_size() + slice.end.prefix.data_size();
+        Growth {
+            memory_bytes: added * RANGE_OVERHEAD_BYTES,
+            data_bytes: added * (clusterings as u64 + CELL_TIMES_BYTES),
+        }
     }
 
-    pub(super) fn add_row(&mut self, table: &TableSchema, fresh: Row) -> u64 {
+    pub(super) fn add_row(&mut self, table: &TableSchema, fresh: Row) -> Growth {
         let existing = self.rows.get(&At(Position::row(&fresh.clustering)));
         let Some(existing) = existing else {
-            let grown = row_bytes(&fresh);
-            return grown + self.rows.insert(RowEntry::new(table.comparator(), fresh));
+            let (row_bytes, data_bytes) = (row_bytes(&fresh), data_bytes(&fresh));
+            let memory_bytes = row_bytes + self.rows.insert(RowEntry::new(table.comparator(), fresh));
+            return Growth { memory_bytes, data_bytes };
         };
-        let before = row_bytes(existing.row());
+        let before = (row_bytes(existing.row()), data_bytes(existing.row()));
         let mut merged = existing.row().clone();
         reconcile::merge_row_into(table, &mut merged, &fresh);
-        let grown = row_bytes(&merged).saturating_sub(before);
+        let grown = Growth {
+            memory_bytes: row_bytes(&merged).saturating_sub(before.0),
+            data_bytes: data_bytes(&merged).saturating_sub(before.1),
+        };
         self.rows.insert(RowEntry::new(table.comparator(), merged));
         grown
     }
@@ -117,10 +148,16 @@ pub(super) fn row_bytes(row: &Row) -> u64 {
     ROW_OVERHEAD_BYTES + row.data_size() as u64 + cells_bytes(row)
 }
 
+fn data_bytes(row: &Row) -> u64 {
+    ROW_TIMES_BYTES + row.data_size() as u64 + row.cells.len() as u64 * CELL_TIMES_BYTES
+}
+
 /// The row, reconciled within itself, with all its values in one buffer of its own; `None` when nothing is
 /// left of it.
 pub(super) fn own_copy(table: &TableSchema, row: &Row) -> Option<Row> {
     let mut copy = Row::new(row.clustering.clone());
+    // A list that grows by itself begins with room for four cells.
+    copy.cells.reserve_exact(row.cells.len());
     reconcile::merge_row_into(table, &mut copy, row);
     if !table.dropped.is_empty() {
         forget_dropped(table, &mut copy);

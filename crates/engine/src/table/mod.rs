@@ -5,6 +5,7 @@
 //! keep the one they took, and with it the memtables and the files of its SSTables, for as long as they need.
 
 mod cached;
+mod estimates;
 mod files;
 mod held;
 pub(crate) mod homes;
@@ -12,6 +13,7 @@ mod newest_first;
 mod read;
 mod survey;
 
+pub use estimates::RangeEstimate;
 pub(crate) use files::FileContext;
 pub use held::HeldTable;
 pub(crate) use survey::TableFiles;
@@ -181,6 +183,7 @@ pub struct TableStore {
     /// How many they were when a memtable was written last.
     reads_at_flush: AtomicU64,
     pub(crate) writes: AtomicU64,
+    pub(crate) memtable_switches: AtomicU64,
 }
 
 impl TableStore {
@@ -223,6 +226,7 @@ impl TableStore {
             reads: AtomicU64::new(0),
             reads_at_flush: AtomicU64::new(0),
             writes: AtomicU64::new(0),
+            memtable_switches: AtomicU64::new(0),
         }
     }
 

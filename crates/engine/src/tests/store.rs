@@ -36,11 +36,11 @@ fn what_was_written_is_there_after_flushes_and_restarts() {
     let engine = open(&fs);
     assert_eq!(contents(&engine, &table), rows(0..80));
     let stats = engine.table(table.id).unwrap().stats();
-    assert_eq!(stats.memtable_writes, 30, "only what was not flushed is replayed");
+    assert_eq!(stats.memtable_operations, 30, "only what was not flushed is replayed");
     engine.flush_all().unwrap();
     engine.close();
     let engine = open(&fs);
-    assert_eq!(engine.table(table.id).unwrap().stats().memtable_writes, 0);
+    assert_eq!(engine.table(table.id).unwrap().stats().memtable_operations, 0);
     assert_eq!(contents(&engine, &table), rows(0..80));
 }
 

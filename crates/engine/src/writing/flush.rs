@@ -228,6 +228,7 @@ impl Writing {
             let memtable = std::mem::replace(&mut view.memtable, fresh);
             view.flushing.push(FlushingMemtable { memtable, end });
         });
+        table.memtable_switches.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Writes what the table has in memory to SSTables; returns when it is durable.

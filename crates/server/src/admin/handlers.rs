@@ -2,6 +2,7 @@
 
 use super::exposition::Format;
 use super::{ApiError, Json, OPENAPI, prometheus};
+use crate::node::estimates;
 use crate::node::{Node, SHUTDOWN_GRACE, TransportError};
 use crate::slices::take_time;
 use crate::state::NodeState;
@@ -303,6 +304,10 @@ pub(super) async fn set_native_transport(
         Ok(Err(error)) => Err(ApiError::new(StatusCode::CONFLICT, "refused", error.to_string())),
         Err(error) => Err(ApiError::failed(format!("the operation did not end: {error}"))),
     }
+}
+
+pub(super) async fn refresh_estimates(State(node): State<Arc<Node>>) -> Result<StatusCode, ApiError> {
+    blocking(&node, |state| Ok(estimates::record(state)?)).await.map(|()| StatusCode::NO_CONTENT)
 }
 
 pub(super) async fn compact(

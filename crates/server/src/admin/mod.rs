@@ -58,6 +58,7 @@ const ROUTES: &[Route] = &[
     ("post", "/api/v1/drain", || post(handlers::drain)),
     ("get", "/api/v1/native_transport", || get(handlers::native_transport)),
     ("put", "/api/v1/native_transport", || put(handlers::set_native_transport)),
+    ("post", "/api/v1/estimates/refresh", || post(handlers::refresh_estimates)),
     ("post", "/api/v1/compact", || post(handlers::compact)),
     ("get", "/api/v1/compactions", || get(handlers::compactions)),
     ("delete", "/api/v1/compactions", || delete(handlers::stop_compactions)),

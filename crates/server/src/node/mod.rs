@@ -10,7 +10,8 @@
 //! 5. Sample data, when it was asked for and there is none.
 //! 6. The admin API listens, then clients are let in, then one line says where.
 //!
-//! Meanwhile batches that fail are completed (`batches.rs`).
+//! Meanwhile batches that fail are completed (`batches.rs`), and the sizes of tables are estimated
+//! (`estimates.rs`).
 //!
 //! End, at SIGTERM or SIGINT:
 //! 1. Nobody is let in any more; requests in flight have [`SHUTDOWN_GRACE`] to be answered.
@@ -20,6 +21,7 @@
 
 pub(crate) mod batches;
 mod error;
+pub(crate) mod estimates;
 mod saved_caches;
 
 pub use error::StartError;

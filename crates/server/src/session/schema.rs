@@ -16,6 +16,7 @@ use protocol::response::schema_change::{ChangeKind, ChangeTarget, SchemaChange};
 use protocol::response::{Event, Response, ResultBody};
 
 use super::{Answer, Exchange, error};
+use crate::node::estimates;
 use crate::slices::take_time;
 
 pub(super) async fn change(
@@ -43,8 +44,15 @@ pub(super) async fn change(
         return Ok(Answer::VOID);
     };
     let DdlOutcome { schema, change, warnings } = outcome;
-    let engine = Arc::clone(&node.engine);
-    let installed = take_time(move || engine.install_schema(schema)).await;
+    let (engine, before) = (Arc::clone(&node.engine), Arc::clone(&old));
+    let install = move || {
+        let new = engine.install_schema(schema)?;
+        if let Err(error) = estimates::forget_dropped(&engine, &before, &new) {
+            tracing::warn!(%error, "the estimated sizes of a dropped table stay for some minutes");
+        }
+        Ok(new)
+    };
+    let installed = take_time(install).await;
     let new = match installed {
         Ok(Ok(new)) => new,
         Ok(Err(failure @ EngineError::Unstorable(_))) => {

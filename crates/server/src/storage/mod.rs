@@ -4,19 +4,18 @@
 
 mod histograms;
 mod reads;
+mod tables;
 
 pub use histograms::all as table_histograms;
 pub use reads::reads_by_table;
+pub use tables::{tables, tables_with_times};
 
-use crate::metrics::Metrics;
-use crate::state::NodeState;
-use engine::table::TableStore;
 use engine::{Engine, EngineError, ImportOptions, SnapshotOptions};
 use model::TableSchema;
 use tools::api::{
     COMPACTION, CacheKind, CacheReport, ClearSnapshots, CompactionStats, CompactionTask, ImportSstables,
-    ImportedDirectory, PendingTasks, QualifiedTable, Selection, SnapshotEntry, TableReport, TakeSnapshot,
-    VERIFY, ttl_seconds,
+    ImportedDirectory, PendingTasks, QualifiedTable, Selection, SnapshotEntry, TakeSnapshot, VERIFY,
+    ttl_seconds,
 };
 
 /// Flushes.
@@ -85,67 +84,6 @@ pub fn resolve(engine: &Engine, selection: &Selection) -> Result<Vec<(String, St
 
 fn names(table: &model::TableSchema) -> (String, String) {
     (table.keyspace.clone(), table.name.clone())
-}
-
-/// Numbers of every table, by name.
-pub fn tables(engine: &Engine) -> Vec<TableReport> {
-    let mut all: Vec<TableReport> = engine.tables().iter().map(|table| table_report(table)).collect();
-    all.sort_by(|a, b| (&a.keyspace, &a.table).cmp(&(&b.keyspace, &b.table)));
-    all
-}
-
-fn table_report(table: &TableStore) -> TableReport {
-    let stats = table.stats();
-    let view = table.view();
-    let sstables = || view.sstables.iter();
-    let sizes = || sstables().map(|sstable| &sstable.stats().partition_sizes);
-    let partitions: i64 = sizes().map(|sizes| sizes.count()).sum();
-    let partition_bytes: f64 = sizes().map(|sizes| sizes.mean() * sizes.count() as f64).sum();
-    let ratios: Vec<f64> = sstables().map(|s| s.stats().compression_ratio).filter(|r| *r > 0.0).collect();
-    TableReport {
-        sstables: stats.sstables,
-        sstable_bytes_max: sstables().map(|sstable| sstable.disk_bytes()).max().unwrap_or(0),
-        sstable_duration_millis_max: sstables().map(|s| duration_millis(s.stats())).max().unwrap_or(0),
-        live_bytes: stats.disk_bytes,
-        compression_ratio: (!ratios.is_empty()).then(|| ratios.iter().sum::<f64>() / ratios.len() as f64),
-        partitions: stats.partitions_estimated + stats.memtable_partitions,
-        memtable_bytes: stats.memtable_bytes,
-        memtable_writes: stats.memtable_writes,
-        pending_flushes: stats.flushing_memtables,
-        bloom_bytes: stats.filter_bytes,
-        index_summary_bytes: stats.sstable_memory_bytes.saturating_sub(stats.filter_bytes),
-        partition_max_bytes: sizes().map(|sizes| sizes.max().max(0) as u64).max().unwrap_or(0),
-        partition_mean_bytes: if partitions > 0 { (partition_bytes / partitions as f64) as u64 } else { 0 },
-        reads: stats.reads,
-        writes: stats.writes,
-        keyspace: stats.keyspace,
-        table: stats.table,
-        ..TableReport::default()
-    }
-}
-
-/// Time between the oldest and the newest write of an SSTable.
-fn duration_millis(stats: &sstable::statistics::Stats) -> u64 {
-    u64::try_from(stats.max_timestamp.saturating_sub(stats.min_timestamp)).unwrap_or(0) / 1_000
-}
-
-/// Numbers of tables with the mean times that were counted for them.
-pub fn tables_with_times(state: &NodeState) -> Vec<TableReport> {
-    let mut all = tables(&state.engine);
-    let metrics: &Metrics = &state.metrics;
-    let schema = state.engine.schema();
-    let millis =
-        |latency: &crate::metrics::Latency| (latency.nanos.count() > 0).then(|| latency.nanos.mean() / 1e6);
-    for stats in &mut all {
-        let counted = schema.table(&stats.keyspace, &stats.table).and_then(|t| metrics.table_by_id(t.id));
-        if let Some(counted) = counted {
-            stats.reads = counted.read.nanos.count() + counted.scan.nanos.count();
-            stats.writes = counted.write.nanos.count();
-            stats.read_millis = millis(&counted.read);
-            stats.write_millis = millis(&counted.write);
-        }
-    }
-    all
 }
 
 /// Every snapshot.

@@ -130,6 +130,12 @@ impl BigIndex {
         self.summary.entries.len()
     }
 
+    /// How many keys of the summary lie in a range, and for how many partitions each stands.
+    pub fn sampled(&self, range: &KeyRange) -> (u64, u64) {
+        let keys = self.summary.entries.iter().filter(|(key, _)| range.contains(key)).count();
+        (keys as u64, self.summary.min_index_interval.into())
+    }
+
     /// Makes the filter that is missing, for about so many keys; `None` when the SSTable is to have none.
     pub fn make_filter(&self, keys: u64, fp_chance: f64) -> Result<Option<BloomFilter>, ReadError> {
         let keys = keys.min(self.file.len / ENTRY_BYTES_MIN);

@@ -66,6 +66,15 @@ impl EstimatedHistogram {
         self.buckets().map(|(limit, n)| limit.unwrap_or(last) as f64 * n as f64).sum::<f64>() / count as f64
     }
 
+    /// The smallest value, as far as the buckets tell: one more than the limit of the bucket before the first
+    /// in use.
+    pub fn min(&self) -> i64 {
+        match self.counts.iter().position(|n| *n > 0) {
+            None | Some(0) => 0,
+            Some(at) => self.offsets.get(at - 1).map_or(0, |limit| limit + 1),
+        }
+    }
+
     /// The largest value, as far as the buckets tell: the limit of the last bucket in use.
     pub fn max(&self) -> i64 {
         let used = self.buckets().filter(|(_, n)| *n > 0).last();

@@ -180,6 +180,16 @@ impl SsTable {
         self.filter.as_ref().map_or(0, KeyFilter::memory_bytes)
     }
 
+    /// Bytes of memory that the index takes, pages aside.
+    pub fn index_memory_bytes(&self) -> usize {
+        self.index.memory_bytes()
+    }
+
+    /// Bytes of memory that the offsets of compressed chunks take.
+    pub fn chunk_offsets_bytes(&self) -> usize {
+        self.data.memory_bytes()
+    }
+
     /// Whether `key` lies between the first and the last key.
     pub fn covers(&self, key: &DecoratedKey) -> bool {
         key >= self.first_key() && key <= self.last_key()

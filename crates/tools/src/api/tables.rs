@@ -52,18 +52,73 @@ pub struct TableReport {
     pub partitions: u64,
     /// Bytes of memtables.
     pub memtable_bytes: u64,
-    /// Writes that memtables hold.
-    pub memtable_writes: u64,
     /// Memtables that wait for it.
     pub pending_flushes: u64,
     /// Memory of bloom filters.
     pub bloom_bytes: u64,
-    /// Memory of index summaries and of the offsets of compressed chunks.
+    /// Memory of indexes.
     pub index_summary_bytes: u64,
     /// Bytes of the largest partition of an SSTable.
     pub partition_max_bytes: u64,
     /// Bytes of a partition, on average.
     pub partition_mean_bytes: u64,
+    /// Those of them that are not of the version that new ones get.
+    #[serde(default)]
+    pub old_sstables: u64,
+    /// SSTables of each level; none where there are no levels.
+    #[serde(default)]
+    pub levels: Vec<u64>,
+    /// Bytes of each level.
+    #[serde(default)]
+    pub level_bytes: Vec<u64>,
+    /// How long a time window is, `2 HOURS`; none where there are none.
+    #[serde(default)]
+    pub time_window: Option<String>,
+    /// Bytes of what memtables were written, without what holds it.
+    #[serde(default)]
+    pub memtable_data_bytes: u64,
+    /// Rows that were written to memtables, and deletions of partitions and ranges.
+    #[serde(default)]
+    pub memtable_operations: u64,
+    /// Memtables that were full, since the start.
+    #[serde(default)]
+    pub memtable_switches: u64,
+    /// Uncompressed bytes of SSTables that were repaired.
+    #[serde(default)]
+    pub repaired_bytes: u64,
+    /// Those of SSTables that were not.
+    #[serde(default)]
+    pub unrepaired_bytes: u64,
+    /// Those of SSTables in a repair that is not over.
+    #[serde(default)]
+    pub pending_repair_bytes: u64,
+    /// SSTables that a bloom filter had reads look into in vain.
+    #[serde(default)]
+    pub bloom_false_positives: u64,
+    /// Their part of the SSTables that bloom filters were asked about.
+    #[serde(default)]
+    pub bloom_false_ratio: f64,
+    /// Memory of the offsets of compressed chunks.
+    #[serde(default)]
+    pub chunk_offsets_bytes: u64,
+    /// Bytes of the smallest partition of an SSTable.
+    #[serde(default)]
+    pub partition_min_bytes: u64,
+    /// Live rows of a read on average, in the last five minutes; none without reads.
+    #[serde(default)]
+    pub rows_per_read_mean: Option<f64>,
+    /// The most.
+    #[serde(default)]
+    pub rows_per_read_max: u64,
+    /// Tombstones of a read on average, in the last five minutes; none without reads.
+    #[serde(default)]
+    pub tombstones_per_read_mean: Option<f64>,
+    /// The most.
+    #[serde(default)]
+    pub tombstones_per_read_max: u64,
+    /// Tombstones that may be dropped, for each cell.
+    #[serde(default)]
+    pub droppable_tombstone_ratio: f64,
 }
 
 /// What a histogram comes to.

@@ -12,6 +12,7 @@ mod node;
 mod ring;
 mod snapshots;
 mod tables;
+mod tablestats;
 
 use crate::api::Selection;
 use crate::client::{Client, ClientError, Place, default_admin};

@@ -1,10 +1,12 @@
 //! Verbs against answers that stand still: layouts, words and exit status.
 
+mod tablestats;
+
 use super::snapshots::{SnapshotVerb, snapshot_of};
 use super::*;
 use crate::api::{
     CacheReport, Cluster, CompactionStats, CompactionTask, Info, KeyspaceReplication, NodeStatus,
-    Percentiles, QualifiedTable, SnapshotEntry, Status, TableHistograms, TableReport,
+    Percentiles, QualifiedTable, SnapshotEntry, Status, TableHistograms,
 };
 use clap::Parser;
 
@@ -167,26 +169,6 @@ Total TrueDiskSpaceUsed: 131 bytes
     let told = snapshots::snapshots_text(&[odd], true);
     assert!(told.contains("a\\u{a}\\u{202e}\\u{1b}[2J "), "{told}");
     assert!(told.contains("2026-11-21T09:45:40.168Z 2026-11-21T10:45:40.168Z false    \n"), "{told}");
-}
-
-#[test]
-fn tablestats_groups_by_keyspace() {
-    let table = |name: &str, reads: u64, ms: f64| TableReport {
-        keyspace: "ks".to_owned(),
-        table: name.to_owned(),
-        reads,
-        read_millis: Some(ms),
-        sstable_bytes_max: 6_500,
-        compression_ratio: Some(0.89353),
-        ..TableReport::default()
-    };
-    let text = tables::tables_text(&[table("a", 1, 1.0), table("b", 3, 2.0)], 2, false);
-    assert!(text.starts_with("Total number of tables: 2\n----------------\nKeyspace: ks\n\tRead Count: 4\n"));
-    assert!(text.contains("\tRead Latency: 1.75 ms\n\tWrite Count: 0\n\tWrite Latency: NaN ms\n"), "{text}");
-    assert!(text.contains("\t\tTable: a\n\t\tSSTable count: 0\n"), "{text}");
-    assert!(text.contains("\t\tMax SSTable size: 6.348KiB\n"), "{text}");
-    assert!(text.contains("\t\tSSTable Compression Ratio: 0.89353\n"), "{text}");
-    assert!(text.contains("\t\tLocal read latency: 2.000 ms\n"), "{text}");
 }
 
 #[test]
