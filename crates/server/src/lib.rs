@@ -21,7 +21,8 @@
 //!   the tables that describe the node;
 //! - `admin`: the HTTP API for operators, in the vocabulary of `tools::api`;
 //! - `allocator`: where memory comes from; `slices`: how threads share processors; `metrics`, `histogram`:
-//!   what is counted; `reads`: those worth remembering; `sample`: data to try reads on.
+//!   what is counted; `reads`: those worth remembering; `running`: requests that wait; `sample`: data to try
+//!   reads on.
 
 pub mod admin;
 pub mod allocator;
@@ -36,6 +37,7 @@ pub mod reads;
 mod redact;
 pub mod replica;
 pub mod run;
+pub mod running;
 pub mod sample;
 pub mod session;
 mod slices;

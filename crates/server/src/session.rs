@@ -61,6 +61,7 @@ use crate::net::{AnswerRoom, Connection, Handling, Reply, Service};
 use crate::node::Node;
 use crate::reads::{self, ReadRecord, Waits};
 use crate::redact;
+use crate::running::RunningRequest;
 use crate::state::NodeState;
 use run::Work;
 use statements::Statements;
@@ -214,6 +215,20 @@ impl Exchange {
         self.text.as_ref().map(|text| reads::kept(text, values)).unwrap_or_default()
     }
 
+    /// What the list of running requests says about it, once that is asked.
+    fn describe(&self, kind: RequestKind, text: Option<Arc<str>>) -> impl Fn() -> RunningRequest + use<> {
+        let started_nanos = self.started_nanos;
+        let values = self.sessions.node.config.settings.slow_query_values;
+        move || {
+            let kind = kind.name().to_ascii_uppercase();
+            let task = match &text {
+                Some(text) => format!("{kind} {}", reads::kept(text, values)),
+                None => kind,
+            };
+            RunningRequest { task: task.into(), started_nanos }
+        }
+    }
+
     fn warn(&mut self, warning: String) {
         self.warnings.push(warning);
     }
@@ -274,7 +289,9 @@ impl Service for Sessions {
         let outcome = match progress {
             Ok(Progress::Waits(work)) => {
                 return Some(Box::pin(async move {
-                    let outcome = work.run(&mut exchange).await;
+                    let running = Arc::clone(&exchange.sessions.node.running);
+                    let describe = exchange.describe(kind, exchange.text.clone());
+                    let outcome = running.watch(describe, work.run(&mut exchange)).await;
                     end(&mut exchange, kind, outcome);
                 }));
             }

@@ -5,6 +5,7 @@
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::net;
+use crate::running::RunningRequests;
 use engine::Engine;
 use env::Env;
 use model::Schema;
@@ -21,6 +22,8 @@ pub struct NodeState {
     pub engine: Arc<Engine>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// Requests that wait for something.
+    pub running: Arc<RunningRequests>,
     /// The open connections.
     pub connections: Arc<net::Registry>,
     /// Tokens of the node, in the order of the ring.

@@ -1,8 +1,8 @@
 //! What `system_views.settings` shows: every name that Cassandra 5.0 has there, and Ilion's own.
 //!
-//! What was not set and follows from the machine is shown as it came out. Settings of Cassandra that do nothing
-//! here are shown with Cassandra's defaults, which `defaults.txt` lists (a name, a blank, the value; a name
-//! alone has none).
+//! What was not set and follows from the machine is shown as it came out. Settings of Cassandra that do
+//! nothing here are shown with its defaults. `defaults.txt` lists these: a name, a blank, the value; a name
+//! alone has none.
 
 use super::settings::Setting;
 use super::units::OldUnit;

@@ -124,6 +124,7 @@ impl Node {
             env: env.clone(),
             config,
             metrics,
+            running: Arc::default(),
             connections: Arc::new(net::Registry::new()),
             tokens: identity.tokens,
             generation: identity.generation,

@@ -20,6 +20,9 @@ const TEXT_BYTES_MAX: u64 = 64 << 10;
 /// Bytes of the longest request with values alone that does: most of them are only copied.
 const VALUE_BYTES_MAX: u64 = 256 << 10;
 
+/// Bytes of a long statement that the list of running requests is told.
+const SAID_BYTES_MAX: usize = 4 << 10;
+
 /// Whether a request is too long for a network thread. To prepare a statement always is: a short text may
 /// name thousands of columns, which all are described and hashed, and a change of threads counts for little.
 pub(super) fn is_long(request: &Request, bytes: u64) -> bool {
@@ -41,6 +44,8 @@ pub(super) async fn carry_out(mut exchange: Exchange, request: Request) {
     let deadline = exchange.deadline(sessions.node.config.settings.request_timeout);
     exchange.note(|| "Moved to a reader thread".to_owned());
     let asked = sessions.node.env.clock.monotonic_nanos();
+    let (kind, text) = said(&request);
+    let describe = exchange.describe(kind, text);
     // Where it is not begun in time somebody has to answer it.
     let waiting = Arc::new(Mutex::new(Some((exchange, request))));
     let (taken, runtime) = (Arc::clone(&waiting), Handle::current());
@@ -52,20 +57,22 @@ pub(super) async fn carry_out(mut exchange: Exchange, request: Request) {
         let begun = begin(&mut exchange, request);
         Some((exchange, begun))
     };
-    let done = sessions.coordinator.local().readers().run(Some(&deadline), job).await;
+    let running = Arc::clone(&sessions.node.running);
+    let done =
+        running.watch(&describe, sessions.coordinator.local().readers().run(Some(&deadline), job)).await;
     let Ok(Some((mut exchange, (kind, progress)))) = done else {
         let left = waiting.lock().take();
-        if let Some((mut exchange, request)) = left {
+        if let Some((mut exchange, _)) = left {
             let refusal = ErrorResponse::overloaded(
                 "Too many requests are waiting for a thread. Server is currently in an overloaded state and cannot \
                  accept more requests.",
             );
-            end(&mut exchange, kind_of(&request), Err(refusal));
+            end(&mut exchange, kind, Err(refusal));
         }
         return;
     };
     let outcome = match progress {
-        Ok(Progress::Waits(work)) => work.run(&mut exchange).await,
+        Ok(Progress::Waits(work)) => running.watch(&describe, work.run(&mut exchange)).await,
         Ok(Progress::Over(answer)) => Ok(answer),
         Ok(Progress::IsLong(_)) => Err(error::internal("a long statement was moved twice")),
         Err(error) => Err(error),
@@ -73,11 +80,13 @@ pub(super) async fn carry_out(mut exchange: Exchange, request: Request) {
     end(&mut exchange, kind, outcome);
 }
 
-fn kind_of(request: &Request) -> RequestKind {
+/// The kind of a request, and how its statement begins where it has one.
+fn said(request: &Request) -> (RequestKind, Option<Arc<str>>) {
+    let beginning = |text: &str| Some(text[..text.floor_char_boundary(SAID_BYTES_MAX)].into());
     match request {
-        Request::Query(_) => RequestKind::Query,
-        Request::Prepare(_) => RequestKind::Prepare,
-        Request::Batch(_) => RequestKind::Batch,
-        _ => RequestKind::Execute,
+        Request::Query(query) => (RequestKind::Query, beginning(&query.statement)),
+        Request::Prepare(prepare) => (RequestKind::Prepare, beginning(&prepare.statement)),
+        Request::Batch(_) => (RequestKind::Batch, None),
+        _ => (RequestKind::Execute, None),
     }
 }

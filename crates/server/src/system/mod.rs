@@ -78,6 +78,7 @@ impl VirtualTables {
         tables.add(system_views, "cql_metrics", views::cql_metrics);
         tables.add(system_views, "gossip_info", views::gossip_info);
         tables.add(system_views, "max_sstable_duration", views::max_sstable_duration);
+        tables.add(system_views, "queries", views::queries);
         tables.add(system_views, "settings", views::settings);
         tables.add(system_views, "slow_queries", views::slow_queries);
         tables.add(system_views, "snapshots", views::snapshots);

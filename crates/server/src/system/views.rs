@@ -21,6 +21,18 @@ pub(super) fn settings(state: &NodeState, rows: &mut VirtualRows) {
     }
 }
 
+/// `queries`: the requests that wait. How long one of them waited for a thread is known when it is over.
+pub(super) fn queries(state: &NodeState, rows: &mut VirtualRows) {
+    let now = state.env.clock.monotonic_nanos();
+    for (number, request) in state.running.list() {
+        let micros = i64::try_from(now.saturating_sub(request.started_nanos) / 1_000).unwrap_or(i64::MAX);
+        rows.add(
+            [format!("request-{number}").into_value()],
+            &[("running_micros", micros.into_value()), ("task", (&*request.task).into_value())],
+        );
+    }
+}
+
 /// `clients`.
 pub(super) fn clients(state: &NodeState, rows: &mut VirtualRows) {
     for connection in state.connections.connections() {

@@ -13,12 +13,16 @@ const SECOND: u64 = 1_000_000_000;
 
 /// A node with one reader thread and a table that is on disk, on a device that can be held.
 pub(super) async fn open(timeout: Millis) -> (Db, Arc<ManualClock>, FaultyFileSystem) {
+    open_with_readers(1, timeout).await
+}
+
+async fn open_with_readers(readers: u32, timeout: Millis) -> (Db, Arc<ManualClock>, FaultyFileSystem) {
     let (clock, fs) =
         (Arc::new(ManualClock::default()), FaultyFileSystem::new(Arc::new(MemoryFileSystem::new())));
     clock.advance(Duration::from_secs(1));
     let env = Env::new(clock.clone(), Arc::new(Random::from_seed(1)), Arc::new(fs.clone()));
     let db = Db::open_with(&env, |config| {
-        config.settings.concurrent_reads = 1;
+        config.settings.concurrent_reads = readers;
         config.settings.read_request_timeout = timeout;
         config.settings.range_request_timeout = timeout;
         config.settings.slow_query_log_timeout = Millis(100);
@@ -128,6 +132,39 @@ fn the_wait_for_a_thread_is_told_and_belongs_to_no_sstable() {
         assert!(waits.contains(&(b"k = 1", 0)), "{waits:?}");
         let numbers: Vec<i64> = slow.rows.iter().map(|row| bigint(&row[2])).collect();
         assert!(numbers.len() >= 3 && numbers.is_sorted_by(|a, b| a > b), "newest first: {numbers:?}");
+        db.stop().await;
+    });
+}
+
+/// What `system_views.queries` lists, but for the question itself: it waits for a reader thread, too.
+async fn listed(client: &mut Client) -> Vec<(i64, String)> {
+    let rows = select(client, "SELECT running_micros, task FROM system_views.queries").await.rows;
+    let bytes = |value: &Option<Bytes>| value.as_deref().unwrap().to_vec();
+    rows.iter()
+        .map(|row| {
+            (
+                i64::from_be_bytes(bytes(&row[0]).try_into().unwrap()),
+                String::from_utf8(bytes(&row[1])).unwrap(),
+            )
+        })
+        .filter(|(_, task)| !task.contains("system_views"))
+        .collect()
+}
+
+#[test]
+fn who_waits_is_listed() {
+    run(async {
+        let (db, clock, fs) = open_with_readers(2, Millis(30_000)).await;
+        let client = &mut db.client(ProtocolVersion::V5).await;
+        assert_eq!(listed(client).await, []);
+        fs.hold(Op::Read, "-Data.db");
+        let read = begin(&db, "SELECT v FROM ks.t WHERE k = 1").await;
+        stuck(&fs).await;
+        clock.advance(Duration::from_secs(3));
+        assert_eq!(listed(client).await, [(3_000_000, "QUERY SELECT v FROM ks.t WHERE k = 1".to_owned())]);
+        fs.release();
+        read.await.unwrap();
+        assert_eq!(listed(client).await, []);
         db.stop().await;
     });
 }
