@@ -7,7 +7,7 @@
 //! ```
 //!
 //! 1. [`Server`] accepts. A connection over the limits (in all, or of its address) is closed at once, as
-//!    Cassandra does.
+//!    Cassandra does. What its task reads and writes is a [`wire`].
 //! 2. Each connection is one task ([`task`]) on one of a few threads ([`threads`]). It reads, decodes and
 //!    writes; everything that one read brought is decoded before anything is written, and everything that was
 //!    answered meanwhile goes out in one write.
@@ -35,6 +35,7 @@ mod registry;
 mod server;
 mod task;
 mod threads;
+mod wire;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -15,6 +15,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::budget::{Addresses, NodeBudgets};
 use super::task::ConnectionTask;
 use super::threads::Threads;
+use super::wire::RestingWire;
 use super::{Connection, NetOptions, Registry, Service};
 
 /// What all connections share.
@@ -161,8 +162,8 @@ fn open(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) -> Option<Con
         return None;
     }
     // Another thread will wait for it.
-    let stream = match stream.into_std() {
-        Ok(stream) => stream,
+    let wire = match RestingWire::accepted(stream) {
+        Ok(wire) => wire,
         Err(error) => {
             tracing::warn!(%error, %peer, "cannot hand a connection over to its thread");
             return None;
@@ -177,15 +178,12 @@ fn open(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) -> Option<Con
         shared.registry.traffic.refused.add(1);
         return None;
     };
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, %peer, "cannot set TCP_NODELAY");
-    }
     shared.registry.traffic.accepted.add(1);
     let id = shared.registry.next_id();
     let connection = Arc::new(Connection::new(id, peer, options, address, Arc::clone(&shared.node)));
     shared.registry.insert(&connection);
     let presence = Presence { shared: Arc::clone(shared), connection };
-    Some(ConnectionTask::new(stream, shared.threads.take_seat(), presence))
+    Some(ConnectionTask::new(wire, shared.threads.take_seat(), presence))
 }
 
 /// A connection's place among the open ones, given up when it is dropped.

@@ -26,15 +26,13 @@ use protocol::request::{Message, Request};
 use protocol::response::error::ErrorResponse;
 use protocol::response::{AuthSuccess, Response};
 use protocol::{Decoder, Envelope, Extras};
-use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
-use tokio::net::tcp::WriteHalf;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::incoming::{self, Incoming};
 use super::server::{Presence, Shared};
 use super::threads::Seat;
+use super::wire::{RestingWire, Wire, WireWriter};
 use super::{Connection, Handling, Reply, Traffic, handshake};
 
 /// Room for one read of the socket.
@@ -59,7 +57,7 @@ enum Phase {
 }
 
 pub(super) struct ConnectionTask {
-    stream: std::net::TcpStream,
+    wire: RestingWire,
     seat: Seat,
     unstarted: Unstarted,
     presence: Presence,
@@ -84,7 +82,7 @@ enum Outcome {
 }
 
 impl ConnectionTask {
-    pub(super) fn new(stream: std::net::TcpStream, seat: Seat, presence: Presence) -> Self {
+    pub(super) fn new(wire: RestingWire, seat: Seat, presence: Presence) -> Self {
         let first_bytes_max = presence.shared.options.frame_bytes_max.min(handshake::FIRST_FRAME_BYTES_MAX);
         let unstarted = Unstarted {
             decoder: Decoder::new(first_bytes_max),
@@ -92,7 +90,7 @@ impl ConnectionTask {
             incoming: Incoming::new(&presence.connection),
         };
         presence.connection.move_to(seat.thread());
-        Self { stream, seat, unstarted, presence }
+        Self { wire, seat, unstarted, presence }
     }
 
     /// Where it is to be run.
@@ -102,20 +100,20 @@ impl ConnectionTask {
 
     /// Serves the connection to its end, or until it is to be run on another thread.
     pub(super) async fn run(self) -> Option<ConnectionTask> {
-        let Self { stream, seat, mut unstarted, presence } = self;
+        let Self { wire, seat, mut unstarted, presence } = self;
         let served = async {
             let Presence { shared, connection } = &presence;
-            let mut stream = TcpStream::from_std(stream)?;
-            let outcome = serve(&mut stream, shared, connection, seat.thread(), &mut unstarted).await?;
+            let mut wire = wire.wake()?;
+            let outcome = serve(&mut wire, shared, connection, seat.thread(), &mut unstarted).await?;
             Ok::<_, io::Error>(match outcome {
                 Outcome::Ended => None,
-                Outcome::Leaves => Some(stream.into_std()?),
+                Outcome::Leaves => Some(wire.rest()?),
             })
         };
         match served.await {
-            Ok(left) => left.map(|stream| {
+            Ok(left) => left.map(|wire| {
                 let seat = seat.moved_to(presence.connection.thread());
-                Self { stream, seat, unstarted, presence }
+                Self { wire, seat, unstarted, presence }
             }),
             Err(error) => {
                 tracing::debug!(%error, peer = %presence.connection.peer, "connection lost");
@@ -143,13 +141,13 @@ enum Event {
 type Waiting<'a> = (bool, Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>> + Send + 'a>>);
 
 async fn serve(
-    stream: &mut TcpStream,
+    wire: &mut Wire,
     shared: &Arc<Shared>,
     connection: &Arc<Connection>,
     thread: usize,
     unstarted: &mut Unstarted,
 ) -> io::Result<Outcome> {
-    let (mut reader, writer) = stream.split();
+    let (mut reader, writer) = wire.split();
     let Unstarted { decoder, waiting, incoming } = unstarted;
     let mut intake =
         Intake { shared, connection, decoder, waiting, incoming, phase: Phase::Open, is_stuck: false };
@@ -203,7 +201,7 @@ async fn serve(
         if is_reading {
             intake.decoder.buffer_mut().reserve(READ_BYTES);
         }
-        let mut read = pin!(reader.read_buf(intake.decoder.buffer_mut()));
+        let mut read = pin!(reader.read(intake.decoder.buffer_mut()));
         let mut is_first = true;
         let wait = |context: &mut Context<'_>| {
             if !waker.as_ref().is_some_and(|known| known.will_wake(context.waker())) {
@@ -215,7 +213,7 @@ async fn serve(
             if is_reading && let Poll::Ready(read) = read.as_mut().poll(context) {
                 return Poll::Ready(Event::Read(read));
             }
-            if !is_written && let Poll::Ready(ready) = writer.as_ref().poll_write_ready(context) {
+            if !is_written && let Poll::Ready(ready) = writer.poll_ready(context) {
                 return Poll::Ready(Event::Writable(ready));
             }
             if let Some(deadline) = &mut deadline
@@ -269,7 +267,7 @@ fn wait_for_room(
 }
 
 /// Writes as much as the socket takes.
-fn write(writer: &WriteHalf<'_>, connection: &Connection, traffic: &Traffic) -> io::Result<()> {
+fn write(writer: &WireWriter<'_>, connection: &Connection, traffic: &Traffic) -> io::Result<()> {
     while connection.outgoing_bytes() > 0 {
         match connection.send(|bytes| writer.try_write(bytes)) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
