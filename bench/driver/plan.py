@@ -121,6 +121,8 @@ TESTS = {
                   lambda given: [Case("mixed", in_flight=None, has_fixed_rate=True, writes=True)]),
     "insert": Test("one new row in a new partition", lambda given: [],
                    lambda given: [Case("insert", in_flight=None, has_fixed_rate=True, writes=True)]),
+    "count": Test("one added to a counter, any of the table's", lambda given: [],
+                  lambda given: [Case("count", in_flight=None, has_fixed_rate=True, writes=True)]),
 }
 
 

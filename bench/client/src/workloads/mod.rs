@@ -9,6 +9,7 @@
 
 mod base;
 mod columns;
+mod counters;
 mod inserts;
 mod large;
 mod locality;
@@ -87,7 +88,7 @@ pub fn tables() -> Vec<String> {
     let keyspace = format!(
         "CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
     );
-    let mut tables = vec![keyspace, base::schema(), wide::schema(), inserts::schema()];
+    let mut tables = vec![keyspace, base::schema(), wide::schema(), inserts::schema(), counters::schema()];
     tables.extend(large::schemas());
     tables.extend(columns::schemas());
     tables
@@ -111,6 +112,7 @@ pub const NAMES: &[&str] = &[
     "skip:TABLE:READ:SKIP:once",
     "column:COLUMNS:PLACE",
     "insert",
+    "count",
     "mixed",
 ];
 
@@ -149,6 +151,7 @@ pub fn open(name: &str, scale: Scale, share: Share) -> Result<Box<dyn Workload>,
             Box::new(columns::Reads::new(columns.parse().map_err(|_| unknown())?, place)?)
         }
         ["insert"] => Box::new(inserts::Inserts::new(share)),
+        ["count"] => Box::new(counters::Counts::new(scale, share)),
         ["mixed"] => Box::new(base::Mixed::new(scale, share)),
         _ => return Err(unknown()),
     })

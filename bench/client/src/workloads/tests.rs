@@ -114,6 +114,16 @@ fn threads_and_seeds_insert_different_rows() {
 }
 
 #[test]
+fn counters_are_spread_over_all_partitions() {
+    let mut counts = open("count", SCALE, share(0, 1)).unwrap();
+    let taken = take(counts.as_mut(), 2_000);
+    let partitions: HashSet<_> = taken.iter().map(|(operation, _)| operation.subject).collect();
+    assert_eq!(partitions.len() as u64, SCALE.partitions);
+    let keys: HashSet<_> = taken.iter().map(|(_, values)| values).collect();
+    assert_eq!(keys.len(), partitions.len());
+}
+
+#[test]
 fn reads_are_spread_over_all_rows() {
     let mut reads = open("point-read", SCALE, share(0, 1)).unwrap();
     let subjects: HashSet<_> =
