@@ -16,9 +16,9 @@ use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
 use tools::api::{
-    Autocompaction, BANDS, CacheCapacity, ClearSnapshots, Cluster, CompactionStats, Health, HeatColumns,
-    ImportSstables, ImportedDirectory, Info, InvalidateCache, KeyspaceReplication, NativeTransport,
-    NodeStatus, QualifiedTable, ReadSample, ReadsByTable, Refreshed, SampleQuery, Selection,
+    Autocompaction, BANDS, CacheCapacity, ClearSnapshots, Cluster, CompactionRecord, CompactionStats, Health,
+    HeatColumns, ImportSstables, ImportedDirectory, Info, InvalidateCache, KeyspaceReplication,
+    NativeTransport, NodeStatus, QualifiedTable, ReadSample, ReadsByTable, Refreshed, SampleQuery, Selection,
     SetNativeTransport, SnapshotEntry, Status, TableHistograms, TableReport, TakeSnapshot, Throughput,
     Version,
 };
@@ -319,6 +319,10 @@ pub(super) async fn compact(
 
 pub(super) async fn compactions(State(node): State<Arc<Node>>) -> axum::Json<CompactionStats> {
     axum::Json(storage::compactions(&node.state.engine))
+}
+
+pub(super) async fn compaction_history(State(node): State<Arc<Node>>) -> Api<Vec<CompactionRecord>> {
+    blocking(&node, |state| storage::compaction_history(&state.engine)).await.map(axum::Json)
 }
 
 /// Which tasks are to be stopped.

@@ -62,6 +62,7 @@ const ROUTES: &[Route] = &[
     ("post", "/api/v1/compact", || post(handlers::compact)),
     ("get", "/api/v1/compactions", || get(handlers::compactions)),
     ("delete", "/api/v1/compactions", || delete(handlers::stop_compactions)),
+    ("get", "/api/v1/compactions/history", || get(handlers::compaction_history)),
     ("put", "/api/v1/compactions/auto", || put(handlers::set_autocompaction)),
     ("put", "/api/v1/compactions/pause", || put(handlers::pause_compactions)),
     ("delete", "/api/v1/compactions/pause", || delete(handlers::resume_compactions)),

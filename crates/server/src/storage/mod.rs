@@ -3,10 +3,12 @@
 //! asks the engine for any of it.
 
 mod histograms;
+mod history;
 mod reads;
 mod tables;
 
 pub use histograms::all as table_histograms;
+pub use history::compaction_history;
 pub use reads::reads_by_table;
 pub use tables::{tables, tables_with_times};
 
@@ -191,11 +193,10 @@ pub fn compactions(engine: &Engine) -> CompactionStats {
         active: engine
             .compactions()
             .into_iter()
-            .map(|info| (COMPACTION, info))
-            .chain(engine.proving().into_iter().map(|info| (VERIFY, info)))
-            .map(|(kind, info)| CompactionTask {
+            .chain(engine.proving())
+            .map(|info| CompactionTask {
                 id: info.id.to_string(),
-                kind: kind.to_owned(),
+                kind: info.kind.name().to_owned(),
                 keyspace: info.keyspace,
                 table: info.table,
                 completed: info.completed_bytes,

@@ -2,6 +2,7 @@
 
 use super::Selection;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Question to `/compactions/auto`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,7 +31,7 @@ pub const VERIFY: &str = "Verify";
 pub struct CompactionTask {
     /// Id, a time uuid.
     pub id: String,
-    /// [`COMPACTION`] or [`VERIFY`].
+    /// [`COMPACTION`], [`VERIFY`], or why else SSTables are compacted, in the words of Cassandra.
     pub kind: String,
     /// Keyspace.
     pub keyspace: String,
@@ -44,6 +45,27 @@ pub struct CompactionTask {
     pub unit: String,
     /// SSTables that it reads.
     pub sstables: u64,
+}
+
+/// A compaction that came to its end, as `system.compaction_history` has it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CompactionRecord {
+    /// Id, a time uuid.
+    pub id: String,
+    /// Keyspace.
+    pub keyspace: String,
+    /// Table.
+    pub table: String,
+    /// When it ended, in milliseconds since the epoch.
+    pub compacted_at_millis: i64,
+    /// Bytes of its inputs' data.
+    pub bytes_in: i64,
+    /// Bytes of its outputs' data.
+    pub bytes_out: i64,
+    /// Numbers of inputs that a partition was in, and how many such partitions there were.
+    pub rows_merged: BTreeMap<i32, i64>,
+    /// `compaction_type`.
+    pub properties: BTreeMap<String, String>,
 }
 
 /// Tasks that wait for a table.
@@ -79,6 +101,6 @@ pub struct CompactionStats {
 impl CompactionStats {
     /// Number of compactions that run.
     pub fn running(&self) -> usize {
-        self.active.iter().filter(|task| task.kind == COMPACTION).count()
+        self.active.iter().filter(|task| task.kind != VERIFY).count()
     }
 }

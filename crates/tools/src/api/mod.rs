@@ -17,7 +17,8 @@ mod tables;
 
 pub use caches::{CacheCapacity, CacheKind, CacheReport, InvalidateCache};
 pub use compactions::{
-    Autocompaction, COMPACTION, CompactionStats, CompactionTask, PendingTasks, Throughput, VERIFY,
+    Autocompaction, COMPACTION, CompactionRecord, CompactionStats, CompactionTask, PendingTasks, Throughput,
+    VERIFY,
 };
 pub use node::{
     Cluster, Health, Info, KeyspaceReplication, NativeTransport, NodeStatus, SetNativeTransport, Status,

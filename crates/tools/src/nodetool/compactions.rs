@@ -1,11 +1,14 @@
 //! Compactions, and what else rewrites or reads whole SSTables.
 
-use super::{Failure, MIB, Show, cells, selection, silently};
-use crate::api::{Autocompaction, COMPACTION, CompactionStats, Throughput, VERIFY};
+use super::{Failure, MIB, Show, cells, selection, silently, usage};
+use crate::api::{Autocompaction, COMPACTION, CompactionRecord, CompactionStats, Throughput, VERIFY};
 use crate::client::Client;
-use crate::format::{bytes, columns};
+use crate::format::{bytes, columns, local_date_time};
+use crate::structured::{Format, print};
 use clap::Subcommand;
-use std::fmt::Write;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fmt::{Display, Write};
 
 /// Verbs about compactions and other work on whole SSTables.
 #[derive(Debug, Subcommand)]
@@ -20,6 +23,12 @@ pub(super) enum CompactionVerb {
         /// Display bytes in human readable form, i.e. KiB, MiB, GiB, TiB
         #[arg(short = 'H', long)]
         human_readable: bool,
+    },
+    /// Print history of compaction
+    Compactionhistory {
+        /// Output format (json, yaml)
+        #[arg(short = 'F', long, default_value = "")]
+        format: String,
     },
     /// Stop compactions, or the comparison of SSTables with their digests
     Stop {
@@ -57,6 +66,13 @@ impl CompactionVerb {
             CompactionVerb::Compactionstats { human_readable } => {
                 show.get("/api/v1/compactions", &[], |stats| compactions_text(stats, *human_readable))
             }
+            CompactionVerb::Compactionhistory { format } => match Format::of(format) {
+                Err(message) => usage(message),
+                Ok(format) => {
+                    let path = "/api/v1/compactions/history";
+                    show.get(path, &[], |history: &Vec<_>| history_text(history, format))
+                }
+            },
             CompactionVerb::Stop { compaction_type } => {
                 let kinds = [COMPACTION, VERIFY];
                 let Some(kind) = kinds.into_iter().find(|kind| compaction_type.eq_ignore_ascii_case(kind))
@@ -143,4 +159,56 @@ pub(super) fn compactions_text(stats: &CompactionStats, human: bool) -> String {
     };
     let _ = writeln!(out, "Active compaction remaining time : {remaining:>10}");
     out
+}
+
+/// `compactionhistory`.
+pub(super) fn history_text(history: &[CompactionRecord], format: Option<Format>) -> String {
+    if let Some(format) = format {
+        let entry = |record: &CompactionRecord| {
+            json!({
+                "id": record.id,
+                "keyspace_name": record.keyspace,
+                "columnfamily_name": record.table,
+                "compacted_at": local_date_time(record.compacted_at_millis),
+                "bytes_in": record.bytes_in,
+                "bytes_out": record.bytes_out,
+                "rows_merged": map_text(&record.rows_merged),
+                "compaction_properties": map_text(&record.properties),
+            })
+        };
+        let entries: Vec<_> = history.iter().map(entry).collect();
+        return print(&json!({ "CompactionHistory": entries }), format);
+    }
+    if history.is_empty() {
+        return "There is no compaction history\n".to_owned();
+    }
+    let mut rows = vec![cells(&[
+        "id",
+        "keyspace_name",
+        "columnfamily_name",
+        "compacted_at",
+        "bytes_in",
+        "bytes_out",
+        "rows_merged",
+        "compaction_properties",
+    ])];
+    for record in history {
+        rows.push(vec![
+            record.id.clone(),
+            record.keyspace.clone(),
+            record.table.clone(),
+            local_date_time(record.compacted_at_millis),
+            record.bytes_in.to_string(),
+            record.bytes_out.to_string(),
+            map_text(&record.rows_merged),
+            map_text(&record.properties),
+        ]);
+    }
+    format!("Compaction History: \n{}", columns(&rows, " "))
+}
+
+/// `{1:3, 2:1}`.
+fn map_text(map: &BTreeMap<impl Display, impl Display>) -> String {
+    let entries: Vec<String> = map.iter().map(|(key, value)| format!("{key}:{value}")).collect();
+    format!("{{{}}}", entries.join(", "))
 }

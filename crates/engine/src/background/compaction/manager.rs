@@ -2,7 +2,7 @@
 
 use super::run::Outcome;
 use super::strategy::{self, Candidate, Output, Pick};
-use super::task::{CompactionInfo, Group, Task, candidate};
+use super::task::{CompactionInfo, CompactionKind, Group, Task, candidate};
 use super::throttle::Throttle;
 use crate::background::Background;
 use crate::error::EngineError;
@@ -165,7 +165,14 @@ impl Compactions {
                 let Some((inputs, expired, output)) = pick else { continue };
                 match background.with_room(&schema, inputs, !strategy.runs_alone(), &state.running) {
                     Ok(inputs) => {
-                        return Some(enlist(&mut state, background, &table, inputs, expired, output));
+                        return Some(enlist(
+                            &mut state,
+                            background,
+                            &table,
+                            (CompactionKind::Minor, output),
+                            inputs,
+                            expired,
+                        ));
                     }
                     Err(error) => {
                         self.failed.fetch_add(1, Ordering::Relaxed);
@@ -204,7 +211,8 @@ impl Compactions {
             for (inputs, output) in picks.filter(|(inputs, _)| !inputs.is_empty()) {
                 match background.with_room(&schema, inputs, !strategy.runs_alone(), &state.running) {
                     Ok(inputs) => {
-                        tasks.push(enlist(&mut state, background, table, inputs, Vec::new(), output));
+                        let kind = CompactionKind::Major;
+                        tasks.push(enlist(&mut state, background, table, (kind, output), inputs, Vec::new()));
                     }
                     Err(error) => first_failure = first_failure.or(Some(error)),
                 }
@@ -223,12 +231,13 @@ fn enlist(
     state: &mut State,
     background: &Background,
     table: &Arc<TableStore>,
+    (kind, output): (CompactionKind, Output),
     inputs: Vec<Arc<SsTable>>,
     expired: Vec<Arc<SsTable>>,
-    output: Output,
 ) -> Arc<Task> {
     let task = Arc::new(Task {
         id: background.catalog.env.time_uuid(),
+        kind,
         table: Arc::clone(table),
         inputs,
         expired,

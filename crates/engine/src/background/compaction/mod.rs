@@ -8,7 +8,9 @@
 //! SSTables of different data directories, and repaired and unrepaired ones, are never compacted together.
 
 mod guard;
+mod history;
 mod manager;
+mod merges;
 mod room;
 mod run;
 pub mod strategy;
@@ -18,5 +20,5 @@ mod tests;
 mod throttle;
 
 pub(crate) use manager::Compactions;
-pub use task::CompactionInfo;
+pub use task::{CompactionInfo, CompactionKind};
 pub(crate) use throttle::Throttle;

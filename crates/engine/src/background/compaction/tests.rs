@@ -2,11 +2,12 @@
 
 mod early;
 mod gone;
+mod history;
 mod room;
 mod warmth;
 
 use crate::background::compaction::strategy::Output;
-use crate::background::compaction::task::Task;
+use crate::background::compaction::task::{CompactionKind, Task};
 use crate::background::compaction::throttle::Throttle;
 use crate::table::TableStore;
 use crate::tests::{contents, create, env_on, insert, key, options, simple_table, wait_until, write};
@@ -223,6 +224,7 @@ fn a_tombstone_stays_while_an_sstable_outside_may_hold_what_it_shadows() {
 /// A task of `inputs` that no manager knows of.
 fn task(engine: &Engine, table: &TableSchema, inputs: Vec<Arc<sstable::SsTable>>, output: Output) -> Task {
     Task {
+        kind: CompactionKind::Minor,
         id: Uuid::nil(),
         table: store(engine, table),
         inputs,
