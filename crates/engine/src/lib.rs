@@ -42,7 +42,7 @@ mod turns;
 mod warm;
 mod writing;
 
-pub use background::compaction::{CompactionInfo, CompactionKind};
+pub use background::compaction::{CompactionInfo, CompactionKind, CompactionRequest, Thresholds};
 pub use background::demands::{Compared, ProofDemand, TellCompared};
 pub use background::prover::ProvingStats;
 pub use cache::{CacheStats, PageCache, RowCache};

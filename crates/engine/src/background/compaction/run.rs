@@ -203,7 +203,9 @@ impl Run<'_> {
             if event == Event::PartitionStart || event == Event::End {
                 let crosses = event == Event::PartitionStart && borders.crosses(fragment.key.token.0);
                 let current = progress.current.as_ref();
-                let full = current.is_some_and(|(w, _)| w.file_bytes() >= self.task.output.sstable_bytes);
+                let full = current.is_some_and(|(w, _)| {
+                    w.file_bytes() >= self.task.output.bytes_of(progress.outputs.len())
+                });
                 if (event == Event::End || crosses || full)
                     && let Some((done, _)) = current
                 {

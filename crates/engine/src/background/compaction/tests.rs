@@ -3,6 +3,7 @@
 mod early;
 mod gone;
 mod history;
+mod requested;
 mod room;
 mod warmth;
 
@@ -285,8 +286,8 @@ fn outputs_are_cut_at_the_borders_of_shards_and_at_their_size() {
     engine.flush("ks", None).unwrap();
     let before = contents(&engine, &table);
     for (output, expected) in [
-        (Output { level: 0, sstable_bytes: u64::MAX, shards: 4 }, 4..=4),
-        (Output { level: 2, sstable_bytes: 1, shards: 1 }, 2..=200),
+        (Output { level: 0, sstable_bytes: u64::MAX, shards: 4, halves: false }, 4..=4),
+        (Output { level: 2, sstable_bytes: 1, shards: 1, halves: false }, 2..=200),
     ] {
         let task = task(&engine, &table, all(&engine, &table), output.clone());
         engine.background.run_compaction(&task, &Throttle::new(Arc::clone(&engine.env().clock), 0)).unwrap();
