@@ -4,6 +4,7 @@ use crate::background::Background;
 use crate::background::compaction::{CompactionInfo, CompactionRequest, Thresholds};
 use crate::background::demands::{ProofDemand, TellCompared};
 use crate::background::prover::ProvingStats;
+use crate::background::verifying::{DamagedSsTable, VerifyOptions};
 use crate::catalog::Catalog;
 use crate::commitlog::{FailureHook, SyncTicket};
 use crate::disk_failure::DiskFailureHook;
@@ -176,6 +177,19 @@ impl Engine {
         request: &CompactionRequest,
     ) -> Result<(), EngineError> {
         self.background.compact(keyspace, table, request)
+    }
+
+    /// Reads every component of a table's SSTables from the files; what is wrong with them.
+    ///
+    /// # Errors
+    /// [`EngineError::UnknownTable`], and files that cannot be read at all.
+    pub fn verify(
+        &self,
+        keyspace: &str,
+        table: &str,
+        options: VerifyOptions,
+    ) -> Result<Vec<DamagedSsTable>, EngineError> {
+        self.background.verify(keyspace, table, options)
     }
 
     /// The table whose SSTable has this Data.db.

@@ -10,6 +10,7 @@ mod memory;
 mod pages;
 mod prepared;
 mod restarts;
+mod rewriting;
 mod secrets;
 mod timeouts;
 mod waits;

@@ -1,7 +1,11 @@
 //! Compactions, and what else rewrites or reads whole SSTables.
 
+use super::compact::CompactArgs;
 use super::{Failure, MIB, Show, cells, selection, silently, usage};
-use crate::api::{Autocompaction, COMPACTION, CompactionRecord, CompactionStats, Throughput, VERIFY};
+use crate::api::{
+    Autocompaction, AutocompactionStatus, COMPACTION, CompactionRecord, CompactionStats,
+    CompactionThresholds, ConcurrentCompactors, Throughput, VERIFY,
+};
 use crate::client::Client;
 use crate::format::{bytes, columns, local_date_time};
 use crate::structured::{Format, print};
@@ -14,10 +18,7 @@ use std::fmt::{Display, Write};
 #[derive(Debug, Subcommand)]
 pub(super) enum CompactionVerb {
     /// Force a (major) compaction on one or more tables
-    Compact {
-        /// The keyspace followed by one or many tables
-        keyspace_tables: Vec<String>,
-    },
+    Compact(CompactArgs),
     /// Print statistics on compactions
     Compactionstats {
         /// Display bytes in human readable form, i.e. KiB, MiB, GiB, TiB
@@ -36,6 +37,14 @@ pub(super) enum CompactionVerb {
         #[arg(default_value = "COMPACTION")]
         compaction_type: String,
     },
+    /// Print whether tables compact by themselves
+    Statusautocompaction {
+        /// The keyspace followed by one or many tables
+        keyspace_tables: Vec<String>,
+        /// Show auto compaction status for each keyspace/table
+        #[arg(short = 'a', long)]
+        all: bool,
+    },
     /// Disable autocompaction for the given keyspace and table
     Disableautocompaction {
         /// The keyspace followed by one or many tables
@@ -45,6 +54,25 @@ pub(super) enum CompactionVerb {
     Enableautocompaction {
         /// The keyspace followed by one or many tables
         keyspace_tables: Vec<String>,
+    },
+    /// Print min and max compaction thresholds for a given table
+    Getcompactionthreshold {
+        /// The keyspace with a table
+        names: Vec<String>,
+    },
+    /// Set min and max compaction thresholds for a given table
+    Setcompactionthreshold {
+        /// The keyspace, the table, min and max threshold
+        #[arg(allow_hyphen_values = true)]
+        values: Vec<String>,
+    },
+    /// Print the number of concurrent compactors in the system
+    Getconcurrentcompactors,
+    /// Set number of concurrent compactors in the system
+    Setconcurrentcompactors {
+        /// Number of concurrent compactors, greater than 0
+        #[arg(allow_hyphen_values = true)]
+        value: Option<String>,
     },
     /// Print the MiB/s throughput cap for compaction in the system
     Getcompactionthroughput,
@@ -60,9 +88,7 @@ impl CompactionVerb {
     pub(super) fn run(&self, show: &Show<'_>) -> Result<String, Failure> {
         let client = show.client;
         match self {
-            CompactionVerb::Compact { keyspace_tables } => {
-                silently(client.post("/api/v1/compact", &selection(keyspace_tables)))
-            }
+            CompactionVerb::Compact(args) => silently(client.post("/api/v1/compact", &args.question()?)),
             CompactionVerb::Compactionstats { human_readable } => {
                 show.get("/api/v1/compactions", &[], |stats| compactions_text(stats, *human_readable))
             }
@@ -89,6 +115,21 @@ impl CompactionVerb {
             CompactionVerb::Enableautocompaction { keyspace_tables } => {
                 set_auto(client, keyspace_tables, true)
             }
+            CompactionVerb::Statusautocompaction { keyspace_tables, all } => {
+                let selection = selection(keyspace_tables);
+                let tables = selection.tables.join(",");
+                let keyspace = selection.keyspace.iter().map(|name| ("keyspace", name.as_str()));
+                let query: Vec<_> = keyspace.chain([("tables", tables.as_str())]).collect();
+                show.get("/api/v1/compactions/auto", &query, |found: &Vec<_>| auto_text(found, *all))
+            }
+            CompactionVerb::Getcompactionthreshold { names } => get_threshold(show, names),
+            CompactionVerb::Setcompactionthreshold { values } => set_threshold(client, values),
+            CompactionVerb::Getconcurrentcompactors => {
+                show.get("/api/v1/compactions/concurrent", &[], |answer: &ConcurrentCompactors| {
+                    format!("Current concurrent compactors in the system is: \n{}\n", answer.compactors)
+                })
+            }
+            CompactionVerb::Setconcurrentcompactors { value } => set_compactors(client, value.as_deref()),
             CompactionVerb::Getcompactionthroughput => {
                 show.get("/api/v1/compactions/throughput", &[], |limit: &Throughput| {
                     format!("Current compaction throughput: {} MB/s\n", limit.mebibytes_per_second)
@@ -104,6 +145,63 @@ impl CompactionVerb {
 
 fn set_auto(client: &Client, words: &[String], enabled: bool) -> Result<String, Failure> {
     silently(client.put("/api/v1/compactions/auto", &Autocompaction { selection: selection(words), enabled }))
+}
+
+/// `statusautocompaction`: of all tables together, or of each.
+pub(super) fn auto_text(tables: &[AutocompactionStatus], each: bool) -> String {
+    let word = |running: bool| if running { "running" } else { "not running" };
+    if each {
+        let mut rows = vec![cells(&["Keyspace", "Table", "Status"])];
+        rows.extend(tables.iter().map(|t| cells(&[&t.keyspace, &t.table, word(t.running)])));
+        return columns(&rows, " ");
+    }
+    let running = tables.iter().filter(|table| table.running).count();
+    let status = if running > 0 && running < tables.len() { "partially running" } else { word(running > 0) };
+    format!("{status}\n")
+}
+
+fn get_threshold(show: &Show<'_>, names: &[String]) -> Result<String, Failure> {
+    let [keyspace, table] = names else {
+        return usage("getcompactionthreshold requires ks and cf args");
+    };
+    let query = [("keyspace", keyspace.as_str()), ("table", table.as_str())];
+    show.get("/api/v1/compactions/thresholds", &query, |found: &CompactionThresholds| {
+        let CompactionThresholds { keyspace, table, min, max } = found;
+        format!("Current compaction thresholds for {keyspace}/{table}: \n min = {min},  max = {max}\n")
+    })
+}
+
+fn set_threshold(client: &Client, values: &[String]) -> Result<String, Failure> {
+    let [keyspace, table, min, max] = values else {
+        return usage(match values {
+            [] => "Required parameters are missing: <keyspace> <table> <minthreshold> <maxthreshold>",
+            _ => "setcompactionthreshold requires ks, cf, min, and max threshold args.",
+        });
+    };
+    let number = |text: &String| {
+        let parsed: Result<i32, _> = text.parse();
+        parsed.map_err(|_| Failure::Usage(format!("For input string: \"{text}\"")))
+    };
+    let (min, max) = (number(min)?, number(max)?);
+    if min < 0 || max < 0 {
+        return usage("Min threshold must be at least 2");
+    }
+    let (keyspace, table) = (keyspace.clone(), table.clone());
+    let wanted = CompactionThresholds { keyspace, table, min: min as u32, max: max as u32 };
+    silently(client.put("/api/v1/compactions/thresholds", &wanted))
+}
+
+fn set_compactors(client: &Client, value: Option<&str>) -> Result<String, Failure> {
+    let Some(text) = value else {
+        return usage("Required parameters are missing: concurrent_compactors");
+    };
+    let Ok(number) = text.parse::<i32>() else {
+        return usage(&format!("concurrent_compactors: can not convert \"{text}\" to a Integer"));
+    };
+    let Ok(compactors) = u64::try_from(number) else {
+        return usage("concurrent_compactors should be great than 0.");
+    };
+    silently(client.put("/api/v1/compactions/concurrent", &ConcurrentCompactors { compactors }))
 }
 
 /// `compactionstats`.

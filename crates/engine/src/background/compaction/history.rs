@@ -1,8 +1,9 @@
 //! `system.compaction_history`: a row for each compaction that came to its end, which is kept for a week. The
-//! table's own compactions are left out, as in Cassandra (`SystemKeyspace.updateCompactionHistory`).
+//! table's own compactions and scrubs are left out, as in Cassandra
+//! (`SystemKeyspace.updateCompactionHistory`).
 
 use super::merges::MergedRows;
-use super::task::Task;
+use super::task::{CompactionKind, Task};
 use crate::background::Background;
 use crate::system::SYSTEM;
 use bytes::Bytes;
@@ -19,7 +20,8 @@ impl Background {
     /// all the same.
     pub(super) fn record_compaction(&self, task: &Task, outputs: &[Arc<SsTable>], merged: &MergedRows) {
         let compacted = task.table.schema();
-        if compacted.keyspace == SYSTEM && compacted.name == COMPACTION_HISTORY {
+        let is_of_history = compacted.keyspace == SYSTEM && compacted.name == COMPACTION_HISTORY;
+        if is_of_history || task.kind == CompactionKind::Scrub {
             return;
         }
         let table = self.catalog.system_table(COMPACTION_HISTORY);

@@ -76,7 +76,8 @@ impl Compactions {
         }
     }
 
-    /// Lets so many threads work at once, and starts those that are missing. They hold the engine only while they work.
+    /// Lets so many threads work at once, and starts those that are missing. They hold the engine only while
+    /// they work.
     pub(crate) fn start(self: &Arc<Self>, background: &Arc<Background>, threads: usize) -> io::Result<()> {
         let mut started = self.threads.lock();
         let names = (*started..threads).map(|n| format!("compaction-{n}"));

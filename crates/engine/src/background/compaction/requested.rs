@@ -21,8 +21,8 @@ pub enum CompactionRequest {
         /// Whether a size-tiered table gets SSTables each of which is half of what is left, not a single one.
         split: bool,
     },
-    /// Those that reach into a part of the ring.
-    Range(KeyRange),
+    /// Those that reach into parts of the ring.
+    Ranges(Vec<KeyRange>),
     /// Those that are named, by the paths of their Data.db.
     Files(Vec<PathBuf>),
     /// Each alone: it is written anew in the version that new SSTables are of.
@@ -31,6 +31,8 @@ pub enum CompactionRequest {
         all: bool,
         /// Those alone that were written before, in milliseconds since the epoch.
         older_than_ms: Option<i64>,
+        /// Why.
+        kind: CompactionKind,
     },
 }
 
@@ -46,8 +48,8 @@ impl Compactions {
         }
         table.check_settled()?;
         match request {
-            CompactionRequest::Rewrite { all, older_than_ms } => {
-                self.rewrite(background, table, *all, *older_than_ms)
+            CompactionRequest::Rewrite { all, older_than_ms, kind } => {
+                self.rewrite(background, table, (*all, *older_than_ms), *kind)
             }
             _ => self.together(background, table, request),
         }
@@ -109,8 +111,8 @@ impl Compactions {
         &self,
         background: &Background,
         table: &Arc<TableStore>,
-        all: bool,
-        older_than_ms: Option<i64>,
+        (all, older_than_ms): (bool, Option<i64>),
+        kind: CompactionKind,
     ) -> Result<(), EngineError> {
         let fs = background.catalog.env.fs.as_ref();
         let is_due = |sstable: &SsTable| {
@@ -136,7 +138,7 @@ impl Compactions {
                 let Some(candidate) = groups.iter().find_map(own) else { continue };
                 match background.with_room(&schema, vec![Arc::clone(&sstable)], false, &state.running) {
                     Ok(inputs) => {
-                        let output = (CompactionKind::Upgrade, in_place(&candidate));
+                        let output = (kind, in_place(&candidate));
                         Ok(enlist(&mut state, background, table, output, inputs, Vec::new()))
                     }
                     Err(error) => Err(error),
@@ -162,7 +164,7 @@ impl CompactionRequest {
     fn means(&self, sstable: &SsTable) -> bool {
         match self {
             CompactionRequest::Whole { .. } | CompactionRequest::Rewrite { .. } => true,
-            CompactionRequest::Range(range) => sstable.overlaps(range),
+            CompactionRequest::Ranges(ranges) => ranges.iter().any(|range| sstable.overlaps(range)),
             CompactionRequest::Files(files) => files.contains(&sstable.descriptor().path(Component::Data)),
         }
     }
@@ -172,7 +174,7 @@ impl CompactionRequest {
         let has_levels = strategy.runs_alone();
         match (self, chosen) {
             (_, []) => Vec::new(),
-            (CompactionRequest::Range(_) | CompactionRequest::Files(_), chosen) if has_levels => {
+            (CompactionRequest::Ranges(_) | CompactionRequest::Files(_), chosen) if has_levels => {
                 // In any level but the lowest a merge of some might overlap the others.
                 let output = match chosen {
                     [alone] => in_place(alone),
@@ -204,7 +206,7 @@ impl Background {
         request: &CompactionRequest,
     ) -> Result<(), EngineError> {
         // What is written anew or named is there already.
-        if matches!(request, CompactionRequest::Whole { .. } | CompactionRequest::Range(_)) {
+        if matches!(request, CompactionRequest::Whole { .. } | CompactionRequest::Ranges(_)) {
             self.writing.flush(keyspace, table)?;
         }
         for table in self.catalog.tables_of(keyspace, table)? {

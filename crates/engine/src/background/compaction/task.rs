@@ -18,8 +18,8 @@ pub enum CompactionKind {
     Major,
     /// They are written anew in the version that new SSTables are of.
     Upgrade,
-    /// What is deleted in them is taken out.
-    GarbageCollection,
+    /// They were found sound, and are written anew.
+    Scrub,
     /// Nothing is: one is compared with its digest.
     Verification,
 }
@@ -31,7 +31,7 @@ impl CompactionKind {
             CompactionKind::Minor => "Compaction",
             CompactionKind::Major => "Major compaction",
             CompactionKind::Upgrade => "Upgrade sstables",
-            CompactionKind::GarbageCollection => "Remove deleted data",
+            CompactionKind::Scrub => "Scrub",
             CompactionKind::Verification => "Verify",
         }
     }

@@ -15,6 +15,10 @@ fn files(sstables: &[Arc<SsTable>]) -> Vec<PathBuf> {
     sstables.iter().map(|t| t.descriptor().path(Component::Data)).collect()
 }
 
+fn rewrite(all: bool, older_than_ms: Option<i64>) -> CompactionRequest {
+    CompactionRequest::Rewrite { all, older_than_ms, kind: CompactionKind::Upgrade }
+}
+
 /// One SSTable for each of these partitions.
 fn one_each(engine: &Engine, table: &Arc<TableSchema>, keys: std::ops::Range<i32>) {
     for k in keys {
@@ -36,7 +40,7 @@ fn a_range_compacts_the_sstables_that_reach_into_it() {
     let before = contents(&engine, &table);
     let mut tokens: Vec<i64> = (0..6).map(|k| key(k).token.0).collect();
     tokens.sort_unstable();
-    let request = CompactionRequest::Range(from(tokens[2]));
+    let request = CompactionRequest::Ranges(vec![from(tokens[2])]);
     engine.compact_as("ks", Some("t"), &request).unwrap();
     let left = sstables(&engine, &table);
     assert_eq!(left.len(), 3, "two were left alone, and four became one");
@@ -75,13 +79,11 @@ fn some_of_a_table_with_levels_go_to_the_lowest_and_one_stays_in_its_own() {
     };
     assert_eq!(levels(&engine), [0, 0, 0, 1]);
     let all = files(&sstables(&engine, &table));
-    engine
-        .compact_as("ks", Some("t"), &CompactionRequest::Rewrite { all: true, older_than_ms: None })
-        .unwrap();
+    engine.compact_as("ks", Some("t"), &rewrite(true, None)).unwrap();
     assert_eq!(levels(&engine), [0, 0, 0, 1]);
     assert!(files(&sstables(&engine, &table)).iter().all(|file| !all.contains(file)));
     let before = contents(&engine, &table);
-    engine.compact_as("ks", Some("t"), &CompactionRequest::Range(KeyRange::FULL)).unwrap();
+    engine.compact_as("ks", Some("t"), &CompactionRequest::Ranges(vec![KeyRange::FULL])).unwrap();
     assert_eq!((levels(&engine), contents(&engine, &table)), (vec![0], before));
 }
 
@@ -91,8 +93,8 @@ fn sstables_of_the_newest_version_are_written_anew_when_all_are_to_be() {
     let engine = open(&fs, &table);
     one_each(&engine, &table, 0..3);
     let (before, all) = (contents(&engine, &table), files(&sstables(&engine, &table)));
-    for (request_all, older_than_ms, stay) in [(false, None, 3), (true, Some(i64::MIN), 3), (true, None, 0)] {
-        let request = CompactionRequest::Rewrite { all: request_all, older_than_ms };
+    for (all_of_them, older_than_ms, stay) in [(false, None, 3), (true, Some(i64::MIN), 3), (true, None, 0)] {
+        let request = rewrite(all_of_them, older_than_ms);
         engine.compact_as("ks", Some("t"), &request).unwrap();
         let now = files(&sstables(&engine, &table));
         assert_eq!((now.len(), now.iter().filter(|file| all.contains(file)).count()), (3, stay));
@@ -115,7 +117,7 @@ fn sstables_of_another_version_are_written_anew() {
         sstables(engine, &table).iter().map(is_newest).collect()
     };
     assert_eq!(versions(&engine), [false, false]);
-    let request = CompactionRequest::Rewrite { all: false, older_than_ms: None };
+    let request = rewrite(false, None);
     engine.compact_as("ks", Some("t"), &request).unwrap();
     assert_eq!(versions(&engine), [true, true]);
     assert_eq!(contents(&engine, &table), before);
