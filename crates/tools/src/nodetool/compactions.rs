@@ -165,10 +165,21 @@ fn get_threshold(show: &Show<'_>, names: &[String]) -> Result<String, Failure> {
         return usage("getcompactionthreshold requires ks and cf args");
     };
     let query = [("keyspace", keyspace.as_str()), ("table", table.as_str())];
-    show.get("/api/v1/compactions/thresholds", &query, |found: &CompactionThresholds| {
+    let found = show.get("/api/v1/compactions/thresholds", &query, |found: &CompactionThresholds| {
         let CompactionThresholds { keyspace, table, min, max } = found;
         format!("Current compaction thresholds for {keyspace}/{table}: \n min = {min},  max = {max}\n")
-    })
+    });
+    found.map_err(no_store)
+}
+
+/// What Cassandra says of an unknown table by itself, without a word about help.
+fn no_store(failure: Failure) -> Failure {
+    match failure {
+        Failure::Usage(message) if message.starts_with("ColumnFamilyStore for ") => {
+            Failure::Partial(message + "\n")
+        }
+        other => other,
+    }
 }
 
 fn set_threshold(client: &Client, values: &[String]) -> Result<String, Failure> {
@@ -183,12 +194,15 @@ fn set_threshold(client: &Client, values: &[String]) -> Result<String, Failure> 
         parsed.map_err(|_| Failure::Usage(format!("For input string: \"{text}\"")))
     };
     let (min, max) = (number(min)?, number(max)?);
-    if min < 0 || max < 0 {
+    if min > max {
+        return usage("Min threshold cannot be greater than max.");
+    }
+    if min < 0 || min == 1 {
         return usage("Min threshold must be at least 2");
     }
     let (keyspace, table) = (keyspace.clone(), table.clone());
     let wanted = CompactionThresholds { keyspace, table, min: min as u32, max: max as u32 };
-    silently(client.put("/api/v1/compactions/thresholds", &wanted))
+    silently(client.put("/api/v1/compactions/thresholds", &wanted)).map_err(no_store)
 }
 
 fn set_compactors(client: &Client, value: Option<&str>) -> Result<String, Failure> {
@@ -198,9 +212,10 @@ fn set_compactors(client: &Client, value: Option<&str>) -> Result<String, Failur
     let Ok(number) = text.parse::<i32>() else {
         return usage(&format!("concurrent_compactors: can not convert \"{text}\" to a Integer"));
     };
-    let Ok(compactors) = u64::try_from(number) else {
+    let compactors = u64::try_from(number).unwrap_or(0);
+    if compactors == 0 {
         return usage("concurrent_compactors should be great than 0.");
-    };
+    }
     silently(client.put("/api/v1/compactions/concurrent", &ConcurrentCompactors { compactors }))
 }
 
