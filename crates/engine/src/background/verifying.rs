@@ -3,6 +3,7 @@
 use crate::background::Background;
 use crate::error::EngineError;
 use crate::table::TableStore;
+use crate::turns::{give_way, in_turns};
 use partition::ReadError;
 use sstable::{SsTable, Verified, verify};
 use std::sync::Arc;
@@ -58,7 +59,8 @@ impl Background {
     /// The first thing that is wrong with an SSTable; none if it is no part of the table any more.
     fn finding(&self, table: &TableStore, sstable: &Arc<SsTable>) -> Result<Option<String>, EngineError> {
         let is_here = || table.view().sstables.iter().any(|t| Arc::ptr_eq(t, sstable));
-        let check = || verify(self.catalog.env.fs.as_ref(), sstable.descriptor(), &|_| {});
+        let fs = self.catalog.env.fs.as_ref();
+        let check = || in_turns(|| verify(fs, sstable.descriptor(), &|_| give_way()));
         // A component may just be written: what is wrong is so a second time.
         for _ in 0..2 {
             match check() {

@@ -12,6 +12,7 @@ mod prepared;
 mod restarts;
 mod rewriting;
 mod secrets;
+mod tablestats;
 mod timeouts;
 mod waits;
 

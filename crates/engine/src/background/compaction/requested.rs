@@ -12,6 +12,7 @@ use model::key::KeyRange;
 use sstable::{Component, SsTable};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Which SSTables of a table are to be compacted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,7 +146,13 @@ impl Compactions {
                 }
             };
             let failure = match task {
-                Ok(task) => self.run(background, &task),
+                Ok(task) => {
+                    let failure = self.run(background, &task);
+                    if task.cancelled.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    failure
+                }
                 Err(error) => Some(error),
             };
             first_failure = first_failure.or(failure);
