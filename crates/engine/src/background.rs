@@ -5,6 +5,7 @@ pub(crate) mod compaction;
 pub(crate) mod demands;
 pub(crate) mod filters;
 pub(crate) mod prover;
+pub(crate) mod verifying;
 
 use crate::background::compaction::Compactions;
 use crate::background::filters::FilterChecks;

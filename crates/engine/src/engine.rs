@@ -1,9 +1,10 @@
 //! The engine: the rooms of one node's tables, and what others ask of them.
 
 use crate::background::Background;
-use crate::background::compaction::CompactionInfo;
+use crate::background::compaction::{CompactionInfo, CompactionRequest, Thresholds};
 use crate::background::demands::{ProofDemand, TellCompared};
 use crate::background::prover::ProvingStats;
+use crate::background::verifying::{DamagedSsTable, VerifyOptions};
 use crate::catalog::Catalog;
 use crate::commitlog::{FailureHook, SyncTicket};
 use crate::disk_failure::DiskFailureHook;
@@ -23,7 +24,7 @@ use model::schema::Release;
 use model::{Mutation, Schema, TableSchema};
 use partition::{BoxedStream, ReadContext, ReadError};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -161,7 +162,39 @@ impl Engine {
     /// # Errors
     /// [`EngineError::UnknownKeyspace`], [`EngineError::UnknownTable`], or what a compaction failed with.
     pub fn compact(&self, keyspace: &str, table: Option<&str>) -> Result<(), EngineError> {
-        self.background.compact(keyspace, table)
+        self.compact_as(keyspace, table, &CompactionRequest::Whole { split: false })
+    }
+
+    /// Compacts what an operator asks for of a table, or of all tables of a keyspace; returns when it is
+    /// done.
+    ///
+    /// # Errors
+    /// As [`Engine::compact`].
+    pub fn compact_as(
+        &self,
+        keyspace: &str,
+        table: Option<&str>,
+        request: &CompactionRequest,
+    ) -> Result<(), EngineError> {
+        self.background.compact(keyspace, table, request)
+    }
+
+    /// Reads every component of a table's SSTables from the files; what is wrong with them.
+    ///
+    /// # Errors
+    /// [`EngineError::UnknownTable`], and files that cannot be read at all.
+    pub fn verify(
+        &self,
+        keyspace: &str,
+        table: &str,
+        options: VerifyOptions,
+    ) -> Result<Vec<DamagedSsTable>, EngineError> {
+        self.background.verify(keyspace, table, options)
+    }
+
+    /// The table whose SSTable has this Data.db.
+    pub fn table_of_file(&self, file: &Path) -> Option<Arc<TableStore>> {
+        self.background.table_of_file(file)
     }
 
     /// The compactions that run.
@@ -210,6 +243,48 @@ impl Engine {
         enabled: bool,
     ) -> Result<(), EngineError> {
         self.background.set_auto_compaction(keyspace, table, enabled)
+    }
+
+    /// Whether a table compacts by itself.
+    ///
+    /// # Errors
+    /// [`EngineError::UnknownTable`].
+    pub fn auto_compaction(&self, keyspace: &str, table: &str) -> Result<bool, EngineError> {
+        self.background.auto_compaction(keyspace, table)
+    }
+
+    /// How many SSTables of a table are compacted together.
+    ///
+    /// # Errors
+    /// [`EngineError::UnknownTable`].
+    pub fn compaction_thresholds(&self, keyspace: &str, table: &str) -> Result<Thresholds, EngineError> {
+        self.background.compaction_thresholds(keyspace, table)
+    }
+
+    /// Sets how many SSTables of a table are compacted together, until the next start.
+    ///
+    /// # Errors
+    /// [`EngineError::UnknownTable`].
+    pub fn set_compaction_thresholds(
+        &self,
+        keyspace: &str,
+        table: &str,
+        thresholds: Thresholds,
+    ) -> Result<(), EngineError> {
+        self.background.set_compaction_thresholds(keyspace, table, thresholds)
+    }
+
+    /// How many compactions that tables begin by themselves may run at once.
+    pub fn concurrent_compactors(&self) -> usize {
+        self.background.concurrent_compactors()
+    }
+
+    /// Sets how many, until the next start. Those that run come to their end.
+    ///
+    /// # Errors
+    /// When there can be no more threads.
+    pub fn set_concurrent_compactors(&self, count: usize) -> io::Result<()> {
+        self.background.set_concurrent_compactors(count)
     }
 
     /// Begins to compare SSTables with their digests in the background, if the options say so.

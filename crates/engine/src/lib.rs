@@ -42,9 +42,10 @@ mod turns;
 mod warm;
 mod writing;
 
-pub use background::compaction::CompactionInfo;
+pub use background::compaction::{CompactionInfo, CompactionKind, CompactionRequest, Thresholds};
 pub use background::demands::{Compared, ProofDemand, TellCompared};
 pub use background::prover::ProvingStats;
+pub use background::verifying::{DamagedSsTable, VerifyOptions};
 pub use cache::{CacheStats, PageCache, RowCache};
 pub use commitlog::{
     CommitLogStats, FailureHook, IntervalSet, LogPosition, SyncCallback, SyncTicket, fuzz_commit_log,

@@ -1,4 +1,6 @@
-//! Sizes, numbers and columns as nodetool prints them.
+//! Sizes, numbers, times and columns as nodetool prints them.
+
+use model::types::calendar::Date;
 
 /// Rounds half to even at `digits` places and drops zeroes at the end, as Java's `#.##` does.
 fn trimmed(value: f64, digits: usize) -> String {
@@ -41,6 +43,19 @@ pub(crate) fn duration_words(seconds: u64) -> String {
     let words: Vec<String> =
         words.map(|(unit, n)| format!("{n} {unit}{}", if *n == 1 { "" } else { "s" })).collect();
     words.join(" ")
+}
+
+/// `2026-11-25T07:14:10.568`, in UTC: as Java prints a local time, without what is nothing at its end.
+pub(crate) fn local_date_time(millis: i64) -> String {
+    let (seconds, millis) = (millis.div_euclid(1_000), millis.rem_euclid(1_000));
+    let (date, of_day) = (Date::from_epoch_days(seconds.div_euclid(86_400)), seconds.rem_euclid(86_400));
+    let (hours, minutes, seconds) = (of_day / 3_600, of_day / 60 % 60, of_day % 60);
+    let rest = match (seconds, millis) {
+        (0, 0) => String::new(),
+        (seconds, 0) => format!(":{seconds:02}"),
+        (seconds, millis) => format!(":{seconds:02}.{millis:03}"),
+    };
+    format!("{:04}-{:02}-{:02}T{hours:02}:{minutes:02}{rest}", date.year, date.month, date.day)
 }
 
 /// Bytes as a number, or for people.
@@ -95,6 +110,17 @@ mod tests {
             (2 * 86_400 + 120, "2 days 0 hours 2 minutes"),
         ] {
             assert_eq!(duration_words(seconds), text);
+        }
+    }
+
+    #[test]
+    fn local_times_end_where_they_are_nothing() {
+        for (millis, text) in [
+            (1_795_590_850_568, "2026-11-25T07:14:10.568"),
+            (1_795_590_850_000, "2026-11-25T07:14:10"),
+            (1_795_590_840_000, "2026-11-25T07:14"),
+        ] {
+            assert_eq!(local_date_time(millis), text);
         }
     }
 

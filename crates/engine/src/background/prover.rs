@@ -23,7 +23,7 @@
 //! before anybody can read it, and refused if it is damaged.
 
 use crate::background::Background;
-use crate::background::compaction::{CompactionInfo, Throttle};
+use crate::background::compaction::{CompactionInfo, CompactionKind, Throttle};
 use crate::background::demands::{Compared, Demands};
 use crate::error::EngineError;
 use crate::table::TableStore;
@@ -397,6 +397,7 @@ impl Background {
     pub(crate) fn proving(&self) -> Vec<CompactionInfo> {
         let info = |reading: &Arc<Reading>| CompactionInfo {
             id: reading.id,
+            kind: CompactionKind::Verification,
             keyspace: reading.keyspace.clone(),
             table: reading.table.clone(),
             inputs: 1,

@@ -5,6 +5,7 @@ mod caching;
 mod columns;
 mod crash;
 mod demands;
+mod estimates;
 mod filters;
 mod held;
 mod history;

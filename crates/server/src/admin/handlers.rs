@@ -16,19 +16,16 @@ use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
 use tools::api::{
-    Autocompaction, BANDS, CacheCapacity, ClearSnapshots, Cluster, CompactionStats, Health, HeatColumns,
-    ImportSstables, ImportedDirectory, Info, InvalidateCache, KeyspaceReplication, NativeTransport,
-    NodeStatus, QualifiedTable, ReadSample, ReadsByTable, Refreshed, SampleQuery, Selection,
-    SetNativeTransport, SnapshotEntry, Status, TableHistograms, TableReport, TakeSnapshot, Throughput,
-    Version,
+    BANDS, CacheCapacity, ClearSnapshots, Cluster, Health, HeatColumns, ImportSstables, ImportedDirectory,
+    Info, InvalidateCache, KeyspaceReplication, NativeTransport, NodeStatus, QualifiedTable, ReadSample,
+    ReadsByTable, Refreshed, SampleQuery, Selection, SetNativeTransport, SnapshotEntry, Status,
+    TableHistograms, TableReport, TakeSnapshot, Version,
 };
 
-type Api<T> = Result<axum::Json<T>, ApiError>;
-
-const MIB: u64 = 1 << 20;
+pub(super) type Api<T> = Result<axum::Json<T>, ApiError>;
 
 /// Runs `work` where it may block; it goes on when the caller hangs up.
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     node: &Node,
     work: impl FnOnce(&NodeState) -> Result<T, StorageError> + Send + 'static,
 ) -> Result<T, ApiError> {
@@ -40,7 +37,7 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// As [`blocking`], for work that answers nothing.
-async fn done(
+pub(super) async fn done(
     node: &Node,
     work: impl FnOnce(&Engine) -> Result<(), StorageError> + Send + 'static,
 ) -> Result<StatusCode, ApiError> {
@@ -161,13 +158,19 @@ pub(super) struct OfTables {
     tables: Option<String>,
 }
 
+impl OfTables {
+    pub(super) fn selection(self) -> Selection {
+        let names = self.tables.unwrap_or_default();
+        let tables = names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        Selection { keyspace: self.keyspace, tables }
+    }
+}
+
 pub(super) async fn tables(
     State(node): State<Arc<Node>>,
     Query(of): Query<OfTables>,
 ) -> Api<Vec<TableReport>> {
-    let names = of.tables.unwrap_or_default();
-    let tables = names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-    let selection = Selection { keyspace: of.keyspace, tables };
+    let selection = of.selection();
     let stats = blocking(&node, move |state| {
         let wanted = storage::resolve(&state.engine, &selection)?;
         let mut stats = storage::tables_with_times(state);
@@ -181,9 +184,7 @@ pub(super) async fn histograms(
     State(node): State<Arc<Node>>,
     Query(of): Query<OfTables>,
 ) -> Api<Vec<TableHistograms>> {
-    let names = of.tables.unwrap_or_default();
-    let tables = names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-    let selection = Selection { keyspace: of.keyspace, tables };
+    let selection = of.selection();
     let found = blocking(&node, move |state| {
         let unknown = |error| match (&error, &selection.keyspace) {
             (StorageError::UnknownKeyspace(_) | StorageError::UnknownTable { .. }, Some(keyspace))
@@ -308,62 +309,6 @@ pub(super) async fn set_native_transport(
 
 pub(super) async fn refresh_estimates(State(node): State<Arc<Node>>) -> Result<StatusCode, ApiError> {
     blocking(&node, |state| Ok(estimates::record(state)?)).await.map(|()| StatusCode::NO_CONTENT)
-}
-
-pub(super) async fn compact(
-    State(node): State<Arc<Node>>,
-    Json(selection): Json<Selection>,
-) -> Result<StatusCode, ApiError> {
-    done(&node, move |engine| storage::compact(engine, &selection)).await
-}
-
-pub(super) async fn compactions(State(node): State<Arc<Node>>) -> axum::Json<CompactionStats> {
-    axum::Json(storage::compactions(&node.state.engine))
-}
-
-/// Which tasks are to be stopped.
-#[derive(Debug, Deserialize)]
-pub(super) struct StopQuery {
-    /// `Compaction` when it is not given.
-    kind: Option<String>,
-}
-
-pub(super) async fn stop_compactions(
-    State(node): State<Arc<Node>>,
-    Query(query): Query<StopQuery>,
-) -> Result<StatusCode, ApiError> {
-    done(&node, move |engine| storage::stop_tasks(engine, query.kind.as_deref())).await
-}
-
-pub(super) async fn pause_compactions(State(node): State<Arc<Node>>) -> StatusCode {
-    node.state.engine.set_compactions_paused(true);
-    StatusCode::NO_CONTENT
-}
-
-pub(super) async fn resume_compactions(State(node): State<Arc<Node>>) -> StatusCode {
-    node.state.engine.set_compactions_paused(false);
-    StatusCode::NO_CONTENT
-}
-
-pub(super) async fn set_autocompaction(
-    State(node): State<Arc<Node>>,
-    Json(auto): Json<Autocompaction>,
-) -> Result<StatusCode, ApiError> {
-    done(&node, move |engine| storage::set_autocompaction(engine, &auto.selection, auto.enabled)).await
-}
-
-pub(super) async fn throughput(State(node): State<Arc<Node>>) -> axum::Json<Throughput> {
-    let bytes = storage::compactions(&node.state.engine).throughput_bytes;
-    axum::Json(Throughput { mebibytes_per_second: bytes / MIB })
-}
-
-pub(super) async fn set_throughput(
-    State(node): State<Arc<Node>>,
-    Json(limit): Json<Throughput>,
-) -> StatusCode {
-    let bytes = limit.mebibytes_per_second.saturating_mul(MIB);
-    node.state.engine.set_compaction_throughput(bytes);
-    StatusCode::NO_CONTENT
 }
 
 pub(super) async fn import(

@@ -7,6 +7,7 @@
 //! that take long (flush, compact, snapshot, drain) answer when they are done, as nodetool's do;
 //! `/api/v1/compactions` shows their progress meanwhile, and they go on when the caller hangs up.
 
+mod compactions;
 mod exposition;
 mod guard;
 mod handlers;
@@ -59,14 +60,23 @@ const ROUTES: &[Route] = &[
     ("get", "/api/v1/native_transport", || get(handlers::native_transport)),
     ("put", "/api/v1/native_transport", || put(handlers::set_native_transport)),
     ("post", "/api/v1/estimates/refresh", || post(handlers::refresh_estimates)),
-    ("post", "/api/v1/compact", || post(handlers::compact)),
-    ("get", "/api/v1/compactions", || get(handlers::compactions)),
-    ("delete", "/api/v1/compactions", || delete(handlers::stop_compactions)),
-    ("put", "/api/v1/compactions/auto", || put(handlers::set_autocompaction)),
-    ("put", "/api/v1/compactions/pause", || put(handlers::pause_compactions)),
-    ("delete", "/api/v1/compactions/pause", || delete(handlers::resume_compactions)),
-    ("get", "/api/v1/compactions/throughput", || get(handlers::throughput)),
-    ("put", "/api/v1/compactions/throughput", || put(handlers::set_throughput)),
+    ("post", "/api/v1/compact", || post(compactions::compact)),
+    ("get", "/api/v1/compactions", || get(compactions::compactions)),
+    ("delete", "/api/v1/compactions", || delete(compactions::stop_compactions)),
+    ("get", "/api/v1/compactions/history", || get(compactions::compaction_history)),
+    ("get", "/api/v1/compactions/auto", || get(compactions::autocompaction)),
+    ("put", "/api/v1/compactions/auto", || put(compactions::set_autocompaction)),
+    ("put", "/api/v1/compactions/pause", || put(compactions::pause_compactions)),
+    ("delete", "/api/v1/compactions/pause", || delete(compactions::resume_compactions)),
+    ("get", "/api/v1/compactions/throughput", || get(compactions::throughput)),
+    ("put", "/api/v1/compactions/throughput", || put(compactions::set_throughput)),
+    ("get", "/api/v1/compactions/thresholds", || get(compactions::thresholds)),
+    ("put", "/api/v1/compactions/thresholds", || put(compactions::set_thresholds)),
+    ("get", "/api/v1/compactions/concurrent", || get(compactions::compactors)),
+    ("put", "/api/v1/compactions/concurrent", || put(compactions::set_compactors)),
+    ("post", "/api/v1/upgradesstables", || post(compactions::upgrade)),
+    ("post", "/api/v1/verify", || post(compactions::verify)),
+    ("post", "/api/v1/scrub", || post(compactions::scrub)),
     ("post", "/api/v1/import", || post(handlers::import)),
     ("post", "/api/v1/refresh", || post(handlers::refresh)),
     ("get", "/api/v1/snapshots", || get(handlers::snapshots)),
@@ -176,7 +186,8 @@ impl From<StorageError> for ApiError {
         match error {
             StorageError::UnknownKeyspace(_)
             | StorageError::UnknownTable { .. }
-            | StorageError::NoTable { .. } => ApiError::not_found(message),
+            | StorageError::NoTable { .. }
+            | StorageError::NoStore { .. } => ApiError::not_found(message),
             StorageError::Invalid(_) => ApiError::new(StatusCode::BAD_REQUEST, "invalid", message),
             StorageError::Engine(EngineError::UnknownKeyspace(_) | EngineError::UnknownTable { .. }) => {
                 ApiError::not_found(message)

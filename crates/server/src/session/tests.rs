@@ -10,7 +10,9 @@ mod memory;
 mod pages;
 mod prepared;
 mod restarts;
+mod rewriting;
 mod secrets;
+mod tablestats;
 mod timeouts;
 mod waits;
 

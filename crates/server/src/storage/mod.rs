@@ -2,20 +2,26 @@
 //! reads, flushes, compactions, snapshots and caches, in the plain data of `tools::api`. The one place that
 //! asks the engine for any of it.
 
+mod compactions;
 mod histograms;
+mod history;
 mod reads;
 mod tables;
 
+pub use compactions::{
+    autocompaction, compact, compactions, scrub, set_autocompaction, set_compactors, set_thresholds,
+    stop_tasks, thresholds, upgrade, verify,
+};
 pub use histograms::all as table_histograms;
+pub use history::compaction_history;
 pub use reads::reads_by_table;
 pub use tables::{tables, tables_with_times};
 
 use engine::{Engine, EngineError, ImportOptions, SnapshotOptions};
 use model::TableSchema;
 use tools::api::{
-    COMPACTION, CacheKind, CacheReport, ClearSnapshots, CompactionStats, CompactionTask, ImportSstables,
-    ImportedDirectory, PendingTasks, QualifiedTable, Selection, SnapshotEntry, TakeSnapshot, VERIFY,
-    ttl_seconds,
+    CacheKind, CacheReport, ClearSnapshots, ImportSstables, ImportedDirectory, QualifiedTable, Selection,
+    SnapshotEntry, TakeSnapshot, ttl_seconds,
 };
 
 /// Flushes.
@@ -46,6 +52,14 @@ pub enum StorageError {
     /// There is no such table, in the words of verbs that want one.
     #[error("Unknown table {keyspace}.{table}")]
     NoTable {
+        /// Keyspace.
+        keyspace: String,
+        /// Table.
+        table: String,
+    },
+    /// There is no such table, in the words of verbs about its thresholds.
+    #[error("ColumnFamilyStore for {keyspace}/{table} not found.")]
+    NoStore {
         /// Keyspace.
         keyspace: String,
         /// Table.
@@ -168,83 +182,6 @@ pub fn truncate(engine: &Engine, table: &TableSchema) -> Result<(), EngineError>
 /// What a flush failed with.
 pub fn drain(engine: &Engine) -> Result<(), EngineError> {
     engine.drain()
-}
-
-/// Compactions.
-pub fn compactions(engine: &Engine) -> CompactionStats {
-    let (completed, failed) = engine.compaction_counts();
-    let pending_by_table: Vec<PendingTasks> = engine
-        .pending_compactions()
-        .into_iter()
-        .map(|(table, tasks)| {
-            let (keyspace, table) = names(&table.schema());
-            PendingTasks { keyspace, table, tasks: tasks as u64 }
-        })
-        .collect();
-    CompactionStats {
-        concurrent_compactors: engine.options().concurrent_compactors as u64,
-        pending: pending_by_table.iter().map(|p| p.tasks).sum(),
-        pending_by_table,
-        completed,
-        failed,
-        throughput_bytes: engine.compaction_throughput(),
-        active: engine
-            .compactions()
-            .into_iter()
-            .map(|info| (COMPACTION, info))
-            .chain(engine.proving().into_iter().map(|info| (VERIFY, info)))
-            .map(|(kind, info)| CompactionTask {
-                id: info.id.to_string(),
-                kind: kind.to_owned(),
-                keyspace: info.keyspace,
-                table: info.table,
-                completed: info.completed_bytes,
-                total: info.total_bytes,
-                unit: "bytes".to_owned(),
-                sstables: info.inputs as u64,
-            })
-            .collect(),
-    }
-}
-
-/// Merges the SSTables of tables now.
-///
-/// # Errors
-/// An unknown name, or what a compaction failed with.
-pub fn compact(engine: &Engine, selection: &Selection) -> Result<(), StorageError> {
-    for (keyspace, table) in resolve(engine, selection)? {
-        engine.compact(&keyspace, Some(&table))?;
-    }
-    Ok(())
-}
-
-/// Stops the tasks of a kind that run, of compactions when none is named: what compactions did is undone, and
-/// nothing is verified any more until SSTables are loaded or the node starts again.
-///
-/// # Errors
-/// An unknown kind.
-pub fn stop_tasks(engine: &Engine, kind: Option<&str>) -> Result<(), StorageError> {
-    match kind.unwrap_or(COMPACTION) {
-        kind if kind.eq_ignore_ascii_case(COMPACTION) => {
-            engine.stop_compactions(None);
-        }
-        kind if kind.eq_ignore_ascii_case(VERIFY) => {
-            engine.stop_proving();
-        }
-        other => return Err(StorageError::Invalid(format!("there are no tasks of kind {other}"))),
-    }
-    Ok(())
-}
-
-/// Switches automatic compactions of tables on or off, until the next start.
-///
-/// # Errors
-/// An unknown name.
-pub fn set_autocompaction(engine: &Engine, selection: &Selection, enabled: bool) -> Result<(), StorageError> {
-    for (keyspace, table) in resolve(engine, selection)? {
-        engine.set_auto_compaction(&keyspace, Some(&table), enabled)?;
-    }
-    Ok(())
 }
 
 /// Takes a snapshot.

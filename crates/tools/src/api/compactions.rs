@@ -2,6 +2,8 @@
 
 use super::Selection;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// Question to `/compactions/auto`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -11,6 +13,118 @@ pub struct Autocompaction {
     pub selection: Selection,
     /// On or off.
     pub enabled: bool,
+}
+
+/// Question to `/compact`: all of the tables, or a part of them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Compact {
+    /// The tables.
+    #[serde(flatten)]
+    pub selection: Selection,
+    /// Size-tiered tables get SSTables each of which is half of what is left.
+    #[serde(default)]
+    pub split: bool,
+    /// The SSTables that reach into it alone.
+    #[serde(default)]
+    pub range: Option<TokenRange>,
+    /// The SSTables alone that may have this partition, whose key has colons between its components.
+    #[serde(default)]
+    pub partition: Option<String>,
+    /// These alone, by the paths of their Data.db; the tables do not matter then.
+    #[serde(default)]
+    pub files: Vec<PathBuf>,
+}
+
+/// A part of the ring, which may go over its end.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TokenRange {
+    /// It begins behind this token.
+    pub start: i64,
+    /// And ends with this one.
+    pub end: i64,
+}
+
+/// Question to `/upgradesstables`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct UpgradeSstables {
+    /// The tables.
+    #[serde(flatten)]
+    pub selection: Selection,
+    /// Also SSTables of the newest version.
+    #[serde(default)]
+    pub all: bool,
+    /// Those alone that were written before.
+    #[serde(default)]
+    pub older_than_millis: Option<i64>,
+}
+
+/// Question to `/verify`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct VerifySstables {
+    /// The tables.
+    #[serde(flatten)]
+    pub selection: Selection,
+    /// SSTables of another version than the newest are told of.
+    #[serde(default)]
+    pub check_version: bool,
+    /// Damage is acted on as `disk_failure_policy` says.
+    #[serde(default)]
+    pub apply_disk_failure_policy: bool,
+}
+
+/// Question to `/scrub`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ScrubSstables {
+    /// The tables.
+    #[serde(flatten)]
+    pub selection: Selection,
+    /// No snapshot is taken before.
+    #[serde(default)]
+    pub no_snapshot: bool,
+}
+
+/// What is wrong with an SSTable.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SstableFinding {
+    /// Keyspace.
+    pub keyspace: String,
+    /// Table.
+    pub table: String,
+    /// Its name.
+    pub sstable: String,
+    /// The first thing that was found.
+    pub finding: String,
+}
+
+/// Whether a table compacts by itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AutocompactionStatus {
+    /// Keyspace.
+    pub keyspace: String,
+    /// Table.
+    pub table: String,
+    /// It does.
+    pub running: bool,
+}
+
+/// How many SSTables of a table are compacted together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CompactionThresholds {
+    /// Keyspace.
+    pub keyspace: String,
+    /// Table.
+    pub table: String,
+    /// At least.
+    pub min: u32,
+    /// At most.
+    pub max: u32,
+}
+
+/// `/compactions/concurrent`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ConcurrentCompactors {
+    /// How many compactions may run at once.
+    pub compactors: u64,
 }
 
 /// `/compactions/throughput`.
@@ -30,7 +144,7 @@ pub const VERIFY: &str = "Verify";
 pub struct CompactionTask {
     /// Id, a time uuid.
     pub id: String,
-    /// [`COMPACTION`] or [`VERIFY`].
+    /// [`COMPACTION`], [`VERIFY`], or why else SSTables are compacted, in the words of Cassandra.
     pub kind: String,
     /// Keyspace.
     pub keyspace: String,
@@ -44,6 +158,27 @@ pub struct CompactionTask {
     pub unit: String,
     /// SSTables that it reads.
     pub sstables: u64,
+}
+
+/// A compaction that came to its end, as `system.compaction_history` has it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CompactionRecord {
+    /// Id, a time uuid.
+    pub id: String,
+    /// Keyspace.
+    pub keyspace: String,
+    /// Table.
+    pub table: String,
+    /// When it ended, in milliseconds since the epoch.
+    pub compacted_at_millis: i64,
+    /// Bytes of its inputs' data.
+    pub bytes_in: i64,
+    /// Bytes of its outputs' data.
+    pub bytes_out: i64,
+    /// Numbers of inputs that a partition was in, and how many such partitions there were.
+    pub rows_merged: BTreeMap<i32, i64>,
+    /// `compaction_type`.
+    pub properties: BTreeMap<String, String>,
 }
 
 /// Tasks that wait for a table.
@@ -79,6 +214,6 @@ pub struct CompactionStats {
 impl CompactionStats {
     /// Number of compactions that run.
     pub fn running(&self) -> usize {
-        self.active.iter().filter(|task| task.kind == COMPACTION).count()
+        self.active.iter().filter(|task| task.kind != VERIFY).count()
     }
 }

@@ -17,7 +17,9 @@ mod tables;
 
 pub use caches::{CacheCapacity, CacheKind, CacheReport, InvalidateCache};
 pub use compactions::{
-    Autocompaction, COMPACTION, CompactionStats, CompactionTask, PendingTasks, Throughput, VERIFY,
+    Autocompaction, AutocompactionStatus, COMPACTION, Compact, CompactionRecord, CompactionStats,
+    CompactionTask, CompactionThresholds, ConcurrentCompactors, PendingTasks, ScrubSstables, SstableFinding,
+    Throughput, TokenRange, UpgradeSstables, VERIFY, VerifySstables,
 };
 pub use node::{
     Cluster, Health, Info, KeyspaceReplication, NativeTransport, NodeStatus, SetNativeTransport, Status,

@@ -1,31 +1,49 @@
 //! Compactions, and what else rewrites or reads whole SSTables.
 
-use super::{Failure, MIB, Show, cells, selection, silently};
-use crate::api::{Autocompaction, COMPACTION, CompactionStats, Throughput, VERIFY};
+use super::compact::CompactArgs;
+use super::{Failure, MIB, Show, cells, selection, silently, usage};
+use crate::api::{
+    Autocompaction, AutocompactionStatus, COMPACTION, CompactionRecord, CompactionStats,
+    CompactionThresholds, ConcurrentCompactors, Throughput, VERIFY,
+};
 use crate::client::Client;
-use crate::format::{bytes, columns};
+use crate::format::{bytes, columns, local_date_time};
+use crate::structured::{Format, print};
 use clap::Subcommand;
-use std::fmt::Write;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fmt::{Display, Write};
 
 /// Verbs about compactions and other work on whole SSTables.
 #[derive(Debug, Subcommand)]
 pub(super) enum CompactionVerb {
     /// Force a (major) compaction on one or more tables
-    Compact {
-        /// The keyspace followed by one or many tables
-        keyspace_tables: Vec<String>,
-    },
+    Compact(CompactArgs),
     /// Print statistics on compactions
     Compactionstats {
         /// Display bytes in human readable form, i.e. KiB, MiB, GiB, TiB
         #[arg(short = 'H', long)]
         human_readable: bool,
     },
+    /// Print history of compaction
+    Compactionhistory {
+        /// Output format (json, yaml)
+        #[arg(short = 'F', long, default_value = "")]
+        format: String,
+    },
     /// Stop compactions, or the comparison of SSTables with their digests
     Stop {
         /// What to stop: COMPACTION or VERIFY
         #[arg(default_value = "COMPACTION")]
         compaction_type: String,
+    },
+    /// Print whether tables compact by themselves
+    Statusautocompaction {
+        /// The keyspace followed by one or many tables
+        keyspace_tables: Vec<String>,
+        /// Show auto compaction status for each keyspace/table
+        #[arg(short = 'a', long)]
+        all: bool,
     },
     /// Disable autocompaction for the given keyspace and table
     Disableautocompaction {
@@ -36,6 +54,25 @@ pub(super) enum CompactionVerb {
     Enableautocompaction {
         /// The keyspace followed by one or many tables
         keyspace_tables: Vec<String>,
+    },
+    /// Print min and max compaction thresholds for a given table
+    Getcompactionthreshold {
+        /// The keyspace with a table
+        names: Vec<String>,
+    },
+    /// Set min and max compaction thresholds for a given table
+    Setcompactionthreshold {
+        /// The keyspace, the table, min and max threshold
+        #[arg(allow_hyphen_values = true)]
+        values: Vec<String>,
+    },
+    /// Print the number of concurrent compactors in the system
+    Getconcurrentcompactors,
+    /// Set number of concurrent compactors in the system
+    Setconcurrentcompactors {
+        /// Number of concurrent compactors, greater than 0
+        #[arg(allow_hyphen_values = true)]
+        value: Option<String>,
     },
     /// Print the MiB/s throughput cap for compaction in the system
     Getcompactionthroughput,
@@ -51,12 +88,17 @@ impl CompactionVerb {
     pub(super) fn run(&self, show: &Show<'_>) -> Result<String, Failure> {
         let client = show.client;
         match self {
-            CompactionVerb::Compact { keyspace_tables } => {
-                silently(client.post("/api/v1/compact", &selection(keyspace_tables)))
-            }
+            CompactionVerb::Compact(args) => silently(client.post("/api/v1/compact", &args.question()?)),
             CompactionVerb::Compactionstats { human_readable } => {
                 show.get("/api/v1/compactions", &[], |stats| compactions_text(stats, *human_readable))
             }
+            CompactionVerb::Compactionhistory { format } => match Format::of(format) {
+                Err(message) => usage(message),
+                Ok(format) => {
+                    let path = "/api/v1/compactions/history";
+                    show.get(path, &[], |history: &Vec<_>| history_text(history, format))
+                }
+            },
             CompactionVerb::Stop { compaction_type } => {
                 let kinds = [COMPACTION, VERIFY];
                 let Some(kind) = kinds.into_iter().find(|kind| compaction_type.eq_ignore_ascii_case(kind))
@@ -73,6 +115,21 @@ impl CompactionVerb {
             CompactionVerb::Enableautocompaction { keyspace_tables } => {
                 set_auto(client, keyspace_tables, true)
             }
+            CompactionVerb::Statusautocompaction { keyspace_tables, all } => {
+                let selection = selection(keyspace_tables);
+                let tables = selection.tables.join(",");
+                let keyspace = selection.keyspace.iter().map(|name| ("keyspace", name.as_str()));
+                let query: Vec<_> = keyspace.chain([("tables", tables.as_str())]).collect();
+                show.get("/api/v1/compactions/auto", &query, |found: &Vec<_>| auto_text(found, *all))
+            }
+            CompactionVerb::Getcompactionthreshold { names } => get_threshold(show, names),
+            CompactionVerb::Setcompactionthreshold { values } => set_threshold(client, values),
+            CompactionVerb::Getconcurrentcompactors => {
+                show.get("/api/v1/compactions/concurrent", &[], |answer: &ConcurrentCompactors| {
+                    format!("Current concurrent compactors in the system is: \n{}\n", answer.compactors)
+                })
+            }
+            CompactionVerb::Setconcurrentcompactors { value } => set_compactors(client, value.as_deref()),
             CompactionVerb::Getcompactionthroughput => {
                 show.get("/api/v1/compactions/throughput", &[], |limit: &Throughput| {
                     format!("Current compaction throughput: {} MB/s\n", limit.mebibytes_per_second)
@@ -88,6 +145,78 @@ impl CompactionVerb {
 
 fn set_auto(client: &Client, words: &[String], enabled: bool) -> Result<String, Failure> {
     silently(client.put("/api/v1/compactions/auto", &Autocompaction { selection: selection(words), enabled }))
+}
+
+/// `statusautocompaction`: of all tables together, or of each.
+pub(super) fn auto_text(tables: &[AutocompactionStatus], each: bool) -> String {
+    let word = |running: bool| if running { "running" } else { "not running" };
+    if each {
+        let mut rows = vec![cells(&["Keyspace", "Table", "Status"])];
+        rows.extend(tables.iter().map(|t| cells(&[&t.keyspace, &t.table, word(t.running)])));
+        return columns(&rows, " ");
+    }
+    let running = tables.iter().filter(|table| table.running).count();
+    let status = if running > 0 && running < tables.len() { "partially running" } else { word(running > 0) };
+    format!("{status}\n")
+}
+
+fn get_threshold(show: &Show<'_>, names: &[String]) -> Result<String, Failure> {
+    let [keyspace, table] = names else {
+        return usage("getcompactionthreshold requires ks and cf args");
+    };
+    let query = [("keyspace", keyspace.as_str()), ("table", table.as_str())];
+    let found = show.get("/api/v1/compactions/thresholds", &query, |found: &CompactionThresholds| {
+        let CompactionThresholds { keyspace, table, min, max } = found;
+        format!("Current compaction thresholds for {keyspace}/{table}: \n min = {min},  max = {max}\n")
+    });
+    found.map_err(no_store)
+}
+
+/// What Cassandra says of an unknown table by itself, without a word about help.
+fn no_store(failure: Failure) -> Failure {
+    match failure {
+        Failure::Usage(message) if message.starts_with("ColumnFamilyStore for ") => {
+            Failure::Partial(message + "\n")
+        }
+        other => other,
+    }
+}
+
+fn set_threshold(client: &Client, values: &[String]) -> Result<String, Failure> {
+    let [keyspace, table, min, max] = values else {
+        return usage(match values {
+            [] => "Required parameters are missing: <keyspace> <table> <minthreshold> <maxthreshold>",
+            _ => "setcompactionthreshold requires ks, cf, min, and max threshold args.",
+        });
+    };
+    let number = |text: &String| {
+        let parsed: Result<i32, _> = text.parse();
+        parsed.map_err(|_| Failure::Usage(format!("For input string: \"{text}\"")))
+    };
+    let (min, max) = (number(min)?, number(max)?);
+    if min > max {
+        return usage("Min threshold cannot be greater than max.");
+    }
+    if min < 0 || min == 1 {
+        return usage("Min threshold must be at least 2");
+    }
+    let (keyspace, table) = (keyspace.clone(), table.clone());
+    let wanted = CompactionThresholds { keyspace, table, min: min as u32, max: max as u32 };
+    silently(client.put("/api/v1/compactions/thresholds", &wanted)).map_err(no_store)
+}
+
+fn set_compactors(client: &Client, value: Option<&str>) -> Result<String, Failure> {
+    let Some(text) = value else {
+        return usage("Required parameters are missing: concurrent_compactors");
+    };
+    let Ok(number) = text.parse::<i32>() else {
+        return usage(&format!("concurrent_compactors: can not convert \"{text}\" to a Integer"));
+    };
+    let compactors = u64::try_from(number).unwrap_or(0);
+    if compactors == 0 {
+        return usage("concurrent_compactors should be great than 0.");
+    }
+    silently(client.put("/api/v1/compactions/concurrent", &ConcurrentCompactors { compactors }))
 }
 
 /// `compactionstats`.
@@ -143,4 +272,56 @@ pub(super) fn compactions_text(stats: &CompactionStats, human: bool) -> String {
     };
     let _ = writeln!(out, "Active compaction remaining time : {remaining:>10}");
     out
+}
+
+/// `compactionhistory`.
+pub(super) fn history_text(history: &[CompactionRecord], format: Option<Format>) -> String {
+    if let Some(format) = format {
+        let entry = |record: &CompactionRecord| {
+            json!({
+                "id": record.id,
+                "keyspace_name": record.keyspace,
+                "columnfamily_name": record.table,
+                "compacted_at": local_date_time(record.compacted_at_millis),
+                "bytes_in": record.bytes_in,
+                "bytes_out": record.bytes_out,
+                "rows_merged": map_text(&record.rows_merged),
+                "compaction_properties": map_text(&record.properties),
+            })
+        };
+        let entries: Vec<_> = history.iter().map(entry).collect();
+        return print(&json!({ "CompactionHistory": entries }), format);
+    }
+    if history.is_empty() {
+        return "There is no compaction history\n".to_owned();
+    }
+    let mut rows = vec![cells(&[
+        "id",
+        "keyspace_name",
+        "columnfamily_name",
+        "compacted_at",
+        "bytes_in",
+        "bytes_out",
+        "rows_merged",
+        "compaction_properties",
+    ])];
+    for record in history {
+        rows.push(vec![
+            record.id.clone(),
+            record.keyspace.clone(),
+            record.table.clone(),
+            local_date_time(record.compacted_at_millis),
+            record.bytes_in.to_string(),
+            record.bytes_out.to_string(),
+            map_text(&record.rows_merged),
+            map_text(&record.properties),
+        ]);
+    }
+    format!("Compaction History: \n{}", columns(&rows, " "))
+}
+
+/// `{1:3, 2:1}`.
+fn map_text(map: &BTreeMap<impl Display, impl Display>) -> String {
+    let entries: Vec<String> = map.iter().map(|(key, value)| format!("{key}:{value}")).collect();
+    format!("{{{}}}", entries.join(", "))
 }

@@ -6,9 +6,11 @@
 //! or cannot be reached.
 
 mod alone;
+mod compact;
 mod compactions;
 mod help;
 mod node;
+mod rewriting;
 mod ring;
 mod snapshots;
 mod tables;
@@ -54,6 +56,8 @@ enum Verb {
     #[command(flatten)]
     Compactions(compactions::CompactionVerb),
     #[command(flatten)]
+    Rewriting(rewriting::RewritingVerb),
+    #[command(flatten)]
     Snapshots(snapshots::SnapshotVerb),
     /// Display help information
     Help {
@@ -85,6 +89,9 @@ pub fn with_long_flags(words: impl IntoIterator<Item = String>) -> Vec<String> {
         "-cf" if of_nodetool => "--column-family".to_owned(),
         "-cd" if of_nodetool => "--copy-data".to_owned(),
         "-sf" if of_nodetool => "--skip-flush".to_owned(),
+        "-st" if of_nodetool => "--start-token".to_owned(),
+        "-et" if of_nodetool => "--end-token".to_owned(),
+        "-ns" if of_nodetool => "--no-snapshot".to_owned(),
         "-nt" if of_nodetool => "--no-ttl".to_owned(),
         _ => word,
     };
@@ -158,6 +165,7 @@ fn execute(args: &NodetoolArgs) -> Result<String, Failure> {
         Verb::Node(verb) => verb.run(&show),
         Verb::Tables(verb) => verb.run(&show),
         Verb::Compactions(verb) => verb.run(&show),
+        Verb::Rewriting(verb) => verb.run(&show),
         Verb::Snapshots(verb) => verb.run(&show),
         Verb::Help { verb } => help::help(verb.as_deref()),
         Verb::Unknown(words) => help::unknown(words),

@@ -1,5 +1,6 @@
 //! Verbs against answers that stand still: layouts, words and exit status.
 
+mod compactions;
 mod tablestats;
 
 use super::snapshots::{SnapshotVerb, snapshot_of};
@@ -122,7 +123,7 @@ fn compactionstats_shows_what_runs() {
         throughput_bytes: 64 << 20,
         ..CompactionStats::default()
     };
-    let idle = compactions::compactions_text(&stats, false);
+    let idle = super::compactions::compactions_text(&stats, false);
     assert!(idle.contains("compactions completed         843 "), "{idle}");
     assert!(idle.contains("compaction throughput (MiB/s) 64.0"), "{idle}");
     assert!(!idle.contains("Active"), "{idle}");
@@ -136,7 +137,7 @@ fn compactionstats_shows_what_runs() {
         unit: "bytes".to_owned(),
         sstables: 4,
     });
-    let busy = compactions::compactions_text(&stats, true);
+    let busy = super::compactions::compactions_text(&stats, true);
     assert!(busy.contains("25 bytes  100 MiB bytes 0.00%"), "{busy}");
     assert!(busy.contains("Active compaction remaining time :   0h00m01s"), "{busy}");
 }

@@ -1,8 +1,9 @@
 //! The manager of compactions: threads that look for picks, and what operators see and steer.
 
+use super::control::Thresholds;
 use super::run::Outcome;
 use super::strategy::{self, Candidate, Output, Pick};
-use super::task::{CompactionInfo, Group, Task, candidate};
+use super::task::{CompactionInfo, CompactionKind, Group, Task, candidate};
 use super::throttle::Throttle;
 use crate::background::Background;
 use crate::error::EngineError;
@@ -16,41 +17,46 @@ use sstable::SsTable;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use uuid::Uuid;
 
 /// How often threads look for picks when nobody nudges them: windows close and tombstones age by themselves.
-const TICK: Duration = Duration::from_secs(30);
+pub(super) const TICK: Duration = Duration::from_secs(30);
 /// How long a table rests after a compaction of it failed.
 const FAILURE_REST_NANOS: u64 = 30_000_000_000;
 
 /// All compactions of an engine.
 pub(crate) struct Compactions {
     throttle: Throttle,
-    state: Mutex<State>,
+    pub(super) state: Mutex<State>,
     /// Signalled when a task ends, and when all have to.
-    ended: Condvar,
+    pub(super) ended: Condvar,
     background: Arc<BackgroundLoop>,
     completed: AtomicU64,
     failed: AtomicU64,
+    /// How many of the threads may work at once, and how many there are.
+    pub(super) concurrent: AtomicUsize,
+    pub(super) threads: Mutex<usize>,
 }
 
 #[derive(Default)]
-struct State {
-    running: Vec<Arc<Task>>,
+pub(super) struct State {
+    pub(super) running: Vec<Arc<Task>>,
     /// Tables that must not be compacted unless a user asks for it.
-    disabled: HashSet<Uuid>,
+    pub(super) disabled: HashSet<Uuid>,
+    /// What operators set in the place of a table's `min_threshold` and `max_threshold`.
+    pub(super) thresholds: BTreeMap<Uuid, Thresholds>,
     /// Tables whose last compaction failed, and until when (monotonic nanoseconds) they rest.
     resting: BTreeMap<Uuid, u64>,
 }
 
 impl State {
-    fn is_busy(&self, table: &Arc<SsTable>) -> bool {
+    pub(super) fn is_busy(&self, table: &Arc<SsTable>) -> bool {
         self.running.iter().any(|task| task.all().any(|t| Arc::ptr_eq(t, table)))
     }
 
-    fn runs_on(&self, table: Uuid) -> bool {
+    pub(super) fn runs_on(&self, table: Uuid) -> bool {
         self.running.iter().any(|task| task.table.schema().id == table)
     }
 }
@@ -65,13 +71,19 @@ impl Compactions {
             background: Arc::default(),
             completed: AtomicU64::new(0),
             failed: AtomicU64::new(0),
+            concurrent: AtomicUsize::new(0),
+            threads: Mutex::new(0),
         }
     }
 
-    /// Starts the threads. They hold the engine only while they work.
+    /// Lets so many threads work at once, and starts those that are missing. They hold the engine only while
+    /// they work.
     pub(crate) fn start(self: &Arc<Self>, background: &Arc<Background>, threads: usize) -> io::Result<()> {
+        let mut started = self.threads.lock();
+        let names = (*started..threads).map(|n| format!("compaction-{n}"));
+        self.concurrent.store(threads, Ordering::SeqCst);
+        *started = threads.max(*started);
         let this = Arc::clone(self);
-        let names = (0..threads).map(|n| format!("compaction-{n}"));
         let look = looks(background, move |background| {
             while !this.is_stopping() {
                 let Some(task) = this.next_task(background) else { break };
@@ -104,7 +116,7 @@ impl Compactions {
     }
 
     /// Runs a task that is in the list of running ones, and takes it off.
-    fn run(&self, background: &Background, task: &Arc<Task>) -> Option<EngineError> {
+    pub(super) fn run(&self, background: &Background, task: &Arc<Task>) -> Option<EngineError> {
         let schema = task.table.schema();
         let result = in_turns(|| background.run_compaction(task, &self.throttle));
         let mut state = self.state.lock();
@@ -136,7 +148,8 @@ impl Compactions {
         let now_nanos = background.catalog.env.clock.monotonic_nanos();
         let mut state = self.state.lock();
         state.resting.retain(|_, until| *until > now_nanos);
-        if self.throttle.is_paused() {
+        let own = state.running.iter().filter(|task| task.kind == CompactionKind::Minor).count();
+        if self.throttle.is_paused() || own >= self.concurrent.load(Ordering::SeqCst) {
             return None;
         }
         for table in background.catalog.tables() {
@@ -150,7 +163,7 @@ impl Compactions {
             if is_off {
                 continue;
             }
-            let strategy = strategy::from_options(&schema.options.compaction);
+            let strategy = state.strategy(&schema);
             if strategy.runs_alone() && state.runs_on(schema.id) {
                 continue;
             }
@@ -165,7 +178,14 @@ impl Compactions {
                 let Some((inputs, expired, output)) = pick else { continue };
                 match background.with_room(&schema, inputs, !strategy.runs_alone(), &state.running) {
                     Ok(inputs) => {
-                        return Some(enlist(&mut state, background, &table, inputs, expired, output));
+                        return Some(enlist(
+                            &mut state,
+                            background,
+                            &table,
+                            (CompactionKind::Minor, output),
+                            inputs,
+                            expired,
+                        ));
                     }
                     Err(error) => {
                         self.failed.fetch_add(1, Ordering::Relaxed);
@@ -179,56 +199,19 @@ impl Compactions {
         }
         None
     }
-
-    /// Compacts everything of a table, as its strategy groups it; returns when it is done.
-    fn major(&self, background: &Background, table: &Arc<TableStore>) -> Result<(), EngineError> {
-        if let Some(damage) = table.damage() {
-            return Err(damage.into());
-        }
-        table.check_settled()?;
-        let schema = table.schema();
-        let mut first_failure = None;
-        let tasks: Vec<Arc<Task>> = {
-            let mut state = self.state.lock();
-            // What runs on the table is let finish, so that everything is free.
-            while state.runs_on(schema.id) && !self.is_stopping() {
-                self.ended.wait_for(&mut state, TICK);
-            }
-            let strategy = strategy::from_options(&schema.options.compaction);
-            let groups = Grouped::of(background, table, |t| state.is_busy(t));
-            let picks = groups.iter().flat_map(|group| {
-                let picks: Vec<Pick> = strategy.major(&group.candidates);
-                picks.into_iter().map(|p| (group.inputs(&p), p.output)).collect::<Vec<_>>()
-            });
-            let mut tasks = Vec::new();
-            for (inputs, output) in picks.filter(|(inputs, _)| !inputs.is_empty()) {
-                match background.with_room(&schema, inputs, !strategy.runs_alone(), &state.running) {
-                    Ok(inputs) => {
-                        tasks.push(enlist(&mut state, background, table, inputs, Vec::new(), output));
-                    }
-                    Err(error) => first_failure = first_failure.or(Some(error)),
-                }
-            }
-            tasks
-        };
-        for task in &tasks {
-            let failure = self.run(background, task);
-            first_failure = first_failure.or(failure);
-        }
-        first_failure.map_or(Ok(()), Err)
-    }
 }
 
-fn enlist(
+pub(super) fn enlist(
     state: &mut State,
     background: &Background,
     table: &Arc<TableStore>,
+    (kind, output): (CompactionKind, Output),
     inputs: Vec<Arc<SsTable>>,
     expired: Vec<Arc<SsTable>>,
-    output: Output,
 ) -> Arc<Task> {
     let task = Arc::new(Task {
         id: background.catalog.env.time_uuid(),
+        kind,
         table: Arc::clone(table),
         inputs,
         expired,
@@ -241,9 +224,9 @@ fn enlist(
 }
 
 /// The SSTables of a table that may be compacted together, as candidates named by their index.
-struct Grouped {
+pub(super) struct Grouped {
     tables: Vec<Arc<SsTable>>,
-    candidates: Vec<Candidate>,
+    pub(super) candidates: Vec<Candidate>,
     /// What else the table holds: busy SSTables, other groups, damaged ones, and directories that were given
     /// up.
     others: Vec<Candidate>,
@@ -251,7 +234,7 @@ struct Grouped {
 }
 
 impl Grouped {
-    fn of(
+    pub(super) fn of(
         background: &Background,
         table: &TableStore,
         is_busy: impl Fn(&Arc<SsTable>) -> bool,
@@ -284,7 +267,12 @@ impl Grouped {
             .collect()
     }
 
-    fn inputs(&self, pick: &Pick) -> Vec<Arc<SsTable>> {
+    /// The SSTable of a candidate.
+    pub(super) fn sstable(&self, candidate: &Candidate) -> Option<&Arc<SsTable>> {
+        self.tables.get(candidate.id as usize)
+    }
+
+    pub(super) fn inputs(&self, pick: &Pick) -> Vec<Arc<SsTable>> {
         pick.inputs.iter().filter_map(|id| self.tables.get(*id as usize).cloned()).collect()
     }
 
@@ -300,15 +288,6 @@ impl Grouped {
 }
 
 impl Background {
-    /// [`crate::Engine::compact`].
-    pub(crate) fn compact(&self, keyspace: &str, table: Option<&str>) -> Result<(), EngineError> {
-        self.writing.flush(keyspace, table)?;
-        for table in self.catalog.tables_of(keyspace, table)? {
-            self.compactions.major(self, &table)?;
-        }
-        Ok(())
-    }
-
     /// [`crate::Engine::compactions`].
     pub(crate) fn compactions(&self) -> Vec<CompactionInfo> {
         self.compactions.state.lock().running.iter().map(|t| t.info()).collect()
@@ -318,7 +297,7 @@ impl Background {
     pub(crate) fn pending_compactions(&self) -> Vec<(Arc<TableStore>, usize)> {
         let mut out = Vec::new();
         for table in self.catalog.tables() {
-            let strategy = strategy::from_options(&table.schema().options.compaction);
+            let strategy = self.compactions.state.lock().strategy(&table.schema());
             let groups = Grouped::of(self, &table, |t| self.compactions.state.lock().is_busy(t));
             let pending: usize = groups.iter().map(|g| strategy.pending(&g.candidates)).sum();
             if pending > 0 {
@@ -356,26 +335,5 @@ impl Background {
         let state = self.compactions.state.lock();
         let chosen = state.running.iter().filter(|t| id.is_none_or(|id| id == t.id));
         chosen.map(|t| t.cancelled.store(true, Ordering::Relaxed)).count()
-    }
-
-    /// [`crate::Engine::set_auto_compaction`].
-    pub(crate) fn set_auto_compaction(
-        &self,
-        keyspace: &str,
-        table: Option<&str>,
-        enabled: bool,
-    ) -> Result<(), EngineError> {
-        let tables = self.catalog.tables_of(keyspace, table)?;
-        let mut state = self.compactions.state.lock();
-        for table in tables {
-            if enabled {
-                state.disabled.remove(&table.schema().id);
-            } else {
-                state.disabled.insert(table.schema().id);
-            }
-        }
-        drop(state);
-        self.compactions.nudge();
-        Ok(())
     }
 }

@@ -7,8 +7,12 @@
 //!
 //! SSTables of different data directories, and repaired and unrepaired ones, are never compacted together.
 
+mod control;
 mod guard;
+mod history;
 mod manager;
+mod merges;
+mod requested;
 mod room;
 mod run;
 pub mod strategy;
@@ -17,6 +21,8 @@ mod task;
 mod tests;
 mod throttle;
 
+pub use control::Thresholds;
 pub(crate) use manager::Compactions;
-pub use task::CompactionInfo;
+pub use requested::CompactionRequest;
+pub use task::{CompactionInfo, CompactionKind};
 pub(crate) use throttle::Throttle;

@@ -10,12 +10,13 @@
 //! 4. Under the table's lock, if all inputs are still part of the table (it was not truncated or dropped
 //!    meanwhile): the inputs are recorded, the log is committed, the view gets the outputs for the inputs.
 //! 5. The pages of the inputs leave the page cache and their files are removed. Readers that have them open
-//!    go on.
+//!    go on. The compaction is written down in `system.compaction_history`.
 //!
 //! When anything fails before the commit, or the commit itself, the new files and their pages are removed and
 //! the table is as before.
 
 use super::guard::Outside;
+use super::merges::Merges;
 use super::strategy::Output;
 use super::task::Task;
 use super::throttle::{Stopped, Throttle};
@@ -121,7 +122,8 @@ impl Background {
 
     /// Steps 4 and 5.
     fn replace(&self, task: &Task, mut log: TxnLog, progress: Progress) -> Result<Outcome, EngineError> {
-        let Progress { outputs, warmths, .. } = progress;
+        let Progress { outputs, warmths, merges, .. } = progress;
+        let written = outputs.clone();
         let gone: Vec<Arc<SsTable>> = task.all().cloned().collect();
         let mut result = None;
         task.table.change_view(|view| {
@@ -154,6 +156,7 @@ impl Background {
                 if let Err(error) = committed.clean_up() {
                     tracing::warn!(%error, "files of compacted SSTables stay until the next start");
                 }
+                self.record_compaction(task, &written, &merges.counted());
                 Ok(Outcome::Done)
             }
         }
@@ -166,6 +169,7 @@ struct Progress {
     outputs: Vec<Arc<SsTable>>,
     /// Of the outputs, and of one that could not be finished.
     warmths: Vec<Warmth>,
+    merges: Merges,
     /// Of the next output.
     current: Option<(SsTableWriter, Warmth)>,
 }
@@ -189,7 +193,7 @@ impl Run<'_> {
             return Ok(false);
         }
         let heat = Arc::<HotPages>::default();
-        let mut stream = self.stream(&schema, &heat)?;
+        let mut stream = self.stream(&schema, &heat, &progress.merges)?;
         let mut fragment = Fragment::default();
         let mut borders = Borders::new(&self.task.output);
         let (mut paid, mut fragments, mut before) = (0u64, 0u32, 0u64);
@@ -199,7 +203,9 @@ impl Run<'_> {
             if event == Event::PartitionStart || event == Event::End {
                 let crosses = event == Event::PartitionStart && borders.crosses(fragment.key.token.0);
                 let current = progress.current.as_ref();
-                let full = current.is_some_and(|(w, _)| w.file_bytes() >= self.task.output.sstable_bytes);
+                let full = current.is_some_and(|(w, _)| {
+                    w.file_bytes() >= self.task.output.bytes_of(progress.outputs.len())
+                });
                 if (event == Event::End || crosses || full)
                     && let Some((done, _)) = current
                 {
@@ -259,6 +265,7 @@ impl Run<'_> {
         &self,
         schema: &Arc<TableSchema>,
         heat: &Arc<HotPages>,
+        merges: &Merges,
     ) -> Result<impl PartitionStream + use<>, EngineError> {
         let context = ReadContext { fill_cache: false, ..ReadContext::default() };
         let columns = ColumnSelection::all(schema);
@@ -268,10 +275,11 @@ impl Run<'_> {
             .iter()
             .map(|t| {
                 let scan = t.scan(&KeyRange::FULL, &ClusteringFilter::all(), &columns, schema, &context)?;
-                Ok(Box::new(InTurns::new(Metered::new(scan, t, heat))) as BoxedStream)
+                let metered = InTurns::new(Metered::new(scan, t, heat));
+                Ok(Box::new(merges.input(metered)) as BoxedStream)
             })
             .collect::<Result<Vec<_>, EngineError>>()?;
-        let merged = merge(schema, sources, false);
+        let merged = Box::new(merges.merge(merge(schema, sources, false)));
         let only_repaired = schema.options.compaction.options.get("only_purge_repaired_tombstones");
         let is_repaired = self.task.inputs.iter().all(|t| t.stats().repaired_at_ms > 0);
         let keeps_all = only_repaired.is_some_and(|v| v.eq_ignore_ascii_case("true")) && !is_repaired;

@@ -9,11 +9,41 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use uuid::Uuid;
 
+/// Why SSTables are compacted, or read from end to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompactionKind {
+    /// The table's strategy picked them.
+    Minor,
+    /// An operator had all of a table, or some of it, compacted.
+    Major,
+    /// They are written anew in the version that new SSTables are of.
+    Upgrade,
+    /// They were found sound, and are written anew.
+    Scrub,
+    /// Nothing is: one is compared with its digest.
+    Verification,
+}
+
+impl CompactionKind {
+    /// The word of Cassandra's `OperationType`.
+    pub fn name(self) -> &'static str {
+        match self {
+            CompactionKind::Minor => "Compaction",
+            CompactionKind::Major => "Major compaction",
+            CompactionKind::Upgrade => "Upgrade sstables",
+            CompactionKind::Scrub => "Scrub",
+            CompactionKind::Verification => "Verify",
+        }
+    }
+}
+
 /// A compaction that runs, for operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompactionInfo {
     /// Names the compaction.
     pub id: Uuid,
+    /// Why.
+    pub kind: CompactionKind,
     /// Keyspace.
     pub keyspace: String,
     /// Table.
@@ -29,6 +59,7 @@ pub struct CompactionInfo {
 /// SSTables that are being compacted.
 pub(crate) struct Task {
     pub(crate) id: Uuid,
+    pub(crate) kind: CompactionKind,
     pub(crate) table: Arc<TableStore>,
     /// To be read and replaced.
     pub(crate) inputs: Vec<Arc<SsTable>>,
@@ -44,6 +75,7 @@ impl Task {
         let schema = self.table.schema();
         CompactionInfo {
             id: self.id,
+            kind: self.kind,
             keyspace: schema.keyspace.clone(),
             table: schema.name.clone(),
             inputs: self.inputs.len() + self.expired.len(),

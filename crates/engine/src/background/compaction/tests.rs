@@ -2,11 +2,13 @@
 
 mod early;
 mod gone;
+mod history;
+mod requested;
 mod room;
 mod warmth;
 
 use crate::background::compaction::strategy::Output;
-use crate::background::compaction::task::Task;
+use crate::background::compaction::task::{CompactionKind, Task};
 use crate::background::compaction::throttle::Throttle;
 use crate::table::TableStore;
 use crate::tests::{contents, create, env_on, insert, key, options, simple_table, wait_until, write};
@@ -223,6 +225,7 @@ fn a_tombstone_stays_while_an_sstable_outside_may_hold_what_it_shadows() {
 /// A task of `inputs` that no manager knows of.
 fn task(engine: &Engine, table: &TableSchema, inputs: Vec<Arc<sstable::SsTable>>, output: Output) -> Task {
     Task {
+        kind: CompactionKind::Minor,
         id: Uuid::nil(),
         table: store(engine, table),
         inputs,
@@ -283,8 +286,8 @@ fn outputs_are_cut_at_the_borders_of_shards_and_at_their_size() {
     engine.flush("ks", None).unwrap();
     let before = contents(&engine, &table);
     for (output, expected) in [
-        (Output { level: 0, sstable_bytes: u64::MAX, shards: 4 }, 4..=4),
-        (Output { level: 2, sstable_bytes: 1, shards: 1 }, 2..=200),
+        (Output { level: 0, sstable_bytes: u64::MAX, shards: 4, halves: false }, 4..=4),
+        (Output { level: 2, sstable_bytes: 1, shards: 1, halves: false }, 2..=200),
     ] {
         let task = task(&engine, &table, all(&engine, &table), output.clone());
         engine.background.run_compaction(&task, &Throttle::new(Arc::clone(&engine.env().clock), 0)).unwrap();

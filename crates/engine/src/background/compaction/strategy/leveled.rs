@@ -43,7 +43,7 @@ impl Leveled {
     }
 
     fn output(&self, level: u32) -> Output {
-        Output { level, sstable_bytes: self.sstable_bytes, shards: 1 }
+        Output { level, sstable_bytes: self.sstable_bytes, shards: 1, halves: false }
     }
 
     /// Everything of `level` that overlaps any of `with`.

@@ -68,11 +68,25 @@ pub struct Output {
     pub sstable_bytes: u64,
     /// Number of equal parts of the ring; a new SSTable is started at each border. 1 for no borders.
     pub shards: u32,
+    /// Each new SSTable is half of what is left of `sstable_bytes`, until that is little.
+    pub halves: bool,
 }
+
+/// Nothing smaller is made where SSTables are halves of each other.
+const HALF_BYTES_MIN: u64 = 50 << 20;
 
 impl Output {
     /// One SSTable, level 0.
-    pub const ONE: Output = Output { level: 0, sstable_bytes: u64::MAX, shards: 1 };
+    pub const ONE: Output = Output { level: 0, sstable_bytes: u64::MAX, shards: 1, halves: false };
+
+    /// Bytes after which the new SSTable ends that so many were made before.
+    pub fn bytes_of(&self, before: usize) -> u64 {
+        if !self.halves {
+            return self.sstable_bytes;
+        }
+        let half = u32::try_from(before + 1).ok().and_then(|n| self.sstable_bytes.checked_shr(n));
+        half.filter(|half| *half >= HALF_BYTES_MIN).unwrap_or(u64::MAX)
+    }
 }
 
 /// SSTables to be compacted together.

@@ -88,7 +88,12 @@ impl Unified {
         let first = inputs.iter().map(|c| c.keys.0.token.0).min().unwrap_or(i64::MIN);
         let last = inputs.iter().map(|c| c.keys.1.token.0).max().unwrap_or(i64::MAX);
         let share = ((last as i128 - first as i128) as f64 / 2f64.powi(64)).clamp(1e-9, 1.0);
-        Output { level: 0, sstable_bytes: u64::MAX, shards: self.shards_for(bytes as f64 / share) }
+        Output {
+            level: 0,
+            sstable_bytes: u64::MAX,
+            shards: self.shards_for(bytes as f64 / share),
+            halves: false,
+        }
     }
 
     /// Candidates by level.

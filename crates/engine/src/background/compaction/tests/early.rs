@@ -106,7 +106,7 @@ fn what_a_compaction_has_written_is_read_before_it_ends_and_nothing_goes_cold() 
         (StorageCompatibility::None, SsTableFormat::Bti),
     ];
     for (mode, format) in formats {
-        for output in [Output::ONE, Output { level: 1, sstable_bytes: 60_000, shards: 1 }] {
+        for output in [Output::ONE, Output { level: 1, sstable_bytes: 60_000, shards: 1, halves: false }] {
             let (fs, table) = (MemoryFileSystem::new(), uncompressed("t"));
             let engine = early_engine(&fs, 20_000, mode, format);
             create(&engine, std::slice::from_ref(&table));
