@@ -1,5 +1,5 @@
-//! Verbs about what is looked at and changed while the node runs: pools, latencies, clients, timeouts, traces,
-//! the log.
+//! Verbs about what is looked at and changed while the node runs: pools, latencies, clients, timeouts,
+//! traces, the log.
 
 use super::{Failure, Show, cells, silently, usage};
 use crate::api::{
@@ -14,8 +14,13 @@ use std::fmt::Write;
 /// nodetool's words for timeouts.
 const KINDS: &str = "read, range, write, counterwrite, cascontention, truncate, internodeconnect, internodeuser, \
                      internodestreaminguser, misc (general rpc_timeout_in_ms)";
+/// Those that a node of its own has.
+const OF_REQUESTS: [&str; 7] =
+    ["read", "range", "write", "counterwrite", "cascontention", "truncate", "misc"];
 /// Those that are about other nodes.
 const BETWEEN_NODES: [&str; 3] = ["internodeconnect", "internodeuser", "internodestreaminguser"];
+/// Levels of the log.
+const LEVELS: [&str; 7] = ["ALL", "TRACE", "DEBUG", "INFO", "WARN", "ERROR", "OFF"];
 /// Messages between nodes whose losses scripts watch. A node that is alone sends none.
 const MESSAGES: [&str; 9] = [
     "BATCH_STORE_REQ",
@@ -51,17 +56,17 @@ pub(super) enum TuningVerb {
     },
     /// Get the runtime logging levels
     Getlogginglevels,
-    /// Set the log level threshold for a given part of the program. Will reset to the initial configuration if
-    /// called with no parameters.
+    /// Set the log level threshold for a given part of the program. Will reset to the initial configuration
+    /// if called with no parameters.
     Setlogginglevel {
-        /// The part (engine::background, server::net, ROOT) and the level: ALL, TRACE, DEBUG, INFO, WARN, ERROR,
-        /// OFF
+        /// The part (engine::background, server::net, ROOT) and the level: ALL, TRACE, DEBUG, INFO, WARN,
+        /// ERROR, OFF
         part_and_level: Vec<String>,
     },
     /// Print the current trace probability value
     Gettraceprobability,
-    /// Sets the probability for tracing any given request to value. 0 disables, 1 enables for all requests, 0 is
-    /// the default
+    /// Sets the probability for tracing any given request to value. 0 disables, 1 enables for all requests, 0
+    /// is the default
     Settraceprobability {
         /// Trace probability between 0 and 1 (ex: 0.2)
         #[arg(allow_negative_numbers = true)]
@@ -116,6 +121,9 @@ impl TuningVerb {
             }
             TuningVerb::Setlogginglevel { part_and_level } => match part_and_level.as_slice() {
                 [] => silently(client.delete("/api/v1/logging", &())),
+                [_, level] if !LEVELS.contains(&level.to_ascii_uppercase().as_str()) => {
+                    usage(&format!("{level} is no level: {}", LEVELS.join(", ")))
+                }
                 [part, level] => {
                     let body = LogLevel { part: part.clone(), level: level.clone() };
                     silently(client.put("/api/v1/logging", &body))
@@ -166,12 +174,13 @@ fn get_timeout(show: &Show<'_>, words: &[String]) -> Result<String, Failure> {
     };
     known_timeout(kind)?;
     let all: Vec<Timeout> = show.client.get("/api/v1/timeouts", &[])?;
-    match all.into_iter().find(|timeout| timeout.kind == *kind) {
-        Some(found) => show.print(&found, |timeout| {
-            format!("Current timeout for type {}: {} ms\n", timeout.kind, timeout.millis)
-        }),
-        None => usage(&format!("Timeout type requires one of ({KINDS})")),
-    }
+    let found = all.into_iter().find(|timeout| timeout.kind == *kind);
+    let Some(found) = found else {
+        return Err(Failure::Node(format!("the node has no timeout of type {kind}")));
+    };
+    show.print(&found, |timeout| {
+        format!("Current timeout for type {}: {} ms\n", timeout.kind, timeout.millis)
+    })
 }
 
 fn set_timeout(client: &Client, words: &[String]) -> Result<String, Failure> {
@@ -189,14 +198,15 @@ fn set_timeout(client: &Client, words: &[String]) -> Result<String, Failure> {
     silently(client.put("/api/v1/timeouts", &Timeout { kind: kind.clone(), millis }))
 }
 
-/// Refuses the timeouts between nodes by name.
+/// Refuses what is no timeout, and those between nodes by name.
 fn known_timeout(kind: &str) -> Result<(), Failure> {
-    match BETWEEN_NODES.contains(&kind) {
-        true => {
-            Err(Failure::Usage(format!("{kind} is a timeout between nodes, and this node is the only one")))
-        }
-        false => Ok(()),
+    if OF_REQUESTS.contains(&kind) {
+        return Ok(());
     }
+    Err(Failure::Usage(match BETWEEN_NODES.contains(&kind) {
+        true => format!("{kind} is a timeout between nodes, and this node is the only one"),
+        false => format!("Timeout type requires one of ({KINDS})"),
+    }))
 }
 
 /// `tpstats`.

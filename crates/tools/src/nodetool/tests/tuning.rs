@@ -1,4 +1,4 @@
-//! Verbs about what is looked at and changed while the node runs. Expected texts are those of Cassandra 5.0.5.
+//! Verbs about what is looked at and changed while the node runs, as Cassandra 5.0.5 answered them.
 
 use super::super::tuning::{
     by_protocol_text, clients_text, garbage_text, latencies_text, levels_text, pools_text,
