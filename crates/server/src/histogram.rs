@@ -145,6 +145,19 @@ impl Histogram {
         }
     }
 
+    /// Counts what another one has counted.
+    pub fn absorb(&self, other: &Histogram) {
+        let Some(own) = self.parts.get(own_part()) else { return };
+        let own = own.get_or_init(Box::default);
+        for part in other.parts() {
+            for (bucket, more) in own.buckets.iter().zip(&part.buckets) {
+                bucket.fetch_add(more.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+            own.sum.fetch_add(part.sum.load(Ordering::Relaxed), Ordering::Relaxed);
+            own.max.fetch_max(part.max.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
     fn parts(&self) -> impl Iterator<Item = &HistogramPart> {
         self.parts.iter().filter_map(|part| part.get()).map(Box::as_ref)
     }

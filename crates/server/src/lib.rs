@@ -21,8 +21,8 @@
 //!   the tables that describe the node;
 //! - `admin`: the HTTP API for operators, in the vocabulary of `tools::api`;
 //! - `allocator`: where memory comes from; `slices`: how threads share processors; `metrics`, `histogram`:
-//!   what is counted; `reads`: those worth remembering; `running`: requests that wait; `sample`: data to try
-//!   reads on.
+//!   what is counted; `reads`: those worth remembering; `running`: requests that wait; `timeouts`: how long
+//!   they may; `sample`: data to try reads on.
 
 pub mod admin;
 pub mod allocator;
@@ -44,3 +44,4 @@ mod slices;
 pub mod state;
 pub mod storage;
 pub mod system;
+pub mod timeouts;

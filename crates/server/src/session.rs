@@ -63,6 +63,7 @@ use crate::reads::{self, ReadRecord, Waits};
 use crate::redact;
 use crate::running::RunningRequest;
 use crate::state::NodeState;
+use crate::timeouts::TimeoutKind;
 use run::Work;
 use statements::Statements;
 use trace::Trace;
@@ -160,12 +161,13 @@ impl Exchange {
     fn new(sessions: Arc<Sessions>, message: &Message, reply: Reply) -> Exchange {
         let connection = Arc::clone(reply.connection());
         let env = &sessions.node.env;
-        let trace = || Box::new(Trace::start(env, connection.peer, &message.request));
+        let is_traced = message.tracing || sessions.node.trace_probability.strikes(env);
+        let trace = || Box::new(Trace::start(env, connection.peer, message));
         Exchange {
             version: connection.version(),
             started_nanos: env.clock.monotonic_nanos(),
             ended_nanos: None,
-            trace: message.tracing.then(trace),
+            trace: is_traced.then(trace),
             warnings: Vec::new(),
             text: None,
             waits: Waits::default(),
@@ -202,11 +204,11 @@ impl Exchange {
     }
 
     fn read_deadline(&self) -> Deadline {
-        self.deadline(self.sessions.node.config.settings.read_request_timeout)
+        self.deadline(self.sessions.node.timeouts.get(TimeoutKind::Read))
     }
 
     fn write_deadline(&self) -> Deadline {
-        self.deadline(self.sessions.node.config.settings.write_request_timeout)
+        self.deadline(self.sessions.node.timeouts.get(TimeoutKind::Write))
     }
 
     /// The statement as lists of requests may show it.
@@ -236,7 +238,7 @@ impl Exchange {
     /// Takes what leads the answer.
     fn extras(&mut self) -> Extras {
         Extras {
-            tracing_id: self.trace.as_ref().map(|trace| trace.id),
+            tracing_id: self.trace.as_ref().filter(|trace| trace.is_asked_for).map(|trace| trace.id),
             warnings: std::mem::take(&mut self.warnings),
             payload: Vec::new(),
         }

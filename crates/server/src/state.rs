@@ -6,11 +6,36 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::net;
 use crate::running::RunningRequests;
+use crate::timeouts::Timeouts;
 use engine::Engine;
 use env::Env;
 use model::Schema;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A probability that is changed while the node runs; none is drawn for 0.
+#[derive(Debug, Default)]
+pub struct TraceProbability(AtomicU64);
+
+impl TraceProbability {
+    /// 0 to 1.
+    pub fn get(&self) -> f64 {
+        f64::from_bits(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Sets it, for requests that come from now on.
+    pub fn set(&self, probability: f64) {
+        self.0.store(probability.to_bits(), Ordering::Relaxed);
+    }
+
+    /// Whether it is the next request's turn.
+    #[inline]
+    pub fn strikes(&self, env: &Env) -> bool {
+        let bits = self.0.load(Ordering::Relaxed);
+        // What is drawn is below 1.
+        bits != 0 && env.random.unit() < f64::from_bits(bits)
+    }
+}
 
 /// What the parts of a node share.
 pub struct NodeState {
@@ -24,6 +49,10 @@ pub struct NodeState {
     pub metrics: Arc<Metrics>,
     /// Requests that wait for something.
     pub running: Arc<RunningRequests>,
+    /// How long requests may take.
+    pub timeouts: Timeouts,
+    /// Which share of requests is traced that did not ask for it.
+    pub trace_probability: TraceProbability,
     /// The open connections.
     pub connections: Arc<net::Registry>,
     /// Tokens of the node, in the order of the ring.

@@ -13,6 +13,7 @@ mod guard;
 mod handlers;
 mod prometheus;
 mod serve;
+mod tuning;
 
 use crate::node::Node;
 use crate::storage::StorageError;
@@ -79,6 +80,16 @@ const ROUTES: &[Route] = &[
     ("post", "/api/v1/scrub", || post(compactions::scrub)),
     ("post", "/api/v1/import", || post(handlers::import)),
     ("post", "/api/v1/refresh", || post(handlers::refresh)),
+    ("get", "/api/v1/timeouts", || get(tuning::timeouts)),
+    ("put", "/api/v1/timeouts", || put(tuning::set_timeout)),
+    ("get", "/api/v1/trace_probability", || get(tuning::trace_probability)),
+    ("put", "/api/v1/trace_probability", || put(tuning::set_trace_probability)),
+    ("get", "/api/v1/logging", || get(tuning::log_levels)),
+    ("put", "/api/v1/logging", || put(tuning::set_log_level)),
+    ("delete", "/api/v1/logging", || delete(tuning::reset_log_levels)),
+    ("get", "/api/v1/pools", || get(tuning::thread_pools)),
+    ("get", "/api/v1/latencies", || get(tuning::latencies)),
+    ("get", "/api/v1/clients", || get(tuning::clients)),
     ("get", "/api/v1/snapshots", || get(handlers::snapshots)),
     ("post", "/api/v1/snapshots", || post(handlers::take_snapshot)),
     ("delete", "/api/v1/snapshots", || delete(handlers::clear_snapshots)),

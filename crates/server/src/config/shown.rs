@@ -8,6 +8,7 @@ use super::settings::Setting;
 use super::units::OldUnit;
 use super::{ByteSize, Config, Settings};
 use crate::system::PARTITIONER;
+use crate::timeouts::Timeouts;
 
 const DEFAULTS: &str = include_str!("defaults.txt");
 
@@ -23,8 +24,8 @@ pub struct Shown {
 }
 
 impl Config {
-    /// Every setting.
-    pub fn shown(&self) -> Vec<Shown> {
+    /// Every setting, with the timeouts as they are now.
+    pub fn shown(&self, timeouts: &Timeouts) -> Vec<Shown> {
         let mut shown: Vec<Shown> = DEFAULTS
             .lines()
             .map(|line| match line.split_once(' ') {
@@ -32,7 +33,8 @@ impl Config {
                 None => Shown { name: line, value: None, is_in_effect: false },
             })
             .collect();
-        let settings = self.in_force();
+        let mut settings = self.in_force();
+        timeouts.put_into(&mut settings);
         let others = [
             ("endpoint_snitch", Some(self.snitch.clone())),
             ("partitioner", Some(PARTITIONER.to_owned())),
@@ -91,7 +93,7 @@ mod tests {
             let value = serde_norway::from_str(value).expect("YAML");
             config.settings.set(name, &value).expect("a setting").expect("a value of it");
         }
-        config.shown()
+        config.shown(&Timeouts::new(&config.settings))
     }
 
     fn find<'a>(shown: &'a [Shown], name: &str) -> &'a Shown {

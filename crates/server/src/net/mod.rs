@@ -51,6 +51,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+/// The name of a client that nobody asked who it is.
+pub const ANONYMOUS: &str = "anonymous";
+
 /// Limits and timeouts of connections. The comments name the keys of cassandra.yaml.
 #[derive(Clone, Debug)]
 pub struct NetOptions {

@@ -3,6 +3,7 @@
 
 use super::{Node, StartError};
 use crate::slices::take_time;
+use crate::timeouts::TimeoutKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,7 +39,7 @@ pub(crate) async fn keep_finishing(node: Arc<Node>) {
 /// Completes batches that were written longer ago than twice `write_request_timeout`. Until then their
 /// requests may still end well.
 pub(crate) async fn finish_late(node: &Arc<Node>) {
-    let timeout_ms = node.state.config.settings.write_request_timeout.0.saturating_mul(2);
+    let timeout_ms = node.state.timeouts.get(TimeoutKind::Write).0.saturating_mul(2);
     let (coordinator, runtime) = (Arc::clone(&node.coordinator), tokio::runtime::Handle::current());
     // The log is read from end to end, which network threads have no time for.
     let replay = move || runtime.block_on(coordinator.replay_late_batches(timeout_ms));

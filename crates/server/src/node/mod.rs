@@ -31,8 +31,9 @@ use crate::metrics::Metrics;
 use crate::net;
 use crate::replica;
 use crate::slices::take_time;
-use crate::state::NodeState;
+use crate::state::{NodeState, TraceProbability};
 use crate::system::{catalog, local};
+use crate::timeouts::Timeouts;
 use coordinator::{Coordinator, NoHints, Replica, SingleNode};
 use engine::{Engine, EngineError, Opening};
 use env::Env;
@@ -122,8 +123,9 @@ impl Node {
         engine.install_schema(catalog::with_virtual(&engine.schema()))?;
         let state = Arc::new(NodeState {
             env: env.clone(),
-            config,
             metrics,
+            timeouts: Timeouts::new(&config.settings),
+            trace_probability: TraceProbability::default(),
             running: Arc::default(),
             connections: Arc::new(net::Registry::new()),
             tokens: identity.tokens,
@@ -131,6 +133,7 @@ impl Node {
             release_version: identity.release_version.unwrap_or_default(),
             started_nanos,
             drained: AtomicBool::new(false),
+            config,
             engine,
         });
         let local = Arc::new(replica::local(&state));

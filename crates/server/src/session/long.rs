@@ -14,6 +14,7 @@ use tokio::runtime::Handle;
 use super::statements::Statement;
 use super::{Exchange, Progress, begin, end, error};
 use crate::metrics::RequestKind;
+use crate::timeouts::TimeoutKind;
 
 /// Bytes of the longest request with a text, or with statements of a batch, that begins on a network thread.
 const TEXT_BYTES_MAX: u64 = 64 << 10;
@@ -41,7 +42,7 @@ pub(super) fn is_long_to_bind(statement: &Statement) -> bool {
 /// Begins a request on the pool of readers, and goes on with it here.
 pub(super) async fn carry_out(mut exchange: Exchange, request: Request) {
     let sessions = Arc::clone(&exchange.sessions);
-    let deadline = exchange.deadline(sessions.node.config.settings.request_timeout);
+    let deadline = exchange.deadline(sessions.node.timeouts.get(TimeoutKind::Misc));
     exchange.note(|| "Moved to a reader thread".to_owned());
     let asked = sessions.node.env.clock.monotonic_nanos();
     let (kind, text) = said(&request);

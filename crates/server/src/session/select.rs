@@ -35,6 +35,7 @@ use super::run::{Metadata, Work};
 use super::statements::Statement;
 use super::{Answer, Exchange, PAGE_BYTES_MAX, Progress, error};
 use crate::net::NoRoom;
+use crate::timeouts::TimeoutKind;
 
 pub(super) use blocking::{Analysis, analyze, on_reader};
 pub(super) use page::Sink;
@@ -191,11 +192,8 @@ impl Read {
 
     /// When the client has waited for long enough.
     fn deadline(&self, exchange: &Exchange) -> Deadline {
-        let settings = &exchange.sessions.node.config.settings;
-        exchange.deadline(match self.is_scan() {
-            true => settings.range_request_timeout,
-            false => settings.read_request_timeout,
-        })
+        let kind = if self.is_scan() { TimeoutKind::Range } else { TimeoutKind::Read };
+        exchange.deadline(exchange.sessions.node.timeouts.get(kind))
     }
 
     fn is_scan(&self) -> bool {

@@ -12,7 +12,7 @@ use model::{
     Cell, Clustering, Component, Consistency, DecoratedKey, Liveness, Mutation, PartitionKey,
     PartitionUpdate, Row, WriteType,
 };
-use protocol::request::{QueryParams, Request};
+use protocol::request::{Message, QueryParams, Request};
 use uuid::Uuid;
 
 use super::Sessions;
@@ -23,6 +23,8 @@ use crate::redact;
 /// The steps of one request.
 pub(super) struct Trace {
     pub(super) id: Uuid,
+    /// Whether the client wants to know of it.
+    pub(super) is_asked_for: bool,
     client: IpAddr,
     request: &'static str,
     parameters: BTreeMap<String, String>,
@@ -39,8 +41,8 @@ struct Event {
 }
 
 impl Trace {
-    pub(super) fn start(env: &Env, client: SocketAddr, request: &Request) -> Trace {
-        let (request, parameters) = match request {
+    pub(super) fn start(env: &Env, client: SocketAddr, message: &Message) -> Trace {
+        let (request, parameters) = match &message.request {
             Request::Query(query) => {
                 let mut parameters = of_params(&query.params);
                 parameters.insert("query".to_owned(), redact::passwords(&query.statement).into_owned());
@@ -60,6 +62,7 @@ impl Trace {
         };
         Trace {
             id: env.time_uuid(),
+            is_asked_for: message.tracing,
             client: client.ip(),
             request,
             parameters,

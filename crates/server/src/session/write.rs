@@ -21,6 +21,7 @@ use super::select::{Sink, Stop};
 use super::statements::encode_columns;
 use super::{Answer, Exchange, error};
 use crate::net::AnswerRoom;
+use crate::timeouts::TimeoutKind;
 
 /// An unconditional write of one table.
 pub(super) async fn single(
@@ -108,12 +109,11 @@ pub(super) async fn conditional(
 ) -> Result<Answer, ErrorResponse> {
     let sessions = Arc::clone(&exchange.sessions);
     let plan = Arc::new(plan);
-    let settings = &sessions.node.config.settings;
     let limits = CasLimits {
         consistency: options.consistency,
         serial_consistency: options.serial_consistency,
         read: exchange.read_deadline(),
-        contention: exchange.deadline(settings.cas_contention_timeout),
+        contention: exchange.deadline(sessions.node.timeouts.get(TimeoutKind::CasContention)),
         write: exchange.write_deadline(),
     };
     exchange.note(|| format!("Evaluating conditions on {}", plan.table.name));
@@ -136,7 +136,7 @@ pub(super) async fn truncate(
     table: Arc<TableSchema>,
 ) -> Result<Answer, ErrorResponse> {
     let coordinator = Arc::clone(&exchange.sessions.coordinator);
-    let left = exchange.deadline(exchange.sessions.node.config.settings.truncate_request_timeout).left();
+    let left = exchange.deadline(exchange.sessions.node.timeouts.get(TimeoutKind::Truncate)).left();
     // A truncation that is late goes on: it is under way on a thread of its own.
     let tasks = &exchange.sessions.node.env.tasks;
     let truncated = tasks.timeout(left, coordinator.truncate(table)).await.unwrap_or_else(|_| {
@@ -158,7 +158,7 @@ async fn write_counters(
 }
 
 fn counter_deadline(exchange: &Exchange) -> Deadline {
-    exchange.deadline(exchange.sessions.node.config.settings.counter_write_request_timeout)
+    exchange.deadline(exchange.sessions.node.timeouts.get(TimeoutKind::CounterWrite))
 }
 
 /// What a conditional write must reach, and until when.

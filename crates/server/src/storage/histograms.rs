@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use tools::api::{Percentiles, TableHistograms};
 
 /// Of what was counted since the start, each value times `scale`.
-fn percentiles(histogram: &Histogram, scale: f64) -> Percentiles {
+pub fn percentiles(histogram: &Histogram, scale: f64) -> Percentiles {
     let quantile = |q| histogram.quantile(q) as f64 * scale;
     Percentiles {
         count: histogram.count(),

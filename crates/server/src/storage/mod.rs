@@ -12,7 +12,7 @@ pub use compactions::{
     autocompaction, compact, compactions, scrub, set_autocompaction, set_compactors, set_thresholds,
     stop_tasks, thresholds, upgrade, verify,
 };
-pub use histograms::all as table_histograms;
+pub use histograms::{all as table_histograms, percentiles};
 pub use history::compaction_history;
 pub use reads::reads_by_table;
 pub use tables::{tables, tables_with_times};

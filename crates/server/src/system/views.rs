@@ -1,8 +1,9 @@
 //! `system_views`: what the node is doing and what it was told, as tables.
 
+use super::pools;
 use super::rows::{IntoValue, VirtualRows};
 use crate::histogram::Histogram;
-use crate::metrics::{Latency, RequestKind, TableMetrics};
+use crate::metrics::{Latency, TableMetrics};
 use crate::state::NodeState;
 use model::CqlType;
 use model::schema::Schema;
@@ -13,7 +14,7 @@ const MIB: u64 = 1 << 20;
 
 /// `settings`.
 pub(super) fn settings(state: &NodeState, rows: &mut VirtualRows) {
-    for setting in state.config.shown() {
+    for setting in state.config.shown(&state.timeouts) {
         rows.add(
             [setting.name.into_value()],
             &[("in_effect", setting.is_in_effect.into_value()), ("value", setting.value.into_value())],
@@ -53,7 +54,7 @@ pub(super) fn clients(state: &NodeState, rows: &mut VirtualRows) {
                 ("protocol_version", info.map(|i| i32::from(i.version.number())).into_value()),
                 ("request_count", connection.requests().into_value()),
                 ("ssl_enabled", false.into_value()),
-                ("username", "anonymous".into_value()),
+                ("username", crate::net::ANONYMOUS.into_value()),
             ],
         );
     }
@@ -213,43 +214,17 @@ pub(super) fn sstable_tasks(state: &NodeState, rows: &mut VirtualRows) {
 
 /// `thread_pools`: those of Cassandra's pools that have a counterpart here.
 pub(super) fn thread_pools(state: &NodeState, rows: &mut VirtualRows) {
-    let metrics = &state.metrics;
-    let completed = |kinds: &[RequestKind]| -> u64 {
-        kinds.iter().map(|kind| metrics.request(*kind).nanos.count()).sum()
-    };
-    let compactions = crate::storage::compactions(&state.engine);
-    let flushes = crate::storage::flushes(&state.engine);
-    let requests = completed(&RequestKind::ALL);
-    let limit = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
-    let cores = state.env.tasks.parallelism();
-    let readers = state.config.settings.concurrent_reads as usize;
-    for (name, active, active_limit, done, pending) in [
-        (
-            "CompactionExecutor",
-            compactions.running() as i64,
-            compactions.concurrent_compactors as usize,
-            compactions.completed,
-            compactions.pending as i64,
-        ),
-        (
-            "MemtableFlushWriter",
-            0,
-            state.config.engine.flush_writers,
-            flushes.completed,
-            flushes.pending as i64,
-        ),
-        ("Native-Transport-Requests", state.connections.requests_in_flight() as i64, cores, requests, 0),
-        ("ReadStage", metrics.reader_tasks.get(), readers, metrics.reads_moved.get(), 0),
-    ] {
+    let limit = |n: u64| i32::try_from(n).unwrap_or(i32::MAX);
+    for pool in pools::list(state) {
         rows.add(
-            [name.into_value()],
+            [pool.name.into_value()],
             &[
-                ("active_tasks", limit(active.max(0) as usize).into_value()),
-                ("active_tasks_limit", limit(active_limit).into_value()),
+                ("active_tasks", limit(pool.active).into_value()),
+                ("active_tasks_limit", limit(pool.active_max).into_value()),
                 ("blocked_tasks", 0i64.into_value()),
                 ("blocked_tasks_all_time", 0i64.into_value()),
-                ("completed_tasks", done.into_value()),
-                ("pending_tasks", limit(pending.max(0) as usize).into_value()),
+                ("completed_tasks", pool.completed.into_value()),
+                ("pending_tasks", limit(pool.pending).into_value()),
             ],
         );
     }

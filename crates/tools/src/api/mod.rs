@@ -14,6 +14,7 @@ mod node;
 mod reads;
 mod snapshots;
 mod tables;
+mod tuning;
 
 pub use caches::{CacheCapacity, CacheKind, CacheReport, InvalidateCache};
 pub use compactions::{
@@ -31,6 +32,7 @@ pub use tables::{
     ImportSstables, ImportedDirectory, Percentiles, QualifiedTable, Refreshed, Selection, TableHistograms,
     TableReport,
 };
+pub use tuning::{ClientConnection, LogLevel, Pool, RequestLatencies, Timeout, TraceProbability};
 
 use serde::{Deserialize, Serialize};
 

@@ -15,6 +15,7 @@ mod ring;
 mod snapshots;
 mod tables;
 mod tablestats;
+mod tuning;
 
 use crate::api::Selection;
 use crate::client::{Client, ClientError, Place, default_admin};
@@ -51,6 +52,8 @@ enum Verb {
     Ring(ring::RingVerb),
     #[command(flatten)]
     Node(node::NodeVerb),
+    #[command(flatten)]
+    Tuning(tuning::TuningVerb),
     #[command(flatten)]
     Tables(tables::TableVerb),
     #[command(flatten)]
@@ -163,6 +166,7 @@ fn execute(args: &NodetoolArgs) -> Result<String, Failure> {
     match &args.verb {
         Verb::Ring(verb) => verb.run(&show),
         Verb::Node(verb) => verb.run(&show),
+        Verb::Tuning(verb) => verb.run(&show),
         Verb::Tables(verb) => verb.run(&show),
         Verb::Compactions(verb) => verb.run(&show),
         Verb::Rewriting(verb) => verb.run(&show),

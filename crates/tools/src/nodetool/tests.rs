@@ -2,6 +2,7 @@
 
 mod compactions;
 mod tablestats;
+mod tuning;
 
 use super::snapshots::{SnapshotVerb, snapshot_of};
 use super::*;
@@ -58,9 +59,8 @@ fn status_counts_several_tokens() {
     assert!(text.contains("554.06 KiB  2       100.0%"), "{text}");
 }
 
-#[test]
-fn info_hides_many_tokens_until_asked() {
-    let mut info = Info {
+fn info() -> Info {
+    Info {
         host_id: "id".to_owned(),
         native_transport_active: true,
         load_bytes: 0,
@@ -77,7 +77,12 @@ fn info_hides_many_tokens_until_asked() {
         tokens: vec!["5".to_owned()],
         drained: false,
         given_up_directories: vec!["/data/one".into()],
-    };
+    }
+}
+
+#[test]
+fn info_hides_many_tokens_until_asked() {
+    let mut info = info();
     let text = node::info_text(&info, false);
     assert!(text.ends_with("Takes no new SSTables  : /data/one\n"), "{text}");
     assert!(text.starts_with("ID                     : id\n"), "{text}");

@@ -25,11 +25,12 @@ impl Background {
             return;
         }
         let table = self.catalog.system_table(COMPACTION_HISTORY);
-        let bytes = |sstables: &[Arc<SsTable>]| sstables.iter().map(|t| t.data_file_bytes()).sum::<u64>();
+        let bytes_in: u64 = task.all().map(|t| t.data_file_bytes()).sum();
+        let bytes_out: u64 = outputs.iter().map(|t| t.data_file_bytes()).sum();
         let micros = self.catalog.env.now_micros();
         let values: [(&str, Bytes); 6] = [
-            ("bytes_in", (bytes(&task.inputs) as i64).to_be_bytes().to_vec().into()),
-            ("bytes_out", (bytes(outputs) as i64).to_be_bytes().to_vec().into()),
+            ("bytes_in", (bytes_in as i64).to_be_bytes().to_vec().into()),
+            ("bytes_out", (bytes_out as i64).to_be_bytes().to_vec().into()),
             ("columnfamily_name", compacted.name.clone().into()),
             ("compacted_at", (micros / 1_000).to_be_bytes().to_vec().into()),
             ("compaction_properties", properties(task.kind.name())),

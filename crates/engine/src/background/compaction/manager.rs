@@ -144,7 +144,7 @@ impl Compactions {
     }
 
     /// Finds the next pick of any table and marks its SSTables busy.
-    fn next_task(&self, background: &Background) -> Option<Arc<Task>> {
+    pub(super) fn next_task(&self, background: &Background) -> Option<Arc<Task>> {
         let now_nanos = background.catalog.env.clock.monotonic_nanos();
         let mut state = self.state.lock();
         state.resting.retain(|_, until| *until > now_nanos);

@@ -132,3 +132,27 @@ fn a_keyspace_without_a_replica_here_has_no_primary_range() {
         db.stop().await;
     });
 }
+
+/// As after a crash between a drop and the removal of its rows.
+#[test]
+fn a_round_forgets_tables_that_are_gone() {
+    run(async {
+        let db = Db::open_with(&Env::for_test(1), with_tokens("0")).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        create(&mut client).await;
+        record(&db).await;
+        let engine = Arc::clone(&db.node.state.engine);
+        let drop_table = move || {
+            let mut schema = model::Schema::clone(&engine.schema());
+            Arc::make_mut(schema.keyspaces.get_mut("ks").unwrap()).tables.remove("t");
+            engine.install_schema(schema)
+        };
+        tokio::task::spawn_blocking(drop_table).await.unwrap().unwrap();
+        assert_eq!(estimated(&mut client, "size_estimates", RANGES).await.len(), 2);
+        record(&db).await;
+        for table in ["size_estimates", "table_estimates"] {
+            assert_eq!(estimated(&mut client, table, "table_name").await.len(), 0);
+        }
+        db.stop().await;
+    });
+}

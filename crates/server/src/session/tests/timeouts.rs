@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::Millis;
+use crate::timeouts::TimeoutKind;
 use engine::SyncMode;
 use env::clock::ManualClock;
 use env::fs::faulty::{FaultyFileSystem, Op};
@@ -217,6 +218,30 @@ fn a_read_on_a_device_that_hangs_is_answered_in_time() {
         }
         fs.release();
         assert_eq!(select(&mut client, one).await.rows.len(), 1);
+        db.stop().await;
+    });
+}
+
+#[test]
+fn a_timeout_that_is_changed_holds_for_the_next_request() {
+    run(async {
+        let leaping = Arc::new(LeapingClock::default());
+        let (clock, fs) = (leaping.clone(), file_system());
+        let db = Db::open_with(&env_of(clock, &fs), |_| ()).await;
+        let mut client = db.client(ProtocolVersion::V5).await;
+        make_tables(&mut client).await;
+        for c in 0..300 {
+            cql(&mut client, &format!("INSERT INTO ks.t (k, c, v) VALUES (1, {c}, 'x')")).await;
+        }
+        let one = "SELECT * FROM ks.t WHERE k = 1";
+        leaping.leap_nanos.store(2_000_000_000, std::sync::atomic::Ordering::SeqCst);
+        db.node.state.timeouts.set(TimeoutKind::Read, Millis(1_000));
+        let expected = ErrorKind::ReadTimeout { progress: late(Consistency::One), data_present: false };
+        assert_eq!(refused(&mut client, one, Consistency::One).await.0, expected);
+        let shown = "SELECT value FROM system_views.settings WHERE name = 'read_request_timeout_in_ms'";
+        db.node.state.timeouts.set(TimeoutKind::Read, Millis(100_000));
+        assert_eq!(select(&mut client, one).await.rows.len(), 300);
+        assert_eq!(select(&mut client, shown).await.rows[0][0].as_deref(), Some(b"100000".as_slice()));
         db.stop().await;
     });
 }

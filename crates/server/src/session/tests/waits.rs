@@ -136,6 +136,27 @@ fn the_wait_for_a_thread_is_told_and_belongs_to_no_sstable() {
     });
 }
 
+#[test]
+fn requests_are_traced_unasked_with_the_probability_that_was_set() {
+    run(async {
+        let (db, _, _) = open(Millis(30_000)).await;
+        let client = &mut db.client(ProtocolVersion::V5).await;
+        let sessions = "SELECT request FROM system_traces.sessions";
+        client.call(query("SELECT v FROM ks.t WHERE k = 1", params())).await;
+        assert!(select(client, sessions).await.rows.is_empty());
+        db.node.state.trace_probability.set(1.0);
+        let request = query("SELECT v FROM ks.t WHERE k = 1", params());
+        let answer = client.exchange(Message { tracing: false, payload: None, request }).await;
+        assert_eq!(answer.extras.tracing_id, None, "the client did not ask");
+        db.node.state.trace_probability.set(0.0);
+        while select(client, sessions).await.rows.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(select(client, sessions).await.rows.len(), 1);
+        db.stop().await;
+    });
+}
+
 /// What `system_views.queries` lists, but for the question itself: it waits for a reader thread, too.
 async fn listed(client: &mut Client) -> Vec<(i64, String)> {
     let rows = select(client, "SELECT running_micros, task FROM system_views.queries").await.rows;

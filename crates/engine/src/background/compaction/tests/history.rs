@@ -33,9 +33,11 @@ fn number(row: &BTreeMap<String, Vec<u8>>, column: &str) -> Option<i64> {
 fn a_compaction_is_written_down_with_what_it_merged() {
     let (fs, table) = (MemoryFileSystem::new(), off("t", 864_000));
     let engine = open(&fs, &table);
-    // Partitions 0 to 9 are in one SSTable, 10 to 19 in two, 20 to 29 in all three.
-    for (first, micros) in [(0, 1), (10, 2), (20, 3)] {
-        for k in first..30 {
+    // In the order of the ring: one SSTable has them all, and no partition is in both others.
+    let mut keys: Vec<i32> = (0..30).collect();
+    keys.sort_by_key(|k| key(*k).token);
+    for (part, micros) in [(0..30, 1), (5..12, 2), (15..25, 3)] {
+        for k in keys[part].iter().copied() {
             write(&engine, &insert(&table, k, 0, "value", micros)).unwrap();
         }
         engine.flush("ks", None).unwrap();
@@ -51,7 +53,7 @@ fn a_compaction_is_written_down_with_what_it_merged() {
     assert_eq!(number(row, "bytes_in"), Some(before as i64));
     assert_eq!(number(row, "bytes_out"), Some(bytes(&engine) as i64));
     let merged = (0..5).map(|n| number(row, &format!("rows_merged[{n}]"))).collect::<Vec<_>>();
-    assert_eq!(merged, [None, Some(10), Some(10), Some(10), None]);
+    assert_eq!(merged, [None, Some(13), Some(17), None, None]);
     let properties = b"\0\0\0\x01\0\0\0\x0fcompaction_type\0\0\0\x10Major compaction";
     assert_eq!(row["compaction_properties"], properties);
     engine.close();

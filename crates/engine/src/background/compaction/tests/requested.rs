@@ -6,6 +6,7 @@ use model::Token;
 use model::key::{KeyBound, KeyRange};
 use sstable::SsTable;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
 fn sstables(engine: &Engine, table: &TableSchema) -> Vec<Arc<SsTable>> {
     store(engine, table).view().sstables.to_vec()
@@ -165,4 +166,24 @@ fn halves_end_where_they_are_small() {
         [200 << 20, 100 << 20, 50 << 20, u64::MAX, u64::MAX]
     );
     assert_eq!(Output { sstable_bytes: 7, ..Output::ONE }.bytes_of(3), 7);
+}
+
+#[test]
+fn no_more_compactions_begin_than_may_run_at_once() {
+    let fs = MemoryFileSystem::new();
+    let tables = ["t", "u", "w"].map(|name| table_with(name, "SizeTieredCompactionStrategy", &[], 864_000));
+    let engine = Engine::open(quiet(options()), env_on(Arc::new(fs), 5)).unwrap();
+    create(&engine, &tables);
+    let compactions = &engine.background.compactions;
+    // The threads of the engine find nothing that they may do.
+    compactions.concurrent.store(0, Ordering::SeqCst);
+    for table in &tables {
+        one_each(&engine, table, 0..4);
+    }
+    for (concurrent, begins) in [(0, false), (1, true), (1, false), (2, true), (2, false)] {
+        compactions.concurrent.store(concurrent, Ordering::SeqCst);
+        let task = compactions.next_task(&engine.background);
+        compactions.concurrent.store(0, Ordering::SeqCst);
+        assert_eq!(task.is_some(), begins, "{concurrent}");
+    }
 }
