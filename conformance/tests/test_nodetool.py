@@ -1,5 +1,6 @@
 """What nodetool changes of a running node, seen from outside."""
 import json
+import pathlib
 import socket
 import subprocess
 import time
@@ -74,3 +75,39 @@ def test_what_describes_the_node(node):
     assert node.nodetool("gettraceprobability") == "Current trace probability: 0.25\n"
     assert node.nodetool("reloadlocalschema") == ""
     wire.close()
+
+
+def test_where_a_partition_lies(node):
+    wire = Wire(node.address, node.port)
+    wire.must("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+    wire.must("CREATE TABLE ks.t (k int PRIMARY KEY, v text)")
+    wire.must("CREATE TABLE ks.c (k int, d text, v text, PRIMARY KEY ((k, d)))")
+    for k in (5, 6):
+        wire.must(f"INSERT INTO ks.t (k, v) VALUES ({k}, 'x')")
+        wire.must(f"INSERT INTO ks.c (k, d, v) VALUES ({k}, 'a', 'x')")
+        node.flush()
+    wire.close()
+    (first,) = node.nodetool("getsstables", "ks", "t", "5").splitlines()
+    (second,) = node.nodetool("getsstables", "ks", "t", "6").splitlines()
+    assert first != second and pathlib.Path(first).exists() and pathlib.Path(second).exists()
+    assert node.nodetool("getsstables", "-hf", "ks", "t", "00000005").splitlines() == [first]
+    assert node.nodetool("getsstables", "ks", "t", "7") == ""
+    (of_two,) = node.nodetool("getsstables", "ks", "c", "6:a").splitlines()
+    assert "/ks/c-" in of_two and node.nodetool("getsstables", "ks", "c", "6:b") == ""
+    assert refused(node, "getsstables", "ks", "nosuch", "5") == "ColumnFamilyStore for ks/nosuch not found.\n"
+    assert node.nodetool("getendpoints", "ks", "t", "5") == f"{node.address}\n"
+    assert "Unknown table 'nosuch' in keyspace 'ks'" in refused(node, "getendpoints", "ks", "nosuch", "5")
+    assert "Unknown keyspace 'nosuch'" in refused(node, "getendpoints", "nosuch", "t", "5")
+    paths = node.nodetool("datapaths", "ks.t")
+    assert paths.startswith("Keyspace: ks\n\tTable: t\n\tPaths:\n\t\t/") and str(pathlib.Path(first).parent) in paths
+    assert len(node.nodetool("rangekeysample").splitlines()) > 2
+
+
+def test_the_ring_of_one(node):
+    assert node.nodetool("ring").startswith("\nDatacenter: datacenter1\n==========\nAddress  ")
+    assert "Ownership values for keyspaces with LocalStrategy" in node.nodetool("ring", "system")
+    assert "The keyspace nosuch, does not exist" in refused(node, "ring", "nosuch")
+    assert f"endpoints:[{node.address}]" in node.nodetool("describering", "system_distributed")
+    assert node.nodetool("netstats").startswith("Mode: NORMAL\n")
+    assert f"/{node.address}\n" in node.nodetool("gossipinfo")
+    assert node.nodetool("failuredetector") == "  Endpoint,             Phi\n"

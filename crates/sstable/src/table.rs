@@ -392,6 +392,11 @@ impl SsTable {
         self.stream(filter, columns, table, data, partitions, layout)
     }
 
+    /// Tokens of the partitions that the index keeps in memory, the first and the last among them.
+    pub fn sampled_tokens(&self) -> Vec<model::key::Token> {
+        self.index.known_keys().map(|key| key.token).collect()
+    }
+
     /// Where in Data.db, before compression, the first partition of a range begins: `None` when the SSTable
     /// has none. The difference of two such places is what lies between them.
     ///

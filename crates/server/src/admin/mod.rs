@@ -11,6 +11,7 @@ mod compactions;
 mod exposition;
 mod guard;
 mod handlers;
+mod places;
 mod prometheus;
 mod serve;
 mod tuning;
@@ -80,6 +81,9 @@ const ROUTES: &[Route] = &[
     ("post", "/api/v1/scrub", || post(compactions::scrub)),
     ("post", "/api/v1/import", || post(handlers::import)),
     ("post", "/api/v1/refresh", || post(handlers::refresh)),
+    ("get", "/api/v1/partition", || get(places::partition)),
+    ("get", "/api/v1/directories", || get(places::directories)),
+    ("get", "/api/v1/ring/sample", || get(places::token_sample)),
     ("get", "/api/v1/timeouts", || get(tuning::timeouts)),
     ("put", "/api/v1/timeouts", || put(tuning::set_timeout)),
     ("get", "/api/v1/trace_probability", || get(tuning::trace_probability)),

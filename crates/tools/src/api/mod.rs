@@ -11,6 +11,7 @@
 mod caches;
 mod compactions;
 mod node;
+mod places;
 mod reads;
 mod snapshots;
 mod tables;
@@ -26,6 +27,7 @@ pub use node::{
     Cluster, Health, Info, KeyspaceReplication, NativeTransport, NodeStatus, SetNativeTransport, Status,
     Version,
 };
+pub use places::{PartitionPlace, TableDirectories, TokenSample};
 pub use reads::{BANDS, Band, HEAT_SECONDS, HeatColumns, ReadSample, ReadsByTable, SampleQuery, TableReads};
 pub use snapshots::{ClearSnapshots, SnapshotEntry, TakeSnapshot, ttl_seconds};
 pub use tables::{

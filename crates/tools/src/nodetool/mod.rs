@@ -10,6 +10,7 @@ mod compact;
 mod compactions;
 mod help;
 mod node;
+mod places;
 mod rewriting;
 mod ring;
 mod snapshots;
@@ -53,6 +54,8 @@ enum Verb {
     #[command(flatten)]
     Node(node::NodeVerb),
     #[command(flatten)]
+    Places(places::PlaceVerb),
+    #[command(flatten)]
     Tuning(tuning::TuningVerb),
     #[command(flatten)]
     Tables(tables::TableVerb),
@@ -95,6 +98,7 @@ pub fn with_long_flags(words: impl IntoIterator<Item = String>) -> Vec<String> {
         "-st" if of_nodetool => "--start-token".to_owned(),
         "-et" if of_nodetool => "--end-token".to_owned(),
         "-ns" if of_nodetool => "--no-snapshot".to_owned(),
+        "-hf" if of_nodetool => "--hex-format".to_owned(),
         "-nt" if of_nodetool => "--no-ttl".to_owned(),
         _ => word,
     };
@@ -166,6 +170,7 @@ fn execute(args: &NodetoolArgs) -> Result<String, Failure> {
     match &args.verb {
         Verb::Ring(verb) => verb.run(&show),
         Verb::Node(verb) => verb.run(&show),
+        Verb::Places(verb) => verb.run(&show),
         Verb::Tuning(verb) => verb.run(&show),
         Verb::Tables(verb) => verb.run(&show),
         Verb::Compactions(verb) => verb.run(&show),

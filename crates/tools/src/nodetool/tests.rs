@@ -1,6 +1,7 @@
 //! Verbs against answers that stand still: layouts, words and exit status.
 
 mod compactions;
+mod places;
 mod tablestats;
 mod tuning;
 

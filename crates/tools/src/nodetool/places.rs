@@ -1,0 +1,284 @@
+//! Verbs about where data lies, and about other nodes, of which there are none.
+
+use super::{Failure, Show, usage};
+use crate::api::{
+    Cluster, Info, NodeStatus, PartitionPlace, Status, TableDirectories, TableReport, TokenSample,
+};
+use clap::Subcommand;
+use std::fmt::Write;
+
+const NO_SEEDS: &str = "Seed node list does not contain any remote node IPs\n";
+
+/// Verbs about places.
+#[derive(Debug, Subcommand)]
+pub(super) enum PlaceVerb {
+    /// Print information about the token ring
+    Ring {
+        /// Show node domain names instead of IPs (there is no name but the address)
+        #[arg(short = 'r', long)]
+        resolve_ip: bool,
+        /// Specify a keyspace for accurate ownership information (topology awareness)
+        keyspace: Option<String>,
+    },
+    /// Shows the token ranges info of a given keyspace
+    Describering {
+        /// The keyspace name
+        keyspace: Option<String>,
+    },
+    /// Print the end points that owns the key
+    Getendpoints {
+        /// The keyspace, the table, and the partition key for which we need to find the endpoint
+        names: Vec<String>,
+    },
+    /// Print the sstable filenames that own the key
+    Getsstables {
+        /// Specify the key in hexadecimal string format
+        #[arg(long)]
+        hex_format: bool,
+        /// Print the level of each sstable (it is in `sstable metadata`)
+        #[arg(short = 'l', long)]
+        show_levels: bool,
+        /// The keyspace, the table, and the key
+        names: Vec<String>,
+    },
+    /// Print all directories where data of tables are stored
+    Datapaths {
+        /// List of table (or keyspace) names
+        tables: Vec<String>,
+    },
+    /// Shows the sampled keys held across all keyspaces
+    Rangekeysample,
+    /// Print network information on provided host (connecting node by default)
+    Netstats {
+        /// Display bytes in human readable form, i.e. KiB, MiB, GiB, TiB
+        #[arg(short = 'H', long)]
+        human_readable: bool,
+    },
+    /// Status of gossip
+    Statusgossip,
+    /// Shows the gossip information for the cluster
+    Gossipinfo,
+    /// Shows the failure detector information for the cluster
+    Failuredetector,
+    /// Get the currently in use seed node IP list excluding the node IP
+    Getseeds,
+    /// Reload the seed node list from the seed node provider
+    Reloadseeds,
+    /// Status of storing future hints on the current node
+    Statushandoff,
+}
+
+impl PlaceVerb {
+    /// Runs it; the text is what it prints.
+    pub(super) fn run(&self, show: &Show<'_>) -> Result<String, Failure> {
+        match self {
+            PlaceVerb::Ring { keyspace, .. } => ring(show, keyspace.as_deref()),
+            PlaceVerb::Describering { keyspace: Some(keyspace) } => describering(show, keyspace),
+            PlaceVerb::Describering { keyspace: None } => usage("Required parameters are missing: keyspace"),
+            PlaceVerb::Getendpoints { names } => match names.as_slice() {
+                [keyspace, table, key] => {
+                    let query = [("keyspace", keyspace.as_str()), ("table", table), ("key", key)];
+                    show.get("/api/v1/partition", &query, |place: &PartitionPlace| lines(&place.endpoints))
+                }
+                _ => usage("getendpoints requires keyspace, table and partition key arguments"),
+            },
+            PlaceVerb::Getsstables { hex_format, names, .. } => match names.as_slice() {
+                [keyspace, table, key] => getsstables(show, (keyspace, table, key), *hex_format),
+                _ => usage("getsstables requires ks, cf and key args"),
+            },
+            PlaceVerb::Datapaths { tables } => {
+                let mut found: Vec<TableDirectories> = show.client.get("/api/v1/directories", &[])?;
+                found.retain(|table| tables.is_empty() || tables.iter().any(|name| is_of(table, name)));
+                show.print(&found, |found| directories_text(found))
+            }
+            PlaceVerb::Rangekeysample => show.get("/api/v1/ring/sample", &[], |sample: &TokenSample| {
+                let tokens: String = sample.tokens.iter().map(|token| format!("\t{token}\n")).collect();
+                format!("RangeKeySample: \n{tokens}")
+            }),
+            PlaceVerb::Netstats { .. } => show.get("/api/v1/info", &[], netstats_text),
+            PlaceVerb::Statusgossip => Ok("not running\n".to_owned()),
+            PlaceVerb::Gossipinfo => gossipinfo(show),
+            PlaceVerb::Failuredetector => Ok("  Endpoint,             Phi\n".to_owned()),
+            PlaceVerb::Getseeds | PlaceVerb::Reloadseeds => Ok(NO_SEEDS.to_owned()),
+            PlaceVerb::Statushandoff => Ok("Hinted handoff is not running\n".to_owned()),
+        }
+    }
+}
+
+fn lines(words: &[String]) -> String {
+    words.iter().map(|word| format!("{word}\n")).collect()
+}
+
+fn is_of(table: &TableDirectories, name: &str) -> bool {
+    match name.split_once('.') {
+        Some((keyspace, of)) => table.keyspace == keyspace && table.table == of,
+        None => table.keyspace == name,
+    }
+}
+
+fn is_local(show: &Show<'_>, keyspace: &str) -> Result<bool, Failure> {
+    let cluster: Cluster = show.client.get("/api/v1/cluster", &[])?;
+    let found = cluster.keyspaces.iter().find(|found| found.keyspace == keyspace);
+    Ok(found.is_some_and(|found| found.class == "LocalStrategy"))
+}
+
+fn ring(show: &Show<'_>, keyspace: Option<&str>) -> Result<String, Failure> {
+    let query: Vec<(&str, &str)> = keyspace.iter().map(|k| ("keyspace", *k)).collect();
+    let status: Status = show.client.get("/api/v1/status", &query)?;
+    let owns_nothing = match keyspace {
+        Some(keyspace) => is_local(show, keyspace)?,
+        None => false,
+    };
+    show.print(&status, |status| ring_text(&status.nodes, owns_nothing))
+}
+
+/// `ring`. Of keyspaces of the node alone nobody owns a part of the ring.
+pub(super) fn ring_text(nodes: &[NodeStatus], owns_nothing: bool) -> String {
+    let mut out = String::new();
+    for node in nodes {
+        // As long as an address with a port.
+        let width = node.address.len() + ":7000  ".len();
+        let line = |cells: [&str; 7]| {
+            let [address, rack, status, state, load, owns, token] = cells;
+            format!("{address:<width$}{rack:<12}{status:<7}{state:<8}{load:<16}{owns:<20}{token:<44}\n")
+        };
+        let mut tokens: Vec<i64> = node.tokens.iter().filter_map(|token| token.parse().ok()).collect();
+        tokens.sort_unstable();
+        let load = crate::format::file_size(node.load_bytes);
+        let owns = if owns_nothing { "?".to_owned() } else { format!("{:.2}%", node.owns * 100.0) };
+        let _ = write!(out, "\nDatacenter: {}\n==========\n", node.data_center);
+        out.push_str(&line(["Address", "Rack", "Status", "State", "Load", "Owns", "Token"]));
+        match tokens.as_slice() {
+            [] | [_] => out.push('\n'),
+            [.., last] => out.push_str(&line(["", "", "", "", "", "", &last.to_string()])),
+        }
+        for token in &tokens {
+            let token = token.to_string();
+            out.push_str(&line([&node.address, &node.rack, "Up", "Normal", &load, &owns, &token]));
+        }
+        out.push('\n');
+        if tokens.len() > 1 {
+            out.push_str(
+                "  Warning: \"nodetool ring\" is used to output all the tokens of a node.\n  To view status \
+                 related info of a node use \"nodetool status\" instead.\n\n",
+            );
+        }
+        out.push_str("\n  ");
+        if owns_nothing {
+            out.push_str("Note: Ownership values for keyspaces with LocalStrategy are meaningless\n");
+        }
+    }
+    out
+}
+
+fn describering(show: &Show<'_>, keyspace: &str) -> Result<String, Failure> {
+    let cluster: Cluster = show.client.get("/api/v1/cluster", &[])?;
+    let Some(found) = cluster.keyspaces.iter().find(|found| found.keyspace == keyspace) else {
+        return Err(Failure::Node(format!("No such keyspace: {keyspace}")));
+    };
+    if found.class == "LocalStrategy" {
+        return Err(Failure::Node(format!("There is no ring for the keyspace: {keyspace}")));
+    }
+    let status: Status = show.client.get("/api/v1/status", &[])?;
+    show.print(&status, |status| describering_text(&cluster, &status.nodes))
+}
+
+/// `describering`: a line for each range between two tokens.
+pub(super) fn describering_text(cluster: &Cluster, nodes: &[NodeStatus]) -> String {
+    let mut out = format!("Schema Version:{}\nTokenRange: \n", cluster.schema_version);
+    for node in nodes {
+        let mut tokens: Vec<i64> = node.tokens.iter().filter_map(|token| token.parse().ok()).collect();
+        tokens.sort_unstable();
+        let before = tokens.iter().cycle().skip(tokens.len().saturating_sub(1));
+        for (start, end) in before.zip(&tokens) {
+            let address = &node.address;
+            let _ = writeln!(
+                out,
+                "\tTokenRange(start_token:{start}, end_token:{end}, endpoints:[{address}], \
+                 rpc_endpoints:[{address}], endpoint_details:[EndpointDetails(host:{address}, datacenter:{}, \
+                 rack:{})])",
+                node.data_center, node.rack
+            );
+        }
+    }
+    out
+}
+
+fn getsstables(show: &Show<'_>, of: (&str, &str, &str), is_hex: bool) -> Result<String, Failure> {
+    let (keyspace, table, key) = of;
+    let named = [("keyspace", keyspace), ("tables", table)];
+    let known: Result<Vec<TableReport>, _> = show.client.get("/api/v1/tables", &named);
+    if matches!(known, Err(crate::client::ClientError::Refused(_))) {
+        return Err(Failure::Partial(format!("ColumnFamilyStore for {keyspace}/{table} not found.\n")));
+    }
+    let hex = is_hex.to_string();
+    let query = [("keyspace", keyspace), ("table", table), ("key", key), ("hex", hex.as_str())];
+    show.get("/api/v1/partition", &query, |place: &PartitionPlace| {
+        place.sstables.iter().map(|path| format!("{}\n", path.display())).collect()
+    })
+}
+
+/// `datapaths`.
+pub(super) fn directories_text(tables: &[TableDirectories]) -> String {
+    let mut out = String::new();
+    let mut last = None;
+    for table in tables {
+        if last != Some(&table.keyspace) {
+            let _ = writeln!(out, "Keyspace: {}", table.keyspace);
+        }
+        last = Some(&table.keyspace);
+        let _ = writeln!(out, "\tTable: {}\n\tPaths:", table.table);
+        table.directories.iter().for_each(|path| {
+            let _ = writeln!(out, "\t\t{}", path.display());
+        });
+        out.push('\n');
+    }
+    out
+}
+
+/// `netstats`: nothing is streamed, and nothing is sent to other nodes.
+pub(super) fn netstats_text(info: &Info) -> String {
+    let mode = if info.drained { "DRAINED" } else { "NORMAL" };
+    let mut out = format!(
+        "Mode: {mode}\nNot sending any streams.\nRead Repair Statistics:\nAttempted: 0\nMismatch (Blocking): \
+         0\nMismatch (Background): 0\n"
+    );
+    let mut line = |cells: [&str; 5]| {
+        let [name, active, pending, completed, dropped] = cells;
+        let _ = writeln!(out, "{name:<25}{active:>10}{pending:>10}{completed:>15}{dropped:>10}");
+    };
+    line(["Pool Name", "Active", "Pending", "Completed", "Dropped"]);
+    for name in ["Large messages", "Small messages", "Gossip messages"] {
+        line([name, "n/a", "0", "0", "0"]);
+    }
+    out
+}
+
+fn gossipinfo(show: &Show<'_>) -> Result<String, Failure> {
+    let (info, cluster): (Info, Cluster) =
+        (show.client.get("/api/v1/info", &[])?, show.client.get("/api/v1/cluster", &[])?);
+    show.print(&info, |info| gossip_text(info, &cluster))
+}
+
+/// `gossipinfo`: what the node would tell others. It tells nobody, so each state has the version 0.
+pub(super) fn gossip_text(info: &Info, cluster: &Cluster) -> String {
+    let token = info.tokens.first().map_or("", String::as_str);
+    let mut out = format!("/{}\n  generation:{}\n  heartbeat:0\n", cluster.address, info.generation);
+    for (name, value) in [
+        ("STATUS", format!("NORMAL,{token}")),
+        ("LOAD", format!("{:?}", info.load_bytes as f64)),
+        ("SCHEMA", cluster.schema_version.clone()),
+        ("DC", info.data_center.clone()),
+        ("RACK", info.rack.clone()),
+        ("RELEASE_VERSION", cluster.release_version.clone()),
+        ("RPC_ADDRESS", cluster.address.clone()),
+        ("HOST_ID", info.host_id.clone()),
+        ("RPC_READY", info.native_transport_active.to_string()),
+        ("STATUS_WITH_PORT", format!("NORMAL,{token}")),
+        ("TOKENS", "<hidden>".to_owned()),
+    ] {
+        let _ = writeln!(out, "  {name}:0:{value}");
+    }
+    out.push('\n');
+    out
+}

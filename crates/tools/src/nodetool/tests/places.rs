@@ -1,0 +1,124 @@
+//! Verbs about where data lies, as Cassandra 5.0.5 answered them.
+
+use super::super::places::{describering_text, directories_text, gossip_text, netstats_text, ring_text};
+use super::*;
+use crate::api::TableDirectories;
+
+fn one() -> NodeStatus {
+    NodeStatus {
+        address: "127.0.0.9".to_owned(),
+        load_bytes: 290_806,
+        tokens: vec!["-3142690539546280322".to_owned()],
+        ..node()
+    }
+}
+
+#[test]
+fn ring_has_nodetools_layout() {
+    let head = "
+Datacenter: datacenter1
+==========
+Address         Rack        Status State   Load            Owns                Token                                       
+";
+    let expected = format!(
+        "{head}
+127.0.0.9       rack1       Up     Normal  283.99 KiB      100.00%             -3142690539546280322                        
+
+
+  "
+    );
+    assert_eq!(ring_text(&[one()], false), expected);
+    let local = ring_text(&[one()], true);
+    assert!(local.contains("283.99 KiB      ?                   -31426905"), "{local}");
+    assert!(
+        local.ends_with("\n\n\n  Note: Ownership values for keyspaces with LocalStrategy are meaningless\n")
+    );
+    let several = NodeStatus { tokens: vec!["7".to_owned(), "-5".to_owned()], ..one() };
+    let text = ring_text(&[several], false);
+    let tokens: Vec<&str> =
+        text.lines().skip(4).take(3).map(|line| line.split_whitespace().next_back().unwrap()).collect();
+    assert_eq!(tokens, ["7", "-5", "7"], "the last token leads to the first one");
+    assert!(text.contains("  Warning: \"nodetool ring\" is used to output all the tokens of a node.\n"));
+}
+
+fn cluster() -> Cluster {
+    Cluster {
+        name: "Test Cluster".to_owned(),
+        snitch: "SimpleSnitch".to_owned(),
+        partitioner: "Murmur3Partitioner".to_owned(),
+        schema_version: "c347c0ee-7e61-30eb-9a80-75be519da057".to_owned(),
+        address: "127.0.0.9".to_owned(),
+        storage_port: 7000,
+        data_center: "datacenter1".to_owned(),
+        release_version: "5.0.5".to_owned(),
+        keyspaces: Vec::new(),
+    }
+}
+
+#[test]
+fn describering_has_nodetools_layout() {
+    let range = |start: &str, end: &str| {
+        format!(
+            "\tTokenRange(start_token:{start}, end_token:{end}, endpoints:[127.0.0.9], rpc_endpoints:[127.0.0.9], \
+             endpoint_details:[EndpointDetails(host:127.0.0.9, datacenter:datacenter1, rack:rack1)])\n"
+        )
+    };
+    let head = "Schema Version:c347c0ee-7e61-30eb-9a80-75be519da057\nTokenRange: \n";
+    let token = "-3142690539546280322";
+    assert_eq!(describering_text(&cluster(), &[one()]), format!("{head}{}", range(token, token)));
+    let several = NodeStatus { tokens: vec!["7".to_owned(), "-5".to_owned()], ..one() };
+    let expected = format!("{head}{}{}", range("7", "-5"), range("-5", "7"));
+    assert_eq!(describering_text(&cluster(), &[several]), expected);
+}
+
+#[test]
+fn netstats_and_gossipinfo_have_nodetools_layout() {
+    let expected = "\
+Mode: NORMAL
+Not sending any streams.
+Read Repair Statistics:
+Attempted: 0
+Mismatch (Blocking): 0
+Mismatch (Background): 0
+Pool Name                    Active   Pending      Completed   Dropped
+Large messages                  n/a         0              0         0
+Small messages                  n/a         0              0         0
+Gossip messages                 n/a         0              0         0
+";
+    assert_eq!(netstats_text(&info()), expected);
+    let gossip = gossip_text(&info(), &cluster());
+    assert!(
+        gossip.starts_with("/127.0.0.9\n  generation:1\n  heartbeat:0\n  STATUS:0:NORMAL,5\n  LOAD:0:0.0\n")
+    );
+    assert!(gossip.ends_with("  TOKENS:0:<hidden>\n\n"), "{gossip}");
+}
+
+#[test]
+fn samples_of_partitions_are_refused_by_name() {
+    for verb_name in ["toppartitions", "profileload"] {
+        let refused = execute(&verb(&[verb_name, "ks", "t", "100"]).unwrap());
+        let Err(Failure::Usage(words)) = refused else { panic!("{refused:?}") };
+        assert!(words.starts_with(&format!("{verb_name} is not supported: ")), "{words}");
+    }
+}
+
+#[test]
+fn datapaths_has_nodetools_layout() {
+    let table = |table: &str| TableDirectories {
+        keyspace: "a_r".to_owned(),
+        table: table.to_owned(),
+        directories: vec![format!("/data/a_r/{table}-ac13").into()],
+    };
+    let expected = "\
+Keyspace: a_r
+\tTable: c
+\tPaths:
+\t\t/data/a_r/c-ac13
+
+\tTable: t
+\tPaths:
+\t\t/data/a_r/t-ac13
+
+";
+    assert_eq!(directories_text(&[table("c"), table("t")]), expected);
+}
