@@ -19,10 +19,10 @@ def node(request, tmp_path):
         yield node
 
 
-def refused(node, *words):
+def refused(node, *words, status=1):
     command = [str(node.binary), "nodetool", "--admin", f"127.0.0.1:{node.admin_port}", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
-    assert done.returncode == 1, done
+    assert done.returncode == status, done
     return done.stderr
 
 
@@ -54,6 +54,8 @@ def test_a_part_of_the_program_logs_what_it_is_told_to(node):
             assert time.monotonic() < deadline
             time.sleep(0.05)
     assert "LOUD is no level" in refused(node, "setlogginglevel", "server", "LOUD")
+    for part in ("org.apache.cassandra", "server=trace,engine", ""):
+        assert "is no part of Ilion" in refused(node, "setlogginglevel", part, "DEBUG", status=2)
     node.nodetool("setlogginglevel")
     assert node.nodetool("getlogginglevels") == started
     node.nodetool("setlogginglevel", "ROOT", "OFF")
@@ -110,4 +112,11 @@ def test_the_ring_of_one(node):
     assert f"endpoints:[{node.address}]" in node.nodetool("describering", "system_distributed")
     assert node.nodetool("netstats").startswith("Mode: NORMAL\n")
     assert f"/{node.address}\n" in node.nodetool("gossipinfo")
+    assert json.loads(node.nodetool("--json", "statusgossip")) == {"running": False}
     assert node.nodetool("failuredetector") == "  Endpoint,             Phi\n"
+
+
+def test_a_node_that_is_gone_is_told_of(node):
+    node.stop()
+    for verb in ("statusgossip", "failuredetector", "getseeds", "reloadlocalschema", "statushandoff"):
+        assert "Failed to connect" in refused(node, verb, status=2)

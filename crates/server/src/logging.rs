@@ -32,7 +32,10 @@ pub fn levels() -> Vec<(String, String)> {
     for directive in filter.started_with.split(',').map(str::trim).filter(|d| !d.is_empty()) {
         match directive.split_once('=') {
             Some((part, level)) => levels.insert(part.to_owned(), level.to_ascii_uppercase()),
-            None => levels.insert(ROOT.to_owned(), directive.to_ascii_uppercase()),
+            None if LEVELS.contains(&directive.to_ascii_lowercase().as_str()) => {
+                levels.insert(ROOT.to_owned(), directive.to_ascii_uppercase())
+            }
+            None => levels.insert(directive.to_owned(), "TRACE".to_owned()),
         };
     }
     levels.extend(changed.iter().map(|(part, level)| (part.clone(), level.to_ascii_uppercase())));
@@ -50,6 +53,11 @@ pub fn set_level(part: Option<(&str, &str)>) -> Result<(), String> {
     let mut wanted = changed.clone();
     match part {
         None => wanted.clear(),
+        Some((part, _)) if part.is_empty() || !part.chars().all(is_of_path) => {
+            return Err(format!(
+                "{part} is no part of Ilion; parts are named as engine::background or {ROOT}"
+            ));
+        }
         Some((part, level)) => {
             let level = match level.to_ascii_lowercase().as_str() {
                 "all" => "trace",
@@ -110,6 +118,11 @@ pub fn start(format: LogFormat, level: Option<&str>) -> Result<(), String> {
     // A second start was refused just now.
     let _ = FILTER.set(Filter { started_with: directives, changed: Mutex::default(), put });
     Ok(())
+}
+
+/// Whether a name of a part of the program may have it.
+fn is_of_path(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == ':'
 }
 
 /// Logs panics and counts them, instead of printing them. A panic ends its task, not the process.

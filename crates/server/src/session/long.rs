@@ -55,7 +55,8 @@ pub(super) async fn carry_out(mut exchange: Exchange, request: Request) {
         let _inside = runtime.enter();
         exchange.is_on_reader = true;
         exchange.waits.reader_nanos += now.saturating_sub(asked);
-        let begun = begin(&mut exchange, request);
+        // Who is waited for by others has the processor first.
+        let begun = env::thread::with_ordinary_slices(|| begin(&mut exchange, request));
         Some((exchange, begun))
     };
     let running = Arc::clone(&sessions.node.running);

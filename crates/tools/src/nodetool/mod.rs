@@ -18,7 +18,7 @@ mod tables;
 mod tablestats;
 mod tuning;
 
-use crate::api::Selection;
+use crate::api::{Selection, Version};
 use crate::client::{Client, ClientError, Place, default_admin};
 use crate::console::complain;
 use clap::{Args, Subcommand};
@@ -196,6 +196,12 @@ impl Show<'_> {
     ) -> Result<String, Failure> {
         let answer: T = self.client.get(path, query)?;
         self.print(&answer, text)
+    }
+
+    /// What a node that runs answers whatever it does: `json`, or `text`.
+    fn still(&self, json: serde_json::Value, text: &str) -> Result<String, Failure> {
+        let _: Version = self.client.get("/api/v1/version", &[])?;
+        self.print(&json, |_| text.to_owned())
     }
 
     fn print<T: Serialize>(&self, answer: &T, text: impl FnOnce(&T) -> String) -> Result<String, Failure> {

@@ -5,6 +5,7 @@ use crate::api::{
     Cluster, Info, NodeStatus, PartitionPlace, Status, TableDirectories, TableReport, TokenSample,
 };
 use clap::Subcommand;
+use serde_json::json;
 use std::fmt::Write;
 
 const NO_SEEDS: &str = "Seed node list does not contain any remote node IPs\n";
@@ -96,11 +97,13 @@ impl PlaceVerb {
                 format!("RangeKeySample: \n{tokens}")
             }),
             PlaceVerb::Netstats { .. } => show.get("/api/v1/info", &[], netstats_text),
-            PlaceVerb::Statusgossip => Ok("not running\n".to_owned()),
+            PlaceVerb::Statusgossip => show.still(json!({ "running": false }), "not running\n"),
             PlaceVerb::Gossipinfo => gossipinfo(show),
-            PlaceVerb::Failuredetector => Ok("  Endpoint,             Phi\n".to_owned()),
-            PlaceVerb::Getseeds | PlaceVerb::Reloadseeds => Ok(NO_SEEDS.to_owned()),
-            PlaceVerb::Statushandoff => Ok("Hinted handoff is not running\n".to_owned()),
+            PlaceVerb::Failuredetector => show.still(json!([]), "  Endpoint,             Phi\n"),
+            PlaceVerb::Getseeds | PlaceVerb::Reloadseeds => show.still(json!([]), NO_SEEDS),
+            PlaceVerb::Statushandoff => {
+                show.still(json!({ "running": false }), "Hinted handoff is not running\n")
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::api::{
 use crate::client::Client;
 use crate::format::columns;
 use clap::{Args, Subcommand};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -147,7 +148,7 @@ impl TuningVerb {
                 }
                 silently(client.put("/api/v1/trace_probability", &TraceProbability { probability }))
             }
-            TuningVerb::Reloadlocalschema => Ok(String::new()),
+            TuningVerb::Reloadlocalschema => show.still(json!(null), ""),
             TuningVerb::Viewbuildstatus { names } => match names.as_slice() {
                 [both] if both.contains('.') => no_view(both),
                 [keyspace, view] => no_view(&format!("{keyspace}.{view}")),
@@ -302,7 +303,7 @@ pub(super) fn levels_text(levels: &[LogLevel]) -> String {
 
 fn clientstats(show: &Show<'_>, args: &ClientstatsArgs) -> Result<String, Failure> {
     if args.clear_history {
-        return Ok("Clearing connection history\n".to_owned());
+        return show.still(json!(null), "Clearing connection history\n");
     }
     let mut clients: Vec<ClientConnection> = show.client.get("/api/v1/clients", &[])?;
     // Who has not begun a session is no client yet.
