@@ -19,7 +19,8 @@ pub fn list(state: &NodeState) -> Vec<Pool> {
     };
     let in_flight = state.connections.requests_in_flight() as u64;
     let readers = state.config.settings.concurrent_reads as usize;
-    let reading = u64::try_from(metrics.reader_tasks.get()).unwrap_or(0);
+    let tasks = u64::try_from(metrics.reader_tasks.get()).unwrap_or(0);
+    let reading = tasks.min(readers as u64);
     vec![
         pool(
             "CompactionExecutor",
@@ -30,6 +31,6 @@ pub fn list(state: &NodeState) -> Vec<Pool> {
         ),
         pool("MemtableFlushWriter", 0, state.config.engine.flush_writers, flushes.pending, flushes.completed),
         pool("Native-Transport-Requests", in_flight, state.env.tasks.parallelism(), 0, requests),
-        pool("ReadStage", reading, readers, 0, metrics.reads_moved.get()),
+        pool("ReadStage", reading, readers, tasks - reading, metrics.reads_moved.get()),
     ]
 }

@@ -18,7 +18,7 @@ mod tables;
 mod tablestats;
 mod tuning;
 
-use crate::api::{Selection, Version};
+use crate::api::{Percentiles, Selection, Version};
 use crate::client::{Client, ClientError, Place, default_admin};
 use crate::console::complain;
 use clap::{Args, Subcommand};
@@ -218,6 +218,20 @@ impl Show<'_> {
 fn silently(done: Result<(), ClientError>) -> Result<String, Failure> {
     Ok(done.map(|()| String::new())?)
 }
+
+/// One of them.
+type Percentile = fn(&Percentiles) -> f64;
+
+/// The lines of a table of percentiles: what each is called, and what stands in it.
+const PERCENTILES: [(&str, Percentile); 7] = [
+    ("50%", |p| p.p50),
+    ("75%", |p| p.p75),
+    ("95%", |p| p.p95),
+    ("98%", |p| p.p98),
+    ("99%", |p| p.p99),
+    ("Min", |p| p.min),
+    ("Max", |p| p.max),
+];
 
 /// Words as the cells of a line.
 fn cells(words: &[&str]) -> Vec<String> {

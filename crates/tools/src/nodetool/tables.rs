@@ -1,7 +1,7 @@
 //! What tables hold and how they are read.
 
 use super::tablestats::{self, TablestatsArgs};
-use super::{Failure, Show, selection, silently, usage};
+use super::{Failure, PERCENTILES, Show, selection, silently, usage};
 use crate::api::{Percentiles, TableHistograms};
 use clap::Subcommand;
 use std::fmt::Write;
@@ -96,17 +96,7 @@ pub(super) fn histograms_text(tables: &[TableHistograms]) -> String {
         ] {
             line(name, cells.map(str::to_owned));
         }
-        type Of = fn(&Percentiles) -> f64;
-        let lines: [(&str, Of); 7] = [
-            ("50%", |p| p.p50),
-            ("75%", |p| p.p75),
-            ("95%", |p| p.p95),
-            ("98%", |p| p.p98),
-            ("99%", |p| p.p99),
-            ("Min", |p| p.min),
-            ("Max", |p| p.max),
-        ];
-        for (name, of) in lines {
+        for (name, of) in PERCENTILES {
             let exact = |percentiles: &Percentiles| format!("{:.2}", of(percentiles));
             let size = |sizes: &Option<Percentiles>| format!("{:.0}", sizes.as_ref().map_or(f64::NAN, of));
             let cells = [

@@ -1,10 +1,8 @@
 //! Verbs about what is looked at and changed while the node runs: pools, latencies, clients, timeouts,
 //! traces, the log.
 
-use super::{Failure, Show, cells, silently, usage};
-use crate::api::{
-    ClientConnection, Info, LogLevel, Percentiles, Pool, RequestLatencies, Timeout, TraceProbability,
-};
+use super::{Failure, PERCENTILES, Show, cells, silently, usage};
+use crate::api::{ClientConnection, Info, LogLevel, Pool, RequestLatencies, Timeout, TraceProbability};
 use crate::client::Client;
 use crate::format::columns;
 use clap::{Args, Subcommand};
@@ -231,7 +229,7 @@ pub(super) fn pools_text(pools: &[Pool]) -> String {
     out
 }
 
-/// `proxyhistograms`. Of conditional requests and views nothing is counted apart.
+/// `proxyhistograms`. Conditional requests are not counted apart, so nothing is known of them.
 pub(super) fn latencies_text(found: &RequestLatencies) -> String {
     let mut out = "proxy histograms\n".to_owned();
     let mut line = |name: &str, cells: [String; 6]| {
@@ -251,19 +249,9 @@ pub(super) fn latencies_text(found: &RequestLatencies) -> String {
     ];
     line("Percentile", names.map(str::to_owned));
     line("", names.map(|_| "(micros)".to_owned()));
-    type Of = fn(&Percentiles) -> f64;
-    let lines: [(&str, Of); 7] = [
-        ("50%", |p| p.p50),
-        ("75%", |p| p.p75),
-        ("95%", |p| p.p95),
-        ("98%", |p| p.p98),
-        ("99%", |p| p.p99),
-        ("Min", |p| p.min),
-        ("Max", |p| p.max),
-    ];
-    for (name, of) in lines {
+    for (name, of) in PERCENTILES {
         let [read, write, range] = [&found.read, &found.write, &found.range].map(of);
-        line(name, [read, write, range, 0.0, 0.0, 0.0].map(|value| format!("{value:.2}")));
+        line(name, [read, write, range, f64::NAN, f64::NAN, 0.0].map(|value| format!("{value:.2}")));
     }
     out.push('\n');
     out
