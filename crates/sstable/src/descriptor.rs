@@ -268,6 +268,9 @@ components! {
     Crc = "CRC.db",
     /// What lies between long values, so that they can be stepped over; Cassandra has no such component.
     Outline = "Outline.db",
+    /// Where rows lie in large partitions of a file that another program wrote; Cassandra has no such
+    /// component.
+    Blocks = "Blocks.db",
     /// Checksums of the index and the places of chunks; Cassandra has no such component.
     Proof = "Proof.db",
     /// Checksum of the whole data file.

@@ -153,6 +153,11 @@ pub(crate) enum Entry {
 }
 
 impl Entry {
+    /// Whether it was found in Blocks.db.
+    pub fn is_adopted(&self) -> bool {
+        matches!(self, Entry::Big(_, cursor) if cursor.part() == FilePart::Blocks)
+    }
+
     /// Where the partition starts in the data.
     pub fn position(&self) -> u64 {
         match self {
@@ -439,6 +444,8 @@ pub(crate) struct WrittenUnfiltered<'a> {
     pub blocks: BlockRule,
 }
 
+/// Blocks that the promoted index of a partition may have before two of them become one.
+pub(crate) const BLOCKS_MAX: usize = 512 << 10;
 /// Blocks need not be longer than this: a chunk of the usual length.
 pub(crate) const LONG_BLOCK_BYTES: u64 = 16 << 10;
 

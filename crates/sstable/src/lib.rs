@@ -23,6 +23,7 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
 )]
 
+mod adopted;
 mod big;
 pub mod bloom;
 mod bti;
@@ -51,6 +52,7 @@ pub mod txn_log;
 mod verify;
 mod writer;
 
+pub use adopted::Adoption;
 pub use data_walk::WorkDone;
 pub use descriptor::{Component, Descriptor, SsTableId, Version};
 pub use error::{OpenError, WriteError};

@@ -8,12 +8,13 @@ mod ahead;
 mod cursor;
 mod file;
 mod in_page;
-mod sums;
+mod pass;
 
 pub(crate) use ahead::{Course, Wish};
 pub(crate) use cursor::Cursor;
 pub(crate) use file::{PageLayout, PagedFile};
 pub(crate) use in_page::{InPage, NotInPage};
+pub(crate) use pass::Pass;
 
 use bytes::Bytes;
 use env::fs::Access;
@@ -38,6 +39,8 @@ pub enum FilePart {
     IndexDirectory,
     /// Outline.db.
     Outline,
+    /// Blocks.db.
+    Blocks,
 }
 
 /// A paged file; the key of a cache together with the number of the page.

@@ -10,6 +10,9 @@
 //! ROWS   pages of Rows.db
 //! SAMP   (i64 token, u64 place in Index.db) of each sample
 //! FENC   fences between the blocks of large partitions (`big/fences.rs`)
+//! BLKP   pages of Blocks.db
+//! BLKD   (i64 token, u64 place in Blocks.db) of each entry
+//! BLKF   fences between the blocks that Blocks.db describes
 //! DMGD   u32 checksum in Digest.crc32
 //!
 //! pages := u64 bytes of the file | u32 CRC32 of each 4096 bytes, the last as many as there are
@@ -23,7 +26,9 @@
 //! * With its SSTable: DATA and INDX, and of the others but DMGD those that there is something for. Samples
 //!   are places of Index.db that lookups begin at (`big/samples.rs`).
 //! * Later, of a Data.db that was found to be as Digest.crc32 says ([`crate::SsTable::prove`]): DATA and
-//!   CHNK. It says nothing of the index, which may have been damaged before.
+//!   CHNK. It says nothing of the index, which may have been damaged before. BLKP, and BLKD and BLKF where
+//!   there is something for them, if the rows of large partitions were described in the same pass
+//!   ([`crate::adopted`]).
 //! * As a mark of a Data.db that was found not to be so: DMGD alone. Nothing is read from there before it was
 //!   compared again.
 //!
@@ -34,6 +39,7 @@
 
 pub(crate) mod sections;
 
+use crate::adopted::AdoptedProof;
 use crate::big::fences::Fences;
 use crate::big::samples::Sample;
 use crate::checksum::{ChunkCrcs, stored_digest};
@@ -58,6 +64,9 @@ const INDEX: Tag = *b"INDX";
 const ROWS: Tag = *b"ROWS";
 const SAMPLES: Tag = *b"SAMP";
 const FENCES: Tag = *b"FENC";
+const BLOCKS: Tag = *b"BLKP";
+const BLOCKS_DIRECTORY: Tag = *b"BLKD";
+const BLOCKS_FENCES: Tag = *b"BLKF";
 const PAGE_BYTES: usize = INDEX_PAGE_BYTES as usize;
 
 /// The checksums of a file's pages.
@@ -136,19 +145,26 @@ impl IndexProof {
             Some(mut rows) => pages(&mut rows)?,
             None => PageSums::default(),
         };
-        let samples = match sections.get(SAMPLES)? {
-            Some(mut samples) => pieces(&mut samples, sample)?,
-            None => Vec::new(),
-        };
-        let fences = match sections.get(FENCES)? {
-            Some(mut fences) => {
-                let start = fences.position();
-                let content = fences.bytes(fences.remaining() as u64)?;
-                Fences::decode(content).map_err(|e| DecodeError { offset: start + e.offset, ..e })?
-            }
-            None => Fences::default(),
-        };
+        let (samples, fences) = (samples(sections, SAMPLES)?, fences(sections, FENCES)?);
         Ok(IndexProof { summary_crc, index, rows, samples, fences })
+    }
+}
+
+impl AdoptedProof {
+    /// What is there of Blocks.db, if anything.
+    fn decode(sections: &Sections) -> Result<Option<AdoptedProof>, DecodeError> {
+        let Some(mut section) = sections.get(BLOCKS)? else { return Ok(None) };
+        let (pages, directory) = (pages(&mut section)?, samples(sections, BLOCKS_DIRECTORY)?);
+        if !directory.is_sorted_by_key(|entry| entry.token) {
+            return Err(section.malformed("entries of Blocks.db out of order".to_owned()));
+        }
+        Ok(Some(AdoptedProof { pages, directory, fences: fences(sections, BLOCKS_FENCES)? }))
+    }
+
+    fn encode(&self, file: &mut SectionWriter) {
+        file.section(BLOCKS, |out| put_pages(out, &self.pages));
+        put_samples(file, BLOCKS_DIRECTORY, &self.directory);
+        put_fences(file, BLOCKS_FENCES, &self.fences);
     }
 }
 
@@ -165,9 +181,12 @@ pub(crate) struct Proof {
     pub index: Option<IndexProof>,
     /// The checksums of the chunks of a compressed Data.db.
     pub chunks: Vec<u32>,
+    /// What belongs to a Blocks.db, of an SSTable whose large partitions were described.
+    pub adopted: Option<AdoptedProof>,
 }
 
 /// The Proof.db of an SSTable.
+#[allow(clippy::large_enum_variant, reason = "there is one, for a moment, when an SSTable is opened")]
 #[derive(Debug)]
 pub(crate) enum Found {
     /// There is none.
@@ -215,6 +234,38 @@ fn put_sums(out: &mut Vec<u8>, sums: &[u32]) {
 fn put_pages(out: &mut Vec<u8>, pages: &PageSums) {
     out.extend_from_slice(&pages.len.to_be_bytes());
     put_sums(out, &pages.crcs);
+}
+
+fn put_samples(file: &mut SectionWriter, tag: Tag, samples: &[Sample]) {
+    if samples.is_empty() {
+        return;
+    }
+    file.section(tag, |out| {
+        for Sample { token, position } in samples {
+            out.extend_from_slice(&token.0.to_be_bytes());
+            out.extend_from_slice(&position.to_be_bytes());
+        }
+    });
+}
+
+fn put_fences(file: &mut SectionWriter, tag: Tag, fences: &Fences) {
+    let fences = fences.encode();
+    if !fences.is_empty() {
+        file.section(tag, |out| out.extend_from_slice(&fences));
+    }
+}
+
+/// The samples of a section; none where it is not there.
+fn samples(sections: &Sections, tag: Tag) -> Result<Vec<Sample>, DecodeError> {
+    sections.get(tag)?.map_or(Ok(Vec::new()), |mut section| pieces(&mut section, sample))
+}
+
+/// The fences of a section; none where it is not there.
+fn fences(sections: &Sections, tag: Tag) -> Result<Fences, DecodeError> {
+    let Some(mut section) = sections.get(tag)? else { return Ok(Fences::default()) };
+    let start = section.position();
+    let content = section.bytes(section.remaining() as u64)?;
+    Fences::decode(content).map_err(|e| DecodeError { offset: start + e.offset, ..e })
 }
 
 fn u32(input: &mut SliceInput) -> Result<u32, DecodeError> {
@@ -278,18 +329,11 @@ impl Proof {
             if rows.len > 0 {
                 file.section(ROWS, |out| put_pages(out, rows));
             }
-            if !samples.is_empty() {
-                file.section(SAMPLES, |out| {
-                    for Sample { token, position } in samples {
-                        out.extend_from_slice(&token.0.to_be_bytes());
-                        out.extend_from_slice(&position.to_be_bytes());
-                    }
-                });
-            }
-            let fences = fences.encode();
-            if !fences.is_empty() {
-                file.section(FENCES, |out| out.extend_from_slice(&fences));
-            }
+            put_samples(&mut file, SAMPLES, samples);
+            put_fences(&mut file, FENCES, fences);
+        }
+        if let Some(adopted) = &self.adopted {
+            adopted.encode(&mut file);
         }
         file.finish()
     }
@@ -313,7 +357,8 @@ impl Proof {
             Some(index) => Some(IndexProof::decode(index, &sections)?),
             None => None,
         };
-        Ok(Content::Proof(Proof { digest, data_len, table_crc, index, chunks }))
+        let adopted = AdoptedProof::decode(&sections)?;
+        Ok(Content::Proof(Proof { digest, data_len, table_crc, index, chunks, adopted }))
     }
 
     /// The proof of an SSTable with this Data.db, as far as it was opened.
@@ -350,8 +395,8 @@ impl Proof {
         }
     }
 
-    /// Everything that keeps the proof of an SSTable from being used, and every page of the index that is not
-    /// as it says.
+    /// Everything that keeps the proof of an SSTable from being used, and every page of the index or of
+    /// Blocks.db that is not as it says.
     ///
     /// # Errors
     /// When a file is there and cannot be read.
@@ -361,21 +406,25 @@ impl Proof {
         data: &PagedFile,
         table_crc: u32,
     ) -> Result<Vec<ReadError>, OpenError> {
-        let proof = match Proof::find(fs, descriptor, data, table_crc)? {
-            Found::Fit(proof) => proof.index,
+        let (index, adopted) = match Proof::find(fs, descriptor, data, table_crc)? {
+            Found::Fit(proof) => (proof.index, proof.adopted),
             Found::Unfit(error) => return Ok(vec![error]),
             Found::Damaged(_) => {
                 let name = file_name(&descriptor.path(Component::Proof));
                 let detail = "it says that Data.db was found not to be as Digest.crc32 says";
                 return Ok(vec![ReadError::corrupt(&name, 0, detail.to_owned())]);
             }
-            Found::Nothing => None,
+            Found::Nothing => (None, None),
         };
-        let Some(IndexProof { index, rows, .. }) = proof else { return Ok(Vec::new()) };
-        let files = match descriptor.version.is_bti() {
-            true => vec![(Component::Partitions, index), (Component::Rows, rows)],
-            false => vec![(Component::Index, index)],
+        let mut files = match index {
+            None => Vec::new(),
+            Some(IndexProof { index, rows, .. }) if descriptor.version.is_bti() => {
+                vec![(Component::Partitions, index), (Component::Rows, rows)]
+            }
+            Some(IndexProof { index, .. }) => vec![(Component::Index, index)],
         };
+        let blocks = adopted.map(|adopted| adopted.pages).filter(|pages| pages.len > 0);
+        files.extend(blocks.map(|pages| (Component::Blocks, pages)));
         let mut out = Vec::new();
         for (component, sums) in files {
             let path = descriptor.path(component);

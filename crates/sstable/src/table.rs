@@ -19,6 +19,7 @@ pub(crate) use facts::OnDisk;
 pub(crate) use prove::Standing;
 pub use prove::{NewProof, Proved};
 
+use crate::adopted::Adopted;
 use crate::descriptor::{Component, Descriptor};
 use crate::error::file_name;
 use crate::header_check::check_header;
@@ -37,7 +38,7 @@ use model::key::KeyRange;
 use model::{ClusteringBound, DecoratedKey, Slice, TableSchema};
 use partition::codec::Layout;
 use partition::{Event, Fragment, PartitionStream, ReadContext, ReadError};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The layout of an SSTable's rows for one version of a table's schema.
 #[derive(Debug)]
@@ -55,7 +56,9 @@ pub struct SsTable {
     pub(crate) filter: Option<KeyFilter>,
     pub(crate) minima: Minima,
     pub(crate) data: Arc<PagedFile>,
-    pub(crate) outline: Option<Arc<Outline>>,
+    pub(crate) outline: OnceLock<Arc<Outline>>,
+    /// The finer index of the rows of large partitions, of a file that another program wrote.
+    pub(crate) adopted: OnceLock<Adopted>,
     /// Whether every page of the index is compared with a checksum, the summary was, and no chunk passes for
     /// another.
     pub(crate) is_proven: bool,
@@ -75,10 +78,12 @@ impl SsTable {
         self.data.crc_checks.draw_from(random);
     }
 
-    /// Whether a read may take for granted what the index says. With a `crc_check_chance` below 1 a damaged
-    /// chunk may not be found out. Then what the index says is compared with the data all the same.
-    pub(crate) fn believes_index(&self) -> bool {
-        self.is_proven && self.data.crc_checks.are_all_due()
+    /// Whether a read may take for granted what the index says of a partition. With a `crc_check_chance`
+    /// below 1 a damaged chunk may not be found out. Then what the index says is compared with the data all
+    /// the same.
+    pub(crate) fn believes(&self, partitions: &Partitions) -> bool {
+        let is_adopted = || matches!(partitions, Partitions::One { entry, .. } if entry.is_adopted());
+        (self.is_proven || is_adopted()) && self.data.crc_checks.are_all_due()
     }
 
     /// Whether `key` may be there; `false` is certain. Compares with the first and last key, then asks the
@@ -203,7 +208,7 @@ impl SsTable {
 
     /// A cursor for a read of some columns: by the outline, where one is there and values are stepped over.
     fn cursor_for(&self, columns: &ColumnSelection, layout: &Layout, context: &ReadContext) -> Cursor {
-        let outline = self.outline.as_ref().filter(|_| !layout.is_everything(&layout.wanted(columns)));
+        let outline = self.outline.get().filter(|_| !layout.is_everything(&layout.wanted(columns)));
         self.data_cursor(context).with_outline(outline)
     }
 
@@ -305,11 +310,7 @@ impl SsTable {
         self.standing.check(&self.data.name)?;
         let layout = self.layout(table)?;
         let mut data = self.cursor_for(columns, &layout, context);
-        let found = match self.covers(key) {
-            true => self.index.find(key, self.filter.as_ref(), &layout, &mut data)?,
-            false => None,
-        };
-        let Some(entry) = found else {
+        let Some(entry) = self.find(key, &layout, &mut data)? else {
             let passed = self.filter.as_ref().is_some_and(|filter| filter.passes(key));
             context.cost.bloom_false_positives.add(passed as u64);
             return Ok(None);
@@ -323,7 +324,26 @@ impl SsTable {
 
     /// Where a search among the blocks of a partition may begin.
     pub(crate) fn hints(&self) -> Hints<'_> {
-        Hints { covered: &self.stats().covered_clusterings, fences: self.index.fences() }
+        let fences = self.index.fences().or_else(|| self.adopted.get().map(Adopted::fences));
+        Hints { covered: &self.stats().covered_clusterings, fences }
+    }
+
+    /// Finds a partition, here or in the index.
+    fn find(
+        &self,
+        key: &DecoratedKey,
+        layout: &Layout,
+        data: &mut Cursor,
+    ) -> Result<Option<Entry>, ReadError> {
+        if !self.covers(key) {
+            return Ok(None);
+        }
+        if let Some(adopted) = self.adopted.get()
+            && let Some(entry) = adopted.find(key, &self.pages, data.context())?
+        {
+            return Ok(Some(entry));
+        }
+        self.index.find(key, self.filter.as_ref(), layout, data)
     }
 
     /// Touches the pages of the index that a read of the position `bound` in a partition touches. For a row,
@@ -343,13 +363,12 @@ impl SsTable {
         self.standing.check(&self.data.name)?;
         let layout = self.layout(table)?;
         let mut data = self.data_cursor(context);
-        let found = match self.covers(key) {
-            true => self.index.find(key, self.filter.as_ref(), &layout, &mut data)?,
-            false => None,
-        };
-        let Some(mut entry) = found else { return Ok(()) };
+        let Some(entry) = self.find(key, &layout, &mut data)? else { return Ok(()) };
+        let mut one = Partitions::One { key: key.clone(), entry };
+        let is_believed = self.believes(&one);
+        let Partitions::One { entry, .. } = &mut one else { return Ok(()) };
         if let Some(mut rows) = entry.take_rows(&layout)? {
-            if self.believes_index() {
+            if is_believed {
                 rows.believe(self.may_have_tombstones());
             }
             rows.header_len()?;
@@ -357,7 +376,10 @@ impl SsTable {
             rows.starting_by(&layout, table.comparator(), bound, self.hints())?;
             rows.reaching(&layout, table.comparator(), bound, self.hints())?;
         }
-        if !with_outline || self.outline.is_none() || bound.prefix.len() != table.clustering_columns().len() {
+        if !with_outline
+            || self.outline.get().is_none()
+            || bound.prefix.len() != table.clustering_columns().len()
+        {
             return Ok(());
         }
         let filter = ClusteringFilter::Names { names: vec![bound.prefix.clone()], reversed: false };

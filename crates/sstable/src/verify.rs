@@ -199,7 +199,7 @@ impl Check<'_> {
 
     /// Step 7.
     fn outline(&mut self, data: &DataFile, sstable: &SsTable) -> io::Result<()> {
-        let Some(outline) = &sstable.outline else {
+        let Some(outline) = sstable.outline.get() else {
             if self.fs.exists(&self.descriptor.path(Component::Outline))? {
                 self.found(Component::Outline, None, "an outline of this Data.db", "it is not used");
             }

@@ -27,7 +27,7 @@ use crate::compression::CompressionParams;
 use crate::compression::sink::DataSink;
 use crate::descriptor::{Component, Descriptor};
 use crate::error::WriteError;
-use crate::index::{BlockRule, IndexWriter, WrittenPartition, WrittenUnfiltered};
+use crate::index::{BLOCKS_MAX, BlockRule, IndexWriter, WrittenPartition, WrittenUnfiltered};
 use crate::outline::OutlineWriter;
 use crate::pages::PageSink;
 use crate::proof::{IndexProof, Proof};
@@ -100,7 +100,7 @@ impl Default for WriterOptions {
             column_index_bytes: 64 << 10,
             row_index_bytes: 16 << 10,
             align_blocks: true,
-            blocks_max: 512 << 10,
+            blocks_max: BLOCKS_MAX,
             min_index_interval: 128,
             commit_log_intervals: Vec::new(),
             host_id: None,
@@ -545,6 +545,7 @@ impl SsTableWriter {
                 fences: index.fences,
             }),
             chunks,
+            adopted: None,
         };
         put(Component::Proof, proof.encode())?;
         put(table, bytes)?;

@@ -70,6 +70,11 @@ impl PromotedIndexBuilder {
         self.is_open = false;
     }
 
+    /// Whether the partition whose entry was appended last has an index of its rows.
+    pub fn has_several(&self) -> bool {
+        self.blocks.len() >= 2
+    }
+
     /// Takes a row or marker.
     pub fn add(&mut self, layout: &Layout, unfiltered: &WrittenUnfiltered<'_>) -> Result<(), EncodeError> {
         let WrittenUnfiltered { position, start, end, open_after, blocks } = unfiltered;

@@ -12,7 +12,7 @@
 //! | `writer` | the index of an SSTable that is being written |
 //! | `builder` | an entry of it, with the promoted index |
 
-mod builder;
+pub(crate) mod builder;
 pub(crate) mod directory;
 pub(crate) mod fences;
 pub(crate) mod index;

@@ -34,7 +34,7 @@ const ROOT_HEAD_BYTES: usize = 28;
 const FAN_OUT: usize = 500;
 /// A stretch between two long values that is longer than this is not copied: a chunk more does not matter
 /// there.
-const RUN_BYTES_MAX: usize = 512;
+pub(crate) const RUN_BYTES_MAX: usize = 512;
 
 /// Numbers of pages in each level of directories, from the leaves' to the root's, for so many leaves.
 fn levels(leaves: u64) -> impl Iterator<Item = u64> {

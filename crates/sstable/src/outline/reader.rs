@@ -91,6 +91,11 @@ impl Outline {
         self.file.pages()
     }
 
+    /// Bytes of Outline.db.
+    pub fn file_bytes(&self) -> u64 {
+        self.file.len
+    }
+
     /// Bytes of memory that the open outline takes.
     pub fn memory_bytes(&self) -> usize {
         match &self.directory {

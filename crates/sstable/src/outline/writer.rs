@@ -51,22 +51,40 @@ impl OutlineWriter {
         let part = |range: Range<usize>| bytes.get(range).unwrap_or_default();
         let mut from = 0;
         for value in long {
-            let before = part(from..value.start);
-            self.extend(position + from as u64, before)?;
-            self.end_run(position + value.start as u64)?;
-            self.follows_long = true;
+            self.extend(position + from as u64, part(from..value.start))?;
+            self.long_value(position + value.start as u64)?;
             from = value.end;
         }
         self.extend(position + from as u64, part(from..bytes.len()))
     }
 
-    /// Makes `bytes` part of the run, or of a new one that starts with them, at `position`.
-    fn extend(&mut self, position: u64, bytes: &[u8]) -> Result<(), WriteError> {
-        if self.run.len() + bytes.len() > RUN_BYTES_MAX {
-            match self.follows_long {
-                true => self.end_run(position)?,
-                false => self.run.clear(),
+    /// Whether what comes next is of no interest unless a long value follows it closely.
+    pub fn is_idle(&self) -> bool {
+        self.run.is_empty() && !self.follows_long
+    }
+
+    /// Takes a long value, which starts at `position`.
+    pub fn long_value(&mut self, position: u64) -> Result<(), WriteError> {
+        self.end_run(position)?;
+        self.follows_long = true;
+        Ok(())
+    }
+
+    /// Leaves out what comes next, from `position` on.
+    pub fn leave_out(&mut self, position: u64) -> Result<(), WriteError> {
+        match self.follows_long {
+            true => self.end_run(position),
+            false => {
+                self.run.clear();
+                Ok(())
             }
+        }
+    }
+
+    /// Makes `bytes` part of the run, or of a new one that starts with them, at `position`.
+    pub fn extend(&mut self, position: u64, bytes: &[u8]) -> Result<(), WriteError> {
+        if self.run.len() + bytes.len() > RUN_BYTES_MAX {
+            self.leave_out(position)?;
         }
         if bytes.len() <= RUN_BYTES_MAX {
             self.run.extend_from_slice(bytes);

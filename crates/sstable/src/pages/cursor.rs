@@ -4,7 +4,7 @@
 use super::ahead::Ahead;
 use super::file::{PageLayout, PagedFile};
 use super::in_page::{InPage, NotInPage};
-use super::{PageSource, count_page};
+use super::{FilePart, PageSource, count_page};
 use crate::outline::{Outline, OutlineReader};
 use bytes::Bytes;
 use model::vint;
@@ -57,6 +57,11 @@ impl Cursor {
     pub fn with_outline(self, outline: Option<&Arc<Outline>>) -> Cursor {
         let outline = outline.map(|outline| Box::new(OutlineReader::new(Arc::clone(outline))));
         Cursor { outline, ..self }
+    }
+
+    /// Which file it reads.
+    pub fn part(&self) -> FilePart {
+        self.file.id.part
     }
 
     pub fn context(&self) -> &ReadContext {

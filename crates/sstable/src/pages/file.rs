@@ -9,6 +9,7 @@ use partition::{ReadContext, ReadError};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// How pages lie in the file.
@@ -59,6 +60,8 @@ pub(crate) struct PagedFile {
     places: OnceLock<Vec<u32>>,
     /// Which loads check the page's checksum, if it has one.
     pub crc_checks: CrcChecks,
+    /// Whether something in it was not what it should be.
+    is_damaged: AtomicBool,
 }
 
 impl PagedFile {
@@ -81,7 +84,13 @@ impl PagedFile {
             kept: OnceLock::new(),
             places: OnceLock::new(),
             crc_checks: CrcChecks::default(),
+            is_damaged: AtomicBool::new(false),
         }
+    }
+
+    /// Whether something that was read of it was not what it should be.
+    pub fn is_damaged(&self) -> bool {
+        self.is_damaged.load(Ordering::Relaxed)
     }
 
     /// Gives a file that is being written the content that its end has at this moment, in memory: `bytes`
@@ -168,7 +177,13 @@ impl PagedFile {
 
     #[cold]
     pub fn corrupt(&self, offset: u64, detail: String) -> ReadError {
+        self.is_damaged.store(true, Ordering::Relaxed);
         ReadError::corrupt(&self.name, offset, detail)
+    }
+
+    /// Bytes of a page of content.
+    pub fn page_len(&self) -> u64 {
+        self.page_len
     }
 
     /// The page that a position lies in.
@@ -388,11 +403,10 @@ impl PagedFile {
         info: &CompressionInfo,
         page: u64,
         start: u64,
-        mut payload: Cow<'_, [u8]>,
+        payload: Cow<'_, [u8]>,
         sum: [u8; SUM_BYTES],
         context: &ReadContext,
     ) -> Result<Bytes, ReadError> {
-        let len = self.content_len(page) as usize;
         let expected = u32::from_be_bytes(sum);
         if self.crc_checks.is_due() {
             self.check_chunk(page, start, &payload, expected)?;
@@ -403,6 +417,27 @@ impl PagedFile {
             let detail = format!("a chunk with checksum {expected:#010x}, Proof.db has {place:x?} here");
             return Err(self.corrupt(start, detail));
         }
+        self.inflate(info, page, start, payload, context)
+    }
+
+    /// The content of a page that is stored as `bytes`, at `start` in the file, and was compared with its
+    /// checksum.
+    pub(super) fn content_of(&self, page: u64, start: u64, bytes: &[u8]) -> Result<Bytes, ReadError> {
+        let PageLayout::Compressed(info) = &self.layout else { return Ok(Bytes::copy_from_slice(bytes)) };
+        let payload = bytes.get(..bytes.len().saturating_sub(SUM_BYTES)).unwrap_or_default();
+        self.inflate(info, page, start, payload.into(), &ReadContext::default())
+    }
+
+    /// The content of a chunk without its checksum.
+    fn inflate(
+        &self,
+        info: &CompressionInfo,
+        page: u64,
+        start: u64,
+        mut payload: Cow<'_, [u8]>,
+        context: &ReadContext,
+    ) -> Result<Bytes, ReadError> {
+        let len = self.content_len(page) as usize;
         if !info.is_raw(payload.len() as u64) {
             let out = info
                 .params

@@ -75,7 +75,7 @@ struct Around {
 #[derive(Debug)]
 pub struct SsTableStream {
     sstable: Arc<SsTable>,
-    /// Whether what the index says is believed ([`SsTable::believes_index`]).
+    /// Whether what the index says is believed ([`SsTable::believes`]).
     is_proven: bool,
     table: Arc<TableSchema>,
     layout: Arc<Layout>,
@@ -128,7 +128,7 @@ impl SsTableStream {
         partitions: Partitions,
     ) -> Box<SsTableStream> {
         Box::new(SsTableStream {
-            is_proven: sstable.believes_index(),
+            is_proven: sstable.believes(&partitions),
             sstable,
             table,
             layout,

@@ -1,6 +1,7 @@
 //! What is known of an open SSTable without a look at its rows.
 
 use super::SsTable;
+use crate::adopted::Adopted;
 use crate::descriptor::{Component, Descriptor};
 use crate::key_filter::KeyFilter;
 use crate::pages::FileId;
@@ -59,15 +60,17 @@ impl SsTable {
     /// The pages that a cache may have of the SSTable. For an SSTable that is being written these are the
     /// pages written so far.
     pub fn pages(&self) -> impl Iterator<Item = (FileId, u64)> + '_ {
-        let outline = self.outline.iter().flat_map(|outline| outline.pages());
-        self.data.pages().chain(self.index.pages()).chain(outline)
+        let outline = self.outline.get().into_iter().flat_map(|outline| outline.pages());
+        let adopted = self.adopted.get().into_iter().flat_map(Adopted::pages);
+        self.data.pages().chain(self.index.pages()).chain(outline).chain(adopted)
     }
 
     /// How many [`SsTable::pages`] yields, without going over them.
     pub fn page_count(&self) -> u64 {
-        let outline = self.outline.as_ref().map_or(0, |outline| outline.pages().size_hint().0);
+        let outline = self.outline.get().map_or(0, |outline| outline.pages().size_hint().0);
+        let adopted = self.adopted.get().map_or(0, |adopted| adopted.page_count());
         let others = self.data.pages().size_hint().0 + self.index.pages().size_hint().0;
-        (others + outline) as u64
+        (others + outline) as u64 + adopted
     }
 
     /// The components that are there.
@@ -172,7 +175,8 @@ impl SsTable {
         self.filter.as_ref().map_or(0, KeyFilter::memory_bytes)
             + self.index.memory_bytes()
             + self.data.memory_bytes()
-            + self.outline.as_ref().map_or(0, |outline| outline.memory_bytes())
+            + self.outline.get().map_or(0, |outline| outline.memory_bytes())
+            + self.adopted.get().map_or(0, Adopted::memory_bytes)
     }
 
     /// Bytes of memory that the bloom filter takes.

@@ -1,6 +1,7 @@
 //! Opening an SSTable from its files.
 
 use super::{OnDisk, SsTable, Standing};
+use crate::adopted::Adopted;
 use crate::big::fences::Fences;
 use crate::big::lookup::{BigIndex, SummaryError};
 use crate::bloom::BloomFilter;
@@ -19,7 +20,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use env::fs::FileSystem;
 use partition::ReadError;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 fn crc(bytes: &bytes::Bytes) -> u32 {
     crc32fast::hash(bytes)
@@ -90,9 +91,13 @@ impl SsTable {
         let data = paged(Component::Data, FilePart::Data, data_pages.layout)?;
         let found = Proof::find(fs, descriptor, &data, data_pages.table_crc)?;
         let standing = Standing::of(&found, data_pages.table_crc);
-        let (data, index_proof) = match found {
-            Found::Fit(proof) => (data.with_places(proof.chunks), proof.index),
-            Found::Nothing | Found::Unfit(_) | Found::Damaged(_) => (data, None),
+        let (data, index_proof, adopted) = match found {
+            Found::Fit(proof) => (data.with_places(proof.chunks), proof.index, proof.adopted),
+            Found::Nothing | Found::Unfit(_) | Found::Damaged(_) => (data, None, None),
+        };
+        let adopted = match adopted {
+            Some(proof) => Adopted::open(fs, descriptor, number, pages.as_ref(), proof)?,
+            None => None,
         };
         let summary_crc = index_proof.as_ref().map(|proof| proof.summary_crc);
         let (index_sums, rows_sums, samples, fences) = match index_proof {
@@ -167,7 +172,8 @@ impl SsTable {
             index,
             filter,
             data: Arc::new(data),
-            outline,
+            outline: outline.map_or_else(OnceLock::new, OnceLock::from),
+            adopted: adopted.map_or_else(OnceLock::new, OnceLock::from),
             is_proven,
             pages,
             layout: ArcSwapOption::empty(),

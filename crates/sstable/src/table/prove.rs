@@ -16,16 +16,22 @@
 //! exception is a file whose chunks have their checksums, and so their places, elsewhere (CRC.db).
 //!
 //! Nothing is proven of the index: a bit of it may have been flipped before.
+//!
+//! The same pass may describe the rows of large partitions as Ilion does ([`crate::adopted`]).
 
 use super::{OnDisk, SsTable};
+use crate::adopted::{Adopted, Adoption, Failure, Made, Maker};
 use crate::checksum::stored_digest;
 use crate::data_walk::{DataWalk, Unfiltered};
 use crate::descriptor::Component;
 use crate::error::{OpenError, file_name, read_optional};
 use crate::header_table::table_of_header;
+use crate::outline::Outline;
+use crate::pages::Pass;
 use crate::proof::{Found, Proof, mark_of_damage};
 use env::fs::{Access, FileSystem};
 use model::ClusteringBound;
+use model::key::KeyRange;
 use partition::codec::Layout;
 use partition::{Fragment, ReadContext, ReadError};
 use std::cmp::Ordering;
@@ -51,12 +57,16 @@ pub(crate) struct Standing {
     is_awaited: AtomicBool,
     /// Whether TOC.txt may lack Proof.db: the node may have ended before it was there.
     may_be_unlisted: AtomicBool,
+    /// Whether the index is of Ilion, and so needs nothing beside it.
+    has_own_index: bool,
+    /// Whether the rows of large partitions could not be described.
+    cannot_adopt: AtomicBool,
 }
 
 impl Standing {
     /// The standing of an SSTable that is being written.
     pub fn proven() -> Standing {
-        Standing { verdict: OnceLock::from(Ok(())), ..Standing::default() }
+        Standing { verdict: OnceLock::from(Ok(())), has_own_index: true, ..Standing::default() }
     }
 
     pub fn of(found: &Found, table_crc: u32) -> Standing {
@@ -65,6 +75,7 @@ impl Standing {
             Found::Fit(proof) => {
                 standing.verdict = OnceLock::from(Ok(()));
                 standing.may_be_unlisted = AtomicBool::new(proof.index.is_none());
+                standing.has_own_index = proof.index.is_some();
             }
             Found::Unfit(error) => standing.unfit = Some(error.clone()),
             Found::Damaged(error) => standing.suspicion = Some(error.clone()),
@@ -109,13 +120,37 @@ impl Standing {
 
 /// A Proof.db that is still to be written: a proof, or a mark of damage.
 #[derive(Clone, Debug)]
-pub struct NewProof(Vec<u8>);
+pub struct NewProof {
+    content: Vec<u8>,
+    /// What belongs to it.
+    made: Option<Arc<Made>>,
+    /// Why the rows of large partitions were not described, though they were to be.
+    failure: Option<String>,
+}
+
+impl NewProof {
+    fn of(content: Vec<u8>) -> NewProof {
+        NewProof { content, made: None, failure: None }
+    }
+
+    /// How many large partitions were described.
+    pub fn adopted_partitions(&self) -> Option<u64> {
+        self.made.as_ref().map(|made| made.proof.directory.len() as u64)
+    }
+
+    /// Why the rows of large partitions were not described, though they were to be.
+    pub fn adoption_failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+}
 
 /// What came of an attempt to prove an SSTable.
 #[derive(Clone, Debug)]
 pub enum Proved {
     /// Data.db is the file that was written.
     Sound(NewProof),
+    /// That was known already; now the rows of large partitions are described, or cannot be.
+    Adopted(NewProof),
     /// It was known already.
     Known,
     /// There is no Digest.crc32, or it holds no number.
@@ -166,25 +201,60 @@ impl SsTable {
         self.standing.may_be_unlisted.load(Memory::Relaxed)
     }
 
+    /// Whether it would be read better if the rows of its large partitions were described here. It is so for
+    /// what another program wrote, if it has such partitions and nobody tried in vain.
+    pub fn wants_adoption(&self) -> bool {
+        self.wants(&Adoption::default())
+    }
+
+    fn wants(&self, adoption: &Adoption) -> bool {
+        let is_adopted = self.adopted.get().is_some_and(|adopted| !adopted.is_damaged());
+        !self.standing.has_own_index
+            && !is_adopted
+            && !self.standing.cannot_adopt.load(Memory::Relaxed)
+            && self.condemned().is_none()
+            && self
+                .believed()
+                .is_some_and(|stats| stats.partition_sizes.max() as u64 >= adoption.partition_bytes_min)
+    }
+
+    /// How many large partitions are described here, and bytes that this takes, if they are.
+    pub fn adopted(&self) -> Option<(u64, u64)> {
+        let adopted = self.adopted.get()?;
+        let outline = self.outline.get().map_or(0, |outline| outline.file_bytes());
+        Some((adopted.partitions(), adopted.file_bytes() + outline))
+    }
+
     /// Reads Data.db from end to end, around all caches, and compares it with Digest.crc32. `pace` is told of
     /// the bytes of each stretch, and ends the reading by `false`. When it is found to be damaged, every
-    /// later read fails with the same error.
+    /// later read fails with the same error. With `adoption`, and if it [`SsTable::wants_adoption`], the rows
+    /// of large partitions are described in the same pass, also of what was compared before.
     ///
     /// # Errors
     /// When it is damaged, and then [`SsTable::condemned`] says the same, or cannot be read.
-    pub fn prove(&self, fs: &dyn FileSystem, pace: &mut dyn FnMut(u64) -> bool) -> Result<Proved, ReadError> {
+    pub fn prove(
+        &self,
+        fs: &Arc<dyn FileSystem>,
+        adoption: Option<Adoption>,
+        pace: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Proved, ReadError> {
+        let adoption = adoption.filter(|adoption| self.wants(adoption));
         match self.standing.verdict.get() {
-            Some(Ok(())) => return Ok(Proved::Known),
+            Some(Ok(())) if adoption.is_none() => return Ok(Proved::Known),
             Some(Err(error)) => return Err(error.clone()),
-            None => {}
+            Some(Ok(())) | None => {}
         }
+        let fs_of_all = fs;
+        let fs = fs.as_ref();
         let digest = stored_digest(fs, &self.descriptor).map_err(|error| match error {
             OpenError::Read(error) => error,
             other => ReadError::from(io::Error::other(other.to_string())),
         })?;
         let Some(digest) = digest else { return Ok(Proved::NoDigest) };
         let file = fs.open_read_by(&self.descriptor.path(Component::Data), Access::Direct)?;
-        let sums = match self.data.sum_up(file.as_ref(), pace) {
+        let mut pass = Pass::new(&self.data, file.as_ref(), pace);
+        let described = adoption.map(|adoption| self.describe(fs_of_all, adoption, &mut pass));
+        let sums = match pass.finish() {
             Ok(Some(sums)) => sums,
             Ok(None) => return Ok(Proved::Stopped),
             Err(error) => return Err(self.condemn(error)),
@@ -203,20 +273,59 @@ impl SsTable {
                 return Err(self.condemn(error));
             }
         }
+        let finished = described.map(|maker| maker.and_then(|maker| maker.finish(digest, self.data.len)));
+        let (made, failure) = match finished {
+            Some(Ok(made)) => (Some(Arc::new(made)), None),
+            Some(Err(failure)) => {
+                self.standing.cannot_adopt.store(true, Memory::Relaxed);
+                (None, Some(failure.to_string()))
+            }
+            None => (None, None),
+        };
         let proof = Proof {
             digest,
             data_len: self.data.len,
             table_crc: self.standing.table_crc,
             index: None,
             chunks: sums.chunks,
+            adopted: made.as_ref().map(|made| made.proof.clone()),
         };
-        let new = NewProof(proof.encode());
+        let new = NewProof { content: proof.encode(), made, failure };
         self.data.set_places(proof.chunks);
         match self.standing.verdict.set(Ok(())) {
             Ok(()) => Ok(Proved::Sound(new)),
-            // Another reader of it was faster.
-            Err(_) => self.standing.check(&self.data.name).map(|()| Proved::Known),
+            // It was known before, or another reader of it was faster.
+            Err(_) => {
+                self.standing.check(&self.data.name)?;
+                Ok(if adoption.is_some() { Proved::Adopted(new) } else { Proved::Known })
+            }
         }
+    }
+
+    /// Describes the rows of large partitions while Data.db is read.
+    fn describe(
+        &self,
+        fs: &Arc<dyn FileSystem>,
+        adoption: Adoption,
+        pass: &mut Pass<'_>,
+    ) -> Result<Maker, Failure> {
+        let unfit = |detail: String| {
+            Failure::Read(ReadError::corrupt(
+                &file_name(&self.descriptor.path(Component::Statistics)),
+                0,
+                detail,
+            ))
+        };
+        let table = Arc::new(table_of_header(self.header()).map_err(|e| unfit(e.to_string()))?);
+        let layout = Layout::of_sstable(self.header(), &table).map_err(|e| unfit(e.to_string()))?;
+        let context = ReadContext { fill_cache: false, ..ReadContext::default() };
+        let layout = Arc::new(layout);
+        let mut maker = Maker::new(fs, &self.descriptor, table, Arc::clone(&layout), adoption)?;
+        let mut data = self.data_cursor(&context);
+        if let Some((_, mut index)) = self.index.walk(&KeyRange::FULL, &layout, &mut data)? {
+            maker.run(&mut index, pass)?;
+        }
+        Ok(maker)
     }
 
     /// What [`SsTable::keep_proof`] writes for a condemned SSTable. `None` when it is there already, or when
@@ -228,7 +337,7 @@ impl SsTable {
         if self.condemned().is_none() || self.standing.suspicion.is_some() {
             return Ok(None);
         }
-        Ok(stored_digest(fs, &self.descriptor)?.map(|digest| NewProof(mark_of_damage(digest))))
+        Ok(stored_digest(fs, &self.descriptor)?.map(|digest| NewProof::of(mark_of_damage(digest))))
     }
 
     /// Makes every read fail with the error, if it is one of damage.
@@ -305,20 +414,40 @@ impl SsTable {
         goes_on.then_some(None)
     }
 
-    /// Writes Proof.db, durably, then makes TOC.txt name it. The SSTable must not be removed meanwhile.
+    /// Writes Proof.db, durably, with what belongs to it, then makes TOC.txt name them. From then on reads
+    /// use what was described. The SSTable must not be removed meanwhile.
     ///
     /// # Errors
     /// When the file system fails. What is there then is one of before or after, and the proof stays in force
     /// in memory.
     pub fn keep_proof(&self, fs: &dyn FileSystem, proof: &NewProof) -> io::Result<()> {
-        fs.write_atomic(&self.descriptor.path(Component::Proof), &proof.0)?;
+        if let Some(made) = &proof.made {
+            made.keep()?;
+        }
+        // This makes the names of the others durable, too.
+        fs.write_atomic(&self.descriptor.path(Component::Proof), &proof.content)?;
         self.standing.may_be_unlisted.store(true, Memory::Relaxed);
         // Whoever links the files finds all that TOC.txt names.
         self.on_disk.store(Arc::new(OnDisk::list(fs, &self.descriptor)));
-        self.list_proof(fs)
+        self.list_proof(fs)?;
+        proof.made.as_ref().map_or(Ok(()), |made| self.adopt(fs, made))
     }
 
-    /// Makes TOC.txt, where there is one, name Proof.db. The SSTable must not be removed meanwhile.
+    fn adopt(&self, fs: &dyn FileSystem, made: &Made) -> io::Result<()> {
+        let failed = |error: OpenError| io::Error::other(error.to_string());
+        let (pages, number) = (self.pages.as_ref(), self.number());
+        let outline = Outline::open(fs, &self.descriptor, number, self.data.len).map_err(failed)?;
+        let adopted = Adopted::open(fs, &self.descriptor, number, pages, made.proof.clone());
+        outline.into_iter().for_each(|outline| drop(self.outline.set(outline)));
+        adopted
+            .map_err(|e| failed(e.into()))?
+            .into_iter()
+            .for_each(|adopted| drop(self.adopted.set(adopted)));
+        Ok(())
+    }
+
+    /// Makes TOC.txt, where there is one, name Proof.db and what belongs to it. The SSTable must not be
+    /// removed meanwhile.
     ///
     /// # Errors
     /// When the file system fails.
@@ -329,11 +458,22 @@ impl SsTable {
             Err(error) => return Err(io::Error::other(error.to_string())),
         };
         if let Some(text) = text {
-            let name = Component::Proof.file_part();
-            let text = String::from_utf8_lossy(&text);
-            if text.lines().all(|line| line.trim() != name) {
-                let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-                fs.write_atomic(&path, format!("{text}{gap}{name}\n").as_bytes())?;
+            let mut text = String::from_utf8_lossy(&text).into_owned();
+            let is_listed = |text: &str, name: &str| text.lines().any(|line| line.trim() == name);
+            let here = self.components();
+            let missing = [Component::Outline, Component::Blocks, Component::Proof]
+                .into_iter()
+                .filter(|component| here.contains(component) && !is_listed(&text, component.file_part()));
+            let missing: Vec<_> = missing.collect();
+            if !missing.is_empty() {
+                if !text.is_empty() && !text.ends_with('\n') {
+                    text.push('\n');
+                }
+                missing.iter().for_each(|component| {
+                    text.push_str(component.file_part());
+                    text.push('\n');
+                });
+                fs.write_atomic(&path, text.as_bytes())?;
             }
         }
         self.standing.may_be_unlisted.store(false, Memory::Relaxed);

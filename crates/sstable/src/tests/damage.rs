@@ -250,7 +250,7 @@ impl Damage {
             }
         };
         if self.proves
-            && let Err(error) = sstable.prove(&self.fs, &mut |_| true)
+            && let Err(error) = sstable.prove(&super::support::shared(&self.fs), None, &mut |_| true)
         {
             self.check_error(what, &error, matches!(error, ReadError::Corrupt { .. }));
         }

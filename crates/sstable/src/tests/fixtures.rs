@@ -42,12 +42,17 @@ fn check_grammar(fixture: &Fixture, sstables: &[Arc<SsTable>], command: &ReadCom
 fn check_table(set: &str, name: &str) {
     let fixture = Fixture::load(set, name);
     let sstables = fixture.open().unwrap_or_else(|e| panic!("{}: {e}", fixture.name));
+    check_fixture(&fixture, &sstables);
+}
+
+/// Compares what the SSTables of a fixture answer with what Cassandra answered.
+pub(super) fn check_fixture(fixture: &Fixture, sstables: &[Arc<SsTable>]) {
     assert!(!sstables.is_empty(), "{}", fixture.name);
-    let table = fixture.table(&sstables);
+    let table = fixture.table(sstables);
     let expected = &fixture.recorded.rows;
     let ask = |command: &ReadCommand| {
-        check_grammar(&fixture, &sstables, command);
-        fixture.select(&sstables, command).unwrap_or_else(|e| panic!("{}: {e}", fixture.name))
+        check_grammar(fixture, sstables, command);
+        fixture.select(sstables, command).unwrap_or_else(|e| panic!("{}: {e}", fixture.name))
     };
     let check = |command: &ReadCommand, expected: &[FoundRow]| {
         let found = ask(command);
@@ -67,7 +72,7 @@ fn check_table(set: &str, name: &str) {
     };
     let whole = |reversed| ClusteringFilter::Slices { slices: vec![Slice::ALL], reversed };
     check(&all, expected);
-    check(&ReadCommand { clusterings: whole(true), ..all.clone() }, &reversed(&fixture, expected));
+    check(&ReadCommand { clusterings: whole(true), ..all.clone() }, &reversed(fixture, expected));
     for column in table.static_columns().iter().chain(table.regular_columns()) {
         let Some(at) = fixture.recorded.columns.iter().position(|(name, _)| *name == column.name) else {
             continue;
@@ -77,7 +82,7 @@ fn check_table(set: &str, name: &str) {
             let columns = ColumnSelection::of(vec![column.id]);
             let found = ask(&ReadCommand { columns, clusterings, ..all.clone() });
             let only = |rows: &[FoundRow]| rows.iter().map(|row| vec![row[at].clone()]).collect::<Vec<_>>();
-            let wanted = if is_reversed { reversed(&fixture, expected) } else { expected.clone() };
+            let wanted = if is_reversed { reversed(fixture, expected) } else { expected.clone() };
             assert!(same(&only(&found), &only(&wanted)), "{}: only {}", fixture.name, column.name);
         }
     }
@@ -121,8 +126,8 @@ fn check_table(set: &str, name: &str) {
             }
         }
         check_grammar(
-            &fixture,
-            &sstables,
+            fixture,
+            sstables,
             &of_key(&key, ClusteringFilter::Names { names: Vec::new(), reversed: false }),
         );
     }

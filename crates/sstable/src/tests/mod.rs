@@ -1,6 +1,7 @@
 //! Tests over whole SSTables.
 
 mod access;
+mod adopted;
 mod bti;
 mod corruption;
 mod costs;

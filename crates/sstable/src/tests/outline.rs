@@ -310,11 +310,11 @@ fn the_outline_of_another_file_is_not_used() {
         let cost = cost(&sstable, &table, partition, None, column);
         assert!(cost.chunk_misses > 0);
     }
-    assert!(sstable.outline.is_none());
+    assert!(sstable.outline.get().is_none());
     let found = crate::verify(fs.as_ref(), &descriptor(1), &|_| {}).unwrap().findings;
     assert_eq!(found.iter().map(|f| f.component).collect::<Vec<_>>(), [Component::Outline]);
     fs.remove_file(&descriptor(1).path(Component::Digest)).unwrap();
-    assert!(open(&fs).unwrap().outline.is_none());
+    assert!(open(&fs).unwrap().outline.get().is_none());
 }
 
 /// Checksums that fit do not make what is wrong right: the value's own chunk tells, and the check of the

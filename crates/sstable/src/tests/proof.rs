@@ -192,7 +192,7 @@ fn small() -> Proof {
     let samples = vec![Sample { token: Token(-5), position: 11 }];
     let (index, rows) = (pages(5_000), pages(70));
     let index = Some(IndexProof { summary_crc: 3, index, rows, samples, fences });
-    Proof { digest: 1, data_len: 1 << 20, table_crc: 2, index, chunks: vec![4, 5] }
+    Proof { digest: 1, data_len: 1 << 20, table_crc: 2, index, chunks: vec![4, 5], adopted: None }
 }
 
 #[test]
@@ -263,7 +263,7 @@ proptest! {
         let mut fences = Fences::default();
         texts.iter().enumerate().for_each(|(n, texts)| fences.add(7 * n as u64, 64, texts));
         let index = has_index.then(|| IndexProof { summary_crc, index, rows: PageSums::default(), samples, fences });
-        let proof = Proof { digest, data_len, table_crc, index, chunks };
+        let proof = Proof { digest, data_len, table_crc, index, chunks, adopted: None };
         assert_eq!(Proof::decode(Bytes::from(proof.encode())).unwrap(), Content::Proof(proof));
     }
 }

@@ -6,6 +6,7 @@ use super::recorded::{Fixture, sets, tables_of};
 use super::support::*;
 use crate::compression::{CompressionInfo, CompressionParams};
 use crate::proof::Proof;
+use crate::stream::Partitions;
 use crate::{Component, Descriptor, Proved, SsTable, Uncached, Version, verify};
 use env::fs::FileSystem;
 use env::fs::memory::MemoryFileSystem;
@@ -21,7 +22,7 @@ fn opened(fs: &MemoryFileSystem, descriptor: &Descriptor) -> Arc<SsTable> {
 
 /// Compares with the digest and writes the proof; the error, if it is damaged.
 fn prove(fs: &MemoryFileSystem, sstable: &SsTable) -> Result<(), ReadError> {
-    match sstable.prove(fs, &mut |_| true)? {
+    match sstable.prove(&shared(fs), None, &mut |_| true)? {
         Proved::Sound(proof) => sstable.keep_proof(fs, &proof).map_err(ReadError::from),
         other => panic!("{other:?}"),
     }
@@ -46,7 +47,7 @@ fn every_fixture_is_proven_and_stays_sound() {
                 assert!(!sstable.is_unproven() && sstable.condemned().is_none());
                 assert!(sstable.files().contains(&descriptor.path(Component::Proof)));
                 assert_eq!(toc(fs, descriptor), [&before[..], &["Proof.db".to_owned()]].concat());
-                assert!(matches!(sstable.prove(fs, &mut |_| true), Ok(Proved::Known)));
+                assert!(matches!(sstable.prove(&shared(fs), None, &mut |_| true), Ok(Proved::Known)));
                 let again = opened(fs, descriptor);
                 assert!(!again.is_unproven() && !again.is_proven, "{set} {name}: the index is compared");
                 assert_eq!(verify(fs, descriptor, &|_| {}).unwrap().findings, [], "{set} {name}");
@@ -164,7 +165,7 @@ fn no_swap_of_equal_chunks_of_a_fixture_passes_the_proof() {
             let compressed = |d: &&Descriptor| fs.exists(&d.path(Component::CompressionInfo)).unwrap();
             for descriptor in fixture.descriptors.iter().filter(compressed) {
                 let proven = opened(fs, descriptor);
-                let new = match proven.prove(fs, &mut |_| true).unwrap() {
+                let new = match proven.prove(&shared(fs), None, &mut |_| true).unwrap() {
                     Proved::Sound(new) => new,
                     other => panic!("{other:?}"),
                 };
@@ -271,7 +272,7 @@ fn without_a_digest_nothing_is_proven_nor_lost() {
             Some(text) => fs.write(&path, text.as_bytes()).unwrap(),
         }
         let sstable = opened(&fs, &descriptor);
-        assert!(matches!(sstable.prove(&fs, &mut |_| true), Ok(Proved::NoDigest)));
+        assert!(matches!(sstable.prove(&shared(&fs), None, &mut |_| true), Ok(Proved::NoDigest)));
         assert!(sstable.is_unproven() && scan(&sstable, &table).is_ok());
     }
 }
@@ -280,7 +281,7 @@ fn without_a_digest_nothing_is_proven_nor_lost() {
 fn a_comparison_that_is_ended_proves_nothing() {
     let (fs, _, descriptor) = long_values(Version::NB);
     let sstable = opened(&fs, &descriptor);
-    assert!(matches!(sstable.prove(&fs, &mut |_| false), Ok(Proved::Stopped)));
+    assert!(matches!(sstable.prove(&shared(&fs), None, &mut |_| false), Ok(Proved::Stopped)));
     assert!(sstable.is_unproven() && sstable.condemned().is_none());
     prove(&fs, &sstable).unwrap();
 }
@@ -324,7 +325,7 @@ fn a_check_chance_below_one_leaves_the_index_to_be_compared() {
         let mut asks = (*table).clone();
         asks.options.crc_check_chance = chance;
         sstable.check_schema(&Arc::new(asks)).unwrap();
-        assert_eq!(sstable.believes_index(), believes, "{chance}");
+        assert_eq!(sstable.believes(&Partitions::None), believes, "{chance}");
     }
 }
 

@@ -8,7 +8,7 @@ use model::command::{ClusteringFilter, ColumnSelection};
 use model::key::{KeyBound, KeyRange};
 use model::{Clustering, Slice, TableSchema};
 use partition::{Event, Fragment, PartitionStream, ReadError};
-use proptest::prelude::{ProptestConfig, any, prop_assert, prop_assert_eq, proptest};
+use proptest::prelude::{ProptestConfig, TestCaseError, any, prop_assert, prop_assert_eq, proptest};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -63,6 +63,45 @@ fn random_options(
     WriterOptions { blocks_max, ..options(partitions, compression, block) }
 }
 
+/// Reads everything, and what random filters select, by ranges and by keys.
+pub(super) fn check_reads(
+    sstable: &Arc<SsTable>,
+    table: &Arc<TableSchema>,
+    partitions: &[Partition],
+    rng: &mut Rng,
+) -> Result<(), TestCaseError> {
+    let expected: Vec<&Partition> = partitions.iter().filter(|p| !p.is_empty()).collect();
+    let everything = ClusteringFilter::all();
+    let mut scan = sstable.scan(&KeyRange::FULL, &everything, &all(table), table, &context()).unwrap();
+    let found = collect(&mut scan, table, false).unwrap();
+    prop_assert_eq!(found.iter().collect::<Vec<_>>(), expected.clone());
+
+    let filters: Vec<ClusteringFilter> = (0..6)
+        .map(|_| random_filter(rng, table))
+        .chain([
+            ClusteringFilter::Slices { slices: vec![Slice::ALL], reversed: true },
+            ClusteringFilter::all(),
+        ])
+        .collect();
+    for filter in &filters {
+        let mut scan = sstable.scan(&KeyRange::FULL, filter, &all(table), table, &context()).unwrap();
+        let found = collect(&mut scan, table, filter.is_reversed()).unwrap();
+        prop_assert_eq!(found.len(), expected.len());
+        for (expected, found) in expected.iter().zip(&found) {
+            check(table, expected, filter, found, rng);
+            prop_assert!(sstable.may_contain(&expected.key));
+            let stream = sstable.read(&expected.key, filter, &all(table), table, &context()).unwrap();
+            let single = collect(&mut stream.unwrap(), table, filter.is_reversed()).unwrap();
+            prop_assert_eq!(&single[..], std::slice::from_ref(found));
+        }
+    }
+    for i in 0..40 {
+        let key = key(i * 3 + 1);
+        prop_assert!(sstable.read(&key, &everything, &all(table), table, &context()).unwrap().is_none());
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
@@ -91,31 +130,7 @@ proptest! {
         prop_assert_eq!(sstable.last_key(), &expected[expected.len() - 1].key);
         prop_assert_eq!(&meta.stats, sstable.stats());
 
-        let everything = ClusteringFilter::all();
-        let mut scan = sstable.scan(&KeyRange::FULL, &everything, &all(&table), &table, &context()).unwrap();
-        let found = collect(&mut scan, &table, false).unwrap();
-        prop_assert_eq!(found.iter().collect::<Vec<_>>(), expected.clone());
-
-        let filters: Vec<ClusteringFilter> = (0..6).map(|_| random_filter(rng, &table)).chain([
-            ClusteringFilter::Slices { slices: vec![Slice::ALL], reversed: true },
-            ClusteringFilter::all(),
-        ]).collect();
-        for filter in &filters {
-            let mut scan = sstable.scan(&KeyRange::FULL, filter, &all(&table), &table, &context()).unwrap();
-            let found = collect(&mut scan, &table, filter.is_reversed()).unwrap();
-            prop_assert_eq!(found.len(), expected.len());
-            for (expected, found) in expected.iter().zip(&found) {
-                check(&table, expected, filter, found, rng);
-                prop_assert!(sstable.may_contain(&expected.key));
-                let stream = sstable.read(&expected.key, filter, &all(&table), &table, &context()).unwrap();
-                let single = collect(&mut stream.unwrap(), &table, filter.is_reversed()).unwrap();
-                prop_assert_eq!(&single[..], std::slice::from_ref(found));
-            }
-        }
-        for i in 0..40 {
-            let key = key(i * 3 + 1);
-            prop_assert!(sstable.read(&key, &everything, &all(&table), &table, &context()).unwrap().is_none());
-        }
+        check_reads(&sstable, &table, &partitions, rng)?;
     }
 
     #[test]

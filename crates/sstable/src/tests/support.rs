@@ -369,6 +369,11 @@ pub fn forget_proof(fs: &dyn FileSystem, version: Version) {
     fs.remove_file(&Descriptor { version, ..descriptor(1) }.path(Component::Proof)).unwrap();
 }
 
+/// The same file system, shared.
+pub fn shared(fs: &MemoryFileSystem) -> Arc<dyn FileSystem> {
+    Arc::new(fs.clone())
+}
+
 pub fn memory() -> Arc<dyn FileSystem> {
     Arc::new(MemoryFileSystem::new())
 }

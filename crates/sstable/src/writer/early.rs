@@ -20,7 +20,7 @@ use crate::table::{OnDisk, SsTable, Standing};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::BytesMut;
 use env::fs::ReadFile;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The file's bytes from the start of the page that `len` lies in, up to it.
 fn last_page(file: &dyn ReadFile, len: u64) -> Result<(u64, BytesMut), WriteError> {
@@ -98,7 +98,8 @@ impl SsTableWriter {
             index,
             filter: self.filter.clone().map(KeyFilter::proven),
             data: Arc::new(data),
-            outline,
+            outline: outline.map_or_else(OnceLock::new, OnceLock::from),
+            adopted: OnceLock::new(),
             is_proven: true,
             standing: Standing::proven(),
             pages: Arc::clone(pages),
