@@ -122,6 +122,9 @@ pub struct EngineOptions {
     /// Whether reads fail with [`partition::ReadError::Unproven`] until that was done of what they need
     /// ([`crate::Engine::demand_proof`]); without `proves_sstables` they do not.
     pub awaits_proofs: bool,
+    /// Whether large partitions of such SSTables are described, too, so that reads of them cost what they
+    /// cost in the node's own files; without `proves_sstables` they are not.
+    pub adopts_sstables: bool,
     /// Bytes that are read a second for it; 0 for no limit.
     pub proving_bytes_per_s: u64,
     /// Bytes of the page cache.
@@ -173,6 +176,7 @@ impl EngineOptions {
             min_free_bytes: 50 << 20,
             compaction_space_share: 0.95,
             proves_sstables: true,
+            adopts_sstables: true,
             awaits_proofs: false,
             proving_bytes_per_s: 64 << 20,
             page_cache_bytes: 512 << 20,

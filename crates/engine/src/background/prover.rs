@@ -18,14 +18,21 @@
 //! ([`crate::background::demands`]). What the node itself reads of its own tables is compared when they are
 //! opened ([`Background::prove_own`]), and its Proof.db is written when the thread looks first.
 //!
+//! In the same pass it describes the rows of large partitions as in files of the node's own, for reads of
+//! them to cost the same (adoption, [`sstable::Adoption`]). While anybody waits it only compares; what is
+//! still to be described is read once more when nobody does.
+//!
 //! A compaction proves its inputs before it reads them: what it writes has a proof of its own, which must not
 //! be one of damage. What comes into a table while the node runs ([`Background::prove_newcomer`]) is proven
 //! before anybody can read it, and refused if it is damaged.
 
+mod newcomers;
+
+pub(crate) use newcomers::Newcomer;
+
 use crate::background::Background;
 use crate::background::compaction::{CompactionInfo, CompactionKind, Throttle};
 use crate::background::demands::{Compared, Demands};
-use crate::error::EngineError;
 use crate::table::TableStore;
 use crate::turns::{give_way, in_turns};
 use env::background::BackgroundLoop;
@@ -34,7 +41,7 @@ use env::clock::Clock;
 use env::sync::{Condvar, Mutex};
 use model::TableSchema;
 use partition::ReadError;
-use sstable::{Descriptor, NewProof, Proved, SsTable};
+use sstable::{Adoption, Descriptor, NewProof, Proved, SsTable};
 use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
@@ -63,6 +70,7 @@ pub(crate) struct Prover {
     /// Held while Proof.db is written.
     writing: Mutex<()>,
     proven: AtomicU64,
+    adopted: AtomicU64,
     bytes: AtomicU64,
 }
 
@@ -92,12 +100,6 @@ struct Progress {
     told_nanos: u64,
 }
 
-/// An SSTable that came into a table while the node runs, and its proof if it has none yet.
-pub(crate) struct Newcomer {
-    pub(crate) sstable: Arc<SsTable>,
-    proof: Option<NewProof>,
-}
-
 /// An SSTable that is being read.
 struct Reading {
     id: Uuid,
@@ -117,6 +119,14 @@ pub struct ProvingStats {
     pub unproven: u64,
     /// SSTables that are known not to be so, or were before the node started: reads of them fail.
     pub condemned: u64,
+    /// SSTables whose large partitions were described by this process.
+    pub adopted: u64,
+    /// SSTables with large partitions that are still to be described.
+    pub unadopted: u64,
+    /// Large partitions that are described, and bytes on disk that this takes.
+    pub adopted_partitions: u64,
+    /// See [`ProvingStats::adopted_partitions`].
+    pub adopted_bytes: u64,
     /// Bytes of Data.db read for it.
     pub bytes: u64,
 }
@@ -135,6 +145,7 @@ impl Prover {
             looked: Condvar::new(),
             writing: Mutex::new(()),
             proven: AtomicU64::new(0),
+            adopted: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
         }
     }
@@ -155,6 +166,11 @@ impl Prover {
         let hurried = self.hurried.lock();
         let is_urgent = *hurried > 0 || self.demands.has_waiting();
         self.throttle.set_rate(if is_urgent { 0 } else { self.rate });
+    }
+
+    /// Whether somebody waits for comparisons, so that nothing else is to be done.
+    fn is_hurried(&self) -> bool {
+        *self.hurried.lock() > 0 || self.demands.has_waiting()
     }
 
     fn hurry(&self, change: impl FnOnce(&mut u64)) {
@@ -227,8 +243,8 @@ impl Prover {
         tracing::info!(proven, bytes, left, damaged, "SSTables were compared with their digests");
     }
 
-    /// SSTables that are to be read: those first that were damaged before, for nobody can read them, then the
-    /// smallest, so that most are read soon.
+    /// SSTables that are to be read: those first that were damaged before, for nobody can read them, then
+    /// those that were not compared, of each the smallest, so that most are read soon.
     fn due(&self, background: &Background) -> Vec<(Arc<TableStore>, Arc<SsTable>)> {
         let state = self.state.lock();
         if state.is_stopped {
@@ -237,12 +253,15 @@ impl Prover {
         let mut out = Vec::new();
         for table in background.catalog.tables() {
             for sstable in table.view().sstables.iter() {
-                if sstable.is_unproven() && !state.given_up.contains(sstable.descriptor()) {
+                let is_due = sstable.is_unproven() || background.may_adopt() && sstable.wants_adoption();
+                if is_due && !state.given_up.contains(sstable.descriptor()) {
                     out.push((Arc::clone(&table), Arc::clone(sstable)));
                 }
             }
         }
-        out.sort_by_key(|(_, sstable)| (sstable.refusal().is_none(), sstable.data_file_bytes()));
+        out.sort_by_key(|(_, sstable)| {
+            (sstable.refusal().is_none(), !sstable.is_unproven(), sstable.data_file_bytes())
+        });
         out
     }
 
@@ -282,8 +301,10 @@ impl Prover {
                 || !table.view().sstables.iter().any(|t| Arc::ptr_eq(t, sstable))
         };
         let mut seen = 0;
+        let adopts = background.may_adopt() && !is_demanded && !self.is_hurried();
+        let adoption = adopts.then(Adoption::default);
         let result = in_turns(|| {
-            background.prove(table, sstable, &mut |bytes| {
+            background.prove(table, sstable, adoption, &mut |bytes| {
                 let read = reading.completed_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
                 self.tell_progress(bytes);
                 let rest = reading.total_bytes.saturating_sub(read);
@@ -378,6 +399,8 @@ impl Background {
         let has_looked = state.has_looked;
         drop(state);
         self.prover.hurry(|waiting| *waiting -= 1);
+        // What was left for later can be done now.
+        self.prover.wake();
         has_looked
     }
 
@@ -407,51 +430,6 @@ impl Background {
         self.prover.state.lock().running.iter().map(info).collect()
     }
 
-    /// Compares an SSTable that nobody can read yet with its digest, as fast as it can be read, if the
-    /// options have SSTables compared.
-    ///
-    /// # Errors
-    /// When it is damaged or cannot be read, and when an operator or the end of the engine ended the
-    /// comparison.
-    pub(crate) fn prove_newcomer(
-        &self,
-        schema: &TableSchema,
-        sstable: Arc<SsTable>,
-    ) -> Result<Newcomer, EngineError> {
-        if !self.catalog.options.proves_sstables {
-            return Ok(Newcomer { sstable, proof: None });
-        }
-        let prover = &self.prover;
-        let reading = Reading::of(self, schema, &sstable);
-        prover.state.lock().running.push(Arc::clone(&reading));
-        let mut pace = |bytes| {
-            prover.bytes.fetch_add(bytes, Ordering::Relaxed);
-            reading.completed_bytes.fetch_add(bytes, Ordering::Relaxed);
-            give_way();
-            !reading.cancelled.load(Ordering::Relaxed)
-                && !prover.background.is_stopping()
-                && !self.writing.is_drained()
-        };
-        let proved = in_turns(|| sstable.prove(self.catalog.env.fs.as_ref(), &mut pace));
-        prover.end(&reading);
-        let proof = match proved? {
-            Proved::Sound(proof) => {
-                prover.proven.fetch_add(1, Ordering::Relaxed);
-                Some(proof)
-            }
-            Proved::Known => None,
-            Proved::NoDigest => {
-                prover.give_up(schema, &sstable);
-                None
-            }
-            Proved::Stopped => {
-                let reason = "its comparison with Digest.crc32 was stopped".to_owned();
-                return Err(EngineError::Foreign { sstable: sstable.descriptor().to_string(), reason });
-            }
-        };
-        Ok(Newcomer { sstable, proof })
-    }
-
     /// Compares SSTables of a table of the node's own that is being opened, if reads wait for comparisons.
     /// Nothing is written yet; reads of a damaged one fail.
     ///
@@ -459,8 +437,8 @@ impl Background {
     /// When one cannot be read.
     pub(crate) fn prove_own(&self, table: &Arc<TableStore>) -> Result<(), ReadError> {
         for sstable in table.view().sstables.iter().filter(|sstable| sstable.is_awaited()) {
-            match sstable.prove(self.catalog.env.fs.as_ref(), &mut |_| true) {
-                Ok(Proved::Sound(proof)) => {
+            match sstable.prove(&self.catalog.env.fs, None, &mut |_| true) {
+                Ok(Proved::Sound(proof) | Proved::Adopted(proof)) => {
                     self.prover.proven.fetch_add(1, Ordering::Relaxed);
                     let unwritten = (Arc::clone(table), Arc::clone(sstable), proof);
                     self.prover.state.lock().unwritten.push(unwritten);
@@ -476,21 +454,11 @@ impl Background {
         Ok(())
     }
 
-    /// Writes the proofs of newcomers that are part of the table now.
-    pub(crate) fn welcome<'n>(&self, table: &TableStore, newcomers: impl IntoIterator<Item = &'n Newcomer>) {
-        for Newcomer { sstable, proof } in newcomers {
-            if proof.is_some() {
-                self.write_proof(table, sstable, proof.as_ref());
-            }
-        }
-        self.filters.nudge();
-        self.prover.nudge();
-    }
-
     /// [`crate::Engine::proving_stats`].
     pub(crate) fn proving_stats(&self) -> ProvingStats {
         let mut stats = ProvingStats {
             proven: self.prover.proven.load(Ordering::Relaxed),
+            adopted: self.prover.adopted.load(Ordering::Relaxed),
             bytes: self.prover.bytes.load(Ordering::Relaxed),
             ..ProvingStats::default()
         };
@@ -498,13 +466,22 @@ impl Background {
             for sstable in table.view().sstables.iter() {
                 stats.unproven += u64::from(sstable.is_unproven());
                 stats.condemned += u64::from(sstable.refusal().is_some());
+                stats.unadopted += u64::from(sstable.wants_adoption());
+                let (partitions, bytes) = sstable.adopted().unwrap_or_default();
+                stats.adopted_partitions += partitions;
+                stats.adopted_bytes += bytes;
             }
         }
         stats
     }
 
+    /// Whether large partitions of what other programs wrote are described.
+    fn may_adopt(&self) -> bool {
+        self.catalog.options.adopts_sstables
+    }
+
     /// Compares an SSTable with its digest, and does what follows of it. Whether it is known now that it is
-    /// sound, or that nobody can know.
+    /// sound, or that nobody can know. With `adoption` its large partitions are described, too.
     ///
     /// # Errors
     /// When it is damaged, or cannot be read.
@@ -512,6 +489,7 @@ impl Background {
         &self,
         table: &TableStore,
         sstable: &Arc<SsTable>,
+        adoption: Option<Adoption>,
         pace: &mut dyn FnMut(u64) -> bool,
     ) -> Result<bool, ReadError> {
         let prover = &self.prover;
@@ -520,7 +498,7 @@ impl Background {
             give_way();
             pace(bytes)
         };
-        let proved = sstable.prove(self.catalog.env.fs.as_ref(), &mut pace);
+        let proved = sstable.prove(&self.catalog.env.fs, adoption, &mut pace);
         if matches!(proved, Ok(Proved::NoDigest)) {
             prover.give_up(&table.schema(), sstable);
         }
@@ -530,6 +508,10 @@ impl Background {
         match proved {
             Ok(Proved::Sound(proof)) => {
                 prover.proven.fetch_add(1, Ordering::Relaxed);
+                self.write_proof(table, sstable, Some(&proof));
+                Ok(true)
+            }
+            Ok(Proved::Adopted(proof)) => {
                 self.write_proof(table, sstable, Some(&proof));
                 Ok(true)
             }
@@ -570,6 +552,12 @@ impl Background {
                 };
             }
         });
+        if let Some(failure) = proof.and_then(NewProof::adoption_failure) {
+            tracing::warn!(failure, sstable = %sstable.descriptor(), "large partitions of an SSTable are read by the index of its writer");
+        }
+        if written.is_ok() && proof.is_some_and(|proof| proof.adopted_partitions().is_some()) {
+            self.prover.adopted.fetch_add(1, Ordering::Relaxed);
+        }
         if let Err(error) = written {
             tracing::warn!(%error, sstable = %sstable.descriptor(), "what was proven of an SSTable is forgotten with the process");
         }

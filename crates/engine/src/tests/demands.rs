@@ -16,6 +16,7 @@ fn open_awaiting(fs: &MemoryFileSystem) -> Arc<Engine> {
         compaction_bytes_per_s: 0,
         proving_bytes_per_s: 1,
         awaits_proofs: true,
+        adopts_sstables: false,
         ..options()
     };
     Engine::open(options, env_on(Arc::new(fs.clone()), 3)).unwrap()

@@ -1,6 +1,7 @@
 //! Whole engines on the in-memory file system.
 
 mod access;
+mod adoption;
 mod caching;
 mod columns;
 mod crash;

@@ -288,6 +288,14 @@ fn storage_numbers(page: &mut Page, state: &NodeState) {
     page.gauge(name, "SSTables not compared with their digests yet.", proving.unproven);
     let name = "ilion_sstables_condemned";
     page.gauge(name, "SSTables that are not as their digests say; reads of them fail.", proving.condemned);
+    let name = "ilion_sstables_adopted_total";
+    page.counter(name, "SSTables of other programs whose large partitions were described.", proving.adopted);
+    let name = "ilion_sstables_unadopted";
+    page.gauge(name, "SSTables with large partitions that are still to be described.", proving.unadopted);
+    let name = "ilion_adopted_partitions";
+    page.gauge(name, "Large partitions of other programs that are described.", proving.adopted_partitions);
+    let name = "ilion_adoption_bytes";
+    page.gauge(name, "Bytes on disk that describe them.", proving.adopted_bytes);
     let name = "ilion_sstable_proving_bytes_total";
     page.counter(name, "Bytes of Data.db read to compare them with digests.", proving.bytes);
     let compactions = storage::compactions(&state.engine);

@@ -472,6 +472,7 @@ fn engine_options(env: &Env, settings: &Settings, memory: MemoryShares) -> Engin
         min_free_bytes: settings.min_free_space_per_drive.0,
         compaction_space_share: settings.max_space_usable_for_compactions_in_percentage,
         proves_sstables: settings.sstable_proving_enabled,
+        adopts_sstables: settings.sstable_adoption_enabled,
         awaits_proofs: settings.sstable_unproven_reads == UnprovenReads::Wait,
         proving_bytes_per_s: settings.sstable_proving_throughput.0,
         auto_snapshot: settings.auto_snapshot,

@@ -476,6 +476,8 @@ settings! {
     /// Whether SSTables without a Proof.db are compared with their digests in the background. A key of
     /// Ilion's.
     sstable_proving_enabled: bool = true;
+    /// Whether the rows of their large partitions are described in the same pass. A key of Ilion's.
+    sstable_adoption_enabled: bool = true;
     /// What becomes of reads that need an SSTable before that was done. A key of Ilion's.
     sstable_unproven_reads: UnprovenReads = UnprovenReads::Wait;
     /// How long clients wait at a start until that was done. A key of Ilion's.

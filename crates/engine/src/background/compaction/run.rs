@@ -83,7 +83,7 @@ impl Background {
                 || self.compactions.is_stopping()
         };
         for input in task.inputs.iter().filter(|input| input.is_unproven()) {
-            match self.prove(&task.table, input, &mut |bytes| self.prover.spend(bytes, is_over)) {
+            match self.prove(&task.table, input, None, &mut |bytes| self.prover.spend(bytes, is_over)) {
                 Ok(true) => {}
                 Ok(false) => return Ok(false),
                 // It was told, and the next pick leaves it out.
