@@ -36,6 +36,33 @@ def cpu(run):
     return run["usage"]["server"]["cpu_us_per_operation"]
 
 
+def judge_imported(figures, given, compared):
+    """What Ilion is to reach on files that Cassandra wrote."""
+    sizes = sorted(given["wide_rows"])
+    cases = [f"names:{place}, {rows:,} rows" for place in ("blocks-50", "blocks-100") for rows in sizes[-2:]]
+    for case in cases:
+        theirs = figures.run("cassandra", "locality", case)
+        compared(f"imported: {case}: p50 against Cassandra", latency, theirs, figures.run("imported", "locality", case), 1 / 6)
+    if sizes:
+        unadopted = figures.run("unadopted", "locality", cases[-1])
+        compared(f"unadopted: {cases[-1]}: p50 against Cassandra", latency, figures.run("cassandra", "locality", cases[-1]), unadopted, 1 / 2)
+    if len(sizes) > 1:
+        for workload in ONE_BLOCK:
+            small, big = (figures.run("imported", "locality", f"{workload}, {rows:,} rows") for rows in (sizes[0], sizes[-1]))
+            compared(f"imported: {workload}: p50 with {sizes[-1]:,} rows over p50 with {sizes[0]:,}", latency, small, big, 1.3, 2)
+    for case, in_flight in figures.cases("imported", "locality"):
+        compared(f"imported: {case}: p50 over Ilion's own files", latency, figures.run("ilion", "locality", case, in_flight),
+                 figures.run("imported", "locality", case, in_flight), 1.25, 2)
+    for case, load in figures.cases("imported", "large"):
+        bar = 1 / 8 if case.startswith("row:") else 1 / 6
+        if case.startswith(("row:", "rows:large:100", "rows:plain:100")):
+            ours = figures.run("imported", "large", case, load)
+            compared(f"imported: {case}, {load} in flight: server CPU against Cassandra", cpu, figures.run("cassandra", "large", case, load),
+                     ours, bar)
+            compared(f"imported: {case}, {load} in flight: server CPU over Ilion's own files", cpu,
+                     figures.run("ilion", "large", case, load), ours, 1.25, 2)
+
+
 def judge(results):
     """[{what, found, ratios, bar, met}] for every bar whose runs are there."""
     figures, given = Figures(results), results["parameters"]
@@ -85,6 +112,7 @@ def judge(results):
     theirs, ours = (figures.at_rate(server, "base", "point-read") for server in ("cassandra", "ilion"))
     for what, bar in (("p99", 1 / 5), ("p99_9", 1 / 10)):
         compared(f"base: at half of Cassandra's rate: {what.replace('_', '.')} against Cassandra", lambda run: latency(run, what), theirs, ours, bar)
+    judge_imported(figures, given, compared)
     quiet = figures.at_rate("ilion", "tail", "point-read")
     for beside in ("a compaction of plain", "a compaction of base", "schema changes", "a flush of base"):
         busy = figures.at_rate("ilion", "tail", f"point-read, beside {beside}")

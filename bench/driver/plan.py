@@ -141,7 +141,7 @@ def measure_client(client, nothing, given, rates):
 
 def warm_up_s(server, given):
     """Seconds of the same load before a run of the server of that name: Cassandra's compiler wants more of them."""
-    return given.ilion_warm_up if server == "ilion" else given.warm_up
+    return given.warm_up if server == "cassandra" else given.ilion_warm_up
 
 
 def rate_seconds(given):
@@ -161,6 +161,10 @@ def load(client, turns, given, results):
         loads = {}
         results[server.name] = {"notes": server.notes, "loads": loads, "tests": {}}
         client.schema(server)
+        if server.source:
+            machine.say(f"{server.name}: taking in the files of {server.source.name}")
+            server.take_files(KEYSPACE)
+            return
         for workload, scale in dict.fromkeys(wanted):
             in_flight = COLUMNS_IN_FLIGHT if workload.startswith("load-columns") else LOAD_IN_FLIGHT
             name = Case(workload, scale).name

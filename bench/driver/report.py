@@ -55,20 +55,24 @@ def label(run):
     return f"{run['in_flight']} in flight" if run["in_flight"] else f"{run['rate']:,.0f}/s"
 
 
-def pairs(results, test):
-    """(case, load, Cassandra's run, Ilion's run) for everything that either did; one of them is None where only one ran."""
-    theirs, ours = (
-        {(run["case"], label(run)): run for run in results["servers"].get(name, {}).get("tests", {}).get(test, [])}
-        for name in ("cassandra", "ilion"))
-    return [(case, load, theirs.get((case, load)), ours.get((case, load))) for case, load in dict.fromkeys([*theirs, *ours])]
+def loads(results, test):
+    """(case, load, {server: its run}) for everything that any of them did."""
+    found = {}
+    for name, server in results["servers"].items():
+        for run in server.get("tests", {}).get(test, []):
+            found.setdefault((run["case"], label(run)), {})[name] = run
+    return [(case, load, runs) for (case, load), runs in found.items()]
 
 
 def ratios(results):
     found = []
     for test in results["parameters"]["tests"]:
-        for case, load, theirs, ours in pairs(results, test):
-            if theirs and ours:
-                row = {"test": test, "case": case, "load": load}
+        for case, load, runs in loads(results, test):
+            theirs = runs.get("cassandra")
+            for server, ours in runs.items():
+                if not theirs or ours is theirs:
+                    continue
+                row = {"test": test, "case": case, "load": load, "server": server}
                 for name, figure, _ in COLUMNS:
                     if name in COMPARED:
                         of_rounds = rounds.ratios(figure, ours, theirs)
@@ -129,6 +133,11 @@ def shown(number, digits):
     return "-" if number is None else f"{number:,.{digits}f}"
 
 
+def where(row):
+    """The server of a ratio, where it is not Ilion on files of its own."""
+    return "" if row["server"] == "ilion" else f"{row['server']}, "
+
+
 def ratio(number):
     if number is None:
         return "-"
@@ -151,19 +160,19 @@ def markdown(results):
                                                    for bar in results["bars"]]))
     text.extend(f"![{caption}]({name})\n\n" for name, caption in plots.NAMES.items() if name in results["plots"])
     if results["ratios"]:
-        text.append("## Ratios\n\nIlion's figure over Cassandra's, the median of the rounds. "
-                    "Throughput is better above 1, everything else below.\n\n")
+        text.append("## Ratios\n\nIlion's figure over Cassandra's, the median of the rounds. `imported`: Ilion on Cassandra's files; "
+                    "`unadopted`: the same before they are described. Throughput is better above 1, everything else below.\n\n")
         for test in dict.fromkeys(row["test"] for row in results["ratios"]):
             rows = [row for row in results["ratios"] if row["test"] == test]
             text.append(f"**{test}**: {plan.TESTS[test].what}\n\n")
-            text.append(table(["", *COMPARED], [[f"{row['case']}, {row['load']}", *(ratio(row[name]) for name in COMPARED)]
+            text.append(table(["", *COMPARED], [[f"{where(row)}{row['case']}, {row['load']}", *(ratio(row[name]) for name in COMPARED)]
                                                 for row in rows]))
     text.append("## Figures\n\n")
     text.append("`n/s` in the first column is a fixed rate; latency is then counted from the instant the rate wanted. "
                 "Each figure is the median of the rounds.\n\n")
     for test in results["parameters"]["tests"]:
         rows = [[f"{name}, {case}, {load}", *(shown(rounds.middle(run, figure), digits) for _, figure, digits in COLUMNS)]
-                for case, load, *both in pairs(results, test) for name, run in zip(("cassandra", "ilion"), both) if run]
+                for case, load, runs in loads(results, test) for name, run in runs.items()]
         if rows:
             text.append(f"**{test}**\n\n")
             text.append(table(["", *(name for name, _, _ in COLUMNS)], rows))

@@ -3,6 +3,7 @@ import contextlib
 import os
 import pathlib
 import re
+import shutil
 import signal
 import time
 
@@ -36,6 +37,8 @@ class Server:
         self.name = node.name
         self.endpoint = f"{node.address}:{PORT}"
         self.pid = None
+        # The server whose files it reads, if it is not loaded by the client.
+        self.source = None
 
     def start(self):
         machine.say(f"{self.name}: starting on {self.endpoint}")
@@ -79,6 +82,18 @@ class Server:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"{self.name} was still compacting after {COMPACTION_PATIENCE_S} s")
             time.sleep(2)
+        self.rest()
+
+    def take_files(self, keyspace):
+        """Takes in what its source wrote, and waits until all of it is compared, and described if it is to be."""
+        for table in sorted(self.source.node.directory.rglob(f"data/{keyspace}/*-*")):
+            copy = self.node.directory / "taken" / table.name
+            copy.mkdir(parents=True)
+            for file in table.iterdir():
+                if file.is_file():
+                    shutil.copyfile(file, copy / file.name)
+            self.node.nodetool("import", keyspace, table.name.split("-")[0], copy)
+            shutil.rmtree(copy)
         self.rest()
 
     def read_files(self, keyspace):
@@ -138,7 +153,16 @@ def cassandra(directory, given):
     return Server(node, environment, [f"heap {given.heap}", f"Java options: {options}", *given.cassandra_yaml])
 
 
-def ilion(directory, given):
-    settings = [line.split(": ", 1) for line in given.ilion_yaml]
-    node = Ilion(pathlib.Path(directory), given.ilion_address, binary=machine.ilion_binary(), settings=settings)
-    return Server(node, {}, list(given.ilion_yaml))
+def ilion(directory, given, address=None, yaml=()):
+    yaml = [*given.ilion_yaml, *yaml]
+    settings = [line.split(": ", 1) for line in yaml]
+    node = Ilion(pathlib.Path(directory), address or given.ilion_address, binary=machine.ilion_binary(), settings=settings)
+    return Server(node, {}, yaml)
+
+
+def imported(directory, given, source, name):
+    """Ilion on the files of another server."""
+    yaml = ["sstable_adoption_enabled: false"] if name == "unadopted" else []
+    server = ilion(directory, given, given.imported_addresses[name], yaml)
+    server.name, server.source = name, source
+    return server
