@@ -42,6 +42,7 @@ CREATE TABLE app.renamed (k int, c int, v int, PRIMARY KEY (k, c))
 CREATE TABLE app.indexed (k int PRIMARY KEY, a int, b text, c set<int>)
 CREATE INDEX a_idx ON app.indexed (a)
 CREATE INDEX ON app.indexed (values(c))
+CREATE TABLE app.large (k int, c text, s text STATIC, v text, w blob, PRIMARY KEY (k, c)) WITH compaction = {'class': 'SizeTieredCompactionStrategy', 'enabled': 'false'}
 CREATE TABLE app.base (k int, c int, v int, w text, PRIMARY KEY (k, c))
 CREATE MATERIALIZED VIEW app.by_v AS SELECT k, c, v, w FROM app.base WHERE v IS NOT NULL AND k IS NOT NULL AND c IS NOT NULL PRIMARY KEY (v, k, c) WITH comment = 'a view'
 CREATE MATERIALIZED VIEW app.all_of AS SELECT * FROM app.base WHERE v IS NOT NULL AND k IS NOT NULL AND c IS NOT NULL PRIMARY KEY ((k, v), c) WITH CLUSTERING ORDER BY (c DESC)
@@ -89,8 +90,13 @@ def writes(turn):
         ]
         first += [f"INSERT INTO app.events (device, at, seq, value, note) VALUES ('d{i % 3}', {i * 100 + j}, {j}, 0x{i:04x}, "
                   f"'note {j}')" for j in range(8)]
+    # A partition that Ilion describes when Cassandra wrote it, with values that its outline leaves out.
+    first += [f"INSERT INTO app.large (k, c, s, v, w) VALUES ({turn % 2}, 'row {c:04d}', 's{turn}', '{f'{turn} {c} ' * 100}', "
+              f"0x{'ab' * (9000 if c % 50 == 7 else 9)})" for c in range(turn, 240 + turn, 2)]
+    first.append(f"DELETE FROM app.large WHERE k = {turn % 2} AND c > 'row 0050' AND c < 'row 0060'")
     u = uuid.UUID(int=at[0] % 17)
     second += [
+        f"DELETE v FROM app.large WHERE k = {turn % 2} AND c = 'row {turn + 4:04d}'",
         f"DELETE FROM app.users WHERE id = {u} AND day > '2024-01-20' AND day < '2025-01-01'",
         f"DELETE tags['a'], attrs['x'], hist[0] FROM app.users WHERE id = {uuid.UUID(int=at[1] % 17)} AND day = "
         f"'2024-01-{1 + at[1] % 28:02d}'",
@@ -232,6 +238,7 @@ def test_there_and_back(directory, request):
 
         directory.hand_to(directory.ilion)
         assert differences(before, directory.dump()) == ""
+        large_partitions_are_described(directory)
         for statement, words in REFUSED_BY_ILION.items():
             reply = directory.wire.query(statement)
             assert (reply.code, words in (reply.error or "")) == (0x2200, True), f"{statement}: {reply.error}"
@@ -247,6 +254,21 @@ def test_there_and_back(directory, request):
         directory.hand_to(directory.ilion)
         older_forms_are_kept(directory.wire, directory.version)
     directory.release()
+
+
+def large_partitions_are_described(directory):
+    """What Cassandra wrote of them gets Ilion's components, and reads of single rows are answered by them as before."""
+    whole = directory.wire.must("SELECT k, c, v, w FROM app.large").rows
+    deadline = time.monotonic() + 60
+    while not list(directory.cassandra.directory.glob("*/app/large-*/*-Blocks.db")):
+        assert time.monotonic() < deadline, "no large partition was described"
+        time.sleep(0.2)
+    for k, c, *values in whole[::5]:
+        where = f"k = {int.from_bytes(k, 'big')} AND c = '{c.decode()}'"
+        assert directory.wire.must(f"SELECT v, w FROM app.large WHERE {where}").rows == [values]
+    for k in (0, 1):
+        backwards = directory.wire.must(f"SELECT c FROM app.large WHERE k = {k} ORDER BY c DESC").rows
+        assert [c for c, in backwards] == [c for key, c, *_ in whole if int.from_bytes(key, "big") == k][::-1]
 
 
 def files_are_where_they_belong(directory):

@@ -29,6 +29,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "protocol_requests", run: protocol_requests },
     Target { name: "protocol_responses", run: protocol_responses },
     Target { name: "protocol_segments", run: protocol_segments },
+    Target { name: "sstable_blocks", run: sstable::fuzz::fuzz_blocks },
     Target { name: "sstable_compressed_chunk", run: sstable::fuzz::fuzz_compressed_chunk },
     Target { name: "sstable_compression_info", run: sstable::fuzz::fuzz_compression_info },
     Target { name: "sstable_crc", run: sstable::fuzz::fuzz_crc },

@@ -7,9 +7,9 @@ use crate::checksum::{SEALED_BYTES, seal_page};
 use crate::compression::{CompressionInfo, CompressionParams, Compressor};
 use crate::descriptor::{Component, Descriptor, SsTableId, Version};
 use crate::pages::{INDEX_PAGE_BYTES, Uncached};
-use crate::proof::{self, Proof};
+use crate::proof::{self, PageSummer, Proof};
 use crate::statistics::Statistics;
-use crate::{SsTable, SsTableWriter, WriterOptions, verify};
+use crate::{Adoption, Proved, SsTable, SsTableWriter, WriterOptions, verify};
 use bytes::Bytes;
 use env::fs::FileSystem;
 use env::fs::memory::MemoryFileSystem;
@@ -173,6 +173,12 @@ fn with_component(component: Component, bytes: &[u8], compression: Option<Compre
         if fs.write(&descriptor(*version).path(component), bytes).is_ok() {
             read_everything(&fs, &table, *version);
         }
+        let digest = crc32fast::hash(bytes).to_string();
+        let digest_path = descriptor(*version).path(Component::Digest);
+        if component == Component::Data && fs.write(&digest_path, digest.as_bytes()).is_ok() {
+            adopt(&fs, *version);
+            read_everything(&fs, &table, *version);
+        }
     }
 }
 
@@ -275,6 +281,43 @@ pub fn fuzz_proof(bytes: &[u8]) {
         let Some(fs) = with_proof(bytes, &table, compression, version) else { return };
         read_everything(&fs, &table, version);
         let _ = verify(&fs, &descriptor(version), &|_| {});
+    }
+}
+
+/// Describes every partition of an SSTable as if another program had written it.
+fn adopt(fs: &MemoryFileSystem, version: Version) -> Option<()> {
+    let _ = fs.remove_file(&descriptor(version).path(Component::Proof));
+    let sstable = SsTable::open(fs, &descriptor(version), 1, Arc::new(Uncached)).ok()?;
+    let shared: Arc<dyn FileSystem> = Arc::new(fs.clone());
+    let small = Adoption { partition_bytes_min: 0, block_bytes: 64, bytes_for_one: 0 };
+    match sstable.prove(&shared, Some(small), &mut |_| true).ok()? {
+        Proved::Sound(proof) => sstable.keep_proof(fs, &proof).ok(),
+        _ => None,
+    }
+}
+
+/// A sample whose partitions are described.
+fn adopted(table: &Arc<TableSchema>, version: Version) -> Option<MemoryFileSystem> {
+    let fs = sample(table, Some(CompressionParams::lz4()), version)?;
+    adopt(&fs, version).map(|()| fs)
+}
+
+/// Blocks.db, with checksums that fit.
+pub fn fuzz_blocks(bytes: &[u8]) {
+    let table = table();
+    for version in [Version::NB, Version::DA] {
+        let Some(fs) = adopted(&table, version) else { return };
+        let path = descriptor(version).path(Component::Proof);
+        let proof = fs.read(&path).ok().and_then(|file| Proof::decode(file.into()).ok()?.proof());
+        let Some(mut proof) = proof else { return };
+        let mut sums = PageSummer::default();
+        sums.add(bytes);
+        proof.adopted.iter_mut().for_each(|adopted| adopted.pages = std::mem::take(&mut sums).finish());
+        let blocks = descriptor(version).path(Component::Blocks);
+        if fs.write(&path, &proof.encode()).is_ok() && fs.write(&blocks, bytes).is_ok() {
+            read_everything(&fs, &table, version);
+            let _ = verify(&fs, &descriptor(version), &|_| {});
+        }
     }
 }
 
@@ -381,6 +424,10 @@ pub fn fuzz_seeds() -> Vec<(Component, Vec<u8>)> {
     let proofs = proofs.chain(out.iter().filter_map(with_fences));
     let others: Vec<_> = proofs.chain(out.iter().filter_map(of_damage)).collect();
     out.extend(others);
+    out.extend([Version::NB, Version::DA].iter().filter_map(|version| {
+        let blocks = descriptor(*version).path(Component::Blocks);
+        Some((Component::Blocks, adopted(&table, *version)?.read(&blocks).ok()?))
+    }));
     let outline =
         outlined(&table).and_then(|fs| fs.read(&descriptor(Version::NB).path(Component::Outline)).ok());
     out.extend(outline.map(|file| {

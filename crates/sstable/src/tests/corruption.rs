@@ -285,7 +285,7 @@ fn seeds_of_proofs_have_every_section_and_fit() {
 
 type Entry = fn(&[u8]);
 
-const ENTRIES: [(Component, Entry); 13] = [
+const ENTRIES: [(Component, Entry); 14] = [
     (Component::Statistics, fuzz::fuzz_statistics),
     (Component::CompressionInfo, fuzz::fuzz_compression_info),
     (Component::Index, fuzz::fuzz_index_entry),
@@ -294,6 +294,7 @@ const ENTRIES: [(Component, Entry); 13] = [
     (Component::Summary, fuzz::fuzz_summary),
     (Component::Filter, fuzz::fuzz_filter),
     (Component::Data, fuzz::fuzz_data_partition),
+    (Component::Blocks, fuzz::fuzz_blocks),
     (Component::Outline, fuzz::fuzz_outline),
     (Component::Proof, fuzz::fuzz_proof),
     (Component::Crc, fuzz::fuzz_crc),

@@ -6,6 +6,7 @@
 //! metadata  what Statistics.db and its neighbours say
 //! verify    whether every component is sound, and what is not
 //! scrub     new SSTables with every row that can be saved
+//! adopt     a finer index for large partitions that another program wrote
 //! ```
 //! A path is a component of an SSTable, the beginning of its components' names, a table's directory, or a
 //! directory above such directories; snapshots and backups are looked into only when they are named. What an
@@ -14,8 +15,10 @@
 //! Exit status: 0 done and nothing found, 1 something was found or lost, 2 the command makes no sense or a
 //! file cannot be read.
 
+mod adopt;
 mod dump;
 mod export;
+mod lock;
 mod metadata;
 mod output;
 mod progress;
@@ -48,6 +51,9 @@ enum Verb {
     Verify(verify::VerifyArgs),
     /// Write SSTables anew with every row that can be saved; status 1 if anything is lost
     Scrub(scrub::ScrubArgs),
+    /// Describe large partitions that Cassandra wrote, so that reads of them cost what they cost in Ilion's
+    /// own files; status 1 if that is not possible
+    Adopt(adopt::AdoptArgs),
 }
 
 /// Why a verb failed.
@@ -91,6 +97,7 @@ pub fn run(args: &SsTableArgs) -> u8 {
         Verb::Metadata(args) => metadata::run(&env, args, &mut out),
         Verb::Verify(args) => verify::run(&env, args, &mut out),
         Verb::Scrub(args) => scrub::run(&env, args, &mut out),
+        Verb::Adopt(args) => adopt::run(&env, args, &mut out),
     };
     match result.and_then(|outcome| Ok(out.flush().map(|()| outcome)?)) {
         Ok(Outcome::Sound) | Err(Failure::PipeClosed) => 0,

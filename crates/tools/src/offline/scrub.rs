@@ -19,10 +19,9 @@ use super::dump::{key_text, times};
 use super::output::Output;
 use super::progress::Progress;
 use super::source;
-use super::{Failure, Outcome};
+use super::{Failure, Outcome, lock};
 use clap::Args;
 use env::Env;
-use env::fs::FileLock;
 use serde_json::json;
 use sstable::txn_log::{self, Operation, TxnLog};
 use sstable::{
@@ -30,8 +29,7 @@ use sstable::{
     table_of_header,
 };
 use std::cell::RefCell;
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,34 +52,6 @@ pub(super) struct ScrubArgs {
     /// A JSON array with an object for each SSTable
     #[arg(long)]
     json: bool,
-}
-
-/// The data directory that a table's directory lies in, by its name: `<data
-/// directory>/<keyspace>/<table>-<id>`.
-fn data_directory(directory: &Path) -> io::Result<Option<PathBuf>> {
-    let directory = std::path::absolute(directory)?;
-    let id = directory.file_name().and_then(|name| name.to_str()).and_then(|name| name.rsplit_once('-'));
-    let is_table = id.is_some_and(|(_, id)| id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit()));
-    Ok(directory.ancestors().nth(2).filter(|_| is_table).map(Path::to_owned))
-}
-
-/// Takes the lock that a node holds on its data directory while it runs, or one on a directory that is in
-/// none.
-fn lock(env: &Env, directory: &Path, locks: &mut HashMap<PathBuf, FileLock>) -> Result<(), Failure> {
-    let data = data_directory(directory)?;
-    let who = if data.is_some() { "a node runs on" } else { "another scrub works in" };
-    let locked = data.map_or_else(|| std::path::absolute(directory), Ok)?;
-    if let Entry::Vacant(free) = locks.entry(locked) {
-        let lock = env.fs.lock_exclusive(free.key()).map_err(|e| match e.kind() {
-            io::ErrorKind::WouldBlock => Failure::Usage(format!(
-                "{who} {}: stop it first, or write elsewhere with --output",
-                free.key().display()
-            )),
-            _ => e.into(),
-        })?;
-        free.insert(lock);
-    }
-    Ok(())
 }
 
 /// Ends what killed scrubs left in directories; the log of one that had committed. Nothing is touched before
@@ -309,8 +279,7 @@ pub(super) fn run(env: &Env, args: &ScrubArgs, out: &mut Output) -> Result<Outco
         None => source::directories(env, &args.paths)?,
     };
     // Held until the end.
-    let mut locks = HashMap::new();
-    directories.iter().try_for_each(|directory| lock(env, directory, &mut locks))?;
+    let _locks = lock::all(env, &directories, "stop it first, or write elsewhere with --output")?;
     let committed = end_leftovers(env, &directories)?;
     if let Some((log, output)) = committed.zip(args.output.as_ref()) {
         return Err(Failure::Usage(format!(

@@ -20,9 +20,11 @@ const ENTRIES_MAX: u64 = 1 << 24;
 const HALVES: u64 = 0x7777_7777_7777_7777;
 
 /// A line of the processor's cache: a key has all its counters in one, so counting it waits for memory once.
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-struct Line([u64; LINE_WORDS]);
+/// Lines lie so because the allocator begins large blocks with a page.
+///
+/// A plain array, because the allocator hands those out zeroed: the sketch of a large cache takes no memory
+/// before keys are counted.
+type Line = [u64; LINE_WORDS];
 
 /// Counts of hashes, at least as large as they should be, lately.
 pub(super) struct Sketch {
@@ -51,7 +53,7 @@ impl Sketch {
     pub fn new(entries: u64) -> Sketch {
         let entries = entries.min(ENTRIES_MAX);
         let additions_max = (entries * ADDITIONS_FOR_EACH).max(64);
-        let lines = vec![Line([0; LINE_WORDS]); lines_for(entries)].into();
+        let lines = vec![[0; LINE_WORDS]; lines_for(entries)].into();
         Sketch { lines, additions: 0, additions_max }
     }
 
@@ -64,7 +66,7 @@ impl Sketch {
     /// How often the hash was needed.
     pub fn count(&self, hash: u64) -> u8 {
         let (line, mixed) = self.line_of(hash);
-        let Line(words) = &self.lines[line];
+        let words = &self.lines[line];
         let counts = places(mixed).map(|(word, shift)| (words[word] >> shift) as u8 & COUNT_MAX);
         counts.min().unwrap_or(0)
     }
@@ -77,7 +79,7 @@ impl Sketch {
         // Raising only what is lower than the new count keeps the counts of others small.
         let count = u64::from(self.count(hash).saturating_add(n).min(COUNT_MAX));
         let (line, mixed) = self.line_of(hash);
-        let Line(words) = &mut self.lines[line];
+        let words = &mut self.lines[line];
         for (word, shift) in places(mixed) {
             let word = &mut words[word];
             if (*word >> shift) & u64::from(COUNT_MAX) < count {
@@ -87,7 +89,7 @@ impl Sketch {
         self.additions += u64::from(n);
         if self.additions >= self.additions_max {
             self.additions /= 2;
-            let words = self.lines.iter_mut().flat_map(|Line(words)| words);
+            let words = self.lines.iter_mut().flatten();
             words.for_each(|word| *word = (*word >> 1) & HALVES);
         }
     }
