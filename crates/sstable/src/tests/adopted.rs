@@ -37,7 +37,7 @@ fn described(fs: &Arc<dyn FileSystem>, sstable: &SsTable, adoption: Adoption) ->
     }
 }
 
-fn adopt(fs: &Arc<dyn FileSystem>, sstable: &SsTable, adoption: Adoption) -> u64 {
+pub(super) fn adopt(fs: &Arc<dyn FileSystem>, sstable: &SsTable, adoption: Adoption) -> u64 {
     let proof = described(fs, sstable, adoption);
     assert_eq!(proof.adoption_failure(), None);
     sstable.keep_proof(fs.as_ref(), &proof).unwrap();

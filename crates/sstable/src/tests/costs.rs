@@ -13,7 +13,7 @@ use super::support::{
     Item, Kept, Partition, all, collect, context, forget_proof, key, memory, options, write_version,
 };
 use crate::compression::CompressionParams;
-use crate::{FilePart, SsTable, Version, WriterOptions};
+use crate::{Adoption, FilePart, SsTable, Version, WriterOptions};
 use env::fs::FileSystem;
 use env::fs::disk::DiskFileSystem;
 use model::command::ClusteringFilter;
@@ -71,6 +71,19 @@ impl Costs {
         }
         let (sstable, kept) = open_with(&fs, version);
         Costs { table, sstable, kept, rows: partitions[0].items.len() as u64, report: String::new() }
+    }
+
+    /// The costs of a partition that another program wrote, once it was described here.
+    fn described(rows: u64, value_bytes: usize, adoption: Adoption, version: Version) -> Costs {
+        let (table, partitions) = numbered(rows, value_bytes);
+        let fs = memory();
+        let options = options(&partitions, Some(CompressionParams::lz4()), OF_CASSANDRA);
+        write_version(&fs, &table, &partitions, options, version).unwrap();
+        forget_proof(fs.as_ref(), version);
+        let (sstable, kept) = open_with(&fs, version);
+        super::adopted::adopt(&fs, &sstable, adoption);
+        let report = format!("{rows} rows of {value_bytes} bytes, described\n");
+        Costs { table, sstable, kept, rows, report }
     }
 
     fn put(&mut self, read: &str, costs: &[CostSnapshot]) {
@@ -215,6 +228,41 @@ fn short_rows(form: &str, compressed: bool, version: Version) {
         costs
     });
     check(form, &reports);
+}
+
+/// What another program wrote costs what it costs in files of Ilion, once it was described.
+fn described_rows(form: &str, version: Version) {
+    let short = Adoption { block_bytes: 128, bytes_for_one: 0, ..Adoption::default() };
+    let mut reports = Vec::new();
+    for (rows, value_bytes, adoption) in [(12_000, 1 << 10, Adoption::default()), (100_000, 25, short)] {
+        let mut costs = Costs::described(rows, value_bytes, adoption, version);
+        for cost in costs.rows(false) {
+            // The row may lie across two chunks.
+            assert!(cost.index_page_misses == 0 && cost.chunk_misses <= 2, "{cost:?}");
+        }
+        for cost in costs.rows(true) {
+            assert!(is_within_bar(cost), "{cost:?}");
+        }
+        costs.slices(100);
+        [1, 50, 100].into_iter().for_each(|places| costs.names(places));
+        reports.push(costs);
+    }
+    check(form, &reports);
+}
+
+#[test]
+fn described_rows_of_big() {
+    described_rows("nb-described", Version::NB);
+}
+
+#[test]
+fn described_rows_of_big_of_5_0() {
+    described_rows("oa-described", Version::OA);
+}
+
+#[test]
+fn described_rows_of_bti() {
+    described_rows("da-described", Version::DA);
 }
 
 #[test]
