@@ -11,16 +11,19 @@ use crate::index::{BLOCKS_MAX, BlockRule, Walk, WrittenPartition, WrittenUnfilte
 use crate::outline::{OutlineWriter, RUN_BYTES_MAX};
 use crate::pages::Pass;
 use crate::proof::PageSummer;
+use bytes::Bytes;
 use env::fs::{FileSystem, WriteFile};
 use model::clustering::Position;
 use model::command::ColumnSelection;
-use model::{Clustering, ClusteringBound, DecoratedKey, Deletion, PartitionKey, Row, TableSchema};
+use model::{BoundKind, ClusteringBound, DecoratedKey, Deletion, PartitionKey, Row, TableSchema};
 use partition::ReadError;
 use partition::codec::{
-    ColumnSet, EncodeError, Input, LONG_VALUE_BYTES, Layout, UnfilteredHead, Wanted, write_prefix,
+    ColumnSet, EncodeError, Input, LONG_VALUE_BYTES, Layout, RowFlags, SliceInput, UnfilteredHead, Wanted,
+    write_prefix,
 };
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -141,10 +144,21 @@ pub(crate) struct Maker {
     wanted: Wanted,
     present: ColumnSet,
     row: Row,
-    clustering: Clustering,
+    /// The position of a row or marker.
     bound: ClusteringBound,
+    /// The clustering, as it is stored, of the last row, if the blocks do not know it.
+    deferred: Vec<u8>,
     /// Bytes after which a block of the partition ends.
     block_len: u64,
+}
+
+/// A row or marker, as far as it was read.
+struct Met {
+    end: u64,
+    /// Bytes from the start of the one before it, or of the partition, to its own.
+    before: u64,
+    /// Where the clustering of a row lies that was stepped over.
+    clustering: Option<Range<u64>>,
 }
 
 /// A partition of Data.db, by the places that the index gives.
@@ -180,8 +194,8 @@ impl Maker {
             last_key: None,
             present: ColumnSet::default(),
             row: Row::default(),
-            clustering: Clustering::empty(),
             bound: ClusteringBound::BOTTOM,
+            deferred: Vec::new(),
             block_len: adoption.block_bytes,
             adoption,
         })
@@ -251,75 +265,134 @@ impl Maker {
             _ => return Err(data.malformed("a static row expected".to_owned())),
         };
         let end = self.layout.read_end(data)?;
-        let (present, row) = (&mut self.present, &mut self.row);
-        self.layout.read_row_body(data, flags, Some(end), &self.wanted, present, row)?;
-        ends_at(data, end)
+        self.read_long(data, flags, end)
     }
 
     /// Rows and markers, up to the end of the partition.
     fn rows(&mut self, data: &mut Window<'_, '_>, partition_start: u64) -> Result<(), Failure> {
         let (mut before, mut open) = (partition_start, Deletion::NONE);
         let chunk_len = Some(data.page_len());
+        self.deferred.clear();
         loop {
+            data.keep();
             let start = data.position();
-            let (is_row, (end, says)) = match self.layout.read_head(data)? {
-                UnfilteredHead::End => {
-                    if !open.is_none() {
-                        let detail = "a range deletion is open at the end of its partition";
-                        return Err(data.malformed(detail.to_owned()).into());
-                    }
-                    return self.outline_of(data, start, data.position());
+            let Some(met) = self.unfiltered(data, start, &mut open)? else {
+                if !open.is_none() {
+                    let detail = "a range deletion is open at the end of its partition";
+                    return Err(data.malformed(detail.to_owned()).into());
                 }
-                UnfilteredHead::Marker => {
-                    self.layout.read_bound(data, &mut self.bound)?;
-                    let (end, says) = self.layout.read_sizes(data)?;
-                    let marker = self.layout.read_marker(data, &self.bound)?;
-                    ends_at(data, end)?;
-                    if marker.close != open {
-                        let detail = "a marker closes another range deletion than is open";
-                        return Err(data.malformed(detail.to_owned()).into());
-                    }
-                    open = marker.open;
-                    (false, (end, says))
-                }
-                UnfilteredHead::Row(flags) if flags.is_static => {
-                    return Err(data.malformed("a static row among rows".to_owned()).into());
-                }
-                UnfilteredHead::Row(flags) => {
-                    self.layout.read_clustering(data, &mut self.clustering)?;
-                    let (end, says) = self.layout.read_sizes(data)?;
-                    if end - start >= LONG_VALUE_BYTES as u64 {
-                        let (present, row) = (&mut self.present, &mut self.row);
-                        self.layout.read_row_body(data, flags, Some(end), &self.wanted, present, row)?;
-                        ends_at(data, end)?;
-                    }
-                    (true, (end, says))
-                }
+                self.take_deferred(data)?;
+                return self.outline_of(data, start, data.position());
             };
-            if start.checked_sub(says) != Some(before) {
-                let detail = format!("the row or marker before is {says} bytes away, it starts at {before}");
+            let end = met.end;
+            if start.checked_sub(met.before) != Some(before) {
+                let detail =
+                    format!("the row or marker before is {} bytes away, it starts at {before}", met.before);
                 return Err(data.malformed(detail).into());
             }
-            self.outline_of(data, start, end)?;
-            data.go_on_to(end)?;
-            let position = if is_row { Position::row(&self.clustering) } else { self.bound.position() };
             if before == partition_start {
-                self.block_len = self.adoption.block_len(&self.layout, position)?;
+                self.find_position(data, met.clustering.as_ref())?;
+                self.block_len =
+                    self.adoption.block_len(&self.layout, self.bound.position(), data.page_len())?;
             }
             let may_end = self.layout.deletion_times().can_write(&open);
             let len = if may_end { self.block_len } else { u64::MAX };
-            let unfiltered = WrittenUnfiltered {
-                position,
-                start: start - partition_start,
-                end: end - partition_start,
-                open_after: open,
-                blocks: BlockRule { len, chunk_len, partition_start },
-            };
-            self.blocks.add(&self.layout, &unfiltered)?;
+            let blocks = BlockRule { len, chunk_len, partition_start };
+            let (from, to) = (start - partition_start, end - partition_start);
+            match met.clustering {
+                // Most rows: nothing is said of them.
+                Some(clustering) if self.blocks.is_within(&blocks, from, to) => {
+                    self.deferred.clear();
+                    self.deferred.extend_from_slice(data.slice(clustering)?);
+                }
+                clustering => {
+                    self.find_position(data, clustering.as_ref())?;
+                    self.deferred.clear();
+                    let position = self.bound.position();
+                    let unfiltered =
+                        WrittenUnfiltered { position, start: from, end: to, open_after: open, blocks };
+                    self.blocks.add(&self.layout, &unfiltered)?;
+                }
+            }
+            self.outline_of(data, start, end)?;
+            data.go_on_to(end)?;
             before = start;
         }
     }
 
+    /// Makes `self.bound` the position of a row whose clustering lies there; it is that already without.
+    fn find_position(
+        &mut self,
+        data: &mut Window<'_, '_>,
+        clustering: Option<&Range<u64>>,
+    ) -> Result<(), ReadError> {
+        let Some(clustering) = clustering else { return Ok(()) };
+        let (layout, bound) = (&self.layout, &mut self.bound);
+        bound.kind = BoundKind::Row;
+        data.again(clustering.start, |data| layout.read_clustering(data, &mut bound.prefix))
+    }
+
+    /// Lets the blocks know the last row, if it was left out.
+    fn take_deferred(&mut self, data: &Window<'_, '_>) -> Result<(), ReadError> {
+        if self.deferred.is_empty() {
+            return Ok(());
+        }
+        let mut input = SliceInput::new(Bytes::copy_from_slice(&self.deferred));
+        let read = self.layout.read_clustering(&mut input, &mut self.bound.prefix);
+        read.map_err(|error| data.malformed(error.to_string()))?;
+        self.blocks.set_last(Position::row(&self.bound.prefix));
+        Ok(())
+    }
+
+    /// Reads a row up to its `end`, for the outline.
+    fn read_long(&mut self, data: &mut Window<'_, '_>, flags: RowFlags, end: u64) -> Result<(), ReadError> {
+        let (present, row) = (&mut self.present, &mut self.row);
+        data.is_in_long_row = true;
+        let read = self.layout.read_row_body(data, flags, Some(end), &self.wanted, present, row);
+        data.is_in_long_row = false;
+        read.and_then(|()| ends_at(data, end))
+    }
+
+    /// Reads the row or marker at the cursor, which starts at `start`, as far as needed; `None` at the end of
+    /// the partition. Where [`Met::clustering`] is missing, its position is in `self.bound`.
+    fn unfiltered(
+        &mut self,
+        data: &mut Window<'_, '_>,
+        start: u64,
+        open: &mut Deletion,
+    ) -> Result<Option<Met>, ReadError> {
+        match self.layout.read_head(data)? {
+            UnfilteredHead::End => Ok(None),
+            UnfilteredHead::Marker => {
+                self.layout.read_bound(data, &mut self.bound)?;
+                let (end, before) = self.layout.read_sizes(data)?;
+                let marker = self.layout.read_marker(data, &self.bound)?;
+                ends_at(data, end)?;
+                if marker.close != *open {
+                    let detail = "a marker closes another range deletion than is open";
+                    return Err(data.malformed(detail.to_owned()));
+                }
+                *open = marker.open;
+                Ok(Some(Met { end, before, clustering: None }))
+            }
+            UnfilteredHead::Row(flags) if flags.is_static => {
+                Err(data.malformed("a static row among rows".to_owned()))
+            }
+            UnfilteredHead::Row(flags) => {
+                let at = data.position();
+                self.layout.skip_clustering(data)?;
+                let clustering = at..data.position();
+                let (end, before) = self.layout.read_sizes(data)?;
+                if end.saturating_sub(start) < LONG_VALUE_BYTES as u64 {
+                    return Ok(Some(Met { end, before, clustering: Some(clustering) }));
+                }
+                // What is stepped over is at hand no more.
+                self.find_position(data, Some(&clustering))?;
+                self.read_long(data, flags, end)?;
+                Ok(Some(Met { end, before, clustering: None }))
+            }
+        }
+    }
     /// Shows the outline the bytes from `start` to `end`, the cursor lying between the two.
     fn outline_of(&mut self, data: &mut Window<'_, '_>, start: u64, end: u64) -> Result<(), Failure> {
         if data.long.is_empty() && self.outline.is_idle() {
@@ -357,12 +430,14 @@ impl Maker {
 }
 
 impl Adoption {
-    /// Bytes after which a block ends in a partition with such positions.
-    fn block_len(&self, layout: &Layout, position: Position<'_>) -> Result<u64, EncodeError> {
+    /// Bytes after which a block ends in a partition with such positions: as many as make equal parts of a
+    /// chunk, where a block is shorter.
+    fn block_len(&self, layout: &Layout, position: Position<'_>, chunk_len: u64) -> Result<u64, EncodeError> {
         let mut prefix = Vec::new();
         write_prefix(&mut prefix, layout.clustering_types(), position)?;
         let description = 2 * prefix.len() as u64 + DESCRIPTION_BYTES;
-        Ok(self.block_bytes.max(self.bytes_for_one * description))
+        let least = self.block_bytes.max(self.bytes_for_one * description).max(1);
+        Ok(if least < chunk_len { chunk_len / (chunk_len / least) } else { least })
     }
 }
 

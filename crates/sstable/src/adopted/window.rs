@@ -23,9 +23,13 @@ pub(super) struct Window<'w, 'p> {
     start: u64,
     /// The cursor, in bytes from `start`; may lie behind `content`.
     at: usize,
+    /// What stays at hand, though it is behind the cursor, in bytes from `start`.
+    kept: usize,
     /// The page behind `content`.
     next_page: u64,
-    /// Steps that were as long as a long value, in the order of the file.
+    /// Whether long values come next, so that a step over one may leave what is kept.
+    pub is_in_long_row: bool,
+    /// Steps in long rows that were as long as a long value, in the order of the file.
     pub long: Vec<LongStep>,
 }
 
@@ -39,7 +43,16 @@ pub(super) struct LongStep {
 
 impl<'w, 'p> Window<'w, 'p> {
     pub fn new(pass: &'w mut Pass<'p>) -> Window<'w, 'p> {
-        Window { pass, content: Vec::new(), start: 0, at: 0, next_page: 0, long: Vec::new() }
+        Window {
+            pass,
+            content: Vec::new(),
+            start: 0,
+            at: 0,
+            kept: 0,
+            next_page: 0,
+            is_in_long_row: false,
+            long: Vec::new(),
+        }
     }
 
     /// Bytes of a page of the file.
@@ -55,8 +68,26 @@ impl<'w, 'p> Window<'w, 'p> {
         }
     }
 
-    /// The bytes of a part of the file whose end does not lie before the cursor; empty if its start is not at
-    /// hand any more.
+    /// Keeps at hand what comes next, until the next call or a step beyond what is at hand.
+    #[inline]
+    pub fn keep(&mut self) {
+        self.kept = self.at;
+    }
+
+    /// Decodes once more what lies at `position`, which is kept at hand.
+    pub fn again<R>(
+        &mut self,
+        position: u64,
+        decode: impl FnOnce(&mut Self) -> Result<R, ReadError>,
+    ) -> Result<R, ReadError> {
+        let at = self.at;
+        self.at = position.saturating_sub(self.start) as usize;
+        let decoded = decode(self);
+        self.at = at;
+        decoded
+    }
+
+    /// The bytes of a part of the file; empty if its start is not at hand any more.
     pub fn slice(&mut self, part: Range<u64>) -> Result<&[u8], ReadError> {
         self.fill(part.end.saturating_sub(self.position()) as usize)?;
         let at = |position: u64| position.checked_sub(self.start).map(|at| at as usize);
@@ -79,6 +110,7 @@ impl<'w, 'p> Window<'w, 'p> {
         self.next_page = file.page_of(position).max(self.next_page);
         self.start = self.next_page * file.page_len();
         self.at = (position - self.start) as usize;
+        self.kept = self.at;
         Ok(())
     }
 
@@ -98,10 +130,11 @@ impl<'w, 'p> Window<'w, 'p> {
             return Err(self.malformed(format!("{len} bytes in one piece")));
         }
         if self.at > LEFT_BYTES_MAX {
-            let left = self.at.min(self.content.len());
+            let left = self.kept.min(self.content.len());
             self.content.drain(..left);
             self.start += left as u64;
             self.at -= left;
+            self.kept -= left;
         }
         while self.at + len > self.content.len() {
             let Some(page) = self.pass.content(self.next_page)? else {
@@ -178,13 +211,15 @@ impl Input for Window<'_, '_> {
 
     #[inline]
     fn skip(&mut self, len: u64) -> Result<(), ReadError> {
-        if len >= LONG_VALUE_BYTES as u64 {
+        if self.is_in_long_row && len >= LONG_VALUE_BYTES as u64 {
             let before = self.content.get(..self.at).unwrap_or_default();
             let before =
                 before.get(before.len().saturating_sub(RUN_BYTES_MAX)..).unwrap_or_default().to_vec();
             let over = self.position()..self.position().saturating_add(len);
             self.long.push(LongStep { over, before });
+            return self.advance(len);
         }
-        self.advance(len)
+        // What is kept stays.
+        self.take(len).map(drop)
     }
 }

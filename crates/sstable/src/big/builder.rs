@@ -5,6 +5,7 @@ use super::fences::{Fences, blocks_between, separator};
 use super::index::{Edge, WIDTH_BASE};
 use crate::index::{BlockRule, LONG_BLOCK_BYTES, WrittenPartition, WrittenUnfiltered};
 use bytes::Bytes;
+use model::clustering::Position;
 use model::{ClusteringComparator, Deletion, byte_comparable, vint};
 use partition::codec::{DecodeError, EncodeError, Layout, SliceInput, write_prefix};
 
@@ -73,6 +74,18 @@ impl PromotedIndexBuilder {
     /// Whether the partition whose entry was appended last has an index of its rows.
     pub fn has_several(&self) -> bool {
         self.blocks.len() >= 2
+    }
+
+    /// Whether a row or marker from `start` to `end` neither begins nor ends a block. Then it need not be
+    /// added, if the last one of the partition is ([`PromotedIndexBuilder::set_last`]).
+    #[inline]
+    pub fn is_within(&self, rule: &BlockRule, start: u64, end: u64) -> bool {
+        self.is_open && !rule.ends(0, self.block_start, start, end)
+    }
+
+    /// Takes the position of the last row or marker, which was not added.
+    pub fn set_last(&mut self, position: Position<'_>) {
+        self.last.set(position);
     }
 
     /// Takes a row or marker.

@@ -9,9 +9,9 @@ use super::support::*;
 use crate::compression::CompressionParams;
 use crate::{Adoption, Component, Descriptor, NewProof, Proved, SsTable, Version, verify};
 use env::fs::FileSystem;
-use model::TableSchema;
 use model::command::{ClusteringFilter, ColumnSelection};
 use model::key::KeyRange;
+use model::{Cell, Clustering, CqlType, Deletion, Row, TableSchema};
 use partition::ReadContext;
 use proptest::prelude::{ProptestConfig, any, prop_assert, proptest};
 use std::sync::Arc;
@@ -218,6 +218,37 @@ fn a_column_between_long_values_costs_its_own_chunks() {
                 assert!(cost.disk_bytes <= most, "{version} column {column}: {cost:?}");
             }
         }
+    }
+}
+
+#[test]
+fn rows_with_long_clusterings_are_described() {
+    let builder = TableSchema::builder("ks", "t", uuid::Uuid::from_u128(1));
+    let builder = builder.partition_key("k", CqlType::Int).clustering("c", CqlType::Blob, false);
+    let table = Arc::new(builder.clustering("d", CqlType::Int, true).regular("v", CqlType::Blob).build());
+    let v = table.column("v").unwrap().id;
+    let mut rng = Rng::new(5);
+    for version in VERSIONS {
+        let mut row = |n: i32| {
+            // Short ones and long ones, also longer than what stays behind a cursor.
+            let mut c = n.to_be_bytes().to_vec();
+            c.extend_from_slice(&noise(&mut rng, [3, 9_000, 30_000, 60_000][n as usize % 4]));
+            let mut row = Row::new(Clustering::from_values([&c[..], &n.to_be_bytes()]));
+            row.cells.push(Cell::live(v, 5, noise(&mut rng, [10, 20_000, 8_192][n as usize % 3])));
+            Item::Row(row)
+        };
+        let items = (0..60).map(&mut row).collect();
+        let partition = Partition { key: key(3), deletion: Deletion::NONE, static_row: None, items };
+        let partitions = [partition];
+        let fs = memory();
+        let options = options(&partitions, Some(CompressionParams::lz4()), 64 * KIB);
+        write_version(&fs, &table, &partitions, options, version).unwrap();
+        fs.remove_file(&of_version(version).path(Component::Outline)).unwrap();
+        forget_proof(fs.as_ref(), version);
+        let sstable = open_version(&fs, version).unwrap();
+        assert_eq!(adopt(&fs, &sstable, SMALL), 1, "{version}");
+        check_reads(&sstable, &table, &partitions, &mut Rng::new(9)).unwrap();
+        assert_eq!(verify(fs.as_ref(), &of_version(version), &|_| {}).unwrap().findings, []);
     }
 }
 
