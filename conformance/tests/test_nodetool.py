@@ -105,6 +105,35 @@ def test_where_a_partition_lies(node):
     assert len(node.nodetool("rangekeysample").splitlines()) > 2
 
 
+def test_flushed_sstables_are_linked_into_backups_while_it_is_wanted(node):
+    wire = Wire(node.address, node.port)
+    wire.must("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+    wire.must("CREATE TABLE ks.t (k int PRIMARY KEY)")
+
+    def flush(k):
+        wire.must(f"INSERT INTO ks.t (k) VALUES ({k})")
+        node.nodetool("flush", "ks", "t")
+
+    def in_force():
+        return wire.must("SELECT value FROM system_views.settings WHERE name = 'incremental_backups'").rows
+
+    (place,) = json.loads(node.nodetool("--json", "datapaths", "ks.t"))
+    backups = pathlib.Path(place["directories"][0]) / "backups"
+    assert backups.is_absolute() and node.nodetool("statusbackup") == "not running\n"
+    flush(1)
+    assert not backups.exists() and in_force() == [[b"false"]]
+    node.nodetool("enablebackup")
+    assert node.nodetool("statusbackup") == "running\n" and in_force() == [[b"true"]]
+    flush(2)
+    kept = sorted(path.name for path in backups.glob("*-Data.db"))
+    assert len(kept) == 1
+    node.nodetool("compact", "ks", "t")
+    node.nodetool("disablebackup")
+    flush(3)
+    assert sorted(path.name for path in backups.glob("*-Data.db")) == kept
+    wire.close()
+
+
 def test_the_ring_of_one(node):
     assert node.nodetool("ring").startswith("\nDatacenter: datacenter1\n==========\nAddress  ")
     assert "Ownership values for keyspaces with LocalStrategy" in node.nodetool("ring", "system")

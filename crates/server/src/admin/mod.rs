@@ -94,6 +94,8 @@ const ROUTES: &[Route] = &[
     ("get", "/api/v1/pools", || get(tuning::thread_pools)),
     ("get", "/api/v1/latencies", || get(tuning::latencies)),
     ("get", "/api/v1/clients", || get(tuning::clients)),
+    ("get", "/api/v1/backups", || get(handlers::incremental_backups)),
+    ("put", "/api/v1/backups", || put(handlers::set_incremental_backups)),
     ("get", "/api/v1/snapshots", || get(handlers::snapshots)),
     ("post", "/api/v1/snapshots", || post(handlers::take_snapshot)),
     ("delete", "/api/v1/snapshots", || delete(handlers::clear_snapshots)),

@@ -29,7 +29,9 @@ pub use node::{
 };
 pub use places::{PartitionPlace, TableDirectories, TokenSample};
 pub use reads::{BANDS, Band, HEAT_SECONDS, HeatColumns, ReadSample, ReadsByTable, SampleQuery, TableReads};
-pub use snapshots::{ClearSnapshots, SnapshotEntry, TakeSnapshot, ttl_seconds};
+pub use snapshots::{
+    ClearSnapshots, IncrementalBackups, SetIncrementalBackups, SnapshotEntry, TakeSnapshot, ttl_seconds,
+};
 pub use tables::{
     ImportSstables, ImportedDirectory, Percentiles, QualifiedTable, Refreshed, Selection, TableHistograms,
     TableReport,

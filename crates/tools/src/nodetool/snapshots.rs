@@ -1,10 +1,11 @@
 //! SSTables that come and snapshots that stay.
 
-use super::{Failure, Show, cells};
+use super::{Failure, Show, cells, silently};
 use crate::api::{
-    ClearSnapshots, ImportSstables, ImportedDirectory, QualifiedTable, Refreshed, SnapshotEntry,
-    TakeSnapshot, ttl_seconds,
+    ClearSnapshots, ImportSstables, ImportedDirectory, IncrementalBackups, QualifiedTable, Refreshed,
+    SetIncrementalBackups, SnapshotEntry, TakeSnapshot, ttl_seconds,
 };
+use crate::client::Client;
 use crate::format::{columns, file_size};
 use clap::Subcommand;
 use std::fmt::Write;
@@ -95,6 +96,12 @@ pub(super) enum SnapshotVerb {
         #[arg(short = 'e', long)]
         ephemeral: bool,
     },
+    /// Status of incremental backup
+    Statusbackup,
+    /// Enable incremental backup
+    Enablebackup,
+    /// Disable incremental backup
+    Disablebackup,
 }
 
 impl SnapshotVerb {
@@ -135,6 +142,12 @@ impl SnapshotVerb {
                 };
                 show.print(&answer, |_| quick.to_owned())
             }
+            SnapshotVerb::Statusbackup => show.get("/api/v1/backups", &[], |state: &IncrementalBackups| {
+                let running = if state.running { "running" } else { "not running" };
+                format!("{running}\n")
+            }),
+            SnapshotVerb::Enablebackup => set_backups(client, true),
+            SnapshotVerb::Disablebackup => set_backups(client, false),
             SnapshotVerb::Refresh { keyspace, table } => {
                 let body = QualifiedTable { keyspace: keyspace.clone(), table: table.clone() };
                 let answer: Refreshed = client.post_for("/api/v1/refresh", &body)?;
@@ -168,6 +181,10 @@ impl SnapshotVerb {
             }
         }
     }
+}
+
+fn set_backups(client: &Client, enabled: bool) -> Result<String, Failure> {
+    silently(client.put("/api/v1/backups", &SetIncrementalBackups { enabled }))
 }
 
 fn qualified(name: &str) -> Result<QualifiedTable, Failure> {
