@@ -4,6 +4,7 @@ import pathlib
 import socket
 import subprocess
 import time
+from random import Random
 
 import pytest
 
@@ -131,6 +132,56 @@ def test_flushed_sstables_are_linked_into_backups_while_it_is_wanted(node):
     node.nodetool("disablebackup")
     flush(3)
     assert sorted(path.name for path in backups.glob("*-Data.db")) == kept
+    wire.close()
+
+
+def test_garbage_goes_and_every_answer_stays(node):
+    wire = Wire(node.address, node.port)
+    wire.must("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+    options = "WITH gc_grace_seconds = 0 AND compaction = {'class': 'SizeTieredCompactionStrategy', 'enabled': false}"
+    wire.must("CREATE TYPE ks.u (x int, y text)")
+    wire.must("CREATE TABLE ks.r (k int, c int, d text, s int static, v text, m map<int, text>, l list<int>, "
+              f"st set<int>, f frozen<u>, n u, PRIMARY KEY (k, c, d)) {options}")
+    wire.must(f"CREATE TABLE ks.p (k int PRIMARY KEY, v text, m map<int, text>) {options}")
+    wire.must(f"CREATE TABLE ks.n (k int, c int, n counter, PRIMARY KEY (k, c)) {options}")
+    tables = ("r", "p", "n")
+    random = Random(19)
+
+    def statement():
+        k, c, d, x = random.randrange(3), random.randrange(4), random.choice("ab"), random.randrange(100)
+        of_row = f"k = {k} AND c = {c} AND d = '{d}'"
+        ttl = random.choice(("", "", " USING TTL 1"))
+        return random.choice((
+            f"INSERT INTO ks.r (k, c, d, s, v, m, l, st, f, n) VALUES ({k}, {c}, '{d}', {x}, 'v{x}', "
+            f"{{{x % 5}: 'a', {x % 7}: 'b'}}, [{x}, 2], {{{x % 4}}}, {{x: {x}, y: 'y'}}, {{x: {x}, y: 'z'}}){ttl}",
+            f"UPDATE ks.r{ttl} SET v = 'u{x}', m[{x % 5}] = 'c', st = st + {{{x % 6}}}, l = [{x}] + l, n.x = {x} WHERE {of_row}",
+            f"DELETE m[{x % 5}], v, n.y FROM ks.r WHERE {of_row}",
+            f"DELETE FROM ks.r WHERE {of_row}",
+            f"DELETE FROM ks.r WHERE k = {k} AND c = {c}",
+            f"DELETE FROM ks.r WHERE k = {k} AND c >= {c % 2} AND c < {c}",
+            f"DELETE FROM ks.r WHERE k = {k}" if x < 30 else f"DELETE s FROM ks.r WHERE k = {k}",
+            f"INSERT INTO ks.p (k, v, m) VALUES ({k}, 'v{x}', {{{x % 5}: 'a'}}){ttl}",
+            f"UPDATE ks.p SET m = m + {{{x % 5}: 'b'}} WHERE k = {k}",
+            f"DELETE FROM ks.p WHERE k = {k}",
+            f"UPDATE ks.n SET n = n + {x} WHERE k = {k} AND c = {c}",
+            f"UPDATE ks.n SET n = n - {x} WHERE k = {k + 5} AND c = {c}",
+            f"DELETE FROM ks.n WHERE k = {k} AND c = {c}" if x < 10 else f"UPDATE ks.n SET n = n + 1 WHERE k = {k} AND c = 9",
+        ))
+
+    def answers():
+        return [wire.must(f"SELECT * FROM ks.{table}").rows for table in tables]
+
+    for _ in range(8):
+        for _ in range(12):
+            wire.must(statement())
+        node.nodetool("flush", "ks")
+    time.sleep(1.5)
+    for verb in (["garbagecollect"], ["forcecompact", "ks", "r", "1", "2"], ["garbagecollect", "-g", "CELL"],
+                 ["forcecompact", "ks", "n", "0", "1", "2"], ["compact"], ["garbagecollect", "-g", "CELL"]):
+        before = answers()
+        assert all(before), "there is nothing to lose"
+        node.nodetool(*verb, *(["ks"] if len(verb) < 4 else []))
+        assert answers() == before, verb
     wire.close()
 
 

@@ -95,9 +95,8 @@ impl Shadow {
         row.cells.retain(|cell| {
             let is_before = |c: &&Cell| reconcile::compare_cell_positions(table, c, cell) == Ordering::Less;
             while other.next_if(is_before).is_some() {}
-            let rival = other
-                .peek()
-                .filter(|c| reconcile::compare_cell_positions(table, c, cell) == Ordering::Equal);
+            let rival =
+                other.peek().filter(|c| reconcile::compare_cell_positions(table, c, cell) == Ordering::Equal);
             !theirs.complex_deletion(cell.column).deletes(cell.timestamp)
                 && !rival.is_some_and(|rival| {
                     !table.is_counter_column(cell.column)
@@ -349,8 +348,7 @@ mod tests {
             let shadows = Shadows(BTreeMap::from([(1, dead.clone())]));
             Unshadowed::new(table(), Box::new(Script::new(data.to_vec())), shadows, Garbage::Rows)
         };
-        let expected: Vec<Step> =
-            order.iter().flat_map(|k| if *k == 1 { one([]) } else { of(*k) }).collect();
+        let expected: Vec<Step> = order.iter().flat_map(|k| if *k == 1 { one([]) } else { of(*k) }).collect();
         assert_eq!(play(stream(&data)), expected);
         let mut skipping = stream(&data);
         let mut fragment = Fragment::default();

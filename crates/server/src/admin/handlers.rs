@@ -17,9 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tools::api::{
     BANDS, CacheCapacity, ClearSnapshots, Cluster, Health, HeatColumns, ImportSstables, ImportedDirectory,
-    IncrementalBackups, Info, InvalidateCache, KeyspaceReplication, NativeTransport, NodeStatus, QualifiedTable, ReadSample,
-    ReadsByTable, Refreshed, SampleQuery, Selection, SetIncrementalBackups, SetNativeTransport, SnapshotEntry, Status,
-    TableHistograms, TableReport, TakeSnapshot, Version,
+    IncrementalBackups, Info, InvalidateCache, KeyspaceReplication, NativeTransport, NodeStatus,
+    QualifiedTable, ReadSample, ReadsByTable, Refreshed, SampleQuery, Selection, SetIncrementalBackups,
+    SetNativeTransport, SnapshotEntry, Status, TableHistograms, TableReport, TakeSnapshot, Version,
 };
 
 pub(super) type Api<T> = Result<axum::Json<T>, ApiError>;

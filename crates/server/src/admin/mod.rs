@@ -79,6 +79,8 @@ const ROUTES: &[Route] = &[
     ("post", "/api/v1/upgradesstables", || post(compactions::upgrade)),
     ("post", "/api/v1/verify", || post(compactions::verify)),
     ("post", "/api/v1/scrub", || post(compactions::scrub)),
+    ("post", "/api/v1/garbagecollect", || post(compactions::collect_garbage)),
+    ("post", "/api/v1/forcecompact", || post(compactions::force_compact)),
     ("post", "/api/v1/import", || post(handlers::import)),
     ("post", "/api/v1/refresh", || post(handlers::refresh)),
     ("get", "/api/v1/partition", || get(places::partition)),

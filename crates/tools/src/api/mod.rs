@@ -19,9 +19,10 @@ mod tuning;
 
 pub use caches::{CacheCapacity, CacheKind, CacheReport, InvalidateCache};
 pub use compactions::{
-    Autocompaction, AutocompactionStatus, COMPACTION, Compact, CompactionRecord, CompactionStats,
-    CompactionTask, CompactionThresholds, ConcurrentCompactors, PendingTasks, ScrubSstables, SstableFinding,
-    Throughput, TokenRange, UpgradeSstables, VERIFY, VerifySstables,
+    Autocompaction, AutocompactionStatus, COMPACTION, CollectGarbage, Compact, CompactionRecord,
+    CompactionStats, CompactionTask, CompactionThresholds, ConcurrentCompactors, ForceCompact, Granularity,
+    PendingTasks, ScrubSstables, SstableFinding, Throughput, TokenRange, UpgradeSstables, VERIFY,
+    VerifySstables,
 };
 pub use node::{
     Cluster, Health, Info, KeyspaceReplication, NativeTransport, NodeStatus, SetNativeTransport, Status,

@@ -114,11 +114,16 @@ enum Failure {
     Node(String),
     /// A part of the work failed: what to say about it.
     Partial(String),
+    /// What was asked for is not so: the answer says how it is.
+    Answered(String),
 }
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (Failure::Usage(message) | Failure::Node(message) | Failure::Partial(message)) = self;
+        let (Failure::Usage(message)
+        | Failure::Node(message)
+        | Failure::Partial(message)
+        | Failure::Answered(message)) = self;
         f.write_str(message)
     }
 }
@@ -136,17 +141,8 @@ impl From<ClientError> for Failure {
 /// Runs a verb; the result is the exit status.
 pub fn run(args: &NodetoolArgs) -> u8 {
     match execute(args) {
-        Ok(text) => {
-            let mut out = std::io::stdout().lock();
-            match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-                // A closed pipe (`| head`) is no failure.
-                Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-                    complain(&format!("error: {error}\n"));
-                    2
-                }
-                _ => 0,
-            }
-        }
+        Ok(text) => print(&text, 0),
+        Err(Failure::Answered(text)) => print(&text, 1),
         Err(Failure::Usage(message)) => {
             complain(&format!(
                 "nodetool: {message}\nSee 'ilion nodetool help' or 'ilion nodetool help <command>'.\n"
@@ -161,6 +157,19 @@ pub fn run(args: &NodetoolArgs) -> u8 {
             complain(&format!("error: {message}\n"));
             2
         }
+    }
+}
+
+/// Prints the answer; the exit status is `status`, unless it cannot be printed.
+fn print(text: &str, status: u8) -> u8 {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        // A closed pipe (`| head`) is no failure.
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            complain(&format!("error: {error}\n"));
+            2
+        }
+        _ => status,
     }
 }
 
