@@ -185,6 +185,43 @@ def test_garbage_goes_and_every_answer_stays(node):
     wire.close()
 
 
+def test_the_most_active_partitions_are_sampled_while_somebody_looks(node):
+    wire = Wire(node.address, node.port)
+    wire.must("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+    wire.must("CREATE TABLE ks.t (k int, d text, c int, v text, PRIMARY KEY ((k, d), c))")
+
+    def sample(*words):
+        command = [str(node.binary), "nodetool", "--admin", f"127.0.0.1:{node.admin_port}", "toppartitions", *words]
+        running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+        while running.poll() is None:
+            for k in (1, 1, 2):
+                wire.must(f"INSERT INTO ks.t (k, d, c, v) VALUES ({k}, 'd', {k}, '{'x' * 100 * k}')")
+                wire.must(f"SELECT * FROM ks.t WHERE k = {k} AND d = 'd'")
+            wire.must("SELECT * FROM ks.t WHERE k = 9 AND d = 'd'")
+            wire.must("SELECT v FROM ks.t")
+        assert running.returncode == 0
+        parts = [part.splitlines() for part in running.stdout.read().split("\n\n") if part]
+        return {part[0]: [line.split(maxsplit=2) for line in part[1:]] for part in parts}
+
+    found = sample("ks", "t", "500")
+    assert list(found) == [
+        "Frequency of reads by partition:", "Frequency of writes by partition:", "Longest read query times:",
+        "Partitions read with the most rows:", "Partitions read with the most tombstones:",
+        "Partitions read with the most sstables:", "Max mutation size by partition:",
+        "Frequency of CAS contention by partition:"]
+    for kind in ("reads", "writes"):
+        head, *lines = found[f"Frequency of {kind} by partition:"]
+        assert head == ["Table", "Partition", "Count +/-"]
+        (first, second) = [(table, key, int(rest.split()[0])) for table, key, rest in lines]
+        assert first[:2] == ("ks.t", "1:d") and second[:2] == ("ks.t", "2:d") and first[2] > second[2] > 0
+    assert found["Max mutation size by partition:"][1][1] == "2:d"
+    assert "SELECT * FROM ks.t" in " ".join(found["Longest read query times:"][1])
+    assert found["Frequency of CAS contention by partition:"] == [["Nothing", "recorded", "during sampling period..."]]
+    assert list(sample("-a", "writes", "-k", "1", "ks", "*", "200")) == ["Frequency of writes by partition:"]
+    assert refused(node, "profileload", "ks", "nosuch", "5") == "ColumnFamilyStore for ks/nosuch not found.\n"
+    wire.close()
+
+
 def test_the_ring_of_one(node):
     assert node.nodetool("ring").startswith("\nDatacenter: datacenter1\n==========\nAddress  ")
     assert "Ownership values for keyspaces with LocalStrategy" in node.nodetool("ring", "system")

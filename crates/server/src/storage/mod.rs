@@ -15,7 +15,7 @@ pub use compactions::{
 };
 pub use histograms::{all as table_histograms, percentiles};
 pub use history::compaction_history;
-pub use places::{directories, parse_key, sstables_of, token_sample};
+pub use places::{directories, parse_key, show_key, sstables_of, token_sample};
 pub use reads::reads_by_table;
 pub use tables::{tables, tables_with_times};
 

@@ -23,17 +23,25 @@ pub fn parse_key(
     is_hex: bool,
 ) -> Result<DecoratedKey, StorageError> {
     let now_ms = engine.env().now_micros() / 1_000;
-    let types: Vec<CqlType> = table.partition_key().iter().map(|column| column.ty.clone()).collect();
-    let of_type = match (is_hex, types.as_slice()) {
-        (true, _) => CqlType::Blob,
-        (false, [single]) => single.clone(),
-        (false, _) => {
-            let component = |ty| Component { ty, reversed: false, old_class: None };
-            CqlType::Composite(types.into_iter().map(component).collect())
-        }
-    };
+    let of_type = if is_hex { CqlType::Blob } else { key_type(table) };
     let bytes = of_type.parse_text(text, now_ms).map_err(|error| StorageError::Invalid(error.to_string()))?;
     Ok(DecoratedKey::new(PartitionKey(bytes)))
+}
+
+/// The text of a key, which [`parse_key`] reads.
+pub fn show_key(table: &TableSchema, key: &PartitionKey) -> String {
+    key_type(table).to_text(&key.0)
+}
+
+/// The type of whole keys.
+fn key_type(table: &TableSchema) -> CqlType {
+    match table.partition_key() {
+        [single] => single.ty.clone(),
+        columns => {
+            let component = |ty: &CqlType| Component { ty: ty.clone(), reversed: false, old_class: None };
+            CqlType::Composite(columns.iter().map(|column| component(&column.ty)).collect())
+        }
+    }
 }
 
 /// The Data.db of each SSTable of a table that has a partition.

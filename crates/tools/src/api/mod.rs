@@ -12,6 +12,7 @@ mod caches;
 mod compactions;
 mod node;
 mod places;
+mod profile;
 mod reads;
 mod snapshots;
 mod tables;
@@ -29,6 +30,7 @@ pub use node::{
     Version,
 };
 pub use places::{PartitionPlace, TableDirectories, TokenSample};
+pub use profile::{Profile, Sample, Sampler, SamplerResult};
 pub use reads::{BANDS, Band, HEAT_SECONDS, HeatColumns, ReadSample, ReadsByTable, SampleQuery, TableReads};
 pub use snapshots::{
     ClearSnapshots, IncrementalBackups, SetIncrementalBackups, SnapshotEntry, TakeSnapshot, ttl_seconds,

@@ -11,6 +11,7 @@ mod compactions;
 mod help;
 mod node;
 mod places;
+mod profile;
 mod rewriting;
 mod ring;
 mod snapshots;
@@ -57,6 +58,8 @@ enum Verb {
     Places(places::PlaceVerb),
     #[command(flatten)]
     Tuning(tuning::TuningVerb),
+    #[command(flatten)]
+    Profile(profile::ProfileVerb),
     #[command(flatten)]
     Tables(tables::TableVerb),
     #[command(flatten)]
@@ -181,6 +184,7 @@ fn execute(args: &NodetoolArgs) -> Result<String, Failure> {
         Verb::Node(verb) => verb.run(&show),
         Verb::Places(verb) => verb.run(&show),
         Verb::Tuning(verb) => verb.run(&show),
+        Verb::Profile(verb) => verb.run(&show),
         Verb::Tables(verb) => verb.run(&show),
         Verb::Compactions(verb) => verb.run(&show),
         Verb::Rewriting(verb) => verb.run(&show),

@@ -2,6 +2,7 @@
 
 mod compactions;
 mod places;
+mod profile;
 mod tablestats;
 mod tuning;
 

@@ -94,15 +94,6 @@ Gossip messages                 n/a         0              0         0
 }
 
 #[test]
-fn samples_of_partitions_are_refused_by_name() {
-    for verb_name in ["toppartitions", "profileload"] {
-        let refused = execute(&verb(&[verb_name, "ks", "t", "100"]).unwrap());
-        let Err(Failure::Usage(words)) = refused else { panic!("{refused:?}") };
-        assert!(words.starts_with(&format!("{verb_name} is not supported: ")), "{words}");
-    }
-}
-
-#[test]
 fn datapaths_has_nodetools_layout() {
     let table = |table: &str| TableDirectories {
         keyspace: "a_r".to_owned(),
