@@ -101,6 +101,14 @@ def test_where_a_partition_lies(node):
     assert node.nodetool("getendpoints", "ks", "t", "5") == f"{node.address}\n"
     assert "Unknown table 'nosuch' in keyspace 'ks'" in refused(node, "getendpoints", "ks", "nosuch", "5")
     assert "Unknown keyspace 'nosuch'" in refused(node, "getendpoints", "nosuch", "t", "5")
+    wire = Wire(node.address, node.port)
+    wire.must("ALTER TABLE ks.t WITH compaction = {'class': 'LeveledCompactionStrategy'}")
+    wire.close()
+    assert node.nodetool("getsstables", "-l", "ks", "t", "5") == f"0: {first}\n"
+    assert node.nodetool("getsstables", "-l", "ks", "c", "6:a") == f"{of_two}\n"
+    assert json.loads(node.nodetool("datapaths", "-F", "json", "ks.t")) == {"ks": {"t": [str(pathlib.Path(first).parent)]}}
+    assert node.nodetool("datapaths", "-F", "yaml", "ks.t") == f"ks:\n  t:\n  - {pathlib.Path(first).parent}\n\n"
+    assert "arguments for -F are yaml and json only." in refused(node, "datapaths", "-F", "xml")
     paths = node.nodetool("datapaths", "ks.t")
     assert paths.startswith("Keyspace: ks\n\tTable: t\n\tPaths:\n\t\t/") and str(pathlib.Path(first).parent) in paths
     assert len(node.nodetool("rangekeysample").splitlines()) > 2

@@ -44,7 +44,12 @@ fn key_type(table: &TableSchema) -> CqlType {
     }
 }
 
-/// The Data.db of each SSTable of a table that has a partition.
+/// Whether SSTables of a table have levels.
+fn has_levels(table: &TableSchema) -> bool {
+    table.options.compaction.short_class() == "LeveledCompactionStrategy"
+}
+
+/// The Data.db of each SSTable of a table that has a partition, and their levels if the table has levels.
 ///
 /// # Errors
 /// A file that cannot be read.
@@ -52,18 +57,20 @@ pub fn sstables_of(
     engine: &Engine,
     table: &Arc<TableSchema>,
     key: &DecoratedKey,
-) -> Result<Vec<PathBuf>, StorageError> {
-    let Some(store) = engine.table(table.id) else { return Ok(Vec::new()) };
+) -> Result<(Vec<PathBuf>, Vec<i32>), StorageError> {
+    let Some(store) = engine.table(table.id) else { return Ok(Default::default()) };
     let at = || KeyBound::Key { key: key.clone(), inclusive: true };
     let range = KeyRange { start: at(), end: at() };
     let mut found = Vec::new();
     for sstable in store.view().sstables.iter() {
         let place = sstable.position_of(&range, table, &ReadContext::default());
         if place.map_err(|error| StorageError::Engine(error.into()))?.is_some() {
-            found.push(sstable.descriptor().path(sstable::Component::Data));
+            found.push((sstable.stats().level, sstable.descriptor().path(sstable::Component::Data)));
         }
     }
-    Ok(found)
+    found.sort_by_key(|(level, _)| *level);
+    let (levels, paths): (Vec<i32>, _) = found.into_iter().unzip();
+    Ok((paths, if has_levels(table) { levels } else { Vec::new() }))
 }
 
 /// The directories of every table, by name.
