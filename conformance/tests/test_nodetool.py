@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+import nodetool_layouts
 from harness.node import Ilion
 from harness.wire import Wire
 
@@ -245,3 +246,22 @@ def test_a_node_that_is_gone_is_told_of(node):
     node.stop()
     for verb in ("statusgossip", "failuredetector", "getseeds", "reloadlocalschema", "statushandoff"):
         assert "Failed to connect" in refused(node, verb, status=2)
+
+
+def test_every_verb_prints_the_shape_of_cassandras(node, oracle, tmp_path):
+    wanted = nodetool_layouts.calls()
+    wires = [Wire(target.address, target.port) for target in (node, oracle)]
+    for target, wire in zip((node, oracle), wires):
+        wire.must("CREATE KEYSPACE nt WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+        wire.must("CREATE TABLE nt.t (k int PRIMARY KEY, v text)")
+        for k in (1, 2):
+            wire.must(f"INSERT INTO nt.t (k, v) VALUES ({k}, 'x')")
+        target.flush("nt")
+        # Cassandra has no histograms of requests of a kind before the first of them.
+        for statement in ("SELECT * FROM nt.t WHERE k = 1", "SELECT * FROM nt.t", "UPDATE nt.t SET v = 'y' WHERE k = 1 IF v = 'n'"):
+            wire.must(statement)
+    of_cassandra = nodetool_layouts.on_cassandra(oracle.address, wanted, tmp_path)
+    both = zip(wanted, nodetool_layouts.on_ilion(node, wanted), of_cassandra)
+    wrong = [call.difference(expected, found) for call, found, expected in both]
+    wires[1].must("DROP KEYSPACE nt")
+    assert not any(wrong), "\n\n".join(filter(None, wrong))

@@ -234,7 +234,11 @@ pub fn import(engine: &Engine, wanted: &ImportSstables) -> Result<Vec<ImportedDi
 /// # Errors
 /// An unknown table, or an SSTable that is damaged or not one of the table.
 pub fn refresh(engine: &Engine, table: &QualifiedTable) -> Result<Vec<String>, StorageError> {
-    Ok(engine.load_new_sstables(&table.keyspace, &table.table)?)
+    let QualifiedTable { keyspace, table } = table;
+    engine.load_new_sstables(keyspace, table).map_err(|error| match error {
+        EngineError::UnknownTable { keyspace, table } => StorageError::UnknownTable { keyspace, table },
+        other => other.into(),
+    })
 }
 
 /// Removes snapshots.

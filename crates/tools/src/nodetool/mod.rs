@@ -227,6 +227,25 @@ impl Show<'_> {
     }
 }
 
+/// As [`silently`], for verbs by which Cassandra's nodetool takes a table that there is not for a failure of
+/// the node.
+fn silently_of_tables(done: Result<(), ClientError>) -> Result<String, Failure> {
+    silently(done).map_err(of_tables)
+}
+
+/// A failure of the node for a table that there is not.
+fn of_tables(failure: Failure) -> Failure {
+    match failure {
+        Failure::Usage(words) if words.starts_with("Unknown keyspace/cf pair") => Failure::Node(words),
+        other => other,
+    }
+}
+
+/// An argument that is a number, or nodetool's words for one that is none.
+fn number<T: std::str::FromStr>(name: &str, text: &str, of: &str) -> Result<T, Failure> {
+    text.parse().map_err(|_| Failure::Usage(format!("{name}: can not convert \"{text}\" to a {of}")))
+}
+
 /// What a verb prints that only has to be done.
 fn silently(done: Result<(), ClientError>) -> Result<String, Failure> {
     Ok(done.map(|()| String::new())?)

@@ -1,6 +1,6 @@
 //! Verbs about where data lies, and about other nodes, of which there are none.
 
-use super::ring::resolve_names;
+use super::ring::{of_keyspace, resolve_names};
 use super::{Failure, Show, usage};
 use crate::api::{
     Cluster, Info, NodeStatus, PartitionPlace, Status, TableDirectories, TableReport, TokenSample,
@@ -142,7 +142,7 @@ fn is_local(show: &Show<'_>, keyspace: &str) -> Result<bool, Failure> {
 
 fn ring(show: &Show<'_>, keyspace: Option<&str>, resolve: bool) -> Result<String, Failure> {
     let query: Vec<(&str, &str)> = keyspace.iter().map(|k| ("keyspace", *k)).collect();
-    let mut status: Status = show.client.get("/api/v1/status", &query)?;
+    let mut status: Status = show.client.get("/api/v1/status", &query).map_err(of_keyspace)?;
     if resolve {
         resolve_names(&mut status);
     }

@@ -1,9 +1,10 @@
 //! Verbs that read whole SSTables, or write each of them anew.
 
-use super::{Failure, Show, selection, silently, usage};
+use super::{Failure, Show, number, of_tables, selection, silently, silently_of_tables, usage};
 use crate::api::{
     CollectGarbage, ForceCompact, Granularity, ScrubSstables, SstableFinding, UpgradeSstables, VerifySstables,
 };
+use crate::client::ClientError;
 use clap::Subcommand;
 use std::fmt::Write;
 
@@ -77,8 +78,8 @@ pub(super) enum RewritingVerb {
         #[arg(short = 'g', long, default_value = "ROW")]
         granularity: String,
         /// Number of SSTables to look at simultaneously: it is one, whatever is said
-        #[arg(short = 'j', long, default_value_t = 1)]
-        jobs: u32,
+        #[arg(short = 'j', long, default_value = "1")]
+        jobs: String,
         /// The keyspace followed by one or many tables
         keyspace_tables: Vec<String>,
     },
@@ -117,14 +118,16 @@ impl RewritingVerb {
                     check_version: *check_version,
                     apply_disk_failure_policy: *dfp,
                 };
-                told(show, client.post_for("/api/v1/verify", &wanted)?, "")
+                let found: Result<_, ClientError> = client.post_for("/api/v1/verify", &wanted);
+                told(show, found.map_err(|error| of_tables(error.into()))?, "")
             }
             RewritingVerb::Scrub { keyspace_tables, no_snapshot, .. } => {
                 let selection = selection(keyspace_tables);
                 let wanted = ScrubSstables { selection, no_snapshot: *no_snapshot };
                 told(show, client.post_for("/api/v1/scrub", &wanted)?, LEFT_ALONE)
             }
-            RewritingVerb::Garbagecollect { granularity, keyspace_tables, .. } => {
+            RewritingVerb::Garbagecollect { granularity, jobs, keyspace_tables } => {
+                number::<i32>("jobs", jobs, "int")?;
                 let wanted = CollectGarbage {
                     selection: selection(keyspace_tables),
                     granularity: match granularity.as_str() {
@@ -135,7 +138,7 @@ impl RewritingVerb {
                         }
                     },
                 };
-                silently(client.post("/api/v1/garbagecollect", &wanted))
+                silently_of_tables(client.post("/api/v1/garbagecollect", &wanted))
             }
             RewritingVerb::Forcecompact { keyspace_table_keys } => match keyspace_table_keys.as_slice() {
                 [keyspace, table, keys @ ..] if !keys.is_empty() => {

@@ -2,6 +2,7 @@
 
 use super::{Failure, Show, alone, cells};
 use crate::api::{Cluster, Status};
+use crate::client::ClientError;
 use crate::format::{columns, file_size};
 use clap::Subcommand;
 use std::collections::BTreeMap;
@@ -48,7 +49,7 @@ impl RingVerb {
         match self {
             RingVerb::Status { keyspace, resolve_ip } => {
                 let query: Vec<(&str, &str)> = keyspace.iter().map(|k| ("keyspace", k.as_str())).collect();
-                let mut status: Status = client.get("/api/v1/status", &query)?;
+                let mut status: Status = client.get("/api/v1/status", &query).map_err(of_keyspace)?;
                 if *resolve_ip {
                     resolve_names(&mut status);
                 }
@@ -58,6 +59,14 @@ impl RingVerb {
             RingVerb::Repair { words } => alone::repair(client, words),
             RingVerb::Cleanup { words } => alone::cleanup(client, words),
         }
+    }
+}
+
+/// What `status` and `ring` say of a keyspace that there is not.
+pub(super) fn of_keyspace(error: ClientError) -> Failure {
+    match error {
+        ClientError::Refused(words) => Failure::Partial(format!("\nError: {words}\n")),
+        other => other.into(),
     }
 }
 
