@@ -1,7 +1,10 @@
 import java.io.BufferedReader;
 import java.io.FileOutputStream;
+import java.io.IOException;
 import java.io.InputStreamReader;
+import java.io.OutputStream;
 import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
@@ -21,7 +24,31 @@ public final class Tools {
     }
   }
 
+  /** The file of the tool that runs. */
+  private static final class Current extends OutputStream {
+    OutputStream target = OutputStream.nullOutputStream();
+
+    @Override
+    public void write(int octet) throws IOException {
+      target.write(octet);
+    }
+
+    @Override
+    public void write(byte[] bytes, int offset, int length) throws IOException {
+      target.write(bytes, offset, length);
+    }
+  }
+
+  private static final Current CURRENT = new Current();
+  /** NodeTool prints to the stream that it finds when it is loaded. */
+  private static final PrintStream OF_NODETOOL = stream();
   private static boolean finished;
+  /** How the tool that runs wanted to end. */
+  private static Exit first;
+
+  private static PrintStream stream() {
+    return new PrintStream(CURRENT, false, StandardCharsets.UTF_8);
+  }
 
   @SuppressWarnings("removal")
   public static void main(String[] none) throws Exception {
@@ -36,7 +63,10 @@ public final class Tools {
           @Override
           public void checkExit(int status) {
             if (!finished) {
-              throw new Exit(status);
+              Exit exit = new Exit(status);
+              // NodeTool takes the exit of a verb for a failure, and ends with another status.
+              first = first == null ? exit : first;
+              throw first;
             }
           }
         });
@@ -46,12 +76,16 @@ public final class Tools {
       String[] arguments = new String[parts.length - 2];
       System.arraycopy(parts, 2, arguments, 0, arguments.length);
       int status;
-      try (PrintStream out = new PrintStream(new FileOutputStream(parts[0]), false, "UTF-8")) {
+      try (FileOutputStream file = new FileOutputStream(parts[0])) {
+        CURRENT.target = file;
+        PrintStream out = parts[1].equals("NodeTool") ? OF_NODETOOL : stream();
         System.setOut(out);
         System.setErr(out);
+        first = null;
         status = run(parts[1], arguments);
+        out.flush();
+        CURRENT.target = OutputStream.nullOutputStream();
       }
-      // Some tools close the stream they print to.
       Files.writeString(Path.of(parts[0]), "\nexit " + status, StandardOpenOption.APPEND);
     }
     finished = true;
@@ -63,10 +97,8 @@ public final class Tools {
       Class.forName("org.apache.cassandra.tools." + name).getMethod("main", String[].class).invoke(null, (Object) arguments);
       return 0;
     } catch (Throwable failed) {
-      for (Throwable cause = failed; cause != null; cause = cause.getCause()) {
-        if (cause instanceof Exit) {
-          return ((Exit) cause).status;
-        }
+      if (first != null) {
+        return first.status;
       }
       failed.printStackTrace();
       return 1;

@@ -20,6 +20,7 @@ use model::{Schema, TableSchema};
 use partition::{BoxedStream, ReadContext, ReadError};
 use sstable::SsTable;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use uuid::Uuid;
 
@@ -45,6 +46,7 @@ pub(crate) struct Catalog {
     pub(crate) row_cache: Arc<RowCache>,
     pub(crate) files: FileContext,
     pub(crate) disk_hook: OnceLock<DiskFailureHook>,
+    pub(crate) incremental_backups: AtomicBool,
 }
 
 impl Catalog {

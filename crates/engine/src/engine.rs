@@ -400,6 +400,16 @@ impl Engine {
         self.intake.set_schema_text(text)
     }
 
+    /// Whether new SSTables are linked into `backups/` of their tables, unless the table says no.
+    pub fn incremental_backups(&self) -> bool {
+        self.catalog.incremental_backups()
+    }
+
+    /// Sets whether they are, until the engine is opened again.
+    pub fn set_incremental_backups(&self, enabled: bool) {
+        self.catalog.set_incremental_backups(enabled);
+    }
+
     /// Takes a snapshot of every table of `keyspaces` (of all keyspaces when there are none), or of one table
     /// of the one keyspace that is named. Memtables are flushed before, unless the options say no.
     ///

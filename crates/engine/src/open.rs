@@ -121,6 +121,7 @@ impl Opening {
         };
         let log = CommitLog::new(env.clone(), log_options, last_id);
         let catalog = Arc::new(Catalog {
+            incremental_backups: AtomicBool::new(options.incremental_backups),
             options,
             env,
             identity: ArcSwap::from_pointee(Identity::default()),

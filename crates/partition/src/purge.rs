@@ -18,6 +18,11 @@ pub trait PurgeGuard: Send {
     /// smallest timestamp of overlapping SSTables and memtables that may hold the key, `i64::MAX` when none
     /// does.
     fn max_purgeable_timestamp(&mut self, key: &DecoratedKey) -> i64;
+
+    /// Whether tombstones of `key` are old enough whenever they were made.
+    fn ignores_grace(&self, _key: &DecoratedKey) -> bool {
+        false
+    }
 }
 
 /// The merged answer to `command` without what is older than `gc_grace_seconds` at the time of the command
@@ -45,6 +50,8 @@ pub struct Purge<G> {
     gc_before_s: u32,
     /// Deletions of the current partition below this timestamp may go.
     purgeable_below: i64,
+    /// Those that were made before this second may go.
+    old_before_s: u32,
     /// The open deletion as last yielded.
     open: Deletion,
     /// A fragment that was read ahead, behind a partition start that had to wait for content.
@@ -62,6 +69,7 @@ impl<G: PurgeGuard> Purge<G> {
             now_s,
             gc_before_s,
             purgeable_below: i64::MIN,
+            old_before_s: gc_before_s,
             open: Deletion::NONE,
             ahead: None,
             held: Fragment::default(),
@@ -69,7 +77,7 @@ impl<G: PurgeGuard> Purge<G> {
     }
 
     fn may_go(&self, timestamp: i64, local_deletion_time: u32) -> bool {
-        local_deletion_time < self.gc_before_s && timestamp < self.purgeable_below
+        local_deletion_time < self.old_before_s && timestamp < self.purgeable_below
     }
 
     fn purged(&self, deletion: Deletion) -> Deletion {
@@ -142,6 +150,8 @@ impl<G: PurgeGuard> PartitionStream for Purge<G> {
                 return Ok(event);
             }
             self.purgeable_below = self.guard.max_purgeable_timestamp(&out.key);
+            self.old_before_s =
+                if self.guard.ignores_grace(&out.key) { NO_DELETION_TIME } else { self.gc_before_s };
             self.open = Deletion::NONE;
             out.deletion = self.purged(out.deletion);
             if !out.deletion.is_none() {

@@ -33,6 +33,7 @@ pub mod logging;
 pub mod metrics;
 pub mod net;
 pub mod node;
+pub mod profile;
 pub mod reads;
 mod redact;
 pub mod replica;

@@ -3,6 +3,7 @@
 
 pub use crate::histogram::{Counter, Gauge, Histogram, Meter, Recent, Summary};
 
+use crate::profile::Profiler;
 use crate::reads::ReadLog;
 use arc_swap::ArcSwap;
 use model::TableSchema;
@@ -251,6 +252,8 @@ pub struct Metrics {
     pub regular_statements_executed: Counter,
     /// What is remembered of reads.
     pub reads: ReadLog,
+    /// Samples of the most active partitions, while somebody wants them.
+    pub profiler: Profiler,
     /// Requests slower than `slow_query_log_timeout`.
     pub slow_queries: Counter,
     /// Partitions of each logged batch.

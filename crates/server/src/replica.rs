@@ -97,6 +97,9 @@ impl LocalStore for Store {
     fn mutate(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()> {
         let (deadline, tasks) = (deadline.cloned(), self.state.env.tasks.clone());
         let mut timer = WriteTimer::start(&self.state, &mutation);
+        if self.state.metrics.profiler.is_running() {
+            self.state.metrics.profiler.take_write(&mutation);
+        }
         match self.state.engine.apply(&mutation, WriteOptions { may_block: false, ..WriteOptions::default() })
         {
             Ok(ticket) => match ticket.poll() {

@@ -124,7 +124,7 @@ fn yaml_scalar(value: &Value) -> String {
 
 /// A text as it is, or in quotes where it would be taken for something else.
 fn plain(text: &str) -> String {
-    let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+    let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == '/')
         && !["true", "false", "null", "yes", "no", "on", "off"].contains(&text.to_lowercase().as_str());
     let is_uuid = text.len() == 36 && text.parse::<uuid::Uuid>().is_ok();
     let is_safe = !text.contains(": ") && !text.contains(" #") && !text.ends_with([' ', ':']);

@@ -1,21 +1,40 @@
-//! Incremental backups: links to the SSTables that flushes wrote.
+//! Incremental backups: links to the SSTables that come from outside of compactions: flushed, imported and
+//! loaded ones.
 
 use crate::catalog::Catalog;
 use crate::table::TableStore;
 use sstable::SsTable;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 const BACKUPS: &str = "backups";
 
 impl Catalog {
-    /// Whether flushed SSTables of a table are kept for incremental backups.
-    pub(crate) fn backs_up(&self, table: &TableStore) -> bool {
-        self.options.incremental_backups && table.schema().options.incremental_backups.unwrap_or(true)
+    /// [`crate::Engine::incremental_backups`].
+    pub(crate) fn incremental_backups(&self) -> bool {
+        self.incremental_backups.load(Ordering::SeqCst)
     }
 
-    /// Links a flushed SSTable into its table's `backups/`, from where the operator takes it away.
-    pub(crate) fn link_backup(&self, sstable: &SsTable) -> io::Result<()> {
+    /// [`crate::Engine::set_incremental_backups`].
+    pub(crate) fn set_incremental_backups(&self, enabled: bool) {
+        self.incremental_backups.store(enabled, Ordering::SeqCst);
+    }
+
+    /// Keeps a new SSTable for the operator, where it is wanted. It is done before the table has the SSTable,
+    /// so no compaction takes the files away meanwhile. A failure is told: the data is safe where it is.
+    pub(crate) fn back_up(&self, table: &TableStore, sstable: &SsTable) {
+        let of_table = || table.schema().options.incremental_backups.unwrap_or(true);
+        if !self.incremental_backups() || !of_table() {
+            return;
+        }
+        if let Err(error) = self.link_backup(sstable) {
+            tracing::error!(file = %sstable.descriptor().prefix(), %error, "an incremental backup failed");
+        }
+    }
+
+    /// Links an SSTable into its table's `backups/`, from where the operator takes it away.
+    fn link_backup(&self, sstable: &SsTable) -> io::Result<()> {
         let target = sstable.descriptor().directory.join(BACKUPS);
         self.env.fs.create_dir_all_durable(&target)?;
         self.link_files(sstable, &target)?;

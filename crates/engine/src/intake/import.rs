@@ -222,6 +222,7 @@ impl Import<'_> {
                 return Err(why);
             }
         };
+        tables.iter().for_each(|new| self.intake.catalog.back_up(self.store, &new.sstable));
         // Compactions and truncations change the view at the same moment as their logs, and so does this.
         let mut committed = None;
         self.store.change_view(|view| {

@@ -40,7 +40,9 @@ impl Intake {
                 let schema = store.schema();
                 check_fits(&sstable, &schema)
                     .map_err(|reason| EngineError::Foreign { sstable: descriptor.to_string(), reason })?;
-                ready.insert(descriptor, self.background.prove_newcomer(&schema, sstable)?);
+                let newcomer = self.background.prove_newcomer(&schema, sstable)?;
+                self.catalog.back_up(&store, &newcomer.sstable);
+                ready.insert(descriptor, newcomer);
             }
         }
         self.background.welcome(&store, ready.values());

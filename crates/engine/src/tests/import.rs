@@ -51,6 +51,46 @@ fn files_are_moved_renumbered_and_read() {
 }
 
 #[test]
+fn what_is_imported_or_loaded_is_backed_up_while_it_is_wanted() {
+    let fs = MemoryFileSystem::new();
+    let (engine, u, from) = with_files(&fs);
+    let home = engine.catalog.table_dirs(&u)[0].clone();
+    let backups = || {
+        let mut names: Vec<String> = fs
+            .read_dir(&home.join("backups"))
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(|entry| entry.name.into_string().ok())
+            .filter(|name| name.ends_with("-Data.db"))
+            .collect();
+        names.sort();
+        names
+    };
+    let copy = ImportOptions { copy: true, ..ImportOptions::default() };
+    let brought = |options| {
+        let name = import(&engine, "u", &from, options).sstables.remove(0);
+        format!("{}-Data.db", name.rsplit('/').next().unwrap())
+    };
+    brought(copy);
+    assert!(!engine.incremental_backups() && backups().is_empty());
+    engine.set_incremental_backups(true);
+    let imported = brought(copy);
+    assert_eq!(backups(), [imported.clone()]);
+    for file in fs.read_dir(&from).unwrap() {
+        let name = file.name.into_string().unwrap();
+        fs.hard_link(&from.join(&name), &home.join(name.replace("nb-1-", "nb-9-"))).unwrap();
+    }
+    assert_eq!(engine.load_new_sstables("ks", "u").unwrap().len(), 1);
+    let loaded = "nb-9-big-Data.db".to_owned();
+    assert_eq!(backups(), [imported.clone(), loaded.clone()]);
+    engine.compact("ks", Some("u")).unwrap();
+    assert_eq!(backups(), [imported.clone(), loaded.clone()]);
+    engine.set_incremental_backups(false);
+    brought(ImportOptions::default());
+    assert_eq!(backups(), [imported, loaded]);
+}
+
+#[test]
 fn files_that_others_may_change_are_copied() {
     let fs = MemoryFileSystem::new();
     let (engine, u, from) = with_files(&fs);

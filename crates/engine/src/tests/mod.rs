@@ -9,7 +9,7 @@ mod demands;
 mod estimates;
 mod filters;
 mod held;
-mod history;
+pub mod history;
 mod import;
 mod in_place;
 mod many;

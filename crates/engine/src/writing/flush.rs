@@ -269,15 +269,11 @@ impl Writing {
             let written = written.inspect_err(|_| {
                 self.flush_failures.fetch_add(1, Ordering::Relaxed);
             })?;
-            let backup = written.clone().filter(|_| self.catalog.backs_up(table));
+            if let Some(sstable) = &written {
+                self.catalog.back_up(table, sstable);
+            }
             table.change_view(|view| view.end_flush(written));
             table.settle();
-            if let Some(sstable) = backup
-                && let Err(error) = self.catalog.link_backup(&sstable)
-            {
-                // The data is safe where it is; only the copy for the operator is missing.
-                tracing::error!(file = %sstable.descriptor().prefix(), %error, "an incremental backup failed");
-            }
             self.log.discard(schema.id, next.end);
             self.memory.release(next.memtable.bytes());
             self.workers.free_later([next.memtable]);

@@ -9,9 +9,9 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use std::sync::Arc;
 use tools::api::{
-    Autocompaction, AutocompactionStatus, Compact, CompactionRecord, CompactionStats, CompactionThresholds,
-    ConcurrentCompactors, QualifiedTable, ScrubSstables, SstableFinding, Throughput, UpgradeSstables,
-    VerifySstables,
+    Autocompaction, AutocompactionStatus, CollectGarbage, Compact, CompactionRecord, CompactionStats,
+    CompactionThresholds, ConcurrentCompactors, ForceCompact, QualifiedTable, ScrubSstables, SstableFinding,
+    Throughput, UpgradeSstables, VerifySstables,
 };
 
 const MIB: u64 = 1 << 20;
@@ -128,4 +128,18 @@ pub(super) async fn scrub(
     Json(wanted): Json<ScrubSstables>,
 ) -> Api<Vec<SstableFinding>> {
     blocking(&node, move |state| storage::scrub(&state.engine, &wanted)).await.map(axum::Json)
+}
+
+pub(super) async fn force_compact(
+    State(node): State<Arc<Node>>,
+    Json(wanted): Json<ForceCompact>,
+) -> Result<StatusCode, ApiError> {
+    done(&node, move |engine| storage::force_compact(engine, &wanted)).await
+}
+
+pub(super) async fn collect_garbage(
+    State(node): State<Arc<Node>>,
+    Json(wanted): Json<CollectGarbage>,
+) -> Result<StatusCode, ApiError> {
+    done(&node, move |engine| storage::collect_garbage(engine, &wanted)).await
 }

@@ -17,9 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tools::api::{
     BANDS, CacheCapacity, ClearSnapshots, Cluster, Health, HeatColumns, ImportSstables, ImportedDirectory,
-    Info, InvalidateCache, KeyspaceReplication, NativeTransport, NodeStatus, QualifiedTable, ReadSample,
-    ReadsByTable, Refreshed, SampleQuery, Selection, SetNativeTransport, SnapshotEntry, Status,
-    TableHistograms, TableReport, TakeSnapshot, Version,
+    IncrementalBackups, Info, InvalidateCache, KeyspaceReplication, NativeTransport, NodeStatus,
+    QualifiedTable, ReadSample, ReadsByTable, Refreshed, SampleQuery, Selection, SetIncrementalBackups,
+    SetNativeTransport, SnapshotEntry, Status, TableHistograms, TableReport, TakeSnapshot, Version,
 };
 
 pub(super) type Api<T> = Result<axum::Json<T>, ApiError>;
@@ -342,4 +342,17 @@ pub(super) async fn clear_snapshots(
     Json(clear): Json<ClearSnapshots>,
 ) -> Result<StatusCode, ApiError> {
     done(&node, move |engine| storage::clear_snapshots(engine, &clear)).await
+}
+
+pub(super) async fn incremental_backups(State(node): State<Arc<Node>>) -> axum::Json<IncrementalBackups> {
+    axum::Json(IncrementalBackups { running: node.state.engine.incremental_backups() })
+}
+
+pub(super) async fn set_incremental_backups(
+    State(node): State<Arc<Node>>,
+    Json(wanted): Json<SetIncrementalBackups>,
+) -> StatusCode {
+    node.state.engine.set_incremental_backups(wanted.enabled);
+    tracing::info!(enabled = wanted.enabled, "incremental backups were switched");
+    StatusCode::NO_CONTENT
 }

@@ -12,6 +12,7 @@ mod exposition;
 mod guard;
 mod handlers;
 mod places;
+mod profile;
 mod prometheus;
 mod serve;
 mod tuning;
@@ -79,6 +80,8 @@ const ROUTES: &[Route] = &[
     ("post", "/api/v1/upgradesstables", || post(compactions::upgrade)),
     ("post", "/api/v1/verify", || post(compactions::verify)),
     ("post", "/api/v1/scrub", || post(compactions::scrub)),
+    ("post", "/api/v1/garbagecollect", || post(compactions::collect_garbage)),
+    ("post", "/api/v1/forcecompact", || post(compactions::force_compact)),
     ("post", "/api/v1/import", || post(handlers::import)),
     ("post", "/api/v1/refresh", || post(handlers::refresh)),
     ("get", "/api/v1/partition", || get(places::partition)),
@@ -93,7 +96,10 @@ const ROUTES: &[Route] = &[
     ("delete", "/api/v1/logging", || delete(tuning::reset_log_levels)),
     ("get", "/api/v1/pools", || get(tuning::thread_pools)),
     ("get", "/api/v1/latencies", || get(tuning::latencies)),
+    ("post", "/api/v1/profile", || post(profile::profile)),
     ("get", "/api/v1/clients", || get(tuning::clients)),
+    ("get", "/api/v1/backups", || get(handlers::incremental_backups)),
+    ("put", "/api/v1/backups", || put(handlers::set_incremental_backups)),
     ("get", "/api/v1/snapshots", || get(handlers::snapshots)),
     ("post", "/api/v1/snapshots", || post(handlers::take_snapshot)),
     ("delete", "/api/v1/snapshots", || delete(handlers::clear_snapshots)),

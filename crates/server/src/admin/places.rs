@@ -35,8 +35,8 @@ pub(super) async fn partition(
     let endpoints = vec![node.state.config.broadcast_address.to_string()];
     let place = move |state: &crate::state::NodeState| {
         let key = storage::parse_key(&state.engine, &table, &of.key, of.hex)?;
-        let sstables = storage::sstables_of(&state.engine, &table, &key)?;
-        Ok(PartitionPlace { endpoints, sstables })
+        let (sstables, levels) = storage::sstables_of(&state.engine, &table, &key)?;
+        Ok(PartitionPlace { endpoints, sstables, levels })
     };
     blocking(&node, place).await.map(axum::Json)
 }

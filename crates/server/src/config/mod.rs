@@ -370,6 +370,16 @@ impl Draft {
         let (commit_log, saved_caches) = (beside("commitlog"), beside("saved_caches"));
         settings.commitlog_directory = settings.commitlog_directory.take().or(commit_log);
         settings.saved_caches_directory = settings.saved_caches_directory.take().or(saved_caches);
+        let others = [
+            &mut settings.local_system_data_file_directory,
+            &mut settings.commitlog_directory,
+            &mut settings.saved_caches_directory,
+        ];
+        let directories = settings.data_file_directories.iter_mut();
+        for path in directories.chain(others.into_iter().flatten()) {
+            // Paths are told to people and programs that run elsewhere.
+            *path = std::path::absolute(&*path).unwrap_or_else(|_| path.clone());
+        }
     }
 
     /// Data center, rack and snitch, as Cassandra's snitches would have them.

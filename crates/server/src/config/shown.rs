@@ -24,8 +24,8 @@ pub struct Shown {
 }
 
 impl Config {
-    /// Every setting, with the timeouts as they are now.
-    pub fn shown(&self, timeouts: &Timeouts) -> Vec<Shown> {
+    /// Every setting, with the timeouts and the switch of incremental backups as they are now.
+    pub fn shown(&self, timeouts: &Timeouts, incremental_backups: bool) -> Vec<Shown> {
         let mut shown: Vec<Shown> = DEFAULTS
             .lines()
             .map(|line| match line.split_once(' ') {
@@ -35,6 +35,7 @@ impl Config {
             .collect();
         let mut settings = self.in_force();
         timeouts.put_into(&mut settings);
+        settings.incremental_backups = incremental_backups;
         let others = [
             ("endpoint_snitch", Some(self.snitch.clone())),
             ("partitioner", Some(PARTITIONER.to_owned())),
@@ -93,7 +94,7 @@ mod tests {
             let value = serde_norway::from_str(value).expect("YAML");
             config.settings.set(name, &value).expect("a setting").expect("a value of it");
         }
-        config.shown(&Timeouts::new(&config.settings))
+        config.shown(&Timeouts::new(&config.settings), config.settings.incremental_backups)
     }
 
     fn find<'a>(shown: &'a [Shown], name: &str) -> &'a Shown {

@@ -245,6 +245,26 @@ fn the_environment_overrides_the_file_and_flags_override_both() {
 }
 
 #[test]
+fn directories_are_told_as_absolute_paths() {
+    let relative = ServeArgs { data_dir: Some("here".into()), ..ServeArgs::default() };
+    for (yaml, args) in [
+        ("", relative),
+        ("", ServeArgs::default()),
+        (
+            "data_file_directories: [a, ./b]\nlocal_system_data_file_directory: s\ncommitlog_directory: c\n",
+            ServeArgs::default(),
+        ),
+    ] {
+        let config = load_all(yaml, &[], &args).unwrap();
+        let engine = &config.engine;
+        let paths = engine.data_dirs.iter().chain([&engine.commitlog_dir]).chain(&engine.local_system_dir);
+        for path in paths.chain(&config.settings.saved_caches_directory) {
+            assert!(path.is_absolute() && !path.iter().any(|part| part == "."), "{}", path.display());
+        }
+    }
+}
+
+#[test]
 fn variables_of_the_image_that_do_not_apply_are_named() {
     let environment = [
         ("CASSANDRA_SEEDS", "10.0.0.1"),

@@ -1,17 +1,18 @@
 //! Compactions, and what else reads or writes whole SSTables: what operators ask for, set and see.
 
-use super::{StorageError, names, resolve};
+use super::{StorageError, names, parse_key, resolve};
 use engine::table::TableStore;
 use engine::{CompactionKind, CompactionRequest, Engine, SnapshotOptions, Thresholds, VerifyOptions};
 use model::key::{KeyBound, KeyRange, Token};
 use model::{DecoratedKey, PartitionKey, TableSchema};
+use partition::Garbage;
 use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tools::api::{
-    AutocompactionStatus, COMPACTION, Compact, CompactionStats, CompactionTask, CompactionThresholds,
-    ConcurrentCompactors, PendingTasks, QualifiedTable, ScrubSstables, Selection, SstableFinding, TokenRange,
-    UpgradeSstables, VERIFY, VerifySstables,
+    AutocompactionStatus, COMPACTION, CollectGarbage, Compact, CompactionStats, CompactionTask,
+    CompactionThresholds, ConcurrentCompactors, ForceCompact, Granularity, PendingTasks, QualifiedTable,
+    ScrubSstables, Selection, SstableFinding, TokenRange, UpgradeSstables, VERIFY, VerifySstables,
 };
 
 /// As the configuration bounds it.
@@ -131,6 +132,41 @@ fn key_ranges(TokenRange { start, end }: TokenRange) -> Vec<KeyRange> {
             KeyRange { start: KeyBound::Unbounded, end: until },
         ],
     }
+}
+
+/// Compacts the SSTables that have given partitions of a table; of these no tombstone is too young to go.
+///
+/// # Errors
+/// An unknown name, a key that is none, or what the compaction failed with.
+pub fn force_compact(engine: &Engine, wanted: &ForceCompact) -> Result<(), StorageError> {
+    let ForceCompact { keyspace, table, keys } = wanted;
+    let found = engine.table_named(keyspace, table).map_err(|_| {
+        // In Cassandra's words and with its status.
+        StorageError::Invalid(match engine.schema().keyspace(keyspace) {
+            None => format!("Keyspace {keyspace} does not exist"),
+            Some(_) => {
+                StorageError::UnknownTable { keyspace: keyspace.clone(), table: table.clone() }.to_string()
+            }
+        })
+    })?;
+    let schema = found.schema();
+    let keys: Result<_, _> = keys.iter().map(|key| parse_key(engine, &schema, key, false)).collect();
+    Ok(engine.compact_as(keyspace, Some(table), &CompactionRequest::Keys(keys?))?)
+}
+
+/// Writes each SSTable of tables anew without what the others shadow.
+///
+/// # Errors
+/// An unknown name, or what a compaction failed with.
+pub fn collect_garbage(engine: &Engine, wanted: &CollectGarbage) -> Result<(), StorageError> {
+    let garbage = match wanted.granularity {
+        Granularity::Row => Garbage::Rows,
+        Granularity::Cell => Garbage::Cells,
+    };
+    for (keyspace, table) in resolve(engine, &wanted.selection)? {
+        engine.compact_as(&keyspace, Some(&table), &CompactionRequest::Garbage(garbage))?;
+    }
+    Ok(())
 }
 
 /// Writes the SSTables of tables anew that are of an older version, or all of them.

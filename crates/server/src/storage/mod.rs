@@ -10,12 +10,12 @@ mod reads;
 mod tables;
 
 pub use compactions::{
-    autocompaction, compact, compactions, scrub, set_autocompaction, set_compactors, set_thresholds,
-    stop_tasks, thresholds, upgrade, verify,
+    autocompaction, collect_garbage, compact, compactions, force_compact, scrub, set_autocompaction,
+    set_compactors, set_thresholds, stop_tasks, thresholds, upgrade, verify,
 };
 pub use histograms::{all as table_histograms, percentiles};
 pub use history::compaction_history;
-pub use places::{directories, parse_key, sstables_of, token_sample};
+pub use places::{directories, parse_key, show_key, sstables_of, token_sample};
 pub use reads::reads_by_table;
 pub use tables::{tables, tables_with_times};
 
@@ -234,7 +234,11 @@ pub fn import(engine: &Engine, wanted: &ImportSstables) -> Result<Vec<ImportedDi
 /// # Errors
 /// An unknown table, or an SSTable that is damaged or not one of the table.
 pub fn refresh(engine: &Engine, table: &QualifiedTable) -> Result<Vec<String>, StorageError> {
-    Ok(engine.load_new_sstables(&table.keyspace, &table.table)?)
+    let QualifiedTable { keyspace, table } = table;
+    engine.load_new_sstables(keyspace, table).map_err(|error| match error {
+        EngineError::UnknownTable { keyspace, table } => StorageError::UnknownTable { keyspace, table },
+        other => other.into(),
+    })
 }
 
 /// Removes snapshots.

@@ -23,20 +23,33 @@ pub fn parse_key(
     is_hex: bool,
 ) -> Result<DecoratedKey, StorageError> {
     let now_ms = engine.env().now_micros() / 1_000;
-    let types: Vec<CqlType> = table.partition_key().iter().map(|column| column.ty.clone()).collect();
-    let of_type = match (is_hex, types.as_slice()) {
-        (true, _) => CqlType::Blob,
-        (false, [single]) => single.clone(),
-        (false, _) => {
-            let component = |ty| Component { ty, reversed: false, old_class: None };
-            CqlType::Composite(types.into_iter().map(component).collect())
-        }
-    };
+    let of_type = if is_hex { CqlType::Blob } else { key_type(table) };
     let bytes = of_type.parse_text(text, now_ms).map_err(|error| StorageError::Invalid(error.to_string()))?;
     Ok(DecoratedKey::new(PartitionKey(bytes)))
 }
 
-/// The Data.db of each SSTable of a table that has a partition.
+/// The text of a key, which [`parse_key`] reads.
+pub fn show_key(table: &TableSchema, key: &PartitionKey) -> String {
+    key_type(table).to_text(&key.0)
+}
+
+/// The type of whole keys.
+fn key_type(table: &TableSchema) -> CqlType {
+    match table.partition_key() {
+        [single] => single.ty.clone(),
+        columns => {
+            let component = |ty: &CqlType| Component { ty: ty.clone(), reversed: false, old_class: None };
+            CqlType::Composite(columns.iter().map(|column| component(&column.ty)).collect())
+        }
+    }
+}
+
+/// Whether SSTables of a table have levels.
+fn has_levels(table: &TableSchema) -> bool {
+    table.options.compaction.short_class() == "LeveledCompactionStrategy"
+}
+
+/// The Data.db of each SSTable of a table that has a partition, and their levels if the table has levels.
 ///
 /// # Errors
 /// A file that cannot be read.
@@ -44,18 +57,20 @@ pub fn sstables_of(
     engine: &Engine,
     table: &Arc<TableSchema>,
     key: &DecoratedKey,
-) -> Result<Vec<PathBuf>, StorageError> {
-    let Some(store) = engine.table(table.id) else { return Ok(Vec::new()) };
+) -> Result<(Vec<PathBuf>, Vec<i32>), StorageError> {
+    let Some(store) = engine.table(table.id) else { return Ok(Default::default()) };
     let at = || KeyBound::Key { key: key.clone(), inclusive: true };
     let range = KeyRange { start: at(), end: at() };
     let mut found = Vec::new();
     for sstable in store.view().sstables.iter() {
         let place = sstable.position_of(&range, table, &ReadContext::default());
         if place.map_err(|error| StorageError::Engine(error.into()))?.is_some() {
-            found.push(sstable.descriptor().path(sstable::Component::Data));
+            found.push((sstable.stats().level, sstable.descriptor().path(sstable::Component::Data)));
         }
     }
-    Ok(found)
+    found.sort_by_key(|(level, _)| *level);
+    let (levels, paths): (Vec<i32>, _) = found.into_iter().unzip();
+    Ok((paths, if has_levels(table) { levels } else { Vec::new() }))
 }
 
 /// The directories of every table, by name.

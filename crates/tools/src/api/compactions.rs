@@ -83,6 +83,39 @@ pub struct ScrubSstables {
     pub no_snapshot: bool,
 }
 
+/// What `garbagecollect` looks at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Granularity {
+    /// Deletions of partitions, ranges and rows.
+    #[default]
+    Row,
+    /// Each cell, too.
+    Cell,
+}
+
+/// Question to `/garbagecollect`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CollectGarbage {
+    /// The tables.
+    #[serde(flatten)]
+    pub selection: Selection,
+    /// What counts as garbage.
+    #[serde(default)]
+    pub granularity: Granularity,
+}
+
+/// Question to `/forcecompact`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ForceCompact {
+    /// Keyspace.
+    pub keyspace: String,
+    /// Table.
+    pub table: String,
+    /// Keys of partitions, with colons between their components.
+    pub keys: Vec<String>,
+}
+
 /// What is wrong with an SSTable.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SstableFinding {

@@ -12,6 +12,7 @@ mod caches;
 mod compactions;
 mod node;
 mod places;
+mod profile;
 mod reads;
 mod snapshots;
 mod tables;
@@ -19,17 +20,21 @@ mod tuning;
 
 pub use caches::{CacheCapacity, CacheKind, CacheReport, InvalidateCache};
 pub use compactions::{
-    Autocompaction, AutocompactionStatus, COMPACTION, Compact, CompactionRecord, CompactionStats,
-    CompactionTask, CompactionThresholds, ConcurrentCompactors, PendingTasks, ScrubSstables, SstableFinding,
-    Throughput, TokenRange, UpgradeSstables, VERIFY, VerifySstables,
+    Autocompaction, AutocompactionStatus, COMPACTION, CollectGarbage, Compact, CompactionRecord,
+    CompactionStats, CompactionTask, CompactionThresholds, ConcurrentCompactors, ForceCompact, Granularity,
+    PendingTasks, ScrubSstables, SstableFinding, Throughput, TokenRange, UpgradeSstables, VERIFY,
+    VerifySstables,
 };
 pub use node::{
     Cluster, Health, Info, KeyspaceReplication, NativeTransport, NodeStatus, SetNativeTransport, Status,
     Version,
 };
 pub use places::{PartitionPlace, TableDirectories, TokenSample};
+pub use profile::{Profile, Sample, Sampler, SamplerResult};
 pub use reads::{BANDS, Band, HEAT_SECONDS, HeatColumns, ReadSample, ReadsByTable, SampleQuery, TableReads};
-pub use snapshots::{ClearSnapshots, SnapshotEntry, TakeSnapshot, ttl_seconds};
+pub use snapshots::{
+    ClearSnapshots, IncrementalBackups, SetIncrementalBackups, SnapshotEntry, TakeSnapshot, ttl_seconds,
+};
 pub use tables::{
     ImportSstables, ImportedDirectory, Percentiles, QualifiedTable, Refreshed, Selection, TableHistograms,
     TableReport,

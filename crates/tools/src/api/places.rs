@@ -10,6 +10,9 @@ pub struct PartitionPlace {
     pub endpoints: Vec<String>,
     /// The Data.db of each SSTable of this node that has it.
     pub sstables: Vec<PathBuf>,
+    /// The level of each of them, of a table that has levels; none otherwise.
+    #[serde(default)]
+    pub levels: Vec<i32>,
 }
 
 /// The directories of a table: an item of `/directories`.

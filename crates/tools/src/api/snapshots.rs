@@ -22,6 +22,20 @@ pub struct TakeSnapshot {
     pub ttl: Option<String>,
 }
 
+/// Answer of `GET /backups`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IncrementalBackups {
+    /// Whether new SSTables are linked into `backups/` of their tables.
+    pub running: bool,
+}
+
+/// Question to `PUT /backups`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetIncrementalBackups {
+    /// Whether they are to be, until the node starts again.
+    pub enabled: bool,
+}
+
 /// Seconds of the shortest TTL of a snapshot.
 const TTL_SECONDS_MIN: u64 = 60;
 

@@ -1,7 +1,7 @@
 //! Compactions, and what else rewrites or reads whole SSTables.
 
 use super::compact::CompactArgs;
-use super::{Failure, MIB, Show, cells, selection, silently, usage};
+use super::{Failure, MIB, Show, cells, number, selection, silently, silently_of_tables, usage};
 use crate::api::{
     Autocompaction, AutocompactionStatus, COMPACTION, CompactionRecord, CompactionStats,
     CompactionThresholds, ConcurrentCompactors, Throughput, VERIFY,
@@ -79,7 +79,7 @@ pub(super) enum CompactionVerb {
     /// Set the MiB/s throughput cap for compaction in the system, or 0 to disable throttling
     Setcompactionthroughput {
         /// Value in MiB, 0 to disable throttling
-        compaction_throughput: u64,
+        compaction_throughput: Option<String>,
     },
 }
 
@@ -88,7 +88,9 @@ impl CompactionVerb {
     pub(super) fn run(&self, show: &Show<'_>) -> Result<String, Failure> {
         let client = show.client;
         match self {
-            CompactionVerb::Compact(args) => silently(client.post("/api/v1/compact", &args.question()?)),
+            CompactionVerb::Compact(args) => {
+                silently_of_tables(client.post("/api/v1/compact", &args.question()?))
+            }
             CompactionVerb::Compactionstats { human_readable } => {
                 show.get("/api/v1/compactions", &[], |stats| compactions_text(stats, *human_readable))
             }
@@ -136,7 +138,11 @@ impl CompactionVerb {
                 })
             }
             CompactionVerb::Setcompactionthroughput { compaction_throughput } => {
-                let limit = Throughput { mebibytes_per_second: *compaction_throughput };
+                let Some(text) = compaction_throughput else {
+                    return usage("Required parameters are missing: compaction_throughput");
+                };
+                let limit =
+                    Throughput { mebibytes_per_second: number("compaction_throughput", text, "Integer")? };
                 silently(client.put("/api/v1/compactions/throughput", &limit))
             }
         }

@@ -19,10 +19,6 @@ pub(super) fn help(verb: Option<&str>) -> Result<String, Failure> {
 pub(super) fn unknown(words: &[String]) -> Result<String, Failure> {
     match words.first().map(String::as_str) {
         Some("sjk") => usage("sjk examines a Java process, and this node is none"),
-        Some(verb @ ("toppartitions" | "profileload")) => usage(&format!(
-            "{verb} is not supported: nothing samples partitions yet; `ilion top` and system_views.slow_queries say \
-             what is read"
-        )),
         _ => usage(&format!("Found unexpected parameters: [{}]", words.join(", "))),
     }
 }

@@ -11,6 +11,7 @@ mod compactions;
 mod help;
 mod node;
 mod places;
+mod profile;
 mod rewriting;
 mod ring;
 mod snapshots;
@@ -57,6 +58,8 @@ enum Verb {
     Places(places::PlaceVerb),
     #[command(flatten)]
     Tuning(tuning::TuningVerb),
+    #[command(flatten)]
+    Profile(profile::ProfileVerb),
     #[command(flatten)]
     Tables(tables::TableVerb),
     #[command(flatten)]
@@ -114,11 +117,16 @@ enum Failure {
     Node(String),
     /// A part of the work failed: what to say about it.
     Partial(String),
+    /// What was asked for is not so: the answer says how it is.
+    Answered(String),
 }
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (Failure::Usage(message) | Failure::Node(message) | Failure::Partial(message)) = self;
+        let (Failure::Usage(message)
+        | Failure::Node(message)
+        | Failure::Partial(message)
+        | Failure::Answered(message)) = self;
         f.write_str(message)
     }
 }
@@ -136,17 +144,8 @@ impl From<ClientError> for Failure {
 /// Runs a verb; the result is the exit status.
 pub fn run(args: &NodetoolArgs) -> u8 {
     match execute(args) {
-        Ok(text) => {
-            let mut out = std::io::stdout().lock();
-            match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-                // A closed pipe (`| head`) is no failure.
-                Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-                    complain(&format!("error: {error}\n"));
-                    2
-                }
-                _ => 0,
-            }
-        }
+        Ok(text) => print(&text, 0),
+        Err(Failure::Answered(text)) => print(&text, 1),
         Err(Failure::Usage(message)) => {
             complain(&format!(
                 "nodetool: {message}\nSee 'ilion nodetool help' or 'ilion nodetool help <command>'.\n"
@@ -164,6 +163,19 @@ pub fn run(args: &NodetoolArgs) -> u8 {
     }
 }
 
+/// Prints the answer; the exit status is `status`, unless it cannot be printed.
+fn print(text: &str, status: u8) -> u8 {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        // A closed pipe (`| head`) is no failure.
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            complain(&format!("error: {error}\n"));
+            2
+        }
+        _ => status,
+    }
+}
+
 fn execute(args: &NodetoolArgs) -> Result<String, Failure> {
     let client = Client::new(Place::of(&args.admin, args.socket.as_ref()));
     let show = Show { client: &client, json: args.json };
@@ -172,6 +184,7 @@ fn execute(args: &NodetoolArgs) -> Result<String, Failure> {
         Verb::Node(verb) => verb.run(&show),
         Verb::Places(verb) => verb.run(&show),
         Verb::Tuning(verb) => verb.run(&show),
+        Verb::Profile(verb) => verb.run(&show),
         Verb::Tables(verb) => verb.run(&show),
         Verb::Compactions(verb) => verb.run(&show),
         Verb::Rewriting(verb) => verb.run(&show),
@@ -212,6 +225,25 @@ impl Show<'_> {
         json.push('\n');
         Ok(json)
     }
+}
+
+/// As [`silently`], for verbs by which Cassandra's nodetool takes a table that there is not for a failure of
+/// the node.
+fn silently_of_tables(done: Result<(), ClientError>) -> Result<String, Failure> {
+    silently(done).map_err(of_tables)
+}
+
+/// A failure of the node for a table that there is not.
+fn of_tables(failure: Failure) -> Failure {
+    match failure {
+        Failure::Usage(words) if words.starts_with("Unknown keyspace/cf pair") => Failure::Node(words),
+        other => other,
+    }
+}
+
+/// An argument that is a number, or nodetool's words for one that is none.
+fn number<T: std::str::FromStr>(name: &str, text: &str, of: &str) -> Result<T, Failure> {
+    text.parse().map_err(|_| Failure::Usage(format!("{name}: can not convert \"{text}\" to a {of}")))
 }
 
 /// What a verb prints that only has to be done.

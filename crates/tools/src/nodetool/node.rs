@@ -1,6 +1,6 @@
 //! The node itself: what it is, its doors, its caches.
 
-use super::{Failure, MIB, Show, silently};
+use super::{Failure, MIB, Show, number, silently, usage};
 use crate::api::{
     CacheCapacity, CacheKind, CacheReport, Info, InvalidateCache, NativeTransport, SetNativeTransport,
     Version,
@@ -41,12 +41,9 @@ pub(super) enum NodeVerb {
     Invalidatecountercache,
     /// Set the capacity of the row cache, in MiB: it keeps what fits; the other two have no counterpart here
     Setcachecapacity {
-        /// Index pages lie in the page cache: ignored
-        key_cache_capacity: u64,
-        /// MiB of the row cache, 0 to turn it off
-        row_cache_capacity: u64,
-        /// There is no counter cache: ignored
-        counter_cache_capacity: u64,
+        /// Key cache (ignored: index pages lie in the page cache), row cache in MiB (0 turns it off), counter
+        /// cache (ignored: there is none)
+        capacities: Vec<String>,
     },
     /// Drain the node (stop accepting writes and flush all tables)
     Drain,
@@ -73,9 +70,17 @@ impl NodeVerb {
             NodeVerb::Invalidatepagecache => invalidate(client, CacheKind::Pages),
             NodeVerb::Invalidaterowcache => invalidate(client, CacheKind::Rows),
             NodeVerb::Invalidatecountercache => Ok(String::new()),
-            NodeVerb::Setcachecapacity { row_cache_capacity, .. } => silently(
-                client.put("/api/v1/caches/capacity", &CacheCapacity { rows_mebibytes: *row_cache_capacity }),
-            ),
+            NodeVerb::Setcachecapacity { capacities } => {
+                let [key, row, counter] = capacities.as_slice() else {
+                    return usage(
+                        "setcachecapacity requires key-cache-capacity, row-cache-capacity, and \
+                         counter-cache-capacity args.",
+                    );
+                };
+                let capacity = |text: &String| number::<u64>("capacity", text, "int");
+                let (_, rows_mebibytes, _) = (capacity(key)?, capacity(row)?, capacity(counter)?);
+                silently(client.put("/api/v1/caches/capacity", &CacheCapacity { rows_mebibytes }))
+            }
             NodeVerb::Drain => silently(client.post("/api/v1/drain", &())),
         }
     }

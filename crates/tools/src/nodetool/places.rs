@@ -1,12 +1,15 @@
 //! Verbs about where data lies, and about other nodes, of which there are none.
 
+use super::ring::{of_keyspace, resolve_names};
 use super::{Failure, Show, usage};
 use crate::api::{
     Cluster, Info, NodeStatus, PartitionPlace, Status, TableDirectories, TableReport, TokenSample,
 };
+use crate::structured::{Format, print};
 use clap::Subcommand;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use std::fmt::Write;
+use std::path::PathBuf;
 
 const NO_SEEDS: &str = "Seed node list does not contain any remote node IPs\n";
 
@@ -15,7 +18,7 @@ const NO_SEEDS: &str = "Seed node list does not contain any remote node IPs\n";
 pub(super) enum PlaceVerb {
     /// Print information about the token ring
     Ring {
-        /// Show node domain names instead of IPs (there is no name but the address)
+        /// Show node domain names instead of IPs (those of /etc/hosts)
         #[arg(short = 'r', long)]
         resolve_ip: bool,
         /// Specify a keyspace for accurate ownership information (topology awareness)
@@ -36,7 +39,7 @@ pub(super) enum PlaceVerb {
         /// Specify the key in hexadecimal string format
         #[arg(long)]
         hex_format: bool,
-        /// Print the level of each sstable (it is in `sstable metadata`)
+        /// If the table is using leveled compaction the level of each sstable will be included in the output
         #[arg(short = 'l', long)]
         show_levels: bool,
         /// The keyspace, the table, and the key
@@ -44,6 +47,9 @@ pub(super) enum PlaceVerb {
     },
     /// Print all directories where data of tables are stored
     Datapaths {
+        /// Output format (json, yaml)
+        #[arg(short = 'F', long, value_name = "format", default_value = "")]
+        format: String,
         /// List of table (or keyspace) names
         tables: Vec<String>,
     },
@@ -73,7 +79,7 @@ impl PlaceVerb {
     /// Runs it; the text is what it prints.
     pub(super) fn run(&self, show: &Show<'_>) -> Result<String, Failure> {
         match self {
-            PlaceVerb::Ring { keyspace, .. } => ring(show, keyspace.as_deref()),
+            PlaceVerb::Ring { keyspace, resolve_ip } => ring(show, keyspace.as_deref(), *resolve_ip),
             PlaceVerb::Describering { keyspace: Some(keyspace) } => describering(show, keyspace),
             PlaceVerb::Describering { keyspace: None } => usage("Required parameters are missing: keyspace"),
             PlaceVerb::Getendpoints { names } => match names.as_slice() {
@@ -83,14 +89,23 @@ impl PlaceVerb {
                 }
                 _ => usage("getendpoints requires keyspace, table and partition key arguments"),
             },
-            PlaceVerb::Getsstables { hex_format, names, .. } => match names.as_slice() {
-                [keyspace, table, key] => getsstables(show, (keyspace, table, key), *hex_format),
+            PlaceVerb::Getsstables { hex_format, names, show_levels } => match names.as_slice() {
+                [keyspace, table, key] => {
+                    getsstables(show, (keyspace, table, key), *hex_format, *show_levels)
+                }
                 _ => usage("getsstables requires ks, cf and key args"),
             },
-            PlaceVerb::Datapaths { tables } => {
+            PlaceVerb::Datapaths { tables, format } => {
+                let format = match Format::of(format) {
+                    Ok(format) => format,
+                    Err(_) => return usage("arguments for -F are yaml and json only."),
+                };
                 let mut found: Vec<TableDirectories> = show.client.get("/api/v1/directories", &[])?;
                 found.retain(|table| tables.is_empty() || tables.iter().any(|name| is_of(table, name)));
-                show.print(&found, |found| directories_text(found))
+                show.print(&found, |found| match format {
+                    Some(format) => print(&directories_of_tables(found), format),
+                    None => directories_text(found),
+                })
             }
             PlaceVerb::Rangekeysample => show.get("/api/v1/ring/sample", &[], |sample: &TokenSample| {
                 let tokens: String = sample.tokens.iter().map(|token| format!("\t{token}\n")).collect();
@@ -125,9 +140,12 @@ fn is_local(show: &Show<'_>, keyspace: &str) -> Result<bool, Failure> {
     Ok(found.is_some_and(|found| found.class == "LocalStrategy"))
 }
 
-fn ring(show: &Show<'_>, keyspace: Option<&str>) -> Result<String, Failure> {
+fn ring(show: &Show<'_>, keyspace: Option<&str>, resolve: bool) -> Result<String, Failure> {
     let query: Vec<(&str, &str)> = keyspace.iter().map(|k| ("keyspace", *k)).collect();
-    let status: Status = show.client.get("/api/v1/status", &query)?;
+    let mut status: Status = show.client.get("/api/v1/status", &query).map_err(of_keyspace)?;
+    if resolve {
+        resolve_names(&mut status);
+    }
     let owns_nothing = match keyspace {
         Some(keyspace) => is_local(show, keyspace)?,
         None => false,
@@ -207,7 +225,12 @@ pub(super) fn describering_text(cluster: &Cluster, nodes: &[NodeStatus]) -> Stri
     out
 }
 
-fn getsstables(show: &Show<'_>, of: (&str, &str, &str), is_hex: bool) -> Result<String, Failure> {
+fn getsstables(
+    show: &Show<'_>,
+    of: (&str, &str, &str),
+    is_hex: bool,
+    shows_levels: bool,
+) -> Result<String, Failure> {
     let (keyspace, table, key) = of;
     let named = [("keyspace", keyspace), ("tables", table)];
     let known: Result<Vec<TableReport>, _> = show.client.get("/api/v1/tables", &named);
@@ -216,9 +239,28 @@ fn getsstables(show: &Show<'_>, of: (&str, &str, &str), is_hex: bool) -> Result<
     }
     let hex = is_hex.to_string();
     let query = [("keyspace", keyspace), ("table", table), ("key", key), ("hex", hex.as_str())];
-    show.get("/api/v1/partition", &query, |place: &PartitionPlace| {
-        place.sstables.iter().map(|path| format!("{}\n", path.display())).collect()
-    })
+    show.get("/api/v1/partition", &query, |place: &PartitionPlace| sstables_text(place, shows_levels))
+}
+
+/// `getsstables`. Only tables with levels show them.
+pub(super) fn sstables_text(place: &PartitionPlace, shows_levels: bool) -> String {
+    let line = |(at, path): (usize, &PathBuf)| match place.levels.get(at).filter(|_| shows_levels) {
+        Some(level) => format!("{level}: {}\n", path.display()),
+        None => format!("{}\n", path.display()),
+    };
+    place.sstables.iter().enumerate().map(line).collect()
+}
+
+/// `datapaths -F`.
+pub(super) fn directories_of_tables(tables: &[TableDirectories]) -> Value {
+    let mut out = Map::new();
+    for TableDirectories { keyspace, table, directories } in tables {
+        let of_keyspace = out.entry(keyspace.as_str()).or_insert_with(|| json!({}));
+        if let Some(of_keyspace) = of_keyspace.as_object_mut() {
+            of_keyspace.insert(table.clone(), json!(directories));
+        }
+    }
+    Value::Object(out)
 }
 
 /// `datapaths`.

@@ -1,7 +1,10 @@
 //! Verbs that read whole SSTables, or write each of them anew.
 
-use super::{Failure, Show, selection, silently, usage};
-use crate::api::{ScrubSstables, SstableFinding, UpgradeSstables, VerifySstables};
+use super::{Failure, Show, number, of_tables, selection, silently, silently_of_tables, usage};
+use crate::api::{
+    CollectGarbage, ForceCompact, Granularity, ScrubSstables, SstableFinding, UpgradeSstables, VerifySstables,
+};
+use crate::client::ClientError;
 use clap::Subcommand;
 use std::fmt::Write;
 
@@ -70,13 +73,21 @@ pub(super) enum RewritingVerb {
     },
     /// Remove deleted data from one or more tables
     Garbagecollect {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
-        words: Vec<String>,
+        /// Granularity of garbage removal. ROW (default) removes deleted partitions and rows, CELL also
+        /// removes overwritten or deleted cells.
+        #[arg(short = 'g', long, default_value = "ROW")]
+        granularity: String,
+        /// Number of SSTables to look at simultaneously: it is one, whatever is said
+        #[arg(short = 'j', long, default_value = "1")]
+        jobs: String,
+        /// The keyspace followed by one or many tables
+        keyspace_tables: Vec<String>,
     },
-    /// Force a (major) compaction on a table, ignoring the grace of partitions
+    /// Force a (major) compaction on a table
     Forcecompact {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
-        words: Vec<String>,
+        /// The keyspace, table, and a list of partition keys ignoring the gc_grace_seconds
+        #[arg(allow_negative_numbers = true)]
+        keyspace_table_keys: Vec<String>,
     },
 }
 
@@ -107,20 +118,36 @@ impl RewritingVerb {
                     check_version: *check_version,
                     apply_disk_failure_policy: *dfp,
                 };
-                told(show, client.post_for("/api/v1/verify", &wanted)?, "")
+                let found: Result<_, ClientError> = client.post_for("/api/v1/verify", &wanted);
+                told(show, found.map_err(|error| of_tables(error.into()))?, "")
             }
             RewritingVerb::Scrub { keyspace_tables, no_snapshot, .. } => {
                 let selection = selection(keyspace_tables);
                 let wanted = ScrubSstables { selection, no_snapshot: *no_snapshot };
                 told(show, client.post_for("/api/v1/scrub", &wanted)?, LEFT_ALONE)
             }
-            RewritingVerb::Garbagecollect { .. } => usage(
-                "garbagecollect is not supported: `compact` merges all SSTables of a table, and drops what is deleted \
-                 or overwritten",
-            ),
-            RewritingVerb::Forcecompact { .. } => usage(
-                "forcecompact is not supported: `compact --partition` keeps tombstones until gc_grace_seconds are over",
-            ),
+            RewritingVerb::Garbagecollect { granularity, jobs, keyspace_tables } => {
+                number::<i32>("jobs", jobs, "int")?;
+                let wanted = CollectGarbage {
+                    selection: selection(keyspace_tables),
+                    granularity: match granularity.as_str() {
+                        "ROW" => Granularity::Row,
+                        "CELL" => Granularity::Cell,
+                        other => {
+                            return Err(Failure::Node(format!("{other} is no granularity: ROW or CELL")));
+                        }
+                    },
+                };
+                silently_of_tables(client.post("/api/v1/garbagecollect", &wanted))
+            }
+            RewritingVerb::Forcecompact { keyspace_table_keys } => match keyspace_table_keys.as_slice() {
+                [keyspace, table, keys @ ..] if !keys.is_empty() => {
+                    let (keyspace, table) = (keyspace.clone(), table.clone());
+                    let wanted = ForceCompact { keyspace, table, keys: keys.to_vec() };
+                    silently(client.post("/api/v1/forcecompact", &wanted))
+                }
+                _ => usage("forcecompact requires keyspace, table and keys args"),
+            },
         }
     }
 }

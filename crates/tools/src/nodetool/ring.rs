@@ -2,16 +2,25 @@
 
 use super::{Failure, Show, alone, cells};
 use crate::api::{Cluster, Status};
+use crate::client::ClientError;
 use crate::format::{columns, file_size};
 use clap::Subcommand;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::net::IpAddr;
+use std::path::Path;
+
+/// Where this machine has names of hosts.
+const HOSTS_FILE: &str = "/etc/hosts";
 
 /// Verbs about the node among others.
 #[derive(Debug, Subcommand)]
 pub(super) enum RingVerb {
     /// Print cluster information (state, load, IDs, ...)
     Status {
+        /// Show node domain names instead of IPs (those of /etc/hosts)
+        #[arg(short = 'r', long)]
+        resolve_ip: bool,
         /// The keyspace name
         keyspace: Option<String>,
     },
@@ -38,15 +47,47 @@ impl RingVerb {
     pub(super) fn run(&self, show: &Show<'_>) -> Result<String, Failure> {
         let client = show.client;
         match self {
-            RingVerb::Status { keyspace } => {
+            RingVerb::Status { keyspace, resolve_ip } => {
                 let query: Vec<(&str, &str)> = keyspace.iter().map(|k| ("keyspace", k.as_str())).collect();
-                show.get("/api/v1/status", &query, status_text)
+                let mut status: Status = client.get("/api/v1/status", &query).map_err(of_keyspace)?;
+                if *resolve_ip {
+                    resolve_names(&mut status);
+                }
+                show.print(&status, status_text)
             }
             RingVerb::Describecluster => show.get("/api/v1/cluster", &[], cluster_text),
             RingVerb::Repair { words } => alone::repair(client, words),
             RingVerb::Cleanup { words } => alone::cleanup(client, words),
         }
     }
+}
+
+/// What `status` and `ring` say of a keyspace that there is not.
+pub(super) fn of_keyspace(error: ClientError) -> Failure {
+    match error {
+        ClientError::Refused(words) => Failure::Partial(format!("\nError: {words}\n")),
+        other => other.into(),
+    }
+}
+
+/// Names for addresses, of those that this machine's file of hosts has.
+pub(super) fn resolve_names(status: &mut Status) {
+    let hosts = env::Env::real().fs.read_to_string(Path::new(HOSTS_FILE)).unwrap_or_default();
+    for node in &mut status.nodes {
+        if let Some(name) = host_name(&hosts, &node.address) {
+            node.address = name;
+        }
+    }
+}
+
+/// The first name that a file of hosts has for an address.
+pub(super) fn host_name(hosts: &str, address: &str) -> Option<String> {
+    let address: IpAddr = address.parse().ok()?;
+    let mut lines = hosts.lines().map(|line| line.split('#').next().unwrap_or_default().split_whitespace());
+    lines.find_map(|mut words| {
+        let is_it = words.next()?.parse::<IpAddr>().ok()? == address;
+        words.next().filter(|_| is_it).map(str::to_owned)
+    })
 }
 
 /// `status`.

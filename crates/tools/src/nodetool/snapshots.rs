@@ -1,14 +1,17 @@
 //! SSTables that come and snapshots that stay.
 
-use super::{Failure, Show, cells};
+use super::{Failure, Show, cells, silently, usage};
 use crate::api::{
-    ClearSnapshots, ImportSstables, ImportedDirectory, QualifiedTable, Refreshed, SnapshotEntry,
-    TakeSnapshot, ttl_seconds,
+    ClearSnapshots, ImportSstables, ImportedDirectory, IncrementalBackups, QualifiedTable, Refreshed,
+    SetIncrementalBackups, SnapshotEntry, TakeSnapshot, ttl_seconds,
 };
+use crate::client::{Client, ClientError};
 use crate::format::{columns, file_size};
 use clap::Subcommand;
 use std::fmt::Write;
 use std::path::PathBuf;
+
+const IMPORT_WANTS: &str = "import requires keyspace, table name and directories";
 
 /// Verbs that take SSTables in and keep them.
 #[derive(Debug, Subcommand)]
@@ -40,20 +43,13 @@ pub(super) enum SnapshotVerb {
         /// Copy data from source directories instead of moving them
         #[arg(long, visible_alias = "cd")]
         copy_data: bool,
-        /// The keyspace name
-        keyspace: String,
-        /// The table name
-        table: String,
-        /// The directories to import sstables from
-        #[arg(required = true, value_name = "DIRECTORY")]
-        directories: Vec<PathBuf>,
+        /// The keyspace, table name and directories to import sstables from
+        keyspace_table_directories: Vec<String>,
     },
     /// Load newly placed SSTables to the system without restart
     Refresh {
-        /// The keyspace name
-        keyspace: String,
-        /// The table name
-        table: String,
+        /// The keyspace and table name
+        keyspace_table: Vec<String>,
     },
     /// Take a snapshot of specified keyspaces or a snapshot of the specified table
     Snapshot {
@@ -95,6 +91,12 @@ pub(super) enum SnapshotVerb {
         #[arg(short = 'e', long)]
         ephemeral: bool,
     },
+    /// Status of incremental backup
+    Statusbackup,
+    /// Enable incremental backup
+    Enablebackup,
+    /// Disable incremental backup
+    Disablebackup,
 }
 
 impl SnapshotVerb {
@@ -108,12 +110,16 @@ impl SnapshotVerb {
                 no_verify,
                 quick,
                 copy_data,
-                keyspace,
-                table,
-                directories,
+                keyspace_table_directories,
                 ..
             } => {
-                let absolute = |d: &PathBuf| std::path::absolute(d).unwrap_or_else(|_| d.clone());
+                let [keyspace, table, directories @ ..] = keyspace_table_directories.as_slice() else {
+                    return usage(IMPORT_WANTS);
+                };
+                if directories.is_empty() {
+                    return usage(IMPORT_WANTS);
+                }
+                let absolute = |d: &String| std::path::absolute(d).unwrap_or_else(|_| PathBuf::from(d));
                 let body = ImportSstables {
                     keyspace: keyspace.clone(),
                     table: table.clone(),
@@ -123,7 +129,14 @@ impl SnapshotVerb {
                     keep_level: *keep_level,
                     keep_repaired: *keep_repaired,
                 };
-                let answer: Vec<ImportedDirectory> = client.post_for("/api/v1/import", &body)?;
+                let answer: Result<Vec<ImportedDirectory>, ClientError> =
+                    client.post_for("/api/v1/import", &body);
+                let answer = answer.map_err(|error| match error {
+                    ClientError::Refused(_) => {
+                        Failure::Partial(format!("ColumnFamilyStore for {keyspace}/{table} not found.\n"))
+                    }
+                    other => other.into(),
+                })?;
                 let failed = failed_imports_text(&answer);
                 if !failed.is_empty() {
                     return Err(Failure::Partial(failed));
@@ -135,7 +148,16 @@ impl SnapshotVerb {
                 };
                 show.print(&answer, |_| quick.to_owned())
             }
-            SnapshotVerb::Refresh { keyspace, table } => {
+            SnapshotVerb::Statusbackup => show.get("/api/v1/backups", &[], |state: &IncrementalBackups| {
+                let running = if state.running { "running" } else { "not running" };
+                format!("{running}\n")
+            }),
+            SnapshotVerb::Enablebackup => set_backups(client, true),
+            SnapshotVerb::Disablebackup => set_backups(client, false),
+            SnapshotVerb::Refresh { keyspace_table } => {
+                let [keyspace, table] = keyspace_table.as_slice() else {
+                    return usage("refresh requires ks and cf args");
+                };
                 let body = QualifiedTable { keyspace: keyspace.clone(), table: table.clone() };
                 let answer: Refreshed = client.post_for("/api/v1/refresh", &body)?;
                 show.print(&answer, |_| String::new())
@@ -168,6 +190,10 @@ impl SnapshotVerb {
             }
         }
     }
+}
+
+fn set_backups(client: &Client, enabled: bool) -> Result<String, Failure> {
+    silently(client.put("/api/v1/backups", &SetIncrementalBackups { enabled }))
 }
 
 fn qualified(name: &str) -> Result<QualifiedTable, Failure> {

@@ -1,7 +1,7 @@
 //! What tables hold and how they are read.
 
 use super::tablestats::{self, TablestatsArgs};
-use super::{Failure, PERCENTILES, Show, selection, silently, usage};
+use super::{Failure, PERCENTILES, Show, selection, silently, silently_of_tables, usage};
 use crate::api::{Percentiles, TableHistograms};
 use clap::Subcommand;
 use std::fmt::Write;
@@ -33,7 +33,7 @@ impl TableVerb {
         let client = show.client;
         match self {
             TableVerb::Flush { keyspace_tables } => {
-                silently(client.post("/api/v1/flush", &selection(keyspace_tables)))
+                silently_of_tables(client.post("/api/v1/flush", &selection(keyspace_tables)))
             }
             TableVerb::Refreshsizeestimates => silently(client.post("/api/v1/estimates/refresh", &())),
             TableVerb::Tablestats(args) => tablestats::run(show, args),

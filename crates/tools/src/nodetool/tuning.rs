@@ -2,7 +2,9 @@
 //! traces, the log.
 
 use super::{Failure, PERCENTILES, Show, cells, silently, usage};
-use crate::api::{ClientConnection, Info, LogLevel, Pool, RequestLatencies, Timeout, TraceProbability};
+use crate::api::{
+    ClientConnection, Cluster, Info, LogLevel, Pool, RequestLatencies, TableReport, Timeout, TraceProbability,
+};
 use crate::client::Client;
 use crate::format::columns;
 use clap::{Args, Subcommand};
@@ -148,14 +150,12 @@ impl TuningVerb {
             }
             TuningVerb::Reloadlocalschema => show.still(json!(null), ""),
             TuningVerb::Viewbuildstatus { names } => match names.as_slice() {
-                [both] if both.contains('.') => no_view(both),
-                [keyspace, view] => no_view(&format!("{keyspace}.{view}")),
+                [both] if both.contains('.') => no_view(client, both),
+                [keyspace, view] => no_view(client, &format!("{keyspace}.{view}")),
                 _ => usage("viewbuildstatus requires keyspace and view name arguments"),
             },
             TuningVerb::RebuildIndex { names } => match names.as_slice() {
-                [_, table, index, ..] => usage(&format!(
-                    "There is no index {index} on {table}: secondary indexes are not supported"
-                )),
+                [keyspace, table, _, ..] => no_index(client, keyspace, table),
                 _ => usage("rebuild_index requires ks, cf and idx args"),
             },
             TuningVerb::Gcstats => show.get("/api/v1/info", &[], garbage_text),
@@ -163,8 +163,23 @@ impl TuningVerb {
     }
 }
 
-fn no_view(name: &str) -> Result<String, Failure> {
-    Err(Failure::Partial(format!("{name} has not finished building: materialized views are not supported\n")))
+/// `viewbuildstatus`: what Cassandra says of a view that there is not.
+fn no_view(client: &Client, name: &str) -> Result<String, Failure> {
+    let cluster: Cluster = client.get("/api/v1/cluster", &[])?;
+    let host = format!("/{}", cluster.address);
+    let status = columns(&[cells(&["Host", "Info"]), cells(&[&host, "UNKNOWN"])], " ");
+    let words = format!("{name} has not finished building; node status is below.\n\n{status}");
+    Err(Failure::Answered(words))
+}
+
+/// `rebuild_index`: no table has an index, and Cassandra passes over those that there are not.
+fn no_index(client: &Client, keyspace: &str, table: &str) -> Result<String, Failure> {
+    let cluster: Cluster = client.get("/api/v1/cluster", &[])?;
+    if !cluster.keyspaces.iter().any(|found| found.keyspace == keyspace) {
+        return Err(Failure::Node(format!("Keyspace {keyspace} does not exist")));
+    }
+    let _: Vec<TableReport> = client.get("/api/v1/tables", &[("keyspace", keyspace), ("tables", table)])?;
+    Ok(String::new())
 }
 
 fn get_timeout(show: &Show<'_>, words: &[String]) -> Result<String, Failure> {

@@ -3,7 +3,7 @@
 use super::control::Thresholds;
 use super::run::Outcome;
 use super::strategy::{self, Candidate, Output, Pick};
-use super::task::{CompactionInfo, CompactionKind, Group, Task, candidate};
+use super::task::{CompactionInfo, CompactionKind, Group, Leaving, Task, candidate};
 use super::throttle::Throttle;
 use crate::background::Background;
 use crate::error::EngineError;
@@ -182,7 +182,7 @@ impl Compactions {
                             &mut state,
                             background,
                             &table,
-                            (CompactionKind::Minor, output),
+                            (CompactionKind::Minor, Leaving::NothingElse, output),
                             inputs,
                             expired,
                         ));
@@ -205,13 +205,14 @@ pub(super) fn enlist(
     state: &mut State,
     background: &Background,
     table: &Arc<TableStore>,
-    (kind, output): (CompactionKind, Output),
+    (kind, leaving, output): (CompactionKind, Leaving, Output),
     inputs: Vec<Arc<SsTable>>,
     expired: Vec<Arc<SsTable>>,
 ) -> Arc<Task> {
     let task = Arc::new(Task {
         id: background.catalog.env.time_uuid(),
         kind,
+        leaving,
         table: Arc::clone(table),
         inputs,
         expired,

@@ -15,6 +15,7 @@ mod merges;
 mod requested;
 mod room;
 mod run;
+mod shadows;
 pub mod strategy;
 mod task;
 #[cfg(test)]

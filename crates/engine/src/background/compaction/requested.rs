@@ -1,14 +1,16 @@
 //! Compactions that operators ask for. They run on the thread that asks, one after the other.
 
+use super::guard::only_purges_repaired;
 use super::manager::{Compactions, Grouped, State, TICK, enlist};
 use super::strategy::{Candidate, Output, Pick, Strategy};
-use super::task::{CompactionKind, Task};
+use super::task::{CompactionKind, Leaving, Task};
 use crate::background::Background;
 use crate::error::EngineError;
 use crate::table::TableStore;
 use env::sync::MutexGuard;
-use model::TableSchema;
 use model::key::KeyRange;
+use model::{DecoratedKey, TableSchema};
+use partition::Garbage;
 use sstable::{Component, SsTable};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,6 +26,8 @@ pub enum CompactionRequest {
     },
     /// Those that reach into parts of the ring.
     Ranges(Vec<KeyRange>),
+    /// Those that may have one of these partitions, of which no tombstone is too young to go.
+    Keys(Vec<DecoratedKey>),
     /// Those that are named, by the paths of their Data.db.
     Files(Vec<PathBuf>),
     /// Each alone: it is written anew in the version that new SSTables are of.
@@ -35,6 +39,9 @@ pub enum CompactionRequest {
         /// Why.
         kind: CompactionKind,
     },
+    /// Each alone: it is written anew without what others shadow. The oldest come first, so that what they
+    /// lose is still there to tell.
+    Garbage(Garbage),
 }
 
 impl Compactions {
@@ -50,7 +57,20 @@ impl Compactions {
         table.check_settled()?;
         match request {
             CompactionRequest::Rewrite { all, older_than_ms, kind } => {
-                self.rewrite(background, table, (*all, *older_than_ms), *kind)
+                let fs = background.catalog.env.fs.as_ref();
+                let due = each(table, |sstable| {
+                    let path = sstable.descriptor().path(Component::Data);
+                    (*all || sstable.descriptor().version != background.catalog.files.version)
+                        && older_than_ms.is_none_or(|limit_ms| fs.modified_ms(&path).unwrap_or(0) < limit_ms)
+                });
+                self.rewrite(background, table, due, (*kind, Leaving::NothingElse))
+            }
+            CompactionRequest::Garbage(garbage) => {
+                let only_repaired = only_purges_repaired(&table.schema());
+                let mut due = each(table, |sstable| !only_repaired || sstable.stats().repaired_at_ms > 0);
+                due.sort_by_key(|sstable| sstable.stats().max_timestamp);
+                let leaving = Leaving::Shadowed(*garbage);
+                self.rewrite(background, table, due, (CompactionKind::GarbageCollection, leaving))
             }
             _ => self.together(background, table, request),
         }
@@ -93,7 +113,8 @@ impl Compactions {
             for (inputs, output) in picks.into_iter().filter(|(inputs, _)| !inputs.is_empty()) {
                 match background.with_room(&schema, inputs, !strategy.runs_alone(), &state.running) {
                     Ok(inputs) => {
-                        tasks.push(enlist(&mut state, background, table, (kind, output), inputs, Vec::new()));
+                        let plan = (kind, request.leaving(), output);
+                        tasks.push(enlist(&mut state, background, table, plan, inputs, Vec::new()));
                     }
                     Err(error) => first_failure = first_failure.or(Some(error)),
                 }
@@ -112,16 +133,9 @@ impl Compactions {
         &self,
         background: &Background,
         table: &Arc<TableStore>,
-        (all, older_than_ms): (bool, Option<i64>),
-        kind: CompactionKind,
+        due: Vec<Arc<SsTable>>,
+        (kind, leaving): (CompactionKind, Leaving),
     ) -> Result<(), EngineError> {
-        let fs = background.catalog.env.fs.as_ref();
-        let is_due = |sstable: &SsTable| {
-            let written_ms = || fs.modified_ms(&sstable.descriptor().path(Component::Data)).unwrap_or(0);
-            (all || sstable.descriptor().version != background.catalog.files.version)
-                && older_than_ms.is_none_or(|limit_ms| written_ms() < limit_ms)
-        };
-        let due: Vec<_> = table.view().sstables.iter().filter(|t| is_due(t)).cloned().collect();
         let mut first_failure = None;
         for sstable in due {
             let schema = table.schema();
@@ -139,8 +153,8 @@ impl Compactions {
                 let Some(candidate) = groups.iter().find_map(own) else { continue };
                 match background.with_room(&schema, vec![Arc::clone(&sstable)], false, &state.running) {
                     Ok(inputs) => {
-                        let output = (kind, in_place(&candidate));
-                        Ok(enlist(&mut state, background, table, output, inputs, Vec::new()))
+                        let plan = (kind, leaving.clone(), in_place(&candidate));
+                        Ok(enlist(&mut state, background, table, plan, inputs, Vec::new()))
                     }
                     Err(error) => Err(error),
                 }
@@ -161,6 +175,11 @@ impl Compactions {
     }
 }
 
+/// The SSTables of a table that are due.
+fn each(table: &TableStore, is_due: impl Fn(&SsTable) -> bool) -> Vec<Arc<SsTable>> {
+    table.view().sstables.iter().filter(|t| is_due(t)).cloned().collect()
+}
+
 /// One SSTable in the level of another.
 fn in_place(candidate: &Candidate) -> Output {
     Output { level: candidate.level, ..Output::ONE }
@@ -170,9 +189,19 @@ impl CompactionRequest {
     /// Whether an SSTable may be compacted.
     fn means(&self, sstable: &SsTable) -> bool {
         match self {
-            CompactionRequest::Whole { .. } | CompactionRequest::Rewrite { .. } => true,
+            CompactionRequest::Whole { .. }
+            | CompactionRequest::Rewrite { .. }
+            | CompactionRequest::Garbage(_) => true,
+            CompactionRequest::Keys(keys) => keys.iter().any(|key| sstable.may_contain(key)),
             CompactionRequest::Ranges(ranges) => ranges.iter().any(|range| sstable.overlaps(range)),
             CompactionRequest::Files(files) => files.contains(&sstable.descriptor().path(Component::Data)),
+        }
+    }
+
+    fn leaving(&self) -> Leaving {
+        match self {
+            CompactionRequest::Keys(keys) => Leaving::YoungTombstones(keys.clone()),
+            _ => Leaving::NothingElse,
         }
     }
 
@@ -181,7 +210,10 @@ impl CompactionRequest {
         let has_levels = strategy.runs_alone();
         match (self, chosen) {
             (_, []) => Vec::new(),
-            (CompactionRequest::Ranges(_) | CompactionRequest::Files(_), chosen) if has_levels => {
+            (
+                CompactionRequest::Ranges(_) | CompactionRequest::Files(_) | CompactionRequest::Keys(_),
+                chosen,
+            ) if has_levels => {
                 // In any level but the lowest a merge of some might overlap the others.
                 let output = match chosen {
                     [alone] => in_place(alone),

@@ -3,7 +3,8 @@
 //! 1. Where SSTables are compared with their digests, inputs are of which that is not known yet
 //!    ([`crate::background::prover`]).
 //! 2. A transaction log is started in the directory of the inputs.
-//! 3. The inputs are merged and purged into new SSTables, around the page cache, at the pace of the throttle;
+//! 3. The inputs are merged and purged, for `garbagecollect` after they lost what other SSTables shadow
+//!    ([`super::shadows`]), into new SSTables, around the page cache, at the pace of the throttle;
 //!    a new one is started where the task's output says so. Each is recorded in the log before it is written.
 //!    Now and then what was written is opened for those who read single partitions ([`EarlyOpening`]); what
 //!    was hot of it stays so ([`Warmth`]).
@@ -15,10 +16,10 @@
 //! When anything fails before the commit, or the commit itself, the new files and their pages are removed and
 //! the table is as before.
 
-use super::guard::Outside;
+use super::guard::{Outside, only_purges_repaired};
 use super::merges::Merges;
 use super::strategy::Output;
-use super::task::Task;
+use super::task::{Leaving, Task};
 use super::throttle::{Stopped, Throttle};
 use crate::background::Background;
 use crate::error::EngineError;
@@ -29,7 +30,7 @@ use model::TableSchema;
 use model::command::{ClusteringFilter, ColumnSelection};
 use model::key::KeyRange;
 use partition::codec::EncodingStats;
-use partition::{BoxedStream, Event, Fragment, PartitionStream, Purge, ReadContext, merge};
+use partition::{BoxedStream, Event, Fragment, PartitionStream, Purge, ReadContext, Unshadowed, merge};
 use sstable::statistics::CommitLogPosition;
 use sstable::txn_log::{Operation, TxnLog};
 use sstable::{Descriptor, SsTable, SsTableWriter, WriteError, WriterOptions};
@@ -279,11 +280,14 @@ impl Run<'_> {
                 Ok(Box::new(merges.input(metered)) as BoxedStream)
             })
             .collect::<Result<Vec<_>, EngineError>>()?;
-        let merged = Box::new(merges.merge(merge(schema, sources, false)));
-        let only_repaired = schema.options.compaction.options.get("only_purge_repaired_tombstones");
+        let mut merged: BoxedStream = Box::new(merges.merge(merge(schema, sources, false)));
+        if let Leaving::Shadowed(garbage) = self.task.leaving {
+            let shadows = self.background.shadows(self.task, schema, garbage);
+            merged = Box::new(Unshadowed::new(Arc::clone(schema), merged, shadows, garbage));
+        }
         let is_repaired = self.task.inputs.iter().all(|t| t.stats().repaired_at_ms > 0);
-        let keeps_all = only_repaired.is_some_and(|v| v.eq_ignore_ascii_case("true")) && !is_repaired;
-        let guard = Outside::new(Arc::clone(&self.task.table), self.task.all().cloned().collect(), keeps_all);
+        let keeps_all = only_purges_repaired(schema) && !is_repaired;
+        let guard = Outside::new(self.task, keeps_all);
         let now_s = (self.background.catalog.env.now_micros() / 1_000_000) as u32;
         let gc_before_s = now_s.saturating_sub(schema.options.gc_grace_seconds.max(0) as u32);
         Ok(Purge::new(merged, guard, now_s, gc_before_s))

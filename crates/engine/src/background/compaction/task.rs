@@ -3,6 +3,8 @@
 use super::strategy::{Candidate, Output};
 use crate::table::TableStore;
 use env::fs::FileSystem;
+use model::DecoratedKey;
+use partition::Garbage;
 use sstable::{Component, SsTable};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,6 +22,8 @@ pub enum CompactionKind {
     Upgrade,
     /// They were found sound, and are written anew.
     Scrub,
+    /// Each is written anew without what others shadow.
+    GarbageCollection,
     /// Nothing is: one is compared with its digest.
     Verification,
 }
@@ -32,6 +36,7 @@ impl CompactionKind {
             CompactionKind::Major => "Major compaction",
             CompactionKind::Upgrade => "Upgrade sstables",
             CompactionKind::Scrub => "Scrub",
+            CompactionKind::GarbageCollection => "Remove deleted data",
             CompactionKind::Verification => "Verify",
         }
     }
@@ -56,10 +61,23 @@ pub struct CompactionInfo {
     pub total_bytes: u64,
 }
 
+/// What a compaction leaves out beyond what every one does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    /// Nothing.
+    #[default]
+    NothingElse,
+    /// Tombstones of these partitions, however young.
+    YoungTombstones(Vec<DecoratedKey>),
+    /// What other SSTables shadow.
+    Shadowed(Garbage),
+}
+
 /// SSTables that are being compacted.
 pub(crate) struct Task {
     pub(crate) id: Uuid,
     pub(crate) kind: CompactionKind,
+    pub(crate) leaving: Leaving,
     pub(crate) table: Arc<TableStore>,
     /// To be read and replaced.
     pub(crate) inputs: Vec<Arc<SsTable>>,

@@ -1,6 +1,7 @@
 //! Whole compactions on the in-memory file system.
 
 mod early;
+mod garbage;
 mod gone;
 mod history;
 mod requested;
@@ -8,7 +9,7 @@ mod room;
 mod warmth;
 
 use crate::background::compaction::strategy::Output;
-use crate::background::compaction::task::{CompactionKind, Task};
+use crate::background::compaction::task::{CompactionKind, Leaving, Task};
 use crate::background::compaction::throttle::Throttle;
 use crate::table::TableStore;
 use crate::tests::{contents, create, env_on, insert, key, options, simple_table, wait_until, write};
@@ -225,6 +226,7 @@ fn a_tombstone_stays_while_an_sstable_outside_may_hold_what_it_shadows() {
 /// A task of `inputs` that no manager knows of.
 fn task(engine: &Engine, table: &TableSchema, inputs: Vec<Arc<sstable::SsTable>>, output: Output) -> Task {
     Task {
+        leaving: Leaving::NothingElse,
         kind: CompactionKind::Minor,
         id: Uuid::nil(),
         table: store(engine, table),

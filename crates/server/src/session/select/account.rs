@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use model::command::ReadCommand;
+use model::command::{PartitionSelection, ReadCommand};
 use partition::{CostSnapshot, ReadContext};
 use protocol::response::error::ErrorResponse;
 
 use super::Read;
 use crate::config::SlowQueryValues;
 use crate::metrics::ReadNumbers;
+use crate::profile;
 use crate::reads::{self, ReadRecord};
 use crate::redact;
 use crate::session::{Exchange, explain};
@@ -55,8 +56,44 @@ pub(super) fn conclude(exchange: &mut Exchange, read: &Read, tally: Tally, cost:
         total_nanos,
         &ReadNumbers { rows: tally.rows, tombstones: tally.tombstones, cost },
     );
+    if exchange.sessions.node.metrics.profiler.is_running() {
+        sample(exchange, read.command(), tally, cost);
+    }
     exchange.note(|| format!("Read {} live rows and {} tombstone cells", tally.rows, tally.tombstones));
     exchange.note(|| format!("Cost: {}", reads::cost_text(cost)));
+}
+
+/// Offers a read to the profile that runs.
+#[cold]
+fn sample(exchange: &Exchange, command: &ReadCommand, tally: Tally, cost: &CostSnapshot) {
+    let node = &exchange.sessions.node;
+    let profiler = &node.metrics.profiler;
+    if let PartitionSelection::Keys(keys) = &command.partitions {
+        let keys: Vec<_> = keys.iter().map(|key| &key.key).collect();
+        let Tally { rows, tombstones, .. } = tally;
+        profiler.take_read(
+            &command.table,
+            &keys,
+            profile::ReadNumbers { rows, tombstones, sstables: cost.sstables_read },
+        );
+    }
+    profiler.take_read_time(&command.table, tally.local_nanos / 1_000, || {
+        let restriction = restriction(command, node.config.settings.slow_query_values);
+        let (keyspace, table) = (&command.table.keyspace, &command.table.name);
+        match restriction.as_str() {
+            "" => format!("SELECT * FROM {keyspace}.{table}"),
+            _ => format!("SELECT * FROM {keyspace}.{table} WHERE {restriction}"),
+        }
+    });
+}
+
+/// What a read asked for, with its values if they may be told.
+fn restriction(command: &ReadCommand, values: SlowQueryValues) -> String {
+    let text = cql::explain::restriction(command);
+    match values {
+        SlowQueryValues::Shown => text,
+        SlowQueryValues::Redacted => redact::literals(&text),
+    }
 }
 
 /// Keeps a read that comes to no answer for who watches, and tells the trace what it did until now.
@@ -88,7 +125,6 @@ fn remember(
     let is_sample = node.metrics.reads.heat.count(second, total_nanos);
     let is_slow = node.is_slow(total_nanos);
     if is_sample || is_slow {
-        let values = node.config.settings.slow_query_values;
         let record = Arc::new(ReadRecord {
             at_micros: node.env.now_micros(),
             second,
@@ -96,10 +132,7 @@ fn remember(
             waits: exchange.waits,
             table: Some(Arc::clone(&command.table)),
             statement: exchange.kept_text(),
-            restriction: match values {
-                SlowQueryValues::Shown => cql::explain::restriction(command),
-                SlowQueryValues::Redacted => redact::literals(&cql::explain::restriction(command)),
-            },
+            restriction: restriction(command, node.config.settings.slow_query_values),
             client: exchange.connection.peer,
             cost: *cost,
             failure: failure.map(|error| error.message.clone()),

@@ -4,8 +4,8 @@ use super::*;
 use crate::storage;
 use std::path::PathBuf;
 use tools::api::{
-    Compact, CompactionThresholds, ConcurrentCompactors, ScrubSstables, Selection, TokenRange,
-    UpgradeSstables, VerifySstables,
+    CollectGarbage, Compact, CompactionThresholds, ConcurrentCompactors, ForceCompact, Granularity,
+    ScrubSstables, Selection, TokenRange, UpgradeSstables, VerifySstables,
 };
 
 /// Calls the engine where it may block.
@@ -134,6 +134,65 @@ fn settings_that_cannot_be_are_refused_in_cassandras_words() {
         let refusal = compactors(0).await.unwrap_err().to_string();
         assert_eq!(refusal, "concurrent_compactors should be great than 0.");
         assert!(compactors(5_000).await.is_err());
+        db.stop().await;
+    });
+}
+
+#[test]
+fn partitions_without_grace_are_named_by_their_keys() {
+    run(async {
+        let (db, mut client) = filled(&Env::for_test(1)).await;
+        on_engine(&db, |engine| engine.set_auto_compaction("ks", Some("t"), false)).await.unwrap();
+        let force = |keyspace: &str, table: &str, key: &str| {
+            let (keyspace, table) = (keyspace.to_owned(), table.to_owned());
+            let wanted = ForceCompact { keyspace, table, keys: vec![key.to_owned()] };
+            on_engine(&db, move |engine| storage::force_compact(engine, &wanted))
+        };
+        cql(&mut client, "DELETE FROM ks.t WHERE k = 1").await;
+        on_engine(&db, |engine| engine.flush("ks", None)).await.unwrap();
+        let before = on_engine(&db, files).await.len();
+        force("ks", "t", "1").await.unwrap();
+        let left = on_engine(&db, files).await.len();
+        assert_eq!(left, before - 2, "the row and the tombstone are gone");
+        for (keyspace, table, key, words) in [
+            ("nosuch", "t", "1", "Keyspace nosuch does not exist"),
+            ("ks", "nosuch", "1", "Unknown keyspace/cf pair (ks.nosuch)"),
+            ("ks", "t", "x", "Unable to make int from 'x'"),
+        ] {
+            let refusal = force(keyspace, table, key).await.unwrap_err();
+            assert!(
+                matches!(&refusal, storage::StorageError::Invalid(told) if told.contains(words)),
+                "{refusal}"
+            );
+        }
+        assert_eq!(keys(&mut client).await, 2);
+        db.stop().await;
+    });
+}
+
+#[test]
+fn garbage_is_collected_cell_by_cell_when_it_is_asked_for() {
+    run(async {
+        let (db, mut client) = filled(&Env::for_test(1)).await;
+        on_engine(&db, |engine| engine.set_auto_compaction("ks", Some("t"), false)).await.unwrap();
+        for k in 0..3 {
+            cql(&mut client, &format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, 1, 'newer')")).await;
+        }
+        on_engine(&db, |engine| engine.flush("ks", None)).await.unwrap();
+        let rows = |engine: &engine::Engine| {
+            let view = engine.table_named("ks", "t").unwrap().view();
+            view.sstables.iter().map(|t| t.stats().total_columns_set).sum::<i64>()
+        };
+        let collect = |granularity: Granularity| {
+            let wanted = CollectGarbage { selection: selection(), granularity };
+            on_engine(&db, move |engine| storage::collect_garbage(engine, &wanted))
+        };
+        let before = on_engine(&db, rows).await;
+        collect(Granularity::Row).await.unwrap();
+        assert_eq!(on_engine(&db, rows).await, before);
+        collect(Granularity::Cell).await.unwrap();
+        assert_eq!(on_engine(&db, rows).await, before - 3);
+        assert_eq!(keys(&mut client).await, 3);
         db.stop().await;
     });
 }

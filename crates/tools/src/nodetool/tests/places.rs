@@ -1,8 +1,13 @@
 //! Verbs about where data lies, as Cassandra 5.0.5 answered them.
 
-use super::super::places::{describering_text, directories_text, gossip_text, netstats_text, ring_text};
+use super::super::places::{
+    describering_text, directories_of_tables, directories_text, gossip_text, netstats_text, ring_text,
+    sstables_text,
+};
+use super::super::ring::host_name;
 use super::*;
-use crate::api::TableDirectories;
+use crate::api::{PartitionPlace, TableDirectories};
+use crate::structured::{Format, print};
 
 fn one() -> NodeStatus {
     NodeStatus {
@@ -94,15 +99,6 @@ Gossip messages                 n/a         0              0         0
 }
 
 #[test]
-fn samples_of_partitions_are_refused_by_name() {
-    for verb_name in ["toppartitions", "profileload"] {
-        let refused = execute(&verb(&[verb_name, "ks", "t", "100"]).unwrap());
-        let Err(Failure::Usage(words)) = refused else { panic!("{refused:?}") };
-        assert!(words.starts_with(&format!("{verb_name} is not supported: ")), "{words}");
-    }
-}
-
-#[test]
 fn datapaths_has_nodetools_layout() {
     let table = |table: &str| TableDirectories {
         keyspace: "a_r".to_owned(),
@@ -121,4 +117,40 @@ Keyspace: a_r
 
 ";
     assert_eq!(directories_text(&[table("c"), table("t")]), expected);
+    let as_object = directories_of_tables(&[table("c"), table("t")]);
+    let json = "\
+{
+  \"a_r\" : {
+    \"c\" : [ \"/data/a_r/c-ac13\" ],
+    \"t\" : [ \"/data/a_r/t-ac13\" ]
+  }
+}
+";
+    assert_eq!(print(&as_object, Format::Json), json);
+    let yaml = "a_r:\n  c:\n  - /data/a_r/c-ac13\n  t:\n  - /data/a_r/t-ac13\n\n";
+    assert_eq!(print(&as_object, Format::Yaml), yaml);
+    assert_eq!(print(&directories_of_tables(&[]), Format::Json), "{ }\n");
+}
+
+#[test]
+fn levels_are_shown_where_there_are_any() {
+    let mut place = PartitionPlace {
+        endpoints: Vec::new(),
+        sstables: vec!["/d/nb-2-big-Data.db".into(), "/d/nb-1-big-Data.db".into()],
+        levels: vec![0, 2],
+    };
+    let plain = "/d/nb-2-big-Data.db\n/d/nb-1-big-Data.db\n";
+    assert_eq!(sstables_text(&place, true), "0: /d/nb-2-big-Data.db\n2: /d/nb-1-big-Data.db\n");
+    assert_eq!(sstables_text(&place, false), plain);
+    place.levels.clear();
+    assert_eq!(sstables_text(&place, true), plain);
+}
+
+#[test]
+fn addresses_get_the_first_of_their_names() {
+    let hosts =
+        "# 10.0.0.1 none\n127.0.0.1\tlocalhost loop\n\n10.0.0.1 db1.example.org db1 # first\n::1 six\n";
+    assert_eq!(host_name(hosts, "10.0.0.1").as_deref(), Some("db1.example.org"));
+    assert_eq!(host_name(hosts, "::1").as_deref(), Some("six"));
+    assert_eq!(host_name(hosts, "10.0.0.2"), None);
 }

@@ -1,0 +1,260 @@
+//! Samplers of the most active partitions, for `nodetool toppartitions` and `profileload`.
+//!
+//! 1. An operator begins a profile of some tables, of which there is one at a time.
+//! 2. Reads and writes ask [`Profiler::is_running`] first: an atomic load, which is all that they cost while
+//!    nobody samples. Then they offer what they came to.
+//! 3. The profile ends with its [`Running`], also when the operator hangs up. Frequencies are estimated by a
+//!    [`Frequencies`] of bounded size for each table, the largest values are kept as they are.
+
+mod frequencies;
+mod largest;
+
+use frequencies::Frequencies;
+use largest::Largest;
+use model::{Mutation, PartitionKey, TableSchema};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tools::api::{Sample, Sampler, SamplerResult};
+use uuid::Uuid;
+
+/// What a read of one partition came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReadNumbers {
+    /// Live rows.
+    pub rows: u64,
+    /// Tombstones that were left after the merge.
+    pub tombstones: u64,
+    /// SSTables that it opened.
+    pub sstables: u64,
+}
+
+/// Takes samples while a profile runs.
+#[derive(Debug, Default)]
+pub struct Profiler {
+    is_running: AtomicBool,
+    profile: Mutex<Option<Profile>>,
+}
+
+/// The samples of one table.
+#[derive(Debug)]
+struct TableSamples {
+    table: Arc<TableSchema>,
+    reads: Frequencies,
+    writes: Frequencies,
+    rows: Largest<PartitionKey>,
+    tombstones: Largest<PartitionKey>,
+    sstables: Largest<PartitionKey>,
+    write_bytes: Largest<PartitionKey>,
+    read_micros: Largest<String>,
+}
+
+impl TableSamples {
+    fn new(table: Arc<TableSchema>, capacity: usize, count: usize) -> TableSamples {
+        TableSamples {
+            table,
+            reads: Frequencies::new(capacity),
+            writes: Frequencies::new(capacity),
+            rows: Largest::new(count),
+            tombstones: Largest::new(count),
+            sstables: Largest::new(count),
+            write_bytes: Largest::new(count),
+            read_micros: Largest::new(count),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Profile {
+    tables: HashMap<Uuid, TableSamples>,
+    count: usize,
+}
+
+/// A profile that runs until this is dropped.
+#[derive(Debug)]
+pub struct Running<'p>(&'p Profiler);
+
+impl Profiler {
+    /// Whether samples are wanted.
+    #[inline]
+    pub fn is_running(&self) -> bool {
+        self.is_running.load(Ordering::Relaxed)
+    }
+
+    /// Begins a profile of tables, which keeps so many partitions of each to tell of the `count` first.
+    /// `None` while another one runs.
+    pub fn begin(
+        &self,
+        tables: impl IntoIterator<Item = Arc<TableSchema>>,
+        capacity: usize,
+        count: usize,
+    ) -> Option<Running<'_>> {
+        let mut profile = self.profile.lock();
+        if profile.is_some() {
+            return None;
+        }
+        let tables = tables.into_iter().map(|table| (table.id, TableSamples::new(table, capacity, count)));
+        *profile = Some(Profile { tables: tables.collect(), count });
+        self.is_running.store(true, Ordering::Relaxed);
+        Some(Running(self))
+    }
+
+    fn with(&self, table: Uuid, take: impl FnOnce(&mut TableSamples)) {
+        if let Some(samples) = self.profile.lock().as_mut().and_then(|p| p.tables.get_mut(&table)) {
+            take(samples);
+        }
+    }
+
+    /// Takes a read of single partitions. Numbers are told of one that was read alone; one of which nothing
+    /// was found does not count.
+    #[cold]
+    pub fn take_read(&self, table: &TableSchema, keys: &[&PartitionKey], numbers: ReadNumbers) {
+        if numbers.rows + numbers.tombstones == 0 {
+            return;
+        }
+        self.with(table.id, |samples| {
+            keys.iter().for_each(|key| samples.reads.count(key));
+            if let [key] = keys {
+                samples.rows.offer(numbers.rows, || owned(key));
+                samples.tombstones.offer(numbers.tombstones, || owned(key));
+                samples.sstables.offer(numbers.sstables, || owned(key));
+            }
+        });
+    }
+
+    /// Takes the time of a read; `text` writes it down.
+    #[cold]
+    pub fn take_read_time(&self, table: &TableSchema, micros: u64, text: impl FnOnce() -> String) {
+        self.with(table.id, |samples| samples.read_micros.offer(micros, text));
+    }
+
+    /// Takes a write.
+    #[cold]
+    pub fn take_write(&self, mutation: &Mutation) {
+        for update in &mutation.updates {
+            let key = &update.key.key;
+            self.with(update.table.id, |samples| {
+                samples.writes.count(key);
+                samples.write_bytes.offer(update.data_size() as u64, || owned(key));
+            });
+        }
+    }
+}
+
+/// The bytes of a key alone: they may be part of a whole request.
+fn owned(key: &PartitionKey) -> PartitionKey {
+    PartitionKey(bytes::Bytes::copy_from_slice(&key.0))
+}
+
+impl Running<'_> {
+    /// What was sampled until now; `show` writes a key down.
+    pub fn results(
+        &self,
+        samplers: &[Sampler],
+        show: impl Fn(&TableSchema, &PartitionKey) -> String,
+    ) -> Vec<SamplerResult> {
+        let profile = self.0.profile.lock();
+        let Some(profile) = profile.as_ref() else { return Vec::new() };
+        let result = |sampler: &Sampler| {
+            let mut samples: Vec<Sample> =
+                profile.tables.values().flat_map(|of| samples_of(of, *sampler, &show)).collect();
+            samples.sort_by(|a, b| (b.count, &a.table, &a.value).cmp(&(a.count, &b.table, &b.value)));
+            samples.truncate(profile.count);
+            SamplerResult { sampler: *sampler, samples }
+        };
+        Sampler::ALL.iter().filter(|sampler| samplers.contains(sampler)).map(result).collect()
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.is_running.store(false, Ordering::Relaxed);
+        *self.0.profile.lock() = None;
+    }
+}
+
+fn samples_of(
+    of: &TableSamples,
+    sampler: Sampler,
+    show: impl Fn(&TableSchema, &PartitionKey) -> String,
+) -> Vec<Sample> {
+    let table = of.table.as_ref();
+    let sample = |value: String, count: u64, error: u64| Sample {
+        table: format!("{}.{}", table.keyspace, table.name),
+        value,
+        count,
+        error,
+    };
+    let frequent = |found: &Frequencies| -> Vec<Sample> {
+        found.all().map(|(key, count, error)| sample(show(table, key), count, error)).collect()
+    };
+    let largest = |found: &Largest<PartitionKey>| -> Vec<Sample> {
+        found.all().map(|(value, key)| sample(show(table, key), value, 0)).collect()
+    };
+    match sampler {
+        Sampler::Reads => frequent(&of.reads),
+        Sampler::Writes => frequent(&of.writes),
+        Sampler::LocalReadTime => {
+            of.read_micros.all().map(|(micros, text)| sample(text.clone(), micros, 0)).collect()
+        }
+        Sampler::ReadRowCount => largest(&of.rows),
+        Sampler::ReadTombstoneCount => largest(&of.tombstones),
+        Sampler::ReadSstableCount => largest(&of.sstables),
+        Sampler::WriteSize => largest(&of.write_bytes),
+        // Conditional writes of one partition wait for each other in a line: nobody contends.
+        Sampler::CasContentions => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::CqlType;
+
+    fn table(name: &str) -> Arc<TableSchema> {
+        let id = Uuid::from_u128(name.len() as u128);
+        Arc::new(TableSchema::builder("ks", name, id).partition_key("k", CqlType::Int).build())
+    }
+
+    fn key(k: i32) -> PartitionKey {
+        PartitionKey(k.to_be_bytes().to_vec().into())
+    }
+
+    fn show(_: &TableSchema, key: &PartitionKey) -> String {
+        i32::from_be_bytes(key.0.as_ref().try_into().unwrap()).to_string()
+    }
+
+    fn told(result: &SamplerResult) -> Vec<(&str, u64)> {
+        result.samples.iter().map(|sample| (sample.value.as_str(), sample.count)).collect()
+    }
+
+    #[test]
+    fn reads_are_sampled_while_a_profile_of_their_table_runs() {
+        let (profiler, table, other) = (Profiler::default(), table("t"), table("other"));
+        let read = |table: &TableSchema, k: i32, rows: u64| {
+            profiler.take_read(table, &[&key(k)], ReadNumbers { rows, tombstones: 0, sstables: 2 });
+        };
+        read(&table, 1, 1);
+        assert!(!profiler.is_running());
+        let running = profiler.begin([Arc::clone(&table)], 8, 2).unwrap();
+        assert!(profiler.is_running() && profiler.begin([Arc::clone(&other)], 8, 2).is_none());
+        for (k, rows) in [(1, 3), (2, 9), (1, 4), (3, 0)] {
+            read(&table, k, rows);
+        }
+        read(&other, 7, 1);
+        profiler.take_read(&table, &[&key(1), &key(2)], ReadNumbers { rows: 50, ..ReadNumbers::default() });
+        profiler.take_read_time(&table, 30, || "slow".to_owned());
+        let results = running.results(&[Sampler::ReadRowCount, Sampler::Reads, Sampler::LocalReadTime], show);
+        let kinds: Vec<Sampler> = results.iter().map(|result| result.sampler).collect();
+        assert_eq!(kinds, [Sampler::Reads, Sampler::LocalReadTime, Sampler::ReadRowCount]);
+        assert_eq!(told(&results[0]), [("1", 3), ("2", 2)]);
+        assert_eq!(told(&results[1]), [("slow", 30)]);
+        assert_eq!(told(&results[2]), [("2", 9), ("1", 4)]);
+        assert_eq!(results[0].samples[0].table, "ks.t");
+        drop(running);
+        assert!(!profiler.is_running());
+        let next = profiler.begin([table], 8, 2).unwrap();
+        assert!(next.results(&Sampler::ALL, show).iter().all(|result| result.samples.is_empty()));
+    }
+}
