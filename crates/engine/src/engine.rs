@@ -3,7 +3,7 @@
 use crate::background::Background;
 use crate::background::compaction::{CompactionInfo, CompactionRequest, Thresholds};
 use crate::background::demands::{ProofDemand, TellCompared};
-use crate::background::prover::ProvingStats;
+use crate::background::prover::{ProvingStats, TableAdoption};
 use crate::background::verifying::{DamagedSsTable, VerifyOptions};
 use crate::catalog::Catalog;
 use crate::commitlog::{FailureHook, SyncTicket};
@@ -315,6 +315,12 @@ impl Engine {
     /// Numbers of the prover.
     pub fn proving_stats(&self) -> ProvingStats {
         self.background.proving_stats()
+    }
+
+    /// Tables with SSTables of other programs that have large partitions, by name, and how many of these are
+    /// described.
+    pub fn adoption(&self) -> Vec<TableAdoption> {
+        self.background.adoption()
     }
 
     /// Has the SSTable whose Data.db is `name`, as [`ReadError::Unproven`] has it, compared before those that

@@ -44,7 +44,7 @@ mod writing;
 
 pub use background::compaction::{CompactionInfo, CompactionKind, CompactionRequest, Thresholds};
 pub use background::demands::{Compared, ProofDemand, TellCompared};
-pub use background::prover::ProvingStats;
+pub use background::prover::{ProvingStats, TableAdoption};
 pub use background::verifying::{DamagedSsTable, VerifyOptions};
 pub use cache::{CacheStats, PageCache, RowCache};
 pub use commitlog::{

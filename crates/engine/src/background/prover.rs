@@ -131,6 +131,23 @@ pub struct ProvingStats {
     pub bytes: u64,
 }
 
+/// SSTables of a table that other programs wrote, as far as they have large partitions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableAdoption {
+    /// Keyspace of the table.
+    pub keyspace: String,
+    /// The table.
+    pub table: String,
+    /// SSTables whose large partitions are described.
+    pub described: u64,
+    /// SSTables that are still to be described.
+    pub waiting: u64,
+    /// Large partitions that are described.
+    pub partitions: u64,
+    /// Bytes on disk that this takes.
+    pub bytes: u64,
+}
+
 impl Prover {
     /// `rate` in bytes a second, 0 for no limit.
     pub(crate) fn new(clock: Arc<dyn Clock>, rate: u64) -> Prover {
@@ -473,6 +490,29 @@ impl Background {
             }
         }
         stats
+    }
+
+    /// [`crate::Engine::adoption`].
+    pub(crate) fn adoption(&self) -> Vec<TableAdoption> {
+        let mut out = Vec::new();
+        for table in self.catalog.tables() {
+            let schema = table.schema();
+            let (keyspace, table_name) = (schema.keyspace.clone(), schema.name.clone());
+            let mut found = TableAdoption { keyspace, table: table_name, ..TableAdoption::default() };
+            for sstable in table.view().sstables.iter() {
+                found.waiting += u64::from(sstable.wants_adoption());
+                if let Some((partitions, bytes)) = sstable.adopted() {
+                    found.described += 1;
+                    found.partitions += partitions;
+                    found.bytes += bytes;
+                }
+            }
+            if found.waiting + found.described > 0 {
+                out.push(found);
+            }
+        }
+        out.sort_by(|a, b| (&a.keyspace, &a.table).cmp(&(&b.keyspace, &b.table)));
+        out
     }
 
     /// Whether large partitions of what other programs wrote are described.

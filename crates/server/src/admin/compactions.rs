@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tools::api::{
     Autocompaction, AutocompactionStatus, CollectGarbage, Compact, CompactionRecord, CompactionStats,
     CompactionThresholds, ConcurrentCompactors, ForceCompact, QualifiedTable, ScrubSstables, SstableFinding,
-    Throughput, UpgradeSstables, VerifySstables,
+    TableAdoption, Throughput, UpgradeSstables, VerifySstables,
 };
 
 const MIB: u64 = 1 << 20;
@@ -29,6 +29,10 @@ pub(super) async fn compactions(State(node): State<Arc<Node>>) -> axum::Json<Com
 
 pub(super) async fn compaction_history(State(node): State<Arc<Node>>) -> Api<Vec<CompactionRecord>> {
     blocking(&node, |state| storage::compaction_history(&state.engine)).await.map(axum::Json)
+}
+
+pub(super) async fn adoption(State(node): State<Arc<Node>>) -> axum::Json<Vec<TableAdoption>> {
+    axum::Json(storage::adoption(&node.state.engine))
 }
 
 /// Which tasks are to be stopped.

@@ -66,6 +66,7 @@ const ROUTES: &[Route] = &[
     ("post", "/api/v1/compact", || post(compactions::compact)),
     ("get", "/api/v1/compactions", || get(compactions::compactions)),
     ("delete", "/api/v1/compactions", || delete(compactions::stop_compactions)),
+    ("get", "/api/v1/adoption", || get(compactions::adoption)),
     ("get", "/api/v1/compactions/history", || get(compactions::compaction_history)),
     ("get", "/api/v1/compactions/auto", || get(compactions::autocompaction)),
     ("put", "/api/v1/compactions/auto", || put(compactions::set_autocompaction)),

@@ -12,11 +12,21 @@ use std::sync::Arc;
 use tools::api::{
     AutocompactionStatus, COMPACTION, CollectGarbage, Compact, CompactionStats, CompactionTask,
     CompactionThresholds, ConcurrentCompactors, ForceCompact, Granularity, PendingTasks, QualifiedTable,
-    ScrubSstables, Selection, SstableFinding, TokenRange, UpgradeSstables, VERIFY, VerifySstables,
+    ScrubSstables, Selection, SstableFinding, TableAdoption, TokenRange, UpgradeSstables, VERIFY,
+    VerifySstables,
 };
 
 /// As the configuration bounds it.
 const COMPACTORS_MAX: usize = 4_096;
+
+/// Tables with SSTables of Cassandra that have large partitions.
+pub fn adoption(engine: &Engine) -> Vec<TableAdoption> {
+    let of = |found: engine::TableAdoption| {
+        let engine::TableAdoption { keyspace, table, described, waiting, partitions, bytes } = found;
+        TableAdoption { keyspace, table, described, waiting, partitions, bytes }
+    };
+    engine.adoption().into_iter().map(of).collect()
+}
 
 /// Compactions.
 pub fn compactions(engine: &Engine) -> CompactionStats {

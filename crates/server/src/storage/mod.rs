@@ -10,8 +10,8 @@ mod reads;
 mod tables;
 
 pub use compactions::{
-    autocompaction, collect_garbage, compact, compactions, force_compact, scrub, set_autocompaction,
-    set_compactors, set_thresholds, stop_tasks, thresholds, upgrade, verify,
+    adoption, autocompaction, collect_garbage, compact, compactions, force_compact, scrub,
+    set_autocompaction, set_compactors, set_thresholds, stop_tasks, thresholds, upgrade, verify,
 };
 pub use histograms::{all as table_histograms, percentiles};
 pub use history::compaction_history;

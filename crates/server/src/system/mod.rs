@@ -73,6 +73,7 @@ impl VirtualTables {
         tables.add(schema, "columns", |_: &NodeState, rows: &mut VirtualRows| virtual_schema::columns(rows));
 
         let system_views = "system_views";
+        tables.add(system_views, "adoption", views::adoption);
         tables.add(system_views, "batch_metrics", views::batch_metrics);
         tables.add(system_views, "caches", views::caches);
         tables.add(system_views, "clients", views::clients);

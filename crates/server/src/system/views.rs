@@ -190,6 +190,22 @@ pub(super) fn snapshots(state: &NodeState, rows: &mut VirtualRows) {
     }
 }
 
+/// `adoption`.
+pub(super) fn adoption(state: &NodeState, rows: &mut VirtualRows) {
+    let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    for table in crate::storage::adoption(&state.engine) {
+        rows.add(
+            [table.keyspace.as_str().into_value(), table.table.as_str().into_value()],
+            &[
+                ("bytes", number(table.bytes).into_value()),
+                ("described", number(table.described).into_value()),
+                ("partitions", number(table.partitions).into_value()),
+                ("waiting", number(table.waiting).into_value()),
+            ],
+        );
+    }
+}
+
 /// `sstable_tasks`.
 pub(super) fn sstable_tasks(state: &NodeState, rows: &mut VirtualRows) {
     for task in crate::storage::compactions(&state.engine).active {

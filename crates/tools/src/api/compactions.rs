@@ -193,6 +193,23 @@ pub struct CompactionTask {
     pub sstables: u64,
 }
 
+/// SSTables of a table that Cassandra wrote, as far as they have large partitions (docs/formats/blocks.md).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableAdoption {
+    /// Keyspace.
+    pub keyspace: String,
+    /// Table.
+    pub table: String,
+    /// SSTables whose large partitions are described.
+    pub described: u64,
+    /// SSTables that are still to be described.
+    pub waiting: u64,
+    /// Large partitions that are described.
+    pub partitions: u64,
+    /// Bytes on disk that this takes.
+    pub bytes: u64,
+}
+
 /// A compaction that came to its end, as `system.compaction_history` has it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CompactionRecord {

@@ -22,8 +22,8 @@ pub use caches::{CacheCapacity, CacheKind, CacheReport, InvalidateCache};
 pub use compactions::{
     Autocompaction, AutocompactionStatus, COMPACTION, CollectGarbage, Compact, CompactionRecord,
     CompactionStats, CompactionTask, CompactionThresholds, ConcurrentCompactors, ForceCompact, Granularity,
-    PendingTasks, ScrubSstables, SstableFinding, Throughput, TokenRange, UpgradeSstables, VERIFY,
-    VerifySstables,
+    PendingTasks, ScrubSstables, SstableFinding, TableAdoption, Throughput, TokenRange, UpgradeSstables,
+    VERIFY, VerifySstables,
 };
 pub use node::{
     Cluster, Health, Info, KeyspaceReplication, NativeTransport, NodeStatus, SetNativeTransport, Status,

@@ -4,7 +4,7 @@ use super::compact::CompactArgs;
 use super::{Failure, MIB, Show, cells, number, selection, silently, silently_of_tables, usage};
 use crate::api::{
     Autocompaction, AutocompactionStatus, COMPACTION, CompactionRecord, CompactionStats,
-    CompactionThresholds, ConcurrentCompactors, Throughput, VERIFY,
+    CompactionThresholds, ConcurrentCompactors, TableAdoption, Throughput, VERIFY,
 };
 use crate::client::Client;
 use crate::format::{bytes, columns, local_date_time};
@@ -30,6 +30,12 @@ pub(super) enum CompactionVerb {
         /// Output format (json, yaml)
         #[arg(short = 'F', long, default_value = "")]
         format: String,
+    },
+    /// Print which SSTables of Cassandra have a finer index of their large partitions (a verb of Ilion's)
+    Adoptionstats {
+        /// Display bytes in human readable form, i.e. KiB, MiB, GiB, TiB
+        #[arg(short = 'H', long)]
+        human_readable: bool,
     },
     /// Stop compactions, or the comparison of SSTables with their digests
     Stop {
@@ -101,6 +107,9 @@ impl CompactionVerb {
                     show.get(path, &[], |history: &Vec<_>| history_text(history, format))
                 }
             },
+            CompactionVerb::Adoptionstats { human_readable } => {
+                show.get("/api/v1/adoption", &[], |tables: &Vec<_>| adoption_text(tables, *human_readable))
+            }
             CompactionVerb::Stop { compaction_type } => {
                 let kinds = [COMPACTION, VERIFY];
                 let Some(kind) = kinds.into_iter().find(|kind| compaction_type.eq_ignore_ascii_case(kind))
@@ -278,6 +287,26 @@ pub(super) fn compactions_text(stats: &CompactionStats, human: bool) -> String {
     };
     let _ = writeln!(out, "Active compaction remaining time : {remaining:>10}");
     out
+}
+
+/// `adoptionstats`.
+pub(super) fn adoption_text(tables: &[TableAdoption], human_readable: bool) -> String {
+    if tables.is_empty() {
+        return "No SSTable of Cassandra has large partitions\n".to_owned();
+    }
+    let mut rows =
+        vec![cells(&["keyspace_name", "table_name", "described", "waiting", "partitions", "bytes"])];
+    for table in tables {
+        rows.push(vec![
+            table.keyspace.clone(),
+            table.table.clone(),
+            table.described.to_string(),
+            table.waiting.to_string(),
+            table.partitions.to_string(),
+            bytes(table.bytes, human_readable),
+        ]);
+    }
+    columns(&rows, " ")
 }
 
 /// `compactionhistory`.

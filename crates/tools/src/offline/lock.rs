@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// The data directory that a table's directory lies in, by its name: `<data
 /// directory>/<keyspace>/<table>-<id>`.
-fn data_directory(directory: &Path) -> io::Result<Option<PathBuf>> {
+pub(super) fn data_directory(directory: &Path) -> io::Result<Option<PathBuf>> {
     let directory = std::path::absolute(directory)?;
     let id = directory.file_name().and_then(|name| name.to_str()).and_then(|name| name.rsplit_once('-'));
     let is_table = id.is_some_and(|(_, id)| id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit()));

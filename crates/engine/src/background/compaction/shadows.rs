@@ -50,7 +50,8 @@ impl Background {
             return true;
         }
         let is_over = || task.cancelled.load(Ordering::Relaxed) || self.compactions.is_stopping();
-        self.prove(&task.table, sstable, &mut |bytes| self.prover.spend(bytes, is_over)).unwrap_or(false)
+        self.prove(&task.table, sstable, None, &mut |bytes| self.prover.spend(bytes, is_over))
+            .unwrap_or(false)
     }
 }
 

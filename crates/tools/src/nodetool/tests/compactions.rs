@@ -1,9 +1,11 @@
 //! Verbs about compactions, as Cassandra 5.0.5 answered them.
 
-use super::super::compactions::{CompactionVerb, auto_text, history_text};
+use super::super::compactions::{CompactionVerb, adoption_text, auto_text, history_text};
 use super::super::rewriting::findings_text;
 use super::*;
-use crate::api::{AutocompactionStatus, Compact, CompactionRecord, Selection, SstableFinding, TokenRange};
+use crate::api::{
+    AutocompactionStatus, Compact, CompactionRecord, Selection, SstableFinding, TableAdoption, TokenRange,
+};
 use crate::structured::Format;
 
 fn record(id: &str, table: &str, millis: i64, merged: &[(i32, i64)]) -> CompactionRecord {
@@ -157,4 +159,21 @@ fn what_is_damaged_is_told_line_by_line() {
     let expected = "SSTables are damaged\nks.t nb-1-big: Data.db: expected a, found b";
     assert_eq!(findings_text(std::slice::from_ref(&finding), ""), expected);
     assert_eq!(findings_text(&[finding], "rest\n"), format!("{expected}\nrest"));
+}
+
+#[test]
+fn adoption_is_printed_by_table() {
+    assert_eq!(adoption_text(&[], false), "No SSTable of Cassandra has large partitions\n");
+    let table = TableAdoption {
+        keyspace: "ks".to_owned(),
+        table: "events".to_owned(),
+        described: 2,
+        waiting: 1,
+        partitions: 12,
+        bytes: 4096,
+    };
+    assert_eq!(
+        adoption_text(&[table], true),
+        "keyspace_name table_name described waiting partitions bytes\nks            events     2         1       12         4 KiB\n"
+    );
 }

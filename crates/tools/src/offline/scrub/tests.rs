@@ -224,7 +224,7 @@ fn one_scrub_at_a_time_writes_to_a_directory() {
         fs.create_dir_all(Path::new(locked)).unwrap();
         let held = fs.lock_exclusive(Path::new(locked)).unwrap();
         let text = refusal(&fs, LOOSE, output);
-        assert!(text.starts_with(&format!("another scrub works in {locked}: ")), "{text}");
+        assert!(text.starts_with(&format!("another tool works in {locked}: ")), "{text}");
         drop(held);
         assert!(scrub_in(&fs, LOOSE, output).is_ok());
     }
@@ -232,7 +232,7 @@ fn one_scrub_at_a_time_writes_to_a_directory() {
 
 #[test]
 fn the_data_directory_is_known_by_the_tables_name() {
-    let of = |path: &str| data_directory(Path::new(path)).unwrap();
+    let of = |path: &str| super::lock::data_directory(Path::new(path)).unwrap();
     assert_eq!(of(TABLE), Some("/data".into()));
     assert_eq!(of("/data/ks/t"), None);
     assert_eq!(of(&format!("{TABLE}/snapshots/before")), None);
