@@ -263,6 +263,9 @@ def large_partitions_are_described(directory):
     while not list(directory.cassandra.directory.glob("*/app/large-*/*-Blocks.db")):
         assert time.monotonic() < deadline, "no large partition was described"
         time.sleep(0.2)
+    described = directory.wire.must("SELECT described, bytes FROM system_views.adoption WHERE keyspace_name = 'app' AND "
+                                    "table_name = 'large'").rows
+    assert [int.from_bytes(column, "big") > 0 for column in described[0]] == [True, True]
     for k, c, *values in whole[::5]:
         where = f"k = {int.from_bytes(k, 'big')} AND c = '{c.decode()}'"
         assert directory.wire.must(f"SELECT v, w FROM app.large WHERE {where}").rows == [values]
