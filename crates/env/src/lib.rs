@@ -18,6 +18,7 @@
 pub mod background;
 pub mod clock;
 pub mod fs;
+pub mod memory;
 pub mod random;
 pub mod sim;
 pub mod socket;

@@ -9,6 +9,7 @@ use crate::slices::{ask_for_short_slices, take_time};
 use crate::{admin, logging, sample};
 use engine::{DiskFailure, FailurePolicy};
 use env::Env;
+use env::memory;
 use env::socket::PrivateSocket;
 use env::tasks::Tasks;
 use std::io::{self, Write};
@@ -24,6 +25,10 @@ use tokio::sync::mpsc;
 const STATUS_TERMINATED: i32 = 143;
 /// How often snapshots are looked for whose time is over.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(5);
+/// Memory of its own from which on a node has huge pages: [`env::memory`].
+const HUGE_PAGES_BYTES_MIN: u64 = 64 << 20;
+/// How often a small node looks whether it has become large.
+const MEMORY_INTERVAL: Duration = Duration::from_millis(500);
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 1_024;
 
@@ -36,12 +41,21 @@ pub fn run(
     config: Config,
     service: impl FnOnce(&Arc<Node>) -> Arc<dyn Service>,
 ) -> Result<(), StartError> {
+    // An operator who wants none at all has said so before.
+    let has_huge_pages = memory::has_huge_pages().unwrap_or(false);
+    if has_huge_pages {
+        // Without that it is larger.
+        let _ = memory::set_huge_pages(false);
+    }
     // For everything but connections, which have threads of their own.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_name("ilion-node")
         .on_thread_start(ask_for_short_slices)
         .enable_all()
         .build()?;
+    if has_huge_pages {
+        runtime.spawn(watch_memory(env.tasks.clone()));
+    }
     let processors = env.tasks.parallelism();
     let threads = net::Threads::start(processors, ask_for_short_slices)?;
     let metrics = Arc::new(Metrics::default());
@@ -285,6 +299,20 @@ impl Port {
         let Port { socket, address, purpose } = self;
         let listen = || socket.listen(BACKLOG).and_then(|()| TcpListener::from_std(socket.into()));
         listen().map_err(|cause| StartError::Listen { address, purpose, cause })
+    }
+}
+
+/// Has memory come in huge pages once the node is large.
+async fn watch_memory(tasks: Tasks) {
+    let mut ticks = tasks.ticks(MEMORY_INTERVAL);
+    loop {
+        ticks.next().await;
+        if memory::own_bytes().is_ok_and(|bytes| bytes >= HUGE_PAGES_BYTES_MIN) {
+            if let Err(error) = memory::set_huge_pages(true) {
+                tracing::warn!(%error, "memory stays in small pages");
+            }
+            return;
+        }
     }
 }
 
