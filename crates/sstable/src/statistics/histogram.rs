@@ -6,41 +6,65 @@
 //! Bucket `i` counts values above offset `i - 1` and up to offset `i`; the last one counts all above.
 
 use partition::codec::{DecodeError, Input, SliceInput};
+use std::sync::{Arc, OnceLock};
 
 const BUCKETS_MAX: i32 = 1 << 16;
 
-/// A histogram of sizes or counts.
+/// Offsets of a histogram of partition sizes, and of one of cell counts.
+const SIZES: usize = 155;
+const CELLS: usize = 118;
+
+/// A histogram of sizes or counts. A node has two of them for each SSTable, so it takes little memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EstimatedHistogram {
-    offsets: Vec<i64>,
+    /// Shared by all that have the usual ones.
+    offsets: Arc<[i64]>,
+    /// Up to the last bucket that is in use.
     counts: Vec<i64>,
+}
+
+/// So many offsets that grow by a fifth.
+fn growing(offsets: usize) -> Arc<[i64]> {
+    let grown =
+        std::iter::successors(Some(1i64), |last| Some((last + 1).max((*last as f64 * 1.2 + 0.5) as i64)));
+    grown.take(offsets).collect()
+}
+
+/// The offsets that every histogram of so many has, if they are usual ones.
+fn usual(offsets: usize) -> Option<Arc<[i64]>> {
+    static OF_SIZES: OnceLock<Arc<[i64]>> = OnceLock::new();
+    static OF_CELLS: OnceLock<Arc<[i64]>> = OnceLock::new();
+    let shared = match offsets {
+        SIZES => &OF_SIZES,
+        CELLS => &OF_CELLS,
+        _ => return None,
+    };
+    Some(Arc::clone(shared.get_or_init(|| growing(offsets))))
 }
 
 impl EstimatedHistogram {
     /// An empty histogram with the given number of offsets.
     pub fn new(offsets: usize) -> EstimatedHistogram {
-        let mut list = Vec::with_capacity(offsets);
-        let mut last = 1i64;
-        for _ in 0..offsets {
-            list.push(last);
-            last = (last + 1).max((last as f64 * 1.2 + 0.5) as i64);
-        }
-        EstimatedHistogram { counts: vec![0; list.len() + 1], offsets: list }
+        let offsets = usual(offsets).unwrap_or_else(|| growing(offsets));
+        EstimatedHistogram { counts: Vec::new(), offsets }
     }
 
     /// A histogram for sizes of partitions in bytes.
     pub fn partition_sizes() -> EstimatedHistogram {
-        EstimatedHistogram::new(155)
+        EstimatedHistogram::new(SIZES)
     }
 
     /// A histogram for numbers of cells.
     pub fn cell_counts() -> EstimatedHistogram {
-        EstimatedHistogram::new(118)
+        EstimatedHistogram::new(CELLS)
     }
 
     /// Counts a value.
     pub fn add(&mut self, value: i64) {
         let at = self.offsets.partition_point(|offset| *offset < value);
+        if self.counts.len() <= at {
+            self.counts.resize(at + 1, 0);
+        }
         if let Some(count) = self.counts.get_mut(at) {
             *count += 1;
         }
@@ -53,7 +77,12 @@ impl EstimatedHistogram {
 
     /// Upper limits of the buckets and how many values each holds; the last has no limit.
     pub fn buckets(&self) -> impl Iterator<Item = (Option<i64>, i64)> {
-        self.offsets.iter().map(|o| Some(*o)).chain([None]).zip(self.counts.iter().copied())
+        self.offsets.iter().map(|o| Some(*o)).chain([None]).zip(self.all_counts())
+    }
+
+    fn all_counts(&self) -> impl Iterator<Item = i64> {
+        let unused = (self.offsets.len() + 1).saturating_sub(self.counts.len());
+        self.counts.iter().copied().chain(std::iter::repeat_n(0, unused))
     }
 
     /// The mean, as far as the buckets tell.
@@ -102,8 +131,8 @@ impl EstimatedHistogram {
     }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&(self.counts.len() as i32).to_be_bytes());
-        for (i, count) in self.counts.iter().enumerate() {
+        out.extend_from_slice(&(self.offsets.len() as i32 + 1).to_be_bytes());
+        for (i, count) in self.all_counts().enumerate() {
             let offset = self.offsets.get(i.saturating_sub(1)).copied().unwrap_or(1);
             out.extend_from_slice(&offset.to_be_bytes());
             out.extend_from_slice(&count.to_be_bytes());
@@ -126,7 +155,11 @@ impl EstimatedHistogram {
         if !offsets.is_sorted() {
             return Err(input.malformed("the offsets of a histogram do not ascend".to_owned()));
         }
-        Ok(EstimatedHistogram { offsets, counts })
+        let in_use = counts.iter().rposition(|count| *count != 0).map_or(0, |last| last + 1);
+        counts.truncate(in_use);
+        counts.shrink_to_fit();
+        let usual = usual(offsets.len()).filter(|usual| **usual == *offsets);
+        Ok(EstimatedHistogram { offsets: usual.unwrap_or_else(|| offsets.into()), counts })
     }
 }
 

@@ -119,6 +119,14 @@ impl Statistics {
         cardinality::estimate(self.cardinality.as_ref()?)
     }
 
+    /// Lets go what only an opening asks for, and the file itself, of which the rest are parts.
+    pub fn shrink(&mut self) {
+        self.cardinality = None;
+        if let Some((first, last)) = &mut self.stats.key_range {
+            (*first, *last) = (Bytes::copy_from_slice(first), Bytes::copy_from_slice(last));
+        }
+    }
+
     /// Whether the estimate was certainly made without one of `keys`.
     pub(crate) fn denies<'a>(&self, keys: impl Iterator<Item = &'a DecoratedKey>) -> bool {
         let keys = keys.map(|key| &key.key.0[..]);

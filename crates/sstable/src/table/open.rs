@@ -73,7 +73,7 @@ impl SsTable {
         }
         let read = |component| read_component(fs, descriptor, component);
         let failed = |component, e| corrupt(&descriptor.path(component), e);
-        let statistics = Statistics::decode(read(Component::Statistics)?, descriptor.version)
+        let mut statistics = Statistics::decode(read(Component::Statistics)?, descriptor.version)
             .map_err(|e| failed(Component::Statistics, e))?;
         let data_pages = DataPages::of(fs, descriptor)?;
         let paged = |component, part, layout| -> Result<PagedFile, OpenError> {
@@ -162,12 +162,14 @@ impl SsTable {
             (Index::Big(Box::new(index)), filter)
         };
         check_statistics(descriptor, &statistics, &index, data.len)?;
+        let minima = Minima::of(descriptor, &statistics);
+        statistics.shrink();
         let (row_bytes, partition_bytes) = statistics.stats.mean_bytes(data.len);
         Ok(SsTable {
             row_bytes,
             partition_bytes,
             descriptor: descriptor.clone(),
-            minima: Minima::of(descriptor, &statistics),
+            minima,
             statistics,
             index,
             filter,
