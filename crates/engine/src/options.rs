@@ -143,7 +143,8 @@ pub struct EngineOptions {
     pub column_index_bytes: u64,
     /// Bytes of rows that a compaction writes before what it wrote can be read; `u64::MAX` for its end.
     pub early_open_bytes: u64,
-    /// Whether each flushed and each imported SSTable is linked into `backups/` of its table, unless the table says no.
+    /// Whether each flushed and each imported SSTable is linked into `backups/` of its table, unless the
+    /// table says no.
     pub incremental_backups: bool,
     /// Whether SSTables get 28-character time uuids as ids instead of numbers.
     pub uuid_sstable_identifiers: bool,

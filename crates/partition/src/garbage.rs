@@ -191,8 +191,8 @@ impl<S: ShadowSource> Unshadowed<S> {
                 return Ok(Some(at));
             }
             _ => {
-                // A change of the data, or whatever the shadow has before what comes next of the data. A row and
-                // a change never share a position.
+                // A change of the data, or whatever the shadow has before what comes next of the data. A row
+                // and a change never share a position.
                 let (data_moves, shadow_moves) = (order != Ordering::Greater, order != Ordering::Less);
                 let position =
                     if data_moves { &self.head.change.position } else { &shadow.head.change.position };

@@ -301,6 +301,58 @@ fn keys_without_effect_are_named_in_the_log() {
     assert!(said.contains("native_transport_port") && said.contains("many"), "{said}");
 }
 
+#[test]
+fn operators_are_told_where_data_lie() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::start(dir.path(), &[]);
+    node.says(&["flush", "system"]);
+    let json = |path: &str| -> serde_json::Value {
+        let (status, body) = node.get(path);
+        assert_eq!(status, 200, "{path}: {body}");
+        serde_json::from_str(&body).unwrap()
+    };
+    let place = json("/api/v1/partition?keyspace=system&table=local&key=local");
+    let hex = json("/api/v1/partition?keyspace=system&table=local&key=6c6f63616c&hex=true");
+    assert_eq!((&place["endpoints"], &place), (&serde_json::json!(["127.0.0.1"]), &hex));
+    let sstable = place["sstables"][0].as_str().unwrap();
+    assert!(Path::new(sstable).is_absolute() && Path::new(sstable).exists(), "{sstable}");
+    assert_eq!(place["levels"], serde_json::json!([]), "the table has no levels");
+    let nobody = json("/api/v1/partition?keyspace=system&table=local&key=other");
+    assert_eq!(nobody["sstables"], serde_json::json!([]));
+
+    let of_local = json("/api/v1/directories");
+    let of_local = of_local.as_array().unwrap().iter().find(|t| t["table"] == "local").unwrap();
+    assert_eq!(of_local["keyspace"], "system");
+    let directory = of_local["directories"][0].as_str().unwrap();
+    assert_eq!(Path::new(sstable).parent(), Some(Path::new(directory)));
+    let sample = json("/api/v1/ring/sample");
+    let tokens: Vec<i64> =
+        sample["tokens"].as_array().unwrap().iter().map(|t| t.as_str().unwrap().parse().unwrap()).collect();
+    assert!(!tokens.is_empty() && tokens.is_sorted(), "{tokens:?}");
+
+    for (question, status, words) in [
+        ("keyspace=nosuch&table=local&key=local", 404, "Unknown keyspace 'nosuch'"),
+        ("keyspace=system&table=nosuch&key=local", 404, "Unknown table 'nosuch' in keyspace 'system'"),
+        ("keyspace=system&table=peers&key=x", 400, "Unable to make inet address from 'x'"),
+        ("keyspace=system&table=local&key=xyz&hex=true", 400, "xyz"),
+        ("keyspace=system&table=local", 400, "key"),
+    ] {
+        let (found, body) = node.get(&format!("/api/v1/partition?{question}"));
+        assert!(found == status && body.contains(words), "{question}: {found} {body}");
+    }
+    for (words, status, refusal) in [
+        (&["describering", "nosuch"][..], 2, "error: No such keyspace: nosuch\n"),
+        (&["describering", "system"], 2, "error: There is no ring for the keyspace: system\n"),
+        (&["getsstables", "system", "peers", "x"], 2, "error: Unable to make inet address from 'x'\n"),
+        (&["getendpoints", "system", "peers", "x"], 2, "error: Unable to make inet address from 'x'\n"),
+        (&["ring", "nosuch"], 1, "\nError: The keyspace nosuch, does not exist\n"),
+    ] {
+        let output = node.nodetool(words);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said.as_str()), (Some(status), refusal), "{words:?}");
+    }
+}
+
 /// A scrub that the kernel ends where a file would grow beyond a limit: in the middle of the new Data.db.
 #[test]
 fn a_scrub_that_was_killed_is_ended_by_the_next() {

@@ -75,7 +75,7 @@ fn what_is_imported_or_loaded_is_backed_up_while_it_is_wanted() {
     assert!(!engine.incremental_backups() && backups().is_empty());
     engine.set_incremental_backups(true);
     let imported = brought(copy);
-    assert_eq!(backups(), [imported.clone()]);
+    assert_eq!(backups(), std::slice::from_ref(&imported));
     for file in fs.read_dir(&from).unwrap() {
         let name = file.name.into_string().unwrap();
         fs.hard_link(&from.join(&name), &home.join(name.replace("nb-1-", "nb-9-"))).unwrap();

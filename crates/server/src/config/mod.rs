@@ -370,14 +370,12 @@ impl Draft {
         let (commit_log, saved_caches) = (beside("commitlog"), beside("saved_caches"));
         settings.commitlog_directory = settings.commitlog_directory.take().or(commit_log);
         settings.saved_caches_directory = settings.saved_caches_directory.take().or(saved_caches);
-        let others = [
-            &mut settings.local_system_data_file_directory,
-            &mut settings.commitlog_directory,
-            &mut settings.saved_caches_directory,
-        ];
-        let directories = settings.data_file_directories.iter_mut();
-        for path in directories.chain(others.into_iter().flatten()) {
-            // Paths are told to people and programs that run elsewhere.
+        let of_data = settings.data_file_directories.iter_mut();
+        let of_tables = of_data.chain(&mut settings.local_system_data_file_directory);
+        let all =
+            of_tables.chain(&mut settings.commitlog_directory).chain(&mut settings.saved_caches_directory);
+        // Paths are told to people and programs that run elsewhere.
+        for path in all {
             *path = std::path::absolute(&*path).unwrap_or_else(|_| path.clone());
         }
     }

@@ -1,9 +1,9 @@
 //! What shadows an SSTable whose garbage is collected: the other SSTables of its table as they are when the
 //! run begins.
 //!
-//! Whatever one of them does to the input it goes on doing while the input is part of the table: a compaction
-//! that purges a tombstone looks at the smallest timestamp of all that lies outside of it (`guard.rs`), and so
-//! at the input's. Requests for one table run one after the other. So two SSTables with the same deletion do
+//! What one of them does to the input it goes on doing while the input is part of the table: a compaction
+//! that purges a tombstone looks at the smallest timestamp of what lies outside of it (`guard.rs`), and so at
+//! the input's. Requests for one table run one after the other. So two SSTables with the same deletion do
 //! not both lose it for the other's sake.
 
 use super::task::Task;
