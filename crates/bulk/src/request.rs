@@ -100,8 +100,8 @@ impl ScanRequest {
         ScanRequest::of_command(command, columns, options)
     }
 
-    /// The rows of a read command, with the named columns, or all of them. What the command selects of columns
-    /// is made what is needed.
+    /// The rows of a read command, with the named columns, or all of them. The command's own columns become
+    /// those that are needed.
     ///
     /// # Errors
     /// When the table has no such column, one is named twice, or rows are asked for in reverse.

@@ -50,7 +50,7 @@ pub use deadline::Deadline;
 pub use error::ReadError;
 pub use live::{LiveRows, PageLimits, PageMark};
 pub use merge::{Concat, concat, merge};
-pub use plain::{PlainCell, PlainRow, TakePlain};
+pub use plain::{PlainCell, PlainRow, TakeLive, TakePlain};
 pub use purge::{Purge, PurgeGuard, without_purgeable};
 pub use recorder::{AtSource, NanoClock, Recorder, SourceKind, SourceRecord, Verdict};
 pub use recording::{Cut, Digest, Recording, known, lacking};

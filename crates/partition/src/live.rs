@@ -13,7 +13,7 @@
 use crate::cost::ReadContext;
 use crate::error::ReadError;
 use crate::filter;
-use crate::plain::PlainRow;
+use crate::plain::TakeLive;
 use crate::recording::Cut;
 use crate::stream::{BoxedStream, Event, Fragment, PartitionStream};
 use model::command::{ClusteringFilter, ReadCommand};
@@ -173,16 +173,15 @@ impl LiveRows {
         self.next_row_or(None)
     }
 
-    /// As [`LiveRows::next_row`]. Rows that come before it and are plain are handed to `take` instead, each with
-    /// the rest of what belongs to it in a result row without a row; it says whether it takes another row of
-    /// either kind. If not, `None` is the result, and more may follow. Only for a page that ends with the
-    /// result: nobody knows where in it a plain row was.
+    /// As [`LiveRows::next_row`]. Rows that come before it and are plain are handed to `take` instead. When it
+    /// takes no more rows, of either kind, `None` is the result and more may follow. Only for a page that ends
+    /// with the result: nobody knows where in it a plain row was.
     ///
     /// # Errors
     /// As [`LiveRows::next_row`].
     pub fn next_row_or(
         &mut self,
-        mut take: Option<&mut dyn FnMut(&ResultRow<'_>, PlainRow<'_>) -> bool>,
+        mut take: Option<&mut TakeLive<'_>>,
     ) -> Result<Option<ResultRow<'_>>, ReadError> {
         let takes_plain = take.is_some()
             && self.command.row_filter.is_empty()
@@ -246,10 +245,7 @@ impl LiveRows {
     }
 
     /// Hands plain rows of the partition to `take`; false when it takes no more, or the limit is reached.
-    fn take_plain(
-        &mut self,
-        take: &mut dyn FnMut(&ResultRow<'_>, PlainRow<'_>) -> bool,
-    ) -> Result<bool, ReadError> {
+    fn take_plain(&mut self, take: &mut TakeLive<'_>) -> Result<bool, ReadError> {
         let base = ResultRow {
             key: &self.key,
             static_row: (!self.static_row.cells.is_empty()).then_some(&self.static_row),

@@ -5,6 +5,7 @@
 //! neither the row nor what holds for it is deleted or expires.
 
 use model::ColumnId;
+use model::row::ResultRow;
 
 /// A cell without a TTL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,10 @@ pub struct PlainRow<'p> {
     /// The cells, by ascending column.
     pub cells: &'p [PlainCell<'p>],
 }
+
+/// Takes plain rows of a result, each beside a result row without a row, which has its key and its static
+/// row. Says whether it takes another row.
+pub type TakeLive<'t> = dyn FnMut(&ResultRow<'_>, PlainRow<'_>) -> bool + 't;
 
 /// Takes plain rows; says whether it takes another one.
 pub type TakePlain<'t> = dyn FnMut(PlainRow<'_>) -> bool + 't;

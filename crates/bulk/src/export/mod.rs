@@ -180,12 +180,8 @@ pub fn export(
     };
     let started: Vec<_> = (1..threads.min(shared.left.len())).map(|_| work(&shared)).collect();
     shared.work();
-    for task in started {
-        // Where the system gives no thread, the others do its part.
-        if let Ok(task) = task {
-            task.join();
-        }
-    }
+    // Where the system gives no thread, the others do its part.
+    started.into_iter().flatten().for_each(|task| task.join());
     if let Some(failure) = shared.failure.lock().take() {
         return Err(failure);
     }

@@ -6,8 +6,8 @@ use crate::{EmptyValues, ScanOptions, ScanRequest, Source, Split};
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
-use env::fs::FileSystem;
 use env::fs::disk::DiskFileSystem;
+use env::fs::{EntryKind, FileSystem};
 use model::{CqlType, TableSchema};
 use serde_json::Value;
 use sstable::{SsTable, Uncached, descriptor};
@@ -38,12 +38,13 @@ fn text(value: &Value) -> &str {
 fn all() -> Vec<PathBuf> {
     let below = |path: &Path| -> Vec<PathBuf> {
         let entries = DiskFileSystem.read_dir(path).unwrap().into_iter();
-        let mut paths: Vec<_> = entries.map(|entry| path.join(entry.name)).collect();
+        let directories = entries.filter(|entry| entry.kind == EntryKind::Dir);
+        let mut paths: Vec<_> = directories.map(|entry| path.join(entry.name)).collect();
         paths.sort();
         paths
     };
-    let sets = below(&directory()).into_iter().filter(|set| set.is_dir());
-    sets.flat_map(|set| below(&set)).filter(|table| table.join("rows.json").is_file()).collect()
+    let has_rows = |table: &PathBuf| DiskFileSystem.exists(&table.join("rows.json")).unwrap();
+    below(&directory()).iter().flat_map(|set| below(set)).filter(has_rows).collect()
 }
 
 /// The table with the columns that the node named; types come from the files.

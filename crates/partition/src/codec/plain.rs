@@ -9,7 +9,6 @@ use super::decode::{RowFlags, flag};
 use super::input::Input;
 use super::layout::{Layout, Wanted};
 use crate::plain::PlainCell;
-use smallvec::SmallVec;
 
 /// An input whose bytes lie in one piece and stay.
 pub trait InPlace<'p>: Input {
@@ -24,9 +23,20 @@ pub trait InPlace<'p>: Input {
 #[derive(Clone, Debug, Default)]
 pub struct PlainParts<'p> {
     /// Values of the clustering; `None` for a component that is absent.
-    pub clustering: SmallVec<[Option<&'p [u8]>; 4]>,
+    pub clustering: Vec<Option<&'p [u8]>>,
     /// Cells of wanted columns, by column.
-    pub cells: SmallVec<[PlainCell<'p>; 8]>,
+    pub cells: Vec<PlainCell<'p>>,
+}
+
+impl PlainParts<'_> {
+    /// With room for the rows of a layout.
+    pub fn new(layout: &Layout, wanted: &Wanted) -> Self {
+        let cells = wanted.columns(false).end.min(layout.regulars.list.len());
+        PlainParts {
+            clustering: Vec::with_capacity(layout.clustering.len()),
+            cells: Vec::with_capacity(cells),
+        }
+    }
 }
 
 impl Layout {

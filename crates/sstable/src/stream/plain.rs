@@ -30,8 +30,8 @@ impl SsTableStream {
 }
 
 impl Forward {
-    /// Hands on the rows at hand that are plain, under the conditions of [`Forward::take_in_page`]. Returns how
-    /// many they were, and how many of their cells were looked at.
+    /// Hands on the rows at hand that are plain, under the conditions of [`Forward::take_in_page`]. Returns
+    /// how many they were, and how many of their cells were looked at.
     fn plain_in_page(
         &mut self,
         data: &mut Cursor,
@@ -46,7 +46,7 @@ impl Forward {
         let (places, present) = (&self.places, &mut self.present);
         let (mut before, mut last) = (self.before, None);
         let _ = data.decode_in_page(|page| {
-            let mut parts = PlainParts::default();
+            let mut parts = PlainParts::new(layout, wanted);
             loop {
                 let mut next = page.clone();
                 let start = next.position();

@@ -57,7 +57,7 @@ pub struct ExportArgs {
     /// Columns with the write time and the remaining TTL of each cell
     #[arg(long)]
     with_times: bool,
-    /// What becomes of values of no bytes that are no text: null, null and marked in another column, or refused
+    /// What becomes of empty values that are no text; another column marks them, or they are refused
     #[arg(long, value_enum, default_value_t = EmptyArg::Null)]
     empty: EmptyArg,
     /// Statements that make the table, where no schema is found beside it

@@ -10,6 +10,7 @@ use super::{Failure, schema_file};
 use engine::schema_of_directory;
 use env::Env;
 use env::fs::FileSystem;
+use model::schema::Replication;
 use model::{KeyspaceSchema, Schema, TableSchema};
 use sstable::{Descriptor, SsTable, Uncached, descriptor, table_of_header};
 use std::path::{Path, PathBuf};
@@ -148,7 +149,7 @@ fn of_headers(fs: &dyn FileSystem, sstables: Vec<Descriptor>) -> Result<Place, F
     }
     let table = table.ok_or_else(|| Failure::Usage("there are no SSTables".to_owned()))?;
     let table = Arc::new(table);
-    let mut keyspace = KeyspaceSchema::new(&table.keyspace, schema_file::replication());
+    let mut keyspace = KeyspaceSchema::new(&table.keyspace, Replication::simple(1));
     keyspace.tables.insert(table.name.clone(), Arc::clone(&table));
     let mut schema = Schema::default();
     schema.keyspaces.insert(table.keyspace.clone(), Arc::new(keyspace));

@@ -10,7 +10,6 @@ use cql::parser::parse_statement;
 use env::Env;
 use model::schema::Replication;
 use model::{KeyspaceSchema, Schema, TableSchema};
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -19,12 +18,6 @@ pub(super) struct SchemaFile {
     pub schema: Schema,
     /// Statements that made no sense.
     failures: Vec<String>,
-}
-
-/// A replication that fits any keyspace.
-pub(super) fn replication() -> Replication {
-    let options = BTreeMap::from([("replication_factor".to_owned(), "1".to_owned())]);
-    Replication { class: "org.apache.cassandra.locator.SimpleStrategy".to_owned(), options }
 }
 
 /// Reads a file of statements.
@@ -53,7 +46,7 @@ impl SchemaFile {
         if let Some(name) = keyspace.map(|name| name.as_str())
             && self.schema.keyspace(name).is_none()
         {
-            let keyspace = KeyspaceSchema::new(name, replication());
+            let keyspace = KeyspaceSchema::new(name, Replication::simple(1));
             self.schema.keyspaces.insert(name.to_owned(), Arc::new(keyspace));
         }
         let before = Arc::new(self.schema.clone());
