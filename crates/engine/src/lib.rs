@@ -59,5 +59,6 @@ pub use open::Opening;
 pub use options::{
     COLUMN_INDEX_BYTES, EngineOptions, FailurePolicy, SsTableFormat, StorageCompatibility, SyncMode,
 };
+pub use schema::of_directory::schema_of_directory;
 pub use stats::{EngineStats, TableStats};
 pub use writing::write::WriteOptions;

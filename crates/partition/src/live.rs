@@ -13,6 +13,7 @@
 use crate::cost::ReadContext;
 use crate::error::ReadError;
 use crate::filter;
+use crate::plain::TakeLive;
 use crate::recording::Cut;
 use crate::stream::{BoxedStream, Event, Fragment, PartitionStream};
 use model::command::{ClusteringFilter, ReadCommand};
@@ -169,6 +170,23 @@ impl LiveRows {
     /// # Errors
     /// When the stream fails, or the deadline is over.
     pub fn next_row(&mut self) -> Result<Option<ResultRow<'_>>, ReadError> {
+        self.next_row_or(None)
+    }
+
+    /// As [`LiveRows::next_row`]. Rows that come before it and are plain are handed to `take` instead. When it
+    /// takes no more rows, of either kind, `None` is the result and more may follow. Only for a page that ends
+    /// with the result: nobody knows where in it a plain row was.
+    ///
+    /// # Errors
+    /// As [`LiveRows::next_row`].
+    pub fn next_row_or(
+        &mut self,
+        mut take: Option<&mut TakeLive<'_>>,
+    ) -> Result<Option<ResultRow<'_>>, ReadError> {
+        let takes_plain = take.is_some()
+            && self.command.row_filter.is_empty()
+            && !self.command.limits.distinct
+            && self.command.limits.rows_per_partition == u64::MAX;
         if self.is_page_full() || self.remaining == 0 {
             return Ok(None);
         }
@@ -179,6 +197,13 @@ impl LiveRows {
         loop {
             if self.in_partition && self.remaining_in_partition == 0 {
                 self.leave_partition()?;
+            }
+            if takes_plain
+                && self.in_partition
+                && let Some(take) = &mut take
+                && !self.take_plain(*take)?
+            {
+                return Ok(None);
             }
             if self.tombstones >= self.limits.tombstones && (self.last().is_some() || !self.in_partition) {
                 self.full = true;
@@ -217,6 +242,28 @@ impl LiveRows {
                 }
             }
         }
+    }
+
+    /// Hands plain rows of the partition to `take`; false when it takes no more, or the limit is reached.
+    fn take_plain(&mut self, take: &mut TakeLive<'_>) -> Result<bool, ReadError> {
+        let base = ResultRow {
+            key: &self.key,
+            static_row: (!self.static_row.cells.is_empty()).then_some(&self.static_row),
+            row: None,
+            now_s: self.command.now_s,
+        };
+        let (mut rows, mut goes_on, rows_max) = (0, true, self.remaining.min(self.possible));
+        self.stream.plain_rows(&mut |row| {
+            rows += 1;
+            goes_on = take(&base, row) && rows < rows_max;
+            goes_on
+        })?;
+        self.rows += rows;
+        self.live += rows;
+        self.partition_has_rows |= rows > 0;
+        self.remaining -= rows;
+        self.possible = self.possible.saturating_sub(rows);
+        Ok(goes_on)
     }
 
     /// Clustering of the last row scanned in the partition.

@@ -12,6 +12,7 @@
 //! One source passes through: its rows are not copied, and touched only where a deletion of its own is open.
 
 use crate::error::ReadError;
+use crate::plain::TakePlain;
 use crate::stream::{BoxedStream, Event, Fragment, PartitionStream};
 use model::{Deletion, Row, TableSchema, reconcile};
 use std::cmp::Ordering;
@@ -134,6 +135,13 @@ impl PartitionStream for Shadow {
                 Event::PartitionEnd | Event::End => {}
             }
             return Ok(event);
+        }
+    }
+
+    fn plain_rows(&mut self, take: &mut TakePlain<'_>) -> Result<(), ReadError> {
+        match self.shadow.is_none() {
+            true => self.source.plain_rows(take),
+            false => Ok(()),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The stream trait and its fragments. The grammar is at the top of the crate.
 
 use crate::error::ReadError;
+use crate::plain::TakePlain;
 use model::clustering::Position;
 use model::{BoundKind, ClusteringBound, DecoratedKey, Deletion, Row};
 
@@ -91,6 +92,17 @@ pub trait PartitionStream: Send {
     /// When the source cannot be read; the stream is of no use afterwards.
     fn next(&mut self, out: &mut Fragment) -> Result<Event, ReadError>;
 
+    /// Hands rows that come next to `take`, as long as they are plain, lie at hand, and it wants more. Other
+    /// rows, and whatever else comes, are the next fragments. Not every source does that, nor for every row.
+    /// It is asked only inside a partition.
+    ///
+    /// # Errors
+    /// As for [`PartitionStream::next`].
+    fn plain_rows(&mut self, take: &mut TakePlain<'_>) -> Result<(), ReadError> {
+        let _ = take;
+        Ok(())
+    }
+
     /// Leaves the rest of the current partition: the next event is the start of the next partition, or the
     /// end. Sources that can jump do so.
     ///
@@ -112,6 +124,10 @@ pub type BoxedStream = Box<dyn PartitionStream>;
 impl<S: PartitionStream + ?Sized> PartitionStream for Box<S> {
     fn next(&mut self, out: &mut Fragment) -> Result<Event, ReadError> {
         (**self).next(out)
+    }
+
+    fn plain_rows(&mut self, take: &mut TakePlain<'_>) -> Result<(), ReadError> {
+        (**self).plain_rows(take)
     }
 
     fn skip_partition(&mut self) -> Result<(), ReadError> {

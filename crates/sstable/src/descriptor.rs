@@ -6,10 +6,11 @@
 //! The id is a sequence number or a time uuid of 28 characters: base 36, `dddd_ssss_nnnnn` (days since
 //! 1582-10-15, second of the day, 100 ns units) and 13 characters of the uuid's lower half.
 
+use crate::txn_log::{self, RecoverError};
 use env::fs::{EntryKind, FileSystem};
 use partition::codec::DeletionTimes;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -354,6 +355,22 @@ pub struct Listing {
     pub txn_logs: Vec<PathBuf>,
 }
 
+/// The SSTables of a table's directory that the next start of a node would find. Those that a transaction
+/// which did not end will remove are left out. Nothing is changed.
+///
+/// # Errors
+/// When a log of a transaction is not understood, so that it is not known which of them count.
+pub fn live(fs: &dyn FileSystem, directory: &Path) -> Result<Vec<Descriptor>, RecoverError> {
+    let listing = list(fs, directory)?;
+    let leftovers = match listing.txn_logs.is_empty() {
+        true => Vec::new(),
+        false => txn_log::understand(fs, &[directory.to_owned()])?,
+    };
+    let gone: HashSet<PathBuf> = leftovers.into_iter().flat_map(|leftover| leftover.gone).collect();
+    let stays = |(_, files): &(Descriptor, Vec<PathBuf>)| !files.iter().any(|file| gone.contains(file));
+    Ok(listing.tables.into_iter().filter(stays).map(|(descriptor, _)| descriptor).collect())
+}
+
 /// Lists a table's directory; directories in it (backups, snapshots) are not looked into.
 pub fn list(fs: &dyn FileSystem, directory: &Path) -> io::Result<Listing> {
     let mut out = Listing::default();
@@ -362,7 +379,7 @@ pub fn list(fs: &dyn FileSystem, directory: &Path) -> io::Result<Listing> {
         let path = directory.join(name);
         if name.ends_with(".tmp") {
             out.temporary.push(path);
-        } else if crate::txn_log::is_log_name(name) {
+        } else if txn_log::is_log_name(name) {
             out.txn_logs.push(path);
         } else if let Some((descriptor, _)) = Descriptor::parse(directory, name) {
             out.tables.entry(descriptor).or_default().push(path);

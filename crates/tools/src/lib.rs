@@ -17,6 +17,7 @@
 //! - `client`: one request to a node, and its answer.
 //! - `nodetool`: Cassandra's verbs, in its words and layouts.
 //! - `top`: the reads of a node, live, in a terminal.
+//! - `export`: a table as files, by crate `bulk`; only with the feature of that name.
 //! - `offline`: the verbs of `ilion sstable`, which dump, export, check and mend SSTables.
 //! - `format`: sizes and columns of text; `structured`: JSON and YAML as nodetool lays them out;
 //!   `console`: complaints on the standard error.
@@ -29,6 +30,8 @@
 pub mod api;
 mod client;
 pub mod console;
+#[cfg(feature = "bulk")]
+pub mod export;
 mod format;
 pub mod nodetool;
 pub mod offline;

@@ -12,7 +12,8 @@ use crate::error::EngineError;
 use crate::intake::Intake;
 use crate::memtable::Memtable;
 use crate::schema::diff::{self, Moment};
-use crate::schema::load::{self, SchemaRow, SchemaRows};
+use crate::schema::load::{self, SchemaRows};
+use crate::schema::of_directory::schema_row;
 use crate::schema::verify;
 use crate::schema::version::VersionDigest;
 use crate::system::{self, SYSTEM_SCHEMA};
@@ -124,20 +125,7 @@ impl Intake {
                 let Some(row) = row else { return };
                 let timestamps = row.cells.iter().map(|c| c.timestamp).chain([row.liveness.timestamp]);
                 newest = timestamps.chain([newest]).max().unwrap_or(newest);
-                if row.is_live(now_s) {
-                    let live = row.cells.iter().filter(|c| c.is_live(now_s));
-                    let named = live
-                        .filter_map(|c| Some((table.column_by_id(c.column)?.name.clone(), c.value.clone())));
-                    out.push(SchemaRow {
-                        keyspace: String::from_utf8_lossy(&key.key.0).into_owned(),
-                        clustering: row
-                            .clustering
-                            .iter()
-                            .filter_map(model::clustering::component_bytes)
-                            .collect(),
-                        cells: named.collect(),
-                    });
-                }
+                out.extend(schema_row(&table, key, row, now_s));
             })?;
         }
         self.schema_micros.fetch_max(newest, Ordering::SeqCst);

@@ -6,12 +6,18 @@
 //!    later may hold a write that an earlier one does not.
 //! 3. Parts are ranges of tokens with about as many bytes each, by the indexes of the SSTables
 //!    ([`HeldTable::splits`]).
+//!
+//! SSTables of which no node runs are held in the same way ([`HeldTable::of_sstables`]).
 
 use super::{TableStore, TableView};
-use model::Token;
+use crate::cache::RowCache;
+use crate::commitlog::LogPosition;
+use crate::memtable::Memtable;
 use model::command::ReadCommand;
 use model::key::{KeyBound, KeyRange};
+use model::{TableSchema, Token};
 use partition::{BoxedStream, ReadContext, ReadError};
+use sstable::SsTable;
 use std::sync::Arc;
 
 /// A split may be wrong by this part of what it should hold.
@@ -32,6 +38,49 @@ impl TableStore {
 }
 
 impl HeldTable {
+    /// SSTables of a table that no node has open, as if one had nothing else of it.
+    ///
+    /// # Errors
+    /// When an SSTable has columns that the table never had, or other clustering columns.
+    pub fn of_sstables(table: Arc<TableSchema>, sstables: Vec<Arc<SsTable>>) -> Result<HeldTable, ReadError> {
+        sstables.iter().try_for_each(|sstable| sstable.check_schema(&table))?;
+        let memtable = Memtable::new(LogPosition::NONE, 0);
+        let row_cache = Arc::new(RowCache::new(0));
+        // No read leaves anything in a page cache that nobody has.
+        let scan_bytes_max = 0;
+        let store =
+            TableStore::new(table, false, Vec::new(), memtable, (sstables, 0), scan_bytes_max, row_cache);
+        Ok(Arc::new(store).hold())
+    }
+
+    /// The definition of the table as it is now.
+    pub fn schema(&self) -> Arc<TableSchema> {
+        self.table.schema()
+    }
+
+    /// The SSTables that are held, newest first.
+    pub fn sstables(&self) -> &[Arc<SsTable>] {
+        &self.view.sstables
+    }
+
+    /// Whether the table was dropped meanwhile.
+    pub fn is_dropped(&self) -> bool {
+        self.table.is_dropped()
+    }
+
+    /// About how many bytes the SSTables have in a range, before compression.
+    ///
+    /// # Errors
+    /// When an index cannot be read.
+    pub fn bytes_in(&self, range: &KeyRange, ctx: &ReadContext) -> Result<u64, ReadError> {
+        let end_of = |bound: &KeyBound| match token_of(bound) {
+            Some(token) => self.bytes_before(Token(token), ctx).map(Some),
+            None => Ok(None),
+        };
+        let start = end_of(&range.start)?.unwrap_or(0);
+        Ok(end_of(&range.end)?.unwrap_or_else(|| self.data_bytes()).saturating_sub(start))
+    }
+
     /// [`TableStore::read`], of what is held.
     ///
     /// # Errors

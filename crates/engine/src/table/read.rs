@@ -15,8 +15,8 @@ use model::command::{PartitionSelection, ReadCommand};
 use model::key::KeyRange;
 use partition::codec::Others;
 use partition::{
-    AtSource, BoxedStream, Event, Fragment, PartitionStream, ReadContext, ReadError, SourceKind, Verdict,
-    concat, merge,
+    AtSource, BoxedStream, Event, Fragment, PartitionStream, ReadContext, ReadError, SourceKind, TakePlain,
+    Verdict, concat, merge,
 };
 use smallvec::SmallVec;
 use sstable::{SsTable, SsTableStream};
@@ -216,6 +216,11 @@ impl PartitionStream for Scan {
         let event = self.stream.next(out)?;
         self.is_at_start = event == Event::PartitionStart;
         Ok(event)
+    }
+
+    fn plain_rows(&mut self, take: &mut TakePlain<'_>) -> Result<(), ReadError> {
+        // What becomes of cells that nobody asked for is no matter for a plain row.
+        self.stream.plain_rows(take)
     }
 
     fn skip_partition(&mut self) -> Result<(), ReadError> {

@@ -47,8 +47,14 @@ pub struct RowFlags {
 }
 
 impl RowFlags {
+    /// Whether the row was inserted, without a TTL, and neither it nor a whole column of it was deleted.
     #[inline]
-    fn has(self, bit: u8) -> bool {
+    pub(super) fn is_inserted_for_good(self) -> bool {
+        self.bits & (flag::TIMESTAMP | flag::TTL | flag::DELETION | flag::COMPLEX_DELETION) == flag::TIMESTAMP
+    }
+
+    #[inline]
+    pub(super) fn has(self, bit: u8) -> bool {
         self.bits & bit != 0
     }
 }

@@ -28,6 +28,7 @@ mod header;
 mod input;
 mod layout;
 pub mod mutation;
+mod plain;
 mod ranges;
 mod stats;
 #[cfg(test)]
@@ -42,5 +43,6 @@ pub use encode::{EncodeError, LONG_VALUE_BYTES, RowSizes, write_end};
 pub use header::{HeaderColumn, SerializationHeader};
 pub use input::{DecodeError, Input, SliceInput};
 pub use layout::{Layout, LayoutError, Others, ValueLen, Wanted};
+pub use plain::{InPlace, PlainParts};
 pub use ranges::{changes_of_tombstones, tombstones_of_changes};
 pub use stats::{DELETION_EPOCH_S, DeletionTimes, EncodingStats, StatsCollector, TIMESTAMP_EPOCH_MICROS};

@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use model::vint;
-use partition::codec::Input;
+use partition::codec::{InPlace, Input};
 
 /// The bytes do not lie in the page, or are not what they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +47,13 @@ impl<'p> InPage<'p> {
         let (taken, rest) = self.rest.split_at_checked(len).ok_or(NotInPage)?;
         self.rest = rest;
         Ok(taken)
+    }
+}
+
+impl<'p> InPlace<'p> for InPage<'p> {
+    #[inline]
+    fn slice(&mut self, len: u64) -> Result<&'p [u8], NotInPage> {
+        self.take(len)
     }
 }
 

@@ -20,6 +20,12 @@ impl Counted {
         self.tombstones += row.tombstones_at_source();
     }
 
+    /// Takes plain rows with so many cells.
+    pub fn plain(&mut self, rows: u64, cells: u64) {
+        self.rows += rows;
+        self.cells += cells;
+    }
+
     /// Adds up and starts anew.
     pub fn report(&mut self, cost: &ReadCost) {
         cost.rows_scanned.add(self.rows);

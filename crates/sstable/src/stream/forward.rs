@@ -27,24 +27,24 @@ pub(crate) enum UnfilteredKind {
 /// clustering.
 #[derive(Debug)]
 pub(crate) struct Forward {
-    head: Option<UnfilteredKind>,
+    pub(super) head: Option<UnfilteredKind>,
     flags: Option<RowFlags>,
     /// Where the last head starts; `None` before the first one of a partition.
-    head_start: Option<u64>,
+    pub(super) head_start: Option<u64>,
     /// Where the last row or marker before the next head starts; before the first one, where the partition
     /// does. `None` when it is not known.
-    before: Option<u64>,
+    pub(super) before: Option<u64>,
     /// Where the row or marker at the head ends.
-    head_end: u64,
+    pub(super) head_end: u64,
     clustering: Clustering,
     bound: ClusteringBound,
     marker: Marker,
     /// The range deletion that holds before the head.
     open: Deletion,
-    present: ColumnSet,
+    pub(super) present: ColumnSet,
     partition_start: u64,
     rows: Option<RowIndex>,
-    places: Places,
+    pub(super) places: Places,
     /// Whether the file may have range deletions at all.
     may_delete: bool,
     /// Whether pages are where they belong, and the index of rows is right.

@@ -11,6 +11,7 @@ mod counted;
 pub(crate) mod forward;
 mod leave;
 mod places;
+mod plain;
 mod reverse;
 mod skip;
 mod start;
@@ -28,7 +29,7 @@ use model::clustering::Position;
 use model::key::KeyRange;
 use model::{ClusteringBound, DecoratedKey, Deletion, PartitionKey, Row, Slice, TableSchema};
 use partition::codec::{ColumnSet, Input, Layout, Others, UnfilteredHead, Wanted};
-use partition::{Event, Fragment, PartitionStream, RangeChange, ReadError};
+use partition::{Event, Fragment, PartitionStream, RangeChange, ReadError, TakePlain};
 use std::cmp::Ordering;
 use std::sync::Arc;
 pub(crate) use walker::Walker;
@@ -566,6 +567,10 @@ impl PartitionStream for SsTableStream {
             State::Rows => self.next_of_slices(out),
             State::Done => Ok(Event::End),
         }
+    }
+
+    fn plain_rows(&mut self, take: &mut TakePlain<'_>) -> Result<(), ReadError> {
+        self.take_plain(take)
     }
 
     fn skip_partition(&mut self) -> Result<(), ReadError> {

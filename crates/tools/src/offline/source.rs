@@ -4,7 +4,8 @@ use super::Failure;
 use env::Env;
 use env::fs::{EntryKind, FileSystem};
 use model::TableSchema;
-use sstable::{Component, Descriptor, SsTable, Uncached, descriptor, table_of_header, txn_log};
+use sstable::txn_log::RecoverError;
+use sstable::{Component, Descriptor, SsTable, Uncached, descriptor, table_of_header};
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -131,16 +132,12 @@ pub(super) fn directories(env: &Env, paths: &[PathBuf]) -> Result<Vec<PathBuf>, 
 
 /// The SSTables of a directory that count.
 fn those_that_count(fs: &dyn FileSystem, directory: &Path) -> Result<Vec<Descriptor>, Failure> {
-    let mut looks = 0;
-    let (listing, leftovers) = loop {
-        let listing = descriptor::list(fs, directory)?;
-        looks += 1;
-        if listing.txn_logs.is_empty() {
-            break (listing, Vec::new());
-        }
-        match txn_log::understand(fs, &[directory.to_owned()]) {
-            Ok(leftovers) => break (listing, leftovers),
-            Err(_) if looks < LOOKS_MAX => {}
+    let mut looks = 1;
+    loop {
+        match descriptor::live(fs, directory) {
+            Ok(descriptors) => return Ok(descriptors),
+            Err(RecoverError::Io(e)) => return Err(e.into()),
+            Err(_) if looks < LOOKS_MAX => looks += 1,
             Err(e) => {
                 return Err(Failure::Usage(format!(
                     "which SSTables of {} count is not known, name those that are meant: {e}",
@@ -148,10 +145,7 @@ fn those_that_count(fs: &dyn FileSystem, directory: &Path) -> Result<Vec<Descrip
                 )));
             }
         }
-    };
-    let gone: HashSet<PathBuf> = leftovers.into_iter().flat_map(|leftover| leftover.gone).collect();
-    let stays = |(_, files): &(Descriptor, Vec<PathBuf>)| !files.iter().any(|file| gone.contains(file));
-    Ok(listing.tables.into_iter().filter(stays).map(|(descriptor, _)| descriptor).collect())
+    }
 }
 
 /// An open SSTable and its table, as far as the header tells.

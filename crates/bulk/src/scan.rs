@@ -1,0 +1,147 @@
+//! One split of one request, as record batches.
+//!
+//! The first batch opens the stream. From then on each row that `LiveRows` finds is appended to the columns,
+//! until a batch is full. What is yielded is not looked at again.
+
+mod rows;
+
+use crate::{BulkError, ScanRequest};
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_schema::SchemaRef;
+use engine::table::HeldTable;
+use model::command::ReadCommand;
+use model::row::ResultRow;
+use partition::{LiveRows, PageLimits, PlainRow, ReadContext};
+use rows::RowColumns;
+use std::sync::Arc;
+
+/// Rows of a batch, at most: enough that what is done once for a batch does not count, and few enough that
+/// the columns of a narrow table stay in the processor's caches.
+pub const BATCH_ROWS_MAX: usize = 8_192;
+/// Bytes of values after which a batch is over. The row that exceeds them is part of it.
+pub const BATCH_BYTES_MAX: u64 = 8 << 20;
+
+/// What a scan has yielded so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScanCounts {
+    /// Rows.
+    pub rows: u64,
+    /// Empty values that became null ([`crate::EmptyValues`]).
+    pub empty_values: u64,
+}
+
+/// A scan. After an error it is over.
+pub struct Scan {
+    held: HeldTable,
+    command: Arc<ReadCommand>,
+    context: ReadContext,
+    schema: SchemaRef,
+    columns: RowColumns,
+    rows: Option<Box<LiveRows>>,
+    is_over: bool,
+    counts: ScanCounts,
+}
+
+impl Scan {
+    pub(crate) fn new(
+        held: HeldTable,
+        request: &ScanRequest,
+        command: Arc<ReadCommand>,
+        context: ReadContext,
+    ) -> Scan {
+        let rows_wanted = command.limits.rows.min(context.rows_wanted);
+        Scan {
+            held,
+            command,
+            context: ReadContext { rows_wanted, ..context },
+            schema: request.schema(),
+            columns: RowColumns::new(request),
+            rows: None,
+            is_over: false,
+            counts: ScanCounts::default(),
+        }
+    }
+
+    /// The schema of the batches.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// What was yielded so far.
+    pub fn counts(&self) -> ScanCounts {
+        self.counts
+    }
+
+    /// The cost of it, so far.
+    pub fn cost(&self) -> partition::CostSnapshot {
+        self.context.cost.snapshot()
+    }
+
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>, BulkError> {
+        if self.held.is_dropped() {
+            let table = &self.command.table;
+            return Err(BulkError::Dropped(format!("{}.{}", table.keyspace, table.name)));
+        }
+        let live = match &mut self.rows {
+            Some(rows) => rows,
+            None => {
+                let stream = self.held.read(&self.command, &self.context)?;
+                let command = Arc::clone(&self.command);
+                let rows = LiveRows::new(stream, command, self.context.clone(), PageLimits::NONE);
+                self.rows.insert(rows)
+            }
+        };
+        let (mut rows, mut bytes) = (0, 0);
+        let mut failure = None;
+        while rows < BATCH_ROWS_MAX && bytes < BATCH_BYTES_MAX {
+            let columns = &mut self.columns;
+            let mut take = |base: &ResultRow<'_>, row: PlainRow<'_>| match columns.append_plain(base, row) {
+                Ok(appended) => {
+                    rows += 1;
+                    bytes += appended;
+                    rows < BATCH_ROWS_MAX && bytes < BATCH_BYTES_MAX
+                }
+                Err(error) => {
+                    failure = Some(error);
+                    false
+                }
+            };
+            let row = live.next_row_or(Some(&mut take))?;
+            if let Some(error) = failure.take() {
+                return Err(error);
+            }
+            if let Some(row) = row {
+                bytes += self.columns.append(&row)?;
+                rows += 1;
+            } else if rows < BATCH_ROWS_MAX && bytes < BATCH_BYTES_MAX {
+                self.is_over = true;
+                break;
+            }
+        }
+        if rows == 0 {
+            return Ok(None);
+        }
+        let (arrays, empties) = self.columns.finish()?;
+        self.counts.rows += rows as u64;
+        self.counts.empty_values += empties;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(Some(RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)?))
+    }
+}
+
+impl Iterator for Scan {
+    type Item = Result<RecordBatch, BulkError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_over {
+            return None;
+        }
+        let next = self.next_batch().transpose();
+        if !matches!(next, Some(Ok(_))) {
+            self.is_over = true;
+            // A reader that fails has nothing more to say, and its pages are not needed.
+            self.rows = None;
+        }
+        next
+    }
+}

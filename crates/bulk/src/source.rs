@@ -1,0 +1,109 @@
+//! Sources: what is scanned.
+
+use crate::{BulkError, Scan, ScanRequest, Split};
+use engine::table::HeldTable;
+use env::fs::FileSystem;
+use model::TableSchema;
+use model::command::PartitionSelection;
+use model::key::KeyBound;
+use partition::ReadContext;
+use sstable::{Descriptor, OpenError, SsTable, Uncached};
+use std::sync::Arc;
+
+/// One table as it is at one moment. Clones are the same.
+#[derive(Clone)]
+pub struct Source {
+    held: HeldTable,
+    table: Arc<TableSchema>,
+}
+
+impl Source {
+    /// A table of a running node.
+    pub fn of_node(held: HeldTable) -> Source {
+        Source { table: held.schema(), held }
+    }
+
+    /// SSTables that no node has open, of a table of this definition.
+    ///
+    /// # Errors
+    /// When one is damaged, or is of another table.
+    pub fn of_sstables(
+        fs: &dyn FileSystem,
+        descriptors: &[Descriptor],
+        table: &Arc<TableSchema>,
+    ) -> Result<Source, OpenError> {
+        let open = |(i, descriptor): (usize, &Descriptor)| {
+            SsTable::open(fs, descriptor, i as u64, Arc::new(Uncached)).map(Arc::new)
+        };
+        let sstables = descriptors.iter().enumerate().map(open).collect::<Result<Vec<_>, _>>()?;
+        let held = HeldTable::of_sstables(Arc::clone(table), sstables)?;
+        Ok(Source { held, table: Arc::clone(table) })
+    }
+
+    /// The definition of the table.
+    pub fn table(&self) -> &Arc<TableSchema> {
+        &self.table
+    }
+
+    /// Names and sizes of the data files, for who wants to know whether a source is still the same.
+    pub fn files(&self) -> Vec<(String, u64)> {
+        let of = |sstable: &Arc<SsTable>| (sstable.descriptor().to_string(), sstable.data_file_bytes());
+        let mut files: Vec<_> = self.held.sstables().iter().map(of).collect();
+        files.sort();
+        files
+    }
+
+    /// Bytes of the SSTables, before compression.
+    pub fn data_bytes(&self) -> u64 {
+        self.held.data_bytes()
+    }
+
+    /// At most `parts` splits, which together are the partitions that the request asks for, with about as
+    /// many bytes each. A request by partition keys is one split.
+    ///
+    /// # Errors
+    /// When an index cannot be read.
+    pub fn splits(&self, request: &ScanRequest, parts: u64) -> Result<Vec<Split>, BulkError> {
+        let ctx = context();
+        let range = match &request.command.partitions {
+            PartitionSelection::Keys(_) => return Ok(vec![Split::FULL]),
+            PartitionSelection::Range(range) => range,
+        };
+        let ranges = self.held.splits(range, parts, &ctx)?;
+        let inner = ranges.len().saturating_sub(1);
+        let mut out = Vec::with_capacity(ranges.len());
+        for (i, range) in ranges.iter().enumerate() {
+            // What lies before the first and behind the last is kept out by the request.
+            let after = if i == 0 { None } else { token_of(&range.start) };
+            let through = if i == inner { None } else { token_of(&range.end) };
+            out.push(Split { after, through, bytes_estimate: self.held.bytes_in(range, &ctx)? });
+        }
+        Ok(out)
+    }
+
+    /// Scans what a request asks for of a split. Nothing is read before the first batch is asked for.
+    pub fn scan(&self, request: &ScanRequest, split: &Split) -> Scan {
+        self.scan_with(request, split, context())
+    }
+
+    /// As [`Source::scan`], with a context: for its cost, or a deadline. Nothing fills a cache all the same.
+    pub fn scan_with(&self, request: &ScanRequest, split: &Split, ctx: ReadContext) -> Scan {
+        let ctx = ReadContext { fill_cache: false, fill_index_cache: false, ..ctx };
+        let mut command = request.command.as_ref().clone();
+        command.partitions = split.of(&command.partitions);
+        Scan::new(self.held.clone(), request, Arc::new(command), ctx)
+    }
+}
+
+/// How a scan reads: it may wait, and leaves nothing in a cache.
+fn context() -> ReadContext {
+    ReadContext { fill_cache: false, fill_index_cache: false, ..ReadContext::default() }
+}
+
+fn token_of(bound: &KeyBound) -> Option<i64> {
+    match bound {
+        KeyBound::Unbounded => None,
+        KeyBound::Token { token, .. } => Some(token.0),
+        KeyBound::Key { key, .. } => Some(key.token.0),
+    }
+}

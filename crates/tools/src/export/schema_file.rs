@@ -1,0 +1,156 @@
+//! Tables of a file of CQL statements, as snapshots and DESCRIBE have them.
+//!
+//! Keyspaces that are not made in the file are made on the way: the schema file of a snapshot has none.
+//! Statements about anything but keyspaces, types and tables are left out.
+
+use super::Failure;
+use cql::ast::Statement;
+use cql::ddl::{self, CompactPolicy, DdlContext};
+use cql::parser::parse_statement;
+use env::Env;
+use model::schema::Replication;
+use model::{KeyspaceSchema, Schema, TableSchema};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What was read of a file.
+pub(super) struct SchemaFile {
+    pub schema: Schema,
+    /// Statements that made no sense.
+    failures: Vec<String>,
+}
+
+/// Reads a file of statements.
+pub(super) fn read(env: &Env, path: &Path) -> Result<SchemaFile, Failure> {
+    let text = env.fs.read_to_string(path).map_err(Failure::usage)?;
+    let mut out = SchemaFile { schema: Schema::default(), failures: Vec::new() };
+    for text in statements(&text) {
+        if let Err(error) = out.apply(env, text) {
+            let start: String = text.chars().take(60).collect();
+            out.failures.push(format!("{error} in \"{start}\""));
+        }
+    }
+    Ok(out)
+}
+
+impl SchemaFile {
+    fn apply(&mut self, env: &Env, text: &str) -> Result<(), String> {
+        let statement = parse_statement(text).map_err(|e| e.to_string())?.statement;
+        let keyspace = match &statement {
+            Statement::CreateTable(create) => create.table.keyspace.as_ref(),
+            Statement::AlterTable(alter) => alter.table.keyspace.as_ref(),
+            Statement::CreateType(create) => create.name.keyspace.as_ref(),
+            Statement::CreateKeyspace(_) | Statement::AlterType(_) => None,
+            _ => return Ok(()),
+        };
+        if let Some(name) = keyspace.map(|name| name.as_str())
+            && self.schema.keyspace(name).is_none()
+        {
+            let keyspace = KeyspaceSchema::new(name, Replication::simple(1));
+            self.schema.keyspaces.insert(name.to_owned(), Arc::new(keyspace));
+        }
+        let before = Arc::new(self.schema.clone());
+        let context = DdlContext {
+            schema: &before,
+            keyspace: None,
+            new_table_id: env.time_uuid(),
+            now_micros: env.now_micros(),
+            datacenter: "datacenter1",
+            compact: CompactPolicy { may_create: true, may_drop: true },
+        };
+        if let Some(outcome) = ddl::apply(&statement, &context).map_err(|e| e.to_string())? {
+            self.schema = outcome.schema;
+        }
+        Ok(())
+    }
+
+    /// The table of that name, or the only one.
+    pub(super) fn table(&self, name: Option<(&str, &str)>, file: &str) -> Result<Arc<TableSchema>, Failure> {
+        let all: Vec<_> = self.schema.keyspaces.values().flat_map(|keyspace| keyspace.stores()).collect();
+        let found = match (name, all.as_slice()) {
+            (Some((keyspace, table)), _) => self.schema.table(keyspace, table),
+            (None, [only]) => Some(*only),
+            (None, _) => None,
+        };
+        if let Some(table) = found {
+            return Ok(Arc::clone(table));
+        }
+        let mut text = match name {
+            Some((keyspace, table)) => format!("{file} makes no table {keyspace}.{table}"),
+            None if all.is_empty() => format!("{file} makes no table"),
+            None => {
+                format!("{file} makes {} tables: --table KEYSPACE.TABLE says which one it is", all.len())
+            }
+        };
+        for failure in &self.failures {
+            text.push_str("; ");
+            text.push_str(failure);
+        }
+        Err(Failure::Usage(text))
+    }
+}
+
+/// The statements of a text: what lies between semicolons that are in no string, name or comment.
+fn statements(text: &str) -> Vec<&str> {
+    let (mut out, mut start, mut at) = (Vec::new(), 0, 0);
+    let rest = |at: usize| text.get(at..).unwrap_or_default();
+    // Where what begins at `at` ends.
+    let behind = |at: usize, opening: usize, closing: &str| {
+        let found = rest(at + opening).find(closing);
+        found.map_or(text.len(), |found| at + opening + found + closing.len())
+    };
+    while let Some(first) = rest(at).chars().next() {
+        at = match first {
+            '\'' => behind(at, 1, "'"),
+            '"' => behind(at, 1, "\""),
+            '$' if rest(at).starts_with("$$") => behind(at, 2, "$$"),
+            '-' if rest(at).starts_with("--") => behind(at, 2, "\n"),
+            '/' if rest(at).starts_with("//") => behind(at, 2, "\n"),
+            '/' if rest(at).starts_with("/*") => behind(at, 2, "*/"),
+            ';' => {
+                out.push(text.get(start..at).unwrap_or_default());
+                start = at + 1;
+                start
+            }
+            other => at + other.len_utf8(),
+        };
+    }
+    out.push(rest(start));
+    out.retain(|statement| !statement.trim().is_empty());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use env::fs::memory::MemoryFileSystem;
+
+    #[test]
+    fn semicolons_in_strings_and_comments_end_nothing() {
+        let text = "A 'x;''y' \"n;\" ; -- c;\n B /* ; */ $$ ; $$; \n";
+        let found = statements(text);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].starts_with("A 'x") && found[1].trim_end().ends_with("$$ ; $$"), "{found:?}");
+    }
+
+    #[test]
+    fn the_schema_file_of_a_snapshot_makes_its_table() {
+        let env = Env::for_test(1).with_fs(Arc::new(MemoryFileSystem::new()));
+        let text = "CREATE TYPE IF NOT EXISTS ks.u (a int);\n\
+                    CREATE TABLE IF NOT EXISTS ks.t (k int, c text, v frozen<u>, gone int, PRIMARY KEY (k, c)) \
+                    WITH ID = 5a1c395e-b41f-11e5-9f22-ba0be0483c18 AND comment = 'a;b';\n\
+                    ALTER TABLE ks.t DROP gone USING TIMESTAMP 5;\n\
+                    CREATE INDEX i ON ks.t (v);";
+        let path = Path::new("/schema.cql");
+        env.fs.write(path, text.as_bytes()).unwrap();
+        let file = read(&env, path).unwrap();
+        let table = file.table(None, "it").unwrap();
+        assert_eq!(
+            (table.keyspace.as_str(), table.id.to_string().as_str()),
+            ("ks", "5a1c395e-b41f-11e5-9f22-ba0be0483c18")
+        );
+        assert!(table.column("gone").is_none() && table.dropped_column("gone").is_some());
+        let refusal = file.table(Some(("ks", "other")), "it").unwrap_err();
+        assert!(matches!(refusal, Failure::Usage(text) if text == "it makes no table ks.other"));
+    }
+}
