@@ -231,5 +231,5 @@ def test_an_export_that_is_killed_leaves_whole_files_and_goes_on(node, tmp_path)
         assert process.returncode == 0
         run(command)
         assert parquet(out).num_rows == 6_000
-        assert not list(out.glob("*.tmp")) and json.loads((out / "manifest.json").read_text())["is_complete"]
+        assert not list(out.glob("*.tmp")) and json.loads((out / "_manifest.json").read_text())["is_complete"]
     assert killed > 0

@@ -1,10 +1,12 @@
 //! A table as files, one for each split.
 //!
 //! ```text
-//! DIR/manifest.json            what is exported, its splits, and which of them are whole
-//! DIR/part-00003.parquet       a split that is whole
-//! DIR/part-00004.parquet.tmp   one that is being written
+//! DIR/_manifest.json            what is exported, its splits, and which of them are whole
+//! DIR/part-00003.parquet        a split that is whole
+//! DIR/_part-00004.parquet.tmp   one that is being written
 //! ```
+//! Who reads a directory as one data set leaves out names that begin with an underscore.
+//!
 //! 1. The manifest is written before the first file. It has the table, the request, the files of the source
 //!    and the moment at which TTLs are judged.
 //! 2. Each split is written under a temporary name, synced, and given its name. Then the manifest says so.
@@ -36,7 +38,7 @@ const SPLIT_BYTES_MIN: u64 = 16 << 20;
 /// Bytes of a split, before compression, above which there are more splits: files of this size are handy.
 const SPLIT_BYTES_MAX: u64 = 512 << 20;
 /// The name of the manifest.
-pub const MANIFEST: &str = "manifest.json";
+pub const MANIFEST: &str = "_manifest.json";
 
 /// Where and how files are written.
 #[derive(Clone, Debug)]
@@ -222,7 +224,7 @@ fn refuse_strangers(env: &Env, directory: &Path, format: Format) -> Result<(), B
 
 /// Removes what a run that was killed left under temporary names.
 fn remove_unfinished(env: &Env, directory: &Path) -> io::Result<()> {
-    let is_ours = |name: &str| name.starts_with("part-") && name.ends_with(".tmp");
+    let is_ours = |name: &str| name.starts_with("_part-") && name.ends_with(".tmp");
     for entry in env.fs.read_dir(directory)? {
         if entry.name.to_str().is_some_and(is_ours) {
             env.fs.remove_file(&directory.join(&entry.name))?;
@@ -258,7 +260,7 @@ impl Shared {
         let fs = self.env.fs.as_ref();
         let name = format!("part-{number:05}.{}", self.options.format.extension());
         let path = self.options.directory.join(&name);
-        let beside = self.options.directory.join(format!("{name}.tmp"));
+        let beside = self.options.directory.join(format!("_{name}.tmp"));
         let result = self.write_file(&beside, split);
         let (rows, bytes, empty_values) = match result {
             Ok(found) => found,

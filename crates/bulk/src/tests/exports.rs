@@ -113,7 +113,7 @@ fn an_export_that_is_stopped_goes_on_and_holds_each_row_once() {
     for batches in [1, 2, 2, 1000] {
         // A run that was killed leaves such a file.
         if was_stopped > 0 {
-            env.fs.write(&options.directory.join("part-00000.parquet.tmp"), b"half").unwrap();
+            env.fs.write(&options.directory.join("_part-00000.parquet.tmp"), b"half").unwrap();
         }
         let stopped = Arc::new(Stopped(AtomicU64::new(batches)));
         match export(&env, &source, &request, &[], &options, stopped) {
@@ -146,7 +146,7 @@ fn another_export_is_refused_in_the_same_directory() {
         failed.unwrap_err().to_string()
     };
     let asked = [("where".to_owned(), "k = 1".to_owned())];
-    let expected = "/out/parquet/manifest.json is of another export (request: all rows then, where k = 1 now); \
+    let expected = "/out/parquet/_manifest.json is of another export (request: all rows then, where k = 1 now); \
                     export into an empty directory";
     assert_eq!(again(&all, &asked, &options), expected);
     let only = ScanRequest::of_table(source.table(), Some(&["k".to_owned()]), NOW_S, ScanOptions::default());
