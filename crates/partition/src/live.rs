@@ -173,9 +173,9 @@ impl LiveRows {
         self.next_row_or(None)
     }
 
-    /// As [`LiveRows::next_row`]. Rows that come before it and are plain are handed to `take` instead. When it
-    /// takes no more rows, of either kind, `None` is the result and more may follow. Only for a page that ends
-    /// with the result: nobody knows where in it a plain row was.
+    /// As [`LiveRows::next_row`]. Rows that come before it and are plain are handed to `take` instead. When
+    /// it takes no more rows, of either kind, `None` is the result and more may follow. Only for a page that
+    /// ends with the result: nobody knows where in it a plain row was.
     ///
     /// # Errors
     /// As [`LiveRows::next_row`].

@@ -3,8 +3,8 @@
 //!
 //! Cassandra describes the rows of a large partition by blocks of 64 KiB (`big`) or 16 KiB (`bti`). A read of
 //! one row decompresses and walks half a block. Ilion's own files have blocks of 4 KiB that end where chunks
-//! do, fences, and an outline. So the pass that compares a Data.db with its digest ([`crate::SsTable::prove`])
-//! also makes these for the partitions that are large:
+//! do, fences, and an outline. So the pass that compares a Data.db with its digest
+//! ([`crate::SsTable::prove`]) also makes these for the partitions that are large:
 //!
 //! 1. [`maker`] goes through their rows while Data.db is read, over what [`window`] has of it. It writes
 //!    Blocks.db, and Outline.db where there are long values.
