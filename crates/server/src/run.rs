@@ -26,7 +26,7 @@ const STATUS_TERMINATED: i32 = 143;
 /// How often snapshots are looked for whose time is over.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(5);
 /// Memory of its own from which on a node has huge pages: [`env::memory`].
-const HUGE_PAGES_BYTES_MIN: u64 = 64 << 20;
+const HUGE_PAGES_BYTES_MIN: u64 = 256 << 20;
 /// How often a small node looks whether it has become large.
 const MEMORY_INTERVAL: Duration = Duration::from_millis(500);
 /// Connections that wait to be accepted.
