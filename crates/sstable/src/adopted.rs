@@ -13,7 +13,7 @@
 //! 3. A read of a partition looks here before it asks the index. Reading goes on as in a file of Ilion.
 //!
 //! ```text
-//! Blocks.db := entry*                      as those of Index.db (`big/index.rs`), of either layout of the index
+//! Blocks.db := entry*          as those of Index.db (`big/index.rs`), also where the index is made of tries
 //! ```
 //! What is here was found in Data.db alone. The index only said where partitions begin, and that is compared:
 //! one has to end where the next begins. What is missing or damaged is made anew; until then reads go by the

@@ -117,7 +117,7 @@ fn adopt(env: &Env, descriptor: &Descriptor, progress: &Progress) -> Result<Adop
 }
 
 pub(super) fn run(env: &Env, args: &AdoptArgs, out: &mut Output) -> Result<Outcome, Failure> {
-    let advice = "a node describes them by itself, in the background";
+    let advice = "it describes its SSTables by itself, in the background";
     let _locks = lock::all(env, &source::directories(env, &args.paths)?, advice)?;
     let mut outcome = Outcome::Sound;
     let mut documents = Vec::new();
