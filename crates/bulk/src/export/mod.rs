@@ -282,22 +282,20 @@ impl Shared {
         let sorted_by = self.request.options.token.then_some(0);
         let Shared { options, .. } = self;
         let mut writer = Writer::new(file, scan.schema(), options.format, options.compression, sorted_by)?;
+        let stored = self.source.files().iter().map(|(_, bytes)| bytes).sum();
         let mut told = 0;
         while let Some(batch) = scan.next() {
             let mut batch = batch?;
             if self.progress.is_stopped() {
                 return Err(BulkError::Stopped);
             }
-            let rows_left = self.rows_left.load(Ordering::Relaxed);
+            let rows_left = self.take_rows(batch.num_rows() as u64);
             if (batch.num_rows() as u64) > rows_left {
                 batch = batch.slice(0, rows_left as usize);
             }
             let rows = batch.num_rows() as u64;
-            if rows_left != u64::MAX {
-                self.rows_left.store(rows_left - rows, Ordering::Relaxed);
-            }
             writer.write(&batch)?;
-            let done = self.bytes_done(&scan).min(split.bytes_estimate);
+            let done = self.bytes_done(&scan, stored).min(split.bytes_estimate);
             self.progress.add(rows, done.saturating_sub(told));
             told = told.max(done);
             if rows_left == rows {
@@ -309,9 +307,17 @@ impl Shared {
         Ok((rows, bytes, scan.counts().empty_values))
     }
 
-    /// About how many bytes of the source a scan has gone over, before compression.
-    fn bytes_done(&self, scan: &crate::Scan) -> u64 {
-        let stored: u64 = self.source.files().iter().map(|(_, bytes)| bytes).sum();
+    /// Takes so many rows of those that may still be written. Returns how many these were before; no other
+    /// thread gets the same.
+    fn take_rows(&self, rows: u64) -> u64 {
+        let take = |left: u64| Some(if left == u64::MAX { left } else { left.saturating_sub(rows) });
+        let taken = self.rows_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        taken.unwrap_or_else(|left| left)
+    }
+
+    /// About how many bytes of the source a scan has gone over, before compression, if its files have
+    /// `stored` bytes.
+    fn bytes_done(&self, scan: &crate::Scan, stored: u64) -> u64 {
         let read = u128::from(scan.cost().disk_bytes) * u128::from(self.source.data_bytes());
         u64::try_from(read / u128::from(stored.max(1))).unwrap_or(u64::MAX)
     }

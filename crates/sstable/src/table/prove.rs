@@ -421,6 +421,15 @@ impl SsTable {
     /// When the file system fails. What is there then is one of before or after, and the proof stays in force
     /// in memory.
     pub fn keep_proof(&self, fs: &dyn FileSystem, proof: &NewProof) -> io::Result<()> {
+        let kept = self.write_proof(fs, proof);
+        if kept.is_err() {
+            // It would be read again and again.
+            self.standing.cannot_adopt.store(true, Memory::Relaxed);
+        }
+        kept
+    }
+
+    fn write_proof(&self, fs: &dyn FileSystem, proof: &NewProof) -> io::Result<()> {
         if let Some(made) = &proof.made {
             made.keep()?;
         }
