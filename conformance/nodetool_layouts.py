@@ -32,7 +32,8 @@ MASKS = [(re.compile(pattern, re.MULTILINE), mask) for pattern, mask in (
     # Which tables were compacted, and how often.
     (r"ID +\w+ +\w+ +TIME", "ID KEYSPACE TABLE TIME"),
     (r"(keyspace_name|columnfamily_name)(\W+)\w+", r"\1\2NAME"),
-    (r"\{N:N(, N:N)*\}", "{N:N}"),
+    # Empty where a compaction wrote nothing.
+    (r"\{(N:N(, N:N)*)?\}", "{N:N}"),
     (r"compaction_type:[\w ]+", "compaction_type:KIND"),
     # Of Jackson's objects the first or the last member is marked.
     (r",$|^ *- ", ""),
