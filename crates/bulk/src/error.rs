@@ -33,6 +33,15 @@ pub enum BulkError {
     /// The file system failed.
     #[error("{0}")]
     Io(#[from] io::Error),
+    /// There is no such table.
+    #[error("there is no table {0}")]
+    UnknownTable(String),
+    /// A node could not be asked, or did not answer.
+    #[error("{0}")]
+    Node(String),
+    /// The node ends.
+    #[error("the node is shutting down")]
+    ShutDown,
     /// Who asked for the export ended it.
     #[error("the export was stopped; the same command goes on with it")]
     Stopped,

@@ -48,17 +48,29 @@
 mod columns;
 mod error;
 pub mod export;
+#[cfg(feature = "query")]
+pub mod flight;
 mod request;
 mod scan;
+mod select;
 mod source;
 mod split;
+#[cfg(feature = "query")]
+pub mod sql;
+#[cfg(feature = "query")]
+mod stream;
+mod table;
 #[cfg(test)]
 mod tests;
+pub mod ticket;
 mod types;
+pub mod work;
 
 pub use error::BulkError;
 pub use request::{EmptyValues, Form, ScanOptions, ScanRequest};
 pub use scan::{BATCH_BYTES_MAX, BATCH_ROWS_MAX, Scan, ScanCounts};
+pub use select::Select;
 pub use source::Source;
 pub use split::Split;
+pub use table::{Batches, Table, Tables};
 pub use types::{CQL_TYPE, field_of, type_of};

@@ -1,7 +1,7 @@
 //! What a scan asks for, and the schema of its batches.
 
 use crate::types::field_of;
-use crate::{BulkError, Split};
+use crate::{BulkError, Select, Split};
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use model::command::{
     ClusteringFilter, ColumnSelection, DataLimits, FilterExpression, PartitionSelection, ReadCommand,
@@ -38,6 +38,7 @@ pub enum EmptyValues {
 
 /// The form of the columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct ScanOptions {
     /// How values are given.
     pub form: Form,
@@ -62,6 +63,8 @@ pub struct ScanRequest {
     pub columns: Vec<Arc<ColumnDef>>,
     /// Their form.
     pub options: ScanOptions,
+    /// The words that it was made of, for who sends it on.
+    pub words: Option<Arc<Select>>,
 }
 
 /// What stands in a column of a batch.
@@ -138,12 +141,12 @@ impl ScanRequest {
         let selection = ColumnSelection::of(needed);
         command.columns =
             if selection.columns.len() == all { ColumnSelection::all(table) } else { selection };
-        Ok(ScanRequest { command: Arc::new(command), columns, options })
+        Ok(ScanRequest { command: Arc::new(command), columns, options, words: None })
     }
 
     /// The same of partitions with tokens greater than `after` and not greater than `through`.
     pub fn within(mut self, after: i64, through: i64) -> ScanRequest {
-        let split = Split { after: Some(after), through: Some(through), bytes_estimate: 0 };
+        let split = Split { after: Some(after), through: Some(through), ..Split::FULL };
         let command = Arc::make_mut(&mut self.command);
         command.partitions = split.of(&command.partitions);
         self

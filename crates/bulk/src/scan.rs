@@ -5,7 +5,7 @@
 
 mod rows;
 
-use crate::{BulkError, ScanRequest};
+use crate::{Batches, BulkError, ScanRequest};
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
 use engine::table::HeldTable;
@@ -13,6 +13,7 @@ use model::command::ReadCommand;
 use model::row::ResultRow;
 use partition::{LiveRows, PageLimits, PlainRow, ReadContext};
 use rows::RowColumns;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Rows of a batch, at most: enough that what is done once for a batch does not count, and few enough that
@@ -22,7 +23,7 @@ pub const BATCH_ROWS_MAX: usize = 8_192;
 pub const BATCH_BYTES_MAX: u64 = 8 << 20;
 
 /// What a scan has yielded so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScanCounts {
     /// Rows.
     pub rows: u64,
@@ -70,6 +71,13 @@ impl Scan {
     /// What was yielded so far.
     pub fn counts(&self) -> ScanCounts {
         self.counts
+    }
+
+    /// About how many bytes of the SSTables it has gone over, before compression.
+    pub fn bytes_done(&self) -> u64 {
+        let stored: u64 = self.held.sstables().iter().map(|sstable| sstable.data_file_bytes()).sum();
+        let read = u128::from(self.cost().disk_bytes) * u128::from(self.held.data_bytes());
+        u64::try_from(read / u128::from(stored.max(1))).unwrap_or(u64::MAX)
     }
 
     /// The cost of it, so far.
@@ -126,6 +134,20 @@ impl Scan {
         self.counts.empty_values += empties;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(Some(RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)?))
+    }
+}
+
+impl Batches for Scan {
+    fn schema(&self) -> &SchemaRef {
+        Scan::schema(self)
+    }
+
+    fn counts(&self) -> ScanCounts {
+        Scan::counts(self)
+    }
+
+    fn bytes_done(&self) -> u64 {
+        Scan::bytes_done(self)
     }
 }
 

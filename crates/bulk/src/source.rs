@@ -1,6 +1,6 @@
 //! Sources: what is scanned.
 
-use crate::{BulkError, Scan, ScanRequest, Split};
+use crate::{Batches, BulkError, Scan, ScanRequest, Split, Table};
 use engine::table::HeldTable;
 use env::fs::FileSystem;
 use model::TableSchema;
@@ -8,9 +8,10 @@ use model::command::PartitionSelection;
 use model::key::KeyBound;
 use partition::ReadContext;
 use sstable::{Descriptor, OpenError, SsTable, Uncached};
+use std::fmt;
 use std::sync::Arc;
 
-/// One table as it is at one moment. Clones are the same.
+/// One table as it is at one moment, from its own files and memtables. Clones are the same.
 #[derive(Clone)]
 pub struct Source {
     held: HeldTable,
@@ -71,12 +72,16 @@ impl Source {
         };
         let ranges = self.held.splits(range, parts, &ctx)?;
         let inner = ranges.len().saturating_sub(1);
+        let (rows, bytes) = (self.held.stored_rows(), self.data_bytes());
         let mut out = Vec::with_capacity(ranges.len());
         for (i, range) in ranges.iter().enumerate() {
             // What lies before the first and behind the last is kept out by the request.
             let after = if i == 0 { None } else { token_of(&range.start) };
             let through = if i == inner { None } else { token_of(&range.end) };
-            out.push(Split { after, through, bytes_estimate: self.held.bytes_in(range, &ctx)? });
+            let bytes_estimate = self.held.bytes_in(range, &ctx)?;
+            let rows_estimate = u128::from(rows) * u128::from(bytes_estimate) / u128::from(bytes.max(1));
+            let rows_estimate = u64::try_from(rows_estimate).unwrap_or(u64::MAX);
+            out.push(Split { after, through, bytes_estimate, rows_estimate });
         }
         Ok(out)
     }
@@ -92,6 +97,34 @@ impl Source {
         let mut command = request.command.as_ref().clone();
         command.partitions = split.of(&command.partitions);
         Scan::new(self.held.clone(), request, Arc::new(command), ctx)
+    }
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.table.keyspace, self.table.name)
+    }
+}
+
+impl Table for Source {
+    fn definition(&self) -> &Arc<TableSchema> {
+        self.table()
+    }
+
+    fn files(&self) -> Vec<(String, u64)> {
+        Source::files(self)
+    }
+
+    fn data_bytes(&self) -> Result<u64, BulkError> {
+        Ok(Source::data_bytes(self))
+    }
+
+    fn splits(&self, request: &ScanRequest, parts: u64) -> Result<Vec<Split>, BulkError> {
+        Source::splits(self, request, parts)
+    }
+
+    fn scan(&self, request: &ScanRequest, split: &Split) -> Result<Box<dyn Batches>, BulkError> {
+        Ok(Box::new(Source::scan(self, request, split)))
     }
 }
 

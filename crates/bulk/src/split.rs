@@ -14,11 +14,14 @@ pub struct Split {
     pub through: Option<i64>,
     /// About how many bytes the SSTables have in it, before compression.
     pub bytes_estimate: u64,
+    /// About how many rows they have in it, those among them that are deleted or several times there.
+    #[serde(default)]
+    pub rows_estimate: u64,
 }
 
 impl Split {
     /// The whole ring.
-    pub const FULL: Split = Split { after: None, through: None, bytes_estimate: 0 };
+    pub const FULL: Split = Split { after: None, through: None, bytes_estimate: 0, rows_estimate: 0 };
 
     /// Its partitions.
     pub fn range(&self) -> KeyRange {

@@ -28,6 +28,8 @@ pub mod admin;
 pub mod allocator;
 pub mod cli;
 pub mod config;
+#[cfg(feature = "bulk")]
+pub(crate) mod flight;
 pub mod histogram;
 pub mod logging;
 pub mod metrics;

@@ -22,6 +22,8 @@ fn main() -> ExitCode {
         Command::Sstable(args) => ExitCode::from(offline::run(&args)),
         #[cfg(feature = "bulk")]
         Command::Export(args) => ExitCode::from(tools::export::run(&args)),
+        #[cfg(feature = "bulk")]
+        Command::Sql(args) => ExitCode::from(tools::sql::run(&args)),
         Command::Serve(args) => match serve(&args) {
             Ok(()) => ExitCode::SUCCESS,
             Err(message) => {

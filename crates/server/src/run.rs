@@ -102,8 +102,15 @@ async fn serve(
         tracing::info!(path = %socket.path().display(), "the admin API listens on a Unix socket, too");
     }
     let (stop_admin, admin_stopped) = tokio::sync::watch::channel(false);
-    let admin_serving = admin::serve(Arc::clone(node), admin_listener, ports.admin_socket, admin_stopped);
+    let admin_serving =
+        admin::serve(Arc::clone(node), admin_listener, ports.admin_socket, admin_stopped.clone());
     let admin_task = tokio::spawn(admin_serving);
+    #[cfg(feature = "bulk")]
+    if let Some(port) = ports.flight {
+        let address = port.address;
+        crate::flight::serve(node, port.listen()?, admin_stopped.clone())?;
+        tracing::info!(%address, "Arrow Flight SQL listens");
+    }
     let ticking = tokio::spawn(tick(Arc::clone(node)));
     let expiring = tokio::spawn(remove_expired_snapshots(Arc::clone(node)));
     let replaying = tokio::spawn(batches::keep_finishing(Arc::clone(node)));
@@ -131,6 +138,8 @@ async fn serve(
     estimating.abort();
     expiring.abort();
     stop_admin.send_replace(true);
+    #[cfg(feature = "bulk")]
+    node.state.bulk.stop();
     let down = async {
         node.stop_clients(SHUTDOWN_GRACE).await;
         let drained = node.drain().await;
@@ -263,6 +272,8 @@ struct Port {
 struct Ports {
     cql: Port,
     admin: Port,
+    #[cfg(feature = "bulk")]
+    flight: Option<Port>,
     admin_socket: Option<PrivateSocket>,
 }
 
@@ -271,6 +282,14 @@ impl Ports {
         Ok(Ports {
             cql: Port::bind(config.cql_address, "CQL")?,
             admin: Port::bind(config.admin_address, "the admin API")?,
+            #[cfg(feature = "bulk")]
+            flight: match config.settings.flight_port {
+                Some(port) => {
+                    let address = crate::flight::address(config.cql_address, port);
+                    Some(Port::bind(address, "Arrow Flight SQL")?)
+                }
+                None => None,
+            },
             admin_socket: config.settings.admin_socket.as_deref().map(bind_socket).transpose()?,
         })
     }

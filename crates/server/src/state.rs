@@ -45,6 +45,9 @@ pub struct NodeState {
     pub config: Config,
     /// The tables.
     pub engine: Arc<Engine>,
+    /// Bulk reads of them.
+    #[cfg(feature = "bulk")]
+    pub bulk: Arc<bulk::work::Work>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// Requests that wait for something.

@@ -17,7 +17,8 @@
 //! - `client`: one request to a node, and its answer.
 //! - `nodetool`: Cassandra's verbs, in its words and layouts.
 //! - `top`: the reads of a node, live, in a terminal.
-//! - `export`: a table as files, by crate `bulk`; only with the feature of that name.
+//! - `export`: a table as files, by crate `bulk`; only with the feature of that name. `sql`: statements on tables;
+//!   `tables`: those of a node or of directories, for both.
 //! - `offline`: the verbs of `ilion sstable`, which dump, export, check and mend SSTables.
 //! - `format`: sizes and columns of text; `structured`: JSON and YAML as nodetool lays them out;
 //!   `console`: complaints on the standard error.
@@ -35,5 +36,9 @@ pub mod export;
 mod format;
 pub mod nodetool;
 pub mod offline;
+#[cfg(feature = "bulk")]
+pub mod sql;
 mod structured;
+#[cfg(feature = "bulk")]
+mod tables;
 pub mod top;

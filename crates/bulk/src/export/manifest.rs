@@ -1,7 +1,7 @@
 //! The manifest of an export: what it is of, its splits, and which of them are whole.
 
 use super::ExportOptions;
-use crate::{BulkError, ScanRequest, Source, Split};
+use crate::{BulkError, ScanRequest, Split, Table};
 use env::fs::FileSystem;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -60,21 +60,21 @@ pub struct Manifest {
 
 impl Identity {
     pub(super) fn of(
-        source: &Source,
+        table: &dyn Table,
         request: &ScanRequest,
         asked: &[(String, String)],
         options: &ExportOptions,
     ) -> Identity {
-        let table = source.table();
+        let definition = table.definition();
         let schema = request.schema();
         let columns = schema.fields().iter().map(|f| (f.name().clone(), f.data_type().to_string()));
         Identity {
-            table: format!("{}.{}", table.keyspace, table.name),
-            table_id: table.id.to_string(),
+            table: format!("{}.{}", definition.keyspace, definition.name),
+            table_id: definition.id.to_string(),
             columns: columns.collect(),
             asked: asked.to_vec(),
             format: format!("{} {}", options.format, options.compression),
-            source: source.files(),
+            source: table.files(),
         }
     }
 

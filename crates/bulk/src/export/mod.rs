@@ -22,7 +22,7 @@ mod manifest;
 pub use files::{Compression, Format};
 pub use manifest::{Identity, Manifest, WholeFile};
 
-use crate::{BulkError, ScanRequest, Source, Split};
+use crate::{BulkError, ScanRequest, Split, Table};
 use env::Env;
 use env::sync::Mutex;
 use files::Writer;
@@ -95,7 +95,7 @@ pub struct Summary {
 /// What the threads of an export share.
 struct Shared {
     env: Env,
-    source: Source,
+    source: Arc<dyn Table>,
     request: ScanRequest,
     options: ExportOptions,
     manifest: Mutex<Manifest>,
@@ -117,7 +117,7 @@ struct Shared {
 /// was whole before stays, and the same call goes on behind it.
 pub fn export(
     env: &Env,
-    source: &Source,
+    source: &Arc<dyn Table>,
     request: &ScanRequest,
     asked: &[(String, String)],
     options: &ExportOptions,
@@ -132,7 +132,7 @@ pub fn export(
         }
         _ => e.into(),
     })?;
-    let identity = Identity::of(source, request, asked, options);
+    let identity = Identity::of(source.as_ref(), request, asked, options);
     let path = options.directory.join(MANIFEST);
     let (manifest, mut request) = match Manifest::read(fs, &path)? {
         Some(found) => {
@@ -143,7 +143,7 @@ pub fn export(
         }
         None => {
             refuse_strangers(env, &options.directory, options.format)?;
-            let splits = source.splits(request, parts(source, options))?;
+            let splits = source.splits(request, parts(source.data_bytes()?, options))?;
             let manifest = Manifest::new(identity, request.command.now_s, splits);
             manifest.write(fs, &path)?;
             (manifest, request.clone())
@@ -165,7 +165,7 @@ pub fn export(
     let left: Vec<_> = manifest.splits.iter().cloned().enumerate().filter(|(i, _)| !is_whole(i)).collect();
     let shared = Arc::new(Shared {
         env: env.clone(),
-        source: source.clone(),
+        source: Arc::clone(source),
         request,
         options: options.clone(),
         left,
@@ -201,8 +201,7 @@ pub fn export(
 }
 
 /// How many splits there are to be.
-fn parts(source: &Source, options: &ExportOptions) -> u64 {
-    let bytes = source.data_bytes();
+fn parts(bytes: u64, options: &ExportOptions) -> u64 {
     let wanted = options.threads.max(1) as u64 * SPLITS_PER_THREAD;
     wanted.min(bytes / SPLIT_BYTES_MIN).max(bytes.div_ceil(SPLIT_BYTES_MAX)).max(1)
 }
@@ -277,12 +276,11 @@ impl Shared {
 
     /// Writes the rows of a split to a file and syncs it. Returns rows, bytes and empty values.
     fn write_file(&self, path: &Path, split: &Split) -> Result<(u64, u64, u64), BulkError> {
-        let mut scan = self.source.scan(&self.request, split);
+        let mut scan = self.source.scan(&self.request, split)?;
         let file = self.env.fs.create(path)?;
         let sorted_by = self.request.options.token.then_some(0);
         let Shared { options, .. } = self;
         let mut writer = Writer::new(file, scan.schema(), options.format, options.compression, sorted_by)?;
-        let stored = self.source.files().iter().map(|(_, bytes)| bytes).sum();
         let mut told = 0;
         while let Some(batch) = scan.next() {
             let mut batch = batch?;
@@ -295,7 +293,7 @@ impl Shared {
             }
             let rows = batch.num_rows() as u64;
             writer.write(&batch)?;
-            let done = self.bytes_done(&scan, stored).min(split.bytes_estimate);
+            let done = scan.bytes_done().min(split.bytes_estimate);
             self.progress.add(rows, done.saturating_sub(told));
             told = told.max(done);
             if rows_left == rows {
@@ -313,12 +311,5 @@ impl Shared {
         let take = |left: u64| Some(if left == u64::MAX { left } else { left.saturating_sub(rows) });
         let taken = self.rows_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
         taken.unwrap_or_else(|left| left)
-    }
-
-    /// About how many bytes of the source a scan has gone over, before compression, if its files have
-    /// `stored` bytes.
-    fn bytes_done(&self, scan: &crate::Scan, stored: u64) -> u64 {
-        let read = u128::from(scan.cost().disk_bytes) * u128::from(self.source.data_bytes());
-        u64::try_from(read / u128::from(stored.max(1))).unwrap_or(u64::MAX)
     }
 }

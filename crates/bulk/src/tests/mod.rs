@@ -4,6 +4,8 @@ mod damage;
 mod exports;
 mod fixtures;
 mod running;
+#[cfg(feature = "query")]
+mod sql;
 mod values;
 
 use crate::{ScanRequest, Source, Split};

@@ -30,7 +30,7 @@ use testkit::source::NOW_S;
 use testkit::source::history::History;
 use uuid::Uuid;
 
-fn engine_on(fs: Arc<dyn FileSystem>, table: &Arc<TableSchema>) -> Arc<Engine> {
+pub(super) fn engine_on(fs: Arc<dyn FileSystem>, table: &Arc<TableSchema>) -> Arc<Engine> {
     let env = Env::new(Arc::new(ManualClock::default()), Arc::new(Random::from_seed(3)), fs);
     let options = EngineOptions {
         commitlog_sync: SyncMode::Batch,

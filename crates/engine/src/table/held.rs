@@ -94,6 +94,12 @@ impl HeldTable {
         self.view.sstables.iter().map(|sstable| sstable.data_bytes()).sum()
     }
 
+    /// Rows of the SSTables of it: a row counts in each that has it.
+    pub fn stored_rows(&self) -> u64 {
+        let of = |sstable: &Arc<SsTable>| u64::try_from(sstable.stats().total_rows).unwrap_or(0);
+        self.view.sstables.iter().map(of).sum()
+    }
+
     /// At most `parts` ranges that together are `range`, in ring order, with about as many bytes of SSTables
     /// each. There are fewer where few partitions hold most of the bytes.
     ///

@@ -13,7 +13,7 @@
 
 use super::ApiError;
 use axum::extract::{ConnectInfo, Request};
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::net::{IpAddr, SocketAddr};
@@ -47,13 +47,18 @@ pub(super) async fn check(
 /// Why a request that came over TCP to `own` is refused.
 fn refusal(own: IpAddr, request: &Request) -> Option<String> {
     let headers = request.headers();
+    let authority = request.uri().authority().map(|authority| authority.as_str());
     let host = match sole(headers, header::HOST.as_str()) {
         Ok(Some(host)) => host,
-        Ok(None) => return Some("the request has no Host header".to_owned()),
+        // HTTP/2 has it in the target.
+        Ok(None) => match authority.filter(|_| request.version() == Version::HTTP_2) {
+            Some(authority) => authority,
+            None => return Some("the request has no Host header".to_owned()),
+        },
         Err(()) => return Some("the Host header makes no sense".to_owned()),
     };
     for named in
-        [Some(host), request.uri().authority().map(|authority| authority.as_str())].into_iter().flatten()
+        [Some(host), authority].into_iter().flatten()
     {
         if !is_own(named, own) {
             return Some(format!(

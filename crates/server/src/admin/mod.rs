@@ -7,6 +7,7 @@
 //! that take long (flush, compact, snapshot, drain) answer when they are done, as nodetool's do;
 //! `/api/v1/compactions` shows their progress meanwhile, and they go on when the caller hangs up.
 
+mod bulk;
 mod compactions;
 mod exposition;
 mod guard;
@@ -78,6 +79,8 @@ const ROUTES: &[Route] = &[
     ("put", "/api/v1/compactions/thresholds", || put(compactions::set_thresholds)),
     ("get", "/api/v1/compactions/concurrent", || get(compactions::compactors)),
     ("put", "/api/v1/compactions/concurrent", || put(compactions::set_compactors)),
+    ("get", "/api/v1/bulk", || get(bulk::bulk)),
+    ("put", "/api/v1/bulk/throughput", || put(bulk::set_throughput)),
     ("post", "/api/v1/upgradesstables", || post(compactions::upgrade)),
     ("post", "/api/v1/verify", || post(compactions::verify)),
     ("post", "/api/v1/scrub", || post(compactions::scrub)),
@@ -113,12 +116,26 @@ pub fn router(node: Arc<Node>) -> Router {
     let unknown = || async { ApiError::not_found("there is no such path; see /openapi.json") };
     let wrong_method =
         || async { ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "invalid", "the path has no such method") };
+    #[cfg(feature = "bulk")]
+    let routes = flight(routes, &node);
     routes
         .fallback(unknown)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(serve::BODY_BYTES_MAX))
         .layer(axum::middleware::from_fn(guard::check))
         .with_state(node)
+}
+
+/// The same with a Flight service, for `ilion export` and `ilion sql`.
+#[cfg(feature = "bulk")]
+fn flight(routes: Router<Arc<Node>>, node: &Arc<Node>) -> Router<Arc<Node>> {
+    match crate::flight::service(node, "admin") {
+        Ok(service) => routes.route_service("/arrow.flight.protocol.FlightService/{call}", service),
+        Err(error) => {
+            tracing::error!(%error, "the admin API does without Flight");
+            routes
+        }
+    }
 }
 
 /// Serves the API on its port and its socket until `stopped`.

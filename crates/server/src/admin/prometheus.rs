@@ -298,6 +298,14 @@ fn storage_numbers(page: &mut Page, state: &NodeState) {
     page.gauge(name, "Bytes on disk that describe them.", proving.adopted_bytes);
     let name = "ilion_sstable_proving_bytes_total";
     page.counter(name, "Bytes of Data.db read to compare them with digests.", proving.bytes);
+    if let Some(bulk) = storage::bulk(state) {
+        page.gauge("ilion_bulk_scans_active", "Scans of whole tables that run.", bulk.running.len() as u64);
+        page.counter("ilion_bulk_scans_total", "Scans of splits of tables that began.", bulk.scans);
+        page.counter("ilion_bulk_scan_failures_total", "Those that failed.", bulk.failures);
+        page.counter("ilion_bulk_rows_total", "Rows that they made.", bulk.rows);
+        let help = "Bytes of SSTables that they went over, before compression.";
+        page.counter("ilion_bulk_bytes_total", help, bulk.bytes);
+    }
     let compactions = storage::compactions(&state.engine);
     page.gauge("ilion_compactions_active", "Compactions that run.", compactions.running());
     page.gauge("ilion_compactions_pending", "Compactions that are due.", compactions.pending);

@@ -1,4 +1,5 @@
-//! The listeners of the admin API: a TCP port, and a Unix socket where the configuration names one.
+//! The listeners of the admin API: a TCP port, and a Unix socket where the configuration names one. Both speak
+//! HTTP/1.1, and HTTP/2 for Flight.
 //!
 //! A caller cannot hold the API up: head and body of a request have a time, bodies a size, and each
 //! listener so many connections at once. What a request does may take as long as it needs.
@@ -8,14 +9,15 @@ use super::guard::Endpoint;
 use axum::Router;
 use axum::extract::{ConnectInfo, Request};
 use env::tasks::Tasks;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::server::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::future::Future;
-use std::io;
+use std::io::{self, Cursor};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -26,6 +28,13 @@ pub(super) const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) const BODY_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a head.
 const HEAD_BYTES_MAX: usize = 16 << 10;
+/// How a connection of HTTP/2 begins (RFC 9113, section 3.4); no request of HTTP/1 does.
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Streams of a connection of HTTP/2.
+const STREAMS_MAX: u32 = 64;
+/// How long a connection of HTTP/2 may be silent before it is asked whether it is still there, and how long the
+/// answer may take.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// What callers are told for whom there is no room.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-type: application/json\r\n\
 content-length: 78\r\n\r\n{\"error\":\"failed\",\"message\":\"the admin API has no room for more connections\"}\n";
@@ -133,20 +142,58 @@ async fn talk(
             request.extensions_mut().insert(ConnectInfo(endpoint));
             next.run(request)
         }));
-    let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(limits.head_timeout).max_header_size(HEAD_BYTES_MAX);
-    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    let mut connection = std::pin::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        _ = stopped.changed() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+    let (mut read, write) = tokio::io::split(stream);
+    let start = match Tasks::of_machine().timeout(limits.head_timeout, opening(&mut read)).await {
+        Ok(Ok(start)) => start,
+        Ok(Err(error)) => return tracing::debug!(%error, "a connection of the admin API ended"),
+        // It says nothing.
+        Err(_) => return,
+    };
+    let is_http2 = start == HTTP2_PREFACE;
+    let stream = TokioIo::new(tokio::io::join(Cursor::new(start).chain(read), write));
+    let service = TowerToHyperService::new(router);
+    let ended = if is_http2 {
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(STREAMS_MAX)
+            .max_header_list_size(HEAD_BYTES_MAX as u32)
+            .keep_alive_interval(Some(KEEP_ALIVE))
+            .keep_alive_timeout(KEEP_ALIVE);
+        let mut connection = pin!(builder.serve_connection(stream, service));
+        tokio::select! {
+            ended = connection.as_mut() => ended,
+            // Streams may last for hours: they end with the node.
+            _ = stopped.changed() => return,
+        }
+    } else {
+        let mut builder = http1::Builder::new();
+        let timer = TokioTimer::new();
+        builder.timer(timer).header_read_timeout(limits.head_timeout).max_header_size(HEAD_BYTES_MAX);
+        let mut connection = pin!(builder.serve_connection(stream, service));
+        tokio::select! {
+            ended = connection.as_mut() => ended,
+            _ = stopped.changed() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
         }
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection of the admin API ended");
     }
+}
+
+/// The first bytes of a connection, as many as say which HTTP it speaks.
+async fn opening(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
+    let mut start = Vec::with_capacity(HTTP2_PREFACE.len());
+    while start.len() < HTTP2_PREFACE.len() && HTTP2_PREFACE.starts_with(&start) {
+        let missing = (HTTP2_PREFACE.len() - start.len()) as u64;
+        if (&mut *stream).take(missing).read_buf(&mut start).await? == 0 {
+            break;
+        }
+    }
+    Ok(start)
 }
 
 /// What `reading` a body comes to, unless it takes too long.

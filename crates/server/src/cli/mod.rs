@@ -6,7 +6,8 @@
 //! ilion nodetool [--admin HOST:PORT | --socket PATH] VERB   asks a node that runs
 //! ilion top [--admin HOST:PORT | --socket PATH]             shows what a node reads, live
 //! ilion sstable VERB FILE|DIR...              looks into SSTables, without a node
-//! ilion export DIRECTORY --out DIR            writes a table to files of other formats, without a node
+//! ilion export KEYSPACE.TABLE|DIRECTORY --out DIR   writes a table to files of other formats
+//! ilion sql [--admin HOST:PORT | --dir DIR] "SELECT ..."   asks tables in SQL
 //! ilion import|refresh|snapshot|clearsnapshot  short for the verbs of nodetool
 //! ```
 
@@ -38,9 +39,12 @@ pub enum Command {
     Top(tools::top::TopArgs),
     /// Look into SSTables or mend them; no node is needed
     Sstable(tools::offline::SsTableArgs),
-    /// Write a table to Parquet, Arrow, CSV or JSON files; no node is needed
+    /// Write a table to Parquet, Arrow, CSV or JSON files, of a node or of a directory
     #[cfg(feature = "bulk")]
     Export(tools::export::ExportArgs),
+    /// Ask tables in SQL, of a node or of a directory
+    #[cfg(feature = "bulk")]
+    Sql(tools::sql::SqlArgs),
 }
 
 impl Cli {
@@ -71,6 +75,9 @@ pub struct ServeArgs {
     /// Unix socket of the admin API, beside its port (admin_socket)
     #[arg(long, value_name = "PATH")]
     pub admin_socket: Option<PathBuf>,
+    /// Port of Arrow Flight SQL (flight_port), 0 for any that is free [default: none]
+    #[arg(long, value_name = "PORT")]
+    pub flight_port: Option<u16>,
     /// Name of the cluster (cluster_name) [default: "Test Cluster"]
     #[arg(long, value_name = "NAME")]
     pub cluster_name: Option<String>,
@@ -100,6 +107,7 @@ impl Default for ServeArgs {
             port: None,
             admin_port: ADMIN_PORT_DEFAULT,
             admin_socket: None,
+            flight_port: None,
             cluster_name: None,
             sample: false,
             ignore_replay_errors: false,

@@ -288,6 +288,9 @@ impl Draft {
         if let Some(path) = &args.admin_socket {
             settings.admin_socket = Some(path.clone());
         }
+        if let Some(port) = args.flight_port {
+            settings.flight_port = Some(port);
+        }
         if let Some(name) = &args.cluster_name {
             settings.cluster_name = name.clone();
         }

@@ -408,6 +408,8 @@ settings! {
     storage_port: u16 = 7000;
     /// Unix socket of the admin API, beside its port; none when not set. A key of Ilion's.
     admin_socket: Option<PathBuf> = None;
+    /// Port of Arrow Flight SQL, 0 for any that is free; none when not set. A key of Ilion's.
+    flight_port: Option<u16> = None;
     /// Whether clients are let in at the start.
     start_native_transport: bool = true;
     /// Longest frame of a client.
@@ -469,6 +471,9 @@ settings! {
     concurrent_reads: u32 = 32;
     /// Bytes that compactions write in each second; 0 is no limit.
     compaction_throughput: ByteRate = ByteRate(64 << 20), old "compaction_throughput_mb_per_sec" Mib;
+    /// Bytes that bulk reads (Flight, exports, SQL) go over in each second, before compression; 0 is no limit. A
+    /// key of Ilion's.
+    bulk_throughput: ByteRate = ByteRate(0);
     /// Bytes of a device that compactions leave free.
     min_free_space_per_drive: ByteSize = ByteSize(50 << 20), old "min_free_space_per_drive_in_mb" Mib;
     /// Part of what is free beyond that which compactions may use, from 0 to 1.

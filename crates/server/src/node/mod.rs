@@ -133,6 +133,8 @@ impl Node {
             release_version: identity.release_version.unwrap_or_default(),
             started_nanos,
             drained: AtomicBool::new(false),
+            #[cfg(feature = "bulk")]
+            bulk: Arc::new(bulk::work::Work::new(env.clone(), config.settings.bulk_throughput.0)),
             config,
             engine,
         });

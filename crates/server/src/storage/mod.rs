@@ -2,6 +2,7 @@
 //! reads, flushes, compactions, snapshots and caches, in the plain data of `tools::api`. The one place that
 //! asks the engine for any of it.
 
+mod bulk;
 mod compactions;
 mod histograms;
 mod history;
@@ -9,6 +10,7 @@ mod places;
 mod reads;
 mod tables;
 
+pub use bulk::{bulk, set_bulk_throughput};
 pub use compactions::{
     adoption, autocompaction, collect_garbage, compact, compactions, force_compact, scrub,
     set_autocompaction, set_compactors, set_thresholds, stop_tasks, thresholds, upgrade, verify,

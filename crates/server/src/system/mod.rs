@@ -75,6 +75,7 @@ impl VirtualTables {
         let system_views = "system_views";
         tables.add(system_views, "adoption", views::adoption);
         tables.add(system_views, "batch_metrics", views::batch_metrics);
+        tables.add(system_views, "bulk_scans", views::bulk_scans);
         tables.add(system_views, "caches", views::caches);
         tables.add(system_views, "clients", views::clients);
         tables.add(system_views, "cql_metrics", views::cql_metrics);

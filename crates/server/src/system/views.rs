@@ -206,6 +206,25 @@ pub(super) fn adoption(state: &NodeState, rows: &mut VirtualRows) {
     }
 }
 
+/// `bulk_scans`.
+pub(super) fn bulk_scans(state: &NodeState, rows: &mut VirtualRows) {
+    let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    for scan in crate::storage::bulk(state).unwrap_or_default().running {
+        let mut values = vec![
+            ("asked_by", scan.asked_by.as_str().into_value()),
+            ("bytes", number(scan.bytes).into_value()),
+            ("bytes_estimate", number(scan.bytes_estimate).into_value()),
+            ("keyspace_name", scan.keyspace.as_str().into_value()),
+            ("rows", number(scan.rows).into_value()),
+            ("seconds", scan.seconds.into_value()),
+            ("table_name", scan.table.as_str().into_value()),
+        ];
+        values.extend(scan.after.map(|token| ("after_token", token.into_value())));
+        values.extend(scan.through.map(|token| ("through_token", token.into_value())));
+        rows.add([number(scan.id).into_value()], &values);
+    }
+}
+
 /// `sstable_tasks`.
 pub(super) fn sstable_tasks(state: &NodeState, rows: &mut VirtualRows) {
     for task in crate::storage::compactions(&state.engine).active {

@@ -8,6 +8,7 @@
 //! A file holds the requests and answers about one noun. Field names are the JSON's: to rename one is to
 //! change the API. A field that was added later has a default, so that a client understands an older node.
 
+mod bulk;
 mod caches;
 mod compactions;
 mod node;
@@ -18,6 +19,7 @@ mod snapshots;
 mod tables;
 mod tuning;
 
+pub use bulk::{BulkScan, BulkStats};
 pub use caches::{CacheCapacity, CacheKind, CacheReport, InvalidateCache};
 pub use compactions::{
     Autocompaction, AutocompactionStatus, COMPACTION, CollectGarbage, Compact, CompactionRecord,

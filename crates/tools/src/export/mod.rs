@@ -1,35 +1,38 @@
 //! `ilion export`: a table as Parquet, Arrow, CSV or JSON files.
 //!
-//! 1. [`place`] finds the SSTables and the schema.
-//! 2. [`request`] makes a read command of the options.
-//! 3. Crate `bulk` scans and writes; a bar shows how far it is.
+//! 1. [`crate::tables`] finds the table, of a node or of a directory.
+//! 2. Crate `bulk` scans and writes; a bar shows how far it is.
 //!
 //! Exit status: 0 when every row that was asked for is in the files, 1 when the export failed and the same
 //! command goes on with it, 2 when the command makes no sense.
 
 mod bar;
-mod place;
-mod request;
-mod schema_file;
 
+use crate::client::default_admin;
 use crate::console;
 use crate::format::{duration_words, file_size};
+use crate::tables::directory::DirectoryTables;
+use crate::tables::remote::RemoteTables;
+use crate::tables::{Failure, split_name};
 use bar::Bar;
 use bulk::export::{Compression, ExportOptions, Format, Summary, export};
-use bulk::{BulkError, EmptyValues, ScanOptions, Source};
+use bulk::{EmptyValues, ScanOptions, Select, Tables};
 use clap::{Args, ValueEnum};
 use env::Env;
-use std::fmt;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Arguments of `ilion export`.
 #[derive(Debug, Args)]
 pub struct ExportArgs {
-    /// A directory of SSTables: a table's, one of a snapshot or a backup; or a data directory, with --table
-    #[arg(value_name = "DIRECTORY")]
+    /// A table of a running node; or a directory of SSTables: a table's, one of a snapshot or a backup, or a data
+    /// directory, with --table
+    #[arg(value_name = "KEYSPACE.TABLE|DIRECTORY")]
     what: PathBuf,
+    /// Admin API of the node
+    #[arg(long, value_name = "HOST:PORT")]
+    admin: Option<String>,
     /// Where the files go; an export that was stopped goes on there
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -94,34 +97,6 @@ enum EmptyArg {
     Refused,
 }
 
-/// Why an export did not come to its end.
-#[derive(Debug)]
-enum Failure {
-    /// The command makes no sense: status 2.
-    Usage(String),
-    /// Something failed: status 1.
-    Work(String),
-}
-
-impl Failure {
-    fn usage(error: impl fmt::Display) -> Failure {
-        Failure::Usage(error.to_string())
-    }
-
-    fn work(error: impl fmt::Display) -> Failure {
-        Failure::Work(error.to_string())
-    }
-}
-
-impl From<BulkError> for Failure {
-    fn from(error: BulkError) -> Self {
-        match error {
-            BulkError::Request(_) | BulkError::Directory(_) => Failure::usage(error),
-            _ => Failure::work(error),
-        }
-    }
-}
-
 /// Runs the export; the result is the exit status.
 pub fn run(args: &ExportArgs) -> u8 {
     let env = Env::real();
@@ -155,10 +130,7 @@ fn carry_out(env: &Env, args: &ExportArgs) -> Result<String, Failure> {
         CompressionArg::Lz4 => Compression::Lz4,
         CompressionArg::None => Compression::None,
     });
-    let place = place::find(env, &args.what, args.schema.as_deref(), args.table.as_deref())?;
-    if let Some(note) = &place.note {
-        console::complain(&format!("ilion export: {note}\n"));
-    }
+    let (tables, (keyspace, table)) = find(env, args)?;
     let options = ScanOptions {
         form: format.form(),
         empty_values: match args.empty {
@@ -169,15 +141,16 @@ fn carry_out(env: &Env, args: &ExportArgs) -> Result<String, Failure> {
         cell_times: args.with_times,
         token: args.with_token,
     };
-    let asked = request::Asked {
-        filter: args.filter.as_deref(),
-        columns: args.columns.as_deref(),
-        token_range: args.token_range.as_deref(),
+    let select = Select {
+        filter: args.filter.clone(),
+        columns: args.columns.clone(),
+        token_range: args.token_range.as_deref().map(tokens).transpose()?,
         limit: args.limit,
+        options,
+        ..Select::of(&keyspace, &table)
     };
-    let request = request::make(env, &place, &asked, options)?;
-    let source =
-        Source::of_sstables(env.fs.as_ref(), &place.sstables, &place.table).map_err(Failure::work)?;
+    let request = select.request(env, &tables.schema())?;
+    let source = tables.table(&keyspace, &table)?;
     let options = ExportOptions {
         directory: args.out.clone(),
         format,
@@ -185,10 +158,70 @@ fn carry_out(env: &Env, args: &ExportArgs) -> Result<String, Failure> {
         threads: args.threads.map_or_else(|| env.tasks.parallelism(), usize::from),
     };
     let started = env.clock.monotonic_nanos();
-    let bar = Arc::new(Bar::new(&format!("{}.{}", place.table.keyspace, place.table.name)));
-    let summary = export(env, &source, &request, &asked.words(), &options, bar)?;
+    let bar = Arc::new(Bar::new(&format!("{keyspace}.{table}")));
+    let summary = export(env, &source, &request, &in_words(args), &options, bar)?;
     let seconds = (env.clock.monotonic_nanos() - started) as f64 / 1e9;
     Ok(words(&summary, args, seconds))
+}
+
+/// The tables among which the one is that was asked for, and its keyspace and name.
+fn find(env: &Env, args: &ExportArgs) -> Result<(Arc<dyn Tables>, (String, String)), Failure> {
+    let is_directory = env.fs.read_dir(&args.what).is_ok();
+    if let Some(name) = name_of_table(&args.what)
+        && (args.admin.is_some() || !is_directory)
+    {
+        let (keyspace, table) = split_name(name)?;
+        let admin = args.admin.clone().unwrap_or_else(default_admin);
+        let tables = RemoteTables::connect(env, &admin)?;
+        return Ok((Arc::new(tables), (keyspace.to_owned(), table.to_owned())));
+    }
+    if args.admin.is_some() {
+        return Err(Failure::Usage(format!("{} is not KEYSPACE.TABLE, of which --admin is", args.what.display())));
+    }
+    let note = |text: &str| console::complain(&format!("ilion export: {text}\n"));
+    let directories = std::slice::from_ref(&args.what);
+    let tables = DirectoryTables::open(env, directories, args.schema.as_deref(), args.table.as_deref(), note)?;
+    match tables.names().as_slice() {
+        [only] => {
+            let name = only.clone();
+            Ok((Arc::new(tables), name))
+        }
+        _ => Err(Failure::Usage(format!(
+            "{} is a data directory: --table KEYSPACE.TABLE says which table",
+            args.what.display()
+        ))),
+    }
+}
+
+/// What may be the name of a table.
+fn name_of_table(what: &Path) -> Option<&str> {
+    let text = what.to_str().filter(|text| !text.contains('/'))?;
+    let (keyspace, table) = text.split_once('.')?;
+    (!keyspace.is_empty() && !table.is_empty()).then_some(text)
+}
+
+/// What was asked for, in words, for the manifest.
+fn in_words(args: &ExportArgs) -> Vec<(String, String)> {
+    let mut out = Vec::new();
+    let mut add = |name: &str, value: Option<String>| {
+        out.extend(value.map(|value| (name.to_owned(), value)));
+    };
+    add("where", args.filter.clone());
+    add("token range", args.token_range.clone());
+    add("limit", args.limit.map(|limit| limit.to_string()));
+    out
+}
+
+/// The tokens of `START:END`.
+fn tokens(text: &str) -> Result<(i64, i64), Failure> {
+    let no_range = || Failure::Usage(format!("{text} is not START:END, two tokens"));
+    let (start, end) = text.split_once(':').ok_or_else(no_range)?;
+    let token = |text: &str| text.trim().parse().map_err(|_| no_range());
+    let (start, end): (i64, i64) = (token(start)?, token(end)?);
+    match start < end {
+        true => Ok((start, end)),
+        false => Err(Failure::Usage(format!("token range {text} is empty: END must be greater than START"))),
+    }
 }
 
 /// The summary, as it is printed.

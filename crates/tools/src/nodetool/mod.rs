@@ -6,6 +6,7 @@
 //! or cannot be reached.
 
 mod alone;
+mod bulk;
 mod compact;
 mod compactions;
 mod help;
@@ -64,6 +65,8 @@ enum Verb {
     Tables(tables::TableVerb),
     #[command(flatten)]
     Compactions(compactions::CompactionVerb),
+    #[command(flatten)]
+    Bulk(bulk::BulkVerb),
     #[command(flatten)]
     Rewriting(rewriting::RewritingVerb),
     #[command(flatten)]
@@ -187,6 +190,7 @@ fn execute(args: &NodetoolArgs) -> Result<String, Failure> {
         Verb::Profile(verb) => verb.run(&show),
         Verb::Tables(verb) => verb.run(&show),
         Verb::Compactions(verb) => verb.run(&show),
+        Verb::Bulk(verb) => verb.run(&show),
         Verb::Rewriting(verb) => verb.run(&show),
         Verb::Snapshots(verb) => verb.run(&show),
         Verb::Help { verb } => help::help(verb.as_deref()),

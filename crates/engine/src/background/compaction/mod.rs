@@ -26,4 +26,4 @@ pub use control::Thresholds;
 pub(crate) use manager::Compactions;
 pub use requested::CompactionRequest;
 pub use task::{CompactionInfo, CompactionKind};
-pub(crate) use throttle::Throttle;
+pub use throttle::{Stopped, Throttle};

@@ -22,15 +22,19 @@ pub(super) struct SchemaFile {
 
 /// Reads a file of statements.
 pub(super) fn read(env: &Env, path: &Path) -> Result<SchemaFile, Failure> {
-    let text = env.fs.read_to_string(path).map_err(Failure::usage)?;
+    Ok(parse(env, &env.fs.read_to_string(path).map_err(Failure::usage)?))
+}
+
+/// Reads statements.
+pub(super) fn parse(env: &Env, text: &str) -> SchemaFile {
     let mut out = SchemaFile { schema: Schema::default(), failures: Vec::new() };
-    for text in statements(&text) {
+    for text in statements(text) {
         if let Err(error) = out.apply(env, text) {
             let start: String = text.chars().take(60).collect();
             out.failures.push(format!("{error} in \"{start}\""));
         }
     }
-    Ok(out)
+    out
 }
 
 impl SchemaFile {
@@ -91,7 +95,7 @@ impl SchemaFile {
 }
 
 /// The statements of a text: what lies between semicolons that are in no string, name or comment.
-fn statements(text: &str) -> Vec<&str> {
+pub(crate) fn statements(text: &str) -> Vec<&str> {
     let (mut out, mut start, mut at) = (Vec::new(), 0, 0);
     let rest = |at: usize| text.get(at..).unwrap_or_default();
     // Where what begins at `at` ends.

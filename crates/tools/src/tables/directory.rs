@@ -6,13 +6,15 @@
 //! 3. `system_schema` of the data directory that the SSTables lie in;
 //! 4. the headers of the SSTables, which know no names of key columns, no dropped columns and no options.
 
-use super::{Failure, schema_file};
+use super::{Failure, schema_file, split_name};
+use bulk::{BulkError, Source, Table, Tables};
 use engine::schema_of_directory;
 use env::Env;
 use env::fs::FileSystem;
 use model::schema::Replication;
 use model::{KeyspaceSchema, Schema, TableSchema};
 use sstable::{Descriptor, SsTable, Uncached, descriptor, table_of_header};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,7 +23,7 @@ use std::sync::Arc;
 const LEVELS_MAX: usize = 5;
 
 /// What is exported.
-pub(super) struct Place {
+pub(crate) struct Place {
     pub sstables: Vec<Descriptor>,
     pub schema: Schema,
     pub table: Arc<TableSchema>,
@@ -29,12 +31,8 @@ pub(super) struct Place {
     pub note: Option<String>,
 }
 
-/// `keyspace.table`, in two.
-fn split_name(name: &str) -> Result<(&str, &str), Failure> {
-    name.split_once('.').ok_or_else(|| Failure::Usage(format!("{name} is not KEYSPACE.TABLE")))
-}
-
-pub(super) fn find(
+/// The SSTables and the table of a directory.
+pub(crate) fn find(
     env: &Env,
     what: &Path,
     schema: Option<&Path>,
@@ -42,7 +40,7 @@ pub(super) fn find(
 ) -> Result<Place, Failure> {
     let fs = env.fs.as_ref();
     if fs.read_dir(what).is_err() {
-        return Err(Failure::Usage(no_directory(what)));
+        return Err(Failure::Usage(format!("there is no directory {}", what.display())));
     }
     let what = &fs.canonical(what).map_err(Failure::usage)?;
     let now_s = u32::try_from(env.now_seconds()).unwrap_or(0);
@@ -73,18 +71,6 @@ pub(super) fn find(
         return Ok(Place { sstables: listed(fs, &directory)?, schema, table, note: None });
     }
     of_headers(fs, listed(fs, what)?)
-}
-
-/// What to say of something that is no directory.
-fn no_directory(what: &Path) -> String {
-    let text = what.display();
-    match what.to_str().and_then(|text| text.split_once('.')) {
-        Some((keyspace, table)) if !text.to_string().contains('/') && !keyspace.is_empty() => format!(
-            "a table of a running node is not exported yet: take a snapshot (ilion nodetool snapshot -cf {table} {keyspace}) \
-             and export its directory"
-        ),
-        _ => format!("there is no directory {text}"),
-    }
 }
 
 fn listed(fs: &dyn FileSystem, directory: &Path) -> Result<Vec<Descriptor>, Failure> {
@@ -156,4 +142,112 @@ fn of_headers(fs: &dyn FileSystem, sstables: Vec<Descriptor>) -> Result<Place, F
     let note = "no schema was found, so key columns have made-up names (key, clustering), and columns that were \
                 dropped may be there; --schema FILE.cql tells more";
     Ok(Place { sstables, schema, table, note: Some(note.to_owned()) })
+}
+
+/// The tables of directories.
+#[derive(Debug)]
+pub(crate) struct DirectoryTables {
+    env: Env,
+    schema: Arc<Schema>,
+    /// Where the SSTables of each table are, by keyspace and name.
+    homes: BTreeMap<(String, String), Home>,
+}
+
+/// Where the SSTables of a table are.
+#[derive(Debug)]
+enum Home {
+    /// In this directory, if it is there.
+    Directory(PathBuf),
+    /// These.
+    SsTables(Vec<Descriptor>),
+}
+
+impl DirectoryTables {
+    /// Opens directories: all tables of a data directory, and the one table of any other. What the schema cannot
+    /// tell is said to `note`.
+    pub fn open(
+        env: &Env,
+        directories: &[PathBuf],
+        schema: Option<&Path>,
+        table: Option<&str>,
+        note: impl Fn(&str),
+    ) -> Result<DirectoryTables, Failure> {
+        let fs = env.fs.as_ref();
+        let now_s = u32::try_from(env.now_seconds()).unwrap_or(0);
+        let mut out =
+            DirectoryTables { env: env.clone(), schema: Arc::default(), homes: BTreeMap::new() };
+        for directory in directories {
+            let stored = match schema.is_none() && table.is_none() {
+                true => schema_of_directory(fs, directory, now_s).map_err(Failure::work)?,
+                false => None,
+            };
+            let Some(found) = stored else {
+                let place = find(env, directory, schema, table)?;
+                place.note.iter().for_each(|text| note(text));
+                let name = (place.table.keyspace.clone(), place.table.name.clone());
+                out.add(&place.schema);
+                out.homes.insert(name, Home::SsTables(place.sstables));
+                continue;
+            };
+            for table in found.keyspaces.values().flat_map(|keyspace| keyspace.stores()) {
+                let home = directory.join(&table.keyspace).join(table.directory_name());
+                out.homes.insert((table.keyspace.clone(), table.name.clone()), Home::Directory(home));
+            }
+            out.add(&found);
+        }
+        Ok(out)
+    }
+
+    fn add(&mut self, schema: &Schema) {
+        let all = Arc::make_mut(&mut self.schema);
+        for (name, keyspace) in &schema.keyspaces {
+            match all.keyspaces.get_mut(name) {
+                // Two directories may each have a table of one keyspace.
+                Some(known) => {
+                    let known = Arc::make_mut(known);
+                    known.tables.extend(keyspace.tables.clone());
+                    known.types.extend(keyspace.types.clone());
+                }
+                None => {
+                    all.keyspaces.insert(name.clone(), Arc::clone(keyspace));
+                }
+            }
+        }
+    }
+}
+
+impl Tables for DirectoryTables {
+    fn schema(&self) -> Arc<Schema> {
+        Arc::clone(&self.schema)
+    }
+
+    fn table(&self, keyspace: &str, name: &str) -> Result<Arc<dyn Table>, BulkError> {
+        let unknown = || BulkError::UnknownTable(format!("{keyspace}.{name}"));
+        let fs = self.env.fs.as_ref();
+        let definition = self.schema.keyspace(keyspace).and_then(|keyspace| keyspace.store(name));
+        let definition = definition.ok_or_else(unknown)?;
+        let home = self.homes.get(&(keyspace.to_owned(), name.to_owned())).ok_or_else(unknown)?;
+        let live;
+        let sstables = match home {
+            Home::SsTables(sstables) => sstables,
+            Home::Directory(directory) => {
+                live = match fs.exists(directory)? {
+                    true => descriptor::live(fs, directory).map_err(|error| {
+                        let directory = directory.display();
+                        BulkError::Request(format!("which SSTables of {directory} count is not known: {error}"))
+                    })?,
+                    // Nothing was ever written.
+                    false => Vec::new(),
+                };
+                &live
+            }
+        };
+        let source = Source::of_sstables(fs, sstables, definition)
+            .map_err(|error| BulkError::Request(error.to_string()))?;
+        Ok(Arc::new(source))
+    }
+
+    fn names(&self) -> Vec<(String, String)> {
+        self.homes.keys().cloned().collect()
+    }
 }

@@ -1,0 +1,314 @@
+"""Tables of a running node in bulk: Flight SQL with stock clients, `ilion export KEYSPACE.TABLE`, `ilion sql`.
+
+What they hand out is compared with what CQL answers.
+"""
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import threading
+import time
+import uuid
+
+import adbc_driver_flightsql.dbapi as flightsql
+import duckdb
+import polars
+import pyarrow as pa
+import pyarrow.flight
+import pyarrow.parquet
+import pytest
+from cassandra.cluster import Cluster
+
+from harness.node import ROOT, Ilion, free_address, free_port, run
+
+ROWS = 30_000
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory):
+    """A node with Flight, a session, and tables: some of their rows are in SSTables, some in memtables alone."""
+    node = Ilion(tmp_path_factory.mktemp("flight"), free_address())
+    node.flight_port = free_port(node.address)
+    node.start("--flight-port", node.flight_port)
+    cluster = Cluster([node.address], port=node.port)
+    session = cluster.connect()
+    session.execute("CREATE KEYSPACE fl WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+    session.set_keyspace("fl")
+    session.execute("CREATE TABLE rows (k int, c int, id uuid, t text, s text STATIC, n bigint, PRIMARY KEY (k, c)) "
+                    "WITH compression = {'enabled': 'false'}")
+    insert = session.prepare("INSERT INTO rows (k, c, id, t, n) VALUES (?, ?, ?, ?, ?)")
+    for first in range(0, ROWS, 500):
+        written = [session.execute_async(insert, (i % 300, i, uuid.UUID(int=i), f"text {i % 7} " + "x" * 300, i * 10))
+                   for i in range(first, first + 500)]
+        for one in written:
+            one.result()
+        if first == ROWS * 2 // 3:
+            node.flush("fl", "rows")
+    session.execute("UPDATE rows SET s = 'static' WHERE k = 5")
+    session.execute("DELETE FROM rows WHERE k = 6")
+    session.execute("DELETE FROM rows WHERE k = 7 AND c > 1000")
+    session.execute("CREATE TABLE names (k int PRIMARY KEY, name text)")
+    for k in range(10):
+        session.execute(f"INSERT INTO names (k, name) VALUES ({k}, 'name {k}')")
+    yield node, session
+    cluster.shutdown()
+    node.stop()
+
+
+@pytest.fixture
+def client(node):
+    node, _ = node
+    with flightsql.connect(f"grpc://{node.address}:{node.flight_port}") as connection:
+        yield connection
+
+
+def asked(client, statement):
+    with client.cursor() as cursor:
+        cursor.execute(statement)
+        return cursor.fetch_arrow_table()
+
+
+def rows_of(table):
+    columns = [column.to_pylist() for column in table.columns]
+    return sorted(map(repr, zip(*columns)))
+
+
+def of_cql(session, statement):
+    of_row = [tuple(v.bytes if isinstance(v, uuid.UUID) else v for v in row) for row in session.execute(statement)]
+    return sorted(map(repr, of_row))
+
+
+def sql(node, *arguments):
+    return run([node.binary, "sql", "--admin", f"127.0.0.1:{node.admin_port}", *arguments])
+
+
+def plain_uuids(table):
+    """With uuids as bytes."""
+    return table.cast(pa.schema([pa.field(f.name, pa.binary(16) if isinstance(f.type, pa.UuidType) else f.type) for f in table.schema]))
+
+
+def test_statements_answer_what_cql_answers(node, client):
+    node, session = node
+    everything = "k, c, id, t, s, n"
+    found = plain_uuids(asked(client, f"SELECT {everything} FROM fl.rows"))
+    assert rows_of(found) == of_cql(session, f"SELECT {everything} FROM rows")
+    for condition in ("k = 5", "k IN (5, 6, 7)", "k = 5 AND c > 20000", "k = 7 AND c >= 7 AND c < 900", "t = 'nothing'",
+                      "n > 250000 AND k < 100", "c = 77 AND t > 'text 0'", f"id = '{uuid.UUID(int=77)}'"):
+        cql = condition.replace("'" + str(uuid.UUID(int=77)) + "'", str(uuid.UUID(int=77)))
+        found = plain_uuids(asked(client, f"SELECT {everything} FROM fl.rows WHERE {condition}"))
+        assert rows_of(found) == of_cql(session, f"SELECT {everything} FROM rows WHERE {cql} ALLOW FILTERING"), condition
+    count = session.execute("SELECT count(*) FROM rows").one()[0]
+    assert asked(client, "SELECT count(*) FROM rows").column(0).to_pylist() == [count]
+    assert asked(client, "SELECT k FROM rows LIMIT 7").num_rows == 7
+    assert asked(client, "SELECT c FROM rows WHERE k = 5 ORDER BY c DESC LIMIT 2").column(0).to_pylist() == [29705, 29405]
+    joined = asked(client, "SELECT name, count(*) AS many FROM fl.rows JOIN fl.names USING (k) GROUP BY name ORDER BY name")
+    assert joined.column(0).to_pylist() == [f"name {k}" for k in range(10) if k != 6]
+    assert joined.column(1).to_pylist()[0] == 100
+
+
+def test_an_explanation_shows_what_the_table_takes_over(client):
+    statement = "EXPLAIN SELECT t FROM fl.rows WHERE k = 5 AND c > 7 AND t = 'a' AND n + 1 > 5"
+    (plan,) = [row["plan"] for row in asked(client, statement).to_pylist() if row["plan_type"] == "physical_plan"]
+    scan = """CqlScan: fl.rows, columns=["k", "c", "n", "t"], where=["k" = 5 AND "c" > 7 AND "t" = 'a'], splits=1"""
+    assert scan in plan and "FilterExec: k@0 = 5 AND c@1 > 7 AND n@2 + 1 > 5" in plan, plan
+    plan = str(asked(client, "EXPLAIN SELECT * FROM fl.names LIMIT 3").to_pylist())
+    assert "limit=3" in plan
+
+
+def test_what_there_is_can_be_listed(client):
+    found = client.adbc_get_objects(depth="columns").read_all().to_pylist()
+    (catalog,) = found
+    keyspaces = {schema["db_schema_name"]: schema for schema in catalog["catalog_db_schemas"]}
+    assert catalog["catalog_name"] == "ilion" and {"fl", "system_schema"} <= set(keyspaces)
+    tables = {table["table_name"]: table for table in keyspaces["fl"]["db_schema_tables"]}
+    assert set(tables) == {"rows", "names"}
+    assert [column["column_name"] for column in tables["rows"]["table_columns"]] == ["k", "c", "s", "id", "n", "t"]
+    assert client.adbc_get_info()["vendor_name"] == "Ilion"
+    schema = client.adbc_get_table_schema("names", db_schema_filter="fl")
+    assert schema.names == ["k", "name"] and schema.field("k").type == pa.int32()
+    with client.cursor() as cursor:
+        cursor.adbc_prepare("SELECT name FROM fl.names WHERE k = 3")
+        cursor.execute("SELECT name FROM fl.names WHERE k = 3")
+        assert cursor.fetchall() == [("name 3",)]
+
+
+def test_other_engines_take_it_over(node, client):
+    node, session = node
+    count = session.execute("SELECT count(*) FROM rows").one()[0]
+    with client.cursor() as cursor:
+        cursor.execute("SELECT k, n FROM fl.rows")
+        reader = cursor.fetch_record_batch()
+        assert duckdb.sql("SELECT count(*), count(DISTINCT k) FROM reader").fetchall() == [(count, 299)]
+    frame = polars.read_database("SELECT k, n FROM fl.rows", connection=client)
+    assert frame.height == count and frame["n"].max() == (ROWS - 1) * 10
+
+
+def test_what_is_not_supported_is_refused_in_words(node, client):
+    node, _ = node
+    for statement, words in (("SELECT * FROM fl.nosuch", "not found"), ("SELEC 1", "Expected"), ("SELECT nosuch FROM fl.rows", "nosuch"),
+                             ("INSERT INTO fl.names VALUES (1, 'a')", "DML not supported"), ("DROP TABLE fl.names", "DDL not supported"),
+                             ("COPY fl.names TO '/tmp/x.csv'", "not supported"), ("SET x = 1", "not supported"),
+                             ("SELECT * FROM fl.rows WHERE id = 'x'", "no uuid")):
+        with pytest.raises(Exception) as refused:
+            asked(client, statement)
+        assert words in str(refused.value), statement
+    raw = pyarrow.flight.connect(f"grpc://{node.address}:{node.flight_port}")
+    for ticket in (b"", b"ILT1{}", b"\xff" * 100):
+        with pytest.raises(pa.ArrowException):
+            raw.do_get(pyarrow.flight.Ticket(ticket)).read_all()
+    with pytest.raises(pa.ArrowException, match="there is no action nosuch"):
+        list(raw.do_action(pyarrow.flight.Action("nosuch", b"")))
+    assert asked(client, "SELECT 1").num_rows == 1
+
+
+def statement_descriptor(statement):
+    """The command of a statement, as protobuf has it."""
+    def field(number, value):
+        return bytes([number << 3 | 2, *varint(len(value))]) + value
+
+    def varint(n):
+        while n > 127:
+            yield n & 127 | 128
+            n >>= 7
+        yield n
+
+    url = b"type.googleapis.com/arrow.flight.protocol.sql.CommandStatementQuery"
+    return pyarrow.flight.FlightDescriptor.for_command(field(1, url) + field(2, field(1, statement.encode())))
+
+
+def test_endpoints_are_parts_and_tickets_outlive_a_restart(node):
+    node, session = node
+    place = f"grpc://{node.address}:{node.flight_port}"
+    info = pyarrow.flight.connect(place).get_flight_info(statement_descriptor("SELECT k, c FROM fl.rows"))
+    assert len(info.endpoints) > 1 and info.total_records > ROWS / 3 and info.total_bytes > 1 << 20
+    expected = of_cql(session, "SELECT k, c FROM rows")
+    node.stop()
+    node.start("--flight-port", node.flight_port)
+    client = pyarrow.flight.connect(place)
+    parts = [client.do_get(endpoint.ticket).read_all() for endpoint in info.endpoints]
+    assert all(part.num_rows < len(expected) for part in parts)
+    assert rows_of(pa.concat_tables(parts)) == expected
+    # A statement that computes is one part.
+    info = client.get_flight_info(statement_descriptor("SELECT count(*) FROM fl.rows"))
+    assert len(info.endpoints) == 1 and info.total_records == -1
+
+
+def scans(node):
+    return json.loads(node.nodetool("--json", "bulkstats"))
+
+
+def test_a_slow_client_is_seen_and_one_that_goes_frees_everything(node):
+    node, _ = node
+    node.nodetool("setbulkthroughput", "1")
+    assert node.nodetool("getbulkthroughput") == "Current bulk throughput: 1 MB/s\n"
+    client = pyarrow.flight.connect(f"grpc://{node.address}:{node.flight_port}")
+    info = client.get_flight_info(statement_descriptor("SELECT * FROM fl.rows"))
+    before = scans(node)["scans"]
+    reader = client.do_get(info.endpoints[0].ticket)
+    reader.read_chunk()
+    (running,) = scans(node)["running"]
+    assert (running["keyspace"], running["table"], running["asked_by"]) == ("fl", "rows", "flight") and running["rows"] > 0
+    assert "rows" in node.nodetool("bulkstats")
+    reader.cancel()
+    del reader
+    client.close()
+    for _ in range(100):
+        if not scans(node)["running"]:
+            break
+        time.sleep(0.1)
+    node.nodetool("setbulkthroughput", "0")
+    after = scans(node)
+    assert after["running"] == [] and after["scans"] == before + 1
+
+
+def test_a_table_of_a_node_is_exported_while_it_is_written(node, tmp_path):
+    node, session = node
+    done = threading.Event()
+
+    def write():
+        """Rows that are there stay; others come, and files are flushed and compacted."""
+        for i in itertools.count():
+            if done.is_set():
+                return
+            session.execute(f"INSERT INTO rows (k, c, t) VALUES ({1000 + i}, 0, 'later')")
+            session.execute(f"UPDATE rows SET n = {i % 30} WHERE k = 8 AND c = 8")
+            if i % 200 == 199:
+                node.compact("fl", "rows")
+
+    before = of_cql(session, "SELECT k, c, id, t, s FROM rows")
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for turn in range(3):
+            out = tmp_path / str(turn)
+            said = run([node.binary, "export", "fl.rows", "--admin", f"127.0.0.1:{node.admin_port}", "--out", out,
+                        "--columns", "k,c,id,t,s"])
+            assert " rows in " in said
+            whole = plain_uuids(pa.concat_tables(pyarrow.parquet.read_table(path) for path in sorted(out.glob("*.parquet"))))
+            found = rows_of(whole.filter(pa.compute.less(whole["k"], 1000)))
+            assert found == before
+    finally:
+        done.set()
+        writer.join()
+    out = tmp_path / "some"
+    run([node.binary, "export", "fl.rows", "--admin", f"127.0.0.1:{node.admin_port}", "--out", out, "--where", "k = 5",
+         "--columns", "c", "--format", "csv", "--limit", "3"])
+    assert [path.read_text() for path in out.glob("*.csv")] == ["c\n5\n305\n605\n"]
+
+
+def test_an_export_goes_on_after_the_node_was_killed(node, tmp_path):
+    node, session = node
+    expected = of_cql(session, "SELECT k, c, t FROM rows")
+    node.nodetool("setbulkthroughput", "2")
+    out = tmp_path / "out"
+    command = [node.binary, "export", "fl.rows", "--out", out, "--columns", "k,c,t", "--threads", "1", "--admin"]
+    process = subprocess.Popen([str(x) for x in [*command, f"127.0.0.1:{node.admin_port}"]], stderr=subprocess.PIPE)
+    for _ in range(200):
+        if scans(node)["running"]:
+            break
+        time.sleep(0.05)
+    node.kill()
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 1 and b"ilion export:" in said
+    node.start("--flight-port", node.flight_port)
+    run([*command, f"127.0.0.1:{node.admin_port}"])
+    whole = pa.concat_tables(pyarrow.parquet.read_table(path) for path in sorted(out.glob("*.parquet")))
+    assert rows_of(whole) == expected
+
+
+def test_sql_on_the_command_line(node, tmp_path):
+    node, session = node
+    assert sql(node, "--format", "csv", "SELECT k, name FROM names WHERE k < 2 ORDER BY k; SELECT 1 AS one") == "k,name\n0,name 0\n1,name 1\none\n1\n"
+    assert sql(node, "--format", "json", f"SELECT id, s FROM fl.rows WHERE id = '{uuid.UUID(int=77)}'") == \
+        '{"id":"00000000-0000-0000-0000-00000000004d","s":null}\n'
+    assert "| name 4 |" in sql(node, "SELECT name FROM fl.names WHERE k = 4") and "(0 rows)" in sql(node, "SELECT k FROM names WHERE k = -1")
+    sql(node, "--format", "parquet", "--out", tmp_path / "x.parquet", "SELECT k, count(*) AS c FROM rows GROUP BY k")
+    distinct = len(session.execute("SELECT DISTINCT k FROM rows").all())
+    assert pyarrow.parquet.read_table(tmp_path / "x.parquet").num_rows == distinct
+    # Of directories, with no node asked.
+    node.flush("fl")
+    (names,) = node.data_dir.rglob("fl/names-*")
+    for place in (["--dir", node.data_dir], ["--dir", names]):
+        found = run([node.binary, "sql", *place, "--format", "csv", "SELECT count(*) AS c FROM fl.names"])
+        assert found == "c\n10\n"
+    joined = run([node.binary, "sql", "--dir", node.data_dir, "--format", "csv",
+                  "SELECT count(*) AS c FROM rows JOIN names USING (k)"])
+    assert joined == sql(node, "--format", "csv", "SELECT count(*) AS c FROM rows JOIN names USING (k)")
+    for arguments, status, words in ((["SELECT * FROM nosuch"], 1, "not found"), (["--dir", "/nosuch", "SELECT 1"], 2, "no directory"),
+                                     (["--admin", "127.0.0.1:1", "SELECT 1"], 1, "no node answers")):
+        done = subprocess.run([str(node.binary), "sql", *arguments] if arguments[0].startswith("--") else
+                              [str(node.binary), "sql", "--admin", f"127.0.0.1:{node.admin_port}", *arguments],
+                              capture_output=True, text=True, timeout=60)
+        assert done.returncode == status and words in done.stderr, done.stderr
+
+
+def test_jdbc(node):
+    if not shutil.which("java") or not shutil.which("mvn"):
+        assert os.environ.get("CI") != "true", "Java and Maven are needed with CI=true"
+        pytest.skip("java or mvn is not installed")
+    node, _ = node
+    driver = ROOT / "conformance" / "drivers" / "jdbc" / "run"
+    done = subprocess.run([driver, node.address, str(node.flight_port), "SELECT k, name FROM fl.names WHERE k < 2 ORDER BY k"],
+                          capture_output=True, text=True, timeout=120)
+    assert done.stdout.splitlines() == ["fl.names", "fl.rows", "k\tname", "0\tname 0", "1\tname 1"], done.stderr[-3000:]

@@ -1,0 +1,528 @@
+//! Tables by Arrow Flight SQL (<https://arrow.apache.org/docs/format/FlightSql.html>).
+//!
+//! | call | what it does |
+//! |---|---|
+//! | GetFlightInfo, statement | plans it, and hands out a ticket for each range of tokens |
+//! | DoGet, ticket | scans, and sends the batches as the client takes them |
+//! | catalogs, schemas, tables, keys, SqlInfo | `info.rs` |
+//! | prepared statements | the handle is the statement: nothing is kept |
+//! | command and action of [`wire`] | for `ilion export` and `ilion sql`, which plan on their side |
+//!
+//! Nothing is kept between calls. A client that goes away ends its stream, and with it the scan.
+
+mod info;
+mod status;
+pub mod wire;
+
+use crate::sql::{Query, Sql, SqlLimits};
+use crate::stream::{BatchStream, stream};
+use crate::ticket::{Asked, Ticket};
+use crate::{BulkError, ScanCounts, ScanRequest, Split, Table, Tables};
+use arrow_array::RecordBatch;
+use arrow_flight::encode::FlightDataEncoderBuilder;
+use arrow_flight::error::FlightError;
+use arrow_flight::flight_service_server::FlightService;
+pub use arrow_flight::flight_service_server::FlightServiceServer as Service;
+use arrow_flight::sql::metadata::SqlInfoData;
+use arrow_flight::sql::server::{FlightSqlService, PeekableFlightDataStream};
+use arrow_flight::sql::{
+    ActionClosePreparedStatementRequest, ActionCreatePreparedStatementRequest,
+    ActionCreatePreparedStatementResult, Any, Command, CommandGetCatalogs, CommandGetDbSchemas,
+    CommandGetPrimaryKeys, CommandGetSqlInfo, CommandGetTableTypes, CommandGetTables,
+    CommandGetXdbcTypeInfo, CommandPreparedStatementQuery, CommandPreparedStatementUpdate, CommandStatementQuery,
+    CommandStatementUpdate, DoPutPreparedStatementResult, ProstMessageExt, SqlInfo, TicketStatementQuery,
+};
+use arrow_flight::{
+    Action, FlightDescriptor, FlightEndpoint, FlightInfo, HandshakeRequest, HandshakeResponse, IpcMessage,
+    SchemaAsIpc, Ticket as WireTicket,
+};
+use arrow_ipc::writer::IpcWriteOptions;
+use arrow_schema::{Schema, SchemaRef};
+use bytes::Bytes;
+use datafusion::error::DataFusionError;
+use env::Env;
+use env::sync::Mutex;
+use futures::{Stream, StreamExt, TryStreamExt};
+use prost::Message;
+use std::pin::Pin;
+use std::sync::Arc;
+use tonic::{Request, Response, Status, Streaming};
+
+/// Bytes of a message, about: of one batch there are several where it is larger. Clients take 4 MiB at least.
+const MESSAGE_BYTES: usize = 2 << 20;
+/// Bytes of a message that a client may send.
+const REQUEST_BYTES_MAX: usize = 4 << 20;
+/// Endpoints of a statement at most, where the client does not say.
+const PARTS: u64 = 64;
+
+type Reply<T> = Result<Response<T>, Status>;
+type DoGetStream = <FlightSql as FlightService>::DoGetStream;
+
+/// The service.
+#[derive(Clone)]
+pub struct FlightSql {
+    env: Env,
+    sql: Arc<Sql>,
+    info: Arc<SqlInfoData>,
+}
+
+/// The service over these tables, as a server has it.
+///
+/// # Errors
+/// When DataFusion cannot be set up.
+pub fn service(
+    env: Env,
+    tables: Arc<dyn Tables>,
+    limits: SqlLimits,
+) -> Result<Service<FlightSql>, BulkError> {
+    let failed = |error: &dyn std::fmt::Display| BulkError::Arrow(error.to_string());
+    let sql = Sql::new(env.clone(), tables, limits).map_err(|e| failed(&e))?;
+    let info = Arc::new(info::server().map_err(|e| failed(&e))?);
+    let service = FlightSql { env, sql: Arc::new(sql), info };
+    Ok(Service::new(service).max_decoding_message_size(REQUEST_BYTES_MAX))
+}
+
+impl FlightSql {
+    fn tables(&self) -> &Arc<dyn Tables> {
+        self.sql.tables()
+    }
+
+    /// Plans a statement of SQL.
+    async fn plan(&self, text: &str, now_s: u32, split: Option<Split>) -> Result<Query, Status> {
+        self.sql.plan(text, now_s, split).await.map_err(status::of_plan)
+    }
+
+    /// What a statement of SQL is, and where its rows are.
+    async fn info_of_sql(&self, text: String, descriptor: FlightDescriptor) -> Reply<FlightInfo> {
+        let query = self.plan(&text, self.sql.now_s(), None).await?;
+        let parts = query.parts(PARTS).await.map_err(status::of_plan)?;
+        let splits: Vec<Option<Split>> = parts.into_iter().map(|part| part.split).collect();
+        let ticket = |split| Ticket { asked: Asked::Sql(text.clone()), now_s: query.now_s(), split };
+        info(&query.schema(), descriptor, splits, ticket)
+    }
+
+    /// The request that words ask for, and its table.
+    async fn scan(
+        &self,
+        select: crate::Select,
+        now_s: Option<u32>,
+    ) -> Result<(ScanRequest, Arc<dyn Table>), Status> {
+        let (env, tables) = (self.env.clone(), Arc::clone(self.tables()));
+        waiting(move || {
+            let table = tables.table(&select.keyspace, &select.table)?;
+            let mut request = select.request(&env, &tables.schema())?;
+            if let Some(now_s) = now_s {
+                Arc::make_mut(&mut request.command).now_s = now_s;
+            }
+            Ok((request, table))
+        })
+        .await
+    }
+
+    /// The batches that a ticket is for.
+    async fn batches(&self, ticket: Ticket) -> Result<DoGetStream, Status> {
+        match ticket.asked {
+            Asked::Sql(text) => {
+                let query = self.plan(&text, ticket.now_s, ticket.split).await?;
+                let stream = query.run().await.map_err(status::of_plan)?;
+                let (schema, batches) = (stream.schema(), stream.map_err(status::of_plan));
+                // The plan's context lives as long as its stream.
+                let batches = batches.inspect(move |_| {
+                    let _ = &query;
+                });
+                Ok(encoded(schema, batches))
+            }
+            Asked::Scan(select) => {
+                let (request, table) = self.scan(select, Some(ticket.now_s)).await?;
+                let split = ticket.split.unwrap_or(Split::FULL);
+                let schema = request.schema();
+                let progress = Arc::new(Mutex::new(wire::Progress::default()));
+                let batches = counted(self.env.clone(), table, request, split, Arc::clone(&progress));
+                let batches = encoded(schema, batches.map_err(status::of_bulk));
+                // What was counted so far goes along with each message.
+                let told = batches.map_ok(move |mut data| {
+                    data.app_metadata = progress.lock().to_bytes();
+                    data
+                });
+                Ok(Box::pin(told))
+            }
+        }
+    }
+}
+
+/// The batches of a scan, and in `progress` how far it is.
+fn counted(
+    env: Env,
+    table: Arc<dyn Table>,
+    request: ScanRequest,
+    split: Split,
+    progress: Arc<Mutex<wire::Progress>>,
+) -> BatchStream {
+    struct Counted {
+        batches: Box<dyn crate::Batches>,
+        progress: Arc<Mutex<wire::Progress>>,
+    }
+
+    impl Iterator for Counted {
+        type Item = Result<RecordBatch, BulkError>;
+
+        fn next(&mut self) -> Option<Self::Item> {
+            let next = self.batches.next();
+            let ScanCounts { rows, empty_values } = self.batches.counts();
+            *self.progress.lock() =
+                wire::Progress { rows, empty_values, bytes_done: self.batches.bytes_done() };
+            next
+        }
+    }
+
+    impl crate::Batches for Counted {
+        fn schema(&self) -> &SchemaRef {
+            self.batches.schema()
+        }
+
+        fn counts(&self) -> ScanCounts {
+            self.batches.counts()
+        }
+
+        fn bytes_done(&self) -> u64 {
+            self.batches.bytes_done()
+        }
+    }
+
+    stream(env.tasks.clone(), move || {
+        let batches = table.scan(&request, &split)?;
+        Ok(Box::new(Counted { batches, progress }))
+    })
+}
+
+/// Does work that may wait for a disk.
+async fn waiting<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, BulkError> + Send + 'static,
+) -> Result<T, Status> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done.map_err(status::of_bulk),
+        Err(error) => Err(Status::internal(error.to_string())),
+    }
+}
+
+/// Batches as messages, the schema first.
+fn encoded(
+    schema: SchemaRef,
+    batches: impl Stream<Item = Result<RecordBatch, Status>> + Send + 'static,
+) -> DoGetStream {
+    let batches = batches.map_err(|status| FlightError::Tonic(Box::new(status)));
+    let encoder =
+        FlightDataEncoderBuilder::new().with_schema(schema).with_max_flight_data_size(MESSAGE_BYTES);
+    Box::pin(encoder.build(batches).map_err(Status::from))
+}
+
+/// One batch as an answer.
+fn one(batch: Result<RecordBatch, FlightError>) -> Reply<DoGetStream> {
+    let batch = batch.map_err(Status::from)?;
+    Ok(Response::new(encoded(batch.schema(), futures::stream::iter([Ok(batch)]))))
+}
+
+/// What can be fetched: an endpoint for each split.
+fn info(
+    schema: &Schema,
+    descriptor: FlightDescriptor,
+    splits: Vec<Option<Split>>,
+    ticket: impl Fn(Option<Split>) -> Ticket,
+) -> Reply<FlightInfo> {
+    let estimates = splits.iter().flatten().map(|split| (split.rows_estimate, split.bytes_estimate));
+    let (rows, bytes) = estimates.fold((0u64, 0u64), |(r, b), (rows, bytes)| (r + rows, b + bytes));
+    let count = |estimate: u64| match splits.iter().all(Option::is_some) {
+        true => i64::try_from(estimate).unwrap_or(i64::MAX),
+        // Of a statement that computes nobody knows before.
+        false => -1,
+    };
+    let (rows, bytes) = (count(rows), count(bytes));
+    let mut out = FlightInfo::new().with_descriptor(descriptor).with_total_records(rows).with_total_bytes(bytes);
+    out.ordered = splits.len() > 1;
+    for split in splits {
+        let estimate = split.as_ref().map(|split| {
+            format!("{{\"rows_estimate\":{},\"bytes_estimate\":{}}}", split.rows_estimate, split.bytes_estimate)
+        });
+        let handle = TicketStatementQuery { statement_handle: ticket(split).to_bytes().into() };
+        let endpoint = FlightEndpoint::new()
+            .with_ticket(WireTicket::new(handle.as_any().encode_to_vec()))
+            .with_app_metadata(estimate.unwrap_or_default());
+        out = out.with_endpoint(endpoint);
+    }
+    let out = out.try_with_schema(schema).map_err(|error| Status::internal(error.to_string()))?;
+    Ok(Response::new(out))
+}
+
+/// What can be fetched by the command itself.
+fn info_of_command(schema: &Schema, request: &Request<FlightDescriptor>) -> Reply<FlightInfo> {
+    let descriptor = request.get_ref().clone();
+    let endpoint = FlightEndpoint::new().with_ticket(WireTicket::new(descriptor.cmd.clone()));
+    let out = FlightInfo::new().with_descriptor(descriptor).with_endpoint(endpoint);
+    let out = out.try_with_schema(schema).map_err(|error| Status::internal(error.to_string()))?;
+    Ok(Response::new(out))
+}
+
+/// The schema as prepared statements have it.
+fn schema_bytes(schema: &Schema) -> Result<Bytes, Status> {
+    let message: Result<IpcMessage, _> = SchemaAsIpc::new(schema, &IpcWriteOptions::default()).try_into();
+    message.map(|IpcMessage(bytes)| bytes).map_err(|error: arrow_schema::ArrowError| Status::internal(error.to_string()))
+}
+
+/// The statement that the handle of a prepared one is.
+fn statement_of(handle: &Bytes) -> Result<String, Status> {
+    String::from_utf8(handle.to_vec())
+        .map_err(|_| Status::invalid_argument("the handle is not one of a prepared statement"))
+}
+
+/// What is said of statements that would change something.
+fn read_only<T>() -> Result<T, Status> {
+    Err(Status::unimplemented("tables are only read here; CQL changes them"))
+}
+
+#[tonic::async_trait]
+impl FlightSqlService for FlightSql {
+    type FlightService = FlightSql;
+
+    async fn do_handshake(
+        &self,
+        _: Request<Streaming<HandshakeRequest>>,
+    ) -> Reply<Pin<Box<dyn Stream<Item = Result<HandshakeResponse, Status>> + Send>>> {
+        // Everybody may come in; a client that wants a token gets one that nobody looks at.
+        let answer = HandshakeResponse { protocol_version: 0, payload: Bytes::new() };
+        let answers: Pin<Box<dyn Stream<Item = _> + Send>> = Box::pin(futures::stream::iter([Ok(answer)]));
+        let mut answer = Response::new(answers);
+        answer
+            .metadata_mut()
+            .insert("authorization", tonic::metadata::MetadataValue::from_static("Bearer anonymous"));
+        Ok(answer)
+    }
+
+    async fn get_flight_info_statement(
+        &self,
+        query: CommandStatementQuery,
+        request: Request<FlightDescriptor>,
+    ) -> Reply<FlightInfo> {
+        self.info_of_sql(query.query, request.into_inner()).await
+    }
+
+    async fn get_flight_info_prepared_statement(
+        &self,
+        query: CommandPreparedStatementQuery,
+        request: Request<FlightDescriptor>,
+    ) -> Reply<FlightInfo> {
+        let text = statement_of(&query.prepared_statement_handle)?;
+        self.info_of_sql(text, request.into_inner()).await
+    }
+
+    async fn get_flight_info_fallback(
+        &self,
+        command: Command,
+        request: Request<FlightDescriptor>,
+    ) -> Reply<FlightInfo> {
+        let any = command.into_any();
+        let Some(asked) = wire::ScanCommand::of_any(&any) else {
+            return Err(Status::unimplemented(format!("{} is not supported", any.type_url)));
+        };
+        let asked = asked.map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let (scan, table) = self.scan(asked.select.clone(), None).await?;
+        let (schema, now_s) = (scan.schema(), scan.command.now_s);
+        let splits = waiting(move || table.splits(&scan, asked.parts.max(1))).await?;
+        let splits = splits.into_iter().map(Some).collect();
+        let ticket = |split| Ticket { asked: Asked::Scan(asked.select.clone()), now_s, split };
+        info(&schema, request.into_inner(), splits, ticket)
+    }
+
+    async fn do_get_statement(
+        &self,
+        ticket: TicketStatementQuery,
+        _: Request<WireTicket>,
+    ) -> Reply<DoGetStream> {
+        let ticket = Ticket::of_bytes(&ticket.statement_handle);
+        let ticket = ticket.map_err(|error| Status::invalid_argument(error.to_string()))?;
+        self.batches(ticket).await.map(Response::new)
+    }
+
+    async fn do_get_prepared_statement(
+        &self,
+        query: CommandPreparedStatementQuery,
+        _: Request<WireTicket>,
+    ) -> Reply<DoGetStream> {
+        let text = statement_of(&query.prepared_statement_handle)?;
+        let ticket = Ticket { asked: Asked::Sql(text), now_s: self.sql.now_s(), split: None };
+        self.batches(ticket).await.map(Response::new)
+    }
+
+    async fn do_get_fallback(&self, _: Request<WireTicket>, message: Any) -> Reply<DoGetStream> {
+        Err(Status::invalid_argument(format!("{} is no ticket of Ilion", message.type_url)))
+    }
+
+    async fn do_action_create_prepared_statement(
+        &self,
+        query: ActionCreatePreparedStatementRequest,
+        _: Request<Action>,
+    ) -> Result<ActionCreatePreparedStatementResult, Status> {
+        let planned = self.plan(&query.query, self.sql.now_s(), None).await?;
+        Ok(ActionCreatePreparedStatementResult {
+            prepared_statement_handle: query.query.into(),
+            dataset_schema: schema_bytes(&planned.schema())?,
+            parameter_schema: schema_bytes(&Schema::empty())?,
+        })
+    }
+
+    async fn do_action_close_prepared_statement(
+        &self,
+        _: ActionClosePreparedStatementRequest,
+        _: Request<Action>,
+    ) -> Result<(), Status> {
+        Ok(())
+    }
+
+    async fn do_action_fallback(
+        &self,
+        request: Request<Action>,
+    ) -> Reply<<Self as FlightService>::DoActionStream> {
+        let kind = &request.get_ref().r#type;
+        if kind != wire::SCHEMA_ACTION {
+            return Err(Status::unimplemented(format!("there is no action {kind}")));
+        }
+        let texts = info::definitions(self.tables().as_ref());
+        let answers = texts.into_iter().map(|text| Ok(arrow_flight::Result::new(text)));
+        Ok(Response::new(Box::pin(futures::stream::iter(answers))))
+    }
+
+    async fn do_put_prepared_statement_query(
+        &self,
+        _: CommandPreparedStatementQuery,
+        _: Request<PeekableFlightDataStream>,
+    ) -> Result<DoPutPreparedStatementResult, Status> {
+        Err(Status::unimplemented("statements with parameters are not supported; write values into the text"))
+    }
+
+    async fn do_put_statement_update(
+        &self,
+        _: CommandStatementUpdate,
+        _: Request<PeekableFlightDataStream>,
+    ) -> Result<i64, Status> {
+        read_only()
+    }
+
+    async fn do_put_prepared_statement_update(
+        &self,
+        _: CommandPreparedStatementUpdate,
+        _: Request<PeekableFlightDataStream>,
+    ) -> Result<i64, Status> {
+        read_only()
+    }
+
+    async fn get_flight_info_catalogs(
+        &self,
+        query: CommandGetCatalogs,
+        request: Request<FlightDescriptor>,
+    ) -> Reply<FlightInfo> {
+        info_of_command(&query.into_builder().schema(), &request)
+    }
+
+    async fn do_get_catalogs(&self, query: CommandGetCatalogs, _: Request<WireTicket>) -> Reply<DoGetStream> {
+        one(info::catalogs(query))
+    }
+
+    async fn get_flight_info_schemas(
+        &self,
+        query: CommandGetDbSchemas,
+        request: Request<FlightDescriptor>,
+    ) -> Reply<FlightInfo> {
+        info_of_command(&query.into_builder().schema(), &request)
+    }
+
+    async fn do_get_schemas(&self, query: CommandGetDbSchemas, _: Request<WireTicket>) -> Reply<DoGetStream> {
+        one(info::schemas(query, self.tables().as_ref()))
+    }
+
+    async fn get_flight_info_tables(
+        &self,
+        query: CommandGetTables,
+        request: Request<FlightDescriptor>,
+    ) -> Reply<FlightInfo> {
+        info_of_command(&query.into_builder().schema(), &request)
+    }
+
+    async fn do_get_tables(&self, query: CommandGetTables, _: Request<WireTicket>) -> Reply<DoGetStream> {
+        one(info::tables(query, self.tables().as_ref()))
+    }
+
+    async fn get_flight_info_table_types(
+        &self,
+        query: CommandGetTableTypes,
+        request: Request<FlightDescriptor>,
+    ) -> Reply<FlightInfo> {
+        info_of_command(&query.into_builder().schema(), &request)
+    }
+
+    async fn do_get_table_types(
+        &self,
+        query: CommandGetTableTypes,
+        _: Request<WireTicket>,
+    ) -> Reply<DoGetStream> {
+        one(info::table_types(query))
+    }
+
+    async fn get_flight_info_sql_info(
+        &self,
+        query: CommandGetSqlInfo,
+        request: Request<FlightDescriptor>,
+    ) -> Reply<FlightInfo> {
+        info_of_command(&query.into_builder(&self.info).schema(), &request)
+    }
+
+    async fn do_get_sql_info(&self, query: CommandGetSqlInfo, _: Request<WireTicket>) -> Reply<DoGetStream> {
+        one(query.into_builder(&self.info).build())
+    }
+
+    async fn get_flight_info_primary_keys(
+        &self,
+        _: CommandGetPrimaryKeys,
+        request: Request<FlightDescriptor>,
+    ) -> Reply<FlightInfo> {
+        info_of_command(&info::primary_key_schema(), &request)
+    }
+
+    async fn do_get_primary_keys(
+        &self,
+        query: CommandGetPrimaryKeys,
+        _: Request<WireTicket>,
+    ) -> Reply<DoGetStream> {
+        one(info::primary_keys(&query, self.tables().as_ref()))
+    }
+
+    async fn get_flight_info_xdbc_type_info(
+        &self,
+        query: CommandGetXdbcTypeInfo,
+        request: Request<FlightDescriptor>,
+    ) -> Reply<FlightInfo> {
+        let types = info::types().map_err(Status::from)?;
+        info_of_command(&query.into_builder(&types).schema(), &request)
+    }
+
+    async fn do_get_xdbc_type_info(
+        &self,
+        query: CommandGetXdbcTypeInfo,
+        _: Request<WireTicket>,
+    ) -> Reply<DoGetStream> {
+        let types = info::types().map_err(Status::from)?;
+        one(query.into_builder(&types).build())
+    }
+
+    async fn register_sql_info(&self, _: i32, _: &SqlInfo) {}
+}
+
+impl From<DataFusionError> for BulkError {
+    fn from(error: DataFusionError) -> Self {
+        match error {
+            DataFusionError::External(inner) => match inner.downcast::<BulkError>() {
+                Ok(own) => *own,
+                Err(other) => BulkError::Arrow(other.to_string()),
+            },
+            other => BulkError::Arrow(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! What `ilion` says to itself over Flight, besides Flight SQL: a scan in words, and how far one is.
+
+use crate::Select;
+use arrow_flight::sql::Any;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// The action that hands out the definitions of keyspaces, types and tables, as CQL.
+pub const SCHEMA_ACTION: &str = "ilion.schema";
+/// The type of the command that asks for a scan.
+const SCAN_TYPE: &str = "ilion.scan";
+
+/// A scan that is to be planned: the answer has a ticket for each split.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScanCommand {
+    /// What is asked for.
+    pub select: Select,
+    /// Splits at most.
+    pub parts: u64,
+}
+
+impl ScanCommand {
+    /// As the command of a descriptor.
+    pub fn to_any(&self) -> Any {
+        let value = serde_json::to_vec(self).unwrap_or_default().into();
+        Any { type_url: SCAN_TYPE.to_owned(), value }
+    }
+
+    /// The command in a descriptor, if it is such a one.
+    pub(super) fn of_any(any: &Any) -> Option<serde_json::Result<ScanCommand>> {
+        (any.type_url == SCAN_TYPE).then(|| serde_json::from_slice(&any.value))
+    }
+}
+
+/// How far a scan is: what goes along with each message of its batches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Rows that were made, of which some may still be on the way.
+    pub rows: u64,
+    /// Empty values that became null.
+    pub empty_values: u64,
+    /// About how many bytes of SSTables were gone over, before compression.
+    pub bytes_done: u64,
+}
+
+impl Progress {
+    pub(super) fn to_bytes(self) -> Bytes {
+        serde_json::to_vec(&self).unwrap_or_default().into()
+    }
+
+    /// Reads it; `None` where a message has none.
+    pub fn of_bytes(bytes: &[u8]) -> Option<Progress> {
+        serde_json::from_slice(bytes).ok()
+    }
+}

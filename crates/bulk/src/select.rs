@@ -1,0 +1,99 @@
+//! A scan in words: what command lines, tickets and query engines ask for. Conditions are those of a SELECT, so
+//! they mean what they mean in CQL.
+
+use crate::{BulkError, ScanOptions, ScanRequest};
+use cql::plan::Bound;
+use cql::{BindContext, BoundValues, UuidSource};
+use env::Env;
+use model::Schema;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// What is asked for of a table, in words that can be sent to a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Select {
+    /// The keyspace.
+    pub keyspace: String,
+    /// The table.
+    pub table: String,
+    /// Conditions as behind WHERE in CQL; filtering is allowed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
+    /// Columns in the order that they are to have; all without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub columns: Option<Vec<String>>,
+    /// Tokens are greater than the first, and not greater than the second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_range: Option<(i64, i64)>,
+    /// Rows at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    /// The form of the columns.
+    #[serde(default)]
+    pub options: ScanOptions,
+}
+
+/// Uuids of functions in conditions.
+#[derive(Debug)]
+struct Uuids(Env);
+
+impl UuidSource for Uuids {
+    fn time_uuid(&self) -> Uuid {
+        self.0.time_uuid()
+    }
+
+    fn random_uuid(&self) -> Uuid {
+        self.0.random_uuid()
+    }
+}
+
+impl Select {
+    /// All of a table.
+    pub fn of(keyspace: &str, table: &str) -> Select {
+        Select { keyspace: keyspace.to_owned(), table: table.to_owned(), ..Select::default() }
+    }
+
+    /// The request that it is in a schema, as of now.
+    ///
+    /// # Errors
+    /// When the schema has no such table, or the words make no sense for it.
+    pub fn request(&self, env: &Env, schema: &Schema) -> Result<ScanRequest, BulkError> {
+        let refused = |error: &dyn std::fmt::Display| BulkError::Request(error.to_string());
+        // Made-up names of key columns are words of CQL.
+        let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+        let (keyspace, table) = (quoted(&self.keyspace), quoted(&self.table));
+        let filter = self.filter.as_deref().map(|filter| format!(" WHERE {filter}")).unwrap_or_default();
+        let text = format!("SELECT * FROM {keyspace}.{table}{filter} ALLOW FILTERING");
+        let parsed = cql::parser::parse_statement(&text).map_err(|e| refused(&e))?;
+        let prepared = cql::prepare(parsed, schema, None).map_err(|e| refused(&e))?;
+        let now_micros = env.now_micros();
+        let context = BindContext {
+            now_s: u32::try_from(env.now_seconds()).unwrap_or(0),
+            now_micros,
+            timestamp_micros: now_micros,
+            page_size: None,
+            expiration_max_s: u32::MAX,
+            product_guard: None,
+            uuids: Arc::new(Uuids(env.clone())),
+        };
+        let bound = prepared.bind(&BoundValues::NONE, &context).map_err(|e| refused(&e))?;
+        let Bound::Select(select) = bound else {
+            return Err(BulkError::Request(format!("{text} is no SELECT")));
+        };
+        if select.is_grouped || select.is_sorted {
+            return Err(BulkError::Request("conditions are all that may stand behind WHERE".to_owned()));
+        }
+        let mut command = select.command.as_ref().clone();
+        if let Some(limit) = self.limit {
+            command.limits.rows = command.limits.rows.min(limit);
+        }
+        let request = ScanRequest::of_command(command, self.columns.as_deref(), self.options)?;
+        let request = match self.token_range {
+            Some((after, through)) => request.within(after, through),
+            None => request,
+        };
+        Ok(ScanRequest { words: Some(Arc::new(self.clone())), ..request })
+    }
+}

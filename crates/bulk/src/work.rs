@@ -1,0 +1,239 @@
+//! The bulk reads of a node: how fast they may go, which are under way, what they came to.
+//!
+//! Every table that is scanned for somebody outside goes through [`Work::watch`]. Scans then share one limit of
+//! bytes a second, and are seen while they run.
+
+use crate::{Batches, BulkError, ScanCounts, ScanRequest, Split, Table};
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use engine::Throttle;
+use env::Env;
+use env::sync::Mutex;
+use model::TableSchema;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What all bulk reads of a node share.
+pub struct Work {
+    env: Env,
+    throttle: Throttle,
+    next: AtomicU64,
+    running: Mutex<BTreeMap<u64, Arc<Running>>>,
+    scans: AtomicU64,
+    failures: AtomicU64,
+    rows: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// One scan of one split.
+#[derive(Debug)]
+struct Running {
+    keyspace: String,
+    table: String,
+    asked_by: String,
+    split: Split,
+    started_nanos: u64,
+    rows: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// A scan that is under way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunningScan {
+    /// Its number; later ones have greater numbers.
+    pub id: u64,
+    /// The keyspace.
+    pub keyspace: String,
+    /// The table.
+    pub table: String,
+    /// By which way it was asked for.
+    pub asked_by: String,
+    /// Its split.
+    pub split: Split,
+    /// Seconds since it began.
+    pub seconds: f64,
+    /// Rows so far.
+    pub rows: u64,
+    /// About how many bytes of SSTables it has gone over so far, before compression.
+    pub bytes: u64,
+}
+
+/// What the bulk reads of a node came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkStats {
+    /// Scans of splits that began, since the start of the node.
+    pub scans: u64,
+    /// Those that ended with an error.
+    pub failures: u64,
+    /// Rows.
+    pub rows: u64,
+    /// About how many bytes of SSTables were gone over, before compression.
+    pub bytes: u64,
+    /// Bytes a second that all of them may take; 0 for no limit.
+    pub bytes_per_s: u64,
+}
+
+impl fmt::Debug for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Work").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}
+
+impl Work {
+    /// None so far. They may take so many bytes a second, 0 for no limit.
+    pub fn new(env: Env, bytes_per_s: u64) -> Work {
+        Work {
+            throttle: Throttle::new(Arc::clone(&env.clock), bytes_per_s),
+            env,
+            next: AtomicU64::new(1),
+            running: Mutex::new(BTreeMap::new()),
+            scans: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            rows: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Sets the bytes a second, 0 for no limit; scans under way keep to it from their next batch on.
+    pub fn set_bytes_per_s(&self, bytes_per_s: u64) {
+        self.throttle.set_rate(bytes_per_s);
+    }
+
+    /// Ends what is under way, and whatever begins later.
+    pub fn stop(&self) {
+        self.throttle.stop();
+    }
+
+    /// What they came to.
+    pub fn stats(&self) -> WorkStats {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        WorkStats {
+            scans: of(&self.scans),
+            failures: of(&self.failures),
+            rows: of(&self.rows),
+            bytes: of(&self.bytes),
+            bytes_per_s: self.throttle.rate(),
+        }
+    }
+
+    /// The scans that are under way, oldest first.
+    pub fn running(&self) -> Vec<RunningScan> {
+        let now = self.env.clock.monotonic_nanos();
+        let running = self.running.lock();
+        let of = |(id, scan): (&u64, &Arc<Running>)| RunningScan {
+            id: *id,
+            keyspace: scan.keyspace.clone(),
+            table: scan.table.clone(),
+            asked_by: scan.asked_by.clone(),
+            split: scan.split.clone(),
+            seconds: now.saturating_sub(scan.started_nanos) as f64 / 1e9,
+            rows: scan.rows.load(Ordering::Relaxed),
+            bytes: scan.bytes.load(Ordering::Relaxed),
+        };
+        running.iter().map(of).collect()
+    }
+
+    /// The same table, whose scans are watched.
+    pub fn watch(self: &Arc<Self>, table: Arc<dyn Table>, asked_by: &str) -> Arc<dyn Table> {
+        Arc::new(WatchedTable { work: Arc::clone(self), table, asked_by: asked_by.to_owned() })
+    }
+}
+
+#[derive(Debug)]
+struct WatchedTable {
+    work: Arc<Work>,
+    table: Arc<dyn Table>,
+    asked_by: String,
+}
+
+impl Table for WatchedTable {
+    fn definition(&self) -> &Arc<TableSchema> {
+        self.table.definition()
+    }
+
+    fn files(&self) -> Vec<(String, u64)> {
+        self.table.files()
+    }
+
+    fn data_bytes(&self) -> Result<u64, BulkError> {
+        self.table.data_bytes()
+    }
+
+    fn splits(&self, request: &ScanRequest, parts: u64) -> Result<Vec<Split>, BulkError> {
+        self.table.splits(request, parts)
+    }
+
+    fn scan(&self, request: &ScanRequest, split: &Split) -> Result<Box<dyn Batches>, BulkError> {
+        let batches = self.table.scan(request, split)?;
+        let definition = self.definition();
+        let running = Arc::new(Running {
+            keyspace: definition.keyspace.clone(),
+            table: definition.name.clone(),
+            asked_by: self.asked_by.clone(),
+            split: split.clone(),
+            started_nanos: self.work.env.clock.monotonic_nanos(),
+            rows: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+        });
+        let id = self.work.next.fetch_add(1, Ordering::Relaxed);
+        self.work.running.lock().insert(id, Arc::clone(&running));
+        self.work.scans.fetch_add(1, Ordering::Relaxed);
+        Ok(Box::new(Watched { work: Arc::clone(&self.work), batches, id, running }))
+    }
+}
+
+/// Batches that keep to the limit, and are counted.
+struct Watched {
+    work: Arc<Work>,
+    batches: Box<dyn Batches>,
+    id: u64,
+    running: Arc<Running>,
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.work.running.lock().remove(&self.id);
+    }
+}
+
+impl Batches for Watched {
+    fn schema(&self) -> &SchemaRef {
+        self.batches.schema()
+    }
+
+    fn counts(&self) -> ScanCounts {
+        self.batches.counts()
+    }
+
+    fn bytes_done(&self) -> u64 {
+        self.batches.bytes_done()
+    }
+}
+
+impl Iterator for Watched {
+    type Item = Result<RecordBatch, BulkError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.batches.next();
+        let done = self.batches.bytes_done();
+        let more = done.saturating_sub(self.running.bytes.swap(done, Ordering::Relaxed));
+        self.work.bytes.fetch_add(more, Ordering::Relaxed);
+        match &next {
+            Some(Ok(batch)) => {
+                self.running.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+                self.work.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+            }
+            Some(Err(_)) => {
+                self.work.failures.fetch_add(1, Ordering::Relaxed);
+            }
+            None => {}
+        }
+        // What was read is paid for before it is handed on: the last batch of a split, too.
+        if self.work.throttle.spend(more, || false).is_err() {
+            return Some(Err(BulkError::ShutDown));
+        }
+        next
+    }
+}
