@@ -41,6 +41,8 @@ pub struct Scan {
     rows: Option<Box<LiveRows>>,
     is_over: bool,
     counts: ScanCounts,
+    /// Bytes of the values that were handed out.
+    appended_bytes: u64,
 }
 
 impl Scan {
@@ -60,6 +62,7 @@ impl Scan {
             rows: None,
             is_over: false,
             counts: ScanCounts::default(),
+            appended_bytes: 0,
         }
     }
 
@@ -73,11 +76,12 @@ impl Scan {
         self.counts
     }
 
-    /// About how many bytes of the SSTables it has gone over, before compression.
+    /// About how many bytes of the SSTables it has gone over, before compression: by the rows that it met, or
+    /// by what it handed out, where memtables have more.
     pub fn bytes_done(&self) -> u64 {
-        let stored: u64 = self.held.sstables().iter().map(|sstable| sstable.data_file_bytes()).sum();
-        let read = u128::from(self.cost().disk_bytes) * u128::from(self.held.data_bytes());
-        u64::try_from(read / u128::from(stored.max(1))).unwrap_or(u64::MAX)
+        let met = u128::from(self.cost().rows_scanned) * u128::from(self.held.data_bytes());
+        let met = met / u128::from(self.held.stored_rows().max(1));
+        u64::try_from(met).unwrap_or(u64::MAX).max(self.appended_bytes)
     }
 
     /// The cost of it, so far.
@@ -131,6 +135,7 @@ impl Scan {
         }
         let (arrays, empties) = self.columns.finish()?;
         self.counts.rows += rows as u64;
+        self.appended_bytes += bytes;
         self.counts.empty_values += empties;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(Some(RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)?))

@@ -23,7 +23,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Bytes of a split, before compression, below which another thread is of no use.
-const SPLIT_BYTES_MIN: u64 = 4 << 20;
+const SPLIT_BYTES_MIN: u64 = 1 << 20;
 
 /// A table in a plan.
 #[derive(Debug)]
