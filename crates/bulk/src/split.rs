@@ -80,14 +80,14 @@ mod tests {
 
     #[test]
     fn a_split_is_the_same_after_its_way_through_text() {
-        let split = Split { after: Some(i64::MIN + 1), through: None, bytes_estimate: 5 };
+        let split = Split { after: Some(i64::MIN + 1), through: None, bytes_estimate: 5, rows_estimate: 1 };
         let text = serde_json::to_string(&split).unwrap();
         assert_eq!(serde_json::from_str::<Split>(&text).unwrap(), split);
     }
 
     #[test]
     fn ranges_meet_in_what_both_hold() {
-        let of = |after, through| Split { after, through, bytes_estimate: 0 }.range();
+        let of = |after, through| Split { after, through, ..Split::FULL }.range();
         assert_eq!(intersection(&of(Some(3), Some(9)), &of(Some(5), None)), Some(of(Some(5), Some(9))));
         assert_eq!(intersection(&of(None, Some(5)), &of(Some(5), None)), None);
         assert_eq!(intersection(&of(None, None), &KeyRange::FULL), Some(KeyRange::FULL));

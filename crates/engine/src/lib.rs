@@ -42,7 +42,9 @@ mod turns;
 mod warm;
 mod writing;
 
-pub use background::compaction::{CompactionInfo, CompactionKind, CompactionRequest, Stopped, Thresholds, Throttle};
+pub use background::compaction::{
+    CompactionInfo, CompactionKind, CompactionRequest, Stopped, Thresholds, Throttle,
+};
 pub use background::demands::{Compared, ProofDemand, TellCompared};
 pub use background::prover::{ProvingStats, TableAdoption};
 pub use background::verifying::{DamagedSsTable, VerifyOptions};

@@ -37,10 +37,7 @@ pub(super) fn server() -> Result<SqlInfoData, FlightError> {
     out.append(SqlInfo::SqlDdlCatalog, false);
     out.append(SqlInfo::SqlDdlSchema, false);
     out.append(SqlInfo::SqlDdlTable, false);
-    out.append(
-        SqlInfo::SqlIdentifierCase,
-        SqlSupportedCaseSensitivity::SqlCaseSensitivityLowercase as i32,
-    );
+    out.append(SqlInfo::SqlIdentifierCase, SqlSupportedCaseSensitivity::SqlCaseSensitivityLowercase as i32);
     out.append(SqlInfo::SqlIdentifierQuoteChar, "\"");
     out.append(
         SqlInfo::SqlQuotedIdentifierCase,
@@ -68,7 +65,9 @@ pub(super) fn tables(query: CommandGetTables, tables: &dyn Tables) -> Outcome {
     let mut out = query.into_builder();
     let all = tables.schema();
     for (keyspace, name) in tables.names() {
-        let Some(table) = all.keyspace(&keyspace).and_then(|keyspace| keyspace.store(&name)) else { continue };
+        let Some(table) = all.keyspace(&keyspace).and_then(|keyspace| keyspace.store(&name)) else {
+            continue;
+        };
         let request = ScanRequest::of_table(table, None, 0, ScanOptions::default());
         let request = request.map_err(|error| FlightError::ExternalError(Box::new(error)))?;
         out.append(CATALOG, keyspace, name, TABLE, &request.schema())?;
@@ -102,7 +101,9 @@ pub(super) fn primary_keys(query: &CommandGetPrimaryKeys, tables: &dyn Tables) -
         if name != query.table || query.db_schema.as_ref().is_some_and(|schema| *schema != keyspace) {
             continue;
         }
-        let Some(table) = all.keyspace(&keyspace).and_then(|keyspace| keyspace.store(&name)) else { continue };
+        let Some(table) = all.keyspace(&keyspace).and_then(|keyspace| keyspace.store(&name)) else {
+            continue;
+        };
         let columns = table.partition_key().iter().chain(table.clustering_columns());
         keys.extend(columns.zip(1..).map(|(column, at)| (keyspace.clone(), column.name.clone(), at)));
     }

@@ -28,8 +28,8 @@ use arrow_flight::sql::server::{FlightSqlService, PeekableFlightDataStream};
 use arrow_flight::sql::{
     ActionClosePreparedStatementRequest, ActionCreatePreparedStatementRequest,
     ActionCreatePreparedStatementResult, Any, Command, CommandGetCatalogs, CommandGetDbSchemas,
-    CommandGetPrimaryKeys, CommandGetSqlInfo, CommandGetTableTypes, CommandGetTables,
-    CommandGetXdbcTypeInfo, CommandPreparedStatementQuery, CommandPreparedStatementUpdate, CommandStatementQuery,
+    CommandGetPrimaryKeys, CommandGetSqlInfo, CommandGetTableTypes, CommandGetTables, CommandGetXdbcTypeInfo,
+    CommandPreparedStatementQuery, CommandPreparedStatementUpdate, CommandStatementQuery,
     CommandStatementUpdate, DoPutPreparedStatementResult, ProstMessageExt, SqlInfo, TicketStatementQuery,
 };
 use arrow_flight::{
@@ -237,11 +237,15 @@ fn info(
         false => -1,
     };
     let (rows, bytes) = (count(rows), count(bytes));
-    let mut out = FlightInfo::new().with_descriptor(descriptor).with_total_records(rows).with_total_bytes(bytes);
+    let mut out =
+        FlightInfo::new().with_descriptor(descriptor).with_total_records(rows).with_total_bytes(bytes);
     out.ordered = splits.len() > 1;
     for split in splits {
         let estimate = split.as_ref().map(|split| {
-            format!("{{\"rows_estimate\":{},\"bytes_estimate\":{}}}", split.rows_estimate, split.bytes_estimate)
+            format!(
+                "{{\"rows_estimate\":{},\"bytes_estimate\":{}}}",
+                split.rows_estimate, split.bytes_estimate
+            )
         });
         let handle = TicketStatementQuery { statement_handle: ticket(split).to_bytes().into() };
         let endpoint = FlightEndpoint::new()
@@ -265,7 +269,9 @@ fn info_of_command(schema: &Schema, request: &Request<FlightDescriptor>) -> Repl
 /// The schema as prepared statements have it.
 fn schema_bytes(schema: &Schema) -> Result<Bytes, Status> {
     let message: Result<IpcMessage, _> = SchemaAsIpc::new(schema, &IpcWriteOptions::default()).try_into();
-    message.map(|IpcMessage(bytes)| bytes).map_err(|error: arrow_schema::ArrowError| Status::internal(error.to_string()))
+    message
+        .map(|IpcMessage(bytes)| bytes)
+        .map_err(|error: arrow_schema::ArrowError| Status::internal(error.to_string()))
 }
 
 /// The statement that the handle of a prepared one is.

@@ -48,7 +48,8 @@ impl CatalogProvider for Keyspaces {
             .collect();
         if name != ANY_KEYSPACE || tables.iter().any(|(_, (keyspace, _))| keyspace == name) {
             let tables: Vec<_> = tables.into_iter().filter(|(_, (keyspace, _))| keyspace == name).collect();
-            return (!tables.is_empty()).then(|| Arc::new(Keyspace { scope, tables, ambiguous: Vec::new() }) as _);
+            return (!tables.is_empty())
+                .then(|| Arc::new(Keyspace { scope, tables, ambiguous: Vec::new() }) as _);
         }
         let is_ambiguous = |name: &String| tables.iter().filter(|(other, _)| other == name).count() > 1;
         let mut ambiguous: Vec<String> =

@@ -32,7 +32,9 @@ pub(super) fn condition(expr: &Expr, table: &TableSchema) -> Option<Condition> {
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => match (left.as_ref(), right.as_ref()) {
             (Expr::Column(column), Expr::Literal(value, _)) => compared(&column.name, *op, value, table),
-            (Expr::Literal(value, _), Expr::Column(column)) => compared(&column.name, op.swap()?, value, table),
+            (Expr::Literal(value, _), Expr::Column(column)) => {
+                compared(&column.name, op.swap()?, value, table)
+            }
             _ => None,
         },
         Expr::InList(InList { expr, list, negated: false }) => {

@@ -27,7 +27,9 @@ use datafusion::execution::context::{SQLOptions, SessionContext};
 use datafusion::execution::memory_pool::GreedyMemoryPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::execution::{SendableRecordBatchStream, disk_manager::DiskManagerBuilder, disk_manager::DiskManagerMode};
+use datafusion::execution::{
+    SendableRecordBatchStream, disk_manager::DiskManagerBuilder, disk_manager::DiskManagerMode,
+};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};

@@ -45,8 +45,7 @@ impl CqlTable {
     pub fn open(scope: Arc<Scope>, keyspace: &str, name: &str) -> Result<CqlTable, BulkError> {
         let table = scope.table(keyspace, name)?;
         let now_s = scope.now_s;
-        let schema =
-            ScanRequest::of_table(table.definition(), None, now_s, ScanOptions::default())?.schema();
+        let schema = ScanRequest::of_table(table.definition(), None, now_s, ScanOptions::default())?.schema();
         Ok(CqlTable { scope, table, schema })
     }
 
@@ -140,7 +139,12 @@ impl TableProvider for CqlTable {
         let names = projection.map(|projection| projection.iter().filter_map(name_of).collect::<Vec<_>>());
         let scan = |columns, limit| -> PlanResult<Arc<dyn ExecutionPlan>> {
             let request = self.request(&taken.words, columns, limit).map_err(external)?;
-            Ok(Arc::new(CqlScan::new(Arc::clone(&self.scope), Arc::clone(&self.table), request, splits.clone())))
+            Ok(Arc::new(CqlScan::new(
+                Arc::clone(&self.scope),
+                Arc::clone(&self.table),
+                request,
+                splits.clone(),
+            )))
         };
         let Some(left) = conjunction(left) else { return scan(names, limit) };
         let whole = scan(None, None)?;
@@ -218,7 +222,10 @@ impl ExecutionPlan for CqlScan {
         Ok(TreeNodeRecursion::Continue)
     }
 
-    fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> PlanResult<Arc<dyn ExecutionPlan>> {
+    fn with_new_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> PlanResult<Arc<dyn ExecutionPlan>> {
         Ok(self)
     }
 

@@ -62,7 +62,9 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 fn literal(expr: Expr) -> Result<Expr> {
     let Expr::Literal(value, metadata) = expr else { return Ok(expr) };
     let text = match &value {
-        ScalarValue::Utf8(Some(text)) | ScalarValue::LargeUtf8(Some(text)) | ScalarValue::Utf8View(Some(text)) => text,
+        ScalarValue::Utf8(Some(text))
+        | ScalarValue::LargeUtf8(Some(text))
+        | ScalarValue::Utf8View(Some(text)) => text,
         _ => return Ok(Expr::Literal(value, metadata)),
     };
     let uuid = Uuid::parse_str(text).map_err(|_| plan_datafusion_err!("'{text}' is no uuid"))?;

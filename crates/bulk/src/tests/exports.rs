@@ -2,7 +2,7 @@
 
 use super::{rows_of, rows_of_batch, values::Shown};
 use crate::export::{Compression, ExportOptions, Format, MANIFEST, Manifest, NoProgress, Progress, export};
-use crate::{BulkError, ScanOptions, ScanRequest, Source, Split};
+use crate::{BulkError, ScanOptions, ScanRequest, Source, Split, Table};
 use bytes::Bytes;
 use env::Env;
 use env::fs::FileSystem;
@@ -66,6 +66,10 @@ fn world() -> (Env, Source) {
     (Env::for_test(1).with_fs(fs), source)
 }
 
+fn shared(source: &Source) -> Arc<dyn Table> {
+    Arc::new(source.clone())
+}
+
 fn options(format: Format) -> ExportOptions {
     let directory = PathBuf::from("/out").join(format.extension());
     ExportOptions { directory, format, compression: format.default_compression(), threads: 2 }
@@ -116,7 +120,7 @@ fn an_export_that_is_stopped_goes_on_and_holds_each_row_once() {
             env.fs.write(&options.directory.join("_part-00000.parquet.tmp"), b"half").unwrap();
         }
         let stopped = Arc::new(Stopped(AtomicU64::new(batches)));
-        match export(&env, &source, &request, &[], &options, stopped) {
+        match export(&env, &shared(&source), &request, &[], &options, stopped) {
             Err(BulkError::Stopped) => was_stopped += 1,
             Ok(summary) => {
                 assert_eq!(summary.rows, expected.len() as u64);
@@ -140,9 +144,9 @@ fn another_export_is_refused_in_the_same_directory() {
     let (env, source) = world();
     let options = options(Format::Parquet);
     let all = request(&source, Format::Parquet);
-    export(&env, &source, &all, &[], &options, Arc::new(NoProgress)).unwrap();
+    export(&env, &shared(&source), &all, &[], &options, Arc::new(NoProgress)).unwrap();
     let again = |request: &ScanRequest, asked: &[(String, String)], options: &ExportOptions| {
-        let failed = export(&env, &source, request, asked, options, Arc::new(NoProgress));
+        let failed = export(&env, &shared(&source), request, asked, options, Arc::new(NoProgress));
         failed.unwrap_err().to_string()
     };
     let asked = [("where".to_owned(), "k = 1".to_owned())];
@@ -157,7 +161,7 @@ fn another_export_is_refused_in_the_same_directory() {
     assert_eq!(again(&all, &[], &csv), "files of csv are not compressed with zstd");
     // And the same export is over at once.
     let same = ExportOptions { compression: Compression::Zstd, format: Format::Parquet, ..csv };
-    let summary = export(&env, &source, &all, &[], &same, Arc::new(NoProgress)).unwrap();
+    let summary = export(&env, &shared(&source), &all, &[], &same, Arc::new(NoProgress)).unwrap();
     assert_eq!(summary.files, summary.files_before);
 }
 
@@ -169,7 +173,7 @@ fn every_format_has_every_row() {
         let options = options(format);
         let mut request = request(&source, format);
         request.options.token = true;
-        let summary = export(&env, &source, &request, &[], &options, Arc::new(NoProgress)).unwrap();
+        let summary = export(&env, &shared(&source), &request, &[], &options, Arc::new(NoProgress)).unwrap();
         assert_eq!(summary.rows, count as u64, "{format}");
         let files: Vec<_> = names(&env, &options.directory).into_iter().filter(|n| n != MANIFEST).collect();
         assert_eq!(files.len(), summary.files, "{format}");
@@ -203,8 +207,8 @@ fn a_limit_holds_over_all_files() {
     Arc::make_mut(&mut request.command).limits.rows = 4321;
     let options = options(Format::Parquet);
     let stopped = Arc::new(Stopped(AtomicU64::new(3)));
-    export(&env, &source, &request, &[], &options, stopped).unwrap_err();
-    let summary = export(&env, &source, &request, &[], &options, Arc::new(NoProgress)).unwrap();
+    export(&env, &shared(&source), &request, &[], &options, stopped).unwrap_err();
+    let summary = export(&env, &shared(&source), &request, &[], &options, Arc::new(NoProgress)).unwrap();
     assert_eq!(summary.rows, 4321);
     let mut whole = rows_of(&source, &request, &[Split::FULL]);
     whole.truncate(4321);

@@ -190,7 +190,7 @@ fn splits_of_every_size_hold_each_row_once() {
             let rows = rows_of(&fixture.source, &request, &splits);
             assert_eq!(rows, whole, "{} in {parts}", fixture.name);
             // Tokens that nobody chose.
-            let cut = |after, through| Split { after, through, bytes_estimate: 0 };
+            let cut = |after, through| Split { after, through, ..Split::FULL };
             let at = i64::MAX / 50 * (parts as i64 - 25);
             let halves = [cut(None, Some(at)), cut(Some(at), None)];
             assert_eq!(rows_of(&fixture.source, &request, &halves), whole, "{} at {at}", fixture.name);

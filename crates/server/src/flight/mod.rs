@@ -32,8 +32,7 @@ pub(crate) fn service(
     asked_by: &'static str,
 ) -> io::Result<bulk::flight::Service<FlightSql>> {
     let tables = Arc::new(NodeTables::new(Arc::clone(&node.state), asked_by));
-    let limits =
-        SqlLimits { partitions: node.state.env.tasks.parallelism().max(1), ..SqlLimits::default() };
+    let limits = SqlLimits { partitions: node.state.env.tasks.parallelism().max(1), ..SqlLimits::default() };
     bulk::flight::service(node.state.env.clone(), tables, limits).map_err(io::Error::other)
 }
 
@@ -41,7 +40,11 @@ pub(crate) fn service(
 ///
 /// # Errors
 /// When the threads or the service cannot be had.
-pub(crate) fn serve(node: &Arc<Node>, listener: TcpListener, stopped: watch::Receiver<bool>) -> io::Result<()> {
+pub(crate) fn serve(
+    node: &Arc<Node>,
+    listener: TcpListener,
+    stopped: watch::Receiver<bool>,
+) -> io::Result<()> {
     let service = service(node, "flight")?;
     let listener = listener.into_std()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()

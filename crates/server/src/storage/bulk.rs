@@ -1,9 +1,9 @@
 //! Bulk reads, as the admin API and the virtual tables show them.
 
 use crate::state::NodeState;
-use tools::api::BulkStats;
 #[cfg(feature = "bulk")]
 use tools::api::BulkScan;
+use tools::api::BulkStats;
 
 /// The bulk reads of the node; `None` where it was built without them.
 #[cfg(feature = "bulk")]

@@ -176,11 +176,15 @@ fn find(env: &Env, args: &ExportArgs) -> Result<(Arc<dyn Tables>, (String, Strin
         return Ok((Arc::new(tables), (keyspace.to_owned(), table.to_owned())));
     }
     if args.admin.is_some() {
-        return Err(Failure::Usage(format!("{} is not KEYSPACE.TABLE, of which --admin is", args.what.display())));
+        return Err(Failure::Usage(format!(
+            "{} is not KEYSPACE.TABLE, of which --admin is",
+            args.what.display()
+        )));
     }
     let note = |text: &str| console::complain(&format!("ilion export: {text}\n"));
     let directories = std::slice::from_ref(&args.what);
-    let tables = DirectoryTables::open(env, directories, args.schema.as_deref(), args.table.as_deref(), note)?;
+    let tables =
+        DirectoryTables::open(env, directories, args.schema.as_deref(), args.table.as_deref(), note)?;
     match tables.names().as_slice() {
         [only] => {
             let name = only.clone();

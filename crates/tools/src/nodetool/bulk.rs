@@ -89,10 +89,20 @@ mod tests {
 
     #[test]
     fn scans_are_printed_below_the_totals() {
-        let scan = BulkScan { id: 7, keyspace: "ks".into(), table: "t".into(), through: Some(-5), ..BulkScan::default() };
-        let mut stats = BulkStats { scans: 9, rows: 3, bytes: 2 << 20, running: vec![scan], ..BulkStats::default() };
+        let scan = BulkScan {
+            id: 7,
+            keyspace: "ks".into(),
+            table: "t".into(),
+            through: Some(-5),
+            ..BulkScan::default()
+        };
+        let mut stats =
+            BulkStats { scans: 9, rows: 3, bytes: 2 << 20, running: vec![scan], ..BulkStats::default() };
         let text = bulk_text(&stats, true);
-        assert!(text.starts_with("Scans: 9\nFailed scans: 0\nRows: 3\nBytes: 2.00 MiB\nLimit: none\n\nid"), "{text}");
+        assert!(
+            text.starts_with("Scans: 9\nFailed scans: 0\nRows: 3\nBytes: 2.00 MiB\nLimit: none\n\nid"),
+            "{text}"
+        );
         assert_eq!(text.lines().count(), 8);
         stats.running.clear();
         stats.mebibytes_per_second = 5;

@@ -11,9 +11,9 @@ mod prompt;
 
 use crate::client::default_admin;
 use crate::console;
-use crate::tables::{Failure, statements};
 use crate::tables::directory::DirectoryTables;
 use crate::tables::remote::RemoteTables;
+use crate::tables::{Failure, statements};
 use bulk::sql::{Sql, SqlLimits};
 use bulk::{BulkError, Tables};
 use clap::{Args, ValueEnum};

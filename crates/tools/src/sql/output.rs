@@ -58,7 +58,12 @@ enum Writer {
 }
 
 impl Output {
-    pub fn open(env: &Env, format: FormatArg, path: Option<&Path>, schema: &SchemaRef) -> Result<Output, Failure> {
+    pub fn open(
+        env: &Env,
+        format: FormatArg,
+        path: Option<&Path>,
+        schema: &SchemaRef,
+    ) -> Result<Output, Failure> {
         let sink = match path {
             Some(path) => Sink::File(env.fs.create(path).map_err(Failure::usage)?),
             None if format == FormatArg::Parquet && io::stdout().is_terminal() => {
@@ -74,7 +79,9 @@ impl Output {
         let writer = match format {
             FormatArg::Table => Writer::Table(sink, Vec::new(), 0),
             FormatArg::Csv => Writer::Csv(arrow_csv::WriterBuilder::new().with_header(true).build(sink)),
-            FormatArg::Json => Writer::Json(arrow_json::WriterBuilder::new().with_explicit_nulls(true).build(sink)),
+            FormatArg::Json => {
+                Writer::Json(arrow_json::WriterBuilder::new().with_explicit_nulls(true).build(sink))
+            }
             FormatArg::Parquet => {
                 let properties = WriterProperties::builder()
                     .set_compression(Compression::ZSTD(ZstdLevel::default()))

@@ -71,11 +71,9 @@ pub(super) fn run(session: &Session) -> Result<(), Failure> {
 /// The statement that a short command stands for.
 fn in_full(command: &str) -> String {
     match command.split_once(char::is_whitespace) {
-        None if command == "\\d" => {
-            "SELECT table_schema, table_name FROM information_schema.tables \
+        None if command == "\\d" => "SELECT table_schema, table_name FROM information_schema.tables \
              WHERE table_schema NOT IN ('information_schema', 'any') ORDER BY 1, 2"
-                .to_owned()
-        }
+            .to_owned(),
         Some(("\\d", table)) => format!("DESCRIBE {}", table.trim()),
         _ => command.to_owned(),
     }

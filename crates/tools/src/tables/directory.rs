@@ -174,8 +174,7 @@ impl DirectoryTables {
     ) -> Result<DirectoryTables, Failure> {
         let fs = env.fs.as_ref();
         let now_s = u32::try_from(env.now_seconds()).unwrap_or(0);
-        let mut out =
-            DirectoryTables { env: env.clone(), schema: Arc::default(), homes: BTreeMap::new() };
+        let mut out = DirectoryTables { env: env.clone(), schema: Arc::default(), homes: BTreeMap::new() };
         for directory in directories {
             let stored = match schema.is_none() && table.is_none() {
                 true => schema_of_directory(fs, directory, now_s).map_err(Failure::work)?,
@@ -234,7 +233,9 @@ impl Tables for DirectoryTables {
                 live = match fs.exists(directory)? {
                     true => descriptor::live(fs, directory).map_err(|error| {
                         let directory = directory.display();
-                        BulkError::Request(format!("which SSTables of {directory} count is not known: {error}"))
+                        BulkError::Request(format!(
+                            "which SSTables of {directory} count is not known: {error}"
+                        ))
                     })?,
                     // Nothing was ever written.
                     false => Vec::new(),

@@ -32,7 +32,9 @@ impl Failure {
 impl From<BulkError> for Failure {
     fn from(error: BulkError) -> Self {
         match error {
-            BulkError::Request(_) | BulkError::Directory(_) | BulkError::UnknownTable(_) => Failure::usage(error),
+            BulkError::Request(_) | BulkError::Directory(_) | BulkError::UnknownTable(_) => {
+                Failure::usage(error)
+            }
             _ => Failure::work(error),
         }
     }

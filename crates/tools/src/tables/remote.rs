@@ -96,8 +96,8 @@ impl RemoteTables {
                 innermost(&error)
             ))
         })?;
-        let client =
-            FlightServiceClient::with_interceptor(channel, OfTool).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        let client = FlightServiceClient::with_interceptor(channel, OfTool)
+            .max_decoding_message_size(MESSAGE_BYTES_MAX);
         let node = Arc::new(Node { runtime, client, address: address.to_owned() });
         let texts = node.definitions()?;
         let read = schema_file::parse(env, &texts.join("\n"));
@@ -128,7 +128,11 @@ impl Node {
         let mut client = self.client.clone();
         let asked = async {
             let answer = client.do_action(Action::new(SCHEMA_ACTION, Vec::new())).await?;
-            answer.into_inner().map_ok(|part| String::from_utf8_lossy(&part.body).into_owned()).try_collect().await
+            answer
+                .into_inner()
+                .map_ok(|part| String::from_utf8_lossy(&part.body).into_owned())
+                .try_collect()
+                .await
         };
         self.runtime.block_on(asked).map_err(|status: Status| self.failed(&status))
     }
