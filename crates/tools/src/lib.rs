@@ -18,6 +18,7 @@
 //! - `nodetool`: Cassandra's verbs, in its words and layouts.
 //! - `top`: the reads of a node, live, in a terminal.
 //! - `export`: a table as files, by crate `bulk`; only with the feature of that name.
+//! - `tls`: a certificate authority and certificates for trying TLS out;
 //! - `offline`: the verbs of `ilion sstable`, which dump, export, check and mend SSTables.
 //! - `format`: sizes and columns of text; `structured`: JSON and YAML as nodetool lays them out;
 //!   `console`: complaints on the standard error.
@@ -36,4 +37,5 @@ mod format;
 pub mod nodetool;
 pub mod offline;
 mod structured;
+pub mod tls;
 pub mod top;

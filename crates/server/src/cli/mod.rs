@@ -6,6 +6,7 @@
 //! ilion nodetool [--admin HOST:PORT | --socket PATH] VERB   asks a node that runs
 //! ilion top [--admin HOST:PORT | --socket PATH]             shows what a node reads, live
 //! ilion sstable VERB FILE|DIR...              looks into SSTables, without a node
+//! ilion tls DIR                               makes certificates for trying TLS out
 //! ilion export DIRECTORY --out DIR            writes a table to files of other formats, without a node
 //! ilion import|refresh|snapshot|clearsnapshot  short for the verbs of nodetool
 //! ```
@@ -38,6 +39,8 @@ pub enum Command {
     Top(tools::top::TopArgs),
     /// Look into SSTables or mend them; no node is needed
     Sstable(tools::offline::SsTableArgs),
+    /// Make a certificate authority and certificates for trying TLS out
+    Tls(tools::tls::TlsArgs),
     /// Write a table to Parquet, Arrow, CSV or JSON files; no node is needed
     #[cfg(feature = "bulk")]
     Export(tools::export::ExportArgs),
