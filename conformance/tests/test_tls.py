@@ -317,7 +317,7 @@ def test_a_stalled_handshake_is_closed(certificates, encrypted):
 
 
 def test_large_answers_reach_a_slow_reader_whole(certificates, encrypted):
-    with Secure(encrypted, certificates.context(), receive_bytes=4096) as secure:
+    with Secure(encrypted, certificates.context(), receive_bytes=65536) as secure:
         secure.query("CREATE KEYSPACE IF NOT EXISTS large WITH replication = "
                      "{'class': 'SimpleStrategy', 'replication_factor': 1}")
         secure.query("CREATE TABLE IF NOT EXISTS large.t (k int PRIMARY KEY, v blob)")

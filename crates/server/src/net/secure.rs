@@ -303,8 +303,10 @@ impl SecureStream {
     pub(super) fn close(&self) {
         let mut session = self.session.lock();
         let session = &mut **session;
-        session.tls.send_close_notify();
-        let _ = session.flush(&self.stream);
+        if session.is_established {
+            session.tls.send_close_notify();
+            let _ = session.flush(&self.stream);
+        }
     }
 }
 
