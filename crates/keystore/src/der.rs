@@ -5,9 +5,9 @@
 //! length  := 0..127 | 0x81 n(1) | 0x82 n(2) | 0x83 n(3) | 0x84 n(4)
 //! ```
 //!
-//! It hands out slices of what it was given, so it allocates nothing, and it goes one level down at a time, so
-//! depth costs nothing either. Tags of more than one byte and indefinite lengths are refused: neither is in
-//! what is read here, but for files of programs that write BER.
+//! It hands out slices of what it was given, so it allocates nothing, and it goes one level down at a time,
+//! so depth costs nothing either. Tags of more than one byte and indefinite lengths are refused: neither is
+//! in what is read here, but for files of programs that write BER.
 
 use std::fmt;
 

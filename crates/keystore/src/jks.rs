@@ -9,9 +9,9 @@
 //! key := SEQUENCE { SEQUENCE { 1.3.6.1.4.1.42.2.17.1.1, NULL }, OCTET STRING { salt(20) bytes check(20) } }
 //! ```
 //!
-//! The digest is SHA-1 of the password, the words "Mighty Aphrodite" and everything before it. A key is XORed
-//! with SHA-1 of the password and the salt, then of the password and the block before, and so on; its check is
-//! SHA-1 of the password and the key. Passwords are UTF-16, the high byte first.
+//! The digest is SHA-1 of the password, the words "Mighty Aphrodite" and everything before it. A key is
+//! XORed with SHA-1 of the password and the salt, then of the password and the block before, and so on; its
+//! check is SHA-1 of the password and the key. Passwords are UTF-16, the high byte first.
 
 use crate::der::{Der, tag};
 use crate::{Contents, Identity, StoreError, utf16};

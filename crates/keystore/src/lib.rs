@@ -1,11 +1,12 @@
 //! Keys and certificates as files have them: PEM, PKCS#12 and JKS, and what a certificate says of its owner.
 //!
-//! What a store is its first bytes tell: JKS has a magic number, PEM is text, PKCS#12 is a sequence in DER. Java
-//! does the same for JKS and PKCS#12, whatever `store_type` says.
+//! What a store is its first bytes tell: JKS has a magic number, PEM is text, PKCS#12 is a sequence in DER.
+//! Java does the same for JKS and PKCS#12, whatever `store_type` says.
 //!
 //! All of them are as hostile as anything from outside: nothing is allocated for a length that a file only
-//! claims, derivations of keys have a bound, and nothing panics. Cryptography is that of `ring` and, for what
-//! only files have, of the ciphers of RustCrypto. Whether a key or a certificate can be used is rustls's to say.
+//! claims, derivations of keys have a bound, and nothing panics. Cryptography is that of `ring` and, for
+//! what only files have, of the ciphers of RustCrypto. Whether a key or a certificate can be used is
+//! rustls's to say.
 #![cfg_attr(
     not(test),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)

@@ -7,9 +7,9 @@
 //! cipher := SEQUENCE { AES-128, AES-192, AES-256 or 3DES in CBC mode, iv }
 //! ```
 //!
-//! keytool and openssl write AES-256 today; files of their older versions have 3DES and, for certificates, RC2
-//! with 40 bits. scrypt, RC4 and DES are refused by name. Iterations have a bound, so that a file cannot keep
-//! the node busy for hours.
+//! keytool and openssl write AES-256 today; files of their older versions have 3DES and, for certificates,
+//! RC2 with 40 bits. scrypt, RC4 and DES are refused by name. Iterations have a bound, so that a file cannot
+//! keep the node busy for hours.
 
 use crate::der::{Der, Element, Malformed, tag};
 use crate::{StoreError, utf16};
@@ -162,7 +162,7 @@ fn cbc<C: BlockCipherDecrypt + KeyInit>(
 ) -> Result<Vec<u8>, StoreError> {
     let cipher = C::new_from_slice(key).map_err(|_| StoreError::malformed("a key has a wrong length"))?;
     let size = C::block_size();
-    if iv.len() != size || encrypted.is_empty() || encrypted.len() % size != 0 {
+    if iv.len() != size || encrypted.is_empty() || !encrypted.len().is_multiple_of(size) {
         return Err(StoreError::malformed("what is encrypted has a wrong length"));
     }
     let mut plain = Vec::with_capacity(encrypted.len());

@@ -9,8 +9,8 @@
 //! mac := SEQUENCE { SEQUENCE { digest, OCTET STRING }, salt, [iterations] }
 //! ```
 //!
-//! A key and its certificate have the same local id. The rest of the chain is found by the names of issuers. A
-//! certificate is trusted if it has Oracle's attribute for that. Where no certificate has it, as in what
+//! A key and its certificate have the same local id. The rest of the chain is found by the names of issuers.
+//! A certificate is trusted if it has Oracle's attribute for that. Where no certificate has it, as in what
 //! openssl writes, all of those are trusted that belong to no key.
 
 use crate::certificate::Fields;

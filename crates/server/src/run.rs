@@ -169,7 +169,7 @@ fn start_transport(
 ) -> StartTransport {
     let state = Arc::clone(&node.state);
     // As in Cassandra, a port for TLS of its own leaves the other one to those who speak none.
-    let secured = state.tls.as_ref().map(|tls| security(tls)).unwrap_or_default();
+    let secured = state.tls.as_ref().map(security).unwrap_or_default();
     let securities = match tls_port {
         Some(_) => vec![Security::Plain, secured],
         None => vec![secured],

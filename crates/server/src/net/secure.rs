@@ -279,7 +279,8 @@ impl SecureStream {
         }
     }
 
-    /// Writes as many of the bytes as are taken at once. When none is, the next call has the same bytes again.
+    /// Writes as many of the bytes as are taken at once. When none is, the next call has the same bytes
+    /// again.
     pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         let mut session = self.session.lock();
         let session = &mut **session;

@@ -1,7 +1,7 @@
 //! What rustls is told, and what is asked of clients beyond that.
 //!
-//! Names of protocols and cipher suites are Java's. rustls has TLS 1.2 and 1.3 only, and of TLS 1.2 only suites
-//! with forward secrecy and authenticated encryption, so nothing weak can be switched on by mistake.
+//! Names of protocols and cipher suites are Java's. rustls has TLS 1.2 and 1.3 only, and of TLS 1.2 only
+//! suites with forward secrecy and authenticated encryption, so nothing weak can be switched on by mistake.
 
 use super::TlsError;
 use crate::config::{ClientAuth, ClientEncryption, Millis};

@@ -10,8 +10,8 @@
 //!    start and names the option.
 //! 2. New connections take the acceptor in force. Those that are open keep theirs.
 //! 3. [`Tls::reload`] reads everything again. What has changed and fits together comes into force, with new
-//!    keys for tickets, so nobody resumes a session that the new trust store would refuse. What does not leaves
-//!    the old acceptor where it is, and is told.
+//!    keys for tickets, so nobody resumes a session that the new trust store would refuse. What does not
+//!    leaves the old acceptor where it is, and is told.
 //! 4. When a handshake is done, [`Acceptor::admit`] looks at the client's certificate once more: for how long
 //!    it is valid, whether it still is (a resumed session does not show that), and for which address.
 

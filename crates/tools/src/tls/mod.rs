@@ -6,8 +6,8 @@
 //! DIR/client.crt  client.key    what a client shows where require_client_auth asks for it
 //! ```
 //!
-//! Keys are P-256, and readable by nobody else. What is there already is not written over. It prints the lines
-//! that a node, cqlsh and three drivers need.
+//! Keys are P-256, and readable by nobody else. What is there already is not written over. It prints the
+//! lines that a node, cqlsh and three drivers need.
 //!
 //! Exit status: 0 when everything was made, 1 when something could not be.
 

@@ -111,7 +111,7 @@ fn answers_arrive_whole_while_the_connection_moves_and_nobody_reads() {
         }
         let mut left: std::collections::BTreeSet<i16> = (0..900).collect();
         while !left.is_empty() {
-            if left.len() % 5 == 0 {
+            if left.len().is_multiple_of(5) {
                 connection.move_to(1 - connection.thread());
             }
             let (stream, response) = client.receive().await;
