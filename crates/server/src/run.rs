@@ -436,7 +436,10 @@ fn announce(node: &Node, cql: SocketAddr, admin: SocketAddr, sampled: bool) {
         "ilion {}: listening for CQL on {cql}, admin API on http://{admin}, started in {millis} ms\n",
         env!("CARGO_PKG_VERSION")
     );
-    text.push_str(&format!("connect with: cqlsh {told} {}\n", cql.port()));
+    let must_encrypt = node.state.config.settings.native_transport_port_ssl.is_none()
+        && node.state.tls.as_ref().is_some_and(|tls| tls.policy() == EncryptionPolicy::Encrypted);
+    let flag = if must_encrypt { "--ssl " } else { "" };
+    text.push_str(&format!("connect with: cqlsh {flag}{told} {}\n", cql.port()));
     if sampled {
         text.push_str(&sample::reads_to_try(told, cql.port()));
     }
