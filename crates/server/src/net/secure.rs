@@ -43,7 +43,8 @@ thread_local! {
     static TURNS: Turns = Turns(Arc::new(Semaphore::new(1)));
 }
 
-/// Who may make a step of a handshake. A turn ends when all tasks that were ready had theirs.
+/// Who may make a step of a handshake. A turn ends when all tasks that were ready had theirs, and what has come
+/// meanwhile is known.
 struct Turns(Arc<Semaphore>);
 
 type Turn = Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>> + Send>>;
@@ -54,9 +55,12 @@ impl Turns {
         Box::pin(async move { turns.acquire_owned().await.ok() })
     }
 
-    /// Gives a turn back behind everybody who is ready now.
+    /// Gives a turn back behind everybody who is ready now, and when the thread has looked at its sockets.
     fn end(turn: Option<OwnedSemaphorePermit>) {
-        drop(tokio::spawn(async move { drop(turn) }));
+        drop(tokio::spawn(async move {
+            tokio::task::yield_now().await;
+            drop(turn);
+        }));
     }
 }
 
