@@ -256,6 +256,7 @@ def test_weak_suites_are_not_there(encrypted, suites):
 
 
 def test_mutual_tls(certificates, mutual):
+    failures, handshakes = (metric(mutual, f"ilion_tls_{kind}_total") for kind in ("failures", "handshakes"))
     for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
         with Secure(mutual, certificates.context(certificates.client, version)) as secure:
             assert secure.ask(OPTIONS).opcode == SUPPORTED
@@ -263,6 +264,8 @@ def test_mutual_tls(certificates, mutual):
             # In 1.3 a client believes that it is in until it reads.
             with pytest.raises((ssl.SSLError, ConnectionError, AssertionError, AttributeError)):
                 Secure(mutual, certificates.context(own, version)).close()
+    assert metric(mutual, "ilion_tls_failures_total") == failures + 8
+    assert metric(mutual, "ilion_tls_handshakes_total") == handshakes + 2
     with pytest.raises(NoHostAvailable):
         connect(mutual).connect()
 
@@ -380,6 +383,32 @@ def test_cqlsh(certificates, encrypted, tmp_path):
                           env=dict(os.environ, HOME=str(tmp_path), CQLSH_HOST="", PYTHONWARNINGS="ignore"))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "True" in done.stdout and "TLSv1." in done.stdout, done.stdout
+
+
+def test_what_is_made_for_a_trial_is_private(certificates):
+    files = list((certificates.directory / "good").iterdir())
+    assert sorted(file.name for file in files) == ["ca.crt", "ca.key", "client.crt", "client.key", "node.pem"]
+    assert all(file.stat().st_mode & 0o077 == 0 for file in files)
+    with pytest.raises(RuntimeError, match="already"):
+        run([ilion_binary(), "tls", certificates.directory / "good"])
+
+
+def test_pem_in_the_configuration_and_certificates_for_those_who_have_some(certificates, tmp_path):
+    options = {"enabled": True, "optional": False, "require_client_auth": "optional",
+               "require_endpoint_verification": False, "max_certificate_validity_period": "3650d",
+               "ssl_context_factory": {"class_name": "org.apache.cassandra.security.PEMBasedSslContextFactory",
+                                       "parameters": {"private_key": certificates.node.read_text(),
+                                                      "trusted_certificates": certificates.ca.read_text()}}}
+    with node_of(tmp_path / "node", options) as node:
+        for own in (None, certificates.client):
+            with Secure(node, certificates.context(own)) as secure:
+                assert secure.ask(OPTIONS).opcode == SUPPORTED
+        for own in (certificates.foreign, certificates.expired):
+            with pytest.raises((ssl.SSLError, ConnectionError, AssertionError, AttributeError)):
+                Secure(node, certificates.context(own)).close()
+        said = (node.directory / "ilion.log").read_text()
+        assert f"connect with: cqlsh --ssl {node.address}" in said
+        assert "PRIVATE KEY" not in said
 
 
 def test_a_port_for_tls_alone(certificates, tmp_path):

@@ -43,8 +43,8 @@ thread_local! {
     static TURNS: Turns = Turns(Arc::new(Semaphore::new(1)));
 }
 
-/// Who may make a step of a handshake. A turn ends when all tasks that were ready had theirs, and what has come
-/// meanwhile is known.
+/// Who may make a step of a handshake. A turn ends when all tasks that were ready had theirs, and what has
+/// come meanwhile is known.
 struct Turns(Arc<Semaphore>);
 
 type Turn = Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>> + Send>>;
