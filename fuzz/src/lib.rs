@@ -25,6 +25,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "commit_log_mutation", run: sstable::fuzz::fuzz_mutation },
     Target { name: "commit_log_segment", run: engine::fuzz_commit_log },
     Target { name: "cql_parse", run: cql_parse },
+    Target { name: "keystore_certificate", run: keystore_certificate },
+    Target { name: "keystore_store", run: keystore_store },
     Target { name: "protocol_frames", run: protocol_frames },
     Target { name: "protocol_requests", run: protocol_requests },
     Target { name: "protocol_responses", run: protocol_responses },
@@ -54,6 +56,16 @@ pub fn cql_parse(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data) {
         drop(cql::parser::parse_statement(text));
     }
+}
+
+/// A certificate.
+pub fn keystore_certificate(data: &[u8]) {
+    drop(keystore::Certificate::parse(data));
+}
+
+/// A key store of any kind. Without a password no digest ends it early, and nothing is derived many times.
+pub fn keystore_store(data: &[u8]) {
+    drop(keystore::read(data, None));
 }
 
 /// What a connection sends, in pieces. The first byte is the settings of

@@ -22,7 +22,7 @@
 //! - `admin`: the HTTP API for operators, in the vocabulary of `tools::api`;
 //! - `allocator`: where memory comes from; `slices`: how threads share processors; `metrics`, `histogram`:
 //!   what is counted; `reads`: those worth remembering; `running`: requests that wait; `timeouts`: how long
-//!   they may; `sample`: data to try reads on.
+//!   they may; `tls`: keys, certificates and what clients prove with theirs; `sample`: data to try reads on.
 
 pub mod admin;
 pub mod allocator;
@@ -48,3 +48,4 @@ pub mod state;
 pub mod storage;
 pub mod system;
 pub mod timeouts;
+pub mod tls;

@@ -1,11 +1,12 @@
 //! The life of the process: start, serve, shut down, in the order that `node` tells. The one place that opens
 //! ports and waits for signals.
 
-use crate::config::{Config, DiskFailurePolicy, Millis, Settings};
+use crate::config::{Config, DiskFailurePolicy, EncryptionPolicy, Millis, Settings};
 use crate::metrics::Metrics;
-use crate::net::{self, NetOptions, Service};
+use crate::net::{self, NetOptions, Security, Service};
 use crate::node::{Node, SHUTDOWN_GRACE, StartError, StartTransport, batches, estimates};
 use crate::slices::{ask_for_short_slices, take_time};
+use crate::tls::Tls;
 use crate::{admin, logging, sample};
 use engine::{DiskFailure, FailurePolicy};
 use env::Env;
@@ -29,6 +30,8 @@ const EXPIRY_INTERVAL: Duration = Duration::from_secs(5);
 const HUGE_PAGES_BYTES_MIN: u64 = 256 << 20;
 /// How often a small node looks whether it has become large.
 const MEMORY_INTERVAL: Duration = Duration::from_millis(500);
+/// How often the files of TLS are looked at, as in Cassandra.
+const TLS_INTERVAL: Duration = Duration::from_secs(600);
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 1_024;
 
@@ -97,6 +100,9 @@ async fn serve(
     let sampled = config.sample && sample::fill(node).await?;
 
     let (cql_address, admin_address) = (ports.cql.address, ports.admin.address);
+    if let Some(port) = &ports.cql_tls {
+        tracing::info!(address = %port.address, "clients with TLS connect to a port of their own");
+    }
     let admin_listener = ports.admin.listen()?;
     if let Some(socket) = &ports.admin_socket {
         tracing::info!(path = %socket.path().display(), "the admin API listens on a Unix socket, too");
@@ -115,9 +121,10 @@ async fn serve(
     let expiring = tokio::spawn(remove_expired_snapshots(Arc::clone(node)));
     let replaying = tokio::spawn(batches::keep_finishing(Arc::clone(node)));
     let estimating = tokio::spawn(estimates::keep_recording(Arc::clone(node)));
+    let renewing = tokio::spawn(keep_tls_current(Arc::clone(node)));
     let serving = async {
         prove(node).await?;
-        let start = start_transport(node, ports.cql, service(node), Arc::clone(threads));
+        let start = start_transport(node, (ports.cql, ports.cql_tls), service(node), Arc::clone(threads));
         node.set_transport(start, config.settings.start_native_transport).await?;
         announce(node, cql_address, admin_address, sampled);
         std::future::pending().await
@@ -137,6 +144,7 @@ async fn serve(
     replaying.abort();
     estimating.abort();
     expiring.abort();
+    renewing.abort();
     stop_admin.send_replace(true);
     #[cfg(feature = "bulk")]
     node.state.bulk.stop();
@@ -164,20 +172,56 @@ async fn serve(
 /// which is given back when clients are shut out.
 fn start_transport(
     node: &Arc<Node>,
-    port: Port,
+    (port, tls_port): (Port, Option<Port>),
     service: Arc<dyn Service>,
     threads: Arc<net::Threads>,
 ) -> StartTransport {
     let state = Arc::clone(&node.state);
-    let address = port.address;
-    let first = parking_lot::Mutex::new(Some(port));
+    // As in Cassandra, a port for TLS of its own leaves the other one to those who speak none.
+    let secured = state.tls.as_ref().map(security).unwrap_or_default();
+    let securities = match tls_port {
+        Some(_) => vec![Security::Plain, secured],
+        None => vec![secured],
+    };
+    let ports: Vec<Port> = [Some(port), tls_port].into_iter().flatten().collect();
+    let addresses: Vec<_> = ports.iter().map(|port| (port.address, port.purpose)).collect();
+    let first = parking_lot::Mutex::new(Some(ports));
     Box::new(move || {
-        let port = first.lock().take();
-        let port = port.map_or_else(|| Port::bind(address, "CQL"), Ok).map_err(io::Error::other)?;
-        let listener = port.listen().map_err(io::Error::other)?;
+        let again = || addresses.iter().map(|(address, purpose)| Port::bind(*address, purpose)).collect();
+        let ports = first.lock().take().map_or_else(again, Ok).map_err(io::Error::other)?;
+        let doors = ports.into_iter().zip(&securities).map(|(port, security)| {
+            port.listen().map(|listener| net::Door { listener, security: security.clone() })
+        });
+        let doors = doors.collect::<Result<_, _>>().map_err(io::Error::other)?;
         let (options, connections) = (net_options(&state.config), Arc::clone(&state.connections));
-        net::Server::start(listener, options, Arc::clone(&service), connections, Arc::clone(&threads))
+        net::Server::start_at(doors, options, Arc::clone(&service), connections, Arc::clone(&threads))
     })
+}
+
+/// What clients of the node's port speak.
+fn security(tls: &Arc<Tls>) -> Security {
+    match tls.policy() {
+        EncryptionPolicy::Unencrypted => Security::Plain,
+        EncryptionPolicy::Optional => Security::Optional(Arc::clone(tls)),
+        EncryptionPolicy::Encrypted => Security::Encrypted(Arc::clone(tls)),
+    }
+}
+
+/// Has new certificates come into force.
+async fn keep_tls_current(node: Arc<Node>) {
+    let Some(tls) = node.state.tls.clone() else { return };
+    let mut ticks = node.state.env.tasks.ticks(TLS_INTERVAL);
+    loop {
+        ticks.next().await;
+        let tls = Arc::clone(&tls);
+        match take_time(move || tls.reload()).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => {
+                tracing::error!(%error, "the certificates of TLS have changed, but the new ones cannot be used");
+            }
+            Err(error) => tracing::error!(%error, "the look at the certificates of TLS did not end"),
+        }
+    }
 }
 
 /// Has SSTables compared with their digests, and waits for that as long as the configuration says.
@@ -271,6 +315,7 @@ struct Port {
 
 struct Ports {
     cql: Port,
+    cql_tls: Option<Port>,
     admin: Port,
     #[cfg(feature = "bulk")]
     flight: Option<Port>,
@@ -281,6 +326,9 @@ impl Ports {
     fn bind(config: &Config) -> Result<Ports, StartError> {
         Ok(Ports {
             cql: Port::bind(config.cql_address, "CQL")?,
+            cql_tls: cql_tls_address(config)
+                .map(|address| Port::bind(address, "CQL with TLS"))
+                .transpose()?,
             admin: Port::bind(config.admin_address, "the admin API")?,
             #[cfg(feature = "bulk")]
             flight: match config.settings.flight_port {
@@ -293,6 +341,13 @@ impl Ports {
             admin_socket: config.settings.admin_socket.as_deref().map(bind_socket).transpose()?,
         })
     }
+}
+
+/// Where clients connect to who speak TLS, if that is another port.
+fn cql_tls_address(config: &Config) -> Option<SocketAddr> {
+    let port = config.settings.native_transport_port_ssl?;
+    let differs = port != config.settings.native_transport_port;
+    differs.then(|| SocketAddr::new(config.cql_address.ip(), port))
 }
 
 fn bind_socket(path: &Path) -> Result<PrivateSocket, StartError> {
@@ -385,6 +440,7 @@ fn net_options(config: &Config) -> NetOptions {
         idle_timeout_s: seconds(settings.native_transport_idle_timeout),
         startup_timeout_s: seconds(settings.native_transport_startup_timeout),
         receive_timeout_s: seconds(settings.native_transport_receive_timeout),
+        tls_handshake_timeout_s: seconds(settings.native_transport_tls_handshake_timeout),
         ..NetOptions::default()
     }
 }
@@ -399,7 +455,10 @@ fn announce(node: &Node, cql: SocketAddr, admin: SocketAddr, sampled: bool) {
         "ilion {}: listening for CQL on {cql}, admin API on http://{admin}, started in {millis} ms\n",
         env!("CARGO_PKG_VERSION")
     );
-    text.push_str(&format!("connect with: cqlsh {told} {}\n", cql.port()));
+    let must_encrypt = node.state.config.settings.native_transport_port_ssl.is_none()
+        && node.state.tls.as_ref().is_some_and(|tls| tls.policy() == EncryptionPolicy::Encrypted);
+    let flag = if must_encrypt { "--ssl " } else { "" };
+    text.push_str(&format!("connect with: cqlsh {flag}{told} {}\n", cql.port()));
     if sampled {
         text.push_str(&sample::reads_to_try(told, cql.port()));
     }

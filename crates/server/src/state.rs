@@ -7,6 +7,7 @@ use crate::metrics::Metrics;
 use crate::net;
 use crate::running::RunningRequests;
 use crate::timeouts::Timeouts;
+use crate::tls::Tls;
 use engine::Engine;
 use env::Env;
 use model::Schema;
@@ -58,6 +59,8 @@ pub struct NodeState {
     pub trace_probability: TraceProbability,
     /// The open connections.
     pub connections: Arc<net::Registry>,
+    /// TLS for clients, where somebody may speak it.
+    pub tls: Option<Arc<Tls>>,
     /// Tokens of the node, in the order of the ring.
     pub tokens: Vec<i64>,
     /// Version of the Cassandra whose directory this is, or whose behaviour this is: what clients are told.

@@ -107,18 +107,17 @@ pub(super) fn primary_keys(query: &CommandGetPrimaryKeys, tables: &dyn Tables) -
         let columns = table.partition_key().iter().chain(table.clustering_columns());
         keys.extend(columns.zip(1..).map(|(column, at)| (keyspace.clone(), column.name.clone(), at)));
     }
-    let texts = |of: &dyn Fn(&(String, String, i32)) -> Option<String>| -> StringArray {
-        keys.iter().map(of).collect()
-    };
+    let count = keys.len();
+    let same = |text: Option<&str>| -> StringArray { (0..count).map(|_| text).collect() };
     let batch = RecordBatch::try_new(
         Arc::new(primary_key_schema()),
         vec![
-            Arc::new(texts(&|_| Some(CATALOG.to_owned()))),
-            Arc::new(texts(&|key| Some(key.0.clone()))),
-            Arc::new(texts(&|_| Some(query.table.clone()))),
-            Arc::new(texts(&|key| Some(key.1.clone()))),
+            Arc::new(same(Some(CATALOG))),
+            Arc::new(keys.iter().map(|key| Some(key.0.as_str())).collect::<StringArray>()),
+            Arc::new(same(Some(&query.table))),
+            Arc::new(keys.iter().map(|key| Some(key.1.as_str())).collect::<StringArray>()),
             Arc::new(keys.iter().map(|key| key.2).collect::<Int32Array>()),
-            Arc::new(texts(&|_| None)),
+            Arc::new(same(None)),
         ],
     );
     Ok(batch?)

@@ -24,8 +24,11 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use uuid::Uuid;
 
+/// A literal of SQL, and the bytes of the same value.
+type Value = (String, Vec<u8>);
+
 /// The columns that are no key, with literals of SQL and the bytes of the same values.
-fn columns() -> Vec<(&'static str, CqlType, Vec<(String, Vec<u8>)>)> {
+fn columns() -> Vec<(&'static str, CqlType, Vec<Value>)> {
     let text = |values: &[&str]| values.iter().map(|v| (format!("'{v}'"), v.as_bytes().to_vec())).collect();
     let number = |values: &[i64], bytes: fn(i64) -> Vec<u8>| -> Vec<(String, Vec<u8>)> {
         values.iter().map(|v| (v.to_string(), bytes(*v))).collect()

@@ -100,6 +100,7 @@ const ROUTES: &[Route] = &[
     ("delete", "/api/v1/logging", || delete(tuning::reset_log_levels)),
     ("get", "/api/v1/pools", || get(tuning::thread_pools)),
     ("get", "/api/v1/latencies", || get(tuning::latencies)),
+    ("post", "/api/v1/tls/reload", || post(tuning::reload_tls)),
     ("post", "/api/v1/profile", || post(profile::profile)),
     ("get", "/api/v1/clients", || get(tuning::clients)),
     ("get", "/api/v1/backups", || get(handlers::incremental_backups)),

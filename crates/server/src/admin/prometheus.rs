@@ -200,6 +200,17 @@ fn clients(page: &mut Page, state: &NodeState) {
         "Connections closed because the client sent or took something too slowly.",
         traffic.too_slow.get(),
     );
+    page.counter(
+        "ilion_tls_handshakes_total",
+        "TLS handshakes that were completed.",
+        traffic.tls_handshakes.get(),
+    );
+    page.counter(
+        "ilion_tls_resumed_total",
+        "TLS handshakes that went on with an earlier session.",
+        traffic.tls_resumed.get(),
+    );
+    page.counter("ilion_tls_failures_total", "TLS handshakes that failed.", traffic.tls_failures.get());
     page.counter("ilion_received_bytes_total", "Bytes from clients.", traffic.received_bytes.get());
     page.counter("ilion_sent_bytes_total", "Bytes to clients.", traffic.sent_bytes.get());
     page.gauge("ilion_requests_in_flight", "Requests in flight.", state.connections.requests_in_flight());

@@ -7,6 +7,7 @@ use crate::logging;
 use crate::metrics::{Latency, Metrics, TableMetrics};
 use crate::net::{ANONYMOUS, Connection};
 use crate::node::Node;
+use crate::slices::take_time;
 use crate::storage::percentiles;
 use crate::system::pools;
 use crate::timeouts::TimeoutKind;
@@ -86,6 +87,21 @@ fn of_all_tables(metrics: &Metrics, of: impl Fn(&TableMetrics) -> &Latency) -> P
     percentiles(&all, 0.001)
 }
 
+/// Nothing where there is no TLS, as Cassandra has it.
+pub(super) async fn reload_tls(State(node): State<Arc<Node>>) -> Result<StatusCode, ApiError> {
+    let Some(tls) = node.state.tls.clone() else { return Ok(StatusCode::NO_CONTENT) };
+    match take_time(move || tls.reload()).await {
+        Ok(Ok(_)) => Ok(StatusCode::NO_CONTENT),
+        Ok(Err(error)) => {
+            tracing::error!(%error, "the certificates of TLS stay as they are");
+            let message =
+                format!("Failed to hot reload the SSL Certificates! The old ones are in force. {error}");
+            Err(ApiError::failed(message))
+        }
+        Err(error) => Err(ApiError::failed(format!("the operation did not end: {error}"))),
+    }
+}
+
 pub(super) async fn clients(State(node): State<Arc<Node>>) -> axum::Json<Vec<ClientConnection>> {
     let connections = node.state.connections.connections();
     let client = |connection: &Arc<Connection>| {
@@ -96,6 +112,8 @@ pub(super) async fn clients(State(node): State<Arc<Node>>) -> axum::Json<Vec<Cli
             user: ANONYMOUS.to_owned(),
             keyspace: connection.keyspace().as_deref().map(str::to_owned),
             requests: connection.requests(),
+            tls_protocol: connection.tls().map(|tls| tls.protocol.to_owned()),
+            tls_cipher_suite: connection.tls().map(|tls| tls.cipher_suite.clone()),
             options: info.map(|info| info.settings.iter().cloned().collect()).unwrap_or_default(),
         }
     };

@@ -8,6 +8,7 @@
 //! ilion sstable VERB FILE|DIR...              looks into SSTables, without a node
 //! ilion export KEYSPACE.TABLE|DIRECTORY --out DIR   writes a table to files of other formats
 //! ilion sql [--admin HOST:PORT | --dir DIR] "SELECT ..."   asks tables in SQL
+//! ilion tls DIR                               makes certificates for trying TLS out
 //! ilion import|refresh|snapshot|clearsnapshot  short for the verbs of nodetool
 //! ```
 
@@ -39,6 +40,8 @@ pub enum Command {
     Top(tools::top::TopArgs),
     /// Look into SSTables or mend them; no node is needed
     Sstable(tools::offline::SsTableArgs),
+    /// Make a certificate authority and certificates for trying TLS out
+    Tls(tools::tls::TlsArgs),
     /// Write a table to Parquet, Arrow, CSV or JSON files, of a node or of a directory
     #[cfg(feature = "bulk")]
     Export(tools::export::ExportArgs),

@@ -57,13 +57,6 @@ const GUARDED: &[Guarded] = &[
         instead: "Ilion has no permissions yet, clients of all addresses are let in",
     },
     Guarded {
-        key: "client_encryption_options",
-        field: "enabled",
-        accepted: &["false"],
-        otherwise: Otherwise::Refuse,
-        instead: "Ilion cannot encrypt connections yet",
-    },
-    Guarded {
         key: "transparent_data_encryption_options",
         field: "enabled",
         accepted: &["false"],

@@ -7,6 +7,7 @@
 //! 4. Flags override all of it.
 //! 5. What nobody set is derived from the machine; everything is checked; the result never changes.
 
+mod encryption;
 mod entries;
 mod environment;
 mod guarded;
@@ -15,6 +16,7 @@ mod settings;
 mod shown;
 mod units;
 
+pub use encryption::{ClientAuth, ClientEncryption, ContextFactory, EncryptionPolicy, Secret, StoreFile};
 pub use memory::{MemoryShares, memory_bytes};
 pub use settings::{
     CommitFailurePolicy, CommitlogSync, DiskFailurePolicy, Settings, SlowQueryValues, UnprovenReads,
@@ -202,7 +204,8 @@ impl Draft {
         let bad = |reason: String| ConfigError::Value {
             origin: origin.to_owned(),
             key: key.to_owned(),
-            value: show(value),
+            // There may be passwords in it.
+            value: if key.ends_with("encryption_options") { "{...}".to_owned() } else { show(value) },
             reason,
         };
         if value.is_null() {
@@ -217,6 +220,12 @@ impl Draft {
         if let Some(set) = self.settings.set(key, value) {
             set.map_err(bad)?;
             self.warn_of_no_effect(origin, key);
+            if key == "client_encryption_options" {
+                for option in &self.settings.client_encryption_options.unknown {
+                    let ignored = format!("{origin}: {key}: {option} is not a known option and is ignored");
+                    self.warnings.push(ignored);
+                }
+            }
             if key == "sstable" && value.get("format").is_some_and(|f| !is_blank(f)) {
                 self.warnings.push(format!("{origin}: format of {key} has no effect in this version"));
             }
@@ -318,7 +327,7 @@ impl Draft {
         engine.commitlog_ignore_replay_errors = args.ignore_replay_errors;
         engine.validate().map_err(ConfigError::Invalid)?;
         validate(&settings).map_err(ConfigError::Invalid)?;
-        fits_memory(&settings, engine.memtable_bytes_max, memory.total).map_err(ConfigError::Invalid)?;
+        memory::fits(&settings, engine.memtable_bytes_max, memory.total).map_err(ConfigError::Invalid)?;
         Ok(Config {
             file: args.config.clone(),
             data_center,
@@ -508,24 +517,6 @@ fn default_compactors() -> usize {
 fn default_log_bytes(env: &Env, data_dir: &Path) -> u64 {
     let device = data_dir.ancestors().find_map(|dir| env.fs.space(dir).ok());
     device.map_or(8 << 30, |space| (space.total_bytes / 4).min(8 << 30))
-}
-
-/// Refuses memory that the machine does not have: what is set aside for it would end the process.
-fn fits_memory(settings: &Settings, memtable_bytes_max: u64, total: u64) -> Result<(), String> {
-    let sizes = [
-        ("memtable_heap_space and memtable_offheap_space", memtable_bytes_max),
-        ("file_cache_size", settings.file_cache_size.map_or(0, |size| size.0)),
-        ("row_cache_size", settings.row_cache_size.0),
-        ("prepared_statements_cache_size", settings.prepared_statements_cache_size.map_or(0, |size| size.0)),
-    ];
-    match sizes.into_iter().find(|(_, bytes)| *bytes > total) {
-        Some((key, bytes)) => Err(format!(
-            "{key} must not exceed the {} of memory that this process may use, but is {}",
-            ByteSize(total),
-            ByteSize(bytes)
-        )),
-        None => Ok(()),
-    }
 }
 
 fn validate(settings: &Settings) -> Result<(), String> {

@@ -3,6 +3,7 @@
 //! The one list below makes the struct, the defaults, the parser of each key and the text of each value.
 //! `old` names the spellings of versions before 4.1, with the unit that their bare numbers have.
 
+use super::encryption::ClientEncryption;
 use super::units::{ByteRate, ByteSize, Millis, OldUnit, parse_duration, parse_rate, parse_size};
 use engine::{SsTableFormat, StorageCompatibility};
 use env::fs::Access;
@@ -179,7 +180,7 @@ words!(DiskFailurePolicy: "stop" => Stop, "stop_paranoid" => StopParanoid, "best
     "ignore" => Ignore, "die" => Die);
 
 /// The text of a scalar.
-fn scalar(value: &Value) -> Result<String, String> {
+pub(super) fn scalar(value: &Value) -> Result<String, String> {
     match value {
         Value::String(text) => Ok(text.clone()),
         Value::Number(number) => Ok(number.to_string()),
@@ -404,6 +405,12 @@ settings! {
     broadcast_rpc_address: Option<IpAddr> = None;
     /// Port of the native protocol.
     native_transport_port: u16 = 9042;
+    /// Port of the native protocol for TLS alone, beside the other one.
+    native_transport_port_ssl: Option<u16> = None;
+    /// TLS of clients.
+    client_encryption_options: ClientEncryption = ClientEncryption::default();
+    /// Closes connections whose TLS handshake takes longer; 0 never. A key of Ilion's.
+    native_transport_tls_handshake_timeout: Millis = Millis(10_000);
     /// Port of the other nodes; kept in system.local.
     storage_port: u16 = 7000;
     /// Unix socket of the admin API, beside its port; none when not set. A key of Ilion's.

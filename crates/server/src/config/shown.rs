@@ -42,11 +42,14 @@ impl Config {
             ("sstable.format", Some("{}".to_owned())),
             ("sstable.selected_format", settings.sstable.print_old(OldUnit::None)),
         ];
-        shown.extend(settings.entries().into_iter().chain(others).map(|(name, value)| Shown {
-            name,
-            value,
-            is_in_effect: true,
-        }));
+        let encryption = settings.client_encryption_options.shown();
+        shown.extend(
+            settings.entries().into_iter().chain(others).chain(encryption).map(|(name, value)| Shown {
+                name,
+                value,
+                is_in_effect: true,
+            }),
+        );
         shown.sort_by_key(|setting| setting.name);
         shown
     }

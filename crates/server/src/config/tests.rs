@@ -148,7 +148,6 @@ fn safety_that_is_not_there_is_refused() {
         "authenticator: PasswordAuthenticator",
         "authenticator: {class_name: org.apache.cassandra.auth.PasswordAuthenticator}",
         "authorizer: CassandraAuthorizer",
-        "client_encryption_options: {enabled: true}",
         "transparent_data_encryption_options: {enabled: true}",
         "partitioner: RandomPartitioner",
     ] {
@@ -161,6 +160,7 @@ fn safety_that_is_not_there_is_refused() {
     for yaml in [
         "authenticator: org.apache.cassandra.auth.AllowAllAuthenticator",
         "client_encryption_options: {enabled: false, keystore: x}",
+        "client_encryption_options: {enabled: true, keystore: x, keystore_password: y}",
         "partitioner: Murmur3Partitioner",
     ] {
         assert!(load(yaml).unwrap().warnings.is_empty(), "{yaml}");
@@ -168,9 +168,18 @@ fn safety_that_is_not_there_is_refused() {
 }
 
 #[test]
+fn no_error_tells_a_password() {
+    let error = load("client_encryption_options: {keystore_password: hush, enabled: maybe}").unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("client_encryption_options") && error.contains("maybe"), "{error}");
+    assert!(!error.contains("hush"), "{error}");
+}
+
+#[test]
 fn what_is_not_known_or_not_there_is_a_warning() {
     for (yaml, words) in [
-        ("frobnicate: 3", &["frobnicate", "not a known key"][..]),
+        ("client_encryption_options: {keyst0re: /k}", &["client_encryption_options", "keyst0re"][..]),
+        ("frobnicate: 3", &["frobnicate", "not a known key"]),
         ("frobnicate:", &["frobnicate", "not a known key"]),
         ("sstable: {format: {big: {x: y}}}", &["format of sstable", "no effect"]),
         ("endpoint_snitch: Ec2Snitch", &["endpoint_snitch", "Ec2Snitch", "datacenter1"]),

@@ -22,6 +22,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use super::answers::AnswerRoom;
 use super::budget::{Address, Budget, Budgets, NodeBudgets};
 use super::pace::Pace;
+use crate::tls::TlsSession;
 
 /// What a client said about itself in STARTUP.
 #[derive(Clone, Debug)]
@@ -87,6 +88,9 @@ pub struct Connection {
     task: Mutex<Option<Waker>>,
     pub(super) serving: AtomicBool,
     killed: AtomicBool,
+    tls: OnceLock<TlsSession>,
+    /// Whether a TLS handshake goes on.
+    pub(super) is_shaking_hands: AtomicBool,
     /// Seconds since the client sent something, and since it took something of what was waiting for it.
     pub(super) quiet_s: AtomicU32,
     pub(super) stalled_s: AtomicU32,
@@ -133,6 +137,8 @@ impl Connection {
             task: Mutex::new(None),
             serving: AtomicBool::new(false),
             killed: AtomicBool::new(false),
+            tls: OnceLock::new(),
+            is_shaking_hands: AtomicBool::new(false),
             quiet_s: AtomicU32::new(0),
             stalled_s: AtomicU32::new(0),
             pace: Pace::default(),
@@ -147,6 +153,16 @@ impl Connection {
     /// The protocol version in use, the highest before STARTUP.
     pub fn version(&self) -> ProtocolVersion {
         self.info.get().map_or(ProtocolVersion::HIGHEST, |info| info.version)
+    }
+
+    /// What was agreed upon with a client that speaks TLS, and whom it has proven to be: known before its
+    /// first request is.
+    pub fn tls(&self) -> Option<&TlsSession> {
+        self.tls.get()
+    }
+
+    pub(super) fn set_tls(&self, session: TlsSession) {
+        let _ = self.tls.set(session);
     }
 
     /// The keyspace in use.

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! 1. [`Server`] accepts. A connection over the limits (in all, or of its address) is closed at once, as
-//!    Cassandra does. What its task reads and writes is a [`wire`].
+//!    Cassandra does. What its task reads and writes is a [`wire`], with TLS behind it ([`secure`]) or none.
 //! 2. Each connection is one task ([`task`]) on one of a few threads ([`threads`]). It reads, decodes and
 //!    writes; everything that one read brought is decoded before anything is written, and everything that was
 //!    answered meanwhile goes out in one write.
@@ -32,6 +32,7 @@ mod handshake;
 mod incoming;
 mod pace;
 mod registry;
+mod secure;
 mod server;
 mod task;
 mod threads;
@@ -43,13 +44,26 @@ pub(crate) mod tests;
 pub use answers::{AnswerRoom, NoRoom};
 pub use connection::{ClientInfo, Connection, Reply};
 pub use registry::{Registry, Traffic};
-pub use server::Server;
+pub use server::{Door, Server};
 pub use threads::Threads;
 
+use crate::tls::Tls;
 use protocol::request::Message;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+
+/// What clients of a port speak below the protocol.
+#[derive(Clone, Debug, Default)]
+pub enum Security {
+    /// Nothing.
+    #[default]
+    Plain,
+    /// TLS or nothing, as their first byte says.
+    Optional(Arc<Tls>),
+    /// TLS.
+    Encrypted(Arc<Tls>),
+}
 
 /// The name of a client that nobody asked who it is.
 pub const ANONYMOUS: &str = "anonymous";
@@ -88,6 +102,9 @@ pub struct NetOptions {
     /// `native_transport_receive_timeout` in seconds, in which a request that has begun must have come; 0:
     /// any time.
     pub receive_timeout_s: u32,
+    /// `native_transport_tls_handshake_timeout` in seconds, in which a TLS handshake must be done; 0: any
+    /// time.
+    pub tls_handshake_timeout_s: u32,
     /// Seconds after which a connection is closed whose client has taken none of its waiting answers.
     pub stalled_write_timeout_s: u32,
 }
@@ -109,6 +126,7 @@ impl Default for NetOptions {
             idle_timeout_s: 0,
             startup_timeout_s: 60,
             receive_timeout_s: 30,
+            tls_handshake_timeout_s: 10,
             stalled_write_timeout_s: 300,
         }
     }

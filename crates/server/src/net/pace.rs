@@ -1,7 +1,8 @@
 //! How fast a client sends and takes what it has begun to: whoever is too slow does not keep a connection for
 //! ever.
 //!
-//! 1. A session has to have begun within a time, whatever was sent meanwhile.
+//! 1. A TLS handshake has to be done within a time, and a session has to have begun within another, whatever
+//!    was sent meanwhile.
 //! 2. A request that has begun to come has to be there within a time, or to have gone on meanwhile by as much
 //!    as that time is worth: it may not go on for ever at a byte a second. Bytes that the node does not read,
 //!    because something has no room, are not waited for.
@@ -30,6 +31,8 @@ pub(super) struct Pace {
     /// Seconds since the connection was accepted, and for which answers were taken slowly.
     age_s: AtomicU32,
     slow_s: AtomicU32,
+    /// Seconds for which a TLS handshake has gone on.
+    handshake_s: AtomicU32,
     /// Seconds since the request began or was looked at, and its bytes at that time.
     partial_s: AtomicU32,
     partial_bytes_before: AtomicU64,
@@ -57,6 +60,12 @@ pub(super) fn too_slow(connection: &Connection, options: &NetOptions) -> Option<
     let age_s = pace.age_s.fetch_add(1, Ordering::Relaxed);
     if connection.info().is_none() && options.startup_timeout_s > 0 && age_s >= options.startup_timeout_s {
         return Some("it began no session");
+    }
+    if connection.is_shaking_hands.load(Ordering::Relaxed)
+        && options.tls_handshake_timeout_s > 0
+        && pace.handshake_s.fetch_add(1, Ordering::Relaxed) >= options.tls_handshake_timeout_s
+    {
+        return Some("it did not complete its TLS handshake");
     }
     let partial = pace.partial_bytes.load(Ordering::Relaxed);
     let requests = connection.requests();

@@ -19,6 +19,12 @@ pub struct Traffic {
     pub refused: Counter,
     /// Connections that were closed because the client sent or took something too slowly.
     pub too_slow: Counter,
+    /// TLS handshakes that were completed.
+    pub tls_handshakes: Counter,
+    /// Those of them that went on with an earlier session.
+    pub tls_resumed: Counter,
+    /// TLS handshakes that failed.
+    pub tls_failures: Counter,
     /// Bytes read from clients.
     pub received_bytes: Counter,
     /// Bytes written to clients.

@@ -1,9 +1,11 @@
 //! The listener and the life of all connections.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use env::clock::{Clock, SystemClock};
@@ -16,7 +18,16 @@ use super::budget::{Addresses, NodeBudgets};
 use super::task::ConnectionTask;
 use super::threads::Threads;
 use super::wire::RestingWire;
-use super::{Connection, NetOptions, Registry, Service};
+use super::{Connection, NetOptions, Registry, Security, Service};
+
+/// A port, and what clients speak there.
+#[derive(Debug)]
+pub struct Door {
+    /// The port.
+    pub listener: TcpListener,
+    /// What clients speak.
+    pub security: Security,
+}
 
 /// What all connections share.
 pub(super) struct Shared {
@@ -72,7 +83,23 @@ impl Server {
         registry: Arc<Registry>,
         threads: Arc<Threads>,
     ) -> io::Result<Server> {
-        let local = listener.local_addr()?;
+        let door = Door { listener, security: Security::Plain };
+        Server::start_at(vec![door], options, service, registry, threads)
+    }
+
+    /// As [`Server::start`], on several ports. What is bounded is bounded for all of them together.
+    ///
+    /// # Errors
+    /// When there is none, or the first listener has no address.
+    pub fn start_at(
+        doors: Vec<Door>,
+        options: NetOptions,
+        service: Arc<dyn Service>,
+        registry: Arc<Registry>,
+        threads: Arc<Threads>,
+    ) -> io::Result<Server> {
+        let first = doors.first().ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let local = first.listener.local_addr()?;
         let (draining, is_draining) = watch::channel(false);
         let shared = Arc::new(Shared {
             addresses: Addresses::new(&options),
@@ -83,7 +110,7 @@ impl Server {
             is_draining: AtomicBool::new(false),
             threads,
         });
-        let accepting = tokio::spawn(accept(listener, shared, is_draining));
+        let accepting = tokio::spawn(accept(doors, shared, is_draining));
         Ok(Server { local, draining, accepting })
     }
 
@@ -107,8 +134,21 @@ impl Server {
     }
 }
 
+/// Waits for a client at any of the doors.
+async fn come(doors: &[Door]) -> (io::Result<(TcpStream, SocketAddr)>, &Security) {
+    poll_fn(|context| {
+        for door in doors {
+            if let Poll::Ready(accepted) = door.listener.poll_accept(context) {
+                return Poll::Ready((accepted, &door.security));
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
 async fn accept(
-    listener: TcpListener,
+    doors: Vec<Door>,
     shared: Arc<Shared>,
     mut is_draining: watch::Receiver<bool>,
 ) -> Connections {
@@ -118,9 +158,9 @@ async fn accept(
     let mut seconds = Tasks::of_machine().ticks(Duration::from_secs(1));
     loop {
         tokio::select! {
-            accepted = listener.accept() => match accepted {
+            (accepted, security) = come(&doors) => match accepted {
                 Ok((stream, peer)) => {
-                    if let Some(task) = open(&shared, stream, peer) {
+                    if let Some(task) = open(&shared, stream, peer, security) {
                         connections.spawn(task);
                     }
                 }
@@ -148,7 +188,12 @@ async fn accept(
 }
 
 /// Takes a connection in, or drops it when there are too many.
-fn open(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) -> Option<ConnectionTask> {
+fn open(
+    shared: &Arc<Shared>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    security: &Security,
+) -> Option<ConnectionTask> {
     let options = &shared.options;
     let open = shared.registry.len();
     if options.connections_max > 0 && open >= options.connections_max {
@@ -183,6 +228,13 @@ fn open(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) -> Option<Con
     let connection = Arc::new(Connection::new(id, peer, options, address, Arc::clone(&shared.node)));
     shared.registry.insert(&connection);
     let presence = Presence { shared: Arc::clone(shared), connection };
+    let wire = match wire.secured(security, &presence.connection, &shared.registry) {
+        Ok(wire) => wire,
+        Err(error) => {
+            tracing::warn!(%error, %peer, "cannot begin TLS with a client");
+            return None;
+        }
+    };
     Some(ConnectionTask::new(wire, shared.threads.take_seat(), presence))
 }
 

@@ -104,9 +104,16 @@ impl ConnectionTask {
         let served = async {
             let Presence { shared, connection } = &presence;
             let mut wire = wire.wake()?;
+            if wire.is_unknown() {
+                let Some(is_tls) = told_apart(&wire, shared, connection).await? else { return Ok(None) };
+                wire = wire.told(is_tls, connection, &shared.registry)?;
+            }
             let outcome = serve(&mut wire, shared, connection, seat.thread(), &mut unstarted).await?;
             Ok::<_, io::Error>(match outcome {
-                Outcome::Ended => None,
+                Outcome::Ended => {
+                    wire.close();
+                    None
+                }
                 Outcome::Leaves => Some(wire.rest()?),
             })
         };
@@ -121,6 +128,18 @@ impl ConnectionTask {
             }
         }
     }
+}
+
+/// Waits until it is known whether the client speaks TLS; `None` when the connection is over before.
+async fn told_apart(wire: &Wire, shared: &Shared, connection: &Connection) -> io::Result<Option<bool>> {
+    poll_fn(|context| {
+        connection.attend(context.waker());
+        if connection.is_killed() || shared.is_draining.load(Ordering::SeqCst) {
+            return Poll::Ready(Ok(None));
+        }
+        wire.poll_first(context).map_ok(Some)
+    })
+    .await
 }
 
 /// What ended the wait between two turns.

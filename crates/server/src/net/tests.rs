@@ -3,6 +3,7 @@
 
 pub(crate) mod client;
 mod memory;
+mod secure;
 
 use std::future::Future;
 use std::net::SocketAddr;

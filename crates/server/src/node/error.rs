@@ -1,6 +1,7 @@
 //! Why a node does not start, or what ends it.
 
 use crate::system::local::IdentityError;
+use crate::tls::TlsError;
 use engine::EngineError;
 use std::io;
 use std::net::SocketAddr;
@@ -18,6 +19,9 @@ pub enum StartError {
     /// The data is another node's.
     #[error("{0}")]
     Identity(#[from] IdentityError),
+    /// TLS cannot be had as the configuration wants it.
+    #[error("{0}")]
+    Tls(#[from] TlsError),
     /// A port cannot be had.
     #[error("cannot listen on {address} for {purpose}: {cause}")]
     Listen {

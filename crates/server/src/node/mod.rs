@@ -1,8 +1,8 @@
 //! The node: what everything in the process hangs together by, and the order of its start and its end.
 //!
 //! Start ([`Node::open`], then [`crate::run`]):
-//! 1. The engine locks the data directories, opens the tables and reads the commit log. Nothing is changed
-//!    yet.
+//! 1. Keys and certificates of TLS are loaded. The engine locks the data directories, opens the tables and
+//!    reads the commit log. Nothing is changed yet.
 //! 2. `system.local` is compared with the configuration.
 //! 3. The engine takes the directories over; a Cassandra's saved key cache is forgotten; `system.local` is
 //!    written; the virtual keyspaces join the schema.
@@ -34,6 +34,7 @@ use crate::slices::take_time;
 use crate::state::{NodeState, TraceProbability};
 use crate::system::{catalog, local};
 use crate::timeouts::Timeouts;
+use crate::tls::Tls;
 use coordinator::{Coordinator, NoHints, Replica, SingleNode};
 use engine::{Engine, EngineError, Opening};
 use env::Env;
@@ -105,6 +106,10 @@ impl Node {
     /// When another process uses them, what is there is damaged, or they are another cluster's.
     pub fn open(env: Env, config: Config, metrics: Arc<Metrics>) -> Result<Arc<Node>, StartError> {
         let started_nanos = env.clock.monotonic_nanos();
+        let tls = Tls::load(&env, &config.settings)?.map(|loaded| {
+            loaded.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+            loaded.tls
+        });
         let locked = |error| match error {
             EngineError::Locked { path } => StartError::Locked(path),
             other => StartError::Engine(other),
@@ -128,6 +133,7 @@ impl Node {
             trace_probability: TraceProbability::default(),
             running: Arc::default(),
             connections: Arc::new(net::Registry::new()),
+            tls,
             tokens: identity.tokens,
             generation: identity.generation,
             release_version: identity.release_version.unwrap_or_default(),

@@ -53,7 +53,9 @@ pub(super) fn clients(state: &NodeState, rows: &mut VirtualRows) {
                 ("keyspace_name", connection.keyspace().as_deref().into_value()),
                 ("protocol_version", info.map(|i| i32::from(i.version.number())).into_value()),
                 ("request_count", connection.requests().into_value()),
-                ("ssl_enabled", false.into_value()),
+                ("ssl_cipher_suite", connection.tls().map(|tls| tls.cipher_suite.as_str()).into_value()),
+                ("ssl_enabled", connection.tls().is_some().into_value()),
+                ("ssl_protocol", connection.tls().map(|tls| tls.protocol).into_value()),
                 ("username", crate::net::ANONYMOUS.into_value()),
             ],
         );

@@ -68,6 +68,12 @@ pub struct ClientConnection {
     pub keyspace: Option<String>,
     /// Requests so far.
     pub requests: u64,
+    /// Version of TLS, in Java's words; none without TLS.
+    #[serde(default)]
+    pub tls_protocol: Option<String>,
+    /// Cipher suite of TLS, in Java's words; none without TLS.
+    #[serde(default)]
+    pub tls_cipher_suite: Option<String>,
     /// What it said of itself in STARTUP.
     pub options: BTreeMap<String, String>,
 }

@@ -73,6 +73,8 @@ pub(super) enum TuningVerb {
         #[arg(allow_negative_numbers = true)]
         trace_probability: Option<String>,
     },
+    /// Signals to reload SSL certificates
+    Reloadssl,
     /// Reload local node schema from system tables (it is in force as it stands there)
     Reloadlocalschema,
     /// Show progress of a materialized view build (none is built)
@@ -131,6 +133,7 @@ impl TuningVerb {
                 }
                 _ => usage("setlogginglevel requires a part of the program and a level, or nothing"),
             },
+            TuningVerb::Reloadssl => silently(client.post("/api/v1/tls/reload", &())),
             TuningVerb::Gettraceprobability => {
                 show.get("/api/v1/trace_probability", &[], |share: &TraceProbability| {
                     format!("Current trace probability: {:?}\n", share.probability)
@@ -340,9 +343,9 @@ pub(super) fn clients_text(clients: &[ClientConnection], listed: bool, with_opti
                 |name: &str| client.options.get(name).cloned().unwrap_or_else(|| "undefined".to_owned());
             let mut row = vec![
                 format!("/{}", client.address),
-                "false".to_owned(),
-                "undefined".to_owned(),
-                "undefined".to_owned(),
+                client.tls_protocol.is_some().to_string(),
+                client.tls_cipher_suite.clone().unwrap_or_else(|| "undefined".to_owned()),
+                client.tls_protocol.clone().unwrap_or_else(|| "undefined".to_owned()),
                 client.protocol_version.map_or_else(String::new, |version| version.to_string()),
                 client.user.clone(),
                 client.keyspace.clone().unwrap_or_default(),

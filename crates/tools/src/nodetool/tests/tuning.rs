@@ -14,6 +14,8 @@ fn client(address: &str, version: u8, keyspace: Option<&str>, requests: u64) -> 
         user: "anonymous".to_owned(),
         keyspace: keyspace.map(str::to_owned),
         requests,
+        tls_protocol: None,
+        tls_cipher_suite: None,
         options: options.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
     }
 }
@@ -31,6 +33,11 @@ Address          SSL   Cipher    Protocol  Version User      Keyspace Requests D
 
 ";
     assert_eq!(clients_text(&clients, true, false), format!("{all}{counted}"));
+    let mut secure = client("127.0.0.1:36500", 5, None, 16);
+    secure.tls_protocol = Some("TLSv1.3".to_owned());
+    secure.tls_cipher_suite = Some("TLS_AES_256_GCM_SHA384".to_owned());
+    let row = "/127.0.0.1:36500 true TLS_AES_256_GCM_SHA384 TLSv1.3  5 ";
+    assert!(clients_text(&[secure], true, false).contains(row));
     let with_options = clients_text(&clients, true, true);
     let first = with_options.lines().next().unwrap();
     assert!(first.trim_end().ends_with("Driver-Version Client-Options"), "{first}");

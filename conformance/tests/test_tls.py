@@ -1,0 +1,446 @@
+"""TLS of clients: who may speak what, with which certificates, and what a change of certificates does to open connections.
+
+Certificates are made by `ilion tls`, `openssl` and the JDK's `keytool`. Where the Python driver hides what goes on, sockets of
+Python's own `ssl` and records written by hand show it.
+"""
+import json
+import os
+import pathlib
+import shutil
+import socket
+import ssl
+import struct
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable
+from cassandra.policies import WhiteListRoundRobinPolicy
+
+from harness.frames import (OPTIONS, QUERY, READY, RESULT, STARTUP, SUPPORTED, Frames, long_string, parameters,
+                            string_map)
+from harness.node import Ilion, free_port, ilion_binary, run
+
+PASSWORD = "secret1"
+CQLSH = pathlib.Path(sys.executable).parent / "cqlsh"
+ALERT, PROTOCOL_VERSION, HANDSHAKE_FAILURE = 21, 70, 40
+pytestmark = pytest.mark.skipif(not (shutil.which("openssl") and shutil.which("keytool")), reason="needs openssl and keytool")
+
+
+class Certificates:
+    """A CA with certificates of every kind."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.said = run([ilion_binary(), "tls", directory / "good", "--spiffe", "spiffe://example.org/app"])
+        self.ca, self.node = directory / "good/ca.crt", directory / "good/node.pem"
+        self.client = (directory / "good/client.crt", directory / "good/client.key")
+        run([ilion_binary(), "tls", directory / "other"])
+        self.foreign = (directory / "other/client.crt", directory / "other/client.key")
+        self.other_node, self.other_ca = directory / "other/node.pem", directory / "other/ca.crt"
+        self.own = self.self_signed()
+        self.expired = self.expired_client()
+        self.stores()
+
+    def openssl(self, *arguments):
+        run(["openssl", *arguments])
+
+    def self_signed(self):
+        paths = self.directory / "own.crt", self.directory / "own.key"
+        self.openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30", "-subj",
+                     "/CN=own", "-out", paths[0], "-keyout", paths[1])
+        return paths
+
+    def expired_client(self):
+        paths = self.directory / "expired.crt", self.directory / "expired.key"
+        (self.directory / "index.txt").touch()
+        (self.directory / "ca.cnf").write_text(
+            f"[ca]\ndefault_ca = d\n[d]\ndatabase = {self.directory}/index.txt\nnew_certs_dir = {self.directory}\n"
+            "default_md = sha256\nrand_serial = yes\npolicy = p\n[p]\ncommonName = supplied\n")
+        self.openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=expired", "-out",
+                     self.directory / "expired.csr", "-keyout", paths[1])
+        self.openssl("ca", "-batch", "-notext", "-config", self.directory / "ca.cnf", "-cert", self.ca, "-keyfile",
+                     self.directory / "good/ca.key", "-startdate", "200101000000Z", "-enddate", "210101000000Z", "-in",
+                     self.directory / "expired.csr", "-out", paths[0])
+        return paths
+
+    def stores(self):
+        """What users of Cassandra have: PKCS#12 of openssl and Java, JKS of Java."""
+        p12, jks = self.directory / "node.p12", self.directory / "node.jks"
+        self.openssl("pkcs12", "-export", "-in", self.node, "-inkey", self.node, "-name", "node", "-passout",
+                     f"pass:{PASSWORD}", "-out", p12)
+        run(["keytool", "-noprompt", "-importkeystore", "-srckeystore", p12, "-srcstoretype", "PKCS12", "-srcstorepass", PASSWORD,
+             "-destkeystore", jks, "-deststoretype", "JKS", "-deststorepass", PASSWORD])
+        for kind, name in (("JKS", "trust.jks"), ("PKCS12", "trust.p12")):
+            run(["keytool", "-noprompt", "-importcert", "-alias", "ca", "-file", self.ca, "-keystore", self.directory / name,
+                 "-storetype", kind, "-storepass", PASSWORD])
+
+    def context(self, own=None, version=None, ca=None):
+        context = ssl.create_default_context(cafile=str(ca or self.ca))
+        if own:
+            context.load_cert_chain(*map(str, own))
+        if version:
+            context.minimum_version = context.maximum_version = version
+        return context
+
+
+class Secure(Frames):
+    """Frames through TLS."""
+
+    def __init__(self, target, context, session=None, begin=True, receive_bytes=None, version=5):
+        super().__init__(target, version=version, begin=False, timeout_s=20)
+        if receive_bytes:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        self.socket = context.wrap_socket(self.socket, server_hostname="localhost", session=session)
+        if begin:
+            ready = self.ask(STARTUP, string_map({"CQL_VERSION": "3.0.0"}))
+            assert ready.opcode == READY, ready
+            self.segments = version >= 5
+
+
+@pytest.fixture(scope="module")
+def certificates(request, tmp_path_factory):
+    if request.config.getoption("--target") != "ilion":
+        pytest.skip("only for an Ilion node")
+    return Certificates(tmp_path_factory.mktemp("certificates"))
+
+
+def node_of(directory, options, **settings):
+    # JSON is YAML.
+    settings = {"client_encryption_options": json.dumps({k: str(v) if isinstance(v, pathlib.Path) else v
+                                                         for k, v in options.items()}), **settings}
+    return Ilion(directory, settings=settings)
+
+
+@pytest.fixture(scope="module")
+def encrypted(certificates, tmp_path_factory):
+    """Only TLS; the key in PEM, which a test replaces."""
+    directory = tmp_path_factory.mktemp("encrypted")
+    shutil.copy(certificates.node, directory / "node.pem")
+    with node_of(directory, {"enabled": True, "optional": False, "keystore": directory / "node.pem",
+                             "ssl_context_factory": {"class_name": "PEMBasedSslContextFactory"}},
+                 native_transport_tls_handshake_timeout="1s") as node:
+        yield node
+
+
+@pytest.fixture(scope="module")
+def optional(certificates, tmp_path_factory):
+    """TLS or not on one port; the key in JKS."""
+    with node_of(tmp_path_factory.mktemp("optional"),
+                 {"enabled": True, "optional": True, "keystore": certificates.directory / "node.jks",
+                  "keystore_password": PASSWORD}) as node:
+        yield node
+
+
+@pytest.fixture(scope="module")
+def mutual(certificates, tmp_path_factory):
+    """Clients show certificates; the key in PKCS#12, trust in JKS, a password in a file."""
+    directory = tmp_path_factory.mktemp("mutual")
+    (directory / "password").write_text(PASSWORD + "\n")
+    node = node_of(directory, {"enabled": True, "optional": False, "keystore": certificates.directory / "node.p12",
+                               "keystore_password_file": directory / "password",
+                               "truststore": certificates.directory / "trust.jks", "truststore_password": PASSWORD,
+                               "require_client_auth": True, "store_type": "PKCS12"})
+    with node:
+        yield node
+
+
+def connect(node, context=None):
+    profile = ExecutionProfile(load_balancing_policy=WhiteListRoundRobinPolicy([node.address]))
+    return Cluster([node.address], port=node.port, execution_profiles={EXEC_PROFILE_DEFAULT: profile}, ssl_context=context,
+                   connect_timeout=20)
+
+
+def metric(node, name):
+    with urllib.request.urlopen(f"http://127.0.0.1:{node.admin_port}/metrics", timeout=60) as answer:
+        lines = answer.read().decode().splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith(name + " "))
+
+
+def hello(version=0x0303, suites=(0xC02F, 0xC02B)):
+    """A ClientHello up to TLS 1.2, for what a client of today does not send."""
+    body = struct.pack(">H", version) + os.urandom(32) + b"\0"
+    body += struct.pack(">H", 2 * len(suites)) + b"".join(struct.pack(">H", suite) for suite in suites) + b"\1\0"
+    # Groups x25519 and P-256, points as they are, signatures of ECDSA and RSA with SHA-256.
+    extensions = bytes.fromhex("000a00060004001d0017" "000b00020100" "000d00080006040308040401")
+    body += struct.pack(">H", len(extensions)) + extensions
+    handshake = b"\1" + len(body).to_bytes(3, "big") + body
+    return struct.pack(">BHH", 22, min(version, 0x0301), len(handshake)) + handshake
+
+
+def answer_to(node, raw):
+    """The bytes until the node closes."""
+    with socket.create_connection((node.address, node.port), timeout=20) as plain:
+        plain.sendall(raw)
+        got = b""
+        while True:
+            try:
+                more = plain.recv(4096)
+            except ConnectionResetError:
+                return got
+            if not more:
+                return got
+            got += more
+
+
+def alert_of(node, raw):
+    got = answer_to(node, raw)
+    assert len(got) == 7 and got[0] == ALERT, got
+    return got[6]
+
+
+def test_a_driver_works_and_is_seen(certificates, encrypted):
+    # The driver compares the certificate's names with the address that it connects to.
+    context = certificates.context()
+    context.check_hostname = False
+    cluster = connect(encrypted, context)
+    session = cluster.connect()
+    session.execute("CREATE KEYSPACE t WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+    session.execute("CREATE TABLE t.t (k int PRIMARY KEY, v text)")
+    session.execute("INSERT INTO t.t (k, v) VALUES (1, %s)", ["x" * 100_000])
+    assert len(session.execute("SELECT v FROM t.t WHERE k = 1").one().v) == 100_000
+    rows = list(session.execute("SELECT ssl_enabled, ssl_protocol, ssl_cipher_suite FROM system_views.clients"))
+    assert rows and all(row.ssl_enabled and row.ssl_protocol == "TLSv1.3" for row in rows), rows
+    assert all(row.ssl_cipher_suite.startswith("TLS_AES_") for row in rows), rows
+    listed = encrypted.nodetool("clientstats", "--all").splitlines()[1].split()
+    assert listed[1:4] == ["true", rows[0].ssl_cipher_suite, "TLSv1.3"]
+    settings = {row.name: row.value for row in session.execute("SELECT name, value FROM system_views.settings")}
+    assert settings["client_encryption_options.enabled"] == "true"
+    assert settings["client_encryption_options.keystore_password"] is None
+    assert metric(encrypted, "ilion_tls_handshakes_total") >= len(rows)
+    cluster.shutdown()
+
+
+def test_who_speaks_plain_is_refused(encrypted):
+    failures = metric(encrypted, "ilion_tls_failures_total")
+    for version in (3, 4, 5):
+        envelope = struct.pack(">BBhBI", version, 0, 1, OPTIONS, 0)
+        got = answer_to(encrypted, envelope * 3)
+        assert bytes([0x80 | version]) not in got[:1] and len(got) <= 7, got
+    with pytest.raises(NoHostAvailable):
+        connect(encrypted).connect()
+    assert metric(encrypted, "ilion_tls_failures_total") > failures
+
+
+def test_both_on_one_port(certificates, optional):
+    for version in (3, 4, 5):
+        with Frames(optional, version=version) as plain, Secure(optional, certificates.context(), version=version) as secure:
+            for frames in (plain, secure):
+                assert frames.ask(OPTIONS).opcode == SUPPORTED
+    # One that says nothing holds nobody up.
+    with socket.create_connection((optional.address, optional.port)), Frames(optional) as plain:
+        assert plain.ask(OPTIONS).opcode == SUPPORTED
+
+
+def test_versions(certificates, encrypted):
+    for version, name in ((ssl.TLSVersion.TLSv1_2, "TLSv1.2"), (ssl.TLSVersion.TLSv1_3, "TLSv1.3")):
+        with Secure(encrypted, certificates.context(version=version)) as secure:
+            assert secure.socket.version() == name
+            assert secure.ask(OPTIONS).opcode == SUPPORTED
+    assert answer_to(encrypted, hello() + bytes([ALERT, 3, 3, 0, 2, 2, 80]))[0] == 22, "the usual is taken"
+    for version in (0x0300, 0x0301, 0x0302):
+        assert alert_of(encrypted, hello(version)) in (PROTOCOL_VERSION, HANDSHAKE_FAILURE)
+    # SSLv2's own ClientHello.
+    assert len(answer_to(encrypted, b"\x80\x2e\x01\x00\x02\x00\x15\x00\x00\x00\x10" + bytes(40))) <= 7
+
+
+@pytest.mark.parametrize("suites", [
+    pytest.param((0x0001, 0x0002, 0x003B), id="null"), pytest.param((0x0003, 0x0006, 0x0008), id="export"),
+    pytest.param((0x0004, 0x0005, 0xC011), id="rc4"), pytest.param((0x000A, 0xC012), id="3des"),
+    pytest.param((0x002F, 0x0035, 0x009C), id="no forward secrecy"), pytest.param((0xC013, 0xC014, 0xC027, 0xC028), id="cbc"),
+    pytest.param((0x0018, 0x0034, 0xC018), id="anonymous")])
+def test_weak_suites_are_not_there(encrypted, suites):
+    assert alert_of(encrypted, hello(suites=suites)) == HANDSHAKE_FAILURE
+
+
+def test_mutual_tls(certificates, mutual):
+    failures, handshakes = (metric(mutual, f"ilion_tls_{kind}_total") for kind in ("failures", "handshakes"))
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        with Secure(mutual, certificates.context(certificates.client, version)) as secure:
+            assert secure.ask(OPTIONS).opcode == SUPPORTED
+        for own in (None, certificates.expired, certificates.foreign, certificates.own):
+            # In 1.3 a client believes that it is in until it reads.
+            with pytest.raises((ssl.SSLError, ConnectionError, AssertionError, AttributeError)):
+                Secure(mutual, certificates.context(own, version)).close()
+    assert metric(mutual, "ilion_tls_failures_total") == failures + 8
+    assert metric(mutual, "ilion_tls_handshakes_total") == handshakes + 2
+    with pytest.raises(NoHostAvailable):
+        connect(mutual).connect()
+
+
+def test_sessions_are_resumed(certificates, encrypted):
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        context = certificates.context(version=version)
+        with Secure(encrypted, context) as first:
+            # Tickets of 1.3 come with the first answer.
+            assert first.ask(OPTIONS).opcode == SUPPORTED
+            session = first.socket.session
+        resumed = metric(encrypted, "ilion_tls_resumed_total")
+        with Secure(encrypted, context, session=session) as second:
+            assert second.socket.session_reused
+            assert second.ask(OPTIONS).opcode == SUPPORTED
+        assert metric(encrypted, "ilion_tls_resumed_total") == resumed + 1
+
+
+def test_new_certificates_are_for_new_connections(certificates, encrypted):
+    key = encrypted.directory / "node.pem"
+    with Secure(encrypted, certificates.context()) as before:
+        shutil.copy(certificates.other_node, key)
+        encrypted.nodetool("reloadssl")
+        with Secure(encrypted, certificates.context(ca=certificates.other_ca)) as after:
+            assert after.socket.getpeercert(True) != before.socket.getpeercert(True)
+        with pytest.raises(ssl.SSLCertVerificationError):
+            Secure(encrypted, certificates.context())
+        key.write_text("broken")
+        with pytest.raises(RuntimeError, match="Failed to hot reload"):
+            encrypted.nodetool("reloadssl")
+        with Secure(encrypted, certificates.context(ca=certificates.other_ca)) as still:
+            assert still.ask(OPTIONS).opcode == SUPPORTED
+        shutil.copy(certificates.node, key)
+        encrypted.nodetool("reloadssl")
+        assert before.ask(OPTIONS).opcode == SUPPORTED
+
+
+def test_a_stalled_handshake_is_closed(certificates, encrypted):
+    slow = metric(encrypted, "ilion_connections_too_slow_total")
+    whole = hello()
+    stalled = [socket.create_connection((encrypted.address, encrypted.port), timeout=20) for _ in range(50)]
+    began = time.monotonic()
+    for number, client in enumerate(stalled):
+        client.sendall(whole[:number])
+    with Secure(encrypted, certificates.context()) as other:
+        assert other.ask(OPTIONS).opcode == SUPPORTED
+    for client in stalled:
+        assert client.recv(100) == b""
+        client.close()
+    assert time.monotonic() - began < 6
+    assert metric(encrypted, "ilion_connections_too_slow_total") >= slow + 50
+
+
+def test_large_answers_reach_a_slow_reader_whole(certificates, encrypted):
+    with Secure(encrypted, certificates.context(), receive_bytes=65536) as secure:
+        secure.query("CREATE KEYSPACE IF NOT EXISTS large WITH replication = "
+                     "{'class': 'SimpleStrategy', 'replication_factor': 1}")
+        secure.query("CREATE TABLE IF NOT EXISTS large.t (k int PRIMARY KEY, v blob)")
+        sizes = {k: 1 + k * k * 4_000 for k in range(12)}
+        for k, size in sizes.items():
+            secure.query(f"INSERT INTO large.t (k, v) VALUES ({k}, 0x{bytes([k]).hex() * size})")
+        # Many at once: what one answer leaves in the socket's way, the next ones wait behind.
+        streams = {}
+        for turn in range(36):
+            k, stream = turn % 12, turn + 100
+            streams[stream] = k
+            text = f"SELECT v FROM large.t WHERE k = {k}"
+            secure.send(secure.envelope(QUERY, long_string(text) + parameters(5), stream=stream))
+        time.sleep(1)
+        for _ in range(36):
+            answer = secure.receive()
+            k = streams.pop(answer.stream)
+            assert answer.opcode == RESULT and answer.rows == [[bytes([k]) * sizes[k]]], k
+        assert secure.ask(OPTIONS).opcode == SUPPORTED
+
+
+def test_the_end_is_told(certificates, optional):
+    """Who is disconnected reads an end, and no broken record."""
+    secure = Secure(optional, certificates.context())
+    optional.nodetool("disablebinary")
+    try:
+        assert secure.socket.recv(100) == b""
+    finally:
+        optional.nodetool("enablebinary")
+    with Secure(optional, certificates.context()) as again, Frames(optional) as plain:
+        assert again.ask(OPTIONS).opcode == plain.ask(OPTIONS).opcode == SUPPORTED
+
+
+def test_many_come_at_once(certificates, optional):
+    """Handshakes of others do not hold up a client that is there."""
+    context = certificates.context()
+    with Secure(optional, context) as bystander:
+        waiting = []
+        for _ in range(100):
+            waiting.append(socket.create_connection((optional.address, optional.port), timeout=20))
+            waiting[-1].sendall(hello())
+        worst = 0
+        for _ in range(50):
+            began = time.monotonic()
+            assert bystander.ask(OPTIONS).opcode == SUPPORTED
+            worst = max(worst, time.monotonic() - began)
+        for client in waiting:
+            assert client.recv(1) in (bytes([22]), bytes([ALERT]))
+            client.close()
+    assert worst < 1, f"{worst:.3f} s"
+
+
+def test_cqlsh(certificates, encrypted, tmp_path):
+    # The lines that `ilion tls` prints, for a node of another address.
+    lines = certificates.said.split("[connection]")[1].split("Python")[0]
+    (tmp_path / "cqlshrc").write_text("[connection]" + lines.replace("validate = true", "validate = false"))
+    done = subprocess.run([str(CQLSH), "--ssl", "--no-color", f"--cqlshrc={tmp_path}/cqlshrc", "-e",
+                           "SELECT ssl_enabled, ssl_protocol FROM system_views.clients", encrypted.address, str(encrypted.port)],
+                          text=True, capture_output=True, cwd=tmp_path, timeout=120,
+                          env=dict(os.environ, HOME=str(tmp_path), CQLSH_HOST="", PYTHONWARNINGS="ignore"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "True" in done.stdout and "TLSv1." in done.stdout, done.stdout
+
+
+def test_what_is_made_for_a_trial_is_private(certificates):
+    files = list((certificates.directory / "good").iterdir())
+    assert sorted(file.name for file in files) == ["ca.crt", "ca.key", "client.crt", "client.key", "node.pem"]
+    assert all(file.stat().st_mode & 0o077 == 0 for file in files)
+    with pytest.raises(RuntimeError, match="already"):
+        run([ilion_binary(), "tls", certificates.directory / "good"])
+
+
+def test_pem_in_the_configuration_and_certificates_for_those_who_have_some(certificates, tmp_path):
+    options = {"enabled": True, "optional": False, "require_client_auth": "optional",
+               "require_endpoint_verification": False, "max_certificate_validity_period": "3650d",
+               "ssl_context_factory": {"class_name": "org.apache.cassandra.security.PEMBasedSslContextFactory",
+                                       "parameters": {"private_key": certificates.node.read_text(),
+                                                      "trusted_certificates": certificates.ca.read_text()}}}
+    with node_of(tmp_path / "node", options) as node:
+        for own in (None, certificates.client):
+            with Secure(node, certificates.context(own)) as secure:
+                assert secure.ask(OPTIONS).opcode == SUPPORTED
+        for own in (certificates.foreign, certificates.expired):
+            with pytest.raises((ssl.SSLError, ConnectionError, AssertionError, AttributeError)):
+                Secure(node, certificates.context(own)).close()
+        said = (node.directory / "ilion.log").read_text()
+        assert f"connect with: cqlsh --ssl {node.address}" in said
+        assert "PRIVATE KEY" not in said
+
+
+def test_a_port_for_tls_alone(certificates, tmp_path):
+    node = node_of(tmp_path / "node", {"enabled": True, "optional": False, "keystore": certificates.directory / "node.p12",
+                                       "keystore_password": PASSWORD})
+    node.settings["native_transport_port_ssl"] = port = free_port()
+    with node, Frames(node) as plain:
+        assert plain.ask(OPTIONS).opcode == SUPPORTED
+        node.port = port
+        with Secure(node, certificates.context()) as secure:
+            assert secure.ask(OPTIONS).opcode == SUPPORTED
+        assert len(answer_to(node, struct.pack(">BBhBI", 5, 0, 1, OPTIONS, 0) * 3)) <= 7
+        node.port = 9042
+
+
+@pytest.mark.parametrize("options, words", [
+    ({"keystore": "/nowhere/keystore"}, ["keystore", "/nowhere/keystore"]),
+    ({"keystore": "node.jks", "keystore_password": "wrong"}, ["keystore", "password is wrong"]),
+    ({"keystore": "node.p12"}, ["keystore", "no password"]),
+    ({"keystore": "good/ca.crt"}, ["keystore", "no private key"]),
+    ({"keystore": "good/node.pem", "require_client_auth": True, "truststore": "/nowhere/trust"}, ["truststore", "/nowhere/trust"]),
+    ({"keystore": "good/node.pem", "protocol": "TLSv1.1"}, ["protocol", "TLSv1.1", "not supported"]),
+    ({"keystore": "good/node.pem", "cipher_suites": ["TLS_RSA_WITH_AES_128_CBC_SHA"]}, ["cipher_suites", "none of them"]),
+    ({"ssl_context_factory": {"class_name": "com.acme.Factory"}}, ["ssl_context_factory", "com.acme.Factory"]),
+], ids=lambda value: "-".join(value) if isinstance(value, dict) else "")
+def test_what_cannot_be_ends_the_start(certificates, tmp_path, options, words):
+    options = {"enabled": True, **options}
+    for name in ("keystore", "truststore"):
+        if name in options:
+            options[name] = str(certificates.directory / options[name])
+    with pytest.raises(RuntimeError) as failure:
+        node_of(tmp_path / "node", options).start()
+    said = str(failure.value)
+    assert "client_encryption_options" in said and all(word in said for word in words), said
+    assert "wrong\"" not in said

@@ -1,0 +1,330 @@
+//! What is loaded, reloaded and refused, and what clients are let in, without a socket.
+
+use super::*;
+use crate::config::{ClientAuth, Millis};
+use rustls::pki_types::{ServerName, UnixTime};
+use rustls::time_provider::TimeProvider;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConnection};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const NODE: &[u8] = include_bytes!("../../../keystore/testdata/node.pem");
+const NODE_AES: &[u8] = include_bytes!("../../../keystore/testdata/node-aes.pem");
+const CLIENT: &[u8] = include_bytes!("../../../keystore/testdata/client.pem");
+const CA: &[u8] = include_bytes!("../../../keystore/testdata/ca.crt");
+const OTHER_CA: &[u8] = include_bytes!("../../../keystore/testdata/other-ca.crt");
+const TRUST: &[u8] = include_bytes!("../../../keystore/testdata/trust.jks");
+/// In 2030, when all of them are valid.
+const NOW_S: i64 = 1_900_000_000;
+const HERE: [u8; 4] = [127, 0, 0, 1];
+
+/// TLS with the node's key, for tests of connections. Certificates are in their time.
+pub(crate) fn loaded() -> Arc<Tls> {
+    load(|_| ()).unwrap().tls
+}
+
+/// A client that trusts the node.
+pub(crate) fn client_config() -> Arc<ClientConfig> {
+    client(None, rustls::ALL_VERSIONS)
+}
+
+/// A world with files, and settings that use them.
+fn world(change: impl FnOnce(&mut ClientEncryption)) -> (Env, Settings) {
+    let random = Arc::new(env::random::Random::from_seed(1));
+    let clock = Arc::new(env::clock::ManualClock::at_micros(NOW_S * 1_000_000));
+    let env = Env::new(clock, random, Arc::new(env::fs::memory::MemoryFileSystem::new()));
+    for (name, bytes) in [
+        ("node.pem", NODE),
+        ("node-aes.pem", NODE_AES),
+        ("ca.crt", CA),
+        ("other-ca.crt", OTHER_CA),
+        ("trust.jks", TRUST),
+        ("password", b"secret1\nsecond line\n"),
+        ("empty", b""),
+    ] {
+        env.fs.write(&PathBuf::from("/").join(name), bytes).unwrap();
+    }
+    let mut settings = Settings::default();
+    let options = &mut settings.client_encryption_options;
+    options.enabled = true;
+    options.keystore.path = "/node.pem".into();
+    options.truststore.path = "/ca.crt".into();
+    change(options);
+    (env, settings)
+}
+
+fn load(change: impl FnOnce(&mut ClientEncryption)) -> Result<Loaded, TlsError> {
+    let (env, settings) = world(change);
+    Tls::load(&env, &settings).map(|loaded| loaded.expect("TLS is asked for"))
+}
+
+fn client(own: Option<&[u8]>, versions: &[&'static rustls::SupportedProtocolVersion]) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    for ca in keystore::read(CA, None).unwrap().trusted {
+        roots.add(ca).unwrap();
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_details(provider, Arc::new(In2030));
+    let builder = builder.with_protocol_versions(versions).unwrap();
+    let builder = builder.with_root_certificates(roots);
+    Arc::new(match own {
+        Some(own) => {
+            let own = keystore::read(own, None).unwrap().identities.remove(0);
+            builder.with_client_auth_cert(own.chain, own.key).unwrap()
+        }
+        None => builder.with_no_client_auth(),
+    })
+}
+
+/// A client's clock.
+#[derive(Debug)]
+struct In2030;
+
+impl TimeProvider for In2030 {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(UnixTime::since_unix_epoch(Duration::from_secs(NOW_S as u64)))
+    }
+}
+
+/// The handshake of a client with an acceptor, and the server's end of it.
+fn shake(acceptor: &Acceptor, config: &Arc<ClientConfig>) -> Result<ServerConnection, rustls::Error> {
+    let mut client = ClientConnection::new(Arc::clone(config), ServerName::try_from("localhost").unwrap())?;
+    let mut server = acceptor.open()?;
+    for _ in 0..10 {
+        let mut records = Vec::new();
+        while client.wants_write() {
+            client.write_tls(&mut records).unwrap();
+        }
+        server.read_tls(&mut records.as_slice()).unwrap();
+        server.process_new_packets()?;
+        let mut records = Vec::new();
+        while server.wants_write() {
+            server.write_tls(&mut records).unwrap();
+        }
+        client.read_tls(&mut records.as_slice()).unwrap();
+        client.process_new_packets()?;
+    }
+    assert!(!client.is_handshaking() && !server.is_handshaking());
+    Ok(server)
+}
+
+fn admit(loaded: &Loaded, own: Option<&[u8]>) -> Result<TlsSession, String> {
+    let acceptor = loaded.tls.acceptor();
+    let server = shake(&acceptor, &client(own, rustls::ALL_VERSIONS)).map_err(|error| error.to_string())?;
+    acceptor.admit(&server, IpAddr::from(HERE), NOW_S)
+}
+
+#[test]
+fn versions_are_agreed_upon_and_told_in_the_words_of_java() {
+    let loaded = load(|_| ()).unwrap();
+    let acceptor = loaded.tls.acceptor();
+    for (version, protocol, suite) in [
+        (&rustls::version::TLS13, "TLSv1.3", "TLS_AES_256_GCM_SHA384"),
+        (&rustls::version::TLS12, "TLSv1.2", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"),
+    ] {
+        let server = shake(&acceptor, &client(None, &[version])).unwrap();
+        let session = acceptor.admit(&server, IpAddr::from(HERE), 0).unwrap();
+        assert_eq!(
+            (session.protocol, session.cipher_suite.as_str(), session.is_resumed),
+            (protocol, suite, false)
+        );
+        assert_eq!(session.peer, None);
+    }
+    let config = client(None, rustls::ALL_VERSIONS);
+    shake(&acceptor, &config).unwrap();
+    let again = shake(&acceptor, &config).unwrap();
+    assert!(acceptor.admit(&again, IpAddr::from(HERE), 0).unwrap().is_resumed);
+}
+
+#[test]
+fn a_client_is_whom_its_certificate_says() {
+    let loaded = load(|options| {
+        options.require_client_auth = ClientAuth::Optional;
+        options.require_endpoint_verification = true;
+    })
+    .unwrap();
+    let peer = admit(&loaded, Some(CLIENT)).unwrap().peer.expect("it showed one");
+    assert_eq!(peer.common_name.as_deref(), Some("app"));
+    assert_eq!(peer.uris, ["urn:other", "spiffe://example.org/app"]);
+    assert_eq!(peer.spiffe(), Some("spiffe://example.org/app"));
+    assert_eq!(peer.validity_s(), 36_500 * 86_400);
+    assert_eq!(admit(&loaded, None).unwrap().peer, None);
+    // The key store's own certificate is for the same address, but it may come from elsewhere.
+    let acceptor = loaded.tls.acceptor();
+    let server = shake(&acceptor, &client(Some(CLIENT), rustls::ALL_VERSIONS)).unwrap();
+    let elsewhere = acceptor.admit(&server, IpAddr::from([127, 0, 0, 2]), NOW_S).unwrap_err();
+    assert!(elsewhere.contains("address"), "{elsewhere}");
+    let later = acceptor.admit(&server, IpAddr::from(HERE), peer.not_after_s + 1).unwrap_err();
+    assert!(later.contains("expired"), "{later}");
+}
+
+#[test]
+fn who_has_to_show_a_certificate_is_refused_without() {
+    let loaded = load(|options| options.require_client_auth = ClientAuth::Required).unwrap();
+    assert!(admit(&loaded, None).unwrap_err().contains("no certificates"));
+    assert!(admit(&loaded, Some(CLIENT)).is_ok());
+    let loaded = load(|options| {
+        options.require_client_auth = ClientAuth::Required;
+        options.truststore.path = "/other-ca.crt".into();
+    });
+    assert!(admit(&loaded.unwrap(), Some(CLIENT)).unwrap_err().contains("UnknownIssuer"));
+}
+
+#[test]
+fn a_certificate_may_be_valid_for_too_long() {
+    let loaded = load(|options| {
+        options.require_client_auth = ClientAuth::Required;
+        options.max_certificate_validity_period = Some(Millis(365 * 86_400_000));
+    });
+    let error = admit(&loaded.unwrap(), Some(CLIENT)).unwrap_err();
+    assert!(error.contains("exceeds the maximum allowed validity period of 365d"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_used_names_its_option() {
+    type Change = fn(&mut ClientEncryption);
+    let cases: [(Change, &[&str]); 11] = [
+        (|o| o.keystore.path = "/none".into(), &["keystore", "/none"]),
+        (|o| o.keystore.path = "/empty".into(), &["keystore", "/empty", "no key store"]),
+        (|o| o.keystore.path = "/ca.crt".into(), &["keystore", "no private key"]),
+        (|o| o.keystore.path = "/node-aes.pem".into(), &["keystore", "password"]),
+        (
+            |o| {
+                o.keystore.path = "/node-aes.pem".into();
+                o.keystore.password = Some("wrong".to_owned().into());
+            },
+            &["keystore", "password"],
+        ),
+        (|o| o.keystore.password_file = Some("/none".into()), &["keystore_password_file", "/none"]),
+        (
+            |o| {
+                o.require_client_auth = ClientAuth::Required;
+                o.truststore.path = "/none".into();
+            },
+            &["truststore", "/none"],
+        ),
+        (
+            |o| {
+                o.require_client_auth = ClientAuth::Required;
+                o.truststore.path = "/trust.jks".into();
+                o.truststore.password = Some("wrong".to_owned().into());
+            },
+            &["truststore", "/trust.jks", "password"],
+        ),
+        (|o| o.protocol = Some("SSLv3".to_owned()), &["protocol", "SSLv3"]),
+        (|o| o.cipher_suites = Some(vec!["TLS_RSA_WITH_NULL_SHA".to_owned()]), &["cipher_suites"]),
+        (
+            |o| {
+                o.cipher_suites = Some(vec!["TLS_AES_128_GCM_SHA256".to_owned()]);
+                o.protocol = Some("TLSv1.2".to_owned());
+            },
+            &["cipher_suites", "protocol"],
+        ),
+    ];
+    for (change, words) in cases {
+        let error = load(change).expect_err(words[0]).to_string();
+        assert!(error.starts_with("client_encryption_options: "), "{error}");
+        assert!(words.iter().all(|word| error.contains(word)), "{words:?}: {error}");
+        assert!(!error.contains("wrong\""), "{error}");
+    }
+}
+
+#[test]
+fn passwords_come_from_files_too() {
+    load(|options| {
+        options.keystore.path = "/node-aes.pem".into();
+        options.keystore.password_file = Some("/password".into());
+        options.require_client_auth = ClientAuth::Required;
+        options.truststore.path = "/trust.jks".into();
+        options.truststore.password_file = Some("/password".into());
+    })
+    .unwrap();
+}
+
+#[test]
+fn keys_of_every_kind_can_be_used() {
+    for bytes in [
+        include_bytes!("../../../keystore/testdata/node-sec1.pem").as_slice(),
+        include_bytes!("../../../keystore/testdata/rsa-pkcs1.pem"),
+        include_bytes!("../../../keystore/testdata/node-old.p12"),
+        include_bytes!("../../../keystore/testdata/node.jks"),
+    ] {
+        let (env, mut settings) = world(|_| ());
+        env.fs.write("/key".as_ref(), bytes).unwrap();
+        let store = &mut settings.client_encryption_options.keystore;
+        store.path = "/key".into();
+        store.password = Some("secret1".to_owned().into());
+        Tls::load(&env, &settings).unwrap();
+    }
+}
+
+#[test]
+fn pem_may_stand_in_the_configuration() {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let inline = |options: &mut ClientEncryption| {
+        options.factory = ContextFactory::Pem;
+        options.keystore.path = "/none".into();
+        options.truststore.path = "/none".into();
+        options.private_key = Some(text(NODE_AES).into());
+        options.private_key_password = Some("secret1".to_owned().into());
+        options.trusted_certificates = Some(text(CA));
+        options.require_client_auth = ClientAuth::Required;
+    };
+    let loaded = load(inline).unwrap();
+    assert!(admit(&loaded, Some(CLIENT)).is_ok());
+    let both = load(|options| {
+        inline(options);
+        options.keystore.path = "/node.pem".into();
+    });
+    assert!(both.unwrap_err().to_string().contains("not both"));
+}
+
+#[test]
+fn new_connections_use_what_has_changed_unless_it_is_broken() {
+    let (env, settings) = world(|options| options.require_client_auth = ClientAuth::Required);
+    let loaded = Tls::load(&env, &settings).unwrap().unwrap();
+    assert!(!loaded.tls.reload().unwrap(), "nothing has changed");
+    let before = loaded.tls.acceptor();
+    env.fs.write("/ca.crt".as_ref(), b"broken").unwrap();
+    assert!(loaded.tls.reload().unwrap_err().to_string().contains("truststore"));
+    assert!(Arc::ptr_eq(&before, &loaded.tls.acceptor()), "the old one stays");
+    assert!(admit(&loaded, Some(CLIENT)).is_ok());
+    env.fs.write("/ca.crt".as_ref(), OTHER_CA).unwrap();
+    assert!(loaded.tls.reload().unwrap());
+    assert!(admit(&loaded, Some(CLIENT)).is_err());
+}
+
+#[test]
+fn a_ticket_does_not_outlive_the_trust_store_that_it_was_made_under() {
+    let (env, settings) = world(|options| options.require_client_auth = ClientAuth::Required);
+    let loaded = Tls::load(&env, &settings).unwrap().unwrap();
+    let config = client(Some(CLIENT), rustls::ALL_VERSIONS);
+    shake(&loaded.tls.acceptor(), &config).unwrap();
+    let resumed = shake(&loaded.tls.acceptor(), &config).unwrap();
+    let session = loaded.tls.acceptor().admit(&resumed, IpAddr::from(HERE), 0).unwrap();
+    assert!(session.is_resumed && session.peer.is_some());
+    env.fs.write("/ca.crt".as_ref(), OTHER_CA).unwrap();
+    assert!(loaded.tls.reload().unwrap());
+    assert!(shake(&loaded.tls.acceptor(), &config).is_err());
+}
+
+#[test]
+fn a_port_of_its_own_needs_tls() {
+    let (env, mut settings) = world(|options| options.enabled = false);
+    settings.client_encryption_options.optional = Some(false);
+    assert!(Tls::load(&env, &settings).unwrap().is_none());
+    settings.native_transport_port_ssl = Some(9142);
+    assert!(Tls::load(&env, &settings).unwrap_err().to_string().contains("native_transport_port_ssl"));
+}
+
+#[test]
+fn cipher_suites_that_are_not_there_are_warned_of() {
+    let loaded = load(|options| {
+        let suites = ["TLS_AES_256_GCM_SHA384", "TLS_RSA_WITH_AES_128_CBC_SHA"];
+        options.cipher_suites = Some(suites.map(str::to_owned).to_vec());
+    });
+    let warnings = loaded.unwrap().warnings;
+    assert_eq!(warnings.len(), 1);
+    assert!(warnings[0].contains("TLS_RSA_WITH_AES_128_CBC_SHA"), "{warnings:?}");
+}
