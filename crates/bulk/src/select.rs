@@ -1,5 +1,5 @@
-//! A scan in words: what command lines, tickets and query engines ask for. Conditions are those of a SELECT, so
-//! they mean what they mean in CQL.
+//! A scan in words: what command lines, tickets and query engines ask for. Conditions are those of a SELECT,
+//! so they mean what they mean in CQL.
 
 use crate::{BulkError, ScanOptions, ScanRequest};
 use cql::plan::Bound;

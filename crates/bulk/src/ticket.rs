@@ -1,8 +1,8 @@
 //! Tickets: what a client of Flight holds of a statement, and sends back to have rows.
 //!
 //! A ticket is the four bytes `ILT1` and JSON. It says all that is needed to answer it, so nothing has to be
-//! remembered of it, and it is as good after a restart. It grants nothing: whoever makes one up asks for no more
-//! than a statement could.
+//! remembered of it, and it is as good after a restart. It grants nothing: whoever makes one up asks for no
+//! more than a statement could.
 
 use crate::{Select, Split};
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! The bulk reads of a node: how fast they may go, which are under way, what they came to.
 //!
-//! Every table that is scanned for somebody outside goes through [`Work::watch`]. Scans then share one limit of
-//! bytes a second, and are seen while they run.
+//! Every table that is scanned for somebody outside goes through [`Work::watch`]. Scans then share one limit
+//! of bytes a second, and are seen while they run.
 
 use crate::{Batches, BulkError, ScanCounts, ScanRequest, Split, Table};
 use arrow_array::RecordBatch;

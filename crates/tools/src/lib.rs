@@ -17,8 +17,8 @@
 //! - `client`: one request to a node, and its answer.
 //! - `nodetool`: Cassandra's verbs, in its words and layouts.
 //! - `top`: the reads of a node, live, in a terminal.
-//! - `export`: a table as files, by crate `bulk`; only with the feature of that name. `sql`: statements on tables;
-//!   `tables`: those of a node or of directories, for both.
+//! - `export`: a table as files, by crate `bulk`; only with the feature of that name. `sql`: statements on
+//!   tables; `tables`: those of a node or of directories, for both.
 //! - `tls`: a certificate authority and certificates for trying TLS out;
 //! - `offline`: the verbs of `ilion sstable`, which dump, export, check and mend SSTables.
 //! - `format`: sizes and columns of text; `structured`: JSON and YAML as nodetool lays them out;

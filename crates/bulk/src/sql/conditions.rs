@@ -1,8 +1,8 @@
 //! Conditions of SQL as conditions of CQL, where both mean the same.
 //!
-//! What CQL judges must let every row through that SQL would let through; [`Condition::is_exact`] says that it lets no
-//! other through, either. Not all conditions that have words in CQL are allowed there: who uses them asks
-//! `cql`.
+//! What CQL judges must let every row through that SQL would let through; [`Condition::is_exact`] says that
+//! it lets no other through, either. Not all conditions that have words in CQL are allowed there: who uses
+//! them asks `cql`.
 //!
 //! | type | conditions | |
 //! |---|---|---|

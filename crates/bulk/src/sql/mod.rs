@@ -7,9 +7,9 @@
 //!     (what CQL can judge)  (columns, conditions, limit)
 //! ```
 //!
-//! A table takes over the columns, the conditions that mean the same in CQL, and the limit; the rest is DataFusion's.
-//! All tables of a statement are read as of one moment. Statements only read: what would change or store
-//! something is refused.
+//! A table takes over the columns, the conditions that mean the same in CQL, and the limit; the rest is
+//! DataFusion's. All tables of a statement are read as of one moment. Statements only read: what would change
+//! or store something is refused.
 
 mod catalog;
 mod conditions;

@@ -1,8 +1,8 @@
 //! Uuids in the text of a statement: `id = '123e4567-...'` compares a uuid with a uuid.
 //!
-//! For Arrow a uuid is sixteen bytes, and DataFusion would compare these with the characters of the text: never
-//! equal, and no error. So text that is compared with a uuid column becomes its bytes before anything else looks
-//! at the types.
+//! For Arrow a uuid is sixteen bytes, and DataFusion would compare these with the characters of the text:
+//! never equal, and no error. So text that is compared with a uuid column becomes its bytes before anything
+//! else looks at the types.
 
 use arrow_schema::DataType;
 use datafusion::common::config::ConfigOptions;

@@ -1,5 +1,5 @@
-//! The listeners of the admin API: a TCP port, and a Unix socket where the configuration names one. Both speak
-//! HTTP/1.1, and HTTP/2 for Flight.
+//! The listeners of the admin API: a TCP port, and a Unix socket where the configuration names one. Both
+//! speak HTTP/1.1, and HTTP/2 for Flight.
 //!
 //! A caller cannot hold the API up: head and body of a request have a time, bodies a size, and each
 //! listener so many connections at once. What a request does may take as long as it needs.
@@ -32,8 +32,8 @@ const HEAD_BYTES_MAX: usize = 16 << 10;
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Streams of a connection of HTTP/2.
 const STREAMS_MAX: u32 = 64;
-/// How long a connection of HTTP/2 may be silent before it is asked whether it is still there, and how long the
-/// answer may take.
+/// How long a connection of HTTP/2 may be silent before it is asked whether it is still there, and how long
+/// the answer may take.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// What callers are told for whom there is no room.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-type: application/json\r\n\

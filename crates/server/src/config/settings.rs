@@ -478,8 +478,8 @@ settings! {
     concurrent_reads: u32 = 32;
     /// Bytes that compactions write in each second; 0 is no limit.
     compaction_throughput: ByteRate = ByteRate(64 << 20), old "compaction_throughput_mb_per_sec" Mib;
-    /// Bytes that bulk reads (Flight, exports, SQL) go over in each second, before compression; 0 is no limit. A
-    /// key of Ilion's.
+    /// Bytes that bulk reads (Flight, exports, SQL) go over in each second, before compression; 0 is no
+    /// limit. A key of Ilion's.
     bulk_throughput: ByteRate = ByteRate(0);
     /// Bytes of a device that compactions leave free.
     min_free_space_per_drive: ByteSize = ByteSize(50 << 20), old "min_free_space_per_drive_in_mb" Mib;

@@ -26,8 +26,8 @@ use std::sync::Arc;
 /// Arguments of `ilion export`.
 #[derive(Debug, Args)]
 pub struct ExportArgs {
-    /// A table of a running node; or a directory of SSTables: a table's, one of a snapshot or a backup, or a data
-    /// directory, with --table
+    /// A table of a running node; or a directory of SSTables: a table's, one of a snapshot or a backup, or a
+    /// data directory, with --table
     #[arg(value_name = "KEYSPACE.TABLE|DIRECTORY")]
     what: PathBuf,
     /// Admin API of the node
@@ -130,7 +130,7 @@ fn carry_out(env: &Env, args: &ExportArgs) -> Result<String, Failure> {
         CompressionArg::Lz4 => Compression::Lz4,
         CompressionArg::None => Compression::None,
     });
-    let (tables, (keyspace, table)) = find(env, args)?;
+    let Place { tables, keyspace, table } = find(env, args)?;
     let options = ScanOptions {
         form: format.form(),
         empty_values: match args.empty {
@@ -164,8 +164,15 @@ fn carry_out(env: &Env, args: &ExportArgs) -> Result<String, Failure> {
     Ok(words(&summary, args, seconds))
 }
 
-/// The tables among which the one is that was asked for, and its keyspace and name.
-fn find(env: &Env, args: &ExportArgs) -> Result<(Arc<dyn Tables>, (String, String)), Failure> {
+/// Where the table is.
+struct Place {
+    tables: Arc<dyn Tables>,
+    keyspace: String,
+    table: String,
+}
+
+/// Finds the table that was asked for.
+fn find(env: &Env, args: &ExportArgs) -> Result<Place, Failure> {
     let is_directory = env.fs.read_dir(&args.what).is_ok();
     if let Some(name) = name_of_table(&args.what)
         && (args.admin.is_some() || !is_directory)
@@ -173,7 +180,8 @@ fn find(env: &Env, args: &ExportArgs) -> Result<(Arc<dyn Tables>, (String, Strin
         let (keyspace, table) = split_name(name)?;
         let admin = args.admin.clone().unwrap_or_else(default_admin);
         let tables = RemoteTables::connect(env, &admin)?;
-        return Ok((Arc::new(tables), (keyspace.to_owned(), table.to_owned())));
+        let (keyspace, table) = (keyspace.to_owned(), table.to_owned());
+        return Ok(Place { tables: Arc::new(tables), keyspace, table });
     }
     if args.admin.is_some() {
         return Err(Failure::Usage(format!(
@@ -186,9 +194,9 @@ fn find(env: &Env, args: &ExportArgs) -> Result<(Arc<dyn Tables>, (String, Strin
     let tables =
         DirectoryTables::open(env, directories, args.schema.as_deref(), args.table.as_deref(), note)?;
     match tables.names().as_slice() {
-        [only] => {
-            let name = only.clone();
-            Ok((Arc::new(tables), name))
+        [(keyspace, table)] => {
+            let (keyspace, table) = (keyspace.clone(), table.clone());
+            Ok(Place { tables: Arc::new(tables), keyspace, table })
         }
         _ => Err(Failure::Usage(format!(
             "{} is a data directory: --table KEYSPACE.TABLE says which table",

@@ -37,8 +37,8 @@ pub struct SqlArgs {
     /// Admin API of the node whose tables are asked
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["directories", "schema", "table"])]
     admin: Option<String>,
-    /// Directories whose tables are asked, instead of a node: data directories with all their tables, or those of
-    /// single tables
+    /// Directories whose tables are asked, instead of a node: data directories with all their tables, or
+    /// those of single tables
     #[arg(long = "dir", value_name = "DIR")]
     directories: Vec<PathBuf>,
     /// Statements that make the table of the directory, where no schema is found beside it

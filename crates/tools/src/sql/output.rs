@@ -52,7 +52,7 @@ type Buffered = BufWriter<Sink>;
 
 enum Writer {
     Table(Buffered, Vec<RecordBatch>, usize),
-    Csv(arrow_csv::Writer<Buffered>),
+    Csv(Box<arrow_csv::Writer<Buffered>>),
     Json(arrow_json::LineDelimitedWriter<Buffered>),
     Parquet(Box<ArrowWriter<Buffered>>),
 }
@@ -78,7 +78,9 @@ impl Output {
         };
         let writer = match format {
             FormatArg::Table => Writer::Table(sink, Vec::new(), 0),
-            FormatArg::Csv => Writer::Csv(arrow_csv::WriterBuilder::new().with_header(true).build(sink)),
+            FormatArg::Csv => {
+                Writer::Csv(Box::new(arrow_csv::WriterBuilder::new().with_header(true).build(sink)))
+            }
             FormatArg::Json => {
                 Writer::Json(arrow_json::WriterBuilder::new().with_explicit_nulls(true).build(sink))
             }

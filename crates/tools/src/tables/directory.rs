@@ -163,8 +163,8 @@ enum Home {
 }
 
 impl DirectoryTables {
-    /// Opens directories: all tables of a data directory, and the one table of any other. What the schema cannot
-    /// tell is said to `note`.
+    /// Opens directories: all tables of a data directory, and the one table of any other. What the schema
+    /// cannot tell is said to `note`.
     pub fn open(
         env: &Env,
         directories: &[PathBuf],

@@ -1,5 +1,5 @@
-//! The tables that `ilion export` and `ilion sql` read: those of a node ([`remote`]), or of directories that no
-//! node need have open ([`directory`]).
+//! The tables that `ilion export` and `ilion sql` read: those of a node ([`remote`]), or of directories that
+//! no node need have open ([`directory`]).
 
 pub(crate) mod directory;
 pub(crate) mod remote;
