@@ -170,6 +170,22 @@ mod tests {
     }
 
     #[test]
+    fn the_target_names_the_host_in_http2() {
+        let said = |target: &str, version| {
+            let request = Request::builder().method("GET").uri(target).version(version);
+            refusal(OWN, &request.body(Body::empty()).unwrap())
+        };
+        assert_eq!(said("http://127.0.0.1:9180/metrics", Version::HTTP_2), None);
+        assert!(
+            said("http://evil.example/metrics", Version::HTTP_2)
+                .unwrap_or_default()
+                .contains("not to the host")
+        );
+        assert!(said("/metrics", Version::HTTP_2).is_some());
+        assert!(said("http://127.0.0.1:9180/metrics", Version::HTTP_11).is_some());
+    }
+
+    #[test]
     fn pages_of_other_origins_are_refused() {
         let asked = |origin| said("GET", "/", &[("Host", "localhost:9180"), ("Origin", origin)]);
         assert_eq!(asked("http://localhost:9180"), None);

@@ -53,6 +53,23 @@ fn posted(more: &str, body: &str) -> String {
     )
 }
 
+#[test]
+fn http2_is_known_by_its_first_bytes() {
+    run(async {
+        for (said, found) in [
+            (&b"GET /up HTTP/1.1\r\n\r\n"[..], &b"GET /up HTTP/1.1\r\n\r\n"[..]),
+            (b"PRI", b"PRI"),
+            (b"PUT /up HTTP/1.1\r\nHost: localhost\r\n", b"PUT /up HTTP/1.1\r\nHost: "),
+            (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nand more", HTTP2_PREFACE),
+        ] {
+            let mut stream = said;
+            assert_eq!(opening(&mut stream).await.unwrap(), found);
+            // Nothing is lost of what follows.
+            assert_eq!(stream.len(), said.len() - found.len());
+        }
+    });
+}
+
 fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let bound = Duration::from_secs(60);
