@@ -1,5 +1,6 @@
 //! How much memory the node may use: that of the machine, or of its control group when that is less.
 
+use super::{ByteSize, Settings};
 use env::fs::FileSystem;
 use std::path::Path;
 
@@ -65,6 +66,24 @@ impl MemoryShares {
             answers: share(20, 16 << 20, 4 << 30),
             answers_per_ip: share(40, 8 << 20, 2 << 30),
         }
+    }
+}
+
+/// Refuses memory that the machine does not have: what is set aside for it would end the process.
+pub(super) fn fits_memory(settings: &Settings, memtable_bytes_max: u64, total: u64) -> Result<(), String> {
+    let sizes = [
+        ("memtable_heap_space and memtable_offheap_space", memtable_bytes_max),
+        ("file_cache_size", settings.file_cache_size.map_or(0, |size| size.0)),
+        ("row_cache_size", settings.row_cache_size.0),
+        ("prepared_statements_cache_size", settings.prepared_statements_cache_size.map_or(0, |size| size.0)),
+    ];
+    match sizes.into_iter().find(|(_, bytes)| *bytes > total) {
+        Some((key, bytes)) => Err(format!(
+            "{key} must not exceed the {} of memory that this process may use, but is {}",
+            ByteSize(total),
+            ByteSize(bytes)
+        )),
+        None => Ok(()),
     }
 }
 

@@ -7,6 +7,7 @@
 //! 4. Flags override all of it.
 //! 5. What nobody set is derived from the machine; everything is checked; the result never changes.
 
+mod auth;
 mod entries;
 mod environment;
 mod guarded;
@@ -15,6 +16,7 @@ mod settings;
 mod shown;
 mod units;
 
+pub use auth::AuthSettings;
 pub use memory::{MemoryShares, memory_bytes};
 pub use settings::{
     CommitFailurePolicy, CommitlogSync, DiskFailurePolicy, Settings, SlowQueryValues, UnprovenReads,
@@ -107,6 +109,10 @@ pub struct Config {
     pub sample: bool,
     /// Whether the directory of a member of a larger ring is served.
     pub single_node: bool,
+    /// Whether clients log in, and whether they are held to what they were granted.
+    pub auth: AuthSettings,
+    /// File with the password of the first superuser.
+    pub initial_superuser_password_file: Option<PathBuf>,
     /// Memory for what has no size of its own.
     pub memory: MemoryShares,
     /// The engine's part.
@@ -151,6 +157,7 @@ struct Draft {
     snitch: Option<String>,
     data_center: Option<String>,
     rack: Option<String>,
+    auth: AuthSettings,
     warnings: Vec<String>,
 }
 
@@ -234,6 +241,7 @@ impl Draft {
                     }
                 }
             }
+            self.auth.note(key, value).map_err(bad)?;
         } else if key == "endpoint_snitch" {
             self.snitch = Some(short_class(&show(value)));
         } else {
@@ -315,7 +323,9 @@ impl Draft {
         engine.commitlog_ignore_replay_errors = args.ignore_replay_errors;
         engine.validate().map_err(ConfigError::Invalid)?;
         validate(&settings).map_err(ConfigError::Invalid)?;
-        fits_memory(&settings, engine.memtable_bytes_max, memory.total).map_err(ConfigError::Invalid)?;
+        self.auth.check().map_err(ConfigError::Invalid)?;
+        memory::fits_memory(&settings, engine.memtable_bytes_max, memory.total)
+            .map_err(ConfigError::Invalid)?;
         Ok(Config {
             file: args.config.clone(),
             data_center,
@@ -328,6 +338,8 @@ impl Draft {
             admin_address,
             sample: args.sample,
             single_node: args.single_node,
+            auth: self.auth,
+            initial_superuser_password_file: args.initial_superuser_password_file.clone(),
             memory,
             engine,
             settings,
@@ -507,24 +519,6 @@ fn default_log_bytes(env: &Env, data_dir: &Path) -> u64 {
     device.map_or(8 << 30, |space| (space.total_bytes / 4).min(8 << 30))
 }
 
-/// Refuses memory that the machine does not have: what is set aside for it would end the process.
-fn fits_memory(settings: &Settings, memtable_bytes_max: u64, total: u64) -> Result<(), String> {
-    let sizes = [
-        ("memtable_heap_space and memtable_offheap_space", memtable_bytes_max),
-        ("file_cache_size", settings.file_cache_size.map_or(0, |size| size.0)),
-        ("row_cache_size", settings.row_cache_size.0),
-        ("prepared_statements_cache_size", settings.prepared_statements_cache_size.map_or(0, |size| size.0)),
-    ];
-    match sizes.into_iter().find(|(_, bytes)| *bytes > total) {
-        Some((key, bytes)) => Err(format!(
-            "{key} must not exceed the {} of memory that this process may use, but is {}",
-            ByteSize(total),
-            ByteSize(bytes)
-        )),
-        None => Ok(()),
-    }
-}
-
 fn validate(settings: &Settings) -> Result<(), String> {
     let reject = |what: String| Err(what);
     if settings.cluster_name.is_empty() {
@@ -547,7 +541,12 @@ fn validate(settings: &Settings) -> Result<(), String> {
             settings.native_transport_max_frame_size
         ));
     }
+    let rounds = settings.auth_bcrypt_gensalt_log2_rounds;
+    if !(4..=31).contains(&rounds) {
+        return reject(format!("auth_bcrypt_gensalt_log2_rounds must lie between 4 and 31, not {rounds}"));
+    }
     let threads = [
+        ("native_transport_max_auth_threads", Some(settings.native_transport_max_auth_threads)),
         ("concurrent_reads", Some(settings.concurrent_reads)),
         ("concurrent_compactors", settings.concurrent_compactors),
         ("memtable_flush_writers", settings.memtable_flush_writers),
