@@ -12,8 +12,12 @@ const DENIED: &str = "User bob has no SELECT permission on <table ks.t> or any o
 
 /// A node on which clients log in, without roles.
 async fn open_empty(env: &Env) -> Db {
+    open_as(env, AuthSettings { passwords: true, permissions: true }).await
+}
+
+async fn open_as(env: &Env, auth: AuthSettings) -> Db {
     Db::open_with(env, |config| {
-        config.auth = AuthSettings { passwords: true, permissions: true };
+        config.auth = auth;
         config.settings.auth_bcrypt_gensalt_log2_rounds = 4;
     })
     .await
@@ -295,6 +299,48 @@ fn the_first_password_comes_from_a_file() {
         env.fs.write(Path::new("/password"), b"other").unwrap();
         prepare_roles(&db, Some("/password")).await.unwrap();
         login(&db, "cassandra", "geheim").await;
+        db.stop().await;
+    });
+}
+
+#[test]
+fn passwords_alone_hold_nobody_back_but_from_roles() {
+    run(async {
+        let db = open_as(&Env::for_test(97), AuthSettings { passwords: true, permissions: false }).await;
+        prepare_roles(&db, None).await.unwrap();
+        let root = &mut superuser(&db).await;
+        create(root).await;
+        all(
+            root,
+            &[
+                "CREATE ROLE bob WITH PASSWORD = 'b' AND LOGIN = true",
+                "CREATE ROLE boss WITH SUPERUSER = true",
+            ],
+        )
+        .await;
+        let bob = &mut login(&db, "bob", "b").await;
+        all(
+            bob,
+            &["INSERT INTO ks.t (k, c) VALUES (1, 1)", "SELECT role FROM system_auth.roles", "CREATE ROLE x"],
+        )
+        .await;
+        for statement in [
+            "CREATE ROLE y WITH SUPERUSER = true",
+            "ALTER ROLE bob WITH SUPERUSER = true",
+            "ALTER ROLE boss WITH PASSWORD = 'x'",
+            "GRANT boss TO bob",
+            "DROP ROLE boss",
+        ] {
+            assert_eq!(refused(bob, statement).await.0, ErrorKind::Unauthorized, "{statement}");
+        }
+        let (kind, message) = refused(root, "GRANT SELECT ON ks.t TO bob").await;
+        assert_eq!(kind, ErrorKind::Server);
+        assert!(message.contains("not supported by AllowAllAuthorizer"), "{message}");
+        // A superuser is one at once, and no longer at once.
+        cql(root, "GRANT boss TO bob").await;
+        cql(bob, "CREATE ROLE y WITH SUPERUSER = true").await;
+        cql(root, "REVOKE boss FROM bob").await;
+        assert_eq!(refused(bob, "CREATE ROLE z WITH SUPERUSER = true").await.0, ErrorKind::Unauthorized);
         db.stop().await;
     });
 }
