@@ -1,8 +1,8 @@
 //! A login: name and password of a token, bcrypt, and whether the role may log in.
 //!
 //! bcrypt takes tens of milliseconds of a processor by intention. At most `native_transport_max_auth_threads`
-//! run at once, on threads that no request waits for; some more logins wait, others are refused. A name that
-//! does not exist takes as long as a wrong password.
+//! run at once, on half of the processors and on threads that no request waits for; some more logins wait,
+//! others are refused. A name that does not exist takes as long as a wrong password.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -102,11 +102,12 @@ pub struct Auth {
 }
 
 impl Auth {
-    /// As the settings say.
-    pub(crate) fn new(auth: AuthSettings, settings: &Settings) -> Auth {
+    /// As the settings say, on a machine with so many processors: bcrypt leaves half of them to requests.
+    pub(crate) fn new(auth: AuthSettings, settings: &Settings, processors: usize) -> Auth {
         let validity_ms = settings.permissions_validity.0.min(settings.roles_validity.0);
         let intervals = [settings.permissions_update_interval.0, settings.roles_update_interval.0];
         let update_ms = intervals.into_iter().flatten().map(|time| time.0).min().unwrap_or(validity_ms / 2);
+        let threads = (settings.native_transport_max_auth_threads as usize).min(processors / 2).max(1);
         Auth {
             settings: auth,
             validity_nanos: validity_ms.saturating_mul(1_000_000),
@@ -116,7 +117,7 @@ impl Auth {
             rounds: settings.auth_bcrypt_gensalt_log2_rounds,
             generation: AtomicU64::new(1),
             principals: Mutex::default(),
-            hashing: Arc::new(Semaphore::new(settings.native_transport_max_auth_threads.max(1) as usize)),
+            hashing: Arc::new(Semaphore::new(threads)),
             waiting: AtomicUsize::new(0),
             turn: tokio::sync::Mutex::default(),
         }

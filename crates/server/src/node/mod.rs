@@ -128,7 +128,7 @@ impl Node {
             timeouts: Timeouts::new(&config.settings),
             trace_probability: TraceProbability::default(),
             running: Arc::default(),
-            auth: Auth::new(config.auth, &config.settings),
+            auth: Auth::new(config.auth, &config.settings, env.tasks.parallelism()),
             connections: Arc::new(net::Registry::new()),
             tokens: identity.tokens,
             generation: identity.generation,
