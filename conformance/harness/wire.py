@@ -7,6 +7,7 @@ import struct
 import threading
 
 from cassandra import ConsistencyLevel
+from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import Cluster
 from cassandra.connection import DefaultEndPoint
 from cassandra.protocol import (BatchMessage, ErrorMessage, ExecuteMessage, PrepareMessage, ProtocolHandler, QueryMessage,
@@ -62,17 +63,18 @@ class Reply:
 class Wire:
     """A connection to `host:port` with protocol `version`, and the requests a test needs."""
 
-    def __init__(self, host, port=9042, version=5, compression=False, timeout_s=60):
+    def __init__(self, host, port=9042, version=5, compression=False, timeout_s=60, login=None):
         self.host, self.port, self.version = host, port, version
-        self.compression, self.timeout_s = compression, timeout_s
+        self.compression, self.timeout_s, self.login = compression, timeout_s, login
         self.keyspace = None
         self.open()
 
     def open(self):
         factory = Cluster.connection_class
         factory.initialize_reactor()
+        authenticator = self.login and PlainTextAuthProvider(*self.login).new_authenticator(self.host)
         self.connection = factory.factory(DefaultEndPoint(self.host, self.port), 30, protocol_version=self.version,
-                                          compression=self.compression)
+                                          compression=self.compression, authenticator=authenticator)
         self.connection.user_type_map = {}
         if self.keyspace:
             self.query(f'USE "{self.keyspace}"')

@@ -1,4 +1,5 @@
-"""What a directory holds that Ilion has no use for, roles, permissions and marks of repairs: a Cassandra finds all of it again."""
+"""A directory with logins, there and back: roles and permissions hold in Ilion, and those that it made hold in Cassandra. Marks of
+repairs, for which Ilion has no use, are found again."""
 import time
 
 import pytest
@@ -74,13 +75,17 @@ def test_roles_and_marks_of_repairs_are_kept(version, tmp_path, needs_ilion, req
         cassandra.stop()
 
         ilion = InPlace(directory, address)
-        with pytest.raises(RuntimeError, match="Ilion cannot check passwords yet"):
-            ilion.start()
-        config = directory / "cassandra.yaml"
-        config.write_text("".join(line for line in config.read_text().splitlines(keepends=True)
-                                  if line.strip() not in SECURE))
         ilion.start()
-        wire = Wire(address)
+        ann = Wire(address, login=("ann", "secret of ann"))
+        ann.must("INSERT INTO app.t (k, v) VALUES (1, 'by ann')")
+        assert len(ann.must("SELECT * FROM app.t").rows) == 1
+        assert ann.query("SELECT * FROM app.other").code == 0x2100
+        ann.close()
+        wire = Wire(address, login=("cassandra", "cassandra"))
+        wire.must("CREATE ROLE late WITH PASSWORD = 'secret of late' AND LOGIN = true")
+        wire.must("GRANT SELECT ON app.other TO late")
+        wire.must("GRANT readers TO late")
+        wire.must("TRUNCATE app.t")
         for i in range(4):
             wire.must(f"INSERT INTO app.t (k, v) VALUES ({i}, 'v{i}')")
             ilion.flush("app", "t")
@@ -93,14 +98,23 @@ def test_roles_and_marks_of_repairs_are_kept(version, tmp_path, needs_ilion, req
         assert min(marks[:2]) > 0 and marks[2:] == [0, 0]
 
         ilion.start()
-        wire = Wire(address)
+        wire = Wire(address, login=("cassandra", "cassandra"))
         ilion.compact("app", "t")
         assert len(wire.must("SELECT * FROM app.t").rows) == 4
         wire.close()
         ilion.drain()
 
         cassandra.start()
+        cluster, session = log_in(address, "late", "secret of late")
+        assert len(list(session.execute("SELECT * FROM app.t"))) == 4
+        assert not list(session.execute("SELECT * FROM app.other"))
+        with pytest.raises(Unauthorized):
+            session.execute("INSERT INTO app.t (k, v) VALUES (1, 'by late')")
+        cluster.shutdown()
         cluster, session = log_in(address, "cassandra", "cassandra")
+        # Cassandra forgets the members of a role that goes, not what it was a member of.
+        session.execute("REVOKE readers FROM late")
+        session.execute("DROP ROLE late")
         assert [in_hex(session.execute(text)) for text in AUTH] == before
         cluster.shutdown()
         cluster, session = log_in(address, "ann", "secret of ann")

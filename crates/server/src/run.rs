@@ -1,6 +1,8 @@
 //! The life of the process: start, serve, shut down, in the order that `node` tells. The one place that opens
 //! ports and waits for signals.
 
+use crate::auth::setup;
+use crate::auth::store::Store;
 use crate::config::{Config, DiskFailurePolicy, EncryptionPolicy, Millis, Settings};
 use crate::metrics::Metrics;
 use crate::net::{self, NetOptions, Security, Service};
@@ -124,6 +126,8 @@ async fn serve(
     let renewing = tokio::spawn(keep_tls_current(Arc::clone(node)));
     let serving = async {
         prove(node).await?;
+        // Not before: the tables of roles may have to be proven, too.
+        prepare_roles(node).await?;
         let start = start_transport(node, (ports.cql, ports.cql_tls), service(node), Arc::clone(threads));
         node.set_transport(start, config.settings.start_native_transport).await?;
         announce(node, cql_address, admin_address, sampled);
@@ -233,6 +237,15 @@ async fn prove(node: &Node) -> Result<(), StartError> {
         tracing::info!("clients are let in before all SSTables were compared with their digests");
     }
     Ok(())
+}
+
+/// Sees to it that somebody can log in.
+async fn prepare_roles(node: &Node) -> Result<(), StartError> {
+    let state = &node.state;
+    let store = Store::new(&state.env, &state.engine, &node.coordinator);
+    let password = state.config.initial_superuser_password_file.as_deref();
+    let prepared = setup::prepare(&state.auth, &store, password).await;
+    prepared.map_err(|cause| StartError::Prepare { what: "roles cannot be made ready", cause })
 }
 
 /// The signals that end the process.

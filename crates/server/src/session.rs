@@ -10,6 +10,7 @@
 //! ```
 //!
 //! 1. A connection hands over a decoded message and the obligation to answer it ([`Service::handle`]).
+//!    Where clients log in, what the sender may do is looked up first if that is old ([`principal`]).
 //! 2. An [`Exchange`] accompanies the request: clock, warnings, trace, the obligation itself.
 //! 3. The file of the request's kind binds it; what is common to kinds is in `run`. A read that finds all it
 //!    needs in memory is over then. What else has to be done is [`Work`], which may wait.
@@ -31,6 +32,7 @@ mod explain;
 mod long;
 mod options;
 mod prepare;
+mod principal;
 mod query;
 mod run;
 mod schema;
@@ -44,6 +46,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use coordinator::{Coordinator, READER_THREAD, ReadObserver, ReaderWait};
 use cql::bind::UuidSource;
 use env::Env;
@@ -283,29 +286,45 @@ impl ReadObserver for Exchange {
 impl Service for Sessions {
     fn handle(self: Arc<Self>, message: Message, reply: Reply) -> Option<Handling> {
         let is_long = long::is_long(&message.request, reply.request_bytes());
-        let mut exchange = Exchange::new(self, &message, reply);
-        if is_long {
-            return Some(Box::pin(long::carry_out(exchange, message.request)));
+        let exchange = Exchange::new(self, &message, reply);
+        if exchange.has_old_grants() {
+            return Some(Box::pin(principal::with_fresh_grants(exchange, message.request, is_long)));
         }
-        let (kind, progress) = begin(&mut exchange, message.request);
-        let outcome = match progress {
-            Ok(Progress::Waits(work)) => {
-                return Some(Box::pin(async move {
-                    let running = Arc::clone(&exchange.sessions.node.running);
-                    let describe = exchange.describe(kind, exchange.text.clone());
-                    let outcome = running.watch(describe, work.run(&mut exchange)).await;
-                    end(&mut exchange, kind, outcome);
-                }));
-            }
-            Ok(Progress::IsLong(execute)) => {
-                return Some(Box::pin(long::carry_out(exchange, Request::Execute(*execute))));
-            }
-            Ok(Progress::Over(answer)) => Ok(answer),
-            Err(error) => Err(error),
-        };
-        end(&mut exchange, kind, outcome);
-        None
+        proceed(exchange, message.request, is_long)
     }
+
+    fn authenticator(&self) -> Option<&'static str> {
+        self.authenticator_class()
+    }
+
+    fn log_in(self: Arc<Self>, token: Option<Bytes>, reply: Reply) -> Handling {
+        Box::pin(principal::log_in(self, token, reply))
+    }
+}
+
+/// Carries out a request of somebody whose permissions are known.
+fn proceed(mut exchange: Exchange, request: Request, is_long: bool) -> Option<Handling> {
+    if is_long {
+        return Some(Box::pin(long::carry_out(exchange, request)));
+    }
+    let (kind, progress) = begin(&mut exchange, request);
+    let outcome = match progress {
+        Ok(Progress::Waits(work)) => {
+            return Some(Box::pin(async move {
+                let running = Arc::clone(&exchange.sessions.node.running);
+                let describe = exchange.describe(kind, exchange.text.clone());
+                let outcome = running.watch(describe, work.run(&mut exchange)).await;
+                end(&mut exchange, kind, outcome);
+            }));
+        }
+        Ok(Progress::IsLong(execute)) => {
+            return Some(Box::pin(long::carry_out(exchange, Request::Execute(*execute))));
+        }
+        Ok(Progress::Over(answer)) => Ok(answer),
+        Err(error) => Err(error),
+    };
+    end(&mut exchange, kind, outcome);
+    None
 }
 
 /// Carries a request out as far as that goes without waiting.

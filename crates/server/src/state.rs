@@ -2,6 +2,7 @@
 //!
 //! It is made once, when the node is opened (`node`), and knows nothing of those who use it.
 
+use crate::auth::Auth;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::net;
@@ -57,6 +58,8 @@ pub struct NodeState {
     pub timeouts: Timeouts,
     /// Which share of requests is traced that did not ask for it.
     pub trace_probability: TraceProbability,
+    /// Who clients are and what they may do.
+    pub auth: Auth,
     /// The open connections.
     pub connections: Arc<net::Registry>,
     /// TLS for clients, where somebody may speak it.

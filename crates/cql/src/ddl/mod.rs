@@ -10,6 +10,7 @@
 //! A statement that changes nothing (`IF NOT EXISTS`, an option set to the value that it has) gives `None`,
 //! and clients are told of no change.
 
+pub mod access;
 mod alter_table;
 mod compact;
 mod compat;

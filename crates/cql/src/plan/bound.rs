@@ -33,6 +33,8 @@ pub enum Bound {
     Use(String),
     /// Change the schema: for `ddl`.
     Schema(Arc<ast::Statement>),
+    /// A statement about roles, permissions or identities: for whoever keeps them.
+    Role(Arc<ast::Statement>),
     /// Describe the schema: for `describe`.
     Describe(Arc<ast::Describe>),
 }

@@ -9,7 +9,8 @@
 //! then.
 //!
 //! Statements that change the schema or describe it pass through as trees ([`Bound::Schema`],
-//! [`Bound::Describe`]): they have no markers, and their effect depends on the schema at execution.
+//! [`Bound::Describe`]): they have no markers, and their effect depends on the schema at execution. So do
+//! statements about roles and permissions ([`Bound::Role`], `roles`).
 
 mod batch;
 mod bound;
@@ -18,7 +19,7 @@ mod change;
 mod compact;
 mod json_insert;
 mod prepare;
-mod roles;
+pub mod roles;
 mod select;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -53,6 +54,7 @@ pub enum StatementKind {
     Truncate,
     Use,
     Schema,
+    Role,
     Describe,
     Explain,
 }
@@ -99,6 +101,7 @@ pub(crate) enum Plan {
     Truncate(Arc<model::TableSchema>),
     Use(String),
     Schema(Arc<ast::Statement>),
+    Role(Arc<ast::Statement>),
     Describe(Arc<ast::Describe>),
     Explain { analyze: bool, select: Box<select::SelectPlan> },
 }
@@ -108,6 +111,22 @@ impl Prepared {
     /// before.
     pub fn returns_rows(&self) -> bool {
         !self.result_columns.is_empty() || self.is_conditional || self.kind == StatementKind::Describe
+    }
+
+    /// The tree of a statement that changes the schema; `None` for others.
+    pub fn schema_change(&self) -> Option<&Arc<ast::Statement>> {
+        match &self.plan {
+            Plan::Schema(statement) => Some(statement),
+            _ => None,
+        }
+    }
+
+    /// The tree of a statement about roles; `None` for others.
+    pub fn about_roles(&self) -> Option<&Arc<ast::Statement>> {
+        match &self.plan {
+            Plan::Role(statement) => Some(statement),
+            _ => None,
+        }
     }
 
     /// Puts values into a write that is part of a batch.
@@ -140,6 +159,7 @@ impl Prepared {
             Plan::Truncate(table) => Bound::Truncate(Arc::clone(table)),
             Plan::Use(keyspace) => Bound::Use(keyspace.clone()),
             Plan::Schema(statement) => Bound::Schema(Arc::clone(statement)),
+            Plan::Role(statement) => Bound::Role(Arc::clone(statement)),
             Plan::Describe(describe) => Bound::Describe(Arc::clone(describe)),
         })
     }

@@ -75,8 +75,8 @@ pub fn prepare(parsed: ParsedStatement, schema: &Schema, keyspace: Option<&str>)
             blank(StatementKind::Use, Plan::Use(keyspace.as_str().to_owned()))
         }
         Statement::Describe(describe) => blank(StatementKind::Describe, Plan::Describe(Arc::new(*describe))),
+        other if roles::is_about_roles(&other) => blank(StatementKind::Role, Plan::Role(Arc::new(other))),
         other => {
-            roles::refuse(&other, schema, keyspace)?;
             if let Some(name) = other.changed_name() {
                 preparer.keyspace_of(name)?;
             }
@@ -95,7 +95,10 @@ pub fn prepare(parsed: ParsedStatement, schema: &Schema, keyspace: Option<&str>)
 }
 
 fn blank(kind: StatementKind, plan: Plan) -> Prepared {
-    let names_tables = !matches!(kind, StatementKind::Use | StatementKind::Describe | StatementKind::Schema);
+    let names_tables = !matches!(
+        kind,
+        StatementKind::Use | StatementKind::Describe | StatementKind::Schema | StatementKind::Role
+    );
     Prepared {
         kind,
         bind_variables: Vec::new(),

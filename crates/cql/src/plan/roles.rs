@@ -1,9 +1,9 @@
-//! Statements about roles, permissions and identities. The node has none of them: everybody is let in and may
-//! do everything. Such a statement is answered as Cassandra answers a client that has not logged in. With
-//! Cassandra's default configuration that is every client.
+//! Statements about roles, permissions and identities: what is wrong with them without a look at the roles
+//! that there are, and what a client is answered that has not logged in. With the default configuration that
+//! is every client.
 //!
-//! Refusals come in Cassandra's order: what is wrong with the statement itself, what only superusers may do,
-//! what the default managers of roles do not support, and last the refusal of everything.
+//! Refusals of such a client come in Cassandra's order: what is wrong with the statement itself, what only
+//! superusers may do, what the default managers of roles do not support, and last the refusal of everything.
 
 use crate::ast::{
     AlterRole, CreateRole, FunctionName, Permission, Permissions, QualifiedName, Resource, RoleName,
@@ -16,32 +16,53 @@ use std::collections::HashSet;
 /// The role that a new Cassandra node makes for itself.
 const DEFAULT_SUPERUSER: &str = "cassandra";
 
-/// The error of a statement about roles; other statements pass.
-pub(super) fn refuse(statement: &Statement, schema: &Schema, keyspace: Option<&str>) -> Result<()> {
+/// Whether a statement is about roles, permissions or identities.
+pub(super) fn is_about_roles(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        Statement::CreateRole(_)
+            | Statement::AlterRole(_)
+            | Statement::DropRole { .. }
+            | Statement::Grant(_)
+            | Statement::Revoke(_)
+            | Statement::GrantRole(_)
+            | Statement::RevokeRole(_)
+            | Statement::ListPermissions(_)
+            | Statement::ListRoles(_)
+            | Statement::ListUsers
+            | Statement::AddIdentity { .. }
+            | Statement::DropIdentity { .. }
+    )
+}
+
+/// Why a statement about roles is refused to a client that has not logged in.
+pub fn refusal(statement: &Statement, schema: &Schema, keyspace: Option<&str>) -> CqlError {
+    let judged = match statement {
+        Statement::CreateRole(create) => created(create),
+        Statement::AlterRole(alter) => altered(alter),
+        Statement::DropRole { role, .. } => dropped(role),
+        other => check(other, schema, keyspace),
+    };
+    judged
+        .err()
+        .unwrap_or_else(|| unauthorized("You have to be logged in and not anonymous to perform this request"))
+}
+
+/// Refuses what is wrong with GRANT, REVOKE and LIST of permissions whoever asks.
+///
+/// # Errors
+/// In Cassandra's words.
+pub fn check(statement: &Statement, schema: &Schema, keyspace: Option<&str>) -> Result<()> {
     match statement {
-        Statement::CreateRole(create) => created(create)?,
-        Statement::AlterRole(alter) => altered(alter)?,
-        Statement::DropRole { role, .. } => dropped(role)?,
-        Statement::Grant(grant) => {
-            granted(&grant.permissions, &grant.resource, schema, keyspace)?;
-        }
-        Statement::Revoke(revoke) => {
-            granted(&revoke.permissions, &revoke.resource, schema, keyspace)?;
-        }
+        Statement::Grant(grant) => granted(&grant.permissions, &grant.resource, schema, keyspace),
+        Statement::Revoke(revoke) => granted(&revoke.permissions, &revoke.resource, schema, keyspace),
         Statement::ListPermissions(list) => match &list.resource {
-            Some(Resource::Function { name, .. }) => function(name, schema)?,
-            Some(Resource::Mbean(name) | Resource::Mbeans(name)) => object_name(name)?,
-            _ => {}
+            Some(Resource::Function { name, .. }) => function(name, schema),
+            Some(Resource::Mbean(name) | Resource::Mbeans(name)) => object_name(name),
+            _ => Ok(()),
         },
-        Statement::GrantRole(_)
-        | Statement::RevokeRole(_)
-        | Statement::ListRoles(_)
-        | Statement::ListUsers
-        | Statement::AddIdentity { .. }
-        | Statement::DropIdentity { .. } => {}
-        _ => return Ok(()),
+        _ => Ok(()),
     }
-    Err(unauthorized("You have to be logged in and not anonymous to perform this request"))
 }
 
 fn unauthorized(message: &str) -> CqlError {
@@ -109,7 +130,10 @@ fn unsupported_options(options: &[RoleOption]) -> Result<()> {
 }
 
 /// Groups of addresses are made with nodetool, and there are none.
-fn cidr_groups(options: &[RoleOption]) -> Result<()> {
+///
+/// # Errors
+/// Where the options name any.
+pub fn cidr_groups(options: &[RoleOption]) -> Result<()> {
     let mut groups: Vec<&str> = options
         .iter()
         .filter_map(|option| match option {
@@ -127,17 +151,12 @@ fn cidr_groups(options: &[RoleOption]) -> Result<()> {
     bail!("Invalid CIDR group(s): [{}]. Available CIDR Groups are: []", groups.join(", "))
 }
 
-/// What GRANT and REVOKE say about permissions on a resource.
-fn granted(
-    permissions: &Permissions,
-    resource: &Resource,
-    schema: &Schema,
-    keyspace: Option<&str>,
-) -> Result<()> {
+/// What kind of resource it is, and the permissions that there are on it.
+pub fn applicable(resource: &Resource) -> (&'static str, &'static [Permission]) {
     use Permission::{
         Alter, Authorize, Create, Describe, Drop, Execute, Modify, Select, SelectMasked, Unmask,
     };
-    let (kind, applicable): (&str, &[Permission]) = match resource {
+    match resource {
         Resource::AllKeyspaces | Resource::Keyspace(_) | Resource::AllTables(_) => {
             ("DataResource", &[Create, Alter, Drop, Select, Modify, Authorize, Unmask, SelectMasked])
         }
@@ -149,20 +168,30 @@ fn granted(
         Resource::AllFunctions | Resource::AllFunctionsIn(_) => {
             ("FunctionResource", &[Create, Alter, Drop, Authorize, Execute])
         }
-        Resource::Function { name, .. } => {
-            function(name, schema)?;
-            if name.keyspace.as_ref().is_some_and(|keyspace| keyspace.as_str() == "system") {
-                bail!("Altering permissions on builtin functions is not supported");
-            }
-            ("FunctionResource", &[Alter, Drop, Authorize, Execute])
-        }
+        Resource::Function { .. } => ("FunctionResource", &[Alter, Drop, Authorize, Execute]),
         Resource::AllMbeans | Resource::Mbean(_) | Resource::Mbeans(_) => {
-            if let Resource::Mbean(name) | Resource::Mbeans(name) = resource {
-                object_name(name)?;
-            }
             ("JMXResource", &[Select, Modify, Authorize, Describe, Execute])
         }
-    };
+    }
+}
+
+/// What GRANT and REVOKE say about permissions on a resource.
+fn granted(
+    permissions: &Permissions,
+    resource: &Resource,
+    schema: &Schema,
+    keyspace: Option<&str>,
+) -> Result<()> {
+    if let Resource::Function { name, .. } = resource {
+        function(name, schema)?;
+        if name.keyspace.as_ref().is_some_and(|keyspace| keyspace.as_str() == "system") {
+            bail!("Altering permissions on builtin functions is not supported");
+        }
+    }
+    if let Resource::Mbean(name) | Resource::Mbeans(name) = resource {
+        object_name(name)?;
+    }
+    let (kind, applicable) = applicable(resource);
     if let Permissions::Some(asked) = permissions
         && !asked.iter().any(|permission| applicable.contains(permission))
     {

@@ -24,7 +24,7 @@ use crate::error::BodyError;
 use crate::primitives::Reader;
 use crate::version::ProtocolVersion;
 
-pub use auth::{AuthChallenge, AuthSuccess, Authenticate};
+pub use auth::{AuthChallenge, AuthSuccess, Authenticate, PASSWORD_AUTHENTICATOR};
 pub use error::ErrorResponse;
 pub use event::Event;
 pub use result::ResultBody;

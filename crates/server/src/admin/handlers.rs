@@ -16,10 +16,11 @@ use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
 use tools::api::{
-    BANDS, CacheCapacity, ClearSnapshots, Cluster, Health, HeatColumns, ImportSstables, ImportedDirectory,
-    IncrementalBackups, Info, InvalidateCache, KeyspaceReplication, NativeTransport, NodeStatus,
-    QualifiedTable, ReadSample, ReadsByTable, Refreshed, SampleQuery, Selection, SetIncrementalBackups,
-    SetNativeTransport, SnapshotEntry, Status, TableHistograms, TableReport, TakeSnapshot, Version,
+    BANDS, CacheCapacity, CacheKind, ClearSnapshots, Cluster, Health, HeatColumns, ImportSstables,
+    ImportedDirectory, IncrementalBackups, Info, InvalidateCache, KeyspaceReplication, NativeTransport,
+    NodeStatus, QualifiedTable, ReadSample, ReadsByTable, Refreshed, SampleQuery, Selection,
+    SetIncrementalBackups, SetNativeTransport, SnapshotEntry, Status, TableHistograms, TableReport,
+    TakeSnapshot, Version,
 };
 
 pub(super) type Api<T> = Result<axum::Json<T>, ApiError>;
@@ -247,6 +248,10 @@ pub(super) async fn invalidate_cache(
     State(node): State<Arc<Node>>,
     Json(InvalidateCache { cache }): Json<InvalidateCache>,
 ) -> Result<StatusCode, ApiError> {
+    if cache == CacheKind::Roles {
+        node.state.auth.invalidate();
+        return Ok(StatusCode::NO_CONTENT);
+    }
     done(&node, move |engine| {
         storage::invalidate_cache(engine, cache);
         Ok(())

@@ -5,7 +5,7 @@ use crate::config::Millis;
 use crate::histogram::Histogram;
 use crate::logging;
 use crate::metrics::{Latency, Metrics, TableMetrics};
-use crate::net::{ANONYMOUS, Connection};
+use crate::net::Connection;
 use crate::node::Node;
 use crate::slices::take_time;
 use crate::storage::percentiles;
@@ -109,7 +109,7 @@ pub(super) async fn clients(State(node): State<Arc<Node>>) -> axum::Json<Vec<Cli
         ClientConnection {
             address: connection.peer.to_string(),
             protocol_version: info.map(|info| info.version.number()),
-            user: ANONYMOUS.to_owned(),
+            user: connection.user().to_string(),
             keyspace: connection.keyspace().as_deref().map(str::to_owned),
             requests: connection.requests(),
             tls_protocol: connection.tls().map(|tls| tls.protocol.to_owned()),

@@ -93,6 +93,9 @@ pub struct ServeArgs {
     /// Serve the directory of a member of a larger ring as if it were everything
     #[arg(long)]
     pub single_node: bool,
+    /// First line: the password of the role cassandra, where that is made because there are no roles
+    #[arg(long, value_name = "FILE")]
+    pub initial_superuser_password_file: Option<PathBuf>,
     /// What is logged: a level, or directives as in RUST_LOG, which this overrides
     #[arg(long, value_name = "LEVEL")]
     pub log_level: Option<String>,
@@ -115,6 +118,7 @@ impl Default for ServeArgs {
             sample: false,
             ignore_replay_errors: false,
             single_node: false,
+            initial_superuser_password_file: None,
             log_level: None,
             log_format: LogFormat::Text,
         }

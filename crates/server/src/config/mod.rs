@@ -7,6 +7,7 @@
 //! 4. Flags override all of it.
 //! 5. What nobody set is derived from the machine; everything is checked; the result never changes.
 
+mod auth;
 mod encryption;
 mod entries;
 mod environment;
@@ -17,6 +18,7 @@ mod shown;
 mod units;
 
 pub use encryption::{ClientAuth, ClientEncryption, ContextFactory, EncryptionPolicy, Secret, StoreFile};
+pub use auth::AuthSettings;
 pub use memory::{MemoryShares, memory_bytes};
 pub use settings::{
     CommitFailurePolicy, CommitlogSync, DiskFailurePolicy, Settings, SlowQueryValues, UnprovenReads,
@@ -109,6 +111,10 @@ pub struct Config {
     pub sample: bool,
     /// Whether the directory of a member of a larger ring is served.
     pub single_node: bool,
+    /// Whether clients log in, and whether they are held to what they were granted.
+    pub auth: AuthSettings,
+    /// File with the password of the first superuser.
+    pub initial_superuser_password_file: Option<PathBuf>,
     /// Memory for what has no size of its own.
     pub memory: MemoryShares,
     /// The engine's part.
@@ -153,6 +159,7 @@ struct Draft {
     snitch: Option<String>,
     data_center: Option<String>,
     rack: Option<String>,
+    auth: AuthSettings,
     warnings: Vec<String>,
 }
 
@@ -243,6 +250,7 @@ impl Draft {
                     }
                 }
             }
+            self.auth.note(key, value).map_err(bad)?;
         } else if key == "endpoint_snitch" {
             self.snitch = Some(short_class(&show(value)));
         } else {
@@ -327,6 +335,7 @@ impl Draft {
         engine.commitlog_ignore_replay_errors = args.ignore_replay_errors;
         engine.validate().map_err(ConfigError::Invalid)?;
         validate(&settings).map_err(ConfigError::Invalid)?;
+        self.auth.check().map_err(ConfigError::Invalid)?;
         memory::fits(&settings, engine.memtable_bytes_max, memory.total).map_err(ConfigError::Invalid)?;
         Ok(Config {
             file: args.config.clone(),
@@ -340,6 +349,8 @@ impl Draft {
             admin_address,
             sample: args.sample,
             single_node: args.single_node,
+            auth: self.auth,
+            initial_superuser_password_file: args.initial_superuser_password_file.clone(),
             memory,
             engine,
             settings,
@@ -541,7 +552,12 @@ fn validate(settings: &Settings) -> Result<(), String> {
             settings.native_transport_max_frame_size
         ));
     }
+    let rounds = settings.auth_bcrypt_gensalt_log2_rounds;
+    if !(4..=31).contains(&rounds) {
+        return reject(format!("auth_bcrypt_gensalt_log2_rounds must lie between 4 and 31, not {rounds}"));
+    }
     let threads = [
+        ("native_transport_max_auth_threads", Some(settings.native_transport_max_auth_threads)),
         ("concurrent_reads", Some(settings.concurrent_reads)),
         ("concurrent_compactors", settings.concurrent_compactors),
         ("memtable_flush_writers", settings.memtable_flush_writers),

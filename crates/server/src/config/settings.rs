@@ -337,6 +337,28 @@ impl Setting for Interval {
     }
 }
 
+/// Time after which something is looked up anew, or a share of how long it is believed: null, and a negative
+/// number under the old key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refresh(pub Option<Millis>);
+
+impl Setting for Refresh {
+    fn parse(value: &Value, old: OldUnit) -> Result<Self, String> {
+        if value.is_null() || (old != OldUnit::None && value.as_i64().is_some_and(|n| n < 0)) {
+            return Ok(Refresh(None));
+        }
+        Millis::parse(value, old).map(|time| Refresh(Some(time)))
+    }
+
+    fn print(&self) -> Option<String> {
+        self.0.as_ref().and_then(Millis::print)
+    }
+
+    fn print_old(&self, unit: OldUnit) -> Option<String> {
+        Some(self.0.as_ref().and_then(|time| time.print_old(unit)).unwrap_or_else(|| "-1".to_owned()))
+    }
+}
+
 macro_rules! settings {
     ($($(#[doc = $doc:literal])+ $name:ident: $type:ty = $default:expr $(, old $old:literal $unit:ident)*;)+) => {
         /// Everything that can be set, with its value. Paths are as given; see [`Settings::resolve`].
@@ -441,6 +463,23 @@ settings! {
     native_transport_receive_timeout: Millis = Millis(30_000);
     /// Closes connections that were silent for so long; 0 never.
     native_transport_idle_timeout: Millis = Millis(0), old "native_transport_idle_timeout_in_ms" Millis;
+    /// Threads that check and hash passwords.
+    native_transport_max_auth_threads: u32 = 4;
+    /// Rounds of a new password's hash, as a power of two. A property of Cassandra's.
+    auth_bcrypt_gensalt_log2_rounds: u32 = 10;
+    /// How long permissions are believed that did not change by a statement.
+    permissions_validity: Millis = Millis(2_000), old "permissions_validity_in_ms" Millis;
+    /// When they are looked up in the background; at half of that when not set.
+    permissions_update_interval: Refresh = Refresh(None), old "permissions_update_interval_in_ms" Millis;
+    /// The same of roles.
+    roles_validity: Millis = Millis(2_000), old "roles_validity_in_ms" Millis;
+    /// The same of roles.
+    roles_update_interval: Refresh = Refresh(None), old "roles_update_interval_in_ms" Millis;
+    /// Roles of which the node keeps in memory what they may do, beside those with connections; the larger
+    /// one of the two counts.
+    permissions_cache_max_entries: u32 = 1_000;
+    /// The other one.
+    roles_cache_max_entries: u32 = 1_000;
     /// Whether protocol versions before 5 are spoken.
     native_transport_allow_older_protocols: bool = true;
     /// When a write counts as kept.

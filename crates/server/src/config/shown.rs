@@ -50,6 +50,11 @@ impl Config {
                 is_in_effect: true,
             }),
         );
+        for (name, value) in self.auth.shown() {
+            if let Some(setting) = shown.iter_mut().find(|setting| setting.name == name) {
+                *setting = Shown { name, value: Some(value.to_owned()), is_in_effect: true };
+            }
+        }
         shown.sort_by_key(|setting| setting.name);
         shown
     }

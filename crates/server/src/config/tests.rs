@@ -33,7 +33,7 @@ fn the_stock_file_loads_and_each_key_without_effect_is_named_once() {
     assert_eq!(config.engine.commitlog_sync, SyncMode::Periodic { period_ms: 10_000 });
     let named = config.warnings.join("\n");
     let words = || named.split([' ', ',', '\n']);
-    for key in ["seed_provider", "hinted_handoff_enabled", "role_manager", "concurrent_writes"] {
+    for key in ["seed_provider", "hinted_handoff_enabled", "credentials_validity", "concurrent_writes"] {
         assert_eq!(words().filter(|word| *word == key).count(), 1, "{key}: {named}");
     }
     assert_eq!(named.matches("not apply").count(), 1, "{named}");
@@ -145,9 +145,12 @@ fn values_that_cannot_be_are_errors_that_name_them() {
 #[test]
 fn safety_that_is_not_there_is_refused() {
     for yaml in [
-        "authenticator: PasswordAuthenticator",
-        "authenticator: {class_name: org.apache.cassandra.auth.PasswordAuthenticator}",
-        "authorizer: CassandraAuthorizer",
+        "authenticator: MutualTlsAuthenticator",
+        "authenticator: {class_name: com.example.KerberosAuthenticator}",
+        "authorizer: com.example.Authorizer",
+        "role_manager: com.example.RoleManager",
+        "network_authorizer: CassandraNetworkAuthorizer",
+        "cidr_authorizer: {class_name: CassandraCIDRAuthorizer}",
         "transparent_data_encryption_options: {enabled: true}",
         "partitioner: RandomPartitioner",
     ] {
@@ -159,6 +162,9 @@ fn safety_that_is_not_there_is_refused() {
     }
     for yaml in [
         "authenticator: org.apache.cassandra.auth.AllowAllAuthenticator",
+        "authenticator: PasswordAuthenticator",
+        "authenticator: PasswordAuthenticator\nauthorizer: CassandraAuthorizer",
+        "role_manager: CassandraRoleManager",
         "client_encryption_options: {enabled: false, keystore: x}",
         "client_encryption_options: {enabled: true, keystore: x, keystore_password: y}",
         "partitioner: Murmur3Partitioner",
@@ -173,6 +179,30 @@ fn no_error_tells_a_password() {
     let error = error.to_string();
     assert!(error.contains("client_encryption_options") && error.contains("maybe"), "{error}");
     assert!(!error.contains("hush"), "{error}");
+}
+
+#[test]
+fn classes_of_authentication_have_short_and_long_names() {
+    let of = |passwords, permissions| AuthSettings { passwords, permissions };
+    for (yaml, expected) in [
+        ("", of(false, false)),
+        ("authenticator: PasswordAuthenticator", of(true, false)),
+        ("authenticator: {class_name: org.apache.cassandra.auth.PasswordAuthenticator}", of(true, false)),
+        (
+            "authenticator: {class_name: PasswordAuthenticator, parameters: }\nauthorizer: {class_name: CassandraAuthorizer}",
+            of(true, true),
+        ),
+    ] {
+        assert_eq!(load(yaml).unwrap().auth, expected, "{yaml}");
+    }
+    let error = load("authorizer: CassandraAuthorizer").unwrap_err().to_string();
+    assert_eq!(error, "AllowAllAuthenticator can't be used with CassandraAuthorizer");
+    let error = load("authenticator: {class_name: PasswordAuthenticator, parameters: {a: b}}").unwrap_err();
+    assert!(error.to_string().contains("no parameters"), "{error}");
+    for rounds in [3, 32] {
+        let error = load(&format!("auth_bcrypt_gensalt_log2_rounds: {rounds}")).unwrap_err().to_string();
+        assert!(error.contains("between 4 and 31"), "{error}");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
+use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::Mutex;
 use protocol::encoder::EnvelopeWriter;
 use protocol::response::blocks::Blocks;
@@ -19,9 +20,11 @@ use protocol::response::{Event, Response};
 use protocol::{Compression, Encoder, Extras, Opcode, ProtocolVersion};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
+use super::ANONYMOUS;
 use super::answers::AnswerRoom;
 use super::budget::{Address, Budget, Budgets, NodeBudgets};
 use super::pace::Pace;
+use crate::auth::Principal;
 use crate::tls::TlsSession;
 
 /// What a client said about itself in STARTUP.
@@ -62,6 +65,9 @@ pub struct Connection {
     /// Whether the client was warned about USE with prepared statements.
     pub warned_about_use: AtomicBool,
     info: OnceLock<ClientInfo>,
+    /// Whether it may send statements: it has begun its session, and logged in where that is asked.
+    is_admitted: AtomicBool,
+    principal: ArcSwapOption<Principal>,
     keyspace: Mutex<Option<Arc<str>>>,
     /// A bit for each [`EventKind`] registered for.
     events: AtomicU8,
@@ -118,6 +124,8 @@ impl Connection {
             peer,
             warned_about_use: AtomicBool::new(false),
             info: OnceLock::new(),
+            is_admitted: AtomicBool::new(false),
+            principal: ArcSwapOption::empty(),
             keyspace: Mutex::new(None),
             events: AtomicU8::new(0),
             requests: AtomicU64::new(0),
@@ -148,6 +156,40 @@ impl Connection {
     /// What the client said in STARTUP; `None` before.
     pub fn info(&self) -> Option<&ClientInfo> {
         self.info.get()
+    }
+
+    /// Whether it may send statements.
+    pub fn is_admitted(&self) -> bool {
+        self.is_admitted.load(Ordering::Acquire)
+    }
+
+    /// The role that has logged in, if any had to.
+    pub fn principal(&self) -> Option<Arc<Principal>> {
+        self.principal.load_full()
+    }
+
+    /// The same for a look: nothing that other connections of the role use is written to.
+    pub(crate) fn principal_now(&self) -> Guard<Option<Arc<Principal>>> {
+        self.principal.load()
+    }
+
+    /// The name of the role that has logged in.
+    pub fn user(&self) -> Arc<str> {
+        match &*self.principal.load() {
+            Some(principal) => Arc::clone(principal.name()),
+            None => ANONYMOUS.into(),
+        }
+    }
+
+    /// Lets it send statements as this role.
+    pub(crate) fn admit_as(&self, principal: Arc<Principal>) {
+        self.principal.store(Some(principal));
+        self.is_admitted.store(true, Ordering::Release);
+    }
+
+    /// Lets it send statements without a login.
+    pub(super) fn admit_anybody(&self) {
+        self.is_admitted.store(true, Ordering::Release);
     }
 
     /// The protocol version in use, the highest before STARTUP.

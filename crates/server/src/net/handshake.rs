@@ -1,17 +1,19 @@
 //! OPTIONS, STARTUP and REGISTER: what concerns the connection itself.
 //!
 //! ```text
-//! connection := OPTIONS* STARTUP (OPTIONS | REGISTER | QUERY | PREPARE | EXECUTE | BATCH | AUTH_RESPONSE)*
+//! connection := OPTIONS* STARTUP login? (OPTIONS | REGISTER | QUERY | PREPARE | EXECUTE | BATCH | AUTH_RESPONSE)*
+//! login      := AUTH_RESPONSE+                                    the last one is answered with AUTH_SUCCESS
 //! ```
 //!
-//! Everybody is let in (AllowAllAuthenticator): STARTUP is answered with READY. A STARTUP that is refused
+//! Where everybody is let in (AllowAllAuthenticator) STARTUP is answered with READY, else with AUTHENTICATE,
+//! and nothing but AUTH_RESPONSE may follow until one is right. A STARTUP that is refused
 //! leaves the connection where it was. Anything out of order is a protocol error, up to STARTUP on stream 0.
 
 use std::sync::Arc;
 
 use protocol::request::Startup;
 use protocol::response::error::ErrorResponse;
-use protocol::response::{Response, Supported};
+use protocol::response::{Authenticate, Response, Supported};
 use protocol::{Decoder, Extras, Opcode, ProtocolVersion};
 
 use super::connection::{ClientInfo, Connection, Reply};
@@ -19,11 +21,16 @@ use super::connection::{ClientInfo, Connection, Reply};
 /// The version of CQL that is spoken, as Cassandra 5.0 counts.
 pub(crate) const CQL_VERSION: &str = "3.4.7";
 
-/// Bytes of the longest envelope before the session has begun: OPTIONS has none, and STARTUP a few settings.
+/// Bytes of the longest envelope before a client is let in: OPTIONS has none, STARTUP a few settings, and
+/// AUTH_RESPONSE a name and a password.
 pub(super) const FIRST_FRAME_BYTES_MAX: usize = 64 << 10;
 
 /// The answer to a request that may not come at this point.
 pub(super) fn refusal(connection: &Connection, opcode: Opcode) -> Option<ErrorResponse> {
+    if connection.info().is_some() && !connection.is_admitted() {
+        let message = || format!("Unexpected message {}, expecting SASL_RESPONSE", opcode.name());
+        return (opcode != Opcode::AuthResponse).then(|| ErrorResponse::protocol(message()));
+    }
     let message = match (connection.info().is_some(), opcode) {
         (_, Opcode::Options) | (false, Opcode::Startup) => return None,
         (false, other) => format!("Unexpected message {}, expecting STARTUP or OPTIONS", other.name()),
@@ -50,6 +57,7 @@ pub(super) fn supported() -> Response {
 pub(super) fn startup(
     connection: &Arc<Connection>,
     (decoder, frame_bytes_max): (&mut Decoder, usize),
+    authenticator: Option<&'static str>,
     version: ProtocolVersion,
     startup: Startup,
     reply: Reply,
@@ -59,9 +67,17 @@ pub(super) fn startup(
         Ok(compression) => compression,
         Err(error) => return reply.send_error(error, &Extras::default()),
     };
-    reply.send(&Response::Ready, &Extras::default());
+    match authenticator {
+        None => {
+            reply.send(&Response::Ready, &Extras::default());
+            decoder.set_envelope_bytes_max(frame_bytes_max);
+        }
+        Some(class) => {
+            let asked = Authenticate { authenticator: class.to_owned() };
+            reply.send(&Response::Authenticate(asked), &Extras::default());
+        }
+    }
     decoder.negotiate(version, compression);
-    decoder.set_envelope_bytes_max(frame_bytes_max);
     let throws_on_overload = startup.throw_on_overload();
     connection.begin_session(ClientInfo {
         version,
@@ -69,4 +85,7 @@ pub(super) fn startup(
         settings: startup.settings,
         throws_on_overload,
     });
+    if authenticator.is_none() {
+        connection.admit_anybody();
+    }
 }

@@ -48,7 +48,10 @@ pub use server::{Door, Server};
 pub use threads::Threads;
 
 use crate::tls::Tls;
+use bytes::Bytes;
+use protocol::Extras;
 use protocol::request::Message;
+use protocol::response::{AuthSuccess, Response};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -137,6 +140,17 @@ pub type Handling = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Carries out requests of sessions that have begun.
 pub trait Service: Send + Sync + 'static {
+    /// The class of authenticator that clients have to answer before anything else; `None` lets everybody in.
+    fn authenticator(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Judges who a client says that it is, and answers. What waits comes back.
+    fn log_in(self: Arc<Self>, _: Option<Bytes>, reply: Reply) -> Handling {
+        reply.send(&Response::AuthSuccess(AuthSuccess { token: None }), &Extras::default());
+        Box::pin(std::future::ready(()))
+    }
+
     /// Carries a request out as far as it goes without waiting, which holds up the other requests of its
     /// connection. What is left comes back, is polled where it was made first, and maybe elsewhere later.
     fn handle(self: Arc<Self>, message: Message, reply: Reply) -> Option<Handling>;

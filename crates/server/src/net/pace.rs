@@ -1,8 +1,8 @@
 //! How fast a client sends and takes what it has begun to: whoever is too slow does not keep a connection for
 //! ever.
 //!
-//! 1. A TLS handshake has to be done within a time, and a session has to have begun within another, whatever
-//!    was sent meanwhile.
+//! 1. A TLS handshake has to be done within a time. A session has to have begun, and a login to have
+//!    succeeded, within another, whatever was sent meanwhile.
 //! 2. A request that has begun to come has to be there within a time, or to have gone on meanwhile by as much
 //!    as that time is worth: it may not go on for ever at a byte a second. Bytes that the node does not read,
 //!    because something has no room, are not waited for.
@@ -58,7 +58,7 @@ impl Pace {
 pub(super) fn too_slow(connection: &Connection, options: &NetOptions) -> Option<&'static str> {
     let pace = &connection.pace;
     let age_s = pace.age_s.fetch_add(1, Ordering::Relaxed);
-    if connection.info().is_none() && options.startup_timeout_s > 0 && age_s >= options.startup_timeout_s {
+    if !connection.is_admitted() && options.startup_timeout_s > 0 && age_s >= options.startup_timeout_s {
         return Some("it began no session");
     }
     if connection.is_shaking_hands.load(Ordering::Relaxed)

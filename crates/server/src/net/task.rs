@@ -23,8 +23,8 @@ use std::time::Duration;
 
 use env::tasks::Tasks;
 use protocol::request::{Message, Request};
+use protocol::response::Response;
 use protocol::response::error::ErrorResponse;
-use protocol::response::{AuthSuccess, Response};
 use protocol::{Decoder, Envelope, Extras};
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
@@ -33,7 +33,7 @@ use super::incoming::{self, Incoming};
 use super::server::{Presence, Shared};
 use super::threads::Seat;
 use super::wire::{RestingWire, Wire, WireWriter};
-use super::{Connection, Handling, Reply, Traffic, handshake};
+use super::{Connection, Handling, Traffic, handshake};
 
 /// Room for one read of the socket.
 const READ_BYTES: usize = 32 << 10;
@@ -318,6 +318,10 @@ struct Intake<'a> {
 impl Intake<'_> {
     /// Starts requests until bytes are needed (`true`) or something else has to happen first.
     fn advance(&mut self) -> bool {
+        if self.connection.is_admitted() {
+            // It may have logged in meanwhile.
+            self.decoder.set_envelope_bytes_max(self.shared.options.frame_bytes_max);
+        }
         while self.phase == Phase::Open {
             let connection = self.connection;
             if self.is_full() {
@@ -413,27 +417,30 @@ impl Intake<'_> {
             Request::Options(_) => reply.send(&handshake::supported(), &Extras::default()),
             Request::Startup(startup) => {
                 let decoder = (&mut *self.decoder, self.shared.options.frame_bytes_max);
-                handshake::startup(connection, decoder, version, startup, reply);
+                let authenticator = self.shared.service.authenticator();
+                handshake::startup(connection, decoder, authenticator, version, startup, reply);
             }
             Request::Register(register) => {
                 connection.register(&register.kinds);
                 reply.send(&Response::Ready, &Extras::default());
             }
-            // Nobody was asked who they are, and whoever says so is believed.
-            Request::AuthResponse(_) => {
-                reply.send(&Response::AuthSuccess(AuthSuccess { token: None }), &Extras::default());
+            Request::AuthResponse(response) => {
+                let service = Arc::clone(&self.shared.service);
+                begin(move || Some(service.log_in(response.token, reply)));
             }
-            _ => begin(&self.shared.service, message, reply),
+            _ => {
+                let service = Arc::clone(&self.shared.service);
+                begin(move || service.handle(message, reply));
+            }
         }
         None
     }
 }
 
 /// Carries a request out in place; what has to wait becomes a task.
-fn begin(service: &Arc<dyn super::Service>, message: Message, reply: Reply) {
-    let service = Arc::clone(service);
+fn begin(handle: impl FnOnce() -> Option<Handling>) {
     // A panic drops the reply, which answers.
-    let made = catch_unwind(AssertUnwindSafe(|| service.handle(message, reply)));
+    let made = catch_unwind(AssertUnwindSafe(handle));
     let Ok(Some(mut handling)) = made else { return };
     let mut context = Context::from_waker(std::task::Waker::noop());
     match catch_unwind(AssertUnwindSafe(|| handling.as_mut().poll(&mut context))) {

@@ -26,6 +26,7 @@ mod saved_caches;
 
 pub use error::StartError;
 
+use crate::auth::Auth;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::net;
@@ -132,6 +133,7 @@ impl Node {
             timeouts: Timeouts::new(&config.settings),
             trace_probability: TraceProbability::default(),
             running: Arc::default(),
+            auth: Auth::new(config.auth, &config.settings, env.tasks.parallelism()),
             connections: Arc::new(net::Registry::new()),
             tls,
             tokens: identity.tokens,

@@ -47,6 +47,9 @@ pub(super) fn start(exchange: &mut Exchange, batch: Batch) -> Result<Progress, E
         }
         statements.push((statement, options::positional(part.values)));
     }
+    for (statement, _) in &statements {
+        exchange.authorize(statement, None)?;
+    }
     // What is wrong with a statement is told before what is wrong with a value, as Cassandra does.
     let mut bound = Vec::with_capacity(statements.len());
     for (statement, values) in statements {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use cql::plan::StatementKind;
+use cql::plan::{StatementKind, roles};
 use engine::WriteOptions;
 use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
 use model::key::KeyRange;
@@ -44,6 +44,9 @@ pub(super) fn run(exchange: &mut Exchange, prepare: Prepare) -> Result<Progress,
     let keyspace = prepare.keyspace.as_deref().or(in_use.as_deref());
     let schema = sessions.node.schema();
     let statement = Arc::new(Statement::compile(text, keyspace, &schema)?);
+    if let (Some(tree), None) = (statement.plan.about_roles(), exchange.principal()) {
+        return Err(error::of_cql(roles::refusal(tree, &schema, keyspace)));
+    }
     sessions.statements.check_size(&statement)?;
     if !statement.plan.is_qualified && prepare.keyspace.is_none() {
         warn_about_use(exchange, in_use.as_deref(), &statement);

@@ -11,7 +11,7 @@ use protocol::response::{Response, ResultBody};
 
 use super::options::Options;
 use super::statements::Statement;
-use super::{Answer, Exchange, Progress, describe, error, explain, schema, select, write};
+use super::{Answer, Exchange, Progress, describe, error, explain, principal, schema, select, write};
 
 /// What a result says about its columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub(super) enum Work {
     Truncate(Arc<TableSchema>),
     /// With the keyspace of unqualified names.
     Schema(Arc<ast::Statement>, Option<Arc<str>>),
+    /// The same of a statement about roles.
+    Role(Arc<ast::Statement>, Option<Arc<str>>),
 }
 
 impl Work {
@@ -50,6 +52,7 @@ impl Work {
             Work::Conditional(plan, options) => write::conditional(exchange, *plan, &options).await,
             Work::Truncate(table) => write::truncate(exchange, table).await,
             Work::Schema(tree, keyspace) => schema::change(exchange, &tree, keyspace.as_deref()).await,
+            Work::Role(tree, keyspace) => principal::about_roles(exchange, &tree, keyspace.as_deref()).await,
         }
     }
 }
@@ -71,6 +74,7 @@ pub(super) fn start(
     options: Options,
     metadata: Metadata,
 ) -> Result<Progress, ErrorResponse> {
+    exchange.authorize(&statement, statement.keyspace.as_deref())?;
     let bound = statement.plan.bind(&values, &options.bind).map_err(error::of_cql)?;
     take_warnings(exchange, &options);
     let work = match bound {
@@ -86,6 +90,7 @@ pub(super) fn start(
             return Ok(Progress::Over(Answer::Response(set)));
         }
         Bound::Schema(tree) => Work::Schema(tree, statement.keyspace.clone()),
+        Bound::Role(tree) => Work::Role(tree, statement.keyspace.clone()),
         Bound::Describe(tree) => {
             let keyspace = in_use(exchange);
             return describe::run(exchange, &tree, keyspace.as_deref(), &options).map(Progress::Over);

@@ -15,7 +15,8 @@ use protocol::response::error::ErrorResponse;
 use protocol::response::schema_change::{ChangeKind, ChangeTarget, SchemaChange};
 use protocol::response::{Event, Response, ResultBody};
 
-use super::{Answer, Exchange, error};
+use super::{Answer, Exchange, error, principal};
+use crate::auth::resource::Resource;
 use crate::node::estimates;
 use crate::slices::take_time;
 
@@ -64,12 +65,41 @@ pub(super) async fn change(
     let stale = sessions.statements.invalidate(&old, &new);
     sessions.forget_statements(&stale).await;
     let change = to_protocol(change);
+    let (gone, made) = granted_on(&old, &change);
+    principal::after_schema_change(exchange, &gone, &made).await;
     for event in all_changes(&old, &new, &change) {
         node.connections.broadcast(&Event::Schema(event));
     }
     warnings.into_iter().for_each(|warning| exchange.warn(warning));
     exchange.note(|| format!("Schema version is now {}", new.version));
     Ok(Answer::Response(Response::Result(ResultBody::SchemaChange(change))))
+}
+
+/// What permissions may have been granted on and is gone, and what its maker is granted permissions on.
+fn granted_on(old: &Schema, change: &SchemaChange) -> (Vec<Resource>, Vec<Resource>) {
+    let name = &change.keyspace;
+    match (change.kind, &change.target) {
+        (ChangeKind::Created, ChangeTarget::Keyspace) => {
+            (Vec::new(), vec![Resource::Keyspace(name.clone()), Resource::FunctionsIn(name.clone())])
+        }
+        (ChangeKind::Created, ChangeTarget::Table { name: table }) => {
+            (Vec::new(), vec![Resource::table(name, table)])
+        }
+        (ChangeKind::Dropped, ChangeTarget::Keyspace) => {
+            let tables = old.keyspace(name).into_iter().flat_map(|keyspace| keyspace.stores());
+            let tables = tables.map(|table| Resource::table(name, &table.name));
+            let itself = [
+                Resource::Keyspace(name.clone()),
+                Resource::AllTables(name.clone()),
+                Resource::FunctionsIn(name.clone()),
+            ];
+            (itself.into_iter().chain(tables).collect(), Vec::new())
+        }
+        (ChangeKind::Dropped, ChangeTarget::Table { name: table }) => {
+            (vec![Resource::table(name, table)], Vec::new())
+        }
+        _ => (Vec::new(), Vec::new()),
+    }
 }
 
 /// What clients are told of, in order: a keyspace that goes takes its tables and types along, and a type that

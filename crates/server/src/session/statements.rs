@@ -21,6 +21,7 @@ use quick_cache::sync::Cache;
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use super::error;
+use crate::auth::check::{self, Need};
 use crate::metrics::Metrics;
 
 /// Parts of the cache with locks of their own. A statement has to fit into one, so there are few.
@@ -39,6 +40,7 @@ pub(super) struct Statement {
     pub(super) result_metadata_id: Id,
     encoded: [OnceLock<EncodedColumns>; ProtocolVersion::ALL.len()],
     held_bytes: OnceLock<u64>,
+    needs: OnceLock<Vec<Need>>,
 }
 
 impl Statement {
@@ -62,6 +64,7 @@ impl Statement {
             plan,
             encoded: Default::default(),
             held_bytes: OnceLock::new(),
+            needs: OnceLock::new(),
         })
     }
 
@@ -69,6 +72,11 @@ impl Statement {
     pub(super) fn encoded_columns(&self, version: ProtocolVersion) -> &EncodedColumns {
         let at = ProtocolVersion::ALL.iter().position(|known| *known == version).unwrap_or_default();
         self.encoded[at].get_or_init(|| encode_columns(version, &self.plan.result_columns))
+    }
+
+    /// The permissions that it needs on tables, looked up once: with a change of them the statement goes.
+    pub(super) fn needs(&self, schema: impl FnOnce() -> Arc<Schema>) -> &[Need] {
+        self.needs.get_or_init(|| check::needs(&self.plan, &schema()))
     }
 
     /// Bytes of memory that it holds, or will when clients of every version have asked for it.

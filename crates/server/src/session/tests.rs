@@ -11,6 +11,7 @@ mod pages;
 mod prepared;
 mod restarts;
 mod rewriting;
+mod roles;
 mod secrets;
 mod tablestats;
 mod timeouts;

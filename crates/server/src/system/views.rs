@@ -41,7 +41,11 @@ pub(super) fn clients(state: &NodeState, rows: &mut VirtualRows) {
         let options: BTreeMap<String, String> =
             info.map(|i| i.settings.iter().cloned().collect()).unwrap_or_default();
         let setting = |name: &str| info.and_then(|i| i.setting(name)).map(str::to_owned);
-        let stage = if info.is_some() { "ready" } else { "establishing" };
+        let stage = match (info, connection.is_admitted()) {
+            (None, _) => "establishing",
+            (Some(_), false) => "authenticating",
+            (Some(_), true) => "ready",
+        };
         rows.add(
             [connection.peer.ip().into_value(), i32::from(connection.peer.port()).into_value()],
             &[
@@ -56,7 +60,7 @@ pub(super) fn clients(state: &NodeState, rows: &mut VirtualRows) {
                 ("ssl_cipher_suite", connection.tls().map(|tls| tls.cipher_suite.as_str()).into_value()),
                 ("ssl_enabled", connection.tls().is_some().into_value()),
                 ("ssl_protocol", connection.tls().map(|tls| tls.protocol).into_value()),
-                ("username", crate::net::ANONYMOUS.into_value()),
+                ("username", (&*connection.user()).into_value()),
             ],
         );
     }

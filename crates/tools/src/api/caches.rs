@@ -31,6 +31,8 @@ pub enum CacheKind {
     Pages,
     /// The row cache.
     Rows,
+    /// What roles may do, with what they inherit.
+    Roles,
 }
 
 /// Question to `POST /caches/invalidate`.

@@ -39,6 +39,22 @@ pub(super) enum NodeVerb {
     Invalidaterowcache,
     /// Invalidate the counter cache (there is none: counters are read where other rows are)
     Invalidatecountercache,
+    /// Invalidate what is known of permissions, of all roles
+    Invalidatepermissionscache {
+        /// Role and resources (ignored: everything is looked up anew)
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        of: Vec<String>,
+    },
+    /// Invalidate what is known of roles
+    Invalidaterolescache {
+        /// Roles (ignored: everything is looked up anew)
+        roles: Vec<String>,
+    },
+    /// Invalidate the credentials cache (there is none: each login reads the role's hash)
+    Invalidatecredentialscache {
+        /// Roles
+        roles: Vec<String>,
+    },
     /// Set the capacity of the row cache, in MiB: it keeps what fits; the other two have no counterpart here
     Setcachecapacity {
         /// Key cache (ignored: index pages lie in the page cache), row cache in MiB (0 turns it off), counter
@@ -69,7 +85,12 @@ impl NodeVerb {
             NodeVerb::Invalidatekeycache => invalidate(client, CacheKind::Keys),
             NodeVerb::Invalidatepagecache => invalidate(client, CacheKind::Pages),
             NodeVerb::Invalidaterowcache => invalidate(client, CacheKind::Rows),
-            NodeVerb::Invalidatecountercache => Ok(String::new()),
+            NodeVerb::Invalidatepermissionscache { .. } | NodeVerb::Invalidaterolescache { .. } => {
+                invalidate(client, CacheKind::Roles)
+            }
+            NodeVerb::Invalidatecredentialscache { .. } | NodeVerb::Invalidatecountercache => {
+                Ok(String::new())
+            }
             NodeVerb::Setcachecapacity { capacities } => {
                 let [key, row, counter] = capacities.as_slice() else {
                     return usage(

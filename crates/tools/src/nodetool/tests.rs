@@ -220,6 +220,9 @@ fn senseless_commands_end_with_1_and_silent_nodes_with_2() {
     assert_eq!(with(&["invalidatekeycache"]), 2);
     assert_eq!(with(&["invalidatepagecache"]), 2);
     assert_eq!(with(&["invalidaterowcache"]), 2);
+    assert_eq!(with(&["invalidatepermissionscache", "bob", "--all-roles"]), 2);
+    assert_eq!(with(&["invalidaterolescache", "bob"]), 2);
+    assert_eq!(with(&["invalidatecredentialscache"]), 0);
     assert_eq!(with(&["setcachecapacity", "1", "2", "3"]), 2);
     assert_eq!(with(&["setcachecapacity", "1"]), 1);
     assert_eq!(with(&["setcachecapacity", "1", "x", "3"]), 1);

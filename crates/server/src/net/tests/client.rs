@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use protocol::request::{Message, Request, Startup};
-use protocol::response::{self, Response};
+use protocol::response::{self, Authenticate, Response};
 use protocol::{Compression, Decoder, Encoder, ProtocolVersion};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -51,6 +51,14 @@ impl Client {
         settings.extend(compression.map(|c| ("COMPRESSION".to_owned(), c.name().to_owned())));
         settings.extend(more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
         Request::Startup(Startup { settings })
+    }
+
+    /// Begins a session in which the server asks who the client is.
+    pub(crate) async fn startup_asked(&mut self, compression: Option<Compression>, authenticator: &str) {
+        let asked = Authenticate { authenticator: authenticator.to_owned() };
+        assert_eq!(self.call(Self::startup_request(compression, &[])).await, Response::Authenticate(asked));
+        self.encoder.negotiate(self.version, compression);
+        self.decoder.negotiate(self.version, compression);
     }
 
     pub(crate) async fn startup(&mut self, compression: Option<Compression>, more: &[(&str, &str)]) {

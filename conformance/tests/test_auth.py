@@ -1,0 +1,348 @@
+"""Logins, roles and permissions: the same statements by the same roles, told to an Ilion node and to a Cassandra with the same yaml.
+
+`SCRIPT` holds the statements in order, each behind the role that sends it. What both answer is compared: kind, code, words,
+columns, rows and warnings. Where Ilion differs on purpose the line says so with `!`, and docs/AUTH.md has the reason.
+"""
+import random
+
+import pytest
+from cassandra import AuthenticationFailed
+from cassandra.cluster import NoHostAvailable
+
+from harness.node import Cassandra, Ilion, free_address
+from harness.wire import Wire
+
+YAML = {"authenticator": "PasswordAuthenticator", "authorizer": "CassandraAuthorizer", "role_manager": "CassandraRoleManager",
+        "permissions_validity": "0ms", "roles_validity": "0ms", "credentials_validity": "0ms"}
+HASH = "$2a$04$abcdefghijklmnopqrstuuPWRtT5yx7FBi4dcf6ROhboeNunUrLQ."  # of geheim
+SCRIPT = """
+root  CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}
+root  CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))
+root  CREATE TABLE ks.u (k int PRIMARY KEY, n counter)
+root  LIST ROLES
+root  LIST USERS
+root  CREATE ROLE bob WITH PASSWORD = 'bob' AND LOGIN = true
+root  CREATE ROLE bob
+root  CREATE ROLE IF NOT EXISTS bob
+root  CREATE ROLE readers
+root  CREATE ROLE boss WITH SUPERUSER = true
+root  CREATE ROLE chief
+root  CREATE USER amy WITH PASSWORD 'amy' NOSUPERUSER
+root  CREATE ROLE hashed WITH HASHED PASSWORD = '%(hash)s' AND LOGIN = true
+root  CREATE ROLE odd WITH HASHED PASSWORD = 'x'
+root  CREATE ROLE odd WITH OPTIONS = {'a': 'b'}
+root  CREATE ROLE odd WITH PASSWORD = 'x' AND HASHED PASSWORD = 'y'
+root  CREATE ROLE odd WITH ACCESS TO DATACENTERS {'nowhere'}
+root  CREATE ROLE odd WITH ACCESS FROM CIDRS {'nowhere'}
+root  CREATE ROLE ''
+root ! CREATE ROLE placed WITH ACCESS TO DATACENTERS {'datacenter1'}
+root  CREATE ROLE everywhere WITH ACCESS TO ALL DATACENTERS AND ACCESS FROM ALL CIDRS
+root  ALTER ROLE everywhere WITH ACCESS TO ALL DATACENTERS
+root  ALTER ROLE everywhere WITH ACCESS TO DATACENTERS {'datacenter1'}
+root  ALTER ROLE everywhere WITH ACCESS FROM ALL CIDRS
+root  DROP ROLE IF EXISTS placed
+root  DROP ROLE everywhere
+root  GRANT boss TO chief
+root  GRANT boss TO chief
+root  GRANT chief TO boss
+root  GRANT nobody TO bob
+root  GRANT readers TO nobody
+root  REVOKE readers FROM bob
+root  LIST ROLES
+root  LIST USERS
+root  LIST ROLES OF chief
+root  LIST ROLES OF chief NORECURSIVE
+root  LIST ROLES OF nobody
+root  LIST ALL PERMISSIONS
+root  LIST ALL PERMISSIONS OF nobody
+root  LIST ALL PERMISSIONS ON ks.nothing
+root  GRANT SELECT ON ks.nothing TO bob
+root  GRANT SELECT ON KEYSPACE nothing TO bob
+root  GRANT SELECT ON ks.t TO nobody
+root  GRANT EXECUTE ON ks.t TO bob
+root  GRANT SELECT ON ROLE nobody TO bob
+root  GRANT ALTER ON ROLE nobody TO bob
+root  ALTER ROLE cassandra WITH SUPERUSER = false
+root  DROP ROLE cassandra
+root  DROP ROLE nobody
+root  DROP ROLE IF EXISTS nobody
+root  ALTER ROLE nobody WITH LOGIN = true
+root  ALTER ROLE IF EXISTS nobody WITH LOGIN = true
+root  ALTER ROLE bob
+bob   SELECT * FROM ks.t
+bob   SELECT * FROM ks.nothing
+bob   INSERT INTO ks.t (k, c) VALUES (1, 1)
+bob   UPDATE ks.u SET n = n + 1 WHERE k = 1
+bob   DELETE FROM ks.t WHERE k = 1
+bob   BEGIN BATCH INSERT INTO ks.t (k, c) VALUES (1, 1) APPLY BATCH
+bob   TRUNCATE ks.t
+bob   ALTER TABLE ks.t ADD w int
+bob   DROP TABLE ks.t
+bob   CREATE TABLE ks.w (k int PRIMARY KEY)
+bob   CREATE TYPE ks.w (k int)
+bob   CREATE INDEX ON ks.t (v)
+bob   DROP TYPE ks.w
+bob   ALTER KEYSPACE ks WITH durable_writes = true
+bob   DROP KEYSPACE ks
+bob   CREATE KEYSPACE kt WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}
+bob   USE ks
+bob   DESCRIBE KEYSPACES
+bob   SELECT key FROM system.local
+bob   SELECT peer FROM system.peers
+bob   SELECT peer FROM system.peers_v2
+bob   SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'ks'
+bob   SELECT keyspace_name FROM system_virtual_schema.keyspaces
+bob   SELECT username FROM system_views.clients
+bob   SELECT * FROM system.prepared_statements
+bob   SELECT * FROM system_auth.roles
+bob   SELECT * FROM system_auth.role_permissions
+bob   SELECT * FROM system_traces.sessions
+bob   DROP TABLE system.local
+bob   DROP TABLE system_auth.roles
+bob   DROP KEYSPACE system_auth
+bob   ALTER KEYSPACE system_auth WITH durable_writes = true
+bob   CREATE ROLE x
+bob   CREATE ROLE x WITH SUPERUSER = true
+bob   ALTER ROLE bob WITH SUPERUSER = true
+bob   ALTER ROLE bob WITH LOGIN = false
+bob   ALTER ROLE bob WITH ACCESS TO ALL DATACENTERS
+bob   ALTER ROLE bob WITH ACCESS FROM ALL CIDRS
+bob   ALTER ROLE bob WITH PASSWORD = 'bob'
+bob   ALTER ROLE amy WITH PASSWORD = 'x'
+bob   ALTER ROLE boss WITH PASSWORD = 'x'
+bob   DROP ROLE amy
+bob   DROP ROLE boss
+bob   DROP ROLE nobody
+bob   DROP ROLE bob
+bob   GRANT readers TO bob
+bob   GRANT nobody TO bob
+bob   REVOKE boss FROM chief
+bob   GRANT SELECT ON ks.t TO bob
+bob   REVOKE SELECT ON ks.t FROM amy
+bob   GRANT SELECT ON ks.t TO nobody
+bob   LIST ROLES
+bob   LIST USERS
+bob   LIST ROLES OF boss
+bob   LIST ROLES OF bob
+bob   LIST ALL PERMISSIONS
+bob   LIST ALL PERMISSIONS OF amy
+bob   LIST ALL PERMISSIONS OF bob
+bob   ADD IDENTITY 'spiffe://bob' TO ROLE 'bob'
+bob   DROP IDENTITY 'spiffe://bob'
+root  GRANT SELECT ON ks.t TO readers
+root  GRANT SELECT ON ks.t TO readers
+root  GRANT readers TO bob
+bob   SELECT * FROM ks.t
+bob   SELECT * FROM ks.u
+bob   LIST ROLES
+bob   LIST ALL PERMISSIONS OF bob
+bob   LIST ALL PERMISSIONS OF readers
+bob   INSERT INTO ks.t (k, c) VALUES (1, 1) IF NOT EXISTS
+root  GRANT MODIFY ON KEYSPACE ks TO amy
+amy   INSERT INTO ks.t (k, c) VALUES (1, 1)
+amy   INSERT INTO ks.t (k, c) VALUES (1, 1) IF NOT EXISTS
+amy   UPDATE ks.t SET v = 'x' WHERE k = 1 AND c = 1 IF v = null
+amy   BEGIN BATCH UPDATE ks.t SET v = 'x' WHERE k = 1 AND c = 1 IF EXISTS APPLY BATCH
+amy   SELECT * FROM ks.t
+amy   TRUNCATE ks.u
+root  GRANT SELECT ON ALL TABLES IN KEYSPACE ks TO amy
+amy   INSERT INTO ks.t (k, c) VALUES (1, 1) IF NOT EXISTS
+amy   SELECT k, c FROM ks.t
+root  LIST ALL PERMISSIONS OF amy
+root  LIST SELECT ON ks.t
+root  LIST SELECT ON ks.t NORECURSIVE
+root  LIST SELECT ON ALL KEYSPACES OF amy
+root  REVOKE SELECT ON ALL TABLES IN KEYSPACE ks FROM amy
+root  REVOKE SELECT ON ALL TABLES IN KEYSPACE ks FROM amy
+amy   SELECT k, c FROM ks.t
+root  REVOKE readers FROM bob
+bob   SELECT * FROM ks.t
+root  GRANT CREATE ON ALL KEYSPACES TO bob
+bob   CREATE KEYSPACE mine WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}
+bob   CREATE TABLE mine.t (k int PRIMARY KEY)
+bob   CREATE TYPE mine.y (k int)
+bob   INSERT INTO mine.t (k) VALUES (1)
+bob   LIST ALL PERMISSIONS OF bob
+bob   GRANT SELECT ON mine.t TO amy
+amy   SELECT * FROM mine.t
+bob   DROP TABLE mine.t
+bob   LIST ALL PERMISSIONS OF bob
+root  LIST ALL PERMISSIONS OF amy
+bob   DROP KEYSPACE mine
+bob   LIST ALL PERMISSIONS OF bob
+root  GRANT CREATE ON ALL ROLES TO bob
+bob   CREATE ROLE made WITH PASSWORD = 'x'
+bob   CREATE ROLE x WITH SUPERUSER = true
+bob   LIST ALL PERMISSIONS OF bob
+bob   GRANT made TO amy
+root  LIST ROLES OF amy
+bob   DROP ROLE made
+root  LIST ROLES OF amy
+bob   LIST ALL PERMISSIONS OF bob
+root  GRANT DESCRIBE ON ALL ROLES TO bob
+bob   LIST ROLES
+bob   LIST ROLES OF boss
+root  GRANT ALTER ON ALL ROLES TO bob
+root  GRANT DROP ON ALL ROLES TO bob
+root  GRANT AUTHORIZE ON ALL ROLES TO bob
+bob   ALTER ROLE amy WITH PASSWORD = 'amy'
+bob   ALTER ROLE boss WITH SUPERUSER = false
+bob   DROP ROLE boss
+bob   DROP ROLE chief
+bob ! ALTER ROLE boss WITH PASSWORD = 'x'
+root  GRANT ALL ON ALL KEYSPACES TO bob
+root  LIST ALL PERMISSIONS OF bob
+bob   SELECT * FROM ks.t
+bob   SELECT role FROM system_auth.roles
+bob   SELECT * FROM system_auth.role_permissions WHERE role = 'nobody'
+bob   SELECT * FROM system_traces.sessions
+bob   SELECT * FROM system.prepared_statements
+bob   SELECT keyspace_name FROM system_views.tombstones_per_read WHERE keyspace_name = 'x' AND table_name = 'y'
+bob   DROP TABLE system_auth.roles
+bob   ALTER KEYSPACE system_auth WITH durable_writes = true
+bob   GRANT SELECT ON system_auth.roles TO bob
+root  GRANT MODIFY ON system_auth.roles TO bob
+root  GRANT ALL ON KEYSPACE system_auth TO bob
+root  GRANT ALL ON ALL TABLES IN KEYSPACE system_traces TO bob
+root  GRANT SELECT ON system_auth.roles TO bob
+bob   SELECT role FROM system_auth.roles WHERE role = 'bob'
+root  REVOKE SELECT ON system_auth.roles FROM bob
+root  GRANT SELECT ON KEYSPACE system_views TO bob
+bob   SELECT name FROM system_views.settings WHERE name = 'cluster_name'
+bob   SELECT * FROM system.size_estimates WHERE keyspace_name = 'x'
+root  REVOKE ALL ON ALL KEYSPACES FROM bob
+root  GRANT ALL ON ALL MBEANS TO bob
+root  GRANT EXECUTE ON ALL FUNCTIONS TO bob
+root  GRANT EXECUTE ON ALL FUNCTIONS IN KEYSPACE ks TO bob
+root  GRANT EXECUTE ON ALL FUNCTIONS IN KEYSPACE nothing TO bob
+root ! GRANT EXECUTE ON FUNCTION ks.f(int) TO bob
+root  GRANT EXECUTE ON FUNCTION system.now() TO bob
+root  LIST ALL PERMISSIONS OF bob
+root  LIST EXECUTE OF bob
+root  ADD IDENTITY 'spiffe://bob' TO ROLE 'bob'
+root  ADD IDENTITY 'spiffe://bob' TO ROLE 'bob'
+root  ADD IDENTITY IF NOT EXISTS 'spiffe://bob' TO ROLE 'bob'
+root  ADD IDENTITY 'spiffe://none' TO ROLE 'nobody'
+root  DROP IDENTITY 'spiffe://none'
+root  DROP IDENTITY IF EXISTS 'spiffe://none'
+root  SELECT * FROM system_auth.identity_to_role
+root  SELECT role, can_login, is_superuser, member_of FROM system_auth.roles WHERE role IN ('amy', 'bob', 'chief', 'readers')
+root  SELECT * FROM system_auth.role_members
+root  SELECT * FROM system_auth.role_permissions WHERE role = 'bob'
+root  SELECT * FROM system_auth.resource_role_permissons_index WHERE resource = 'data/ks'
+root  DROP ROLE readers
+root  ALTER ROLE bob WITH LOGIN = false
+root  DROP ROLE bob
+root  SELECT * FROM system_auth.identity_to_role
+root  SELECT * FROM system_auth.role_permissions WHERE role = 'bob'
+root  SELECT * FROM system_auth.role_members
+root  DROP KEYSPACE ks
+root  LIST ALL PERMISSIONS OF amy
+hashed  SELECT key FROM system.local
+"""
+PASSWORDS = {"root": ("cassandra", "cassandra"), "hashed": ("hashed", "geheim")}
+
+
+@pytest.fixture(scope="module")
+def nodes(request, tmp_path_factory):
+    if request.config.getoption("--target") != "ilion" or request.config.getoption("--oracle") == "none":
+        pytest.skip("needs an Ilion and a Cassandra of its own")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CASSANDRA_SHORT", "1")
+        patch.setenv("CASSANDRA_OPTIONS", "-Dcassandra.superuser_setup_delay_ms=0 -Dcassandra.auth_bcrypt_gensalt_log2_rounds=4")
+        ours = Ilion(tmp_path_factory.mktemp("ours"), settings={**YAML, "auth_bcrypt_gensalt_log2_rounds": 4})
+        settings = [f"{key}: {value}" for key, value in YAML.items()]
+        with ours, Cassandra(tmp_path_factory.mktemp("theirs"), free_address(), settings=settings) as theirs:
+            yield [ours, theirs]
+
+
+def said(reply):
+    """What is compared of an answer."""
+    rows = sorted(reply.rows, key=repr)
+    columns = [(name, str(kind)) for name, kind in reply.columns]
+    return reply.kind, reply.code, reply.error, columns, rows, reply.warnings
+
+
+def test_the_same_roles_may_do_the_same(nodes):
+    connections, differences = {}, []
+    for line in (SCRIPT % {"hash": HASH}).strip().splitlines():
+        role, statement = line.split(None, 1)
+        differs = statement.startswith("! ")
+        statement = statement.removeprefix("! ")
+        answers = []
+        for node in nodes:
+            at = (role, node.address)
+            if at not in connections:
+                connections[at] = Wire(node.address, node.port, login=PASSWORDS.get(role, (role, role)))
+            answers.append(said(connections[at].query(statement)))
+        if (answers[0] != answers[1]) != differs:
+            differences.append(f"{role}: {statement}\n    ours   {answers[0]}\n    theirs {answers[1]}")
+    assert not differences, "\n" + "\n".join(differences)
+
+
+ROLES = ("r0", "r1", "r2", "r3")
+RESOURCES = ("ALL KEYSPACES", "KEYSPACE a", "KEYSPACE b", "ALL TABLES IN KEYSPACE a", "a.t", "a.u", "b.t", "ALL ROLES", "ROLE r0", "ROLE r3",
+             "KEYSPACE system_views", "system_auth.roles", "KEYSPACE system_distributed")
+PERMISSIONS = ("ALL", "SELECT", "MODIFY", "CREATE", "ALTER", "DROP", "AUTHORIZE", "DESCRIBE")
+TRIED = ("SELECT * FROM a.t", "SELECT * FROM b.t", "INSERT INTO a.t (k) VALUES (1)", "DELETE FROM a.u WHERE k = 1",
+         "INSERT INTO b.t (k) VALUES (1) IF NOT EXISTS", "UPDATE a.u SET v = 1 WHERE k = 1 IF v = 2", "TRUNCATE a.u",
+         "BEGIN BATCH INSERT INTO a.t (k) VALUES (1) INSERT INTO b.t (k) VALUES (1) APPLY BATCH",
+         "CREATE TABLE IF NOT EXISTS a.t (k int PRIMARY KEY)", "CREATE TYPE IF NOT EXISTS b.y (k int)", "ALTER TABLE a.t WITH comment = ''",
+         "ALTER KEYSPACE b WITH durable_writes = true", "DROP TABLE IF EXISTS a.none", "DROP KEYSPACE IF EXISTS none",
+         "CREATE ROLE IF NOT EXISTS r0", "DROP ROLE IF EXISTS none", "ALTER ROLE r3 WITH LOGIN = true", "GRANT SELECT ON a.t TO r0",
+         "REVOKE MODIFY ON KEYSPACE b FROM r0", "LIST ROLES", "LIST ALL PERMISSIONS OF r0", "LIST ALL PERMISSIONS ON a.t OF r1",
+         "SELECT role FROM system_auth.roles WHERE role = 'r0'", "SELECT value FROM system_views.settings WHERE name = 'storage_port'",
+         "SELECT * FROM system_distributed.view_build_status", "SELECT * FROM system.batches", "LIST USERS", "LIST ROLES OF r1",
+         "GRANT r1 TO r2", "REVOKE r1 FROM r2", "ALTER ROLE r1 WITH PASSWORD = 'r1'", "ADD IDENTITY IF NOT EXISTS 'i' TO ROLE 'r1'",
+         "DROP IDENTITY IF EXISTS 'i'", "LIST SELECT ON a.t OF r2 NORECURSIVE", "LIST ROLES OF r2 NORECURSIVE")
+
+
+def test_grants_drawn_at_random_allow_the_same(nodes):
+    draw, connections = random.Random(22), {}
+
+    def told(role, statement):
+        for node in nodes:
+            if (role, node.address) not in connections:
+                connections[role, node.address] = Wire(node.address, node.port, login=PASSWORDS.get(role, (role, role)))
+        ours, theirs = (said(connections[role, node.address].query(statement)) for node in nodes)
+        assert ours == theirs, (role, statement)
+
+    for keyspace in "ab":
+        told("root", f"CREATE KEYSPACE {keyspace} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}")
+        for table in "tu":
+            told("root", f"CREATE TABLE {keyspace}.{table} (k int PRIMARY KEY, v int)")
+    for role in ROLES:
+        told("root", f"CREATE ROLE {role} WITH PASSWORD = '{role}' AND LOGIN = true")
+    for _ in range(60):
+        role, other = draw.sample(ROLES, 2)
+        verb, way = draw.choice((("GRANT", "TO"), ("GRANT", "TO"), ("REVOKE", "FROM")))
+        what = other if draw.random() < 0.2 else f"{draw.choice(PERMISSIONS)} ON {draw.choice(RESOURCES)}"
+        told("root", f"{verb} {what} {way} {role}")
+        for statement in draw.sample(TRIED, 8):
+            told(draw.choice(ROLES), statement)
+
+
+def words_of(node, login, version):
+    try:
+        Wire(node.address, node.port, version=version, login=login).close()
+        return "let in"
+    except (AuthenticationFailed, NoHostAvailable) as error:
+        return str(error).rsplit("message=", 1)[-1]
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_logins_are_refused_in_the_same_words(nodes, version):
+    for login in [("cassandra", "cassandra"), ("cassandra", "x"), ("nobody", "x"), ("cassandra", ""), ("", "x"), ("chief", "x")]:
+        ours, theirs = (words_of(node, login, version) for node in nodes)
+        assert ours == theirs, login
+
+
+def test_roles_survive_a_crash(nodes):
+    ours = nodes[0]
+    root = Wire(ours.address, ours.port, login=PASSWORDS["root"])
+    root.must("CREATE ROLE late WITH PASSWORD = 'late' AND LOGIN = true")
+    root.must("GRANT SELECT ON system_auth.roles TO late")
+    ours.kill()
+    ours.start()
+    late = Wire(ours.address, ours.port, login=("late", "late"))
+    assert late.must("SELECT role FROM system_auth.roles WHERE role = 'late'").rows == [[b"late"]]

@@ -1,0 +1,229 @@
+//! Who a client is, and what it may do: Cassandra's PasswordAuthenticator, CassandraRoleManager and
+//! CassandraAuthorizer.
+//!
+//! ```text
+//! AUTH_RESPONSE ─> login ─> bcrypt (a bounded number at once, on no network thread) ─> Principal
+//! statement ─> needs (made with its plan) ─> Grants of the Principal ─> carried out, or refused
+//! CREATE ROLE, GRANT, ... ─> statements ─> rows of system_auth ─> every Grants is old
+//! ```
+//! 1. [`store`] reads and writes the tables of `system_auth`.
+//! 2. A [`Principal`] is a role that has logged in, shared by its connections. It holds [`grants::Grants`]:
+//!    all that the role may do, with what it inherits, made of the tables in one go.
+//! 3. Each statement about roles raises the generation, so the next request of anybody finds its grants old
+//!    and waits until they are made anew. So a REVOKE holds at once. What did not come as a statement (files
+//!    that were brought in) holds after `permissions_validity`, or `nodetool invalidatepermissionscache`.
+//!    Before that somebody looks them up in the background, so no request waits for it.
+//! 4. A check of fresh grants is one load of an atomic pointer and two look-ups by name.
+//!
+//! With AllowAllAuthenticator nothing of that is asked, and no request pays for it.
+
+pub(crate) mod check;
+pub(crate) mod grants;
+mod list;
+pub(crate) mod login;
+mod password;
+pub(crate) mod permission;
+pub(crate) mod resource;
+pub(crate) mod setup;
+pub(crate) mod statements;
+pub(crate) mod store;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
+use crate::config::{AuthSettings, Settings};
+use grants::Grants;
+use resource::Resource;
+use store::{Store, StoreError};
+
+/// Logins that wait for a thread; more are refused as overloaded.
+const WAITING_MAX: usize = 256;
+
+/// A role that has logged in.
+#[derive(Debug)]
+pub struct Principal {
+    name: Arc<str>,
+    grants: ArcSwap<Grants>,
+    /// Whether somebody looks them up before they are old.
+    is_refreshing: AtomicBool,
+}
+
+/// How far what is known of a principal can be relied on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Freshness {
+    /// It can.
+    Fresh,
+    /// It can, and somebody should look it up anew.
+    Ageing,
+    /// It has to be looked up first.
+    Old,
+}
+
+impl Principal {
+    /// The role's name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Whether the caller is the one to look up what is ageing.
+    pub(crate) fn claim_refresh(&self) -> bool {
+        !self.is_refreshing.swap(true, Ordering::AcqRel)
+    }
+
+    /// What it may do, as it was last looked up.
+    pub(crate) fn grants(&self) -> arc_swap::Guard<Arc<Grants>> {
+        self.grants.load()
+    }
+}
+
+/// What the node knows about roles besides their tables.
+#[derive(Debug)]
+pub struct Auth {
+    settings: AuthSettings,
+    /// How long grants are believed.
+    validity_nanos: u64,
+    /// After how long they are looked up in the background.
+    update_nanos: u64,
+    principals_max: usize,
+    rounds: u32,
+    /// Counts the changes of roles and permissions.
+    generation: AtomicU64,
+    principals: Mutex<HashMap<Arc<str>, Arc<Principal>>>,
+    /// Threads for bcrypt.
+    hashing: Arc<Semaphore>,
+    waiting: AtomicUsize,
+    /// Held from the look at the roles until what follows is written.
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl Auth {
+    /// As the settings say, on a machine with so many processors: bcrypt leaves half of them to requests.
+    pub(crate) fn new(auth: AuthSettings, settings: &Settings, processors: usize) -> Auth {
+        let validity_ms = settings.permissions_validity.0.min(settings.roles_validity.0);
+        let intervals = [settings.permissions_update_interval.0, settings.roles_update_interval.0];
+        let update_ms = intervals.into_iter().flatten().map(|time| time.0).min().unwrap_or(validity_ms / 2);
+        let threads = (settings.native_transport_max_auth_threads as usize).min(processors / 2).max(1);
+        Auth {
+            settings: auth,
+            validity_nanos: validity_ms.saturating_mul(1_000_000),
+            update_nanos: update_ms.saturating_mul(1_000_000),
+            principals_max: settings.roles_cache_max_entries.max(settings.permissions_cache_max_entries)
+                as usize,
+            rounds: settings.auth_bcrypt_gensalt_log2_rounds,
+            generation: AtomicU64::new(1),
+            principals: Mutex::default(),
+            hashing: Arc::new(Semaphore::new(threads)),
+            waiting: AtomicUsize::new(0),
+            turn: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Whether clients have to log in.
+    pub fn authenticates(&self) -> bool {
+        self.settings.passwords
+    }
+
+    /// Whether clients may do only what they were granted.
+    pub fn authorizes(&self) -> bool {
+        self.settings.permissions
+    }
+
+    /// Forgets what is known of roles and permissions: everything is looked up anew.
+    pub fn invalidate(&self) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Whether what is known of a principal may be relied on at an instant of the monotonic clock.
+    pub(crate) fn freshness(&self, principal: &Principal, now_nanos: u64) -> Freshness {
+        let grants = principal.grants.load();
+        let age_nanos = now_nanos.saturating_sub(grants.made_nanos);
+        if grants.generation != self.generation.load(Ordering::Acquire) || age_nanos >= self.validity_nanos {
+            Freshness::Old
+        } else if age_nanos >= self.update_nanos {
+            Freshness::Ageing
+        } else {
+            Freshness::Fresh
+        }
+    }
+
+    /// Whether it may be relied on.
+    pub(crate) fn is_fresh(&self, principal: &Principal, now_nanos: u64) -> bool {
+        self.freshness(principal, now_nanos) != Freshness::Old
+    }
+
+    /// Looks up what an ageing principal may do, so that no request has to wait for that.
+    pub(crate) async fn refresh_early(&self, store: &Store, principal: &Principal) {
+        if let Err(error) = self.refresh(store, principal).await {
+            tracing::warn!(%error, "permissions cannot be read");
+        }
+        principal.is_refreshing.store(false, Ordering::Release);
+    }
+
+    /// The principal of a role, whether or not it is fresh.
+    fn principal(&self, role: &str) -> Arc<Principal> {
+        let mut principals = self.principals.lock();
+        if let Some(principal) = principals.get(role) {
+            return Arc::clone(principal);
+        }
+        if principals.len() >= self.principals_max {
+            // Those without a connection.
+            principals.retain(|_, principal| Arc::strong_count(principal) > 1);
+        }
+        let name: Arc<str> = role.into();
+        let principal = Arc::new(Principal {
+            name: Arc::clone(&name),
+            grants: ArcSwap::default(),
+            is_refreshing: AtomicBool::new(false),
+        });
+        principals.insert(name, Arc::clone(&principal));
+        principal
+    }
+
+    /// Looks up what a principal may do.
+    pub(crate) async fn refresh(&self, store: &Store, principal: &Principal) -> Result<(), StoreError> {
+        // Before anything is read: a change meanwhile makes it old.
+        let generation = self.generation.load(Ordering::Acquire);
+        let made_nanos = store.now_nanos();
+        let roles = store.granted_roles(&principal.name, true).await?;
+        let mut grants = Grants::default();
+        grants.generation = generation;
+        grants.made_nanos = made_nanos;
+        grants.is_super = roles.values().any(|role| role.is_super);
+        grants.can_login = roles.get(&*principal.name).is_some_and(|role| role.can_login);
+        for role in roles.keys() {
+            for (resource, permissions) in store.permissions_of(role).await? {
+                grants.add(resource, permissions);
+            }
+        }
+        grants.roles = roles.into_keys().collect();
+        principal.grants.store(Arc::new(grants));
+        Ok(())
+    }
+
+    /// After a change of the schema: what was granted on what is `gone` goes, and the principal is granted
+    /// what it `made`.
+    pub(crate) async fn follow(
+        &self,
+        store: &Store,
+        principal: &Principal,
+        gone: &[Resource],
+        made: &[Resource],
+    ) -> Result<(), StoreError> {
+        let _turn = self.turn.lock().await;
+        let mut mutations = Vec::new();
+        for resource in gone {
+            mutations.extend(store.drop_resource(resource).await?);
+        }
+        for resource in made {
+            mutations.extend(store.grant(&principal.name, resource, resource.applicable())?);
+        }
+        let written = store.write(mutations).await;
+        self.invalidate();
+        written
+    }
+}

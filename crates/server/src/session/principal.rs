@@ -1,0 +1,160 @@
+//! Who sends a request: the login, fresh grants before anything is begun, and the check of each statement.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cql::ast::Statement as Tree;
+use cql::plan::roles;
+use protocol::Extras;
+use protocol::request::Request;
+use protocol::response::error::ErrorResponse;
+use protocol::response::{AuthSuccess, PASSWORD_AUTHENTICATOR, Response, ResultBody};
+
+use super::statements::Statement;
+use super::{Answer, Exchange, Sessions, end, error, proceed};
+use crate::auth::check::{self, unauthorized};
+use crate::auth::login;
+use crate::auth::resource::Resource;
+use crate::auth::statements::Performer;
+use crate::auth::store::Store;
+use crate::auth::{Freshness, Principal};
+use crate::metrics::RequestKind;
+use crate::net::Reply;
+
+impl Sessions {
+    pub(super) fn store(&self) -> Store {
+        Store::new(&self.node.env, &self.node.engine, &self.coordinator)
+    }
+
+    /// The class that clients are told; `None` where they need not log in.
+    pub(super) fn authenticator_class(&self) -> Option<&'static str> {
+        self.node.auth.authenticates().then_some(PASSWORD_AUTHENTICATOR)
+    }
+}
+
+/// Answers AUTH_RESPONSE.
+pub(super) async fn log_in(sessions: Arc<Sessions>, token: Option<Bytes>, reply: Reply) {
+    let node = &sessions.node;
+    if !node.auth.authenticates() {
+        // Whoever says who it is without being asked is believed.
+        return reply.send(&Response::AuthSuccess(AuthSuccess { token: None }), &Extras::default());
+    }
+    let connection = Arc::clone(reply.connection());
+    match login::log_in(&node.auth, &sessions.store(), &token.unwrap_or_default()).await {
+        Ok(principal) => {
+            tracing::debug!(role = %principal.name(), peer = %connection.peer, "a client has logged in");
+            connection.admit_as(principal);
+            reply.send(&Response::AuthSuccess(AuthSuccess { token: None }), &Extras::default());
+        }
+        Err(error) => {
+            tracing::debug!(peer = %connection.peer, "a login was refused");
+            node.metrics.record_error(error.kind.code());
+            reply.send_error(error, &Extras::default());
+        }
+    }
+}
+
+/// Looks the grants of a principal up, then goes on with its request.
+pub(super) async fn with_fresh_grants(mut exchange: Exchange, request: Request, is_long: bool) {
+    let sessions = Arc::clone(&exchange.sessions);
+    if let Some(principal) = exchange.principal()
+        && let Err(error) = sessions.node.auth.refresh(&sessions.store(), &principal).await
+    {
+        tracing::error!(%error, "permissions cannot be read");
+        let refusal = unauthorized(format!("Unable to perform authorization of permissions: {error}"));
+        return end(&mut exchange, RequestKind::Query, Err(refusal));
+    }
+    if let Some(handling) = proceed(exchange, request, is_long) {
+        handling.await;
+    }
+}
+
+impl Exchange {
+    /// Who sent it; `None` where nobody has to log in.
+    pub(super) fn principal(&self) -> Option<Arc<Principal>> {
+        self.connection.principal()
+    }
+
+    /// Whether what the sender may do has to be looked up first.
+    pub(super) fn has_old_grants(&self) -> bool {
+        let auth = &self.sessions.node.auth;
+        // Statements on roles look for themselves.
+        if !auth.authorizes() {
+            return false;
+        }
+        let principal = self.connection.principal_now();
+        let Some(principal) = &*principal else { return false };
+        match auth.freshness(principal, self.started_nanos) {
+            Freshness::Fresh => false,
+            Freshness::Old => true,
+            Freshness::Ageing => {
+                if principal.claim_refresh() {
+                    let (sessions, principal) = (Arc::clone(&self.sessions), Arc::clone(principal));
+                    tokio::spawn(async move {
+                        sessions.node.auth.refresh_early(&sessions.store(), &principal).await;
+                    });
+                }
+                false
+            }
+        }
+    }
+
+    /// Refuses a statement that the sender may not have carried out.
+    pub(super) fn authorize(&self, statement: &Statement, in_use: Option<&str>) -> Result<(), ErrorResponse> {
+        let node = &self.sessions.node;
+        if !node.auth.authenticates() {
+            return Ok(());
+        }
+        let principal = self.connection.principal_now();
+        let Some(principal) = &*principal else { return Err(unauthorized("You have not logged in")) };
+        if !node.auth.authorizes() {
+            return Ok(());
+        }
+        check::check(principal, statement.needs(|| node.schema()))?;
+        match statement.plan.schema_change() {
+            Some(tree) => check::check_schema(principal, tree, in_use, &node.schema()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A statement about roles.
+pub(super) async fn about_roles(
+    exchange: &mut Exchange,
+    tree: &Tree,
+    keyspace: Option<&str>,
+) -> Result<Answer, ErrorResponse> {
+    // Nothing of it is told as slow: bcrypt is slow by intention.
+    exchange.changes_schema = true;
+    let sessions = Arc::clone(&exchange.sessions);
+    let Some(principal) = exchange.principal() else {
+        return Err(error::of_cql(roles::refusal(tree, &sessions.node.schema(), keyspace)));
+    };
+    let mut performer = Performer {
+        auth: &sessions.node.auth,
+        store: sessions.store(),
+        principal: &principal,
+        schema: sessions.node.schema(),
+        datacenter: &sessions.node.config.data_center,
+        keyspace,
+        warnings: Vec::new(),
+    };
+    let listed = performer.run(tree).await?;
+    performer.warnings.into_iter().for_each(|warning| exchange.warn(warning));
+    Ok(match listed {
+        Some(rows) => Answer::Response(Response::Result(ResultBody::Rows(rows))),
+        None => Answer::VOID,
+    })
+}
+
+/// Grants a creator what it made, and forgets what was granted on what is gone.
+pub(super) async fn after_schema_change(exchange: &Exchange, gone: &[Resource], made: &[Resource]) {
+    let Some(principal) = exchange.principal() else { return };
+    let auth = &exchange.sessions.node.auth;
+    if !auth.authorizes() {
+        return;
+    }
+    if let Err(error) = auth.follow(&exchange.sessions.store(), &principal, gone, made).await {
+        tracing::error!(%error, "the grants of a changed keyspace or table are not what they should be");
+    }
+}
