@@ -20,6 +20,7 @@ use crate::sql::catalog::Keyspaces;
 use crate::sql::provider::CqlTable;
 use crate::{BulkError, Split, Table, Tables};
 use datafusion::catalog::TableProvider;
+use datafusion::common::plan_err;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::datasource::source_as_provider;
 use datafusion::error::DataFusionError;
@@ -34,6 +35,9 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use env::Env;
 use env::sync::Mutex;
 use model::Schema;
@@ -43,6 +47,10 @@ use std::sync::Arc;
 
 /// The name of the one catalog.
 pub const CATALOG: &str = "ilion";
+/// Bytes of a statement at most.
+const TEXT_BYTES_MAX: usize = 256 << 10;
+/// Operators of a statement at most.
+const OPERATORS_MAX: usize = 400;
 /// The schema in which names without a keyspace are looked up: all tables whose name only one keyspace has.
 pub const ANY_KEYSPACE: &str = "any";
 
@@ -146,6 +154,7 @@ impl Sql {
     /// # Errors
     /// When the statement makes no sense, or does more than read.
     pub async fn plan(&self, text: &str, now_s: u32, split: Option<Split>) -> Result<Query, DataFusionError> {
+        check_size(text)?;
         let scope = Arc::new(Scope {
             env: self.env.clone(),
             tables: Arc::clone(&self.tables),
@@ -220,6 +229,36 @@ impl Query {
         // It was optimized already.
         state.query_planner().create_physical_plan(&self.plan, &state).await
     }
+}
+
+/// Refuses what would be nested too deeply. What the parser itself nests has a bound there; a chain of
+/// operators has none, and each is a level of the tree that the planner walks.
+fn check_size(text: &str) -> Result<(), DataFusionError> {
+    if text.len() > TEXT_BYTES_MAX {
+        return plan_err!("the statement has {} bytes, {TEXT_BYTES_MAX} are the most", text.len());
+    }
+    // What cannot be read is told by the parser.
+    let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize().unwrap_or_default();
+    let is_operator = |token: &&Token| match token {
+        Token::Word(word) => {
+            matches!(word.keyword, Keyword::AND | Keyword::OR | Keyword::NOT | Keyword::UNION)
+        }
+        Token::Whitespace(_)
+        | Token::Number(..)
+        | Token::SingleQuotedString(_)
+        | Token::Comma
+        | Token::LParen
+        | Token::RParen
+        | Token::Period
+        | Token::SemiColon
+        | Token::EOF => false,
+        _ => true,
+    };
+    let operators = tokens.iter().filter(is_operator).count();
+    if operators > OPERATORS_MAX {
+        return plan_err!("the statement has {operators} operators, {OPERATORS_MAX} are the most");
+    }
+    Ok(())
 }
 
 /// DataFusion's own, behind ours.

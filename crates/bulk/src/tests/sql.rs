@@ -263,6 +263,31 @@ fn statements_that_do_more_than_read_are_refused() {
 }
 
 #[test]
+fn long_and_deep_statements_do_not_end_the_process() {
+    let table = table();
+    let engine = engine_on(Arc::new(MemoryFileSystem::new()), &table);
+    let source = Source::of_node(engine.table(table.id).unwrap().hold());
+    let tables = Arc::new(OneTable { schema: engine.schema(), source: Arc::new(source) });
+    let sql = Sql::new(Env::for_test(1), tables, SqlLimits::default()).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let plan = |text: String| {
+        let sql = &sql;
+        runtime.block_on(async move { sql.plan(&text, 1, None).await.map(|query| query.schema()) })
+    };
+    let many = |count: usize, condition: &str, word: &str| vec![condition; count].join(word);
+    assert!(plan(format!("SELECT k FROM t WHERE {}", many(130, "c + i > k", " AND "))).is_ok());
+    assert!(plan(format!("SELECT k FROM t WHERE {}", many(200, "c > k", " OR "))).is_ok());
+    assert!(plan(format!("SELECT k FROM t WHERE k IN ({})", many(9_000, "1", ", "))).is_ok());
+    let refused = plan(format!("SELECT k FROM t WHERE {}", many(9_000, "k", " + "))).unwrap_err();
+    assert!(refused.to_string().contains("operators"), "{refused}");
+    assert!(plan(format!("SELECT {}1{}", "(".repeat(5_000), ")".repeat(5_000))).is_err());
+    assert!(plan(format!("SELECT {}1", "- ".repeat(5_000))).is_err());
+    assert!(
+        plan(format!("SELECT '{}'", "x".repeat(300_000))).unwrap_err().to_string().contains("are the most")
+    );
+}
+
+#[test]
 fn words_make_no_sense_for_other_tables() {
     let table = table();
     let engine = engine_on(Arc::new(MemoryFileSystem::new()), &table);

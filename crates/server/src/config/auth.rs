@@ -10,6 +10,7 @@
 //!
 //! A class stands alone or in a map, with its package or without, as in Cassandra.
 
+use super::Settings;
 use serde_norway::Value;
 
 /// Whether clients log in, and whether they are held to what they were granted.
@@ -52,11 +53,17 @@ impl AuthSettings {
         Ok(())
     }
 
-    /// Refuses classes that do not go together.
+    /// Refuses classes that do not go together, and doors without a lock beside them.
     ///
     /// # Errors
-    /// In Cassandra's words.
-    pub(super) fn check(self) -> Result<(), String> {
+    /// In Cassandra's words where it has some.
+    pub(super) fn check(self, settings: &Settings) -> Result<(), String> {
+        if self.passwords && settings.flight_port.is_some() {
+            return Err(
+                "flight_port can't be used with PasswordAuthenticator: Flight asks for no passwords yet"
+                    .to_owned(),
+            );
+        }
         if self.permissions && !self.passwords {
             return Err("AllowAllAuthenticator can't be used with CassandraAuthorizer".to_owned());
         }

@@ -30,7 +30,7 @@ fn the_stock_file_loads_and_each_key_without_effect_is_named_once() {
     let config = load(STOCK).unwrap();
     assert_eq!(config.settings.num_tokens, 16);
     assert_eq!(config.settings.prepared_statements_cache_size, None);
-    assert_eq!(config.engine.commitlog_sync, SyncMode::Periodic { period_ms: 10_000 });
+    assert_eq!(config.engine.commitlog_sync, engine::SyncMode::Periodic { period_ms: 10_000 });
     let named = config.warnings.join("\n");
     let words = || named.split([' ', ',', '\n']);
     for key in ["seed_provider", "hinted_handoff_enabled", "credentials_validity", "concurrent_writes"] {
@@ -195,6 +195,8 @@ fn classes_of_authentication_have_short_and_long_names() {
     ] {
         assert_eq!(load(yaml).unwrap().auth, expected, "{yaml}");
     }
+    let error = load("authenticator: PasswordAuthenticator\nflight_port: 9043").unwrap_err().to_string();
+    assert!(error.starts_with("flight_port can't be used with PasswordAuthenticator"), "{error}");
     let error = load("authorizer: CassandraAuthorizer").unwrap_err().to_string();
     assert_eq!(error, "AllowAllAuthenticator can't be used with CassandraAuthorizer");
     let error = load("authenticator: {class_name: PasswordAuthenticator, parameters: {a: b}}").unwrap_err();
