@@ -78,7 +78,7 @@ mod tests {
     fn the_definitions_parse() {
         let names: Vec<(&str, usize)> =
             keyspaces().iter().map(|k| (k.name.as_str(), k.tables.len())).collect();
-        assert_eq!(names, [("system_views", 50), ("system_virtual_schema", 3)]);
+        assert_eq!(names, [("system_views", 51), ("system_virtual_schema", 3)]);
         let clients = table("system_views", "clients").unwrap();
         assert_eq!(clients.select_star().len(), 14);
         assert_eq!(clients.options.comment, "currently connected clients");
