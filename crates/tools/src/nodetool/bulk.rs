@@ -100,7 +100,7 @@ mod tests {
             BulkStats { scans: 9, rows: 3, bytes: 2 << 20, running: vec![scan], ..BulkStats::default() };
         let text = bulk_text(&stats, true);
         assert!(
-            text.starts_with("Scans: 9\nFailed scans: 0\nRows: 3\nBytes: 2.00 MiB\nLimit: none\n\nid"),
+            text.starts_with("Scans: 9\nFailed scans: 0\nRows: 3\nBytes: 2 MiB\nLimit: none\n\nid"),
             "{text}"
         );
         assert_eq!(text.lines().count(), 8);
