@@ -185,9 +185,13 @@ def test_conditions_columns_and_limits_are_those_of_cql(node, tmp_path):
     export(node, "wide", tmp_path / "json", "--format", "json")
     lines = (tmp_path / "json" / "part-00000.json").read_text().splitlines()
     assert sorted(list(json.loads(line).values()) for line in lines) == sorted(halves)
-    refused = subprocess.run([str(node.binary), "export", "export.wide", "--out", str(tmp_path / "no")],
-                             capture_output=True, text=True, check=False)
-    assert refused.returncode == 2 and "ilion nodetool snapshot" in refused.stderr
+    for what, admin, status, words in (("export.wide", "127.0.0.1:1", 1, "no node answers"),
+                                       ("export.nosuch", f"127.0.0.1:{node.admin_port}", 2, "nosuch"),
+                                       ("nosuch", None, 2, "there is no directory")):
+        place = ["--admin", admin] if admin else []
+        refused = subprocess.run([str(node.binary), "export", what, *place, "--out", str(tmp_path / "no")],
+                                 capture_output=True, text=True, check=False)
+        assert refused.returncode == status and words in refused.stderr, refused.stderr
 
 
 def test_a_snapshot_is_exported_by_its_schema_file(node, tmp_path):
