@@ -15,10 +15,11 @@ const WAITING: usize = 1;
 
 /// The batches of `open`, which is called on a thread of its own when the first of them is asked for. The
 /// thread goes on only as its batches are taken, and ends when the stream is dropped. It gives way to threads
-/// that clients of CQL wait for.
+/// that clients of CQL wait for. `tell` is told how far the scan is, behind each batch that was made.
 pub fn stream(
     tasks: Tasks,
     open: impl FnOnce() -> Result<Box<dyn Batches>, BulkError> + Send + 'static,
+    tell: impl Fn(&dyn Batches) + Send + 'static,
 ) -> BatchStream {
     let (send, receive) = mpsc::channel(WAITING);
     let start = move || {
@@ -29,9 +30,12 @@ pub fn stream(
                 Err(error) => return drop(send.blocking_send(Err(error))),
             };
             // Who does not listen any more needs no more.
-            while let Some(batch) = batches.next()
-                && send.blocking_send(batch).is_ok()
-            {}
+            while let Some(batch) = batches.next() {
+                tell(batches.as_ref());
+                if send.blocking_send(batch).is_err() {
+                    return;
+                }
+            }
         })
     };
     let steps = futures::stream::unfold((Some(start), receive), |(start, mut receive)| async move {

@@ -15,9 +15,9 @@ mod status;
 pub mod wire;
 
 use crate::sql::{Query, Sql, SqlLimits};
-use crate::stream::{BatchStream, stream};
+use crate::stream::stream;
 use crate::ticket::{Asked, Ticket};
-use crate::{BulkError, ScanCounts, ScanRequest, Split, Table, Tables};
+use crate::{Batches, BulkError, ScanRequest, Split, Table, Tables};
 use arrow_array::RecordBatch;
 use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::error::FlightError;
@@ -137,7 +137,9 @@ impl FlightSql {
                 let split = ticket.split.unwrap_or(Split::FULL);
                 let schema = request.schema();
                 let progress = Arc::new(Mutex::new(wire::Progress::default()));
-                let batches = counted(self.env.clone(), table, request, split, Arc::clone(&progress));
+                let told = Arc::clone(&progress);
+                let tell = move |batches: &dyn Batches| *told.lock() = wire::Progress::of(batches);
+                let batches = stream(self.env.tasks.clone(), move || table.scan(&request, &split), tell);
                 let batches = encoded(schema, batches.map_err(status::of_bulk));
                 // What was counted so far goes along with each message.
                 let told = batches.map_ok(move |mut data| {
@@ -148,51 +150,6 @@ impl FlightSql {
             }
         }
     }
-}
-
-/// The batches of a scan, and in `progress` how far it is.
-fn counted(
-    env: Env,
-    table: Arc<dyn Table>,
-    request: ScanRequest,
-    split: Split,
-    progress: Arc<Mutex<wire::Progress>>,
-) -> BatchStream {
-    struct Counted {
-        batches: Box<dyn crate::Batches>,
-        progress: Arc<Mutex<wire::Progress>>,
-    }
-
-    impl Iterator for Counted {
-        type Item = Result<RecordBatch, BulkError>;
-
-        fn next(&mut self) -> Option<Self::Item> {
-            let next = self.batches.next();
-            let ScanCounts { rows, empty_values } = self.batches.counts();
-            *self.progress.lock() =
-                wire::Progress { rows, empty_values, bytes_done: self.batches.bytes_done() };
-            next
-        }
-    }
-
-    impl crate::Batches for Counted {
-        fn schema(&self) -> &SchemaRef {
-            self.batches.schema()
-        }
-
-        fn counts(&self) -> ScanCounts {
-            self.batches.counts()
-        }
-
-        fn bytes_done(&self) -> u64 {
-            self.batches.bytes_done()
-        }
-    }
-
-    stream(env.tasks.clone(), move || {
-        let batches = table.scan(&request, &split)?;
-        Ok(Box::new(Counted { batches, progress }))
-    })
 }
 
 /// Does work that may wait for a disk.

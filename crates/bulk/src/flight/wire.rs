@@ -1,6 +1,6 @@
 //! What `ilion` says to itself over Flight, besides Flight SQL: a scan in words, and how far one is.
 
-use crate::Select;
+use crate::{Batches, ScanCounts, Select};
 use arrow_flight::sql::Any;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -45,6 +45,12 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// Where a scan is.
+    pub(super) fn of(batches: &dyn Batches) -> Progress {
+        let ScanCounts { rows, empty_values } = batches.counts();
+        Progress { rows, empty_values, bytes_done: batches.bytes_done() }
+    }
+
     pub(super) fn to_bytes(self) -> Bytes {
         serde_json::to_vec(&self).unwrap_or_default().into()
     }
