@@ -239,7 +239,8 @@ fn tokens(text: &str) -> Result<(i64, i64), Failure> {
 /// The summary, as it is printed.
 fn words(summary: &Summary, args: &ExportArgs, seconds: f64) -> String {
     let Summary { rows, bytes, files, files_before, empty_values } = summary;
-    let mut out = format!("{rows} rows in {files} files, {}, in {}", file_size(*bytes), args.out.display());
+    let noun = if *files == 1 { "file" } else { "files" };
+    let mut out = format!("{rows} rows in {files} {noun}, {}, in {}", file_size(*bytes), args.out.display());
     if *files_before > 0 {
         out.push_str(&format!("; {files_before} of the files were there"));
     }
