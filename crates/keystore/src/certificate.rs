@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! Certificate := SEQUENCE { tbs, ... }
-//! tbs := SEQUENCE { [0] version, serial, algorithm, issuer, validity, subject, key, [1], [2], [3] extensions }
+//! tbs := SEQUENCE { [0] version, serial, algorithm, issuer, validity, subject, key, [1], [2],
+//!                   [3] extensions }
 //! ```
 //!
 //! Nothing here proves anything: signatures and chains are rustls's work, which was done before.

@@ -1,7 +1,8 @@
 //! OPTIONS, STARTUP and REGISTER: what concerns the connection itself.
 //!
 //! ```text
-//! connection := OPTIONS* STARTUP login? (OPTIONS | REGISTER | QUERY | PREPARE | EXECUTE | BATCH | AUTH_RESPONSE)*
+//! connection := OPTIONS* STARTUP login?
+//!               (OPTIONS | REGISTER | QUERY | PREPARE | EXECUTE | BATCH | AUTH_RESPONSE)*
 //! login      := AUTH_RESPONSE+                                    the last one is answered with AUTH_SUCCESS
 //! ```
 //!
