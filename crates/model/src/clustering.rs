@@ -416,13 +416,24 @@ impl ClusteringComparator {
 
     /// Compares two positions in storage order (docs/formats/sstable-big.md, "Ordering of two prefixes").
     pub fn compare_positions(&self, a: Position<'_>, b: Position<'_>) -> Ordering {
-        for (i, (one, other)) in a.prefix.iter().zip(b.prefix.iter()).enumerate() {
+        self.compare_components(a.prefix.iter(), b.prefix.iter())
+            .then_with(|| a.kind.order_of_equals(a.prefix.len(), b.kind, b.prefix.len()))
+    }
+
+    /// Compares components, as far as both sides have them.
+    #[inline]
+    pub fn compare_components<'a, 'b>(
+        &self,
+        a: impl Iterator<Item = Component<'a>>,
+        b: impl Iterator<Item = Component<'b>>,
+    ) -> Ordering {
+        for (i, (one, other)) in a.zip(b).enumerate() {
             let order = self.compare_component(i, one, other);
             if order != Ordering::Equal {
                 return order;
             }
         }
-        a.kind.order_of_equals(a.prefix.len(), b.kind, b.prefix.len())
+        Ordering::Equal
     }
 }
 

@@ -52,7 +52,7 @@ pub use error::ReadError;
 pub use garbage::{Garbage, ShadowSource, Unshadowed};
 pub use live::{LiveRows, PageLimits, PageMark};
 pub use merge::{Concat, concat, merge};
-pub use plain::{PlainCell, PlainRow, TakeLive, TakePlain};
+pub use plain::{Place, PlainCell, PlainHead, PlainParts, PlainRow, PlainValue, TakeLive, TakePlain};
 pub use purge::{Purge, PurgeGuard, without_purgeable};
 pub use recorder::{AtSource, NanoClock, Recorder, SourceKind, SourceRecord, Verdict};
 pub use recording::{Cut, Digest, Recording, known, lacking};

@@ -10,11 +10,17 @@
 //!    deletion changed.
 //!
 //! One source passes through: its rows are not copied, and touched only where a deletion of its own is open.
+//!
+//! Plain rows that no other source has are handed on where they lie. Sources that stand at one are asked for
+//! it as a fragment only when it has to be merged.
+
+mod plain;
 
 use crate::error::ReadError;
-use crate::plain::TakePlain;
+use crate::plain::{PlainHead, TakePlain};
 use crate::stream::{BoxedStream, Event, Fragment, PartitionStream};
-use model::{Deletion, Row, TableSchema, reconcile};
+use model::{BoundKind, Deletion, Row, TableSchema, reconcile};
+use plain::Placed;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -76,6 +82,24 @@ where
                 None => return Ok(Event::End),
             }
         }
+    }
+
+    fn plain_rows(&mut self, take: &mut TakePlain<'_>) -> Result<(), ReadError> {
+        match &mut self.current {
+            Some(stream) => stream.plain_rows(take),
+            None => Ok(()),
+        }
+    }
+
+    fn peek_plain(&mut self, out: &mut PlainHead) -> Result<bool, ReadError> {
+        match &mut self.current {
+            Some(stream) => stream.peek_plain(out),
+            None => Ok(false),
+        }
+    }
+
+    fn leave_plain(&mut self) {
+        self.current.iter_mut().for_each(|stream| stream.leave_plain());
     }
 
     fn skip_partition(&mut self) -> Result<(), ReadError> {
@@ -150,27 +174,79 @@ impl PartitionStream for Shadow {
     }
 }
 
+/// What is known of what a source has next.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Known {
+    /// Nothing: what it had was used up.
+    Nothing,
+    /// `at` and the head.
+    Head,
+    /// A plain row. The stream still stands before it.
+    Plain,
+}
+
 /// A source of the merge and where it stands.
 struct Source {
     stream: BoxedStream,
-    /// What `at` announced.
-    head: Fragment,
+    known: Known,
+    /// What comes next.
     at: Event,
+    /// What `at` announced, if that is known as a fragment.
+    head: Fragment,
+    /// The row that comes next, if it is known as a plain one.
+    plain: PlainHead,
     /// Its open range deletion.
     open: Deletion,
     /// Takes part in the current partition.
     taking_part: bool,
-    /// The head was used up.
-    stale: bool,
+    /// Its head is part of what the merge yields next.
+    chosen: bool,
 }
 
 impl Source {
-    fn refresh(&mut self) -> Result<(), ReadError> {
-        if self.stale {
-            self.at = self.stream.next(&mut self.head)?;
-            self.stale = false;
+    fn new(stream: BoxedStream) -> Source {
+        Source {
+            stream,
+            known: Known::Nothing,
+            at: Event::PartitionEnd,
+            head: Fragment::default(),
+            plain: PlainHead::default(),
+            open: Deletion::NONE,
+            taking_part: false,
+            chosen: false,
         }
+    }
+
+    /// Finds what comes next, as a fragment, unless something is known.
+    fn refresh(&mut self) -> Result<(), ReadError> {
+        match self.known {
+            Known::Nothing => self.read_head(),
+            Known::Head | Known::Plain => Ok(()),
+        }
+    }
+
+    fn read_head(&mut self) -> Result<(), ReadError> {
+        self.at = self.stream.next(&mut self.head)?;
+        self.known = Known::Head;
         Ok(())
+    }
+
+    /// Finds what comes next, as a plain row if it is one, unless something is known. Says whether it does.
+    fn peek(&mut self) -> Result<bool, ReadError> {
+        if self.known == Known::Nothing && self.stream.peek_plain(&mut self.plain)? {
+            (self.at, self.known) = (Event::Row, Known::Plain);
+        }
+        Ok(self.known != Known::Nothing)
+    }
+
+    /// Leaves the end of a partition; of a stream that is over nothing more is asked.
+    fn pass_end(&mut self) {
+        self.known = if self.at == Event::End { Known::Head } else { Known::Nothing };
+    }
+
+    /// Whether it stands at a row or a change of the partition.
+    fn is_inside(&self) -> bool {
+        self.taking_part && matches!(self.at, Event::Row | Event::RangeChange)
     }
 }
 
@@ -189,21 +265,13 @@ struct Merge {
     partition: Deletion,
     /// The open deletion as last yielded.
     open: Deletion,
+    /// For plain rows: the sources inside the partition, in the order in which they stand.
+    line: Vec<Placed>,
 }
 
 impl Merge {
     fn new(table: Arc<TableSchema>, streams: Vec<BoxedStream>, reversed: bool) -> Merge {
-        let sources = streams
-            .into_iter()
-            .map(|stream| Source {
-                stream,
-                head: Fragment::default(),
-                at: Event::PartitionEnd,
-                open: Deletion::NONE,
-                taking_part: false,
-                stale: true,
-            })
-            .collect();
+        let sources = streams.into_iter().map(Source::new).collect();
         Merge {
             table,
             sources,
@@ -211,6 +279,7 @@ impl Merge {
             phase: Phase::BetweenPartitions,
             partition: Deletion::NONE,
             open: Deletion::NONE,
+            line: Vec::new(),
         }
     }
 
@@ -230,7 +299,7 @@ impl Merge {
             if source.taking_part {
                 self.partition = self.partition.max(source.head.deletion);
                 source.open = Deletion::NONE;
-                source.stale = true;
+                source.known = Known::Nothing;
             }
         }
         out.deletion = self.partition;
@@ -259,10 +328,7 @@ impl Merge {
     /// partition.
     fn first(&self) -> Option<usize> {
         let mut first: Option<(usize, &Source)> = None;
-        for (i, source) in self.sources.iter().enumerate() {
-            if !source.taking_part || !matches!(source.at, Event::Row | Event::RangeChange) {
-                continue;
-            }
+        for (i, source) in self.sources.iter().enumerate().filter(|(_, source)| source.is_inside()) {
             match first {
                 Some((_, best)) if self.order(source, best) != Ordering::Less => {}
                 _ => first = Some((i, source)),
@@ -273,11 +339,29 @@ impl Merge {
 
     /// Order of two sources' positions in stream order.
     fn order(&self, a: &Source, b: &Source) -> Ordering {
-        let (Some(x), Some(y)) = (a.head.position(a.at), b.head.position(b.at)) else {
-            return Ordering::Equal;
+        let comparator = self.table.comparator();
+        let order = match (a.known, b.known) {
+            (Known::Plain, Known::Plain) => {
+                comparator.compare_components(a.plain.row().components(), b.plain.row().components())
+            }
+            (Known::Plain, _) => self.order_of_plain(a, b),
+            (_, Known::Plain) => self.order_of_plain(b, a).reverse(),
+            _ => match (a.head.position(a.at), b.head.position(b.at)) {
+                (Some(a), Some(b)) => comparator.compare_positions(a, b),
+                _ => Ordering::Equal,
+            },
         };
-        let order = self.table.comparator().compare_positions(x, y);
         if self.reversed { order.reverse() } else { order }
+    }
+
+    /// Order of a plain row and a head.
+    fn order_of_plain(&self, plain: &Source, other: &Source) -> Ordering {
+        let Some(position) = other.head.position(other.at) else { return Ordering::Equal };
+        let (row, comparator) = (plain.plain.row(), self.table.comparator());
+        comparator.compare_components(row.components(), position.prefix.iter()).then_with(|| {
+            let len = row.components().count();
+            BoundKind::Row.order_of_equals(len, position.kind, position.prefix.len())
+        })
     }
 
     fn next_in_partition(&mut self, out: &mut Fragment) -> Result<Event, ReadError> {
@@ -289,17 +373,8 @@ impl Merge {
                 self.end_partition();
                 return Ok(Event::PartitionEnd);
             };
-            // Marked before anything moves: the rows and positions are swapped out of their sources below.
-            for i in 0..self.sources.len() {
-                let (Some(source), Some(best)) = (self.sources.get(i), self.sources.get(first)) else {
-                    continue;
-                };
-                let together = source.taking_part
-                    && source.at == best.at
-                    && (i == first || self.order(source, best) == Ordering::Equal);
-                if let Some(source) = self.sources.get_mut(i) {
-                    source.stale = together;
-                }
+            if self.choose(first)? {
+                continue;
             }
             let is_row = self.sources.get(first).is_some_and(|s| s.at == Event::Row);
             if is_row {
@@ -312,11 +387,35 @@ impl Merge {
         }
     }
 
-    /// Merges the rows of the sources marked stale into `out`: whether anything is left.
+    /// Chooses the sources that stand where `first` does, before anything moves: their rows and positions
+    /// are swapped out of them. Says whether plain rows among them became heads, which is to be looked at
+    /// first.
+    fn choose(&mut self, first: usize) -> Result<bool, ReadError> {
+        let mut were_plain = false;
+        for i in 0..self.sources.len() {
+            let (Some(source), Some(best)) = (self.sources.get(i), self.sources.get(first)) else {
+                continue;
+            };
+            let together = source.taking_part
+                && source.at == best.at
+                && (i == first || self.order(source, best) == Ordering::Equal);
+            if let Some(source) = self.sources.get_mut(i) {
+                source.chosen = together;
+                were_plain |= together && source.known == Known::Plain;
+            }
+        }
+        if were_plain {
+            let plain = |source: &&mut Source| source.chosen && source.known == Known::Plain;
+            self.sources.iter_mut().filter(plain).try_for_each(Source::read_head)?;
+        }
+        Ok(were_plain)
+    }
+
+    /// Merges the rows of the chosen sources into `out`: whether anything is left.
     fn row(&mut self, out: &mut Fragment) -> bool {
         self.drop_outlived_deletions();
         let mut found = false;
-        for source in self.sources.iter_mut().filter(|s| s.taking_part && s.stale) {
+        for source in self.sources.iter_mut().filter(|s| s.taking_part && s.chosen) {
             take_row(&self.table, &mut out.row, source, found);
             found = true;
         }
@@ -325,11 +424,11 @@ impl Merge {
         !out.row.is_empty()
     }
 
-    /// Looks at the rows of the sources marked stale. If the newest liveness takes back the newest deletion
+    /// Looks at the rows of the chosen sources. If the newest liveness takes back the newest deletion
     /// of the row, that deletion is dropped, and the older ones with it, as in Cassandra (`Row.Merger`).
     fn drop_outlived_deletions(&mut self) {
         let mut newest = Row::default();
-        let rows = self.sources.iter().filter(|s| s.taking_part && s.stale).map(|s| &s.head.row);
+        let rows = self.sources.iter().filter(|s| s.taking_part && s.chosen).map(|s| &s.head.row);
         if !rows.clone().any(|row| row.is_shadowable) {
             return;
         }
@@ -342,16 +441,17 @@ impl Merge {
             }
         }
         if newest.drop_outlived_deletion() {
-            for source in self.sources.iter_mut().filter(|s| s.taking_part && s.stale) {
+            for source in self.sources.iter_mut().filter(|s| s.taking_part && s.chosen) {
                 source.head.row.set_deletion(Deletion::NONE, false);
             }
         }
     }
 
-    /// Applies the changes of the sources marked stale: whether the open deletion changed.
+    /// Applies the changes of the chosen sources: whether the open deletion changed.
     fn change(&mut self, out: &mut Fragment) -> bool {
-        for source in self.sources.iter_mut().filter(|s| s.taking_part && s.stale) {
+        for source in self.sources.iter_mut().filter(|s| s.taking_part && s.chosen) {
             source.open = source.head.change.deletion;
+            source.known = Known::Nothing;
             out.change.position.clone_from(&source.head.change.position);
         }
         let newest = self
@@ -372,7 +472,7 @@ impl Merge {
     fn end_partition(&mut self) {
         for source in self.sources.iter_mut().filter(|s| s.taking_part) {
             source.taking_part = false;
-            source.stale = source.at != Event::End;
+            source.pass_end();
         }
         self.phase = Phase::BetweenPartitions;
     }
@@ -385,7 +485,7 @@ fn take_row(table: &TableSchema, into: &mut Row, source: &mut Source, found: boo
     } else {
         std::mem::swap(into, &mut source.head.row);
     }
-    source.stale = true;
+    source.known = Known::Nothing;
 }
 
 impl PartitionStream for Merge {
@@ -403,17 +503,25 @@ impl PartitionStream for Merge {
         }
     }
 
+    fn plain_rows(&mut self, take: &mut TakePlain<'_>) -> Result<(), ReadError> {
+        let nothing_bears_on_rows = self.partition.is_none() && self.open.is_none() && !self.reversed;
+        if self.phase == Phase::BetweenPartitions || !nothing_bears_on_rows || !self.line_up()? {
+            return Ok(());
+        }
+        self.take_plain(take)
+    }
+
     fn skip_partition(&mut self) -> Result<(), ReadError> {
         if self.phase == Phase::BetweenPartitions {
             return Ok(());
         }
         for source in self.sources.iter_mut().filter(|s| s.taking_part) {
             source.taking_part = false;
-            if source.stale || !matches!(source.at, Event::PartitionEnd | Event::End) {
+            if source.known == Known::Nothing || !matches!(source.at, Event::PartitionEnd | Event::End) {
                 source.stream.skip_partition()?;
                 source.at = Event::PartitionEnd;
             }
-            source.stale = source.at != Event::End;
+            source.pass_end();
         }
         self.phase = Phase::BetweenPartitions;
         Ok(())

@@ -1,7 +1,7 @@
 //! The stream trait and its fragments. The grammar is at the top of the crate.
 
 use crate::error::ReadError;
-use crate::plain::TakePlain;
+use crate::plain::{PlainHead, TakePlain};
 use model::clustering::Position;
 use model::{BoundKind, ClusteringBound, DecoratedKey, Deletion, Row};
 
@@ -103,6 +103,19 @@ pub trait PartitionStream: Send {
         Ok(())
     }
 
+    /// Puts the row that comes next into `out`, if it is plain and lies at hand; says whether it did. The row
+    /// still comes next. As for [`PartitionStream::plain_rows`], not every source does that.
+    ///
+    /// # Errors
+    /// As for [`PartitionStream::next`].
+    fn peek_plain(&mut self, out: &mut PlainHead) -> Result<bool, ReadError> {
+        let _ = out;
+        Ok(false)
+    }
+
+    /// Leaves the row that [`PartitionStream::peek_plain`] found just before.
+    fn leave_plain(&mut self) {}
+
     /// Leaves the rest of the current partition: the next event is the start of the next partition, or the
     /// end. Sources that can jump do so.
     ///
@@ -128,6 +141,14 @@ impl<S: PartitionStream + ?Sized> PartitionStream for Box<S> {
 
     fn plain_rows(&mut self, take: &mut TakePlain<'_>) -> Result<(), ReadError> {
         (**self).plain_rows(take)
+    }
+
+    fn peek_plain(&mut self, out: &mut PlainHead) -> Result<bool, ReadError> {
+        (**self).peek_plain(out)
+    }
+
+    fn leave_plain(&mut self) {
+        (**self).leave_plain();
     }
 
     fn skip_partition(&mut self) -> Result<(), ReadError> {

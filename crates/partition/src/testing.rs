@@ -1,6 +1,7 @@
 //! Streams made of vectors, for tests of the stages.
 
 use crate::error::ReadError;
+use crate::plain::{Place, PlainCell, PlainHead};
 use crate::stream::{Event, Fragment, PartitionStream, RangeChange};
 use model::{
     BoundKind, Cell, Clustering, ClusteringBound, Component, CqlType, DecoratedKey, Deletion, Liveness,
@@ -19,17 +20,58 @@ pub enum Step {
 }
 
 /// A stream that plays steps.
-pub struct Script(std::vec::IntoIter<Step>);
+pub struct Script {
+    steps: std::vec::IntoIter<Step>,
+    /// Which of its plain rows lie at hand: bits that are used one after the other; none at all by default.
+    at_hand: u64,
+    /// The range deletion that is open.
+    open: Deletion,
+}
 
 impl Script {
     pub fn new(steps: Vec<Step>) -> Script {
-        Script(steps.into_iter())
+        Script { steps: steps.into_iter(), at_hand: 0, open: Deletion::NONE }
+    }
+
+    /// Some of its rows can be had as plain ones.
+    pub fn with_plain_rows(self, at_hand: u64) -> Script {
+        Script { at_hand, ..self }
     }
 }
 
 impl PartitionStream for Script {
+    fn peek_plain(&mut self, out: &mut PlainHead) -> Result<bool, ReadError> {
+        self.at_hand = self.at_hand.rotate_left(1);
+        let Some(Step::Row(row)) = self.steps.as_slice().first() else { return Ok(false) };
+        let is_plain = !row.liveness.is_none() && row.deletion.is_none() && self.open.is_none();
+        if !is_plain || self.at_hand & 1 == 0 {
+            return Ok(false);
+        }
+        let mut page = Vec::new();
+        let mut place = |value: &[u8]| {
+            let start = page.len() as u32;
+            page.extend_from_slice(value);
+            Place { start, len: value.len() as u32 }
+        };
+        out.parts.clustering = vec![row.clustering.value(0).map(&mut place)];
+        let cells = row.cells.iter();
+        out.parts.cells = cells
+            .map(|cell| PlainCell {
+                column: cell.column,
+                timestamp: cell.timestamp,
+                value: place(&cell.value),
+            })
+            .collect();
+        out.set_page(&page.into());
+        Ok(true)
+    }
+
+    fn leave_plain(&mut self) {
+        self.steps.next();
+    }
+
     fn next(&mut self, out: &mut Fragment) -> Result<Event, ReadError> {
-        Ok(match self.0.next() {
+        Ok(match self.steps.next() {
             None => Event::End,
             Some(Step::Start(k, deletion)) => {
                 out.key = key(k);
@@ -45,6 +87,7 @@ impl PartitionStream for Script {
                 Event::Row
             }
             Some(Step::Change(change)) => {
+                self.open = change.deletion;
                 out.change = change;
                 Event::RangeChange
             }

@@ -15,8 +15,8 @@ use model::command::{PartitionSelection, ReadCommand};
 use model::key::KeyRange;
 use partition::codec::Others;
 use partition::{
-    AtSource, BoxedStream, Event, Fragment, PartitionStream, ReadContext, ReadError, SourceKind, TakePlain,
-    Verdict, concat, merge,
+    AtSource, BoxedStream, Event, Fragment, PartitionStream, PlainHead, ReadContext, ReadError, SourceKind,
+    TakePlain, Verdict, concat, merge,
 };
 use smallvec::SmallVec;
 use sstable::{SsTable, SsTableStream};
@@ -221,6 +221,14 @@ impl PartitionStream for Scan {
     fn plain_rows(&mut self, take: &mut TakePlain<'_>) -> Result<(), ReadError> {
         // What becomes of cells that nobody asked for is no matter for a plain row.
         self.stream.plain_rows(take)
+    }
+
+    fn peek_plain(&mut self, out: &mut PlainHead) -> Result<bool, ReadError> {
+        self.stream.peek_plain(out)
+    }
+
+    fn leave_plain(&mut self) {
+        self.stream.leave_plain();
     }
 
     fn skip_partition(&mut self) -> Result<(), ReadError> {

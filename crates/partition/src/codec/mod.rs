@@ -43,6 +43,6 @@ pub use encode::{EncodeError, LONG_VALUE_BYTES, RowSizes, write_end};
 pub use header::{HeaderColumn, SerializationHeader};
 pub use input::{DecodeError, Input, SliceInput};
 pub use layout::{Layout, LayoutError, Others, ValueLen, Wanted};
-pub use plain::{InPlace, PlainParts};
+pub use plain::InPlace;
 pub use ranges::{changes_of_tombstones, tombstones_of_changes};
 pub use stats::{DELETION_EPOCH_S, DeletionTimes, EncodingStats, StatsCollector, TIMESTAMP_EPOCH_MICROS};

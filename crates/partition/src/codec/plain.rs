@@ -8,44 +8,24 @@ use super::columns::ColumnSet;
 use super::decode::{RowFlags, flag};
 use super::input::Input;
 use super::layout::{Layout, Wanted};
-use crate::plain::PlainCell;
+use crate::plain::{Place, PlainCell, PlainParts};
 
-/// An input whose bytes lie in one piece and stay.
-pub trait InPlace<'p>: Input {
-    /// The next `len` bytes.
+/// An input whose bytes lie in one page.
+pub trait InPlace: Input {
+    /// Where in the page the next `len` bytes lie.
     ///
     /// # Errors
     /// When there are fewer.
-    fn slice(&mut self, len: u64) -> Result<&'p [u8], Self::Error>;
-}
-
-/// Where the parts of a plain row are noted.
-#[derive(Clone, Debug, Default)]
-pub struct PlainParts<'p> {
-    /// Values of the clustering; `None` for a component that is absent.
-    pub clustering: Vec<Option<&'p [u8]>>,
-    /// Cells of wanted columns, by column.
-    pub cells: Vec<PlainCell<'p>>,
-}
-
-impl PlainParts<'_> {
-    /// With room for the rows of a layout.
-    pub fn new(layout: &Layout, wanted: &Wanted) -> Self {
-        let cells = wanted.columns(false).end.min(layout.regulars.list.len());
-        PlainParts {
-            clustering: Vec::with_capacity(layout.clustering.len()),
-            cells: Vec::with_capacity(cells),
-        }
-    }
+    fn place(&mut self, len: u64) -> Result<Place, Self::Error>;
 }
 
 impl Layout {
     /// Reads the clustering of a row that is not static.
     #[inline(always)]
-    pub fn read_plain_clustering<'p, I: InPlace<'p>>(
+    pub fn read_plain_clustering<I: InPlace>(
         &self,
         input: &mut I,
-        out: &mut PlainParts<'p>,
+        out: &mut PlainParts,
     ) -> Result<(), I::Error> {
         const EMPTY: u64 = 1;
         const NULL: u64 = 2;
@@ -56,9 +36,9 @@ impl Layout {
                 out.clustering.push(match header & 3 {
                     0 => {
                         let len = ty.read(input)?;
-                        Some(input.slice(len)?)
+                        Some(input.place(len)?)
                     }
-                    EMPTY => Some(&[]),
+                    EMPTY => Some(Place::default()),
                     NULL => None,
                     _ => return Err(input.malformed(String::new())),
                 });
@@ -76,14 +56,14 @@ impl Layout {
     /// # Errors
     /// When the row is not plain, or its bytes are not what they should be.
     #[inline(always)]
-    pub fn read_plain_body<'p, I: InPlace<'p>>(
+    pub fn read_plain_body<I: InPlace>(
         &self,
         input: &mut I,
         flags: RowFlags,
         end: u64,
         wanted: &Wanted,
         present: &mut ColumnSet,
-        out: &mut PlainParts<'p>,
+        out: &mut PlainParts,
     ) -> Result<(), I::Error> {
         out.cells.clear();
         let columns = &self.regulars;
@@ -109,10 +89,10 @@ impl Layout {
                 false => self.deltas.read_timestamp(input)?,
             };
             let value = match bits & flag::CELL_EMPTY != 0 {
-                true => &[][..],
+                true => Place::default(),
                 false => {
                     let len = column.len.read(input)?;
-                    input.slice(len)?
+                    input.place(len)?
                 }
             };
             if let Some(id) = column.id

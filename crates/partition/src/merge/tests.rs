@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::testing::*;
+use model::Clustering;
 
 fn merged(sources: Vec<Vec<Step>>) -> Vec<Step> {
     let streams: Vec<_> = sources.into_iter().map(|s| Box::new(Script::new(s)) as BoxedStream).collect();
@@ -221,4 +222,102 @@ fn a_newer_liveness_takes_a_shadowable_deletion_back() {
             Step::End
         ]
     );
+}
+
+/// What a consumer sees of a row: where it lies, and what its cells are.
+fn seen(row: &Row) -> (Vec<Option<Vec<u8>>>, Vec<(model::ColumnId, i64, Vec<u8>)>) {
+    let clustering = (0..row.clustering.len()).map(|i| row.clustering.value(i).map(<[u8]>::to_vec));
+    let cells = row.cells.iter().map(|cell| (cell.column, cell.timestamp, cell.value.to_vec()));
+    (clustering.collect(), cells.collect())
+}
+
+/// Steps with what is seen of rows only, taken as plain ones where that goes, `at_once` at the most.
+fn play_plain(mut stream: BoxedStream, at_once: usize) -> (Vec<String>, usize) {
+    let (mut out, mut fragment, mut plain_rows, mut inside) = (Vec::new(), Fragment::default(), 0, false);
+    loop {
+        let mut left = at_once;
+        if inside && at_once > 0 {
+            let mut take = |row: crate::plain::PlainRow<'_>| {
+                let clustering: Vec<_> =
+                    (0..1).map(|i| row.clustering(i).map(|v| v.bytes().to_vec())).collect();
+                let value = |place| row.value(place).bytes().to_vec();
+                let cells = row.cells().iter().map(|cell| (cell.column, cell.timestamp, value(cell.value)));
+                out.push(format!("{:?}", (clustering, cells.collect::<Vec<_>>())));
+                plain_rows += 1;
+                left -= 1;
+                left > 0
+            };
+            stream.plain_rows(&mut take).unwrap();
+        }
+        let event = stream.next(&mut fragment).unwrap();
+        inside = !matches!(event, Event::PartitionEnd | Event::End);
+        out.push(match event {
+            Event::PartitionStart => format!("{:?} {:?}", fragment.key, fragment.deletion),
+            Event::Row => format!("{:?}", seen(&fragment.row)),
+            Event::StaticRow => format!("static {:?}", seen(&fragment.row)),
+            Event::RangeChange => format!("{:?}", fragment.change),
+            Event::PartitionEnd => "end".to_owned(),
+            Event::End => return (out, plain_rows),
+        });
+    }
+}
+
+/// A partition that numbers make up: rows of all kinds, deletions, a static row.
+fn made_up(k: i32, random: &mut impl FnMut(u64) -> u64) -> Vec<Step> {
+    let is_deleted = random(8) == 0;
+    let mut out = vec![Step::Start(k, if is_deleted { deletion(random(9) as i64) } else { NONE })];
+    if random(4) == 0 {
+        out.push(Step::Static(Row { clustering: Clustering::empty(), ..row(0, &[("s", random(9) as i64)]) }));
+    }
+    let mut is_open = false;
+    for c in 0..8 {
+        if random(10) == 0 || (is_open && random(2) == 0) {
+            is_open = !is_open;
+            out.push(before(c, if is_open { deletion(random(9) as i64) } else { NONE }));
+        }
+        let timestamp = random(9) as i64 + 1;
+        match random(6) {
+            0 | 1 => {}
+            2 => out.push(Step::Row(row(c, &[("v", timestamp)]))),
+            3 => out.push(Step::Row(Row { deletion: deletion(timestamp), ..row(c, &[]) })),
+            4 => out.push(Step::Row(inserted(c, timestamp, &[]))),
+            _ => out.push(Step::Row(inserted(c, timestamp, &[("v", timestamp), ("w", timestamp)]))),
+        }
+    }
+    if is_open {
+        out.push(after(9, NONE));
+    }
+    out.push(Step::End);
+    out
+}
+
+#[test]
+fn plain_rows_are_those_that_fragments_would_be() {
+    let mut state = 1u64;
+    let mut random = move |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let mut plain_rows = 0;
+    for round in 0..3_000 {
+        let sources: Vec<Vec<Step>> = (0..2 + random(3))
+            .map(|_| {
+                let keys: Vec<i32> = ring_order(3).into_iter().filter(|_| random(3) > 0).collect();
+                keys.into_iter().flat_map(|k| made_up(k, &mut random)).collect()
+            })
+            .collect();
+        // All of its plain rows at hand, none, or some.
+        let at_hand = [u64::MAX, 0, 0x5a3c_96f0_1e87_d24b][round % 3];
+        let streams = |at_hand: u64| -> Vec<BoxedStream> {
+            let script = |steps: &Vec<Step>| Script::new(steps.clone()).with_plain_rows(at_hand);
+            sources.iter().map(|steps| Box::new(script(steps)) as BoxedStream).collect()
+        };
+        let (expected, none) = play_plain(merge(&table(), streams(0), false), 0);
+        assert_eq!(none, 0);
+        let at_once = 1 + random(4) as usize;
+        let (found, plain) = play_plain(merge(&table(), streams(at_hand), false), at_once);
+        assert_eq!(found, expected, "{sources:?}");
+        plain_rows += plain;
+    }
+    assert!(plain_rows > 3_000, "{plain_rows}");
 }

@@ -4,6 +4,7 @@
 
 use bytes::Bytes;
 use model::vint;
+use partition::Place;
 use partition::codec::{InPlace, Input};
 
 /// The bytes do not lie in the page, or are not what they should be.
@@ -28,6 +29,12 @@ impl<'p> InPage<'p> {
         Ok(InPage { page, rest: page.get(at..end).ok_or(NotInPage)?, end, start })
     }
 
+    /// The page.
+    #[inline]
+    pub fn page(&self) -> &'p Bytes {
+        self.page
+    }
+
     /// Where in the page it is.
     #[inline]
     pub fn at(&self) -> usize {
@@ -50,10 +57,12 @@ impl<'p> InPage<'p> {
     }
 }
 
-impl<'p> InPlace<'p> for InPage<'p> {
+impl InPlace for InPage<'_> {
     #[inline]
-    fn slice(&mut self, len: u64) -> Result<&'p [u8], NotInPage> {
-        self.take(len)
+    fn place(&mut self, len: u64) -> Result<Place, NotInPage> {
+        let start = self.at() as u32;
+        let taken = self.take(len)?;
+        Ok(Place { start, len: taken.len() as u32 })
     }
 }
 

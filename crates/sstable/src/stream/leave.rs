@@ -10,7 +10,7 @@ impl SsTableStream {
         let Partitions::Range { walk, .. } = &mut self.partitions else { return Ok(0) };
         if let Some(found) = walk.peek() {
             let Some((position, key)) = found? else { return Ok(self.sstable.data.len) };
-            self.around.get_or_insert_default().next_key = Some(key);
+            self.aside.get_or_insert_default().next_key = Some(key);
             return Ok(position);
         }
         // The index may lack a partition. Where one ends is asked of its rows or their index, and the entry
@@ -19,10 +19,10 @@ impl SsTableStream {
             self.state == State::Rows && (!self.whole || matches!(self.walker, Walker::Reverse(_)));
         if !knows_rows {
             let rows = walk.rows(&self.layout, self.partition_start)?;
-            self.around.get_or_insert_default().partition_end =
+            self.aside.get_or_insert_default().partition_end =
                 rows.map(|mut rows| rows.end()).transpose()?.flatten();
         }
-        let Some(end) = self.around.as_ref().and_then(|around| around.partition_end) else {
+        let Some(end) = self.aside.as_ref().and_then(|aside| aside.partition_end) else {
             self.data.seek(if knows_rows { self.rows_start } else { self.partition_start });
             return match knows_rows {
                 true => skip::skip_rows(&mut self.data, &self.layout),

@@ -29,7 +29,8 @@ use model::clustering::Position;
 use model::key::KeyRange;
 use model::{ClusteringBound, DecoratedKey, Deletion, PartitionKey, Row, Slice, TableSchema};
 use partition::codec::{ColumnSet, Input, Layout, Others, UnfilteredHead, Wanted};
-use partition::{Event, Fragment, PartitionStream, RangeChange, ReadError, TakePlain};
+use partition::{Event, Fragment, PartitionStream, PlainHead, RangeChange, ReadError, TakePlain};
+use plain::Plain;
 use std::cmp::Ordering;
 use std::sync::Arc;
 pub(crate) use walker::Walker;
@@ -61,15 +62,16 @@ enum State {
     Done,
 }
 
-/// What a stream of a range knows of the partitions around its own.
+/// What only some streams need: those of a range, and those that are asked for plain rows.
 #[derive(Debug, Default)]
-struct Around {
+struct Aside {
     /// The key of the partition that comes next, when the index was asked for it.
     next_key: Option<Bytes>,
     /// The key of the partition that was yielded last.
     last_key: Option<DecoratedKey>,
     /// Bytes from its start to the byte that ends it, when its index said that.
     partition_end: Option<u64>,
+    plain: Plain,
 }
 
 /// A stream of partitions of one SSTable.
@@ -90,8 +92,8 @@ pub struct SsTableStream {
     partitions: Partitions,
     state: State,
     partition_start: u64,
-    /// What a stream of a range knows of the partitions around this one; short, as long as it knows nothing.
-    around: Option<Box<Around>>,
+    /// What only some streams need; short, as long as nothing does.
+    aside: Option<Box<Aside>>,
     /// The index of its rows, when that was needed to begin.
     rows: Option<RowIndex>,
     /// Where its rows start in the data, once that was reached.
@@ -141,7 +143,7 @@ impl SsTableStream {
             partitions,
             state: State::Start,
             partition_start: 0,
-            around: None,
+            aside: None,
             rows: None,
             rows_start: 0,
             taken_start: 0,
@@ -196,7 +198,7 @@ impl SsTableStream {
     }
 
     fn last_key(&self) -> Option<&DecoratedKey> {
-        self.around.as_ref()?.last_key.as_ref()
+        self.aside.as_ref()?.last_key.as_ref()
     }
 
     fn report_cost(&mut self) {
@@ -244,8 +246,8 @@ impl SsTableStream {
             Partitions::None => return Ok(Event::End),
             Partitions::Range { range, .. } => {
                 out.key = DecoratedKey::new(PartitionKey(self.data.bytes(len)?));
-                let around = self.around.get_or_insert_default();
-                if around.next_key.take().is_some_and(|key| key != out.key.key.0) {
+                let aside = self.aside.get_or_insert_default();
+                if aside.next_key.take().is_some_and(|key| key != out.key.key.0) {
                     return Err(self
                         .data
                         .malformed("the partition is another than the index has".to_owned()));
@@ -255,10 +257,10 @@ impl SsTableStream {
                     return Ok(Event::End);
                 }
                 // Checksums say nothing of where in the file a chunk belongs.
-                if around.last_key.as_ref().is_some_and(|last| *last >= out.key) {
+                if aside.last_key.as_ref().is_some_and(|last| *last >= out.key) {
                     return Err(self.data.malformed("partitions are out of order".to_owned()));
                 }
-                around.last_key = Some(out.key.clone());
+                aside.last_key = Some(out.key.clone());
             }
         }
         out.deletion = self.layout.deletion_times().read(&mut self.data)?;
@@ -571,6 +573,14 @@ impl PartitionStream for SsTableStream {
 
     fn plain_rows(&mut self, take: &mut TakePlain<'_>) -> Result<(), ReadError> {
         self.take_plain(take)
+    }
+
+    fn peek_plain(&mut self, out: &mut PlainHead) -> Result<bool, ReadError> {
+        self.find_plain(out)
+    }
+
+    fn leave_plain(&mut self) {
+        self.leave_peeked();
     }
 
     fn skip_partition(&mut self) -> Result<(), ReadError> {

@@ -49,8 +49,8 @@ impl SsTableStream {
             (Partitions::Range { .. }, Some(rows)) => rows.end()?,
             _ => None,
         };
-        if let Some(around) = &mut self.around {
-            around.partition_end = end;
+        if let Some(aside) = &mut self.aside {
+            aside.partition_end = end;
         }
         if rows.as_mut().is_some_and(|rows| !rows.fits_header(first_at.saturating_sub(start))) {
             return Err(self.data.malformed("the first row is not where the index has it".to_owned()));
