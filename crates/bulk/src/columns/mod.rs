@@ -75,6 +75,9 @@ pub(crate) struct Column {
     empties: u64,
 }
 
+/// Values that are not longer are copied without a look at their length.
+pub(crate) const SHORT_BYTES: usize = 32;
+
 /// What is wrong with a value.
 pub(crate) type Detail = String;
 
@@ -180,6 +183,20 @@ impl Column {
             return Ok(());
         }
         self.append_other(value)
+    }
+
+    /// Appends the first `len` of some bytes, if that can be done with one copy of all of them, whose length
+    /// the compiler knows. Says whether it did.
+    #[inline]
+    pub fn append_short(&mut self, len: usize, padded: &[u8; SHORT_BYTES]) -> bool {
+        let Values::Bytes { offsets, bytes, .. } = &mut self.values else { return false };
+        let end = bytes.len() + len;
+        let (Ok(offset), false) = (i32::try_from(end), len == 0) else { return false };
+        bytes.extend_from_slice(padded);
+        bytes.truncate(end);
+        offsets.push(offset);
+        self.nulls.append_non_null();
+        true
     }
 
     fn append_other(&mut self, value: &[u8]) -> Result<(), Detail> {

@@ -12,7 +12,7 @@ use model::multi_cell::assemble_into;
 use model::row::ResultRow;
 use model::types::collection::push_element;
 use model::{Cell, ColumnDef, ColumnId, ColumnKind, CqlType, Row, TableSchema};
-use partition::{PlainCell, PlainRow};
+use partition::{PlainCell, PlainRow, PlainValue};
 use std::sync::Arc;
 
 /// A column of the table and what is handed out of it.
@@ -110,17 +110,16 @@ impl RowColumns {
     pub fn append_plain(&mut self, base: &ResultRow<'_>, row: PlainRow<'_>) -> Result<u64, BulkError> {
         let mut bytes = self.append_partition(base)?;
         for target in &mut self.clusterings {
-            let value = row.clustering.get(target.def.position).copied().flatten();
-            bytes += target.append_value(value)?;
+            bytes += target.append_plain(row.clustering(target.def.position))?;
         }
-        let mut cells = row.cells.iter();
+        let mut cells = row.cells().iter();
         let mut next = cells.next();
         for target in &mut self.regulars {
             while next.is_some_and(|cell| cell.column < target.def.id) {
                 next = cells.next();
             }
             let cell = next.filter(|cell| cell.column == target.def.id);
-            bytes += target.append_value(cell.map(|cell| cell.value))?;
+            bytes += target.append_plain(cell.map(|cell| row.value(cell.value)))?;
             if let Some(write_time) = &mut target.write_time {
                 append_plain_time(write_time, cell).map_err(|detail| wrong(&target.def, detail))?;
             }
@@ -167,7 +166,7 @@ fn wrong(def: &ColumnDef, detail: Detail) -> BulkError {
 }
 
 /// The write time of a cell of a plain row. A multi-cell column has none there.
-fn append_plain_time(column: &mut Column, cell: Option<&PlainCell<'_>>) -> Result<(), Detail> {
+fn append_plain_time(column: &mut Column, cell: Option<&PlainCell>) -> Result<(), Detail> {
     match cell {
         Some(cell) => column.append(&cell.timestamp.to_be_bytes()),
         None => {
@@ -200,6 +199,19 @@ impl Target {
             Ok(()) => Ok(value.len() as u64),
             Err(detail) => Err(self.wrong(detail)),
         }
+    }
+
+    /// As [`Target::append_value`], of a value that lies in a page.
+    #[inline]
+    fn append_plain(&mut self, value: Option<PlainValue<'_>>) -> Result<u64, BulkError> {
+        if self.empty.is_none()
+            && let Some(value) = value
+            && let Some((len, padded)) = value.padded()
+            && self.value.append_short(len, padded)
+        {
+            return Ok(len as u64);
+        }
+        self.append_value(value.map(|value| value.bytes()))
     }
 
     /// Appends the cells of the column, which may be none.
