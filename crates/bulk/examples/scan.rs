@@ -1,13 +1,14 @@
 //! How fast SSTables become record batches.
 //!
 //! ```text
-//! cargo run --release -p bulk --example scan -- make DIR [ROWS [ROWS_PER_PARTITION [SSTABLES]]]
-//! cargo run --release -p bulk --example scan -- read DIR [COLUMNS [THREADS]]
+//! cargo run --release -p bulk --example scan -- make DIR [NAME=NUMBER...]
+//! cargo run --release -p bulk --example scan -- read DIR [NAME=NUMBER...]
 //! ```
-//! `make` writes a table of six text columns of 16 characters, with chunks of 16 KiB and LZ4: 5 million rows,
-//! 10 a partition, in one SSTable unless it is told otherwise. Several SSTables overlap: each has every n-th
-//! row of each partition. `read` scans it three times, with its first columns (0 counts rows), and says what
-//! each run took. The files should be in the system's cache.
+//! `make` writes a table of text columns, with chunks of 16 KiB and LZ4: a partition key, a clustering, and
+//! `columns` more of `bytes` characters. It has `rows`, with `in_partition` of them in each partition, in so
+//! many `sstables`. Several SSTables overlap: each has every n-th row of each partition. `read` is told the
+//! `columns` too. It scans the table `rounds` times, with its first columns (`asked`; 0 counts rows), on so
+//! many `threads`, and prints a line of JSON for each round. The files should be in the system's cache.
 
 use bulk::{ScanOptions, ScanRequest, Source};
 use bytes::Bytes;
@@ -27,16 +28,60 @@ use uuid::Uuid;
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const NOW_S: u32 = 1_700_000_000;
-const REGULARS: [&str; 4] = ["a", "b", "c", "d"];
+/// The table, and what is done with it.
+struct Shape {
+    rows: u64,
+    in_partition: u64,
+    sstables: u64,
+    /// Regular columns.
+    columns: u64,
+    /// Characters of a value of theirs.
+    bytes: u64,
+    /// Columns that are read.
+    asked: u64,
+    threads: u64,
+    rounds: u64,
+}
 
-fn table() -> Arc<TableSchema> {
-    let mut builder = TableSchema::builder("bench", "rows", Uuid::from_u128(1))
-        .partition_key("k", CqlType::Text)
-        .clustering("c0", CqlType::Text, false);
-    for name in REGULARS {
-        builder = builder.regular(name, CqlType::Text);
+impl Shape {
+    fn parse(arguments: &[String]) -> Outcome<Shape> {
+        let mut shape = Shape {
+            rows: 5_000_000,
+            in_partition: 10,
+            sstables: 1,
+            columns: 4,
+            bytes: 16,
+            asked: u64::MAX,
+            threads: 1,
+            rounds: 3,
+        };
+        for argument in arguments {
+            let (name, number) = argument.split_once('=').ok_or("NAME=NUMBER is expected")?;
+            let field = match name {
+                "rows" => &mut shape.rows,
+                "in_partition" => &mut shape.in_partition,
+                "sstables" => &mut shape.sstables,
+                "columns" => &mut shape.columns,
+                "bytes" => &mut shape.bytes,
+                "asked" => &mut shape.asked,
+                "threads" => &mut shape.threads,
+                "rounds" => &mut shape.rounds,
+                _ => return Err(format!("there is no {name}").into()),
+            };
+            *field = number.parse()?;
+        }
+        Ok(shape)
     }
-    Arc::new(builder.build())
+
+    fn table(&self) -> Arc<TableSchema> {
+        let mut builder = TableSchema::builder("bench", "rows", Uuid::from_u128(1))
+            .partition_key("k", CqlType::Text)
+            .clustering("c", CqlType::Text, false);
+        for i in 0..self.columns {
+            builder = builder.regular(&format!("v{i:02}"), CqlType::Text);
+        }
+        Arc::new(builder.build())
+    }
 }
 
 /// Sixteen characters that a number always gives.
@@ -50,8 +95,15 @@ fn text(seed: u64) -> [u8; 16] {
     })
 }
 
-fn make(directory: &Path, rows: u64, per_partition: u64, sstables: u64) -> Outcome<()> {
-    let table = table();
+/// So many characters that a number always gives.
+fn value(seed: u64, bytes: u64) -> Bytes {
+    let parts = (0..bytes.div_ceil(16)).flat_map(|part| text(seed ^ part.rotate_left(40)));
+    parts.take(bytes as usize).collect()
+}
+
+fn make(directory: &Path, shape: &Shape) -> Outcome<()> {
+    let Shape { rows, in_partition: per_partition, sstables, .. } = *shape;
+    let table = shape.table();
     let fs: Arc<dyn FileSystem> = Arc::new(DiskFileSystem);
     fs.create_dir_all(directory)?;
     let mut keys: Vec<DecoratedKey> = (0..rows / per_partition)
@@ -68,12 +120,12 @@ fn make(directory: &Path, rows: u64, per_partition: u64, sstables: u64) -> Outco
             (fragment.key, fragment.deletion) = (key.clone(), Deletion::NONE);
             writer.append(Event::PartitionStart, &fragment)?;
             for row in (n..per_partition).step_by(sstables as usize) {
-                let seed = (i as u64 * per_partition + row) * 8;
+                let seed = (i as u64 * per_partition + row) * 64;
                 let clustering = format!("{row:016}");
                 let mut out = Row::new(Clustering::from_values([clustering.as_bytes()]));
                 out.liveness = Liveness::new(1_600_000_000_000_000 + i as i64);
                 for (at, column) in table.regular_columns().iter().enumerate() {
-                    let value = Bytes::copy_from_slice(&text(seed + at as u64));
+                    let value = value(seed + at as u64, shape.bytes);
                     out.cells.push(Cell::live(column.id, out.liveness.timestamp, value));
                 }
                 fragment.row = out;
@@ -86,19 +138,20 @@ fn make(directory: &Path, rows: u64, per_partition: u64, sstables: u64) -> Outco
     Ok(())
 }
 
-fn read(directory: &Path, columns: usize, threads: usize) -> Outcome<()> {
-    let table = table();
+fn read(directory: &Path, shape: &Shape) -> Outcome<()> {
+    let table = shape.table();
     let descriptors = descriptor::live(&DiskFileSystem, directory)?;
     let source = Source::of_sstables(&DiskFileSystem, &descriptors, &table)?;
-    let names: Vec<String> = table.select_star().iter().take(columns).map(|c| c.name.clone()).collect();
+    let asked = usize::try_from(shape.asked)?;
+    let names: Vec<String> = table.select_star().iter().take(asked).map(|c| c.name.clone()).collect();
     let request = ScanRequest::of_table(&table, Some(&names), NOW_S, ScanOptions::default())?;
     let splits = Arc::new(source.splits(&request, 64)?);
-    for _ in 0..3 {
+    for _ in 0..shape.rounds {
         let (next, rows, cpu) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
         let shared = Arc::new((next, rows, cpu));
         let started = kernel_nanos();
         let mut tasks = Vec::new();
-        for _ in 0..threads {
+        for _ in 0..shape.threads {
             let (source, request) = (source.clone(), request.clone());
             let (splits, shared) = (Arc::clone(&splits), Arc::clone(&shared));
             tasks.push(env::tasks::Tasks::of_machine().spawn("scan", move || {
@@ -116,26 +169,30 @@ fn read(directory: &Path, columns: usize, threads: usize) -> Outcome<()> {
             task.join();
         });
         let seconds = (kernel_nanos() - started) as f64 / 1e9;
-        let rows = shared.1.load(Ordering::Relaxed) as f64;
-        let cpu = shared.2.load(Ordering::Relaxed) as f64 / 1e9;
+        let rows = shared.1.load(Ordering::Relaxed);
+        let cpu_s = shared.2.load(Ordering::Relaxed) as f64 / 1e9;
+        let peak_bytes = peak_bytes();
         writeln!(
             std::io::stdout(),
-            "{rows} rows, {columns} columns, {threads} threads: {seconds:.3} s, {:.2} M rows/s, {:.2} M rows/CPU s",
-            rows / seconds / 1e6,
-            rows / cpu / 1e6,
+            r#"{{"rows": {rows}, "seconds": {seconds:.4}, "cpu_s": {cpu_s:.4}, "peak_bytes": {peak_bytes}}}"#
         )?;
     }
     Ok(())
 }
 
+/// The most memory that the process had, where the kernel tells.
+fn peak_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
 fn main() -> Outcome<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let number = |i: usize, default: u64| args.get(i).map_or(Ok(default), |text| text.parse());
-    match args.iter().map(String::as_str).take(2).collect::<Vec<_>>()[..] {
-        ["make", directory] => {
-            make(Path::new(directory), number(2, 5_000_000)?, number(3, 10)?, number(4, 1)?)
-        }
-        ["read", directory] => read(Path::new(directory), number(2, 6)? as usize, number(3, 1)? as usize),
-        _ => Err("make DIR [ROWS [ROWS_PER_PARTITION [SSTABLES]]], or read DIR [COLUMNS [THREADS]]".into()),
+    match args.split_at_checked(2) {
+        Some(([verb, directory], rest)) if verb == "make" => make(Path::new(directory), &Shape::parse(rest)?),
+        Some(([verb, directory], rest)) if verb == "read" => read(Path::new(directory), &Shape::parse(rest)?),
+        _ => Err("make DIR [NAME=NUMBER...], or read DIR [NAME=NUMBER...]".into()),
     }
 }

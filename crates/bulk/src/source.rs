@@ -59,6 +59,11 @@ impl Source {
         self.held.data_bytes()
     }
 
+    /// How many rows there are, where that is known without a scan.
+    pub fn known_rows(&self) -> Option<u64> {
+        self.held.known_rows()
+    }
+
     /// At most `parts` splits, which together are the partitions that the request asks for, with about as
     /// many bytes each. A request by partition keys is one split.
     ///
@@ -117,6 +122,10 @@ impl Table for Source {
 
     fn data_bytes(&self) -> Result<u64, BulkError> {
         Ok(Source::data_bytes(self))
+    }
+
+    fn known_rows(&self) -> Result<Option<u64>, BulkError> {
+        Ok(Source::known_rows(self))
     }
 
     fn splits(&self, request: &ScanRequest, parts: u64) -> Result<Vec<Split>, BulkError> {

@@ -36,6 +36,12 @@ pub trait Table: fmt::Debug + Send + Sync {
     /// When a node cannot be asked.
     fn data_bytes(&self) -> Result<u64, BulkError>;
 
+    /// How many rows a scan of everything would find, where that is known without one.
+    ///
+    /// # Errors
+    /// When a node cannot be asked.
+    fn known_rows(&self) -> Result<Option<u64>, BulkError>;
+
     /// At most `parts` splits, which together are the partitions that the request asks for, with about as
     /// many bytes each. May wait.
     ///

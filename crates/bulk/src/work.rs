@@ -161,6 +161,10 @@ impl Table for WatchedTable {
         self.table.data_bytes()
     }
 
+    fn known_rows(&self) -> Result<Option<u64>, BulkError> {
+        self.table.known_rows()
+    }
+
     fn splits(&self, request: &ScanRequest, parts: u64) -> Result<Vec<Split>, BulkError> {
         self.table.splits(request, parts)
     }

@@ -289,10 +289,13 @@ impl FlightSqlService for FlightSql {
         let asked = asked.map_err(|error| Status::invalid_argument(error.to_string()))?;
         let (scan, table) = self.scan(asked.select.clone(), None).await?;
         let (schema, now_s) = (scan.schema(), scan.command.now_s);
-        let splits = waiting(move || table.splits(&scan, asked.parts.max(1))).await?;
+        let found = waiting(move || Ok((table.splits(&scan, asked.parts.max(1))?, table.known_rows()?)));
+        let (splits, known_rows) = found.await?;
         let splits = splits.into_iter().map(Some).collect();
         let ticket = |split| Ticket { asked: Asked::Scan(asked.select.clone()), now_s, split };
-        info(&schema, request.into_inner(), splits, ticket)
+        let mut answer = info(&schema, request.into_inner(), splits, ticket)?;
+        answer.get_mut().app_metadata = wire::TableFacts { known_rows }.to_bytes();
+        Ok(answer)
     }
 
     async fn do_get_statement(

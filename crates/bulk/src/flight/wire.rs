@@ -33,6 +33,25 @@ impl ScanCommand {
     }
 }
 
+/// What a node tells of a table with the splits of a scan, as JSON in `app_metadata`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TableFacts {
+    /// [`crate::Table::known_rows`].
+    pub known_rows: Option<u64>,
+}
+
+impl TableFacts {
+    pub(super) fn to_bytes(self) -> Bytes {
+        serde_json::to_vec(&self).unwrap_or_default().into()
+    }
+
+    /// Reads them; where nothing is told nothing is known.
+    pub fn of_bytes(bytes: &[u8]) -> TableFacts {
+        serde_json::from_slice(bytes).unwrap_or_default()
+    }
+}
+
 /// How far a scan is: what goes along with each message of its batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {

@@ -7,7 +7,8 @@ use crate::{BulkError, ScanOptions, ScanRequest, Select, Split, Table};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::{DFSchema, Result as PlanResult, tree_node::TreeNodeRecursion};
+use datafusion::common::stats::Precision;
+use datafusion::common::{DFSchema, Result as PlanResult, Statistics, tree_node::TreeNodeRecursion};
 use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::utils::conjunction;
@@ -137,14 +138,23 @@ impl TableProvider for CqlTable {
         let splits = self.splits(&filters, self.scope.partitions as u64).await?;
         let name_of = |i: &usize| self.schema.fields().get(*i).map(|field| field.name().clone());
         let names = projection.map(|projection| projection.iter().filter_map(name_of).collect::<Vec<_>>());
+        // Who asks for no column counts rows.
+        let counts = names.as_ref().is_some_and(Vec::is_empty) && filters.is_empty() && limit.is_none();
+        let table = Arc::clone(&self.table);
+        let known_rows = match counts && self.scope.split.is_none() {
+            true => waiting(move || table.known_rows()).await?,
+            false => None,
+        };
         let scan = |columns, limit| -> PlanResult<Arc<dyn ExecutionPlan>> {
             let request = self.request(&taken.words, columns, limit).map_err(external)?;
-            Ok(Arc::new(CqlScan::new(
+            let scan = CqlScan::new(
                 Arc::clone(&self.scope),
                 Arc::clone(&self.table),
                 request,
                 splits.clone(),
-            )))
+                known_rows,
+            );
+            Ok(Arc::new(scan))
         };
         let Some(left) = conjunction(left) else { return scan(names, limit) };
         let whole = scan(None, None)?;
@@ -166,18 +176,26 @@ struct CqlScan {
     table: Arc<dyn Table>,
     request: ScanRequest,
     splits: Vec<Split>,
+    /// Of all splits together, where that is known before.
+    known_rows: Option<u64>,
     properties: Arc<PlanProperties>,
 }
 
 impl CqlScan {
-    fn new(scope: Arc<Scope>, table: Arc<dyn Table>, request: ScanRequest, splits: Vec<Split>) -> CqlScan {
+    fn new(
+        scope: Arc<Scope>,
+        table: Arc<dyn Table>,
+        request: ScanRequest,
+        splits: Vec<Split>,
+        known_rows: Option<u64>,
+    ) -> CqlScan {
         let properties = Arc::new(PlanProperties::new(
             EquivalenceProperties::new(request.schema()),
             Partitioning::UnknownPartitioning(splits.len()),
             EmissionType::Incremental,
             Boundedness::Bounded,
         ));
-        CqlScan { scope, table, request, splits, properties }
+        CqlScan { scope, table, request, splits, known_rows, properties }
     }
 }
 
@@ -227,6 +245,15 @@ impl ExecutionPlan for CqlScan {
         _: Vec<Arc<dyn ExecutionPlan>>,
     ) -> PlanResult<Arc<dyn ExecutionPlan>> {
         Ok(self)
+    }
+
+    /// With the number of rows, `count(*)` is a constant.
+    fn partition_statistics(&self, partition: Option<usize>) -> PlanResult<Arc<Statistics>> {
+        let mut statistics = Statistics::new_unknown(&self.request.schema());
+        if let (None, Some(rows)) = (partition, self.known_rows) {
+            statistics.num_rows = Precision::Exact(usize::try_from(rows).unwrap_or(usize::MAX));
+        }
+        Ok(Arc::new(statistics))
     }
 
     fn execute(&self, partition: usize, _: Arc<TaskContext>) -> PlanResult<SendableRecordBatchStream> {

@@ -102,6 +102,7 @@ fn random_tables_are_scanned_as_cql_answers() {
         let expected = answer(&engine, &request);
         let splits = source.splits(&request, 3).unwrap();
         assert_eq!(rows_of(&source, &request, &splits), expected, "seed {seed}");
+        assert!(source.known_rows().is_none_or(|rows| rows == expected.len() as u64), "seed {seed}");
         for (partitions, clusterings) in history.commands() {
             if clusterings.is_reversed() {
                 continue;
@@ -139,6 +140,32 @@ fn write(engine: &Engine, table: &Arc<TableSchema>, k: i32, c: i32, v: i32, time
     let mut update = PartitionUpdate::new(Arc::clone(table), key);
     update.rows.push(row);
     let _ = engine.apply(&Mutation::of(update), WriteOptions::default()).unwrap();
+}
+
+#[test]
+fn rows_are_known_without_a_scan_while_nothing_can_make_them_fewer() {
+    let table = numbers();
+    let engine = engine_on(Arc::new(MemoryFileSystem::new()), &table);
+    let store = engine.table(table.id).unwrap();
+    let known = || Source::of_node(store.hold()).known_rows();
+    assert_eq!(known(), Some(0));
+    (0..10).for_each(|i| write(&engine, &table, i % 3, i, i, 1));
+    assert_eq!(known(), None, "in memory");
+    engine.flush("ks", None).unwrap();
+    assert_eq!(known(), Some(10));
+    write(&engine, &table, 0, 0, 7, 2);
+    write(&engine, &table, 1, 99, 7, 2);
+    engine.flush("ks", None).unwrap();
+    assert_eq!(known(), None, "one row is in both SSTables");
+    engine.compact("ks", None).unwrap();
+    assert_eq!(known(), Some(11));
+    let key = DecoratedKey::new(PartitionKey::from_components(&[&2i32.to_be_bytes()]));
+    let mut update = PartitionUpdate::new(Arc::clone(&table), key);
+    update.deletion = model::Deletion::new(3, NOW_S);
+    let _ = engine.apply(&Mutation::of(update), WriteOptions::default()).unwrap();
+    engine.flush("ks", None).unwrap();
+    engine.compact("ks", None).unwrap();
+    assert_eq!(known(), None, "a deletion stays in the SSTable");
 }
 
 #[test]

@@ -238,6 +238,56 @@ fn random_statements_answer_what_datafusion_alone_finds() {
 }
 
 #[test]
+fn a_count_that_is_known_scans_nothing() {
+    let table = Arc::new(
+        TableSchema::builder("ks", "t", Uuid::from_u128(12))
+            .partition_key("k", CqlType::Int)
+            .regular("v", CqlType::Int)
+            .build(),
+    );
+    let engine = engine_on(Arc::new(MemoryFileSystem::new()), &table);
+    let env = Env::for_test(1);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    let write = |k: i32| {
+        let key = DecoratedKey::new(PartitionKey::from_components(&[&k.to_be_bytes()]));
+        let mut update = PartitionUpdate::new(Arc::clone(&table), key);
+        let mut row = Row::new(Clustering::empty());
+        row.liveness = Liveness::new(1);
+        update.add_row(row);
+        let _ = engine.apply(&Mutation::of(update), WriteOptions::default()).unwrap();
+    };
+    // How many rows a statement finds, and how many scans it takes.
+    let ask = |text: &str| {
+        let source = Source::of_node(engine.table(table.id).unwrap().hold());
+        let work = Arc::new(Work::new(env.clone(), 0));
+        let watched = work.watch(Arc::new(source), "test");
+        let tables = Arc::new(OneTable { schema: engine.schema(), source: watched });
+        let sql = Sql::new(env.clone(), tables, SqlLimits::default()).unwrap();
+        let batches: Vec<RecordBatch> = runtime.block_on(async {
+            let query = sql.plan(text, 1, None).await.unwrap();
+            query.run().await.unwrap().try_collect().await.unwrap()
+        });
+        (shown(&batches).join(" "), work.stats().scans)
+    };
+    (0..7).for_each(write);
+    let (answer, scans) = ask("SELECT count(*) AS n FROM t");
+    assert!(answer.contains("| 7 |") && scans > 0, "{answer}, {scans}: some are in memory");
+    engine.flush("ks", None).unwrap();
+    for text in ["SELECT count(*) AS n FROM t", "SELECT count(1) AS n FROM t"] {
+        let (answer, scans) = ask(text);
+        assert!(answer.contains("| 7 |") && scans == 0, "{answer}, {scans}");
+    }
+    for text in [
+        "SELECT count(v) AS n FROM t",
+        "SELECT count(*) AS n FROM t WHERE k = 3",
+        "SELECT count(*) AS n FROM (SELECT * FROM t LIMIT 3)",
+    ] {
+        let (answer, scans) = ask(text);
+        assert!(!answer.contains("| 7 |") && scans > 0, "{text}: {answer}, {scans}");
+    }
+}
+
+#[test]
 fn statements_that_do_more_than_read_are_refused() {
     let table = table();
     let engine = engine_on(Arc::new(MemoryFileSystem::new()), &table);

@@ -100,6 +100,31 @@ impl HeldTable {
         self.view.sstables.iter().map(of).sum()
     }
 
+    /// How many rows a read of everything would find, where that is known without one: nothing is in memory,
+    /// no two SSTables share a partition, and nothing in them is deleted, expires or was dropped.
+    pub fn known_rows(&self) -> Option<u64> {
+        let (view, schema) = (&self.view, self.table.schema());
+        let in_memory = !view.memtable.is_empty() || !view.flushing.is_empty() || view.settling.is_some();
+        let may_lose_rows = !schema.dropped.is_empty() || schema.has_strict_liveness;
+        if in_memory || view.damage.is_some() || may_lose_rows {
+            return None;
+        }
+        let mut sstables: Vec<&Arc<SsTable>> = view.sstables.iter().collect();
+        sstables.sort_by(|a, b| a.first_key().cmp(b.first_key()));
+        let do_overlap = sstables.windows(2).any(|pair| match pair {
+            [one, next] => one.last_key() >= next.first_key(),
+            _ => false,
+        });
+        // Static rows count as rows there.
+        let is_plain = |sstable: &Arc<SsTable>| {
+            !sstable.stats().may_have_tombstones() && sstable.header().static_columns.is_empty()
+        };
+        if do_overlap || !sstables.iter().all(|sstable| is_plain(sstable)) {
+            return None;
+        }
+        sstables.iter().map(|sstable| u64::try_from(sstable.stats().total_rows).ok()).sum()
+    }
+
     /// At most `parts` ranges that together are `range`, in ring order, with about as many bytes of SSTables
     /// each. There are fewer where few partitions hold most of the bytes.
     ///

@@ -86,6 +86,10 @@ impl Table for StoredTable {
         Ok(self.source.data_bytes())
     }
 
+    fn known_rows(&self) -> Result<Option<u64>, BulkError> {
+        Ok(self.source.known_rows())
+    }
+
     fn splits(&self, request: &ScanRequest, parts: u64) -> Result<Vec<Split>, BulkError> {
         self.source.splits(request, parts)
     }

@@ -9,7 +9,7 @@ use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::sql::{Any, ProstMessageExt, TicketStatementQuery};
 use arrow_flight::{Action, FlightDescriptor, FlightInfo, Ticket as WireTicket};
 use arrow_schema::SchemaRef;
-use bulk::flight::wire::{Progress, SCHEMA_ACTION, ScanCommand};
+use bulk::flight::wire::{Progress, SCHEMA_ACTION, ScanCommand, TableFacts};
 use bulk::ticket::{Asked, Ticket};
 use bulk::{Batches, BulkError, ScanCounts, ScanRequest, Select, Split, Table, Tables};
 use env::Env;
@@ -187,6 +187,11 @@ impl Table for RemoteTable {
     fn data_bytes(&self) -> Result<u64, BulkError> {
         let all = self.node.plan(&Select::of(&self.definition.keyspace, &self.definition.name), 1)?;
         Ok(u64::try_from(all.total_bytes).unwrap_or(0))
+    }
+
+    fn known_rows(&self) -> Result<Option<u64>, BulkError> {
+        let all = self.node.plan(&Select::of(&self.definition.keyspace, &self.definition.name), 1)?;
+        Ok(TableFacts::of_bytes(&all.app_metadata).known_rows)
     }
 
     fn splits(&self, request: &ScanRequest, parts: u64) -> Result<Vec<Split>, BulkError> {
