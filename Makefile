@@ -27,13 +27,18 @@ SECONDS := 3600
 # The conformance suites find Python's packages, and cqlsh, through the path.
 IN_VENV := PATH="$(abspath $(VENV))/bin:$$PATH"
 
-.PHONY: help build run test ci deny advisories conformance conformance-suites fuzz soak bench train picture fmt clean setup jars go-modules node-modules
+.PHONY: help build tested run test ci deny advisories conformance conformance-suites fuzz soak bench train picture fmt clean setup jars go-modules node-modules
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 20
 
 build: ## the release node, target/release/ilion
 	$(RELEASE)
+	@bench/train --check
+
+# What `make test` runs the suites against.
+tested: ## a node that is built quickly and runs nearly as fast, target/tested/ilion
+	cargo build --profile tested --locked -p server
 
 run: build ## start the release node on sample data
 	target/release/ilion --data-dir $(BUILD)/sample --sample
