@@ -19,8 +19,8 @@ import pytest
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable
 from cassandra.policies import WhiteListRoundRobinPolicy
 
-from harness.frames import (OPTIONS, QUERY, READY, RESULT, STARTUP, SUPPORTED, Frames, long_string, parameters,
-                            string_map)
+from harness.frames import (AUTH_RESPONSE, AUTH_SUCCESS, AUTHENTICATE, OPTIONS, QUERY, READY, RESULT, STARTUP, SUPPORTED, Frames,
+                            long_string, parameters, string_map, value)
 from harness.node import Ilion, free_port, ilion_binary, run
 
 PASSWORD = "secret1"
@@ -444,3 +444,67 @@ def test_what_cannot_be_ends_the_start(certificates, tmp_path, options, words):
     said = str(failure.value)
     assert "client_encryption_options" in said and all(word in said for word in words), said
     assert "wrong\"" not in said
+
+
+IDENTITY = "spiffe://example.org/app"
+MTLS = "org.apache.cassandra.auth.MutualTlsWithPasswordFallbackAuthenticator"
+BAD_CREDENTIALS = 0x0100
+
+
+def first_answer(node, context=None, version=5):
+    """What STARTUP is answered with, and the connection."""
+    frames = Frames(node, version=version, begin=False, timeout_s=20) if context is None else \
+        Secure(node, context, begin=False, version=version)
+    return frames, frames.ask(STARTUP, string_map({"CQL_VERSION": "3.0.0"}))
+
+
+def test_a_certificate_is_a_login(certificates, tmp_path):
+    """First with passwords beside it, to make the roles; then alone, on the same directory."""
+    options = {"enabled": True, "optional": False, "keystore": certificates.node, "truststore": certificates.ca,
+               "require_client_auth": "optional", "ssl_context_factory": {"class_name": "PEMBasedSslContextFactory"}}
+    parameters = {"validator_class_name": "org.apache.cassandra.auth.SpiffeCertificateValidator"}
+
+    def authenticator(name):
+        return json.dumps({"class_name": name, "parameters": parameters})
+
+    named, unnamed = certificates.context(certificates.client), certificates.context()
+    settings = {"authorizer": "CassandraAuthorizer", "auth_bcrypt_gensalt_log2_rounds": 4}
+    with node_of(tmp_path, options, authenticator=authenticator(MTLS), **settings) as node:
+        frames, answer = first_answer(node, named)
+        assert (answer.code, answer.message) == (BAD_CREDENTIALS, f"Certificate identity '{IDENTITY}' not authorized")
+        frames.close()
+        root, answer = first_answer(node, unnamed)
+        assert answer.opcode == AUTHENTICATE and answer.body.string() == MTLS
+        root.segments = True
+        assert root.ask(AUTH_RESPONSE, value(b"\0cassandra\0cassandra")).opcode == AUTH_SUCCESS
+        for statement in ("CREATE ROLE app WITH LOGIN = true", f"ADD IDENTITY '{IDENTITY}' TO ROLE 'app'"):
+            assert root.query(statement).opcode == RESULT, statement
+        for version in (3, 4, 5):
+            app, answer = first_answer(node, named, version)
+            assert answer.opcode == READY, answer.message
+            app.segments = version >= 5
+            assert app.query("SELECT key FROM system.local").kind == "rows"
+            denied = app.query("SELECT * FROM system_auth.roles")
+            assert denied.message.startswith("User app has no SELECT permission on <table system_auth.roles>")
+            # A name and a password do not make another of it.
+            assert app.ask(AUTH_RESPONSE, value(b"\0cassandra\0cassandra")).opcode == AUTH_SUCCESS
+            assert app.query("SELECT * FROM system_auth.roles").message == denied.message
+            app.close()
+        root.query("ALTER ROLE app WITH LOGIN = false")
+        frames, answer = first_answer(node, named)
+        assert (answer.code, answer.message) == (BAD_CREDENTIALS, "app is not permitted to log in")
+        frames.close()
+        root.query("ALTER ROLE app WITH LOGIN = true")
+        assert metric(node, "ilion_tls_logins_total") == 6 and metric(node, "ilion_logins_total") == 1
+        assert metric(node, "ilion_login_failures_total") == 2
+        root.close()
+    options["require_client_auth"] = True
+    with node_of(tmp_path, options, authenticator=authenticator("MutualTlsAuthenticator"), **settings) as node:
+        context = certificates.context(certificates.client)
+        context.check_hostname = False
+        cluster = connect(node, context)
+        rows = list(cluster.connect().execute("SELECT key FROM system.local"))
+        assert len(rows) == 1
+        cluster.shutdown()
+        with pytest.raises((ssl.SSLError, ConnectionError, AssertionError, AttributeError)):
+            first_answer(node, unnamed)[1].opcode

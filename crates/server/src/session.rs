@@ -60,7 +60,7 @@ use uuid::Uuid;
 
 use crate::config::Millis;
 use crate::metrics::RequestKind;
-use crate::net::{AnswerRoom, Connection, Handling, Reply, Service};
+use crate::net::{AnswerRoom, Arrival, Connection, Entrance, Handling, Reply, Service};
 use crate::node::Node;
 use crate::reads::{self, ReadRecord, Waits};
 use crate::redact;
@@ -293,8 +293,12 @@ impl Service for Sessions {
         proceed(exchange, message.request, is_long)
     }
 
-    fn authenticator(&self) -> Option<&'static str> {
-        self.authenticator_class()
+    fn entrance(&self, connection: &Connection) -> Entrance {
+        self.entrance_of(connection)
+    }
+
+    fn log_in_early(self: Arc<Self>, arrival: Arrival) -> Handling {
+        Box::pin(principal::log_in_early(self, arrival))
     }
 
     fn log_in(self: Arc<Self>, token: Option<Bytes>, reply: Reply) -> Handling {

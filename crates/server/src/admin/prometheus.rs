@@ -211,6 +211,19 @@ fn clients(page: &mut Page, state: &NodeState) {
         traffic.tls_resumed.get(),
     );
     page.counter("ilion_tls_failures_total", "TLS handshakes that failed.", traffic.tls_failures.get());
+    let logins = &state.auth.logins;
+    page.counter("ilion_logins_total", "Logins with a password.", logins.by_password.get());
+    page.counter(
+        "ilion_tls_logins_total",
+        "Logins with a certificate (mutual TLS).",
+        logins.by_certificate.get(),
+    );
+    page.counter("ilion_login_failures_total", "Logins that were refused.", logins.failures.get());
+    page.counter(
+        "ilion_logins_limited_total",
+        "Logins that were not looked at: too many of their address had failed.",
+        logins.limited.get(),
+    );
     page.counter("ilion_received_bytes_total", "Bytes from clients.", traffic.received_bytes.get());
     page.counter("ilion_sent_bytes_total", "Bytes to clients.", traffic.sent_bytes.get());
     page.gauge("ilion_requests_in_flight", "Requests in flight.", state.connections.requests_in_flight());

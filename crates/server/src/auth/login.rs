@@ -1,16 +1,20 @@
-//! A login: name and password of a token, bcrypt, and whether the role may log in.
+//! A login: name and password of a token, or the identity of a certificate, and whether the role may log in.
 //!
 //! bcrypt takes tens of milliseconds of a processor by intention. At most `native_transport_max_auth_threads`
 //! run at once, on half of the processors and on threads that no request waits for; some more logins wait,
-//! others are refused. A name that does not exist takes as long as a wrong password.
+//! others are refused. A name that does not exist takes as long as a wrong password. An address that has
+//! failed too often is not heard for a while ([`super::failures`]).
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use keystore::Certificate;
 use protocol::response::error::{ErrorKind, ErrorResponse};
 
-use super::store::Store;
+use super::store::{Store, StoreError};
 use super::{Auth, Principal, WAITING_MAX, password};
+use crate::metrics::Counter;
 use crate::slices::take_time;
 
 /// Counts a login that waits.
@@ -54,20 +58,46 @@ pub(super) async fn hash<T: Send + 'static>(
     done.await.map_err(|error| ErrorResponse::server(error.to_string()))
 }
 
+/// Counts what a login came to.
+fn count<T>(auth: &Auth, outcome: &Result<T, ErrorResponse>, how: &Counter) {
+    match outcome {
+        Ok(_) => how.add(1),
+        Err(error) if error.kind == ErrorKind::BadCredentials => auth.logins.failures.add(1),
+        Err(_) => {}
+    }
+}
+
 /// Judges a token of SASL PLAIN.
 ///
 /// # Errors
-/// In Cassandra's words.
-pub(crate) async fn log_in(
+/// In Cassandra's words; an overload where the client's address has failed too often.
+pub(crate) async fn by_password(
     auth: &Auth,
     store: &Store,
+    from: IpAddr,
     token: &[u8],
 ) -> Result<Arc<Principal>, ErrorResponse> {
+    if auth.failures.is_full(from, store.now_nanos()) {
+        auth.logins.limited.add(1);
+        return Err(ErrorResponse::overloaded(format!(
+            "Too many logins from {from} have failed. Try again later."
+        )));
+    }
+    let outcome = judge_password(auth, store, token).await;
+    count(auth, &outcome, &auth.logins.by_password);
+    if outcome.as_ref().is_err_and(|error| error.kind == ErrorKind::BadCredentials) {
+        auth.failures.note(from, store.now_nanos());
+    }
+    outcome
+}
+
+fn unable(error: StoreError) -> ErrorResponse {
+    tracing::error!(%error, "roles cannot be read");
+    refused(format!("Unable to perform authentication: {error}"))
+}
+
+async fn judge_password(auth: &Auth, store: &Store, token: &[u8]) -> Result<Arc<Principal>, ErrorResponse> {
     let (user, password) = password::credentials(token).map_err(refused)?;
-    let unable = |error: super::store::StoreError| {
-        tracing::error!(%error, "roles cannot be read");
-        refused(format!("Unable to perform authentication: {error}"))
-    };
     let role = store.role(&user).await.map_err(unable)?;
     let hash_of_role = role.and_then(|role| role.salted_hash);
     let is_known = hash_of_role.is_some();
@@ -76,13 +106,44 @@ pub(crate) async fn log_in(
     if !(is_known && is_right) {
         return Err(refused(format!("Provided username {user} and/or password are incorrect")));
     }
-    let principal = auth.principal(&user);
-    let now = store.now_nanos();
-    if !auth.is_fresh(&principal, now) {
+    enter(auth, store, &user).await
+}
+
+/// Judges the certificate that a client has shown, `None` where there is none. TLS has checked it.
+///
+/// # Errors
+/// In Cassandra's words.
+pub(crate) async fn by_certificate(
+    auth: &Auth,
+    store: &Store,
+    certificate: Option<&Certificate>,
+) -> Result<Arc<Principal>, ErrorResponse> {
+    let outcome = judge_certificate(auth, store, certificate).await;
+    count(auth, &outcome, &auth.logins.by_certificate);
+    outcome
+}
+
+async fn judge_certificate(
+    auth: &Auth,
+    store: &Store,
+    certificate: Option<&Certificate>,
+) -> Result<Arc<Principal>, ErrorResponse> {
+    let certificate = certificate.ok_or_else(|| refused("No certificate present on connection"))?;
+    let unnamed = || refused("Unable to extract Spiffe from the certificate");
+    let identity = certificate.spiffe().ok_or_else(unnamed)?;
+    let role = store.role_of_identity(identity).await.map_err(unable)?;
+    let unknown = || refused(format!("Certificate identity '{identity}' not authorized"));
+    enter(auth, store, &role.ok_or_else(unknown)?).await
+}
+
+/// The principal of a role that has shown who it is, if it may log in.
+async fn enter(auth: &Auth, store: &Store, role: &str) -> Result<Arc<Principal>, ErrorResponse> {
+    let principal = auth.principal(role);
+    if !auth.is_fresh(&principal, store.now_nanos()) {
         auth.refresh(store, &principal).await.map_err(unable)?;
     }
     if !principal.grants().can_login {
-        return Err(refused(format!("{user} is not permitted to log in")));
+        return Err(refused(format!("{role} is not permitted to log in")));
     }
     Ok(principal)
 }

@@ -1,8 +1,9 @@
-//! Who a client is, and what it may do: Cassandra's PasswordAuthenticator, CassandraRoleManager and
-//! CassandraAuthorizer.
+//! Who a client is, and what it may do: Cassandra's PasswordAuthenticator, MutualTlsAuthenticator,
+//! CassandraRoleManager and CassandraAuthorizer.
 //!
 //! ```text
 //! AUTH_RESPONSE ─> login ─> bcrypt (a bounded number at once, on no network thread) ─> Principal
+//! STARTUP       ─> the client's certificate ─> its identity ─> system_auth.identity_to_role ─> Principal
 //! statement ─> needs (made with its plan) ─> Grants of the Principal ─> carried out, or refused
 //! CREATE ROLE, GRANT, ... ─> statements ─> rows of system_auth ─> every Grants is old
 //! ```
@@ -18,6 +19,7 @@
 //! With AllowAllAuthenticator nothing of that is asked, and no request pays for it.
 
 pub(crate) mod check;
+pub(crate) mod failures;
 pub(crate) mod grants;
 mod list;
 pub(crate) mod login;
@@ -36,7 +38,9 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use crate::config::{AuthSettings, Settings};
+use crate::config::{AuthSettings, Authenticator, Settings};
+use crate::metrics::Counter;
+use failures::Failures;
 use grants::Grants;
 use resource::Resource;
 use store::{Store, StoreError};
@@ -81,10 +85,26 @@ impl Principal {
     }
 }
 
+/// Logins since the start.
+#[derive(Debug, Default)]
+pub struct Logins {
+    /// Those with a password.
+    pub by_password: Counter,
+    /// Those with a certificate.
+    pub by_certificate: Counter,
+    /// Those that were refused for who it was.
+    pub failures: Counter,
+    /// Those that were not looked at, because their address had failed too often.
+    pub limited: Counter,
+}
+
 /// What the node knows about roles besides their tables.
 #[derive(Debug)]
 pub struct Auth {
     settings: AuthSettings,
+    /// What came of logins.
+    pub logins: Logins,
+    failures: Failures,
     /// How long grants are believed.
     validity_nanos: u64,
     /// After how long they are looked up in the background.
@@ -110,6 +130,8 @@ impl Auth {
         let threads = (settings.native_transport_max_auth_threads as usize).min(processors / 2).max(1);
         Auth {
             settings: auth,
+            logins: Logins::default(),
+            failures: Failures::new(settings.native_transport_max_failed_logins_per_minute_per_ip),
             validity_nanos: validity_ms.saturating_mul(1_000_000),
             update_nanos: update_ms.saturating_mul(1_000_000),
             principals_max: settings.roles_cache_max_entries.max(settings.permissions_cache_max_entries)
@@ -125,7 +147,12 @@ impl Auth {
 
     /// Whether clients have to log in.
     pub fn authenticates(&self) -> bool {
-        self.settings.passwords
+        self.settings.authenticator.asks()
+    }
+
+    /// How clients show who they are.
+    pub fn authenticator(&self) -> Authenticator {
+        self.settings.authenticator
     }
 
     /// Whether clients may do only what they were granted.

@@ -44,7 +44,10 @@ pub(crate) async fn prepare(auth: &Auth, store: &Store, given: Option<&Path>) ->
     } else if given.is_some() {
         tracing::info!("--initial-superuser-password-file is not looked at: there are roles already");
     }
-    warn_of_default(store).await.map_err(failed)
+    match auth.authenticator().takes_passwords() {
+        true => warn_of_default(store).await.map_err(failed),
+        false => Ok(()),
+    }
 }
 
 async fn warn_of_default(store: &Store) -> Result<(), StoreError> {

@@ -455,8 +455,7 @@ impl Performer<'_> {
     }
 
     async fn has_identity(&self, identity: &str) -> Result<bool> {
-        let identities = self.store.identities().await.map_err(failed)?;
-        Ok(identities.iter().any(|(known, _)| known == identity))
+        Ok(self.store.role_of_identity(identity).await.map_err(failed)?.is_some())
     }
 }
 

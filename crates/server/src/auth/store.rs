@@ -280,6 +280,12 @@ impl Store {
             .collect())
     }
 
+    /// The role of an identity; `None` where nobody has added it.
+    pub(crate) async fn role_of_identity(&self, identity: &str) -> Result<Option<String>> {
+        let rows = self.rows("identity_to_role", Some(identity)).await?;
+        Ok(rows.first().and_then(|row| row.value("role")).map(|role| text(role)))
+    }
+
     fn change(&self, table: &'static str, key: &str, clustering: Option<&str>) -> Result<RowChange> {
         let update = PartitionUpdate::new(self.table(table)?, key_of(key));
         let mut place = Clustering::empty();

@@ -3,30 +3,96 @@
 //!
 //! | key | classes |
 //! |---|---|
-//! | `authenticator` | AllowAllAuthenticator, PasswordAuthenticator |
+//! | `authenticator` | AllowAllAuthenticator, PasswordAuthenticator, MutualTlsAuthenticator, MutualTlsWithPasswordFallbackAuthenticator |
 //! | `authorizer` | AllowAllAuthorizer, CassandraAuthorizer |
 //! | `role_manager` | CassandraRoleManager |
 //! | `network_authorizer`, `cidr_authorizer` | those that allow everything |
 //!
-//! A class stands alone or in a map, with its package or without, as in Cassandra.
+//! A class stands alone or in a map, with its package or without, as in Cassandra. Those of mutual TLS take
+//! `validator_class_name`: what says which name of a certificate is the client's.
 
-use super::Settings;
+use super::{ClientAuth, Settings};
 use serde_norway::Value;
+
+/// What says which name of a certificate is the client's identity.
+const VALIDATOR: &str = "SpiffeCertificateValidator";
+
+/// How clients show who they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Authenticator {
+    /// Nobody asks them.
+    #[default]
+    AllowAll,
+    /// By a name and a password.
+    Password,
+    /// By a certificate.
+    MutualTls,
+    /// By a certificate; those without one by a name and a password.
+    MutualTlsOrPassword,
+}
+
+impl Authenticator {
+    const ALL: [Authenticator; 4] = [
+        Authenticator::AllowAll,
+        Authenticator::Password,
+        Authenticator::MutualTls,
+        Authenticator::MutualTlsOrPassword,
+    ];
+
+    /// Cassandra's class, with its package.
+    pub fn class(self) -> &'static str {
+        match self {
+            Authenticator::AllowAll => "org.apache.cassandra.auth.AllowAllAuthenticator",
+            Authenticator::Password => "org.apache.cassandra.auth.PasswordAuthenticator",
+            Authenticator::MutualTls => "org.apache.cassandra.auth.MutualTlsAuthenticator",
+            Authenticator::MutualTlsOrPassword => {
+                "org.apache.cassandra.auth.MutualTlsWithPasswordFallbackAuthenticator"
+            }
+        }
+    }
+
+    /// Cassandra's class, without its package.
+    pub fn name(self) -> &'static str {
+        short(self.class())
+    }
+
+    /// Whether clients have to show who they are.
+    pub fn asks(self) -> bool {
+        self != Authenticator::AllowAll
+    }
+
+    /// Whether a certificate is a login.
+    pub fn takes_certificates(self) -> bool {
+        matches!(self, Authenticator::MutualTls | Authenticator::MutualTlsOrPassword)
+    }
+
+    /// Whether a password is a login.
+    pub fn takes_passwords(self) -> bool {
+        matches!(self, Authenticator::Password | Authenticator::MutualTlsOrPassword)
+    }
+}
 
 /// Whether clients log in, and whether they are held to what they were granted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AuthSettings {
-    /// Clients log in with a name and a password.
-    pub passwords: bool,
+    /// How clients show who they are.
+    pub authenticator: Authenticator,
     /// They may do only what they were granted.
     pub permissions: bool,
+    /// It was said which name of a certificate is the client's.
+    pub has_validator: bool,
+}
+
+/// The name of a class without its package.
+fn short(class: &str) -> &str {
+    class.rsplit('.').next().unwrap_or(class)
 }
 
 impl AuthSettings {
     /// Notes what a key asks for; whether Ilion has it is looked at elsewhere.
     ///
     /// # Errors
-    /// Where the classes have parameters, which none of them takes.
+    /// Where the classes have parameters that they do not take.
     pub(super) fn note(&mut self, key: &str, value: &Value) -> Result<(), String> {
         if !matches!(
             key,
@@ -40,15 +106,40 @@ impl AuthSettings {
             }
             single => (single.clone(), None),
         };
-        if parameters.is_some_and(|parameters| !super::is_blank(parameters)) {
+        let class = short(class.as_str().unwrap_or_default()).to_ascii_lowercase();
+        let parameters = parameters_of(parameters)?;
+        if key == "authenticator" {
+            let is_named = |known: &Authenticator| known.name().eq_ignore_ascii_case(&class);
+            self.authenticator = Authenticator::ALL.into_iter().find(is_named).unwrap_or_default();
+            self.has_validator = false;
+            if self.authenticator.takes_certificates() {
+                return self.note_validator(&parameters);
+            }
+        }
+        if !parameters.is_empty() {
             return Err("the class takes no parameters".to_owned());
         }
-        let class = class.as_str().unwrap_or_default();
-        let short = class.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
-        match key {
-            "authenticator" => self.passwords = short == "passwordauthenticator",
-            "authorizer" => self.permissions = short == "cassandraauthorizer",
-            _ => {}
+        if key == "authorizer" {
+            self.permissions = class == "cassandraauthorizer";
+        }
+        Ok(())
+    }
+
+    /// The parameters of the classes of mutual TLS.
+    fn note_validator(&mut self, parameters: &[(String, Value)]) -> Result<(), String> {
+        for (name, value) in parameters {
+            if name != "validator_class_name" {
+                return Err(format!("parameters: {name} is not known: there is validator_class_name"));
+            }
+            let class = value.as_str().unwrap_or_default();
+            if class.is_empty() {
+                continue;
+            }
+            let is_known = class == VALIDATOR || class == format!("org.apache.cassandra.auth.{VALIDATOR}");
+            if !is_known {
+                return Err(format!("validator_class_name: {class} is not supported: Ilion has {VALIDATOR}"));
+            }
+            self.has_validator = true;
         }
         Ok(())
     }
@@ -58,24 +149,58 @@ impl AuthSettings {
     /// # Errors
     /// In Cassandra's words where it has some.
     pub(super) fn check(self, settings: &Settings) -> Result<(), String> {
-        if self.passwords && settings.flight_port.is_some() {
-            return Err(
-                "flight_port can't be used with PasswordAuthenticator: Flight asks for no passwords yet"
-                    .to_owned(),
-            );
+        let name = self.authenticator.name();
+        if self.authenticator.asks() && settings.flight_port.is_some() {
+            return Err(format!("flight_port can't be used with {name}: Flight asks for no logins yet"));
         }
-        if self.permissions && !self.passwords {
+        if self.authenticator.takes_certificates() && !self.has_validator {
+            return Err("authenticator.parameters.validator_class_name is not set".to_owned());
+        }
+        if self.permissions && !self.authenticator.asks() {
             return Err("AllowAllAuthenticator can't be used with CassandraAuthorizer".to_owned());
         }
-        Ok(())
+        let options = &settings.client_encryption_options;
+        match self.authenticator {
+            Authenticator::MutualTls
+                if !options.enabled || options.require_client_auth != ClientAuth::Required =>
+            {
+                Err(format!(
+                    "{name} requires client_encryption_options.enabled to be true & \
+                     client_encryption_options.require_client_auth to be true"
+                ))
+            }
+            Authenticator::MutualTlsOrPassword if options.require_client_auth == ClientAuth::No => Err(
+                format!("{name} requires client_encryption_options.require_client_auth to be optional/true"),
+            ),
+            _ => Ok(()),
+        }
     }
 
     /// The classes that were chosen, as `system_views.settings` names and shows them.
     pub(super) fn shown(self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let classes = [
-            (self.passwords, "authenticator.class_name", "PasswordAuthenticator"),
+            (self.authenticator.asks(), "authenticator.class_name", self.authenticator.name()),
             (self.permissions, "authorizer.class_name", "CassandraAuthorizer"),
         ];
         classes.into_iter().filter(|(is_chosen, ..)| *is_chosen).map(|(_, name, class)| (name, class))
+    }
+}
+
+/// The parameters of a class: a map, or a list with one map as older files have it.
+fn parameters_of(value: Option<&Value>) -> Result<Vec<(String, Value)>, String> {
+    let value = match value {
+        Some(Value::Sequence(list)) if list.len() == 1 => list.first(),
+        other => other,
+    };
+    match value {
+        None => Ok(Vec::new()),
+        Some(value) if super::is_blank(value) => Ok(Vec::new()),
+        Some(Value::Mapping(map)) => {
+            let named = |(name, value): (&Value, &Value)| {
+                (name.as_str().unwrap_or_default().to_owned(), value.clone())
+            };
+            Ok(map.iter().map(named).collect())
+        }
+        Some(_) => Err("parameters are keys and values".to_owned()),
     }
 }

@@ -31,9 +31,15 @@ const GUARDED: &[Guarded] = &[
     Guarded {
         key: "authenticator",
         field: "class_name",
-        accepted: &["allowallauthenticator", "passwordauthenticator"],
+        accepted: &[
+            "allowallauthenticator",
+            "passwordauthenticator",
+            "mutualtlsauthenticator",
+            "mutualtlswithpasswordfallbackauthenticator",
+        ],
         otherwise: Otherwise::Refuse,
-        instead: "Ilion has AllowAllAuthenticator and PasswordAuthenticator",
+        instead: "Ilion has AllowAllAuthenticator, PasswordAuthenticator, MutualTlsAuthenticator and \
+                  MutualTlsWithPasswordFallbackAuthenticator",
     },
     Guarded {
         key: "authorizer",

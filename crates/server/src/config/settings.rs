@@ -465,6 +465,8 @@ settings! {
     native_transport_idle_timeout: Millis = Millis(0), old "native_transport_idle_timeout_in_ms" Millis;
     /// Threads that check and hash passwords.
     native_transport_max_auth_threads: u32 = 4;
+    /// Failed logins of an address in a minute; further ones are not looked at. 0 is no limit. A key of Ilion's.
+    native_transport_max_failed_logins_per_minute_per_ip: u32 = 60;
     /// Rounds of a new password's hash, as a power of two. A property of Cassandra's.
     auth_bcrypt_gensalt_log2_rounds: u32 = 10;
     /// How long permissions are believed that did not change by a statement.

@@ -145,7 +145,6 @@ fn values_that_cannot_be_are_errors_that_name_them() {
 #[test]
 fn safety_that_is_not_there_is_refused() {
     for yaml in [
-        "authenticator: MutualTlsAuthenticator",
         "authenticator: {class_name: com.example.KerberosAuthenticator}",
         "authorizer: com.example.Authorizer",
         "role_manager: com.example.RoleManager",
@@ -183,17 +182,21 @@ fn no_error_tells_a_password() {
 
 #[test]
 fn classes_of_authentication_have_short_and_long_names() {
-    let of = |passwords, permissions| AuthSettings { passwords, permissions };
+    let of = |authenticator, permissions| (authenticator, permissions);
     for (yaml, expected) in [
-        ("", of(false, false)),
-        ("authenticator: PasswordAuthenticator", of(true, false)),
-        ("authenticator: {class_name: org.apache.cassandra.auth.PasswordAuthenticator}", of(true, false)),
+        ("", of(Authenticator::AllowAll, false)),
+        ("authenticator: PasswordAuthenticator", of(Authenticator::Password, false)),
+        (
+            "authenticator: {class_name: org.apache.cassandra.auth.PasswordAuthenticator}",
+            of(Authenticator::Password, false),
+        ),
         (
             "authenticator: {class_name: PasswordAuthenticator, parameters: }\nauthorizer: {class_name: CassandraAuthorizer}",
-            of(true, true),
+            of(Authenticator::Password, true),
         ),
     ] {
-        assert_eq!(load(yaml).unwrap().auth, expected, "{yaml}");
+        let auth = load(yaml).unwrap().auth;
+        assert_eq!((auth.authenticator, auth.permissions), expected, "{yaml}");
     }
     let error = load("authenticator: PasswordAuthenticator\nflight_port: 9043").unwrap_err().to_string();
     assert!(error.starts_with("flight_port can't be used with PasswordAuthenticator"), "{error}");
@@ -205,6 +208,38 @@ fn classes_of_authentication_have_short_and_long_names() {
         let error = load(&format!("auth_bcrypt_gensalt_log2_rounds: {rounds}")).unwrap_err().to_string();
         assert!(error.contains("between 4 and 31"), "{error}");
     }
+}
+
+#[test]
+fn mutual_tls_needs_certificates_and_a_validator() {
+    let mutual = |class: &str, rest: &str| format!("authenticator: {{class_name: {class}{rest}}}\n");
+    let tls =
+        |auth: &str| format!("client_encryption_options: {{enabled: true, require_client_auth: {auth}}}");
+    let spiffe = ", parameters: {validator_class_name: SpiffeCertificateValidator}";
+    let long = ", parameters: [{validator_class_name: org.apache.cassandra.auth.SpiffeCertificateValidator}]";
+    let own = ", parameters: {validator_class_name: com.example.Validator}";
+    let (strict, lax) = ("MutualTlsAuthenticator", "MutualTlsWithPasswordFallbackAuthenticator");
+    for (class, rest, asks, expected) in [
+        (strict, spiffe, "true", Authenticator::MutualTls),
+        ("org.apache.cassandra.auth.MutualTlsAuthenticator", long, "true", Authenticator::MutualTls),
+        (lax, spiffe, "optional", Authenticator::MutualTlsOrPassword),
+        (lax, spiffe, "true", Authenticator::MutualTlsOrPassword),
+    ] {
+        let config = load(&(mutual(class, rest) + &tls(asks))).unwrap();
+        assert_eq!(config.auth.authenticator, expected);
+    }
+    for (class, rest, asks, words) in [
+        (strict, "", "true", "validator_class_name is not set"),
+        (strict, own, "true", "com.example.Validator is not supported"),
+        (strict, ", parameters: {other: 1}", "true", "other is not known"),
+        (strict, spiffe, "optional", "require_client_auth to be true"),
+        (lax, spiffe, "false", "require_client_auth to be optional/true"),
+    ] {
+        let error = load(&(mutual(class, rest) + &tls(asks))).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    let error = load(&mutual(strict, spiffe)).unwrap_err().to_string();
+    assert!(error.contains("MutualTlsAuthenticator requires client_encryption_options.enabled"), "{error}");
 }
 
 #[test]

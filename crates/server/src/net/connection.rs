@@ -65,6 +65,8 @@ pub struct Connection {
     /// Whether the client was warned about USE with prepared statements.
     pub warned_about_use: AtomicBool,
     info: OnceLock<ClientInfo>,
+    /// Whether nothing of it is read until a certificate is judged.
+    is_held_up: AtomicBool,
     /// Whether it may send statements: it has begun its session, and logged in where that is asked.
     is_admitted: AtomicBool,
     principal: ArcSwapOption<Principal>,
@@ -124,6 +126,7 @@ impl Connection {
             peer,
             warned_about_use: AtomicBool::new(false),
             info: OnceLock::new(),
+            is_held_up: AtomicBool::new(false),
             is_admitted: AtomicBool::new(false),
             principal: ArcSwapOption::empty(),
             keyspace: Mutex::new(None),
@@ -185,6 +188,15 @@ impl Connection {
     pub(crate) fn admit_as(&self, principal: Arc<Principal>) {
         self.principal.store(Some(principal));
         self.is_admitted.store(true, Ordering::Release);
+    }
+
+    /// Says whether its client has to wait for a decision.
+    pub(super) fn hold_up(&self, is_held_up: bool) {
+        self.is_held_up.store(is_held_up, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_held_up(&self) -> bool {
+        self.is_held_up.load(Ordering::SeqCst)
     }
 
     /// Lets it send statements without a login.

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Where everybody is let in (AllowAllAuthenticator) STARTUP is answered with READY, else with AUTHENTICATE,
-//! and nothing but AUTH_RESPONSE may follow until one is right. A STARTUP that is refused
-//! leaves the connection where it was. Anything out of order is a protocol error, up to STARTUP on stream 0.
+//! and nothing but AUTH_RESPONSE may follow until one is right. Where the client's certificate is its login,
+//! STARTUP is answered with READY once that is judged ([`Arrival`]). A STARTUP that is refused leaves the connection where it was. Anything out of order is a protocol error, up to STARTUP on stream 0.
 
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ use protocol::response::{Authenticate, Response, Supported};
 use protocol::{Decoder, Extras, Opcode, ProtocolVersion};
 
 use super::connection::{ClientInfo, Connection, Reply};
+use super::{Arrival, Entrance};
 
 /// The version of CQL that is spoken, as Cassandra 5.0 counts.
 pub(crate) const CQL_VERSION: &str = "3.4.7";
@@ -54,39 +55,41 @@ pub(super) fn supported() -> Response {
     Response::Supported(Supported { options })
 }
 
-/// Begins the session: the answer is the last envelope in the old framing.
+/// Begins the session: the answer is the last envelope in the old framing. Where a certificate has to be
+/// judged before, the obligation to do so comes back.
 pub(super) fn startup(
     connection: &Arc<Connection>,
     (decoder, frame_bytes_max): (&mut Decoder, usize),
-    authenticator: Option<&'static str>,
+    entrance: Entrance,
     version: ProtocolVersion,
     startup: Startup,
     reply: Reply,
-) {
+) -> Option<Arrival> {
     let judged = startup.check_cql_version().and_then(|()| startup.compression(version));
     let compression = match judged {
         Ok(compression) => compression,
-        Err(error) => return reply.send_error(error, &Extras::default()),
+        Err(error) => {
+            reply.send_error(error, &Extras::default());
+            return None;
+        }
     };
-    match authenticator {
-        None => {
+    let throws_on_overload = startup.throw_on_overload();
+    let info = ClientInfo { version, compression, settings: startup.settings, throws_on_overload };
+    match entrance {
+        Entrance::Open => {
             reply.send(&Response::Ready, &Extras::default());
             decoder.set_envelope_bytes_max(frame_bytes_max);
         }
-        Some(class) => {
+        Entrance::Asked(class) => {
             let asked = Authenticate { authenticator: class.to_owned() };
             reply.send(&Response::Authenticate(asked), &Extras::default());
         }
+        Entrance::Certificate => return Some(Arrival::new(connection, info, reply)),
     }
     decoder.negotiate(version, compression);
-    let throws_on_overload = startup.throw_on_overload();
-    connection.begin_session(ClientInfo {
-        version,
-        compression,
-        settings: startup.settings,
-        throws_on_overload,
-    });
-    if authenticator.is_none() {
+    connection.begin_session(info);
+    if entrance == Entrance::Open {
         connection.admit_anybody();
     }
+    None
 }

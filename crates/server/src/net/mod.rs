@@ -26,6 +26,7 @@
 //! client never waits for a request that is gone.
 
 mod answers;
+mod arrival;
 mod budget;
 mod connection;
 mod handshake;
@@ -42,6 +43,7 @@ mod wire;
 pub(crate) mod tests;
 
 pub use answers::{AnswerRoom, NoRoom};
+pub use arrival::Arrival;
 pub use connection::{ClientInfo, Connection, Reply};
 pub use registry::{Registry, Traffic};
 pub use server::{Door, Server};
@@ -51,6 +53,7 @@ use crate::tls::Tls;
 use bytes::Bytes;
 use protocol::Extras;
 use protocol::request::Message;
+use protocol::response::error::ErrorResponse;
 use protocol::response::{AuthSuccess, Response};
 use std::future::Future;
 use std::pin::Pin;
@@ -138,11 +141,28 @@ impl Default for NetOptions {
 /// What is left of a request that has to wait.
 pub type Handling = Pin<Box<dyn Future<Output = ()> + Send>>;
 
+/// How the client of a connection gets in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entrance {
+    /// Nobody asks who it is.
+    Open,
+    /// It has to answer this class of authenticator before anything else.
+    Asked(&'static str),
+    /// Its certificate is judged before STARTUP is answered.
+    Certificate,
+}
+
 /// Carries out requests of sessions that have begun.
 pub trait Service: Send + Sync + 'static {
-    /// The class of authenticator that clients have to answer before anything else; `None` lets everybody in.
-    fn authenticator(&self) -> Option<&'static str> {
-        None
+    /// How the client of a connection gets in.
+    fn entrance(&self, _: &Connection) -> Entrance {
+        Entrance::Open
+    }
+
+    /// Judges the certificate of a client, and lets it in or not. What waits comes back.
+    fn log_in_early(self: Arc<Self>, arrival: Arrival) -> Handling {
+        arrival.refuse(ErrorResponse::server("no certificates are judged here"));
+        Box::pin(std::future::ready(()))
     }
 
     /// Judges who a client says that it is, and answers. What waits comes back.

@@ -70,6 +70,8 @@ struct Unstarted {
     waiting: Option<Envelope>,
     /// What both count.
     incoming: Incoming,
+    /// Whether the framing follows from a STARTUP that is not decided.
+    is_arriving: bool,
 }
 
 /// What became of a connection that was served for a while.
@@ -88,6 +90,7 @@ impl ConnectionTask {
             decoder: Decoder::new(first_bytes_max),
             waiting: None,
             incoming: Incoming::new(&presence.connection),
+            is_arriving: false,
         };
         presence.connection.move_to(seat.thread());
         Self { wire, seat, unstarted, presence }
@@ -167,9 +170,17 @@ async fn serve(
     unstarted: &mut Unstarted,
 ) -> io::Result<Outcome> {
     let (mut reader, writer) = wire.split();
-    let Unstarted { decoder, waiting, incoming } = unstarted;
-    let mut intake =
-        Intake { shared, connection, decoder, waiting, incoming, phase: Phase::Open, is_stuck: false };
+    let Unstarted { decoder, waiting, incoming, is_arriving } = unstarted;
+    let mut intake = Intake {
+        shared,
+        connection,
+        decoder,
+        waiting,
+        incoming,
+        is_arriving,
+        phase: Phase::Open,
+        is_stuck: false,
+    };
     let mut deadline: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
     let mut freed: Option<Waiting<'_>> = None;
     let mut waker: Option<Waker> = None;
@@ -310,6 +321,7 @@ struct Intake<'a> {
     /// Waits for bytes in flight to be given back.
     waiting: &'a mut Option<Envelope>,
     incoming: &'a mut Incoming,
+    is_arriving: &'a mut bool,
     phase: Phase,
     /// Whether the socket did not take all of the answers.
     is_stuck: bool,
@@ -326,6 +338,11 @@ impl Intake<'_> {
             let connection = self.connection;
             if self.is_full() {
                 return false;
+            }
+            if std::mem::take(self.is_arriving)
+                && let Some(info) = connection.info()
+            {
+                self.decoder.negotiate(info.version, info.compression);
             }
             if self.has_batch() {
                 // Where nothing else has arrived, nothing is left to start once it is written.
@@ -362,9 +379,13 @@ impl Intake<'_> {
         self.incoming.hold(bytes as u64, !wants_bytes)
     }
 
-    /// Whether the connection has its fill of requests in flight or of answers that nobody reads.
+    /// Whether the connection has its fill of requests in flight or of answers that nobody reads, or its
+    /// client is not let in yet.
     fn is_full(&self) -> bool {
         let connection = self.connection;
+        if connection.is_held_up() {
+            return true;
+        }
         if self.is_stuck && connection.is_out_of_room() {
             return true;
         }
@@ -417,8 +438,13 @@ impl Intake<'_> {
             Request::Options(_) => reply.send(&handshake::supported(), &Extras::default()),
             Request::Startup(startup) => {
                 let decoder = (&mut *self.decoder, self.shared.options.frame_bytes_max);
-                let authenticator = self.shared.service.authenticator();
-                handshake::startup(connection, decoder, authenticator, version, startup, reply);
+                let entrance = self.shared.service.entrance(connection);
+                let arrival = handshake::startup(connection, decoder, entrance, version, startup, reply);
+                if let Some(arrival) = arrival {
+                    *self.is_arriving = true;
+                    let service = Arc::clone(&self.shared.service);
+                    begin(move || Some(service.log_in_early(arrival)));
+                }
             }
             Request::Register(register) => {
                 connection.register(&register.kinds);

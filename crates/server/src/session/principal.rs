@@ -5,10 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cql::ast::Statement as Tree;
 use cql::plan::roles;
+use keystore::Certificate;
 use protocol::Extras;
 use protocol::request::Request;
 use protocol::response::error::ErrorResponse;
-use protocol::response::{AuthSuccess, PASSWORD_AUTHENTICATOR, Response, ResultBody};
+use protocol::response::{AuthSuccess, Response, ResultBody};
 
 use super::statements::Statement;
 use super::{Answer, Exchange, Sessions, end, error, proceed};
@@ -18,17 +19,70 @@ use crate::auth::resource::Resource;
 use crate::auth::statements::Performer;
 use crate::auth::store::Store;
 use crate::auth::{Freshness, Principal};
+use crate::config::Authenticator;
 use crate::metrics::RequestKind;
-use crate::net::Reply;
+use crate::net::{Arrival, Connection, Entrance, Reply};
+use crate::state::NodeState;
 
 impl Sessions {
     pub(super) fn store(&self) -> Store {
         Store::new(&self.node.env, &self.node.engine, &self.coordinator)
     }
 
-    /// The class that clients are told; `None` where they need not log in.
-    pub(super) fn authenticator_class(&self) -> Option<&'static str> {
-        self.node.auth.authenticates().then_some(PASSWORD_AUTHENTICATOR)
+    /// How the client of a connection gets in.
+    pub(super) fn entrance_of(&self, connection: &Connection) -> Entrance {
+        match self.node.auth.authenticator() {
+            Authenticator::AllowAll => Entrance::Open,
+            authenticator if logs_in_by_certificate(authenticator, connection) => Entrance::Certificate,
+            authenticator => Entrance::Asked(authenticator.class()),
+        }
+    }
+
+    /// Judges the certificate of a connection's client.
+    async fn judge_certificate(&self, connection: &Connection) -> Result<Arc<Principal>, ErrorResponse> {
+        let auth = &self.node.auth;
+        let outcome = login::by_certificate(auth, &self.store(), certificate(connection)).await;
+        note(&self.node, connection, outcome)
+    }
+}
+
+/// What the client has shown.
+fn certificate(connection: &Connection) -> Option<&Certificate> {
+    connection.tls().and_then(|session| session.peer.as_ref())
+}
+
+/// Whether the certificate of a client is its login, rather than a password.
+fn logs_in_by_certificate(authenticator: Authenticator, connection: &Connection) -> bool {
+    match authenticator {
+        Authenticator::AllowAll | Authenticator::Password => false,
+        Authenticator::MutualTls => true,
+        Authenticator::MutualTlsOrPassword => certificate(connection).is_some(),
+    }
+}
+
+/// Logs and counts what a login came to.
+fn note(
+    node: &NodeState,
+    connection: &Connection,
+    outcome: Result<Arc<Principal>, ErrorResponse>,
+) -> Result<Arc<Principal>, ErrorResponse> {
+    match &outcome {
+        Ok(principal) => {
+            tracing::debug!(role = %principal.name(), peer = %connection.peer, "a client has logged in");
+        }
+        Err(error) => {
+            tracing::debug!(peer = %connection.peer, "a login was refused");
+            node.metrics.record_error(error.kind.code());
+        }
+    }
+    outcome
+}
+
+/// Judges the certificate of a client that has sent STARTUP.
+pub(super) async fn log_in_early(sessions: Arc<Sessions>, arrival: Arrival) {
+    match sessions.judge_certificate(arrival.connection()).await {
+        Ok(principal) => arrival.admit(principal),
+        Err(error) => arrival.refuse(error),
     }
 }
 
@@ -40,17 +94,20 @@ pub(super) async fn log_in(sessions: Arc<Sessions>, token: Option<Bytes>, reply:
         return reply.send(&Response::AuthSuccess(AuthSuccess { token: None }), &Extras::default());
     }
     let connection = Arc::clone(reply.connection());
-    match login::log_in(&node.auth, &sessions.store(), &token.unwrap_or_default()).await {
+    let outcome = if logs_in_by_certificate(node.auth.authenticator(), &connection) {
+        // Whoever is in by its certificate is that again, whatever the token says.
+        sessions.judge_certificate(&connection).await
+    } else {
+        let (from, token) = (connection.peer.ip(), token.unwrap_or_default());
+        let outcome = login::by_password(&node.auth, &sessions.store(), from, &token).await;
+        note(node, &connection, outcome)
+    };
+    match outcome {
         Ok(principal) => {
-            tracing::debug!(role = %principal.name(), peer = %connection.peer, "a client has logged in");
             connection.admit_as(principal);
             reply.send(&Response::AuthSuccess(AuthSuccess { token: None }), &Extras::default());
         }
-        Err(error) => {
-            tracing::debug!(peer = %connection.peer, "a login was refused");
-            node.metrics.record_error(error.kind.code());
-            reply.send_error(error, &Extras::default());
-        }
+        Err(error) => reply.send_error(error, &Extras::default()),
     }
 }
 

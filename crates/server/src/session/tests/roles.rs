@@ -3,16 +3,22 @@
 use std::path::Path;
 
 use super::*;
+use crate::auth::login;
 use crate::auth::setup;
 use crate::auth::store::Store;
-use crate::config::AuthSettings;
+use crate::config::{AuthSettings, Authenticator};
+use keystore::Certificate;
 use protocol::request::{AuthResponse, Options};
 
 const DENIED: &str = "User bob has no SELECT permission on <table ks.t> or any of its parents";
 
 /// A node on which clients log in, without roles.
 async fn open_empty(env: &Env) -> Db {
-    open_as(env, AuthSettings { passwords: true, permissions: true }).await
+    open_as(env, with(true)).await
+}
+
+fn with(permissions: bool) -> AuthSettings {
+    AuthSettings { authenticator: Authenticator::Password, permissions, ..AuthSettings::default() }
 }
 
 async fn open_as(env: &Env, auth: AuthSettings) -> Db {
@@ -306,7 +312,7 @@ fn the_first_password_comes_from_a_file() {
 #[test]
 fn passwords_alone_hold_nobody_back_but_from_roles() {
     run(async {
-        let db = open_as(&Env::for_test(97), AuthSettings { passwords: true, permissions: false }).await;
+        let db = open_as(&Env::for_test(97), with(false)).await;
         prepare_roles(&db, None).await.unwrap();
         let root = &mut superuser(&db).await;
         create(root).await;
@@ -341,6 +347,79 @@ fn passwords_alone_hold_nobody_back_but_from_roles() {
         cql(bob, "CREATE ROLE y WITH SUPERUSER = true").await;
         cql(root, "REVOKE boss FROM bob").await;
         assert_eq!(refused(bob, "CREATE ROLE z WITH SUPERUSER = true").await.0, ErrorKind::Unauthorized);
+        db.stop().await;
+    });
+}
+
+fn certificate(uris: &[&str]) -> Certificate {
+    Certificate {
+        common_name: Some("app".to_owned()),
+        uris: uris.iter().map(|uri| (*uri).to_owned()).collect(),
+        not_before_s: 0,
+        not_after_s: i64::MAX,
+    }
+}
+
+#[test]
+fn the_identity_of_a_certificate_leads_to_a_role() {
+    run(async {
+        let db = open(&Env::for_test(98)).await;
+        let root = &mut superuser(&db).await;
+        all(
+            root,
+            &[
+                "CREATE ROLE app WITH LOGIN = true",
+                "CREATE ROLE mute",
+                "ADD IDENTITY 'spiffe://a/app' TO ROLE 'app'",
+                "ADD IDENTITY 'spiffe://a/mute' TO ROLE 'mute'",
+            ],
+        )
+        .await;
+        let state = &db.node.state;
+        let store = Store::new(&state.env, &state.engine, &db.node.coordinator);
+        let judge = async |certificate: Option<&Certificate>| {
+            let judged = login::by_certificate(&state.auth, &store, certificate).await;
+            judged.map(|principal| principal.name().to_string()).map_err(|error| error.message)
+        };
+        let app = certificate(&["https://a", "spiffe://a/app", "spiffe://a/mute"]);
+        assert_eq!(judge(Some(&app)).await, Ok("app".to_owned()));
+        for (uris, words) in [
+            (&[][..], "Unable to extract Spiffe from the certificate"),
+            (&["https://a"], "Unable to extract Spiffe from the certificate"),
+            (&["spiffe://a/other"], "Certificate identity 'spiffe://a/other' not authorized"),
+            (&["spiffe://a/mute"], "mute is not permitted to log in"),
+        ] {
+            assert_eq!(judge(Some(&certificate(uris))).await.unwrap_err(), words);
+        }
+        assert_eq!(judge(None).await.unwrap_err(), "No certificate present on connection");
+        all(root, &["DROP IDENTITY 'spiffe://a/app'"]).await;
+        assert!(judge(Some(&app)).await.unwrap_err().contains("not authorized"));
+        let logins = &state.auth.logins;
+        assert_eq!((logins.by_certificate.get(), logins.failures.get()), (1, 6));
+        db.stop().await;
+    });
+}
+
+#[test]
+fn an_address_that_fails_too_often_waits() {
+    run(async {
+        let db = Db::open_with(&Env::for_test(99), |config| {
+            config.auth = with(true);
+            config.settings.auth_bcrypt_gensalt_log2_rounds = 4;
+            config.settings.native_transport_max_failed_logins_per_minute_per_ip = 2;
+        })
+        .await;
+        prepare_roles(&db, None).await.unwrap();
+        let root = &mut superuser(&db).await;
+        let guest = &mut stranger(&db, ProtocolVersion::V5).await;
+        for _ in 0..2 {
+            assert_eq!(error(guest.call(token("cassandra", "x")).await).0, ErrorKind::BadCredentials);
+        }
+        let (kind, message) = error(guest.call(token("cassandra", "cassandra")).await);
+        assert_eq!((kind, message.contains("have failed")), (ErrorKind::Overloaded, true), "{message}");
+        // Who is in goes on.
+        select(root, "LIST ROLES").await;
+        assert_eq!(db.node.state.auth.logins.limited.get(), 1);
         db.stop().await;
     });
 }
