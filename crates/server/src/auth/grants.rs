@@ -6,6 +6,7 @@ use cql::ast::Permission;
 use model::schema::{LOCAL_SYSTEM_KEYSPACES, REPLICATED_SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
 
 use super::permission::PermissionSet;
+use super::places::Places;
 use super::resource::Resource;
 
 /// What a role may do.
@@ -21,6 +22,8 @@ pub(crate) struct Grants {
     pub(crate) can_login: bool,
     /// The role and those that it inherits from; empty for one that is gone.
     pub(crate) roles: BTreeSet<String>,
+    /// Where the role may come in.
+    pub(crate) places: Places,
     all_keyspaces: PermissionSet,
     keyspaces: HashMap<String, OfKeyspace>,
     others: HashMap<Resource, PermissionSet>,

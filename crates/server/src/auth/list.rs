@@ -10,6 +10,7 @@ use protocol::response::rows::{ColumnSpec, Rows};
 
 use super::check::unauthorized;
 use super::permission;
+use super::places::Allowed;
 use super::resource::Resource;
 use super::statements::{Performer, failed, of_tree};
 use super::store::Role;
@@ -65,6 +66,16 @@ async fn listed(of: &Performer<'_>, role: Option<&str>, recursive: bool) -> Resu
     of.store.granted_roles(from, recursive).await.map_err(failed)
 }
 
+/// The data centers in which a role may come in.
+async fn datacenters(of: &Performer<'_>, role: &Role) -> Result<String> {
+    if !of.auth.holds_to_datacenters() {
+        return Ok(Allowed::All.to_string());
+    }
+    let standing = (role.can_login, of.is_super(&role.name).await?);
+    let allowed = of.auth.datacenters_of(&of.store, &role.name, standing).await;
+    allowed.map(|allowed| allowed.to_string()).map_err(failed)
+}
+
 /// LIST ROLES.
 pub(super) async fn roles(of: &Performer<'_>, role: Option<&str>, recursive: bool) -> Result<Option<Rows>> {
     let roles = listed(of, role, recursive).await?;
@@ -80,10 +91,13 @@ pub(super) async fn roles(of: &Performer<'_>, role: Option<&str>, recursive: boo
         ("datacenters", CqlType::Text),
     ];
     let empty_map = || Some(Bytes::from_static(&[0; 4]));
-    let row = |role: &Role| {
-        vec![text(&role.name), flag(role.is_super), flag(role.can_login), empty_map(), text("ALL")]
-    };
-    Ok(Some(rows("roles", &columns, roles.values().map(row).collect())))
+    let mut shown = Vec::new();
+    for role in roles.values() {
+        let datacenters = datacenters(of, role).await?;
+        let (is_super, can_login) = (flag(role.is_super), flag(role.can_login));
+        shown.push(vec![text(&role.name), is_super, can_login, empty_map(), text(&datacenters)]);
+    }
+    Ok(Some(rows("roles", &columns, shown)))
 }
 
 /// LIST USERS: the roles that may log in.
@@ -95,9 +109,8 @@ pub(super) async fn users(of: &Performer<'_>) -> Result<Option<Rows>> {
     let columns = [("name", CqlType::Text), ("super", CqlType::Boolean), ("datacenters", CqlType::Text)];
     let mut users = Vec::new();
     for role in roles.values().filter(|role| role.can_login) {
-        let inherited = of.store.granted_roles(&role.name, true).await.map_err(failed)?;
-        let is_super = inherited.values().any(|role| role.is_super);
-        users.push(vec![text(&role.name), flag(is_super), text("ALL")]);
+        let is_super = of.is_super(&role.name).await?;
+        users.push(vec![text(&role.name), flag(is_super), text(&datacenters(of, role).await?)]);
     }
     Ok(Some(rows("users", &columns, users)))
 }

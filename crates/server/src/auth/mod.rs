@@ -1,5 +1,5 @@
 //! Who a client is, and what it may do: Cassandra's PasswordAuthenticator, MutualTlsAuthenticator,
-//! CassandraRoleManager and CassandraAuthorizer.
+//! CassandraRoleManager and CassandraAuthorizer, CassandraNetworkAuthorizer and CassandraCIDRAuthorizer.
 //!
 //! ```text
 //! AUTH_RESPONSE ─> login ─> bcrypt (a bounded number at once, on no network thread) ─> Principal
@@ -14,17 +14,21 @@
 //!    and waits until they are made anew. So a REVOKE holds at once. What did not come as a statement (files
 //!    that were brought in) holds after `permissions_validity`, or `nodetool invalidatepermissionscache`.
 //!    Before that somebody looks them up in the background, so no request waits for it.
-//! 4. A check of fresh grants is one load of an atomic pointer and two look-ups by name.
+//! 4. Where a role may come in ([`places`]) is looked up with its grants.
+//! 5. A check of fresh grants is one load of an atomic pointer and two look-ups by name.
 //!
 //! With AllowAllAuthenticator nothing of that is asked, and no request pays for it.
 
 pub(crate) mod check;
+pub(crate) mod cidr;
 pub(crate) mod failures;
 pub(crate) mod grants;
 mod list;
 pub(crate) mod login;
 mod password;
 pub(crate) mod permission;
+mod place_store;
+pub(crate) mod places;
 pub(crate) mod resource;
 pub(crate) mod setup;
 pub(crate) mod statements;
@@ -42,6 +46,7 @@ use crate::config::{AuthSettings, Authenticator, Settings};
 use crate::metrics::Counter;
 use failures::Failures;
 use grants::Grants;
+use places::CidrGroups;
 use resource::Resource;
 use store::{Store, StoreError};
 
@@ -105,6 +110,10 @@ pub struct Auth {
     /// What came of logins.
     pub logins: Logins,
     failures: Failures,
+    /// The node's own.
+    datacenter: String,
+    /// Where roles are held to networks.
+    cidr: Option<CidrGroups>,
     /// How long grants are believed.
     validity_nanos: u64,
     /// After how long they are looked up in the background.
@@ -122,8 +131,9 @@ pub struct Auth {
 }
 
 impl Auth {
-    /// As the settings say, on a machine with so many processors: bcrypt leaves half of them to requests.
-    pub(crate) fn new(auth: AuthSettings, settings: &Settings, processors: usize) -> Auth {
+    /// As the settings say, in a data center, on a machine with so many processors: bcrypt leaves half of
+    /// them to requests.
+    pub(crate) fn new(auth: AuthSettings, settings: &Settings, datacenter: &str, processors: usize) -> Auth {
         let validity_ms = settings.permissions_validity.0.min(settings.roles_validity.0);
         let intervals = [settings.permissions_update_interval.0, settings.roles_update_interval.0];
         let update_ms = intervals.into_iter().flatten().map(|time| time.0).min().unwrap_or(validity_ms / 2);
@@ -131,6 +141,8 @@ impl Auth {
         Auth {
             settings: auth,
             logins: Logins::default(),
+            datacenter: datacenter.to_owned(),
+            cidr: auth.cidr.map(CidrGroups::new),
             failures: Failures::new(settings.native_transport_max_failed_logins_per_minute_per_ip),
             validity_nanos: validity_ms.saturating_mul(1_000_000),
             update_nanos: update_ms.saturating_mul(1_000_000),
@@ -222,6 +234,8 @@ impl Auth {
         grants.made_nanos = made_nanos;
         grants.is_super = roles.values().any(|role| role.is_super);
         grants.can_login = roles.get(&*principal.name).is_some_and(|role| role.can_login);
+        let standing = (grants.can_login, grants.is_super);
+        grants.places = self.places_of(store, &principal.name, standing).await?;
         for role in roles.keys() {
             for (resource, permissions) in store.permissions_of(role).await? {
                 grants.add(resource, permissions);

@@ -24,6 +24,9 @@ pub(crate) async fn prepare(auth: &Auth, store: &Store, given: Option<&Path>) ->
         return Ok(());
     }
     let failed = |error: StoreError| error.to_string();
+    if let Some(cidr) = auth.cidr() {
+        cidr.reload(store).await.map_err(failed)?;
+    }
     if store.roles().await.map_err(failed)?.is_empty() {
         let password = match given {
             Some(path) => read_password(store, path)?,

@@ -59,7 +59,9 @@ struct Options<'a> {
     can_login: Option<bool>,
     password: Option<&'a str>,
     hash: Option<&'a str>,
-    datacenters: Option<BTreeSet<&'a str>>,
+    /// Those that the role is held to; empty for all.
+    datacenters: Option<BTreeSet<String>>,
+    cidr_groups: Option<BTreeSet<String>>,
     /// Names of those that are a role's own, as Cassandra orders them.
     names: Vec<&'static str>,
 }
@@ -74,13 +76,14 @@ impl<'a> Options<'a> {
                 RoleOption::Superuser(is_super) => found.is_super = Some(*is_super),
                 RoleOption::Login(can_login) => found.can_login = Some(*can_login),
                 RoleOption::AccessToDatacenters(names) => {
-                    found.datacenters = Some(names.iter().map(String::as_str).collect());
+                    found.datacenters = Some(names.iter().cloned().collect());
                 }
+                RoleOption::AccessToAllDatacenters => found.datacenters = Some(BTreeSet::new()),
+                RoleOption::AccessFromCidrs(names) => {
+                    found.cidr_groups = Some(names.iter().cloned().collect());
+                }
+                RoleOption::AccessFromAllCidrs => found.cidr_groups = Some(BTreeSet::new()),
                 RoleOption::Options(_) => found.names.push("OPTIONS"),
-                // What everybody may do here anyway.
-                RoleOption::AccessToAllDatacenters
-                | RoleOption::AccessFromAllCidrs
-                | RoleOption::AccessFromCidrs(_) => {}
             }
         }
         if is_user {
@@ -96,7 +99,7 @@ impl<'a> Options<'a> {
         found
     }
 
-    fn check(&self, options: &[RoleOption], datacenter: &str) -> Result<()> {
+    async fn check(&self, of: &Performer<'_>) -> Result<()> {
         if self.names.contains(&"OPTIONS") {
             return Err(ErrorResponse::invalid(format!("{MANAGER} doesn't support OPTIONS")));
         }
@@ -104,7 +107,8 @@ impl<'a> Options<'a> {
             return Err(ErrorResponse::invalid("Invalid hashed password value. Please use jBcrypt."));
         }
         if let Some(names) = &self.datacenters {
-            let unknown: Vec<&str> = names.iter().copied().filter(|name| *name != datacenter).collect();
+            let unknown: Vec<&str> =
+                names.iter().map(String::as_str).filter(|name| *name != of.datacenter).collect();
             if !unknown.is_empty() {
                 return Err(ErrorResponse::invalid(format!(
                     "Invalid value(s) for DATACENTERS '[{}]',All values must be valid datacenters",
@@ -112,7 +116,10 @@ impl<'a> Options<'a> {
                 )));
             }
         }
-        roles::cidr_groups(options).map_err(of_cql)
+        match &self.cidr_groups {
+            Some(names) if !names.is_empty() => of.check_cidr_groups(names).await,
+            _ => Ok(()),
+        }
     }
 }
 
@@ -201,12 +208,26 @@ impl Performer<'_> {
         )))
     }
 
+    /// Refuses CIDR groups that there are not.
+    async fn check_cidr_groups(&self, names: &BTreeSet<String>) -> Result<()> {
+        let groups = self.store.cidr_groups().await.map_err(failed)?;
+        if names.iter().all(|name| groups.iter().any(|(known, _)| known == name)) {
+            return Ok(());
+        }
+        let asked: Vec<&str> = names.iter().map(String::as_str).collect();
+        let known: Vec<&str> = groups.iter().map(|(name, _)| name.as_str()).collect();
+        let (asked, known) = (asked.join(", "), known.join(", "));
+        Err(ErrorResponse::invalid(format!(
+            "Invalid CIDR group(s): [{asked}]. Available CIDR Groups are: [{known}]"
+        )))
+    }
+
     pub(super) async fn role(&self, name: &str) -> Result<Option<Role>> {
         self.store.role(name).await.map_err(failed)
     }
 
     /// Whether a role is a superuser or inherits from one.
-    async fn is_super(&self, role: &str) -> Result<bool> {
+    pub(super) async fn is_super(&self, role: &str) -> Result<bool> {
         let roles = self.store.granted_roles(role, true).await.map_err(failed)?;
         Ok(roles.values().any(|role| role.is_super))
     }
@@ -225,7 +246,7 @@ impl Performer<'_> {
         if options.is_super == Some(true) && !self.is_superuser() {
             return Err(unauthorized("Only superusers can create a role with superuser status"));
         }
-        options.check(&create.options, self.datacenter)?;
+        options.check(self).await?;
         if name.is_empty() {
             return Err(ErrorResponse::invalid("Role name can't be an empty string"));
         }
@@ -236,7 +257,8 @@ impl Performer<'_> {
             return Err(ErrorResponse::invalid(format!("{name} already exists")));
         }
         // Cassandra forgets them without a word.
-        if options.datacenters.is_some() {
+        let holds_to_datacenters = self.auth.holds_to_datacenters();
+        if !holds_to_datacenters && options.datacenters.as_ref().is_some_and(|names| !names.is_empty()) {
             return Err(no_datacenters());
         }
         let role = Role {
@@ -247,6 +269,13 @@ impl Performer<'_> {
             salted_hash: self.hash_of(&options).await?,
         };
         let mut mutations = vec![self.store.create_role(&role).map_err(failed)?];
+        if holds_to_datacenters {
+            let names = options.datacenters.as_ref().cloned().unwrap_or_default();
+            mutations.push(self.store.set_datacenters(name, &names).map_err(failed)?);
+        }
+        if let Some(names) = options.cidr_groups.as_ref().filter(|_| self.store.has_cidr_permissions()) {
+            mutations.push(self.store.set_cidr_groups_of(name, names).map_err(failed)?);
+        }
         if self.auth.authorizes() {
             let resource = Resource::Role(role.name);
             let granted = self.store.grant(self.principal.name(), &resource, resource.applicable());
@@ -295,7 +324,7 @@ impl Performer<'_> {
                 }
             }
         }
-        options.check(&alter.options, self.datacenter)?;
+        options.check(self).await?;
         if alter.options.is_empty() {
             return Err(ErrorResponse::invalid("ALTER [ROLE|USER] can't be empty"));
         }
@@ -305,15 +334,22 @@ impl Performer<'_> {
             }
             return Err(ErrorResponse::invalid(format!("Role {name} doesn't exist")));
         }
-        if touches(of_datacenters) {
-            return Err(no_datacenters());
+        let mut mutations = Vec::new();
+        if let Some(names) = &options.datacenters {
+            if !self.auth.holds_to_datacenters() {
+                return Err(no_datacenters());
+            }
+            mutations.push(self.store.set_datacenters(name, names).map_err(failed)?);
         }
-        if options.names.is_empty() {
-            return Ok(Vec::new());
+        if let Some(names) = options.cidr_groups.as_ref().filter(|_| self.store.has_cidr_permissions()) {
+            mutations.push(self.store.set_cidr_groups_of(name, names).map_err(failed)?);
         }
-        let hash = self.hash_of(&options).await?;
-        let altered = self.store.alter_role(name, options.is_super, options.can_login, hash.as_deref());
-        Ok(vec![altered.map_err(failed)?])
+        if !options.names.is_empty() {
+            let hash = self.hash_of(&options).await?;
+            let altered = self.store.alter_role(name, options.is_super, options.can_login, hash.as_deref());
+            mutations.push(altered.map_err(failed)?);
+        }
+        Ok(mutations)
     }
 
     async fn drop(&self, name: &str, if_exists: bool) -> Result<Vec<Mutation>> {

@@ -34,7 +34,7 @@ pub(crate) enum StoreError {
     NoTable(&'static str),
 }
 
-type Result<T> = std::result::Result<T, StoreError>;
+pub(super) type Result<T> = std::result::Result<T, StoreError>;
 
 /// A role as its row says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(crate) struct Role {
 
 /// A row: key, clustering, and the values of each column; elements of a set are several.
 #[derive(Debug, Default)]
-struct StoredRow {
+pub(super) struct StoredRow {
     key: String,
     clustering: String,
     values: BTreeMap<String, Vec<Bytes>>,
@@ -59,7 +59,12 @@ fn text(bytes: &[u8]) -> String {
 }
 
 impl StoredRow {
-    fn value(&self, column: &str) -> Option<&Bytes> {
+    /// Its partition's key.
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
+    pub(super) fn value(&self, column: &str) -> Option<&Bytes> {
         self.values.get(column)?.first()
     }
 
@@ -96,7 +101,7 @@ pub(crate) struct RowChange {
 }
 
 impl RowChange {
-    fn set(mut self, column: &str, value: impl AsRef<[u8]>) -> RowChange {
+    pub(super) fn set(mut self, column: &str, value: impl AsRef<[u8]>) -> RowChange {
         if let Some(column) = self.update.table.column(column) {
             let value = Bytes::copy_from_slice(value.as_ref());
             self.row.cells.push(Cell::live(column.id, self.timestamp, value));
@@ -141,14 +146,14 @@ impl RowChange {
         self
     }
 
-    fn done(self) -> Mutation {
+    pub(super) fn done(self) -> Mutation {
         let RowChange { mut update, mut row, .. } = self;
         row.cells.sort_by(|a, b| a.column.cmp(&b.column).then_with(|| a.path.cmp(&b.path)));
         update.rows.push(row);
         Mutation::of(update)
     }
 
-    fn partition_deleted(self) -> Mutation {
+    pub(super) fn partition_deleted(self) -> Mutation {
         let RowChange { mut update, timestamp, now_s, .. } = self;
         update.deletion = Deletion::new(timestamp, now_s);
         Mutation::of(update)
@@ -177,7 +182,7 @@ impl Store {
         self.env.clock.monotonic_nanos()
     }
 
-    fn table(&self, name: &'static str) -> Result<Arc<TableSchema>> {
+    pub(super) fn table(&self, name: &'static str) -> Result<Arc<TableSchema>> {
         self.engine.schema().table(KEYSPACE, name).cloned().ok_or(StoreError::NoTable(name))
     }
 
@@ -186,7 +191,7 @@ impl Store {
     }
 
     /// The rows of a partition, or of all.
-    async fn rows(&self, table: &'static str, key: Option<&str>) -> Result<Vec<StoredRow>> {
+    pub(super) async fn rows(&self, table: &'static str, key: Option<&str>) -> Result<Vec<StoredRow>> {
         let table = self.table(table)?;
         let partitions = match key {
             Some("") => return Ok(Vec::new()),
@@ -286,7 +291,12 @@ impl Store {
         Ok(rows.first().and_then(|row| row.value("role")).map(|role| text(role)))
     }
 
-    fn change(&self, table: &'static str, key: &str, clustering: Option<&str>) -> Result<RowChange> {
+    pub(super) fn change(
+        &self,
+        table: &'static str,
+        key: &str,
+        clustering: Option<&str>,
+    ) -> Result<RowChange> {
         let update = PartitionUpdate::new(self.table(table)?, key_of(key));
         let mut place = Clustering::empty();
         if let Some(value) = clustering {

@@ -6,7 +6,8 @@
 //! | `authenticator` | AllowAllAuthenticator, PasswordAuthenticator, MutualTlsAuthenticator, MutualTlsWithPasswordFallbackAuthenticator |
 //! | `authorizer` | AllowAllAuthorizer, CassandraAuthorizer |
 //! | `role_manager` | CassandraRoleManager |
-//! | `network_authorizer`, `cidr_authorizer` | those that allow everything |
+//! | `network_authorizer` | AllowAllNetworkAuthorizer, CassandraNetworkAuthorizer |
+//! | `cidr_authorizer` | AllowAllCIDRAuthorizer, CassandraCIDRAuthorizer |
 //!
 //! A class stands alone or in a map, with its package or without, as in Cassandra. Those of mutual TLS take
 //! `validator_class_name`: what says which name of a certificate is the client's.
@@ -72,6 +73,61 @@ impl Authenticator {
     }
 }
 
+/// The parameters of CassandraCIDRAuthorizer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CidrSettings {
+    /// `cidr_authorizer_mode`: who comes from elsewhere is refused (ENFORCE), not only told of (MONITOR).
+    pub enforces: bool,
+    /// `cidr_checks_for_superusers`.
+    pub checks_superusers: bool,
+    /// `cidr_groups_cache_refresh_interval`, in minutes.
+    pub refresh_minutes: u32,
+    /// `ip_cache_max_size`: addresses whose groups are remembered.
+    pub ip_cache_max: u32,
+}
+
+impl Default for CidrSettings {
+    fn default() -> Self {
+        CidrSettings { enforces: false, checks_superusers: false, refresh_minutes: 5, ip_cache_max: 100 }
+    }
+}
+
+impl CidrSettings {
+    fn of(parameters: &[(String, Value)]) -> Result<CidrSettings, String> {
+        let mut settings = CidrSettings::default();
+        for (name, value) in parameters.iter().filter(|(_, value)| !super::is_blank(value)) {
+            let text = match value {
+                Value::String(text) => text.trim().to_owned(),
+                other => serde_norway::to_string(other).unwrap_or_default().trim().to_owned(),
+            };
+            let bad = |wanted: &str| format!("parameters: {name}: {text:?} is not {wanted}");
+            let number = || text.parse::<u32>().map_err(|_| bad("a number"));
+            match name.as_str() {
+                "cidr_authorizer_mode" => {
+                    settings.enforces = match text.to_ascii_uppercase().as_str() {
+                        "ENFORCE" => true,
+                        "MONITOR" => false,
+                        _ => return Err(bad("MONITOR or ENFORCE")),
+                    };
+                }
+                // As Java reads a boolean.
+                "cidr_checks_for_superusers" => {
+                    settings.checks_superusers = text.eq_ignore_ascii_case("true")
+                }
+                "cidr_groups_cache_refresh_interval" => {
+                    settings.refresh_minutes = number()?;
+                    if settings.refresh_minutes == 0 {
+                        return Err(bad("a number of minutes from 1 on"));
+                    }
+                }
+                "ip_cache_max_size" => settings.ip_cache_max = number()?,
+                _ => return Err(format!("parameters: {name} is not known")),
+            }
+        }
+        Ok(settings)
+    }
+}
+
 /// Whether clients log in, and whether they are held to what they were granted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AuthSettings {
@@ -79,6 +135,10 @@ pub struct AuthSettings {
     pub authenticator: Authenticator,
     /// They may do only what they were granted.
     pub permissions: bool,
+    /// They may come in where their role may: CassandraNetworkAuthorizer.
+    pub datacenters: bool,
+    /// They may come from where their role may: CassandraCIDRAuthorizer.
+    pub cidr: Option<CidrSettings>,
     /// It was said which name of a certificate is the client's.
     pub has_validator: bool,
 }
@@ -116,11 +176,18 @@ impl AuthSettings {
                 return self.note_validator(&parameters);
             }
         }
+        if key == "cidr_authorizer" {
+            let settings = CidrSettings::of(&parameters)?;
+            self.cidr = (class == "cassandracidrauthorizer").then_some(settings);
+            return Ok(());
+        }
         if !parameters.is_empty() {
             return Err("the class takes no parameters".to_owned());
         }
-        if key == "authorizer" {
-            self.permissions = class == "cassandraauthorizer";
+        match key {
+            "authorizer" => self.permissions = class == "cassandraauthorizer",
+            "network_authorizer" => self.datacenters = class == "cassandranetworkauthorizer",
+            _ => {}
         }
         Ok(())
     }
@@ -159,6 +226,14 @@ impl AuthSettings {
         if self.permissions && !self.authenticator.asks() {
             return Err("AllowAllAuthenticator can't be used with CassandraAuthorizer".to_owned());
         }
+        let places = [
+            (self.datacenters, "CassandraNetworkAuthorizer"),
+            (self.cidr.is_some(), "CassandraCIDRAuthorizer"),
+        ];
+        let is_alone = |(is_chosen, _): &&(bool, &str)| *is_chosen && !self.authenticator.asks();
+        if let Some((_, class)) = places.iter().find(is_alone) {
+            return Err(format!("{class} can't be used with AllowAllAuthenticator"));
+        }
         let options = &settings.client_encryption_options;
         match self.authenticator {
             Authenticator::MutualTls
@@ -181,6 +256,8 @@ impl AuthSettings {
         let classes = [
             (self.authenticator.asks(), "authenticator.class_name", self.authenticator.name()),
             (self.permissions, "authorizer.class_name", "CassandraAuthorizer"),
+            (self.datacenters, "network_authorizer.class_name", "CassandraNetworkAuthorizer"),
+            (self.cidr.is_some(), "cidr_authorizer.class_name", "CassandraCIDRAuthorizer"),
         ];
         classes.into_iter().filter(|(is_chosen, ..)| *is_chosen).map(|(_, name, class)| (name, class))
     }

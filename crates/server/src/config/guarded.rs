@@ -58,16 +58,16 @@ const GUARDED: &[Guarded] = &[
     Guarded {
         key: "network_authorizer",
         field: "class_name",
-        accepted: &["allowallnetworkauthorizer"],
+        accepted: &["allowallnetworkauthorizer", "cassandranetworkauthorizer"],
         otherwise: Otherwise::Refuse,
-        instead: "Ilion holds no role to data centers, there is one",
+        instead: "Ilion has AllowAllNetworkAuthorizer and CassandraNetworkAuthorizer",
     },
     Guarded {
         key: "cidr_authorizer",
         field: "class_name",
-        accepted: &["allowallcidrauthorizer"],
+        accepted: &["allowallcidrauthorizer", "cassandracidrauthorizer"],
         otherwise: Otherwise::Refuse,
-        instead: "Ilion does not look at addresses, roles may come from all of them",
+        instead: "Ilion has AllowAllCIDRAuthorizer and CassandraCIDRAuthorizer",
     },
     Guarded {
         key: "transparent_data_encryption_options",

@@ -18,7 +18,7 @@ mod settings;
 mod shown;
 mod units;
 
-pub use auth::{AuthSettings, Authenticator};
+pub use auth::{AuthSettings, Authenticator, CidrSettings};
 pub use encryption::{ClientAuth, ClientEncryption, ContextFactory, EncryptionPolicy, Secret, StoreFile};
 pub use memory::{MemoryShares, memory_bytes};
 pub use settings::{

@@ -148,8 +148,8 @@ fn safety_that_is_not_there_is_refused() {
         "authenticator: {class_name: com.example.KerberosAuthenticator}",
         "authorizer: com.example.Authorizer",
         "role_manager: com.example.RoleManager",
-        "network_authorizer: CassandraNetworkAuthorizer",
-        "cidr_authorizer: {class_name: CassandraCIDRAuthorizer}",
+        "network_authorizer: com.example.Network",
+        "cidr_authorizer: {class_name: com.example.Cidr}",
         "transparent_data_encryption_options: {enabled: true}",
         "partitioner: RandomPartitioner",
     ] {
@@ -207,6 +207,39 @@ fn classes_of_authentication_have_short_and_long_names() {
     for rounds in [3, 32] {
         let error = load(&format!("auth_bcrypt_gensalt_log2_rounds: {rounds}")).unwrap_err().to_string();
         assert!(error.contains("between 4 and 31"), "{error}");
+    }
+}
+
+#[test]
+fn places_of_roles_need_logins() {
+    let password = "authenticator: PasswordAuthenticator\n";
+    let cidr = |rest: &str| format!("cidr_authorizer: {{class_name: CassandraCIDRAuthorizer{rest}}}\n");
+    let network = "network_authorizer: org.apache.cassandra.auth.CassandraNetworkAuthorizer\n";
+    let auth = load(&(password.to_owned() + network)).unwrap().auth;
+    assert!(auth.datacenters && auth.cidr.is_none());
+    let all = ", parameters: {cidr_authorizer_mode: enforce, cidr_checks_for_superusers: true, \
+               cidr_groups_cache_refresh_interval: 7, ip_cache_max_size: 9}";
+    let expected =
+        CidrSettings { enforces: true, checks_superusers: true, refresh_minutes: 7, ip_cache_max: 9 };
+    for (rest, expected) in [("", CidrSettings::default()), (all, expected)] {
+        let auth = load(&(password.to_owned() + &cidr(rest))).unwrap().auth;
+        assert_eq!(auth.cidr, Some(expected));
+    }
+    let unused = "cidr_authorizer: {class_name: AllowAllCIDRAuthorizer, parameters: {ip_cache_max_size: 9}}";
+    assert_eq!(load(unused).unwrap().auth.cidr, None);
+    for yaml in [network, &cidr("")] {
+        let error = load(yaml).unwrap_err().to_string();
+        assert!(error.ends_with("can't be used with AllowAllAuthenticator"), "{error}");
+    }
+    for (parameter, words) in [
+        ("cidr_authorizer_mode: off", "MONITOR or ENFORCE"),
+        ("ip_cache_max_size: many", "not a number"),
+        ("cidr_groups_cache_refresh_interval: 0", "from 1 on"),
+        ("other: 1", "other is not known"),
+    ] {
+        let yaml = password.to_owned() + &cidr(&format!(", parameters: {{{parameter}}}"));
+        let error = load(&yaml).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
     }
 }
 

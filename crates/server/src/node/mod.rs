@@ -133,7 +133,7 @@ impl Node {
             timeouts: Timeouts::new(&config.settings),
             trace_probability: TraceProbability::default(),
             running: Arc::default(),
-            auth: Auth::new(config.auth, &config.settings, env.tasks.parallelism()),
+            auth: Auth::new(config.auth, &config.settings, &config.data_center, env.tasks.parallelism()),
             connections: Arc::new(net::Registry::new()),
             tls,
             tokens: identity.tokens,

@@ -136,7 +136,7 @@ impl Exchange {
     pub(super) fn has_old_grants(&self) -> bool {
         let auth = &self.sessions.node.auth;
         // Statements on roles look for themselves.
-        if !auth.authorizes() {
+        if !auth.authorizes() && !auth.restricts_places() {
             return false;
         }
         let principal = self.connection.principal_now();
@@ -156,6 +156,26 @@ impl Exchange {
         }
     }
 
+    /// Refuses a statement that comes from where its sender may not be.
+    fn admit(&self, principal: &Principal) -> Result<(), ErrorResponse> {
+        let node = &self.sessions.node;
+        if !node.auth.restricts_places() {
+            return Ok(());
+        }
+        if let Some(cidr) = node.auth.cidr()
+            && cidr.claim_reload(self.started_nanos)
+        {
+            let sessions = Arc::clone(&self.sessions);
+            tokio::spawn(async move {
+                if let Some(cidr) = sessions.node.auth.cidr() {
+                    cidr.reload_early(&sessions.store()).await;
+                }
+            });
+        }
+        let clock = || node.env.clock.monotonic_nanos();
+        node.auth.admit(principal, self.connection.peer.ip(), clock)
+    }
+
     /// Refuses a statement that the sender may not have carried out.
     pub(super) fn authorize(&self, statement: &Statement, in_use: Option<&str>) -> Result<(), ErrorResponse> {
         let node = &self.sessions.node;
@@ -164,6 +184,7 @@ impl Exchange {
         }
         let principal = self.connection.principal_now();
         let Some(principal) = &*principal else { return Err(unauthorized("You have not logged in")) };
+        self.admit(principal)?;
         if !node.auth.authorizes() {
             return Ok(());
         }
