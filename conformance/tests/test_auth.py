@@ -3,6 +3,7 @@
 `SCRIPT` holds the statements in order, each behind the role that sends it. What both answer is compared: kind, code, words,
 columns, rows and warnings. Where Ilion differs on purpose the line says so with `!`, and docs/AUTH.md has the reason.
 """
+import json
 import random
 
 import pytest
@@ -346,3 +347,67 @@ def test_roles_survive_a_crash(nodes):
     ours.start()
     late = Wire(ours.address, ours.port, login=("late", "late"))
     assert late.must("SELECT role FROM system_auth.roles WHERE role = 'late'").rows == [[b"late"]]
+
+
+PLACES = {**YAML, "auth_bcrypt_gensalt_log2_rounds": 4, "network_authorizer": "CassandraNetworkAuthorizer",
+          "native_transport_max_failed_logins_per_minute_per_ip": 5,
+          "cidr_authorizer": json.dumps({"class_name": "CassandraCIDRAuthorizer", "parameters": {"cidr_authorizer_mode": "ENFORCE"}})}
+
+
+@pytest.fixture
+def alone(request, tmp_path):
+    """An Ilion without a Cassandra beside it."""
+    if request.config.getoption("--target") != "ilion":
+        pytest.skip("only for an Ilion node")
+    with Ilion(tmp_path, settings=PLACES) as node:
+        yield node
+
+
+def as_(node, role):
+    return Wire(node.address, node.port, login=PASSWORDS.get(role, (role, role)))
+
+
+def test_roles_are_held_to_places(alone):
+    root = as_(alone, "root")
+    datacenter = root.must("SELECT data_center FROM system.local").rows[0][0].decode()
+    alone.nodetool("updatecidrgroup", "loopback", "127.0.0.0/8")
+    alone.nodetool("updatecidrgroup", "office", "10.0.0.0/8", "192.168.1.7/24")
+    assert alone.nodetool("listcidrgroups").split() == ["CIDR", "Groups:", "loopback", "office"]
+    assert alone.nodetool("listcidrgroups", "office").split() == ["CIDRs:", "10.0.0.0/8", "192.168.1.0/24"]
+    assert alone.nodetool("getcidrgroupsofip", "10.1.2.3") == "", "the groups were read before"
+    assert alone.nodetool("reloadcidrgroupscache") == "Reloaded CIDR groups cache\n"
+    assert alone.nodetool("getcidrgroupsofip", "10.1.2.3").split() == ["CIDR", "Groups:", "office"]
+    for wrong in ("10.0.0.0", "10.0.0.0/33", "example.org/8"):
+        with pytest.raises(RuntimeError, match="not a valid CIDR"):
+            alone.nodetool("updatecidrgroup", "x", wrong)
+    root.must(f"CREATE ROLE bob WITH PASSWORD = 'bob' AND LOGIN = true AND ACCESS TO DATACENTERS {{'{datacenter}'}} "
+              "AND ACCESS FROM CIDRS {'office'}")
+    bob = as_(alone, "bob")
+    local = "SELECT key FROM system.local"
+    refused = bob.query(local)
+    assert (refused.code, refused.error) == (0x2100, f"You do not have access from this IP {bob.connection._socket.getsockname()[0]}")
+    assert root.query("CREATE ROLE x WITH ACCESS FROM CIDRS {'home'}").error == \
+        "Invalid CIDR group(s): [home]. Available CIDR Groups are: [loopback, office]"
+    root.must("ALTER ROLE bob WITH ACCESS FROM CIDRS {'loopback'}")
+    assert bob.query(local).kind == "rows"
+    assert [b"bob", datacenter.encode()] in [[row[0], row[4]] for row in root.must("LIST ROLES").rows]
+    assert [row[0] for row in root.must("SELECT role FROM system_auth.cidr_permissions").rows] == [b"bob"]
+    stats = alone.nodetool("cidrfilteringstats")
+    assert "Number of CIDR accesses rejected from CIDR group - loopback" in stats and "CIDR checks latency (ns)" in stats
+    for table in ("roles_cache_keys", "network_permissions_cache_keys"):
+        assert b"bob" in [row[0] for row in root.must(f"SELECT role FROM system_views.{table}").rows]
+    for verb in ("invalidatenetworkpermissionscache", "invalidatecredentialscache", "invalidatejmxpermissionscache"):
+        assert alone.nodetool(verb) == ""
+    assert alone.nodetool("invalidatecidrpermissionscache") == "Invalidated CIDR permissions cache\n"
+    assert alone.nodetool("dropcidrgroup", "office") == "Deleted CIDR group office\n"
+    with pytest.raises(RuntimeError, match="CIDR group 'office' doesn't exists"):
+        alone.nodetool("dropcidrgroup", "office")
+    assert root.query("CREATE ROLE x WITH GENERATED PASSWORD").kind == "error"
+
+
+def test_failed_logins_are_limited(alone):
+    root = as_(alone, "root")
+    words = [words_of(alone, ("cassandra", "x"), 5) for _ in range(5)]
+    assert all("are incorrect" in said for said in words), words
+    assert "have failed" in words_of(alone, ("cassandra", "cassandra"), 5)
+    assert root.query("LIST ROLES").kind == "rows", "who is in goes on"

@@ -248,7 +248,10 @@ pub(super) async fn invalidate_cache(
     State(node): State<Arc<Node>>,
     Json(InvalidateCache { cache }): Json<InvalidateCache>,
 ) -> Result<StatusCode, ApiError> {
-    if cache == CacheKind::Roles {
+    if cache == CacheKind::Cidrs {
+        super::cidr::check_invalidation(&node)?;
+    }
+    if matches!(cache, CacheKind::Roles | CacheKind::Cidrs) {
         node.state.auth.invalidate();
         return Ok(StatusCode::NO_CONTENT);
     }

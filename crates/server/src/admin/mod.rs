@@ -8,6 +8,7 @@
 //! `/api/v1/compactions` shows their progress meanwhile, and they go on when the caller hangs up.
 
 mod bulk;
+mod cidr;
 mod compactions;
 mod exposition;
 mod guard;
@@ -59,6 +60,12 @@ const ROUTES: &[Route] = &[
     ("get", "/api/v1/reads/slow", || get(handlers::slow_reads)),
     ("post", "/api/v1/flush", || post(handlers::flush)),
     ("post", "/api/v1/caches/invalidate", || post(handlers::invalidate_cache)),
+    ("get", "/api/v1/cidr_groups", || get(cidr::groups)),
+    ("put", "/api/v1/cidr_groups", || put(cidr::update)),
+    ("delete", "/api/v1/cidr_groups", || delete(cidr::remove)),
+    ("get", "/api/v1/cidr_groups/of", || get(cidr::of_address)),
+    ("post", "/api/v1/cidr_groups/reload", || post(cidr::reload)),
+    ("get", "/api/v1/cidr_groups/stats", || get(cidr::stats)),
     ("put", "/api/v1/caches/capacity", || put(handlers::set_cache_capacity)),
     ("post", "/api/v1/drain", || post(handlers::drain)),
     ("get", "/api/v1/native_transport", || get(handlers::native_transport)),

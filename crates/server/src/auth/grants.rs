@@ -59,6 +59,24 @@ impl Grants {
         *place = place.union(permissions);
     }
 
+    /// The resources on which the role has permissions.
+    pub(crate) fn resources(&self) -> BTreeSet<Resource> {
+        let mut resources: BTreeSet<Resource> = self.others.keys().cloned().collect();
+        if !self.all_keyspaces.is_empty() {
+            resources.insert(Resource::AllKeyspaces);
+        }
+        for (keyspace, of) in &self.keyspaces {
+            if !of.itself.is_empty() {
+                resources.insert(Resource::Keyspace(keyspace.clone()));
+            }
+            if !of.all_tables.is_empty() {
+                resources.insert(Resource::AllTables(keyspace.clone()));
+            }
+            resources.extend(of.tables.keys().map(|table| Resource::table(keyspace, table)));
+        }
+        resources
+    }
+
     /// Whether the role has a permission on a resource or on any that it is a part of. For a table that is
     /// two look-ups and no allocation.
     pub(crate) fn allow(&self, permission: Permission, resource: &Resource) -> bool {

@@ -177,6 +177,30 @@ impl Auth {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
+    /// The roles that are remembered as they are now, by name.
+    pub(crate) fn remembered(&self) -> Vec<Arc<str>> {
+        self.fresh().iter().map(|principal| Arc::clone(&principal.name)).collect()
+    }
+
+    /// Remembered roles with the resources on which they have permissions.
+    pub(crate) fn remembered_permissions(&self) -> Vec<(Arc<str>, String)> {
+        let of = |principal: &Arc<Principal>| {
+            let resources = principal.grants().resources();
+            resources.into_iter().map(|on| (Arc::clone(&principal.name), on.name())).collect::<Vec<_>>()
+        };
+        self.fresh().iter().flat_map(of).collect()
+    }
+
+    /// Principals whose grants no statement has made old since.
+    fn fresh(&self) -> Vec<Arc<Principal>> {
+        let generation = self.generation.load(Ordering::Acquire);
+        let is_fresh = |principal: &&Arc<Principal>| principal.grants().generation == generation;
+        let mut fresh: Vec<Arc<Principal>> =
+            self.principals.lock().values().filter(is_fresh).map(Arc::clone).collect();
+        fresh.sort_by(|a, b| a.name.cmp(&b.name));
+        fresh
+    }
+
     /// Whether what is known of a principal may be relied on at an instant of the monotonic clock.
     pub(crate) fn freshness(&self, principal: &Principal, now_nanos: u64) -> Freshness {
         let grants = principal.grants.load();

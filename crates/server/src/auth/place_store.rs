@@ -122,7 +122,7 @@ impl Store {
             return Ok(Vec::new());
         }
         let rows = self.rows("cidr_groups", None).await?;
-        let cidrs = |set: &[u8]| elements(set).filter_map(cidr_of).collect();
+        let cidrs = |set: &[u8]| -> Vec<Cidr> { elements(set).filter_map(cidr_of).collect() };
         let group = |row: &super::store::StoredRow| {
             (row.key().to_owned(), row.value("cidrs").map(|set| cidrs(set)).unwrap_or_default())
         };

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use protocol::response::error::ErrorResponse;
+use tools::api::{CidrLatency, CidrStats};
 
 use super::check::unauthorized;
 use super::cidr::{Groups, Networks, java_text};
@@ -86,7 +87,7 @@ pub(crate) struct Places {
 
 /// The CIDR groups, and what came of looks at them.
 #[derive(Debug)]
-pub struct CidrGroups {
+pub(crate) struct CidrGroups {
     settings: CidrSettings,
     networks: ArcSwap<Networks>,
     /// Groups of addresses that were asked for.
@@ -99,13 +100,13 @@ pub struct CidrGroups {
     accepted: Mutex<BTreeMap<String, u64>>,
     rejected: Mutex<BTreeMap<String, u64>>,
     /// How often they were read.
-    pub reloads: Counter,
+    reloads: Counter,
     /// Nanoseconds of a check.
-    pub check_nanos: Histogram,
+    check_nanos: Histogram,
     /// Nanoseconds of reading them.
-    pub reload_nanos: Histogram,
+    reload_nanos: Histogram,
     /// Nanoseconds of finding the groups of an address.
-    pub lookup_nanos: Histogram,
+    lookup_nanos: Histogram,
 }
 
 fn count(counts: &Mutex<BTreeMap<String, u64>>, groups: &BTreeSet<String>) {
@@ -215,14 +216,32 @@ impl CidrGroups {
         is_due && swap().is_ok()
     }
 
-    /// Accesses that were allowed, by group.
-    pub fn accepted(&self) -> BTreeMap<String, u64> {
-        self.accepted.lock().clone()
-    }
-
-    /// Accesses that were refused, by group.
-    pub fn rejected(&self) -> BTreeMap<String, u64> {
-        self.rejected.lock().clone()
+    /// What came of looks at them, under Cassandra's names.
+    fn stats(&self) -> CidrStats {
+        let mut stats = CidrStats::default();
+        for (verb, counts) in [("accepted", &self.accepted), ("rejected", &self.rejected)] {
+            for (group, count) in counts.lock().iter() {
+                let name = format!("Number of CIDR accesses {verb} from CIDR group - {group}");
+                stats.counts.insert(name, *count);
+            }
+        }
+        stats.counts.insert("CIDR groups cache reload count".to_owned(), self.reloads.get());
+        for (name, nanos) in [
+            ("CIDR checks latency (ns)", &self.check_nanos),
+            ("CIDR groups cache reload latency (ns)", &self.reload_nanos),
+            ("Lookup IP in CIDR groups cache latency (ns)", &self.lookup_nanos),
+        ] {
+            let quantile = |q: f64| nanos.quantile(q) as f64;
+            let latency = CidrLatency {
+                p50: quantile(0.5),
+                p95: quantile(0.95),
+                p99: quantile(0.99),
+                p999: quantile(0.999),
+                max: nanos.max() as f64,
+            };
+            stats.latencies.insert(name.to_owned(), latency);
+        }
+        stats
     }
 }
 
@@ -233,13 +252,21 @@ impl Auth {
     }
 
     /// Whether roles are held to data centers.
-    pub(super) fn holds_to_datacenters(&self) -> bool {
+    pub(crate) fn holds_to_datacenters(&self) -> bool {
         self.settings.datacenters
     }
 
     /// The CIDR groups, where roles are held to them.
-    pub fn cidr(&self) -> Option<&CidrGroups> {
+    pub(crate) fn cidr(&self) -> Option<&CidrGroups> {
         self.cidr.as_ref()
+    }
+
+    /// What CIDR filtering came to; zeros where there is none.
+    pub(crate) fn cidr_stats(&self) -> CidrStats {
+        match &self.cidr {
+            Some(cidr) => cidr.stats(),
+            None => CidrGroups::new(CidrSettings::default()).stats(),
+        }
     }
 
     /// The data centers in which a role may log in.
@@ -324,12 +351,16 @@ mod tests {
         assert!(allows(&strict, &only("home"), "::ffff:10.1.1.1".parse().unwrap()));
         assert!(!allows(&strict, &only("home"), outside) && !allows(&strict, &only("other"), inside));
         assert!(!allows(&strict, &Allowed::None, inside));
-        let counts = |counts: &[(&str, u64)]| counts.iter().map(|(n, c)| ((*n).to_owned(), *c)).collect();
-        assert_eq!(strict.accepted(), counts(&[("home", 2)]));
-        assert_eq!(strict.rejected(), counts(&[("Undefined", 1), ("home", 2)]));
+        let counts = |counts: &[(&str, u64)]| -> BTreeMap<String, u64> {
+            counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+        };
+        assert_eq!(*strict.accepted.lock(), counts(&[("home", 2)]));
+        assert_eq!(*strict.rejected.lock(), counts(&[("Undefined", 1), ("home", 2)]));
+        let refused = "Number of CIDR accesses rejected from CIDR group - home";
+        assert_eq!(strict.stats().counts.get(refused), Some(&2));
         let lax = groups(false, 100);
         assert!(allows(&lax, &only("home"), outside) && allows(&lax, &Allowed::All, inside));
-        assert_eq!(lax.accepted(), counts(&[("Undefined", 1), ("home", 1)]));
+        assert_eq!(*lax.accepted.lock(), counts(&[("Undefined", 1), ("home", 1)]));
     }
 
     #[test]

@@ -2,14 +2,15 @@
 //! tables whose rows are made when they are read.
 //!
 //! - `catalog`: the virtual tables' definitions; `rows`: their rows and the stream of them;
-//! - `virtual_schema`, `views`, `pools`: what stands in them; `local`: `system.local` and the peers' tables.
+//! - `virtual_schema`, `views`, `roles`, `pools`: what stands in them; `local`: `system.local` and the peers' tables.
 //!
 //! A virtual table that has no entry in [`VirtualTables`] is empty, as it is on a Cassandra where nothing of
-//! its kind happens (repairs, streams, hints, connections to other nodes, caches of roles).
+//! its kind happens (repairs, streams, hints, connections to other nodes, caches of credentials).
 
 pub mod catalog;
 pub mod local;
 pub mod pools;
+mod roles;
 pub mod rows;
 mod views;
 mod virtual_schema;
@@ -77,11 +78,16 @@ impl VirtualTables {
         tables.add(system_views, "batch_metrics", views::batch_metrics);
         tables.add(system_views, "bulk_scans", views::bulk_scans);
         tables.add(system_views, "caches", views::caches);
+        tables.add(system_views, "cidr_filtering_metrics_counts", roles::cidr_counts);
+        tables.add(system_views, "cidr_filtering_metrics_latencies", roles::cidr_latencies);
         tables.add(system_views, "clients", views::clients);
         tables.add(system_views, "cql_metrics", views::cql_metrics);
         tables.add(system_views, "gossip_info", views::gossip_info);
         tables.add(system_views, "max_sstable_duration", views::max_sstable_duration);
+        tables.add(system_views, "network_permissions_cache_keys", roles::network_permissions);
+        tables.add(system_views, "permissions_cache_keys", roles::permissions);
         tables.add(system_views, "queries", views::queries);
+        tables.add(system_views, "roles_cache_keys", roles::roles);
         tables.add(system_views, "settings", views::settings);
         tables.add(system_views, "slow_queries", views::slow_queries);
         tables.add(system_views, "snapshots", views::snapshots);

@@ -33,6 +33,8 @@ pub enum CacheKind {
     Rows,
     /// What roles may do, with what they inherit.
     Roles,
+    /// The networks from which roles may come.
+    Cidrs,
 }
 
 /// Question to `POST /caches/invalidate`.

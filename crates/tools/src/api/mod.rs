@@ -10,6 +10,7 @@
 
 mod bulk;
 mod caches;
+mod cidr;
 mod compactions;
 mod node;
 mod places;
@@ -21,6 +22,7 @@ mod tuning;
 
 pub use bulk::{BulkScan, BulkStats};
 pub use caches::{CacheCapacity, CacheKind, CacheReport, InvalidateCache};
+pub use cidr::{AddressQuery, CidrGroup, CidrLatency, CidrStats, DropCidrGroup};
 pub use compactions::{
     Autocompaction, AutocompactionStatus, COMPACTION, CollectGarbage, Compact, CompactionRecord,
     CompactionStats, CompactionTask, CompactionThresholds, ConcurrentCompactors, ForceCompact, Granularity,

@@ -7,6 +7,7 @@
 
 mod alone;
 mod bulk;
+mod cidr;
 mod compact;
 mod compactions;
 mod help;
@@ -55,6 +56,8 @@ enum Verb {
     Ring(ring::RingVerb),
     #[command(flatten)]
     Node(node::NodeVerb),
+    #[command(flatten)]
+    Cidr(cidr::CidrVerb),
     #[command(flatten)]
     Places(places::PlaceVerb),
     #[command(flatten)]
@@ -185,6 +188,7 @@ fn execute(args: &NodetoolArgs) -> Result<String, Failure> {
     match &args.verb {
         Verb::Ring(verb) => verb.run(&show),
         Verb::Node(verb) => verb.run(&show),
+        Verb::Cidr(verb) => verb.run(&show),
         Verb::Places(verb) => verb.run(&show),
         Verb::Tuning(verb) => verb.run(&show),
         Verb::Profile(verb) => verb.run(&show),

@@ -55,6 +55,16 @@ pub(super) enum NodeVerb {
         /// Roles
         roles: Vec<String>,
     },
+    /// Invalidate the network permissions cache, of all roles
+    Invalidatenetworkpermissionscache {
+        /// Roles (ignored: everything is looked up anew)
+        roles: Vec<String>,
+    },
+    /// Invalidate the JMX permissions cache (there is none: there is no JMX)
+    Invalidatejmxpermissionscache {
+        /// Roles
+        roles: Vec<String>,
+    },
     /// Set the capacity of the row cache, in MiB: it keeps what fits; the other two have no counterpart here
     Setcachecapacity {
         /// Key cache (ignored: index pages lie in the page cache), row cache in MiB (0 turns it off), counter
@@ -85,12 +95,12 @@ impl NodeVerb {
             NodeVerb::Invalidatekeycache => invalidate(client, CacheKind::Keys),
             NodeVerb::Invalidatepagecache => invalidate(client, CacheKind::Pages),
             NodeVerb::Invalidaterowcache => invalidate(client, CacheKind::Rows),
-            NodeVerb::Invalidatepermissionscache { .. } | NodeVerb::Invalidaterolescache { .. } => {
-                invalidate(client, CacheKind::Roles)
-            }
-            NodeVerb::Invalidatecredentialscache { .. } | NodeVerb::Invalidatecountercache => {
-                Ok(String::new())
-            }
+            NodeVerb::Invalidatepermissionscache { .. }
+            | NodeVerb::Invalidaterolescache { .. }
+            | NodeVerb::Invalidatenetworkpermissionscache { .. } => invalidate(client, CacheKind::Roles),
+            NodeVerb::Invalidatecredentialscache { .. }
+            | NodeVerb::Invalidatejmxpermissionscache { .. }
+            | NodeVerb::Invalidatecountercache => Ok(String::new()),
             NodeVerb::Setcachecapacity { capacities } => {
                 let [key, row, counter] = capacities.as_slice() else {
                     return usage(

@@ -222,7 +222,14 @@ fn senseless_commands_end_with_1_and_silent_nodes_with_2() {
     assert_eq!(with(&["invalidaterowcache"]), 2);
     assert_eq!(with(&["invalidatepermissionscache", "bob", "--all-roles"]), 2);
     assert_eq!(with(&["invalidaterolescache", "bob"]), 2);
+    assert_eq!(with(&["invalidatenetworkpermissionscache"]), 2);
+    assert_eq!(with(&["invalidatecidrpermissionscache", "bob"]), 2);
     assert_eq!(with(&["invalidatecredentialscache"]), 0);
+    assert_eq!(with(&["invalidatejmxpermissionscache"]), 0);
+    assert_eq!(with(&["updatecidrgroup", "home"]), 1);
+    assert_eq!(with(&["updatecidrgroup", "home", "10.0.0.0/8"]), 2);
+    assert_eq!(with(&["dropcidrgroup"]), 1);
+    assert_eq!(with(&["listcidrgroups"]), 2);
     assert_eq!(with(&["setcachecapacity", "1", "2", "3"]), 2);
     assert_eq!(with(&["setcachecapacity", "1"]), 1);
     assert_eq!(with(&["setcachecapacity", "1", "x", "3"]), 1);

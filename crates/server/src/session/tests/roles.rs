@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use super::*;
+use crate::auth::cidr::Cidr;
 use crate::auth::login;
 use crate::auth::setup;
 use crate::auth::store::Store;
-use crate::config::{AuthSettings, Authenticator};
+use crate::config::{AuthSettings, Authenticator, CidrSettings};
 use keystore::Certificate;
 use protocol::request::{AuthResponse, Options};
 
@@ -420,6 +421,86 @@ fn an_address_that_fails_too_often_waits() {
         // Who is in goes on.
         select(root, "LIST ROLES").await;
         assert_eq!(db.node.state.auth.logins.limited.get(), 1);
+        db.stop().await;
+    });
+}
+
+#[test]
+fn roles_are_held_to_data_centers() {
+    run(async {
+        let auth = AuthSettings { datacenters: true, ..with(true) };
+        let db = open_as(&Env::for_test(100), auth).await;
+        prepare_roles(&db, None).await.unwrap();
+        let root = &mut superuser(&db).await;
+        let here = db.node.state.config.data_center.clone();
+        let unknown = query("CREATE ROLE x WITH ACCESS TO DATACENTERS {'nowhere'}", params());
+        assert!(
+            error(root.call(unknown).await).1.starts_with("Invalid value(s) for DATACENTERS '[nowhere]'")
+        );
+        cql(
+            root,
+            &format!(
+                "CREATE ROLE bob WITH PASSWORD = 'b' AND LOGIN = true AND ACCESS TO DATACENTERS {{'{here}'}}"
+            ),
+        )
+        .await;
+        cql(root, "CREATE ROLE mute").await;
+        let select_local = || query("SELECT key FROM system.local", params());
+        let bob = &mut login(&db, "bob", "b").await;
+        select(bob, "SELECT key FROM system.local").await;
+        let listed = texts(&select(root, "LIST ROLES").await);
+        assert!(listed.iter().any(|row| row.starts_with("bob") && row.ends_with(&here)), "{listed:?}");
+        assert!(listed.iter().any(|row| row.starts_with("mute") && row.ends_with("n/a")), "{listed:?}");
+        // As if it had come with a directory from elsewhere.
+        let state = &db.node.state;
+        let store = Store::new(&state.env, &state.engine, &db.node.coordinator);
+        let elsewhere = store.set_datacenters("bob", &["elsewhere".to_owned()].into()).unwrap();
+        store.write(vec![elsewhere]).await.unwrap();
+        state.auth.invalidate();
+        let (kind, message) = error(bob.call(select_local()).await);
+        let expected = format!("You do not have access to this datacenter ({here})");
+        assert_eq!((kind, message), (ErrorKind::Unauthorized, expected.clone()));
+        assert_eq!(error(bob.call(query("LIST ROLES", params())).await).1, expected);
+        cql(root, "ALTER ROLE bob WITH ACCESS TO ALL DATACENTERS").await;
+        select(bob, "SELECT key FROM system.local").await;
+        db.stop().await;
+    });
+}
+
+#[test]
+fn roles_are_held_to_networks() {
+    run(async {
+        let cidr = CidrSettings { enforces: true, ..CidrSettings::default() };
+        let db = open_as(&Env::for_test(101), AuthSettings { cidr: Some(cidr), ..with(true) }).await;
+        prepare_roles(&db, None).await.unwrap();
+        let root = &mut superuser(&db).await;
+        let state = &db.node.state;
+        let store = Store::new(&state.env, &state.engine, &db.node.coordinator);
+        for (group, network) in [("loopback", "127.0.0.0/8"), ("other", "10.0.0.0/8")] {
+            let cidrs = [Cidr::parse(network).unwrap()].into();
+            store.write(vec![store.set_cidr_group(group, &cidrs).unwrap()]).await.unwrap();
+        }
+        let unknown = query("CREATE ROLE x WITH ACCESS FROM CIDRS {'home', 'other'}", params());
+        let words = "Invalid CIDR group(s): [home, other]. Available CIDR Groups are: [loopback, other]";
+        assert_eq!(error(root.call(unknown).await).1, words);
+        cql(root, "CREATE ROLE bob WITH PASSWORD = 'b' AND LOGIN = true AND ACCESS FROM CIDRS {'loopback'}")
+            .await;
+        let bob = &mut login(&db, "bob", "b").await;
+        // Nobody has read the groups since.
+        let refused = "You do not have access from this IP 127.0.0.1";
+        let local = || query("SELECT key FROM system.local", params());
+        assert_eq!(error(bob.call(local()).await), (ErrorKind::Unauthorized, refused.to_owned()));
+        state.auth.cidr().unwrap().reload(&store).await.unwrap();
+        select(bob, "SELECT key FROM system.local").await;
+        cql(root, "ALTER ROLE bob WITH ACCESS FROM CIDRS {'other'}").await;
+        assert_eq!(error(bob.call(local()).await).1, refused);
+        cql(root, "ALTER ROLE bob WITH ACCESS FROM ALL CIDRS").await;
+        select(bob, "SELECT key FROM system.local").await;
+        let counts = "SELECT value FROM system_views.cidr_filtering_metrics_counts WHERE name = \
+                      'Number of CIDR accesses rejected from CIDR group - loopback'";
+        assert_eq!(select(root, counts).await.rows.len(), 1);
+        let keys = texts(&select(root, "SELECT role FROM system_views.roles_cache_keys").await);
+        assert!(keys.contains(&"bob".to_owned()) && keys.contains(&"cassandra".to_owned()), "{keys:?}");
         db.stop().await;
     });
 }
