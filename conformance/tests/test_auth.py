@@ -3,14 +3,19 @@
 `SCRIPT` holds the statements in order, each behind the role that sends it. What both answer is compared: kind, code, words,
 columns, rows and warnings. Where Ilion differs on purpose the line says so with `!`, and docs/AUTH.md has the reason.
 """
+import base64
+import http.client
 import json
 import random
+import socket
+import ssl
+import subprocess
 
 import pytest
 from cassandra import AuthenticationFailed
 from cassandra.cluster import NoHostAvailable
 
-from harness.node import Cassandra, Ilion, free_address
+from harness.node import Cassandra, Ilion, free_address, run
 from harness.wire import Wire
 
 YAML = {"authenticator": "PasswordAuthenticator", "authorizer": "CassandraAuthorizer", "role_manager": "CassandraRoleManager",
@@ -411,3 +416,131 @@ def test_failed_logins_are_limited(alone):
     assert all("are incorrect" in said for said in words), words
     assert "have failed" in words_of(alone, ("cassandra", "cassandra"), 5)
     assert root.query("LIST ROLES").kind == "rows", "who is in goes on"
+
+
+class Reachable:
+    """A node whose admin API others can reach. `bob` may read ks.open; `cassandra` is a superuser."""
+
+    def __init__(self, directory):
+        self.node = node = Ilion(directory, free_address())
+        run([node.binary, "tls", directory / "tls"])
+        self.ca, self.key = directory / "tls/ca.crt", directory / "tls/node.pem"
+        self.passwords = directory / "passwords"
+        self.passwords.write_text("cassandra root-password\nbob bob-password\n")
+        (directory / "first").write_text("root-password\n")
+        # Clients may do without TLS; the admin API does not.
+        tls = {"enabled": True, "optional": True, "keystore": str(self.key)}
+        node.settings = {**YAML, "auth_bcrypt_gensalt_log2_rounds": 4, "admin_address": "0.0.0.0",
+                         "client_encryption_options": json.dumps(tls)}
+        node.start("--initial-superuser-password-file", directory / "first")
+        root = Wire(node.address, node.port, login=("cassandra", "root-password"))
+        for statement in ("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+                          "CREATE TABLE ks.open (k int PRIMARY KEY)", "CREATE TABLE ks.secret (k int PRIMARY KEY)",
+                          "INSERT INTO ks.open (k) VALUES (7)", "INSERT INTO ks.secret (k) VALUES (7)",
+                          "CREATE ROLE bob WITH PASSWORD = 'bob-password' AND LOGIN = true", "GRANT SELECT ON ks.open TO bob"):
+            root.must(statement)
+
+    def tool(self, user, *words):
+        """A command of `ilion`, by somebody; status and all that it says."""
+        access = ["-u", user, "-pwf", self.passwords] if user else []
+        command = [self.node.binary, words[0], "--admin", f"127.0.0.1:{self.node.admin_port}", *access, "--ssl", "--ssl-ca", self.ca, *words[1:]]
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120)
+        return done.returncode, done.stdout + done.stderr
+
+    def asked(self, path, method="GET", **headers):
+        """Status, headers and body of an answer of the admin API."""
+        connection = http.client.HTTPSConnection("localhost", self.node.admin_port, timeout=60,
+                                                 context=ssl.create_default_context(cafile=str(self.ca)))
+        connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+        answer = connection.getresponse()
+        return answer.status, dict(answer.getheaders()), answer.read().decode()
+
+
+@pytest.fixture(scope="module")
+def reachable(request, tmp_path_factory):
+    if request.config.getoption("--target") != "ilion":
+        pytest.skip("only for an Ilion node")
+    reachable = Reachable(tmp_path_factory.mktemp("reachable"))
+    yield reachable
+    reachable.node.stop()
+
+
+def basic(user, password):
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+def test_the_admin_api_is_not_opened_to_others_without_tls_and_logins(reachable, tmp_path):
+    tls = {"client_encryption_options": json.dumps({"enabled": True, "keystore": str(reachable.key)})}
+    passwords = {"authenticator": "PasswordAuthenticator"}
+    for number, (settings, words) in enumerate((({}, "client_encryption_options have to be enabled, and authenticator"),
+                                                (tls, "authenticator has to be PasswordAuthenticator"),
+                                                (passwords, "client_encryption_options have to be enabled"))):
+        node = Ilion(tmp_path / str(number), settings={**settings, "admin_address": "0.0.0.0"})
+        with pytest.raises(RuntimeError, match="others can reach 0.0.0.0.*" + words):
+            node.start()
+
+
+def test_the_admin_api_asks_others_for_a_login(reachable):
+    status, headers, body = reachable.asked("/api/v1/status")
+    assert status == 401 and headers["www-authenticate"].startswith("Basic ") and "You have not logged in" in body
+    for path in ("/metrics", "/health", "/nosuch", "/openapi.json"):
+        assert reachable.asked(path)[0] == 401
+    for login in (basic("bob", "wrong"), basic("nobody", "x"), "Bearer " + "0" * 64, "Basic x", "Digest"):
+        status, headers, body = reachable.asked("/metrics", authorization=login)
+        assert status == 401 and "authorization" not in headers, login
+    bob, root = basic("bob", "bob-password"), basic("cassandra", "root-password")
+    status, headers, body = reachable.asked("/metrics", authorization=bob)
+    assert status == 200 and "ilion_" in body and "authorization" not in headers
+    # Tools get a token.
+    status, headers, _ = reachable.asked("/api/v1/status", authorization=bob, X_Ilion_Admin="1")
+    assert status == 200 and reachable.asked("/api/v1/status", authorization=headers["authorization"])[0] == 200
+    for path, method in (("/api/v1/flush", "POST"), ("/api/v1/drain", "POST"), ("/api/v1/snapshots", "DELETE"), ("/api/v1/reads/slow", "GET"),
+                         ("/api/v1/reads/samples", "GET"), ("/api/v1/profile", "POST")):
+        status, _, body = reachable.asked(path, method, authorization=bob, X_Ilion_Admin="1")
+        assert status == 403 and "bob is not a superuser" in body, path
+    assert reachable.asked("/api/v1/reads/slow", authorization=root)[0] == 200
+    # A page of another origin has no right to a password that the browser knows.
+    assert reachable.asked("/api/v1/tls/reload", "POST", authorization=root)[0] == 403
+    assert reachable.asked("/metrics", authorization=root, Origin="https://evil.example")[0] == 403
+    assert reachable.asked("/api/v1/tls/reload", "POST", authorization=root, X_Ilion_Admin="1")[0] in (200, 204)
+    # Without TLS there is no answer.
+    with socket.create_connection(("127.0.0.1", reachable.node.admin_port), timeout=20) as plain:
+        plain.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        try:
+            assert b"HTTP" not in plain.recv(100)
+        except ConnectionResetError:
+            pass
+
+
+def test_tools_log_in(reachable, tmp_path):
+    status, said = reachable.tool("bob", "nodetool", "status")
+    assert status == 0 and "UN" in said
+    status, said = reachable.tool("bob", "nodetool", "flush")
+    assert status == 2 and "bob is not a superuser" in said
+    assert reachable.tool("cassandra", "nodetool", "flush")[0] == 0
+    status, said = reachable.tool(None, "nodetool", "status")
+    assert status == 2 and "You have not logged in" in said
+    status, said = reachable.tool("nobody", "nodetool", "status")
+    assert status == 1 and "has no line 'nobody PASSWORD'" in said
+    status, said = reachable.tool("bob", "top", "--once")
+    assert status == 0, said
+    assert reachable.tool("bob", "sql", "--format", "csv", "SELECT k FROM ks.open") == (0, "k\n7\n")
+    status, said = reachable.tool("bob", "sql", "SELECT k FROM ks.secret")
+    assert status == 1 and "User bob has no SELECT permission on <table ks.secret>" in said
+    assert reachable.tool("cassandra", "sql", "--format", "csv", "SELECT k FROM ks.secret") == (0, "k\n7\n")
+    status, said = reachable.tool("bob", "export", "ks.open", "--out", tmp_path / "open")
+    assert status == 0 and "1 rows in 1 file" in said
+    status, said = reachable.tool("bob", "export", "ks.secret", "--out", tmp_path / "secret")
+    assert status != 0 and "no SELECT permission" in said
+    status, said = reachable.tool(None, "sql", "SELECT 1")
+    assert status == 1 and "You have not logged in" in said
+    # Another CA, no CA, and a password without TLS.
+    run([reachable.node.binary, "tls", tmp_path / "other"])
+    place = ["--admin", f"127.0.0.1:{reachable.node.admin_port}", "-u", "bob", "-pw", "bob-password"]
+    for words, why in ((["--ssl", "--ssl-ca", tmp_path / "other/ca.crt"], "certificate"), (["--ssl"], "--ssl-ca"),
+                       (["--admin", "192.0.2.1:9180"], "as it is: --ssl encrypts it")):
+        command = [reachable.node.binary, "nodetool", *(place[2:] if "--admin" in words else place), *words, "status"]
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60)
+        assert done.returncode != 0 and why in done.stdout + done.stderr, done
+    command = [reachable.node.binary, "nodetool", *place, "--ssl", "--ssl-ca", reachable.ca, "status"]
+    assert "UN" in run(command)

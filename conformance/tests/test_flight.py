@@ -2,10 +2,12 @@
 
 What they hand out is compared with what CQL answers.
 """
+import base64
 import itertools
 import json
 import os
 import shutil
+import ssl
 import subprocess
 import threading
 import time
@@ -18,6 +20,8 @@ import pyarrow as pa
 import pyarrow.flight
 import pyarrow.parquet
 import pytest
+from adbc_driver_flightsql import DatabaseOptions
+from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import Cluster, NoHostAvailable
 from cassandra.policies import ConstantReconnectionPolicy
 
@@ -325,3 +329,195 @@ def test_jdbc(node):
     done = subprocess.run([driver, node.address, str(node.flight_port), "SELECT k, name FROM fl.names WHERE k < 2 ORDER BY k"],
                           capture_output=True, text=True, timeout=120)
     assert done.stdout.splitlines() == ["fl.names", "fl.rows", "k\tname", "0\tname 0", "1\tname 1"], done.stderr[-3000:]
+
+
+class Guarded:
+    """A node where Flight speaks TLS and everybody logs in. `bob` may read fl.open, `amy` nothing, `root` everything."""
+
+    def __init__(self, directory):
+        self.node = Ilion(directory, free_address())
+        run([self.node.binary, "tls", directory / "tls", "--host", self.node.address, "--host", "localhost"])
+        self.ca = directory / "tls/ca.crt"
+        options = {"enabled": True, "optional": False, "keystore": str(directory / "tls/node.pem")}
+        self.node.flight_port = free_port(self.node.address)
+        self.node.settings = {"authenticator": "PasswordAuthenticator", "authorizer": "CassandraAuthorizer",
+                              "auth_bcrypt_gensalt_log2_rounds": 4, "flight_port": self.node.flight_port,
+                              "client_encryption_options": json.dumps(options)}
+        (directory / "password").write_text("root-password\n")
+        self.start()
+
+    def start(self):
+        self.node.start("--initial-superuser-password-file", self.node.directory / "password", "--log-level", "trace")
+        context = ssl.create_default_context(cafile=str(self.ca))
+        context.check_hostname = False
+        self.cluster = Cluster([self.node.address], port=self.node.port, ssl_context=context, connect_timeout=20,
+                               auth_provider=PlainTextAuthProvider("cassandra", "root-password"))
+        self.root = self.cluster.connect()
+
+    def stop(self):
+        self.cluster.shutdown()
+        self.node.stop()
+
+    @property
+    def place(self):
+        return f"grpc+tls://{self.node.address}:{self.node.flight_port}"
+
+    def raw(self):
+        return pyarrow.flight.connect(self.place, tls_root_certs=self.ca.read_bytes())
+
+    def options(self, user, password=None):
+        """Of calls by somebody who has just logged in."""
+        with self.raw() as client:
+            return pyarrow.flight.FlightCallOptions(headers=[client.authenticate_basic_token(user, password or f"{user}-password")])
+
+    def adbc(self, user):
+        return flightsql.connect(self.place, db_kwargs={"username": user, "password": f"{user}-password",
+                                                        DatabaseOptions.TLS_ROOT_CERTS.value: self.ca.read_text()})
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    guarded = Guarded(tmp_path_factory.mktemp("guarded"))
+    for statement in ("CREATE KEYSPACE fl WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+                      "CREATE TABLE fl.open (k int PRIMARY KEY, v text)", "CREATE TABLE fl.secret (k int PRIMARY KEY, v text)",
+                      "CREATE ROLE bob WITH PASSWORD = 'bob-password' AND LOGIN = true",
+                      "CREATE ROLE amy WITH PASSWORD = 'amy-password' AND LOGIN = true", "GRANT SELECT ON fl.open TO bob"):
+        guarded.root.execute(statement)
+    for k in range(20):
+        guarded.root.execute(f"INSERT INTO fl.open (k, v) VALUES ({k}, 'open')")
+        guarded.root.execute(f"INSERT INTO fl.secret (k, v) VALUES ({k}, 'secret')")
+    yield guarded
+    guarded.stop()
+
+
+REFUSED = "User {} has no SELECT permission on <table fl.{}> or any of its parents"
+
+
+def test_nobody_is_let_in_without_a_login(guarded):
+    unauthenticated = pyarrow.flight.FlightUnauthenticatedError
+    descriptor = statement_descriptor("SELECT 1")
+
+    def by(value):
+        return pyarrow.flight.FlightCallOptions(headers=[(b"authorization", value)] if value else [])
+
+    with guarded.raw() as client:
+        ticket = client.get_flight_info(descriptor, guarded.options("bob")).endpoints[0].ticket
+        calls = (lambda options: client.get_flight_info(descriptor, options), lambda options: client.get_schema(descriptor, options),
+                 lambda options: client.do_get(ticket, options).read_all(), lambda options: list(client.list_flights(b"", options)),
+                 lambda options: list(client.do_action(pyarrow.flight.Action("ilion.schema", b""), options)),
+                 lambda options: list(client.list_actions(options)))
+        for call in calls:
+            for value, words in ((None, "You have not logged in"), (b"Bearer " + b"0" * 64, "unknown or has expired"),
+                                 (b"Bearer anonymous", "unknown or has expired"), (b"Digest x", "neither Basic nor Bearer"),
+                                 (b"Basic " + base64.b64encode(b"bob:wrong"), "Provided username bob and/or password are incorrect"),
+                                 (b"Basic " + base64.b64encode(b"nobody:x"), "Provided username nobody and/or password are incorrect"),
+                                 (b"Basic !!!", "neither Basic nor Bearer"), (b"Basic " + b"A" * 9000, "")):
+                # A list that fails on its way is an OSError there.
+                with pytest.raises((pa.ArrowException, OSError)) as refused:
+                    call(by(value))
+                said = str(refused.value)
+                assert not words or "unauthenticated" in said.lower() and words in said, (value, said)
+        with pytest.raises(unauthenticated, match="Provided username bob"):
+            client.authenticate_basic_token("bob", "wrong")
+    # Who does not speak TLS does not come as far as that.
+    with pyarrow.flight.connect(f"grpc://{guarded.node.address}:{guarded.node.flight_port}") as plain:
+        with pytest.raises(pa.ArrowException):
+            plain.get_flight_info(descriptor, pyarrow.flight.FlightCallOptions(timeout=10))
+
+
+def test_stock_clients_log_in(guarded):
+    with guarded.adbc("bob") as client:
+        assert asked(client, "SELECT v FROM fl.open").column(0).to_pylist() == ["open"] * 20
+        (catalog,) = client.adbc_get_objects(depth="tables").read_all().to_pylist()
+        (tables,) = [schema["db_schema_tables"] for schema in catalog["catalog_db_schemas"] if schema["db_schema_name"] == "fl"]
+        # As with DESCRIBE, a login is enough.
+        assert {table["table_name"] for table in tables} == {"open", "secret"}
+        frame = polars.read_database("SELECT k FROM fl.open", connection=client)
+        assert frame.height == 20
+    options = guarded.options("bob")
+    basic = pyarrow.flight.FlightCallOptions(headers=[(b"authorization", b"Basic " + base64.b64encode(b"bob:bob-password"))])
+    with guarded.raw() as client:
+        for by in (options, options, basic):
+            info = client.get_flight_info(statement_descriptor("SELECT count(*) FROM fl.open"), by)
+            assert client.do_get(info.endpoints[0].ticket, by).read_all().column(0).to_pylist() == [20]
+    with pytest.raises(Exception, match="(?i)unauthenticated|incorrect"):
+        with guarded.adbc("nobody") as client:
+            asked(client, "SELECT 1")
+
+
+def test_jdbc_logs_in(guarded):
+    if not shutil.which("java") or not shutil.which("mvn"):
+        assert os.environ.get("CI") != "true", "Java and Maven are needed with CI=true"
+        pytest.skip("java or mvn is not installed")
+    driver = ROOT / "conformance" / "drivers" / "jdbc" / "run"
+    properties = f"useEncryption=true&tlsRootCerts={guarded.ca}&user=bob&password="
+    said = [subprocess.run([driver, guarded.node.address, str(guarded.node.flight_port), "SELECT count(*) AS c FROM fl.open",
+                            properties + password], capture_output=True, text=True, timeout=120) for password in ("bob-password", "wrong")]
+    assert said[0].stdout.splitlines() == ["fl.open", "fl.secret", "c", "20"], said[0].stderr[-3000:]
+    assert said[1].returncode != 0 and "incorrect" in said[1].stderr
+
+
+def test_every_table_needs_select_when_planned_and_when_read(guarded):
+    refused = pyarrow.flight.FlightUnauthorizedError
+    bob, amy = guarded.options("bob"), guarded.options("amy")
+    with guarded.raw() as client:
+        info = client.get_flight_info(statement_descriptor("SELECT k FROM fl.open"), bob)
+        assert sum(client.do_get(endpoint.ticket, bob).read_all().num_rows for endpoint in info.endpoints) == 20
+        # A ticket is worth what its bearer may read.
+        for endpoint in info.endpoints:
+            with pytest.raises(refused, match=REFUSED.format("amy", "open")):
+                client.do_get(endpoint.ticket, amy).read_all()
+        for statement in ("SELECT * FROM fl.secret", "SELECT o.k FROM fl.open o JOIN fl.secret s ON o.k = s.k", "SELECT count(*) FROM secret",
+                          "SELECT k FROM fl.open WHERE k IN (SELECT k FROM fl.secret)", "SELECT (SELECT max(k) FROM fl.secret) AS m",
+                          "WITH s AS (SELECT * FROM fl.secret) SELECT k FROM s", "EXPLAIN SELECT * FROM fl.secret",
+                          "SELECT k FROM fl.open UNION ALL SELECT k FROM fl.secret", "SELECT k FROM fl.secret WHERE false"):
+            with pytest.raises(refused, match=REFUSED.format("bob", "secret")):
+                client.get_flight_info(statement_descriptor(statement), bob)
+            assert client.get_flight_info(statement_descriptor(statement), guarded.options("cassandra", "root-password")).endpoints
+        with pytest.raises(refused, match="User bob has no SELECT permission on <table system_auth.roles>"):
+            client.get_flight_info(statement_descriptor("SELECT salted_hash FROM system_auth.roles"), bob)
+        assert client.get_flight_info(statement_descriptor("SELECT * FROM system_schema.tables"), amy).endpoints
+        with pytest.raises(pa.ArrowException, match="not found"):
+            client.get_flight_info(statement_descriptor("SELECT * FROM fl.nosuch"), bob)
+        listed = client.get_flight_info(statement_descriptor("SELECT table_name FROM information_schema.tables WHERE table_schema = 'fl'"), bob)
+        assert client.do_get(listed.endpoints[0].ticket, bob).read_all().column(0).to_pylist() == ["open"]
+        # Who was granted it may, and no longer when it was revoked: with the same token, at once.
+        secret = client.get_flight_info(statement_descriptor("SELECT v FROM fl.secret LIMIT 1"), guarded.options("cassandra", "root-password"))
+        guarded.root.execute("GRANT SELECT ON KEYSPACE fl TO amy")
+        assert client.do_get(secret.endpoints[0].ticket, amy).read_all().column(0).to_pylist() == ["secret"]
+        guarded.root.execute("REVOKE SELECT ON KEYSPACE fl FROM amy")
+        with pytest.raises(refused, match=REFUSED.format("amy", "secret")):
+            client.do_get(secret.endpoints[0].ticket, amy).read_all()
+        guarded.root.execute("ALTER ROLE amy WITH LOGIN = false")
+        with pytest.raises(pyarrow.flight.FlightUnauthenticatedError, match="amy is not permitted to log in"):
+            client.get_flight_info(statement_descriptor("SELECT 1"), amy)
+        guarded.root.execute("ALTER ROLE amy WITH LOGIN = true")
+        with pytest.raises(pyarrow.flight.FlightUnauthenticatedError, match="unknown or has expired"):
+            client.get_flight_info(statement_descriptor("SELECT 1"), amy)
+    with guarded.adbc("bob") as client, client.cursor() as cursor:
+        with pytest.raises(Exception, match="no SELECT permission on <table fl.secret>"):
+            cursor.adbc_prepare("SELECT * FROM fl.secret")
+
+
+def test_a_ticket_outlives_a_restart_and_a_token_does_not(guarded):
+    before = guarded.options("bob")
+    with guarded.raw() as client:
+        ticket = client.get_flight_info(statement_descriptor("SELECT k FROM fl.open"), before).endpoints[0].ticket
+    guarded.stop()
+    guarded.start()
+    with guarded.raw() as client:
+        with pytest.raises(pyarrow.flight.FlightUnauthenticatedError, match="unknown or has expired"):
+            client.do_get(ticket, before).read_all()
+        with pytest.raises(pyarrow.flight.FlightUnauthorizedError):
+            client.do_get(ticket, guarded.options("amy")).read_all()
+        assert client.do_get(ticket, guarded.options("bob")).read_all().num_rows > 0
+
+
+def test_neither_passwords_nor_tokens_are_logged(guarded):
+    with guarded.raw() as client:
+        _, bearer = client.authenticate_basic_token("bob", "bob-password")
+        client.get_flight_info(statement_descriptor("SELECT 1"), pyarrow.flight.FlightCallOptions(headers=[(b"authorization", bearer)]))
+    log = (guarded.node.directory / "ilion.log").read_bytes()
+    assert b"TRACE" in log
+    for secret in (b"bob-password", b"root-password", bearer.split()[1], base64.b64encode(b"bob:bob-password")):
+        assert secret not in log

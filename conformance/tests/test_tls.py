@@ -472,7 +472,7 @@ def test_a_certificate_is_a_login(certificates, tmp_path):
     with node_of(tmp_path, options, authenticator=authenticator(MTLS), **settings) as node:
         frames, answer = first_answer(node, named)
         assert (answer.code, answer.message) == (BAD_CREDENTIALS, f"Certificate identity '{IDENTITY}' not authorized")
-        frames.close()
+        frames.socket.close()
         root, answer = first_answer(node, unnamed)
         assert answer.opcode == AUTHENTICATE and answer.body.string() == MTLS
         root.segments = True
@@ -489,15 +489,15 @@ def test_a_certificate_is_a_login(certificates, tmp_path):
             # A name and a password do not make another of it.
             assert app.ask(AUTH_RESPONSE, value(b"\0cassandra\0cassandra")).opcode == AUTH_SUCCESS
             assert app.query("SELECT * FROM system_auth.roles").message == denied.message
-            app.close()
+            app.socket.close()
         root.query("ALTER ROLE app WITH LOGIN = false")
         frames, answer = first_answer(node, named)
         assert (answer.code, answer.message) == (BAD_CREDENTIALS, "app is not permitted to log in")
-        frames.close()
+        frames.socket.close()
         root.query("ALTER ROLE app WITH LOGIN = true")
         assert metric(node, "ilion_tls_logins_total") == 6 and metric(node, "ilion_logins_total") == 1
         assert metric(node, "ilion_login_failures_total") == 2
-        root.close()
+        root.socket.close()
     options["require_client_auth"] = True
     with node_of(tmp_path, options, authenticator=authenticator("MutualTlsAuthenticator"), **settings) as node:
         context = certificates.context(certificates.client)
@@ -508,3 +508,54 @@ def test_a_certificate_is_a_login(certificates, tmp_path):
         cluster.shutdown()
         with pytest.raises((ssl.SSLError, ConnectionError, AssertionError, AttributeError)):
             first_answer(node, unnamed)[1].opcode
+
+
+def test_flight_speaks_what_cql_speaks(certificates, tmp_path):
+    """The same certificates, rules and reload on the port of Flight; ALPN h2."""
+    key, port = tmp_path / "node.pem", free_port()
+    shutil.copy(certificates.node, key)
+
+    def greeted(node, ca=None, own=None, protocols=("h2",)):
+        context = certificates.context(own, ca=ca)
+        context.set_alpn_protocols(protocols)
+        with socket.create_connection((node.address, port), timeout=20) as plain:
+            with context.wrap_socket(plain, server_hostname="localhost") as secure:
+                secure.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\4" + bytes(5))
+                # The node's SETTINGS.
+                assert secure.recv(9)[3:4] == b"\4"
+                return secure.selected_alpn_protocol()
+
+    def plain(node):
+        with socket.create_connection((node.address, port), timeout=20) as plain:
+            plain.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\4" + bytes(5))
+            try:
+                return plain.recv(9)[3:4] == b"\4"
+            except ConnectionResetError:
+                return False
+
+    options = {"enabled": True, "optional": False, "keystore": key}
+    with node_of(tmp_path / "encrypted", options, flight_port=port, native_transport_tls_handshake_timeout="1s") as node:
+        handshakes = metric(node, "ilion_tls_handshakes_total")
+        assert greeted(node) == "h2" and greeted(node, protocols=("http/1.1", "h2")) == "h2"
+        assert metric(node, "ilion_tls_handshakes_total") == handshakes + 2
+        with pytest.raises(ssl.SSLError):
+            greeted(node, protocols=("http/1.1",))
+        assert not plain(node)
+        # One that says nothing is closed, and holds nobody up.
+        with socket.create_connection((node.address, port), timeout=20) as silent:
+            assert greeted(node) == "h2"
+            assert silent.recv(1) == b""
+        shutil.copy(certificates.other_node, key)
+        node.nodetool("reloadssl")
+        assert greeted(node, certificates.other_ca) == "h2"
+        with pytest.raises(ssl.SSLCertVerificationError):
+            greeted(node)
+    shutil.copy(certificates.node, key)
+    with node_of(tmp_path / "optional", {**options, "optional": True}, flight_port=port) as node:
+        assert greeted(node) == "h2" and plain(node)
+    mutual = {**options, "truststore": certificates.ca, "require_client_auth": True}
+    with node_of(tmp_path / "mutual", mutual, flight_port=port) as node:
+        assert greeted(node, own=certificates.client) == "h2"
+        for own in (None, certificates.foreign, certificates.expired):
+            with pytest.raises((ssl.SSLError, ConnectionError, AssertionError)):
+                greeted(node, own=own)

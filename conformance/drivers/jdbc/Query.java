@@ -6,7 +6,7 @@ import java.sql.ResultSetMetaData;
 /** Prints the tables of keyspace `fl`, a line each, and the rows of a statement: names of columns first, tabs between. */
 public class Query {
     public static void main(String[] args) throws Exception {
-        String url = "jdbc:arrow-flight-sql://" + args[0] + ":" + args[1] + "/?useEncryption=false";
+        String url = "jdbc:arrow-flight-sql://" + args[0] + ":" + args[1] + "/?" + (args.length > 3 ? args[3] : "useEncryption=false");
         try (Connection connection = DriverManager.getConnection(url)) {
             try (ResultSet tables = connection.getMetaData().getTables(null, "fl", "%", null)) {
                 while (tables.next()) {

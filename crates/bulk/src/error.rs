@@ -36,6 +36,9 @@ pub enum BulkError {
     /// There is no such table.
     #[error("there is no table {0}")]
     UnknownTable(String),
+    /// Whoever asks may not read the table.
+    #[error("{0}")]
+    Denied(String),
     /// A node could not be asked, or did not answer.
     #[error("{0}")]
     Node(String),

@@ -64,9 +64,14 @@ pub trait Tables: fmt::Debug + Send + Sync {
     /// A table as it is now.
     ///
     /// # Errors
-    /// When there is no such table.
+    /// When there is no such table, or whoever asks may not read it.
     fn table(&self, keyspace: &str, name: &str) -> Result<Arc<dyn Table>, BulkError>;
 
     /// Names of keyspace and table of all that can be scanned, sorted.
     fn names(&self) -> Vec<(String, String)>;
+
+    /// Whether whoever asks may read a table.
+    fn may_read(&self, _keyspace: &str, _name: &str) -> bool {
+        true
+    }
 }

@@ -116,7 +116,11 @@ async fn serve(
     #[cfg(feature = "bulk")]
     if let Some(port) = ports.flight {
         let address = port.address;
-        crate::flight::serve(node, port.listen()?, admin_stopped.clone())?;
+        let security = node.state.tls.as_ref().map(security).unwrap_or_default();
+        if matches!(security, net::Security::Plain) && !address.ip().is_loopback() {
+            tracing::warn!(%address, "passwords of Arrow Flight SQL cross the network as they are: it has no TLS");
+        }
+        crate::flight::serve(node, port.listen()?, security, admin_stopped.clone())?;
         tracing::info!(%address, "Arrow Flight SQL listens");
     }
     let ticking = tokio::spawn(tick(Arc::clone(node)));
@@ -346,7 +350,7 @@ impl Ports {
             #[cfg(feature = "bulk")]
             flight: match config.settings.flight_port {
                 Some(port) => {
-                    let address = crate::flight::address(config.cql_address, port);
+                    let address = crate::flight::address(config, port);
                     Some(Port::bind(address, "Arrow Flight SQL")?)
                 }
                 None => None,
@@ -464,8 +468,9 @@ fn announce(node: &Node, cql: SocketAddr, admin: SocketAddr, sampled: bool) {
     let mut out = io::stdout().lock();
     let told = node.state.config.broadcast_rpc_address;
     let millis = node.state.uptime_millis();
+    let scheme = if admin.ip().is_loopback() { "http" } else { "https" };
     let mut text = format!(
-        "ilion {}: listening for CQL on {cql}, admin API on http://{admin}, started in {millis} ms\n",
+        "ilion {}: listening for CQL on {cql}, admin API on {scheme}://{admin}, started in {millis} ms\n",
         env!("CARGO_PKG_VERSION")
     );
     let must_encrypt = node.state.config.settings.native_transport_port_ssl.is_none()

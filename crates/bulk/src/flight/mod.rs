@@ -9,6 +9,9 @@
 //! | command and action of [`wire`] | for `ilion export` and `ilion sql`, which plan on their side |
 //!
 //! Nothing is kept between calls. A client that goes away ends its stream, and with it the scan.
+//!
+//! Where callers differ in what they may read, the server puts [`TablesOfCaller`] into each request. Planning
+//! and DoGet both open tables through it, so a ticket is worth what its bearer may read.
 
 mod info;
 mod status;
@@ -58,12 +61,26 @@ const PARTS: u64 = 64;
 type Reply<T> = Result<Response<T>, Status>;
 type DoGetStream = <FlightSql as FlightService>::DoGetStream;
 
+/// The tables as whoever sends a request may read them: an extension of the request.
+#[derive(Clone, Debug)]
+pub struct TablesOfCaller(pub Arc<dyn Tables>);
+
+/// Whose requests are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Callers {
+    /// Everybody's. What has no [`TablesOfCaller`] may read everything.
+    All,
+    /// Those that have [`TablesOfCaller`]. Others are refused.
+    Known,
+}
+
 /// The service.
 #[derive(Clone)]
 pub struct FlightSql {
     env: Env,
     sql: Arc<Sql>,
     info: Arc<SqlInfoData>,
+    callers: Callers,
 }
 
 /// The service over these tables, as a server has it.
@@ -74,15 +91,34 @@ pub fn service(
     env: Env,
     tables: Arc<dyn Tables>,
     limits: SqlLimits,
+    callers: Callers,
 ) -> Result<Service<FlightSql>, BulkError> {
     let failed = |error: &dyn std::fmt::Display| BulkError::Arrow(error.to_string());
     let sql = Sql::new(env.clone(), tables, limits).map_err(|e| failed(&e))?;
     let info = Arc::new(info::server().map_err(|e| failed(&e))?);
-    let service = FlightSql { env, sql: Arc::new(sql), info };
+    let service = FlightSql { env, sql: Arc::new(sql), info, callers };
     Ok(Service::new(service).max_decoding_message_size(REQUEST_BYTES_MAX))
 }
 
+/// What one request may read.
+struct Caller {
+    env: Env,
+    sql: Arc<Sql>,
+}
+
 impl FlightSql {
+    /// Who sends a request.
+    fn caller<T>(&self, request: &Request<T>) -> Result<Caller, Status> {
+        let sql = match (request.extensions().get::<TablesOfCaller>(), self.callers) {
+            (Some(TablesOfCaller(tables)), _) => Arc::new(self.sql.with_tables(Arc::clone(tables))),
+            (None, Callers::All) => Arc::clone(&self.sql),
+            (None, Callers::Known) => return Err(Status::unauthenticated("You have not logged in")),
+        };
+        Ok(Caller { env: self.env.clone(), sql })
+    }
+}
+
+impl Caller {
     fn tables(&self) -> &Arc<dyn Tables> {
         self.sql.tables()
     }
@@ -248,15 +284,17 @@ impl FlightSqlService for FlightSql {
 
     async fn do_handshake(
         &self,
-        _: Request<Streaming<HandshakeRequest>>,
+        request: Request<Streaming<HandshakeRequest>>,
     ) -> Reply<Pin<Box<dyn Stream<Item = Result<HandshakeResponse, Status>> + Send>>> {
-        // Everybody may come in; a client that wants a token gets one that nobody looks at.
+        self.caller(&request)?;
         let answer = HandshakeResponse { protocol_version: 0, payload: Bytes::new() };
         let answers: Pin<Box<dyn Stream<Item = _> + Send>> = Box::pin(futures::stream::iter([Ok(answer)]));
         let mut answer = Response::new(answers);
-        answer
-            .metadata_mut()
-            .insert("authorization", tonic::metadata::MetadataValue::from_static("Bearer anonymous"));
+        if request.extensions().get::<TablesOfCaller>().is_none() {
+            // Everybody may come in; a client that wants a token gets one that nobody looks at.
+            let anybody = tonic::metadata::MetadataValue::from_static("Bearer anonymous");
+            answer.metadata_mut().insert("authorization", anybody);
+        }
         Ok(answer)
     }
 
@@ -265,7 +303,7 @@ impl FlightSqlService for FlightSql {
         query: CommandStatementQuery,
         request: Request<FlightDescriptor>,
     ) -> Reply<FlightInfo> {
-        self.info_of_sql(query.query, request.into_inner()).await
+        self.caller(&request)?.info_of_sql(query.query, request.into_inner()).await
     }
 
     async fn get_flight_info_prepared_statement(
@@ -274,7 +312,7 @@ impl FlightSqlService for FlightSql {
         request: Request<FlightDescriptor>,
     ) -> Reply<FlightInfo> {
         let text = statement_of(&query.prepared_statement_handle)?;
-        self.info_of_sql(text, request.into_inner()).await
+        self.caller(&request)?.info_of_sql(text, request.into_inner()).await
     }
 
     async fn get_flight_info_fallback(
@@ -287,7 +325,7 @@ impl FlightSqlService for FlightSql {
             return Err(Status::unimplemented(format!("{} is not supported", any.type_url)));
         };
         let asked = asked.map_err(|error| Status::invalid_argument(error.to_string()))?;
-        let (scan, table) = self.scan(asked.select.clone(), None).await?;
+        let (scan, table) = self.caller(&request)?.scan(asked.select.clone(), None).await?;
         let (schema, now_s) = (scan.schema(), scan.command.now_s);
         let found = waiting(move || Ok((table.splits(&scan, asked.parts.max(1))?, table.known_rows()?)));
         let (splits, known_rows) = found.await?;
@@ -301,21 +339,23 @@ impl FlightSqlService for FlightSql {
     async fn do_get_statement(
         &self,
         ticket: TicketStatementQuery,
-        _: Request<WireTicket>,
+        request: Request<WireTicket>,
     ) -> Reply<DoGetStream> {
+        let caller = self.caller(&request)?;
         let ticket = Ticket::of_bytes(&ticket.statement_handle);
         let ticket = ticket.map_err(|error| Status::invalid_argument(error.to_string()))?;
-        self.batches(ticket).await.map(Response::new)
+        caller.batches(ticket).await.map(Response::new)
     }
 
     async fn do_get_prepared_statement(
         &self,
         query: CommandPreparedStatementQuery,
-        _: Request<WireTicket>,
+        request: Request<WireTicket>,
     ) -> Reply<DoGetStream> {
+        let caller = self.caller(&request)?;
         let text = statement_of(&query.prepared_statement_handle)?;
         let ticket = Ticket { asked: Asked::Sql(text), now_s: self.sql.now_s(), split: None };
-        self.batches(ticket).await.map(Response::new)
+        caller.batches(ticket).await.map(Response::new)
     }
 
     async fn do_get_fallback(&self, _: Request<WireTicket>, message: Any) -> Reply<DoGetStream> {
@@ -325,9 +365,10 @@ impl FlightSqlService for FlightSql {
     async fn do_action_create_prepared_statement(
         &self,
         query: ActionCreatePreparedStatementRequest,
-        _: Request<Action>,
+        request: Request<Action>,
     ) -> Result<ActionCreatePreparedStatementResult, Status> {
-        let planned = self.plan(&query.query, self.sql.now_s(), None).await?;
+        let caller = self.caller(&request)?;
+        let planned = caller.plan(&query.query, self.sql.now_s(), None).await?;
         Ok(ActionCreatePreparedStatementResult {
             prepared_statement_handle: query.query.into(),
             dataset_schema: schema_bytes(&planned.schema())?,
@@ -351,7 +392,7 @@ impl FlightSqlService for FlightSql {
         if kind != wire::SCHEMA_ACTION {
             return Err(Status::unimplemented(format!("there is no action {kind}")));
         }
-        let texts = info::definitions(self.tables().as_ref());
+        let texts = info::definitions(self.caller(&request)?.tables().as_ref());
         let answers = texts.into_iter().map(|text| Ok(arrow_flight::Result::new(text)));
         Ok(Response::new(Box::pin(futures::stream::iter(answers))))
     }
@@ -400,8 +441,12 @@ impl FlightSqlService for FlightSql {
         info_of_command(&query.into_builder().schema(), &request)
     }
 
-    async fn do_get_schemas(&self, query: CommandGetDbSchemas, _: Request<WireTicket>) -> Reply<DoGetStream> {
-        one(info::schemas(query, self.tables().as_ref()))
+    async fn do_get_schemas(
+        &self,
+        query: CommandGetDbSchemas,
+        request: Request<WireTicket>,
+    ) -> Reply<DoGetStream> {
+        one(info::schemas(query, self.caller(&request)?.tables().as_ref()))
     }
 
     async fn get_flight_info_tables(
@@ -412,8 +457,12 @@ impl FlightSqlService for FlightSql {
         info_of_command(&query.into_builder().schema(), &request)
     }
 
-    async fn do_get_tables(&self, query: CommandGetTables, _: Request<WireTicket>) -> Reply<DoGetStream> {
-        one(info::tables(query, self.tables().as_ref()))
+    async fn do_get_tables(
+        &self,
+        query: CommandGetTables,
+        request: Request<WireTicket>,
+    ) -> Reply<DoGetStream> {
+        one(info::tables(query, self.caller(&request)?.tables().as_ref()))
     }
 
     async fn get_flight_info_table_types(
@@ -455,9 +504,9 @@ impl FlightSqlService for FlightSql {
     async fn do_get_primary_keys(
         &self,
         query: CommandGetPrimaryKeys,
-        _: Request<WireTicket>,
+        request: Request<WireTicket>,
     ) -> Reply<DoGetStream> {
-        one(info::primary_keys(&query, self.tables().as_ref()))
+        one(info::primary_keys(&query, self.caller(&request)?.tables().as_ref()))
     }
 
     async fn get_flight_info_xdbc_type_info(

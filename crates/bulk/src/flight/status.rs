@@ -11,6 +11,7 @@ pub(super) fn of_bulk(error: BulkError) -> Status {
     match error {
         BulkError::UnknownTable(_) | BulkError::Dropped(_) => Status::not_found(text),
         BulkError::Request(_) | BulkError::Value { .. } => Status::invalid_argument(text),
+        BulkError::Denied(_) => Status::permission_denied(text),
         BulkError::Read(ReadError::TimedOut) => Status::deadline_exceeded(text),
         BulkError::Read(_) => Status::data_loss(text),
         BulkError::ShutDown | BulkError::Node(_) => Status::unavailable(text),

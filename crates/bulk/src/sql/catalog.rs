@@ -68,7 +68,11 @@ impl fmt::Debug for Keyspace {
 #[tonic::async_trait]
 impl SchemaProvider for Keyspace {
     fn table_names(&self) -> Vec<String> {
-        self.tables.iter().map(|(name, _)| name.clone()).collect()
+        // What lists tables (`information_schema`) opens each of them. Whoever names one that it may not read
+        // is told so.
+        let readable =
+            self.tables.iter().filter(|(_, (keyspace, table))| self.scope.tables.may_read(keyspace, table));
+        readable.map(|(name, _)| name.clone()).collect()
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {

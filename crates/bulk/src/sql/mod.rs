@@ -70,6 +70,7 @@ impl Default for SqlLimits {
 }
 
 /// Runs statements on tables.
+#[derive(Clone)]
 pub struct Sql {
     env: Env,
     tables: Arc<dyn Tables>,
@@ -136,6 +137,12 @@ impl Sql {
             .with_disk_manager_builder(disk)
             .build_arc()?;
         Ok(Sql { env, tables, limits, runtime })
+    }
+
+    /// The same on other tables, such as those of a caller. What statements may take is shared.
+    #[must_use]
+    pub fn with_tables(&self, tables: Arc<dyn Tables>) -> Sql {
+        Sql { tables, ..self.clone() }
     }
 
     /// The tables.

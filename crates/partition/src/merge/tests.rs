@@ -225,10 +225,10 @@ fn a_newer_liveness_takes_a_shadowable_deletion_back() {
 }
 
 /// What a consumer sees of a row: where it lies, and what its cells are.
-fn seen(row: &Row) -> (Vec<Option<Vec<u8>>>, Vec<(model::ColumnId, i64, Vec<u8>)>) {
+fn seen(row: &Row) -> String {
     let clustering = (0..row.clustering.len()).map(|i| row.clustering.value(i).map(<[u8]>::to_vec));
     let cells = row.cells.iter().map(|cell| (cell.column, cell.timestamp, cell.value.to_vec()));
-    (clustering.collect(), cells.collect())
+    format!("{:?}", (clustering.collect::<Vec<_>>(), cells.collect::<Vec<_>>()))
 }
 
 /// Steps with what is seen of rows only, taken as plain ones where that goes, `at_once` at the most.
@@ -253,8 +253,8 @@ fn play_plain(mut stream: BoxedStream, at_once: usize) -> (Vec<String>, usize) {
         inside = !matches!(event, Event::PartitionEnd | Event::End);
         out.push(match event {
             Event::PartitionStart => format!("{:?} {:?}", fragment.key, fragment.deletion),
-            Event::Row => format!("{:?}", seen(&fragment.row)),
-            Event::StaticRow => format!("static {:?}", seen(&fragment.row)),
+            Event::Row => seen(&fragment.row),
+            Event::StaticRow => format!("static {}", seen(&fragment.row)),
             Event::RangeChange => format!("{:?}", fragment.change),
             Event::PartitionEnd => "end".to_owned(),
             Event::End => return (out, plain_rows),

@@ -1,7 +1,8 @@
 //! Who may ask the admin API.
 //!
-//! There is no password: whoever can connect is an operator. A web browser on the machine can connect too,
-//! and does so for any page that its user visits. So a request that comes over TCP is refused when
+//! On the loopback address there is no password: whoever can connect is an operator. A web browser on the
+//! machine can connect too, and does so for any page that its user visits. So a request that comes over TCP
+//! is refused when
 //!
 //! 1. `Host`, or the target itself, names anything but this machine's loopback: a page whose name was bound
 //!    to 127.0.0.1 has its own name there;
@@ -10,6 +11,9 @@
 //!    asking first, which 2 and 3 refuse.
 //!
 //! Pages cannot connect to the Unix socket, and its mode says who can: what comes from there is not judged.
+//!
+//! At other addresses the API speaks TLS and asks for a login (`login.rs`). A browser may know the password,
+//! so 2 and 3 hold there, too. 1 does not: the certificate proves the name.
 
 use super::ApiError;
 use axum::extract::{ConnectInfo, Request};
@@ -24,6 +28,8 @@ use tools::api::HEADER;
 pub(super) enum Endpoint {
     /// A TCP connection to this address.
     Tcp(SocketAddr),
+    /// A TCP connection with TLS from this address, to one that others can reach.
+    Remote(IpAddr),
     /// The Unix socket.
     Socket,
 }
@@ -36,7 +42,8 @@ pub(super) async fn check(
 ) -> Response {
     let refusal = match endpoint {
         Endpoint::Socket => None,
-        Endpoint::Tcp(address) => refusal(address.ip(), &request),
+        Endpoint::Tcp(address) => refusal(Some(address.ip()), &request),
+        Endpoint::Remote(_) => refusal(None, &request),
     };
     match refusal {
         Some(message) => ApiError::new(StatusCode::FORBIDDEN, "forbidden", message).into_response(),
@@ -44,8 +51,8 @@ pub(super) async fn check(
     }
 }
 
-/// Why a request that came over TCP to `own` is refused.
-fn refusal(own: IpAddr, request: &Request) -> Option<String> {
+/// Why a request that came over TCP is refused: to `own`, or with TLS to where its certificate says.
+fn refusal(own: Option<IpAddr>, request: &Request) -> Option<String> {
     let headers = request.headers();
     let authority = request.uri().authority().map(|authority| authority.as_str());
     let host = match sole(headers, header::HOST.as_str()) {
@@ -58,16 +65,17 @@ fn refusal(own: IpAddr, request: &Request) -> Option<String> {
         Err(()) => return Some("the Host header makes no sense".to_owned()),
     };
     for named in [Some(host), authority].into_iter().flatten() {
-        if !is_own(named, own) {
+        if own.is_some_and(|own| !is_own(named, own)) {
             return Some(format!(
                 "the admin API answers to localhost and loopback addresses, not to the host {named:?}"
             ));
         }
     }
+    let scheme = if own.is_some() { "http://" } else { "https://" };
     match sole(headers, header::ORIGIN.as_str()) {
         Ok(None) => {}
         Ok(Some(origin))
-            if origin.strip_prefix("http://").is_some_and(|rest| rest.eq_ignore_ascii_case(host)) => {}
+            if origin.strip_prefix(scheme).is_some_and(|rest| rest.eq_ignore_ascii_case(host)) => {}
         _ => return Some("the request comes from a web page of another origin".to_owned()),
     }
     let only_asks = matches!(*request.method(), Method::GET | Method::HEAD);
@@ -122,7 +130,7 @@ mod tests {
     use axum::body::Body;
     use std::net::Ipv4Addr;
 
-    const OWN: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    const OWN: Option<IpAddr> = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
 
     fn said(method: &str, target: &str, headers: &[(&str, &str)]) -> Option<String> {
         let mut request = Request::builder().method(method).uri(target);
@@ -192,6 +200,22 @@ mod tests {
         for origin in ["http://evil.example", "null", "https://localhost:9180", "http://localhost:3000", ""] {
             assert!(asked(origin).unwrap_or_default().contains("another origin"), "{origin}");
         }
+    }
+
+    #[test]
+    fn names_are_not_judged_behind_a_certificate() {
+        let said = |method: &str, headers: &[(&str, &str)]| {
+            let request = Request::builder().method(method).uri("/").header("Host", "db1.example");
+            let request =
+                headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+            refusal(None, &request.body(Body::empty()).unwrap())
+        };
+        assert_eq!(said("GET", &[]), None);
+        assert_eq!(said("GET", &[("Origin", "https://db1.example")]), None);
+        for origin in ["http://db1.example", "https://evil.example", "null"] {
+            assert!(said("GET", &[("Origin", origin)]).unwrap_or_default().contains("another origin"));
+        }
+        assert!(said("POST", &[]).unwrap_or_default().contains("'X-Ilion-Admin: 1'"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! The admin API: HTTP and JSON on the loopback address, and on a Unix socket, for nodetool, scripts and
-//! Prometheus.
+//! The admin API: HTTP and JSON on the loopback address, on a Unix socket, and with TLS and logins on other
+//! addresses, for nodetool, scripts and Prometheus.
 //!
-//! `guard.rs` says who may ask, `serve.rs` how many at once and for how long.
+//! `guard.rs` and `login.rs` say who may ask, `serve.rs` how many at once and for how long.
 //!
 //! [`ROUTES`] is the one list of routes; `openapi.json` describes each of them, which a test checks. Verbs
 //! that take long (flush, compact, snapshot, drain) answer when they are done, as nodetool's do;
@@ -13,14 +13,17 @@ mod compactions;
 mod exposition;
 mod guard;
 mod handlers;
+mod login;
 mod places;
 mod profile;
 mod prometheus;
 mod serve;
 mod tuning;
 
+use crate::net::Security;
 use crate::node::Node;
 use crate::storage::StorageError;
+use crate::tls::http::{Http, HttpDoor};
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, FromRequest, Request};
 use axum::http::StatusCode;
@@ -29,8 +32,10 @@ use axum::routing::{MethodRouter, delete, get, post, put};
 use engine::EngineError;
 use env::socket::PrivateSocket;
 use guard::Endpoint;
+pub(crate) use login::may_listen;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tools::api::ErrorBody;
@@ -130,6 +135,7 @@ pub fn router(node: Arc<Node>) -> Router {
         .fallback(unknown)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(serve::BODY_BYTES_MAX))
+        .layer(axum::middleware::from_fn_with_state(Arc::clone(&node), login::check))
         .layer(axum::middleware::from_fn(guard::check))
         .with_state(node)
 }
@@ -137,7 +143,7 @@ pub fn router(node: Arc<Node>) -> Router {
 /// The same with a Flight service, for `ilion export` and `ilion sql`.
 #[cfg(feature = "bulk")]
 fn flight(routes: Router<Arc<Node>>, node: &Arc<Node>) -> Router<Arc<Node>> {
-    match crate::flight::service(node, "admin") {
+    match crate::flight::service(node, "admin", ::bulk::flight::Callers::All) {
         Ok(service) => routes.route_service("/arrow.flight.protocol.FlightService/{call}", service),
         Err(error) => {
             tracing::error!(%error, "the admin API does without Flight");
@@ -153,13 +159,26 @@ pub async fn serve(
     socket: Option<PrivateSocket>,
     stopped: watch::Receiver<bool>,
 ) {
-    let (router, limits) = (router(node), serve::Limits::default());
+    let (state, limits) = (Arc::clone(&node.state), serve::Limits::default());
+    let router = router(node);
     let at_port = async {
-        match listener.local_addr() {
-            Ok(address) => {
-                serve::serve(listener, Endpoint::Tcp(address), limits, router.clone(), stopped.clone()).await;
+        let (router, stopped) = (router.clone(), stopped.clone());
+        match (listener.local_addr(), &state.tls) {
+            (Ok(address), _) if address.ip().is_loopback() => {
+                serve::serve(listener, Endpoint::Tcp(address), limits, router, stopped).await;
             }
-            Err(error) => tracing::error!(%error, "the admin API has no address"),
+            (Ok(address), Some(tls)) => {
+                let timeout_ms = state.config.settings.native_transport_tls_handshake_timeout.0;
+                let handshake_timeout = Duration::from_millis(timeout_ms);
+                // Whatever clients may do, nobody shows a password here without TLS.
+                let security = Security::Encrypted(Arc::clone(tls));
+                let door = HttpDoor { security, http: Http::Both, handshake_timeout };
+                let listener = serve::Secured { listener, door, registry: Arc::clone(&state.connections) };
+                let endpoint = Endpoint::Remote(address.ip());
+                serve::serve(listener, endpoint, limits, router, stopped).await;
+            }
+            (Ok(address), None) => tracing::error!(%address, "the admin API does not listen without TLS"),
+            (Err(error), _) => tracing::error!(%error, "the admin API has no address"),
         }
     };
     let at_socket = async {

@@ -1,11 +1,13 @@
-//! The listeners of the admin API: a TCP port, and a Unix socket where the configuration names one. Both
-//! speak HTTP/1.1, and HTTP/2 for Flight.
+//! The listeners of the admin API: a TCP port, with TLS where others can reach it, and a Unix socket where
+//! the configuration names one. Both speak HTTP/1.1, and HTTP/2 for Flight.
 //!
 //! A caller cannot hold the API up: head and body of a request have a time, bodies a size, and each
 //! listener so many connections at once. What a request does may take as long as it needs.
 
 use super::ApiError;
 use super::guard::Endpoint;
+use crate::net::Registry;
+use crate::tls::http::HttpDoor;
 use axum::Router;
 use axum::extract::{ConnectInfo, Request};
 use env::tasks::Tasks;
@@ -14,7 +16,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::future::Future;
 use std::io::{self, Cursor};
-use std::pin::pin;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
@@ -54,23 +57,71 @@ impl Default for Limits {
     }
 }
 
+/// What comes before HTTP on a connection.
+type Opening<S> = Pin<Box<dyn Future<Output = io::Result<S>> + Send>>;
+
 /// Where connections come from.
 pub(super) trait Listener {
-    /// A connection.
+    /// A connection that was accepted.
+    type Accepted: Send + 'static;
+    /// One on which HTTP is spoken.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
     /// The next connection.
-    fn next(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+    fn next(&self) -> impl Future<Output = io::Result<Self::Accepted>> + Send;
+
+    /// What a connection of the listener's kind is to those who look at its requests.
+    fn endpoint(kind: Endpoint, _: &Self::Accepted) -> Endpoint {
+        kind
+    }
+
+    /// What comes before HTTP.
+    fn open(&self, accepted: Self::Accepted) -> Opening<Self::Stream>;
 
     /// Tells a caller that there is no room, as far as that goes without waiting.
-    fn turn_away(stream: Self::Stream);
+    fn turn_away(accepted: Self::Accepted);
+}
+
+/// A port that speaks TLS.
+#[derive(Debug)]
+pub(super) struct Secured {
+    pub(super) listener: TcpListener,
+    pub(super) door: HttpDoor,
+    pub(super) registry: Arc<Registry>,
+}
+
+impl Listener for Secured {
+    type Accepted = (TcpStream, SocketAddr);
+    type Stream = crate::tls::http::Stream;
+
+    async fn next(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        self.listener.accept().await
+    }
+
+    fn endpoint(_: Endpoint, (_, peer): &(TcpStream, SocketAddr)) -> Endpoint {
+        Endpoint::Remote(peer.ip())
+    }
+
+    fn open(&self, (stream, peer): (TcpStream, SocketAddr)) -> Opening<Self::Stream> {
+        let (door, registry) = (self.door.clone(), Arc::clone(&self.registry));
+        Box::pin(async move { door.open(stream, peer, &registry).await })
+    }
+
+    fn turn_away(_: (TcpStream, SocketAddr)) {
+        // It would have to shake hands first.
+    }
 }
 
 impl Listener for TcpListener {
+    type Accepted = TcpStream;
     type Stream = TcpStream;
 
     async fn next(&self) -> io::Result<TcpStream> {
         self.accept().await.map(|(stream, _)| stream)
+    }
+
+    fn open(&self, stream: TcpStream) -> Opening<TcpStream> {
+        Box::pin(std::future::ready(Ok(stream)))
     }
 
     fn turn_away(stream: TcpStream) {
@@ -79,10 +130,15 @@ impl Listener for TcpListener {
 }
 
 impl Listener for UnixListener {
+    type Accepted = UnixStream;
     type Stream = UnixStream;
 
     async fn next(&self) -> io::Result<UnixStream> {
         self.accept().await.map(|(stream, _)| stream)
+    }
+
+    fn open(&self, stream: UnixStream) -> Opening<UnixStream> {
+        Box::pin(std::future::ready(Ok(stream)))
     }
 
     fn turn_away(stream: UnixStream) {
@@ -119,9 +175,12 @@ pub(super) async fn serve<L: Listener>(
             L::turn_away(stream);
             continue;
         };
-        let (router, stopped) = (router.clone(), stopped.clone());
+        let endpoint = L::endpoint(endpoint, &stream);
+        let (router, stopped, opened) = (router.clone(), stopped.clone(), listener.open(stream));
         connections.spawn(async move {
-            talk(stream, endpoint, limits, router, stopped).await;
+            if let Ok(stream) = opened.await {
+                talk(stream, endpoint, limits, router, stopped).await;
+            }
             drop(permit);
         });
     }

@@ -54,16 +54,35 @@ pub(crate) fn needs(plan: &Prepared, schema: &Schema) -> Vec<Need> {
     let mut needs = Vec::new();
     for table in &plan.tables {
         for &permission in permissions {
-            if permission == Permission::Select && is_open(&table.keyspace, &table.table) {
-                continue;
-            }
-            let keyspace = schema.keyspace(&table.keyspace);
-            let view = keyspace.and_then(|keyspace| keyspace.views.get(&table.table));
-            let name = view.map_or(&table.table, |view| &view.base_name);
-            needs.push(Need { permission, resource: Resource::table(&table.keyspace, name) });
+            needs.extend(need(permission, &table.keyspace, &table.table, schema));
         }
     }
     needs
+}
+
+/// What it needs to do something with a table; `None` where a login is enough.
+fn need(permission: Permission, keyspace: &str, table: &str, schema: &Schema) -> Option<Need> {
+    if permission == Permission::Select && is_open(keyspace, table) {
+        return None;
+    }
+    let view = schema.keyspace(keyspace).and_then(|keyspace| keyspace.views.get(table));
+    let name = view.map_or(table, |view| &view.base_name);
+    Some(Need { permission, resource: Resource::table(keyspace, name) })
+}
+
+/// Refuses a read of a table that the principal may not read.
+///
+/// # Errors
+/// In Cassandra's words.
+#[cfg(feature = "bulk")]
+pub(crate) fn check_read(
+    principal: &Principal,
+    keyspace: &str,
+    table: &str,
+    schema: &Schema,
+) -> Result<(), ErrorResponse> {
+    let need = need(Permission::Select, keyspace, table, schema);
+    check(principal, need.as_slice())
 }
 
 /// Refuses what needs a permission that the principal does not have.

@@ -16,6 +16,8 @@
 //!    Before that somebody looks them up in the background, so no request waits for it.
 //! 4. Where a role may come in ([`places`]) is looked up with its grants.
 //! 5. A check of fresh grants is one load of an atomic pointer and two look-ups by name.
+//! 6. Flight and the admin API ask the same way, by HTTP: [`http`] reads the header, and a login gets a token
+//!    for its next requests.
 //!
 //! With AllowAllAuthenticator nothing of that is asked, and no request pays for it.
 
@@ -23,6 +25,7 @@ pub(crate) mod check;
 pub(crate) mod cidr;
 pub(crate) mod failures;
 pub(crate) mod grants;
+pub(crate) mod http;
 mod list;
 pub(crate) mod login;
 mod password;
@@ -33,6 +36,7 @@ pub(crate) mod resource;
 pub(crate) mod setup;
 pub(crate) mod statements;
 pub(crate) mod store;
+mod tokens;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -49,6 +53,7 @@ use grants::Grants;
 use places::CidrGroups;
 use resource::Resource;
 use store::{Store, StoreError};
+use tokens::Tokens;
 
 /// Logins that wait for a thread; more are refused as overloaded.
 const WAITING_MAX: usize = 256;
@@ -123,6 +128,8 @@ pub struct Auth {
     /// Counts the changes of roles and permissions.
     generation: AtomicU64,
     principals: Mutex<HashMap<Arc<str>, Arc<Principal>>>,
+    /// Of logins over HTTP.
+    tokens: Tokens,
     /// Threads for bcrypt.
     hashing: Arc<Semaphore>,
     waiting: AtomicUsize,
@@ -151,6 +158,7 @@ impl Auth {
             rounds: settings.auth_bcrypt_gensalt_log2_rounds,
             generation: AtomicU64::new(1),
             principals: Mutex::default(),
+            tokens: Tokens::default(),
             hashing: Arc::new(Semaphore::new(threads)),
             waiting: AtomicUsize::new(0),
             turn: tokio::sync::Mutex::default(),

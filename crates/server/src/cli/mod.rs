@@ -72,7 +72,11 @@ pub struct ServeArgs {
     /// Port for clients (native_transport_port), 0 for any that is free [default: 9042]
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
-    /// Port of the admin API on the loopback address, 0 for any that is free
+    /// Address of the admin API (admin_address); others than the loopback need TLS and logins
+    /// [default: 127.0.0.1]
+    #[arg(long, value_name = "ADDRESS")]
+    pub admin_address: Option<IpAddr>,
+    /// Port of the admin API, 0 for any that is free
     #[arg(long, value_name = "PORT", default_value_t = ADMIN_PORT_DEFAULT)]
     pub admin_port: u16,
     /// Unix socket of the admin API, beside its port (admin_socket)
@@ -111,6 +115,7 @@ impl Default for ServeArgs {
             data_dir: None,
             listen: None,
             port: None,
+            admin_address: None,
             admin_port: ADMIN_PORT_DEFAULT,
             admin_socket: None,
             flight_port: None,

@@ -3,7 +3,7 @@
 //!
 //! | key | classes |
 //! |---|---|
-//! | `authenticator` | AllowAllAuthenticator, PasswordAuthenticator, MutualTlsAuthenticator, MutualTlsWithPasswordFallbackAuthenticator |
+//! | `authenticator` | AllowAll-, Password-, MutualTls-, MutualTlsWithPasswordFallbackAuthenticator |
 //! | `authorizer` | AllowAllAuthorizer, CassandraAuthorizer |
 //! | `role_manager` | CassandraRoleManager |
 //! | `network_authorizer` | AllowAllNetworkAuthorizer, CassandraNetworkAuthorizer |
@@ -211,14 +211,14 @@ impl AuthSettings {
         Ok(())
     }
 
-    /// Refuses classes that do not go together, and doors without a lock beside them.
+    /// Refuses classes that do not go together.
     ///
     /// # Errors
     /// In Cassandra's words where it has some.
     pub(super) fn check(self, settings: &Settings) -> Result<(), String> {
         let name = self.authenticator.name();
-        if self.authenticator.asks() && settings.flight_port.is_some() {
-            return Err(format!("flight_port can't be used with {name}: Flight asks for no logins yet"));
+        if self.authenticator == Authenticator::MutualTls && settings.flight_port.is_some() {
+            return Err(format!("flight_port can't be used with {name}: Flight asks for passwords"));
         }
         if self.authenticator.takes_certificates() && !self.has_validator {
             return Err("authenticator.parameters.validator_class_name is not set".to_owned());

@@ -4,8 +4,8 @@
 //! An option that is not known gives a warning, a value that cannot be ends the start. What is secret is
 //! neither printed nor told in an error.
 
-use super::settings::{Setting, scalar};
 use super::units::{Millis, OldUnit};
+use super::values::{Setting, scalar};
 use serde_norway::Value;
 use std::fmt;
 use std::path::PathBuf;

@@ -17,15 +17,15 @@ mod memory;
 mod settings;
 mod shown;
 mod units;
+mod values;
 
 pub use auth::{AuthSettings, Authenticator, CidrSettings};
 pub use encryption::{ClientAuth, ClientEncryption, ContextFactory, EncryptionPolicy, Secret, StoreFile};
 pub use memory::{MemoryShares, memory_bytes};
-pub use settings::{
-    CommitFailurePolicy, CommitlogSync, DiskFailurePolicy, Settings, SlowQueryValues, UnprovenReads,
-};
+pub use settings::Settings;
 pub use shown::Shown;
 pub use units::{ByteRate, ByteSize, Millis};
+pub use values::{CommitFailurePolicy, CommitlogSync, DiskFailurePolicy, SlowQueryValues, UnprovenReads};
 
 use crate::cli::ServeArgs;
 use engine::EngineOptions;
@@ -302,6 +302,9 @@ impl Draft {
         if let Some(port) = args.port {
             settings.native_transport_port = port;
         }
+        if let Some(address) = args.admin_address {
+            settings.admin_address = Some(address);
+        }
         if let Some(path) = &args.admin_socket {
             settings.admin_socket = Some(path.clone());
         }
@@ -330,7 +333,8 @@ impl Draft {
                 )));
             }
         }
-        let admin_address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.admin_port));
+        let admin = settings.admin_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let admin_address = SocketAddr::new(admin, args.admin_port);
         let mut engine = engine_part::engine_options(env, &settings, memory);
         engine.commitlog_ignore_replay_errors = args.ignore_replay_errors;
         engine.validate().map_err(ConfigError::Invalid)?;
@@ -370,7 +374,7 @@ impl Draft {
         for key in [("rpc_address", rpc), ("listen_address", listen)].iter().filter(|k| k.1.is_none()) {
             let Ok(host) = env.fs.read_to_string(Path::new(HOST_NAME_FILE)) else { continue };
             let host = host.trim();
-            let (address, note) = match settings::resolve(host) {
+            let (address, note) = match values::resolve(host) {
                 Ok(address) => (address, "its address".to_owned()),
                 Err(error) => {
                     (IpAddr::V4(Ipv4Addr::LOCALHOST), format!("which cannot be resolved ({error}), so"))

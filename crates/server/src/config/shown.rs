@@ -4,8 +4,8 @@
 //! nothing here are shown with its defaults. `defaults.txt` lists these: a name, a blank, the value; a name
 //! alone has none.
 
-use super::settings::Setting;
 use super::units::OldUnit;
+use super::values::Setting;
 use super::{ByteSize, Config, Settings};
 use crate::system::PARTITIONER;
 use crate::timeouts::Timeouts;

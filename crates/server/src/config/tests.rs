@@ -198,8 +198,6 @@ fn classes_of_authentication_have_short_and_long_names() {
         let auth = load(yaml).unwrap().auth;
         assert_eq!((auth.authenticator, auth.permissions), expected, "{yaml}");
     }
-    let error = load("authenticator: PasswordAuthenticator\nflight_port: 9043").unwrap_err().to_string();
-    assert!(error.starts_with("flight_port can't be used with PasswordAuthenticator"), "{error}");
     let error = load("authorizer: CassandraAuthorizer").unwrap_err().to_string();
     assert_eq!(error, "AllowAllAuthenticator can't be used with CassandraAuthorizer");
     let error = load("authenticator: {class_name: PasswordAuthenticator, parameters: {a: b}}").unwrap_err();

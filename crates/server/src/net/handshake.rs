@@ -8,7 +8,8 @@
 //!
 //! Where everybody is let in (AllowAllAuthenticator) STARTUP is answered with READY, else with AUTHENTICATE,
 //! and nothing but AUTH_RESPONSE may follow until one is right. Where the client's certificate is its login,
-//! STARTUP is answered with READY once that is judged ([`Arrival`]). A STARTUP that is refused leaves the connection where it was. Anything out of order is a protocol error, up to STARTUP on stream 0.
+//! STARTUP is answered with READY once that is judged ([`Arrival`]). A STARTUP that is refused leaves the
+//! connection where it was. Anything out of order is a protocol error, up to STARTUP on stream 0.
 
 use std::sync::Arc;
 

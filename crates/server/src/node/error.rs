@@ -22,6 +22,9 @@ pub enum StartError {
     /// TLS cannot be had as the configuration wants it.
     #[error("{0}")]
     Tls(#[from] TlsError),
+    /// The admin API may not listen where the configuration wants it.
+    #[error("{0}")]
+    Admin(String),
     /// A port cannot be had.
     #[error("cannot listen on {address} for {purpose}: {cause}")]
     Listen {

@@ -111,6 +111,7 @@ impl Node {
             loaded.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
             loaded.tls
         });
+        crate::admin::may_listen(&config, tls.is_some()).map_err(StartError::Admin)?;
         let locked = |error| match error {
             EngineError::Locked { path } => StartError::Locked(path),
             other => StartError::Engine(other),

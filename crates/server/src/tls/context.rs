@@ -134,6 +134,11 @@ impl Acceptor {
         self.origin == other.origin
     }
 
+    /// What sessions are made of.
+    pub(super) fn config(&self) -> &ServerConfig {
+        &self.config
+    }
+
     /// The session of a new connection.
     ///
     /// # Errors

@@ -12,10 +12,12 @@
 //! 3. [`Tls::reload`] reads everything again. What has changed and fits together comes into force, with new
 //!    keys for tickets, so nobody resumes a session that the new trust store would refuse. What does not
 //!    leaves the old acceptor where it is, and is told.
-//! 4. When a handshake is done, [`Acceptor::admit`] looks at the client's certificate once more: for how long
+//! 4. Flight and the admin API speak TLS through [`http`].
+//! 5. When a handshake is done, [`Acceptor::admit`] looks at the client's certificate once more: for how long
 //!    it is valid, whether it still is (a resumed session does not show that), and for which address.
 
 mod context;
+pub(crate) mod http;
 #[cfg(test)]
 pub(crate) mod tests;
 

@@ -27,7 +27,8 @@ pub struct AddressQuery {
     pub address: String,
 }
 
-/// Answer of `GET /cidr_groups/stats`: names and numbers are those of `system_views.cidr_filtering_metrics_*`.
+/// Answer of `GET /cidr_groups/stats`: names and numbers are those of
+/// `system_views.cidr_filtering_metrics_*`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CidrStats {
     /// How often something happened.

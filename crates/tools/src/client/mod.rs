@@ -3,18 +3,25 @@
 //! A request is built from a path and query pairs or a body. The answer is one of [`crate::api`]'s types, or
 //! a [`ClientError`] with words for whoever typed the command.
 
+pub(crate) mod access;
+mod secure;
 mod unix;
 
 use crate::api::{ADMIN_PORT_DEFAULT, ErrorBody, HEADER};
+use access::{Access, Secret};
+use env::sync::Mutex;
+use rustls::pki_types::ServerName;
+use secure::SecureConnector;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 use unix::UnixConnector;
-use ureq::Agent;
 use ureq::http::Response;
 use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{Connector, TcpConnector};
+use ureq::{Agent, RequestBuilder};
 
 /// Where a node on this machine listens unless it was told otherwise.
 pub(crate) fn default_admin() -> String {
@@ -61,32 +68,60 @@ impl fmt::Display for Place {
 pub(crate) struct Client {
     agent: Agent,
     place: Place,
+    /// The `authorization` header: a password, then the token that the node gave for it.
+    authorization: Mutex<Option<Secret>>,
 }
 
 type Answer = Result<Response<ureq::Body>, ureq::Error>;
 
 impl Client {
     /// For verbs, which may take as long as a compaction: no timeout.
-    pub(crate) fn new(place: Place) -> Client {
-        Client::with_timeout(place, None)
+    ///
+    /// # Errors
+    /// As [`Client::with_timeout`].
+    pub(crate) fn new(place: Place, access: Access) -> Result<Client, String> {
+        Client::with_timeout(place, access, None)
     }
 
     /// With a bound for each request, from the connection to the end of the answer.
-    pub(crate) fn with_timeout(place: Place, timeout: Option<Duration>) -> Client {
+    ///
+    /// # Errors
+    /// When TLS is asked for with a node that has no name.
+    pub(crate) fn with_timeout(
+        place: Place,
+        access: Access,
+        timeout: Option<Duration>,
+    ) -> Result<Client, String> {
         // Errors carry a body that says what is wrong.
         let config =
             Agent::config_builder().http_status_as_error(false).proxy(None).timeout_global(timeout).build();
-        let agent = match &place {
-            Place::Tcp(_) => config.new_agent(),
-            Place::Socket(path) => {
+        let agent = match (&place, access.tls) {
+            (Place::Socket(path), _) => {
                 Agent::with_parts(config, UnixConnector::new(path.clone()), DefaultResolver::default())
             }
+            (Place::Tcp(_), None) => config.new_agent(),
+            (Place::Tcp(address), Some(tls)) => {
+                let name = ServerName::try_from(access::host(address).to_owned());
+                let name = name.map_err(|error| format!("{address}: {error}"))?;
+                let connector = ().chain(TcpConnector::default()).chain(SecureConnector::new(tls, name));
+                Agent::with_parts(config, connector, DefaultResolver::default())
+            }
         };
-        Client { agent, place }
+        Ok(Client { agent, place, authorization: Mutex::new(access.authorization) })
+    }
+
+    /// A request with what each has.
+    fn asked<B>(&self, request: RequestBuilder<B>) -> RequestBuilder<B> {
+        let request = request.header(HEADER, "1");
+        match &*self.authorization.lock() {
+            Some(shown) => request.header("authorization", shown.reveal()),
+            None => request,
+        }
     }
 
     fn url(&self, path: &str) -> String {
         match &self.place {
+            // TLS is below that: the connector's business.
             Place::Tcp(address) => format!("http://{address}{path}"),
             // Nobody looks at the address.
             Place::Socket(_) => format!("http://127.0.0.1{path}"),
@@ -101,6 +136,9 @@ impl Client {
             ))
         })?;
         let status = response.status();
+        if let Some(token) = response.headers().get("authorization").and_then(|value| value.to_str().ok()) {
+            *self.authorization.lock() = Some(Secret::from(token.to_owned()));
+        }
         let mut body = response.into_body();
         if status.is_success() {
             return Ok(body);
@@ -120,14 +158,14 @@ impl Client {
         path: &str,
         query: &[(&str, &str)],
     ) -> Result<T, ClientError> {
-        let request = self.agent.get(self.url(path)).query_pairs(query.iter().copied());
+        let request = self.asked(self.agent.get(self.url(path))).query_pairs(query.iter().copied());
         let mut body = self.judge(request.call())?;
         body.read_json()
             .map_err(|e| ClientError::Node(format!("{} does not answer as an admin API: {e}", self.place)))
     }
 
     pub(crate) fn post(&self, path: &str, body: &impl Serialize) -> Result<(), ClientError> {
-        self.judge(self.agent.post(self.url(path)).header(HEADER, "1").send_json(body)).map(|_| ())
+        self.judge(self.asked(self.agent.post(self.url(path))).send_json(body)).map(|_| ())
     }
 
     /// As [`Client::post`], for what answers with more than that it is done.
@@ -136,17 +174,17 @@ impl Client {
         path: &str,
         body: &impl Serialize,
     ) -> Result<T, ClientError> {
-        let mut body = self.judge(self.agent.post(self.url(path)).header(HEADER, "1").send_json(body))?;
+        let mut body = self.judge(self.asked(self.agent.post(self.url(path))).send_json(body))?;
         body.read_json()
             .map_err(|e| ClientError::Node(format!("{} does not answer as an admin API: {e}", self.place)))
     }
 
     pub(crate) fn put(&self, path: &str, body: &impl Serialize) -> Result<(), ClientError> {
-        self.judge(self.agent.put(self.url(path)).header(HEADER, "1").send_json(body)).map(|_| ())
+        self.judge(self.asked(self.agent.put(self.url(path))).send_json(body)).map(|_| ())
     }
 
     pub(crate) fn delete(&self, path: &str, body: &impl Serialize) -> Result<(), ClientError> {
-        self.judge(self.agent.delete(self.url(path)).header(HEADER, "1").force_send_body().send_json(body))
+        self.judge(self.asked(self.agent.delete(self.url(path))).force_send_body().send_json(body))
             .map(|_| ())
     }
 }

@@ -8,6 +8,7 @@
 
 mod bar;
 
+use crate::client::access::AccessArgs;
 use crate::client::default_admin;
 use crate::console;
 use crate::format::{duration_words, file_size};
@@ -33,6 +34,8 @@ pub struct ExportArgs {
     /// Admin API of the node
     #[arg(long, value_name = "HOST:PORT")]
     admin: Option<String>,
+    #[command(flatten)]
+    access: AccessArgs,
     /// Where the files go; an export that was stopped goes on there
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -179,7 +182,7 @@ fn find(env: &Env, args: &ExportArgs) -> Result<Place, Failure> {
     {
         let (keyspace, table) = split_name(name)?;
         let admin = args.admin.clone().unwrap_or_else(default_admin);
-        let tables = RemoteTables::connect(env, &admin)?;
+        let tables = RemoteTables::connect(env, &admin, &args.access)?;
         let (keyspace, table) = (keyspace.to_owned(), table.to_owned());
         return Ok(Place { tables: Arc::new(tables), keyspace, table });
     }

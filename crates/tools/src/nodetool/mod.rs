@@ -22,6 +22,7 @@ mod tablestats;
 mod tuning;
 
 use crate::api::{Percentiles, Selection, Version};
+use crate::client::access::AccessArgs;
 use crate::client::{Client, ClientError, Place, default_admin};
 use crate::console::complain;
 use clap::{Args, Subcommand};
@@ -42,6 +43,8 @@ pub struct NodetoolArgs {
     /// The Unix socket of the node's admin API, instead of its address
     #[arg(long, value_name = "PATH", global = true, conflicts_with = "admin")]
     socket: Option<PathBuf>,
+    #[command(flatten)]
+    access: AccessArgs,
     /// Print the admin API's JSON instead of text
     #[arg(long, global = true)]
     json: bool,
@@ -87,6 +90,9 @@ enum Verb {
 /// Verbs that are commands of `ilion`, too.
 pub const SHORT_COMMANDS: [&str; 4] = ["import", "refresh", "snapshot", "clearsnapshot"];
 
+/// Commands that ask a node.
+const CLIENTS: [&str; 4] = ["nodetool", "top", "export", "sql"];
+
 /// The words of the command line as the parser wants them: short commands as verbs of nodetool, and those of
 /// nodetool's flags that have one dash and several letters (`-kt`) spelled with two.
 pub fn with_long_flags(words: impl IntoIterator<Item = String>) -> Vec<String> {
@@ -95,11 +101,14 @@ pub fn with_long_flags(words: impl IntoIterator<Item = String>) -> Vec<String> {
         words.insert(1, "nodetool".to_owned());
     }
     let mut of_nodetool = false;
+    let of_client = words.get(1).is_some_and(|word| CLIENTS.contains(&word.as_str()));
     let long = |word: String| match word.as_str() {
         "nodetool" => {
             of_nodetool = true;
             word
         }
+        "-pw" if of_client => "--password".to_owned(),
+        "-pwf" if of_client => "--password-file".to_owned(),
         "-kt" if of_nodetool => "--kt-list".to_owned(),
         "-cf" if of_nodetool => "--column-family".to_owned(),
         "-cd" if of_nodetool => "--copy-data".to_owned(),
@@ -183,7 +192,9 @@ fn print(text: &str, status: u8) -> u8 {
 }
 
 fn execute(args: &NodetoolArgs) -> Result<String, Failure> {
-    let client = Client::new(Place::of(&args.admin, args.socket.as_ref()));
+    let place = Place::of(&args.admin, args.socket.as_ref());
+    let access = args.access.access(&place).map_err(Failure::Usage)?;
+    let client = Client::new(place, access).map_err(Failure::Usage)?;
     let show = Show { client: &client, json: args.json };
     match &args.verb {
         Verb::Ring(verb) => verb.run(&show),

@@ -9,6 +9,7 @@
 mod output;
 mod prompt;
 
+use crate::client::access::AccessArgs;
 use crate::client::default_admin;
 use crate::console;
 use crate::tables::directory::DirectoryTables;
@@ -37,6 +38,8 @@ pub struct SqlArgs {
     /// Admin API of the node whose tables are asked
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["directories", "schema", "table"])]
     admin: Option<String>,
+    #[command(flatten)]
+    access: AccessArgs,
     /// Directories whose tables are asked, instead of a node: data directories with all their tables, or
     /// those of single tables
     #[arg(long = "dir", value_name = "DIR")]
@@ -92,7 +95,10 @@ fn complain(failure: Failure) -> u8 {
 
 fn carry_out(env: &Env, args: &SqlArgs) -> Result<(), Failure> {
     let tables: Arc<dyn Tables> = match args.directories.as_slice() {
-        [] => Arc::new(RemoteTables::connect(env, &args.admin.clone().unwrap_or_else(default_admin))?),
+        [] => {
+            let admin = args.admin.clone().unwrap_or_else(default_admin);
+            Arc::new(RemoteTables::connect(env, &admin, &args.access)?)
+        }
         directories => {
             let note = |text: &str| console::complain(&format!("ilion sql: {text}\n"));
             let (schema, table) = (args.schema.as_deref(), args.table.as_deref());

@@ -4,6 +4,7 @@
 pub(crate) mod directory;
 pub(crate) mod remote;
 mod schema_file;
+mod secure;
 
 pub(crate) use schema_file::statements;
 

@@ -1,7 +1,10 @@
 //! Tables of a node, by the Flight service of its admin API.
 
+use super::secure::SecureNode;
 use super::{Failure, schema_file};
 use crate::api::HEADER;
+use crate::client::Place;
+use crate::client::access::AccessArgs;
 use arrow_array::RecordBatch;
 use arrow_flight::decode::{DecodedPayload, FlightDataDecoder};
 use arrow_flight::error::FlightError;
@@ -13,6 +16,7 @@ use bulk::flight::wire::{Progress, SCHEMA_ACTION, ScanCommand, TableFacts};
 use bulk::ticket::{Asked, Ticket};
 use bulk::{Batches, BulkError, ScanCounts, ScanRequest, Select, Split, Table, Tables};
 use env::Env;
+use env::sync::Mutex;
 use futures::{StreamExt, TryStreamExt};
 use model::{Schema, TableSchema};
 use prost::Message;
@@ -28,18 +32,26 @@ use tonic::{Code, Request, Status};
 
 /// How long a node may take to let this in.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// What says whose request it is.
+const AUTHORIZATION: &str = "authorization";
 /// Bytes of a message: a row may be as long as one of CQL, and a few.
 const MESSAGE_BYTES_MAX: usize = 1 << 30;
 
-/// Says that a request is one of a tool: the admin API takes no other.
+/// The value of the `authorization` header: a password, then the token that the node gave for it.
+type Shown = Arc<Mutex<Option<MetadataValue<Ascii>>>>;
+
+/// Says that a request is one of a tool, and whose: the admin API takes no other.
 #[derive(Clone)]
-struct OfTool;
+struct OfTool(Shown);
 
 impl Interceptor for OfTool {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         let name = HEADER.to_ascii_lowercase();
         if let Ok(name) = name.parse::<tonic::metadata::MetadataKey<Ascii>>() {
             request.metadata_mut().insert(name, MetadataValue::from_static("1"));
+        }
+        if let Some(shown) = &*self.0.lock() {
+            request.metadata_mut().insert(AUTHORIZATION, shown.clone());
         }
         Ok(request)
     }
@@ -51,6 +63,7 @@ type Client = FlightServiceClient<InterceptedService<Channel, OfTool>>;
 struct Node {
     runtime: Runtime,
     client: Client,
+    shown: Shown,
     address: String,
 }
 
@@ -80,7 +93,8 @@ impl fmt::Debug for RemoteTable {
 
 impl RemoteTables {
     /// Connects to the admin API of a node and asks for its schema.
-    pub fn connect(env: &Env, address: &str) -> Result<RemoteTables, Failure> {
+    pub fn connect(env: &Env, address: &str, access: &AccessArgs) -> Result<RemoteTables, Failure> {
+        let access = access.access(&Place::Tcp(address.to_owned())).map_err(Failure::Usage)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(env.tasks.parallelism().max(1))
             .thread_name("ilion-node-client")
@@ -90,15 +104,25 @@ impl RemoteTables {
         let endpoint = Endpoint::from_shared(format!("http://{address}"))
             .map_err(|_| Failure::Usage(format!("{address} is not HOST:PORT")))?;
         let endpoint = endpoint.connect_timeout(CONNECT_TIMEOUT).tcp_nodelay(true);
-        let channel = runtime.block_on(endpoint.connect()).map_err(|error| {
+        let channel = match &access.tls {
+            None => runtime.block_on(endpoint.connect()),
+            Some(tls) => {
+                let node = SecureNode::new(address, tls).map_err(Failure::Usage)?;
+                runtime.block_on(endpoint.connect_with_connector(node))
+            }
+        };
+        let channel = channel.map_err(|error| {
             Failure::Work(format!(
                 "no node answers at {address} ({}); --admin HOST:PORT says where its admin API is",
                 innermost(&error)
             ))
         })?;
-        let client = FlightServiceClient::with_interceptor(channel, OfTool)
+        let shown =
+            access.authorization.map(|shown| shown.reveal().parse::<MetadataValue<Ascii>>()).transpose();
+        let shown: Shown = Arc::new(Mutex::new(shown.map_err(Failure::usage)?));
+        let client = FlightServiceClient::with_interceptor(channel, OfTool(Arc::clone(&shown)))
             .max_decoding_message_size(MESSAGE_BYTES_MAX);
-        let node = Arc::new(Node { runtime, client, address: address.to_owned() });
+        let node = Arc::new(Node { runtime, client, shown, address: address.to_owned() });
         let texts = node.definitions()?;
         let read = schema_file::parse(env, &texts.join("\n"));
         Ok(RemoteTables { node, schema: Arc::new(read.schema) })
@@ -128,6 +152,9 @@ impl Node {
         let mut client = self.client.clone();
         let asked = async {
             let answer = client.do_action(Action::new(SCHEMA_ACTION, Vec::new())).await?;
+            if let Some(token) = answer.metadata().get(AUTHORIZATION) {
+                *self.shown.lock() = Some(token.clone());
+            }
             answer
                 .into_inner()
                 .map_ok(|part| String::from_utf8_lossy(&part.body).into_owned())

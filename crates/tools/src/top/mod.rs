@@ -12,7 +12,8 @@
 //! 3. `app` holds what is shown and selected; `view` draws it. Neither does I/O.
 //! 4. `screen` is the terminal and the loop; `print` is for scripts (`--once`, `--json`).
 //!
-//! Exit status: 0 asked to end, 1 the terminal cannot be drawn on, 2 the node cannot be reached (`--once`).
+//! Exit status: 0 asked to end, 1 the terminal cannot be drawn on, 2 the node cannot be reached (`--once`)
+//! or the flags make no sense.
 
 mod app;
 mod history;
@@ -27,6 +28,7 @@ mod testing;
 mod text;
 mod view;
 
+use crate::client::access::AccessArgs;
 use crate::client::{Place, default_admin};
 use crate::console::complain;
 use app::App;
@@ -49,6 +51,8 @@ pub struct TopArgs {
     /// The Unix socket of the node's admin API, instead of its address
     #[arg(long, value_name = "PATH", conflicts_with = "admin")]
     socket: Option<PathBuf>,
+    #[command(flatten)]
+    access: AccessArgs,
     /// Seconds between two looks
     #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=60))]
     interval: u64,
@@ -73,7 +77,14 @@ pub struct TopArgs {
 pub fn run(args: &TopArgs) -> u8 {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let place = Place::of(&args.admin, args.socket.as_ref());
-    let poller = Poller::new(place.clone(), Arc::clone(&clock));
+    let access = args.access.access(&place);
+    let poller = match access.and_then(|access| Poller::new(place.clone(), access, Arc::clone(&clock))) {
+        Ok(poller) => poller,
+        Err(why) => {
+            complain(&format!("ilion top: {why}\n"));
+            return 2;
+        }
+    };
     if args.once || args.json {
         return print_intervals(args, &place, poller);
     }

@@ -1,6 +1,7 @@
 //! Asks the node: its sums, its heat map, reads.
 
 use crate::api::{Cluster, HEAT_SECONDS, HeatColumns, Info, ReadSample, ReadsByTable, SampleQuery};
+use crate::client::access::Access;
 use crate::client::{Client, Place};
 use env::clock::Clock;
 use std::sync::Arc;
@@ -44,13 +45,12 @@ pub(super) struct Poller {
 
 impl Poller {
     /// For the node whose admin API is at `place`.
-    pub(super) fn new(place: Place, clock: Arc<dyn Clock>) -> Poller {
-        Poller {
-            client: Client::with_timeout(place, Some(TIMEOUT)),
-            clock,
-            last_nanos: None,
-            failing_since_nanos: None,
-        }
+    ///
+    /// # Errors
+    /// When it cannot be spoken to as `access` says.
+    pub(super) fn new(place: Place, access: Access, clock: Arc<dyn Clock>) -> Result<Poller, String> {
+        let client = Client::with_timeout(place, access, Some(TIMEOUT))?;
+        Ok(Poller { client, clock, last_nanos: None, failing_since_nanos: None })
     }
 
     /// Looks at the node.

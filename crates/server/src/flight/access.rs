@@ -1,0 +1,149 @@
+//! Who asks Flight, and what that may read.
+//!
+//! ```text
+//! call ─> authorization header ─> role, fresh grants ─> TablesOfRole goes along with the call ─> service
+//!                └─ UNAUTHENTICATED                            └─ each table that is opened: SELECT?
+//! ```
+//!
+//! 1. Every call passes [`Identified`], whatever it is. Where nobody has to log in it is not there.
+//! 2. A call with a name and a password is answered with a token in the `authorization` header, as the
+//!    clients of Flight expect it. They send it along with their next calls.
+//! 3. The service opens tables through [`TablesOfRole`] alone, when it plans and when it hands out rows.
+
+use super::NodeTables;
+use crate::auth::Principal;
+use crate::auth::check;
+use crate::auth::http::{self, Caller};
+use crate::node::Node;
+use axum::http::header::AUTHORIZATION;
+use axum::http::{Request, Response};
+use bulk::flight::TablesOfCaller;
+use bulk::{BulkError, Table, Tables};
+use model::Schema;
+use protocol::response::error::{ErrorKind, ErrorResponse};
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::Service;
+use tonic::server::NamedService;
+
+/// The tables as a role may read them.
+#[derive(Debug)]
+pub(crate) struct TablesOfRole {
+    tables: NodeTables,
+    principal: Arc<Principal>,
+    authorizes: bool,
+}
+
+impl TablesOfRole {
+    /// Those of a role, in whose lists scans are said to be asked for by `asked_by`.
+    pub(crate) fn new(node: &Node, principal: Arc<Principal>, asked_by: &'static str) -> TablesOfRole {
+        let state = Arc::clone(&node.state);
+        let authorizes = state.auth.authorizes();
+        TablesOfRole { tables: NodeTables::new(state, asked_by), principal, authorizes }
+    }
+
+    /// As what goes along with a request.
+    pub(crate) fn of_caller(self) -> TablesOfCaller {
+        TablesOfCaller(Arc::new(self))
+    }
+
+    fn check(&self, keyspace: &str, name: &str) -> Result<(), ErrorResponse> {
+        if !self.authorizes {
+            return Ok(());
+        }
+        check::check_read(&self.principal, keyspace, name, &self.schema())
+    }
+}
+
+impl Tables for TablesOfRole {
+    fn schema(&self) -> Arc<Schema> {
+        self.tables.schema()
+    }
+
+    fn table(&self, keyspace: &str, name: &str) -> Result<Arc<dyn Table>, BulkError> {
+        let schema = self.schema();
+        if schema.keyspace(keyspace).and_then(|keyspace| keyspace.store(name)).is_some() {
+            self.check(keyspace, name).map_err(|refused| BulkError::Denied(refused.message))?;
+        }
+        self.tables.table(keyspace, name)
+    }
+
+    fn names(&self) -> Vec<(String, String)> {
+        self.tables.names()
+    }
+
+    fn may_read(&self, keyspace: &str, name: &str) -> bool {
+        self.check(keyspace, name).is_ok()
+    }
+}
+
+/// A service whose callers log in.
+#[derive(Clone)]
+pub(super) struct Identified<S> {
+    service: S,
+    node: Arc<Node>,
+}
+
+impl<S> Identified<S> {
+    pub(super) fn new(service: S, node: Arc<Node>) -> Identified<S> {
+        Identified { service, node }
+    }
+}
+
+impl<S: NamedService> NamedService for Identified<S> {
+    const NAME: &'static str = S::NAME;
+}
+
+impl<S> Service<Request<Body>> for Identified<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.service.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        // The one that is ready is the one to be called.
+        let next = self.service.clone();
+        let mut service = std::mem::replace(&mut self.service, next);
+        let node = Arc::clone(&self.node);
+        Box::pin(async move {
+            let from = request.extensions().get::<SocketAddr>().map(SocketAddr::ip);
+            let from = from.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+            let caller = http::identify(&node, request.headers(), from).await;
+            let Caller { principal, by_password } = match caller {
+                Ok(caller) => caller,
+                Err(error) => return Ok(refusal(error).into_http()),
+            };
+            request.headers_mut().remove(AUTHORIZATION);
+            let tables = TablesOfRole::new(&node, Arc::clone(&principal), "flight");
+            request.extensions_mut().insert(tables.of_caller());
+            let mut response = service.call(request).await?;
+            if by_password && let Some(token) = http::token(&node, &principal) {
+                response.headers_mut().insert(AUTHORIZATION, token);
+            }
+            Ok(response)
+        })
+    }
+}
+
+/// What a caller is told who is not let in.
+pub(crate) fn refusal(error: ErrorResponse) -> Status {
+    match error.kind {
+        ErrorKind::BadCredentials => Status::unauthenticated(error.message),
+        ErrorKind::Unauthorized => Status::permission_denied(error.message),
+        ErrorKind::Overloaded => Status::resource_exhausted(error.message),
+        _ => Status::internal(error.message),
+    }
+}
