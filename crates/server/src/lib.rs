@@ -19,7 +19,7 @@
 //! - `net`: connections and frames of clients; `session`: the path of a query;
 //! - `replica`: this node as the coordinator sees it; `storage`: the engine as operators see it; `system`:
 //!   the tables that describe the node;
-//! - `auth`: who clients are and what they may do;
+//! - `auth`: who clients are and what they may do; `audit`: the log of what they did;
 //! - `admin`: the HTTP API for operators, in the vocabulary of `tools::api`;
 //! - `allocator`: where memory comes from; `slices`: how threads share processors; `metrics`, `histogram`:
 //!   what is counted; `reads`: those worth remembering; `running`: requests that wait; `timeouts`: how long
@@ -27,6 +27,7 @@
 
 pub mod admin;
 pub mod allocator;
+pub mod audit;
 pub mod auth;
 pub mod cli;
 pub mod config;

@@ -5,6 +5,7 @@
 //! where a column may have that name, only a literal that follows it makes it a password; any other text is
 //! not understood that well, statements that do not parse and messages about them included.
 
+use cql::ast::RoleOption;
 use cql::lexer::{Lexer, TokenKind};
 use std::borrow::Cow;
 
@@ -42,6 +43,37 @@ pub fn passwords(text: &str) -> Cow<'_, str> {
         Some(told) => Cow::Owned(format!("{told} {STARS}")),
         None => Cow::Borrowed(text),
     }
+}
+
+/// The text up to the first word "password", whatever it is: Cassandra's `PasswordObfuscator.obfuscate`.
+pub fn behind_password(text: &str) -> Cow<'_, str> {
+    match ends_of_password(text).next().and_then(|end| text.get(..end)) {
+        Some(told) => Cow::Owned(format!("{told} {STARS}")),
+        None => Cow::Borrowed(text),
+    }
+}
+
+/// A statement about roles without its passwords, which are known: Cassandra's `obfuscatePassword`. What
+/// stands behind them is told.
+pub fn known_passwords<'t>(text: &'t str, options: &[RoleOption]) -> Cow<'t, str> {
+    let mut told = Cow::Borrowed(text);
+    for option in options {
+        let (RoleOption::Password(password) | RoleOption::HashedPassword(password)) = option else {
+            continue;
+        };
+        let literal = format!("'{}'", password.replace('\'', "''"));
+        let hidden = ends_of_password(&told).find_map(|end| {
+            let (before, rest) = told.split_at_checked(end)?;
+            let (between, after) = rest.split_once(&literal)?;
+            Some(format!("{before}{between}'{STARS}'{after}"))
+        });
+        told = match hidden {
+            Some(hidden) => Cow::Owned(hidden),
+            // Spelled in another way: nothing is told from there on.
+            None => Cow::Owned(behind_password(text).into_owned()),
+        };
+    }
+    told
 }
 
 /// Whether a column's name says that it holds passwords.
@@ -160,6 +192,24 @@ mod tests {
         ] {
             assert_eq!(passwords(text), text);
         }
+    }
+
+    #[test]
+    fn a_password_that_is_known_is_all_that_is_hidden() {
+        let password = |text: &str| vec![RoleOption::Password(text.to_owned())];
+        let with_login = "CREATE ROLE x WITH PASSWORD = 'ge''heim' AND LOGIN = true";
+        let told = "CREATE ROLE x WITH PASSWORD = '*******' AND LOGIN = true";
+        assert_eq!(known_passwords(with_login, &password("ge'heim")), told);
+        let dollars = "ALTER ROLE x WITH PASSWORD = $$ge'heim$$ AND LOGIN = true";
+        assert_eq!(known_passwords(dollars, &password("ge'heim")), "ALTER ROLE x WITH PASSWORD *******");
+        let named = "create user password with password 'password'";
+        let told = "create user password with password '*******'";
+        assert_eq!(known_passwords(named, &password("password")), told);
+        let hashed = [RoleOption::HashedPassword("$2a$x".to_owned())];
+        let text = "CREATE ROLE x WITH HASHED PASSWORD = '$2a$x'";
+        assert_eq!(known_passwords(text, &hashed), "CREATE ROLE x WITH HASHED PASSWORD = '*******'");
+        assert_eq!(known_passwords("DROP ROLE x", &[]), "DROP ROLE x");
+        assert_eq!(behind_password("SELECT password FROM t"), "SELECT password *******");
     }
 
     #[test]

@@ -159,6 +159,10 @@ async fn serve(
     let down = async {
         node.stop_clients(SHUTDOWN_GRACE).await;
         let drained = node.drain().await;
+        let state = Arc::clone(&node.state);
+        if take_time(move || state.logs.stop()).await.is_err() {
+            tracing::error!("the end of the logs of requests did not end");
+        }
         // An operator who waits for an answer of the admin API does not keep the process alive.
         let _ = Tasks::of_machine().timeout(Duration::from_secs(1), admin_task).await;
         drained

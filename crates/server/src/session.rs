@@ -14,7 +14,8 @@
 //! 2. An [`Exchange`] accompanies the request: clock, warnings, trace, the obligation itself.
 //! 3. The file of the request's kind binds it; what is common to kinds is in `run`. A read that finds all it
 //!    needs in memory is over then. What else has to be done is [`Work`], which may wait.
-//! 4. The answer goes out with warnings and tracing id; then the request is counted, a slow one kept for the
+//! 4. Where a log of requests is on, it is told what came of this one ([`logged`]).
+//! 5. The answer goes out with warnings and tracing id; then the request is counted, a slow one kept for the
 //!    log, a traced one written down.
 //!
 //! Long requests are parsed and bound on the pool of readers ([`long`]): that takes time that grows with
@@ -29,6 +30,7 @@ mod describe;
 mod error;
 mod execute;
 mod explain;
+mod logged;
 mod long;
 mod options;
 mod prepare;
@@ -67,6 +69,7 @@ use crate::redact;
 use crate::running::RunningRequest;
 use crate::state::NodeState;
 use crate::timeouts::TimeoutKind;
+use logged::Logged;
 use run::Work;
 use statements::Statements;
 use trace::Trace;
@@ -158,6 +161,8 @@ struct Exchange {
     changes_schema: bool,
     /// What accompanied the read that was begun last where it may wait.
     last_read: Option<ReadContext>,
+    /// What logs of requests are told, where one is on.
+    logged: Option<Box<Logged>>,
 }
 
 impl Exchange {
@@ -177,6 +182,7 @@ impl Exchange {
             slow: None,
             changes_schema: false,
             last_read: None,
+            logged: Logged::new(&sessions.node),
             is_on_reader: false,
             reply: Some(reply),
             connection,
@@ -287,10 +293,10 @@ impl Service for Sessions {
     fn handle(self: Arc<Self>, message: Message, reply: Reply) -> Option<Handling> {
         let is_long = long::is_long(&message.request, reply.request_bytes());
         let exchange = Exchange::new(self, &message, reply);
-        if exchange.has_old_grants() {
-            return Some(Box::pin(principal::with_fresh_grants(exchange, message.request, is_long)));
+        match exchange.full_log() {
+            Some(log) => Some(Box::pin(logged::when_there_is_room(log, exchange, message.request, is_long))),
+            None => admit(exchange, message.request, is_long),
         }
-        proceed(exchange, message.request, is_long)
     }
 
     fn entrance(&self, connection: &Connection) -> Entrance {
@@ -304,6 +310,14 @@ impl Service for Sessions {
     fn log_in(self: Arc<Self>, token: Option<Bytes>, reply: Reply) -> Handling {
         Box::pin(principal::log_in(self, token, reply))
     }
+}
+
+/// Carries out a request, whose sender's permissions are looked up first where they are old.
+fn admit(exchange: Exchange, request: Request, is_long: bool) -> Option<Handling> {
+    if exchange.has_old_grants() {
+        return Some(Box::pin(principal::with_fresh_grants(exchange, request, is_long)));
+    }
+    proceed(exchange, request, is_long)
 }
 
 /// Carries out a request of somebody whose permissions are known.
@@ -347,6 +361,7 @@ fn begin(exchange: &mut Exchange, request: Request) -> (RequestKind, Result<Prog
 }
 
 fn end(exchange: &mut Exchange, kind: RequestKind, outcome: Result<Answer, ErrorResponse>) {
+    exchange.tell_logs(kind, outcome.as_ref().err());
     answer(exchange, outcome);
     conclude(exchange, kind);
 }

@@ -2,6 +2,7 @@
 //!
 //! It is made once, when the node is opened (`node`), and knows nothing of those who use it.
 
+use crate::audit::RequestLogs;
 use crate::auth::Auth;
 use crate::config::Config;
 use crate::metrics::Metrics;
@@ -60,6 +61,8 @@ pub struct NodeState {
     pub trace_probability: TraceProbability,
     /// Who clients are and what they may do.
     pub auth: Auth,
+    /// What clients do, for those who ask later.
+    pub logs: RequestLogs,
     /// The open connections.
     pub connections: Arc<net::Registry>,
     /// TLS for clients, where somebody may speak it.

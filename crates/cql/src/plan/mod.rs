@@ -129,6 +129,14 @@ impl Prepared {
         }
     }
 
+    /// The keyspace that USE names; `None` for other statements.
+    pub fn used_keyspace(&self) -> Option<&str> {
+        match &self.plan {
+            Plan::Use(keyspace) => Some(keyspace),
+            _ => None,
+        }
+    }
+
     /// Puts values into a write that is part of a batch.
     pub fn bind_in_batch(&self, values: &BoundValues, ctx: &BindContext) -> Result<BoundWrite> {
         let Plan::Write(plan) = &self.plan else {

@@ -14,6 +14,7 @@ mod exposition;
 mod guard;
 mod handlers;
 mod login;
+mod logs;
 mod places;
 mod profile;
 mod prometheus;
@@ -114,6 +115,9 @@ const ROUTES: &[Route] = &[
     ("get", "/api/v1/latencies", || get(tuning::latencies)),
     ("post", "/api/v1/tls/reload", || post(tuning::reload_tls)),
     ("post", "/api/v1/profile", || post(profile::profile)),
+    ("get", "/api/v1/audit", || get(logs::audit)),
+    ("put", "/api/v1/audit", || put(logs::enable_audit)),
+    ("delete", "/api/v1/audit", || delete(logs::disable_audit)),
     ("get", "/api/v1/clients", || get(tuning::clients)),
     ("get", "/api/v1/backups", || get(handlers::incremental_backups)),
     ("put", "/api/v1/backups", || put(handlers::set_incremental_backups)),

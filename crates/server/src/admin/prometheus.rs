@@ -7,6 +7,7 @@
 //! ```
 
 use super::exposition::Format;
+use crate::audit::LogCounts;
 use crate::histogram::Histogram;
 use crate::metrics::{RequestKind, TableMetrics};
 use crate::state::NodeState;
@@ -224,6 +225,7 @@ fn clients(page: &mut Page, state: &NodeState) {
         "Logins that were not looked at: too many of their address had failed.",
         logins.limited.get(),
     );
+    request_logs(page, state);
     page.counter("ilion_received_bytes_total", "Bytes from clients.", traffic.received_bytes.get());
     page.counter("ilion_sent_bytes_total", "Bytes to clients.", traffic.sent_bytes.get());
     page.gauge("ilion_requests_in_flight", "Requests in flight.", state.connections.requests_in_flight());
@@ -268,6 +270,19 @@ fn clients(page: &mut Page, state: &NodeState) {
         metrics.regular_statements_executed.get(),
     );
     page.counter("ilion_slow_queries_total", "Requests that were slow.", metrics.slow_queries.get());
+}
+
+/// The logs of what clients do.
+fn request_logs(page: &mut Page, state: &NodeState) {
+    let logs = [("audit", &state.logs.audit_counts)];
+    let mut family = |name: &str, help: &str, of: fn(&LogCounts) -> u64| {
+        page.family(name, "counter", help);
+        logs.iter().for_each(|(log, counts)| page.sample(name, &[("log", log)], of(counts)));
+    };
+    family("ilion_request_log_entries_total", "Entries written to logs of requests.", |c| c.written.get());
+    family("ilion_request_log_dropped_total", "Entries that logs of requests lost.", |c| c.dropped.get());
+    family("ilion_request_log_failures_total", "Writes of them that failed.", |c| c.failures.get());
+    family("ilion_request_log_waits_total", "Requests that waited for their queues.", |c| c.waits.get());
 }
 
 fn storage_numbers(page: &mut Page, state: &NodeState) {

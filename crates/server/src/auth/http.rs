@@ -91,7 +91,10 @@ pub(crate) async fn identify(
         let store = Store::new(&state.env, &state.engine, &node.coordinator);
         let caller = match shown(headers)? {
             Shown::Password(token) => {
-                let principal = login::by_password(&state.auth, &store, from, &token).await?;
+                let judged = login::by_password(&state.auth, &store, from, &token).await;
+                let user = judged.as_ref().ok().map(|principal| principal.name());
+                state.logs.note_login(user, (from, 0).into(), judged.as_ref().err());
+                let principal = judged?;
                 Caller { principal, by_password: true }
             }
             Shown::Token(token) => {

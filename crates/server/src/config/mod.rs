@@ -7,6 +7,7 @@
 //! 4. Flags override all of it.
 //! 5. What nobody set is derived from the machine; everything is checked; the result never changes.
 
+mod audit;
 mod auth;
 mod encryption;
 mod engine_part;
@@ -395,12 +396,16 @@ impl Draft {
         let first = settings.data_file_directories.first();
         let beside = |name| first.map(|directory| directory.with_file_name(name));
         let (commit_log, saved_caches) = (beside("commitlog"), beside("saved_caches"));
+        let audit = beside("audit");
+        let audit_logs_dir = &mut settings.audit_logging_options.audit_logs_dir;
+        *audit_logs_dir = audit_logs_dir.take().or(audit);
         settings.commitlog_directory = settings.commitlog_directory.take().or(commit_log);
         settings.saved_caches_directory = settings.saved_caches_directory.take().or(saved_caches);
         let of_data = settings.data_file_directories.iter_mut();
         let of_tables = of_data.chain(&mut settings.local_system_data_file_directory);
         let all =
             of_tables.chain(&mut settings.commitlog_directory).chain(&mut settings.saved_caches_directory);
+        let all = all.chain(&mut settings.audit_logging_options.audit_logs_dir);
         // Paths are told to people and programs that run elsewhere.
         for path in all {
             *path = std::path::absolute(&*path).unwrap_or_else(|_| path.clone());

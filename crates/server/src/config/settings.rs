@@ -7,6 +7,7 @@
 use super::encryption::ClientEncryption;
 use super::units::{ByteRate, ByteSize, Millis, OldUnit};
 use super::values::*;
+use crate::audit::AuditOptions;
 use engine::{SsTableFormat, StorageCompatibility};
 use serde_norway::Value;
 use std::net::IpAddr;
@@ -84,6 +85,8 @@ settings! {
     native_transport_port_ssl: Option<u16> = None;
     /// TLS of clients.
     client_encryption_options: ClientEncryption = ClientEncryption::default();
+    /// The audit log.
+    audit_logging_options: AuditOptions = AuditOptions::default();
     /// Closes connections whose TLS handshake takes longer; 0 never. A key of Ilion's.
     native_transport_tls_handshake_timeout: Millis = Millis(10_000);
     /// Port of the other nodes; kept in system.local.

@@ -6,7 +6,7 @@
 
 use super::units::OldUnit;
 use super::values::Setting;
-use super::{ByteSize, Config, Settings};
+use super::{ByteSize, Config, Settings, audit};
 use crate::system::PARTITIONER;
 use crate::timeouts::Timeouts;
 
@@ -50,6 +50,15 @@ impl Config {
                 is_in_effect: true,
             }),
         );
+        for (option, value) in audit::shown(&settings.audit_logging_options) {
+            let is_it = |name: &str| {
+                let rest = name.strip_prefix("audit_logging_options");
+                rest.and_then(|rest| rest.strip_prefix(['.', '_'])) == Some(option)
+            };
+            for setting in shown.iter_mut().filter(|setting| is_it(setting.name)) {
+                *setting = Shown { name: setting.name, value: Some(value.clone()), is_in_effect: true };
+            }
+        }
         for (name, value) in self.auth.shown() {
             if let Some(setting) = shown.iter_mut().find(|setting| setting.name == name) {
                 *setting = Shown { name, value: Some(value.to_owned()), is_in_effect: true };

@@ -46,7 +46,7 @@ pub enum StartError {
     /// The operating system refused something else.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// Unfinished batches or sample data could not be written.
+    /// Unfinished batches, sample data or a log of requests could not be written.
     #[error("{what}: {cause}")]
     Prepare {
         /// What was tried.

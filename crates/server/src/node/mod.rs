@@ -26,6 +26,7 @@ mod saved_caches;
 
 pub use error::StartError;
 
+use crate::audit::RequestLogs;
 use crate::auth::Auth;
 use crate::config::Config;
 use crate::metrics::Metrics;
@@ -42,6 +43,7 @@ use env::Env;
 use model::TableSchema;
 use partition::ReadContext;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -128,6 +130,7 @@ impl Node {
         engine.set_schema_text(Box::new(move |table| cql::describe::schema_cql(table, release)));
         write_identity(&env, &config, &engine, &identity)?;
         engine.install_schema(catalog::with_virtual(&engine.schema()))?;
+        let host = SocketAddr::new(config.broadcast_address, config.settings.storage_port);
         let state = Arc::new(NodeState {
             env: env.clone(),
             metrics,
@@ -135,6 +138,7 @@ impl Node {
             trace_probability: TraceProbability::default(),
             running: Arc::default(),
             auth: Auth::new(config.auth, &config.settings, &config.data_center, env.tasks.parallelism()),
+            logs: RequestLogs::new(&env, host, &config.settings.audit_logging_options),
             connections: Arc::new(net::Registry::new()),
             tls,
             tokens: identity.tokens,
@@ -147,6 +151,10 @@ impl Node {
             config,
             engine,
         });
+        state.logs.start().map_err(|cause| StartError::Prepare {
+            what: "the audit log cannot be written",
+            cause: cause.to_string(),
+        })?;
         let local = Arc::new(replica::local(&state));
         let (datacenter, rack) = (&state.config.data_center, &state.config.rack);
         let this = Arc::new(coordinator::Node::new(

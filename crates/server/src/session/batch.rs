@@ -21,6 +21,7 @@ pub(super) fn start(exchange: &mut Exchange, batch: Batch) -> Result<Progress, E
     let schema = sessions.node.schema();
     let in_use = exchange.connection.keyspace();
     let keyspace = batch.params.keyspace.as_deref().or(in_use.as_deref());
+    exchange.note_batch_for_logs(options.consistency);
     let mut statements = Vec::with_capacity(batch.statements.len());
     let mut product = BatchProduct::default();
     let mut text_bytes = 0;
@@ -32,6 +33,7 @@ pub(super) fn start(exchange: &mut Exchange, batch: Batch) -> Result<Progress, E
                 None => return Err(ErrorResponse::unprepared(&id)),
             },
         };
+        exchange.note_for_logs(&statement);
         text_bytes += statement.text.len();
         if text_bytes > TEXT_BYTES_MAX {
             return Err(ErrorResponse::invalid("Batch too large"));

@@ -19,6 +19,7 @@ pub(super) fn start(exchange: &mut Exchange, execute: Execute) -> Result<Progres
         return Ok(Progress::IsLong(Box::new(execute)));
     }
     exchange.text = Some(Arc::clone(&statement.text));
+    exchange.note_for_logs(&statement);
     if let Some(trace) = &mut exchange.trace {
         trace.is_prepared(&statement, &execute.params);
     }

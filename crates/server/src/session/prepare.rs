@@ -44,6 +44,7 @@ pub(super) fn run(exchange: &mut Exchange, prepare: Prepare) -> Result<Progress,
     let keyspace = prepare.keyspace.as_deref().or(in_use.as_deref());
     let schema = sessions.node.schema();
     let statement = Arc::new(Statement::compile(text, keyspace, &schema)?);
+    exchange.note_for_logs(&statement);
     if let (Some(tree), None) = (statement.plan.about_roles(), exchange.principal()) {
         return Err(error::of_cql(roles::refusal(tree, &schema, keyspace)));
     }

@@ -66,6 +66,8 @@ fn note(
     connection: &Connection,
     outcome: Result<Arc<Principal>, ErrorResponse>,
 ) -> Result<Arc<Principal>, ErrorResponse> {
+    let user = outcome.as_ref().ok().map(|principal| principal.name());
+    node.logs.note_login(user, connection.peer, outcome.as_ref().err());
     match &outcome {
         Ok(principal) => {
             tracing::debug!(role = %principal.name(), peer = %connection.peer, "a client has logged in");

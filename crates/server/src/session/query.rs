@@ -21,6 +21,7 @@ pub(super) fn start(exchange: &mut Exchange, query: Query) -> Result<Progress, E
     let keyspace = query.params.keyspace.as_deref().or(in_use.as_deref());
     exchange.note(|| "Preparing statement".to_owned());
     let statement = Arc::new(Statement::compile(text, keyspace, &sessions.node.schema())?);
+    exchange.note_for_logs(&statement);
     sessions.node.metrics.regular_statements_executed.add(1);
     let keyspace: Option<Arc<str>> = keyspace.map(Arc::from);
     let markers = statement.plan.bind_variables.len();

@@ -1,6 +1,7 @@
 //! Whole requests against a node in memory, through a real socket.
 #![allow(clippy::disallowed_methods, reason = "threads and waits of a test")]
 
+mod audit;
 mod estimates;
 mod explain;
 mod faults;

@@ -12,6 +12,7 @@ mod bulk;
 mod caches;
 mod cidr;
 mod compactions;
+mod logs;
 mod node;
 mod places;
 mod profile;
@@ -29,6 +30,7 @@ pub use compactions::{
     PendingTasks, ScrubSstables, SstableFinding, TableAdoption, Throughput, TokenRange, UpgradeSstables,
     VERIFY, VerifySstables,
 };
+pub use logs::{AuditLog, EnableAuditLog, LogChanges};
 pub use node::{
     Cluster, Health, Info, KeyspaceReplication, NativeTransport, NodeStatus, SetNativeTransport, Status,
     Version,

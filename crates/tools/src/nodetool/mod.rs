@@ -11,6 +11,7 @@ mod cidr;
 mod compact;
 mod compactions;
 mod help;
+mod logs;
 mod node;
 mod places;
 mod profile;
@@ -61,6 +62,8 @@ enum Verb {
     Node(node::NodeVerb),
     #[command(flatten)]
     Cidr(cidr::CidrVerb),
+    #[command(flatten)]
+    Logs(logs::LogVerb),
     #[command(flatten)]
     Places(places::PlaceVerb),
     #[command(flatten)]
@@ -200,6 +203,7 @@ fn execute(args: &NodetoolArgs) -> Result<String, Failure> {
         Verb::Ring(verb) => verb.run(&show),
         Verb::Node(verb) => verb.run(&show),
         Verb::Cidr(verb) => verb.run(&show),
+        Verb::Logs(verb) => verb.run(&show),
         Verb::Places(verb) => verb.run(&show),
         Verb::Tuning(verb) => verb.run(&show),
         Verb::Profile(verb) => verb.run(&show),
