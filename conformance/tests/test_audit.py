@@ -280,3 +280,82 @@ def test_tools_print_what_the_node_answers(needs_ilion, tmp_path):
     with ilion(tmp_path, "{enabled: false}") as node:
         answer = json.loads(run([node.binary, "nodetool", "--admin", f"127.0.0.1:{node.admin_port}", "--json", "getauditlog"]))
         assert answer["enabled"] is False and answer["audit_logs_dir"].endswith("/audit")
+
+
+def fqltool(node, *arguments, status=0):
+    done = subprocess.run([str(x) for x in [node.binary, "fqltool", *arguments]], capture_output=True, text=True, timeout=120)
+    assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
+    return done.stdout
+
+
+def test_full_query_log_on_off_and_dumped(needs_ilion, tmp_path):
+    log = tmp_path / "fql"
+    with Ilion(tmp_path / "node", settings=YAML) as node:
+        wire = Wire(node.address, node.port, login=("cassandra", "cassandra"))
+        wire.must(KEYSPACE)
+        wire.must("CREATE TABLE ks.t (k int PRIMARY KEY, v text)")
+        with pytest.raises(RuntimeError, match="you might have forgotten to specify a directory"):
+            node.nodetool("enablefullquerylog")
+        node.nodetool("enablefullquerylog", "--path", log, "--roll-cycle", "MINUTELY")
+        with pytest.raises(RuntimeError, match="Binlog is already configured"):
+            node.nodetool("enablefullquerylog", "--path", log)
+        shown = node.nodetool("getfullquerylog").splitlines()
+        assert [line.split() for line in shown] == [
+            ["enabled", "true"], ["log_dir", str(log)], ["archive_command"], ["roll_cycle", "MINUTELY"], ["block", "true"],
+            ["max_log_size", "17179869184"], ["max_queue_weight", "268435456"], ["max_archive_retries", "10"]]
+        wire.query("INSERT INTO ks.t (k, v) VALUES (?, ?)", values=[b"\0\0\0\1", None])
+        prepared = wire.prepare("SELECT v FROM ks.t WHERE k = ?")
+        wire.execute(prepared, [b"\0\0\0\1"])
+        wire.query("SELECT * FROM ks.nope")
+        wire.batch(BatchType.UNLOGGED, [(False, "INSERT INTO ks.t (k, v) VALUES (2, 'two')", [])])
+        wire.must("CREATE ROLE bob WITH PASSWORD = 'geheim' AND LOGIN = true")
+        node.nodetool("disablefullquerylog")
+        wire.must("SELECT k FROM ks.t")
+        dumped = fqltool(node, "dump", log)
+        shape = re.sub(r"(start time: |timestamp:|nowInSeconds:)\d+", r"\1N", dumped).split("\n\n")
+        head = "Query start time: N\nProtocol version: 5\nGenerated timestamp:N\nGenerated nowInSeconds:N\n"
+        one = f"00000000 00 00 00 01{' ' * 38}\u00b7\u00b7\u00b7\u00b7{' ' * 13}\n-----"
+        assert shape == [
+            f"Type: single-query\n{head}Query: INSERT INTO ks.t (k, v) VALUES (?, ?)\nValues: \n{one}\nnull\n-----",
+            f"Type: single-query\n{head}Query: SELECT v FROM ks.t WHERE k = ?\nValues: \n{one}",
+            f"Type: batch\n{head}Batch type: UNLOGGED\nQuery: INSERT INTO ks.t (k, v) VALUES (2, 'two')\nValues: ",
+            f"Type: single-query\n{head}Query: CREATE ROLE bob WITH PASSWORD = '*******' AND LOGIN = true\nValues: ", ""]
+        assert b"geheim" not in b"".join(file.read_bytes() for file in log.iterdir())
+        (log / "kept").write_text("")
+        node.nodetool("enablefullquerylog", "--path", log)
+        node.nodetool("resetfullquerylog")
+        assert [file.name for file in log.iterdir()] == ["kept"]
+        assert node.nodetool("getfullquerylog").startswith("enabled             false")
+
+
+def test_full_query_log_replayed_and_compared(needs_ilion, tmp_path):
+    log, results, queries = tmp_path / "fql", tmp_path / "results", tmp_path / "queries.fql"
+    results.mkdir()
+    with Ilion(tmp_path / "one") as one, Ilion(tmp_path / "two") as two:
+        wires = [Wire(node.address, node.port) for node in (one, two)]
+        one.nodetool("enablefullquerylog", "--path", log)
+        wires[0].must(KEYSPACE)
+        wires[0].must("CREATE TABLE ks.t (k int PRIMARY KEY, v text)")
+        wires[0].must("USE ks")
+        prepared = wires[0].prepare("INSERT INTO t (k, v) VALUES (?, ?)")
+        for k in range(20):
+            wires[0].execute(prepared, [k.to_bytes(4, "big"), b"v%d" % k])
+        wires[0].pages(lambda state: wires[0].query("SELECT k, v, writetime(v) FROM t", fetch_size=7, paging_state=state))
+        wires[0].must("SELECT count(*) FROM ks.t")
+        one.nodetool("disablefullquerylog")
+        said = fqltool(one, "replay", "--target", f"{two.address}:{two.port}", "--replay-ddl-statements", log)
+        assert said.endswith("25 queries, 2 left out\n"), said
+        rows = [sorted(wire.must("SELECT k, v, writetime(v) FROM ks.t").rows) for wire in wires]
+        assert rows[0] == rows[1] and len(rows[0]) == 20
+        targets = [f"{node.address}:{node.port}" for node in (one, two)]
+        flags = [flag for target in targets for flag in ("--target", target)]
+        fqltool(one, "replay", *flags, "--results", results, "--store-queries", queries, "--keyspace", "ks", log)
+        places = [results / target for target in targets]
+        assert fqltool(one, "compare", "--queries", queries, *places) == ""
+        wires[1].must("INSERT INTO ks.t (k, v) VALUES (3, 'other')")
+        fqltool(one, "replay", *flags, "--results", results, "--store-queries", queries, log)
+        said = fqltool(one, "compare", "--queries", queries, *places, status=1)
+        assert said.startswith("MISMATCH Query = SELECT k, v, writetime(v) FROM t mismatch0="), said
+        assert "COLUMN DEFINITION" not in said and said.count("\n") == 1
+        (log / next(log.iterdir()).name).write_bytes(b"ILIONFQL\0\0\0\1\0\0\0\1\0\0\0\0x")
+        fqltool(one, "dump", log, status=1)

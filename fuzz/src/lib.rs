@@ -28,6 +28,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "keystore_certificate", run: keystore_certificate },
     Target { name: "keystore_store", run: keystore_store },
     Target { name: "protocol_frames", run: protocol_frames },
+    Target { name: "protocol_query_log", run: protocol::query_log::fuzz_query_log },
     Target { name: "protocol_requests", run: protocol_requests },
     Target { name: "protocol_responses", run: protocol_responses },
     Target { name: "protocol_segments", run: protocol_segments },

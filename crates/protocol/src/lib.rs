@@ -24,6 +24,8 @@ pub mod envelope;
 pub mod error;
 pub mod ids;
 pub mod primitives;
+#[cfg(any(test, feature = "client"))]
+pub mod query_log;
 pub mod request;
 pub mod response;
 pub mod segment;

@@ -20,6 +20,7 @@ fn main() -> ExitCode {
         Command::Nodetool(args) => ExitCode::from(nodetool::run(&args)),
         Command::Top(args) => ExitCode::from(top::run(&args)),
         Command::Sstable(args) => ExitCode::from(offline::run(&args)),
+        Command::Fqltool(args) => ExitCode::from(tools::fqltool::run(&args)),
         Command::Tls(args) => ExitCode::from(tools::tls::run(&args)),
         #[cfg(feature = "bulk")]
         Command::Export(args) => ExitCode::from(tools::export::run(&args)),

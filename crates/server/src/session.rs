@@ -182,7 +182,7 @@ impl Exchange {
             slow: None,
             changes_schema: false,
             last_read: None,
-            logged: Logged::new(&sessions.node),
+            logged: Logged::new(&sessions.node, &message.request),
             is_on_reader: false,
             reply: Some(reply),
             connection,
@@ -293,9 +293,9 @@ impl Service for Sessions {
     fn handle(self: Arc<Self>, message: Message, reply: Reply) -> Option<Handling> {
         let is_long = long::is_long(&message.request, reply.request_bytes());
         let exchange = Exchange::new(self, &message, reply);
-        match exchange.full_log() {
-            Some(log) => Some(Box::pin(logged::when_there_is_room(log, exchange, message.request, is_long))),
-            None => admit(exchange, message.request, is_long),
+        match exchange.finds_a_full_log() {
+            true => Some(Box::pin(logged::when_there_is_room(exchange, message.request, is_long))),
+            false => admit(exchange, message.request, is_long),
         }
     }
 

@@ -21,6 +21,7 @@
 //!   tables; `tables`: those of a node or of directories, for both.
 //! - `tls`: a certificate authority and certificates for trying TLS out;
 //! - `offline`: the verbs of `ilion sstable`, which dump, export, check and mend SSTables.
+//! - `fqltool`: what a node's full query log holds;
 //! - `format`: sizes and columns of text; `structured`: JSON and YAML as nodetool lays them out;
 //!   `console`: complaints on the standard error.
 //!
@@ -35,6 +36,7 @@ pub mod console;
 #[cfg(feature = "bulk")]
 pub mod export;
 mod format;
+pub mod fqltool;
 pub mod nodetool;
 pub mod offline;
 #[cfg(feature = "bulk")]

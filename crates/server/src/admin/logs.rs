@@ -2,13 +2,13 @@
 
 use super::handlers::Api;
 use super::{ApiError, Json};
-use crate::audit::{AuditLogger, AuditOptions, LogOptions, RollCycle};
+use crate::audit::{AuditLogger, AuditOptions, LogOptions, QueryLogError, QueryLogOptions, RollCycle};
 use crate::node::Node;
 use crate::slices::take_time;
 use axum::extract::State;
 use axum::http::StatusCode;
 use std::sync::Arc;
-use tools::api::{AuditLog, EnableAuditLog, LogChanges};
+use tools::api::{AuditLog, EnableAuditLog, EnableFullQueryLog, FullQueryLog, LogChanges};
 
 /// Largest queue that Cassandra's type takes.
 const QUEUE_WEIGHT_MAX: u64 = (1 << 31) - 1;
@@ -56,6 +56,60 @@ pub(super) async fn disable_audit(State(node): State<Arc<Node>>) -> Result<Statu
     let done = take_time(move || state.logs.disable_audit()).await;
     done.map_err(|error| ApiError::failed(format!("the operation did not end: {error}")))?;
     tracing::info!("the audit log is turned off, as the operator asked");
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn queries(State(node): State<Arc<Node>>) -> axum::Json<FullQueryLog> {
+    let logs = &node.state.logs;
+    let (enabled, QueryLogOptions { log_dir, log }) = logs.query_options();
+    axum::Json(FullQueryLog {
+        enabled,
+        log_dir: log_dir.map(|path| path.display().to_string()).unwrap_or_default(),
+        archive_command: String::new(),
+        roll_cycle: log.roll_cycle.word().to_owned(),
+        block: log.block,
+        max_log_size: log.max_log_size,
+        max_queue_weight: log.max_queue_weight,
+        max_archive_retries: 10,
+        written: logs.query_counts.written.get(),
+        dropped: logs.query_counts.dropped.get(),
+    })
+}
+
+pub(super) async fn enable_queries(
+    State(node): State<Arc<Node>>,
+    Json(wanted): Json<EnableFullQueryLog>,
+) -> Result<StatusCode, ApiError> {
+    let mut options = node.state.logs.configured_queries().clone();
+    change(&mut options.log, wanted.log).map_err(ApiError::failed)?;
+    if let Some(path) = given(wanted.path) {
+        options.log_dir = Some(path.into());
+    }
+    let state = Arc::clone(&node.state);
+    tracing::info!(?options, "the full query log is turned on, as the operator asked");
+    let done = take_time(move || state.logs.enable_queries(&options)).await;
+    let done = done.map_err(|error| ApiError::failed(format!("the operation did not end: {error}")))?;
+    done.map_err(|error| match error {
+        QueryLogError::IsOn | QueryLogError::NoDirectory => ApiError::invalid(error.to_string()),
+        QueryLogError::Io(_) => ApiError::failed(error.to_string()),
+    })?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn disable_queries(State(node): State<Arc<Node>>) -> Result<StatusCode, ApiError> {
+    let state = Arc::clone(&node.state);
+    let done = take_time(move || state.logs.disable_queries()).await;
+    done.map_err(|error| ApiError::failed(format!("the operation did not end: {error}")))?;
+    tracing::info!("the full query log is turned off, as the operator asked");
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn reset_queries(State(node): State<Arc<Node>>) -> Result<StatusCode, ApiError> {
+    let state = Arc::clone(&node.state);
+    let done = take_time(move || state.logs.reset_queries()).await;
+    let done = done.map_err(|error| ApiError::failed(format!("the operation did not end: {error}")))?;
+    let files = done.map_err(|error| ApiError::failed(error.to_string()))?;
+    tracing::info!(files, "the full query log is off and its files are gone, as the operator asked");
     Ok(StatusCode::NO_CONTENT)
 }
 

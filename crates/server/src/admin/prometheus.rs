@@ -274,7 +274,7 @@ fn clients(page: &mut Page, state: &NodeState) {
 
 /// The logs of what clients do.
 fn request_logs(page: &mut Page, state: &NodeState) {
-    let logs = [("audit", &state.logs.audit_counts)];
+    let logs = [("audit", &state.logs.audit_counts), ("queries", &state.logs.query_counts)];
     let mut family = |name: &str, help: &str, of: fn(&LogCounts) -> u64| {
         page.family(name, "counter", help);
         logs.iter().for_each(|(log, counts)| page.sample(name, &[("log", log)], of(counts)));

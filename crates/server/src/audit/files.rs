@@ -205,7 +205,6 @@ fn found(env: &Env, directory: &Path, naming: Naming) -> io::Result<Vec<(Place, 
 ///
 /// # Errors
 /// When the file system refuses; what was removed is gone.
-#[expect(dead_code, reason = "for the full query log")]
 pub(super) fn remove_all(env: &Env, directory: &Path, naming: Naming) -> io::Result<usize> {
     if !env.fs.exists(directory)? {
         return Ok(0);

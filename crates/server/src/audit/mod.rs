@@ -1,4 +1,5 @@
-//! The audit log: who did what, as Cassandra's `AuditLogManager` has it.
+//! The logs of what clients do: the audit log, as Cassandra's `AuditLogManager` has it, and the full query
+//! log ([`queries`]), which is written in the same way.
 //!
 //! ```text
 //! session, login ──> Entry ── filter ──> queue ──> writer ──> audit_logs_dir/audit-20261126T010000Z-0.jsonl
@@ -17,6 +18,7 @@ mod files;
 mod filter;
 pub(crate) mod kind;
 mod options;
+mod queries;
 mod queue;
 mod roll;
 
@@ -36,12 +38,16 @@ use filter::Filter;
 pub use filter::FilterOptions;
 use kind::Kind;
 pub use options::{AuditLogger, AuditOptions};
+pub(crate) use queries::{Kept, Queries};
+pub use queries::{QueryLogError, QueryLogOptions};
 use queue::{BinLog, Form};
 pub use queue::{LogCounts, LogOptions, WAIT_MAX};
 pub use roll::RollCycle;
 
 /// The bit of the audit log among those that are on.
 const AUDIT: u8 = 1;
+/// The bit of the full query log.
+const QUERIES: u8 = 2;
 
 /// The logs of what clients do.
 pub struct RequestLogs {
@@ -55,6 +61,11 @@ pub struct RequestLogs {
     configured: AuditOptions,
     /// What is counted of the audit log.
     pub audit_counts: Arc<LogCounts>,
+    queries: ArcSwapOption<Queries>,
+    /// What cassandra.yaml says of the full query log.
+    configured_queries: QueryLogOptions,
+    /// What is counted of the full query log.
+    pub query_counts: Arc<LogCounts>,
     /// Held by who turns a log on or off.
     turn: Mutex<()>,
 }
@@ -75,7 +86,12 @@ impl std::fmt::Debug for RequestLogs {
 
 impl RequestLogs {
     /// The logs of a node with this address among nodes, none of them on.
-    pub fn new(env: &Env, host: SocketAddr, configured: &AuditOptions) -> RequestLogs {
+    pub fn new(
+        env: &Env,
+        host: SocketAddr,
+        configured: &AuditOptions,
+        queries: &QueryLogOptions,
+    ) -> RequestLogs {
         RequestLogs {
             env: env.clone(),
             host,
@@ -83,6 +99,9 @@ impl RequestLogs {
             audit: ArcSwapOption::empty(),
             configured: configured.clone(),
             audit_counts: Arc::default(),
+            queries: ArcSwapOption::empty(),
+            configured_queries: queries.clone(),
+            query_counts: Arc::default(),
             turn: Mutex::default(),
         }
     }
@@ -177,6 +196,71 @@ impl RequestLogs {
     /// Ends every log. May block.
     pub fn stop(&self) {
         self.disable_audit();
+        self.disable_queries();
+    }
+
+    /// The full query log, if it is on.
+    pub(crate) fn queries(&self) -> Option<Arc<Queries>> {
+        if self.is_any_on() { self.queries.load_full() } else { None }
+    }
+
+    /// Turns the full query log on. May block.
+    ///
+    /// # Errors
+    /// When it is on, has no directory, or cannot use it.
+    pub fn enable_queries(&self, wanted: &QueryLogOptions) -> Result<(), QueryLogError> {
+        let _turn = self.turn.lock();
+        if self.queries.load().is_some() {
+            return Err(QueryLogError::IsOn);
+        }
+        let queries = Queries::open(&self.env, wanted, &self.query_counts)?;
+        self.queries.store(Some(Arc::new(queries)));
+        self.on.fetch_or(QUERIES, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Turns the full query log off, and writes what it has. May block.
+    pub fn disable_queries(&self) {
+        let _turn = self.turn.lock();
+        self.end_queries();
+    }
+
+    fn end_queries(&self) -> Option<Arc<Queries>> {
+        self.on.fetch_and(!QUERIES, Ordering::SeqCst);
+        let ended = self.queries.swap(None);
+        if let Some(queries) = &ended {
+            queries.log.stop();
+        }
+        ended
+    }
+
+    /// Turns the full query log off and removes its files, from where it was and where cassandra.yaml has it.
+    /// May block.
+    ///
+    /// # Errors
+    /// When files stay.
+    pub fn reset_queries(&self) -> io::Result<usize> {
+        let _turn = self.turn.lock();
+        let ended = self.end_queries();
+        let used = ended.as_ref().and_then(|queries| queries.options.log_dir.clone());
+        let mut removed = 0;
+        for directory in used.iter().chain(&self.configured_queries.log_dir) {
+            removed += queries::remove_files(&self.env, directory)?;
+        }
+        Ok(removed)
+    }
+
+    /// Whether the full query log is on, and how it is; how cassandra.yaml has it if it is not.
+    pub fn query_options(&self) -> (bool, QueryLogOptions) {
+        match self.queries.load_full() {
+            Some(queries) => (true, queries.options.clone()),
+            None => (false, self.configured_queries.clone()),
+        }
+    }
+
+    /// What cassandra.yaml says of the full query log.
+    pub fn configured_queries(&self) -> &QueryLogOptions {
+        &self.configured_queries
     }
 
     /// Notes a login, or that it failed.

@@ -78,6 +78,9 @@ pub struct LogCounts {
     told_nanos: AtomicU64,
 }
 
+/// Appends the bytes of an entry.
+type Encode<R> = dyn Fn(&R, &mut Vec<u8>) + Send + Sync;
+
 /// How a log is written.
 pub(super) struct Form<R> {
     /// What the node's log calls it.
@@ -86,8 +89,8 @@ pub(super) struct Form<R> {
     pub(super) naming: Naming,
     /// Written before each file.
     pub(super) head: &'static [u8],
-    /// Appends the bytes of an entry.
-    pub(super) encode: Box<dyn Fn(&R, &mut Vec<u8>) + Send + Sync>,
+    /// How an entry becomes bytes.
+    pub(super) encode: Box<Encode<R>>,
 }
 
 /// A log that is on.
@@ -203,6 +206,11 @@ impl<R: Send + 'static> BinLog<R> {
         queue.records.push_back((weight, record));
         drop(queue);
         shared.came.notify_one();
+    }
+
+    /// Counts an entry that cannot be written.
+    pub(super) fn drop_one(&self) {
+        self.shared.drop_entries(1);
     }
 
     /// Ends the log: what is in the queue is written, if that is possible in time. May block.

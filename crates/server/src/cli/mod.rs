@@ -6,6 +6,7 @@
 //! ilion nodetool [--admin HOST:PORT | --socket PATH] VERB   asks a node that runs
 //! ilion top [--admin HOST:PORT | --socket PATH]             shows what a node reads, live
 //! ilion sstable VERB FILE|DIR...              looks into SSTables, without a node
+//! ilion fqltool dump FILE|DIR...              prints what a full query log holds
 //! ilion export KEYSPACE.TABLE|DIRECTORY --out DIR   writes a table to files of other formats
 //! ilion sql [--admin HOST:PORT | --dir DIR] "SELECT ..."   asks tables in SQL
 //! ilion tls DIR                               makes certificates for trying TLS out
@@ -40,6 +41,8 @@ pub enum Command {
     Top(tools::top::TopArgs),
     /// Look into SSTables or mend them; no node is needed
     Sstable(tools::offline::SsTableArgs),
+    /// Look into full query logs
+    Fqltool(tools::fqltool::FqltoolArgs),
     /// Make a certificate authority and certificates for trying TLS out
     Tls(tools::tls::TlsArgs),
     /// Write a table to Parquet, Arrow, CSV or JSON files, of a node or of a directory

@@ -1,11 +1,11 @@
-//! `audit_logging_options`: what the file says of the audit log.
+//! `audit_logging_options` and `full_query_logging_options`: what the file says of the logs of requests.
 //!
 //! `logger` is a map, a list with one map, or the class alone, as releases of Cassandra have it. What Ilion
 //! cannot do ends the start: an audit that its operator believes in and that is not there is worse than none.
 
 use super::units::{ByteSize, OldUnit};
 use super::values::{Setting, scalar};
-use crate::audit::{AuditLogger, AuditOptions, LogOptions, RollCycle};
+use crate::audit::{AuditLogger, AuditOptions, LogOptions, QueryLogOptions, RollCycle};
 use serde_norway::Value;
 use std::path::PathBuf;
 
@@ -111,6 +111,43 @@ impl Setting for AuditOptions {
     }
 }
 
+impl Setting for QueryLogOptions {
+    fn parse(value: &Value, _: OldUnit) -> Result<Self, String> {
+        let Value::Mapping(map) = value else { return Err("it must be a map of options".to_owned()) };
+        let mut options = QueryLogOptions::default();
+        for (name, value) in map.iter().filter(|(_, value)| !value.is_null()) {
+            let name = scalar(name)?;
+            let set = match name.as_str() {
+                // Nothing, as in Cassandra, is no directory.
+                "log_dir" => scalar(value).map(|path| {
+                    options.log_dir = Some(PathBuf::from(path)).filter(|path| !path.as_os_str().is_empty());
+                    true
+                }),
+                _ => set_log(&mut options.log, &name, value),
+            };
+            match set {
+                Ok(true) => {}
+                Ok(false) => return Err(format!("{name}: it is not a known option")),
+                Err(reason) => return Err(format!("{name}: {reason}")),
+            }
+        }
+        Ok(options)
+    }
+
+    fn print(&self) -> Option<String> {
+        let directory = self.log_dir.as_ref().map(|directory| directory.display().to_string());
+        Some(format!("{{log_dir: {}}}", directory.unwrap_or_default()))
+    }
+}
+
+/// Names and values of the options of the full query log.
+pub(super) fn shown_queries(options: &QueryLogOptions) -> Vec<(&'static str, String)> {
+    let directory = options.log_dir.as_ref().map(|directory| directory.display().to_string());
+    let mut shown = shown_log(&options.log);
+    shown.push(("log_dir", directory.unwrap_or_default()));
+    shown
+}
+
 /// Names and values of the options of queue and files, as `system_views.settings` shows them.
 pub(super) fn shown_log(log: &LogOptions) -> Vec<(&'static str, String)> {
     vec![
@@ -181,6 +218,17 @@ mod tests {
             assert_eq!(parse(yaml).unwrap().logger, AuditLogger::File, "{yaml}");
         }
         assert_eq!(parse("{enabled: true}").unwrap().logger, AuditLogger::Bin);
+    }
+
+    #[test]
+    fn the_full_query_log_has_a_directory_or_none() {
+        let parse =
+            |yaml: &str| QueryLogOptions::parse(&serde_norway::from_str(yaml).expect("YAML"), OldUnit::None);
+        let options = parse("{log_dir: /fql, roll_cycle: MINUTELY, block: false}").unwrap();
+        assert_eq!(options.log_dir, Some(PathBuf::from("/fql")));
+        assert_eq!((options.log.roll_cycle.word(), options.log.block), ("MINUTELY", false));
+        assert_eq!(parse("{log_dir: ''}").unwrap(), QueryLogOptions::default());
+        assert!(parse("{path: /fql}").unwrap_err().contains("path"));
     }
 
     #[test]

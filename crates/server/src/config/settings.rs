@@ -7,7 +7,7 @@
 use super::encryption::ClientEncryption;
 use super::units::{ByteRate, ByteSize, Millis, OldUnit};
 use super::values::*;
-use crate::audit::AuditOptions;
+use crate::audit::{AuditOptions, QueryLogOptions};
 use engine::{SsTableFormat, StorageCompatibility};
 use serde_norway::Value;
 use std::net::IpAddr;
@@ -87,6 +87,8 @@ settings! {
     client_encryption_options: ClientEncryption = ClientEncryption::default();
     /// The audit log.
     audit_logging_options: AuditOptions = AuditOptions::default();
+    /// The full query log, once it is turned on.
+    full_query_logging_options: QueryLogOptions = QueryLogOptions::default();
     /// Closes connections whose TLS handshake takes longer; 0 never. A key of Ilion's.
     native_transport_tls_handshake_timeout: Millis = Millis(10_000);
     /// Port of the other nodes; kept in system.local.

@@ -50,10 +50,14 @@ impl Config {
                 is_in_effect: true,
             }),
         );
-        for (option, value) in audit::shown(&settings.audit_logging_options) {
+        let of_audit = audit::shown(&settings.audit_logging_options);
+        let of_queries = audit::shown_queries(&settings.full_query_logging_options);
+        let of_logs = of_audit.into_iter().map(|option| ("audit_logging_options", option));
+        let of_logs =
+            of_logs.chain(of_queries.into_iter().map(|option| ("full_query_logging_options", option)));
+        for (key, (option, value)) in of_logs {
             let is_it = |name: &str| {
-                let rest = name.strip_prefix("audit_logging_options");
-                rest.and_then(|rest| rest.strip_prefix(['.', '_'])) == Some(option)
+                name.strip_prefix(key).and_then(|rest| rest.strip_prefix(['.', '_'])) == Some(option)
             };
             for setting in shown.iter_mut().filter(|setting| is_it(setting.name)) {
                 *setting = Shown { name: setting.name, value: Some(value.clone()), is_in_effect: true };

@@ -138,7 +138,12 @@ impl Node {
             trace_probability: TraceProbability::default(),
             running: Arc::default(),
             auth: Auth::new(config.auth, &config.settings, &config.data_center, env.tasks.parallelism()),
-            logs: RequestLogs::new(&env, host, &config.settings.audit_logging_options),
+            logs: RequestLogs::new(
+                &env,
+                host,
+                &config.settings.audit_logging_options,
+                &config.settings.full_query_logging_options,
+            ),
             connections: Arc::new(net::Registry::new()),
             tls,
             tokens: identity.tokens,

@@ -22,6 +22,7 @@ pub(super) fn start(exchange: &mut Exchange, batch: Batch) -> Result<Progress, E
     let in_use = exchange.connection.keyspace();
     let keyspace = batch.params.keyspace.as_deref().or(in_use.as_deref());
     exchange.note_batch_for_logs(options.consistency);
+    exchange.note_times_for_logs(&options);
     let mut statements = Vec::with_capacity(batch.statements.len());
     let mut product = BatchProduct::default();
     let mut text_bytes = 0;

@@ -26,6 +26,8 @@ pub(super) fn start(exchange: &mut Exchange, execute: Execute) -> Result<Progres
     let sessions = &exchange.sessions;
     let is_read = statement.plan.kind == StatementKind::Select;
     let options = Options::of(sessions, &execute.params, is_read)?;
+    exchange.note_times_for_logs(&options);
+    let sessions = &exchange.sessions;
     sessions.node.metrics.prepared_statements_executed.add(1);
     let (markers, values) = (statement.plan.bind_variables.len(), execute.params.values.len());
     if execute.params.names.is_none() && values != markers {

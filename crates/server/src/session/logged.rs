@@ -15,14 +15,16 @@ use std::sync::Arc;
 
 use cql::ast::Statement as Tree;
 use model::Consistency;
+use protocol::query_log::Record;
 use protocol::request::Request;
 use protocol::response::error::{ErrorKind, ErrorResponse};
 use uuid::Uuid;
 
+use super::options::Options;
 use super::statements::Statement;
 use super::{Exchange, admit};
 use crate::audit::kind::{Context, Kind};
-use crate::audit::{Audit, Entry};
+use crate::audit::{Audit, Entry, Kept, Queries};
 use crate::metrics::RequestKind;
 use crate::redact;
 use crate::state::NodeState;
@@ -32,6 +34,10 @@ pub(super) struct Logged {
     /// When it came, in milliseconds since 1970.
     at_ms: i64,
     audit: Option<Arc<Audit>>,
+    /// The full query log, with what it needs of the request.
+    queries: Option<(Arc<Queries>, Kept)>,
+    /// The timestamp in microseconds and the instant in seconds that the node gave.
+    generated: (i64, u32),
     /// The statement, or those of a batch, as far as they were understood.
     statements: Vec<Arc<Statement>>,
     /// Of a batch.
@@ -41,28 +47,58 @@ pub(super) struct Logged {
 impl Logged {
     /// For a request that comes now; `None` where no log is on.
     #[inline]
-    pub(super) fn new(node: &NodeState) -> Option<Box<Logged>> {
+    pub(super) fn new(node: &NodeState, request: &Request) -> Option<Box<Logged>> {
         if !node.logs.is_any_on() {
             return None;
         }
         let at_ms = node.env.now_micros().div_euclid(1_000);
-        Some(Box::new(Logged { at_ms, audit: node.logs.audit(), statements: Vec::new(), consistency: None }))
+        let kept = |queries| Kept::of(request).map(|kept| (queries, kept));
+        Some(Box::new(Logged {
+            at_ms,
+            audit: node.logs.audit(),
+            queries: node.logs.queries().and_then(kept),
+            generated: (i64::MIN, 0),
+            statements: Vec::new(),
+            consistency: None,
+        }))
     }
 }
 
 /// Begins a request when its log has room, or when it has waited long enough.
-pub(super) async fn when_there_is_room(log: Arc<Audit>, exchange: Exchange, request: Request, is_long: bool) {
-    log.room().await;
+pub(super) async fn when_there_is_room(exchange: Exchange, request: Request, is_long: bool) {
+    let logged = exchange.logged.as_ref();
+    let audit = logged.and_then(|logged| logged.audit.clone());
+    let queries = logged.and_then(|logged| logged.queries.as_ref().map(|(queries, _)| Arc::clone(queries)));
+    let of_audit = async {
+        if let Some(audit) = audit.filter(|audit| audit.is_full()) {
+            audit.room().await;
+        }
+    };
+    let of_queries = async {
+        if let Some(queries) = queries.filter(|queries| queries.is_full()) {
+            queries.room().await;
+        }
+    };
+    tokio::join!(of_audit, of_queries);
     if let Some(handling) = admit(exchange, request, is_long) {
         handling.await;
     }
 }
 
 impl Exchange {
-    /// The log for whose queue the request has to wait.
-    pub(super) fn full_log(&self) -> Option<Arc<Audit>> {
-        let audit = self.logged.as_ref()?.audit.as_ref()?;
-        audit.is_full().then(|| Arc::clone(audit))
+    /// Whether the request has to wait for the queue of a log.
+    pub(super) fn finds_a_full_log(&self) -> bool {
+        self.logged.as_ref().is_some_and(|logged| {
+            logged.audit.as_ref().is_some_and(|audit| audit.is_full())
+                || logged.queries.as_ref().is_some_and(|(queries, _)| queries.is_full())
+        })
+    }
+
+    /// Keeps the timestamp and the instant that the node gave.
+    pub(super) fn note_times_for_logs(&mut self, options: &Options) {
+        if let Some(logged) = &mut self.logged {
+            logged.generated = (options.bind.timestamp_micros, options.bind.now_s);
+        }
     }
 
     /// Keeps a statement that is executed or prepared.
@@ -81,13 +117,32 @@ impl Exchange {
 
     /// Tells the logs what the request came to.
     pub(super) fn tell_logs(&mut self, kind: RequestKind, failure: Option<&ErrorResponse>) {
-        let Some(logged) = self.logged.take() else { return };
+        let Some(mut logged) = self.logged.take() else { return };
+        if let (Some((queries, kept)), None) = (logged.queries.take(), failure)
+            && let Some(record) = self.record(&logged, kept)
+        {
+            queries.push(&record);
+        }
         if let Some(audit) = &logged.audit {
             match failure {
                 None => self.audit_success(&logged, audit, kind),
                 Some(error) => audit.push(self.failure(&logged, kind, error)),
             }
         }
+    }
+
+    /// The record of a success in the full query log.
+    fn record(&self, logged: &Logged, kept: Kept) -> Option<Record> {
+        let (timestamp, now_s) = logged.generated;
+        let texts = logged.statements.iter().map(|statement| operation_of(statement).as_ref().to_owned());
+        Some(Record {
+            started_ms: logged.at_ms,
+            version: self.version,
+            generated_timestamp: if kept.has_timestamp() { i64::MIN } else { timestamp },
+            generated_now_s: i64::from(now_s),
+            keyspace: self.connection.keyspace().as_deref().map(str::to_owned),
+            request: kept.with_texts(texts.collect())?,
+        })
     }
 
     fn audit_success(&self, logged: &Logged, audit: &Audit, kind: RequestKind) {

@@ -17,6 +17,7 @@ pub(super) fn start(exchange: &mut Exchange, query: Query) -> Result<Progress, E
     exchange.text = Some(Arc::clone(&text));
     exchange.note(|| format!("Parsing {}", redact::passwords(&text)));
     let options = Options::of(&sessions, &query.params, false)?;
+    exchange.note_times_for_logs(&options);
     let in_use = exchange.connection.keyspace();
     let keyspace = query.params.keyspace.as_deref().or(in_use.as_deref());
     exchange.note(|| "Preparing statement".to_owned());

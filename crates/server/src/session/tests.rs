@@ -10,6 +10,7 @@ mod long;
 mod memory;
 mod pages;
 mod prepared;
+mod query_log;
 mod restarts;
 mod rewriting;
 mod roles;

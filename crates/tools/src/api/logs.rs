@@ -56,3 +56,34 @@ pub struct LogChanges {
     pub max_log_size: Option<u64>,
     pub archive_command: Option<String>,
 }
+
+/// Answer of `GET /full_query_log`: how the full query log is, or how cassandra.yaml has it where it is off.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the keys of cassandra.yaml")]
+pub struct FullQueryLog {
+    pub enabled: bool,
+    pub log_dir: String,
+    pub archive_command: String,
+    pub roll_cycle: String,
+    pub block: bool,
+    pub max_log_size: u64,
+    pub max_queue_weight: u64,
+    pub max_archive_retries: u32,
+    /// Records in files since the start.
+    #[serde(default)]
+    pub written: u64,
+    /// Records that were dropped since the start.
+    #[serde(default)]
+    pub dropped: u64,
+}
+
+/// Body of `PUT /full_query_log`: what is not given stays as cassandra.yaml has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EnableFullQueryLog {
+    /// The directory.
+    pub path: Option<String>,
+    /// Queue and files.
+    #[serde(flatten)]
+    pub log: LogChanges,
+}

@@ -30,7 +30,7 @@ pub use compactions::{
     PendingTasks, ScrubSstables, SstableFinding, TableAdoption, Throughput, TokenRange, UpgradeSstables,
     VERIFY, VerifySstables,
 };
-pub use logs::{AuditLog, EnableAuditLog, LogChanges};
+pub use logs::{AuditLog, EnableAuditLog, EnableFullQueryLog, FullQueryLog, LogChanges};
 pub use node::{
     Cluster, Health, Info, KeyspaceReplication, NativeTransport, NodeStatus, SetNativeTransport, Status,
     Version,

@@ -1,21 +1,37 @@
 //! Verbs about the logs of what clients do.
 
 use super::{Failure, Show, silently};
-use crate::api::{AuditLog, EnableAuditLog, LogChanges};
+use crate::api::{AuditLog, EnableAuditLog, EnableFullQueryLog, FullQueryLog, LogChanges};
 use crate::format::columns;
 use clap::{Args, Subcommand};
 
 const AUDIT: &str = "/api/v1/audit";
+const QUERIES: &str = "/api/v1/full_query_log";
 
-/// Verbs about the audit log.
+/// Verbs about the audit log and the full query log.
 #[derive(Debug, Subcommand)]
 pub(super) enum LogVerb {
     /// Enable the audit log
-    Enableauditlog(EnableArgs),
+    Enableauditlog(Box<EnableArgs>),
     /// Disable the audit log
     Disableauditlog,
     /// Print configuration of audit log if enabled, otherwise the configuration reflected in cassandra.yaml
     Getauditlog,
+    /// Enable full query logging
+    Enablefullquerylog {
+        /// Path to store the full query log at. If not set the value from cassandra.yaml will be used
+        #[arg(long)]
+        path: Option<String>,
+        #[command(flatten)]
+        log: LogArgs,
+    },
+    /// Disable the full query log
+    Disablefullquerylog,
+    /// Stop the full query log and clean files in the configured full query log directory from cassandra.yaml
+    /// as well as the one that was used last
+    Resetfullquerylog,
+    /// Print configuration of fql if enabled, otherwise the configuration reflected in cassandra.yaml
+    Getfullquerylog,
 }
 
 /// Arguments of `enableauditlog`. What is not given is as cassandra.yaml has it.
@@ -111,6 +127,13 @@ impl LogVerb {
             }
             LogVerb::Disableauditlog => silently(client.delete(AUDIT, &())),
             LogVerb::Getauditlog => show.get(AUDIT, &[], audit_text),
+            LogVerb::Enablefullquerylog { path, log } => {
+                let wanted = EnableFullQueryLog { path: path.clone(), log: log.changes()? };
+                silently(client.put(QUERIES, &wanted))
+            }
+            LogVerb::Disablefullquerylog => silently(client.delete(QUERIES, &())),
+            LogVerb::Resetfullquerylog => silently(client.post(&format!("{QUERIES}/reset"), &())),
+            LogVerb::Getfullquerylog => show.get(QUERIES, &[], queries_text),
         }
     }
 }
@@ -132,6 +155,19 @@ fn audit_text(audit: &AuditLog) -> String {
         ("excluded_categories", audit.excluded_categories.clone()),
         ("included_users", audit.included_users.clone()),
         ("excluded_users", audit.excluded_users.clone()),
+    ])
+}
+
+fn queries_text(queries: &FullQueryLog) -> String {
+    table(&[
+        ("enabled", queries.enabled.to_string()),
+        ("log_dir", queries.log_dir.clone()),
+        ("archive_command", queries.archive_command.clone()),
+        ("roll_cycle", queries.roll_cycle.clone()),
+        ("block", queries.block.to_string()),
+        ("max_log_size", queries.max_log_size.to_string()),
+        ("max_queue_weight", queries.max_queue_weight.to_string()),
+        ("max_archive_retries", queries.max_archive_retries.to_string()),
     ])
 }
 

@@ -1,0 +1,104 @@
+//! A connection to a node, for requests one after the other.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+
+use bytes::Bytes;
+use protocol::request::{AuthResponse, Message, Query, QueryParams, Request, Startup};
+use protocol::response::{self, Response, ResultBody};
+use protocol::{Consistency, Decoder, Encoder, ProtocolVersion};
+
+use super::target::Target;
+
+/// Bytes of the longest answer.
+const RESPONSE_BYTES_MAX: usize = 256 << 20;
+/// Bytes that are read at once.
+const READ_BYTES: usize = 64 << 10;
+
+/// A session of a version of the protocol.
+#[derive(Debug)]
+pub(super) struct Connection {
+    stream: TcpStream,
+    encoder: Encoder,
+    decoder: Decoder,
+    /// The keyspace in use.
+    keyspace: Option<String>,
+}
+
+fn refused(what: &str, said: &Response) -> io::Error {
+    let said = match said {
+        Response::Error(error) => error.message.clone(),
+        other => format!("unexpected {}", other.opcode().name()),
+    };
+    io::Error::other(format!("{what}: {said}"))
+}
+
+impl Connection {
+    /// Connects, and logs in where the node asks for it.
+    pub(super) fn open(target: &Target, version: ProtocolVersion) -> io::Result<Connection> {
+        let stream = TcpStream::connect((target.host.as_str(), target.port))?;
+        stream.set_nodelay(true)?;
+        let mut encoder = Encoder::of_requests();
+        encoder.set_version(version);
+        let decoder = Decoder::of_responses(RESPONSE_BYTES_MAX);
+        let mut connection = Connection { stream, encoder, decoder, keyspace: None };
+        let settings = vec![("CQL_VERSION".to_owned(), "3.0.0".to_owned())];
+        let said = connection.exchange(Request::Startup(Startup { settings }))?;
+        connection.encoder.negotiate(version, None);
+        connection.decoder.negotiate(version, None);
+        match said {
+            Response::Ready => Ok(connection),
+            Response::Authenticate(_) => {
+                let Some((user, password)) = &target.login else {
+                    return Err(io::Error::other(format!("{target} asks for a login: user:password@host")));
+                };
+                let token = Some(Bytes::from(format!("\0{user}\0{password}")));
+                match connection.exchange(Request::AuthResponse(AuthResponse { token }))? {
+                    Response::AuthSuccess(_) => Ok(connection),
+                    said => Err(refused("the login failed", &said)),
+                }
+            }
+            said => Err(refused("the session cannot begin", &said)),
+        }
+    }
+
+    /// Uses a keyspace.
+    pub(super) fn use_keyspace(&mut self, keyspace: &str) -> io::Result<()> {
+        if self.keyspace.as_deref() == Some(keyspace) {
+            return Ok(());
+        }
+        let statement = format!("USE \"{}\"", keyspace.replace('"', "\"\""));
+        let query = Query { statement, params: QueryParams::new(Consistency::One) };
+        match self.call(Request::Query(query))? {
+            Response::Result(ResultBody::SetKeyspace(_)) => Ok(()),
+            said => Err(refused("USE failed", &said)),
+        }
+    }
+
+    /// Sends a request and waits for its answer.
+    pub(super) fn call(&mut self, request: Request) -> io::Result<Response> {
+        let said = self.exchange(request)?;
+        if let Response::Result(ResultBody::SetKeyspace(keyspace)) = &said {
+            self.keyspace = Some(keyspace.clone());
+        }
+        Ok(said)
+    }
+
+    fn exchange(&mut self, request: Request) -> io::Result<Response> {
+        let message = Message { tracing: false, payload: None, request };
+        self.encoder.push_request(0, &message).map_err(io::Error::other)?;
+        self.stream.write_all(&self.encoder.take())?;
+        let mut bytes = vec![0; READ_BYTES];
+        loop {
+            let envelope = self.decoder.next_envelope().map_err(io::Error::other)?;
+            if let Some(envelope) = envelope {
+                let message = response::Message::decode(envelope).map_err(io::Error::other)?;
+                return Ok(message.response);
+            }
+            match self.stream.read(&mut bytes)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                count => self.decoder.feed(bytes.get(..count).unwrap_or_default()),
+            }
+        }
+    }
+}
