@@ -90,7 +90,9 @@ pub(super) async fn enable_queries(
     let done = take_time(move || state.logs.enable_queries(&options)).await;
     let done = done.map_err(|error| ApiError::failed(format!("the operation did not end: {error}")))?;
     done.map_err(|error| match error {
-        QueryLogError::IsOn | QueryLogError::NoDirectory => ApiError::invalid(error.to_string()),
+        QueryLogError::IsOn | QueryLogError::NoDirectory => {
+            ApiError::new(StatusCode::CONFLICT, "refused", error.to_string())
+        }
         QueryLogError::Io(_) => ApiError::failed(error.to_string()),
     })?;
     Ok(StatusCode::NO_CONTENT)

@@ -38,7 +38,8 @@ use filter::Filter;
 pub use filter::FilterOptions;
 use kind::Kind;
 pub use options::{AuditLogger, AuditOptions};
-pub(crate) use queries::{Kept, Queries};
+pub(crate) use queries::Kept;
+use queries::Queries;
 pub use queries::{QueryLogError, QueryLogOptions};
 use queue::{BinLog, Form};
 pub use queue::{LogCounts, LogOptions, WAIT_MAX};
@@ -202,6 +203,28 @@ impl RequestLogs {
     /// The full query log, if it is on.
     pub(crate) fn queries(&self) -> Option<Arc<Queries>> {
         if self.is_any_on() { self.queries.load_full() } else { None }
+    }
+
+    /// Whether a request has to wait for the queue of a log.
+    pub(crate) fn is_any_full(&self) -> bool {
+        self.audit().is_some_and(|audit| audit.is_full())
+            || self.queries().is_some_and(|queries| queries.is_full())
+    }
+
+    /// Waits until every log has room, for at most [`WAIT_MAX`].
+    pub(crate) async fn room(&self) {
+        let (audit, queries) = (self.audit(), self.queries());
+        let of_audit = async {
+            if let Some(audit) = audit.filter(|audit| audit.is_full()) {
+                audit.room().await;
+            }
+        };
+        let of_queries = async {
+            if let Some(queries) = queries.filter(|queries| queries.is_full()) {
+                queries.room().await;
+            }
+        };
+        tokio::join!(of_audit, of_queries);
     }
 
     /// Turns the full query log on. May block.

@@ -24,7 +24,7 @@ use super::options::Options;
 use super::statements::Statement;
 use super::{Exchange, admit};
 use crate::audit::kind::{Context, Kind};
-use crate::audit::{Audit, Entry, Kept, Queries};
+use crate::audit::{Audit, Entry, Kept};
 use crate::metrics::RequestKind;
 use crate::redact;
 use crate::state::NodeState;
@@ -33,9 +33,8 @@ use crate::state::NodeState;
 pub(super) struct Logged {
     /// When it came, in milliseconds since 1970.
     at_ms: i64,
-    audit: Option<Arc<Audit>>,
-    /// The full query log, with what it needs of the request.
-    queries: Option<(Arc<Queries>, Kept)>,
+    /// What the full query log needs of the request, where that is on.
+    kept: Option<Kept>,
     /// The timestamp in microseconds and the instant in seconds that the node gave.
     generated: (i64, u32),
     /// The statement, or those of a batch, as far as they were understood.
@@ -52,11 +51,9 @@ impl Logged {
             return None;
         }
         let at_ms = node.env.now_micros().div_euclid(1_000);
-        let kept = |queries| Kept::of(request).map(|kept| (queries, kept));
         Some(Box::new(Logged {
             at_ms,
-            audit: node.logs.audit(),
-            queries: node.logs.queries().and_then(kept),
+            kept: node.logs.queries().and_then(|_| Kept::of(request)),
             generated: (i64::MIN, 0),
             statements: Vec::new(),
             consistency: None,
@@ -64,22 +61,9 @@ impl Logged {
     }
 }
 
-/// Begins a request when its log has room, or when it has waited long enough.
+/// Begins a request when its logs have room, or when it has waited long enough.
 pub(super) async fn when_there_is_room(exchange: Exchange, request: Request, is_long: bool) {
-    let logged = exchange.logged.as_ref();
-    let audit = logged.and_then(|logged| logged.audit.clone());
-    let queries = logged.and_then(|logged| logged.queries.as_ref().map(|(queries, _)| Arc::clone(queries)));
-    let of_audit = async {
-        if let Some(audit) = audit.filter(|audit| audit.is_full()) {
-            audit.room().await;
-        }
-    };
-    let of_queries = async {
-        if let Some(queries) = queries.filter(|queries| queries.is_full()) {
-            queries.room().await;
-        }
-    };
-    tokio::join!(of_audit, of_queries);
+    exchange.sessions.node.logs.room().await;
     if let Some(handling) = admit(exchange, request, is_long) {
         handling.await;
     }
@@ -88,10 +72,7 @@ pub(super) async fn when_there_is_room(exchange: Exchange, request: Request, is_
 impl Exchange {
     /// Whether the request has to wait for the queue of a log.
     pub(super) fn finds_a_full_log(&self) -> bool {
-        self.logged.as_ref().is_some_and(|logged| {
-            logged.audit.as_ref().is_some_and(|audit| audit.is_full())
-                || logged.queries.as_ref().is_some_and(|(queries, _)| queries.is_full())
-        })
+        self.logged.is_some() && self.sessions.node.logs.is_any_full()
     }
 
     /// Keeps the timestamp and the instant that the node gave.
@@ -118,14 +99,16 @@ impl Exchange {
     /// Tells the logs what the request came to.
     pub(super) fn tell_logs(&mut self, kind: RequestKind, failure: Option<&ErrorResponse>) {
         let Some(mut logged) = self.logged.take() else { return };
-        if let (Some((queries, kept)), None) = (logged.queries.take(), failure)
+        // Those that are on now: one that has ended since takes nothing any more.
+        let logs = &self.sessions.node.logs;
+        if let (Some(queries), Some(kept), None) = (logs.queries(), logged.kept.take(), failure)
             && let Some(record) = self.record(&logged, kept)
         {
             queries.push(&record);
         }
-        if let Some(audit) = &logged.audit {
+        if let Some(audit) = logs.audit() {
             match failure {
-                None => self.audit_success(&logged, audit, kind),
+                None => self.audit_success(&logged, &audit, kind),
                 Some(error) => audit.push(self.failure(&logged, kind, error)),
             }
         }
