@@ -359,3 +359,35 @@ def test_full_query_log_replayed_and_compared(needs_ilion, tmp_path):
         assert "COLUMN DEFINITION" not in said and said.count("\n") == 1
         (log / next(log.iterdir()).name).write_bytes(b"ILIONFQL\0\0\0\1\0\0\0\1\0\0\0\0x")
         fqltool(one, "dump", log, status=1)
+
+
+def test_a_cassandra_answers_a_replay_alike(needs_ilion, oracle, tmp_path):
+    log, results, queries = tmp_path / "fql", tmp_path / "results", tmp_path / "queries.fql"
+    results.mkdir()
+    with Ilion(tmp_path / "node") as node:
+        cassandra = Wire(oracle.address, oracle.port)
+        cassandra.must("DROP KEYSPACE IF EXISTS ks")
+        node.nodetool("enablefullquerylog", "--path", log)
+        for version in (3, 4, 5):
+            wire = Wire(node.address, node.port, version=version)
+            wire.must(KEYSPACE.replace("KEYSPACE", "KEYSPACE IF NOT EXISTS"))
+            wire.must("CREATE TABLE IF NOT EXISTS ks.t (k int, c int, v text, m map<int, text>, PRIMARY KEY (k, c))")
+            wire.must("USE ks")
+            insert = wire.prepare("INSERT INTO t (k, c, v, m) VALUES (?, ?, ?, {1: 'x'})")
+            for c in range(5):
+                wire.execute(insert, [version.to_bytes(4, "big"), c.to_bytes(4, "big"), b"v%d" % c])
+            wire.batch(BatchType.LOGGED, [(False, f"DELETE v FROM ks.t WHERE k = {version} AND c = 1", []),
+                                          (True, insert.message.query_id, [version.to_bytes(4, "big"), b"\0\0\0\x63", None])])
+            wire.must("SELECT * FROM t")
+            wire.must("SELECT k, c, v, writetime(v), m FROM ks.t WHERE k = 3 ORDER BY c DESC LIMIT 3")
+            wire.close()
+        node.nodetool("disablefullquerylog")
+        targets = [f"{target.address}:{target.port}" for target in (node, oracle)]
+        flags = [flag for target in targets for flag in ("--target", target)]
+        # The schema first: all of it is there before anything is compared.
+        fqltool(node, "replay", "--target", targets[1], "--replay-ddl-statements", log)
+        fqltool(node, "replay", *flags, "--results", results, "--store-queries", queries, log)
+        assert fqltool(node, "compare", "--queries", queries, *(results / target for target in targets)) == ""
+        assert "SELECT * FROM t" in fqltool(node, "dump", queries)
+        cassandra.must("DROP KEYSPACE ks")
+        cassandra.close()
