@@ -30,7 +30,9 @@ pub(crate) enum Mask {
     Null,
     Default,
     Replace,
-    Characters { outer: bool },
+    Characters {
+        outer: bool,
+    },
     Hash,
     /// A function that only Cassandra can run.
     Foreign,
@@ -215,8 +217,7 @@ fn masked(function: &ScalarFunction, kind: Mask, arguments: &[Option<Bytes>]) ->
         Mask::Characters { outer } => {
             let Some(text) = first else { return Ok(None) };
             let argument = |i: usize| arguments.get(i).cloned().flatten();
-            let count =
-                |i: usize| argument(i).map_or(0, |bytes| decode_integer(&bytes).unwrap_or(0) as i32);
+            let count = |i: usize| argument(i).map_or(0, |bytes| decode_integer(&bytes).unwrap_or(0) as i32);
             let padding = argument(3).map_or(Ok('*'), |bytes| mask_padding(function, &bytes))?;
             let text = String::from_utf8_lossy(&text).into_owned();
             Ok(Some(mask::mask(&text, count(1), count(2), padding, outer).into_bytes().into()))
@@ -230,7 +231,10 @@ fn masked(function: &ScalarFunction, kind: Mask, arguments: &[Option<Bytes>]) ->
             Ok(Some(algorithm.digest(&value)))
         }
         Mask::Foreign => {
-            bail!("The masking function {} cannot be run here, so only who may UNMASK reads the column", function.name)
+            bail!(
+                "The masking function {} cannot be run here, so only who may UNMASK reads the column",
+                function.name
+            )
         }
     }
 }
