@@ -165,7 +165,10 @@ fn write_drop(out: &mut String, table_name: &str, table: &TableSchema, dropped: 
         dropped.dropped_time_micros
     );
     if let Some(back) = table.column(&dropped.name) {
-        let text = column_text(&back.name, &back.ty, back.kind);
+        let mut text = column_text(&back.name, &back.ty, back.kind);
+        if let Some(mask) = table.mask_of(&back.name) {
+            text.push_str(&kept::mask(mask, &back.ty));
+        }
         let _ = write!(out, "\nALTER TABLE {table_name} ADD {text};");
     }
 }

@@ -3,8 +3,9 @@
 //!
 //! | statement | needs |
 //! |---|---|
-//! | SELECT, EXPLAIN | SELECT on the table; of a view, on what it shows; UNMASK or SELECT_MASKED too where WHERE is about masked columns |
-//! | INSERT, UPDATE, DELETE | MODIFY, and SELECT under conditions; what a WHERE needs where IF is about masked columns |
+//! | SELECT, EXPLAIN | SELECT on the table; of a view, on what it shows |
+//! | INSERT, UPDATE, DELETE | MODIFY, and SELECT under conditions |
+//! | WHERE of a SELECT, IF: about masked columns | UNMASK or SELECT_MASKED |
 //! | TRUNCATE | MODIFY |
 //! | CREATE, ALTER, DROP of the schema | `cql::ddl::access` |
 //! | USE, DESCRIBE | a login |
