@@ -31,10 +31,12 @@ HARMFUL = re.compile(r"\b(TRUNCATE(\s+TABLE)?|INSERT\s+INTO|UPDATE|DELETE\b[^;]*
 
 
 class Runner:
-    """One script against one target."""
+    """One script against one target. Where people log in, `login` is the name and the password of who sends what no `-- as` says
+    otherwise; other roles have their names for passwords."""
 
-    def __init__(self, path, target, version=5):
+    def __init__(self, path, target, version=5, login=None):
         self.path, self.target = pathlib.Path(path), target
+        self.login, self.role = login, None
         self.steps, self.rest = script.parse(self.path.read_text())
         for step in self.steps:
             if HARMFUL.search(step.statement):
@@ -44,26 +46,28 @@ class Runner:
 
     @property
     def wire(self):
-        if self.version not in self.wires:
-            self.wires[self.version] = Wire(self.target.address, self.target.port, self.version)
-            self.wires[self.version].must(f"USE {self.keyspace}")
-        return self.wires[self.version]
+        at = (self.version, self.role)
+        if at not in self.wires:
+            login = (self.role, self.role) if self.role else self.login
+            self.wires[at] = Wire(self.target.address, self.target.port, self.version, login=login)
+            self.wires[at].must(f"USE {self.keyspace}")
+        return self.wires[at]
 
     def fresh_keyspace(self):
-        wire = Wire(self.target.address, self.target.port)
+        wire = Wire(self.target.address, self.target.port, login=self.login)
         for suffix in ("", "_2"):
             wire.must(f"DROP KEYSPACE IF EXISTS {self.keyspace}{suffix}")
         wire.must(f"CREATE KEYSPACE {self.keyspace} WITH replication = "
                   "{'class': 'SimpleStrategy', 'replication_factor': 1}")
-        self.wires[5] = wire
+        self.wires[5, None] = wire
         wire.must(f"USE {self.keyspace}")
 
     def close(self, drop=True):
+        if drop and self.wires:
+            self.role = None
+            self.wire.query(f"DROP KEYSPACE IF EXISTS {self.keyspace}")
+            self.wire.query(f"DROP KEYSPACE IF EXISTS {self.keyspace}_2")
         for wire in self.wires.values():
-            if drop:
-                wire.query(f"DROP KEYSPACE IF EXISTS {self.keyspace}")
-                wire.query(f"DROP KEYSPACE IF EXISTS {self.keyspace}_2")
-                drop = False
             wire.close()
         self.wires = {}
 
@@ -80,6 +84,7 @@ class Runner:
 
     def ask(self, step, page_size=None, prepared=False, **more):
         """Sends the statement of a step and returns the expectation lines of its answer."""
+        self.role = step.options.get("as")
         options = {k: v for k, v in (("consistency", step.options.get("consistency")),
                                      ("serial_consistency", step.options.get("serial"))) if v}
         if "timestamp" in step.options:
@@ -247,14 +252,16 @@ def main():
     options.add_argument("verb", choices=["record", "replay"])
     options.add_argument("--target", required=True, help="ilion, cassandra, cassandra:DIR, or ADDRESS[:PORT]")
     options.add_argument("--as-ilion", action="store_true", help="the address is an Ilion node: expect our own answers")
+    options.add_argument("--login", metavar="NAME:PASSWORD", help="who logs in for what no `-- as` says otherwise")
     options.add_argument("--quiet", action="store_true", help="only the count of complaints for each script")
     options.add_argument("files", nargs="*")
     given = options.parse_intermixed_args()
+    login = tuple(given.login.split(":", 1)) if given.login else None
     files = given.files or sorted((HERE / "cql").glob("*.cqltest"))
     failed = statements = 0
     with tempfile.TemporaryDirectory() as scratch, open_target(given.target, scratch) as target:
         for path in files:
-            runner = Runner(path, target)
+            runner = Runner(path, target, login=login)
             if given.verb == "record":
                 complaints, count = runner.record(), len(runner.steps)
             else:

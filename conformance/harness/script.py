@@ -11,7 +11,7 @@ import re
 
 ACTIONS = ("flush", "compact", "restart")
 OPTIONS = ("bind", "consistency", "serial", "page_size", "show-pages", "timestamp", "skip-order", "differs", "prepare",
-           "no-variants", "version")
+           "no-variants", "version", "as")
 
 
 class Step:

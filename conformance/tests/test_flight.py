@@ -342,6 +342,7 @@ class Guarded:
         self.node.flight_port = free_port(self.node.address)
         self.node.settings = {"authenticator": "PasswordAuthenticator", "authorizer": "CassandraAuthorizer",
                               "auth_bcrypt_gensalt_log2_rounds": 4, "flight_port": self.node.flight_port,
+                              "dynamic_data_masking_enabled": "true",
                               "client_encryption_options": json.dumps(options)}
         (directory / "password").write_text("root-password\n")
         self.start()
@@ -511,6 +512,31 @@ def test_a_ticket_outlives_a_restart_and_a_token_does_not(guarded):
         with pytest.raises(pyarrow.flight.FlightUnauthorizedError):
             client.do_get(ticket, guarded.options("amy")).read_all()
         assert client.do_get(ticket, guarded.options("bob")).read_all().num_rows > 0
+
+
+def test_tables_with_masks_are_for_who_may_unmask(guarded):
+    refused = "User bob has no UNMASK permission on table fl.masked, whose columns .v. are masked"
+    for statement in ("CREATE TABLE fl.masked (k int PRIMARY KEY, v text MASKED WITH DEFAULT)", "GRANT SELECT ON fl.masked TO bob",
+                      "INSERT INTO fl.masked (k, v) VALUES (1, 'secret')"):
+        guarded.root.execute(statement)
+    with guarded.raw() as client:
+        def ask(statement):
+            info = client.get_flight_info(statement_descriptor(statement), guarded.options("bob"))
+            return client.do_get(info.endpoints[0].ticket, guarded.options("bob")).read_all().to_pylist()
+
+        for statement in ("SELECT * FROM fl.masked", "SELECT k FROM fl.masked WHERE v = 'secret'",
+                          "SELECT o.k FROM fl.open o JOIN fl.masked m ON o.k = m.k"):
+            with pytest.raises(pyarrow.flight.FlightUnauthorizedError, match=refused):
+                ask(statement)
+        guarded.root.execute("GRANT UNMASK ON fl.masked TO bob")
+        assert ask("SELECT * FROM fl.masked") == [{"k": 1, "v": "secret"}]
+        ticket = client.get_flight_info(statement_descriptor("SELECT * FROM fl.masked"), guarded.options("bob")).endpoints[0].ticket
+        guarded.root.execute("REVOKE UNMASK ON fl.masked FROM bob")
+        with pytest.raises(pyarrow.flight.FlightUnauthorizedError, match=refused):
+            client.do_get(ticket, guarded.options("bob")).read_all()
+        guarded.root.execute("ALTER TABLE fl.masked ALTER v DROP MASKED")
+        assert ask("SELECT * FROM fl.masked") == [{"k": 1, "v": "secret"}]
+    guarded.root.execute("DROP TABLE fl.masked")
 
 
 def test_neither_passwords_nor_tokens_are_logged(guarded):

@@ -118,6 +118,8 @@ pub struct BindContext {
     pub page_size: Option<u32>,
     /// The last second at which something may expire.
     pub expiration_max_s: u32,
+    /// Whether masked columns are shown as they are.
+    pub unmasks: bool,
     /// The guardrail for products of INs; `None` when it is off.
     pub product_guard: Option<Arc<ProductGuard>>,
     /// Uuids.

@@ -245,6 +245,7 @@ impl<'a> BindInput<'a> {
             table: None,
             row: None,
             aggregates: &[],
+            unmasks: self.ctx.unmasks,
         }
     }
 }

@@ -22,6 +22,11 @@ pub(crate) enum Expr {
     },
     /// Selectors only.
     Column(ColumnRef),
+    /// Selectors only: of a masked column, for roles that see its values and for the others.
+    Masked {
+        clear: Box<Expr>,
+        masked: Box<Expr>,
+    },
     /// Selectors only: elements of a multi-cell column.
     Part(Box<ColumnPart>),
     /// Selectors only: timestamps and TTLs of a column's cells.
@@ -61,6 +66,8 @@ pub(crate) enum Expr {
     Elements {
         of: Box<Expr>,
         is_map: bool,
+        /// Whether the whole is frozen: a part of it without elements is empty, of another one it is null.
+        is_frozen: bool,
         part: CellPart,
     },
 }
@@ -78,6 +85,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) row: Option<&'a ResultRow<'a>>,
     /// For selectors over aggregates: their results.
     pub(crate) aggregates: &'a [Option<Bytes>],
+    /// For selectors: whether masked columns are shown as they are.
+    pub(crate) unmasks: bool,
 }
 
 impl Scope<'_> {
@@ -145,6 +154,10 @@ impl Expr {
                 (Some(table), Some(row)) => column.value(table, row),
                 _ => None,
             },
+            Expr::Masked { clear, masked } => {
+                let seen = if scope.unmasks { clear } else { masked };
+                seen.eval_or_null(scope)?
+            }
             Expr::Part(part) => match scope.row {
                 Some(row) => part.value(row, scope)?,
                 None => None,
@@ -225,8 +238,12 @@ impl Expr {
                 Some(collection::encode_tuple(values))
             }
             Expr::Field { of, index } => of.eval_or_null(scope)?.and_then(|value| field_of(&value, *index)),
-            Expr::Elements { of, is_map, part } => match of.eval_or_null(scope)? {
-                Some(value) => part.of_value(&value, *is_map, scope)?,
+            Expr::Elements { of, is_map, is_frozen, part } => match of.eval_or_null(scope)? {
+                Some(value) => {
+                    let is_there =
+                        |found: &Bytes| *is_frozen || part.is_one() || collection::count(found) > 0;
+                    part.of_value(&value, *is_map, scope)?.filter(is_there)
+                }
                 None => None,
             },
         })

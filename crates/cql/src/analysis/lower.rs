@@ -4,6 +4,7 @@ use super::compat::{fit_type, same};
 use super::context::{Analyzer, Receiver, SELECTION};
 use super::expr::Expr;
 use super::literal;
+use super::masks;
 use super::raw::Raw;
 use super::types::{self, display};
 use crate::ast::{Identifier, Subselection, WritetimeKind};
@@ -48,11 +49,18 @@ impl Analyzer<'_> {
         match raw {
             Raw::Column(name) => {
                 let column = self.column(name)?;
-                Ok((Expr::Column(ColumnRef::of(&column)), column.ty.clone()))
+                Ok((masks::shown(&self.table, &column), column.ty.clone()))
             }
             Raw::CellInfo { kind, column, path } => {
                 let (info, ty) = self.cell_info(*kind, column, path)?;
-                Ok((Expr::CellInfo(Box::new(info)), ty))
+                let times = Expr::CellInfo(Box::new(info));
+                let is_of_keys = path.iter().any(|step| !matches!(step, Subselection::Field(_)));
+                // The time of a key tells that the key is there.
+                let expr = match is_of_keys && self.table.mask_of(column.as_str()).is_some() {
+                    true => Expr::Masked { clear: times.into(), masked: Expr::NULL.into() },
+                    false => times,
+                };
+                Ok((expr, ty))
             }
             Raw::Part { of, part } => self.part(of, part, place),
             Raw::CountRows
@@ -391,13 +399,7 @@ impl Analyzer<'_> {
     fn part(&self, of: &Raw<'_>, part: &Subselection, place: &mut Place<'_>) -> Result<(Expr, CqlType)> {
         let (value, ty) = self.selected(of, place)?;
         let (part, part_ty) = self.subselection(&of.to_string(), &ty, part)?;
-        let expr = match value {
-            Expr::Column(column) if column.is_multi_cell => {
-                Expr::Part(Box::new(ColumnPart { column, part: part.into_cells() }))
-            }
-            value => part.into_expr(Box::new(value), matches!(ty, CqlType::Map { .. })),
-        };
-        Ok((expr, part_ty))
+        Ok((part.of(value, &ty), part_ty))
     }
 
     /// A part of a value of type `ty`, which is `shown` in errors, and its type.
@@ -463,6 +465,7 @@ impl Analyzer<'_> {
 }
 
 /// A part of a user type or a collection.
+#[derive(Clone)]
 enum Part {
     Field(usize),
     Keys(CellPart),
@@ -485,11 +488,23 @@ impl Part {
         }
     }
 
-    /// As a part of a value.
-    fn into_expr(self, of: Box<Expr>, is_map: bool) -> Expr {
-        match self {
-            Part::Field(index) => Expr::Field { of, index },
-            Part::Keys(part) => Expr::Elements { of, is_map, part },
+    /// As a part of an expression of type `ty`.
+    fn of(self, whole: Expr, ty: &CqlType) -> Expr {
+        match (whole, self) {
+            (Expr::Column(column), part) if column.is_multi_cell => {
+                Expr::Part(Box::new(ColumnPart { column, part: part.into_cells() }))
+            }
+            (Expr::Masked { clear, masked }, part) => Expr::Masked {
+                clear: part.clone().of(*clear, ty).into(),
+                masked: part.of(*masked, ty).into(),
+            },
+            (whole, Part::Field(index)) => Expr::Field { of: whole.into(), index },
+            (whole, Part::Keys(part)) => Expr::Elements {
+                of: whole.into(),
+                is_map: matches!(ty, CqlType::Map { .. }),
+                is_frozen: !ty.is_multi_cell(),
+                part,
+            },
         }
     }
 }

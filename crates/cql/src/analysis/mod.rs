@@ -8,6 +8,7 @@
 //!    and of the rest. When values are bound, [`clustering`] makes slices or names of them, and [`filter`]
 //!    makes row filters.
 //! 4. [`modification`] and [`condition`] do the same for SET, VALUES, DELETE and IF.
+//! 5. [`masks`] says what is shown of columns that are masked.
 
 pub(crate) mod clustering;
 pub(crate) mod compat;
@@ -19,6 +20,7 @@ pub(crate) mod infer;
 pub(crate) mod keys;
 pub(crate) mod literal;
 pub(crate) mod lower;
+pub(crate) mod masks;
 pub(crate) mod modification;
 pub(crate) mod order;
 mod precheck;

@@ -43,6 +43,11 @@ impl Expr {
                 keys(part, scope)
             }
             Expr::Part(of) => keys(&of.part, scope),
+            // Whoever asks: a mask that does not work is to be seen.
+            Expr::Masked { clear, masked } => {
+                clear.precheck(scope)?;
+                masked.precheck(scope)
+            }
             Expr::Constant(_)
             | Expr::Now
             | Expr::Marker { .. }

@@ -8,7 +8,7 @@ use super::keys::PartitionPlan;
 use super::relation::{Restriction, Sorted, Test};
 use crate::ast::{ComparisonOperator, Relation, WherePredicate};
 use crate::error::{Result, bail};
-use model::{ColumnDef, ColumnKind};
+use model::{ColumnDef, ColumnId, ColumnKind};
 use std::sync::Arc;
 
 /// What Cassandra says when a query would have to look at more than it returns.
@@ -56,6 +56,8 @@ pub(crate) struct Restrictions {
     pub(crate) has_regular: bool,
     /// Whether rows of all partitions are filtered by clustering columns, without being allowed to.
     pub(crate) scans_unasked: bool,
+    /// All columns that are restricted, alone or in a token.
+    pub(crate) columns: Vec<ColumnId>,
 }
 
 impl Analyzer<'_> {
@@ -85,8 +87,15 @@ impl Analyzer<'_> {
         let mut token = None;
         let mut clustering: Vec<Restriction> = Vec::new();
         let mut others: Vec<Restriction> = Vec::new();
+        let mut columns: Vec<ColumnId> = Vec::new();
         for relation in sorted {
-            match relation? {
+            let relation = relation?;
+            let restricted = match &relation {
+                Sorted::Token(_) => self.table.partition_key(),
+                Sorted::Columns(restriction) => restriction.columns.as_slice(),
+            };
+            columns.extend(restricted.iter().map(|column| column.id));
+            match relation {
                 Sorted::Token(test) => token = Some(self.merge_token(token, test)?),
                 Sorted::Columns(restriction) => match restriction.columns.first().map(|c| c.kind) {
                     Some(ColumnKind::PartitionKey) => merge_into(&mut partition, restriction)?,
@@ -133,7 +142,15 @@ impl Analyzer<'_> {
         let has_regular = others.iter().flat_map(|r| &r.columns).any(|c| c.kind == ColumnKind::Regular);
         let filter = FilterPlan::new(partition.filtered(), clustering.filtered(), others)?;
         let scans_unasked = has_clustering && partition.is_range() && !verb.allows_filtering();
-        Ok(Restrictions { partition, clustering, filter, has_clustering, has_regular, scans_unasked })
+        Ok(Restrictions {
+            partition,
+            clustering,
+            filter,
+            has_clustering,
+            has_regular,
+            scans_unasked,
+            columns,
+        })
     }
 
     fn check_partition(&self, verb: Verb, partition: &PartitionPlan) -> Result<()> {

@@ -4,6 +4,7 @@ use super::context::Analyzer;
 use super::expr::{Expr, Scope};
 use super::filter::FilterPlan;
 use super::lower::Place;
+use super::masks;
 use super::raw::Raw;
 use super::restrictions::Restrictions;
 use super::types::{self, native};
@@ -65,10 +66,14 @@ impl Analyzer<'_> {
         let mut aggregates = Vec::new();
         let mut outputs = Vec::new();
         let mut columns = Vec::new();
+        let output = |expr| match expr {
+            Expr::Column(column) => Output::Column(column),
+            other => Output::Expr(other),
+        };
         match &select.selection {
             Selection::Wildcard => {
                 for column in self.table.select_star() {
-                    outputs.push(Output::Column(ColumnRef::of(&column)));
+                    outputs.push(output(masks::shown(&self.table, &column)));
                     columns.push(self.spec(column.name.clone(), column.ty.clone()));
                 }
             }
@@ -80,10 +85,7 @@ impl Analyzer<'_> {
                         Some(alias) => alias.as_str().to_owned(),
                         None => self.column_name(&selector.selectable),
                     };
-                    outputs.push(match expr {
-                        Expr::Column(column) => Output::Column(column),
-                        other => Output::Expr(other),
-                    });
+                    outputs.push(output(expr));
                     columns.push(self.spec(name, ty));
                 }
             }
@@ -239,6 +241,10 @@ fn columns_of(expr: &Expr, visit: &mut dyn FnMut(&ColumnRef, Option<&CellPart>))
     match expr {
         Expr::Column(column) => visit(column, None),
         Expr::Part(of) => visit(&of.column, Some(&of.part)),
+        Expr::Masked { clear, masked } => {
+            columns_of(clear, visit);
+            columns_of(masked, visit);
+        }
         Expr::CellInfo(info) => visit(&info.column, info.part.as_ref()),
         Expr::Call { arguments: items, .. }
         | Expr::List(items)

@@ -1,13 +1,11 @@
 //! ALTER TABLE and DROP TABLE.
 
-use super::create_table::{
-    check_counter_ttl, check_mask, has_nested_multi_cell, refuse_mask, refuse_static, validate,
-};
+use super::create_table::{check_counter_ttl, has_nested_multi_cell, refuse_static, validate};
 use super::guard::{self, Permission, Resource};
 use super::options::property::Properties;
 use super::{
-    ChangeKind, ChangeTarget, DdlContext, DdlOutcome, compat, full_name, options, quoted, release, size,
-    types,
+    ChangeKind, ChangeTarget, DdlContext, DdlOutcome, compat, full_name, masks, options, quoted, release,
+    size, types,
 };
 use crate::ast::{AlterTable, AlterTableAction, ColumnDefinition, Identifier, Property, QualifiedName};
 use crate::error::{Result, bail};
@@ -23,21 +21,34 @@ pub(super) fn alter(alter: &AlterTable, ctx: &DdlContext<'_>) -> Result<Option<D
     let keyspace_name = ctx.keyspace_of(&alter.table)?;
     let name = alter.table.name.as_str();
     guard::check(keyspace_name, Permission::Alter, Resource::Table(name))?;
-    if let AlterTableAction::Mask { mask: Some(_), .. } = &alter.action {
-        refuse_mask()?;
+    if let AlterTableAction::Mask { mask, .. } = &alter.action {
+        masks::check_enabled(mask.as_ref(), ctx)?;
     }
     let Some((keyspace, table)) = find(keyspace_name, name, alter.if_exists, ctx)? else {
         return Ok(None);
     };
     let builder = match &alter.action {
         AlterTableAction::AlterType { .. } => bail!("Altering column types is no longer supported"),
-        AlterTableAction::Mask { column, if_exists, .. } => {
-            if table.column(column.as_str()).is_none() && !if_exists {
+        AlterTableAction::Mask { column, if_exists, mask } => {
+            if table.visible_column(column.as_str()).is_none() {
+                if *if_exists {
+                    return Ok(None);
+                }
                 bail!("Column with name '{column}' doesn't exist on table '{name}'");
             }
-            return Ok(None);
+            let mask = mask.as_ref().map(|mask| masks::of_column(mask, column, table, ctx)).transpose()?;
+            table.to_builder().mask_column(column.as_str(), mask)
         }
-        AlterTableAction::Add { if_not_exists, columns } => add(keyspace, table, columns, *if_not_exists)?,
+        AlterTableAction::Add { if_not_exists, columns } => {
+            let builder = add(keyspace, table, columns, *if_not_exists, ctx)?;
+            let is_new = |column: &&ColumnDefinition| table.column(column.name.as_str()).is_none();
+            let added: Vec<ColumnDefinition> = columns.iter().filter(is_new).cloned().collect();
+            let of_added = masks::of_columns(&added, &builder.clone().build(), ctx)?;
+            of_added.into_iter().fold(builder, |builder, mask| {
+                let column = mask.column.clone();
+                builder.mask_column(&column, Some(mask))
+            })
+        }
         AlterTableAction::Drop { if_exists, columns, timestamp } => {
             // The schema on disk has milliseconds: the node drops the same cells before and after a restart.
             let dropped_time = timestamp.unwrap_or(ctx.now_micros.div_euclid(1_000) * 1_000);
@@ -61,6 +72,7 @@ pub(super) fn alter(alter: &AlterTable, ctx: &DdlContext<'_>) -> Result<Option<D
     release::check_table(&altered, ctx.schema.release)?;
     size::check_table(&altered, Some(table))?;
     validate(&altered, table.is_counter)?;
+    let keyspace = &masks::shown_by_views(keyspace, &altered);
     Ok(ctx.with_table(keyspace, altered, ChangeKind::Updated))
 }
 
@@ -137,6 +149,7 @@ fn add(
     table: &TableSchema,
     columns: &[ColumnDefinition],
     if_not_exists: bool,
+    ctx: &DdlContext<'_>,
 ) -> Result<TableBuilder> {
     if let Some(view) = keyspace.views_of(table.id).find(|view| view.include_all_columns) {
         bail!(
@@ -159,7 +172,7 @@ fn add(
         if table.compact.is_some() {
             bail!("Cannot add new column to a COMPACT STORAGE table");
         }
-        check_mask(column)?;
+        masks::check_enabled(column.mask.as_ref(), ctx)?;
         if column.is_static && table.clustering_columns().is_empty() {
             refuse_static()?;
         }

@@ -2,7 +2,7 @@
 
 use super::guard::{self, Permission, Resource};
 use super::options::property::{Properties, config};
-use super::{ChangeKind, DdlContext, DdlOutcome, compact, full_name, options, release, size, types};
+use super::{ChangeKind, DdlContext, DdlOutcome, compact, full_name, masks, options, release, size, types};
 use crate::ast::{ColumnDefinition, CreateTable, Identifier, PrimaryKey};
 use crate::error::{CqlError, Result, bail};
 use model::types::CqlType;
@@ -36,7 +36,8 @@ pub(super) fn create(create: &CreateTable, ctx: &DdlContext<'_>) -> Result<Optio
             message: format!("Cannot add already existing table \"{name}\" to keyspace \"{keyspace_name}\""),
         });
     }
-    let table = build(create, primary_key, keyspace, ctx)?;
+    let mut table = build(create, primary_key, keyspace, ctx)?;
+    table.masks = masks::of_columns(&create.columns, &table, ctx)?;
     release::check_table(&table, ctx.schema.release)?;
     size::check_table(&table, None)?;
     validate(&table, create.columns.iter().any(|column| types::is_counter(&column.column_type)))?;
@@ -71,7 +72,7 @@ fn build(
     let name = create.table.name.as_str();
     let properties = Properties(&create.properties);
     let options = options::new_table(properties, ctx.schema.release)?;
-    let columns = resolve_columns(&create.columns, keyspace)?;
+    let columns = resolve_columns(&create.columns, keyspace, ctx)?;
 
     let mut key_columns = HashSet::new();
     for column in primary_key.partition_key.iter().chain(&primary_key.clustering) {
@@ -135,13 +136,14 @@ fn build(
 fn resolve_columns<'c>(
     columns: &'c [ColumnDefinition],
     keyspace: &KeyspaceSchema,
+    ctx: &DdlContext<'_>,
 ) -> Result<HashMap<&'c Identifier, (&'c ColumnDefinition, CqlType)>> {
     let mut by_name: Vec<&ColumnDefinition> = columns.iter().collect();
     by_name.sort_by(|a, b| a.name.cmp(&b.name));
     let mut out = HashMap::new();
     for column in columns {
         let ty = types::resolve(&column.column_type, keyspace)?;
-        check_mask(column)?;
+        masks::check_enabled(column.mask.as_ref(), ctx)?;
         out.insert(&column.name, (column, ty));
     }
     for column in by_name {
@@ -152,18 +154,6 @@ fn resolve_columns<'c>(
         }
     }
     Ok(out)
-}
-
-/// A mask would have to hide values from users without a permission; there are no such users yet.
-pub(super) fn check_mask(column: &ColumnDefinition) -> Result<()> {
-    if column.mask.is_some() { refuse_mask() } else { Ok(()) }
-}
-
-pub(super) fn refuse_mask() -> Result<()> {
-    bail!(
-        "Cannot mask columns because dynamic data masking is not enabled. You can enable it with the \
-         dynamic_data_masking_enabled property on cassandra.yaml"
-    )
 }
 
 pub(super) fn refuse_static() -> Result<()> {

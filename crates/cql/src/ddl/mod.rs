@@ -17,6 +17,7 @@ mod compat;
 mod create_table;
 mod guard;
 mod keyspace;
+mod masks;
 mod options;
 mod release;
 mod size;
@@ -48,6 +49,8 @@ pub struct DdlContext<'a> {
     pub datacenter: &'a str,
     /// What is allowed of tables with COMPACT STORAGE.
     pub compact: CompactPolicy,
+    /// `dynamic_data_masking_enabled`: whether columns may be masked.
+    pub masking_enabled: bool,
 }
 
 /// What cassandra.yaml allows of tables with COMPACT STORAGE.

@@ -15,6 +15,12 @@ pub(super) fn check_table(table: &TableSchema, release: Release) -> Result<()> {
     for column in table.select_star() {
         check_type(&column.ty, release)?;
     }
+    if let Some(mask) = table.masks.first() {
+        return Err(CqlError::Syntax(format!(
+            "Cannot mask column {}: the data directory is that of a Cassandra {release}, which has no masks",
+            mask.column
+        )));
+    }
     if table.options.compaction.class == UNIFIED {
         return Err(CqlError::Config(format!("Unable to find compaction strategy class '{UNIFIED}'")));
     }

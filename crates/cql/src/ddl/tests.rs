@@ -113,11 +113,13 @@ struct Session {
     schema: Arc<Schema>,
     keyspace: String,
     tables_made: u128,
+    masking_enabled: bool,
 }
 
 impl Session {
     fn new() -> Session {
-        Session { schema: first_schema(), keyspace: KEYSPACE.to_owned(), tables_made: 0x100 }
+        let schema = first_schema();
+        Session { schema, keyspace: KEYSPACE.to_owned(), tables_made: 0x100, masking_enabled: false }
     }
 
     /// The answer in the words of the scripts; `None` for statements that are no concern of this test.
@@ -148,6 +150,7 @@ impl Session {
             now_micros: 1_800_000_000_000_000,
             datacenter: "datacenter1",
             compact: CompactPolicy::default(),
+            masking_enabled: self.masking_enabled,
         };
         let answer = match apply(&parsed, &ctx) {
             Ok(None) => vec!["ok".to_owned()],
@@ -244,6 +247,8 @@ fn matches(expected: &[String], answer: &[String]) -> bool {
 #[allow(clippy::disallowed_methods, reason = "the scripts are files of the repository")]
 fn complaints(path: &Path) -> (usize, Vec<String>) {
     let mut session = Session::new();
+    // The nodes of these scripts mask.
+    session.masking_enabled = path.parent().is_some_and(|folder| folder.ends_with("masked"));
     let (mut checked, mut complaints) = (0, Vec::new());
     for step in steps(&std::fs::read_to_string(path).unwrap()) {
         let wanted = if step.ours.is_empty() { &step.expected } else { &step.ours };
@@ -275,7 +280,9 @@ fn complaints(path: &Path) -> (usize, Vec<String>) {
 fn answers_are_cassandras() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (mut checked, mut found) = (0, Vec::new());
-    for folder in ["testdata/ddl", "testdata/describe", "../../conformance/cql"] {
+    for folder in
+        ["testdata/ddl", "testdata/describe", "../../conformance/cql", "../../conformance/cql/masked"]
+    {
         let mut paths: Vec<_> =
             std::fs::read_dir(root.join(folder)).unwrap().map(|e| e.unwrap().path()).collect();
         paths.retain(|path| path.extension().is_some_and(|ext| ext == "cqltest"));
@@ -301,6 +308,7 @@ fn a_name_without_a_keyspace_needs_one_in_use() {
         now_micros: 0,
         datacenter: "datacenter1",
         compact: CompactPolicy::default(),
+        masking_enabled: false,
     };
     for cql in [
         "CREATE TABLE t (k int PRIMARY KEY)",
@@ -336,6 +344,7 @@ fn an_index_is_dropped_by_nobody_and_one_of_the_system_is_not_for_users() {
         now_micros: 0,
         datacenter: "datacenter1",
         compact: CompactPolicy::default(),
+        masking_enabled: false,
     };
     let refused = |cql: &str| apply(&parse_statement(cql).unwrap().statement, &ctx).unwrap_err();
     let crate::CqlError::Unauthorized(message) = refused("DROP INDEX system.i") else {
@@ -386,6 +395,7 @@ fn compact_storage_is_allowed_and_dropped_as_the_configuration_says() {
             now_micros: 0,
             datacenter: "datacenter1",
             compact,
+            masking_enabled: false,
         };
         apply(&parse_statement(cql).unwrap().statement, &ctx).map(|outcome| Arc::new(outcome.unwrap().schema))
     };

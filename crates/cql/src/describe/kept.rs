@@ -2,8 +2,9 @@
 
 use super::text::{full_name, literal, map_text, names, properties, quoted, write_order};
 use super::{Described, Element, by_name};
+use crate::analysis::masks;
 use model::schema::{ColumnMask, Index, UserAggregate, UserFunction, View};
-use model::{KeyspaceSchema, TableSchema};
+use model::{CqlType, KeyspaceSchema, TableSchema};
 use std::collections::BTreeMap;
 
 impl Described<'_> {
@@ -124,14 +125,18 @@ fn aggregate(keyspace: &KeyspaceSchema, aggregate: &UserAggregate) -> String {
     text
 }
 
-/// What stands behind a column that is masked.
-pub(super) fn mask(mask: &ColumnMask) -> String {
-    let arguments = mask.arguments.iter().zip(&mask.argument_types).map(|(value, ty)| match value {
-        None => "null".to_owned(),
-        Some(text) if matches!(ty.as_str(), "text" | "ascii" | "varchar") => literal(text),
-        Some(other) => other.clone(),
-    });
-    let arguments: Vec<String> = arguments.collect();
+/// What stands behind a column of type `ty` that is masked.
+pub(super) fn mask(mask: &ColumnMask, ty: &CqlType) -> String {
+    // A function of the user's may be described without being known.
+    let as_stored = || {
+        let arguments = mask.arguments.iter().zip(&mask.argument_types).map(|(value, ty)| match value {
+            None => "null".to_owned(),
+            Some(text) if matches!(ty.as_str(), "text" | "ascii" | "varchar") => literal(text),
+            Some(other) => other.clone(),
+        });
+        arguments.collect()
+    };
+    let arguments: Vec<String> = masks::literals(mask, ty).unwrap_or_else(as_stored);
     let name = full_name(&mask.function_keyspace, &mask.function_name);
     format!(" MASKED WITH {name}({})", arguments.join(", "))
 }

@@ -124,8 +124,8 @@ fn write_columns(out: &mut String, table: &TableSchema, dropped: &[&DroppedColum
         }
         let kind = if table.is_static_compact() { ColumnKind::Regular } else { column.kind };
         let mut line = column_text(&column.name, &column.ty, kind);
-        if let Some(mask) = table.masks.iter().find(|mask| mask.column == column.name) {
-            line.push_str(&kept::mask(mask));
+        if let Some(mask) = table.mask_of(&column.name) {
+            line.push_str(&kept::mask(mask, &column.ty));
         }
         if inline_key && column.kind == ColumnKind::PartitionKey {
             line.push_str(" PRIMARY KEY");
@@ -165,7 +165,10 @@ fn write_drop(out: &mut String, table_name: &str, table: &TableSchema, dropped: 
         dropped.dropped_time_micros
     );
     if let Some(back) = table.column(&dropped.name) {
-        let text = column_text(&back.name, &back.ty, back.kind);
+        let mut text = column_text(&back.name, &back.ty, back.kind);
+        if let Some(mask) = table.mask_of(&back.name) {
+            text.push_str(&kept::mask(mask, &back.ty));
+        }
         let _ = write!(out, "\nALTER TABLE {table_name} ADD {text};");
     }
 }

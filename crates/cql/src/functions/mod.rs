@@ -10,6 +10,7 @@ mod arithmetic;
 mod cast;
 mod collections;
 mod decimal;
+mod digest;
 pub(crate) mod json;
 mod json_value;
 mod mask;
@@ -23,9 +24,10 @@ mod time;
 mod vector;
 
 pub(crate) use aggregate::{Aggregate, AggregateCall, State};
-pub(crate) use registry::is_from_json;
+pub(crate) use mask_kind::{check_fixed_types, overload as masking_function};
+pub(crate) use registry::{is_from_json, is_native};
 pub(crate) use resolve::{arguments_of, resolve, resolved_name};
-pub(crate) use scalar::Scalar;
+pub(crate) use scalar::{Mask, Scalar};
 pub(crate) use time::mirrored;
 
 use crate::analysis::Scope;

@@ -137,7 +137,7 @@ const NAMES: [&str; 55] = [
 ];
 
 /// Whether Cassandra has a function of that name.
-pub(super) fn is_native(name: &str) -> bool {
+pub(crate) fn is_native(name: &str) -> bool {
     NAMES.contains(&name) || blob_conversion(name).is_some()
 }
 

@@ -1,6 +1,7 @@
 //! What scalar functions compute.
 
 use super::aggregate::Aggregate;
+use super::digest::Algorithm;
 use super::math::Math;
 use super::number::decode_integer;
 use super::vector::Similarity;
@@ -29,8 +30,12 @@ pub(crate) enum Mask {
     Null,
     Default,
     Replace,
-    Characters { outer: bool },
+    Characters {
+        outer: bool,
+    },
     Hash,
+    /// A function that only Cassandra can run.
+    Foreign,
 }
 
 /// What a function does with its arguments.
@@ -212,17 +217,24 @@ fn masked(function: &ScalarFunction, kind: Mask, arguments: &[Option<Bytes>]) ->
         Mask::Characters { outer } => {
             let Some(text) = first else { return Ok(None) };
             let argument = |i: usize| arguments.get(i).cloned().flatten();
-            let count = |i: usize| argument(i).map_or(Ok(0), |bytes| masked_count(function, &bytes));
+            let count = |i: usize| argument(i).map_or(0, |bytes| decode_integer(&bytes).unwrap_or(0) as i32);
             let padding = argument(3).map_or(Ok('*'), |bytes| mask_padding(function, &bytes))?;
             let text = String::from_utf8_lossy(&text).into_owned();
-            Ok(Some(mask::mask(&text, count(1)?, count(2)?, padding, outer).into_bytes().into()))
+            Ok(Some(mask::mask(&text, count(1), count(2), padding, outer).into_bytes().into()))
         }
         Mask::Hash => {
             let Some(value) = first else { return Ok(None) };
-            if let Some(algorithm) = arguments.get(1).cloned().flatten() {
-                check_algorithm(&algorithm)?;
-            }
-            Ok(Some(Bytes::copy_from_slice(&mask::sha256(&value))))
+            let algorithm = match arguments.get(1).cloned().flatten() {
+                Some(name) => algorithm(&name)?,
+                None => Algorithm::DEFAULT,
+            };
+            Ok(Some(algorithm.digest(&value)))
+        }
+        Mask::Foreign => {
+            bail!(
+                "The masking function {} cannot be run here, so only who may UNMASK reads the column",
+                function.name
+            )
         }
     }
 }
@@ -231,18 +243,9 @@ fn masked(function: &ScalarFunction, kind: Mask, arguments: &[Option<Bytes>]) ->
 pub(super) fn check_fixed(function: &ScalarFunction, index: usize, value: &[u8]) -> Result<()> {
     match (&function.op, index) {
         (Scalar::Mask(Mask::Characters { .. }), 3) => mask_padding(function, value).map(drop),
-        (Scalar::Mask(Mask::Hash), 1) => check_algorithm(value),
+        (Scalar::Mask(Mask::Hash), 1) => algorithm(value).map(drop),
         _ => Ok(()),
     }
-}
-
-/// How many characters at an end of a text are not, or alone are, masked.
-fn masked_count(function: &ScalarFunction, bytes: &[u8]) -> Result<i32> {
-    let value = decode_integer(bytes).unwrap_or(0) as i32;
-    if value < 0 {
-        bail!("Function {} requires a positive argument, but found {value}", function.name);
-    }
-    Ok(value)
 }
 
 fn mask_padding(function: &ScalarFunction, bytes: &[u8]) -> Result<char> {
@@ -258,12 +261,12 @@ fn mask_padding(function: &ScalarFunction, bytes: &[u8]) -> Result<char> {
     }
 }
 
-fn check_algorithm(bytes: &[u8]) -> Result<()> {
-    let algorithm = String::from_utf8_lossy(bytes);
-    if !algorithm.eq_ignore_ascii_case("SHA-256") {
-        bail!("Hash algorithm not found: {algorithm}");
+fn algorithm(name: &[u8]) -> Result<Algorithm> {
+    let name = String::from_utf8_lossy(name);
+    match Algorithm::of(&name) {
+        Some(algorithm) => Ok(algorithm),
+        None => bail!("Hash algorithm not found: {name}"),
     }
-    Ok(())
 }
 
 /// The fixed value that hides every value of a type.

@@ -21,9 +21,11 @@ use super::RowsRead;
 use super::bound::OwnedResultRow;
 use super::write::{BoundConditions, BoundWrite, Target, WriteKind};
 use crate::analysis::condition::{BoundCondition, Seen};
+use crate::analysis::{Expr, Scope, masks};
 use crate::bind::ColumnSpec;
 use crate::error::{Result, bail};
-use crate::result::{ColumnRef, RowSink};
+use crate::result::RowSink;
+use bytes::Bytes;
 use model::clustering::{Clustering, ClusteringComparator};
 use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
 use model::key::DecoratedKey;
@@ -182,30 +184,54 @@ impl CasPlan {
     }
 
     /// Writes the rows of the result set, of the same rows.
-    pub fn write_result<S: RowSink + ?Sized>(&self, outcome: &CasOutcome, rows: &RowsRead, sink: &mut S) {
+    ///
+    /// Masked columns are shown to who may UNMASK them; the others see what a SELECT would show. (Cassandra
+    /// shows their values to everybody who may read the table.)
+    ///
+    /// # Errors
+    /// When a mask cannot be applied.
+    pub fn write_result<S: RowSink + ?Sized>(
+        &self,
+        outcome: &CasOutcome,
+        rows: &RowsRead,
+        unmasks: bool,
+        sink: &mut S,
+    ) -> Result<()> {
         let shown = self.shown_rows(rows);
         if outcome.is_applied() || shown.is_empty() {
             sink.begin_row();
             sink.value(Some(&[u8::from(outcome.is_applied())]));
             sink.end_row();
-            return;
+            return Ok(());
         }
         // Columns that do not matter are shown as null, whether they were read or not.
         let is_key = |c: &ColumnDef| matches!(c.kind, ColumnKind::PartitionKey | ColumnKind::Clustering);
-        let columns: Vec<Option<ColumnRef>> = self
+        let columns: Vec<Expr> = self
             .shown_refs()
             .iter()
-            .map(|c| (is_key(c) || self.relevant.contains(c.id)).then(|| ColumnRef::of(c)))
+            .map(|c| match is_key(c) || self.relevant.contains(c.id) {
+                true => masks::shown(&self.table, c),
+                false => Expr::NULL,
+            })
             .collect();
-        for row in shown {
+        for row in &shown {
+            let scope = Scope {
+                values: &[],
+                now_micros: 0,
+                uuids: None,
+                table: Some(&self.table),
+                row: Some(row),
+                aggregates: &[],
+                unmasks,
+            };
+            let values = columns.iter().map(|column| column.eval_or_null(&scope));
+            let values = values.collect::<Result<Vec<Option<Bytes>>>>()?;
             sink.begin_row();
             sink.value(Some(&[0]));
-            for column in &columns {
-                let value = column.as_ref().and_then(|column| column.value(&self.table, &row));
-                sink.value(value.as_deref());
-            }
+            values.iter().for_each(|value| sink.value(value.as_deref()));
             sink.end_row();
         }
+        Ok(())
     }
 }
 

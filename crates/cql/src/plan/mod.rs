@@ -89,6 +89,11 @@ pub struct Prepared {
     pub is_qualified: bool,
     /// Whether the statement has IF conditions.
     pub is_conditional: bool,
+    /// Masked columns that WHERE of a read or IF of a write look at. Who sees only their masks would learn
+    /// their values from the answers.
+    pub masked_conditions: Vec<String>,
+    /// Whether its rows are of a table with masks, so that [`BindContext::unmasks`] makes a difference.
+    pub has_masks: bool,
     pub(crate) plan: Plan,
 }
 

@@ -35,7 +35,9 @@ pub fn prepare(parsed: ParsedStatement, schema: &Schema, keyspace: Option<&str>)
         Statement::Select(select) => {
             let analyzer = preparer.analyzer(&select.table)?;
             let (plan, columns) = SelectPlan::new(&analyzer, &select)?;
+            let masked_conditions = plan.masked_conditions();
             let mut prepared = blank(StatementKind::Select, Plan::Select(Box::new(plan)));
+            prepared.masked_conditions = masked_conditions;
             prepared.result_columns = columns;
             prepared.for_table(&analyzer.table, &select.table);
             prepared
@@ -44,8 +46,10 @@ pub fn prepare(parsed: ParsedStatement, schema: &Schema, keyspace: Option<&str>)
             let analyzer = preparer.analyzer(&select.table)?;
             let (plan, _) = SelectPlan::new(&analyzer, &select)?;
             let table = &analyzer.table;
+            let masked_conditions = plan.masked_conditions();
             let plan = Plan::Explain { analyze, select: Box::new(plan) };
             let mut prepared = blank(StatementKind::Explain, plan);
+            prepared.masked_conditions = masked_conditions;
             prepared.result_columns = explain::columns(&table.keyspace, &table.name, analyze);
             prepared.for_table(table, &select.table);
             prepared
@@ -107,6 +111,8 @@ fn blank(kind: StatementKind, plan: Plan) -> Prepared {
         tables: Vec::new(),
         is_qualified: names_tables,
         is_conditional: false,
+        masked_conditions: Vec::new(),
+        has_masks: false,
         plan,
     }
 }
@@ -119,6 +125,7 @@ impl Prepared {
             self.tables.push(reference);
         }
         self.is_qualified &= name.keyspace.is_some();
+        self.has_masks |= !table.masks.is_empty();
     }
 }
 
@@ -186,10 +193,11 @@ impl<'a> Preparer<'a> {
         };
         let plan = self.write(modification)?;
         let table = Arc::clone(&plan.table);
-        let is_conditional = plan.is_conditional();
+        let (is_conditional, masked_conditions) = (plan.is_conditional(), plan.masked_conditions());
         let mut prepared = blank(kind, Plan::Write(Box::new(plan)));
         prepared.for_table(&table, name);
         prepared.is_conditional = is_conditional;
+        prepared.masked_conditions = masked_conditions;
         Ok(prepared)
     }
 
@@ -389,6 +397,9 @@ impl<'a> Preparer<'a> {
             bail!("A BATCH without statements cannot have markers");
         }
         prepared.is_conditional = writes.iter().any(WritePlan::is_conditional);
+        // Conditions are of one table.
+        let conditions = writes.iter().flat_map(WritePlan::masked_conditions);
+        prepared.masked_conditions = conditions.collect();
         prepared.plan =
             Plan::Batch(Box::new(BatchPlan { kind: batch.kind, writes, timestamp: timestamp_expr }));
         Ok(prepared)

@@ -1,6 +1,7 @@
 //! SELECT.
 
 use super::BoundSelect;
+use crate::analysis::masks;
 use crate::analysis::order::Order;
 use crate::analysis::restrictions::{NEEDS_FILTERING, Restrictions, Verb};
 use crate::analysis::selection::{ColumnsRead, Selected};
@@ -97,6 +98,11 @@ impl SelectPlan {
         Ok((plan, columns))
     }
 
+    /// The masked columns that the WHERE clause looks at.
+    pub(crate) fn masked_conditions(&self) -> Vec<String> {
+        masks::masked_among(&self.table, &self.restrictions.columns)
+    }
+
     pub(crate) fn bind(&self, input: &BindInput<'_>) -> Result<BoundSelect> {
         let limit = bind_limit(self.limit.as_ref(), input)?;
         let per_partition = bind_limit(self.per_partition_limit.as_ref(), input)?;
@@ -151,6 +157,7 @@ impl SelectPlan {
                 now_micros: input.ctx.now_micros,
                 limit,
                 limit_per_partition: per_partition,
+                unmasks: input.ctx.unmasks,
             },
         })
     }

@@ -4,6 +4,7 @@ use super::change::{self, Change, Stamp};
 use super::{RowsRead, compact, json_insert};
 use crate::analysis::condition::{BoundCondition, ConditionPlan};
 use crate::analysis::keys::KEY_BYTES_MAX;
+use crate::analysis::masks;
 use crate::analysis::modification::Operation;
 use crate::analysis::product;
 use crate::analysis::restrictions::Restrictions;
@@ -126,6 +127,16 @@ pub struct BoundWrite {
 impl WritePlan {
     pub(crate) fn is_conditional(&self) -> bool {
         !matches!(self.conditions, Conditions::None)
+    }
+
+    /// The masked columns that IF looks at.
+    pub(crate) fn masked_conditions(&self) -> Vec<String> {
+        match &self.conditions {
+            Conditions::Columns(plans) => {
+                masks::masked_among(&self.table, &plans.iter().map(|p| p.column.id).collect::<Vec<_>>())
+            }
+            Conditions::None | Conditions::Exists | Conditions::NotExists => Vec::new(),
+        }
     }
 
     pub(crate) fn bind(&self, input: &BindInput<'_>) -> Result<BoundWrite> {

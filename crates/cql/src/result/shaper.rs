@@ -35,6 +35,8 @@ pub(crate) struct Circumstances {
     /// Rows of the result, and of each partition, where the shaper does the counting.
     pub(crate) limit: u64,
     pub(crate) limit_per_partition: u64,
+    /// Whether masked columns are shown as they are.
+    pub(crate) unmasks: bool,
 }
 
 /// Turns the rows of a read into the rows of a result set.
@@ -266,6 +268,7 @@ impl Circumstances {
             table: Some(&shape.table),
             row,
             aggregates,
+            unmasks: self.unmasks,
         }
     }
 }

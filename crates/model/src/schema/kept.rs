@@ -1,6 +1,6 @@
 //! Elements of a schema that are kept for Cassandra and described, and not carried out: materialized views,
-//! secondary indexes, triggers, functions, aggregates, masks. They come with the directory of a Cassandra,
-//! never from a statement here. What they mean for writes,
+//! secondary indexes, triggers, functions, aggregates. They come with the directory of a Cassandra, never
+//! from a statement here. Masks stand beside them, and are carried out. What the others mean for writes,
 //! [`KeyspaceSchema::write_obstacle`](super::KeyspaceSchema::write_obstacle) says.
 
 use super::TableSchema;

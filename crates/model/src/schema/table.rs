@@ -109,7 +109,7 @@ pub struct TableSchema {
     pub indexes: Vec<Index>,
     /// Triggers, by name; kept, not run.
     pub triggers: Vec<Trigger>,
-    /// Masks of columns; kept, not applied.
+    /// Masks of columns, by the columns' names.
     pub masks: Vec<ColumnMask>,
     partition_key: Vec<Arc<ColumnDef>>,
     clustering: Vec<Arc<ColumnDef>>,
@@ -233,6 +233,11 @@ impl TableSchema {
     #[inline]
     pub fn column_by_id(&self, id: ColumnId) -> Option<&Arc<ColumnDef>> {
         self.by_id.get(id.0 as usize)?.as_ref()
+    }
+
+    /// The mask of a column.
+    pub fn mask_of(&self, column: &str) -> Option<&ColumnMask> {
+        self.masks.iter().find(|mask| mask.column == column)
     }
 
     /// A static or regular column by id: the column of a cell.
@@ -373,6 +378,15 @@ impl TableBuilder {
         for mask in self.masks.iter_mut().filter(|mask| mask.column == from) {
             mask.column = to.to_owned();
         }
+        self.masks.sort_by(|a, b| a.column.cmp(&b.column));
+        self
+    }
+
+    /// Masks a column, or shows it again. Masks stand in the order in which they are loaded.
+    pub fn mask_column(mut self, name: &str, mask: Option<ColumnMask>) -> Self {
+        self.masks.retain(|known| known.column != name);
+        self.masks.extend(mask);
+        self.masks.sort_by(|a, b| a.column.cmp(&b.column));
         self
     }
 

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | SELECT, EXPLAIN | SELECT on the table; of a view, on what it shows |
 //! | INSERT, UPDATE, DELETE | MODIFY, and SELECT under conditions |
+//! | WHERE of a SELECT, IF: about masked columns | UNMASK or SELECT_MASKED |
 //! | TRUNCATE | MODIFY |
 //! | CREATE, ALTER, DROP of the schema | `cql::ddl::access` |
 //! | USE, DESCRIBE | a login |
@@ -13,8 +14,10 @@
 use cql::ast::{Permission, Statement as Tree};
 use cql::ddl::access;
 use cql::error::CqlError;
-use cql::plan::{Prepared, StatementKind};
+use cql::plan::{Prepared, StatementKind, TableRef};
 use model::Schema;
+#[cfg(feature = "bulk")]
+use model::TableSchema;
 use protocol::response::error::{ErrorKind, ErrorResponse};
 
 use super::Principal;
@@ -85,6 +88,25 @@ pub(crate) fn check_read(
     check(principal, need.as_slice())
 }
 
+/// Refuses a table with masked columns to who would see them only masked, where rows go out as they are.
+///
+/// # Errors
+/// In words of Ilion's own.
+#[cfg(feature = "bulk")]
+pub(crate) fn check_unmasked(principal: &Principal, table: &TableSchema) -> Result<(), ErrorResponse> {
+    if unmasks(principal, &table.keyspace, &table.name) {
+        return Ok(());
+    }
+    let columns: Vec<&str> = table.masks.iter().map(|mask| mask.column.as_str()).collect();
+    Err(unauthorized(format!(
+        "User {} has no UNMASK permission on table {}.{}, whose columns [{}] are masked; CQL shows their masks",
+        principal.name(),
+        table.keyspace,
+        table.name,
+        columns.join(", ")
+    )))
+}
+
 /// Refuses what needs a permission that the principal does not have.
 ///
 /// # Errors
@@ -95,6 +117,35 @@ pub(crate) fn check(principal: &Principal, needs: &[Need]) -> Result<(), ErrorRe
         None => Ok(()),
         Some(need) => Err(refusal(principal, need.permission, &need.resource)),
     }
+}
+
+/// Whether the principal sees the masked columns of a table or a view as they are.
+pub(crate) fn unmasks(principal: &Principal, keyspace: &str, table: &str) -> bool {
+    principal.grants().allow(Permission::Unmask, &Resource::table(keyspace, table))
+}
+
+/// Refuses a statement whose conditions would tell the principal what is masked from it. Cassandra asks this
+/// of SELECT alone.
+///
+/// # Errors
+/// In Cassandra's words.
+pub(crate) fn check_masked_conditions(principal: &Principal, plan: &Prepared) -> Result<(), ErrorResponse> {
+    if plan.masked_conditions.is_empty() {
+        return Ok(());
+    }
+    let grants = principal.grants();
+    let may_ask = |table: &TableRef| {
+        let resource = Resource::table(&table.keyspace, &table.table);
+        grants.allow(Permission::Unmask, &resource) || grants.allow(Permission::SelectMasked, &resource)
+    };
+    let Some(table) = plan.tables.iter().find(|table| !may_ask(table)) else { return Ok(()) };
+    Err(unauthorized(format!(
+        "User {} has no UNMASK nor SELECT_MASKED permission on table {}.{}, cannot query masked columns [{}]",
+        principal.name(),
+        table.keyspace,
+        table.table,
+        plan.masked_conditions.join(", ")
+    )))
 }
 
 /// Refuses a change of the schema that the principal may not make.

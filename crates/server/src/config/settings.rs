@@ -221,6 +221,8 @@ settings! {
     compact_tables_enabled: bool = true;
     /// Whether COMPACT STORAGE may be dropped from a table.
     drop_compact_storage_enabled: bool = false, old "enable_drop_compact_storage" None;
+    /// Whether columns may be masked, and masks hide values from roles that may not UNMASK them.
+    dynamic_data_masking_enabled: bool = false;
     /// Tombstones in one read from which a warning goes to log and client.
     tombstone_warn_threshold: u32 = 1_000;
     /// Tombstones in one read at which it fails.

@@ -9,6 +9,8 @@
 //! 2. A call with a name and a password is answered with a token in the `authorization` header, as the
 //!    clients of Flight expect it. They send it along with their next calls.
 //! 3. The service opens tables through [`TablesOfRole`] alone, when it plans and when it hands out rows.
+//!
+//! Rows go out as they are stored, so a table with masked columns is for who may UNMASK them.
 
 use super::NodeTables;
 use crate::auth::Principal;
@@ -38,6 +40,8 @@ pub(crate) struct TablesOfRole {
     tables: NodeTables,
     principal: Arc<Principal>,
     authorizes: bool,
+    /// Whether masks hide anything.
+    masks: bool,
 }
 
 impl TablesOfRole {
@@ -45,7 +49,8 @@ impl TablesOfRole {
     pub(crate) fn new(node: &Node, principal: Arc<Principal>, asked_by: &'static str) -> TablesOfRole {
         let state = Arc::clone(&node.state);
         let authorizes = state.auth.authorizes();
-        TablesOfRole { tables: NodeTables::new(state, asked_by), principal, authorizes }
+        let masks = state.config.settings.dynamic_data_masking_enabled;
+        TablesOfRole { tables: NodeTables::new(state, asked_by), principal, authorizes, masks }
     }
 
     /// As what goes along with a request.
@@ -57,7 +62,13 @@ impl TablesOfRole {
         if !self.authorizes {
             return Ok(());
         }
-        check::check_read(&self.principal, keyspace, name, &self.schema())
+        let schema = self.schema();
+        check::check_read(&self.principal, keyspace, name, &schema)?;
+        let table = schema.keyspace(keyspace).and_then(|keyspace| keyspace.store(name));
+        match table.filter(|table| self.masks && !table.masks.is_empty()) {
+            Some(table) => check::check_unmasked(&self.principal, table),
+            None => Ok(()),
+        }
     }
 }
 

@@ -17,7 +17,7 @@ const TEXT_BYTES_MAX: usize = 64 << 20;
 
 pub(super) fn start(exchange: &mut Exchange, batch: Batch) -> Result<Progress, ErrorResponse> {
     let sessions = Arc::clone(&exchange.sessions);
-    let options = Options::of(&sessions, &batch.params, false)?;
+    let mut options = Options::of(&sessions, &batch.params, false)?;
     let schema = sessions.node.schema();
     let in_use = exchange.connection.keyspace();
     let keyspace = batch.params.keyspace.as_deref().or(in_use.as_deref());
@@ -53,6 +53,7 @@ pub(super) fn start(exchange: &mut Exchange, batch: Batch) -> Result<Progress, E
     for (statement, _) in &statements {
         exchange.authorize(statement, None)?;
     }
+    options.bind.unmasks = statements.iter().all(|(statement, _)| exchange.unmasks(statement));
     // What is wrong with a statement is told before what is wrong with a value, as Cassandra does.
     let mut bound = Vec::with_capacity(statements.len());
     for (statement, values) in statements {

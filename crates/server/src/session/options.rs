@@ -55,6 +55,8 @@ impl Options {
                 },
                 page_size: page_rows,
                 expiration_max_s: sessions.node.engine.options().storage_compatibility.expiration_max_s(),
+                // Until the statement and who sends it are known.
+                unmasks: false,
                 product_guard: sessions.product_guard(),
                 uuids: Arc::clone(&sessions.uuids),
             },

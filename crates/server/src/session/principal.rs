@@ -191,10 +191,29 @@ impl Exchange {
             return Ok(());
         }
         check::check(principal, statement.needs(|| node.schema()))?;
+        if node.config.settings.dynamic_data_masking_enabled {
+            check::check_masked_conditions(principal, &statement.plan)?;
+        }
         match statement.plan.schema_change() {
             Some(tree) => check::check_schema(principal, tree, in_use, &node.schema()),
             None => Ok(()),
         }
+    }
+}
+
+impl Exchange {
+    /// Whether the sender sees masked columns as they are: with the permission, and where nothing is masked.
+    pub(super) fn unmasks(&self, statement: &Statement) -> bool {
+        let node = &self.sessions.node;
+        if !statement.plan.has_masks
+            || !node.config.settings.dynamic_data_masking_enabled
+            || !node.auth.authorizes()
+        {
+            return true;
+        }
+        let principal = self.connection.principal_now();
+        let Some(principal) = &*principal else { return false };
+        statement.plan.tables.iter().all(|table| check::unmasks(principal, &table.keyspace, &table.table))
     }
 }
 

@@ -71,10 +71,11 @@ pub(super) fn start(
     statement: Arc<Statement>,
     in_use: impl FnOnce(&Exchange) -> Option<Arc<str>>,
     values: BoundValues,
-    options: Options,
+    mut options: Options,
     metadata: Metadata,
 ) -> Result<Progress, ErrorResponse> {
     exchange.authorize(&statement, statement.keyspace.as_deref())?;
+    options.bind.unmasks = exchange.unmasks(&statement);
     let bound = statement.plan.bind(&values, &options.bind).map_err(error::of_cql)?;
     take_warnings(exchange, &options);
     let work = match bound {

@@ -40,6 +40,7 @@ pub(super) async fn change(
             may_create: node.config.settings.compact_tables_enabled,
             may_drop: node.config.settings.drop_compact_storage_enabled,
         },
+        masking_enabled: node.config.settings.dynamic_data_masking_enabled,
     };
     let Some(outcome) = ddl::apply(statement, &context).map_err(error::of_cql)? else {
         return Ok(Answer::VOID);

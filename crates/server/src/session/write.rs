@@ -124,7 +124,8 @@ pub(super) async fn conditional(
     let columns = encode_columns(exchange.version, &plan.result_columns(&outcome, &rows));
     let mut body = Blocks::default();
     let mut writer = RowsWriter::in_blocks(&mut body, &columns, MetadataMode::Full);
-    plan.write_result(&outcome, &rows, &mut Sink(&mut writer));
+    let unmasks = options.bind.unmasks;
+    plan.write_result(&outcome, &rows, unmasks, &mut Sink(&mut writer)).map_err(error::of_cql)?;
     writer.finish(None);
     // A few rows, which are there already.
     Ok(Answer::Rows(body, AnswerRoom::new(&exchange.connection)))

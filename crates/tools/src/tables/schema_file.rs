@@ -61,6 +61,7 @@ impl SchemaFile {
             now_micros: env.now_micros(),
             datacenter: "datacenter1",
             compact: CompactPolicy { may_create: true, may_drop: true },
+            masking_enabled: true,
         };
         if let Some(outcome) = ddl::apply(&statement, &context).map_err(|e| e.to_string())? {
             self.schema = outcome.schema;

@@ -261,7 +261,7 @@ fn conditions_decide_and_show_why_not() {
     let names: Vec<String> = plan.result_columns(&outcome, &rows).into_iter().map(|c| c.name).collect();
     assert_eq!(names, ["[applied]", "v", "s"]);
     let mut out = RowVec::default();
-    plan.write_result(&outcome, &rows, &mut out);
+    plan.write_result(&outcome, &rows, true, &mut out).expect("a result");
     assert_eq!(out.rows, [vec![Some(vec![0]), Some(6i32.to_be_bytes().to_vec()), None]]);
     let none = RowsRead::new();
     let outcome = plan.evaluate(&none, 42).expect("an outcome");

@@ -53,3 +53,32 @@ fn functions_give_what_cassandra_gives() {
     assert!(count > 100, "only {count} cases");
     assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
 }
+
+#[test]
+fn masking_functions_refuse_in_cassandras_words() {
+    for (call, words) in [
+        (
+            "mask_inner((text)'a')",
+            "Invalid number of arguments for function system.mask_inner([text|varchar|ascii], int, int, [text])",
+        ),
+        (
+            "mask_inner((text)'a', 'a', 1)",
+            "Function system.mask_inner requires an argument of type int, but found argument 'a' of type ascii",
+        ),
+        (
+            "mask_inner((bigint)1, 1, 1)",
+            "Function system.mask_inner requires an argument of type [text|varchar|ascii], but found argument \
+             (bigint)1 of type bigint",
+        ),
+        (
+            "mask_replace((text)'a', 1)",
+            "Type error: 1 cannot be passed as argument 1 of function system.mask_replace of type text",
+        ),
+        (
+            "mask_hash((text)'a', 1)",
+            "Function system.mask_hash requires an argument of type text, but found argument 1 of type int",
+        ),
+    ] {
+        assert_eq!(evaluate(call), format!("! {words}"));
+    }
+}

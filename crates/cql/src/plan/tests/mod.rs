@@ -5,4 +5,5 @@ mod clusterings;
 mod execution;
 mod functions;
 mod golden;
+mod masks;
 pub(crate) mod schema;

@@ -37,6 +37,7 @@ pub(super) fn context() -> BindContext {
         timestamp_micros: 1000,
         page_size: Some(5000),
         expiration_max_s: i32::MAX as u32 - 1,
+        unmasks: true,
         product_guard: None,
         uuids: Arc::new(Counting::default()),
     }

@@ -1,5 +1,7 @@
 //! Logins, roles and permissions, through a socket.
 
+mod masks;
+
 use std::path::Path;
 
 use super::*;
