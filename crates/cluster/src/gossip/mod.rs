@@ -1,0 +1,1 @@
+//! What nodes say of themselves and of each other.
