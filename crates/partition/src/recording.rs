@@ -12,9 +12,11 @@
 //! A replica may stop in the middle of each partition (`PER PARTITION LIMIT`) and in the middle of the whole.
 
 mod digest;
+mod encoding;
 mod lacking;
 
 pub use digest::Digest;
+pub use encoding::decode_answer;
 pub use lacking::lacking;
 
 use crate::cost::ReadContext;

@@ -29,7 +29,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use uuid::Uuid;
 
-mod flag {
+pub(crate) mod flag {
     pub const EMPTY: u8 = 0x01;
     pub const REVERSED: u8 = 0x02;
     pub const DELETION: u8 = 0x04;
@@ -105,7 +105,11 @@ fn write_names(out: &mut Vec<u8>, columns: &[&Arc<ColumnDef>]) {
     }
 }
 
-fn encode_update(
+/// Appends one update of a mutation.
+///
+/// # Errors
+/// As [`encode_mutation`].
+pub fn encode_update(
     update: &PartitionUpdate,
     times: DeletionTimes,
     out: &mut Vec<u8>,
@@ -189,7 +193,11 @@ fn names(input: &mut SliceInput) -> Result<Vec<String>, DecodeError> {
     (0..count).map(|_| input.vtext()).collect()
 }
 
-fn decode_update(
+/// Decodes one update of a mutation.
+///
+/// # Errors
+/// As [`decode_mutation`].
+pub fn decode_update(
     input: &mut SliceInput,
     times: DeletionTimes,
     lookup: &dyn Fn(Uuid) -> Option<Arc<TableSchema>>,
