@@ -291,7 +291,7 @@ impl Decoding {
         }
         let stats = EncodingStats::decode(&mut self.input, self.times)?;
         let (statics, regulars) = fetched(&self.command);
-        let mut subset = |input: &mut SliceInput, columns: Vec<&Arc<ColumnDef>>| {
+        let subset = |input: &mut SliceInput, columns: Vec<&Arc<ColumnDef>>| {
             let mut set = ColumnSet::default();
             set.decode(input, columns.len())?;
             let listed = columns.into_iter().enumerate().filter(|(at, _)| set.contains(*at));
