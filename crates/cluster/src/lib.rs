@@ -11,6 +11,7 @@
 //! - [`endpoint`]: how nodes are addressed;
 //! - [`messaging`]: handshakes, frames, messages, connections, calls and their answers;
 //! - [`verbs`]: what messages carry;
+//! - [`ring`]: who holds what;
 //! - [`gossip`]: what nodes say of themselves and of each other, and who is thought dead.
 //!
 //! Formats follow Cassandra 4.0 to 5.0 (`org.apache.cassandra.net`, `org.apache.cassandra.gms`).
@@ -22,4 +23,5 @@
 pub mod endpoint;
 pub mod gossip;
 pub mod messaging;
+pub mod ring;
 pub mod verbs;
