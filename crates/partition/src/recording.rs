@@ -107,6 +107,13 @@ impl Recording {
         self.is_whole
     }
 
+    /// What is behind it as well, where it is whole.
+    pub fn followed_by(mut self, next: Recording) -> Recording {
+        self.steps.extend(next.steps);
+        let (live_rows, bytes) = (self.live_rows + next.live_rows, self.bytes + next.bytes);
+        Recording { steps: self.steps, is_whole: next.is_whole, stop: next.stop, live_rows, bytes }
+    }
+
     /// Whether it holds nothing at all.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()

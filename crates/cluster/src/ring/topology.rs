@@ -162,6 +162,24 @@ impl Topology for RingTopology {
     fn split(&self, keyspace: &str, selection: &PartitionSelection) -> Option<Parts> {
         self.with(keyspace, |segments| segments.split(selection))
     }
+
+    /// Two live nodes of this data center, of other racks than this node's if there are any
+    /// (`ReplicaPlans.filterBatchlogEndpoints` of Cassandra 4.0).
+    fn batch_keepers(&self) -> Vec<Arc<Node>> {
+        let members = self.members.load();
+        let others = members.iter().filter(|member| member.holds()).map(|member| &member.node).filter(|node| {
+            node.id != self.this.id && node.datacenter == self.this.datacenter && node.is_alive()
+        });
+        let mut others: Vec<&Arc<Node>> = others.collect();
+        others.sort_by_key(|node| node.rack == self.this.rack);
+        let mut keepers: Vec<Arc<Node>> = Vec::with_capacity(2);
+        if let Some(first) = others.first() {
+            let of_third_rack = others.iter().skip(1).find(|node| node.rack != first.rack);
+            let second = of_third_rack.or_else(|| others.get(1));
+            keepers.extend([Some(first), second].into_iter().flatten().map(|node| Arc::clone(node)));
+        }
+        keepers
+    }
 }
 
 impl Segments {

@@ -12,9 +12,9 @@
 use super::selection::{count, read_short};
 use super::{Lookup, PayloadError, UnsentError, deletion_times, write_short, write_vbytes};
 use bytes::Bytes;
-use coordinator::Hint;
+use coordinator::{Hint, LoggedBatch};
 use model::{Consistency, Mutation, vint};
-use partition::codec::mutation::{decode_mutation as decode, encode_mutation as encode};
+use partition::codec::mutation::{decode_mutation as decode, encode_mutation as encode, read_mutation};
 use partition::codec::{Input, SliceInput};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -63,22 +63,11 @@ pub fn decode_hint(bytes: Bytes, version: u32, lookup: Lookup<'_>) -> Result<(Uu
     Ok((target, Hint { mutation: Arc::new(mutation), written_millis, gc_grace_s }))
 }
 
-/// A logged batch, as a replica of the batch log keeps it.
-#[derive(Clone, Debug)]
-pub struct StoredBatch {
-    /// Its time uuid.
-    pub id: Uuid,
-    /// When it was made, in microseconds since the epoch.
-    pub written_micros: i64,
-    /// What is in it.
-    pub mutations: Vec<Mutation>,
-}
-
 /// Appends a batch.
 ///
 /// # Errors
 /// When a value is not one of its type.
-pub fn encode_batch(batch: &StoredBatch, version: u32, out: &mut Vec<u8>) -> Result<(), UnsentError> {
+pub fn encode_batch(batch: &LoggedBatch, version: u32, out: &mut Vec<u8>) -> Result<(), UnsentError> {
     out.extend_from_slice(batch.id.as_bytes());
     out.extend_from_slice(&batch.written_micros.to_be_bytes());
     vint::write_unsigned(out, batch.mutations.len() as u64);
@@ -94,14 +83,14 @@ pub fn encode_batch(batch: &StoredBatch, version: u32, out: &mut Vec<u8>) -> Res
 ///
 /// # Errors
 /// [`PayloadError::Schema`] for an unknown table or column.
-pub fn decode_batch(bytes: Bytes, version: u32, lookup: Lookup<'_>) -> Result<StoredBatch, PayloadError> {
+pub fn decode_batch(bytes: Bytes, version: u32, lookup: Lookup<'_>) -> Result<LoggedBatch, PayloadError> {
     let input = &mut SliceInput::new(bytes);
     let (id, written_micros) = (Uuid::from_bytes(input.array()?), input.i64()?);
     let mut mutations = Vec::new();
     for _ in 0..count(input)? {
         mutations.push(decode_mutation(&input.vbytes()?, version, lookup)?);
     }
-    Ok(StoredBatch { id, written_micros, mutations })
+    Ok(LoggedBatch { id, written_micros, mutations })
 }
 
 /// Appends increments of counters, which their first replica carries out.
@@ -116,6 +105,46 @@ pub fn encode_counters(
 ) -> Result<(), UnsentError> {
     encode_mutation(mutation, version, out)?;
     write_short(out, consistency.name().as_bytes())
+}
+
+/// Decodes increments of counters, and when they count as written.
+///
+/// # Errors
+/// [`PayloadError::Schema`] for an unknown table or column.
+pub fn decode_counters(
+    bytes: &[u8],
+    version: u32,
+    lookup: Lookup<'_>,
+) -> Result<(Mutation, Consistency), PayloadError> {
+    let input = &mut SliceInput::new(Bytes::copy_from_slice(bytes));
+    let mutation = read_mutation(input, deletion_times(version), lookup)?;
+    let name = read_short(input)?;
+    let level = Consistency::ALL_LEVELS.iter().find(|level| level.name().as_bytes() == name);
+    let level = level.ok_or_else(|| input.malformed("no consistency level".to_owned()))?;
+    Ok((mutation, *level))
+}
+
+/// Decodes the id of a batch.
+///
+/// # Errors
+/// When the bytes are none.
+pub fn decode_batch_id(bytes: Bytes) -> Result<Uuid, PayloadError> {
+    Ok(Uuid::from_bytes(SliceInput::new(bytes).array()?))
+}
+
+/// Appends the names of a table, and whether it was emptied.
+///
+/// # Errors
+/// When they are too long.
+pub fn encode_truncated(
+    keyspace: &str,
+    table: &str,
+    is_done: bool,
+    out: &mut Vec<u8>,
+) -> Result<(), UnsentError> {
+    encode_truncation(keyspace, table, out)?;
+    out.push(u8::from(is_done));
+    Ok(())
 }
 
 /// Appends the names of a table.

@@ -78,15 +78,28 @@ pub fn decode_mutation(
     lookup: &dyn Fn(Uuid) -> Option<Arc<TableSchema>>,
 ) -> Result<Mutation, MutationError> {
     let mut input = SliceInput::new(Bytes::copy_from_slice(bytes));
+    let mutation = read_mutation(&mut input, times, lookup)?;
+    match input.remaining() {
+        0 => Ok(mutation),
+        rest => Err(input.malformed(format!("{rest} bytes after the mutation")).into()),
+    }
+}
+
+/// Reads a mutation that others may follow.
+///
+/// # Errors
+/// As [`decode_mutation`].
+pub fn read_mutation(
+    input: &mut SliceInput,
+    times: DeletionTimes,
+    lookup: &dyn Fn(Uuid) -> Option<Arc<TableSchema>>,
+) -> Result<Mutation, MutationError> {
     let count = input.uvint()?;
     let mut updates = Vec::new();
     for _ in 0..count {
-        updates.push(decode_update(&mut input, times, lookup)?);
+        updates.push(decode_update(input, times, lookup)?);
     }
-    match input.remaining() {
-        0 => Ok(Mutation { updates }),
-        rest => Err(input.malformed(format!("{rest} bytes after the mutation")).into()),
-    }
+    Ok(Mutation { updates })
 }
 
 /// Columns of `defs` for which any of `rows` has a cell or a deletion.
