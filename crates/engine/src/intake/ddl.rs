@@ -37,7 +37,11 @@ impl Intake {
         let mutations = diff::mutations(&old, &new, self.schema_moment());
         self.writing.apply_durably(&mutations)?;
         let awaits_flush = self.writing.flush_change(&mutations);
-        self.publish(&old, new, awaits_flush)
+        let published = self.publish(&old, new, awaits_flush)?;
+        if let Some(tell) = self.schema_changed.get().filter(|_| !mutations.is_empty()) {
+            tell(&mutations, &published);
+        }
+        Ok(published)
     }
 
     /// Timestamps of schema changes only go up, whatever the clock does.
@@ -50,7 +54,7 @@ impl Intake {
 
     /// Puts a schema in force that the log has. If it awaits its flush, the tables that it defines or changes
     /// do.
-    fn publish(&self, old: &Schema, mut new: Schema, awaits_flush: bool) -> Result<Arc<Schema>, EngineError> {
+    pub(crate) fn publish(&self, old: &Schema, mut new: Schema, awaits_flush: bool) -> Result<Arc<Schema>, EngineError> {
         let start = self.writing.log.position();
         let mut alive = BTreeSet::new();
         let mut narrowed = Vec::new();
