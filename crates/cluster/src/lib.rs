@@ -23,5 +23,7 @@
 pub mod endpoint;
 pub mod gossip;
 pub mod messaging;
+pub mod remote;
 pub mod ring;
+pub mod serve;
 pub mod verbs;

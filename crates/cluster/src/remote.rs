@@ -117,7 +117,7 @@ impl RemoteReplica {
             encode_command(command, part, request.page.rows, is_digest, version, &mut payload)
                 .map_err(|error| ReplicaError::Write(error.to_string()))?;
             payloads.push(payload);
-            Ok(())
+            Ok::<(), ReplicaError>(())
         };
         let verb = match &command.partitions {
             PartitionSelection::Keys(keys) => {

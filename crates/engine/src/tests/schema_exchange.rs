@@ -2,7 +2,7 @@
 
 use super::*;
 use env::fs::memory::MemoryFileSystem;
-use model::schema::Replication;
+use model::schema::{Replication, Schema, TableBuilder};
 
 fn open(fs: &MemoryFileSystem, seed: u64) -> Arc<Engine> {
     Engine::open(options(), env_on(Arc::new(fs.clone()), seed)).unwrap()
