@@ -22,6 +22,7 @@
 
 pub mod endpoint;
 pub mod gossip;
+pub mod member;
 pub mod messaging;
 pub mod remote;
 pub mod ring;

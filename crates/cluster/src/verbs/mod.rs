@@ -3,6 +3,7 @@
 //!
 //! - [`command`]: reads; [`selection`]: which columns, rows and partitions they ask for;
 //! - [`answer`]: what is answered to them;
+//! - [`schema`]: what tables there are;
 //! - [`write`]: mutations, hints and logged batches; [`paxos`]: conditional writes.
 //!
 //! Tables are named by their ids, so a decoder needs the schema.
@@ -10,6 +11,7 @@
 pub mod answer;
 pub mod command;
 pub mod paxos;
+pub mod schema;
 mod selection;
 pub mod write;
 
