@@ -31,12 +31,14 @@ struct KnownNode {
     phase: Phase,
     /// Whether clients were told that it is up.
     is_told: bool,
+    /// Whether clients have not heard of it yet.
+    is_new: bool,
 }
 
 impl Known {
     pub(super) fn new(saved: Vec<PeerRecord>) -> Known {
         let known = saved.into_iter().map(|record| {
-            (record.endpoint, KnownNode { record, phase: Phase::Normal, is_told: false })
+            (record.endpoint, KnownNode { record, phase: Phase::Normal, is_told: false, is_new: false })
         });
         Known { nodes: known.collect(), asked: BTreeMap::new() }
     }
@@ -87,8 +89,8 @@ impl Known {
             schema: state.schema().or_else(|| before.and_then(|known| known.record.schema)),
             tokens: state.tokens().or_else(|| before.map(|known| known.record.tokens.clone()))?,
         };
-        let is_told = before.is_some_and(|known| known.is_told);
-        let known = KnownNode { record, phase, is_told };
+        let (is_told, is_new) = before.map_or((false, true), |known| (known.is_told, known.is_new));
+        let known = KnownNode { record, phase, is_told, is_new };
         self.nodes.insert(endpoint, known.clone());
         Some(known)
     }
@@ -201,7 +203,7 @@ impl Member {
                 }
             }
             let nodes: Vec<KnownNode> = known.nodes.values().cloned().collect();
-            for KnownNode { record, phase, is_told } in nodes {
+            for KnownNode { record, phase, is_told, is_new } in nodes {
                 let node = known.asked(&record, &self.messenger, self.options.timeouts);
                 let is_alive = gossiper.is_alive(&record.endpoint);
                 if is_alive && !node.is_alive() {
@@ -213,12 +215,13 @@ impl Member {
                 if is_up != is_told
                     && let Some(native) = record.native
                 {
-                    if is_up && changed.contains(&record.endpoint) {
+                    if is_up && is_new {
                         told.push(RingEvent::Joined(native));
                     }
                     told.push(if is_up { RingEvent::Up(native) } else { RingEvent::Down(native) });
                     if let Some(known) = known.nodes.get_mut(&record.endpoint) {
                         known.is_told = is_up;
+                        known.is_new &= !is_up;
                     }
                 }
                 let tokens = record.tokens.iter().map(|token| Token(*token)).collect();

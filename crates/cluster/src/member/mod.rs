@@ -3,8 +3,8 @@
 //! Start:
 //! 1. The shadow round ([`Member::look_around`]): who is there, and may this node join under its address and
 //!    its id?
-//! 2. The node gossips ([`Member::join`]). It waits until it has heard of those that it knows, and until the
-//!    schema is that of the others.
+//! 2. The node gossips ([`Member::begin`]). It waits until it has heard of those that it knows, and until the
+//!    schema is that of the others. Then it takes its part ([`Member::take_tokens`]).
 //! 3. It says that clients are let in ([`Member::set_ready`]).
 //!
 //! Meanwhile, each second, it gossips. What it hears
@@ -217,12 +217,12 @@ impl Member {
         Ok(Surroundings { others })
     }
 
-    /// Gossips, and becomes a member that holds its part of the ring. Returns when the node has heard of
-    /// those that it knows and has their schema, or has waited for that in vain.
+    /// Begins to gossip. Returns when the node has heard of those that it knows and has their schema, or has
+    /// waited for that in vain.
     ///
     /// # Errors
     /// [`MemberError::Join`] when another node that is alive has its id.
-    pub async fn join(&self) -> Result<(), MemberError> {
+    pub async fn begin(&self) -> Result<(), MemberError> {
         {
             let mut gossiper = self.gossiper.lock();
             for (key, value) in self.own_states()? {
@@ -234,6 +234,14 @@ impl Member {
         self.settle().await;
         check_host_id(&self.gossiper.lock(), self.options.host_id)?;
         self.await_schema().await;
+        Ok(())
+    }
+
+    /// Takes the node's part of the ring.
+    ///
+    /// # Errors
+    /// [`MemberError::TooLong`].
+    pub fn take_tokens(&self) -> Result<(), MemberError> {
         {
             let mut gossiper = self.gossiper.lock();
             let tokens = tokens::encode(&self.options.tokens).map_err(|_| MemberError::TooLong("tokens"))?;
