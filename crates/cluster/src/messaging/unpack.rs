@@ -53,7 +53,7 @@ impl Unpacker {
         Unpacker { message_bytes_max, state: State::Small(Bytes::new()) }
     }
 
-    /// Takes a frame. The one before it has to have been used up by [`Unpacker::next`].
+    /// Takes a frame. The one before it has to have been used up by [`Unpacker::next_message`].
     ///
     /// # Errors
     /// When it cannot follow those before it.
@@ -91,7 +91,7 @@ impl Unpacker {
     ///
     /// # Errors
     /// When the bytes are none.
-    pub fn next(&mut self) -> Result<Option<Bytes>, UnpackError> {
+    pub fn next_message(&mut self) -> Result<Option<Bytes>, UnpackError> {
         match &mut self.state {
             State::Small(rest) if rest.is_empty() => Ok(None),
             State::Small(rest) => {
@@ -144,14 +144,14 @@ mod tests {
         let mut unpacker = Unpacker::new(MAX);
         let (first, second) = (encoded(0), encoded(500));
         unpacker.push(frame(&[&first[..], &second].concat(), true)).unwrap();
-        assert_eq!(unpacker.next().unwrap().unwrap(), first);
+        assert_eq!(unpacker.next_message().unwrap().unwrap(), first);
         assert_eq!(unpacker.push(frame(&first, true)), Err(UnpackError::OutOfStep), "one is left");
-        assert_eq!(unpacker.next().unwrap().unwrap(), second);
-        assert_eq!(unpacker.next(), Ok(None));
+        assert_eq!(unpacker.next_message().unwrap().unwrap(), second);
+        assert_eq!(unpacker.next_message(), Ok(None));
         for cut in [1, 5, second.len() - 1] {
             let mut unpacker = Unpacker::new(MAX);
             unpacker.push(frame(&second[..cut], true)).unwrap();
-            assert_eq!(unpacker.next(), Err(UnpackError::CutOff));
+            assert_eq!(unpacker.next_message(), Err(UnpackError::CutOff));
         }
     }
 
@@ -161,11 +161,11 @@ mod tests {
         let message = encoded(2 * PAYLOAD_BYTES_MAX);
         for _ in 0..2 {
             for piece in message.chunks(PAYLOAD_BYTES_MAX) {
-                assert_eq!(unpacker.next(), Ok(None));
+                assert_eq!(unpacker.next_message(), Ok(None));
                 unpacker.push(frame(piece, false)).unwrap();
                 assert_eq!(unpacker.announced(), message.len());
             }
-            assert_eq!(unpacker.next().unwrap().unwrap(), message);
+            assert_eq!(unpacker.next_message().unwrap().unwrap(), message);
             assert_eq!(unpacker.announced(), 0);
         }
     }
@@ -195,6 +195,6 @@ mod tests {
         assert_eq!(unpacker.push(frame(&message[..20], false)), refused);
         let mut unpacker = Unpacker::new(999);
         unpacker.push(frame(&message, true)).unwrap();
-        assert_eq!(unpacker.next().map(|_| ()), refused);
+        assert_eq!(unpacker.next_message().map(|_| ()), refused);
     }
 }

@@ -169,7 +169,7 @@ impl Reader<'_> {
         if announced > 0 && self.large_room.is_none() {
             self.large_room = Some(self.room(announced).await);
         }
-        while let Some(bytes) = self.unpacker.next()? {
+        while let Some(bytes) = self.unpacker.next_message()? {
             let room = match self.large_room.take() {
                 Some(room) => room,
                 None => self.room(bytes.len()).await,

@@ -155,7 +155,7 @@ fn two_nodes_exchange_small_and_large_messages_in_every_framing() {
         for framing in [Framing::Crc, Framing::Lz4, Framing::Unprotected] {
             let (a, b) = (node(framing, |_| ()), node(framing, |_| ()));
             for len in [0, 10, 64 << 10, 100_000, 3 << 20] {
-                let payload: Vec<u8> = (0..len).map(|at: u64| (at * at >> 3) as u8).collect();
+                let payload: Vec<u8> = (0..len).map(|at: u64| (at * at / 8) as u8).collect();
                 let request = Message::new(Verb::ReadReq, payload.clone());
                 let answer = a.messenger.call(b.me, request, TIMEOUT).await.unwrap();
                 assert_eq!(answer.payload, payload, "{framing:?}, {len} bytes");
