@@ -1,8 +1,8 @@
 //! What a message is about: the verbs of Cassandra 4.0 to 5.0, which share one numbering.
 //!
 //! A verb says how its message travels ([`Verb::is_urgent`]), how long an answer is worth waiting for
-//! ([`Verb::timeout`]), and with which verb it is answered ([`Verb::answer`]). Verbs of Paxos v2 are known from
-//! 4.1 on. Numbers not listed here are skipped by their length.
+//! ([`Verb::timeout`]), and with which verb it is answered ([`Verb::answer`]). Verbs of Paxos v2 are known
+//! from 4.1 on. Messages of other numbers are stepped over.
 //!
 //! Source: `org.apache.cassandra.net.Verb`.
 

@@ -401,6 +401,39 @@ fn the_nodes_that_are_known_are_bounded() {
 }
 
 #[test]
+fn a_node_that_was_sent_nothing_is_forgotten_with_its_last_connection() {
+    runtime().block_on(async {
+        let node = listening(|options| options.peers_max = 1);
+        for last in 1..=3 {
+            let from = Endpoint::new([127, 0, 0, last].into(), 7000);
+            let tcp = connect(node.at, &Initiate { from, ..small() }).await;
+            until(|| node.transport.inbound().iter().any(|(of, _)| *of == from)).await;
+            drop(tcp);
+            until(|| node.transport.inbound().is_empty()).await;
+        }
+    });
+}
+
+#[test]
+fn a_flush_waits_until_all_is_written() {
+    runtime().block_on(async {
+        let (a, mut b) = (node(Framing::Crc, |_| ()), listening(|_| ()));
+        let to = b.transport.shared.options.me;
+        for id in 0..100 {
+            a.transport.send(to, message(id, vec![1; 1_000])).unwrap();
+        }
+        assert!(a.transport.flush(TIMEOUT).await);
+        a.transport.stop();
+        for id in 0..100 {
+            assert_eq!(b.got.recv().await.unwrap().2.id, id);
+        }
+        let c = listening(|_| ());
+        c.transport.send(free_address(), message(1, "k")).unwrap();
+        assert!(!c.transport.flush(Duration::ZERO).await);
+    });
+}
+
+#[test]
 fn connections_are_bounded() {
     runtime().block_on(async {
         let node = listening(|options| options.inbound_connections_max = 1);
