@@ -123,9 +123,12 @@ fn measured(bytes: &[u8], max: usize) -> Result<usize, UnpackError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::frame::PAYLOAD_BYTES_MAX;
+    use super::super::frame::{
+        Decoded, Framing, LargeFrames, PAYLOAD_BYTES_MAX, Packer, SMALL_MESSAGE_BYTES_MAX,
+    };
     use super::super::verb::Verb;
     use super::*;
+    use proptest::prelude::*;
 
     const MAX: usize = 1 << 20;
 
@@ -196,5 +199,45 @@ mod tests {
         let mut unpacker = Unpacker::new(999);
         unpacker.push(frame(&message, true)).unwrap();
         assert_eq!(unpacker.next_message().map(|_| ()), refused);
+    }
+
+    /// Messages as a connection sends them.
+    fn sent(framing: Framing, messages: &[Vec<u8>]) -> Vec<u8> {
+        let (mut out, mut packer) = (Vec::new(), Packer::new(framing));
+        for message in messages {
+            if message.len() <= SMALL_MESSAGE_BYTES_MAX {
+                packer.push(message.len(), |payload| payload.extend_from_slice(message), &mut out);
+            } else {
+                packer.finish(&mut out);
+                let mut frames = LargeFrames::new(framing, &message[..20], &message[20..]);
+                while frames.next(&mut out) {}
+            }
+        }
+        packer.finish(&mut out);
+        out
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn messages_arrive_in_order_however_their_bytes_do(
+            number in 0..3_u8, lens in proptest::collection::vec(0..200_000_usize, 1..6), piece in 1..100_000_usize,
+        ) {
+            let framing = Framing::from_number(number).unwrap();
+            let messages: Vec<Vec<u8>> = lens.into_iter().map(encoded).collect();
+            let (mut input, mut unpacker) = (BytesMut::new(), Unpacker::new(MAX));
+            let mut arrived = Vec::new();
+            for piece in sent(framing, &messages).chunks(piece) {
+                input.extend_from_slice(piece);
+                while let Decoded::Frame(frame) = framing.decode(&mut input).unwrap() {
+                    unpacker.push(frame).unwrap();
+                    while let Some(message) = unpacker.next_message().unwrap() {
+                        arrived.push(message.to_vec());
+                    }
+                }
+            }
+            prop_assert_eq!(arrived, messages);
+        }
     }
 }

@@ -155,8 +155,8 @@ fn lengths_that_no_memory_has_are_refused() {
 proptest! {
     #[test]
     fn any_message_comes_back(
-        id: u64, ago in -1_000_000_000..1_000_000_000_i64, expires_after_millis: u64, verb in 0..Verb::ALL.len(),
-        flags: u32, payload: Vec<u8>, with_params: bool,
+        id: u64, ago in -1_000_000_000..1_000_000_000_i64, expires_after_millis: u64,
+        verb in 0..Verb::ALL.len(), flags: u32, payload: Vec<u8>, with_params: bool,
     ) {
         let message = Message {
             id,

@@ -179,14 +179,14 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Waits for room.
-    async fn room(&self, bytes: usize) -> Room {
-        if let Some(room) = self.allowance.take(bytes as u64) {
+    /// Waits for room for a message of that length.
+    async fn room(&self, len: usize) -> Room {
+        if let Some(room) = self.allowance.take_message(len) {
             return room;
         }
         let clock = &self.shared.env.clock;
         let since = clock.monotonic_nanos();
-        let room = self.allowance.wait(bytes as u64).await;
+        let room = self.allowance.wait_for_message(len).await;
         let counters = &self.peer.inbound;
         counters.throttled_count.add(1);
         counters.throttled_nanos.add(clock.monotonic_nanos().saturating_sub(since));

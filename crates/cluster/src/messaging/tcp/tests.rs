@@ -272,7 +272,7 @@ fn messages_that_wait_for_too_long_are_told() {
 fn a_queue_without_room_refuses_and_so_does_a_length() {
     runtime().block_on(async {
         let node = listening(|options| {
-            options.send_bytes = QueueBytes { own_max: 1_000, peer_reserve_max: 500, node_reserve_max: 400 };
+            options.send_bytes = QueueBytes { own_max: 1_256, peer_reserve_max: 500, node_reserve_max: 400 };
         });
         let dead = free_address();
         node.transport.send(dead, message(1, vec![0; 1_000])).unwrap();
@@ -447,7 +447,7 @@ fn connections_are_bounded() {
 fn messages_that_are_not_done_with_slow_their_connection_down() {
     runtime().block_on(async {
         let mut node = listening(|options| {
-            options.receive_bytes = QueueBytes { own_max: 1_000, peer_reserve_max: 0, node_reserve_max: 0 };
+            options.receive_bytes = QueueBytes { own_max: 1_512, peer_reserve_max: 0, node_reserve_max: 0 };
         });
         let mut tcp = connect(node.at, &small()).await;
         for id in 1..=2 {
