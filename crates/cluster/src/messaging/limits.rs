@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tokio::sync::Notify;
 
-/// What a message in memory counts besides its bytes: without it, a queue would hold any number of short ones.
+/// What a message in memory counts besides its bytes. Without it a queue would hold any number of short
+/// ones.
 pub(super) const MESSAGE_OVERHEAD_BYTES: u64 = 256;
 
 /// Bounds of what waits in one direction, in bytes.

@@ -222,7 +222,8 @@ mod tests {
 
         #[test]
         fn messages_arrive_in_order_however_their_bytes_do(
-            number in 0..3_u8, lens in proptest::collection::vec(0..200_000_usize, 1..6), piece in 1..100_000_usize,
+            number in 0..3_u8, lens in proptest::collection::vec(0..200_000_usize, 1..6),
+            piece in 1..100_000_usize,
         ) {
             let framing = Framing::from_number(number).unwrap();
             let messages: Vec<Vec<u8>> = lens.into_iter().map(encoded).collect();
