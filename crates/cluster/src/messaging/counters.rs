@@ -1,7 +1,7 @@
 //! What was counted of messages: by verb, and by peer and direction.
 //!
-//! By verb it is what `nodetool tpstats` lists as dropped. By peer it is what `system_views.internode_outbound`
-//! and `internode_inbound` have, whose columns give the fields their names.
+//! By verb it is what `nodetool tpstats` lists as dropped. By peer it is what
+//! `system_views.internode_outbound` and `internode_inbound` have, whose columns give the fields their names.
 
 use super::verb::Verb;
 use std::sync::atomic::{AtomicU64, Ordering};

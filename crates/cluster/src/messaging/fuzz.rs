@@ -59,7 +59,7 @@ fn read(framing: Framing, bytes: &[u8]) {
             Ok(Decoded::Needs(_) | Decoded::Corrupt { .. }) | Err(_) => return,
         }
         loop {
-            match unpacker.next() {
+            match unpacker.next_message() {
                 Ok(Some(message)) => decode(message),
                 Ok(None) => break,
                 Err(_) => return,

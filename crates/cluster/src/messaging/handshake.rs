@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! initiate := u32 CA552DFA | u32 flags | address | u32 CRC32 of all before        from who connects
-//!             flags: bits 0-1  kind of connection: 1 urgent, 2 small, 3 large, 0 before 4.0
-//!                    bit 2     low bit of the framing: 0 unprotected, 1 LZ4, 2 CRC
-//!                    bit 3     a connection for streaming
-//!                    bit 4     high bit of the framing
-//!                    bits 8-15 the least version once more; below 12 from nodes before 4.0, without an address
-//!                    bits 16-23, 24-31  the least and the greatest version
+//!             flags: bits 0-1    kind of connection: 1 urgent, 2 small, 3 large, 0 before 4.0
+//!                    bit 2       low bit of the framing: 0 unprotected, 1 LZ4, 2 CRC
+//!                    bit 3       a connection for streaming
+//!                    bit 4       high bit of the framing
+//!                    bits 8-15   a version, below 12 from nodes before 4.0, which send no address
+//!                    bits 16-23  the least version
+//!                    bits 24-31  the greatest version
 //! accept   := u32 greatest version | u32 version to use | u32 CRC32 of those 8 bytes
 //! ```
 //! All of it is big-endian; the address is that of [`Endpoint`], and names where answers are to go.
@@ -163,10 +164,11 @@ impl Initiate {
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         let framing = self.framing as u32;
+        let requested = self.versions.min.max(VERSION_40);
         let flags = self.kind as u32
             | (framing & 1) << 2
             | (framing & 2) << 3
-            | (self.versions.min & 0xff) << 8
+            | (requested & 0xff) << 8
             | (self.versions.min & 0xff) << 16
             | (self.versions.max & 0xff) << 24;
         out.extend_from_slice(&MAGIC.to_be_bytes());
@@ -356,6 +358,12 @@ mod tests {
         let http = u32::from_be_bytes(*b"GET ");
         assert_eq!(Initiate::decode(b"GET / HTTP"), Err(HandshakeError::Magic { found: http }));
         assert_eq!(Accept::decode(&11_u32.to_be_bytes()), Err(HandshakeError::Legacy { version: 11 }));
+    }
+
+    #[test]
+    fn a_node_of_4_0_that_still_speaks_older_versions_is_served() {
+        let decoded = Initiate::decode(&with_flags([12, 10, 12, 0x12])).unwrap().unwrap().0;
+        assert_eq!(decoded.versions, Versions { min: 10, max: 12 });
     }
 
     #[test]

@@ -15,6 +15,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tokio::sync::Notify;
 
+/// What a message in memory counts besides its bytes. Without it a queue would hold any number of short
+/// ones.
+pub(super) const MESSAGE_OVERHEAD_BYTES: u64 = 256;
+
 /// Bounds of what waits in one direction, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueBytes {
@@ -36,7 +40,8 @@ impl Default for QueueBytes {
 impl QueueBytes {
     /// The longest message that has room in an empty queue.
     pub fn message_bytes_max(&self) -> u64 {
-        self.own_max.saturating_add(self.peer_reserve_max.min(self.node_reserve_max))
+        let all = self.own_max.saturating_add(self.peer_reserve_max.min(self.node_reserve_max));
+        all.saturating_sub(MESSAGE_OVERHEAD_BYTES)
     }
 }
 
@@ -111,8 +116,17 @@ impl Allowance {
         used.saturating_sub(self.own_max)
     }
 
-    /// Room for so many bytes, if there is any.
-    pub(super) fn take(self: &Arc<Self>, bytes: u64) -> Option<Room> {
+    /// Room for a message of that length, if there is any.
+    pub(super) fn take_message(self: &Arc<Self>, len: usize) -> Option<Room> {
+        self.take(MESSAGE_OVERHEAD_BYTES.saturating_add(len as u64))
+    }
+
+    /// Waits for room for a message of that length.
+    pub(super) async fn wait_for_message(self: &Arc<Self>, len: usize) -> Room {
+        self.wait(MESSAGE_OVERHEAD_BYTES.saturating_add(len as u64)).await
+    }
+
+    fn take(self: &Arc<Self>, bytes: u64) -> Option<Room> {
         let mut used = self.used();
         loop {
             let more = self.beyond(used.saturating_add(bytes)) - self.beyond(used);
@@ -136,8 +150,7 @@ impl Allowance {
         }
     }
 
-    /// Waits for room.
-    pub(super) async fn wait(self: &Arc<Self>, bytes: u64) -> Room {
+    async fn wait(self: &Arc<Self>, bytes: u64) -> Room {
         let waiting = Waiting::new(&self.freed);
         loop {
             let mut freed = std::pin::pin!(waiting.0.notify.notified());

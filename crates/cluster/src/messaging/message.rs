@@ -112,6 +112,11 @@ impl Message {
         Message { version: Some(version), ..self }
     }
 
+    /// Whether it may take a connection of that messaging version.
+    pub fn suits(&self, version: u32) -> bool {
+        self.payload.is_empty() || self.version.is_none_or(|wanted| wanted == version)
+    }
+
     /// The same with more flags.
     pub fn with_flags(self, flags: Flags) -> Message {
         Message { flags: self.flags | flags, ..self }

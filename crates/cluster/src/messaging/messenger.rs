@@ -106,16 +106,14 @@ impl Request {
 impl ReplyTo {
     /// The answer with that payload; `None` for a verb that is not answered.
     pub fn answer(&self, payload: impl Into<Bytes>) -> Option<Message> {
-        Some(self.message(self.verb.answer()?, payload))
-    }
-
-    fn message(&self, verb: Verb, payload: impl Into<Bytes>) -> Message {
-        Message { id: self.id, ..Message::new(verb, payload).encoded_for(self.version) }
+        let answer = Message::new(self.verb.answer()?, payload).encoded_for(self.version);
+        Some(Message { id: self.id, ..answer })
     }
 }
 
 /// Takes the requests of some verbs. It is called where messages are read from the network, and is to hand
-/// on what takes long.
+/// on what takes long. Payloads that it keeps hold back what comes behind them, answers too: who waits for
+/// other nodes lets go of the payload before.
 pub trait Handler: Send + Sync {
     /// A request arrived. `messenger` is what it came by.
     fn handle(&self, messenger: &Arc<Messenger>, request: Request);
@@ -165,7 +163,8 @@ impl Messenger {
         self.handlers.get(&verb).is_some_and(|place| place.set(handler).is_ok())
     }
 
-    /// The messaging version in which payloads to a peer are to be encoded.
+    /// The messaging version in which payloads to a peer are to be encoded. Before the first connection it is
+    /// a guess; what then is encoded for another version is lost ([`Loss::Version`]).
     pub fn version(&self, to: Endpoint) -> u32 {
         self.transport.version(to).unwrap_or(VERSION_40)
     }
@@ -246,7 +245,7 @@ impl Messenger {
         if !reply.wants_failure {
             return Ok(());
         }
-        self.respond(reply, reply.message(Verb::FailureRsp, reason.encode()))
+        self.respond(reply, Message { id: reply.id, ..Message::new(Verb::FailureRsp, reason.encode()) })
     }
 
     /// Passes a request on to the nodes that it names, which answer to who sent it. Nodes to which it cannot

@@ -14,8 +14,8 @@
 //! A connection carries messages one way: from who opened it to who accepted it. Answers take the connections
 //! of who answers. So a node listens where its handshakes say that it does.
 //!
-//! - [`handshake`]: the two messages that open a connection; [`frame`]: checksums, compression, whole messages
-//!   and pieces of large ones; [`unpack`]: messages out of frames;
+//! - [`handshake`]: the two messages that open a connection; [`frame`]: checksums, compression, whole
+//!   messages and pieces of large ones; [`unpack`]: messages out of frames;
 //! - [`message`], [`param`], [`failure`], [`verb`]: what a message says besides its payload;
 //! - [`transport`]: what carries messages; [`tcp`]: over connections;
 //! - [`messenger`]: calls and their answers;

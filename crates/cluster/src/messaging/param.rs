@@ -11,8 +11,8 @@
 //! 12, 13  ROW_INDEX_READ_SIZE_FAIL, _WARN  i64
 //! 16, 17  TOO_MANY_REFERENCED_INDEXES_WARN, _FAIL  i32
 //! ```
-//! Others are stepped over: flags of nodes before 4.0 (2, 3, 4, 7), CUSTOM (14), SNAPSHOT_RANGES (15), and what
-//! later versions may add. A value that does not end where its length says is an error.
+//! Others are stepped over: flags of nodes before 4.0 (2, 3, 4, 7), CUSTOM (14), SNAPSHOT_RANGES (15), and
+//! what later versions may add. A value that does not end where its length says is an error.
 //!
 //! Source: `ParamType` and `ForwardingInfo` of Cassandra 4.0 to 5.0.
 

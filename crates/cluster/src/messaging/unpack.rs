@@ -53,7 +53,7 @@ impl Unpacker {
         Unpacker { message_bytes_max, state: State::Small(Bytes::new()) }
     }
 
-    /// Takes a frame. The one before it has to have been used up by [`Unpacker::next`].
+    /// Takes a frame. The one before it has to have been used up by [`Unpacker::next_message`].
     ///
     /// # Errors
     /// When it cannot follow those before it.
@@ -91,7 +91,7 @@ impl Unpacker {
     ///
     /// # Errors
     /// When the bytes are none.
-    pub fn next(&mut self) -> Result<Option<Bytes>, UnpackError> {
+    pub fn next_message(&mut self) -> Result<Option<Bytes>, UnpackError> {
         match &mut self.state {
             State::Small(rest) if rest.is_empty() => Ok(None),
             State::Small(rest) => {
@@ -123,9 +123,12 @@ fn measured(bytes: &[u8], max: usize) -> Result<usize, UnpackError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::frame::PAYLOAD_BYTES_MAX;
+    use super::super::frame::{
+        Decoded, Framing, LargeFrames, PAYLOAD_BYTES_MAX, Packer, SMALL_MESSAGE_BYTES_MAX,
+    };
     use super::super::verb::Verb;
     use super::*;
+    use proptest::prelude::*;
 
     const MAX: usize = 1 << 20;
 
@@ -144,14 +147,14 @@ mod tests {
         let mut unpacker = Unpacker::new(MAX);
         let (first, second) = (encoded(0), encoded(500));
         unpacker.push(frame(&[&first[..], &second].concat(), true)).unwrap();
-        assert_eq!(unpacker.next().unwrap().unwrap(), first);
+        assert_eq!(unpacker.next_message().unwrap().unwrap(), first);
         assert_eq!(unpacker.push(frame(&first, true)), Err(UnpackError::OutOfStep), "one is left");
-        assert_eq!(unpacker.next().unwrap().unwrap(), second);
-        assert_eq!(unpacker.next(), Ok(None));
+        assert_eq!(unpacker.next_message().unwrap().unwrap(), second);
+        assert_eq!(unpacker.next_message(), Ok(None));
         for cut in [1, 5, second.len() - 1] {
             let mut unpacker = Unpacker::new(MAX);
             unpacker.push(frame(&second[..cut], true)).unwrap();
-            assert_eq!(unpacker.next(), Err(UnpackError::CutOff));
+            assert_eq!(unpacker.next_message(), Err(UnpackError::CutOff));
         }
     }
 
@@ -161,11 +164,11 @@ mod tests {
         let message = encoded(2 * PAYLOAD_BYTES_MAX);
         for _ in 0..2 {
             for piece in message.chunks(PAYLOAD_BYTES_MAX) {
-                assert_eq!(unpacker.next(), Ok(None));
+                assert_eq!(unpacker.next_message(), Ok(None));
                 unpacker.push(frame(piece, false)).unwrap();
                 assert_eq!(unpacker.announced(), message.len());
             }
-            assert_eq!(unpacker.next().unwrap().unwrap(), message);
+            assert_eq!(unpacker.next_message().unwrap().unwrap(), message);
             assert_eq!(unpacker.announced(), 0);
         }
     }
@@ -195,6 +198,47 @@ mod tests {
         assert_eq!(unpacker.push(frame(&message[..20], false)), refused);
         let mut unpacker = Unpacker::new(999);
         unpacker.push(frame(&message, true)).unwrap();
-        assert_eq!(unpacker.next().map(|_| ()), refused);
+        assert_eq!(unpacker.next_message().map(|_| ()), refused);
+    }
+
+    /// Messages as a connection sends them.
+    fn sent(framing: Framing, messages: &[Vec<u8>]) -> Vec<u8> {
+        let (mut out, mut packer) = (Vec::new(), Packer::new(framing));
+        for message in messages {
+            if message.len() <= SMALL_MESSAGE_BYTES_MAX {
+                packer.push(message.len(), |payload| payload.extend_from_slice(message), &mut out);
+            } else {
+                packer.finish(&mut out);
+                let mut frames = LargeFrames::new(framing, &message[..20], &message[20..]);
+                while frames.next(&mut out) {}
+            }
+        }
+        packer.finish(&mut out);
+        out
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn messages_arrive_in_order_however_their_bytes_do(
+            number in 0..3_u8, lens in proptest::collection::vec(0..200_000_usize, 1..6),
+            piece in 1..100_000_usize,
+        ) {
+            let framing = Framing::from_number(number).unwrap();
+            let messages: Vec<Vec<u8>> = lens.into_iter().map(encoded).collect();
+            let (mut input, mut unpacker) = (BytesMut::new(), Unpacker::new(MAX));
+            let mut arrived = Vec::new();
+            for piece in sent(framing, &messages).chunks(piece) {
+                input.extend_from_slice(piece);
+                while let Decoded::Frame(frame) = framing.decode(&mut input).unwrap() {
+                    unpacker.push(frame).unwrap();
+                    while let Some(message) = unpacker.next_message().unwrap() {
+                        arrived.push(message.to_vec());
+                    }
+                }
+            }
+            prop_assert_eq!(arrived, messages);
+        }
     }
 }

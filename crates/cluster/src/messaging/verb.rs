@@ -1,8 +1,8 @@
 //! What a message is about: the verbs of Cassandra 4.0 to 5.0, which share one numbering.
 //!
 //! A verb says how its message travels ([`Verb::is_urgent`]), how long an answer is worth waiting for
-//! ([`Verb::timeout`]), and with which verb it is answered ([`Verb::answer`]). Verbs of Paxos v2 are known from
-//! 4.1 on. Numbers not listed here are skipped by their length.
+//! ([`Verb::timeout`]), and with which verb it is answered ([`Verb::answer`]). Verbs of Paxos v2 are known
+//! from 4.1 on. Messages of other numbers are stepped over.
 //!
 //! Source: `org.apache.cassandra.net.Verb`.
 
@@ -134,7 +134,8 @@ verbs! {
     42 Paxos2ProposeReq "PAXOS2_PROPOSE_REQ" usual Write Paxos2ProposeRsp;
     43 Paxos2CommitAndPrepareReq "PAXOS2_COMMIT_AND_PREPARE_REQ" usual Write Paxos2CommitAndPrepareRsp;
     44 Paxos2RepairReq "PAXOS2_REPAIR_REQ" usual Write Paxos2RepairRsp;
-    45 Paxos2CleanupStartPrepareReq "PAXOS2_CLEANUP_START_PREPARE_REQ" usual Repair Paxos2CleanupStartPrepareRsp;
+    45 Paxos2CleanupStartPrepareReq "PAXOS2_CLEANUP_START_PREPARE_REQ" usual Repair
+        Paxos2CleanupStartPrepareRsp;
     46 Paxos2CleanupReq "PAXOS2_CLEANUP_REQ" usual Repair Paxos2CleanupRsp;
     47 Paxos2CleanupFinishPrepareReq "PAXOS2_CLEANUP_FINISH_PREPARE_REQ" usual Repair
         Paxos2CleanupFinishPrepareRsp;

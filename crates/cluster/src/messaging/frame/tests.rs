@@ -145,7 +145,9 @@ fn a_large_message_has_its_head_in_the_first_frame() {
 
 proptest! {
     #[test]
-    fn a_frame_comes_back(number in 0..3_u8, payload: Vec<u8>, is_self_contained: bool, repeated in 1..50_usize) {
+    fn a_frame_comes_back(
+        number in 0..3_u8, payload: Vec<u8>, is_self_contained: bool, repeated in 1..50_usize,
+    ) {
         let framing = Framing::from_number(number).unwrap();
         let payload = payload.repeat(repeated);
         let mut input = BytesMut::from(&encoded(framing, &payload, is_self_contained)[..]);

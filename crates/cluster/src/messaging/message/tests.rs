@@ -134,6 +134,15 @@ fn size_and_verb_choose_the_connection() {
 }
 
 #[test]
+fn a_payload_suits_the_version_that_it_is_encoded_for() {
+    let read = Message::new(Verb::ReadReq, "key");
+    assert!(read.suits(12) && read.suits(13));
+    let read = read.encoded_for(13);
+    assert!(!read.suits(12) && read.suits(13));
+    assert!(Message::new(Verb::MutationRsp, "").encoded_for(13).suits(12), "nothing is the same in all");
+}
+
+#[test]
 fn lengths_that_no_memory_has_are_refused() {
     let huge = [&[1, 0, 0, 0, 0, 5, 0, 0, 0][..], &[0xff; 9]].concat();
     assert!(Message::measure(&huge).is_err());
@@ -146,8 +155,8 @@ fn lengths_that_no_memory_has_are_refused() {
 proptest! {
     #[test]
     fn any_message_comes_back(
-        id: u64, ago in -1_000_000_000..1_000_000_000_i64, expires_after_millis: u64, verb in 0..Verb::ALL.len(),
-        flags: u32, payload: Vec<u8>, with_params: bool,
+        id: u64, ago in -1_000_000_000..1_000_000_000_i64, expires_after_millis: u64,
+        verb in 0..Verb::ALL.len(), flags: u32, payload: Vec<u8>, with_params: bool,
     ) {
         let message = Message {
             id,

@@ -1,8 +1,8 @@
 //! One connection from a peer.
 //!
 //! 1. The handshake has to come in time. It names the peer, and the version and the framing of what follows.
-//! 2. Frames are read and messages made of them. A message counts against the connection's
-//!    [allowance](super::super::limits) until its payload is dropped. Where there is no room, nothing is read.
+//! 2. Frames are read and messages made of them. A message counts against the limits of
+//!    [`super::super::limits`] until its payload is dropped. Where there is no room, nothing is read.
 //! 3. A frame that fails its checksum is left out where that harms no other. A message that makes no sense in
 //!    a frame that does is left out too. Anything else ends the connection.
 
@@ -60,7 +60,7 @@ pub(super) async fn serve(tcp: TcpStream, socket: SocketAddr, shared: Arc<Shared
             Err(error @ InboundError::Io(_)) => {
                 tracing::debug!(peer = %socket, %error, "a connection between nodes was lost");
             }
-            Err(error) => tracing::warn!(peer = %socket, %error, "a connection between nodes is refused"),
+            Err(error) => tracing::info!(peer = %socket, %error, "a connection between nodes is refused"),
         },
     }
 }
@@ -70,14 +70,14 @@ async fn run(tcp: TcpStream, shared: &Arc<Shared>) -> Result<(), InboundError> {
     super::keep_alive(&tcp, &shared.options);
     let opened = shared.env.tasks.timeout(shared.options.handshake_timeout, shake_hands(tcp, shared)).await;
     let Opened { mut stream, input, initiate, version } = opened.map_err(|_| InboundError::TimedOut)??;
-    let peer = shared.peers.enter(initiate.from).ok_or(InboundError::TooManyPeers)?;
+    let connected = shared.peers.connect(initiate.from).ok_or(InboundError::TooManyPeers)?;
+    let peer = &connected.peer;
     peer.learn(version);
-    let _connected = peer.connected();
     tracing::debug!(from = %initiate.from, kind = %initiate.kind, version, "a node connected");
-    let allowance = shared.peers.receive_allowance(&peer);
+    let allowance = shared.peers.receive_allowance(peer);
     let reader = Reader {
         shared,
-        peer: &peer,
+        peer,
         from: initiate.from,
         version,
         allowance,
@@ -169,7 +169,7 @@ impl Reader<'_> {
         if announced > 0 && self.large_room.is_none() {
             self.large_room = Some(self.room(announced).await);
         }
-        while let Some(bytes) = self.unpacker.next()? {
+        while let Some(bytes) = self.unpacker.next_message()? {
             let room = match self.large_room.take() {
                 Some(room) => room,
                 None => self.room(bytes.len()).await,
@@ -179,14 +179,14 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Waits for room.
-    async fn room(&self, bytes: usize) -> Room {
-        if let Some(room) = self.allowance.take(bytes as u64) {
+    /// Waits for room for a message of that length.
+    async fn room(&self, len: usize) -> Room {
+        if let Some(room) = self.allowance.take_message(len) {
             return room;
         }
         let clock = &self.shared.env.clock;
         let since = clock.monotonic_nanos();
-        let room = self.allowance.wait(bytes as u64).await;
+        let room = self.allowance.wait_for_message(len).await;
         let counters = &self.peer.inbound;
         counters.throttled_count.add(1);
         counters.throttled_nanos.add(clock.monotonic_nanos().saturating_sub(since));

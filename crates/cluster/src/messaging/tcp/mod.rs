@@ -38,6 +38,8 @@ use tokio::sync::{Semaphore, watch};
 const BACKLOG: u32 = 1024;
 /// How long nothing is accepted after the system refused to.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How often a flush looks.
+const FLUSH_PAUSE: Duration = Duration::from_millis(5);
 /// The longest head of a message: the first frame of a large one has to tell its length.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
@@ -110,7 +112,7 @@ struct Shared {
     options: Arc<TcpOptions>,
     links: Arc<dyn Links>,
     runtime: Handle,
-    peers: Peers,
+    peers: Arc<Peers>,
     inbox: OnceLock<Weak<dyn Inbox>>,
     stop: watch::Sender<bool>,
 }
@@ -131,7 +133,7 @@ impl TcpTransport {
         let options = Arc::new(options);
         let shared = Shared {
             env,
-            peers: Peers::new(Arc::clone(&options)),
+            peers: Arc::new(Peers::new(Arc::clone(&options))),
             options,
             links,
             runtime,
@@ -156,6 +158,21 @@ impl TcpTransport {
         let address = listener.local_addr()?;
         self.shared.runtime.spawn(accept(listener, Arc::clone(&self.shared)));
         Ok(address)
+    }
+
+    /// Waits until what was sent so far is written, for at most so long. Whether it is.
+    pub async fn flush(&self, timeout: Duration) -> bool {
+        let tasks = &self.shared.env.tasks;
+        let is_written = || {
+            let peers = self.shared.peers.all();
+            peers.iter().flat_map(|(_, peer)| peer.outbound()).all(|outbound| outbound.used_bytes() == 0)
+        };
+        let written = async {
+            while !is_written() {
+                tasks.sleep(FLUSH_PAUSE).await;
+            }
+        };
+        tasks.timeout(timeout, written).await.is_ok()
     }
 
     /// Closes all connections, and takes and sends nothing any more.

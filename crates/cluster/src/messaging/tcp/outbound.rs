@@ -1,8 +1,8 @@
 //! One connection to a peer, which is opened when there is something to send.
 //!
 //! 1. Messages wait in a [`Queue`]. The first one starts a task, which stays with the peer.
-//! 2. The task connects and shakes hands. Where that fails it waits, each time longer, and tries again as long
-//!    as messages wait.
+//! 2. The task connects and shakes hands. Where that fails it waits, each time longer, and tries again as
+//!    long as messages wait.
 //! 3. It writes what waits, as many messages at a time as make a good piece. Small ones share frames, a large
 //!    one is framed piece by piece.
 //! 4. A message is written once. If the connection breaks meanwhile, what became of the message is not known.
@@ -130,7 +130,8 @@ impl Outbound {
         self.tell_lost(shared, expired, Loss::Expired);
         match outcome {
             Ok(()) => self.queued.notify_one(),
-            Err(_) => self.counters.overload.add(len),
+            Err(SendError::Full) => self.counters.overload.add(len),
+            Err(_) => {}
         }
         outcome
     }
@@ -159,6 +160,11 @@ impl Outbound {
         };
         counts.add(&self.counters);
         counts
+    }
+
+    /// Whether it was ever sent something.
+    pub(super) fn is_started(&self) -> bool {
+        self.state.lock().life != Life::NotStarted
     }
 
     /// Bytes that wait, or are being written.
@@ -244,8 +250,7 @@ impl Outbound {
             let now_nanos = shared.env.clock.monotonic_nanos();
             self.state.lock().queue.pop(BATCH_BYTES, now_nanos, batch, &mut expired);
             self.tell_lost(shared, expired, Loss::Expired);
-            let speaks = |entry: &mut Entry| entry.message.version.is_none_or(|wanted| wanted == version);
-            let others: Vec<Entry> = batch.extract_if(.., |entry| !speaks(entry)).collect();
+            let others: Vec<Entry> = batch.extract_if(.., |entry| !entry.message.suits(version)).collect();
             self.tell_lost(shared, others, Loss::Version);
             if !batch.is_empty() {
                 break;

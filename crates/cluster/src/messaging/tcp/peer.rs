@@ -57,14 +57,29 @@ impl Peers {
 
     /// As [`Peers::get`]; a node that is not known becomes known, unless too many are.
     pub(super) fn enter(&self, of: Endpoint) -> Option<Arc<Peer>> {
-        if let Some(peer) = self.get(of) {
-            return Some(peer);
+        self.enter_as(of, Arc::clone)
+    }
+
+    /// As [`Peers::enter`], for a connection from the node. One that was never sent anything is forgotten
+    /// with its last connection: anybody can name any address.
+    pub(super) fn connect(self: &Arc<Self>, from: Endpoint) -> Option<Connected> {
+        let peer = self.enter_as(from, |peer| {
+            peer.inbound_connections.fetch_add(1, Ordering::SeqCst);
+            Arc::clone(peer)
+        })?;
+        Some(Connected { peers: Arc::clone(self), from, peer })
+    }
+
+    /// What `take` makes of a node while nobody forgets it.
+    fn enter_as<T>(&self, of: Endpoint, take: impl Fn(&Arc<Peer>) -> T) -> Option<T> {
+        if let Some(peer) = self.peers.read().get(&of) {
+            return Some(take(peer));
         }
         let mut peers = self.peers.write();
         if !peers.contains_key(&of) && peers.len() >= self.options.peers_max {
             return None;
         }
-        Some(Arc::clone(peers.entry(of).or_insert_with(|| Arc::new(self.new_peer(of)))))
+        Some(take(peers.entry(of).or_insert_with(|| Arc::new(self.new_peer(of)))))
     }
 
     /// Forgets a node.
@@ -123,6 +138,10 @@ impl Peer {
         }
     }
 
+    fn was_sent_something(&self) -> bool {
+        self.outbound.iter().any(|outbound| outbound.is_started())
+    }
+
     /// All connections to it.
     pub(super) fn outbound(&self) -> &[Arc<Outbound>; 3] {
         &self.outbound
@@ -138,12 +157,6 @@ impl Peer {
         self.version.store(version, Ordering::Relaxed);
     }
 
-    /// Counts a connection from it, until that is dropped.
-    pub(super) fn connected(self: &Arc<Self>) -> Connected {
-        self.inbound_connections.fetch_add(1, Ordering::Relaxed);
-        Connected(Arc::clone(self))
-    }
-
     /// What was counted of messages to it, by [`ConnectionKind`].
     pub(super) fn outbound_counts(&self) -> [OutboundCounts; 3] {
         self.outbound.each_ref().map(|outbound| {
@@ -156,7 +169,7 @@ impl Peer {
     /// What was counted of messages from it.
     pub(super) fn inbound_counts(&self) -> Inbound {
         let mut counts = Inbound {
-            active_connections: self.inbound_connections.load(Ordering::Relaxed),
+            active_connections: self.inbound_connections.load(Ordering::SeqCst),
             using_reserve_bytes: self.receive_reserve.used(),
             ..Inbound::default()
         };
@@ -165,12 +178,26 @@ impl Peer {
     }
 }
 
-/// See [`Peer::connected`].
+/// A connection from a node, which counts until this is dropped.
 #[derive(Debug)]
-pub(super) struct Connected(Arc<Peer>);
+pub(super) struct Connected {
+    peers: Arc<Peers>,
+    from: Endpoint,
+    /// The node.
+    pub peer: Arc<Peer>,
+}
 
 impl Drop for Connected {
     fn drop(&mut self) {
-        self.0.inbound_connections.fetch_sub(1, Ordering::Relaxed);
+        if self.peer.inbound_connections.fetch_sub(1, Ordering::SeqCst) > 1 || self.peer.was_sent_something()
+        {
+            return;
+        }
+        let mut peers = self.peers.peers.write();
+        let is_this = peers.get(&self.from).is_some_and(|peer| Arc::ptr_eq(peer, &self.peer));
+        let is_unused = self.peer.inbound_connections.load(Ordering::SeqCst) == 0;
+        if is_this && is_unused && !self.peer.was_sent_something() {
+            peers.remove(&self.from);
+        }
     }
 }

@@ -21,6 +21,8 @@ pub(super) struct Entry {
 #[derive(Debug)]
 pub(super) struct Queue {
     entries: VecDeque<Entry>,
+    /// Of the messages, as they are sent.
+    bytes: usize,
     allowance: Arc<Allowance>,
     /// Not later than the first moment at which one expires.
     next_expiry_nanos: u64,
@@ -28,7 +30,7 @@ pub(super) struct Queue {
 
 impl Queue {
     pub(super) fn new(allowance: Arc<Allowance>) -> Queue {
-        Queue { entries: VecDeque::new(), allowance, next_expiry_nanos: u64::MAX }
+        Queue { entries: VecDeque::new(), bytes: 0, allowance, next_expiry_nanos: u64::MAX }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -37,7 +39,7 @@ impl Queue {
 
     /// Number of messages, and their bytes.
     pub(super) fn pending(&self) -> (usize, usize) {
-        (self.entries.len(), self.entries.iter().map(|entry| entry.len).sum())
+        (self.entries.len(), self.bytes)
     }
 
     /// Adds a message, if there is room for it. Where there is none, those that expired make room and go to
@@ -50,12 +52,13 @@ impl Queue {
         now_nanos: u64,
         expired: &mut Vec<Entry>,
     ) -> bool {
-        let room = self.allowance.take(len as u64).or_else(|| {
+        let room = self.allowance.take_message(len).or_else(|| {
             self.prune(now_nanos, expired);
-            self.allowance.take(len as u64)
+            self.allowance.take_message(len)
         });
         let Some(room) = room else { return false };
         self.next_expiry_nanos = self.next_expiry_nanos.min(expires_at_nanos);
+        self.bytes += len;
         self.entries.push_back(Entry { message, len, expires_at_nanos, _room: room });
         true
     }
@@ -70,17 +73,19 @@ impl Queue {
         expired: &mut Vec<Entry>,
     ) {
         let mut taken = 0;
-        while let Some(entry) = self.entries.pop_front() {
-            if entry.expires_at_nanos <= now_nanos {
-                expired.push(entry);
-                continue;
-            }
-            if taken > 0 && taken + entry.len > bytes {
-                self.entries.push_front(entry);
+        while let Some(entry) = self.entries.front() {
+            let is_expired = entry.expires_at_nanos <= now_nanos;
+            if !is_expired && taken > 0 && taken + entry.len > bytes {
                 break;
             }
-            taken += entry.len;
-            batch.push(entry);
+            let Some(entry) = self.entries.pop_front() else { break };
+            self.bytes -= entry.len;
+            if is_expired {
+                expired.push(entry);
+            } else {
+                taken += entry.len;
+                batch.push(entry);
+            }
         }
         if self.entries.is_empty() {
             self.next_expiry_nanos = u64::MAX;
@@ -95,6 +100,7 @@ impl Queue {
         self.next_expiry_nanos = u64::MAX;
         for entry in std::mem::take(&mut self.entries) {
             if entry.expires_at_nanos <= now_nanos {
+                self.bytes -= entry.len;
                 expired.push(entry);
             } else {
                 self.next_expiry_nanos = self.next_expiry_nanos.min(entry.expires_at_nanos);
@@ -105,21 +111,22 @@ impl Queue {
 
     /// All of them, which are not sent.
     pub(super) fn drain(&mut self) -> VecDeque<Entry> {
-        self.next_expiry_nanos = u64::MAX;
+        (self.bytes, self.next_expiry_nanos) = (0, u64::MAX);
         std::mem::take(&mut self.entries)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::limits::{Freed, Reserve};
+    use super::super::super::limits::{Freed, MESSAGE_OVERHEAD_BYTES, Reserve};
     use super::super::super::verb::Verb;
     use super::*;
 
-    /// A queue for 100 bytes.
-    fn queue() -> Queue {
+    /// A queue for so many messages with 100 bytes together.
+    fn queue(messages: u64) -> Queue {
         let none = || Reserve::new(0);
-        Queue::new(Allowance::new(100, none(), none(), Arc::new(Freed::default())))
+        let own_max = 100 + messages * MESSAGE_OVERHEAD_BYTES;
+        Queue::new(Allowance::new(own_max, none(), none(), Arc::new(Freed::default())))
     }
 
     /// Whether a message of that length has room, and who expired meanwhile.
@@ -136,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_refuses_until_something_is_written() {
-        let mut queue = queue();
+        let mut queue = queue(2);
         assert_eq!(push(&mut queue, 1, 60, 10, 0), (true, vec![]));
         assert_eq!(push(&mut queue, 2, 60, 10, 0), (false, vec![]));
         let (mut batch, mut expired) = (Vec::new(), Vec::new());
@@ -148,7 +155,7 @@ mod tests {
 
     #[test]
     fn messages_that_expired_make_room() {
-        let mut queue = queue();
+        let mut queue = queue(2);
         push(&mut queue, 1, 50, 10, 0);
         push(&mut queue, 2, 50, 20, 0);
         assert_eq!(push(&mut queue, 3, 50, 30, 15), (false, vec![1]), "what expired counts until it is told");
@@ -158,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_batch_has_the_first_messages_that_did_not_expire() {
-        let mut queue = queue();
+        let mut queue = queue(4);
         for (id, expires) in [(1, 100), (2, 5), (3, 100), (4, 100)] {
             push(&mut queue, id, 25, expires, 0);
         }
@@ -169,5 +176,15 @@ mod tests {
         queue.pop(1, 10, &mut batch, &mut expired);
         assert_eq!(ids(&batch), [4], "one goes however long it is");
         assert!(queue.is_empty());
+        assert_eq!(queue.pending(), (0, 0));
+    }
+
+    #[test]
+    fn short_messages_count_what_they_take_in_memory() {
+        let mut queue = queue(3);
+        for id in 1..=3 {
+            assert!(push(&mut queue, id, 1, 10, 0).0);
+        }
+        assert!(!push(&mut queue, 4, 1, 10, 0).0, "though they have three bytes of 100");
     }
 }
