@@ -189,8 +189,11 @@ impl Gossiper {
     /// A node of an earlier life, as the system tables remember it. It counts as dead until it is heard.
     pub fn add_saved(&mut self, endpoint: Endpoint, saved: Saved, now: Now) {
         if endpoint != self.settings.endpoint && self.peers.len() < ENDPOINTS_MAX {
-            let new = || Peer::new(EndpointState::never_heard(), now.monotonic_nanos);
-            let peer = self.peers.entry(endpoint).or_insert_with(new);
+            let peer = self.peers.entry(endpoint).or_insert_with(|| {
+                let state = EndpointState::never_heard();
+                self.states_bytes += state.bytes();
+                Peer::new(state, now.monotonic_nanos)
+            });
             peer.is_member = true;
             peer.saved = Some(saved);
         }

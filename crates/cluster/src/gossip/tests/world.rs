@@ -229,6 +229,7 @@ impl Node {
 
     fn check(&mut self) {
         assert_eq!(self.gossiper.live(), self.told_alive.iter().copied().collect::<Vec<_>>());
+        check_bytes(&self.gossiper);
         for (other, state) in self.gossiper.states() {
             let now = (state.generation, state.max_version());
             let before = self.known.insert(other, now).unwrap_or(now);
