@@ -34,8 +34,9 @@ const STATES_BYTES_MAX: usize = 128 << 20;
 impl Gossiper {
     /// Takes in states. Those of nodes on their way into the ring come last, because they speak of others.
     pub(super) fn apply(&mut self, mut states: Vec<(Endpoint, EndpointState)>, now: Now, out: &mut Effects) {
-        states
-            .sort_by_key(|(endpoint, state)| (state.status_kind().is_booting(), state.generation, *endpoint));
+        states.sort_by_cached_key(|(endpoint, state)| {
+            (state.status_kind().is_booting(), state.generation, *endpoint)
+        });
         for (endpoint, remote) in states {
             let is_own = endpoint == self.settings.endpoint;
             if !is_own && !self.quarantine.contains_key(&endpoint) && !remote.is_unheard() {

@@ -400,9 +400,11 @@ impl Gossiper {
         self.last_version
     }
 
-    /// Tells that something was not taken, once for each node and reason.
+    /// Tells that something was not taken, once for each node and reason, and once that there is no room.
     pub(super) fn refuse(&mut self, endpoint: Endpoint, why: Refusal, out: &mut Effects) {
-        if self.refusals_told.len() < REFUSALS_MAX && self.refusals_told.insert((endpoint, why.reason())) {
+        let has_no_room = matches!(why, Refusal::TooManyEndpoints | Refusal::TooMuchState);
+        let told_of = if has_no_room { self.settings.endpoint } else { endpoint };
+        if self.refusals_told.len() < REFUSALS_MAX && self.refusals_told.insert((told_of, why.reason())) {
             out.tell(Event::Refused { endpoint, why });
         }
     }
