@@ -61,6 +61,13 @@ impl Now {
     }
 }
 
+/// The generation of a start, to be stored before it is said: larger than the `stored` one of the last start,
+/// and about the seconds since 1970, so that it is larger even when what was stored is lost.
+pub fn next_generation(stored: Option<i32>, now: Now) -> i32 {
+    let seconds = i32::try_from(now.seconds()).unwrap_or(i32::MAX);
+    stored.map_or(seconds, |stored| stored.saturating_add(1).max(seconds))
+}
+
 /// Who a node is, and how it gossips.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -142,9 +149,9 @@ impl Gossiper {
         out
     }
 
-    /// Begins to gossip. `generation` has to be larger than that of any earlier start: the larger of what is
-    /// stored plus one and the seconds since 1970. What was set before is said from the first round on;
-    /// behind a shutdown that includes its status, unless another one is set.
+    /// Begins to gossip. `generation` has to be larger than that of any earlier start ([`next_generation`]).
+    /// What was set before is said from the first round on; behind a shutdown that includes its status,
+    /// unless another one is set.
     pub fn start(&mut self, generation: i32) {
         self.own.generation = generation;
         self.own.heartbeat = self.next_version();
