@@ -29,13 +29,14 @@ const ECHO_INTERVAL_NANOS: u64 = 1_000_000_000;
 /// Most that is kept in mind of one node. Tokens and statuses take a few thousand bytes.
 const STATE_BYTES_MAX: usize = 256 << 10;
 /// Most that is kept in mind of all nodes.
-const STATES_BYTES_MAX: usize = 256 << 20;
+const STATES_BYTES_MAX: usize = 128 << 20;
 
 impl Gossiper {
     /// Takes in states. Those of nodes on their way into the ring come last, because they speak of others.
     pub(super) fn apply(&mut self, mut states: Vec<(Endpoint, EndpointState)>, now: Now, out: &mut Effects) {
-        states
-            .sort_by_key(|(endpoint, state)| (state.status_kind().is_booting(), state.generation, *endpoint));
+        states.sort_by_cached_key(|(endpoint, state)| {
+            (state.status_kind().is_booting(), state.generation, *endpoint)
+        });
         for (endpoint, remote) in states {
             let is_own = endpoint == self.settings.endpoint;
             if !is_own && !self.quarantine.contains_key(&endpoint) && !remote.is_unheard() {
@@ -169,13 +170,14 @@ impl Gossiper {
         let Some(peer) = self.peers.get_mut(&endpoint) else { return };
         let status = peer.state.status_kind();
         peer.is_member |= status.is_member();
+        peer.has_left = status.is_gone();
+        peer.expires_millis = None;
         if status == StatusKind::Shutdown {
             self.mark_shutdown(endpoint, now, out);
         } else if status.is_gone() {
             let expires = peer.state.status().as_ref().and_then(Status::expires_millis);
             peer.expires_millis = Some(expires.unwrap_or(now.wall_millis.saturating_add(VERY_LONG_MILLIS)));
             peer.is_member = false;
-            peer.has_left = true;
             self.seeds.remove(&endpoint);
             self.quarantine.insert(endpoint, now.wall_millis);
             self.mark_dead(endpoint, now, out);
@@ -202,7 +204,6 @@ impl Gossiper {
         if peer.echo_sent_nanos.take().is_some() && can_be_alive(peer) && !peer.is_alive() {
             peer.down_since_nanos = None;
             peer.updated_nanos = now.monotonic_nanos;
-            peer.expires_millis = None;
             out.tell(Event::Alive(endpoint));
         }
     }
@@ -225,7 +226,11 @@ impl Gossiper {
         now: Now,
         out: &mut Effects,
     ) {
-        let Some(peer) = self.peers.get_mut(&from) else { return };
+        let Some(peer) = self.peers.get(&from) else { return };
+        if peer.state.status_kind().is_dead() {
+            // Who has left does not come back by stopping.
+            return;
+        }
         let Some(last) = last else {
             if peer.state.values().len() > 0 {
                 self.mark_shutdown(from, now, out);

@@ -47,7 +47,7 @@ pub enum Event {
     Removed(Endpoint),
     /// A shadow round has ended.
     ShadowRoundEnded(ShadowEnd),
-    /// What a node said was not taken. Told once for each node and reason.
+    /// What a node said was not taken. Told once for each node and reason; that there is no room, once.
     Refused {
         /// Who said it, or of whom it was said.
         endpoint: Endpoint,

@@ -61,6 +61,13 @@ impl Now {
     }
 }
 
+/// The generation of a start, to be stored before it is said: larger than the `stored` one of the last start,
+/// and about the seconds since 1970, so that it is larger even when what was stored is lost.
+pub fn next_generation(stored: Option<i32>, now: Now) -> i32 {
+    let seconds = i32::try_from(now.seconds()).unwrap_or(i32::MAX);
+    stored.map_or(seconds, |stored| stored.saturating_add(1).max(seconds))
+}
+
 /// Who a node is, and how it gossips.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -142,9 +149,9 @@ impl Gossiper {
         out
     }
 
-    /// Begins to gossip. `generation` has to be larger than that of any earlier start: the larger of what is
-    /// stored plus one and the seconds since 1970. What was set before is said from the first round on;
-    /// behind a shutdown that includes its status, unless another one is set.
+    /// Begins to gossip. `generation` has to be larger than that of any earlier start ([`next_generation`]).
+    /// What was set before is said from the first round on; behind a shutdown that includes its status,
+    /// unless another one is set.
     pub fn start(&mut self, generation: i32) {
         self.own.generation = generation;
         self.own.heartbeat = self.next_version();
@@ -189,8 +196,11 @@ impl Gossiper {
     /// A node of an earlier life, as the system tables remember it. It counts as dead until it is heard.
     pub fn add_saved(&mut self, endpoint: Endpoint, saved: Saved, now: Now) {
         if endpoint != self.settings.endpoint && self.peers.len() < ENDPOINTS_MAX {
-            let new = || Peer::new(EndpointState::never_heard(), now.monotonic_nanos);
-            let peer = self.peers.entry(endpoint).or_insert_with(new);
+            let peer = self.peers.entry(endpoint).or_insert_with(|| {
+                let state = EndpointState::never_heard();
+                self.states_bytes += state.bytes();
+                Peer::new(state, now.monotonic_nanos)
+            });
             peer.is_member = true;
             peer.saved = Some(saved);
         }
@@ -397,9 +407,11 @@ impl Gossiper {
         self.last_version
     }
 
-    /// Tells that something was not taken, once for each node and reason.
+    /// Tells that something was not taken, once for each node and reason, and once that there is no room.
     pub(super) fn refuse(&mut self, endpoint: Endpoint, why: Refusal, out: &mut Effects) {
-        if self.refusals_told.len() < REFUSALS_MAX && self.refusals_told.insert((endpoint, why.reason())) {
+        let has_no_room = matches!(why, Refusal::TooManyEndpoints | Refusal::TooMuchState);
+        let told_of = if has_no_room { self.settings.endpoint } else { endpoint };
+        if self.refusals_told.len() < REFUSALS_MAX && self.refusals_told.insert((told_of, why.reason())) {
             out.tell(Event::Refused { endpoint, why });
         }
     }

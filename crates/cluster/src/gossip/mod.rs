@@ -50,7 +50,7 @@ pub mod values;
 
 pub use app_state::AppState;
 pub use effects::{Effects, Event, Outgoing, Refusal};
-pub use gossiper::{Gossiper, Now, Settings};
+pub use gossiper::{Gossiper, Now, Settings, next_generation};
 pub use message::Verb;
 pub use peer::Saved;
 pub use shadow::ShadowEnd;

@@ -1,5 +1,6 @@
 use super::*;
 use crate::gossip::app_state::AppState;
+use crate::gossip::status::Status;
 use crate::gossip::tokens;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -12,7 +13,56 @@ fn endpoint(last: u8) -> Endpoint {
     Endpoint::new([127, 0, 0, last].into(), 7_000)
 }
 
-/// The bytes that `formats/fakenode.py` sends and a Cassandra 5.0 takes, with one token.
+/// What a Cassandra 5.0.5 answered to a SYN without digests, in version 12.
+const ACK_OF_A_CASSANDRA: &str = "0000000000000001067f00005d1b586b078f92000000560000000e00000000001a4e4f524d414c2c3737393733393238\
+    3739303938363536363933000000190000000100083131373133372e300000001e00000002002464303337383364372d\
+    623436382d336331612d383266312d3865333062326564646538620000001300000003000b6461746163656e74657231\
+    000000080000000400057261636b310000000a000000050005352e302e350000000500000008000a3132372e302e302e\
+    3933000000040000000b00023132000000010000000c002436613934336264322d623262352d343936632d613864612d\
+    343930333234386262383739000000020000000d001dc080c080c080086c35c3a7c282c39cc395c3b7c2b5c080c080c0\
+    80c080000000170000000e0004747275650000001b00000010000f3132372e302e302e39333a39303432000000030000\
+    0011001a4e4f524d414c2c37373937333932383739303938363536363933000000180000001200066269672d6e620000\
+    0006";
+
+/// What a Cassandra 5.0.5 said when it stopped, in version 13.
+const SHUTDOWN_OF_A_CASSANDRA: &str = "6b0790230000002b0000000e00000000000d73687574646f776e2c74727565000000310000000100083131383735362e\
+    300000001e00000002002464303337383364372d623436382d336331612d383266312d38653330623265646465386200\
+    00001300000003000b6461746163656e74657231000000080000000400057261636b310000000a000000050005352e30\
+    2e350000000500000008000a3132372e302e302e3933000000040000000b00023133000000010000000c002435363239\
+    366462652d643666332d346662642d383633652d346364303338623362663462000000020000000d001ac080c080c080\
+    08c3963a543f1164c282c29ac080c080c080c080000000170000000e000566616c73650000002d00000010000f313237\
+    2e302e302e39333a393034320000000300000011000d73687574646f776e2c747275650000002f000000120006626967\
+    2d6f6100000006";
+
+fn unhex(hex: &str) -> Bytes {
+    let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+    (0..hex.len()).step_by(2).map(byte).collect()
+}
+
+#[test]
+fn an_ack_of_a_cassandra_is_read_and_written_back() {
+    let bytes = unhex(ACK_OF_A_CASSANDRA);
+    let ack = Ack::decode(bytes.clone()).unwrap();
+    assert_eq!(ack.encode(), bytes);
+    let [(endpoint, state)] = &ack.states[..] else { panic!("{ack:?}") };
+    assert_eq!((endpoint.to_string().as_str(), state.values().len()), ("127.0.0.93:7000", 14));
+    assert_eq!(state.status(), Some(Status::Normal { token: 7_797_392_879_098_656_693 }));
+    assert_eq!(state.tokens(), Some(vec![7_797_392_879_098_656_693]));
+    assert_eq!(state.text(AppState::RELEASE_VERSION), Some("5.0.5"));
+    assert_eq!(state.host_id().unwrap().to_string(), "6a943bd2-b2b5-496c-a8da-4903248bb879");
+    assert!(state.is_rpc_ready() && state.schema().is_some());
+}
+
+#[test]
+fn a_shutdown_of_a_cassandra_is_read_and_written_back() {
+    let bytes = unhex(SHUTDOWN_OF_A_CASSANDRA);
+    let state = decode_shutdown(bytes.clone()).unwrap().unwrap();
+    assert_eq!(encode_shutdown(&state), bytes);
+    assert_eq!((state.status(), state.is_rpc_ready()), (Some(Status::Shutdown), false));
+    assert_eq!(state.text(AppState::SSTABLE_VERSIONS), Some("big-oa"));
+}
+
+/// A small state, byte by byte.
 const STATE_OF_A_NODE: &[u8] = &[
     0x65, 0x00, 0x00, 0x00, 0, 0, 0, 4, 0, 0, 0, 3, // generation, heartbeat, three values
     0, 0, 0, 11, 0, 2, b'1', b'2', 0, 0, 0, 1, // NET_VERSION

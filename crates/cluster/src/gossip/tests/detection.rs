@@ -55,6 +55,26 @@ fn who_was_away_itself_finds_nobody_dead() {
 }
 
 #[test]
+fn a_node_that_comes_back_anew_is_not_judged_by_what_it_was_used_to() {
+    let mut node = node_1(&[]);
+    meet(&mut node, 2, normal(1), at(1));
+    hear(&mut node, 2, 200);
+    assert!(watch(&mut node, 201, 230).is_some());
+    meet(&mut node, 2, said(GENERATION + 9, 1, &[]), at(231));
+    let (second, events) = watch(&mut node, 232, 300).unwrap();
+    assert_eq!((second, events), (268, vec![Event::Dead(endpoint(2))]), "as after a first heartbeat");
+}
+
+#[test]
+fn a_member_that_has_not_said_its_status_again_is_still_one() {
+    let mut node = node_1(&[]);
+    meet(&mut node, 2, normal(1), at(1));
+    let _ = tell(&mut node, 2, said(GENERATION + 9, 1, &[]), at(2));
+    assert_eq!(watch(&mut node, 3, 500), None);
+    assert!(node.state(&endpoint(2)).is_some());
+}
+
+#[test]
 fn phis_are_shown() {
     let mut node = node_1(&[]);
     meet(&mut node, 2, normal(1), at(1));

@@ -52,6 +52,14 @@ fn a_shutdown_of_an_earlier_start_or_of_an_unknown_node_is_ignored() {
 }
 
 #[test]
+fn who_has_left_does_not_come_back_by_stopping() {
+    let mut node = node_1(&[]);
+    let _ = tell(&mut node, 2, status(GENERATION, 9, "LEFT,7,1900000000000"), at(1));
+    assert!(node.on_shutdown(endpoint(2), Bytes::new(), at(2)).unwrap().is_empty());
+    assert_eq!(node.state(&endpoint(2)).unwrap().status_kind(), StatusKind::Left);
+}
+
+#[test]
 fn who_stops_tells_all_that_are_alive() {
     let mut node = node_1(&[]);
     meet(&mut node, 2, normal(5), at(1));
@@ -107,6 +115,17 @@ fn a_node_that_left_may_come_back_after_its_quarantine() {
     assert!(tell(&mut node, 2, again(), at(30)).is_empty());
     let _ = node.tick(at(63));
     meet(&mut node, 2, again(), at(63));
+}
+
+#[test]
+fn a_node_that_changed_its_mind_about_leaving_is_tried_again() {
+    let mut node = node_1(&[]);
+    let _ = tell(&mut node, 2, status(GENERATION, 9, "LEFT,7,1900000000000"), at(2));
+    let _ = node.tick(at(63));
+    meet(&mut node, 2, status(GENERATION, 99, "NORMAL,7"), at(64));
+    let _ = node.on_shutdown(endpoint(2), Bytes::new(), at(65)).unwrap();
+    assert_eq!(node.unreachable(), [endpoint(2)]);
+    assert_eq!(node.tick(at(2 * DAYS_3)).events, []);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Tests of the gossiper: one node and messages made by hand, and a world of several nodes.
 
 mod detection;
+mod hostile;
 mod joining;
 mod leaving;
 mod rounds;
@@ -80,6 +81,12 @@ fn meet(node: &mut Gossiper, of: u8, state: EndpointState, now: Now) {
     let _ = tell(node, of, state, now);
     let effects = node.on_echo_response(endpoint(of), now);
     assert_eq!(effects.events, [Event::Alive(endpoint(of))]);
+}
+
+/// What is counted for all nodes is what each takes.
+fn check_bytes(node: &Gossiper) {
+    let bytes: usize = node.peers.values().map(|peer| peer.state.bytes()).sum();
+    assert_eq!(node.states_bytes, bytes);
 }
 
 fn whom(effects: &Effects, verb: Verb) -> Vec<Endpoint> {

@@ -3,6 +3,14 @@
 use super::*;
 
 #[test]
+fn a_generation_is_larger_than_the_last_and_no_less_than_the_clock() {
+    assert_eq!(next_generation(None, at(5)), GENERATION + 5);
+    assert_eq!(next_generation(Some(GENERATION), at(5)), GENERATION + 5);
+    assert_eq!(next_generation(Some(GENERATION + 5), at(5)), GENERATION + 6);
+    assert_eq!(next_generation(Some(GENERATION + 900), at(5)), GENERATION + 901);
+}
+
+#[test]
 fn a_tick_counts_the_heartbeat_and_tells_how_much_is_known() {
     let mut node = node_1(&[]);
     meet(&mut node, 2, normal(5), at(1));

@@ -4,7 +4,7 @@ use super::world::World;
 use super::*;
 
 fn for_seeds(history: impl Fn(World)) {
-    for seed in 1..=8 {
+    for seed in 1..=4 {
         history(World::new(seed, 5));
     }
 }
@@ -134,6 +134,44 @@ fn a_node_that_left_is_forgotten_by_all() {
             assert_eq!(world.node(node).gossiper.state(&endpoint(4)), None, "of {node}");
         }
     });
+}
+
+/// A dozen things that happen to nodes, then peace.
+fn a_random_history(seed: u64) -> World {
+    const NODES: u8 = 5;
+    let mut world = World::new(seed, NODES);
+    let chance = Random::from_seed(seed ^ 0xfeed);
+    for step in 0..12 {
+        world.run(chance.below(45));
+        let node = 1 + chance.below(u64::from(NODES)) as u8;
+        let is_up = world.node(node).is_up;
+        match chance.below(8) {
+            0 if is_up => world.crash(node),
+            1 if is_up => world.stop(node),
+            2 | 3 if !is_up => world.start(node),
+            4 => world.cut_off = (1..=NODES).filter(|_| chance.below(2) == 0).map(endpoint).collect(),
+            5 => world.cut_off.clear(),
+            6 => world.loss = chance.unit() / 2.0,
+            _ if is_up => world.set(node, AppState::LOAD, &step.to_string()),
+            _ => {}
+        }
+    }
+    (world.loss, world.cut_off) = (0.0, BTreeSet::new());
+    for node in 1..=NODES {
+        if !world.node(node).is_up {
+            world.start(node);
+        }
+    }
+    world
+}
+
+#[test]
+fn random_histories_end_in_agreement() {
+    for seed in 1..=12 {
+        let mut world = a_random_history(seed);
+        world.run(60);
+        world.check_agreement();
+    }
 }
 
 fn a_rough_history(seed: u64) -> String {
