@@ -341,7 +341,15 @@ impl Engine {
     /// # Errors
     /// When it could not be stored, or would be another after a restart; the old schema stays.
     pub fn install_schema(&self, new: Schema) -> Result<Arc<Schema>, EngineError> {
-        self.intake.install_schema(new)
+        self.intake.install_schema(new, None)
+    }
+
+    /// [`Engine::install_schema`] of a schema that was made of `base`, if that is still in force.
+    ///
+    /// # Errors
+    /// [`EngineError::SchemaMoved`] when it is not.
+    pub fn change_schema(&self, base: &Arc<Schema>, new: Schema) -> Result<Arc<Schema>, EngineError> {
+        self.intake.install_schema(new, Some(base))
     }
 
     /// The rows of `system_schema` of all keyspaces that nodes of a ring share, deletions included: one

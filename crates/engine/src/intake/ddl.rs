@@ -27,10 +27,17 @@ use std::sync::atomic::Ordering;
 use uuid::Uuid;
 
 impl Intake {
-    /// [`crate::Engine::install_schema`].
-    pub(crate) fn install_schema(&self, new: Schema) -> Result<Arc<Schema>, EngineError> {
+    /// [`crate::Engine::install_schema`], [`crate::Engine::change_schema`].
+    pub(crate) fn install_schema(
+        &self,
+        new: Schema,
+        made_of: Option<&Arc<Schema>>,
+    ) -> Result<Arc<Schema>, EngineError> {
         let _turn = self.schema_turn.lock();
         let old = self.catalog.schema();
+        if made_of.is_some_and(|base| !Arc::ptr_eq(base, &old)) {
+            return Err(EngineError::SchemaMoved);
+        }
         let new = system::completed(new, self.catalog.release());
         check_column_ids(&old, &new)?;
         verify::verify(&old, &new)?;

@@ -58,7 +58,7 @@ impl Host for NodeHost {
     }
 
     fn data_bytes(&self) -> u64 {
-        self.engine.tables().iter().map(|table| table.disk_bytes()).sum()
+        self.engine.tables().iter().map(|table| table.stats().disk_bytes).sum()
     }
 
     fn save_peer(&self, peer: &PeerRecord) {

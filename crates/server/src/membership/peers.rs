@@ -22,7 +22,7 @@ use uuid::Uuid;
 pub(super) fn sstable_version(engine: &Engine) -> String {
     let version = engine.sstable_version();
     let format = if version.is_bti() { "bti" } else { "big" };
-    format!("{format}-{}", version.name())
+    format!("{format}-{version}")
 }
 
 /// The nodes that were members, but for `own`.
@@ -162,6 +162,7 @@ fn clustering(table: &TableSchema, endpoint: Endpoint) -> Clustering {
 }
 
 fn apply(state: &NodeState, update: PartitionUpdate) -> Result<(), EngineError> {
-    state.engine.apply(&Mutation::of(update), WriteOptions::default()).map_err(EngineError::from)?;
+    // Nobody waits for it: what is lost is heard again.
+    let _ = state.engine.apply(&Mutation::of(update), WriteOptions::default()).map_err(EngineError::from)?;
     Ok(())
 }
