@@ -15,6 +15,9 @@ use crate::Coordinator;
 use crate::error::CoordinatorError;
 use crate::placement::Placement;
 use crate::read::{Page, ReadRequest};
+use crate::replica::{Answer, LoggedBatch, Replica, ReplicaError};
+use crate::topology::Node;
+use crate::write::{Failed, failed_write};
 use bytes::Bytes;
 use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
 use model::key::KeyRange;
@@ -93,6 +96,10 @@ impl Coordinator {
         for mutation in &mutations {
             self.placement_of(mutation)?.for_write(consistency)?;
         }
+        let keepers = self.topology.batch_keepers();
+        if !keepers.is_empty() {
+            return self.write_kept_batch(mutations, keepers, consistency, deadline).await;
+        }
         let table = batches_table(&self.topology.schema())?;
         let id = self.env.time_uuid();
         let entry = log_entry(&table, id, &mutations, self.env.now_micros(), || self.env.time_uuid())?;
@@ -102,6 +109,64 @@ impl Coordinator {
         self.forget(&table, id).await?;
         in_log.is_forgotten = true;
         Ok(())
+    }
+
+    /// Writes a batch whose log others keep. All of them must have it before any of it is applied.
+    async fn write_kept_batch(
+        &self,
+        mutations: Vec<Mutation>,
+        keepers: Vec<Arc<Node>>,
+        consistency: Consistency,
+        deadline: Option<&Deadline>,
+    ) -> Result<(), CoordinatorError> {
+        let (id, written_micros) = (self.env.time_uuid(), self.env.now_micros());
+        let batch = Arc::new(LoggedBatch { id, written_micros, mutations });
+        let level = if keepers.len() > 1 { Consistency::Two } else { Consistency::One };
+        let store = |node: &Arc<Node>| node.replica.store_batch(Arc::clone(&batch), deadline);
+        let stored: Vec<Answer<()>> = keepers.iter().map(store).collect();
+        for (received, answer) in stored.into_iter().enumerate() {
+            answer.await.map_err(|cause| {
+                let failed = Failed { received: received as u32, failures: 1, cause };
+                failed_write(failed, level, keepers.len() as u32, WriteType::BatchLog)
+            })?;
+        }
+        self.write(batch.mutations.clone(), consistency, WriteType::Batch, deadline).await?;
+        for node in &keepers {
+            // Who does not hear of it completes the batch again, which does no harm.
+            drop(node.replica.remove_batch(id));
+        }
+        Ok(())
+    }
+
+    /// Keeps a batch of another coordinator in the log of this node.
+    pub fn store_batch(&self, batch: &LoggedBatch) -> Answer<()> {
+        let LoggedBatch { id, written_micros, mutations } = batch;
+        let entry = batches_table(&self.topology.schema()).and_then(|table| {
+            log_entry(&table, *id, mutations, *written_micros, || self.env.time_uuid())
+        });
+        match entry {
+            Ok(entry) => {
+                // Its coordinator may be gone before it is done.
+                self.batches_left_behind.store(true, Ordering::SeqCst);
+                self.local.mutate(Arc::new(entry), None)
+            }
+            Err(error) => Answer::ready(Err(ReplicaError::Write(error.to_string()))),
+        }
+    }
+
+    /// Forgets a batch of another coordinator, which is done.
+    pub fn remove_batch(&self, id: Uuid) -> Answer<()> {
+        match batches_table(&self.topology.schema()) {
+            Ok(table) => self.local.mutate(Arc::new(Mutation::of(self.removal(&table, id))), None),
+            Err(error) => Answer::ready(Err(ReplicaError::Write(error.to_string()))),
+        }
+    }
+
+    fn removal(&self, table: &Arc<TableSchema>, id: Uuid) -> PartitionUpdate {
+        let now = self.env.now_micros();
+        let mut update = PartitionUpdate::new(Arc::clone(table), key(id));
+        update.deletion = Deletion::new(now, (now / 1_000_000) as u32);
+        update
     }
 
     /// Completes every batch of the log, such as those that a crash left unfinished; returns how many.
@@ -245,10 +310,8 @@ impl Coordinator {
     }
 
     async fn forget(&self, table: &Arc<TableSchema>, id: Uuid) -> Result<(), CoordinatorError> {
-        let now = self.env.now_micros();
-        let mut update = PartitionUpdate::new(Arc::clone(table), key(id));
-        update.deletion = Deletion::new(now, (now / 1_000_000) as u32);
-        self.write(vec![Mutation::of(update)], Consistency::One, WriteType::BatchLog, None).await
+        let removal = Mutation::of(self.removal(table, id));
+        self.write(vec![removal], Consistency::One, WriteType::BatchLog, None).await
     }
 }
 

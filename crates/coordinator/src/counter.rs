@@ -1,13 +1,19 @@
 //! Counter updates: what a client sends is a difference, what is kept is this node's running total.
 //!
-//! Under the locks of the partitions, the node reads its own shard of every counter of the update, adds the
+//! A replica of the partition leads: this node, or the closest that is alive, which is asked to. What it comes
+//! to goes to all replicas as any write does.
+//!
+//! Under the locks of the partitions, the leader reads its own shard of every counter of the update, adds the
 //! difference and replaces the cell by a context with that one shard (docs/formats/sstable-big.md). The
 //! shard's clock is the wall clock in microseconds, or one more than before where that is larger.
 
 use crate::Coordinator;
 use crate::error::CoordinatorError;
+use crate::write::{Failed, failed_write};
 use crate::local::ReadObserver;
+use crate::placement::Placement;
 use crate::read::{Page, PullError, ReadRequest};
+use crate::replica::{Answer, ReplicaError};
 use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
 use model::{
     Cell, Clustering, ColumnId, Consistency, DecoratedKey, Mutation, PartitionUpdate, Row, WriteType, counter,
@@ -43,6 +49,60 @@ impl Coordinator {
             )));
         }
         crate::write::validate_for_write(consistency)?;
+        let led_elsewhere = self.ask_leaders(&mut mutations, consistency, deadline)?;
+        if !mutations.is_empty() {
+            self.lead(mutations, consistency, deadline, observer).await?;
+        }
+        for (placement, answer) in led_elsewhere {
+            answer.await.map_err(|cause| {
+                let block_for = placement.required(consistency).count();
+                let failed = Failed { received: 0, failures: 1, cause };
+                failed_write(failed, consistency, block_for, WriteType::Counter)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Takes out of `mutations` what others lead, and asks them to. Nothing is asked before all of it is
+    /// known to be possible.
+    fn ask_leaders(
+        &self,
+        mutations: &mut Vec<Mutation>,
+        consistency: Consistency,
+        deadline: Option<&Deadline>,
+    ) -> Result<Vec<(Arc<Placement>, Answer<()>)>, CoordinatorError> {
+        let mut elsewhere = Vec::new();
+        let mut here = Vec::with_capacity(mutations.len());
+        for mutation in std::mem::take(mutations) {
+            let placement = self.placement_of(&mutation)?;
+            placement.for_write(consistency)?;
+            let is_led_here = placement.replicas().iter().any(|node| node.replica.as_local().is_some());
+            match is_led_here {
+                true => here.push(mutation),
+                false => elsewhere.push((placement, mutation)),
+            }
+        }
+        *mutations = here;
+        let ask = |(placement, mutation): (Arc<Placement>, Mutation)| {
+            // As many are alive as the level wants, so at least one is.
+            let leader = placement.replicas().iter().find(|node| node.is_alive());
+            let answer = match leader {
+                Some(node) => node.replica.lead_counters(Arc::new(mutation), consistency, deadline),
+                None => Answer::ready(Err(ReplicaError::TimedOut)),
+            };
+            (placement, answer)
+        };
+        Ok(elsewhere.into_iter().map(ask).collect())
+    }
+
+    /// Carries out what this node leads.
+    async fn lead(
+        self: &Arc<Self>,
+        mut mutations: Vec<Mutation>,
+        consistency: Consistency,
+        deadline: Option<&Deadline>,
+        observer: &mut dyn ReadObserver,
+    ) -> Result<(), CoordinatorError> {
         let keys: Vec<DecoratedKey> =
             mutations.iter().flat_map(|m| &m.updates).map(|u| u.key.clone()).collect();
         let too_late = || CoordinatorError::WriteTimeout {
@@ -70,6 +130,24 @@ impl Coordinator {
                 other => other,
             })?;
         }
+    }
+
+    /// Carries counter updates out that another coordinator has chosen this replica for.
+    ///
+    /// # Errors
+    /// Those of [`Coordinator::write_counters`], as those of a replica.
+    pub async fn lead_counters(
+        self: &Arc<Self>,
+        mutation: Mutation,
+        consistency: Consistency,
+        deadline: Option<&Deadline>,
+    ) -> Result<(), ReplicaError> {
+        let led = self.lead(vec![mutation], consistency, deadline, &mut ()).await;
+        led.map_err(|error| match error {
+            CoordinatorError::WriteTimeout { .. } => ReplicaError::TimedOut,
+            CoordinatorError::Overloaded(message) => ReplicaError::Overloaded(message),
+            other => ReplicaError::Write(other.to_string()),
+        })
     }
 
     /// This node's shards of all counters that are updated, in the order of the updates.

@@ -42,7 +42,7 @@ pub use paging::{PagingState, PagingVersion};
 pub use paxos::{Ballot, Promise, Proposal};
 pub use placement::{Candidates, Placement, WritePlan};
 pub use read::{Interruption, Page, Pages, PullError, ReadRequest, ReadWork, Scope, Worked};
-pub use replica::{Answer, DataRequest, Hint, Replica, ReplicaError};
+pub use replica::{Answer, DataRequest, Hint, LoggedBatch, Replica, ReplicaError};
 pub use strategy::{Required, Strategy};
 pub use topology::{Node, NodeState, Part, Parts, SingleNode, Topology};
 pub use write::{Hints, NoHints};

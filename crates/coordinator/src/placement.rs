@@ -76,6 +76,11 @@ impl Placement {
             && self.pending.is_empty()
     }
 
+    /// How many replicas must answer.
+    pub(crate) fn required(&self, consistency: Consistency) -> Required {
+        self.strategy.required(consistency, &self.local_datacenter)
+    }
+
     /// The live replicas that may answer a read, closest first, and how many of them must.
     ///
     /// # Errors

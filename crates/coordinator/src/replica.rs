@@ -6,13 +6,15 @@
 use crate::local::LocalReplica;
 use crate::paxos::{Promise, Proposal};
 use model::command::ReadCommand;
-use model::{Mutation, TableSchema};
+use model::{Consistency, Mutation, TableSchema};
 use partition::{Deadline, Digest, PageLimits, ReadError, Recording};
 use std::fmt::Debug;
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use uuid::Uuid;
 
 /// What a replica answers: at once, as the node itself does wherever nothing has to be waited for, or later.
 pub enum Answer<T> {
@@ -67,6 +69,16 @@ pub enum ReplicaError {
     /// It could not keep the write.
     #[error("{0}")]
     Write(String),
+    /// A node elsewhere says that it failed.
+    #[error("{address} failed: {name}")]
+    Elsewhere {
+        /// Its address.
+        address: IpAddr,
+        /// Why, as nodes and clients know it (`RequestFailureReason` of Cassandra).
+        code: u16,
+        /// The name of that.
+        name: &'static str,
+    },
 }
 
 /// A read, as a replica is asked for it.
@@ -91,6 +103,17 @@ pub struct Hint {
     pub gc_grace_s: u32,
 }
 
+/// A logged batch, as its log keeps it.
+#[derive(Clone, Debug)]
+pub struct LoggedBatch {
+    /// Its time uuid.
+    pub id: Uuid,
+    /// When it was made, in microseconds since the epoch.
+    pub written_micros: i64,
+    /// What is in it.
+    pub mutations: Vec<Mutation>,
+}
+
 /// A node that holds data.
 pub trait Replica: Send + Sync + Debug {
     /// Reads what the request asks for, tombstones included, as far as its limits.
@@ -108,6 +131,27 @@ pub trait Replica: Send + Sync + Debug {
     /// Keeps what the replica missed, but for tables that were emptied since. A hint that is older than
     /// `gc_grace_seconds` is done with, too, without being kept: what deleted it may be forgotten.
     fn hint(&self, hint: Hint, deadline: Option<&Deadline>) -> Answer<()>;
+
+    /// Keeps a batch until it is done, and completes it if nobody says that it is.
+    fn store_batch(&self, _batch: Arc<LoggedBatch>, _deadline: Option<&Deadline>) -> Answer<()> {
+        Answer::ready(Err(ReplicaError::Write("this replica keeps no batches".to_owned())))
+    }
+
+    /// Forgets a batch, which is done.
+    fn remove_batch(&self, _id: Uuid) -> Answer<()> {
+        Answer::ready(Ok(()))
+    }
+
+    /// Makes totals of the increments of a counter, whose partition it holds, and writes them at
+    /// `consistency`. This node leads without being asked.
+    fn lead_counters(
+        &self,
+        _mutation: Arc<Mutation>,
+        _consistency: Consistency,
+        _deadline: Option<&Deadline>,
+    ) -> Answer<()> {
+        Answer::ready(Err(ReplicaError::Write("this replica leads no counters".to_owned())))
+    }
 
     /// Promises to accept nothing before a ballot, if it has not promised a later one. The update is empty.
     fn prepare(&self, request: Proposal, deadline: Option<&Deadline>) -> Answer<Promise>;

@@ -93,6 +93,11 @@ pub trait Topology: Send + Sync {
 
     /// Who holds the selected partitions of `keyspace`. `None` for an unknown keyspace.
     fn split(&self, keyspace: &str, selection: &PartitionSelection) -> Option<Parts>;
+
+    /// Who else keeps the log of a batch; nobody where this node keeps it itself.
+    fn batch_keepers(&self) -> Vec<Arc<Node>> {
+        Vec::new()
+    }
 }
 
 pub(crate) fn unknown_keyspace(name: &str) -> CoordinatorError {

@@ -170,14 +170,15 @@ struct Sent<'a> {
     cause: Option<ReplicaError>,
 }
 
-struct Failed {
-    received: u32,
-    failures: u32,
-    cause: ReplicaError,
+/// Too few acknowledgements.
+pub(crate) struct Failed {
+    pub(crate) received: u32,
+    pub(crate) failures: u32,
+    pub(crate) cause: ReplicaError,
 }
 
 /// Too few acknowledgements, as the error of the request.
-fn failed_write(
+pub(crate) fn failed_write(
     failed: Failed,
     consistency: Consistency,
     block_for: u32,

@@ -11,6 +11,7 @@ use crate::disk_failure::DiskFailureHook;
 use crate::error::{EngineError, WriteError};
 use crate::intake::Intake;
 use crate::intake::import::{ImportOptions, ImportedDirectory};
+use crate::intake::schema_exchange::{MergedSchema, SchemaChangeHook};
 use crate::intake::snapshot::{SchemaText, SnapshotInfo, SnapshotOptions};
 use crate::options::EngineOptions;
 use crate::table::TableStore;
@@ -340,7 +341,40 @@ impl Engine {
     /// # Errors
     /// When it could not be stored, or would be another after a restart; the old schema stays.
     pub fn install_schema(&self, new: Schema) -> Result<Arc<Schema>, EngineError> {
-        self.intake.install_schema(new)
+        self.intake.install_schema(new, None)
+    }
+
+    /// [`Engine::install_schema`] of a schema that was made of `base`, if that is still in force.
+    ///
+    /// # Errors
+    /// [`EngineError::SchemaMoved`] when it is not.
+    pub fn change_schema(&self, base: &Arc<Schema>, new: Schema) -> Result<Arc<Schema>, EngineError> {
+        self.intake.install_schema(new, Some(base))
+    }
+
+    /// The rows of `system_schema` of all keyspaces that nodes of a ring share, deletions included: one
+    /// mutation a keyspace.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn schema_mutations(&self) -> Result<Vec<Mutation>, EngineError> {
+        self.intake.schema_mutations()
+    }
+
+    /// Merges rows of `system_schema` of another node into this one's and puts what they come to in force.
+    /// Anything else in `mutations` is left out.
+    ///
+    /// # Errors
+    /// When they cannot be stored, or no start could load them; the old schema stays.
+    pub fn merge_schema(&self, mutations: Vec<Mutation>) -> Result<MergedSchema, EngineError> {
+        self.intake.merge_schema(mutations)
+    }
+
+    /// Who is told of each change that this node makes of its schema: the rows that were written, and the new
+    /// schema. The first call counts.
+    pub fn on_schema_change(&self, hook: SchemaChangeHook) {
+        // There is one ring.
+        let _ = self.intake.schema_changed.set(hook);
     }
 
     /// Removes everything that was written to a table before this call; writes that run meanwhile may stay or

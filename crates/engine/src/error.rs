@@ -75,6 +75,9 @@ pub enum EngineError {
     /// A change of the schema would not outlive a restart as it is, and is not made.
     #[error("the schema cannot be stored: {0}")]
     Unstorable(String),
+    /// Another node has changed the schema since the change was made of it.
+    #[error("the schema has changed meanwhile")]
+    SchemaMoved,
     /// A table of the stored schema is of a kind that is not read here.
     #[error(
         "table {keyspace}.{table} is a super column family, which is not supported; ALTER TABLE {keyspace}.{table} DROP \

@@ -4,11 +4,13 @@
 pub(crate) mod ddl;
 pub(crate) mod import;
 pub(crate) mod refresh;
+pub(crate) mod schema_exchange;
 pub(crate) mod snapshot;
 pub(crate) mod truncate;
 
 use crate::background::Background;
 use crate::catalog::Catalog;
+use crate::intake::schema_exchange::SchemaChangeHook;
 use crate::intake::snapshot::{NextExpiry, SchemaText};
 use crate::writing::Writing;
 use env::sync::Mutex;
@@ -26,6 +28,7 @@ pub(crate) struct Intake {
     pub(crate) schema_micros: AtomicI64,
     pub(crate) schema_text: OnceLock<SchemaText>,
     pub(crate) next_expiry: NextExpiry,
+    pub(crate) schema_changed: OnceLock<SchemaChangeHook>,
 }
 
 impl Intake {
@@ -38,6 +41,7 @@ impl Intake {
             schema_micros: AtomicI64::new(0),
             schema_text: OnceLock::new(),
             next_expiry: NextExpiry::default(),
+            schema_changed: OnceLock::new(),
         }
     }
 }

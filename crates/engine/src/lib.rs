@@ -56,6 +56,7 @@ pub use disk_failure::{DiskFailure, DiskFailureHook};
 pub use engine::Engine;
 pub use error::{EngineError, WriteError};
 pub use intake::import::{ImportOptions, ImportedDirectory};
+pub use intake::schema_exchange::{MergedSchema, SchemaChangeHook};
 pub use intake::snapshot::{SchemaText, SnapshotInfo, SnapshotOptions};
 pub use open::Opening;
 pub use options::{

@@ -204,6 +204,12 @@ impl ReadCommand {
         self.clusterings.is_reversed()
     }
 
+    /// Whether answers of replicas tell of a static column: where it is asked for, and all of them where a
+    /// partition without rows is a row of the result.
+    pub fn fetches_static(&self, column: ColumnId) -> bool {
+        self.clusterings.is_all() || self.columns.contains(column)
+    }
+
     /// Rows that it can return at the most, by the names it asks for; its limits and its filter may leave
     /// fewer.
     pub fn rows_max(&self) -> u64 {

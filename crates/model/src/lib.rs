@@ -17,6 +17,7 @@
 
 pub mod byte_comparable;
 pub mod cell;
+pub mod checksum;
 pub mod clustering;
 pub mod command;
 pub mod consistency;

@@ -12,9 +12,11 @@
 //! A replica may stop in the middle of each partition (`PER PARTITION LIMIT`) and in the middle of the whole.
 
 mod digest;
+mod encoding;
 mod lacking;
 
 pub use digest::Digest;
+pub use encoding::decode_answer;
 pub use lacking::lacking;
 
 use crate::cost::ReadContext;
@@ -103,6 +105,13 @@ impl Recording {
     /// Whether it holds all that was asked for, to the end.
     pub fn is_whole(&self) -> bool {
         self.is_whole
+    }
+
+    /// What is behind it as well, where it is whole.
+    pub fn followed_by(mut self, next: Recording) -> Recording {
+        self.steps.extend(next.steps);
+        let (live_rows, bytes) = (self.live_rows + next.live_rows, self.bytes + next.bytes);
+        Recording { steps: self.steps, is_whole: next.is_whole, stop: next.stop, live_rows, bytes }
     }
 
     /// Whether it holds nothing at all.

@@ -122,7 +122,7 @@ pub fn clustering(c: i32) -> Clustering {
 /// A cell of the named column whose value is its timestamp.
 pub fn cell(column: &str, timestamp: i64) -> Cell {
     let id = table().column(column).unwrap().id;
-    Cell::live(id, timestamp, bytes::Bytes::copy_from_slice(&timestamp.to_be_bytes()))
+    Cell::live(id, timestamp, bytes::Bytes::copy_from_slice(&(timestamp as i32).to_be_bytes()))
 }
 
 pub fn row(c: i32, cells: &[(&str, i64)]) -> Row {

@@ -21,6 +21,7 @@
 #[cfg(any(test, feature = "client"))]
 use bytes::Bytes;
 use bytes::{Buf, BufMut, BytesMut};
+use model::checksum::crc32;
 use thiserror::Error;
 use uuid::Uuid;
 
@@ -493,7 +494,7 @@ fn seal_plain_range(out: &mut BytesMut, payload: usize, length: usize, self_cont
         place.copy_from_slice(&header);
     }
     let end = payload + length;
-    let crc = segment::crc32(out.get(payload..end).unwrap_or_default());
+    let crc = crc32(out.get(payload..end).unwrap_or_default());
     if let Some(place) = out.get_mut(end..end + TRAILER) {
         place.copy_from_slice(&crc.to_le_bytes());
     }

@@ -21,6 +21,7 @@
 //!    more.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use model::checksum::{crc24, crc32};
 use thiserror::Error;
 
 use crate::compression::{compress_block, decompress_block};
@@ -80,49 +81,6 @@ pub enum SegmentError {
         /// The codec's words.
         reason: String,
     },
-}
-
-/// The CRC24 register after one more byte, bit by bit.
-const fn crc24_step(register: u32, byte: u8) -> u32 {
-    let mut register = register ^ (byte as u32) << 16;
-    let mut bits = 0;
-    while bits < 8 {
-        register <<= 1;
-        if register & 0x100_0000 != 0 {
-            register ^= 0x197_4F0B;
-        }
-        bits += 1;
-    }
-    register
-}
-
-/// What a byte in the upper third of an otherwise empty register leaves there. There are two headers for each
-/// batch of answers, and a bit depends on the one before.
-#[expect(clippy::indexing_slicing, reason = "made by the compiler")]
-const CRC24_STEPS: [u32; 256] = {
-    let mut steps = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        steps[byte] = crc24_step(0, byte as u8);
-        byte += 1;
-    }
-    steps
-};
-
-/// The CRC24 of a segment's header.
-pub fn crc24(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0x87_5060, |register: u32, &byte| {
-        let upper = (register >> 16) as u8 ^ byte;
-        (register << 8 & 0xFF_FFFF) ^ CRC24_STEPS.get(usize::from(upper)).copied().unwrap_or_default()
-    })
-}
-
-/// The CRC32 of a segment's payload: the usual one, as if the bytes `FA 2D 55 CA` stood before the payload.
-pub fn crc32(payload: &[u8]) -> u32 {
-    const AFTER_PREFIX: u32 = 0x4477_7ED3;
-    let mut hasher = crc32fast::Hasher::new_with_initial(AFTER_PREFIX);
-    hasher.update(payload);
-    hasher.finalize()
 }
 
 fn little_endian(bytes: &[u8]) -> u64 {

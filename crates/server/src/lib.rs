@@ -19,6 +19,7 @@
 //! - `net`: connections and frames of clients; `session`: the path of a query;
 //! - `replica`: this node as the coordinator sees it; `storage`: the engine as operators see it; `system`:
 //!   the tables that describe the node;
+//! - `membership`: this node among the nodes of its ring;
 //! - `auth`: who clients are and what they may do; `audit`: the log of what they did;
 //! - `admin`: the HTTP API for operators, in the vocabulary of `tools::api`;
 //! - `allocator`: where memory comes from; `slices`: how threads share processors; `metrics`, `histogram`:
@@ -35,6 +36,7 @@ pub mod config;
 pub(crate) mod flight;
 pub mod histogram;
 pub mod logging;
+pub(crate) mod membership;
 pub mod metrics;
 pub mod net;
 pub mod node;

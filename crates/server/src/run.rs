@@ -79,7 +79,9 @@ pub fn run(
     if let Ok(ports) = &ports {
         config.cql_address = ports.cql.address;
     }
+    let entered = runtime.enter();
     let node = Node::open(env, config, metrics)?;
+    drop(entered);
     let ended = runtime.block_on(serve(&node, ports?, service, &threads));
     // Whatever still runs has no say any more: the engine is closed, or the error is what matters.
     threads.stop();
@@ -98,6 +100,9 @@ async fn serve(
     watch_commit_log(node, die.clone());
     watch_disks(node, die);
     let config = &node.state.config;
+    if let Some(membership) = &node.membership {
+        membership.join().await?;
+    }
     batches::finish(node).await?;
     let sampled = config.sample && sample::fill(node).await?;
 
@@ -134,6 +139,9 @@ async fn serve(
         prepare_roles(node).await?;
         let start = start_transport(node, (ports.cql, ports.cql_tls), service(node), Arc::clone(threads));
         node.set_transport(start, config.settings.start_native_transport).await?;
+        if let Some(membership) = &node.membership {
+            membership.set_ready(node.lets_clients_in().await);
+        }
         announce(node, cql_address, admin_address, sampled);
         std::future::pending().await
     };
@@ -157,7 +165,13 @@ async fn serve(
     #[cfg(feature = "bulk")]
     node.state.bulk.stop();
     let down = async {
+        if let Some(membership) = &node.membership {
+            membership.set_ready(false);
+        }
         node.stop_clients(SHUTDOWN_GRACE).await;
+        if let Some(membership) = &node.membership {
+            membership.leave().await;
+        }
         let drained = node.drain().await;
         let state = Arc::clone(&node.state);
         if take_time(move || state.logs.stop()).await.is_err() {

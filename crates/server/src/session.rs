@@ -431,6 +431,14 @@ impl Sessions {
             node: Arc::clone(state),
         });
         sessions.recall_statements();
+        let told = Arc::downgrade(&sessions);
+        let of_merges = Box::new(move |old: Arc<model::Schema>, new: Arc<model::Schema>| {
+            if let Some(sessions) = told.upgrade() {
+                tokio::spawn(async move { schema::was_merged(&sessions, &old, &new).await });
+            }
+        });
+        // A node has one set of sessions; what was merged before concerns nobody.
+        let _ = state.schema_merged.set(of_merges);
         sessions
     }
 }

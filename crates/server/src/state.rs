@@ -13,7 +13,7 @@ use crate::tls::Tls;
 use engine::Engine;
 use env::Env;
 use model::Schema;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A probability that is changed while the node runs; none is drawn for 0.
@@ -39,6 +39,9 @@ impl TraceProbability {
         bits != 0 && env.random.unit() < f64::from_bits(bits)
     }
 }
+
+/// Told of a schema that changed because another node's did: the one before, and the one now.
+pub(crate) type SchemaMerged = Box<dyn Fn(Arc<Schema>, Arc<Schema>) + Send + Sync>;
 
 /// What the parts of a node share.
 pub struct NodeState {
@@ -71,6 +74,8 @@ pub struct NodeState {
     pub tokens: Vec<i64>,
     /// Version of the Cassandra whose directory this is, or whose behaviour this is: what clients are told.
     pub release_version: String,
+    /// Who is told when the schema of other nodes was merged into this one's: the schema before, and now.
+    pub(crate) schema_merged: OnceLock<SchemaMerged>,
     /// Number of this start.
     pub generation: i32,
     /// Monotonic time of the start.

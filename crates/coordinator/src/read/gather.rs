@@ -97,7 +97,9 @@ impl Coordinator {
             left = later;
             let mut asked = Vec::with_capacity(now.len());
             for leg in now {
-                let command = ReadCommand { limits, ..ReadCommand::clone(&leg.command) };
+                let mut command = ReadCommand { limits, ..ReadCommand::clone(&leg.command) };
+                // Digests are of whole columns: nodes differ in which cells they leave out.
+                command.columns.elements = None;
                 let data = DataRequest { command: Arc::new(command), page, deadline: deadline.cloned() };
                 let now_nanos = self.env.clock.monotonic_nanos();
                 asked.push(Asked::ask(leg, data, request.consistency, now_nanos)?);

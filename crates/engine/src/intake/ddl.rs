@@ -27,17 +27,28 @@ use std::sync::atomic::Ordering;
 use uuid::Uuid;
 
 impl Intake {
-    /// [`crate::Engine::install_schema`].
-    pub(crate) fn install_schema(&self, new: Schema) -> Result<Arc<Schema>, EngineError> {
+    /// [`crate::Engine::install_schema`], [`crate::Engine::change_schema`].
+    pub(crate) fn install_schema(
+        &self,
+        new: Schema,
+        made_of: Option<&Arc<Schema>>,
+    ) -> Result<Arc<Schema>, EngineError> {
         let _turn = self.schema_turn.lock();
         let old = self.catalog.schema();
+        if made_of.is_some_and(|base| !Arc::ptr_eq(base, &old)) {
+            return Err(EngineError::SchemaMoved);
+        }
         let new = system::completed(new, self.catalog.release());
         check_column_ids(&old, &new)?;
         verify::verify(&old, &new)?;
         let mutations = diff::mutations(&old, &new, self.schema_moment());
         self.writing.apply_durably(&mutations)?;
         let awaits_flush = self.writing.flush_change(&mutations);
-        self.publish(&old, new, awaits_flush)
+        let published = self.publish(&old, new, awaits_flush)?;
+        if let Some(tell) = self.schema_changed.get().filter(|_| !mutations.is_empty()) {
+            tell(&mutations, &published);
+        }
+        Ok(published)
     }
 
     /// Timestamps of schema changes only go up, whatever the clock does.
@@ -50,7 +61,7 @@ impl Intake {
 
     /// Puts a schema in force that the log has. If it awaits its flush, the tables that it defines or changes
     /// do.
-    fn publish(&self, old: &Schema, mut new: Schema, awaits_flush: bool) -> Result<Arc<Schema>, EngineError> {
+    pub(crate) fn publish(&self, old: &Schema, mut new: Schema, awaits_flush: bool) -> Result<Arc<Schema>, EngineError> {
         let start = self.writing.log.position();
         let mut alive = BTreeSet::new();
         let mut narrowed = Vec::new();

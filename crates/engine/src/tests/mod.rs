@@ -17,6 +17,7 @@ mod opening;
 mod proving;
 mod row_cache;
 mod schema;
+mod schema_exchange;
 mod schema_flush;
 mod snapshots;
 mod store;

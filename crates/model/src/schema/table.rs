@@ -183,6 +183,35 @@ impl TableSchema {
         }
     }
 
+    /// The same table with the ids that `known`, an earlier definition of it, gave to its columns. A column
+    /// that was dropped meanwhile and is there again is another one.
+    pub fn with_ids_of(&self, known: &TableSchema) -> TableSchema {
+        let mut builder = self.to_builder();
+        let dropped_at = |table: &TableSchema, name: &str| {
+            table.dropped_column(name).map_or(i64::MIN, |dropped| dropped.dropped_time_micros)
+        };
+        builder.next_id = known.by_id.len() as u32;
+        for (column, is_assigned) in &mut builder.others {
+            let same = known.column(&column.name).filter(|before| {
+                before.kind == column.kind
+                    && before.is_multi_cell() == column.is_multi_cell()
+                    && dropped_at(self, &column.name) <= dropped_at(known, &column.name)
+            });
+            *is_assigned = same.is_some();
+            if let Some(same) = same {
+                column.id = same.id;
+            }
+        }
+        // Key columns may be renamed, but neither come nor go.
+        for (column, before) in builder.partition_key.iter_mut().zip(&known.partition_key) {
+            column.id = before.id;
+        }
+        for (column, before) in builder.clustering.iter_mut().zip(&known.clustering) {
+            column.id = before.id;
+        }
+        builder.build()
+    }
+
     /// Partition key columns in key order.
     pub fn partition_key(&self) -> &[Arc<ColumnDef>] {
         &self.partition_key
@@ -483,6 +512,30 @@ mod tests {
         let ids: Vec<u32> =
             table.static_columns().iter().chain(table.regular_columns()).map(|c| c.id.0).collect();
         assert_eq!(ids, [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn another_definition_of_a_table_takes_its_ids_over() {
+        let table = sample();
+        let altered = table.to_builder().drop_column("Zed", 5).regular("alpha", CqlType::Int).build();
+        let again = altered.to_builder().regular("Zed", CqlType::Int).build();
+        let elsewhere = TableSchema::builder("ks", "t", Uuid::nil())
+            .partition_key("key", CqlType::Int)
+            .clustering("c", CqlType::Text, true)
+            .regular("zeta", CqlType::Int)
+            .regular("Zed", CqlType::Int)
+            .regular("beta", CqlType::Int)
+            .dropped(again.dropped.clone())
+            .build();
+        let merged = elsewhere.with_ids_of(&altered);
+        let id = |table: &TableSchema, name: &str| table.column(name).unwrap().id;
+        assert_eq!(id(&merged, "zeta"), id(&altered, "zeta"));
+        assert_eq!(id(&merged, "key"), id(&altered, "k"));
+        assert_eq!(id(&merged, "c"), id(&altered, "c"));
+        assert!(id(&merged, "beta").0 > id(&altered, "alpha").0);
+        assert_ne!(id(&elsewhere.with_ids_of(&table), "Zed"), id(&table, "Zed"), "dropped meanwhile");
+        assert_eq!(id(&elsewhere.with_ids_of(&again), "Zed"), id(&again, "Zed"));
+        assert_eq!(merged.column_by_id(id(&altered, "alpha")), None);
     }
 
     #[test]

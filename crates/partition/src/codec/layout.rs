@@ -7,7 +7,7 @@ use super::input::Input;
 use super::stats::{DeletionTimes, Deltas, EncodingStats};
 use model::command::ColumnSelection;
 use model::elements::ElementSelection;
-use model::{ColumnDef, ColumnId, CqlType, Liveness, NO_TIMESTAMP, TableSchema, vint};
+use model::{ColumnDef, ColumnId, CqlType, Deletion, Liveness, NO_TIMESTAMP, TableSchema, vint};
 use std::sync::Arc;
 
 /// How the length of a type's values is known: fixed, or written before each.
@@ -257,6 +257,16 @@ impl Layout {
     /// How local deletion times are held.
     pub fn deletion_times(&self) -> DeletionTimes {
         self.deltas.times
+    }
+
+    /// Appends the deletion of a partition, as differences.
+    pub(crate) fn write_deletion(&self, out: &mut Vec<u8>, deletion: &Deletion) {
+        self.deltas.write_deletion(out, deletion);
+    }
+
+    /// Reads the deletion of a partition.
+    pub(crate) fn read_deletion<I: Input>(&self, input: &mut I) -> Result<Deletion, I::Error> {
+        self.deltas.read_deletion(input)
     }
 
     /// The types of clustering values.

@@ -29,7 +29,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use uuid::Uuid;
 
-mod flag {
+pub(crate) mod flag {
     pub const EMPTY: u8 = 0x01;
     pub const REVERSED: u8 = 0x02;
     pub const DELETION: u8 = 0x04;
@@ -78,15 +78,28 @@ pub fn decode_mutation(
     lookup: &dyn Fn(Uuid) -> Option<Arc<TableSchema>>,
 ) -> Result<Mutation, MutationError> {
     let mut input = SliceInput::new(Bytes::copy_from_slice(bytes));
+    let mutation = read_mutation(&mut input, times, lookup)?;
+    match input.remaining() {
+        0 => Ok(mutation),
+        rest => Err(input.malformed(format!("{rest} bytes after the mutation")).into()),
+    }
+}
+
+/// Reads a mutation that others may follow.
+///
+/// # Errors
+/// As [`decode_mutation`].
+pub fn read_mutation(
+    input: &mut SliceInput,
+    times: DeletionTimes,
+    lookup: &dyn Fn(Uuid) -> Option<Arc<TableSchema>>,
+) -> Result<Mutation, MutationError> {
     let count = input.uvint()?;
     let mut updates = Vec::new();
     for _ in 0..count {
-        updates.push(decode_update(&mut input, times, lookup)?);
+        updates.push(decode_update(input, times, lookup)?);
     }
-    match input.remaining() {
-        0 => Ok(Mutation { updates }),
-        rest => Err(input.malformed(format!("{rest} bytes after the mutation")).into()),
-    }
+    Ok(Mutation { updates })
 }
 
 /// Columns of `defs` for which any of `rows` has a cell or a deletion.
@@ -105,7 +118,11 @@ fn write_names(out: &mut Vec<u8>, columns: &[&Arc<ColumnDef>]) {
     }
 }
 
-fn encode_update(
+/// Appends one update of a mutation.
+///
+/// # Errors
+/// As [`encode_mutation`].
+pub fn encode_update(
     update: &PartitionUpdate,
     times: DeletionTimes,
     out: &mut Vec<u8>,
@@ -189,7 +206,11 @@ fn names(input: &mut SliceInput) -> Result<Vec<String>, DecodeError> {
     (0..count).map(|_| input.vtext()).collect()
 }
 
-fn decode_update(
+/// Decodes one update of a mutation.
+///
+/// # Errors
+/// As [`decode_mutation`].
+pub fn decode_update(
     input: &mut SliceInput,
     times: DeletionTimes,
     lookup: &dyn Fn(Uuid) -> Option<Arc<TableSchema>>,

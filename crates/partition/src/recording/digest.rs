@@ -79,7 +79,7 @@ impl<'a> Digester<'a> {
         self.hash.update(key);
         self.deletion(deletion);
         command.table.regular_columns().iter().for_each(|column| self.hash.update(&column.name));
-        let wanted = || command.table.static_columns().iter().filter(|c| command.columns.contains(c.id));
+        let wanted = || command.table.static_columns().iter().filter(|c| command.fetches_static(c.id));
         let has_wanted = |row: &&Row| {
             wanted().any(|c| !row.cells_of(c.id).is_empty() || !row.complex_deletion(c.id).is_none())
         };

@@ -1,6 +1,7 @@
 //! Pages of several replicas that know different things, against a merge of all that they know.
 
-use super::{Cut, LiveRows, Recording, known};
+use super::{Cut, LiveRows, Recording, decode_answer, known};
+use crate::codec::DeletionTimes;
 use crate::testing::*;
 use crate::{BoxedStream, PageLimits, PageMark, ReadContext, concat, merge};
 use model::Slice;
@@ -162,11 +163,20 @@ fn rows_of(rows: &mut LiveRows) -> Vec<(i32, Option<i32>, Option<i64>)> {
     seen
 }
 
-/// All pages of what the replicas answer.
+/// What arrives of the answer of a replica elsewhere.
+fn sent(recording: &Recording, command: &Arc<ReadCommand>, page: PageLimits) -> Recording {
+    let mut bytes = Vec::new();
+    recording.encode(command, DeletionTimes::Signed, &mut bytes).unwrap();
+    let stream = decode_answer(bytes.into(), command, DeletionTimes::Signed, &"a replica".into());
+    Recording::of(stream, command, ReadContext::default(), page).unwrap()
+}
+
+/// All pages of what the replicas answer, which are elsewhere or not.
 fn paged(
     replicas: &[Replica],
     command: &Arc<ReadCommand>,
     page: PageLimits,
+    is_elsewhere: bool,
 ) -> Vec<(i32, Option<i32>, Option<i64>)> {
     let reversed = command.is_reversed();
     let (mut seen, mut after, mut mark): (Vec<_>, After, Option<PageMark>) = (Vec::new(), None, None);
@@ -177,8 +187,9 @@ fn paged(
                 let mut asked = replica.clone();
                 asked.retain(|k, _| of.is_none_or(|only| only == *k));
                 let stream: BoxedStream = Box::new(Script::new(steps(&asked, after, reversed)));
-                Recording::of(merge(&table(), [stream], reversed), command, ReadContext::default(), page)
-                    .unwrap()
+                let stream = merge(&table(), [stream], reversed);
+                let recording = Recording::of(stream, command, ReadContext::default(), page).unwrap();
+                if is_elsewhere { sent(&recording, command, page) } else { recording }
             };
             replicas.iter().map(of_replica).collect::<Vec<_>>()
         };
@@ -220,7 +231,10 @@ proptest! {
         of_partition in prop_oneof![2 => Just(u64::MAX), 1 => 1u64..3],
         distinct in proptest::bool::weighted(0.15),
         reversed in any::<bool>(),
+        is_elsewhere in any::<bool>(),
     ) {
+        // Nodes elsewhere are told of rows alone.
+        let tombstones = if is_elsewhere { u64::MAX } else { tombstones };
         let limits = DataLimits { rows: limit, rows_per_partition: of_partition, distinct };
         let command = command(limits, reversed);
         let streams: Vec<BoxedStream> = replicas
@@ -232,6 +246,6 @@ proptest! {
             LiveRows::new(merged, Arc::clone(&command), ReadContext::default(), PageLimits::NONE);
         let expected = rows_of(&mut whole);
         let page = PageLimits { rows, bytes: u64::MAX, tombstones };
-        prop_assert_eq!(paged(&replicas, &command, page), expected);
+        prop_assert_eq!(paged(&replicas, &command, page, is_elsewhere), expected);
     }
 }

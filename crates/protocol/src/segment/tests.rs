@@ -13,28 +13,6 @@ fn encode(layout: Layout, payload: &[u8], self_contained: bool) -> BytesMut {
 }
 
 #[test]
-fn the_header_checksum_of_an_empty_self_contained_segment_is_known() {
-    assert_eq!(crc24(&[0, 0, 2]), 0xC4_366A);
-}
-
-#[test]
-fn the_header_checksum_is_that_of_its_bits_one_by_one() {
-    for length in 0..64 {
-        let header = noise(length);
-        let bit_by_bit = header.iter().fold(0x87_5060, |register, &byte| crc24_step(register, byte));
-        assert_eq!(crc24(&header), bit_by_bit, "{header:?}");
-    }
-}
-
-#[test]
-fn the_payload_checksum_starts_behind_four_fixed_bytes() {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&[0xFA, 0x2D, 0x55, 0xCA]);
-    hasher.update(b"payload");
-    assert_eq!(crc32(b"payload"), hasher.finalize());
-}
-
-#[test]
 fn what_does_not_shrink_is_sent_as_it_is() {
     let noise = noise(2000);
     let segment = encode(Layout::Lz4, &noise, true);

@@ -15,6 +15,7 @@ mod entries;
 mod environment;
 mod guarded;
 mod memory;
+mod ring;
 mod settings;
 mod shown;
 mod units;
@@ -23,6 +24,7 @@ mod values;
 pub use auth::{AuthSettings, Authenticator, CidrSettings};
 pub use encryption::{ClientAuth, ClientEncryption, ContextFactory, EncryptionPolicy, Secret, StoreFile};
 pub use memory::{MemoryShares, memory_bytes};
+pub use ring::RingConfig;
 pub use settings::Settings;
 pub use shown::Shown;
 pub use units::{ByteRate, ByteSize, Millis};
@@ -33,6 +35,7 @@ use engine::EngineOptions;
 use entries::Entries;
 use env::Env;
 use guarded::Otherwise;
+use ring::RingDraft;
 use serde_norway::Value;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -112,6 +115,8 @@ pub struct Config {
     pub sample: bool,
     /// Whether the directory of a member of a larger ring is served.
     pub single_node: bool,
+    /// The ring that the node is a member of; `None` for a node on its own.
+    pub ring: Option<RingConfig>,
     /// Whether clients log in, and whether they are held to what they were granted.
     pub auth: AuthSettings,
     /// File with the password of the first superuser.
@@ -161,6 +166,7 @@ struct Draft {
     data_center: Option<String>,
     rack: Option<String>,
     auth: AuthSettings,
+    ring: RingDraft,
     warnings: Vec<String>,
 }
 
@@ -252,6 +258,8 @@ impl Draft {
                 }
             }
             self.auth.note(key, value).map_err(bad)?;
+            self.ring.encrypts |= key == "server_encryption_options" && rule.asks_for_more(value).is_some();
+        } else if self.ring.note(key, value).map_err(bad)? {
         } else if key == "endpoint_snitch" {
             self.snitch = Some(short_class(&show(value)));
         } else {
@@ -341,6 +349,7 @@ impl Draft {
         engine.validate().map_err(ConfigError::Invalid)?;
         validate(&settings).map_err(ConfigError::Invalid)?;
         self.auth.check(&settings).map_err(ConfigError::Invalid)?;
+        let ring = self.ring.finish(settings.storage_port, args.single_node).map_err(ConfigError::Invalid)?;
         memory::fits(&settings, engine.memtable_bytes_max, memory.total).map_err(ConfigError::Invalid)?;
         Ok(Config {
             file: args.config.clone(),
@@ -354,6 +363,7 @@ impl Draft {
             admin_address,
             sample: args.sample,
             single_node: args.single_node,
+            ring,
             auth: self.auth,
             initial_superuser_password_file: args.initial_superuser_password_file.clone(),
             memory,

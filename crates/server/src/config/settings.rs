@@ -93,6 +93,9 @@ settings! {
     native_transport_tls_handshake_timeout: Millis = Millis(10_000);
     /// Port of the other nodes; kept in system.local.
     storage_port: u16 = 7000;
+    /// Whether a node that joins a ring gets the data of its part first. Ilion cannot: with true it joins only
+    /// a ring without tables.
+    auto_bootstrap: bool = true;
     /// Address of the admin API; 127.0.0.1 when not set. A key of Ilion's.
     admin_address: Option<IpAddr> = None;
     /// Unix socket of the admin API, beside its port; none when not set. A key of Ilion's.

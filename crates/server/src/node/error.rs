@@ -43,6 +43,9 @@ pub enum StartError {
         /// Why not.
         cause: io::Error,
     },
+    /// The node cannot be a member of its ring.
+    #[error("{0}")]
+    Membership(#[from] crate::membership::MembershipError),
     /// The operating system refused something else.
     #[error("{0}")]
     Io(#[from] io::Error),

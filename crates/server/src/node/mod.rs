@@ -29,6 +29,7 @@ pub use error::StartError;
 use crate::audit::RequestLogs;
 use crate::auth::Auth;
 use crate::config::Config;
+use crate::membership::Membership;
 use crate::metrics::Metrics;
 use crate::net;
 use crate::replica;
@@ -37,7 +38,7 @@ use crate::state::{NodeState, TraceProbability};
 use crate::system::{catalog, local};
 use crate::timeouts::Timeouts;
 use crate::tls::Tls;
-use coordinator::{Coordinator, NoHints, Replica, SingleNode};
+use coordinator::{Coordinator, NoHints, Replica, SingleNode, Topology};
 use engine::{Engine, EngineError, Opening};
 use env::Env;
 use model::TableSchema;
@@ -58,6 +59,8 @@ pub struct Node {
     pub state: Arc<NodeState>,
     /// Carries out requests.
     pub coordinator: Arc<Coordinator>,
+    /// The ring that it is a member of.
+    pub(crate) membership: Option<Membership>,
     transport: Mutex<Transport>,
     /// Known once the node is as far as to let clients in.
     start_transport: OnceLock<StartTransport>,
@@ -146,9 +149,10 @@ impl Node {
             ),
             connections: Arc::new(net::Registry::new()),
             tls,
-            tokens: identity.tokens,
+            tokens: identity.tokens.clone(),
+            schema_merged: OnceLock::new(),
             generation: identity.generation,
-            release_version: identity.release_version.unwrap_or_default(),
+            release_version: identity.release_version.clone().unwrap_or_default(),
             started_nanos,
             drained: AtomicBool::new(false),
             #[cfg(feature = "bulk")]
@@ -168,12 +172,26 @@ impl Node {
             rack,
             Arc::clone(&local) as Arc<dyn Replica>,
         ));
-        let of_schema = Arc::clone(&state.engine);
-        let topology = Arc::new(SingleNode::new(Arc::clone(&this), move || of_schema.schema()));
+        let has_bootstrapped = identity.bootstrapped.is_some();
+        let membership = match &state.config.ring {
+            Some(ring) => Some(Membership::new(&state, ring, &this, has_bootstrapped)?),
+            None => None,
+        };
+        let topology: Arc<dyn Topology> = match &membership {
+            Some(membership) => membership.topology(),
+            None => {
+                let of_schema = Arc::clone(&state.engine);
+                Arc::new(SingleNode::new(Arc::clone(&this), move || of_schema.schema()))
+            }
+        };
         let coordinator = Arc::new(Coordinator::new(env, topology, this, local, Arc::new(NoHints)));
+        if let Some(membership) = &membership {
+            membership.serve(&coordinator);
+        }
         Ok(Arc::new(Node {
             state,
             coordinator,
+            membership,
             transport: Mutex::new(Transport::Closed),
             start_transport: OnceLock::new(),
         }))
@@ -271,7 +289,7 @@ fn next_identity(env: &Env, config: &Config, opening: &Opening) -> Result<local:
     let table = opening.system_table("local");
     let before = local::identity(&table, read(&table)?, now_s).map_err(EngineError::from)?;
     let identity = before.next(env, config)?;
-    if !config.single_node {
+    if !config.single_node && config.ring.is_none() {
         let mut peers = Vec::new();
         for name in ["peers_v2", "peers"] {
             let table = opening.system_table(name);
@@ -297,4 +315,13 @@ fn write_identity(
     // SSTables.
     engine.flush("system", Some("local"))?;
     Ok(())
+}
+
+/// Writes down that the node owns its tokens: it has been a member of its ring.
+pub(crate) fn complete_bootstrap(state: &NodeState) -> Result<(), EngineError> {
+    let table = state.engine.system_table("local");
+    let mutation = local::bootstrapped(&table, state.env.now_micros());
+    let ticket = state.engine.apply(&mutation, engine::WriteOptions::default())?;
+    ticket.wait()?;
+    state.engine.flush("system", Some("local"))
 }

@@ -15,10 +15,11 @@ use protocol::response::error::ErrorResponse;
 use protocol::response::schema_change::{ChangeKind, ChangeTarget, SchemaChange};
 use protocol::response::{Event, Response, ResultBody};
 
-use super::{Answer, Exchange, error, principal};
+use super::{Answer, Exchange, Sessions, error, principal};
 use crate::auth::resource::Resource;
 use crate::node::estimates;
 use crate::slices::take_time;
+use crate::state::NodeState;
 
 pub(super) async fn change(
     exchange: &mut Exchange,
@@ -29,6 +30,49 @@ pub(super) async fn change(
     let sessions = Arc::clone(&exchange.sessions);
     let node = &sessions.node;
     let _turn = sessions.schema_turn.lock().await;
+    let installed = loop {
+        match try_change(node, statement, keyspace).await? {
+            // Another node was faster: its change may decide otherwise about this one.
+            Attempt::Overtaken => {}
+            Attempt::Nothing => return Ok(Answer::VOID),
+            Attempt::Installed(installed) => break installed,
+        }
+    };
+    let Installed { old, new, change, warnings } = *installed;
+    let stale = sessions.statements.invalidate(&old, &new);
+    sessions.forget_statements(&stale).await;
+    let change = to_protocol(change);
+    let (gone, made) = granted_on(&old, &change);
+    principal::after_schema_change(exchange, &gone, &made).await;
+    for event in all_changes(&old, &new, &change) {
+        node.connections.broadcast(&Event::Schema(event));
+    }
+    warnings.into_iter().for_each(|warning| exchange.warn(warning));
+    exchange.note(|| format!("Schema version is now {}", new.version));
+    Ok(Answer::Response(Response::Result(ResultBody::SchemaChange(change))))
+}
+
+/// What came of an attempt to change the schema.
+enum Attempt {
+    /// Another node has changed it meanwhile.
+    Overtaken,
+    /// There was nothing to change.
+    Nothing,
+    Installed(Box<Installed>),
+}
+
+struct Installed {
+    old: Arc<Schema>,
+    new: Arc<Schema>,
+    change: ddl::SchemaChange,
+    warnings: Vec<String>,
+}
+
+async fn try_change(
+    node: &Arc<NodeState>,
+    statement: &Statement,
+    keyspace: Option<&str>,
+) -> Result<Attempt, ErrorResponse> {
     let old = node.schema();
     let context = DdlContext {
         schema: &old,
@@ -43,12 +87,12 @@ pub(super) async fn change(
         masking_enabled: node.config.settings.dynamic_data_masking_enabled,
     };
     let Some(outcome) = ddl::apply(statement, &context).map_err(error::of_cql)? else {
-        return Ok(Answer::VOID);
+        return Ok(Attempt::Nothing);
     };
     let DdlOutcome { schema, change, warnings } = outcome;
     let (engine, before) = (Arc::clone(&node.engine), Arc::clone(&old));
     let install = move || {
-        let new = engine.install_schema(schema)?;
+        let new = engine.change_schema(&before, schema)?;
         if let Err(error) = estimates::forget_dropped(&engine, &before, &new) {
             tracing::warn!(%error, "the estimated sizes of a dropped table stay for some minutes");
         }
@@ -57,23 +101,78 @@ pub(super) async fn change(
     let installed = take_time(install).await;
     let new = match installed {
         Ok(Ok(new)) => new,
+        Ok(Err(EngineError::SchemaMoved)) => return Ok(Attempt::Overtaken),
         Ok(Err(failure @ EngineError::Unstorable(_))) => {
             return Err(ErrorResponse::invalid(failure.to_string()));
         }
         Ok(Err(failure)) => return Err(error::internal(&failure.to_string())),
         Err(failure) => return Err(error::internal(&failure.to_string())),
     };
-    let stale = sessions.statements.invalidate(&old, &new);
+    Ok(Attempt::Installed(Box::new(Installed { old, new, change, warnings })))
+}
+
+/// Another node has changed the schema: prepared statements that it concerns are dropped, and clients told.
+pub(super) async fn was_merged(sessions: &Arc<Sessions>, old: &Schema, new: &Schema) {
+    let stale = sessions.statements.invalidate(old, new);
     sessions.forget_statements(&stale).await;
-    let change = to_protocol(change);
-    let (gone, made) = granted_on(&old, &change);
-    principal::after_schema_change(exchange, &gone, &made).await;
-    for event in all_changes(&old, &new, &change) {
-        node.connections.broadcast(&Event::Schema(event));
+    for change in differences(old, new) {
+        sessions.node.connections.broadcast(&Event::Schema(change));
     }
-    warnings.into_iter().for_each(|warning| exchange.warn(warning));
-    exchange.note(|| format!("Schema version is now {}", new.version));
-    Ok(Answer::Response(Response::Result(ResultBody::SchemaChange(change))))
+}
+
+/// From one schema to the next, as clients are told: what comes before what it is made of.
+fn differences(old: &Schema, new: &Schema) -> Vec<SchemaChange> {
+    let mut told = Vec::new();
+    let names: std::collections::BTreeSet<&String> = old.keyspaces.keys().chain(new.keyspaces.keys()).collect();
+    for name in names {
+        let mut tell = |kind, target| told.push(SchemaChange { kind, keyspace: name.clone(), target });
+        let (before, after) = match (old.keyspace(name), new.keyspace(name)) {
+            (None, Some(after)) => {
+                tell(ChangeKind::Created, ChangeTarget::Keyspace);
+                (None, Some(after))
+            }
+            (Some(before), None) => {
+                for table in before.tables.keys() {
+                    tell(ChangeKind::Dropped, ChangeTarget::Table { name: table.clone() });
+                }
+                tell(ChangeKind::Dropped, ChangeTarget::Keyspace);
+                continue;
+            }
+            (before, after) => {
+                if before.map(|k| (&k.replication, k.durable_writes))
+                    != after.map(|k| (&k.replication, k.durable_writes))
+                {
+                    tell(ChangeKind::Updated, ChangeTarget::Keyspace);
+                }
+                (before, after)
+            }
+        };
+        let Some(after) = after else { continue };
+        for (name, ty) in &after.types {
+            match before.and_then(|before| before.types.get(name)) {
+                None => tell(ChangeKind::Created, ChangeTarget::Type { name: name.clone() }),
+                Some(was) if was != ty => tell(ChangeKind::Updated, ChangeTarget::Type { name: name.clone() }),
+                Some(_) => {}
+            }
+        }
+        for (name, table) in &after.tables {
+            match before.and_then(|before| before.tables.get(name)) {
+                None => tell(ChangeKind::Created, ChangeTarget::Table { name: name.clone() }),
+                Some(was) if was != table => {
+                    tell(ChangeKind::Updated, ChangeTarget::Table { name: name.clone() });
+                }
+                Some(_) => {}
+            }
+        }
+        let Some(before) = before else { continue };
+        for name in before.tables.keys().filter(|name| !after.tables.contains_key(*name)) {
+            tell(ChangeKind::Dropped, ChangeTarget::Table { name: name.clone() });
+        }
+        for name in before.types.keys().filter(|name| !after.types.contains_key(*name)) {
+            tell(ChangeKind::Dropped, ChangeTarget::Type { name: name.clone() });
+        }
+    }
+    told
 }
 
 /// What permissions may have been granted on and is gone, and what its maker is granted permissions on.

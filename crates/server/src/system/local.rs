@@ -2,8 +2,8 @@
 //!
 //! The engine keeps `host_id`, `schema_version` and `truncated_at` itself. A directory that a Cassandra made
 //! keeps the versions that this Cassandra wrote: it takes a start with another version for an upgrade.
-//! `system.peers` and `system.peers_v2` are never written; rows in them say that the directory is a member's
-//! of a larger ring.
+//! `system.peers` and `system.peers_v2` are written by a member of a ring (`crate::membership`); rows in them
+//! say that the directory is a member's of a larger ring.
 
 use super::rows::{IntoValue, Value};
 use crate::config::Config;
@@ -97,7 +97,8 @@ pub enum IdentityError {
     /// The node belongs to a larger ring.
     #[error(
         "This node is a member of a ring with {count} other node(s), {peer} among them: it has only a part of the data, and \
-         Ilion cannot join rings. Give --single-node to serve what is here as if it were everything"
+         the configuration names no seeds of its ring (seed_provider). Give --single-node to serve what is here as if it were \
+         everything"
     )]
     Member {
         /// How many others there are.
@@ -105,6 +106,19 @@ pub enum IdentityError {
         /// One of them.
         peer: IpAddr,
     },
+}
+
+/// What `bootstrapped` says of a node that owns its tokens.
+const BOOTSTRAPPED: Bytes = Bytes::from_static(b"COMPLETED");
+
+/// The write that says that the node owns its tokens.
+pub fn bootstrapped(table: &Arc<TableSchema>, now_micros: i64) -> Mutation {
+    let mut row = Row::new(Clustering::empty());
+    row.liveness = Liveness::new(now_micros);
+    row.cells.extend(table.column("bootstrapped").map(|column| Cell::live(column.id, now_micros, BOOTSTRAPPED)));
+    let mut update = PartitionUpdate::new(Arc::clone(table), key());
+    update.rows.push(row);
+    Mutation::of(update)
 }
 
 fn key() -> DecoratedKey {
@@ -272,8 +286,9 @@ impl Identity {
     pub fn mutation(&self, table: &Arc<TableSchema>, config: &Config, now_micros: i64) -> Mutation {
         let settings = &config.settings;
         let port = |port: u16| i32::from(port).into_value();
-        let values: [(&str, Value); 16] = [
-            ("bootstrapped", "COMPLETED".into_value()),
+        // A member of a ring has joined when it says so to the others.
+        let has_bootstrapped = config.ring.is_none() || self.bootstrapped.is_some();
+        let values: [(&str, Value); 15] = [
             ("broadcast_address", config.broadcast_address.into_value()),
             ("broadcast_port", port(settings.storage_port)),
             ("cluster_name", self.cluster_name.clone().into_value()),
@@ -292,6 +307,9 @@ impl Identity {
         ];
         let mut row = Row::new(Clustering::empty());
         row.liveness = Liveness::new(now_micros);
+        if has_bootstrapped && let Some(column) = table.column("bootstrapped") {
+            row.cells.push(Cell::live(column.id, now_micros, BOOTSTRAPPED));
+        }
         for (name, value) in values {
             let Some(column) = table.column(name) else { continue };
             if let Some(value) = value {

@@ -1,0 +1,236 @@
+//! What gossip tells, as nodes of the ring.
+//!
+//! A status says where a node is in its life. A node that stopped in good order, or has not said a status
+//! since its restart, is where it was before. One that is remembered, and not heard of, holds its part.
+
+use super::{Member, PeerRecord, RingEvent};
+use crate::endpoint::Endpoint;
+use crate::gossip::{AppState, EndpointState, Event, Gossiper, Status, StatusKind};
+use crate::messaging::Messenger;
+use crate::remote::{RemoteReplica, RemoteTimeouts};
+use crate::ring::{Member as RingMember, Members, Phase};
+use coordinator::Node;
+use model::key::Token;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use uuid::Uuid;
+
+/// What is known of the nodes besides what they gossip.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// Nodes as they were last seen, by address.
+    nodes: BTreeMap<Endpoint, KnownNode>,
+    /// As the coordinator asks them.
+    asked: BTreeMap<Uuid, (Endpoint, Arc<Node>)>,
+}
+
+#[derive(Clone, Debug)]
+struct KnownNode {
+    record: PeerRecord,
+    phase: Phase,
+    /// Whether clients were told that it is up.
+    is_told: bool,
+    /// Whether clients have not heard of it yet.
+    is_new: bool,
+}
+
+impl Known {
+    pub(super) fn new(saved: Vec<PeerRecord>) -> Known {
+        let known = saved.into_iter().map(|record| {
+            (record.endpoint, KnownNode { record, phase: Phase::Normal, is_told: false, is_new: false })
+        });
+        Known { nodes: known.collect(), asked: BTreeMap::new() }
+    }
+
+    pub(super) fn saved_endpoints(&self) -> BTreeSet<Endpoint> {
+        self.nodes.keys().copied().collect()
+    }
+
+    /// The node as it is asked; the same as before while it stays where it is.
+    fn asked(
+        &mut self,
+        record: &PeerRecord,
+        messenger: &Arc<Messenger>,
+        timeouts: RemoteTimeouts,
+    ) -> Arc<Node> {
+        if let Some((endpoint, node)) = self.asked.get(&record.host_id)
+            && *endpoint == record.endpoint
+            && *node.datacenter == record.datacenter
+            && *node.rack == record.rack
+        {
+            return Arc::clone(node);
+        }
+        let replica =
+            RemoteReplica::new(Arc::clone(messenger), record.endpoint, record.host_id, timeouts);
+        let node = Node::new(record.host_id, &record.datacenter, &record.rack, Arc::new(replica));
+        node.set_alive(false);
+        let node = Arc::new(node);
+        self.asked.insert(record.host_id, (record.endpoint, Arc::clone(&node)));
+        node
+    }
+
+    /// Takes note of what a node says of itself. `None` for one that is no member, or not known enough.
+    fn hear(&mut self, endpoint: Endpoint, state: &EndpointState, gossiper: &Gossiper) -> Option<KnownNode> {
+        let before = self.nodes.get(&endpoint);
+        let text = |key: AppState| state.text(key).map(str::to_owned);
+        let or = |new: Option<String>, old: fn(&PeerRecord) -> &String| {
+            new.or_else(|| before.map(|known| old(&known.record).clone()))
+        };
+        let phase = phase_of(state, gossiper).or_else(|| before.map(|known| known.phase.clone()))?;
+        let record = PeerRecord {
+            endpoint,
+            host_id: state.host_id().or_else(|| before.map(|known| known.record.host_id))?,
+            datacenter: or(text(AppState::DC), |record| &record.datacenter)?,
+            rack: or(text(AppState::RACK), |record| &record.rack)?,
+            release_version: text(AppState::RELEASE_VERSION)
+                .or_else(|| before.and_then(|known| known.record.release_version.clone())),
+            native: native_of(endpoint, state).or_else(|| before.and_then(|known| known.record.native)),
+            schema: state.schema().or_else(|| before.and_then(|known| known.record.schema)),
+            tokens: state.tokens().or_else(|| before.map(|known| known.record.tokens.clone()))?,
+        };
+        let (is_told, is_new) = before.map_or((false, true), |known| (known.is_told, known.is_new));
+        let known = KnownNode { record, phase, is_told, is_new };
+        self.nodes.insert(endpoint, known.clone());
+        Some(known)
+    }
+}
+
+/// Where clients find a node.
+fn native_of(endpoint: Endpoint, state: &EndpointState) -> Option<Endpoint> {
+    let with_port = state.text(AppState::NATIVE_ADDRESS_AND_PORT).and_then(|text| text.parse().ok());
+    let without = || {
+        let ip = state.text(AppState::RPC_ADDRESS)?.parse().ok()?;
+        Some(Endpoint::new(ip, 9_042))
+    };
+    let found = with_port.map(|socket: std::net::SocketAddr| Endpoint::from(socket)).or_else(without)?;
+    // Who listens everywhere is found under the address that other nodes know.
+    Some(if found.ip.is_unspecified() { Endpoint::new(endpoint.ip, found.port) } else { found })
+}
+
+/// Where a node says that it is; `None` where it has not said it, and `Some` of no phase never for one that
+/// left.
+fn phase_of(state: &EndpointState, gossiper: &Gossiper) -> Option<Phase> {
+    match (state.status_kind(), state.status()) {
+        (StatusKind::Normal | StatusKind::Shutdown, _) => Some(Phase::Normal),
+        (StatusKind::Leaving | StatusKind::Removing, _) => Some(Phase::Leaving),
+        (StatusKind::Boot, _) => Some(Phase::Joining),
+        (_, Some(Status::Moving { token })) => Some(Phase::Moving(vec![Token(token)])),
+        (_, Some(Status::BootReplace { ip, .. })) => {
+            let replaced = gossiper.states().find(|(endpoint, _)| endpoint.ip == ip);
+            Some(Phase::Replacing(replaced?.1.host_id()?))
+        }
+        _ => None,
+    }
+}
+
+impl Member {
+    /// What happened, one after the other.
+    pub(super) fn take_note(&self, events: Vec<Event>) {
+        let mut changed = BTreeSet::new();
+        let mut told = Vec::new();
+        for event in events {
+            match &event {
+                Event::Changed { endpoint, key, .. } => {
+                    tracing::trace!(%event, key = %key, "gossip");
+                    changed.insert(*endpoint);
+                    continue;
+                }
+                Event::Alive(endpoint) | Event::Joined(endpoint) | Event::Restarted(endpoint) => {
+                    changed.insert(*endpoint);
+                }
+                Event::Dead(endpoint) => self.messenger.transport().interrupt(*endpoint),
+                Event::Left(endpoint) | Event::Removed(endpoint) => {
+                    if let Some(native) = self.forget(*endpoint) {
+                        told.push(RingEvent::Left(native));
+                    }
+                }
+                Event::Refused { .. } => {
+                    tracing::warn!("{event}");
+                    continue;
+                }
+                Event::ShadowRoundEnded(_) => {}
+            }
+            tracing::info!("{event}");
+        }
+        told.extend(self.refresh(changed));
+        told.into_iter().for_each(|event| self.host.tell(event));
+        self.pull_if_behind();
+    }
+
+    /// A node left for good. Where clients found it.
+    fn forget(&self, endpoint: Endpoint) -> Option<Endpoint> {
+        let known = {
+            let mut known = self.known.lock();
+            let gone = known.nodes.remove(&endpoint);
+            if let Some(gone) = &gone {
+                known.asked.remove(&gone.record.host_id);
+            }
+            gone
+        };
+        self.messenger.transport().forget(endpoint);
+        self.host.forget_peer(endpoint);
+        known.and_then(|known| known.record.native)
+    }
+
+    /// Takes note of who is in the ring.
+    pub(super) fn refresh_members(&self) {
+        let told = self.refresh(BTreeSet::new());
+        told.into_iter().for_each(|event| self.host.tell(event));
+    }
+
+    /// Makes the ring of what is known now. `changed` have said something new. What clients are to be told.
+    fn refresh(&self, changed: BTreeSet<Endpoint>) -> Vec<RingEvent> {
+        let mut told = Vec::new();
+        let (mut saved, mut back) = (Vec::new(), Vec::new());
+        {
+            let gossiper = self.gossiper.lock();
+            let mut known = self.known.lock();
+            let own = self.options.gossip.endpoint;
+            let mut members = Vec::new();
+            if self.has_joined.load(Ordering::SeqCst) {
+                members.push(RingMember {
+                    endpoint: own,
+                    node: Arc::clone(self.topology.this()),
+                    tokens: self.options.tokens.iter().map(|token| Token(*token)).collect(),
+                    phase: Phase::Normal,
+                });
+            }
+            for (endpoint, state) in gossiper.states().filter(|(endpoint, _)| *endpoint != own) {
+                let Some(heard) = known.hear(endpoint, state, &gossiper) else { continue };
+                if changed.contains(&endpoint) && !matches!(heard.phase, Phase::Joining | Phase::Replacing(_)) {
+                    saved.push(heard.record);
+                }
+            }
+            let nodes: Vec<KnownNode> = known.nodes.values().cloned().collect();
+            for KnownNode { record, phase, is_told, is_new } in nodes {
+                let node = known.asked(&record, &self.messenger, self.options.timeouts);
+                let is_alive = gossiper.is_alive(&record.endpoint);
+                if is_alive && !node.is_alive() {
+                    back.push(Arc::clone(&node));
+                }
+                node.set_alive(is_alive);
+                let is_ready = gossiper.state(&record.endpoint).is_some_and(EndpointState::is_rpc_ready);
+                let is_up = is_alive && is_ready;
+                if is_up != is_told
+                    && let Some(native) = record.native
+                {
+                    if is_up && is_new {
+                        told.push(RingEvent::Joined(native));
+                    }
+                    told.push(if is_up { RingEvent::Up(native) } else { RingEvent::Down(native) });
+                    if let Some(known) = known.nodes.get_mut(&record.endpoint) {
+                        known.is_told = is_up;
+                        known.is_new &= !is_up;
+                    }
+                }
+                let tokens = record.tokens.iter().map(|token| Token(*token)).collect();
+                members.push(RingMember { endpoint: record.endpoint, node, tokens, phase });
+            }
+            self.topology.set_members(Members::new(members));
+        }
+        saved.iter().for_each(|record| self.host.save_peer(record));
+        back.iter().for_each(|node| self.host.is_back(node));
+        told
+    }
+}

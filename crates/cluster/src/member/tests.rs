@@ -1,0 +1,1 @@
+//! Members of one ring, over a network in memory.

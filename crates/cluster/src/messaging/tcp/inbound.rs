@@ -1,0 +1,243 @@
+//! One connection from a peer.
+//!
+//! 1. The handshake has to come in time. It names the peer, and the version and the framing of what follows.
+//! 2. Frames are read and messages made of them. A message counts against the limits of
+//!    [`super::super::limits`] until its payload is dropped. Where there is no room, nothing is read.
+//! 3. A frame that fails its checksum is left out where that harms no other. A message that makes no sense in
+//!    a frame that does is left out too. Anything else ends the connection.
+
+use super::super::frame::{Decoded, FrameError};
+use super::super::handshake::{HandshakeError, INITIATE_BYTES_MAX, Initiate};
+use super::super::limits::{Allowance, Room};
+use super::super::message::{Message, Parsed};
+use super::super::unpack::{UnpackError, Unpacker};
+use super::Shared;
+use super::peer::Peer;
+use super::stream::Stream;
+use crate::endpoint::Endpoint;
+use bytes::{Bytes, BytesMut};
+use partition::codec::SliceInput;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// Room for one read of the socket, in bytes.
+const READ_BYTES: usize = 64 << 10;
+
+/// Why a connection came to its end.
+#[derive(Debug, thiserror::Error)]
+enum InboundError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Handshake(#[from] HandshakeError),
+    #[error("no handshake in time")]
+    TimedOut,
+    #[error("too many nodes are known to take messages of another one")]
+    TooManyPeers,
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error("the checksum of a large message's frame is {read:#010x}, of its bytes {computed:#010x}")]
+    Corrupt { read: u32, computed: u32 },
+    #[error(transparent)]
+    Unpack(#[from] UnpackError),
+    #[error("the peer closed inside of a frame")]
+    CutOff,
+    #[error("this node takes no more messages")]
+    Stopped,
+}
+
+/// Serves a connection to its end.
+pub(super) async fn serve(tcp: TcpStream, socket: SocketAddr, shared: Arc<Shared>) {
+    let mut stop = shared.stop.subscribe();
+    tokio::select! {
+        biased;
+        _ = stop.wait_for(|is_stopped| *is_stopped) => {}
+        ended = run(tcp, &shared) => match ended {
+            Ok(()) => tracing::debug!(peer = %socket, "a connection between nodes was closed"),
+            Err(error @ InboundError::Io(_)) => {
+                tracing::debug!(peer = %socket, %error, "a connection between nodes was lost");
+            }
+            Err(error) => tracing::info!(peer = %socket, %error, "a connection between nodes is refused"),
+        },
+    }
+}
+
+async fn run(tcp: TcpStream, shared: &Arc<Shared>) -> Result<(), InboundError> {
+    tcp.set_nodelay(true)?;
+    super::keep_alive(&tcp, &shared.options);
+    let opened = shared.env.tasks.timeout(shared.options.handshake_timeout, shake_hands(tcp, shared)).await;
+    let Opened { mut stream, input, initiate, version } = opened.map_err(|_| InboundError::TimedOut)??;
+    let connected = shared.peers.connect(initiate.from).ok_or(InboundError::TooManyPeers)?;
+    let peer = &connected.peer;
+    peer.learn(version);
+    tracing::debug!(from = %initiate.from, kind = %initiate.kind, version, "a node connected");
+    let allowance = shared.peers.receive_allowance(peer);
+    let reader = Reader {
+        shared,
+        peer,
+        from: initiate.from,
+        version,
+        allowance,
+        unpacker: Unpacker::new(shared.options.message_bytes_max),
+        large_room: None,
+    };
+    reader.run(&mut *stream, input, initiate).await
+}
+
+/// A connection behind its handshake, and what was read besides.
+struct Opened {
+    stream: Box<dyn Stream>,
+    input: BytesMut,
+    initiate: Initiate,
+    version: u32,
+}
+
+async fn shake_hands(tcp: TcpStream, shared: &Shared) -> Result<Opened, InboundError> {
+    let mut stream = shared.links.accepted(tcp).await?;
+    let mut input = BytesMut::with_capacity(INITIATE_BYTES_MAX);
+    let (initiate, len) = loop {
+        if let Some(initiate) = Initiate::decode(&input)? {
+            break initiate;
+        }
+        if stream.read_buf(&mut input).await? == 0 {
+            return Err(InboundError::CutOff);
+        }
+    };
+    let _ = input.split_to(len);
+    let accept = initiate.answer(shared.options.versions);
+    stream.write_all(&accept.encode()).await?;
+    stream.flush().await?;
+    let version = accept.check(initiate.versions)?;
+    Ok(Opened { stream, input, initiate, version })
+}
+
+/// A connection that is read.
+struct Reader<'a> {
+    shared: &'a Arc<Shared>,
+    peer: &'a Arc<Peer>,
+    from: Endpoint,
+    version: u32,
+    allowance: Arc<Allowance>,
+    unpacker: Unpacker,
+    /// That of the large message which is being collected.
+    large_room: Option<Room>,
+}
+
+impl Reader<'_> {
+    async fn run(
+        mut self,
+        stream: &mut dyn Stream,
+        mut input: BytesMut,
+        initiate: Initiate,
+    ) -> Result<(), InboundError> {
+        let counters = &self.peer.inbound;
+        loop {
+            match initiate.framing.decode(&mut input) {
+                Ok(Decoded::Needs(bytes)) => {
+                    input.reserve(bytes.max(READ_BYTES));
+                    if stream.read_buf(&mut input).await? == 0 {
+                        let is_between = input.is_empty() && self.unpacker.announced() == 0;
+                        return if is_between { Ok(()) } else { Err(InboundError::CutOff) };
+                    }
+                }
+                Ok(Decoded::Frame(frame)) => {
+                    self.unpacker.push(frame)?;
+                    self.take_messages().await?;
+                }
+                Ok(Decoded::Corrupt { is_self_contained: true, read, computed }) => {
+                    counters.corrupt_frames_recovered.add(1);
+                    tracing::warn!(from = %self.from, read, computed, "a frame fails its checksum");
+                }
+                Ok(Decoded::Corrupt { is_self_contained: false, read, computed }) => {
+                    counters.corrupt_frames_unrecovered.add(1);
+                    return Err(InboundError::Corrupt { read, computed });
+                }
+                Err(error) => {
+                    counters.corrupt_frames_unrecovered.add(1);
+                    return Err(error.into());
+                }
+            }
+        }
+    }
+
+    /// Hands on the messages that are whole.
+    async fn take_messages(&mut self) -> Result<(), InboundError> {
+        let announced = self.unpacker.announced();
+        if announced > 0 && self.large_room.is_none() {
+            self.large_room = Some(self.room(announced).await);
+        }
+        while let Some(bytes) = self.unpacker.next_message()? {
+            let room = match self.large_room.take() {
+                Some(room) => room,
+                None => self.room(bytes.len()).await,
+            };
+            self.hand_on(bytes, room)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for room for a message of that length.
+    async fn room(&self, len: usize) -> Room {
+        if let Some(room) = self.allowance.take_message(len) {
+            return room;
+        }
+        let clock = &self.shared.env.clock;
+        let since = clock.monotonic_nanos();
+        let room = self.allowance.wait_for_message(len).await;
+        let counters = &self.peer.inbound;
+        counters.throttled_count.add(1);
+        counters.throttled_nanos.add(clock.monotonic_nanos().saturating_sub(since));
+        room
+    }
+
+    fn hand_on(&self, bytes: Bytes, room: Room) -> Result<(), InboundError> {
+        let counters = &self.peer.inbound;
+        let len = bytes.len();
+        counters.received.add(len);
+        let inbox = self.shared.inbox().ok_or(InboundError::Stopped)?;
+        let mut input = SliceInput::new(bytes);
+        match Message::decode(&mut input, self.shared.env.clock.now_millis()) {
+            Ok(Parsed::Message(mut message)) => {
+                message.payload = Held::around(message.payload, room);
+                inbox.receive(self.from, self.version, message);
+                counters.processed.add(len);
+            }
+            Ok(Parsed::UnknownVerb { number }) => {
+                counters.error.add(len);
+                tracing::debug!(from = %self.from, number, "a message of an unknown verb");
+            }
+            Err(error) => {
+                counters.error.add(len);
+                tracing::warn!(from = %self.from, %error, "a message makes no sense");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A payload with the room that it takes.
+struct Held {
+    payload: Bytes,
+    _room: Room,
+}
+
+impl Held {
+    fn around(payload: Bytes, room: Room) -> Bytes {
+        if payload.is_empty() {
+            return payload;
+        }
+        // A small message is copied: it would keep its whole frame in memory.
+        let is_small = payload.len() <= super::super::frame::SMALL_MESSAGE_BYTES_MAX;
+        let payload = if is_small { Bytes::copy_from_slice(&payload) } else { payload };
+        Bytes::from_owner(Held { payload, _room: room })
+    }
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.payload
+    }
+}

@@ -1,0 +1,310 @@
+//! A node elsewhere as a replica: each verb is a message and its answer.
+//!
+//! 1. A read of several partitions is one message for each, all at once; of a range it is one.
+//! 2. Messages say how many rows an answer may have, and nothing of its bytes or tombstones. Where it has as
+//!    many, more may follow.
+//! 3. An answer is counted here as the replica counted it, so both agree on where it stopped. The rows that a
+//!    filter would leave out are in it ([`crate::verbs::command`]), and count.
+
+use crate::endpoint::Endpoint;
+use crate::messaging::{CallError, FailureReason, Message, Messenger, SendError, Verb};
+use crate::verbs::answer::{ReadAnswer, decode_answer as decode_read_answer};
+use crate::verbs::command::{Partitions, encode_command};
+use crate::verbs::{PayloadError, UnsentError, deletion_times, paxos, write};
+use bytes::Bytes;
+use coordinator::{Answer, DataRequest, Hint, LoggedBatch, Promise, Proposal, Replica, ReplicaError};
+use model::command::{PartitionSelection, ReadCommand};
+use model::{Consistency, Mutation, TableSchema};
+use partition::{BoxedStream, Deadline, Digest, PageLimits, ReadContext, Recording, concat, decode_answer};
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// How long a node may take that is not given a deadline.
+#[derive(Clone, Copy, Debug)]
+pub struct RemoteTimeouts {
+    /// For a read or a write.
+    pub request: Duration,
+    /// For emptying a table.
+    pub truncate: Duration,
+}
+
+impl Default for RemoteTimeouts {
+    /// Cassandra's.
+    fn default() -> RemoteTimeouts {
+        RemoteTimeouts { request: Duration::from_secs(10), truncate: Duration::from_secs(60) }
+    }
+}
+
+/// A node elsewhere.
+pub struct RemoteReplica {
+    messenger: Arc<Messenger>,
+    endpoint: Endpoint,
+    host_id: Uuid,
+    timeouts: RemoteTimeouts,
+    /// Who sent an answer, where it is damaged.
+    name: Arc<str>,
+}
+
+impl fmt::Debug for RemoteReplica {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RemoteReplica").field(&self.endpoint).finish()
+    }
+}
+
+impl RemoteReplica {
+    /// The node with this address and host id.
+    pub fn new(
+        messenger: Arc<Messenger>,
+        endpoint: Endpoint,
+        host_id: Uuid,
+        timeouts: RemoteTimeouts,
+    ) -> RemoteReplica {
+        let name = format!("the answer of {endpoint}").into();
+        RemoteReplica { messenger, endpoint, host_id, timeouts, name }
+    }
+
+    fn version(&self) -> u32 {
+        self.messenger.version(self.endpoint)
+    }
+
+    /// Sends a request whose payload is encoded for `version`, and waits for its answer.
+    fn call(
+        &self,
+        verb: Verb,
+        version: u32,
+        payload: Vec<u8>,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Message, ReplicaError>> + Send + use<> {
+        let message = Message::new(verb, payload).encoded_for(version);
+        let answer = self.messenger.call(self.endpoint, message, timeout);
+        let endpoint = self.endpoint;
+        async move { answer.await.map_err(|error| of_call(error, endpoint)) }
+    }
+
+    fn left(&self, deadline: Option<&Deadline>) -> Duration {
+        deadline.map_or(self.timeouts.request, Deadline::left)
+    }
+
+    /// A request that is answered with nothing.
+    fn order(
+        &self,
+        verb: Verb,
+        deadline: Option<&Deadline>,
+        encode: impl FnOnce(u32, &mut Vec<u8>) -> Result<(), UnsentError>,
+    ) -> Answer<()> {
+        let (version, mut payload) = (self.version(), Vec::new());
+        if let Err(error) = encode(version, &mut payload) {
+            return Answer::ready(Err(ReplicaError::Write(error.to_string())));
+        }
+        let answer = self.call(verb, version, payload, self.left(deadline));
+        Answer::later(async move { answer.await.map(|_| ()) })
+    }
+
+    /// The messages of a read.
+    fn ask(
+        &self,
+        request: &DataRequest,
+        is_digest: bool,
+    ) -> Result<Vec<impl Future<Output = Result<Message, ReplicaError>> + Send + use<>>, ReplicaError> {
+        let (command, version) = (&request.command, self.version());
+        let timeout = self.left(request.deadline.as_ref());
+        let mut payloads = Vec::new();
+        let mut encode = |part: Partitions<'_>| {
+            let mut payload = Vec::new();
+            encode_command(command, part, request.page.rows, is_digest, version, &mut payload)
+                .map_err(|error| ReplicaError::Write(error.to_string()))?;
+            payloads.push(payload);
+            Ok::<(), ReplicaError>(())
+        };
+        let verb = match &command.partitions {
+            PartitionSelection::Keys(keys) => {
+                keys.iter().try_for_each(|key| encode(Partitions::Key(key)))?;
+                Verb::ReadReq
+            }
+            PartitionSelection::Range(range) => {
+                encode(Partitions::Range(range))?;
+                Verb::RangeReq
+            }
+        };
+        Ok(payloads.into_iter().map(|payload| self.call(verb, version, payload, timeout)).collect())
+    }
+
+    fn read(&self, request: &DataRequest) -> Answer<Recording> {
+        let calls = match self.ask(request, false) {
+            Ok(calls) => calls,
+            Err(error) => return Answer::ready(Err(error)),
+        };
+        let (command, page) = (Arc::clone(&request.command), request.page);
+        let (name, version) = (Arc::clone(&self.name), self.version());
+        Answer::later(async move {
+            let mut data = Vec::with_capacity(calls.len());
+            for call in calls {
+                match read_answer(call.await?.payload, &name)? {
+                    ReadAnswer::Data(bytes) => data.push(bytes),
+                    ReadAnswer::Digest(_) => return Err(damaged("data were asked for", &name)),
+                }
+            }
+            recording(data, &command, page, version, &name)
+        })
+    }
+}
+
+/// The answer that the data of one or several messages are.
+fn recording(
+    data: Vec<Bytes>,
+    command: &Arc<ReadCommand>,
+    page: PageLimits,
+    version: u32,
+    name: &Arc<str>,
+) -> Result<Recording, ReplicaError> {
+    // As the replica counted, which was told of no filter.
+    let counted = match command.row_filter.is_empty() {
+        true => Arc::clone(command),
+        false => Arc::new(ReadCommand { row_filter: Vec::new(), ..ReadCommand::clone(command) }),
+    };
+    let (times, source, of_parts) = (deletion_times(version), Arc::clone(name), Arc::clone(&counted));
+    let mut parts = data.into_iter();
+    let decode = move |bytes| decode_answer(bytes, &of_parts, times, &source);
+    let stream: BoxedStream = Box::new(concat(move || Ok(parts.next().map(&decode))));
+    let page = PageLimits { rows: page.rows, ..PageLimits::NONE };
+    Ok(Recording::of(stream, &counted, ReadContext::default(), page)?)
+}
+
+fn read_answer(payload: Bytes, name: &Arc<str>) -> Result<ReadAnswer, ReplicaError> {
+    decode_read_answer(payload).map_err(|error| damaged(&error.to_string(), name))
+}
+
+fn damaged(what: &str, name: &Arc<str>) -> ReplicaError {
+    partition::ReadError::corrupt(name, 0, what).into()
+}
+
+/// Why a call has no answer, as what became of the replica's work.
+fn of_call(error: CallError, endpoint: Endpoint) -> ReplicaError {
+    match error {
+        CallError::TimedOut | CallError::Lost(_) => ReplicaError::TimedOut,
+        CallError::Failed(FailureReason::Timeout) => ReplicaError::TimedOut,
+        CallError::Failed(reason) => {
+            ReplicaError::Elsewhere { address: endpoint.ip, code: reason.number(), name: reason.name() }
+        }
+        CallError::NotSent(SendError::TooLarge { .. }) => ReplicaError::TooLarge(error.to_string()),
+        CallError::NotSent(error @ SendError::Full) => ReplicaError::Overloaded(error.to_string()),
+        CallError::NotSent(_) => ReplicaError::TimedOut,
+    }
+}
+
+impl Replica for RemoteReplica {
+    fn read_data(&self, request: &DataRequest) -> Answer<Recording> {
+        self.read(request)
+    }
+
+    fn read_digest(&self, request: &DataRequest) -> Answer<Digest> {
+        let is_one = matches!(&request.command.partitions, PartitionSelection::Keys(keys) if keys.len() == 1);
+        if !is_one {
+            // Digests of parts make none of the whole.
+            let (answer, command) = (self.read(request), Arc::clone(&request.command));
+            return Answer::later(async move { Ok(answer.await?.digest(&command)) });
+        }
+        let calls = match self.ask(request, true) {
+            Ok(calls) => calls,
+            Err(error) => return Answer::ready(Err(error)),
+        };
+        let name = Arc::clone(&self.name);
+        Answer::later(async move {
+            for call in calls {
+                match read_answer(call.await?.payload, &name)? {
+                    ReadAnswer::Digest(digest) => return Ok(digest),
+                    ReadAnswer::Data(_) => break,
+                }
+            }
+            Err(damaged("a digest was asked for", &name))
+        })
+    }
+
+    fn mutate(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()> {
+        self.order(Verb::MutationReq, deadline, |version, out| write::encode_mutation(&mutation, version, out))
+    }
+
+    fn repair(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()> {
+        let verb = Verb::ReadRepairReq;
+        self.order(verb, deadline, |version, out| write::encode_mutation(&mutation, version, out))
+    }
+
+    fn hint(&self, hint: Hint, deadline: Option<&Deadline>) -> Answer<()> {
+        let target = self.host_id;
+        self.order(Verb::HintReq, deadline, |version, out| write::encode_hint(target, &hint, version, out))
+    }
+
+    fn store_batch(&self, batch: Arc<LoggedBatch>, deadline: Option<&Deadline>) -> Answer<()> {
+        self.order(Verb::BatchStoreReq, deadline, |version, out| write::encode_batch(&batch, version, out))
+    }
+
+    fn remove_batch(&self, id: Uuid) -> Answer<()> {
+        let message = Message::new(Verb::BatchRemoveReq, id.as_bytes().to_vec());
+        let sent = self.messenger.send(self.endpoint, message, self.timeouts.request);
+        Answer::ready(sent.map_err(|_| ReplicaError::TimedOut))
+    }
+
+    fn lead_counters(
+        &self,
+        mutation: Arc<Mutation>,
+        consistency: Consistency,
+        deadline: Option<&Deadline>,
+    ) -> Answer<()> {
+        self.order(Verb::CounterMutationReq, deadline, |version, out| {
+            write::encode_counters(&mutation, consistency, version, out)
+        })
+    }
+
+    fn prepare(&self, request: Proposal, deadline: Option<&Deadline>) -> Answer<Promise> {
+        let (version, mut payload) = (self.version(), Vec::new());
+        if let Err(error) = paxos::encode_proposal(&request, version, &mut payload) {
+            return Answer::ready(Err(ReplicaError::Write(error.to_string())));
+        }
+        let answer = self.call(Verb::PaxosPrepareReq, version, payload, self.left(deadline));
+        let name = Arc::clone(&self.name);
+        Answer::later(async move {
+            let table = &request.update.table;
+            let lookup = |id: Uuid| (id == table.id).then(|| Arc::clone(table));
+            let promise = paxos::decode_promise(answer.await?.payload, version, &lookup);
+            promise.map_err(|error: PayloadError| damaged(&error.to_string(), &name))
+        })
+    }
+
+    fn propose(&self, proposal: Proposal, deadline: Option<&Deadline>) -> Answer<bool> {
+        let (version, mut payload) = (self.version(), Vec::new());
+        if let Err(error) = paxos::encode_proposal(&proposal, version, &mut payload) {
+            return Answer::ready(Err(ReplicaError::Write(error.to_string())));
+        }
+        let answer = self.call(Verb::PaxosProposeReq, version, payload, self.left(deadline));
+        Answer::later(async move { Ok(answer.await?.payload.first().is_some_and(|byte| *byte != 0)) })
+    }
+
+    fn commit(&self, decided: Proposal, deadline: Option<&Deadline>) -> Answer<()> {
+        let verb = Verb::PaxosCommitReq;
+        self.order(verb, deadline, |version, out| paxos::encode_proposal(&decided, version, out))
+    }
+
+    fn truncate(&self, table: Arc<TableSchema>) -> Answer<()> {
+        let mut payload = Vec::new();
+        if let Err(error) = write::encode_truncation(&table.keyspace, &table.name, &mut payload) {
+            return Answer::ready(Err(ReplicaError::Write(error.to_string())));
+        }
+        let answer = self.call(Verb::TruncateReq, self.version(), payload, self.timeouts.truncate);
+        let endpoint = self.endpoint;
+        Answer::later(async move {
+            // The last byte says whether it was done.
+            match answer.await?.payload.last() {
+                Some(1) => Ok(()),
+                _ => Err(ReplicaError::Write(format!("{endpoint} could not empty the table"))),
+            }
+        })
+    }
+
+    /// No message asks for it: a node knows of itself alone.
+    fn truncated_millis(&self, _: &TableSchema) -> Answer<Option<i64>> {
+        Answer::ready(Ok(None))
+    }
+}

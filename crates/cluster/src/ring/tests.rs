@@ -1,0 +1,252 @@
+//! Who holds what: by the rules of Cassandra's strategies, and for any ring.
+
+use super::members::Owners;
+use super::*;
+use crate::endpoint::Endpoint;
+use coordinator::{
+    Answer, DataRequest, Hint, Node, Parts, Promise, Proposal, Replica, ReplicaError, Strategy, Topology,
+};
+use model::command::PartitionSelection;
+use model::key::{KeyBound, KeyRange, Token};
+use model::schema::{KeyspaceSchema, Replication, Schema};
+use model::{DecoratedKey, Mutation, PartitionKey, TableSchema};
+use partition::{Deadline, Digest, Recording};
+use proptest::prelude::{Just, ProptestConfig, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use proptest::strategy::Strategy as Generator;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// A node that nobody asks.
+#[derive(Debug)]
+struct Nobody;
+
+fn nothing<T>() -> Answer<T> {
+    Answer::ready(Err(ReplicaError::TimedOut))
+}
+
+impl Replica for Nobody {
+    fn read_data(&self, _: &DataRequest) -> Answer<Recording> {
+        nothing()
+    }
+    fn read_digest(&self, _: &DataRequest) -> Answer<Digest> {
+        nothing()
+    }
+    fn mutate(&self, _: Arc<Mutation>, _: Option<&Deadline>) -> Answer<()> {
+        nothing()
+    }
+    fn repair(&self, _: Arc<Mutation>, _: Option<&Deadline>) -> Answer<()> {
+        nothing()
+    }
+    fn hint(&self, _: Hint, _: Option<&Deadline>) -> Answer<()> {
+        nothing()
+    }
+    fn prepare(&self, _: Proposal, _: Option<&Deadline>) -> Answer<Promise> {
+        nothing()
+    }
+    fn propose(&self, _: Proposal, _: Option<&Deadline>) -> Answer<bool> {
+        nothing()
+    }
+    fn commit(&self, _: Proposal, _: Option<&Deadline>) -> Answer<()> {
+        nothing()
+    }
+    fn truncate(&self, _: Arc<TableSchema>) -> Answer<()> {
+        nothing()
+    }
+    fn truncated_millis(&self, _: &TableSchema) -> Answer<Option<i64>> {
+        nothing()
+    }
+}
+
+/// A node with tokens, in `datacenter:rack`.
+fn member(id: u8, place: &str, tokens: &[i64]) -> Member {
+    let (datacenter, rack) = place.split_once(':').unwrap();
+    let node = Arc::new(Node::new(Uuid::from_u128(id.into()), datacenter, rack, Arc::new(Nobody)));
+    Member {
+        endpoint: Endpoint::new([127, 0, 0, id].into(), 7000),
+        node,
+        tokens: tokens.iter().map(|token| Token(*token)).collect(),
+        phase: Phase::Normal,
+    }
+}
+
+fn replicas(members: &Members, strategy: &Strategy, token: i64) -> Vec<u128> {
+    let owners: Owners = members.owners();
+    let found = natural_replicas(members, &owners, strategy, Token(token));
+    found.into_iter().map(|at| members.get(at).unwrap().node.id.as_u128()).collect()
+}
+
+fn network(factors: &[(&str, u32)]) -> Strategy {
+    Strategy::NetworkTopology(factors.iter().map(|(name, factor)| ((*name).into(), *factor)).collect())
+}
+
+#[test]
+fn the_simple_strategy_takes_the_next_nodes_of_the_ring() {
+    let members =
+        Members::new(vec![member(1, "a:r", &[0, 30]), member(2, "a:r", &[10]), member(3, "a:r", &[20])]);
+    let of = |factor, token| replicas(&members, &Strategy::Simple(factor), token);
+    assert_eq!(of(1, 0), [1]);
+    assert_eq!(of(1, 1), [2]);
+    assert_eq!(of(2, 20), [3, 1]);
+    assert_eq!(of(2, 21), [1, 2]);
+    assert_eq!(of(2, 31), [1, 2], "behind the last token the ring begins anew");
+    assert_eq!(of(9, 11), [3, 1, 2]);
+}
+
+#[test]
+fn racks_come_before_nodes_of_racks_that_have_a_replica() {
+    let members = Members::new(vec![
+        member(1, "a:r1", &[0]),
+        member(2, "a:r1", &[10]),
+        member(3, "a:r2", &[20]),
+        member(4, "b:r1", &[5]),
+        member(5, "a:r1", &[30]),
+    ]);
+    assert_eq!(replicas(&members, &network(&[("a", 2)]), 0), [1, 3]);
+    assert_eq!(replicas(&members, &network(&[("a", 3)]), 0), [1, 2, 3], "one more than there are racks");
+    assert_eq!(replicas(&members, &network(&[("a", 2), ("b", 1)]), 0), [1, 4, 3]);
+    assert_eq!(replicas(&members, &network(&[("b", 3)]), 0), [4]);
+    assert_eq!(replicas(&members, &network(&[("c", 1)]), 0), [0u128; 0]);
+}
+
+#[test]
+fn a_node_that_joins_leaves_or_replaces_is_pending_where_it_will_be_a_replica() {
+    let base = vec![member(1, "a:r", &[0]), member(2, "a:r", &[20])];
+    let pending = |members: Vec<Member>, token: i64| {
+        let members = Members::new(members);
+        let (owners, futures) = (members.owners(), super::pending::Futures::of(&members));
+        let strategy = Strategy::Simple(1);
+        let natural = natural_replicas(&members, &owners, &strategy, Token(token));
+        let found = futures.pending(&members, &strategy, Token(token), &natural);
+        found.into_iter().map(|at| members.get(at).unwrap().node.id.as_u128()).collect::<Vec<_>>()
+    };
+    let with = |phase: Phase, tokens: &[i64]| {
+        let mut members = base.clone();
+        members.push(Member { phase, ..member(3, "a:r", tokens) });
+        members
+    };
+    let joining = with(Phase::Joining, &[10]);
+    assert_eq!(pending(joining.clone(), 5), [3]);
+    assert_eq!(pending(joining, 15), [0u128; 0]);
+    let replacing = with(Phase::Replacing(Uuid::from_u128(2)), &[20]);
+    assert_eq!(pending(replacing.clone(), 5), [3]);
+    assert_eq!(pending(replacing, 25), [0u128; 0]);
+    let leaving = with(Phase::Leaving, &[10]);
+    assert_eq!(pending(leaving.clone(), 5), [2]);
+    assert_eq!(pending(leaving, 15), [0u128; 0]);
+    let moving = with(Phase::Moving(vec![Token(30)]), &[10]);
+    assert_eq!(pending(moving.clone(), 25), [3]);
+    assert_eq!(pending(moving, 5), [2]);
+}
+
+fn any_members() -> impl Generator<Value = Vec<Member>> {
+    let node = (0u8..3, 0u8..3, proptest::collection::btree_set(-40i64..40, 1..4), 0u8..5);
+    proptest::collection::vec(node, 1..6).prop_map(|nodes| {
+        let mut taken = std::collections::BTreeSet::new();
+        let mut members = Vec::new();
+        for (at, (datacenter, rack, tokens, phase)) in nodes.into_iter().enumerate() {
+            let tokens: Vec<i64> = tokens.into_iter().filter(|token| taken.insert(*token)).collect();
+            let place = format!("dc{datacenter}:r{rack}");
+            let phase = match phase {
+                1 if at > 0 => Phase::Joining,
+                2 if at > 0 => Phase::Leaving,
+                _ => Phase::Normal,
+            };
+            members.push(Member { phase, ..member(at as u8 + 1, &place, &tokens) });
+        }
+        members
+    })
+}
+
+fn schema(options: &[(&str, &str)]) -> Arc<Schema> {
+    let class = if options.len() == 1 && options[0].0 == "replication_factor" {
+        "org.apache.cassandra.locator.SimpleStrategy"
+    } else {
+        "org.apache.cassandra.locator.NetworkTopologyStrategy"
+    };
+    let options = options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let replication = Replication { class: class.to_owned(), options };
+    let mut schema = Schema::default();
+    schema.keyspaces.insert("ks".to_owned(), Arc::new(KeyspaceSchema::new("ks", replication)));
+    Arc::new(schema)
+}
+
+fn key(k: i32) -> DecoratedKey {
+    DecoratedKey::new(PartitionKey::from_components(&[&k.to_be_bytes()]))
+}
+
+/// A key at a token of its own, so that small rings are met.
+fn at_token(token: i64) -> DecoratedKey {
+    DecoratedKey { token: Token(token), ..key(1) }
+}
+
+fn any_bound() -> impl Generator<Value = KeyBound> {
+    prop_oneof![
+        Just(KeyBound::Unbounded),
+        (-50i64..50, any::<bool>())
+            .prop_map(|(token, inclusive)| KeyBound::Token { token: Token(token), inclusive }),
+        (-50i64..50, any::<bool>())
+            .prop_map(|(token, inclusive)| KeyBound::Key { key: at_token(token), inclusive }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn each_key_of_a_range_is_in_one_part_with_its_own_replicas(
+        members in any_members(),
+        start in any_bound(),
+        end in any_bound(),
+        is_network in any::<bool>(),
+    ) {
+        let schema = match is_network {
+            true => schema(&[("dc0", "2"), ("dc1", "1")]),
+            false => schema(&[("replication_factor", "2")]),
+        };
+        let this = Arc::clone(&members[0].node);
+        let ring = RingTopology::new(this, move || Arc::clone(&schema));
+        ring.set_members(Members::new(members));
+        let range = KeyRange { start, end };
+        let parts = match ring.split("ks", &PartitionSelection::Range(range.clone())).unwrap() {
+            Parts::Whole(placement) => vec![(range.clone(), placement)],
+            Parts::Several(parts) => parts
+                .into_iter()
+                .map(|part| match part.selection {
+                    PartitionSelection::Range(range) => (range, part.placement),
+                    PartitionSelection::Keys(_) => unreachable!(),
+                })
+                .collect(),
+        };
+        for token in -60..60 {
+            let key = at_token(token);
+            let placement = ring.placement("ks", &key).unwrap();
+            let of: Vec<_> = parts.iter().filter(|(part, _)| part.contains(&key)).collect();
+            prop_assert_eq!(of.len(), usize::from(range.contains(&key)), "{} in {:?}", token, parts);
+            if let [(_, found)] = of.as_slice() {
+                let ids = |of: &[Arc<Node>]| of.iter().map(|node| node.id).collect::<Vec<_>>();
+                prop_assert_eq!(ids(found.replicas()), ids(placement.replicas()));
+            }
+        }
+    }
+
+    #[test]
+    fn who_comes_to_hold_a_token_is_written_to_before(members in any_members(), token in -50i64..50) {
+        let before = Members::new(members.clone());
+        let strategy = Strategy::Simple(2);
+        let (owners, futures) = (before.owners(), super::pending::Futures::of(&before));
+        let natural = natural_replicas(&before, &owners, &strategy, Token(token));
+        let mut written = futures.pending(&before, &strategy, Token(token), &natural);
+        written.extend(&natural);
+        // Whoever is the next that has joined, all that leave are gone by then.
+        for joiner in members.iter().filter(|member| member.phase == Phase::Joining) {
+            let after = members.iter().filter(|member| member.phase == Phase::Normal).chain([joiner]);
+            let after: Vec<Member> =
+                after.map(|member| Member { phase: Phase::Normal, ..member.clone() }).collect();
+            let after = Members::new(after);
+            for at in natural_replicas(&after, &after.owners(), &strategy, Token(token)) {
+                let id = after.get(at).unwrap().node.id;
+                prop_assert!(written.iter().any(|at| before.get(*at).unwrap().node.id == id));
+            }
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! This node's replica, asked by others.
+//!
+//! 1. A request is decoded and carried out where it arrives, as far as that takes no waiting. What has to
+//!    wait goes on as a task.
+//! 2. A write that is to be passed on to others of its data center is passed on first.
+//! 3. Who waits is told of failures, but not of what comes too late: that is known there as soon as here.
+//!    Nothing is answered to a write that was not kept.
+//! 4. A request of an unknown table fails as one of an incompatible schema.
+
+use crate::messaging::{FailureReason, Handler, Messenger, ReplyTo, Request, Verb};
+use crate::verbs::answer::{encode_data, encode_digest};
+use crate::verbs::command::decode_command;
+use crate::verbs::{PayloadError, UnsentError, paxos, write};
+use bytes::Bytes;
+use coordinator::{Answer, Coordinator, DataRequest, LocalReplica, Replica, ReplicaError};
+use model::{Schema, TableSchema};
+use partition::{Deadline, NanoClock, PageLimits, ReadError, Recording};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use uuid::Uuid;
+
+/// Starts a task.
+pub type Spawn = Arc<dyn Fn(Pin<Box<dyn Future<Output = ()> + Send>>) + Send + Sync>;
+
+/// What answers requests for the data of this node.
+pub struct ReplicaServer {
+    local: Arc<LocalReplica>,
+    coordinator: Arc<Coordinator>,
+    schema: Box<dyn Fn() -> Arc<Schema> + Send + Sync>,
+    clock: NanoClock,
+    now_millis: Box<dyn Fn() -> i64 + Send + Sync>,
+    spawn: Spawn,
+}
+
+/// What became of a request.
+type Outcome = Result<Bytes, ReplicaError>;
+
+impl ReplicaServer {
+    /// Serves the node of `coordinator`. `clock` is that of deadlines, `now_millis` that of messages.
+    pub fn new(
+        coordinator: Arc<Coordinator>,
+        schema: impl Fn() -> Arc<Schema> + Send + Sync + 'static,
+        clock: NanoClock,
+        now_millis: impl Fn() -> i64 + Send + Sync + 'static,
+        spawn: Spawn,
+    ) -> Arc<ReplicaServer> {
+        let (schema, now_millis) = (Box::new(schema), Box::new(now_millis));
+        let local = Arc::clone(coordinator.local());
+        Arc::new(ReplicaServer { local, coordinator, schema, clock, now_millis, spawn })
+    }
+
+    /// Has `messenger` hand the requests over.
+    pub fn attach(self: &Arc<Self>, messenger: &Messenger) {
+        for verb in VERBS {
+            messenger.handle(*verb, Arc::clone(self) as Arc<dyn Handler>);
+        }
+    }
+
+    fn begin(&self, request: &Request) -> Result<Answer<Bytes>, PayloadError> {
+        let schema = (self.schema)();
+        let lookup = |id: Uuid| schema.table_by_id(id).cloned();
+        let (version, payload) = (request.version, request.message.payload.clone());
+        let deadline = self.deadline(request);
+        let nothing = |answer: Answer<()>| mapped(answer, |()| Ok(Bytes::new()));
+        Ok(match request.message.verb {
+            Verb::ReadReq | Verb::RangeReq => self.read(request, deadline, &lookup)?,
+            Verb::MutationReq => {
+                let mutation = write::decode_mutation(&payload, version, &lookup)?;
+                nothing(self.local.mutate(Arc::new(mutation), Some(&deadline)))
+            }
+            Verb::ReadRepairReq => {
+                let mutation = write::decode_mutation(&payload, version, &lookup)?;
+                nothing(self.local.repair(Arc::new(mutation), Some(&deadline)))
+            }
+            Verb::HintReq => {
+                let (_, hint) = write::decode_hint(payload, version, &lookup)?;
+                nothing(self.local.hint(hint, Some(&deadline)))
+            }
+            Verb::BatchStoreReq => {
+                let batch = write::decode_batch(payload, version, &lookup)?;
+                let stored = self.coordinator.store_batch(&batch);
+                nothing(stored)
+            }
+            Verb::BatchRemoveReq => {
+                nothing(self.coordinator.remove_batch(write::decode_batch_id(payload)?))
+            }
+            Verb::PaxosPrepareReq => {
+                let proposal = paxos::decode_proposal(payload, version, &lookup)?;
+                mapped(self.local.prepare(proposal, Some(&deadline)), move |promise| {
+                    encoded(|out| paxos::encode_promise(&promise, version, out))
+                })
+            }
+            Verb::PaxosProposeReq => {
+                let proposal = paxos::decode_proposal(payload, version, &lookup)?;
+                mapped(self.local.propose(proposal, Some(&deadline)), |is_accepted| {
+                    Ok(Bytes::from(vec![u8::from(is_accepted)]))
+                })
+            }
+            Verb::PaxosCommitReq => {
+                let proposal = paxos::decode_proposal(payload, version, &lookup)?;
+                nothing(self.local.commit(proposal, Some(&deadline)))
+            }
+            Verb::TruncateReq => self.truncate(payload, &schema)?,
+            Verb::CounterMutationReq => {
+                let (mutation, consistency) = write::decode_counters(&payload, version, &lookup)?;
+                let coordinator = Arc::clone(&self.coordinator);
+                nothing(Answer::later(async move {
+                    coordinator.lead_counters(mutation, consistency, Some(&deadline)).await
+                }))
+            }
+            verb => return Err(PayloadError::Unsupported(format!("{verb} is not carried out here"))),
+        })
+    }
+
+    /// When nobody waits for the answer any more.
+    fn deadline(&self, request: &Request) -> Deadline {
+        let left = request.message.left((self.now_millis)());
+        let nanos = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
+        Deadline::new(&self.clock, (self.clock)().saturating_add(nanos))
+    }
+
+    fn read(
+        &self,
+        request: &Request,
+        deadline: Deadline,
+        lookup: &dyn Fn(Uuid) -> Option<Arc<TableSchema>>,
+    ) -> Result<Answer<Bytes>, PayloadError> {
+        let asked = decode_command(request.message.payload.clone(), lookup)?;
+        let (is_digest, version) = (asked.is_digest, request.version);
+        let mut commands = asked.commands.into_iter();
+        let Some(command) = commands.next() else {
+            return Err(PayloadError::Unsupported("a read of nothing".to_owned()));
+        };
+        let of = |command| DataRequest { command, page: PageLimits::NONE, deadline: Some(deadline.clone()) };
+        let answer = move |recording: Recording, command: &model::command::ReadCommand| match is_digest {
+            true => encoded(|out| {
+                encode_digest(&recording.digest(command), out);
+                Ok(())
+            }),
+            false => encoded(|out| encode_data(&recording, command, version, out)),
+        };
+        let first = self.local.read_data(&of(Arc::clone(&command)));
+        let Some(next) = commands.next() else {
+            return Ok(mapped(first, move |recording| answer(recording, &command)));
+        };
+        let (local, next) = (Arc::clone(&self.local), of(next));
+        Ok(Answer::later(async move {
+            let mut all = first.await?;
+            let left = command.limits.rows.saturating_sub(all.live_rows());
+            if all.is_whole() && left > 0 {
+                let limits = model::command::DataLimits { rows: left, ..next.command.limits };
+                let command = model::command::ReadCommand { limits, ..(*next.command).clone() };
+                let next = DataRequest { command: Arc::new(command), ..next };
+                all = all.followed_by(local.read_data(&next).await?);
+            }
+            answer(all, &command)
+        }))
+    }
+
+    fn truncate(&self, payload: Bytes, schema: &Schema) -> Result<Answer<Bytes>, PayloadError> {
+        let (keyspace, name) = write::decode_truncation(payload)?;
+        let table = schema.table(&keyspace, &name).cloned();
+        let table = table.ok_or_else(|| PayloadError::Schema(format!("there is no table {keyspace}.{name}")))?;
+        let done = move || encoded(|out| write::encode_truncated(&keyspace, &name, true, out));
+        Ok(mapped(self.local.truncate(table), move |()| done()))
+    }
+}
+
+/// Verbs that are served here.
+const VERBS: &[Verb] = &[
+    Verb::ReadReq,
+    Verb::RangeReq,
+    Verb::MutationReq,
+    Verb::ReadRepairReq,
+    Verb::HintReq,
+    Verb::BatchStoreReq,
+    Verb::BatchRemoveReq,
+    Verb::PaxosPrepareReq,
+    Verb::PaxosProposeReq,
+    Verb::PaxosCommitReq,
+    Verb::TruncateReq,
+    Verb::CounterMutationReq,
+];
+
+impl Handler for ReplicaServer {
+    fn handle(&self, messenger: &Arc<Messenger>, request: Request) {
+        if !request.message.forward_to().is_empty() {
+            messenger.forward(&request);
+        }
+        let reply = request.reply_to();
+        let mut answer = match self.begin(&request) {
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::debug!(from = %request.from, verb = %request.message.verb, %error, "a request is refused");
+                return tell(messenger, &reply, Err(Refused::Payload(error)));
+            }
+        };
+        // Most answers are there.
+        match Pin::new(&mut answer).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(outcome) => tell(messenger, &reply, outcome.map_err(Refused::Replica)),
+            Poll::Pending => {
+                let messenger = Arc::clone(messenger);
+                (self.spawn)(Box::pin(async move {
+                    tell(&messenger, &reply, answer.await.map_err(Refused::Replica));
+                }));
+            }
+        }
+    }
+}
+
+/// Why a request is not answered as it wants.
+enum Refused {
+    Payload(PayloadError),
+    Replica(ReplicaError),
+}
+
+/// Answers a request.
+fn tell(messenger: &Messenger, reply: &ReplyTo, outcome: Result<Bytes, Refused>) {
+    let sent = match outcome {
+        Ok(payload) => match reply.answer(payload) {
+            Some(answer) => messenger.respond(reply, answer),
+            None => Ok(()),
+        },
+        // It is too late there, too.
+        Err(Refused::Replica(ReplicaError::TimedOut | ReplicaError::Read(ReadError::TimedOut))) => {
+            messenger.count_dropped(reply.verb);
+            Ok(())
+        }
+        Err(refused) => messenger.fail(reply, reason(&refused)),
+    };
+    if let Err(error) = sent {
+        tracing::debug!(to = %reply.to, %error, "an answer is not sent");
+    }
+}
+
+fn reason(refused: &Refused) -> FailureReason {
+    match refused {
+        Refused::Payload(PayloadError::Schema(_)) => FailureReason::IncompatibleSchema,
+        Refused::Payload(PayloadError::Unsupported(_)) => FailureReason::IndexNotAvailable,
+        Refused::Payload(PayloadError::Malformed(_)) => FailureReason::Unknown,
+        Refused::Replica(error) => {
+            tracing::warn!(%error, "a request of another node failed");
+            FailureReason::Unknown
+        }
+    }
+}
+
+fn encoded(encode: impl FnOnce(&mut Vec<u8>) -> Result<(), UnsentError>) -> Outcome {
+    let mut out = Vec::new();
+    encode(&mut out).map_err(|error| ReplicaError::Write(error.to_string()))?;
+    Ok(out.into())
+}
+
+/// An answer of another kind.
+fn mapped<T: Send + 'static>(
+    answer: Answer<T>,
+    map: impl FnOnce(T) -> Outcome + Send + 'static,
+) -> Answer<Bytes> {
+    match answer {
+        Answer::Ready(Some(outcome)) => Answer::ready(outcome.and_then(map)),
+        Answer::Ready(None) => Answer::Ready(None),
+        later => Answer::later(async move { map(later.await?) }),
+    }
+}

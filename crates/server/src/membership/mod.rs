@@ -1,0 +1,229 @@
+//! This node as a member of a ring: the parts of crate `cluster`, with what they need of the node.
+//!
+//! 1. [`Membership::new`] puts them together before anything is said; `peers` are the nodes that
+//!    `system.peers` remembers.
+//! 2. [`Membership::join`] listens for other nodes, asks who is there, and takes this node's part of the ring.
+//!    A node that has never been a member takes it only where it has no data to take over: data are not
+//!    streamed.
+//! 3. [`Membership::set_ready`] tells the others that clients are let in, or no more.
+//! 4. [`Membership::leave`] says farewell when the node stops.
+
+mod host;
+mod peers;
+
+use crate::config::{Config, RingConfig};
+use crate::node::StartError;
+use crate::slices::take_time;
+use crate::state::NodeState;
+use cluster::endpoint::Endpoint;
+use cluster::gossip::{Settings, Text};
+use cluster::member::{Member, MemberError, MemberOptions};
+use cluster::messaging::tcp::stream::PlainLinks;
+use cluster::messaging::tcp::{TcpOptions, TcpTransport};
+use cluster::messaging::{Framing, Messenger, MessengerOptions, VERSION_40};
+use cluster::remote::RemoteTimeouts;
+use cluster::ring::RingTopology;
+use cluster::serve::{ReplicaServer, Spawn};
+use coordinator::{Coordinator, Node as RingNode};
+use engine::EngineError;
+use host::NodeHost;
+use partition::NanoClock;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+
+/// Until when everybody has heard of a change (`cassandra.ring_delay_ms`).
+const RING_DELAY_MILLIS: u64 = 30_000;
+
+/// Why a node is no member of its ring.
+#[derive(Debug, thiserror::Error)]
+pub enum MembershipError {
+    /// The storage port cannot be had, in Cassandra's words.
+    #[error(
+        "/{0} is in use by another process. Change listen_address:storage_port in cassandra.yaml to values that do not \
+         conflict with other services"
+    )]
+    Port(std::net::SocketAddr),
+    /// The ring does not want it.
+    #[error(transparent)]
+    Member(#[from] MemberError),
+    /// It would take over data that nobody gives it.
+    #[error(
+        "this node would take over a part of the data of keyspace {0}: Ilion cannot stream data yet, so it joins a ring only \
+         before there are tables in it. Give auto_bootstrap: false to join without the data, and repair then"
+    )]
+    Bootstrap(String),
+    /// What it remembers of others cannot be read or written.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// A name that it would tell others is too long.
+    #[error("{0} is too long to be told to other nodes")]
+    TooLong(&'static str),
+}
+
+/// This node in its ring.
+pub struct Membership {
+    state: Arc<NodeState>,
+    member: Arc<Member>,
+    transport: Arc<TcpTransport>,
+    spawn: Spawn,
+    /// Whether it owned tokens before this start.
+    has_bootstrapped: bool,
+}
+
+impl std::fmt::Debug for Membership {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Membership").finish_non_exhaustive()
+    }
+}
+
+/// This node's address among nodes.
+pub(crate) fn own_endpoint(config: &Config) -> Endpoint {
+    Endpoint::new(config.broadcast_address, config.settings.storage_port)
+}
+
+impl Membership {
+    /// The parts of a member that says nothing yet. A runtime of tokio has to be there.
+    ///
+    /// # Errors
+    /// When what the node remembers of others cannot be read.
+    pub(crate) fn new(
+        state: &Arc<NodeState>,
+        ring: &RingConfig,
+        this: &Arc<RingNode>,
+        has_bootstrapped: bool,
+    ) -> Result<Membership, MembershipError> {
+        let (env, config) = (&state.env, &state.config);
+        let me = own_endpoint(config);
+        let runtime = Handle::current();
+        let mut tcp = TcpOptions::new(me);
+        tcp.listen = std::net::SocketAddr::new(config.listen_address, me.port);
+        tcp.connect_from = Some(config.listen_address).filter(|address| !address.is_unspecified());
+        let framing = if ring.compresses { Framing::Lz4 } else { Framing::Crc };
+        let transport =
+            Arc::new(TcpTransport::new(env.clone(), tcp, Arc::new(PlainLinks(framing)), runtime.clone()));
+        let messenger =
+            Messenger::new(env.clone(), MessengerOptions::default(), Arc::clone(&transport) as Arc<_>);
+        let of_schema = Arc::clone(&state.engine);
+        let topology = Arc::new(RingTopology::new(Arc::clone(this), move || of_schema.schema()));
+        let spawn: Spawn = Arc::new(move |task| {
+            runtime.spawn(task);
+        });
+        let too_long = |what| move |_| MembershipError::TooLong(what);
+        let options = MemberOptions {
+            gossip: Settings {
+                endpoint: me,
+                cluster_name: Text::new(&config.settings.cluster_name).map_err(too_long("cluster_name"))?,
+                partitioner: Text::new(crate::system::PARTITIONER).map_err(too_long("the partitioner"))?,
+                seeds: ring.seeds.iter().copied().map(Endpoint::from).collect::<BTreeSet<_>>(),
+                ring_delay_millis: RING_DELAY_MILLIS,
+                phi_convict_threshold: ring.phi_convict_threshold,
+            },
+            host_id: state.engine.host_id(),
+            generation: state.generation,
+            tokens: state.tokens.clone(),
+            has_bootstrapped,
+            release_version: state.release_version.clone(),
+            messaging_version: VERSION_40,
+            native: Endpoint::new(config.broadcast_rpc_address, config.cql_address.port()),
+            internal: config.listen_address,
+            sstable_versions: vec![peers::sstable_version(&state.engine)],
+            timeouts: RemoteTimeouts {
+                request: Duration::from_millis(config.settings.request_timeout.0),
+                truncate: Duration::from_millis(config.settings.truncate_request_timeout.0),
+            },
+        };
+        let host = Arc::new(NodeHost::new(state));
+        let saved = peers::load(&state.engine, env, me)?;
+        let tasks = Arc::clone(&spawn);
+        let member = Member::new(env.clone(), options, messenger, topology, host, tasks, saved);
+        let of_hook = Arc::downgrade(&member);
+        state.engine.on_schema_change(Box::new(move |mutations, schema| {
+            if let Some(member) = of_hook.upgrade() {
+                member.schema_changed(mutations, schema.version);
+            }
+        }));
+        Ok(Membership { state: Arc::clone(state), member, transport, spawn, has_bootstrapped })
+    }
+
+    /// The ring as the coordinator asks for it.
+    pub(crate) fn topology(&self) -> Arc<RingTopology> {
+        Arc::clone(self.member.topology())
+    }
+
+    /// The node among nodes.
+    pub(crate) fn member(&self) -> &Arc<Member> {
+        &self.member
+    }
+
+    /// What carries the messages.
+    pub(crate) fn transport(&self) -> &Arc<TcpTransport> {
+        &self.transport
+    }
+
+    /// Has requests of other nodes answered by `coordinator`'s node.
+    pub(crate) fn serve(&self, coordinator: &Arc<Coordinator>) {
+        let (clock, env) = (self.state.env.clock.clone(), self.state.env.clone());
+        let nanos: NanoClock = Arc::new(move || clock.monotonic_nanos());
+        let engine = Arc::clone(&self.state.engine);
+        let server = ReplicaServer::new(
+            Arc::clone(coordinator),
+            move || engine.schema(),
+            nanos,
+            move || env.clock.now_millis(),
+            Arc::clone(&self.spawn),
+        );
+        server.attach(self.member.messenger());
+    }
+
+    /// Becomes a member.
+    ///
+    /// # Errors
+    /// [`MembershipError`]; nothing was said of tokens then.
+    pub(crate) async fn join(&self) -> Result<(), StartError> {
+        self.try_join().await.map_err(StartError::Membership)
+    }
+
+    async fn try_join(&self) -> Result<(), MembershipError> {
+        let config = &self.state.config;
+        let listen = std::net::SocketAddr::new(config.listen_address, config.settings.storage_port);
+        let address = self.transport.listen().map_err(|error| {
+            tracing::error!(%listen, %error, "the storage port cannot be had");
+            MembershipError::Port(listen)
+        })?;
+        tracing::info!(%address, "listens for other nodes");
+        let around = self.member.look_around().await?;
+        let is_alone = around.others.is_empty();
+        tracing::info!(others = around.others.len(), "asked who is in the ring");
+        self.member.begin().await?;
+        if !self.has_bootstrapped && !is_alone && self.state.config.settings.auto_bootstrap {
+            let schema = self.state.engine.schema();
+            let of_users = schema.keyspaces.values().find(|keyspace| {
+                !keyspace.is_virtual && !keyspace.tables.is_empty() && !keyspace.name.starts_with("system")
+            });
+            if let Some(keyspace) = of_users {
+                self.member.announce_shutdown().await;
+                return Err(MembershipError::Bootstrap(keyspace.name.clone()));
+            }
+        }
+        self.member.take_tokens()?;
+        let state = Arc::clone(&self.state);
+        match take_time(move || crate::node::complete_bootstrap(&state)).await {
+            Ok(completed) => completed?,
+            Err(error) => tracing::error!(%error, "that the node has joined is not written down"),
+        }
+        Ok(())
+    }
+
+    /// Tells the others whether clients are let in.
+    pub(crate) fn set_ready(&self, is_ready: bool) {
+        self.member.set_ready(is_ready);
+    }
+
+    /// Says farewell, and takes no messages any more.
+    pub(crate) async fn leave(&self) {
+        self.member.announce_shutdown().await;
+        self.transport.stop();
+    }
+}
