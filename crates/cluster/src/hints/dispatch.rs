@@ -218,8 +218,8 @@ impl Dispatcher {
     fn deliver_to_all(&self) {
         let (members, deliveries_max) = ((self.members)(), self.store.settings().deliveries_max);
         for host_id in self.store.waiting() {
-            let Some(node) = members.by_id(host_id).map(|member| Arc::clone(&member.node)) else { continue };
-            let Some(this) = self.this.upgrade().filter(|this| this.goes_on(&node)) else { continue };
+            let may_be_sent = members.by_id(host_id).is_some_and(|member| self.goes_on(&member.node));
+            let Some(this) = self.this.upgrade().filter(|_| may_be_sent) else { continue };
             {
                 let mut deliveries = self.deliveries.lock();
                 if deliveries.running.len() >= deliveries_max {
@@ -231,8 +231,8 @@ impl Dispatcher {
                 deliveries.done.insert(host_id);
             }
             (self.spawn)(Box::pin(async move {
-                this.deliver(&node).await;
-                this.deliveries.lock().running.remove(&node.id);
+                this.deliver(host_id).await;
+                this.deliveries.lock().running.remove(&host_id);
                 this.deliver_to_all();
             }));
         }
@@ -245,14 +245,14 @@ impl Dispatcher {
     }
 
     /// Sends what a node missed up to now.
-    async fn deliver(&self, node: &Arc<Node>) {
-        let host_id = node.id;
-        let closed = self.store.on_disk(move |store| store.close(host_id)).await;
+    async fn deliver(&self, host_id: Uuid) {
+        self.store.on_disk(move |store| store.close(host_id)).await;
         let (mut throttle, mut sent) = (Throttle::default(), 0u64);
-        while closed.is_some() && self.goes_on(node) {
-            let page = self.store.on_disk(move |store| store.next_page(host_id)).await.flatten();
-            let Some(page) = page else { break };
-            let (acknowledged, reached) = self.send(node, &page, &mut throttle).await;
+        while let Some(page) = self.store.on_disk(move |store| store.next_page(host_id)).await.flatten() {
+            // The ring may know it as another one by now, under another address.
+            let node = (self.members)().by_id(host_id).map(|member| Arc::clone(&member.node));
+            let Some(node) = node.filter(|node| self.goes_on(node)) else { break };
+            let (acknowledged, reached) = self.send(&node, &page, &mut throttle).await;
             sent += acknowledged;
             let is_whole = reached == Some(page.end);
             if let Some(reached) = reached {

@@ -34,8 +34,7 @@ pub fn fuzz_hint(bytes: &[u8]) {
     let version = FileId { host_id: Uuid::nil(), created_millis: 1, version }.messaging_version();
     let table = TableSchema::builder("ks", "t", Uuid::from_u128(1))
         .partition_key("k", CqlType::Int)
-        .clustering("c", CqlType::Int, false)
-        .regular("v", CqlType::Text)
+        .regular("v", CqlType::Int)
         .build();
     let table = Arc::new(table);
     let lookup = |id: Uuid| (id == table.id).then(|| Arc::clone(&table));
