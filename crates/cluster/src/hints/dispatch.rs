@@ -27,10 +27,14 @@ use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 use uuid::Uuid;
 
 /// Hints of a delivery that are not acknowledged.
 pub const IN_FLIGHT_MAX: usize = 128;
+
+/// Who waits for the throttle looks as often whether sending goes on.
+const LOOK_UP: Duration = Duration::from_secs(1);
 
 /// Sends hints.
 pub struct Dispatcher {
@@ -271,18 +275,14 @@ impl Dispatcher {
     /// the first one was not.
     async fn send(&self, node: &Node, page: &HintPage, throttle: &mut Throttle) -> (u64, Option<Reached>) {
         let mut waiting: VecDeque<(&QueuedHint, Answer<()>)> = VecDeque::new();
-        let (mut acknowledged, mut reached, mut unsent) = (0, None, page.hints.iter());
+        let (mut acknowledged, mut reached, mut unsent) = (0, None, page.hints.iter().peekable());
         let bytes_per_second = self.bytes_per_second();
         loop {
-            let next = match waiting.len() < IN_FLIGHT_MAX && self.goes_on(node) {
-                true => unsent.next(),
-                false => None,
-            };
-            if let Some(next) = next {
-                let wait = throttle.take((self.clock)(), next.bytes, bytes_per_second);
-                if !wait.is_zero() {
-                    self.store.env.tasks.sleep(wait).await;
-                }
+            let has_room = waiting.len() < IN_FLIGHT_MAX && self.goes_on(node);
+            if let Some(next) = unsent.peek().copied().filter(|_| has_room)
+                && self.waited(node, throttle.take((self.clock)(), next.bytes, bytes_per_second)).await
+            {
+                unsent.next();
                 let timeout_nanos = self.store.options.ack_timeout.as_nanos() as u64;
                 let deadline = Deadline::new(&self.clock, (self.clock)().saturating_add(timeout_nanos));
                 waiting.push_back((next, node.replica.hint(next.hint.clone(), Some(&deadline))));
@@ -299,6 +299,16 @@ impl Dispatcher {
             None => (acknowledged, Some(page.end)),
             Some(_) => (acknowledged, reached),
         }
+    }
+
+    /// Waits as the throttle says. Whether hints may be sent afterwards.
+    async fn waited(&self, node: &Node, mut left: Duration) -> bool {
+        while !left.is_zero() && self.goes_on(node) {
+            let part = left.min(LOOK_UP);
+            self.store.env.tasks.sleep(part).await;
+            left -= part;
+        }
+        self.goes_on(node)
     }
 
     /// Whether the node has a hint, or never will.

@@ -109,3 +109,24 @@ fn after_a_crash_what_was_flushed_is_there() {
         assert_eq!(hints, (0..12).collect::<Vec<_>>(), "{crash:?}");
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn whatever_bytes_come_they_are_decoded_or_refused(
+        mut bytes in proptest::collection::vec(0u8.., 0..200),
+        flips in proptest::collection::vec((0usize..1000, 0u8..), 0..4),
+    ) {
+        fuzz::fuzz_hints_file(&bytes);
+        fuzz::fuzz_hints_body(&bytes);
+        fuzz::fuzz_hint(&bytes);
+        bytes = [&[0][..], &entry_of(1, VERSION_40)].concat();
+        for (at, byte) in flips {
+            let at = at % bytes.len();
+            bytes[at] ^= byte;
+        }
+        fuzz::fuzz_hint(&[&bytes[..1], &bytes[9..bytes.len() - 4]].concat());
+        fuzz::fuzz_hints_body(&bytes);
+    }
+}

@@ -271,6 +271,42 @@ fn the_throttle_is_shared_by_the_other_nodes() {
 }
 
 #[test]
+fn a_delivery_that_waits_for_the_throttle_ends_with_the_node() {
+    with(1, |case| {
+        case.store.change(|settings| settings.throttle_bytes = 1);
+        case.miss(0, 0..100);
+        case.bring_back(0);
+        case.wait(SECOND * 5);
+        case.nodes[0].0.set_alive(false);
+        case.wait(SECOND * 2);
+        let sent = case.got(0).len();
+        assert_eq!(case.store.counts().dispatched, sent as u64);
+        case.store.change(|settings| settings.throttle_bytes = 0);
+        case.bring_back(0);
+        case.wait(SECOND);
+        assert_eq!(case.got(0), (0..100).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn a_full_disk_is_tried_once_a_period() {
+    with(1, |case| {
+        let fault = case.files.add(Fault::on(Op::Create).path("hints/").no_space());
+        let half = case.store.options.buffer_bytes_max / entry_of(1, VERSION_40).len();
+        case.miss(0, 0..half as i32);
+        case.wait(SECOND * 29);
+        assert!((3..=4).contains(&case.files.struck(fault)), "{}", case.files.struck(fault));
+        case.miss(0, 0..half as i32);
+        assert_eq!(case.store.counts().not_stored, half as u64, "memory is full");
+        case.files.remove(fault);
+        case.wait(SECOND * 10);
+        case.bring_back(0);
+        case.wait(SECOND * 2);
+        assert_eq!(case.got(0).len(), half);
+    });
+}
+
+#[test]
 fn nothing_is_sent_during_a_pause() {
     with(1, |case| {
         case.dispatcher.pause();

@@ -2,6 +2,9 @@
 
 use super::*;
 use crate::hints::format::ENTRY_OVERHEAD_BYTES;
+use coordinator::{LocalReplica, LocalStore, Proving, ReaderHooks, Readers};
+use model::command::ReadCommand;
+use partition::{BoxedStream, ReadContext, ReadError};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -208,4 +211,41 @@ fn files_are_found_after_a_restart_and_new_ones_are_younger() {
     store.flush().unwrap();
     assert!(world.names().iter().all(|name| !before.contains(name) || world.names().len() > before.len()));
     assert_eq!(kept(&world), [1, 2], "the clock stands still, and the names do not");
+}
+
+/// A node that has no data.
+#[derive(Debug)]
+struct Empty;
+
+impl LocalStore for Empty {
+    fn schema(&self) -> Arc<Schema> {
+        schema()
+    }
+    fn stream(&self, _: &Arc<ReadCommand>, _: &ReadContext) -> Result<BoxedStream, ReadError> {
+        Err(ReadError::TimedOut)
+    }
+    fn proven(&self, _: Arc<str>, _: Option<Deadline>) -> Proving {
+        Box::pin(async { Ok(()) })
+    }
+    fn mutate(&self, _: Arc<Mutation>, _: Option<&Deadline>) -> Answer<()> {
+        unasked()
+    }
+    fn truncate(&self, _: Arc<TableSchema>) -> Answer<()> {
+        unasked()
+    }
+    fn truncated_millis(&self, _: &TableSchema) -> Answer<Option<i64>> {
+        unasked()
+    }
+}
+
+#[test]
+fn a_node_keeps_no_hints_for_itself() {
+    let (world, store, _) = case();
+    let readers = Arc::new(Readers::new(world.env.clone(), 1, ReaderHooks::none()));
+    let this = Arc::new(LocalReplica::new(Arc::new(Empty), readers));
+    let node = Arc::new(Node::new(host(9), "dc1", "r1", this));
+    store.missed(&node, &write(1));
+    store.failed(&node, &write(1), &ReplicaError::TimedOut);
+    store.late(&node, &write(1), Answer::later(std::future::pending()));
+    assert_eq!((store.counts().created, store.waiting().len()), (0, 0));
 }
