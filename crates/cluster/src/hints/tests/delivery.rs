@@ -31,6 +31,11 @@ fn members_of(nodes: &[(Arc<Node>, Arc<Peer>)]) -> Arc<Members> {
 
 impl Case {
     fn new(simulation: &Simulation, files: FaultyFileSystem, count: u128) -> Case {
+        let nodes = nodes(count, &simulation.env(&files));
+        Case::of(simulation, files, nodes)
+    }
+
+    fn of(simulation: &Simulation, files: FaultyFileSystem, nodes: Vec<(Arc<Node>, Arc<Peer>)>) -> Case {
         let env = simulation.env(&files);
         let tasks = env.tasks.clone();
         let spawn: Spawn =
@@ -39,7 +44,6 @@ impl Case {
         let store =
             HintStore::open(env.clone(), options, HintsSettings::default(), schema, Arc::clone(&spawn))
                 .unwrap();
-        let nodes = nodes(count, &env);
         let members = members_of(&nodes);
         let dispatcher = Dispatcher::new(Arc::clone(&store), move || Arc::clone(&members), spawn);
         dispatcher.start().unwrap();
@@ -464,4 +468,51 @@ fn half_of_the_memory_is_written_without_waiting_for_the_period() {
         case.wait(SECOND / 10);
         assert_eq!(case.names().len(), 1);
     });
+}
+
+#[test]
+fn whatever_happens_each_node_gets_what_was_kept_for_it() {
+    for seed in 0..40 {
+        Simulation::run(seed, |simulation| {
+            let (files, random) = (memory(), Random::from_seed(seed));
+            let (mut case, mut kept) = (Case::new(simulation, files.clone(), 2), [Vec::new(), Vec::new()]);
+            for v in 0..200 {
+                let (at, node) = (v as usize % 2, &case.nodes[v as usize % 2]);
+                let before = case.store.counts().created;
+                match random.below(12) {
+                    0 => node.0.set_alive(false),
+                    1 => case.bring_back(at),
+                    2 => node.1.set(Mode::Silent),
+                    3 => node.1.set(Mode::Fails(ReplicaError::Overloaded("full".into()))),
+                    4 => node.1.set(Mode::Keeps(Duration::from_millis(random.below(500)))),
+                    5 => case.dispatcher.pause(),
+                    6 => case.dispatcher.resume(),
+                    7 => case.wait(Duration::from_millis(random.below(15_000))),
+                    8 if random.below(4) == 0 => {
+                        case.dispatcher.stop().unwrap();
+                        let peers = case.nodes;
+                        case = Case::of(simulation, files.clone(), peers);
+                    }
+                    _ => case.store.failed(&node.0, &write(v), &ReplicaError::TimedOut),
+                }
+                if case.store.counts().created > before {
+                    kept[at].push(v);
+                }
+            }
+            case.dispatcher.resume();
+            for at in 0..2 {
+                case.nodes[at].1.set(Mode::Keeps(Duration::from_millis(1)));
+                case.bring_back(at);
+            }
+            case.wait(SECOND * 40);
+            for (at, kept) in kept.iter().enumerate() {
+                let mut got = case.got(at);
+                got.sort_unstable();
+                got.dedup();
+                assert_eq!(got, *kept, "seed {seed}");
+            }
+            assert!(case.names().is_empty(), "{:?}", case.names());
+            case.dispatcher.stop().unwrap();
+        });
+    }
 }
