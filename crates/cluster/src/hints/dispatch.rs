@@ -123,7 +123,7 @@ impl Dispatcher {
     pub fn start(self: &Arc<Self>) -> io::Result<()> {
         self.begin_period();
         // Each nudge begins a wait anew, so a wait is shorter than a period.
-        let tick = self.store.options.flush_period / 10;
+        let tick = (self.store.options.flush_period / 10).max(Duration::from_millis(1));
         let look = looks(self, Dispatcher::look);
         self.store.background.start(&self.store.env.tasks, ["hints".to_owned()], tick, look)?;
         self.deliver_to_all();
@@ -220,7 +220,7 @@ impl Dispatcher {
 
     /// Begins a delivery for each node that is alive and has hints, as many as there may be.
     fn deliver_to_all(&self) {
-        let (members, deliveries_max) = ((self.members)(), self.store.settings().deliveries_max);
+        let (members, deliveries_max) = ((self.members)(), self.store.settings().deliveries_max.max(1));
         for host_id in self.store.waiting() {
             let may_be_sent = members.by_id(host_id).is_some_and(|member| self.goes_on(&member.node));
             let Some(this) = self.this.upgrade().filter(|_| may_be_sent) else { continue };

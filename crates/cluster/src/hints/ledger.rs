@@ -48,7 +48,7 @@ pub(super) struct Now {
 
 impl Ledger {
     /// Whether a hint for this node may be kept.
-    pub fn admit(&mut self, host_id: Uuid, now: Now, settings: &HintsSettings) -> Result<(), Refused> {
+    pub fn admit(&self, host_id: Uuid, now: Now, settings: &HintsSettings) -> Result<(), Refused> {
         let Some(host) = self.hosts.get(&host_id) else { return Ok(()) };
         let is_over = |nanos: u64| Duration::from_nanos(now.nanos.saturating_sub(nanos)) > settings.window;
         if host.down_nanos.is_some_and(is_over) {

@@ -8,7 +8,7 @@
 //! ```
 //! - [`store`](self::HintStore): which writes are kept, and until when they are in memory alone; `ledger` and
 //!   `counters` are its books, [`settings`](self::HintsSettings) its rules;
-//! - [`format`](self::format), [`reader`](self::reader), [`writer`](self::writer): the bytes
+//! - [`mod@format`], [`reader`], [`writer`]: the bytes
 //!   (docs/formats/hints.md); `files`: what lies in the directory, a Cassandra's files included;
 //! - [`dispatch`](self::Dispatcher): to whom which hints are sent, a `page` at a time, not faster than a
 //!   `throttle` says.

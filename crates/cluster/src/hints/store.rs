@@ -163,7 +163,14 @@ impl HintStore {
 
     /// Puts a hint into memory; how many bytes there are then.
     fn admit(&self, node: &Node, hint: &Hint, now: Now, settings: &HintsSettings) -> Result<usize, Refused> {
-        self.ledger.lock().admit(node.id, now, settings)?;
+        {
+            let mut ledger = self.ledger.lock();
+            match node.is_alive() {
+                true => ledger.set_up(node.id),
+                false => ledger.set_down(node.id, now),
+            }
+            ledger.admit(node.id, now, settings)?;
+        }
         let version = if self.options.file_version >= super::format::VERSION_50 { 13 } else { 12 };
         let mut entry = Vec::new();
         if let Err(error) = append_entry(&mut entry, |out| encode_hint(hint, version, out)) {
@@ -331,9 +338,6 @@ fn may_be_missing(error: &ReplicaError) -> bool {
 
 impl Hints for HintStore {
     fn missed(&self, node: &Arc<Node>, mutation: &Arc<Mutation>) {
-        if node.replica.as_local().is_none() {
-            self.ledger.lock().set_down(node.id, self.now());
-        }
         self.keep(node, mutation, self.env.clock.now_millis());
     }
 

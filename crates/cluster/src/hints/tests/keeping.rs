@@ -92,6 +92,20 @@ fn a_node_that_is_down_for_longer_than_the_window_gets_no_more() {
 }
 
 #[test]
+fn a_node_that_is_alive_has_no_window_behind_it() {
+    let (world, store, node) = case();
+    store.change(|settings| settings.is_window_persistent = false);
+    store.missed(&node, &write(1));
+    node.set_alive(true);
+    world.clock.advance(HOUR * 4);
+    store.failed(&node, &write(2), &ReplicaError::TimedOut);
+    node.set_alive(false);
+    world.clock.advance(HOUR * 4);
+    store.missed(&node, &write(3));
+    assert_eq!((store.counts().created, store.counts().not_stored), (3, 0), "nobody said that it came back");
+}
+
+#[test]
 fn a_persistent_window_begins_with_the_oldest_hint() {
     let (world, store, node) = case();
     store.missed(&node, &write(1));
