@@ -22,6 +22,9 @@ pub struct Target {
 
 /// Every target.
 pub const TARGETS: &[Target] = &[
+    Target { name: "cluster_hint", run: cluster::hints::fuzz::fuzz_hint },
+    Target { name: "cluster_hints_body", run: cluster::hints::fuzz::fuzz_hints_body },
+    Target { name: "cluster_hints_file", run: cluster::hints::fuzz::fuzz_hints_file },
     Target { name: "commit_log_mutation", run: sstable::fuzz::fuzz_mutation },
     Target { name: "commit_log_segment", run: engine::fuzz_commit_log },
     Target { name: "cql_parse", run: cql_parse },

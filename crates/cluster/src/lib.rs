@@ -12,7 +12,8 @@
 //! - [`messaging`]: handshakes, frames, messages, connections, calls and their answers;
 //! - [`verbs`]: what messages carry;
 //! - [`ring`]: who holds what;
-//! - [`gossip`]: what nodes say of themselves and of each other, and who is thought dead.
+//! - [`gossip`]: what nodes say of themselves and of each other, and who is thought dead;
+//! - [`hints`]: writes that replicas missed, until they are back.
 //!
 //! Formats follow Cassandra 4.0 to 5.0 (`org.apache.cassandra.net`, `org.apache.cassandra.gms`).
 #![cfg_attr(
@@ -22,6 +23,7 @@
 
 pub mod endpoint;
 pub mod gossip;
+pub mod hints;
 pub mod member;
 pub mod messaging;
 pub mod remote;
