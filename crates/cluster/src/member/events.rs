@@ -169,7 +169,7 @@ impl Member {
             gone
         };
         self.messenger.transport().forget(endpoint);
-        self.host.forget_peer(endpoint);
+        self.host.forget_peer(endpoint, known.as_ref().map(|known| known.record.host_id));
         known.and_then(|known| known.record.native)
     }
 

@@ -67,8 +67,8 @@ pub trait Host: Send + Sync {
     /// Remembers a node.
     fn save_peer(&self, peer: &PeerRecord);
 
-    /// Forgets a node.
-    fn forget_peer(&self, endpoint: Endpoint);
+    /// Forgets a node, which left for good. Its id, if it was a member.
+    fn forget_peer(&self, endpoint: Endpoint, host_id: Option<Uuid>);
 
     /// A node can be asked again, and may have missed writes.
     fn is_back(&self, node: &Arc<Node>);

@@ -96,6 +96,24 @@ settings! {
     /// Whether a node that joins a ring gets the data of its part first. Ilion cannot: with true it joins only
     /// a ring without tables.
     auto_bootstrap: bool = true;
+    /// Whether writes are kept for nodes that miss them.
+    hinted_handoff_enabled: bool = true;
+    /// Where they are kept; beside the data when not set.
+    hints_directory: Option<PathBuf> = None;
+    /// Nothing is kept for a node that is down for longer.
+    max_hint_window: Millis = Millis(10_800_000), old "max_hint_window_in_ms" Millis;
+    /// Whether that time goes on while the node was back for a moment.
+    hint_window_persistent_enabled: bool = true;
+    /// How often hints in memory are written.
+    hints_flush_period: Millis = Millis(10_000), old "hints_flush_period_in_ms" Millis;
+    /// Bytes of hints of a node; 0 is no limit.
+    max_hints_size_per_host: ByteSize = ByteSize(0);
+    /// Bytes from which on a file of hints is closed.
+    max_hints_file_size: ByteSize = ByteSize(128 << 20), old "max_hints_file_size_in_mb" Mib;
+    /// Bytes of hints that are sent in a second, shared by the nodes; 0 is no limit.
+    hinted_handoff_throttle: ByteSize = ByteSize(1 << 20), old "hinted_handoff_throttle_in_kb" Kib;
+    /// Nodes that are sent hints at a time.
+    max_hints_delivery_threads: u32 = 2;
     /// Address of the admin API; 127.0.0.1 when not set. A key of Ilion's.
     admin_address: Option<IpAddr> = None;
     /// Unix socket of the admin API, beside its port; none when not set. A key of Ilion's.

@@ -4,23 +4,26 @@ use super::peers;
 use crate::slices::take_time;
 use crate::state::NodeState;
 use cluster::endpoint::Endpoint;
+use cluster::hints::Dispatcher;
 use cluster::member::{Host, PeerRecord, Pending, RingEvent};
 use coordinator::Node as RingNode;
 use model::{Mutation, Schema};
 use protocol::response::Event;
 use protocol::response::event::{StatusChange, TopologyChange};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use uuid::Uuid;
 
 /// This node.
 pub(super) struct NodeHost {
     state: Weak<NodeState>,
     engine: Arc<engine::Engine>,
+    /// Who sends hints to nodes that are back, once there is somebody.
+    pub(super) hints: OnceLock<Arc<Dispatcher>>,
 }
 
 impl NodeHost {
     pub(super) fn new(state: &Arc<NodeState>) -> NodeHost {
-        NodeHost { state: Arc::downgrade(state), engine: Arc::clone(&state.engine) }
+        NodeHost { state: Arc::downgrade(state), engine: Arc::clone(&state.engine), hints: OnceLock::new() }
     }
 }
 
@@ -69,7 +72,11 @@ impl Host for NodeHost {
         }
     }
 
-    fn forget_peer(&self, endpoint: Endpoint) {
+    fn forget_peer(&self, endpoint: Endpoint, host_id: Option<Uuid>) {
+        if let (Some(hints), Some(host_id)) = (self.hints.get(), host_id) {
+            let hints = Arc::clone(hints);
+            tokio::task::spawn_blocking(move || hints.excise(host_id));
+        }
         if let Some(state) = self.state.upgrade()
             && let Err(error) = peers::forget(&state, endpoint)
         {
@@ -77,7 +84,11 @@ impl Host for NodeHost {
         }
     }
 
-    fn is_back(&self, _: &Arc<RingNode>) {}
+    fn is_back(&self, node: &Arc<RingNode>) {
+        if let Some(hints) = self.hints.get() {
+            hints.is_back(node);
+        }
+    }
 
     fn tell(&self, event: RingEvent) {
         let Some(state) = self.state.upgrade() else { return };

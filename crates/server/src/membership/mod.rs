@@ -17,6 +17,7 @@ use crate::slices::take_time;
 use crate::state::NodeState;
 use cluster::endpoint::Endpoint;
 use cluster::gossip::{Settings, Text};
+use cluster::hints::{Dispatcher, HintStore, HintsOptions, HintsSettings};
 use cluster::member::{Member, MemberError, MemberOptions};
 use cluster::messaging::tcp::stream::PlainLinks;
 use cluster::messaging::tcp::{TcpOptions, TcpTransport};
@@ -33,6 +34,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
+/// How long farewells may take to be sent.
+const FAREWELL: Duration = Duration::from_secs(1);
 /// Until when everybody has heard of a change (`cassandra.ring_delay_ms`).
 const RING_DELAY_MILLIS: u64 = 30_000;
 
@@ -57,6 +60,9 @@ pub enum MembershipError {
     /// What it remembers of others cannot be read or written.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// Hints cannot be kept.
+    #[error("the directory of hints cannot be used: {0}")]
+    Hints(#[source] std::io::Error),
     /// A name that it would tell others is too long.
     #[error("{0} is too long to be told to other nodes")]
     TooLong(&'static str),
@@ -67,6 +73,8 @@ pub struct Membership {
     state: Arc<NodeState>,
     member: Arc<Member>,
     transport: Arc<TcpTransport>,
+    store: Arc<HintStore>,
+    dispatcher: Arc<Dispatcher>,
     spawn: Spawn,
     /// Whether it owned tokens before this start.
     has_bootstrapped: bool,
@@ -135,6 +143,19 @@ impl Membership {
             },
         };
         let host = Arc::new(NodeHost::new(state));
+        let of_hints = Arc::clone(&state.engine);
+        let store = HintStore::open(
+            env.clone(),
+            hints_options(config),
+            hints_settings(config),
+            move || of_hints.schema(),
+            Arc::clone(&spawn),
+        )
+        .map_err(MembershipError::Hints)?;
+        let of_ring = Arc::clone(&topology);
+        let dispatcher = Dispatcher::new(Arc::clone(&store), move || of_ring.members(), Arc::clone(&spawn));
+        // The host is new.
+        let _ = host.hints.set(Arc::clone(&dispatcher));
         let saved = peers::load(&state.engine, env, me)?;
         let tasks = Arc::clone(&spawn);
         let member = Member::new(env.clone(), options, messenger, topology, host, tasks, saved);
@@ -144,7 +165,15 @@ impl Membership {
                 member.schema_changed(mutations, schema.version);
             }
         }));
-        Ok(Membership { state: Arc::clone(state), member, transport, spawn, has_bootstrapped })
+        Ok(Membership {
+            state: Arc::clone(state),
+            member,
+            transport,
+            store,
+            dispatcher,
+            spawn,
+            has_bootstrapped,
+        })
     }
 
     /// The ring as the coordinator asks for it.
@@ -155,6 +184,11 @@ impl Membership {
     /// The node among nodes.
     pub(crate) fn member(&self) -> &Arc<Member> {
         &self.member
+    }
+
+    /// Who keeps writes for nodes that miss them.
+    pub(crate) fn hints(&self) -> Arc<HintStore> {
+        Arc::clone(&self.store)
     }
 
     /// What carries the messages.
@@ -208,6 +242,7 @@ impl Membership {
             }
         }
         self.member.take_tokens()?;
+        self.dispatcher.start().map_err(MembershipError::Hints)?;
         let state = Arc::clone(&self.state);
         match take_time(move || crate::node::complete_bootstrap(&state)).await {
             Ok(completed) => completed?,
@@ -224,6 +259,39 @@ impl Membership {
     /// Says farewell, and takes no messages any more.
     pub(crate) async fn leave(&self) {
         self.member.announce_shutdown().await;
+        let dispatcher = Arc::clone(&self.dispatcher);
+        match take_time(move || dispatcher.stop()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "hints in memory could not be written"),
+            Err(error) => tracing::error!(%error, "hints in memory were not written"),
+        }
+        self.transport.flush(FAREWELL).await;
         self.transport.stop();
+    }
+}
+
+/// Where hints lie, and how they are written.
+fn hints_options(config: &Config) -> HintsOptions {
+    let settings = &config.settings;
+    let beside = settings.data_file_directories.first().map(|directory| directory.with_file_name("hints"));
+    let directory = settings.hints_directory.clone().or(beside).unwrap_or_else(|| "hints".into());
+    HintsOptions {
+        flush_period: Duration::from_millis(settings.hints_flush_period.0),
+        ack_timeout: Duration::from_millis(settings.write_request_timeout.0),
+        ..HintsOptions::new(&directory)
+    }
+}
+
+fn hints_settings(config: &Config) -> HintsSettings {
+    let settings = &config.settings;
+    HintsSettings {
+        is_enabled: settings.hinted_handoff_enabled,
+        window: Duration::from_millis(settings.max_hint_window.0),
+        is_window_persistent: settings.hint_window_persistent_enabled,
+        host_bytes_max: settings.max_hints_size_per_host.0,
+        file_bytes_max: settings.max_hints_file_size.0,
+        throttle_bytes: settings.hinted_handoff_throttle.0,
+        deliveries_max: settings.max_hints_delivery_threads as usize,
+        ..HintsSettings::default()
     }
 }

@@ -38,7 +38,7 @@ use crate::state::{NodeState, TraceProbability};
 use crate::system::{catalog, local};
 use crate::timeouts::Timeouts;
 use crate::tls::Tls;
-use coordinator::{Coordinator, NoHints, Replica, SingleNode, Topology};
+use coordinator::{Coordinator, Hints, NoHints, Replica, SingleNode, Topology};
 use engine::{Engine, EngineError, Opening};
 use env::Env;
 use model::TableSchema;
@@ -184,7 +184,11 @@ impl Node {
                 Arc::new(SingleNode::new(Arc::clone(&this), move || of_schema.schema()))
             }
         };
-        let coordinator = Arc::new(Coordinator::new(env, topology, this, local, Arc::new(NoHints)));
+        let hints: Arc<dyn Hints> = match &membership {
+            Some(membership) => membership.hints(),
+            None => Arc::new(NoHints),
+        };
+        let coordinator = Arc::new(Coordinator::new(env, topology, this, local, hints));
         if let Some(membership) = &membership {
             membership.serve(&coordinator);
         }
