@@ -21,7 +21,10 @@ use crate::replica::{Answer, DataRequest, Hint, Replica, ReplicaError};
 use in_place::InPlaceOdds;
 use model::command::ReadCommand;
 use model::{Mutation, Schema, TableSchema};
-use partition::{BoxedStream, Deadline, Digest, ReadContext, ReadError, Recording, without_purgeable};
+use partition::{
+    BoxedStream, Deadline, Digest, ReadContext, ReadError, Recording, without_outlived,
+    without_purgeable,
+};
 use promises::Promises;
 use std::fmt::{self, Debug};
 use std::future::Future;
@@ -253,10 +256,9 @@ impl Replica for LocalReplica {
 /// Reads into memory what another node, or a merge with what others have, asks for.
 fn record(store: &dyn LocalStore, request: &DataRequest, may_block: bool) -> Result<Recording, ReadError> {
     let deadline = request.deadline.clone();
-    let context = match may_block {
-        true => ReadContext { deadline, ..ReadContext::default() },
-        false => ReadContext { deadline, ..short(ReadContext::default()) },
-    };
+    let all = ReadContext { deadline, keeps_others: true, ..ReadContext::default() };
+    let context = if may_block { all } else { short(all) };
     let stream = without_purgeable(store.stream(&request.command, &context)?, &request.command);
+    let stream = without_outlived(stream, &request.command);
     Recording::of(stream, &request.command, context, request.page)
 }

@@ -138,6 +138,9 @@ pub struct ReadContext {
     pub fill_cache: bool,
     /// Whether index pages do so, too (tables that are cached with `keys: NONE`: no).
     pub fill_index_cache: bool,
+    /// Whether all cells of columns that were not asked for come along, without their values. Otherwise those
+    /// are left out that cannot matter here; where nodes compare their answers, they do.
+    pub keeps_others: bool,
     /// The range of partitions that a read of a single partition belongs to. Such a read takes the rest of
     /// the partition in which the page before ended. `None` where there is no such range, or where not all
     /// rows of it are asked for.
@@ -188,6 +191,7 @@ impl Default for ReadContext {
             bytes_max: u64::MAX,
             fill_cache: true,
             fill_index_cache: true,
+            keeps_others: false,
             scan: None,
             rows_wanted: u64::MAX,
             recorder: None,

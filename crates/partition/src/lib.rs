@@ -53,7 +53,7 @@ pub use garbage::{Garbage, ShadowSource, Unshadowed};
 pub use live::{LiveRows, PageLimits, PageMark};
 pub use merge::{Concat, concat, merge};
 pub use plain::{Place, PlainCell, PlainHead, PlainParts, PlainRow, PlainValue, TakeLive, TakePlain};
-pub use purge::{Purge, PurgeGuard, without_purgeable};
+pub use purge::{Purge, PurgeGuard, without_outlived, without_purgeable};
 pub use recorder::{AtSource, NanoClock, Recorder, SourceKind, SourceRecord, Verdict};
 pub use recording::{Cut, Digest, Recording, decode_answer, known, lacking};
 pub use stream::{BoxedStream, Event, Fragment, PartitionStream, RangeChange};

@@ -9,7 +9,7 @@
 
 use crate::error::ReadError;
 use crate::stream::{BoxedStream, Event, Fragment, PartitionStream};
-use model::command::ReadCommand;
+use model::command::{ColumnSelection, ReadCommand};
 use model::{Cell, DecoratedKey, Deletion, Liveness, NO_DELETION_TIME, Row};
 
 /// What a compaction knows about the data that it does not see.
@@ -31,6 +31,35 @@ pub fn without_purgeable(source: BoxedStream, command: &ReadCommand) -> BoxedStr
     let grace_s = u32::try_from(command.table.options.gc_grace_seconds).unwrap_or(0);
     let gc_before_s = command.now_s.saturating_sub(grace_s);
     Box::new(Purge::new(source, WhateverElse, command.now_s, gc_before_s))
+}
+
+/// The answer to `command` without cells that were not asked for and are older than the insertion of their
+/// row, which shows as well as they do that the row is there (CASSANDRA-10657).
+pub fn without_outlived(source: BoxedStream, command: &ReadCommand) -> BoxedStream {
+    match command.columns.all {
+        true => source,
+        false => Box::new(WithoutOutlived { source, columns: command.columns.clone() }),
+    }
+}
+
+struct WithoutOutlived {
+    source: BoxedStream,
+    columns: ColumnSelection,
+}
+
+impl PartitionStream for WithoutOutlived {
+    fn next(&mut self, out: &mut Fragment) -> Result<Event, ReadError> {
+        let event = self.source.next(out)?;
+        if let Event::Row | Event::StaticRow = event {
+            let (inserted, columns) = (out.row.liveness.timestamp, &self.columns);
+            out.row.cells.retain(|cell| cell.timestamp >= inserted || columns.wants_value_of(cell));
+        }
+        Ok(event)
+    }
+
+    fn skip_partition(&mut self) -> Result<(), ReadError> {
+        self.source.skip_partition()
+    }
 }
 
 /// Nothing else matters.

@@ -167,9 +167,15 @@ struct SourceTraits {
     sources: usize,
     may_delete: bool,
     may_expire: bool,
+    keeps_others: bool,
 }
 
 impl SourceTraits {
+    /// Those of no sources, in a read.
+    fn of(ctx: &ReadContext) -> SourceTraits {
+        SourceTraits { keeps_others: ctx.keeps_others, ..SourceTraits::default() }
+    }
+
     /// A memtable whose partition was opened: what is written to it later does not count any more.
     fn add_memtable(&mut self, memtable: &Memtable) {
         let minima = memtable.minima();
@@ -187,6 +193,7 @@ impl SourceTraits {
     /// What can become of cells that nobody asked for.
     fn others(&self) -> Others {
         match (self.may_delete, self.may_expire) {
+            _ if self.keeps_others => Others::Stay,
             (false, false) => Others::One,
             (_, may_expire) if self.sources == 1 || !may_expire => Others::NotOfInserted,
             _ => Others::Stay,
@@ -249,7 +256,7 @@ fn read_partition(
     }
     let table = &command.table;
     let mut sources = Sources::new();
-    let mut traits = SourceTraits::default();
+    let mut traits = SourceTraits::of(ctx);
     for (memtable, name) in memtables(view) {
         if let Some(stream) = open_memtable(memtable, name, command, key, ctx)? {
             sources.push(stream);
@@ -387,7 +394,7 @@ fn read_range(
 ) -> Result<BoxedStream, ReadError> {
     let ReadCommand { table, clusterings, columns, .. } = command;
     let mut sources: Vec<BoxedStream> = Vec::new();
-    let mut traits = SourceTraits::default();
+    let mut traits = SourceTraits::of(ctx);
     let mut written = SmallVec::<[Arc<Memtable>; 2]>::new();
     for (memtable, name) in memtables(view).filter(|(m, _)| !m.is_empty()) {
         let at = at_memtable(name, ctx);
