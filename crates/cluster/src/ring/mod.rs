@@ -17,7 +17,7 @@ mod replicas;
 mod topology;
 
 pub use members::{Member, Members, Phase};
-pub use replicas::natural_replicas;
+pub use replicas::{natural_replicas, ownership};
 pub use topology::RingTopology;
 
 #[cfg(test)]

@@ -87,3 +87,23 @@ fn in_datacenters<'a>(
     }
     found
 }
+
+/// Which part of the ring each member holds, 0 to 1, in the order of the members.
+pub fn ownership(members: &Members, strategy: &Strategy) -> Vec<f64> {
+    let owners = members.owners();
+    let mut owned = vec![0.0; members.iter().count()];
+    let Some(last) = owners.keys().next_back() else { return owned };
+    let mut before = last.0;
+    for token in owners.keys() {
+        // The distance around the ring; all of it where there is one token.
+        let distance = token.0.wrapping_sub(before) as u64;
+        let part = if owners.len() == 1 { 1.0 } else { distance as f64 / 2f64.powi(64) };
+        before = token.0;
+        for at in natural_replicas(members, &owners, strategy, *token) {
+            if let Some(owned) = owned.get_mut(at) {
+                *owned += part;
+            }
+        }
+    }
+    owned
+}

@@ -93,6 +93,17 @@ fn the_simple_strategy_takes_the_next_nodes_of_the_ring() {
 }
 
 #[test]
+fn members_own_what_they_are_replicas_of() {
+    let quarter = 1i64 << 62;
+    let members = Members::new(vec![member(1, "a:r", &[0]), member(2, "a:r", &[quarter])]);
+    assert_eq!(ownership(&members, &Strategy::Simple(1)), [0.75, 0.25]);
+    assert_eq!(ownership(&members, &Strategy::Simple(2)), [1.0, 1.0]);
+    let alone = Members::new(vec![member(1, "a:r", &[7])]);
+    assert_eq!(ownership(&alone, &Strategy::Simple(3)), [1.0]);
+    assert_eq!(ownership(&Members::default(), &Strategy::Simple(3)), [0.0; 0]);
+}
+
+#[test]
 fn racks_come_before_nodes_of_racks_that_have_a_replica() {
     let members = Members::new(vec![
         member(1, "a:r1", &[0]),

@@ -79,12 +79,17 @@ pub(super) struct OfKeyspace {
 
 pub(super) async fn status(State(node): State<Arc<Node>>, Query(of): Query<OfKeyspace>) -> Api<Status> {
     let state = &node.state;
-    if let Some(keyspace) = of.keyspace
-        && state.schema().keyspace(&keyspace).is_none()
+    let of_keyspace = of.keyspace;
+    if let Some(keyspace) = &of_keyspace
+        && state.schema().keyspace(keyspace).is_none()
     {
         return Err(ApiError::not_found(format!("The keyspace {keyspace}, does not exist")));
     }
     let config = &state.config;
+    if let Some(membership) = &node.membership {
+        let nodes = membership.status(of_keyspace.as_deref(), load_bytes(state));
+        return Ok(axum::Json(Status { nodes }));
+    }
     Ok(axum::Json(Status {
         nodes: vec![NodeStatus {
             state: "UN".to_owned(),

@@ -10,6 +10,7 @@
 
 mod host;
 mod peers;
+mod shown;
 
 use crate::config::{Config, RingConfig};
 use crate::node::StartError;
@@ -181,19 +182,9 @@ impl Membership {
         Arc::clone(self.member.topology())
     }
 
-    /// The node among nodes.
-    pub(crate) fn member(&self) -> &Arc<Member> {
-        &self.member
-    }
-
     /// Who keeps writes for nodes that miss them.
     pub(crate) fn hints(&self) -> Arc<HintStore> {
         Arc::clone(&self.store)
-    }
-
-    /// What carries the messages.
-    pub(crate) fn transport(&self) -> &Arc<TcpTransport> {
-        &self.transport
     }
 
     /// Has requests of other nodes answered by `coordinator`'s node.
