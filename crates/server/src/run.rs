@@ -165,13 +165,6 @@ async fn serve(
     #[cfg(feature = "bulk")]
     node.state.bulk.stop();
     let down = async {
-        if let Some(membership) = &node.membership {
-            membership.set_ready(false);
-        }
-        node.stop_clients(SHUTDOWN_GRACE).await;
-        if let Some(membership) = &node.membership {
-            membership.leave().await;
-        }
         let drained = node.drain().await;
         let state = Arc::clone(&node.state);
         if take_time(move || state.logs.stop()).await.is_err() {

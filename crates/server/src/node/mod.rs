@@ -260,7 +260,13 @@ impl Node {
     /// # Errors
     /// When a flush fails. The commit log has what it could not write.
     pub async fn drain(&self) -> Result<(), EngineError> {
+        if let Some(membership) = &self.membership {
+            membership.set_ready(false);
+        }
         self.stop_clients(SHUTDOWN_GRACE).await;
+        if let Some(membership) = &self.membership {
+            membership.leave().await;
+        }
         if self.state.drained.swap(true, Ordering::SeqCst) {
             return Ok(());
         }

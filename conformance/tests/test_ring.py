@@ -1,0 +1,203 @@
+"""Rings: of Ilion alone, and of Ilion and Cassandra. Each node has a loopback address of its own."""
+import contextlib
+import shutil
+import time
+
+import pytest
+
+from harness.node import Cassandra, Ilion, free_address
+from harness.wire import Wire
+
+QUORUM, ALL = "QUORUM", "ALL"
+REPLICATION = "{'class': 'SimpleStrategy', 'replication_factor': %d}"
+
+
+def until(check, what, seconds=60):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = check()
+        if found:
+            return found
+        time.sleep(0.5)
+    raise AssertionError(what)
+
+
+def settings(address, seed, cluster="ring"):
+    """What makes a node a member of a ring."""
+    return {
+        "cluster_name": cluster, "num_tokens": 4, "listen_address": address, "rpc_address": address,
+        "commitlog_sync": "periodic", "commitlog_sync_period": "10000ms",
+        "seed_provider": "[{class_name: org.apache.cassandra.locator.SimpleSeedProvider, "
+                         f'parameters: [{{seeds: "{seed}"}}]}}]',
+    }
+
+
+class Member(Ilion):
+    """Ilion on a directory of its own, with a file that names the seed."""
+
+    def __init__(self, directory, address, seed):
+        super().__init__(directory, address, settings=settings(address, seed))
+
+
+@pytest.fixture
+def ring(tmp_path, needs_ilion):
+    """Three nodes, the first the seed."""
+    nodes = []
+    for n in range(3):
+        address = free_address()
+        nodes.append(Member(tmp_path / f"n{n}", address, nodes[0].address if nodes else address))
+        nodes[-1].start()
+    yield nodes
+    for node in nodes:
+        node.kill()
+
+
+def states(node):
+    """Address and state of each node, as one of them sees it."""
+    lines = node.nodetool("status").splitlines()
+    words = [line.split() for line in lines if line[:1] in ("U", "D") and line[1:2] in ("N", "J", "L", "M")]
+    return {line[1]: line[0] for line in words}
+
+
+def versions(wire):
+    own = wire.must("SELECT schema_version FROM system.local").rows
+    return {bytes(row[0]) for row in own + wire.must("SELECT schema_version FROM system.peers").rows}
+
+
+def change(of, *statements):
+    """Changes the schema through one node, and waits until all have it."""
+    for statement in statements:
+        of.must(statement)
+        until(lambda: len(versions(of)) == 1, "the nodes do not agree on the schema")
+
+
+def wire(node):
+    return Wire(node.address, timeout_s=60)
+
+
+def test_three_nodes_are_one_ring(ring):
+    for node in ring:
+        until(lambda: list(states(node).values()) == ["UN"] * 3, f"{node.address} does not see three nodes")
+    with contextlib.closing(wire(ring[0])) as first, contextlib.closing(wire(ring[1])) as second:
+        change(first, f"CREATE KEYSPACE app WITH replication = {REPLICATION % 3}")
+        change(second, "CREATE TABLE app.t (k int, c int, s text static, v text, PRIMARY KEY (k, c))",
+               "CREATE TABLE app.n (k int PRIMARY KEY, n counter)")
+        for k in range(60):
+            (first, second)[k % 2].must(f"INSERT INTO app.t (k, c, v) VALUES ({k % 6}, {k}, 'v{k}')", consistency=QUORUM)
+        first.must("DELETE FROM app.t WHERE k = 1 AND c > 30", consistency=QUORUM)
+        for k in range(9):
+            (first, second)[k % 2].must(f"UPDATE app.n SET n = n + 1 WHERE k = {k % 2}", consistency=QUORUM)
+        applied = first.must("INSERT INTO app.t (k, c, v) VALUES (7, 7, 'x') IF NOT EXISTS").rows
+        again = second.must("INSERT INTO app.t (k, c, v) VALUES (7, 7, 'y') IF NOT EXISTS").rows
+        assert (applied[0][0], again[0][0]) == (b"\1", b"\0")
+    rows = []
+    for node in ring:
+        with contextlib.closing(wire(node)) as one:
+            found = one.must("SELECT k, c, v FROM app.t", consistency=ALL).rows
+            counters = one.must("SELECT k, n FROM app.n", consistency=ALL).rows
+            rows.append((sorted(map(tuple, found)), sorted(map(tuple, counters))))
+    assert rows[0] == rows[1] == rows[2]
+    assert len(rows[0][0]) == 60 - 5 + 1
+    assert [int.from_bytes(n, "big") for _, n in rows[0][1]] == [5, 4]
+
+
+def test_a_node_that_was_killed_gets_what_it_missed(ring):
+    until(lambda: list(states(ring[0]).values()) == ["UN"] * 3, "the ring is not whole")
+    with contextlib.closing(wire(ring[0])) as first:
+        change(first, f"CREATE KEYSPACE app WITH replication = {REPLICATION % 3}",
+               "CREATE TABLE app.t (k int PRIMARY KEY, v text)")
+        ring[2].kill()
+        for k in range(100):
+            first.must(f"INSERT INTO app.t (k, v) VALUES ({k}, 'missed')", consistency=QUORUM)
+        until(lambda: states(ring[0])[ring[2].address] == "DN", "nobody misses the third node")
+        refused = first.query("SELECT * FROM app.t WHERE k = 1", consistency=ALL)
+        assert refused.code == 0x1000, refused
+        for k in range(100, 200):
+            first.must(f"INSERT INTO app.t (k, v) VALUES ({k}, 'missed')", consistency=QUORUM)
+        assert len(first.must("SELECT * FROM app.t", consistency=QUORUM).rows) == 200
+    ring[2].start()
+    with contextlib.closing(wire(ring[2])) as third:
+        until(lambda: len(third.must("SELECT * FROM app.t").rows) == 200, "the hints have not come")
+    assert list(states(ring[2]).values()) == ["UN"] * 3
+
+
+def test_a_node_of_another_cluster_does_not_join(ring, tmp_path):
+    address = free_address()
+    of_another = settings(address, ring[0].address, cluster="another")
+    other = Ilion(tmp_path / "other", address, settings=of_another, ready_timeout_s=8)
+    with pytest.raises(RuntimeError):
+        other.start()
+    assert other.address not in states(ring[0])
+    other.kill()
+
+
+@pytest.fixture
+def mixed(request, tmp_path, needs_ilion):
+    """Two Cassandras; the second's directory can be handed to Ilion and back."""
+    if request.config.getoption("--oracle") == "none":
+        pytest.skip("needs a real Cassandra")
+    nodes = []
+    for n in range(2):
+        address = free_address()
+        seeds = ("seed_provider: [{class_name: org.apache.cassandra.locator.SimpleSeedProvider, "
+                 f'parameters: [{{seeds: "{nodes[0].address if nodes else address}"}}]}}]')
+        nodes.append(Cassandra(tmp_path / f"c{n}", address, settings=[seeds]))
+        nodes[-1].start()
+    yield nodes
+    for node in nodes:
+        node.kill()
+    for n in range(2):
+        shutil.rmtree(tmp_path / f"c{n}", ignore_errors=True)
+
+
+def test_a_node_is_swapped_in_a_live_ring_and_back(mixed):
+    cassandra, swapped = mixed
+
+    def sees_two():
+        text = cassandra.nodetool("status")
+        return sum(line.startswith("UN ") for line in text.splitlines()) == 2
+
+    until(sees_two, "the Cassandras are no ring")
+    with contextlib.closing(wire(cassandra)) as peer:
+        change(peer, f"CREATE KEYSPACE app WITH replication = {REPLICATION % 2}",
+               "CREATE TABLE app.t (k int, c int, s text static, v text, m map<int, text>, PRIMARY KEY (k, c))")
+        for k in range(60):
+            peer.must(f"INSERT INTO app.t (k, c, s, v, m) VALUES ({k % 6}, {k}, 's', 'v{k}', {{1: 'a'}})", consistency=ALL)
+        before = sorted(map(tuple, peer.must("SELECT k, c, s, v FROM app.t", consistency=ALL).rows))
+        swapped.stop()
+        ilion = InRing(swapped.directory, swapped.address)
+        ilion.start()
+        try:
+            until(sees_two, "the Cassandra does not see the node that took a place")
+            with contextlib.closing(wire(ilion)) as own:
+                for one in (peer, own):
+                    assert sorted(map(tuple, one.must("SELECT k, c, s, v FROM app.t", consistency=ALL).rows)) == before
+                    assert len(one.must("SELECT v FROM app.t WHERE k = 3 AND c > 20", consistency=ALL).rows) == 7
+                    assert len(one.must("SELECT c FROM app.t WHERE k = 3 ORDER BY c DESC LIMIT 4", consistency=ALL).rows) == 4
+                change(peer, "CREATE TABLE app.of_cassandra (k int PRIMARY KEY, v text)")
+                change(own, "CREATE TABLE app.of_ilion (k int PRIMARY KEY, v text)")
+                for one, other, table in ((peer, own, "of_ilion"), (own, peer, "of_cassandra")):
+                    one.must(f"INSERT INTO app.{table} (k, v) VALUES (1, 'x')", consistency=ALL)
+                    assert len(other.must(f"SELECT * FROM app.{table} WHERE k = 1", consistency=ALL).rows) == 1
+                    applied = one.must(f"INSERT INTO app.{table} (k, v) VALUES (2, 'x') IF NOT EXISTS", consistency=QUORUM)
+                    assert applied.rows[0][0] == b"\1"
+                    one.must(f"BEGIN BATCH INSERT INTO app.{table} (k, v) VALUES (3, 'b'); "
+                             f"INSERT INTO app.{table} (k, v) VALUES (4, 'b'); APPLY BATCH", consistency=ALL)
+                    assert len(other.must(f"SELECT * FROM app.{table}", consistency=ALL).rows) == 4
+        finally:
+            ilion.drain()
+        swapped.start()
+        until(sees_two, "the Cassandra that is back is not seen")
+        for table in ("of_ilion", "of_cassandra"):
+            assert len(peer.must(f"SELECT * FROM app.{table}", consistency=ALL).rows) == 4
+
+
+class InRing(Ilion):
+    """Ilion on the directory of a Cassandra, with that Cassandra's own cassandra.yaml."""
+
+    def arguments(self):
+        return ["--config", self.directory / "cassandra.yaml"]
+
+    def drain(self):
+        self.nodetool("drain")
+        self.stop()
