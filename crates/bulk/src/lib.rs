@@ -38,6 +38,9 @@
 //! in a page cache. It holds one batch. Rows are those that CQL would answer: they pass the same merge, the
 //! same `model::reconcile` and the same `partition::LiveRows`.
 //!
+//! **Deletions** are handed out on request ([`ScanOptions::deletions`]): each is a row of its own, beside the
+//! rows that are live. Nothing is left out of them by its age.
+//!
 //! **Errors** may come late, and travel in the iterator: what was yielded before stays good, the split is
 //! not whole, and the iterator is over. A damaged SSTable is named with file and offset.
 #![cfg_attr(
@@ -46,6 +49,7 @@
 )]
 
 mod columns;
+pub mod deletion;
 mod error;
 pub mod export;
 #[cfg(feature = "query")]

@@ -3,12 +3,15 @@
 //! The first batch opens the stream. From then on each row that `LiveRows` finds is appended to the columns,
 //! until a batch is full. What is yielded is not looked at again.
 
+mod deletions;
 mod rows;
 
 use crate::{Batches, BulkError, ScanRequest};
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
+use deletions::{Appended, RowsAndDeletions};
 use engine::table::HeldTable;
+use model::ColumnDef;
 use model::command::ReadCommand;
 use model::row::ResultRow;
 use partition::{LiveRows, PageLimits, PlainRow, ReadContext};
@@ -27,8 +30,34 @@ pub const BATCH_BYTES_MAX: u64 = 8 << 20;
 pub struct ScanCounts {
     /// Rows.
     pub rows: u64,
+    /// How many of them are deletions.
+    #[serde(default)]
+    pub deletions: u64,
     /// Empty values that became null ([`crate::EmptyValues`]).
     pub empty_values: u64,
+}
+
+/// Where the rows of batches come from.
+enum Rows {
+    Live(Box<LiveRows>),
+    WithDeletions(Box<RowsAndDeletions>),
+}
+
+/// A batch that is being made.
+#[derive(Debug, Default)]
+struct Filling {
+    rows: usize,
+    /// How many of them are deletions.
+    deletions: u64,
+    /// Bytes of their values.
+    bytes: u64,
+}
+
+impl Filling {
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.rows >= BATCH_ROWS_MAX || self.bytes >= BATCH_BYTES_MAX
+    }
 }
 
 /// A scan. After an error it is over.
@@ -38,7 +67,9 @@ pub struct Scan {
     context: ReadContext,
     schema: SchemaRef,
     columns: RowColumns,
-    rows: Option<Box<LiveRows>>,
+    /// The columns, where deletions are handed out.
+    deletions_of: Option<Vec<Arc<ColumnDef>>>,
+    rows: Option<Rows>,
     is_over: bool,
     counts: ScanCounts,
     /// Bytes of the values that were handed out.
@@ -59,6 +90,7 @@ impl Scan {
             context: ReadContext { rows_wanted, ..context },
             schema: request.schema(),
             columns: RowColumns::new(request),
+            deletions_of: request.options.deletions.then(|| request.columns.clone()),
             rows: None,
             is_over: false,
             counts: ScanCounts::default(),
@@ -94,52 +126,85 @@ impl Scan {
             let table = &self.command.table;
             return Err(BulkError::Dropped(format!("{}.{}", table.keyspace, table.name)));
         }
-        let live = match &mut self.rows {
-            Some(rows) => rows,
-            None => {
-                let stream = self.held.read(&self.command, &self.context)?;
-                let command = Arc::clone(&self.command);
-                let rows = LiveRows::new(stream, command, self.context.clone(), PageLimits::NONE);
-                self.rows.insert(rows)
-            }
-        };
-        let (mut rows, mut bytes) = (0, 0);
-        let mut failure = None;
-        while rows < BATCH_ROWS_MAX && bytes < BATCH_BYTES_MAX {
-            let columns = &mut self.columns;
-            let mut take = |base: &ResultRow<'_>, row: PlainRow<'_>| match columns.append_plain(base, row) {
-                Ok(appended) => {
-                    rows += 1;
-                    bytes += appended;
-                    rows < BATCH_ROWS_MAX && bytes < BATCH_BYTES_MAX
-                }
-                Err(error) => {
-                    failure = Some(error);
-                    false
-                }
-            };
-            let row = live.next_row_or(Some(&mut take))?;
-            if let Some(error) = failure.take() {
-                return Err(error);
-            }
-            if let Some(row) = row {
-                bytes += self.columns.append(&row)?;
-                rows += 1;
-            } else if rows < BATCH_ROWS_MAX && bytes < BATCH_BYTES_MAX {
-                self.is_over = true;
-                break;
-            }
-        }
-        if rows == 0 {
+        let mut batch = Filling::default();
+        self.is_over = self.fill(&mut batch)?;
+        if batch.rows == 0 {
             return Ok(None);
         }
         let (arrays, empties) = self.columns.finish()?;
-        self.counts.rows += rows as u64;
-        self.appended_bytes += bytes;
+        self.counts.rows += batch.rows as u64;
+        self.counts.deletions += batch.deletions;
+        self.appended_bytes += batch.bytes;
         self.counts.empty_values += empties;
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.rows));
         Ok(Some(RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)?))
     }
+
+    /// Appends rows until the batch is full, or the scan is over: then the result is true.
+    fn fill(&mut self, batch: &mut Filling) -> Result<bool, BulkError> {
+        let rows = match &mut self.rows {
+            Some(rows) => rows,
+            None => {
+                let stream = self.held.read(&self.command, &self.context)?;
+                let (command, context) = (Arc::clone(&self.command), self.context.clone());
+                self.rows.insert(match &self.deletions_of {
+                    None => Rows::Live(LiveRows::new(stream, command, context, PageLimits::NONE)),
+                    Some(columns) => Rows::WithDeletions(Box::new(RowsAndDeletions::new(
+                        stream, &command, columns, context,
+                    ))),
+                })
+            }
+        };
+        match rows {
+            Rows::Live(live) => fill_with_live(live, &mut self.columns, batch),
+            Rows::WithDeletions(rows) => {
+                while !batch.is_full() {
+                    match rows.next(&mut self.columns)? {
+                        Appended::Row(bytes) => batch.bytes += bytes,
+                        Appended::Deletion(bytes) => {
+                            batch.bytes += bytes;
+                            batch.deletions += 1;
+                        }
+                        Appended::Nothing => return Ok(true),
+                    }
+                    batch.rows += 1;
+                }
+                Ok(false)
+            }
+        }
+    }
+}
+
+fn fill_with_live(
+    live: &mut LiveRows,
+    columns: &mut RowColumns,
+    batch: &mut Filling,
+) -> Result<bool, BulkError> {
+    let mut failure = None;
+    while !batch.is_full() {
+        let mut take = |base: &ResultRow<'_>, row: PlainRow<'_>| match columns.append_plain(base, row) {
+            Ok(appended) => {
+                batch.rows += 1;
+                batch.bytes += appended;
+                !batch.is_full()
+            }
+            Err(error) => {
+                failure = Some(error);
+                false
+            }
+        };
+        let row = live.next_row_or(Some(&mut take))?;
+        if let Some(error) = failure.take() {
+            return Err(error);
+        }
+        if let Some(row) = row {
+            batch.bytes += columns.append(&row)?;
+            batch.rows += 1;
+        } else if !batch.is_full() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 impl Batches for Scan {

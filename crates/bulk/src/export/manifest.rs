@@ -35,6 +35,9 @@ pub struct WholeFile {
     pub name: String,
     /// Rows in it.
     pub rows: u64,
+    /// How many of them are deletions.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub deletions: u64,
     /// Bytes of the file.
     pub bytes: u64,
     /// Empty values that became null.
@@ -56,6 +59,10 @@ pub struct Manifest {
     pub splits: Vec<Split>,
     /// Those that are whole, by number.
     pub files: Vec<WholeFile>,
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Identity {

@@ -22,7 +22,7 @@ mod manifest;
 pub use files::{Compression, Format};
 pub use manifest::{Identity, Manifest, WholeFile};
 
-use crate::{BulkError, ScanRequest, Split, Table};
+use crate::{BulkError, ScanCounts, ScanRequest, Split, Table};
 use env::Env;
 use env::sync::Mutex;
 use files::Writer;
@@ -82,6 +82,8 @@ impl Progress for NoProgress {}
 pub struct Summary {
     /// Rows in all files.
     pub rows: u64,
+    /// How many of them are deletions.
+    pub deletions: u64,
     /// Bytes of all files.
     pub bytes: u64,
     /// Files.
@@ -193,6 +195,7 @@ pub fn export(
     let sum = |of: fn(&WholeFile) -> u64| manifest.files.iter().map(of).sum();
     Ok(Summary {
         rows: sum(|file| file.rows),
+        deletions: sum(|file| file.deletions),
         bytes: sum(|file| file.bytes),
         empty_values: sum(|file| file.empty_values),
         files: manifest.files.len(),
@@ -261,7 +264,7 @@ impl Shared {
         let path = self.options.directory.join(&name);
         let beside = self.options.directory.join(format!("_{name}.tmp"));
         let result = self.write_file(&beside, split);
-        let (rows, bytes, empty_values) = match result {
+        let (rows, bytes, counts) = match result {
             Ok(found) => found,
             Err(error) => {
                 // The next run would remove it, too.
@@ -271,11 +274,13 @@ impl Shared {
         };
         fs.rename(&beside, &path)?;
         fs.sync_dir(&self.options.directory)?;
-        Ok(WholeFile { split: number, name, rows, bytes, empty_values })
+        let ScanCounts { deletions, empty_values, .. } = counts;
+        Ok(WholeFile { split: number, name, rows, deletions, bytes, empty_values })
     }
 
-    /// Writes the rows of a split to a file and syncs it. Returns rows, bytes and empty values.
-    fn write_file(&self, path: &Path, split: &Split) -> Result<(u64, u64, u64), BulkError> {
+    /// Writes the rows of a split to a file and syncs it. Returns rows and bytes of the file, and what the scan
+    /// counted.
+    fn write_file(&self, path: &Path, split: &Split) -> Result<(u64, u64, ScanCounts), BulkError> {
         let mut scan = self.source.scan(&self.request, split)?;
         let file = self.env.fs.create(path)?;
         let sorted_by = self.request.options.token.then_some(0);
@@ -302,7 +307,7 @@ impl Shared {
         }
         self.progress.add(0, split.bytes_estimate.saturating_sub(told));
         let (rows, bytes) = writer.finish()?;
-        Ok((rows, bytes, scan.counts().empty_values))
+        Ok((rows, bytes, scan.counts()))
     }
 
     /// Takes so many rows of those that may still be written. Returns how many these were before; no other

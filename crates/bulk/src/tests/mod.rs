@@ -1,6 +1,7 @@
 //! Scans compared cell by cell with what CQL answers, and exports that are interrupted.
 
 mod damage;
+mod deletions;
 mod exports;
 mod fixtures;
 mod running;

@@ -63,6 +63,9 @@ pub struct ExportArgs {
     /// Columns with the write time and the remaining TTL of each cell
     #[arg(long)]
     with_times: bool,
+    /// Rows for deletions, too, and the times of cells: for who copies a table with its tombstones
+    #[arg(long)]
+    with_deletions: bool,
     /// What becomes of empty values that are no text; another column marks them, or they are refused
     #[arg(long, value_enum, default_value_t = EmptyArg::Null)]
     empty: EmptyArg,
@@ -143,6 +146,7 @@ fn carry_out(env: &Env, args: &ExportArgs) -> Result<String, Failure> {
         },
         cell_times: args.with_times,
         token: args.with_token,
+        deletions: args.with_deletions,
     };
     let select = Select {
         filter: args.filter.clone(),
@@ -224,6 +228,7 @@ fn in_words(args: &ExportArgs) -> Vec<(String, String)> {
     add("where", args.filter.clone());
     add("token range", args.token_range.clone());
     add("limit", args.limit.map(|limit| limit.to_string()));
+    add("deletions", args.with_deletions.then(|| "included".to_owned()));
     out
 }
 
@@ -241,9 +246,13 @@ fn tokens(text: &str) -> Result<(i64, i64), Failure> {
 
 /// The summary, as it is printed.
 fn words(summary: &Summary, args: &ExportArgs, seconds: f64) -> String {
-    let Summary { rows, bytes, files, files_before, empty_values } = summary;
+    let Summary { rows, deletions, bytes, files, files_before, empty_values } = summary;
     let noun = if *files == 1 { "file" } else { "files" };
-    let mut out = format!("{rows} rows in {files} {noun}, {}, in {}", file_size(*bytes), args.out.display());
+    let what = match args.with_deletions {
+        true => format!("{} rows and {deletions} deletions", rows - deletions),
+        false => format!("{rows} rows"),
+    };
+    let mut out = format!("{what} in {files} {noun}, {}, in {}", file_size(*bytes), args.out.display());
     if *files_before > 0 {
         out.push_str(&format!("; {files_before} of the files were there"));
     }
