@@ -42,7 +42,8 @@
 //! rows that are live. Nothing is left out of them by its age.
 //!
 //! **Errors** may come late, and travel in the iterator: what was yielded before stays good, the split is
-//! not whole, and the iterator is over. A damaged SSTable is named with file and offset.
+//! not whole, and the iterator is over. A damaged SSTable is named with file and offset. A source that
+//! salvages ([`Source::salvaging`]) goes on behind damage, and tells what it left out ([`Batches::losses`]).
 #![cfg_attr(
     not(test),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
@@ -72,7 +73,7 @@ pub mod work;
 
 pub use error::BulkError;
 pub use request::{EmptyValues, Form, ScanOptions, ScanRequest};
-pub use scan::{BATCH_BYTES_MAX, BATCH_ROWS_MAX, Scan, ScanCounts};
+pub use scan::{BATCH_BYTES_MAX, BATCH_ROWS_MAX, Loss, Scan, ScanCounts};
 pub use select::Select;
 pub use source::Source;
 pub use split::Split;

@@ -1,24 +1,34 @@
 //! One split of one request, as record batches.
 //!
-//! The first batch opens the stream. From then on each row that `LiveRows` finds is appended to the columns,
-//! until a batch is full. What is yielded is not looked at again.
+//! A scan is a chain of steps, mostly of one; each is a read command. The first batch opens the stream of the
+//! first. From then on each row that `LiveRows` finds is appended to the columns, until a batch is full. What is
+//! yielded is not looked at again. Damage makes other steps of the ones that are left ([`salvage`]), if that is
+//! asked for.
 
 mod deletions;
 mod rows;
+mod salvage;
 
 use crate::{Batches, BulkError, ScanRequest};
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
 use deletions::{Appended, RowsAndDeletions};
 use engine::table::HeldTable;
-use model::ColumnDef;
-use model::command::ReadCommand;
+use env::sync::Mutex;
+use model::command::{PartitionSelection, ReadCommand};
+use model::key::{KeyBound, KeyRange};
 use model::row::ResultRow;
+use model::{ColumnDef, DecoratedKey};
 use partition::{LiveRows, PageLimits, PlainRow, ReadContext};
 use rows::RowColumns;
+pub use salvage::Loss;
+use salvage::{Noted, Place};
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+/// Damages that one scan goes on behind, at most: where there are more the error stands.
+const LOSSES_MAX: usize = 10_000;
 /// Rows of a batch, at most: enough that what is done once for a batch does not count, and few enough that
 /// the columns of a narrow table stay in the processor's caches.
 pub const BATCH_ROWS_MAX: usize = 8_192;
@@ -60,10 +70,42 @@ impl Filling {
     }
 }
 
+/// One read of a scan.
+#[derive(Clone)]
+struct Step {
+    held: HeldTable,
+    command: Arc<ReadCommand>,
+    /// Partitions that are left out.
+    except: Arc<[DecoratedKey]>,
+}
+
+impl Step {
+    /// The same of other partitions.
+    fn of(&self, partitions: PartitionSelection) -> Step {
+        let mut command = self.command.as_ref().clone();
+        command.partitions = partitions;
+        Step { command: Arc::new(command), ..self.clone() }
+    }
+
+    fn of_range(&self, start: KeyBound, end: KeyBound) -> Step {
+        self.of(PartitionSelection::Range(KeyRange { start, end }))
+    }
+}
+
+/// What a scan that goes on behind damage knows.
+#[derive(Default)]
+struct Salvaging {
+    place: Arc<Mutex<Place>>,
+    losses: Vec<Loss>,
+}
+
 /// A scan. After an error it is over.
 pub struct Scan {
     held: HeldTable,
     command: Arc<ReadCommand>,
+    /// What is still to be read, the step that is open first.
+    steps: VecDeque<Step>,
+    salvaging: Option<Salvaging>,
     context: ReadContext,
     schema: SchemaRef,
     columns: RowColumns,
@@ -82,9 +124,13 @@ impl Scan {
         request: &ScanRequest,
         command: Arc<ReadCommand>,
         context: ReadContext,
+        salvages: bool,
     ) -> Scan {
         let rows_wanted = command.limits.rows.min(context.rows_wanted);
+        let first = Step { held: held.clone(), command: Arc::clone(&command), except: Arc::default() };
         Scan {
+            steps: VecDeque::from([first]),
+            salvaging: salvages.then(Salvaging::default),
             held,
             command,
             context: ReadContext { rows_wanted, ..context },
@@ -127,7 +173,12 @@ impl Scan {
             return Err(BulkError::Dropped(format!("{}.{}", table.keyspace, table.name)));
         }
         let mut batch = Filling::default();
-        self.is_over = self.fill(&mut batch)?;
+        self.is_over = loop {
+            match self.fill(&mut batch) {
+                Ok(is_over) => break is_over,
+                Err(error) => self.leave_out(error)?,
+            }
+        };
         if batch.rows == 0 {
             return Ok(None);
         }
@@ -142,37 +193,80 @@ impl Scan {
 
     /// Appends rows until the batch is full, or the scan is over: then the result is true.
     fn fill(&mut self, batch: &mut Filling) -> Result<bool, BulkError> {
-        let rows = match &mut self.rows {
-            Some(rows) => rows,
-            None => {
-                let stream = self.held.read(&self.command, &self.context)?;
-                let (command, context) = (Arc::clone(&self.command), self.context.clone());
-                self.rows.insert(match &self.deletions_of {
-                    None => Rows::Live(LiveRows::new(stream, command, context, PageLimits::NONE)),
-                    Some(columns) => Rows::WithDeletions(Box::new(RowsAndDeletions::new(
-                        stream, &command, columns, context,
-                    ))),
-                })
+        while !batch.is_full() {
+            if self.rows.is_none() && !self.open(batch.rows as u64)? {
+                return Ok(true);
             }
-        };
-        match rows {
-            Rows::Live(live) => fill_with_live(live, &mut self.columns, batch),
-            Rows::WithDeletions(rows) => {
-                while !batch.is_full() {
-                    match rows.next(&mut self.columns)? {
-                        Appended::Row(bytes) => batch.bytes += bytes,
-                        Appended::Deletion(bytes) => {
-                            batch.bytes += bytes;
-                            batch.deletions += 1;
-                        }
-                        Appended::Nothing => return Ok(true),
-                    }
-                    batch.rows += 1;
-                }
-                Ok(false)
+            let is_over = match &mut self.rows {
+                Some(Rows::Live(live)) => fill_with_live(live, &mut self.columns, batch)?,
+                Some(Rows::WithDeletions(rows)) => fill_with_deletions(rows, &mut self.columns, batch)?,
+                None => true,
+            };
+            if is_over {
+                self.rows = None;
+                self.steps.pop_front();
             }
         }
+        Ok(false)
     }
+
+    /// Opens the first step that is left; false if there is none. So many rows of the batch are there already.
+    fn open(&mut self, in_batch: u64) -> Result<bool, BulkError> {
+        let Some(step) = self.steps.front() else { return Ok(false) };
+        let mut command = Arc::clone(&step.command);
+        if command.limits.rows != u64::MAX {
+            let done = self.counts.rows.saturating_add(in_batch);
+            Arc::make_mut(&mut command).limits.rows = command.limits.rows.saturating_sub(done);
+        }
+        let mut stream = step.held.read(&command, &self.context)?;
+        if let Some(salvaging) = &self.salvaging {
+            stream = Box::new(Noted::new(stream, &salvaging.place, &step.except));
+        }
+        let context = self.context.clone();
+        self.rows = Some(match &self.deletions_of {
+            None => Rows::Live(LiveRows::new(stream, command, context, PageLimits::NONE)),
+            Some(columns) => {
+                Rows::WithDeletions(Box::new(RowsAndDeletions::new(stream, &command, columns, context)))
+            }
+        });
+        Ok(true)
+    }
+
+    /// Goes on behind damage, if that is asked for and can be done.
+    fn leave_out(&mut self, error: BulkError) -> Result<(), BulkError> {
+        let (Some(salvaging), BulkError::Read(found)) = (&mut self.salvaging, &error) else {
+            return Err(error);
+        };
+        self.rows = None;
+        let place = std::mem::take(&mut *salvaging.place.lock());
+        let step = self.steps.pop_front().filter(|_| salvaging.losses.len() < LOSSES_MAX);
+        let Some((left, losses)) = step.and_then(|step| salvage::behind(&step, &place, found, &self.context))
+        else {
+            return Err(error);
+        };
+        left.into_iter().rev().for_each(|step| self.steps.push_front(step));
+        salvaging.losses.extend(losses);
+        Ok(())
+    }
+}
+
+fn fill_with_deletions(
+    rows: &mut RowsAndDeletions,
+    columns: &mut RowColumns,
+    batch: &mut Filling,
+) -> Result<bool, BulkError> {
+    while !batch.is_full() {
+        match rows.next(columns)? {
+            Appended::Row(bytes) => batch.bytes += bytes,
+            Appended::Deletion(bytes) => {
+                batch.bytes += bytes;
+                batch.deletions += 1;
+            }
+            Appended::Nothing => return Ok(true),
+        }
+        batch.rows += 1;
+    }
+    Ok(false)
 }
 
 fn fill_with_live(
@@ -218,6 +312,10 @@ impl Batches for Scan {
 
     fn bytes_done(&self) -> u64 {
         Scan::bytes_done(self)
+    }
+
+    fn losses(&self) -> &[Loss] {
+        self.salvaging.as_ref().map_or(&[], |salvaging| &salvaging.losses)
     }
 }
 

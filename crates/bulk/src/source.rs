@@ -16,12 +16,13 @@ use std::sync::Arc;
 pub struct Source {
     held: HeldTable,
     table: Arc<TableSchema>,
+    salvages: bool,
 }
 
 impl Source {
     /// A table of a running node.
     pub fn of_node(held: HeldTable) -> Source {
-        Source { table: held.schema(), held }
+        Source { table: held.schema(), held, salvages: false }
     }
 
     /// SSTables that no node has open, of a table of this definition.
@@ -38,7 +39,14 @@ impl Source {
         };
         let sstables = descriptors.iter().enumerate().map(open).collect::<Result<Vec<_>, _>>()?;
         let held = HeldTable::of_sstables(Arc::clone(table), sstables)?;
-        Ok(Source { held, table: Arc::clone(table) })
+        Ok(Source { held, table: Arc::clone(table), salvages: false })
+    }
+
+    /// The same, of which scans go on behind damaged data. Only for SSTables that no node has open: what is in
+    /// memory is not read around damage.
+    #[must_use]
+    pub fn salvaging(self) -> Source {
+        Source { salvages: true, ..self }
     }
 
     /// The definition of the table.
@@ -101,7 +109,7 @@ impl Source {
         let ctx = ReadContext { fill_cache: false, fill_index_cache: false, ..ctx };
         let mut command = request.command.as_ref().clone();
         command.partitions = split.of(&command.partitions);
-        Scan::new(self.held.clone(), request, Arc::new(command), ctx)
+        Scan::new(self.held.clone(), request, Arc::new(command), ctx, self.salvages)
     }
 }
 

@@ -12,10 +12,12 @@
 
 mod estimates;
 mod facts;
+mod heads;
 mod open;
 mod prove;
 
 pub(crate) use facts::OnDisk;
+pub use heads::{Head, Heads};
 pub(crate) use prove::Standing;
 pub use prove::{NewProof, Proved};
 

@@ -1,7 +1,7 @@
 //! The manifest of an export: what it is of, its splits, and which of them are whole.
 
 use super::ExportOptions;
-use crate::{BulkError, ScanRequest, Split, Table};
+use crate::{BulkError, Loss, ScanRequest, Split, Table};
 use env::fs::FileSystem;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -42,6 +42,9 @@ pub struct WholeFile {
     pub bytes: u64,
     /// Empty values that became null.
     pub empty_values: u64,
+    /// What is not in it because a file of the source is damaged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<Loss>,
 }
 
 /// The manifest.
@@ -49,7 +52,7 @@ pub struct WholeFile {
 pub struct Manifest {
     /// The layout of this file.
     pub version: u32,
-    /// Whether every split that is needed is whole.
+    /// Whether every split that is needed was written to its end.
     pub is_complete: bool,
     /// Seconds since the epoch at which TTLs and deletions are judged.
     pub now_s: u32,

@@ -5,6 +5,7 @@ mod deletions;
 mod exports;
 mod fixtures;
 mod running;
+mod salvage;
 #[cfg(feature = "query")]
 mod sql;
 mod values;
