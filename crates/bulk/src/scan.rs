@@ -9,16 +9,17 @@ mod deletions;
 mod rows;
 mod salvage;
 
+use crate::split::Part;
 use crate::{Batches, BulkError, ScanRequest};
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
 use deletions::{Appended, RowsAndDeletions};
 use engine::table::HeldTable;
 use env::sync::Mutex;
-use model::command::{PartitionSelection, ReadCommand};
+use model::command::{ClusteringFilter, PartitionSelection, ReadCommand};
 use model::key::{KeyBound, KeyRange};
 use model::row::ResultRow;
-use model::{ColumnDef, DecoratedKey};
+use model::{ClusteringBound, ColumnDef, DecoratedKey, Slice};
 use partition::{LiveRows, PageLimits, PlainRow, ReadContext};
 use rows::RowColumns;
 pub use salvage::Loss;
@@ -77,6 +78,8 @@ struct Step {
     command: Arc<ReadCommand>,
     /// Partitions that are left out.
     except: Arc<[DecoratedKey]>,
+    /// Which rows of the partitions.
+    part: Part,
 }
 
 impl Step {
@@ -85,6 +88,14 @@ impl Step {
         let mut command = self.command.as_ref().clone();
         command.partitions = partitions;
         Step { command: Arc::new(command), ..self.clone() }
+    }
+
+    /// Its rows in a slice, at most `limit`.
+    fn within(&self, slice: Slice, limit: u64) -> Arc<ReadCommand> {
+        let mut command = self.command.as_ref().clone();
+        command.clusterings = ClusteringFilter::Slices { slices: vec![slice], reversed: false };
+        command.limits.rows = limit;
+        Arc::new(command)
     }
 
     fn of_range(&self, start: KeyBound, end: KeyBound) -> Step {
@@ -105,7 +116,11 @@ pub struct Scan {
     command: Arc<ReadCommand>,
     /// What is still to be read, the step that is open first.
     steps: VecDeque<Step>,
+    /// Why the request or the split is none for the table.
+    refusal: Option<BulkError>,
     salvaging: Option<Salvaging>,
+    /// Rows before the open step, but for deletions.
+    live_before: u64,
     context: ReadContext,
     schema: SchemaRef,
     columns: RowColumns,
@@ -122,14 +137,26 @@ impl Scan {
     pub(crate) fn new(
         held: HeldTable,
         request: &ScanRequest,
-        command: Arc<ReadCommand>,
+        steps: Result<Vec<(ReadCommand, Part)>, BulkError>,
         context: ReadContext,
         salvages: bool,
     ) -> Scan {
+        let command = Arc::clone(&request.command);
         let rows_wanted = command.limits.rows.min(context.rows_wanted);
-        let first = Step { held: held.clone(), command: Arc::clone(&command), except: Arc::default() };
+        let (steps, refusal) = match steps {
+            Ok(steps) => (steps, None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        let step = |(command, part)| Step {
+            held: held.clone(),
+            command: Arc::new(command),
+            except: Arc::default(),
+            part,
+        };
         Scan {
-            steps: VecDeque::from([first]),
+            steps: steps.into_iter().map(step).collect(),
+            refusal,
+            live_before: 0,
             salvaging: salvages.then(Salvaging::default),
             held,
             command,
@@ -172,6 +199,9 @@ impl Scan {
             let table = &self.command.table;
             return Err(BulkError::Dropped(format!("{}.{}", table.keyspace, table.name)));
         }
+        if let Some(refusal) = self.refusal.take() {
+            return Err(refusal);
+        }
         let mut batch = Filling::default();
         self.is_over = loop {
             match self.fill(&mut batch) {
@@ -194,7 +224,7 @@ impl Scan {
     /// Appends rows until the batch is full, or the scan is over: then the result is true.
     fn fill(&mut self, batch: &mut Filling) -> Result<bool, BulkError> {
         while !batch.is_full() {
-            if self.rows.is_none() && !self.open(batch.rows as u64)? {
+            if self.rows.is_none() && !self.open(batch)? {
                 return Ok(true);
             }
             let is_over = match &mut self.rows {
@@ -204,18 +234,53 @@ impl Scan {
             };
             if is_over {
                 self.rows = None;
-                self.steps.pop_front();
+                self.end_step(batch)?;
             }
         }
         Ok(false)
     }
 
-    /// Opens the first step that is left; false if there is none. So many rows of the batch are there already.
-    fn open(&mut self, in_batch: u64) -> Result<bool, BulkError> {
+    /// Rows so far, but for deletions.
+    fn live_rows(&self, batch: &Filling) -> u64 {
+        (self.counts.rows - self.counts.deletions) + (batch.rows as u64 - batch.deletions)
+    }
+
+    /// Leaves the step that is open. If it was the head of a partition and found no row, the partition may be a
+    /// row by its static values alone: if there is no other row in it.
+    fn end_step(&mut self, batch: &Filling) -> Result<(), BulkError> {
+        let found_rows = self.live_rows(batch) > self.live_before;
+        let mut lone = None;
+        if let Some(step) = self.steps.front()
+            && let Part::Head(cut) = &step.part
+            && !found_rows
+            && !step.command.row_filter.iter().any(|e| partition::filter::is_about_rows(&step.command, e))
+        {
+            if let Some(salvaging) = &self.salvaging {
+                salvaging.place.lock().stay_inside();
+            }
+            let slice = Slice { start: cut.clone(), end: ClusteringBound::TOP };
+            let rest = step.within(slice, 1);
+            let stream = step.held.read(&rest, &self.context)?;
+            let mut rows = LiveRows::new(stream, rest, self.context.clone(), PageLimits::NONE);
+            if rows.next_row()?.is_none() {
+                lone = Some(Step { part: Part::Statics, ..step.clone() });
+            }
+        }
+        self.steps.pop_front();
+        if let Some(step) = lone {
+            self.steps.push_front(step);
+        }
+        Ok(())
+    }
+
+    /// Opens the first step that is left; false if there is none.
+    fn open(&mut self, batch: &Filling) -> Result<bool, BulkError> {
+        let live_rows = self.live_rows(batch);
         let Some(step) = self.steps.front() else { return Ok(false) };
+        self.live_before = live_rows;
         let mut command = Arc::clone(&step.command);
         if command.limits.rows != u64::MAX {
-            let done = self.counts.rows.saturating_add(in_batch);
+            let done = self.counts.rows.saturating_add(batch.rows as u64);
             Arc::make_mut(&mut command).limits.rows = command.limits.rows.saturating_sub(done);
         }
         let mut stream = step.held.read(&command, &self.context)?;
@@ -224,9 +289,16 @@ impl Scan {
         }
         let context = self.context.clone();
         self.rows = Some(match &self.deletions_of {
-            None => Rows::Live(LiveRows::new(stream, command, context, PageLimits::NONE)),
-            Some(columns) => {
-                Rows::WithDeletions(Box::new(RowsAndDeletions::new(stream, &command, columns, context)))
+            Some(columns) if step.part != Part::Statics => {
+                let rows = RowsAndDeletions::new(stream, &command, columns, &step.part, context);
+                Rows::WithDeletions(Box::new(rows))
+            }
+            _ => {
+                let mut rows = LiveRows::new(stream, command, context, PageLimits::NONE);
+                if step.part == Part::Statics {
+                    rows.with_lone_statics();
+                }
+                Rows::Live(rows)
             }
         });
         Ok(true)

@@ -8,6 +8,7 @@
 use super::rows::RowColumns;
 use crate::BulkError;
 use crate::deletion::{Kind, Target, element_of, encode, of_cell, of_marker};
+use crate::split::Part;
 use bytes::Bytes;
 use model::command::ReadCommand;
 use model::row::ResultRow;
@@ -45,6 +46,10 @@ pub(super) struct RowsAndDeletions {
     /// Columns whose deletions are handed out, by id.
     columns: Vec<Arc<ColumnDef>>,
     now_s: u32,
+    /// Whether what belongs to the partition as a whole comes here, and not with other rows of it.
+    with_partition: bool,
+    /// Whether all rows of the partitions come here.
+    is_whole: bool,
     fragment: Fragment,
     key: DecoratedKey,
     static_row: Row,
@@ -64,6 +69,7 @@ impl RowsAndDeletions {
         stream: BoxedStream,
         command: &ReadCommand,
         columns: &[Arc<ColumnDef>],
+        part: &Part,
         context: ReadContext,
     ) -> RowsAndDeletions {
         let mut columns = columns.to_vec();
@@ -74,6 +80,8 @@ impl RowsAndDeletions {
             table: Arc::clone(&command.table),
             columns,
             now_s: command.now_s,
+            with_partition: *part != Part::Rest,
+            is_whole: *part == Part::Whole,
             fragment: Fragment::default(),
             key: Fragment::default().key,
             static_row: Row::default(),
@@ -124,16 +132,18 @@ impl RowsAndDeletions {
                 self.static_row.clear();
                 self.has_rows = false;
                 self.open = Deletion::NONE;
-                if !self.fragment.deletion.is_none() {
+                if self.with_partition && !self.fragment.deletion.is_none() {
                     self.add(Kind::Partition, self.fragment.deletion, &Target::default());
                     self.are_at_row = false;
                 }
             }
             Event::StaticRow => {
                 std::mem::swap(&mut self.static_row, &mut self.fragment.row);
-                let row = std::mem::take(&mut self.static_row);
-                self.add_those_in(&row)?;
-                self.static_row = row;
+                if self.with_partition {
+                    let row = std::mem::take(&mut self.static_row);
+                    self.add_those_in(&row)?;
+                    self.static_row = row;
+                }
                 self.are_at_row = false;
             }
             Event::Row => {
@@ -152,7 +162,7 @@ impl RowsAndDeletions {
             }
             Event::PartitionEnd => {
                 let is_live = self.static_row.cells.iter().any(|cell| cell.is_live(self.now_s));
-                if is_live && !self.has_rows {
+                if is_live && !self.has_rows && self.is_whole {
                     self.waits = Waits::Statics;
                 }
             }

@@ -71,6 +71,13 @@ pub(super) struct Place {
     is_inside: bool,
 }
 
+impl Place {
+    /// What is read next is of the same partition.
+    pub fn stay_inside(&mut self) {
+        self.is_inside = self.key.is_some();
+    }
+}
+
 /// A stream that notes where it is, and leaves out partitions.
 pub(super) struct Noted {
     stream: BoxedStream,
@@ -231,7 +238,7 @@ impl Gap<'_> {
         steps: &mut Vec<Step>,
         losses: &mut Vec<Loss>,
     ) {
-        let Step { held, command, except } = self.step;
+        let Step { held, command, except, .. } = self.step;
         let lost = std::mem::take(&mut self.lost);
         let lost_at = self.lost_at.take();
         let known: Option<Vec<DecoratedKey>> = lost.iter().cloned().collect();

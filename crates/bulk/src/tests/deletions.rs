@@ -31,7 +31,7 @@ type LiveCell = (i64, Option<u32>, Vec<u8>);
 
 /// What is known of one row, or of the static one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Known {
+pub(super) struct Known {
     deletion: Option<Time>,
     marker: Option<Time>,
     inserted: Option<(i64, Option<u32>)>,
@@ -42,17 +42,17 @@ struct Known {
 }
 
 /// A range: its ends, each the prefix and whether the change lies behind its rows, and its deletion.
-type Range = ((Vec<Vec<u8>>, bool), (Vec<Vec<u8>>, bool), Time);
+pub(super) type Range = ((Vec<Vec<u8>>, bool), (Vec<Vec<u8>>, bool), Time);
 
 /// What is known of a partition. Rows by the values of their clustering; the static one has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Part {
+pub(super) struct Part {
     deletion: Option<Time>,
     rows: BTreeMap<Option<Vec<Vec<u8>>>, Known>,
-    ranges: Vec<Range>,
+    pub ranges: Vec<Range>,
 }
 
-type World = BTreeMap<DecoratedKey, Part>;
+pub(super) type World = BTreeMap<DecoratedKey, Part>;
 
 fn values(clustering: &Clustering) -> Vec<Vec<u8>> {
     (0..clustering.len()).map(|i| clustering.value(i).unwrap_or_default().to_vec()).collect()
@@ -183,7 +183,7 @@ fn bound(of: &StructArray, name: &str, at: usize, table: &TableSchema) -> (Vec<V
 }
 
 /// What scans of splits handed out, put together.
-fn together(source: &Source, request: &ScanRequest, splits: &[Split]) -> (World, u64) {
+pub(super) fn together(source: &Source, request: &ScanRequest, splits: &[Split]) -> (World, u64) {
     let table = &request.command.table;
     let (mut out, mut deletions) = (World::new(), 0);
     for split in splits {

@@ -1,5 +1,6 @@
 //! Scans compared cell by cell with what CQL answers, and exports that are interrupted.
 
+mod cuts;
 mod damage;
 mod deletions;
 mod exports;
