@@ -5,6 +5,8 @@ mod damage;
 mod deletions;
 mod exports;
 mod fixtures;
+#[cfg(feature = "query")]
+mod parameters;
 mod running;
 mod salvage;
 #[cfg(feature = "query")]
