@@ -197,8 +197,8 @@ pub(crate) fn of_marker(liveness: &Liveness) -> Deletion {
     Deletion::new(liveness.timestamp, began(liveness.local_expiration_time, liveness.ttl))
 }
 
-/// When something was written that a TTL has ended, as a compaction counts its age; of a tombstone, when it was
-/// made.
+/// When something was written that a TTL has ended, as a compaction counts its age; of a tombstone, when it
+/// was made.
 fn began(ends_s: u32, ttl: i32) -> u32 {
     match ttl {
         i32::MAX => ends_s,

@@ -27,8 +27,8 @@
 //!
 //! **A split** ([`Split`]) is a range of tokens, nothing else: it can be serialised, handed to another
 //! process, and scanned there when it is time. All splits of a source together are each of its rows once.
-//! Nothing is read before a scan is asked for its first batch. A partition that has much more bytes than a split
-//! should is cut at its rows ([`RowCut`]), by the SSTables' indexes of them.
+//! Nothing is read before a scan is asked for its first batch. A partition that has much more bytes than a
+//! split should is cut at its rows ([`RowCut`]), by the SSTables' indexes of them.
 //!
 //! **Estimates** carry it in their names ([`Split::bytes_estimate`]). They come from the indexes, and they
 //! are of bytes before compression, deleted and overwritten data among them.

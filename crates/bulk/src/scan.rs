@@ -1,9 +1,9 @@
 //! One split of one request, as record batches.
 //!
 //! A scan is a chain of steps, mostly of one; each is a read command. The first batch opens the stream of the
-//! first. From then on each row that `LiveRows` finds is appended to the columns, until a batch is full. What is
-//! yielded is not looked at again. Damage makes other steps of the ones that are left ([`salvage`]), if that is
-//! asked for.
+//! first. From then on each row that `LiveRows` finds is appended to the columns, until a batch is full. What
+//! is yielded is not looked at again. Damage makes other steps of the ones that are left ([`salvage`]), if
+//! that is asked for.
 
 mod deletions;
 mod rows;
@@ -245,8 +245,8 @@ impl Scan {
         (self.counts.rows - self.counts.deletions) + (batch.rows as u64 - batch.deletions)
     }
 
-    /// Leaves the step that is open. If it was the head of a partition and found no row, the partition may be a
-    /// row by its static values alone: if there is no other row in it.
+    /// Leaves the step that is open. If it was the head of a partition and found no row, the partition may be
+    /// a row by its static values alone: if there is no other row in it.
     fn end_step(&mut self, batch: &Filling) -> Result<(), BulkError> {
         let found_rows = self.live_rows(batch) > self.live_before;
         let mut lone = None;

@@ -46,8 +46,8 @@ impl Source {
         Ok(Source { held, table: Arc::clone(table), salvages: false })
     }
 
-    /// The same, of which scans go on behind damaged data. Only for SSTables that no node has open: what is in
-    /// memory is not read around damage.
+    /// The same, of which scans go on behind damaged data. Only for SSTables that no node has open: what is
+    /// in memory is not read around damage.
     #[must_use]
     pub fn salvaging(self) -> Source {
         Source { salvages: true, ..self }

@@ -7,9 +7,9 @@
 //!      partition, from                                 another, up to
 //!      a row on: Rest            Whole                 a row: Head
 //! ```
-//! A split that is cut at rows is read in up to three steps. The rows before the first cut of a partition are its
-//! head: with them come its deletion, what is deleted in its static row, and the row that it is if it has live
-//! static values and no live row at all.
+//! A split that is cut at rows is read in up to three steps. The rows before the first cut of a partition are
+//! its head: with them come its deletion, what is deleted in its static row, and the row that it is if it has
+//! live static values and no live row at all.
 
 use crate::BulkError;
 use model::command::{ClusteringFilter, PartitionSelection, ReadCommand};
@@ -62,8 +62,8 @@ pub(crate) enum Part {
 }
 
 impl RowCut {
-    /// A cut in front of the rows that begin with a prefix; `None` where nothing stands for this: it is empty, or
-    /// has values that are null.
+    /// A cut in front of the rows that begin with a prefix; `None` where nothing stands for this: it is
+    /// empty, or has values that are null.
     pub(crate) fn of(key: &DecoratedKey, prefix: &Clustering, table: &TableSchema) -> Option<RowCut> {
         let before = (0..prefix.len()).map(|i| prefix.value(i).map(to_hex)).collect::<Option<_>>()?;
         let cut = RowCut { key: to_hex(&key.key.0), before };

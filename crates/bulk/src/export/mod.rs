@@ -282,8 +282,8 @@ impl Shared {
         Ok(WholeFile { split: number, name, rows, deletions, bytes, empty_values, losses })
     }
 
-    /// Writes the rows of a split to a file and syncs it. Returns rows and bytes of the file, and what the scan
-    /// counted and left out.
+    /// Writes the rows of a split to a file and syncs it. Returns rows and bytes of the file, and what the
+    /// scan counted and left out.
     fn write_file(&self, path: &Path, split: &Split) -> Result<(u64, u64, ScanCounts, Vec<Loss>), BulkError> {
         let mut scan = self.source.scan(&self.request, split)?;
         let file = self.env.fs.create(path)?;

@@ -1,7 +1,7 @@
 //! Handles of prepared statements. They are all that is kept of one, by the client.
 //!
-//! A handle is the text of the statement. With values it is the four bytes `ILP1` and JSON, so it is as good after
-//! a restart. It grants nothing: whoever makes one up asks for no more than a statement could.
+//! A handle is the text of the statement. With values it is the four bytes `ILP1` and JSON, so it is as good
+//! after a restart. It grants nothing: whoever makes one up asks for no more than a statement could.
 
 use crate::sql::Value;
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,9 @@
 //! Live rows, and deletions between them.
 //!
 //! Of a partition come, in this order: its deletion, those in its static row, then in clustering order the
-//! deletions in each row and the row itself if it is live. A deletion of a range comes where it ends, so behind
-//! the rows in it. A partition without a live row that has live static values is one row at its end, as for
-//! CQL.
+//! deletions in each row and the row itself if it is live. A deletion of a range comes where it ends, so
+//! behind the rows in it. A partition without a live row that has live static values is one row at its end,
+//! as for CQL.
 
 use super::rows::RowColumns;
 use crate::BulkError;

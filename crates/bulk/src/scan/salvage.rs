@@ -2,14 +2,15 @@
 //!
 //! 1. [`Noted`] notes which partition a stream is in.
 //! 2. An error that names a data file ends the stream. Inside a partition, the rest of that partition is left
-//!    out. Between partitions, it is those that come next in the damaged SSTable and whose heads cannot be read.
+//!    out. Between partitions, it is those that come next in the damaged SSTable and whose heads cannot be
+//!    read.
 //! 3. The scan goes on with other streams. Between two partitions of the damaged SSTable the others are read
 //!    without it. A partition beside damage is read by its key: a range cannot begin there, because a scan
 //!    compares what the index says with the data on both sides. The last stream is the range that is left.
 //!
 //! What other SSTables have of a damaged partition is left out, too: in what cannot be read there may be a
-//! deletion of it, or a newer value. So every row that comes is a true one. Where only damaged data has the keys
-//! that are lost (the `bti` layout), everything between the partitions around them is left out.
+//! deletion of it, or a newer value. So every row that comes is a true one. Where only damaged data has the
+//! keys that are lost (the `bti` layout), everything between the partitions around them is left out.
 
 use super::Step;
 use engine::table::HeldTable;
@@ -37,8 +38,8 @@ pub struct Loss {
     /// The partition whose rest is left out, as conditions of CQL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<String>,
-    /// Where the partition is not known: tokens greater than the first and not greater than the second are left
-    /// out.
+    /// Where the partition is not known: tokens greater than the first and not greater than the second are
+    /// left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<(i64, i64)>,
     /// Bytes of the file, before compression, in the partitions that are left out or cut short, if known.
@@ -183,7 +184,7 @@ pub(super) fn behind(
     let mut heads = sstable.heads_from(&gap.start, table, context).ok()?;
     let mut steps = Vec::new();
     loop {
-        let head = heads.next().ok()?;
+        let head = heads.next_head().ok()?;
         let known = head.as_ref().and_then(|head| head.key.as_ref());
         if known.is_some_and(|key| from.is_before_start(key)) {
             continue;
@@ -276,9 +277,9 @@ fn bytes_of(
     let start = KeyBound::Key { key: key.clone(), inclusive: true };
     let mut heads = sstable.heads_from(&start, table, context).ok()?;
     loop {
-        let head = heads.next().ok()??;
+        let head = heads.next_head().ok()??;
         if head.key.as_ref() == Some(key) {
-            let end = heads.next().ok()?.map_or(sstable.data_bytes(), |next| next.position);
+            let end = heads.next_head().ok()?.map_or(sstable.data_bytes(), |next| next.position);
             return end.checked_sub(head.position);
         }
         if head.key.is_some_and(|other| other > *key) {

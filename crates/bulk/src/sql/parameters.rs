@@ -1,8 +1,8 @@
 //! Parameters of statements, and the values that are bound to them.
 //!
-//! `?` and `$1` both stand for a parameter; a statement has one kind. DataFusion knows the second, so the n-th `?`
-//! becomes `$n`. Values go through handles and tickets as JSON, so they are of few types: those that conditions
-//! compare with.
+//! `?` and `$1` both stand for a parameter; a statement has one kind. DataFusion knows the second, so the
+//! n-th `?` becomes `$n`. Values go through handles and tickets as JSON, so they are of few types: those that
+//! conditions compare with.
 
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType;

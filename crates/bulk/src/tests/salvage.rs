@@ -112,7 +112,7 @@ fn partitions_in(sstable: &Arc<SsTable>, table: &Arc<TableSchema>, chunk: u64) -
     keys.retain(|k| position(*k, true) < position(*k, false));
     let inside: Vec<i32> =
         keys.iter().copied().filter(|k| position(*k, true) < to && position(*k, false) > from).collect();
-    let before = keys.iter().copied().filter(|k| position(*k, false) <= from).next_back();
+    let before = keys.iter().copied().rfind(|k| position(*k, false) <= from);
     let behind = keys.iter().copied().find(|k| position(*k, true) >= to);
     (inside, before, behind)
 }

@@ -62,7 +62,7 @@ impl Heads {
     ///
     /// # Errors
     /// When the index cannot be read.
-    pub fn next(&mut self) -> Result<Option<Head>, ReadError> {
+    pub fn next_head(&mut self) -> Result<Option<Head>, ReadError> {
         let Some(position) = self.walk.next_position()? else { return Ok(None) };
         if self.last.is_some_and(|last| last >= position) {
             return Err(self.data.malformed(format!("the index goes back to {position}")));

@@ -17,7 +17,8 @@ pub struct Mark {
 
 impl SsTable {
     /// Places in a partition in front of which a block of its index begins, in order, with at least
-    /// `stride_bytes` between two of them. None where the partition is not there, or has no index of its rows.
+    /// `stride_bytes` between two of them. None where the partition is not there, or has no index of its
+    /// rows.
     ///
     /// # Errors
     /// When a file cannot be read or is damaged.

@@ -85,7 +85,7 @@ impl HeldTable {
         let mut found: Option<DecoratedKey> = None;
         for sstable in self.view.sstables.iter().filter(|sstable| sstable.overlaps(&range)) {
             let mut heads = sstable.heads_from(&range.start, &schema, ctx)?;
-            while let Some(head) = heads.next()? {
+            while let Some(head) = heads.next_head()? {
                 match head.key {
                     Some(key) if range.is_before_start(&key) => {}
                     Some(key) if range.contains(&key) => {
@@ -101,9 +101,9 @@ impl HeldTable {
         Ok(found)
     }
 
-    /// Places in a partition at which it can be cut, in clustering order, each with the bytes of SSTables that
-    /// lie before it. A place lies in front of all rows that begin with its prefix. Each SSTable has some, about
-    /// `stride_bytes` apart.
+    /// Places in a partition at which it can be cut, in clustering order, each with the bytes of SSTables
+    /// that lie before it. A place lies in front of all rows that begin with its prefix. Each SSTable has
+    /// some, about `stride_bytes` apart.
     ///
     /// # Errors
     /// When an index or the data cannot be read.
