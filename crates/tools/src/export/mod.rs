@@ -251,7 +251,6 @@ fn in_words(args: &ExportArgs) -> Vec<(String, String)> {
     add("where", args.filter.clone());
     add("token range", args.token_range.clone());
     add("limit", args.limit.map(|limit| limit.to_string()));
-    add("salvage", args.salvage.then(|| "what is sound".to_owned()));
     add("deletions", args.with_deletions.then(|| "included".to_owned()));
     out
 }
