@@ -149,6 +149,18 @@ def test_what_there_is_can_be_listed(client):
         assert cursor.fetchall() == [("name 3",)]
 
 
+def test_statements_take_parameters(client):
+    with client.cursor() as cursor:
+        for k in (3, 7, 3):
+            cursor.execute("SELECT name FROM fl.names WHERE k = ?", parameters=(k,))
+            assert cursor.fetchall() == [(f"name {k}",)]
+        cursor.execute("SELECT k FROM fl.names WHERE name = $1 AND k > $2", parameters=("name 5", 1))
+        assert cursor.fetchall() == [(5,)]
+        with pytest.raises(Exception, match="2 parameters"):
+            cursor.execute("SELECT k FROM fl.names WHERE name = ? AND k > ?", parameters=("name 5",))
+            cursor.fetchall()
+
+
 def test_other_engines_take_it_over(node, client):
     node, session = node
     count = session.execute("SELECT count(*) FROM rows").one()[0]

@@ -26,9 +26,9 @@
 //! 5. *Moment*: TTLs are judged at [`model::command::ReadCommand::now_s`], the same in every split.
 //!
 //! **A split** ([`Split`]) is a range of tokens, nothing else: it can be serialised, handed to another
-//! process, and scanned there when it is time. All splits of a source together are each of its partitions
-//! once. Nothing is read before a scan is asked for its first batch. A partition is never cut: one huge
-//! partition is one split.
+//! process, and scanned there when it is time. All splits of a source together are each of its rows once.
+//! Nothing is read before a scan is asked for its first batch. A partition that has much more bytes than a
+//! split should is cut at its rows ([`RowCut`]), by the SSTables' indexes of them.
 //!
 //! **Estimates** carry it in their names ([`Split::bytes_estimate`]). They come from the indexes, and they
 //! are of bytes before compression, deleted and overwritten data among them.
@@ -38,14 +38,19 @@
 //! in a page cache. It holds one batch. Rows are those that CQL would answer: they pass the same merge, the
 //! same `model::reconcile` and the same `partition::LiveRows`.
 //!
+//! **Deletions** are handed out on request ([`ScanOptions::deletions`]): each is a row of its own, beside the
+//! rows that are live. Nothing is left out of them by its age.
+//!
 //! **Errors** may come late, and travel in the iterator: what was yielded before stays good, the split is
-//! not whole, and the iterator is over. A damaged SSTable is named with file and offset.
+//! not whole, and the iterator is over. A damaged SSTable is named with file and offset. A source that
+//! salvages ([`Source::salvaging`]) goes on behind damage, and tells what it left out ([`Batches::losses`]).
 #![cfg_attr(
     not(test),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
 )]
 
 mod columns;
+pub mod deletion;
 mod error;
 pub mod export;
 #[cfg(feature = "query")]
@@ -68,9 +73,9 @@ pub mod work;
 
 pub use error::BulkError;
 pub use request::{EmptyValues, Form, ScanOptions, ScanRequest};
-pub use scan::{BATCH_BYTES_MAX, BATCH_ROWS_MAX, Scan, ScanCounts};
+pub use scan::{BATCH_BYTES_MAX, BATCH_ROWS_MAX, Loss, Scan, ScanCounts};
 pub use select::Select;
 pub use source::Source;
-pub use split::Split;
+pub use split::{RowCut, Split};
 pub use table::{Batches, Table, Tables};
 pub use types::{CQL_TYPE, field_of, type_of};

@@ -1,5 +1,6 @@
 //! What a scan asks for, and the schema of its batches.
 
+use crate::deletion::deletion_field;
 use crate::types::field_of;
 use crate::{BulkError, Select, Split};
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
@@ -51,6 +52,10 @@ pub struct ScanOptions {
     /// Whether a column with the token of each partition comes first, named as CQL would: `token(k)`. Rows of
     /// a split ascend by it.
     pub token: bool,
+    /// Whether deletions are handed out, too, as rows of their own ([`crate::deletion`]). Cells have their
+    /// times then.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub deletions: bool,
 }
 
 /// What a scan asks for.
@@ -107,11 +112,12 @@ impl ScanRequest {
     /// those that are needed.
     ///
     /// # Errors
-    /// When the table has no such column, one is named twice, or rows are asked for in reverse.
+    /// When the table has no such column, one is named twice, rows are asked for in reverse, or deletions
+    /// are asked for with what chooses among rows.
     pub fn of_command(
         mut command: ReadCommand,
         columns: Option<&[String]>,
-        options: ScanOptions,
+        mut options: ScanOptions,
     ) -> Result<ScanRequest, BulkError> {
         if command.is_reversed() {
             return Err(BulkError::Request("rows come in clustering order, not in reverse".to_owned()));
@@ -132,6 +138,10 @@ impl ScanRequest {
                 out
             }
         };
+        if options.deletions {
+            crate::deletion::check(&command, &columns, options.form)?;
+            options.cell_times = true;
+        }
         let is_cell = |c: &&Arc<ColumnDef>| matches!(c.kind, ColumnKind::Static | ColumnKind::Regular);
         let filtered = command.row_filter.iter().map(|e: &FilterExpression| e.column);
         let needed = columns.iter().filter(is_cell).map(|c| c.id);
@@ -185,6 +195,13 @@ impl ScanRequest {
         }
         let outputs = self.outputs();
         fields.extend(outputs.iter().map(|(column, part)| field(column, *part, self.options.form)));
+        if self.options.deletions {
+            fields.push(field_of("writetime()", &CqlType::BigInt, self.options.form));
+            if !self.command.table.is_counter {
+                fields.push(field_of("ttl()", &CqlType::Int, self.options.form));
+            }
+            fields.push(deletion_field(&self.command.table, self.options.form));
+        }
         Arc::new(Schema::new(fields))
     }
 

@@ -1,21 +1,35 @@
 //! One split of one request, as record batches.
 //!
-//! The first batch opens the stream. From then on each row that `LiveRows` finds is appended to the columns,
-//! until a batch is full. What is yielded is not looked at again.
+//! A scan is a chain of steps, mostly of one; each is a read command. The first batch opens the stream of the
+//! first. From then on each row that `LiveRows` finds is appended to the columns, until a batch is full. What
+//! is yielded is not looked at again. Damage makes other steps of the ones that are left ([`salvage`]), if
+//! that is asked for.
 
+mod deletions;
 mod rows;
+mod salvage;
 
+use crate::split::Part;
 use crate::{Batches, BulkError, ScanRequest};
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
+use deletions::{Appended, RowsAndDeletions};
 use engine::table::HeldTable;
-use model::command::ReadCommand;
+use env::sync::Mutex;
+use model::command::{ClusteringFilter, PartitionSelection, ReadCommand};
+use model::key::{KeyBound, KeyRange};
 use model::row::ResultRow;
+use model::{ClusteringBound, ColumnDef, DecoratedKey, Slice};
 use partition::{LiveRows, PageLimits, PlainRow, ReadContext};
 use rows::RowColumns;
+pub use salvage::Loss;
+use salvage::{Noted, Place};
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+/// Damages that one scan goes on behind, at most: where there are more the error stands.
+const LOSSES_MAX: usize = 10_000;
 /// Rows of a batch, at most: enough that what is done once for a batch does not count, and few enough that
 /// the columns of a narrow table stay in the processor's caches.
 pub const BATCH_ROWS_MAX: usize = 8_192;
@@ -27,18 +41,92 @@ pub const BATCH_BYTES_MAX: u64 = 8 << 20;
 pub struct ScanCounts {
     /// Rows.
     pub rows: u64,
+    /// How many of them are deletions.
+    #[serde(default)]
+    pub deletions: u64,
     /// Empty values that became null ([`crate::EmptyValues`]).
     pub empty_values: u64,
+}
+
+/// Where the rows of batches come from.
+enum Rows {
+    Live(Box<LiveRows>),
+    WithDeletions(Box<RowsAndDeletions>),
+}
+
+/// A batch that is being made.
+#[derive(Debug, Default)]
+struct Filling {
+    rows: usize,
+    /// How many of them are deletions.
+    deletions: u64,
+    /// Bytes of their values.
+    bytes: u64,
+}
+
+impl Filling {
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.rows >= BATCH_ROWS_MAX || self.bytes >= BATCH_BYTES_MAX
+    }
+}
+
+/// One read of a scan.
+#[derive(Clone)]
+struct Step {
+    held: HeldTable,
+    command: Arc<ReadCommand>,
+    /// Partitions that are left out.
+    except: Arc<[DecoratedKey]>,
+    /// Which rows of the partitions.
+    part: Part,
+}
+
+impl Step {
+    /// The same of other partitions.
+    fn of(&self, partitions: PartitionSelection) -> Step {
+        let mut command = self.command.as_ref().clone();
+        command.partitions = partitions;
+        Step { command: Arc::new(command), ..self.clone() }
+    }
+
+    /// Its rows in a slice, at most `limit`.
+    fn within(&self, slice: Slice, limit: u64) -> Arc<ReadCommand> {
+        let mut command = self.command.as_ref().clone();
+        command.clusterings = ClusteringFilter::Slices { slices: vec![slice], reversed: false };
+        command.limits.rows = limit;
+        Arc::new(command)
+    }
+
+    fn of_range(&self, start: KeyBound, end: KeyBound) -> Step {
+        self.of(PartitionSelection::Range(KeyRange { start, end }))
+    }
+}
+
+/// What a scan that goes on behind damage knows.
+#[derive(Default)]
+struct Salvaging {
+    place: Arc<Mutex<Place>>,
+    losses: Vec<Loss>,
 }
 
 /// A scan. After an error it is over.
 pub struct Scan {
     held: HeldTable,
     command: Arc<ReadCommand>,
+    /// What is still to be read, the step that is open first.
+    steps: VecDeque<Step>,
+    /// Why the request or the split is none for the table.
+    refusal: Option<BulkError>,
+    salvaging: Option<Salvaging>,
+    /// Rows before the open step, but for deletions.
+    live_before: u64,
     context: ReadContext,
     schema: SchemaRef,
     columns: RowColumns,
-    rows: Option<Box<LiveRows>>,
+    /// The columns, where deletions are handed out.
+    deletions_of: Option<Vec<Arc<ColumnDef>>>,
+    rows: Option<Rows>,
     is_over: bool,
     counts: ScanCounts,
     /// Bytes of the values that were handed out.
@@ -49,16 +137,33 @@ impl Scan {
     pub(crate) fn new(
         held: HeldTable,
         request: &ScanRequest,
-        command: Arc<ReadCommand>,
+        steps: Result<Vec<(ReadCommand, Part)>, BulkError>,
         context: ReadContext,
+        salvages: bool,
     ) -> Scan {
+        let command = Arc::clone(&request.command);
         let rows_wanted = command.limits.rows.min(context.rows_wanted);
+        let (steps, refusal) = match steps {
+            Ok(steps) => (steps, None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        let step = |(command, part)| Step {
+            held: held.clone(),
+            command: Arc::new(command),
+            except: Arc::default(),
+            part,
+        };
         Scan {
+            steps: steps.into_iter().map(step).collect(),
+            refusal,
+            live_before: 0,
+            salvaging: salvages.then(Salvaging::default),
             held,
             command,
             context: ReadContext { rows_wanted, ..context },
             schema: request.schema(),
             columns: RowColumns::new(request),
+            deletions_of: request.options.deletions.then(|| request.columns.clone()),
             rows: None,
             is_over: false,
             counts: ScanCounts::default(),
@@ -94,52 +199,178 @@ impl Scan {
             let table = &self.command.table;
             return Err(BulkError::Dropped(format!("{}.{}", table.keyspace, table.name)));
         }
-        let live = match &mut self.rows {
-            Some(rows) => rows,
-            None => {
-                let stream = self.held.read(&self.command, &self.context)?;
-                let command = Arc::clone(&self.command);
-                let rows = LiveRows::new(stream, command, self.context.clone(), PageLimits::NONE);
-                self.rows.insert(rows)
+        if let Some(refusal) = self.refusal.take() {
+            return Err(refusal);
+        }
+        let mut batch = Filling::default();
+        self.is_over = loop {
+            match self.fill(&mut batch) {
+                Ok(is_over) => break is_over,
+                Err(error) => self.leave_out(error)?,
             }
         };
-        let (mut rows, mut bytes) = (0, 0);
-        let mut failure = None;
-        while rows < BATCH_ROWS_MAX && bytes < BATCH_BYTES_MAX {
-            let columns = &mut self.columns;
-            let mut take = |base: &ResultRow<'_>, row: PlainRow<'_>| match columns.append_plain(base, row) {
-                Ok(appended) => {
-                    rows += 1;
-                    bytes += appended;
-                    rows < BATCH_ROWS_MAX && bytes < BATCH_BYTES_MAX
-                }
-                Err(error) => {
-                    failure = Some(error);
-                    false
-                }
-            };
-            let row = live.next_row_or(Some(&mut take))?;
-            if let Some(error) = failure.take() {
-                return Err(error);
-            }
-            if let Some(row) = row {
-                bytes += self.columns.append(&row)?;
-                rows += 1;
-            } else if rows < BATCH_ROWS_MAX && bytes < BATCH_BYTES_MAX {
-                self.is_over = true;
-                break;
-            }
-        }
-        if rows == 0 {
+        if batch.rows == 0 {
             return Ok(None);
         }
         let (arrays, empties) = self.columns.finish()?;
-        self.counts.rows += rows as u64;
-        self.appended_bytes += bytes;
+        self.counts.rows += batch.rows as u64;
+        self.counts.deletions += batch.deletions;
+        self.appended_bytes += batch.bytes;
         self.counts.empty_values += empties;
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.rows));
         Ok(Some(RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)?))
     }
+
+    /// Appends rows until the batch is full, or the scan is over: then the result is true.
+    fn fill(&mut self, batch: &mut Filling) -> Result<bool, BulkError> {
+        while !batch.is_full() {
+            if self.rows.is_none() && !self.open(batch)? {
+                return Ok(true);
+            }
+            let is_over = match &mut self.rows {
+                Some(Rows::Live(live)) => fill_with_live(live, &mut self.columns, batch)?,
+                Some(Rows::WithDeletions(rows)) => fill_with_deletions(rows, &mut self.columns, batch)?,
+                None => true,
+            };
+            if is_over {
+                self.rows = None;
+                self.end_step(batch)?;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Rows so far, but for deletions.
+    fn live_rows(&self, batch: &Filling) -> u64 {
+        (self.counts.rows - self.counts.deletions) + (batch.rows as u64 - batch.deletions)
+    }
+
+    /// Leaves the step that is open. If it was the head of a partition and found no row, the partition may be
+    /// a row by its static values alone: if there is no other row in it.
+    fn end_step(&mut self, batch: &Filling) -> Result<(), BulkError> {
+        let found_rows = self.live_rows(batch) > self.live_before;
+        let mut lone = None;
+        if let Some(step) = self.steps.front()
+            && let Part::Head(cut) = &step.part
+            && !found_rows
+            && !step.command.row_filter.iter().any(|e| partition::filter::is_about_rows(&step.command, e))
+        {
+            if let Some(salvaging) = &self.salvaging {
+                salvaging.place.lock().stay_inside();
+            }
+            let slice = Slice { start: cut.clone(), end: ClusteringBound::TOP };
+            let rest = step.within(slice, 1);
+            let stream = step.held.read(&rest, &self.context)?;
+            let mut rows = LiveRows::new(stream, rest, self.context.clone(), PageLimits::NONE);
+            if rows.next_row()?.is_none() {
+                lone = Some(Step { part: Part::Statics, ..step.clone() });
+            }
+        }
+        self.steps.pop_front();
+        if let Some(step) = lone {
+            self.steps.push_front(step);
+        }
+        Ok(())
+    }
+
+    /// Opens the first step that is left; false if there is none.
+    fn open(&mut self, batch: &Filling) -> Result<bool, BulkError> {
+        let live_rows = self.live_rows(batch);
+        let Some(step) = self.steps.front() else { return Ok(false) };
+        self.live_before = live_rows;
+        let mut command = Arc::clone(&step.command);
+        if command.limits.rows != u64::MAX {
+            let done = self.counts.rows.saturating_add(batch.rows as u64);
+            Arc::make_mut(&mut command).limits.rows = command.limits.rows.saturating_sub(done);
+        }
+        let mut stream = step.held.read(&command, &self.context)?;
+        if let Some(salvaging) = &self.salvaging {
+            stream = Box::new(Noted::new(stream, &salvaging.place, &step.except));
+        }
+        let context = self.context.clone();
+        self.rows = Some(match &self.deletions_of {
+            Some(columns) if step.part != Part::Statics => {
+                let rows = RowsAndDeletions::new(stream, &command, columns, &step.part, context);
+                Rows::WithDeletions(Box::new(rows))
+            }
+            _ => {
+                let mut rows = LiveRows::new(stream, command, context, PageLimits::NONE);
+                if step.part == Part::Statics {
+                    rows.with_lone_statics();
+                }
+                Rows::Live(rows)
+            }
+        });
+        Ok(true)
+    }
+
+    /// Goes on behind damage, if that is asked for and can be done.
+    fn leave_out(&mut self, error: BulkError) -> Result<(), BulkError> {
+        let (Some(salvaging), BulkError::Read(found)) = (&mut self.salvaging, &error) else {
+            return Err(error);
+        };
+        self.rows = None;
+        let place = std::mem::take(&mut *salvaging.place.lock());
+        let step = self.steps.pop_front().filter(|_| salvaging.losses.len() < LOSSES_MAX);
+        let Some((left, losses)) = step.and_then(|step| salvage::behind(&step, &place, found, &self.context))
+        else {
+            return Err(error);
+        };
+        left.into_iter().rev().for_each(|step| self.steps.push_front(step));
+        salvaging.losses.extend(losses);
+        Ok(())
+    }
+}
+
+fn fill_with_deletions(
+    rows: &mut RowsAndDeletions,
+    columns: &mut RowColumns,
+    batch: &mut Filling,
+) -> Result<bool, BulkError> {
+    while !batch.is_full() {
+        match rows.next(columns)? {
+            Appended::Row(bytes) => batch.bytes += bytes,
+            Appended::Deletion(bytes) => {
+                batch.bytes += bytes;
+                batch.deletions += 1;
+            }
+            Appended::Nothing => return Ok(true),
+        }
+        batch.rows += 1;
+    }
+    Ok(false)
+}
+
+fn fill_with_live(
+    live: &mut LiveRows,
+    columns: &mut RowColumns,
+    batch: &mut Filling,
+) -> Result<bool, BulkError> {
+    let mut failure = None;
+    while !batch.is_full() {
+        let mut take = |base: &ResultRow<'_>, row: PlainRow<'_>| match columns.append_plain(base, row) {
+            Ok(appended) => {
+                batch.rows += 1;
+                batch.bytes += appended;
+                !batch.is_full()
+            }
+            Err(error) => {
+                failure = Some(error);
+                false
+            }
+        };
+        let row = live.next_row_or(Some(&mut take))?;
+        if let Some(error) = failure.take() {
+            return Err(error);
+        }
+        if let Some(row) = row {
+            batch.bytes += columns.append(&row)?;
+            batch.rows += 1;
+        } else if !batch.is_full() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 impl Batches for Scan {
@@ -153,6 +384,10 @@ impl Batches for Scan {
 
     fn bytes_done(&self) -> u64 {
         Scan::bytes_done(self)
+    }
+
+    fn losses(&self) -> &[Loss] {
+        self.salvaging.as_ref().map_or(&[], |salvaging| &salvaging.losses)
     }
 }
 

@@ -1,27 +1,32 @@
 //! Sources: what is scanned.
 
+use crate::split::{Cut, RowCut, can_be_cut};
 use crate::{Batches, BulkError, Scan, ScanRequest, Split, Table};
 use engine::table::HeldTable;
 use env::fs::FileSystem;
 use model::TableSchema;
 use model::command::PartitionSelection;
-use model::key::KeyBound;
+use model::key::{KeyBound, KeyRange};
 use partition::ReadContext;
 use sstable::{Descriptor, OpenError, SsTable, Uncached};
 use std::fmt;
 use std::sync::Arc;
+
+/// Places that are looked at for each part that a partition is cut into.
+const MARKS_PER_PIECE: u64 = 4;
 
 /// One table as it is at one moment, from its own files and memtables. Clones are the same.
 #[derive(Clone)]
 pub struct Source {
     held: HeldTable,
     table: Arc<TableSchema>,
+    salvages: bool,
 }
 
 impl Source {
     /// A table of a running node.
     pub fn of_node(held: HeldTable) -> Source {
-        Source { table: held.schema(), held }
+        Source { table: held.schema(), held, salvages: false }
     }
 
     /// SSTables that no node has open, of a table of this definition.
@@ -38,7 +43,14 @@ impl Source {
         };
         let sstables = descriptors.iter().enumerate().map(open).collect::<Result<Vec<_>, _>>()?;
         let held = HeldTable::of_sstables(Arc::clone(table), sstables)?;
-        Ok(Source { held, table: Arc::clone(table) })
+        Ok(Source { held, table: Arc::clone(table), salvages: false })
+    }
+
+    /// The same, of which scans go on behind damaged data. Only for SSTables that no node has open: what is
+    /// in memory is not read around damage.
+    #[must_use]
+    pub fn salvaging(self) -> Source {
+        Source { salvages: true, ..self }
     }
 
     /// The definition of the table.
@@ -64,8 +76,8 @@ impl Source {
         self.held.known_rows()
     }
 
-    /// At most `parts` splits, which together are the partitions that the request asks for, with about as
-    /// many bytes each. A request by partition keys is one split.
+    /// At most `parts` splits, which together are what the request asks for, with about as many bytes each. A
+    /// request by partition keys is one split.
     ///
     /// # Errors
     /// When an index cannot be read.
@@ -77,18 +89,67 @@ impl Source {
         };
         let ranges = self.held.splits(range, parts, &ctx)?;
         let inner = ranges.len().saturating_sub(1);
-        let (rows, bytes) = (self.held.stored_rows(), self.data_bytes());
+        let rows_of = |bytes: u64| {
+            let rows = u128::from(self.held.stored_rows()) * u128::from(bytes);
+            u64::try_from(rows / u128::from(self.data_bytes().max(1))).unwrap_or(u64::MAX)
+        };
+        let share = self.held.bytes_in(range, &ctx)? / parts.max(1);
+        let mut spare = match can_be_cut(&request.command) {
+            true => parts.saturating_sub(ranges.len() as u64),
+            false => 0,
+        };
         let mut out = Vec::with_capacity(ranges.len());
         for (i, range) in ranges.iter().enumerate() {
             // What lies before the first and behind the last is kept out by the request.
             let after = if i == 0 { None } else { token_of(&range.start) };
             let through = if i == inner { None } else { token_of(&range.end) };
             let bytes_estimate = self.held.bytes_in(range, &ctx)?;
-            let rows_estimate = u128::from(rows) * u128::from(bytes_estimate) / u128::from(bytes.max(1));
-            let rows_estimate = u64::try_from(rows_estimate).unwrap_or(u64::MAX);
-            out.push(Split { after, through, bytes_estimate, rows_estimate });
+            let whole = Split { after, through, bytes_estimate, ..Split::FULL };
+            let cuts = match spare {
+                0 => Vec::new(),
+                _ => self.cuts(range, share.max(1), spare, &ctx)?,
+            };
+            spare -= cuts.len() as u64;
+            out.extend(whole.cut_at(cuts));
+        }
+        for split in &mut out {
+            split.rows_estimate = rows_of(split.bytes_estimate);
         }
         Ok(out)
+    }
+
+    /// Where partitions of a range that have much more than `share` bytes are cut, in at most `spare` places.
+    fn cuts(
+        &self,
+        range: &KeyRange,
+        share: u64,
+        spare: u64,
+        ctx: &ReadContext,
+    ) -> Result<Vec<Cut>, BulkError> {
+        let mut cuts: Vec<Cut> = Vec::new();
+        for partition in self.held.large_partitions(range, share.saturating_mul(2), ctx)? {
+            let pieces = (partition.bytes / share).min(spare - cuts.len() as u64 + 1);
+            if pieces < 2 {
+                continue;
+            }
+            let token = partition.key.token;
+            let end = KeyBound::Token { token, inclusive: true };
+            let until = KeyRange { start: range.start.clone(), end };
+            let base = self.held.bytes_in(&until, ctx)?.saturating_sub(partition.bytes);
+            let size = partition.bytes / pieces;
+            let (mut wanted, mut left) = (size, pieces - 1);
+            for (prefix, before) in self.held.marks_in(&partition.key, size / MARKS_PER_PIECE, ctx)? {
+                if left == 0 || before < wanted {
+                    continue;
+                }
+                let Some(row) = RowCut::of(&partition.key, &prefix, &self.table) else { continue };
+                cuts.push(Cut { token: token.0, row, bytes_before: base.saturating_add(before) });
+                left -= 1;
+                // Where blocks are long, there are fewer pieces.
+                wanted = (before / size.max(1) + 1).saturating_mul(size);
+            }
+        }
+        Ok(cuts)
     }
 
     /// Scans what a request asks for of a split. Nothing is read before the first batch is asked for.
@@ -99,9 +160,7 @@ impl Source {
     /// As [`Source::scan`], with a context: for its cost, or a deadline. Nothing fills a cache all the same.
     pub fn scan_with(&self, request: &ScanRequest, split: &Split, ctx: ReadContext) -> Scan {
         let ctx = ReadContext { fill_cache: false, fill_index_cache: false, ..ctx };
-        let mut command = request.command.as_ref().clone();
-        command.partitions = split.of(&command.partitions);
-        Scan::new(self.held.clone(), request, Arc::new(command), ctx)
+        Scan::new(self.held.clone(), request, split.steps(&request.command), ctx, self.salvages)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What an export, a query or a Flight service sees of tables, wherever their rows come from.
 
-use crate::{BulkError, ScanCounts, ScanRequest, Split};
+use crate::{BulkError, Loss, ScanCounts, ScanRequest, Split};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use model::{Schema, TableSchema};
@@ -19,6 +19,11 @@ pub trait Batches: Iterator<Item = Result<RecordBatch, BulkError>> + Send {
 
     /// About how many bytes of the SSTables the scan has gone over, before compression.
     fn bytes_done(&self) -> u64;
+
+    /// What was left out so far because a file is damaged. None where damage ends the scan.
+    fn losses(&self) -> &[Loss] {
+        &[]
+    }
 }
 
 /// A table that can be scanned.

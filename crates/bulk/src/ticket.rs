@@ -20,6 +20,9 @@ pub enum Asked {
     Scan(Select),
     /// A statement of SQL.
     Sql(String),
+    /// A statement with values for its parameters.
+    #[cfg(feature = "query")]
+    Bound(crate::flight::Prepared),
 }
 
 /// Rows that can be fetched.

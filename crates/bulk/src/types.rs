@@ -109,6 +109,12 @@ pub fn type_of(ty: &CqlType, form: Form) -> DataType {
 /// A field for values of a CQL type. It may always be null: of an empty value, too.
 pub fn field_of(name: &str, ty: &CqlType, form: Form) -> FieldRef {
     let field = Field::new(name, type_of(ty, form), true);
+    if let CqlType::Udt { definition, .. } = ty
+        && definition.keyspace.is_empty()
+    {
+        // A struct of ours, which no table has.
+        return Arc::new(field);
+    }
     let metadata = HashMap::from([(CQL_TYPE.to_owned(), ty.to_string())]);
     let field = field.with_metadata(metadata);
     match (ty, form) {

@@ -3,7 +3,7 @@
 //! Every table that is scanned for somebody outside goes through [`Work::watch`]. Scans then share one limit
 //! of bytes a second, and are seen while they run.
 
-use crate::{Batches, BulkError, ScanCounts, ScanRequest, Split, Table};
+use crate::{Batches, BulkError, Loss, ScanCounts, ScanRequest, Split, Table};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use engine::Throttle;
@@ -213,6 +213,10 @@ impl Batches for Watched {
 
     fn bytes_done(&self) -> u64 {
         self.batches.bytes_done()
+    }
+
+    fn losses(&self) -> &[Loss] {
+        self.batches.losses()
     }
 }
 

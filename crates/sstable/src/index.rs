@@ -129,6 +129,14 @@ impl Index {
         }
     }
 
+    /// A walk that begins at a bound or at a partition before it, without a look at the data.
+    pub fn walk_unproven(&self, range: &KeyRange, context: &ReadContext) -> Result<Walk, ReadError> {
+        match self {
+            Index::Big(index) => Ok(Walk::Big(Box::new(index.walk_unproven(range, context)))),
+            Index::Bti(index) => Ok(Walk::Bti(Box::new(index.walk_unproven(range, context)?))),
+        }
+    }
+
     /// Proves the filter by all keys, or gives it up.
     pub fn check_filter(
         &self,

@@ -60,6 +60,6 @@ pub use header_table::table_of_header;
 pub use pages::{FileId, FilePart, PageSink, PageSource, Uncached, count_page};
 pub use salvage::{Loss, SalvageError, Salvaged, salvage};
 pub use stream::SsTableStream;
-pub use table::{NewProof, Proved, SsTable};
+pub use table::{Head, Heads, Mark, NewProof, Proved, SsTable};
 pub use verify::{Finding, Verified, verify};
 pub use writer::{SsTableMeta, SsTableWriter, WriterOptions, remove_files};

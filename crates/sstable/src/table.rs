@@ -12,10 +12,14 @@
 
 mod estimates;
 mod facts;
+mod heads;
+mod marks;
 mod open;
 mod prove;
 
 pub(crate) use facts::OnDisk;
+pub use heads::{Head, Heads};
+pub use marks::Mark;
 pub(crate) use prove::Standing;
 pub use prove::{NewProof, Proved};
 

@@ -1,7 +1,7 @@
 //! The manifest of an export: what it is of, its splits, and which of them are whole.
 
 use super::ExportOptions;
-use crate::{BulkError, ScanRequest, Split, Table};
+use crate::{BulkError, Loss, ScanRequest, Split, Table};
 use env::fs::FileSystem;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -35,10 +35,16 @@ pub struct WholeFile {
     pub name: String,
     /// Rows in it.
     pub rows: u64,
+    /// How many of them are deletions.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub deletions: u64,
     /// Bytes of the file.
     pub bytes: u64,
     /// Empty values that became null.
     pub empty_values: u64,
+    /// What is not in it because a file of the source is damaged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<Loss>,
 }
 
 /// The manifest.
@@ -46,7 +52,7 @@ pub struct WholeFile {
 pub struct Manifest {
     /// The layout of this file.
     pub version: u32,
-    /// Whether every split that is needed is whole.
+    /// Whether every split that is needed was written to its end.
     pub is_complete: bool,
     /// Seconds since the epoch at which TTLs and deletions are judged.
     pub now_s: u32,
@@ -56,6 +62,10 @@ pub struct Manifest {
     pub splits: Vec<Split>,
     /// Those that are whole, by number.
     pub files: Vec<WholeFile>,
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Identity {

@@ -12,7 +12,8 @@
 //! 2. Each split is written under a temporary name, synced, and given its name. Then the manifest says so.
 //! 3. An export that finds a manifest goes on with it, if that is of the same table, request and source.
 //!    What the manifest does not call whole is written again. So a file under a final name is always whole.
-//! 4. With a limit the splits are written one after the other, until there are enough rows.
+//! 4. Of a source that salvages, each file's losses stand in the manifest.
+//! 5. With a limit the splits are written one after the other, until there are enough rows.
 //!
 //! One process at a time works in a directory.
 
@@ -22,7 +23,7 @@ mod manifest;
 pub use files::{Compression, Format};
 pub use manifest::{Identity, Manifest, WholeFile};
 
-use crate::{BulkError, ScanRequest, Split, Table};
+use crate::{BulkError, Loss, ScanCounts, ScanRequest, Split, Table};
 use env::Env;
 use env::sync::Mutex;
 use files::Writer;
@@ -78,10 +79,12 @@ pub struct NoProgress;
 impl Progress for NoProgress {}
 
 /// What an export came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Rows in all files.
     pub rows: u64,
+    /// How many of them are deletions.
+    pub deletions: u64,
     /// Bytes of all files.
     pub bytes: u64,
     /// Files.
@@ -90,6 +93,8 @@ pub struct Summary {
     pub files_before: usize,
     /// Empty values that became null.
     pub empty_values: u64,
+    /// What is in no file because one of the source is damaged.
+    pub losses: Vec<Loss>,
 }
 
 /// What the threads of an export share.
@@ -193,10 +198,12 @@ pub fn export(
     let sum = |of: fn(&WholeFile) -> u64| manifest.files.iter().map(of).sum();
     Ok(Summary {
         rows: sum(|file| file.rows),
+        deletions: sum(|file| file.deletions),
         bytes: sum(|file| file.bytes),
         empty_values: sum(|file| file.empty_values),
         files: manifest.files.len(),
         files_before,
+        losses: manifest.files.iter().flat_map(|file| file.losses.iter().cloned()).collect(),
     })
 }
 
@@ -261,7 +268,7 @@ impl Shared {
         let path = self.options.directory.join(&name);
         let beside = self.options.directory.join(format!("_{name}.tmp"));
         let result = self.write_file(&beside, split);
-        let (rows, bytes, empty_values) = match result {
+        let (rows, bytes, counts, losses) = match result {
             Ok(found) => found,
             Err(error) => {
                 // The next run would remove it, too.
@@ -271,11 +278,13 @@ impl Shared {
         };
         fs.rename(&beside, &path)?;
         fs.sync_dir(&self.options.directory)?;
-        Ok(WholeFile { split: number, name, rows, bytes, empty_values })
+        let ScanCounts { deletions, empty_values, .. } = counts;
+        Ok(WholeFile { split: number, name, rows, deletions, bytes, empty_values, losses })
     }
 
-    /// Writes the rows of a split to a file and syncs it. Returns rows, bytes and empty values.
-    fn write_file(&self, path: &Path, split: &Split) -> Result<(u64, u64, u64), BulkError> {
+    /// Writes the rows of a split to a file and syncs it. Returns rows and bytes of the file, and what the
+    /// scan counted and left out.
+    fn write_file(&self, path: &Path, split: &Split) -> Result<(u64, u64, ScanCounts, Vec<Loss>), BulkError> {
         let mut scan = self.source.scan(&self.request, split)?;
         let file = self.env.fs.create(path)?;
         let sorted_by = self.request.options.token.then_some(0);
@@ -302,7 +311,7 @@ impl Shared {
         }
         self.progress.add(0, split.bytes_estimate.saturating_sub(told));
         let (rows, bytes) = writer.finish()?;
-        Ok((rows, bytes, scan.counts().empty_values))
+        Ok((rows, bytes, scan.counts(), scan.losses().to_vec()))
     }
 
     /// Takes so many rows of those that may still be written. Returns how many these were before; no other

@@ -5,7 +5,7 @@
 //! | GetFlightInfo, statement | plans it, and hands out a ticket for each range of tokens |
 //! | DoGet, ticket | scans, and sends the batches as the client takes them |
 //! | catalogs, schemas, tables, keys, SqlInfo | `info.rs` |
-//! | prepared statements | the handle is the statement: nothing is kept |
+//! | prepared statements | the handle is the statement and its values (`handle.rs`): nothing is kept |
 //! | command and action of [`wire`] | for `ilion export` and `ilion sql`, which plan on their side |
 //!
 //! Nothing is kept between calls. A client that goes away ends its stream, and with it the scan.
@@ -13,15 +13,19 @@
 //! Where callers differ in what they may read, the server puts [`TablesOfCaller`] into each request. Planning
 //! and DoGet both open tables through it, so a ticket is worth what its bearer may read.
 
+mod handle;
 mod info;
 mod status;
 pub mod wire;
 
-use crate::sql::{Query, Sql, SqlLimits};
+pub use handle::Prepared;
+
+use crate::sql::{Query, Sql, SqlLimits, values_of};
 use crate::stream::stream;
 use crate::ticket::{Asked, Ticket};
 use crate::{Batches, BulkError, ScanRequest, Split, Table, Tables};
 use arrow_array::RecordBatch;
+use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::error::FlightError;
 use arrow_flight::flight_service_server::FlightService;
@@ -40,7 +44,7 @@ use arrow_flight::{
     SchemaAsIpc, Ticket as WireTicket,
 };
 use arrow_ipc::writer::IpcWriteOptions;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use bytes::Bytes;
 use datafusion::error::DataFusionError;
 use env::Env;
@@ -124,16 +128,16 @@ impl Caller {
     }
 
     /// Plans a statement of SQL.
-    async fn plan(&self, text: &str, now_s: u32, split: Option<Split>) -> Result<Query, Status> {
-        self.sql.plan(text, now_s, split).await.map_err(status::of_plan)
+    async fn plan(&self, asked: &Prepared, now_s: u32, split: Option<Split>) -> Result<Query, Status> {
+        self.sql.plan_with(&asked.sql, &asked.values, now_s, split).await.map_err(status::of_plan)
     }
 
     /// What a statement of SQL is, and where its rows are.
-    async fn info_of_sql(&self, text: String, descriptor: FlightDescriptor) -> Reply<FlightInfo> {
-        let query = self.plan(&text, self.sql.now_s(), None).await?;
+    async fn info_of_sql(&self, asked: Prepared, descriptor: FlightDescriptor) -> Reply<FlightInfo> {
+        let query = self.plan(&asked, self.sql.now_s(), None).await?;
         let parts = query.parts(PARTS).await.map_err(status::of_plan)?;
         let splits: Vec<Option<Split>> = parts.into_iter().map(|part| part.split).collect();
-        let ticket = |split| Ticket { asked: Asked::Sql(text.clone()), now_s: query.now_s(), split };
+        let ticket = |split| Ticket { asked: asked_of(asked.clone()), now_s: query.now_s(), split };
         info(&query.schema(), descriptor, splits, ticket)
     }
 
@@ -155,19 +159,31 @@ impl Caller {
         .await
     }
 
+    /// The batches of a statement.
+    async fn batches_of_sql(
+        &self,
+        asked: &Prepared,
+        now_s: u32,
+        split: Option<Split>,
+    ) -> Result<DoGetStream, Status> {
+        let query = self.plan(asked, now_s, split).await?;
+        let stream = query.run().await.map_err(status::of_plan)?;
+        let (schema, batches) = (stream.schema(), stream.map_err(status::of_plan));
+        // The plan's context lives as long as its stream.
+        let batches = batches.inspect(move |_| {
+            let _ = &query;
+        });
+        Ok(encoded(schema, batches))
+    }
+
     /// The batches that a ticket is for.
     async fn batches(&self, ticket: Ticket) -> Result<DoGetStream, Status> {
         match ticket.asked {
-            Asked::Sql(text) => {
-                let query = self.plan(&text, ticket.now_s, ticket.split).await?;
-                let stream = query.run().await.map_err(status::of_plan)?;
-                let (schema, batches) = (stream.schema(), stream.map_err(status::of_plan));
-                // The plan's context lives as long as its stream.
-                let batches = batches.inspect(move |_| {
-                    let _ = &query;
-                });
-                Ok(encoded(schema, batches))
+            Asked::Sql(sql) => {
+                let asked = Prepared { sql, values: Vec::new() };
+                self.batches_of_sql(&asked, ticket.now_s, ticket.split).await
             }
+            Asked::Bound(asked) => self.batches_of_sql(&asked, ticket.now_s, ticket.split).await,
             Asked::Scan(select) => {
                 let (request, table) = self.scan(select, Some(ticket.now_s)).await?;
                 let split = ticket.split.unwrap_or(Split::FULL);
@@ -267,10 +283,14 @@ fn schema_bytes(schema: &Schema) -> Result<Bytes, Status> {
         .map_err(|error: arrow_schema::ArrowError| Status::internal(error.to_string()))
 }
 
+/// What a ticket says of a statement.
+fn asked_of(asked: Prepared) -> Asked {
+    if asked.values.is_empty() { Asked::Sql(asked.sql) } else { Asked::Bound(asked) }
+}
+
 /// The statement that the handle of a prepared one is.
-fn statement_of(handle: &Bytes) -> Result<String, Status> {
-    String::from_utf8(handle.to_vec())
-        .map_err(|_| Status::invalid_argument("the handle is not one of a prepared statement"))
+fn statement_of(handle: &Bytes) -> Result<Prepared, Status> {
+    Prepared::of_handle(handle).map_err(Status::invalid_argument)
 }
 
 /// What is said of statements that would change something.
@@ -303,7 +323,8 @@ impl FlightSqlService for FlightSql {
         query: CommandStatementQuery,
         request: Request<FlightDescriptor>,
     ) -> Reply<FlightInfo> {
-        self.caller(&request)?.info_of_sql(query.query, request.into_inner()).await
+        let asked = Prepared { sql: query.query, values: Vec::new() };
+        self.caller(&request)?.info_of_sql(asked, request.into_inner()).await
     }
 
     async fn get_flight_info_prepared_statement(
@@ -311,8 +332,8 @@ impl FlightSqlService for FlightSql {
         query: CommandPreparedStatementQuery,
         request: Request<FlightDescriptor>,
     ) -> Reply<FlightInfo> {
-        let text = statement_of(&query.prepared_statement_handle)?;
-        self.caller(&request)?.info_of_sql(text, request.into_inner()).await
+        let asked = statement_of(&query.prepared_statement_handle)?;
+        self.caller(&request)?.info_of_sql(asked, request.into_inner()).await
     }
 
     async fn get_flight_info_fallback(
@@ -353,8 +374,8 @@ impl FlightSqlService for FlightSql {
         request: Request<WireTicket>,
     ) -> Reply<DoGetStream> {
         let caller = self.caller(&request)?;
-        let text = statement_of(&query.prepared_statement_handle)?;
-        let ticket = Ticket { asked: Asked::Sql(text), now_s: self.sql.now_s(), split: None };
+        let asked = asked_of(statement_of(&query.prepared_statement_handle)?);
+        let ticket = Ticket { asked, now_s: self.sql.now_s(), split: None };
         caller.batches(ticket).await.map(Response::new)
     }
 
@@ -368,11 +389,13 @@ impl FlightSqlService for FlightSql {
         request: Request<Action>,
     ) -> Result<ActionCreatePreparedStatementResult, Status> {
         let caller = self.caller(&request)?;
-        let planned = caller.plan(&query.query, self.sql.now_s(), None).await?;
+        let (schema, parameters) = caller.sql.describe(&query.query).await.map_err(status::of_plan)?;
+        let field = |(i, ty): (usize, DataType)| Field::new(format!("${}", i + 1), ty, true);
+        let parameters: Vec<Field> = parameters.into_iter().enumerate().map(field).collect();
         Ok(ActionCreatePreparedStatementResult {
             prepared_statement_handle: query.query.into(),
-            dataset_schema: schema_bytes(&planned.schema())?,
-            parameter_schema: schema_bytes(&Schema::empty())?,
+            dataset_schema: schema_bytes(&schema)?,
+            parameter_schema: schema_bytes(&Schema::new(parameters))?,
         })
     }
 
@@ -399,10 +422,25 @@ impl FlightSqlService for FlightSql {
 
     async fn do_put_prepared_statement_query(
         &self,
-        _: CommandPreparedStatementQuery,
-        _: Request<PeekableFlightDataStream>,
+        query: CommandPreparedStatementQuery,
+        request: Request<PeekableFlightDataStream>,
     ) -> Result<DoPutPreparedStatementResult, Status> {
-        Err(Status::unimplemented("statements with parameters are not supported; write values into the text"))
+        self.caller(&request)?;
+        let prepared = statement_of(&query.prepared_statement_handle)?;
+        let sent = request.into_inner().map_err(|status| FlightError::Tonic(Box::new(status)));
+        let mut batches = FlightRecordBatchStream::new_from_flight_data(sent);
+        let (mut kept, mut rows) = (Vec::new(), 0);
+        while let Some(batch) = batches.try_next().await.map_err(Status::from)? {
+            rows += batch.num_rows();
+            if rows > 1 {
+                let message = "a statement that reads takes one row of values at a time";
+                return Err(Status::invalid_argument(message));
+            }
+            kept.push(batch);
+        }
+        let values = values_of(&kept).map_err(Status::invalid_argument)?;
+        let handle = Prepared { values, ..prepared }.to_handle().map_err(Status::invalid_argument)?;
+        Ok(DoPutPreparedStatementResult { prepared_statement_handle: Some(handle.into()) })
     }
 
     async fn do_put_statement_update(

@@ -57,6 +57,9 @@ impl TableFacts {
 pub struct Progress {
     /// Rows that were made, of which some may still be on the way.
     pub rows: u64,
+    /// How many of them are deletions.
+    #[serde(default)]
+    pub deletions: u64,
     /// Empty values that became null.
     pub empty_values: u64,
     /// About how many bytes of SSTables were gone over, before compression.
@@ -66,8 +69,8 @@ pub struct Progress {
 impl Progress {
     /// Where a scan is.
     pub(super) fn of(batches: &dyn Batches) -> Progress {
-        let ScanCounts { rows, empty_values } = batches.counts();
-        Progress { rows, empty_values, bytes_done: batches.bytes_done() }
+        let ScanCounts { rows, deletions, empty_values } = batches.counts();
+        Progress { rows, deletions, empty_values, bytes_done: batches.bytes_done() }
     }
 
     pub(super) fn to_bytes(self) -> Bytes {

@@ -5,13 +5,16 @@
 
 use crate::BulkError;
 use crate::columns::{Column, Detail};
+use crate::deletion::{DELETION, deletion_type};
 use crate::request::{EmptyValues, Form, Part, ScanRequest, time_type};
 use arrow_array::{ArrayRef, BooleanArray, Int64Array};
 use arrow_buffer::BooleanBufferBuilder;
 use model::multi_cell::assemble_into;
 use model::row::ResultRow;
 use model::types::collection::push_element;
-use model::{Cell, ColumnDef, ColumnId, ColumnKind, CqlType, Row, TableSchema};
+use model::{
+    Cell, Clustering, ColumnDef, ColumnId, ColumnKind, CqlType, DecoratedKey, Liveness, Row, TableSchema,
+};
 use partition::{PlainCell, PlainRow, PlainValue};
 use std::sync::Arc;
 
@@ -27,6 +30,59 @@ struct Target {
     ttl: Option<Column>,
 }
 
+/// What stands beside the columns of the table where deletions are handed out.
+struct Beside {
+    write_time: Column,
+    /// None for counters.
+    ttl: Option<Column>,
+    deletion: Column,
+}
+
+impl Beside {
+    fn new(request: &ScanRequest) -> Beside {
+        let (table, form) = (&request.command.table, request.options.form);
+        Beside {
+            write_time: Column::new(&CqlType::BigInt, form),
+            ttl: (!table.is_counter).then(|| Column::new(&CqlType::Int, form)),
+            deletion: Column::new(&deletion_type(table), form),
+        }
+    }
+
+    /// What a live row was inserted with.
+    fn append_inserted(&mut self, row: &ResultRow<'_>) -> Result<(), Detail> {
+        self.deletion.append_null();
+        let liveness = row.row.map(|row| row.liveness).filter(|liveness| liveness.is_live(row.now_s));
+        match liveness {
+            Some(liveness) => self.write_time.append(&liveness.timestamp.to_be_bytes())?,
+            None => self.write_time.append_null(),
+        }
+        let Some(ttl) = &mut self.ttl else { return Ok(()) };
+        match liveness.filter(Liveness::is_expiring) {
+            Some(liveness) => ttl.append(&seconds_left(liveness.local_expiration_time, row.now_s)),
+            None => {
+                ttl.append_null();
+                Ok(())
+            }
+        }
+    }
+
+    fn append_deletion(&mut self, deletion: &[u8]) -> Result<(), Detail> {
+        self.write_time.append_null();
+        self.ttl.iter_mut().for_each(Column::append_null);
+        self.deletion.append(deletion)
+    }
+
+    fn finish(&mut self, arrays: &mut Vec<ArrayRef>) -> Result<u64, BulkError> {
+        arrays.push(self.write_time.finish()?);
+        if let Some(ttl) = &mut self.ttl {
+            arrays.push(ttl.finish()?);
+        }
+        let empties = self.deletion.take_empties();
+        arrays.push(self.deletion.finish()?);
+        Ok(empties)
+    }
+}
+
 /// All columns of a batch.
 pub(super) struct RowColumns {
     table: Arc<TableSchema>,
@@ -37,6 +93,8 @@ pub(super) struct RowColumns {
     /// By id.
     statics: Vec<Target>,
     regulars: Vec<Target>,
+    /// The columns that come last, where deletions are asked for.
+    beside: Option<Beside>,
     refuses_empty: bool,
     /// A multi-cell value while it is put together.
     scratch: Vec<u8>,
@@ -68,6 +126,7 @@ impl RowColumns {
             clusterings: of_kind(ColumnKind::Clustering),
             statics: of_kind(ColumnKind::Static),
             regulars: of_kind(ColumnKind::Regular),
+            beside: request.options.deletions.then(|| Beside::new(request)),
             refuses_empty: request.options.empty_values == EmptyValues::Refused,
             scratch: Vec::new(),
         };
@@ -85,6 +144,29 @@ impl RowColumns {
             bytes += target.append_value(value)?;
         }
         bytes += append_cells(&mut self.regulars, row.row, row.now_s, &mut self.scratch)?;
+        if let Some(beside) = &mut self.beside {
+            beside.append_inserted(row).map_err(wrong_beside)?;
+        }
+        Ok(bytes)
+    }
+
+    /// Appends a deletion of a partition, or of something at a clustering of it; returns the bytes of its
+    /// values.
+    pub fn append_deletion(
+        &mut self,
+        key: &DecoratedKey,
+        clustering: Option<&Clustering>,
+        deletion: &[u8],
+    ) -> Result<u64, BulkError> {
+        let of = ResultRow { key, static_row: None, row: None, now_s: 0 };
+        let mut bytes = self.append_partition(&of)? + deletion.len() as u64;
+        for target in &mut self.clusterings {
+            bytes += target.append_value(clustering.and_then(|c| c.value(target.def.position)))?;
+        }
+        append_cells(&mut self.regulars, None, 0, &mut self.scratch)?;
+        if let Some(beside) = &mut self.beside {
+            beside.append_deletion(deletion).map_err(wrong_beside)?;
+        }
         Ok(bytes)
     }
 
@@ -156,8 +238,21 @@ impl RowColumns {
                 arrays.push(times.finish()?);
             }
         }
+        if let Some(beside) = &mut self.beside {
+            empties += beside.finish(&mut arrays)?;
+        }
         Ok((arrays, empties))
     }
+}
+
+#[cold]
+fn wrong_beside(detail: Detail) -> BulkError {
+    BulkError::Value { column: DELETION.to_owned(), detail }
+}
+
+/// Seconds until a moment.
+fn seconds_left(until_s: u32, now_s: u32) -> [u8; 4] {
+    i32::try_from(until_s.saturating_sub(now_s)).unwrap_or(i32::MAX).to_be_bytes()
 }
 
 #[cold]
@@ -236,10 +331,7 @@ impl Target {
 
     fn append_times(&mut self, cells: &[Cell], now_s: u32, scratch: &mut Vec<u8>) -> Result<(), BulkError> {
         let live = || cells.iter().filter(|cell| cell.is_live(now_s));
-        let ttl_of = |cell: &Cell| {
-            let left = cell.local_deletion_time.saturating_sub(now_s);
-            cell.is_expiring().then(|| i32::try_from(left).unwrap_or(i32::MAX).to_be_bytes())
-        };
+        let ttl_of = |cell: &Cell| cell.is_expiring().then(|| seconds_left(cell.local_deletion_time, now_s));
         let written = |cell: &Cell| Some(cell.timestamp.to_be_bytes());
         let is_multi_cell = self.def.is_multi_cell();
         let [write_time, ttl] = [&mut self.write_time, &mut self.ttl];

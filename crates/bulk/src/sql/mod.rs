@@ -13,12 +13,16 @@
 
 mod catalog;
 mod conditions;
+mod parameters;
 mod provider;
 mod uuids;
+
+pub use parameters::{Value, values_of};
 
 use crate::sql::catalog::Keyspaces;
 use crate::sql::provider::CqlTable;
 use crate::{BulkError, Split, Table, Tables};
+use arrow_schema::{DataType, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::common::plan_err;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -161,7 +165,43 @@ impl Sql {
     /// # Errors
     /// When the statement makes no sense, or does more than read.
     pub async fn plan(&self, text: &str, now_s: u32, split: Option<Split>) -> Result<Query, DataFusionError> {
+        self.plan_with(text, &[], now_s, split).await
+    }
+
+    /// As [`Sql::plan`], of a statement with parameters, with their values.
+    ///
+    /// # Errors
+    /// When the statement makes no sense, does more than read, or has another number of parameters.
+    pub async fn plan_with(
+        &self,
+        text: &str,
+        values: &[Value],
+        now_s: u32,
+        split: Option<Split>,
+    ) -> Result<Query, DataFusionError> {
+        let (context, plan) = self.read_text(text, now_s, split).await?;
+        let plan = context.state().optimize(&parameters::bind(plan, values)?)?;
+        Ok(Query { context, plan, now_s })
+    }
+
+    /// What a statement answers and what its parameters are, as far as that is known without their values.
+    ///
+    /// # Errors
+    /// When the statement makes no sense, or does more than read.
+    pub async fn describe(&self, text: &str) -> Result<(SchemaRef, Vec<DataType>), DataFusionError> {
+        let (_, plan) = self.read_text(text, self.now_s(), None).await?;
+        Ok((Arc::clone(plan.schema().inner()), parameters::types_of(&plan)?))
+    }
+
+    /// The plan of a statement as it is written.
+    async fn read_text(
+        &self,
+        text: &str,
+        now_s: u32,
+        split: Option<Split>,
+    ) -> Result<(SessionContext, LogicalPlan), DataFusionError> {
         check_size(text)?;
+        let text = parameters::numbered(text)?;
         let scope = Arc::new(Scope {
             env: self.env.clone(),
             tables: Arc::clone(&self.tables),
@@ -184,18 +224,17 @@ impl Sql {
             .build();
         let context = SessionContext::new_with_state(state);
         context.register_catalog(CATALOG, Arc::new(Keyspaces::new(scope)));
-        let plan = context.state().create_logical_plan(text).await?;
+        let plan = context.state().create_logical_plan(&text).await?;
         let only_reads =
             SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
         only_reads.verify_plan(&plan)?;
-        let plan = context.state().optimize(&plan)?;
-        Ok(Query { context, plan, now_s })
+        Ok((context, plan))
     }
 }
 
 impl Query {
     /// The schema of its batches.
-    pub fn schema(&self) -> arrow_schema::SchemaRef {
+    pub fn schema(&self) -> SchemaRef {
         Arc::clone(self.plan.schema().inner())
     }
 

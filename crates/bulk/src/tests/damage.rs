@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A table of a fixture in memory.
-fn copied(table: &str) -> (MemoryFileSystem, PathBuf) {
+pub(super) fn copied(table: &str) -> (MemoryFileSystem, PathBuf) {
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testkit/fixtures").join(table);
     let (fs, to) = (MemoryFileSystem::new(), PathBuf::from("/data/ks/t"));
     fs.create_dir_all(&to).unwrap();

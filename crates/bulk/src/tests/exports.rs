@@ -53,6 +53,9 @@ fn world() -> (Env, Source) {
             let column = |name: &str| table.column(name).unwrap().id;
             let path = Bytes::from(format!("key {i}"));
             row.cells.push(Cell::live(column("m"), 5, Bytes::copy_from_slice(&[0, 0, 0, 1])).with_path(path));
+            if c == 1 {
+                row.deletion = Deletion::new(4, NOW_S - 9);
+            }
             row.cells.push(Cell::live(column("v"), 5, Bytes::from(vec![i as u8; 10_000])));
             row.cells.sort_by_key(|cell| cell.column);
             fragment.row = row;
@@ -213,4 +216,20 @@ fn a_limit_holds_over_all_files() {
     let mut whole = rows_of(&source, &request, &[Split::FULL]);
     whole.truncate(4321);
     assert_eq!(parquet_rows(&env, &request, &options.directory), whole);
+}
+
+#[test]
+fn deletions_come_into_files_and_are_counted() {
+    let (env, source) = world();
+    for format in [Format::Parquet, Format::Arrow, Format::Json] {
+        let options = options(format);
+        let form = ScanOptions { form: format.form(), deletions: true, ..ScanOptions::default() };
+        let request = ScanRequest::of_table(source.table(), None, NOW_S, form).unwrap();
+        let summary = export(&env, &shared(&source), &request, &[], &options, Arc::new(NoProgress)).unwrap();
+        // One of them for each partition, of its second row.
+        let partitions = PARTITIONS as u64;
+        assert_eq!((summary.rows, summary.deletions), (partitions * 11, partitions), "{format}");
+        let manifest = Manifest::read(env.fs.as_ref(), &options.directory.join(MANIFEST)).unwrap().unwrap();
+        assert_eq!(manifest.files.iter().map(|file| file.deletions).sum::<u64>(), partitions);
+    }
 }

@@ -205,6 +205,39 @@ fn splits_of_every_size_hold_each_row_once() {
 }
 
 #[test]
+fn deletions_stand_beside_the_rows_that_cassandra_answered() {
+    let mut met = std::collections::BTreeMap::<String, u64>::new();
+    for path in all() {
+        let fixture = Fixture::load(&path);
+        let columns = fixture.columns();
+        let table = fixture.source.table();
+        let mut keys = table.partition_key().iter().chain(table.clustering_columns());
+        if keys.any(|key| !columns.contains(&key.name)) {
+            continue;
+        }
+        let options = ScanOptions { deletions: true, ..ScanOptions::default() };
+        let request = fixture.request(&columns, options);
+        let mut rows = Vec::new();
+        for batch in fixture.source.scan(&request, &Split::FULL) {
+            let batch = batch.unwrap();
+            let deletions = batch.column_by_name(crate::deletion::DELETION).unwrap();
+            let kinds = deletions.as_struct().column_by_name("kind").unwrap().as_string::<i32>();
+            for at in 0..batch.num_rows() {
+                if deletions.is_valid(at) {
+                    *met.entry(kinds.value(at).to_owned()).or_default() += 1;
+                } else {
+                    super::rows_of_batch(&as_answered(request.clone()), &batch.slice(at, 1), &mut rows);
+                }
+            }
+        }
+        assert_eq!(rows, fixture.expected(&columns), "{}", fixture.name);
+    }
+    let kinds: Vec<&str> = met.keys().map(String::as_str).collect();
+    let all = ["cell", "collection", "element", "marker", "partition", "range", "row"];
+    assert_eq!(kinds, all, "{met:?}");
+}
+
+#[test]
 fn empty_values_are_counted_marked_or_refused() {
     let mut marked = 0;
     for path in all() {

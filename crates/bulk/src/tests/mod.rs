@@ -1,9 +1,14 @@
 //! Scans compared cell by cell with what CQL answers, and exports that are interrupted.
 
+mod cuts;
 mod damage;
+mod deletions;
 mod exports;
 mod fixtures;
+#[cfg(feature = "query")]
+mod parameters;
 mod running;
+mod salvage;
 #[cfg(feature = "query")]
 mod sql;
 mod values;

@@ -74,7 +74,7 @@ fn columns() -> Vec<(&'static str, CqlType, Vec<Value>)> {
     ]
 }
 
-fn table() -> Arc<TableSchema> {
+pub(super) fn table() -> Arc<TableSchema> {
     let mut builder = TableSchema::builder("ks", "t", Uuid::from_u128(11))
         .partition_key("k", CqlType::Int)
         .partition_key("k2", CqlType::Text)
@@ -90,7 +90,7 @@ fn table() -> Arc<TableSchema> {
 }
 
 /// Writes rows of random values: null, empty, and each that there is.
-fn fill(engine: &Engine, table: &Arc<TableSchema>, random: &Random) {
+pub(super) fn fill(engine: &Engine, table: &Arc<TableSchema>, random: &Random) {
     let columns = columns();
     for i in 0..400 {
         let k = random.below(4) as i32;
@@ -129,9 +129,9 @@ fn fill(engine: &Engine, table: &Arc<TableSchema>, random: &Random) {
 }
 
 #[derive(Debug)]
-struct OneTable {
-    schema: Arc<Schema>,
-    source: Arc<dyn Table>,
+pub(super) struct OneTable {
+    pub schema: Arc<Schema>,
+    pub source: Arc<dyn Table>,
 }
 
 impl Tables for OneTable {

@@ -7,7 +7,13 @@
 //! 3. Parts are ranges of tokens with about as many bytes each, by the indexes of the SSTables
 //!    ([`HeldTable::splits`]).
 //!
+//! A partition that has more bytes than that can be cut, too ([`HeldTable::marks_in`]).
+//!
 //! SSTables of which no node runs are held in the same way ([`HeldTable::of_sstables`]).
+
+mod large;
+
+pub use large::LargePartition;
 
 use super::{TableStore, TableView};
 use crate::cache::RowCache;

@@ -15,7 +15,7 @@ mod survey;
 
 pub use estimates::RangeEstimate;
 pub(crate) use files::FileContext;
-pub use held::HeldTable;
+pub use held::{HeldTable, LargePartition};
 pub(crate) use survey::TableFiles;
 
 use crate::cache::{CachedRows, RowCache};

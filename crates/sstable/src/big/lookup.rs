@@ -442,6 +442,13 @@ impl BigIndex {
         }
         Ok(Some((position, IndexWalk::new(index, at))))
     }
+
+    /// A walk from the entry of the summary before a range.
+    pub fn walk_unproven(&self, range: &KeyRange, context: &ReadContext) -> IndexWalk {
+        let before = self.summary.entries.partition_point(|(key, _)| range.is_before_start(key));
+        let start = before.checked_sub(1).and_then(|interval| self.summary.entries.get(interval));
+        IndexWalk::new(self.cursor(context), start.map_or(0, |(_, position)| *position))
+    }
 }
 
 /// Entries of an interval of the summary, from one sample to the next.

@@ -401,6 +401,25 @@ impl BtiIndex {
         let walk = PartitionWalk { index: Arc::clone(self), trie, rows, last: None };
         Ok(Some((position, walk)))
     }
+
+    /// A walk from the entry that may be the last before a range: a cut key does not say on which side it is.
+    pub fn walk_unproven(
+        self: &Arc<Self>,
+        range: &KeyRange,
+        context: &ReadContext,
+    ) -> Result<PartitionWalk, ReadError> {
+        let (mut trie, mut sought) = (self.trie(context), Vec::new());
+        match &range.start {
+            KeyBound::Key { key, .. } => byte_comparable::encode_key(key, &mut sought),
+            KeyBound::Token { token, .. } => byte_comparable::encode_token(*token, &mut sought),
+            KeyBound::Unbounded => {}
+        }
+        trie.seek_floor(&sought)?;
+        if BtiIndex::target(&mut trie)?.is_none() {
+            trie.seek_first()?;
+        }
+        Ok(PartitionWalk { index: Arc::clone(self), trie, rows: self.rows(context), last: None })
+    }
 }
 
 /// Partitions in order, for scans.

@@ -4,7 +4,7 @@
 //! 2. Crate `bulk` scans and writes; a bar shows how far it is.
 //!
 //! Exit status: 0 when every row that was asked for is in the files, 1 when the export failed and the same
-//! command goes on with it, 2 when the command makes no sense.
+//! command goes on with it, 2 when the command makes no sense, 3 when damaged data was left out.
 
 mod bar;
 
@@ -17,12 +17,15 @@ use crate::tables::remote::RemoteTables;
 use crate::tables::{Failure, split_name};
 use bar::Bar;
 use bulk::export::{Compression, ExportOptions, Format, Summary, export};
-use bulk::{EmptyValues, ScanOptions, Select, Tables};
+use bulk::{EmptyValues, Loss, ScanOptions, Select, Tables};
 use clap::{Args, ValueEnum};
 use env::Env;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// The exit status when damaged data was left out.
+const LOST_STATUS: u8 = 3;
 
 /// Arguments of `ilion export`.
 #[derive(Debug, Args)]
@@ -63,6 +66,12 @@ pub struct ExportArgs {
     /// Columns with the write time and the remaining TTL of each cell
     #[arg(long)]
     with_times: bool,
+    /// Rows for deletions, too, and the times of cells: for who copies a table with its tombstones
+    #[arg(long)]
+    with_deletions: bool,
+    /// Go on behind damaged data of a directory; what is left out is told
+    #[arg(long)]
+    salvage: bool,
     /// What becomes of empty values that are no text; another column marks them, or they are refused
     #[arg(long, value_enum, default_value_t = EmptyArg::Null)]
     empty: EmptyArg,
@@ -104,10 +113,13 @@ enum EmptyArg {
 pub fn run(args: &ExportArgs) -> u8 {
     let env = Env::real();
     match carry_out(&env, args) {
-        Ok(text) => {
+        Ok(summary) => {
             // Whoever started it may not want to hear of it.
-            let _ = std::io::stdout().write_all(text.as_bytes());
-            0
+            let _ = std::io::stdout().write_all(summary.text.as_bytes());
+            for loss in &summary.losses {
+                console::complain(&format!("ilion export: {loss}\n"));
+            }
+            if summary.losses.is_empty() { 0 } else { LOST_STATUS }
         }
         Err(Failure::Work(message)) => {
             console::complain(&format!("ilion export: {message}\n"));
@@ -120,7 +132,13 @@ pub fn run(args: &ExportArgs) -> u8 {
     }
 }
 
-fn carry_out(env: &Env, args: &ExportArgs) -> Result<String, Failure> {
+/// What an export says when it is over.
+struct Told {
+    text: String,
+    losses: Vec<Loss>,
+}
+
+fn carry_out(env: &Env, args: &ExportArgs) -> Result<Told, Failure> {
     let format = match args.format {
         FormatArg::Parquet => Format::Parquet,
         FormatArg::Arrow => Format::Arrow,
@@ -143,6 +161,7 @@ fn carry_out(env: &Env, args: &ExportArgs) -> Result<String, Failure> {
         },
         cell_times: args.with_times,
         token: args.with_token,
+        deletions: args.with_deletions,
     };
     let select = Select {
         filter: args.filter.clone(),
@@ -164,7 +183,7 @@ fn carry_out(env: &Env, args: &ExportArgs) -> Result<String, Failure> {
     let bar = Arc::new(Bar::new(&format!("{keyspace}.{table}")));
     let summary = export(env, &source, &request, &in_words(args), &options, bar)?;
     let seconds = (env.clock.monotonic_nanos() - started) as f64 / 1e9;
-    Ok(words(&summary, args, seconds))
+    Ok(Told { text: words(&summary, args, seconds), losses: summary.losses })
 }
 
 /// Where the table is.
@@ -181,6 +200,13 @@ fn find(env: &Env, args: &ExportArgs) -> Result<Place, Failure> {
         && (args.admin.is_some() || !is_directory)
     {
         let (keyspace, table) = split_name(name)?;
+        if args.salvage {
+            return Err(Failure::Usage(
+                "--salvage reads directories, not nodes: a node may have newer data in memory than the files \
+                 that are damaged; take a snapshot and export that"
+                    .to_owned(),
+            ));
+        }
         let admin = args.admin.clone().unwrap_or_else(default_admin);
         let tables = RemoteTables::connect(env, &admin, &args.access)?;
         let (keyspace, table) = (keyspace.to_owned(), table.to_owned());
@@ -196,6 +222,7 @@ fn find(env: &Env, args: &ExportArgs) -> Result<Place, Failure> {
     let directories = std::slice::from_ref(&args.what);
     let tables =
         DirectoryTables::open(env, directories, args.schema.as_deref(), args.table.as_deref(), note)?;
+    let tables = if args.salvage { tables.salvaging() } else { tables };
     match tables.names().as_slice() {
         [(keyspace, table)] => {
             let (keyspace, table) = (keyspace.clone(), table.clone());
@@ -224,6 +251,7 @@ fn in_words(args: &ExportArgs) -> Vec<(String, String)> {
     add("where", args.filter.clone());
     add("token range", args.token_range.clone());
     add("limit", args.limit.map(|limit| limit.to_string()));
+    add("deletions", args.with_deletions.then(|| "included".to_owned()));
     out
 }
 
@@ -241,9 +269,13 @@ fn tokens(text: &str) -> Result<(i64, i64), Failure> {
 
 /// The summary, as it is printed.
 fn words(summary: &Summary, args: &ExportArgs, seconds: f64) -> String {
-    let Summary { rows, bytes, files, files_before, empty_values } = summary;
+    let Summary { rows, deletions, bytes, files, files_before, empty_values, losses } = summary;
     let noun = if *files == 1 { "file" } else { "files" };
-    let mut out = format!("{rows} rows in {files} {noun}, {}, in {}", file_size(*bytes), args.out.display());
+    let what = match args.with_deletions {
+        true => format!("{} rows and {deletions} deletions", rows - deletions),
+        false => format!("{rows} rows"),
+    };
+    let mut out = format!("{what} in {files} {noun}, {}, in {}", file_size(*bytes), args.out.display());
     if *files_before > 0 {
         out.push_str(&format!("; {files_before} of the files were there"));
     }
@@ -252,6 +284,15 @@ fn words(summary: &Summary, args: &ExportArgs, seconds: f64) -> String {
         false => duration_words(seconds as u64),
     };
     out.push_str(&format!("\ntook {took}\n"));
+    if !losses.is_empty() {
+        let bytes: u64 = losses.iter().filter_map(|loss| loss.bytes).sum();
+        let noun = if losses.len() == 1 { "stretch" } else { "stretches" };
+        out.push_str(&format!(
+            "{} {noun} of damaged data left out, in partitions of up to {} before compression\n",
+            losses.len(),
+            file_size(bytes)
+        ));
+    }
     if *empty_values > 0 {
         out.push_str(&format!(
             "{empty_values} empty values that are no text became null; --empty marked tells them apart\n"

@@ -312,7 +312,8 @@ impl Batches for RemoteBatches {
     }
 
     fn counts(&self) -> ScanCounts {
-        ScanCounts { rows: self.rows, empty_values: self.progress.empty_values }
+        let Progress { deletions, empty_values, .. } = self.progress;
+        ScanCounts { rows: self.rows, deletions, empty_values }
     }
 
     fn bytes_done(&self) -> u64 {
