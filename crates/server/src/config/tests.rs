@@ -33,7 +33,7 @@ fn the_stock_file_loads_and_each_key_without_effect_is_named_once() {
     assert_eq!(config.engine.commitlog_sync, engine::SyncMode::Periodic { period_ms: 10_000 });
     let named = config.warnings.join("\n");
     let words = || named.split([' ', ',', '\n']);
-    for key in ["seed_provider", "hinted_handoff_enabled", "credentials_validity", "concurrent_writes"] {
+    for key in ["rpc_keepalive", "trickle_fsync", "credentials_validity", "concurrent_writes"] {
         assert_eq!(words().filter(|word| *word == key).count(), 1, "{key}: {named}");
     }
     assert_eq!(named.matches("not apply").count(), 1, "{named}");
@@ -281,11 +281,11 @@ fn what_is_not_known_or_not_there_is_a_warning() {
         ("frobnicate:", &["frobnicate", "not a known key"]),
         ("sstable: {format: {big: {x: y}}}", &["format of sstable", "no effect"]),
         ("endpoint_snitch: Ec2Snitch", &["endpoint_snitch", "Ec2Snitch", "datacenter1"]),
-        ("hints_directory: /h", &["hints_directory does not apply to Ilion and is ignored"]),
+        ("cdc_raw_directory: /h", &["cdc_raw_directory does not apply to Ilion and is ignored"]),
         (
-            "hints_directory: /h\ncluster_name: a\nrpc_keepalive: true\ninternode_compression: dc",
+            "cdc_raw_directory: /h\ncluster_name: a\nrpc_keepalive: true\ntrickle_fsync: true",
             &[
-                "hints_directory, rpc_keepalive and internode_compression do not apply to Ilion and are ignored",
+                "cdc_raw_directory, rpc_keepalive and trickle_fsync do not apply to Ilion and are ignored",
             ],
         ),
         ("cluster_name: a\nnum_tokens: 1\ncluster_name: b", &["cluster_name", "more than once"]),
