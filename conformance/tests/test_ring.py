@@ -173,6 +173,8 @@ def test_a_node_is_swapped_in_a_live_ring_and_back(mixed):
                 for one in (peer, own):
                     assert sorted(map(tuple, one.must("SELECT k, c, s, v FROM app.t", consistency=ALL).rows)) == before
                     assert len(one.must("SELECT v FROM app.t WHERE k = 3 AND c > 20", consistency=ALL).rows) == 7
+                    assert len(one.must("SELECT c FROM app.t WHERE v = 'v33' ALLOW FILTERING", consistency=ALL).rows) == 1
+                    assert len(one.must("SELECT v FROM app.t WHERE k = 3 AND v = 'v33' ALLOW FILTERING", consistency=ALL).rows) == 1
                     assert len(one.must("SELECT c FROM app.t WHERE k = 3 ORDER BY c DESC LIMIT 4", consistency=ALL).rows) == 4
                 change(peer, "CREATE TABLE app.of_cassandra (k int PRIMARY KEY, v text)")
                 change(own, "CREATE TABLE app.of_ilion (k int PRIMARY KEY, v text)")

@@ -224,7 +224,9 @@ impl Replica for RemoteReplica {
     }
 
     fn mutate(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()> {
-        self.order(Verb::MutationReq, deadline, |version, out| write::encode_mutation(&mutation, version, out))
+        self.order(Verb::MutationReq, deadline, |version, out| {
+            write::encode_mutation(&mutation, version, out)
+        })
     }
 
     fn repair(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()> {

@@ -83,9 +83,7 @@ impl ReplicaServer {
                 let stored = self.coordinator.store_batch(&batch);
                 nothing(stored)
             }
-            Verb::BatchRemoveReq => {
-                nothing(self.coordinator.remove_batch(write::decode_batch_id(payload)?))
-            }
+            Verb::BatchRemoveReq => nothing(self.coordinator.remove_batch(write::decode_batch_id(payload)?)),
             Verb::PaxosPrepareReq => {
                 let proposal = paxos::decode_proposal(payload, version, &lookup)?;
                 mapped(self.local.prepare(proposal, Some(&deadline)), move |promise| {
@@ -134,12 +132,15 @@ impl ReplicaServer {
             return Err(PayloadError::Unsupported("a read of nothing".to_owned()));
         };
         let of = |command| DataRequest { command, page: PageLimits::NONE, deadline: Some(deadline.clone()) };
-        let answer = move |recording: Recording, command: &model::command::ReadCommand| match is_digest {
-            true => encoded(|out| {
-                encode_digest(&recording.digest(command), out);
-                Ok(())
-            }),
-            false => encoded(|out| encode_data(&recording, command, version, out)),
+        let answer = move |all: Recording, command: &model::command::ReadCommand| {
+            let recording = all.passing(command);
+            match is_digest {
+                true => encoded(|out| {
+                    encode_digest(&recording.digest(command), out);
+                    Ok(())
+                }),
+                false => encoded(|out| encode_data(&recording, command, version, out)),
+            }
         };
         let first = self.local.read_data(&of(Arc::clone(&command)));
         let Some(next) = commands.next() else {
@@ -162,7 +163,8 @@ impl ReplicaServer {
     fn truncate(&self, payload: Bytes, schema: &Schema) -> Result<Answer<Bytes>, PayloadError> {
         let (keyspace, name) = write::decode_truncation(payload)?;
         let table = schema.table(&keyspace, &name).cloned();
-        let table = table.ok_or_else(|| PayloadError::Schema(format!("there is no table {keyspace}.{name}")))?;
+        let table =
+            table.ok_or_else(|| PayloadError::Schema(format!("there is no table {keyspace}.{name}")))?;
         let done = move || encoded(|out| write::encode_truncated(&keyspace, &name, true, out));
         Ok(mapped(self.local.truncate(table), move |()| done()))
     }

@@ -141,9 +141,8 @@ impl Coordinator {
     /// Keeps a batch of another coordinator in the log of this node.
     pub fn store_batch(&self, batch: &LoggedBatch) -> Answer<()> {
         let LoggedBatch { id, written_micros, mutations } = batch;
-        let entry = batches_table(&self.topology.schema()).and_then(|table| {
-            log_entry(&table, *id, mutations, *written_micros, || self.env.time_uuid())
-        });
+        let entry = batches_table(&self.topology.schema())
+            .and_then(|table| log_entry(&table, *id, mutations, *written_micros, || self.env.time_uuid()));
         match entry {
             Ok(entry) => {
                 // Its coordinator may be gone before it is done.

@@ -1,7 +1,7 @@
 //! Counter updates: what a client sends is a difference, what is kept is this node's running total.
 //!
-//! A replica of the partition leads: this node, or the closest that is alive, which is asked to. What it comes
-//! to goes to all replicas as any write does.
+//! A replica of the partition leads: this node, or the closest that is alive, which is asked to. What it
+//! comes to goes to all replicas as any write does.
 //!
 //! Under the locks of the partitions, the leader reads its own shard of every counter of the update, adds the
 //! difference and replaces the cell by a context with that one shard (docs/formats/sstable-big.md). The
@@ -9,11 +9,11 @@
 
 use crate::Coordinator;
 use crate::error::CoordinatorError;
-use crate::write::{Failed, failed_write};
 use crate::local::ReadObserver;
 use crate::placement::Placement;
 use crate::read::{Page, PullError, ReadRequest};
 use crate::replica::{Answer, ReplicaError};
+use crate::write::{Failed, failed_write};
 use model::command::{ClusteringFilter, ColumnSelection, DataLimits, PartitionSelection, ReadCommand};
 use model::{
     Cell, Clustering, ColumnId, Consistency, DecoratedKey, Mutation, PartitionUpdate, Row, WriteType, counter,

@@ -22,8 +22,7 @@ use in_place::InPlaceOdds;
 use model::command::ReadCommand;
 use model::{Mutation, Schema, TableSchema};
 use partition::{
-    BoxedStream, Deadline, Digest, ReadContext, ReadError, Recording, without_outlived,
-    without_purgeable,
+    BoxedStream, Deadline, Digest, ReadContext, ReadError, Recording, without_outlived, without_purgeable,
 };
 use promises::Promises;
 use std::fmt::{self, Debug};

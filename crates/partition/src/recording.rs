@@ -14,6 +14,7 @@
 mod digest;
 mod encoding;
 mod lacking;
+mod passing;
 
 pub use digest::Digest;
 pub use encoding::decode_answer;

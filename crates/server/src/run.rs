@@ -6,7 +6,7 @@ use crate::auth::store::Store;
 use crate::config::{Config, DiskFailurePolicy, EncryptionPolicy, Millis, Settings};
 use crate::metrics::Metrics;
 use crate::net::{self, NetOptions, Security, Service};
-use crate::node::{Node, SHUTDOWN_GRACE, StartError, StartTransport, batches, estimates};
+use crate::node::{Node, StartError, StartTransport, batches, estimates};
 use crate::slices::{ask_for_short_slices, take_time};
 use crate::tls::Tls;
 use crate::{admin, logging, sample};

@@ -13,8 +13,8 @@ use crate::tls::Tls;
 use engine::Engine;
 use env::Env;
 use model::Schema;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// A probability that is changed while the node runs; none is drawn for 0.
 #[derive(Debug, Default)]

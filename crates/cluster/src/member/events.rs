@@ -61,8 +61,7 @@ impl Known {
         {
             return Arc::clone(node);
         }
-        let replica =
-            RemoteReplica::new(Arc::clone(messenger), record.endpoint, record.host_id, timeouts);
+        let replica = RemoteReplica::new(Arc::clone(messenger), record.endpoint, record.host_id, timeouts);
         let node = Node::new(record.host_id, &record.datacenter, &record.rack, Arc::new(replica));
         node.set_alive(false);
         let node = Arc::new(node);
@@ -198,7 +197,8 @@ impl Member {
             }
             for (endpoint, state) in gossiper.states().filter(|(endpoint, _)| *endpoint != own) {
                 let Some(heard) = known.hear(endpoint, state, &gossiper) else { continue };
-                if changed.contains(&endpoint) && !matches!(heard.phase, Phase::Joining | Phase::Replacing(_)) {
+                if changed.contains(&endpoint) && !matches!(heard.phase, Phase::Joining | Phase::Replacing(_))
+                {
                     saved.push(heard.record);
                 }
             }

@@ -52,10 +52,7 @@ impl Segments {
 
 impl RingTopology {
     /// A ring with nobody in it yet. `this` is the node itself; `schema` gives the schema in force.
-    pub fn new(
-        this: Arc<Node>,
-        schema: impl Fn() -> Arc<Schema> + Send + Sync + 'static,
-    ) -> RingTopology {
+    pub fn new(this: Arc<Node>, schema: impl Fn() -> Arc<Schema> + Send + Sync + 'static) -> RingTopology {
         let (members, known) = (ArcSwap::default(), ArcSwapOption::empty());
         RingTopology { schema: Box::new(schema), this, members, known }
     }
@@ -100,7 +97,9 @@ impl Known {
         let place = Place { members: &members, owners: &owners, futures: &futures, this };
         let keyspaces = schema.keyspaces.values();
         let by_keyspace = keyspaces
-            .map(|keyspace| (keyspace.name.clone(), place.segments(&ends, Strategy::of(&keyspace.replication))))
+            .map(|keyspace| {
+                (keyspace.name.clone(), place.segments(&ends, Strategy::of(&keyspace.replication)))
+            })
             .collect();
         Known { schema, members, by_keyspace }
     }
@@ -134,7 +133,9 @@ impl Place<'_> {
         };
         match ends {
             [] => Segments::whole(placement(Token::MIN)),
-            ends => Segments { ends: ends.to_vec(), placements: ends.iter().map(|end| placement(*end)).collect() },
+            ends => {
+                Segments { ends: ends.to_vec(), placements: ends.iter().map(|end| placement(*end)).collect() }
+            }
         }
     }
 
@@ -167,9 +168,10 @@ impl Topology for RingTopology {
     /// (`ReplicaPlans.filterBatchlogEndpoints` of Cassandra 4.0).
     fn batch_keepers(&self) -> Vec<Arc<Node>> {
         let members = self.members.load();
-        let others = members.iter().filter(|member| member.holds()).map(|member| &member.node).filter(|node| {
-            node.id != self.this.id && node.datacenter == self.this.datacenter && node.is_alive()
-        });
+        let others =
+            members.iter().filter(|member| member.holds()).map(|member| &member.node).filter(|node| {
+                node.id != self.this.id && node.datacenter == self.this.datacenter && node.is_alive()
+            });
         let mut others: Vec<&Arc<Node>> = others.collect();
         others.sort_by_key(|node| node.rack == self.this.rack);
         let mut keepers: Vec<Arc<Node>> = Vec::with_capacity(2);

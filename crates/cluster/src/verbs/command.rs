@@ -11,8 +11,7 @@
 //! 1. What selects rows stands in [`super::selection`].
 //! 2. No filter is sent: a replica that filters hides rows that it has newer than others. The coordinator
 //!    filters what all of them know.
-//! 3. With a filter that is received the answer ends where enough rows satisfy it. Those that do not are in
-//!    it, too.
+//! 3. With a filter that is received the answer has the rows that pass it.
 //! 4. A range that goes on in the middle of its first partition is two reads here.
 
 use super::selection::{

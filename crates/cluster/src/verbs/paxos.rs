@@ -32,11 +32,7 @@ pub fn decode_proposal(bytes: Bytes, version: u32, lookup: Lookup<'_>) -> Result
     end(input).map(|()| proposal)
 }
 
-fn read_proposal(
-    input: &mut SliceInput,
-    version: u32,
-    lookup: Lookup<'_>,
-) -> Result<Proposal, PayloadError> {
+fn read_proposal(input: &mut SliceInput, version: u32, lookup: Lookup<'_>) -> Result<Proposal, PayloadError> {
     let ballot = Ballot(Uuid::from_bytes(input.array()?));
     let update = Arc::new(decode_update(input, deletion_times(version), lookup)?);
     Ok(Proposal { ballot, update })

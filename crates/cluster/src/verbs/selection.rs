@@ -263,10 +263,7 @@ pub(super) fn write_limits(out: &mut Vec<u8>, limits: &DataLimits) {
 }
 
 /// Reads the limits of a read.
-pub(super) fn read_limits(
-    input: &mut SliceInput,
-    types: &[ValueLen],
-) -> Result<DataLimits, PayloadError> {
+pub(super) fn read_limits(input: &mut SliceInput, types: &[ValueLen]) -> Result<DataLimits, PayloadError> {
     let limit = |limit: u64| if limit >= NO_LIMIT { u64::MAX } else { limit };
     let kind = input.u8()?;
     match kind {

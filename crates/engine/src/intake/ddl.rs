@@ -61,7 +61,12 @@ impl Intake {
 
     /// Puts a schema in force that the log has. If it awaits its flush, the tables that it defines or changes
     /// do.
-    pub(crate) fn publish(&self, old: &Schema, mut new: Schema, awaits_flush: bool) -> Result<Arc<Schema>, EngineError> {
+    pub(crate) fn publish(
+        &self,
+        old: &Schema,
+        mut new: Schema,
+        awaits_flush: bool,
+    ) -> Result<Arc<Schema>, EngineError> {
         let start = self.writing.log.position();
         let mut alive = BTreeSet::new();
         let mut narrowed = Vec::new();

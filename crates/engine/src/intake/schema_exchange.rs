@@ -8,10 +8,10 @@
 //!
 //! The merge is by timestamps, so the order in which nodes hear of changes makes no difference.
 
+use crate::commitlog::LogPosition;
 use crate::error::EngineError;
 use crate::intake::Intake;
 use crate::memtable::Memtable;
-use crate::commitlog::LogPosition;
 use crate::schema::load::{self, SchemaRows};
 use crate::schema::of_directory::schema_row;
 use crate::system::{self, SYSTEM_SCHEMA};

@@ -78,7 +78,8 @@ fn what_no_start_could_load_is_not_taken() {
     for update in mutations.iter_mut().flat_map(|mutation| &mut mutation.updates) {
         if update.table.name == "columns" {
             let ty = update.table.column("type").unwrap().id;
-            let types = update.rows.iter_mut().flat_map(|row| &mut row.cells).filter(|cell| cell.column == ty);
+            let types =
+                update.rows.iter_mut().flat_map(|row| &mut row.cells).filter(|cell| cell.column == ty);
             types.for_each(|cell| cell.value = "no such type".into());
         }
     }

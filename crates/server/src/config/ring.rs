@@ -58,11 +58,7 @@ impl RingDraft {
     ///
     /// # Errors
     /// When a seed has no address, or connections would have to be encrypted.
-    pub(super) fn finish(
-        self,
-        storage_port: u16,
-        is_single: bool,
-    ) -> Result<Option<RingConfig>, String> {
+    pub(super) fn finish(self, storage_port: u16, is_single: bool) -> Result<Option<RingConfig>, String> {
         let Some(names) = self.seeds.filter(|_| !is_single) else { return Ok(None) };
         let mut found = Vec::new();
         for name in &names {
@@ -140,7 +136,11 @@ mod tests {
     fn what_is_not_a_ring_is_refused() {
         let none = "seed_provider:\n  - class_name: SimpleSeedProvider\n    parameters:\n      - seeds: \"\"";
         assert_eq!(of(none).unwrap_err(), "The seed provider lists no seeds.");
-        assert!(of("seed_provider:\n  - class_name: a.KubernetesSeedProvider").unwrap_err().contains("not supported"));
+        assert!(
+            of("seed_provider:\n  - class_name: a.KubernetesSeedProvider")
+                .unwrap_err()
+                .contains("not supported")
+        );
         assert!(of("phi_convict_threshold: 3").is_err());
         assert_eq!(of("internode_compression: all"), Ok(None));
     }

@@ -93,8 +93,8 @@ settings! {
     native_transport_tls_handshake_timeout: Millis = Millis(10_000);
     /// Port of the other nodes; kept in system.local.
     storage_port: u16 = 7000;
-    /// Whether a node that joins a ring gets the data of its part first. Ilion cannot: with true it joins only
-    /// a ring without tables.
+    /// Whether a node that joins a ring gets the data of its part first. Ilion cannot: with true it joins
+    /// only a ring without tables.
     auto_bootstrap: bool = true;
     /// Whether writes are kept for nodes that miss them.
     hinted_handoff_enabled: bool = true;

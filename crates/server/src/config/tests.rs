@@ -284,9 +284,7 @@ fn what_is_not_known_or_not_there_is_a_warning() {
         ("cdc_raw_directory: /h", &["cdc_raw_directory does not apply to Ilion and is ignored"]),
         (
             "cdc_raw_directory: /h\ncluster_name: a\nrpc_keepalive: true\ntrickle_fsync: true",
-            &[
-                "cdc_raw_directory, rpc_keepalive and trickle_fsync do not apply to Ilion and are ignored",
-            ],
+            &["cdc_raw_directory, rpc_keepalive and trickle_fsync do not apply to Ilion and are ignored"],
         ),
         ("cluster_name: a\nnum_tokens: 1\ncluster_name: b", &["cluster_name", "more than once"]),
         ("request_timeout_in_ms: 100", &["request_timeout_in_ms", "no effect"]),

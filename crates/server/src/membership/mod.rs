@@ -2,9 +2,9 @@
 //!
 //! 1. [`Membership::new`] puts them together before anything is said; `peers` are the nodes that
 //!    `system.peers` remembers.
-//! 2. [`Membership::join`] listens for other nodes, asks who is there, and takes this node's part of the ring.
-//!    A node that has never been a member takes it only where it has no data to take over: data are not
-//!    streamed.
+//! 2. [`Membership::join`] listens for other nodes, asks who is there, and takes this node's part of the
+//!    ring. A node that has never been a member takes it only where it has no data to take over: data are
+//!    not streamed.
 //! 3. [`Membership::set_ready`] tells the others that clients are let in, or no more.
 //! 4. [`Membership::leave`] says farewell when the node stops.
 

@@ -119,9 +119,8 @@ pub(super) fn save(state: &NodeState, peer: &PeerRecord) -> Result<(), EngineErr
             let mut paths: Vec<String> = peer.tokens.iter().map(i64::to_string).collect();
             paths.sort_by(|a, b| CqlType::Text.compare(a.as_bytes(), b.as_bytes()));
             let cells = paths.into_iter();
-            row.cells.extend(
-                cells.map(|path| Cell::live(column.id, now, Bytes::new()).with_path(path.into())),
-            );
+            row.cells
+                .extend(cells.map(|path| Cell::live(column.id, now, Bytes::new()).with_path(path.into())));
         }
         row.cells.sort_by_key(|cell| cell.column);
         let mut update = PartitionUpdate::new(Arc::clone(&table), key(peer.endpoint));

@@ -123,7 +123,8 @@ pub(super) async fn was_merged(sessions: &Arc<Sessions>, old: &Schema, new: &Sch
 /// From one schema to the next, as clients are told: what comes before what it is made of.
 fn differences(old: &Schema, new: &Schema) -> Vec<SchemaChange> {
     let mut told = Vec::new();
-    let names: std::collections::BTreeSet<&String> = old.keyspaces.keys().chain(new.keyspaces.keys()).collect();
+    let names: std::collections::BTreeSet<&String> =
+        old.keyspaces.keys().chain(new.keyspaces.keys()).collect();
     for name in names {
         let mut tell = |kind, target| told.push(SchemaChange { kind, keyspace: name.clone(), target });
         let (before, after) = match (old.keyspace(name), new.keyspace(name)) {
@@ -151,7 +152,9 @@ fn differences(old: &Schema, new: &Schema) -> Vec<SchemaChange> {
         for (name, ty) in &after.types {
             match before.and_then(|before| before.types.get(name)) {
                 None => tell(ChangeKind::Created, ChangeTarget::Type { name: name.clone() }),
-                Some(was) if was != ty => tell(ChangeKind::Updated, ChangeTarget::Type { name: name.clone() }),
+                Some(was) if was != ty => {
+                    tell(ChangeKind::Updated, ChangeTarget::Type { name: name.clone() })
+                }
                 Some(_) => {}
             }
         }

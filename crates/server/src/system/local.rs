@@ -115,7 +115,8 @@ const BOOTSTRAPPED: Bytes = Bytes::from_static(b"COMPLETED");
 pub fn bootstrapped(table: &Arc<TableSchema>, now_micros: i64) -> Mutation {
     let mut row = Row::new(Clustering::empty());
     row.liveness = Liveness::new(now_micros);
-    row.cells.extend(table.column("bootstrapped").map(|column| Cell::live(column.id, now_micros, BOOTSTRAPPED)));
+    row.cells
+        .extend(table.column("bootstrapped").map(|column| Cell::live(column.id, now_micros, BOOTSTRAPPED)));
     let mut update = PartitionUpdate::new(Arc::clone(table), key());
     update.rows.push(row);
     Mutation::of(update)

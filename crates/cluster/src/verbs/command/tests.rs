@@ -92,9 +92,8 @@ fn columns() -> impl Strategy<Value = ColumnSelection> {
 
 fn command() -> impl Strategy<Value = ReadCommand> {
     let limit = || prop_oneof![Just(u64::MAX), 1u64..100];
-    let limits = (limit(), limit(), any::<bool>()).prop_map(|(rows, rows_per_partition, distinct)| {
-        DataLimits { rows, rows_per_partition, distinct }
-    });
+    let limits = (limit(), limit(), any::<bool>())
+        .prop_map(|(rows, rows_per_partition, distinct)| DataLimits { rows, rows_per_partition, distinct });
     (partitions(), rows(), columns(), limits, 0..=i32::MAX as u32).prop_map(
         |(partitions, clusterings, columns, limits, now_s)| ReadCommand {
             table: table(),
