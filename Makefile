@@ -27,7 +27,7 @@ SECONDS := 3600
 # The conformance suites find Python's packages, and cqlsh, through the path.
 IN_VENV := PATH="$(abspath $(VENV))/bin:$$PATH"
 
-.PHONY: help build tested run test ci deny advisories conformance conformance-suites fuzz soak bench train picture fmt clean setup jars go-modules node-modules
+.PHONY: help build tested run ring test ci deny advisories conformance conformance-suites fuzz soak bench train picture fmt clean setup jars go-modules node-modules
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 20
@@ -42,6 +42,9 @@ tested: ## a node that is built quickly and runs nearly as fast, target/tested/i
 
 run: build ## start the release node on sample data
 	target/release/ilion --data-dir $(BUILD)/sample --sample
+
+ring: build ## three nodes on loopback addresses, with sample data
+	docs/ring/start $(BUILD)/ring
 
 test: ## every test, and what each took
 	@$(PYTHON) .ci/suites

@@ -46,6 +46,10 @@ pub async fn fill(node: &Arc<Node>) -> Result<bool, StartError> {
     let mut keyspace = KeyspaceSchema::new(KEYSPACE, Replication::simple(1));
     keyspace.tables.insert(TABLE.to_owned(), Arc::clone(&table));
     node.state.engine.install_schema(schema.with_keyspace(keyspace))?;
+    if let Some(membership) = &node.membership {
+        // Nodes that do not know the table yet would refuse its rows.
+        membership.agree().await;
+    }
 
     let micros = node.state.env.now_micros();
     let mut writers = tokio::task::JoinSet::new();

@@ -45,8 +45,10 @@ use uuid::Uuid;
 
 /// Between two rounds of gossip.
 const ROUND: Duration = Duration::from_secs(1);
-/// How long a node waits for those that it knows before it goes on without them, as Cassandra does at least.
+/// How long a node waits at least for those that it knows before it goes on without them, as Cassandra does.
 const SETTLE_SECONDS: u32 = 5;
+/// And until nobody has answered for so long.
+const QUIET_SECONDS: u32 = 3;
 /// How long a node that joins waits until its schema is that of the others.
 const SCHEMA_SECONDS: u32 = 30;
 /// Given to messages that say farewell (`cassandra.shutdown_announce_in_ms`).
@@ -328,16 +330,20 @@ impl Member {
         self.pull_if_behind();
     }
 
-    /// Waits until all nodes that may be there have answered, or for some seconds.
+    /// Waits until all nodes that may be there have answered. Those that do not are given up after some
+    /// seconds in which nobody else did.
     async fn settle(&self) {
         let mut ticks = self.env.tasks.ticks(ROUND);
-        for _ in 0..SETTLE_SECONDS {
-            let (is_alone, waits) = self.with_gossip(|gossiper| {
-                let is_alone = gossiper.seeds().is_empty() && gossiper.unreachable().is_empty();
-                (is_alone && gossiper.live().is_empty(), !gossiper.unreachable().is_empty())
+        let (mut live, mut quiet_seconds) = (0, 0);
+        for second in 0.. {
+            let (now_live, is_waited_for, is_alone) = self.with_gossip(|gossiper| {
+                let (live, lost) = (gossiper.live().len(), gossiper.unreachable().len());
+                (live, lost > 0, gossiper.seeds().is_empty() && lost == 0 && live == 0)
             });
-            let has_heard = self.with_gossip(|gossiper| !gossiper.live().is_empty());
-            if is_alone || has_heard && !waits {
+            quiet_seconds = if now_live == live { quiet_seconds + 1 } else { 0 };
+            live = now_live;
+            let is_whole = live > 0 && !is_waited_for;
+            if is_alone || is_whole || second >= SETTLE_SECONDS && quiet_seconds >= QUIET_SECONDS {
                 return;
             }
             ticks.next().await;

@@ -157,6 +157,17 @@ impl Member {
         }));
     }
 
+    /// Waits until all nodes that are alive have the schema of this one, for a few seconds.
+    pub async fn agree(&self) {
+        let mut ticks = self.env.tasks.ticks(PATIENCE / 5);
+        for _ in 0..100 {
+            if self.ahead().is_empty() {
+                return;
+            }
+            ticks.next().await;
+        }
+    }
+
     /// Waits until the schema is that of the others, for some time.
     pub(super) async fn await_schema(&self) {
         let mut ticks = self.env.tasks.ticks(super::ROUND);

@@ -242,6 +242,11 @@ impl Membership {
         Ok(())
     }
 
+    /// Waits until the others have a change of the schema that was just made here, for a few seconds.
+    pub(crate) async fn agree(&self) {
+        self.member.agree().await;
+    }
+
     /// Tells the others whether clients are let in.
     pub(crate) fn set_ready(&self, is_ready: bool) {
         self.member.set_ready(is_ready);
