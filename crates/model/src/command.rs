@@ -99,6 +99,17 @@ pub struct ColumnSelection {
     pub all: bool,
     /// The elements that are wanted, of multi-cell columns that are not wanted as a whole.
     pub elements: Option<Arc<Vec<ElementSelection>>>,
+    /// The columns that an answer to another node tells of, where that node says which.
+    pub fetched: Option<Arc<FetchedColumns>>,
+}
+
+/// The columns that an answer to another node tells of, wanted or not. Sorted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FetchedColumns {
+    /// Static ones.
+    pub statics: Vec<ColumnId>,
+    /// Regular ones.
+    pub regulars: Vec<ColumnId>,
 }
 
 impl ColumnSelection {
@@ -107,14 +118,14 @@ impl ColumnSelection {
         let mut columns: Vec<ColumnId> =
             table.static_columns().iter().chain(table.regular_columns()).map(|c| c.id).collect();
         columns.sort();
-        ColumnSelection { columns: columns.into(), all: true, elements: None }
+        ColumnSelection { columns: columns.into(), all: true, elements: None, fetched: None }
     }
 
     /// The given columns.
     pub fn of(mut columns: Vec<ColumnId>) -> ColumnSelection {
         columns.sort();
         columns.dedup();
-        ColumnSelection { columns: columns.into(), all: false, elements: None }
+        ColumnSelection { columns: columns.into(), all: false, elements: None, fetched: None }
     }
 
     /// Whether cells of `column` are wanted.
@@ -207,7 +218,17 @@ impl ReadCommand {
     /// Whether answers of replicas tell of a static column: where it is asked for, and all of them where a
     /// partition without rows is a row of the result.
     pub fn fetches_static(&self, column: ColumnId) -> bool {
-        self.clusterings.is_all() || self.columns.contains(column)
+        match &self.columns.fetched {
+            Some(fetched) => fetched.statics.binary_search(&column).is_ok(),
+            None => self.clusterings.is_all() || self.columns.contains(column),
+        }
+    }
+
+    /// Whether answers of replicas tell of a regular column: of all of them, for any of their cells keeps a
+    /// row alive.
+    pub fn fetches_regular(&self, column: ColumnId) -> bool {
+        let fetched = self.columns.fetched.as_ref();
+        fetched.is_none_or(|fetched| fetched.regulars.binary_search(&column).is_ok())
     }
 
     /// Rows that it can return at the most, by the names it asks for; its limits and its filter may leave

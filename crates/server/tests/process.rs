@@ -283,7 +283,7 @@ fn what_fails_unheard_fails_with_its_status() {
 fn keys_without_effect_are_named_in_the_log() {
     let dir = tempfile::tempdir().unwrap();
     let yaml = dir.path().join("cassandra.yaml");
-    std::fs::write(&yaml, "hinted_handoff_enabled: true\nfrobnicate: 1\n").unwrap();
+    std::fs::write(&yaml, "trickle_fsync: true\nfrobnicate: 1\n").unwrap();
     let node = Node::start(dir.path(), &["--config", yaml.to_str().unwrap(), "--log-format", "json"]);
     node.signal("TERM");
     let (status, log) = node.end();
@@ -291,7 +291,7 @@ fn keys_without_effect_are_named_in_the_log() {
     for line in log.lines() {
         assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{line}");
     }
-    assert!(log.contains("hinted_handoff_enabled does not apply to Ilion"), "{log}");
+    assert!(log.contains("trickle_fsync does not apply to Ilion"), "{log}");
     assert!(log.contains("frobnicate is not a known key"), "{log}");
 
     std::fs::write(&yaml, "native_transport_port: many\n").unwrap();

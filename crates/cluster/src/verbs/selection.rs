@@ -17,7 +17,7 @@
 use super::{PayloadError, UnsentError, write_short, write_vbytes};
 use bytes::Bytes;
 use model::clustering::Slice;
-use model::command::{ClusteringFilter, ColumnSelection, DataLimits, ReadCommand};
+use model::command::{ClusteringFilter, ColumnSelection, DataLimits, FetchedColumns, ReadCommand};
 use model::elements::{ElementSelection, PathRange};
 use model::key::{KeyBound, KeyRange, Token};
 use model::{
@@ -92,19 +92,30 @@ pub(super) fn read_columns(
     if flags & !column::ALL != 0 {
         return Err(input.malformed(format!("flags {flags:#04x} of a selection of columns")).into());
     }
-    let mut fetched = None;
-    if flags & column::ALL_REGULARS != 0 {
-        fetched = Some(read_names(input, table)?);
-    }
-    let mut selection = match flags & column::WANTED != 0 {
-        true => ColumnSelection::of(read_names(input, table)?),
-        false if fetched.is_some() => ColumnSelection::all(table),
-        false => return Err(input.malformed("no columns are selected".to_owned()).into()),
+    let is_told = flags & column::ALL_REGULARS != 0;
+    let fetched = if is_told { Some(read_names(input, table)?) } else { None };
+    let wanted = if flags & column::WANTED != 0 { Some(read_names(input, table)?) } else { None };
+    // Who says nothing of what is fetched fetches what is wanted.
+    let Some(told) = fetched.or_else(|| wanted.clone()) else {
+        return Err(input.malformed("no columns are selected".to_owned()).into());
     };
+    let mut selection = match wanted {
+        Some(wanted) => ColumnSelection::of(wanted),
+        None => ColumnSelection::all(table),
+    };
+    selection.fetched = Some(Arc::new(of_kinds(told, table)));
     if flags & column::ELEMENTS != 0 {
         selection.elements = read_elements(input, table)?;
     }
     Ok(selection)
+}
+
+/// Static and regular columns apart.
+fn of_kinds(mut ids: Vec<ColumnId>, table: &TableSchema) -> FetchedColumns {
+    ids.sort_unstable();
+    let is_static = |id: &ColumnId| table.static_columns().iter().any(|column| column.id == *id);
+    let (statics, regulars) = ids.into_iter().partition(is_static);
+    FetchedColumns { statics, regulars }
 }
 
 /// Static, then regular columns.

@@ -23,7 +23,6 @@ use md5::{Digest as _, Md5};
 use model::command::ReadCommand;
 use model::schema::ColumnDef;
 use model::{BoundKind, Cell, Clustering, ClusteringBound, Component, Deletion, NO_TIMESTAMP, Row};
-use std::sync::Arc;
 
 /// A digest of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +77,8 @@ impl<'a> Digester<'a> {
         let command = self.command;
         self.hash.update(key);
         self.deletion(deletion);
-        command.table.regular_columns().iter().for_each(|column| self.hash.update(&column.name));
+        let regulars = command.table.regular_columns().iter().filter(|c| command.fetches_regular(c.id));
+        regulars.for_each(|column| self.hash.update(&column.name));
         let wanted = || command.table.static_columns().iter().filter(|c| command.fetches_static(c.id));
         let has_wanted = |row: &&Row| {
             wanted().any(|c| !row.cells_of(c.id).is_empty() || !row.complex_deletion(c.id).is_none())
@@ -97,8 +97,9 @@ impl<'a> Digester<'a> {
     fn row(&mut self, row: &Row) {
         self.last.assign(&row.clustering);
         self.head(BoundKind::Row, row);
-        let columns: &'a [Arc<ColumnDef>] = self.command.table.regular_columns();
-        columns.iter().for_each(|column| self.column(row, column));
+        let command: &'a ReadCommand = self.command;
+        let regulars = command.table.regular_columns().iter().filter(|c| command.fetches_regular(c.id));
+        regulars.for_each(|column| self.column(row, column));
     }
 
     /// A row but for its columns.

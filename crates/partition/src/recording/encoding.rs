@@ -53,10 +53,11 @@ impl Recording {
     }
 }
 
-/// The columns of an answer to `command`: all regular ones, and the static ones that are asked for.
+/// The columns that an answer to `command` tells of.
 fn fetched(command: &ReadCommand) -> (Vec<&Arc<ColumnDef>>, Vec<&Arc<ColumnDef>>) {
     let statics = command.table.static_columns().iter().filter(|c| command.fetches_static(c.id));
-    (statics.collect(), command.table.regular_columns().iter().collect())
+    let regulars = command.table.regular_columns().iter().filter(|c| command.fetches_regular(c.id));
+    (statics.collect(), regulars.collect())
 }
 
 /// A partition that is encoded.

@@ -30,6 +30,22 @@ pub(super) struct RingDraft {
     pub(super) encrypts: bool,
 }
 
+impl RingConfig {
+    /// Names and values, as Cassandra shows them.
+    pub(super) fn shown(ring: Option<&RingConfig>) -> [(&'static str, Option<String>); 4] {
+        let seeds =
+            ring.map(|ring| ring.seeds.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(","));
+        let compresses = ring.is_some_and(|ring| ring.compresses);
+        let phi = ring.map_or(PHI_DEFAULT, |ring| ring.phi_convict_threshold);
+        [
+            ("internode_compression", Some(if compresses { "all" } else { "none" }.to_owned())),
+            ("phi_convict_threshold", Some(format!("{phi:?}"))),
+            ("seed_provider.class_name", Some("org.apache.cassandra.locator.SimpleSeedProvider".to_owned())),
+            ("seed_provider.parameters", seeds.map(|seeds| format!("{{seeds={seeds}}}"))),
+        ]
+    }
+}
+
 impl RingDraft {
     /// Takes note of a key. Whether it is one of these.
     ///
@@ -37,6 +53,8 @@ impl RingDraft {
     /// What is wrong with the value.
     pub(super) fn note(&mut self, key: &str, value: &Value) -> Result<bool, String> {
         match key {
+            // A key without a value keeps its default.
+            "seed_provider" | "phi_convict_threshold" | "internode_compression" if value.is_null() => {}
             "seed_provider" => self.seeds = Some(seeds(value)?),
             "phi_convict_threshold" => {
                 let phi = value.as_f64().filter(|phi| (5.0..=16.0).contains(phi));

@@ -6,7 +6,7 @@
 
 use super::units::OldUnit;
 use super::values::Setting;
-use super::{ByteSize, Config, Settings, audit};
+use super::{ByteSize, Config, RingConfig, Settings, audit};
 use crate::system::PARTITIONER;
 use crate::timeouts::Timeouts;
 
@@ -43,12 +43,15 @@ impl Config {
             ("sstable.selected_format", settings.sstable.print_old(OldUnit::None)),
         ];
         let encryption = settings.client_encryption_options.shown();
+        let ring = RingConfig::shown(self.ring.as_ref());
         shown.extend(
-            settings.entries().into_iter().chain(others).chain(encryption).map(|(name, value)| Shown {
-                name,
-                value,
-                is_in_effect: true,
-            }),
+            settings
+                .entries()
+                .into_iter()
+                .chain(others)
+                .chain(ring)
+                .chain(encryption)
+                .map(|(name, value)| Shown { name, value, is_in_effect: true }),
         );
         let of_audit = audit::shown(&settings.audit_logging_options);
         let of_queries = audit::shown_queries(&settings.full_query_logging_options);
@@ -160,7 +163,7 @@ mod tests {
             let setting = find(&shown, name);
             assert!(setting.is_in_effect && setting.value.is_some(), "{setting:?}");
         }
-        let without = find(&shown, "hinted_handoff_throttle");
-        assert_eq!((without.value.as_deref(), without.is_in_effect), (Some("1024KiB"), false));
+        let without = find(&shown, "cdc_free_space_check_interval");
+        assert_eq!((without.value.as_deref(), without.is_in_effect), (Some("250ms"), false));
     }
 }

@@ -118,8 +118,12 @@ fn encoded(command: &ReadCommand, rows_max: u64, is_digest: bool) -> Vec<u8> {
 }
 
 fn selects(command: &ReadCommand) -> String {
-    let ReadCommand { partitions, clusterings, columns, limits, now_s, .. } = command;
-    format!("{partitions:?} {clusterings:?} {columns:?} {limits:?} {now_s}")
+    let ReadCommand { table, partitions, clusterings, columns, limits, now_s, .. } = command;
+    let ColumnSelection { columns, all, elements, .. } = columns;
+    let statics = table.static_columns().iter().map(|column| command.fetches_static(column.id));
+    let regulars = table.regular_columns().iter().map(|column| command.fetches_regular(column.id));
+    let fetched: Vec<bool> = statics.chain(regulars).collect();
+    format!("{partitions:?} {clusterings:?} {columns:?} {all} {elements:?} {fetched:?} {limits:?} {now_s}")
 }
 
 proptest! {

@@ -4,6 +4,7 @@ use crate::testing::*;
 use crate::{PageLimits, ReadContext};
 use model::command::{ClusteringFilter, ColumnSelection, DataLimits};
 use model::{Liveness, counter};
+use std::sync::Arc;
 
 fn digest(steps: Vec<crate::testing::Step>, command: &Arc<ReadCommand>) -> Digest {
     let stream = Box::new(Script::new(steps));
