@@ -1,1 +1,231 @@
 //! Members of one ring, over a network in memory.
+
+use super::*;
+use crate::messaging::{Inbox, Message, MessengerOptions, SendError, Transport};
+use coordinator::{Answer, DataRequest, Hint, Promise, Proposal, Replica, ReplicaError};
+use model::{Mutation, Schema, TableSchema};
+use partition::{Deadline, Digest, Recording};
+use std::collections::HashMap;
+
+/// Carries messages at once, as bytes.
+#[derive(Default)]
+struct Network {
+    inboxes: Mutex<HashMap<Endpoint, Weak<dyn Inbox>>>,
+}
+
+struct Wire {
+    network: Arc<Network>,
+    own: Endpoint,
+    now_millis: Box<dyn Fn() -> i64 + Send + Sync>,
+}
+
+impl Transport for Wire {
+    fn attach(&self, inbox: Weak<dyn Inbox>) {
+        self.network.inboxes.lock().insert(self.own, inbox);
+    }
+
+    fn version(&self, _: Endpoint) -> Option<u32> {
+        Some(12)
+    }
+
+    fn send(&self, to: Endpoint, message: Message) -> Result<(), SendError> {
+        let inbox = self.network.inboxes.lock().get(&to).and_then(Weak::upgrade);
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        let mut input = partition::codec::SliceInput::new(bytes.into());
+        let parsed = Message::decode(&mut input, (self.now_millis)()).unwrap();
+        if let (Some(inbox), crate::messaging::message::Parsed::Message(message)) = (inbox, parsed) {
+            let from = self.own;
+            tokio::spawn(async move { inbox.receive(from, 12, message) });
+        }
+        Ok(())
+    }
+
+    fn interrupt(&self, _: Endpoint) {}
+
+    fn forget(&self, _: Endpoint) {}
+}
+
+/// A node whose schema has a version, and nothing in it.
+struct FakeHost {
+    version: Mutex<Uuid>,
+    saved: Mutex<BTreeMap<Endpoint, PeerRecord>>,
+    told: Mutex<Vec<RingEvent>>,
+}
+
+/// The version that all come to.
+const MERGED: Uuid = Uuid::from_u128(7);
+
+impl Host for FakeHost {
+    fn schema(&self) -> Arc<Schema> {
+        Arc::new(Schema { version: *self.version.lock(), ..Schema::default() })
+    }
+
+    fn schema_mutations(&self) -> Pending<Result<Vec<Mutation>, String>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn merge_schema(&self, _: Vec<Mutation>) -> Pending<Result<Uuid, String>> {
+        *self.version.lock() = MERGED;
+        Box::pin(async { Ok(MERGED) })
+    }
+
+    fn data_bytes(&self) -> u64 {
+        1_000
+    }
+
+    fn save_peer(&self, peer: &PeerRecord) {
+        self.saved.lock().insert(peer.endpoint, peer.clone());
+    }
+
+    fn forget_peer(&self, endpoint: Endpoint, _: Option<Uuid>) {
+        self.saved.lock().remove(&endpoint);
+    }
+
+    fn is_back(&self, _: &Arc<Node>) {}
+
+    fn tell(&self, event: RingEvent) {
+        self.told.lock().push(event);
+    }
+}
+
+#[derive(Debug)]
+struct Nobody;
+
+fn nothing<T>() -> Answer<T> {
+    Answer::ready(Err(ReplicaError::TimedOut))
+}
+
+impl Replica for Nobody {
+    fn read_data(&self, _: &DataRequest) -> Answer<Recording> {
+        nothing()
+    }
+    fn read_digest(&self, _: &DataRequest) -> Answer<Digest> {
+        nothing()
+    }
+    fn mutate(&self, _: Arc<Mutation>, _: Option<&Deadline>) -> Answer<()> {
+        nothing()
+    }
+    fn repair(&self, _: Arc<Mutation>, _: Option<&Deadline>) -> Answer<()> {
+        nothing()
+    }
+    fn hint(&self, _: Hint, _: Option<&Deadline>) -> Answer<()> {
+        nothing()
+    }
+    fn prepare(&self, _: Proposal, _: Option<&Deadline>) -> Answer<Promise> {
+        nothing()
+    }
+    fn propose(&self, _: Proposal, _: Option<&Deadline>) -> Answer<bool> {
+        nothing()
+    }
+    fn commit(&self, _: Proposal, _: Option<&Deadline>) -> Answer<()> {
+        nothing()
+    }
+    fn truncate(&self, _: Arc<TableSchema>) -> Answer<()> {
+        nothing()
+    }
+    fn truncated_millis(&self, _: &TableSchema) -> Answer<Option<i64>> {
+        nothing()
+    }
+}
+
+fn endpoint(n: u8) -> Endpoint {
+    Endpoint::new([127, 0, 0, n].into(), 7_000)
+}
+
+/// Node `n`; the first is the seed. `version` is that of its schema.
+fn member(network: &Arc<Network>, n: u8, host_id: u128, version: u128) -> (Arc<Member>, Arc<FakeHost>) {
+    let env = Env::real();
+    let own = endpoint(n);
+    let clock = env.clock.clone();
+    let now_millis = Box::new(move || clock.now_millis());
+    let wire = Arc::new(Wire { network: Arc::clone(network), own, now_millis });
+    let messenger = Messenger::new(env.clone(), MessengerOptions::default(), wire);
+    let host = Arc::new(FakeHost {
+        version: Mutex::new(Uuid::from_u128(version)),
+        saved: Mutex::default(),
+        told: Mutex::default(),
+    });
+    let node = Arc::new(Node::new(Uuid::from_u128(host_id), "dc", "rack", Arc::new(Nobody)));
+    let of_schema = Arc::clone(&host);
+    let topology = Arc::new(RingTopology::new(node, move || of_schema.schema()));
+    let text = |text: &str| Text::new(text).unwrap();
+    let options = MemberOptions {
+        gossip: Settings {
+            endpoint: own,
+            cluster_name: text("ring"),
+            partitioner: text("p"),
+            seeds: BTreeSet::from([endpoint(1)]),
+            ring_delay_millis: 1_000,
+            phi_convict_threshold: 8.0,
+        },
+        host_id: Uuid::from_u128(host_id),
+        generation: 1_000 + i32::from(n),
+        tokens: vec![i64::from(n) * 10],
+        has_bootstrapped: false,
+        release_version: "5.0.5".to_owned(),
+        messaging_version: 12,
+        native: Endpoint::new(own.ip, 9_042),
+        internal: own.ip,
+        sstable_versions: vec!["big-nb".to_owned()],
+        timeouts: RemoteTimeouts::default(),
+    };
+    let spawn: Spawn = Arc::new(|task| {
+        tokio::spawn(task);
+    });
+    let as_host = Arc::clone(&host) as Arc<dyn Host>;
+    (Member::new(env, options, messenger, topology, as_host, spawn, Vec::new()), host)
+}
+
+async fn join(member: &Member) -> Result<(), MemberError> {
+    member.look_around().await?;
+    member.begin().await?;
+    member.take_tokens()?;
+    member.set_ready(true);
+    Ok(())
+}
+
+/// Waits for what has to come.
+async fn until(env: &Env, check: impl Fn() -> bool) {
+    while !check() {
+        env.tasks.sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn live(member: &Member) -> usize {
+    member.topology().members().iter().filter(|member| member.node.is_alive()).count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_that_hear_of_each_other_are_one_ring_with_one_schema() {
+    let network = Arc::new(Network::default());
+    let (first, of_first) = member(&network, 1, 1, 7);
+    join(&first).await.unwrap();
+    let (second, of_second) = member(&network, 2, 2, 8);
+    join(&second).await.unwrap();
+    assert_eq!(of_second.schema_version(), MERGED, "who joins has the schema of the others before");
+    until(&first.env, || live(&first) == 2 && live(&second) == 2).await;
+    let members = first.topology().members();
+    let known = members.by_endpoint(&endpoint(2)).unwrap();
+    assert_eq!(known.tokens, [model::key::Token(20)]);
+    until(&first.env, || of_first.told.lock().contains(&RingEvent::Up(Endpoint::new(endpoint(2).ip, 9_042))))
+        .await;
+    let saved = of_first.saved.lock().get(&endpoint(2)).cloned().unwrap();
+    assert_eq!((saved.host_id, saved.datacenter.as_str()), (Uuid::from_u128(2), "dc"));
+    second.announce_shutdown().await;
+    until(&first.env, || live(&first) == 1).await;
+    assert_eq!(first.topology().members().iter().count(), 2, "it holds its part still");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_does_not_join_under_the_address_of_another() {
+    let network = Arc::new(Network::default());
+    let (first, _) = member(&network, 1, 1, 7);
+    join(&first).await.unwrap();
+    let (second, _) = member(&network, 2, 2, 7);
+    join(&second).await.unwrap();
+    until(&first.env, || live(&first) == 2).await;
+    let (impostor, _) = member(&network, 2, 3, 7);
+    let refused = impostor.look_around().await.unwrap_err().to_string();
+    assert!(refused.starts_with("A node with address /127.0.0.2:7000 already exists"), "{refused}");
+}
