@@ -30,6 +30,9 @@ struct OwnShard {
     count: i64,
 }
 
+/// What others lead, and were asked to.
+type LedElsewhere = Vec<(Arc<Placement>, Answer<()>)>;
+
 impl Coordinator {
     /// Writes counter updates. Each live cell of a counter column holds the difference as an 8-byte number.
     ///
@@ -70,7 +73,7 @@ impl Coordinator {
         mutations: &mut Vec<Mutation>,
         consistency: Consistency,
         deadline: Option<&Deadline>,
-    ) -> Result<Vec<(Arc<Placement>, Answer<()>)>, CoordinatorError> {
+    ) -> Result<LedElsewhere, CoordinatorError> {
         let mut elsewhere = Vec::new();
         let mut here = Vec::with_capacity(mutations.len());
         for mutation in std::mem::take(mutations) {

@@ -107,6 +107,11 @@ impl Coordinator {
         &self.local
     }
 
+    /// The ring.
+    pub fn topology(&self) -> &Arc<dyn Topology> {
+        &self.topology
+    }
+
     /// A timestamp for a write, in microseconds: now, but later than every one before, whatever the clock
     /// says.
     pub fn next_timestamp(&self) -> i64 {

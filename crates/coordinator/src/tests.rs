@@ -81,6 +81,10 @@ struct Ring {
 }
 
 impl Topology for Ring {
+    fn datacenters(&self) -> Vec<(Arc<str>, u32)> {
+        Vec::new()
+    }
+
     fn schema(&self) -> Arc<Schema> {
         Arc::clone(&self.schema)
     }

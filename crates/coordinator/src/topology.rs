@@ -94,6 +94,9 @@ pub trait Topology: Send + Sync {
     /// Who holds the selected partitions of `keyspace`. `None` for an unknown keyspace.
     fn split(&self, keyspace: &str, selection: &PartitionSelection) -> Option<Parts>;
 
+    /// The data centers of nodes that hold something, and how many of these each has.
+    fn datacenters(&self) -> Vec<(Arc<str>, u32)>;
+
     /// Who else keeps the log of a batch; nobody where this node keeps it itself.
     fn batch_keepers(&self) -> Vec<Arc<Node>> {
         Vec::new()
@@ -158,5 +161,9 @@ impl Topology for SingleNode {
 
     fn split(&self, keyspace: &str, _: &PartitionSelection) -> Option<Parts> {
         self.placement_of(keyspace).map(Parts::Whole)
+    }
+
+    fn datacenters(&self) -> Vec<(Arc<str>, u32)> {
+        vec![(Arc::clone(&self.node.datacenter), 1)]
     }
 }

@@ -164,6 +164,18 @@ impl Topology for RingTopology {
         self.with(keyspace, |segments| segments.split(selection))
     }
 
+    fn datacenters(&self) -> Vec<(Arc<str>, u32)> {
+        let members = self.members.load();
+        let mut found: Vec<(Arc<str>, u32)> = vec![(Arc::clone(&self.this.datacenter), 0)];
+        for member in members.iter().filter(|member| member.holds()) {
+            match found.iter_mut().find(|(name, _)| *name == member.node.datacenter) {
+                Some((_, nodes)) => *nodes += 1,
+                None => found.push((Arc::clone(&member.node.datacenter), 1)),
+            }
+        }
+        found
+    }
+
     /// Two live nodes of this data center, of other racks than this node's if there are any
     /// (`ReplicaPlans.filterBatchlogEndpoints` of Cassandra 4.0).
     fn batch_keepers(&self) -> Vec<Arc<Node>> {

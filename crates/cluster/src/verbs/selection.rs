@@ -323,7 +323,8 @@ pub(super) fn write_range(out: &mut Vec<u8>, range: &KeyRange) -> Result<(), Uns
     let start_included = matches!(range.start, KeyBound::Key { inclusive: true, .. });
     // Where a range ends before or after all keys of a token, it makes no difference.
     let end_included = !matches!(range.end, KeyBound::Key { inclusive: false, .. });
-    out.push(START_INCLUDED * u8::from(start_included) | END_INCLUDED * u8::from(end_included));
+    let flag = |flag: u8, is_set: bool| if is_set { flag } else { 0 };
+    out.push(flag(START_INCLUDED, start_included) | flag(END_INCLUDED, end_included));
     let token = |out: &mut Vec<u8>, kind: u8, token: Token| {
         out.push(kind);
         out.extend_from_slice(&8i32.to_be_bytes());

@@ -8,13 +8,12 @@ use crate::error::{CqlError, Result, bail};
 use model::KeyspaceSchema;
 use model::schema::Replication;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 const PACKAGE: &str = "org.apache.cassandra.locator.";
 const FACTOR: &str = "replication_factor";
 /// The factor where a statement gives none.
 const FACTOR_DEFAULT: &str = "1";
-/// This node is the only one of its cluster, and so of its data center.
-const NODES: u32 = 1;
 
 pub(super) fn create(create: &CreateKeyspace, ctx: &DdlContext<'_>) -> Result<Option<DdlOutcome>> {
     let name = create.keyspace.as_str();
@@ -37,7 +36,7 @@ pub(super) fn create(create: &CreateKeyspace, ctx: &DdlContext<'_>) -> Result<Op
         config!("Missing replication strategy class");
     };
     let durable_writes = properties.boolean("durable_writes")?.unwrap_or(true);
-    let warnings = Factors::of(&replication, name, ctx)?.warnings(name);
+    let warnings = Factors::of(&replication, name, ctx)?.warnings(name, ctx);
     let keyspace = KeyspaceSchema { durable_writes, ..KeyspaceSchema::new(name, replication) };
     let outcome = ctx.replaced(keyspace, ChangeKind::Created, ChangeTarget::Keyspace, None);
     Ok(outcome.map(|outcome| DdlOutcome { warnings, ..outcome }))
@@ -61,7 +60,7 @@ pub(super) fn alter(alter: &AlterKeyspace, ctx: &DdlContext<'_>) -> Result<Optio
         after.durable_writes = durable_writes;
     }
     let factors = Factors::of(&after.replication, name, ctx)?;
-    let mut warnings = factors.warnings(name);
+    let mut warnings = factors.warnings(name, ctx);
     // A replication that this node cannot read (one of another data center, say) counts as none.
     let total_before = Factors::of(&before.replication, name, ctx).map_or(0, |factors| factors.total());
     if factors.total() > total_before {
@@ -122,7 +121,7 @@ fn replication(
             let factor = before.get(FACTOR).map_or(FACTOR_DEFAULT, String::as_str);
             options.entry(FACTOR.to_owned()).or_insert_with(|| factor.to_owned());
         }
-        Some("NetworkTopologyStrategy") => expand(&mut options, before, ctx.datacenter),
+        Some("NetworkTopologyStrategy") => expand(&mut options, before, ctx.datacenters),
         Some("LocalStrategy") => {
             bail!("Unable to use given strategy class: LocalStrategy is reserved for internal use.")
         }
@@ -137,7 +136,11 @@ fn replication(
 
 /// `replication_factor` stands for every data center that is not named. Factors of data centers that were
 /// there before stay as they were, so that ALTER cannot lower them unnoticed.
-fn expand(options: &mut BTreeMap<String, String>, before: &BTreeMap<String, String>, datacenter: &str) {
+fn expand(
+    options: &mut BTreeMap<String, String>,
+    before: &BTreeMap<String, String>,
+    datacenters: &[(Arc<str>, u32)],
+) {
     let given = options.remove(FACTOR);
     if given.is_some() || options.is_empty() {
         for (known, factor) in before {
@@ -148,7 +151,9 @@ fn expand(options: &mut BTreeMap<String, String>, before: &BTreeMap<String, Stri
         let factor =
             given.as_deref().unwrap_or_else(|| before.get(FACTOR).map_or(FACTOR_DEFAULT, String::as_str));
         if let Ok(factor) = factor.parse::<u32>() {
-            options.entry(datacenter.to_owned()).or_insert_with(|| factor.to_string());
+            for (datacenter, _) in datacenters {
+                options.entry(datacenter.to_string()).or_insert_with(|| factor.to_string());
+            }
         }
     }
     options.retain(|_, factor| factor != "0");
@@ -173,8 +178,11 @@ impl<'a> Factors<'a> {
         if by_datacenter.is_empty() {
             config!("Configuration for at least one datacenter must be present");
         }
-        let expected = if is_simple { FACTOR } else { ctx.datacenter };
-        if let Some(unknown) = replication.options.keys().find(|name| *name != expected) {
+        let is_known = |name: &String| match is_simple {
+            true => name == FACTOR,
+            false => ctx.datacenters.iter().any(|(known, _)| **known == **name),
+        };
+        if let Some(unknown) = replication.options.keys().find(|name| !is_known(name)) {
             config!(
                 "Unrecognized strategy option {{{unknown}}} passed to {} for keyspace {keyspace}",
                 replication.short_class()
@@ -187,14 +195,20 @@ impl<'a> Factors<'a> {
         self.by_datacenter.iter().map(|(_, factor)| u64::from(*factor)).sum()
     }
 
-    fn warnings(&self, keyspace: &str) -> Vec<String> {
-        let too_high = self.by_datacenter.iter().filter(|(_, factor)| *factor > NODES);
+    fn warnings(&self, keyspace: &str, ctx: &DdlContext<'_>) -> Vec<String> {
+        let nodes_of = |datacenter: Option<&str>| -> u32 {
+            let counted =
+                ctx.datacenters.iter().filter(|(name, _)| datacenter.is_none_or(|of| **name == *of));
+            counted.map(|(_, nodes)| nodes).sum()
+        };
+        let counted = self.by_datacenter.iter().map(|(name, factor)| (name, factor, nodes_of(*name)));
+        let too_high = counted.filter(|(_, factor, nodes)| *factor > nodes);
         too_high
-            .map(|(datacenter, factor)| {
+            .map(|(datacenter, factor, nodes)| {
                 let place = datacenter.map(|name| format!(" for datacenter {name}")).unwrap_or_default();
                 format!(
                     "Your replication factor {factor} for keyspace {keyspace} is higher than the number of nodes \
-                     {NODES}{place}"
+                     {nodes}{place}"
                 )
             })
             .collect()

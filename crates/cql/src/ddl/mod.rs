@@ -45,8 +45,8 @@ pub struct DdlContext<'a> {
     pub new_table_id: Uuid,
     /// Microseconds since the epoch: the time at which a column without USING TIMESTAMP is dropped.
     pub now_micros: i64,
-    /// The data center of the node.
-    pub datacenter: &'a str,
+    /// The data centers that there are, and how many nodes each has.
+    pub datacenters: &'a [(Arc<str>, u32)],
     /// What is allowed of tables with COMPACT STORAGE.
     pub compact: CompactPolicy,
     /// `dynamic_data_masking_enabled`: whether columns may be masked.

@@ -148,7 +148,7 @@ impl Session {
             keyspace: Some(&self.keyspace),
             new_table_id: Uuid::from_u128(self.tables_made),
             now_micros: 1_800_000_000_000_000,
-            datacenter: "datacenter1",
+            datacenters: &[("datacenter1".into(), 1)],
             compact: CompactPolicy::default(),
             masking_enabled: self.masking_enabled,
         };
@@ -306,7 +306,7 @@ fn a_name_without_a_keyspace_needs_one_in_use() {
         keyspace: None,
         new_table_id: Uuid::from_u128(9),
         now_micros: 0,
-        datacenter: "datacenter1",
+        datacenters: &[("datacenter1".into(), 1)],
         compact: CompactPolicy::default(),
         masking_enabled: false,
     };
@@ -342,7 +342,7 @@ fn an_index_is_dropped_by_nobody_and_one_of_the_system_is_not_for_users() {
         keyspace: None,
         new_table_id: Uuid::from_u128(9),
         now_micros: 0,
-        datacenter: "datacenter1",
+        datacenters: &[("datacenter1".into(), 1)],
         compact: CompactPolicy::default(),
         masking_enabled: false,
     };
@@ -393,7 +393,7 @@ fn compact_storage_is_allowed_and_dropped_as_the_configuration_says() {
             keyspace: Some(KEYSPACE),
             new_table_id: Uuid::from_u128(9),
             now_micros: 0,
-            datacenter: "datacenter1",
+            datacenters: &[("datacenter1".into(), 1)],
             compact,
             masking_enabled: false,
         };

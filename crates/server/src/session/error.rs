@@ -72,7 +72,7 @@ pub(super) fn of_coordinator(error: CoordinatorError, state: &NodeState) -> Erro
             }
             ErrorKind::ReadFailure {
                 progress: progress(consistency, received, block_for),
-                failures: failed(node, failures),
+                failures: failed(node, failures, &cause),
                 data_present: false,
             }
         }
@@ -96,7 +96,7 @@ pub(super) fn of_coordinator(error: CoordinatorError, state: &NodeState) -> Erro
             tracing::error!(%cause, "a write failed");
             ErrorKind::WriteFailure {
                 progress: progress(consistency, received, block_for),
-                failures: failed(node, failures),
+                failures: failed(node, failures, &cause),
                 write_type,
             }
         }
@@ -108,7 +108,14 @@ pub(super) fn of_coordinator(error: CoordinatorError, state: &NodeState) -> Erro
     ErrorResponse::new(kind, message)
 }
 
-/// Replicas that failed; they do not say why in terms of the protocol.
-fn failed(node: IpAddr, count: u32) -> Failures {
-    vec![(node, FailureReason::Unknown); count as usize]
+/// Replicas that failed: the first one, and others that do not say why.
+fn failed(node: IpAddr, count: u32, cause: &ReplicaError) -> Failures {
+    let first = match cause {
+        ReplicaError::Elsewhere { address, code, .. } => (*address, FailureReason::from_code(*code)),
+        _ => (node, FailureReason::Unknown),
+    };
+    std::iter::once(first)
+        .chain(std::iter::repeat((node, FailureReason::Unknown)))
+        .take(count as usize)
+        .collect()
 }

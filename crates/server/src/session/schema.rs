@@ -19,7 +19,6 @@ use super::{Answer, Exchange, Sessions, error, principal};
 use crate::auth::resource::Resource;
 use crate::node::estimates;
 use crate::slices::take_time;
-use crate::state::NodeState;
 
 pub(super) async fn change(
     exchange: &mut Exchange,
@@ -31,7 +30,7 @@ pub(super) async fn change(
     let node = &sessions.node;
     let _turn = sessions.schema_turn.lock().await;
     let installed = loop {
-        match try_change(node, statement, keyspace).await? {
+        match try_change(&sessions, statement, keyspace).await? {
             // Another node was faster: its change may decide otherwise about this one.
             Attempt::Overtaken => {}
             Attempt::Nothing => return Ok(Answer::VOID),
@@ -69,17 +68,19 @@ struct Installed {
 }
 
 async fn try_change(
-    node: &Arc<NodeState>,
+    sessions: &Sessions,
     statement: &Statement,
     keyspace: Option<&str>,
 ) -> Result<Attempt, ErrorResponse> {
+    let node = &sessions.node;
     let old = node.schema();
+    let datacenters = sessions.coordinator.topology().datacenters();
     let context = DdlContext {
         schema: &old,
         keyspace,
         new_table_id: node.env.time_uuid(),
         now_micros: node.env.now_micros(),
-        datacenter: &node.config.data_center,
+        datacenters: &datacenters,
         compact: CompactPolicy {
             may_create: node.config.settings.compact_tables_enabled,
             may_drop: node.config.settings.drop_compact_storage_enabled,

@@ -59,7 +59,7 @@ impl SchemaFile {
             keyspace: None,
             new_table_id: env.time_uuid(),
             now_micros: env.now_micros(),
-            datacenter: "datacenter1",
+            datacenters: &[("datacenter1".into(), 1)],
             compact: CompactPolicy { may_create: true, may_drop: true },
             masking_enabled: true,
         };
