@@ -1,5 +1,5 @@
-//! An answer without the rows that do not pass the filter of its command, as a replica of Cassandra's gives it
-//! (`RowFilter.CQLFilter` of 4.0).
+//! An answer without the rows that do not pass the filter of its command, as a replica of Cassandra's gives
+//! it (`RowFilter.CQLFilter` of 4.0).
 //!
 //! 1. A row stays, tombstones of its cells included, where it is live and passes all conditions.
 //! 2. Of a partition whose static columns or key do not pass nothing stays.
