@@ -49,7 +49,7 @@ def test_a_failure_ends_the_other_lane_and_all_that_it_started(is_in_front, lane
     ready = tmp_path / "ready"
     bad = ("bad", sh(f"while [ ! -e {ready} ]; do sleep 0.01; done; echo why; exit 3"))
     assert not lanes.together((is_in_front, [bad, ("never", sh(f"touch {tmp_path}/never"))]),
-                              (not is_in_front, [("endless", sh(f"(touch {ready}; sleep 1000); true")), bad]))
+                              (not is_in_front, [("endless", sh(f"(: > {ready}; sleep 1000); true")), bad]))
     assert lanes.failed == "bad"
     assert not (tmp_path / "never").exists()
     assert any("why" in text for text in lanes.said) != is_in_front
@@ -62,7 +62,7 @@ def test_a_command_that_is_not_there_fails(lanes):
 
 def test_a_signal_ends_what_runs(lanes, tmp_path):
     ready = tmp_path / "ready"
-    together = threading.Thread(target=lanes.together, args=((True, [("endless", sh(f"touch {ready}; sleep 1000"))]),))
+    together = threading.Thread(target=lanes.together, args=((True, [("endless", sh(f": > {ready}; exec sleep 1000"))]),))
     together.start()
     while not ready.exists():
         together.join(0.01)
