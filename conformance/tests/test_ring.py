@@ -176,6 +176,16 @@ def test_a_node_is_swapped_in_a_live_ring_and_back(mixed):
                     assert len(one.must("SELECT c FROM app.t WHERE v = 'v33' ALLOW FILTERING", consistency=ALL).rows) == 1
                     assert len(one.must("SELECT v FROM app.t WHERE k = 3 AND v = 'v33' ALLOW FILTERING", consistency=ALL).rows) == 1
                     assert len(one.must("SELECT c FROM app.t WHERE k = 3 ORDER BY c DESC LIMIT 4", consistency=ALL).rows) == 4
+                # One replica, so that each node has increments led by the other.
+                change(peer, f"CREATE KEYSPACE one WITH replication = {REPLICATION % 1}",
+                       "CREATE TABLE one.n (k int PRIMARY KEY, n counter)")
+                for k in range(20):
+                    for one in (peer, own):
+                        one.must(f"UPDATE one.n SET n = n + 3 WHERE k = {k}")
+                        one.must(f"UPDATE one.n SET n = n - 1 WHERE k = {k}")
+                for one in (peer, own):
+                    counted = one.must("SELECT n FROM one.n").rows
+                    assert [int.from_bytes(n, "big") for (n,) in counted] == [4] * 20
                 change(peer, "CREATE TABLE app.of_cassandra (k int PRIMARY KEY, v text)")
                 change(own, "CREATE TABLE app.of_ilion (k int PRIMARY KEY, v text)")
                 for one, other, table in ((peer, own, "of_ilion"), (own, peer, "of_cassandra")):

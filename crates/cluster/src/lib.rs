@@ -29,4 +29,6 @@ pub mod messaging;
 pub mod remote;
 pub mod ring;
 pub mod serve;
+#[cfg(test)]
+mod testing;
 pub mod verbs;

@@ -101,7 +101,18 @@ async fn serve(
     watch_disks(node, die);
     let config = &node.state.config;
     if let Some(membership) = &node.membership {
-        membership.join().await?;
+        // Others may be waited for, for a minute.
+        let joined = tokio::select! {
+            joined = membership.join() => joined,
+            name = signals.next() => {
+                tracing::info!("{name}: shutting down before the ring was joined");
+                return Ok(node.drain().await?);
+            }
+        };
+        if let Err(error) = joined {
+            node.drain().await?;
+            return Err(error);
+        }
     }
     batches::finish(node).await?;
     let sampled = config.sample && sample::fill(node).await?;

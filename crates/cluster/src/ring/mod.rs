@@ -1,7 +1,7 @@
 //! The ring: which nodes hold what.
 //!
 //! ```text
-//! members ──> segments of tokens ──> for each keyspace and segment: replicas, pending replicas ──> Placement
+//! members ──> segments of tokens ──> replicas, pending replicas of each keyspace ──> Placement
 //! ```
 //! - [`members`]: the nodes and their tokens, as gossip tells of them;
 //! - [`replicas`]: the replicas of a token (`SimpleStrategy`, `NetworkTopologyStrategy`);

@@ -3,59 +3,16 @@
 use super::members::Owners;
 use super::*;
 use crate::endpoint::Endpoint;
-use coordinator::{
-    Answer, DataRequest, Hint, Node, Parts, Promise, Proposal, Replica, ReplicaError, Strategy, Topology,
-};
+use crate::testing::Nobody;
+use coordinator::{Node, Parts, Strategy, Topology};
 use model::command::PartitionSelection;
 use model::key::{KeyBound, KeyRange, Token};
 use model::schema::{KeyspaceSchema, Replication, Schema};
-use model::{DecoratedKey, Mutation, PartitionKey, TableSchema};
-use partition::{Deadline, Digest, Recording};
+use model::{DecoratedKey, PartitionKey};
 use proptest::prelude::{Just, ProptestConfig, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use proptest::strategy::Strategy as Generator;
 use std::sync::Arc;
 use uuid::Uuid;
-
-/// A node that nobody asks.
-#[derive(Debug)]
-struct Nobody;
-
-fn nothing<T>() -> Answer<T> {
-    Answer::ready(Err(ReplicaError::TimedOut))
-}
-
-impl Replica for Nobody {
-    fn read_data(&self, _: &DataRequest) -> Answer<Recording> {
-        nothing()
-    }
-    fn read_digest(&self, _: &DataRequest) -> Answer<Digest> {
-        nothing()
-    }
-    fn mutate(&self, _: Arc<Mutation>, _: Option<&Deadline>) -> Answer<()> {
-        nothing()
-    }
-    fn repair(&self, _: Arc<Mutation>, _: Option<&Deadline>) -> Answer<()> {
-        nothing()
-    }
-    fn hint(&self, _: Hint, _: Option<&Deadline>) -> Answer<()> {
-        nothing()
-    }
-    fn prepare(&self, _: Proposal, _: Option<&Deadline>) -> Answer<Promise> {
-        nothing()
-    }
-    fn propose(&self, _: Proposal, _: Option<&Deadline>) -> Answer<bool> {
-        nothing()
-    }
-    fn commit(&self, _: Proposal, _: Option<&Deadline>) -> Answer<()> {
-        nothing()
-    }
-    fn truncate(&self, _: Arc<TableSchema>) -> Answer<()> {
-        nothing()
-    }
-    fn truncated_millis(&self, _: &TableSchema) -> Answer<Option<i64>> {
-        nothing()
-    }
-}
 
 /// A node with tokens, in `datacenter:rack`.
 fn member(id: u8, place: &str, tokens: &[i64]) -> Member {

@@ -4,7 +4,7 @@
 //! mutation     := uvint n, n * update                                  (docs/formats/commit-log.md)
 //! hint         := host id of whom it is for | uvint size | i64 milliseconds | uvint gc grace | mutation
 //! batch        := time uuid | i64 microseconds | uvint n, n * (uvint size | mutation)
-//! counter      := mutation | short name of the consistency level
+//! counter      := mutation, each difference in a context | short name of the consistency level
 //! truncation   := short keyspace | short table
 //! truncated    := short keyspace | short table | u8 whether it was
 //! ```
@@ -13,7 +13,7 @@ use super::selection::{count, read_short};
 use super::{Lookup, PayloadError, UnsentError, deletion_times, write_short, write_vbytes};
 use bytes::Bytes;
 use coordinator::{Hint, LoggedBatch};
-use model::{Consistency, Mutation, vint};
+use model::{Consistency, Mutation, counter, vint};
 use partition::codec::mutation::{decode_mutation as decode, encode_mutation as encode, read_mutation};
 use partition::codec::{Input, SliceInput};
 use std::sync::Arc;
@@ -103,8 +103,39 @@ pub fn encode_counters(
     version: u32,
     out: &mut Vec<u8>,
 ) -> Result<(), UnsentError> {
-    encode_mutation(mutation, version, out)?;
+    encode_mutation(&with_counters(mutation.clone(), increment), version, out)?;
     write_short(out, consistency.name().as_bytes())
+}
+
+/// The id of the shard that an increment is sent as (`CounterContext.UPDATE_CLOCK_ID`).
+const INCREMENT_ID: [u8; 16] = 0xC000_0000_0000_0000_u128.to_be_bytes();
+
+/// A difference of 8 bytes as Cassandra sends it: a context with one local shard, whose clock is 1
+/// (`CounterContext.createUpdate`).
+fn increment(difference: &[u8]) -> Bytes {
+    let mut context = vec![0, 1, 0, 0];
+    context.extend_from_slice(&INCREMENT_ID);
+    context.extend_from_slice(&1i64.to_be_bytes());
+    context.extend_from_slice(difference);
+    context.into()
+}
+
+/// The difference of 8 bytes that a context stands for.
+fn difference(context: &[u8]) -> Bytes {
+    Bytes::copy_from_slice(&counter::total(context).to_be_bytes())
+}
+
+/// The mutation with other values of its counters.
+fn with_counters(mut mutation: Mutation, value_of: fn(&[u8]) -> Bytes) -> Mutation {
+    for update in &mut mutation.updates {
+        let table = Arc::clone(&update.table);
+        for row in update.rows.iter_mut().chain(&mut update.static_row) {
+            let counters =
+                row.cells.iter_mut().filter(|c| !c.is_tombstone() && table.is_counter_column(c.column));
+            counters.for_each(|cell| cell.value = value_of(&cell.value));
+        }
+    }
+    mutation
 }
 
 /// Decodes increments of counters, and when they count as written.
@@ -121,7 +152,7 @@ pub fn decode_counters(
     let name = read_short(input)?;
     let level = Consistency::ALL_LEVELS.iter().find(|level| level.name().as_bytes() == name);
     let level = level.ok_or_else(|| input.malformed("no consistency level".to_owned()))?;
-    Ok((mutation, *level))
+    Ok((with_counters(mutation, difference), *level))
 }
 
 /// Decodes the id of a batch.
@@ -165,4 +196,33 @@ pub fn decode_truncation(bytes: Bytes) -> Result<(String, String), PayloadError>
     let (keyspace, table) = (read_short(input)?, read_short(input)?);
     let text = |bytes: Bytes| String::from_utf8_lossy(&bytes).into_owned();
     Ok((text(keyspace), text(table)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{Cell, Clustering, CqlType, DecoratedKey, PartitionKey, PartitionUpdate, Row, TableSchema};
+
+    #[test]
+    fn increments_travel_as_contexts_and_arrive_as_differences() {
+        let table = TableSchema::builder("ks", "n", Uuid::from_u128(5))
+            .partition_key("k", CqlType::Int)
+            .regular("n", CqlType::Counter);
+        let table = Arc::new(table.build());
+        let key = DecoratedKey::new(PartitionKey::from_components(&[1i32.to_be_bytes()]));
+        let mut update = PartitionUpdate::new(Arc::clone(&table), key);
+        let mut row = Row::new(Clustering::empty());
+        let n = table.column("n").unwrap().id;
+        row.cells.push(Cell::live(n, 7, Bytes::copy_from_slice(&(-5i64).to_be_bytes())));
+        update.rows.push(row);
+        let mutation = Mutation::of(update);
+        let mut bytes = Vec::new();
+        encode_counters(&mutation, Consistency::Quorum, 12, &mut bytes).unwrap();
+        let context =
+            [&[0, 1, 0, 0][..], &INCREMENT_ID, &1i64.to_be_bytes(), &(-5i64).to_be_bytes()].concat();
+        assert!(bytes.windows(context.len()).any(|window| window == context), "{bytes:?}");
+        let (arrived, level) = decode_counters(&bytes, 12, &|_| Some(Arc::clone(&table))).unwrap();
+        assert_eq!(level, Consistency::Quorum);
+        assert_eq!(arrived.updates[0].rows, mutation.updates[0].rows);
+    }
 }

@@ -55,7 +55,8 @@ pub enum MembershipError {
     /// It would take over data that nobody gives it.
     #[error(
         "this node would take over a part of the data of keyspace {0}: Ilion cannot stream data yet, so it joins a ring only \
-         before there are tables in it. Give auto_bootstrap: false to join without the data, and repair then"
+         before there are tables in it. With auto_bootstrap: false it joins without the data: rows are missing from it until reads at \
+         ALL have repaired them"
     )]
     Bootstrap(String),
     /// What it remembers of others cannot be read or written.
@@ -228,7 +229,6 @@ impl Membership {
                 !keyspace.is_virtual && !keyspace.tables.is_empty() && !keyspace.name.starts_with("system")
             });
             if let Some(keyspace) = of_users {
-                self.member.announce_shutdown().await;
                 return Err(MembershipError::Bootstrap(keyspace.name.clone()));
             }
         }
