@@ -14,6 +14,8 @@
 //! ```
 //! No encoding of a value is a prefix of another one of its type once a byte of 20 to 60 follows, so parts
 //! can be put after one another. The bytes of values in descending columns are inverted, the markers are not.
+//! Different values have different encodings, but for a null and an empty value inside of a tuple
+//! ([`is_exact`]).
 
 use crate::clustering::{BoundKind, ClusteringComparator, Component, Position};
 use crate::key::{DecoratedKey, Token};
@@ -102,12 +104,26 @@ pub fn encode_position(comparator: &ClusteringComparator, position: Position<'_>
     });
 }
 
-/// Appends the encoding of a value. False, with nothing appended, for a value without bytes of a type that
-/// encodes those as a marker of the sequence around it.
-///
-/// Bytes that are no value of the type are escaped like a blob; such values have no order to keep.
-pub fn encode_value(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> bool {
-    let escaped = matches!(
+/// Whether encodings have the order of the values of the type. Where they may not, a null inside of a tuple
+/// has the encoding of an empty value, and rows that differ in nothing else cannot be told apart.
+pub fn is_exact(ty: &CqlType) -> bool {
+    let is_exact_field = |ty: &CqlType| (encodes_empty(ty) || !ty.allows_empty()) && is_exact(ty);
+    match ty {
+        CqlType::Tuple(types) => types.iter().all(is_exact_field),
+        CqlType::Udt { definition, .. } => definition.fields.iter().all(|(_, ty)| is_exact_field(ty)),
+        CqlType::List { element, .. } | CqlType::Set { element, .. } | CqlType::Vector { element, .. } => {
+            is_exact(element)
+        }
+        CqlType::Map { key, value, .. } => is_exact(key) && is_exact(value),
+        CqlType::Composite(components) => components.iter().all(|component| is_exact(&component.ty)),
+        CqlType::DynamicComposite(_) => false,
+        _ => true,
+    }
+}
+
+/// Whether a value without bytes has an encoding; if not, the sequence around it has a marker.
+fn encodes_empty(ty: &CqlType) -> bool {
+    matches!(
         ty,
         CqlType::Ascii
             | CqlType::Blob
@@ -116,8 +132,15 @@ pub fn encode_value(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> bool {
             | CqlType::DynamicComposite(_)
             | CqlType::Inet
             | CqlType::Text
-    );
-    if value.is_empty() && !escaped {
+    )
+}
+
+/// Appends the encoding of a value. False, with nothing appended, for a value without bytes of a type that
+/// encodes those as a marker of the sequence around it.
+///
+/// Bytes that are no value of the type are escaped like a blob; such values have no order to keep.
+pub fn encode_value(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> bool {
+    if value.is_empty() && !encodes_empty(ty) {
         return false;
     }
     match ty {
@@ -130,6 +153,9 @@ pub fn encode_value(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> bool {
             None => escape(value, out),
         },
         CqlType::Float | CqlType::Double => {
+            // Every NaN is one and the last value. (Cassandra keeps their bits here: one with a sign comes
+            // first, in spite of the order of its own rows.)
+            let value = if numbers::is_nan(value) { numbers::java_nan(value.len()) } else { value };
             let negative = value.first().is_some_and(|b| b & 0x80 != 0);
             let flip = |(i, b): (usize, &u8)| match (negative, i) {
                 (true, _) => !b,

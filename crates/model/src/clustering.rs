@@ -388,6 +388,11 @@ impl ClusteringComparator {
         self.columns.is_empty()
     }
 
+    /// The type of each column and whether it is descending.
+    pub fn columns(&self) -> impl Iterator<Item = (&CqlType, bool)> {
+        self.columns.iter().map(|(ty, descending)| (ty, *descending))
+    }
+
     /// The type of the column at `index` and whether it is descending.
     pub fn column(&self, index: usize) -> Option<(&CqlType, bool)> {
         self.columns.get(index).map(|(ty, desc)| (ty, *desc))

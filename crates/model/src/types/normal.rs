@@ -17,6 +17,7 @@ use super::collection::{
     elements, encode_list, encode_map, encode_nullable_list, encode_set, encode_vector, pairs, push_element,
     vector_elements,
 };
+use super::numbers;
 use bytes::Bytes;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -132,7 +133,7 @@ fn distinct<'v, V>(ty: &CqlType, items: impl Iterator<Item = (Cow<'v, [u8]>, V)>
     for (item, value) in items {
         // There are many NaN, which are all the same.
         let same = match ty {
-            CqlType::Float | CqlType::Double if is_nan(&item) => Cow::Borrowed(b"NaN".as_slice()),
+            CqlType::Float | CqlType::Double if numbers::is_nan(&item) => Cow::Borrowed(b"NaN".as_slice()),
             _ => item.clone(),
         };
         match places.get(&same).and_then(|place: &usize| out.get_mut(*place)) {
@@ -145,13 +146,6 @@ fn distinct<'v, V>(ty: &CqlType, items: impl Iterator<Item = (Cow<'v, [u8]>, V)>
     }
     out.sort_by(|(a, _), (b, _)| ty.compare(a, b));
     out
-}
-
-fn is_nan(value: &[u8]) -> bool {
-    match value.len() {
-        4 => value.first_chunk().is_some_and(|b| f32::from_be_bytes(*b).is_nan()),
-        _ => value.first_chunk().is_some_and(|b| f64::from_be_bytes(*b).is_nan()),
-    }
 }
 
 /// A map of pairs that are in order.

@@ -115,6 +115,19 @@ pub fn write_decimal(out: &mut String, unscaled: &BigInt, scale: i32) {
     }
 }
 
+/// Whether a `float` or `double` is not a number: there are many such values, and all of them are equal.
+pub fn is_nan(value: &[u8]) -> bool {
+    match value.len() {
+        4 => value.first_chunk().is_some_and(|b| f32::from_be_bytes(*b).is_nan()),
+        _ => value.as_array().is_some_and(|b| f64::from_be_bytes(*b).is_nan()),
+    }
+}
+
+/// The NaN of Java (`Float.NaN`, `Double.NaN`), of 4 or 8 bytes.
+pub fn java_nan(len: usize) -> &'static [u8] {
+    if len == 4 { &[0x7f, 0xc0, 0, 0] } else { &[0x7f, 0xf8, 0, 0, 0, 0, 0, 0] }
+}
+
 /// Splits a decimal value into unscaled number and scale; `None` when it is too short.
 pub fn decode_decimal(value: &[u8]) -> Option<(BigInt, i32)> {
     let (scale, unscaled) = value.split_first_chunk::<4>()?;

@@ -98,17 +98,29 @@ fn non_empty(ty: &CqlType) -> BoxedStrategy<Vec<u8>> {
             integer().prop_map(|v| v.to_be_bytes().to_vec()).boxed()
         }
         CqlType::Float => {
-            let special =
-                prop::sample::select(vec![0.0f32, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN]);
+            let special = prop::sample::select(vec![
+                0.0f32,
+                -0.0,
+                f32::INFINITY,
+                f32::NEG_INFINITY,
+                f32::NAN,
+                -f32::NAN,
+            ]);
             prop_oneof![any::<f32>(), special, (-3i8..3).prop_map(f32::from)]
-                .prop_map(|v| if v.is_nan() { f32::NAN } else { v }.to_be_bytes().to_vec())
+                .prop_map(|v| v.to_be_bytes().to_vec())
                 .boxed()
         }
         CqlType::Double => {
-            let special =
-                prop::sample::select(vec![0.0f64, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN]);
+            let special = prop::sample::select(vec![
+                0.0f64,
+                -0.0,
+                f64::INFINITY,
+                f64::NEG_INFINITY,
+                f64::NAN,
+                -f64::NAN,
+            ]);
             prop_oneof![any::<f64>(), special, (-3i8..3).prop_map(f64::from)]
-                .prop_map(|v| if v.is_nan() { f64::NAN } else { v }.to_be_bytes().to_vec())
+                .prop_map(|v| v.to_be_bytes().to_vec())
                 .boxed()
         }
         CqlType::Varint => big_integer().prop_map(|v| v.to_signed_bytes_be()).boxed(),
@@ -215,7 +227,7 @@ fn composite(prefix: Vec<u8>, parts: impl Iterator<Item = (Vec<u8>, Vec<u8>)>, e
     out
 }
 
-/// One field at least, or the value would be empty.
+/// One field at least, or the value would be empty. None of them is empty: to the encodings that is a null.
 fn fields<'t>(types: impl Iterator<Item = &'t CqlType>) -> BoxedStrategy<Vec<u8>> {
     let fields: Vec<_> = types.map(|t| prop::option::weighted(0.8, non_empty(t))).collect();
     let len = fields.len();

@@ -7,7 +7,7 @@ use crate::index::{BlockRule, LONG_BLOCK_BYTES, WrittenPartition, WrittenUnfilte
 use bytes::Bytes;
 use model::clustering::Position;
 use model::{ClusteringComparator, Deletion, byte_comparable, vint};
-use partition::codec::{DecodeError, EncodeError, Layout, SliceInput, write_prefix};
+use partition::codec::{EncodeError, Layout, SliceInput, write_prefix};
 
 /// The promoted index of a partition that is being written.
 ///
@@ -192,9 +192,12 @@ impl PromotedIndexBuilder {
         out: &mut Fences,
     ) {
         let Some(between) = blocks_between(self.blocks.len(), self.descriptions.len()) else { return };
+        if !comparator.columns().all(|(ty, _)| byte_comparable::is_exact(ty)) {
+            return;
+        }
         let numbers = (between..self.blocks.len()).step_by(between);
         // What was written can be read; if not, a search does without.
-        let fences: Result<Vec<_>, _> =
+        let fences: Option<Vec<_>> =
             numbers.map(|number| self.fence_before(number, layout, comparator)).collect();
         out.add(entry_end, between as u32, &fences.unwrap_or_default());
     }
@@ -204,21 +207,19 @@ impl PromotedIndexBuilder {
         number: usize,
         layout: &Layout,
         comparator: &ClusteringComparator,
-    ) -> Result<Vec<u8>, DecodeError> {
+    ) -> Option<Vec<u8>> {
         let mut edge = Edge::default();
-        let mut encoded = |from: u32, to: u32| -> Result<Vec<u8>, DecodeError> {
-            let bytes = self.edges.get(from as usize..to as usize).unwrap_or_default();
-            edge.read(&mut SliceInput::new(Bytes::copy_from_slice(bytes)), layout)?;
+        let mut encoded = |from: u32, to: u32| {
+            let bytes = self.edges.get(from as usize..to as usize)?;
+            edge.read(&mut SliceInput::new(Bytes::copy_from_slice(bytes)), layout).ok()?;
             let mut out = Vec::new();
             byte_comparable::encode_position(comparator, edge.position(), &mut out);
-            Ok(out)
+            Some(out)
         };
+        let [.., before, block] = self.blocks.get(..=number)? else { return None };
+        let (last, first) = (encoded(before.last, block.first)?, encoded(block.first, block.last)?);
         let mut fence = Vec::new();
-        if let [.., before, block] = self.blocks.get(..=number).unwrap_or_default() {
-            let (last, first) = (encoded(before.last, block.first)?, encoded(block.first, block.last)?);
-            separator(&last, &first, &mut fence);
-        }
-        Ok(fence)
+        separator(&last, &first, &mut fence).then_some(fence)
     }
 
     /// Appends the entry of the partition.

@@ -153,10 +153,15 @@ impl Fences {
     }
 }
 
-/// The shortest text that is greater than the position `last` and not greater than `first`, which follows it;
-/// both as [`byte_comparable`] has them.
-pub(crate) fn separator(last: &[u8], first: &[u8], out: &mut Vec<u8>) {
+/// Appends the shortest text that is greater than the position `last` and not greater than `first`, which
+/// follows it; both as [`byte_comparable`] has them. False, with nothing appended, where there is none: an
+/// empty value and a null inside of a tuple have the same encoding.
+pub(crate) fn separator(last: &[u8], first: &[u8], out: &mut Vec<u8>) -> bool {
     let common = last.iter().zip(first).take_while(|(a, b)| a == b).count();
-    out.extend_from_slice(first.get(..common).unwrap_or_default());
-    out.extend(last.get(common).map(|byte| byte.wrapping_add(1)));
+    let (Some(before), Some(after)) = (last.get(common), first.get(common)) else { return false };
+    if before > after {
+        return false;
+    }
+    out.extend(first.iter().take(common).chain([&(before + 1)]));
+    true
 }

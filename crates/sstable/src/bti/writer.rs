@@ -8,6 +8,7 @@ use crate::error::WriteError;
 use crate::index::{FinishedIndex, LONG_BLOCK_BYTES, WrittenPartition, WrittenUnfiltered};
 use crate::pages::PageLayout;
 use env::fs::WriteFile;
+use model::clustering::Position;
 use model::{ClusteringComparator, DecoratedKey, Deletion, byte_comparable, vint};
 use partition::codec::{DeletionTimes, EncodeError};
 
@@ -185,6 +186,17 @@ impl BtiIndexWriter {
     }
 }
 
+/// Whether the encodings of a partition's positions have the order of the positions. A partition whose
+/// encodings do not is written without an index of its rows.
+#[derive(Debug, PartialEq, Eq)]
+enum Order {
+    /// By the types of the clustering columns.
+    Given,
+    /// So far: the encoding of the last position.
+    Behind(Vec<u8>),
+    Broken,
+}
+
 /// The blocks of the partition that is being written.
 #[derive(Debug)]
 struct BlockTrie {
@@ -195,6 +207,7 @@ struct BlockTrie {
     open: Deletion,
     /// The separator before the open block.
     separator: Vec<u8>,
+    order: Order,
     first: Vec<u8>,
     last: Vec<u8>,
 }
@@ -207,6 +220,7 @@ impl Default for BlockTrie {
             block: None,
             open: Deletion::NONE,
             separator: Vec::new(),
+            order: Order::Given,
             first: Vec::new(),
             last: Vec::new(),
         }
@@ -219,6 +233,7 @@ impl BlockTrie {
         self.count = 0;
         self.block = None;
         self.open = Deletion::NONE;
+        self.order = Order::Given;
     }
 
     fn add(
@@ -228,6 +243,9 @@ impl BlockTrie {
         times: DeletionTimes,
         rows: &mut PageFile,
     ) -> Result<(), WriteError> {
+        if self.order != Order::Given || (self.block.is_none() && self.count == 0) {
+            self.check_order(comparator, unfiltered.position);
+        }
         let (start, _) = *self.block.get_or_insert((unfiltered.start, self.open));
         if start == unfiltered.start {
             self.first.clear();
@@ -246,6 +264,24 @@ impl BlockTrie {
         Ok(())
     }
 
+    /// Looks whether positions have encodings in their order. They have, unless those of some column are not
+    /// exact.
+    fn check_order(&mut self, comparator: &ClusteringComparator, position: Position<'_>) {
+        let mut encoded = Vec::new();
+        match &mut self.order {
+            Order::Broken => {}
+            Order::Given if comparator.columns().all(|(ty, _)| byte_comparable::is_exact(ty)) => {}
+            Order::Given => {
+                byte_comparable::encode_position(comparator, position, &mut encoded);
+                self.order = Order::Behind(encoded);
+            }
+            Order::Behind(before) => {
+                byte_comparable::encode_position(comparator, position, &mut encoded);
+                self.order = if *before < encoded { Order::Behind(encoded) } else { Order::Broken };
+            }
+        }
+    }
+
     fn note_last(&mut self, comparator: &ClusteringComparator, unfiltered: &WrittenUnfiltered<'_>) {
         // Only a partition that has blocks will need the end of its last one.
         if self.count > 0 {
@@ -258,14 +294,16 @@ impl BlockTrie {
     /// position.
     fn set_separator(&mut self) {
         self.separator.clear();
-        if self.count == 0 {
-            return;
+        if self.count > 0 && !separator(&self.last, &self.first, &mut self.separator) {
+            self.order = Order::Broken;
         }
-        separator(&self.last, &self.first, &mut self.separator);
     }
 
     fn close(&mut self, times: DeletionTimes, rows: &mut PageFile) -> Result<(), WriteError> {
         let Some((start, open)) = self.block.take() else { return Ok(()) };
+        if self.order == Order::Broken {
+            return Ok(());
+        }
         let payload = separator_payload(start, &open, times)?;
         self.trie.add(&self.separator, payload, rows)?;
         self.count += 1;
@@ -283,7 +321,7 @@ impl BlockTrie {
         if self.count > 0 {
             self.close(times, rows)?;
         }
-        if self.count < 2 {
+        if self.count < 2 || self.order == Order::Broken {
             return Ok(None);
         }
         // One more, about as long as the last separator, so that what lies behind all rows is seen to.

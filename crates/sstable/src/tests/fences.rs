@@ -3,7 +3,7 @@
 
 use super::reading::{cost_of, names, number, numbered, open_with};
 use super::support::{
-    Item, Kept, Partition, Rng, all, collect, context, descriptor, memory, options, write_version,
+    Item, Kept, Partition, Rng, all, collect, context, descriptor, key, memory, options, write_version,
 };
 use crate::big::fences::Fences;
 use crate::proof::Proof;
@@ -11,7 +11,8 @@ use crate::{Component, SsTable, Version};
 use env::fs::FileSystem;
 use model::clustering::Position;
 use model::command::ClusteringFilter;
-use model::{Clustering, CqlType, TableSchema};
+use model::types::collection::encode_tuple;
+use model::{Cell, Clustering, CqlType, Deletion, Row, TableSchema};
 use std::sync::Arc;
 
 const ROWS: u64 = 30_000;
@@ -146,6 +147,59 @@ fn a_place_lies_between_the_fences_around_it() {
             let end = if before == 39 { u64::MAX } else { (before + 1) * between };
             assert_eq!(found, Some(before * between..end), "{place:x}");
             assert_eq!(around(200, place, guess).0, None);
+        }
+    }
+}
+
+/// Values that an index of encodings cannot tell apart: every NaN, nulls and empty values in tuples.
+#[test]
+fn rows_are_found_whose_clusterings_have_strange_encodings() {
+    let number = |n: u64| (n as f64).to_be_bytes().to_vec();
+    let nan = [f64::NAN, -f64::NAN].map(|nan| nan.to_be_bytes().to_vec());
+    let pair = CqlType::Tuple(Arc::from([CqlType::Int, CqlType::Int]));
+    let field = |n: u64| (n as i32).to_be_bytes();
+    let tuple = |first: Option<&[u8]>, n: u64| encode_tuple([first, Some(&field(n))]).to_vec();
+    let nulls = (0..400).map(|n| tuple(None, n)).chain((0..800).map(|n| tuple(Some(b""), n)));
+    let tuples = nulls.chain((0..400).map(|n| tuple(Some(&field(n)), n)));
+    let shapes: [(CqlType, bool, Vec<Vec<u8>>); 4] = [
+        (CqlType::Double, false, (0..1_000).map(number).chain([nan[0].clone()]).collect()),
+        (CqlType::Double, false, (0..1_000).map(number).chain([nan[1].clone()]).collect()),
+        (CqlType::Double, true, [nan[1].clone()].into_iter().chain((0..1_000).rev().map(number)).collect()),
+        (pair, false, tuples.collect()),
+    ];
+    for (ty, descending, values) in shapes {
+        let table = TableSchema::builder("ks", "t", uuid::Uuid::from_u128(1))
+            .partition_key("k", CqlType::Int)
+            .clustering("c", ty, descending)
+            .regular("v", CqlType::Blob)
+            .build();
+        let table = Arc::new(table);
+        let value = table.column("v").unwrap().id;
+        let names: Vec<_> = values.iter().map(|v| Clustering::from_values([v.as_slice()])).collect();
+        let items = names.iter().map(|name| {
+            let mut row = Row::new(name.clone());
+            row.cells.push(Cell::live(value, 5, vec![7; 25].into()));
+            Item::Row(row)
+        });
+        let items = items.collect();
+        let partition = Partition { key: key(1), deletion: Deletion::NONE, static_row: None, items };
+        for version in [Version::NB, Version::DA] {
+            let fs = memory();
+            let partitions = std::slice::from_ref(&partition);
+            write_version(&fs, &table, partitions, options(partitions, None, 128), version).unwrap();
+            let (sstable, _): (_, Arc<Kept>) = open_with(&fs, version);
+            for reversed in [false, true] {
+                for name in &names {
+                    let names = [name.clone()].into_iter().collect();
+                    let filter = ClusteringFilter::Names { names, reversed };
+                    let mut found = sstable
+                        .read(&partition.key, &filter, &all(&table), &table, &context())
+                        .unwrap()
+                        .unwrap();
+                    let found = collect(&mut found, &table, reversed).unwrap();
+                    assert_eq!(found[0].items.len(), 1, "{version} {name:?} {reversed}");
+                }
+            }
         }
     }
 }
