@@ -17,6 +17,7 @@ use model::command::ReadCommand;
 use model::{Consistency, DecoratedKey, Mutation, PartitionUpdate, TableSchema, WriteType};
 use partition::{Deadline, ReadContext};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A conditional write.
 pub struct CasRequest {
@@ -59,18 +60,34 @@ impl Coordinator {
         let key = &request.key;
         let placement = self.topology.placement(&table.keyspace, key);
         let placement = placement.ok_or_else(|| unknown_keyspace(&table.keyspace))?;
-        let round =
-            Round { coordinator: self, placement: &placement, table: &table, key, serial, contention, write };
+        let round = Round {
+            coordinator: self,
+            placement: &placement,
+            table: &table,
+            key,
+            serial,
+            contention,
+            write,
+            contentions: AtomicU32::new(0),
+        };
         let is_alone = placement.is_of_this_node();
         let read_at = if is_alone { serial } else { Round::quorum(serial) };
         let of = |read| ReadRequest::all(Arc::new(read), read_at, request.context.clone());
         let reads: Vec<ReadRequest> = reads.into_iter().map(of).collect();
         loop {
+            if self.cas_locks.is_held(key) {
+                observer.contended(&table, key, 1);
+            }
             let waited = self.cas_locks.lock_until(&self.env.tasks, contention, [key]).await;
             let Some(held) = waited else {
                 return Err(CoordinatorError::CasTimeout { consistency: serial, block_for: 1 }.into());
             };
-            let ballot = if is_alone { None } else { Some(round.begin().await?) };
+            let begun = if is_alone { Ok(None) } else { round.begin().await.map(Some) };
+            let times = round.contentions.swap(0, Ordering::Relaxed);
+            if times > 0 {
+                observer.contended(&table, key, times);
+            }
+            let ballot = begun?;
             let timestamp = ballot.map_or_else(|| self.next_timestamp(), Ballot::micros);
             let mut found = Ok(Vec::with_capacity(reads.len()));
             for read in &reads {

@@ -20,7 +20,7 @@ use crate::paxos::{Promise, Proposal};
 use crate::replica::{Answer, DataRequest, Hint, Replica, ReplicaError};
 use in_place::InPlaceOdds;
 use model::command::ReadCommand;
-use model::{Mutation, Schema, TableSchema};
+use model::{DecoratedKey, Mutation, Schema, TableSchema};
 use partition::{
     BoxedStream, Deadline, Digest, ReadContext, ReadError, Recording, without_outlived, without_purgeable,
 };
@@ -90,6 +90,9 @@ pub trait ReadObserver: Send {
 
     /// It waited so long until an SSTable was compared with its digest, or in vain.
     fn waited_for_proof(&mut self, _name: &str, _nanos: u64, _is_proven: bool) {}
+
+    /// A conditional write met so many others of its partition.
+    fn contended(&mut self, _table: &TableSchema, _key: &DecoratedKey, _times: u32) {}
 }
 
 /// Nobody.

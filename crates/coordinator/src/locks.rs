@@ -20,6 +20,11 @@ impl KeyLocks {
         KeyLocks { stripes: (0..STRIPES).map(|_| Mutex::new(())).collect() }
     }
 
+    /// Whether somebody has the lock of `key` right now.
+    pub fn is_held(&self, key: &DecoratedKey) -> bool {
+        self.stripes.get(stripe(key)).is_some_and(|stripe| stripe.try_lock().is_err())
+    }
+
     /// As [`KeyLocks::lock`]; `None` when the deadline came first.
     pub async fn lock_until<'a>(
         &'a self,
@@ -36,8 +41,7 @@ impl KeyLocks {
 
     /// Waits for the locks of `keys`, always in the same order.
     async fn lock<'a>(&'a self, keys: impl IntoIterator<Item = &DecoratedKey>) -> Vec<MutexGuard<'a, ()>> {
-        let mut wanted: Vec<usize> =
-            keys.into_iter().map(|k| (k.token.0 as u64 % STRIPES as u64) as usize).collect();
+        let mut wanted: Vec<usize> = keys.into_iter().map(stripe).collect();
         wanted.sort_unstable();
         wanted.dedup();
         let mut held = Vec::with_capacity(wanted.len());
@@ -46,4 +50,9 @@ impl KeyLocks {
         }
         held
     }
+}
+
+/// The number of a key's lock.
+fn stripe(key: &DecoratedKey) -> usize {
+    (key.token.0 as u64 % STRIPES as u64) as usize
 }

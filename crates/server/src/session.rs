@@ -46,6 +46,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+use model::{DecoratedKey, TableSchema};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -286,6 +287,13 @@ impl ReadObserver for Exchange {
             true => format!("Waited {micros} us until {name} was compared with its digest"),
             false => format!("Waited {micros} us in vain for {name} to be compared with its digest"),
         });
+    }
+
+    fn contended(&mut self, table: &TableSchema, key: &DecoratedKey, times: u32) {
+        let profiler = &self.sessions.node.metrics.profiler;
+        if profiler.is_running() {
+            profiler.take_contention(table, &key.key, times);
+        }
     }
 }
 

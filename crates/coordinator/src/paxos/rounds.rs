@@ -14,7 +14,7 @@ use partition::Deadline;
 use std::future::{Future as _, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -33,6 +33,8 @@ pub(crate) struct Round<'a> {
     pub(crate) contention: Option<&'a Deadline>,
     /// Until when somebody waits for what was decided.
     pub(crate) write: Option<&'a Deadline>,
+    /// How often it was overtaken.
+    pub(crate) contentions: AtomicU32,
 }
 
 /// What the participants have answered.
@@ -155,6 +157,7 @@ impl<'a> Round<'a> {
     /// `CasTimeout` when there is no more.
     pub(crate) async fn pause(&self) -> Result<(), CoordinatorError> {
         let env = &self.coordinator.env;
+        self.contentions.fetch_add(1, Ordering::Relaxed);
         let millis = env.random.below(PAUSE_MILLIS_MAX);
         env.tasks.sleep(Duration::from_millis(millis)).await;
         match self.contention.is_some_and(Deadline::is_over) {

@@ -21,6 +21,7 @@ use model::Consistency;
 use model::command::{DataLimits, PartitionSelection, ReadCommand};
 use partition::{BoxedStream, Cut, Deadline, LiveRows, PageLimits, Recording, concat, known};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 /// Legs that are asked at a time.
 const LEGS_AT_A_TIME: usize = 8;
@@ -67,7 +68,17 @@ impl Coordinator {
             for key in keys {
                 let (placement, table) = (&*leg.placement, &leg.command.table);
                 let (contention, write) = (deadline, deadline);
-                let round = Round { coordinator: self, placement, table, key, serial, contention, write };
+                let contentions = AtomicU32::new(0);
+                let round = Round {
+                    coordinator: self,
+                    placement,
+                    table,
+                    key,
+                    serial,
+                    contention,
+                    write,
+                    contentions,
+                };
                 round.settle().await.map_err(|error| match error {
                     CoordinatorError::CasTimeout { block_for, .. }
                     | CoordinatorError::WriteTimeout { block_for, .. } => {

@@ -3,13 +3,15 @@
 use super::handlers::Api;
 use super::{ApiError, Json};
 use crate::node::Node;
+use crate::profile::Job;
 use crate::storage::{self, StorageError};
 use axum::extract::State;
 use axum::http::StatusCode;
 use model::TableSchema;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tools::api::{Profile, SamplerResult};
+use tools::api::{JOB_REFUSED, Profile, ProfileJob, SamplerResult, ScheduledProfile};
+use tools::nodetool::profile_text;
 
 /// Partitions that a sampler keeps of a table at most.
 const CAPACITY_MAX: u64 = 65_536;
@@ -21,6 +23,11 @@ pub(super) async fn profile(
     State(node): State<Arc<Node>>,
     Json(wanted): Json<Profile>,
 ) -> Api<Vec<SamplerResult>> {
+    validate(&wanted)?;
+    sampled(&node, &wanted).await.map(axum::Json)
+}
+
+fn validate(wanted: &Profile) -> Result<(), ApiError> {
     if !(1..=DURATION_MAX).contains(&wanted.duration_millis) {
         let words = format!("a profile takes 1 to {DURATION_MAX} ms, not {}", wanted.duration_millis);
         return Err(ApiError::invalid(words));
@@ -29,13 +36,80 @@ pub(super) async fn profile(
         let words = format!("a sampler keeps 1 to {CAPACITY_MAX} partitions, and tells of no more");
         return Err(ApiError::invalid(words));
     }
-    let tables = tables(&node, &wanted)?;
+    Ok(())
+}
+
+async fn sampled(node: &Node, wanted: &Profile) -> Result<Vec<SamplerResult>, ApiError> {
+    let tables = tables(node, wanted)?;
     let (capacity, count) = (wanted.capacity as usize, wanted.count as usize);
     let Some(running) = node.state.metrics.profiler.begin(tables, capacity, count) else {
         return Err(ApiError::new(StatusCode::CONFLICT, "conflict", "Sampling already in progress"));
     };
     node.state.env.tasks.sleep(Duration::from_millis(wanted.duration_millis)).await;
-    Ok(axum::Json(running.results(&wanted.samplers, storage::show_key)))
+    Ok(running.results(&wanted.samplers, storage::show_key))
+}
+
+/// The profiles that are taken again and again.
+pub(super) async fn jobs(State(node): State<Arc<Node>>) -> axum::Json<Vec<ProfileJob>> {
+    let jobs = node.state.metrics.profiler.jobs.all().into_iter();
+    axum::Json(jobs.map(|Job { keyspace, table }| ProfileJob { keyspace, table }).collect())
+}
+
+/// Has a profile taken again and again.
+pub(super) async fn start_job(
+    State(node): State<Arc<Node>>,
+    Json(wanted): Json<ScheduledProfile>,
+) -> Result<StatusCode, ApiError> {
+    let ScheduledProfile { profile, interval_millis } = wanted;
+    validate(&profile)?;
+    if !(profile.duration_millis..=DURATION_MAX).contains(&interval_millis) {
+        let words = format!("a profile comes again after its duration and within {DURATION_MAX} ms");
+        return Err(ApiError::invalid(words));
+    }
+    tables(&node, &profile)?;
+    let job = Job { keyspace: profile.keyspace.clone(), table: profile.table.clone() };
+    if !node.state.metrics.profiler.jobs.add(&job) {
+        return Err(ApiError::new(StatusCode::CONFLICT, "refused", JOB_REFUSED));
+    }
+    tracing::info!(%job, interval_millis, "the most active partitions are sampled again and again");
+    tokio::spawn(repeat(Arc::downgrade(&node), job, profile, Duration::from_millis(interval_millis)));
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Has a job end with its round.
+pub(super) async fn stop_job(
+    State(node): State<Arc<Node>>,
+    Json(wanted): Json<ProfileJob>,
+) -> Result<StatusCode, ApiError> {
+    let job = Job { keyspace: wanted.keyspace, table: wanted.table };
+    match node.state.metrics.profiler.jobs.stop(&job) {
+        true => Ok(StatusCode::NO_CONTENT),
+        false => Err(ApiError::new(StatusCode::CONFLICT, "refused", JOB_REFUSED)),
+    }
+}
+
+/// Takes a profile every `interval` and logs it, until the job is stopped or the node is gone.
+async fn repeat(node: Weak<Node>, job: Job, profile: Profile, interval: Duration) {
+    let rest = interval.saturating_sub(Duration::from_millis(profile.duration_millis));
+    while let Some(node) = node.upgrade() {
+        let jobs = &node.state.metrics.profiler.jobs;
+        match sampled(&node, &profile).await {
+            Ok(found) => tracing::info!(%job, "sampled\n{}", profile_text(&found)),
+            Err(error) if error.status == StatusCode::CONFLICT => {
+                tracing::info!(%job, "nothing is sampled: another profile of some of the tables runs");
+            }
+            Err(error) => {
+                tracing::warn!(%job, error = error.message, "the most active partitions are sampled no more");
+                return jobs.end(&job);
+            }
+        }
+        if jobs.end_if_stopped(&job) {
+            return tracing::info!(%job, "sampling was stopped");
+        }
+        let tasks = node.state.env.tasks.clone();
+        drop(node);
+        tasks.sleep(rest).await;
+    }
 }
 
 fn tables(node: &Node, wanted: &Profile) -> Result<Vec<Arc<TableSchema>>, ApiError> {

@@ -1,13 +1,17 @@
 //! Samplers of the most active partitions, for `nodetool toppartitions` and `profileload`.
 //!
-//! 1. An operator begins a profile of some tables, of which there is one at a time.
+//! 1. An operator begins a profile of some tables. Profiles run beside each other unless they have a table in
+//!    common. [`Jobs`] begin them again and again.
 //! 2. Reads and writes ask [`Profiler::is_running`] first: an atomic load, which is all that they cost while
 //!    nobody samples. Then they offer what they came to.
 //! 3. The profile ends with its [`Running`], also when the operator hangs up. Frequencies are estimated by a
 //!    [`Frequencies`] of bounded size for each table, the largest values are kept as they are.
 
 mod frequencies;
+mod jobs;
 mod largest;
+
+pub use jobs::{Job, Jobs};
 
 use frequencies::Frequencies;
 use largest::Largest;
@@ -33,8 +37,10 @@ pub struct ReadNumbers {
 /// Takes samples while a profile runs.
 #[derive(Debug, Default)]
 pub struct Profiler {
+    /// Those that begin again and again.
+    pub jobs: Jobs,
     is_running: AtomicBool,
-    profile: Mutex<Option<Profile>>,
+    profiles: Mutex<Vec<Profile>>,
 }
 
 /// The samples of one table.
@@ -48,6 +54,7 @@ struct TableSamples {
     sstables: Largest<PartitionKey>,
     write_bytes: Largest<PartitionKey>,
     read_micros: Largest<String>,
+    contentions: Frequencies,
 }
 
 impl TableSamples {
@@ -61,19 +68,25 @@ impl TableSamples {
             sstables: Largest::new(count),
             write_bytes: Largest::new(count),
             read_micros: Largest::new(count),
+            contentions: Frequencies::new(capacity),
         }
     }
 }
 
 #[derive(Debug)]
 struct Profile {
+    /// The one that has it.
+    id: Uuid,
     tables: HashMap<Uuid, TableSamples>,
     count: usize,
 }
 
 /// A profile that runs until this is dropped.
 #[derive(Debug)]
-pub struct Running<'p>(&'p Profiler);
+pub struct Running<'p> {
+    profiler: &'p Profiler,
+    id: Uuid,
+}
 
 impl Profiler {
     /// Whether samples are wanted.
@@ -83,25 +96,27 @@ impl Profiler {
     }
 
     /// Begins a profile of tables, which keeps so many partitions of each to tell of the `count` first.
-    /// `None` while another one runs.
+    /// `None` while another one of some of the tables runs.
     pub fn begin(
         &self,
         tables: impl IntoIterator<Item = Arc<TableSchema>>,
         capacity: usize,
         count: usize,
     ) -> Option<Running<'_>> {
-        let mut profile = self.profile.lock();
-        if profile.is_some() {
+        let mut profiles = self.profiles.lock();
+        let tables = tables.into_iter().map(|table| (table.id, TableSamples::new(table, capacity, count)));
+        let tables: HashMap<_, _> = tables.collect();
+        if profiles.iter().any(|profile| tables.keys().any(|id| profile.tables.contains_key(id))) {
             return None;
         }
-        let tables = tables.into_iter().map(|table| (table.id, TableSamples::new(table, capacity, count)));
-        *profile = Some(Profile { tables: tables.collect(), count });
+        let id = Uuid::new_v4();
+        profiles.push(Profile { id, tables, count });
         self.is_running.store(true, Ordering::Relaxed);
-        Some(Running(self))
+        Some(Running { profiler: self, id })
     }
 
     fn with(&self, table: Uuid, take: impl FnOnce(&mut TableSamples)) {
-        if let Some(samples) = self.profile.lock().as_mut().and_then(|p| p.tables.get_mut(&table)) {
+        if let Some(samples) = self.profiles.lock().iter_mut().find_map(|p| p.tables.get_mut(&table)) {
             take(samples);
         }
     }
@@ -140,6 +155,12 @@ impl Profiler {
             });
         }
     }
+
+    /// Takes a conditional write that met so many others of its partition.
+    #[cold]
+    pub fn take_contention(&self, table: &TableSchema, key: &PartitionKey, times: u32) {
+        self.with(table.id, |samples| (0..times).for_each(|_| samples.contentions.count(key)));
+    }
 }
 
 /// The bytes of a key alone: they may be part of a whole request.
@@ -154,8 +175,8 @@ impl Running<'_> {
         samplers: &[Sampler],
         show: impl Fn(&TableSchema, &PartitionKey) -> String,
     ) -> Vec<SamplerResult> {
-        let profile = self.0.profile.lock();
-        let Some(profile) = profile.as_ref() else { return Vec::new() };
+        let profiles = self.profiler.profiles.lock();
+        let Some(profile) = profiles.iter().find(|profile| profile.id == self.id) else { return Vec::new() };
         let result = |sampler: &Sampler| {
             let mut samples: Vec<Sample> =
                 profile.tables.values().flat_map(|of| samples_of(of, *sampler, &show)).collect();
@@ -169,8 +190,9 @@ impl Running<'_> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.0.is_running.store(false, Ordering::Relaxed);
-        *self.0.profile.lock() = None;
+        let mut profiles = self.profiler.profiles.lock();
+        profiles.retain(|profile| profile.id != self.id);
+        self.profiler.is_running.store(!profiles.is_empty(), Ordering::Relaxed);
     }
 }
 
@@ -202,8 +224,7 @@ fn samples_of(
         Sampler::ReadTombstoneCount => largest(&of.tombstones),
         Sampler::ReadSstableCount => largest(&of.sstables),
         Sampler::WriteSize => largest(&of.write_bytes),
-        // Conditional writes of one partition wait for each other in a line: nobody contends.
-        Sampler::CasContentions => Vec::new(),
+        Sampler::CasContentions => frequent(&of.contentions),
     }
 }
 
@@ -238,19 +259,24 @@ mod tests {
         read(&table, 1, 1);
         assert!(!profiler.is_running());
         let running = profiler.begin([Arc::clone(&table)], 8, 2).unwrap();
-        assert!(profiler.is_running() && profiler.begin([Arc::clone(&other)], 8, 2).is_none());
+        assert!(profiler.is_running());
+        assert!(profiler.begin([Arc::clone(&other), Arc::clone(&table)], 8, 2).is_none());
+        drop(profiler.begin([Arc::clone(&other)], 8, 2).unwrap());
+        assert!(profiler.is_running());
         for (k, rows) in [(1, 3), (2, 9), (1, 4), (3, 0)] {
             read(&table, k, rows);
         }
         read(&other, 7, 1);
         profiler.take_read(&table, &[&key(1), &key(2)], ReadNumbers { rows: 50, ..ReadNumbers::default() });
         profiler.take_read_time(&table, 30, || "slow".to_owned());
+        profiler.take_contention(&table, &key(5), 3);
         let results = running.results(&[Sampler::ReadRowCount, Sampler::Reads, Sampler::LocalReadTime], show);
         let kinds: Vec<Sampler> = results.iter().map(|result| result.sampler).collect();
         assert_eq!(kinds, [Sampler::Reads, Sampler::LocalReadTime, Sampler::ReadRowCount]);
         assert_eq!(told(&results[0]), [("1", 3), ("2", 2)]);
         assert_eq!(told(&results[1]), [("slow", 30)]);
         assert_eq!(told(&results[2]), [("2", 9), ("1", 4)]);
+        assert_eq!(told(&running.results(&[Sampler::CasContentions], show)[0]), [("5", 3)]);
         assert_eq!(results[0].samples[0].table, "ks.t");
         drop(running);
         assert!(!profiler.is_running());

@@ -36,7 +36,7 @@ pub use node::{
     Version,
 };
 pub use places::{PartitionPlace, TableDirectories, TokenSample};
-pub use profile::{Profile, Sample, Sampler, SamplerResult};
+pub use profile::{JOB_REFUSED, Profile, ProfileJob, Sample, Sampler, SamplerResult, ScheduledProfile};
 pub use reads::{BANDS, Band, HEAT_SECONDS, HeatColumns, ReadSample, ReadsByTable, SampleQuery, TableReads};
 pub use snapshots::{
     ClearSnapshots, IncrementalBackups, SetIncrementalBackups, SnapshotEntry, TakeSnapshot, ttl_seconds,

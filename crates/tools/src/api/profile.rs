@@ -71,6 +71,30 @@ pub struct Profile {
     pub samplers: Vec<Sampler>,
 }
 
+/// A question to `/profile` that is asked again and again, of `/profile/jobs`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScheduledProfile {
+    /// What is sampled, and for how long each time.
+    #[serde(flatten)]
+    pub profile: Profile,
+    /// Milliseconds from one time to the next.
+    pub interval_millis: u64,
+}
+
+/// The words of a refusal to start or stop a job because of those that are there.
+pub const JOB_REFUSED: &str = "the jobs that are there do not allow it";
+
+/// The tables of a job of `/profile/jobs`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProfileJob {
+    /// Keyspace, or all.
+    #[serde(default)]
+    pub keyspace: Option<String>,
+    /// Table of it, or all.
+    #[serde(default)]
+    pub table: Option<String>,
+}
+
 /// What a sampler found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SamplerResult {

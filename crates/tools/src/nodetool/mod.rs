@@ -22,6 +22,8 @@ mod tables;
 mod tablestats;
 mod tuning;
 
+pub use profile::profile_text;
+
 use crate::api::{Percentiles, Selection, Version};
 use crate::client::access::AccessArgs;
 use crate::client::{Client, ClientError, Place, default_admin};

@@ -1,13 +1,14 @@
 //! `toppartitions` and `profileload`: the most active partitions while somebody looks.
 
-use super::{Failure, Show, cells, usage};
-use crate::api::{Profile, Sample, Sampler, SamplerResult};
+use super::{Failure, Show, cells};
+use crate::api::{self, Profile, ProfileJob, Sample, Sampler, SamplerResult, ScheduledProfile};
 use crate::client::ClientError;
 use crate::format::columns;
 use clap::{Args, Subcommand};
 use std::fmt::Write;
 
 const DURATION_DEFAULT: i32 = 10_000;
+const JOBS: &str = "/api/v1/profile/jobs";
 
 /// Verbs that sample.
 #[derive(Debug, Subcommand)]
@@ -24,7 +25,7 @@ pub(super) struct ProfileArgs {
     /// Comma separated list of samplers to use (Default: all)
     #[arg(short = 'a', value_name = "samplers")]
     samplers: Option<String>,
-    /// Schedule a new job that samples every interval milliseconds (there are no jobs)
+    /// Schedule a new job that samples every interval milliseconds; the node's log tells what it found
     #[arg(short = 'i', long, value_name = "intervalMillis")]
     interval: Option<String>,
     /// Number of the top samples to list (Default: 10)
@@ -48,15 +49,13 @@ impl ProfileVerb {
     /// Runs it; the text is what it prints.
     pub(super) fn run(&self, show: &Show<'_>) -> Result<String, Failure> {
         let (ProfileVerb::Toppartitions(args) | ProfileVerb::Profileload(args)) = self;
-        let question = args.question()?;
+        let (question, interval) = args.question()?;
+        if interval.is_some() || args.stop {
+            return scheduled(show, question, interval.filter(|_| !args.stop));
+        }
         if args.list {
-            return show.still(serde_json::json!([]), "KEYSPACE TABLE\n");
-        }
-        if args.stop {
-            return show.still(serde_json::json!([]), &no_job(&question));
-        }
-        if args.interval.is_some() {
-            return usage("jobs that sample every now and then are not supported: call it without -i");
+            let jobs: Vec<ProfileJob> = show.client.get(JOBS, &[])?;
+            return show.print(&jobs, |jobs| jobs_text(jobs));
         }
         let found: Result<Vec<SamplerResult>, ClientError> =
             show.client.post_for("/api/v1/profile", &question);
@@ -69,8 +68,8 @@ impl ProfileVerb {
 }
 
 impl ProfileArgs {
-    /// What to ask the node for.
-    fn question(&self) -> Result<Profile, Failure> {
+    /// What to ask the node for, and how often, in milliseconds.
+    fn question(&self) -> Result<(Profile, Option<u64>), Failure> {
         let refused = |words: String| Err(Failure::Usage(words));
         let option = |name: &str, text: &str| {
             let words = || Failure::Usage(format!("{name}: can not convert \"{text}\" to a int"));
@@ -78,6 +77,7 @@ impl ProfileArgs {
         };
         let (count, capacity) = (option("topCount", &self.top_count)?, option("capacity", &self.capacity)?);
         let interval = self.interval.as_deref().map(|text| option("intervalMillis", text)).transpose()?;
+        let interval = interval.filter(|interval| *interval != -1);
         if count <= 0 {
             return refused("TopK count (-k) option must have positive value".to_owned());
         }
@@ -114,14 +114,15 @@ impl ProfileArgs {
             ));
         }
         let named = |name: &String| Some(name.clone()).filter(|name| name != "*");
-        Ok(Profile {
+        let profile = Profile {
             keyspace: names.and_then(|(keyspace, _)| named(keyspace)),
             table: names.and_then(|(_, table)| named(table)),
             duration_millis: millis as u64,
             capacity: capacity as u64,
             count: count as u64,
             samplers: samplers(self.samplers.as_deref())?,
-        })
+        };
+        Ok((profile, interval.map(|interval| interval as u64)))
     }
 }
 
@@ -137,16 +138,43 @@ fn samplers(words: Option<&str>) -> Result<Vec<Sampler>, Failure> {
     words.split(',').map(one).collect()
 }
 
-/// What `--stop` says: there is no job.
-fn no_job(question: &Profile) -> String {
-    match (&question.keyspace, &question.table) {
-        (None, None) => String::new(),
-        (keyspace, table) => format!(
-            "Unable to stop the non-existent scheduled sampling for keyspace: {}, table: {}\n",
-            keyspace.as_deref().unwrap_or("*"),
-            table.as_deref().unwrap_or("*")
+/// Starts a job that samples every `interval` milliseconds, or stops it where there is no interval.
+fn scheduled(show: &Show<'_>, profile: Profile, interval: Option<u64>) -> Result<String, Failure> {
+    let Profile { keyspace, table, .. } = profile.clone();
+    // As Java writes what is not there.
+    let shown = |name: &Option<String>| name.clone().unwrap_or_else(|| "null".to_owned());
+    let of = format!("keyspace: {}, table: {}", shown(&keyspace), shown(&table));
+    let (answer, refusal) = match interval {
+        Some(interval_millis) => (
+            show.client.post(JOBS, &ScheduledProfile { profile, interval_millis }),
+            format!(
+                "Unable to schedule sampling for {of} due to existing samplings. Stop the existing sampling jobs \
+                 first.\n"
+            ),
         ),
+        None => (
+            show.client.delete(JOBS, &ProfileJob { keyspace, table }),
+            format!("Unable to stop the non-existent scheduled sampling for {of}\n"),
+        ),
+    };
+    match answer {
+        Ok(()) => Ok(String::new()),
+        Err(ClientError::Refused(words)) if words == api::JOB_REFUSED => Ok(refusal),
+        Err(error) => Err(error.into()),
     }
+}
+
+/// The jobs, as wide as the longest keyspace.
+pub(super) fn jobs_text(jobs: &[ProfileJob]) -> String {
+    let or_all = |name: &Option<String>| name.clone().unwrap_or_else(|| "*".to_owned());
+    let all = jobs.iter().map(|job| (or_all(&job.keyspace), or_all(&job.table)));
+    let lines: Vec<_> = [("KEYSPACE".to_owned(), "TABLE".to_owned())].into_iter().chain(all).collect();
+    let width = lines.iter().map(|(keyspace, _)| keyspace.chars().count()).max().unwrap_or(0);
+    let mut out = String::new();
+    for (keyspace, table) in lines {
+        let _ = writeln!(out, "{keyspace:>width$} {table:>5}");
+    }
+    out
 }
 
 /// The head of a sampler's part, the names of its columns, and the cells of a sample.
@@ -176,8 +204,8 @@ fn part(sampler: Sampler) -> Part {
     }
 }
 
-/// `toppartitions`.
-pub(super) fn profile_text(found: &[SamplerResult]) -> String {
+/// What `toppartitions` prints, and the node's log tells of a job.
+pub fn profile_text(found: &[SamplerResult]) -> String {
     let mut out = String::new();
     for result in found {
         let (head, names, line) = part(result.sampler);

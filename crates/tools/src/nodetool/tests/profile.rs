@@ -1,8 +1,8 @@
 //! What is sampled, and the refusals of what cannot be.
 
 use super::*;
-use crate::api::{Sample, Sampler, SamplerResult};
-use crate::nodetool::profile::profile_text;
+use crate::api::{ProfileJob, Sample, Sampler, SamplerResult};
+use crate::nodetool::profile::{jobs_text, profile_text};
 
 fn sample(value: &str, count: u64) -> Sample {
     Sample { table: "ks.t".to_owned(), value: value.to_owned(), count, error: 0 }
@@ -41,6 +41,18 @@ Frequency of CAS contention by partition:
     assert_eq!(profile_text(&found), expected);
 }
 
+/// As Cassandra 5.0.5 prints them.
+#[test]
+fn jobs_stand_in_cassandras_layout() {
+    assert_eq!(jobs_text(&[]), "KEYSPACE TABLE\n");
+    let job = |keyspace: &str, table: Option<&str>| ProfileJob {
+        keyspace: Some(keyspace.to_owned()),
+        table: table.map(str::to_owned),
+    };
+    let jobs = [job("ks", Some("t")), job("a_long_keyspace", None)];
+    assert_eq!(jobs_text(&jobs), "       KEYSPACE TABLE\n             ks     t\na_long_keyspace     *\n");
+}
+
 #[test]
 fn wrong_arguments_are_told_in_nodetools_words() {
     let refusal = |words: &[&str]| match execute(&verb(words).unwrap()) {
@@ -69,7 +81,6 @@ fn wrong_arguments_are_told_in_nodetools_words() {
             "Invalid scheduled sampling interval. Expecting interval >= duration, but interval: 100 ms; duration: \
              500 ms",
         ),
-        (&["-i", "500", "500"], "jobs that sample every now and then are not supported: call it without -i"),
     ] {
         for name in ["toppartitions", "profileload"] {
             assert_eq!(refusal(&[&[name], words].concat()), expected);
