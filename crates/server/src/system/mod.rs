@@ -2,8 +2,8 @@
 //! tables whose rows are made when they are read.
 //!
 //! - `catalog`: the virtual tables' definitions; `rows`: their rows and the stream of them;
-//! - `virtual_schema`, `views`, `internode`, `roles`, `pools`: what stands in them; `local`: `system.local` and the peers'
-//!   tables.
+//! - `virtual_schema`, `views`, `internode`, `roles`, `pools`: what stands in them; `local`: `system.local`
+//!   and the peers' tables.
 //!
 //! A virtual table that has no entry in [`VirtualTables`] is empty, as it is on a Cassandra where nothing of
 //! its kind happens (repairs, streams, caches of credentials).

@@ -2,7 +2,7 @@
 //! they are refused: data are not compared and not moved between nodes yet.
 
 use super::Failure;
-use crate::api::{Cluster, TableReport};
+use crate::api::{Gossip, TableReport};
 use crate::client::Client;
 
 /// Keyspaces that each node has for itself.
@@ -41,8 +41,8 @@ pub(super) fn cleanup(client: &Client, words: &[String]) -> Result<String, Failu
 
 /// Refuses a verb where there are other nodes.
 fn check_alone(client: &Client, verb: &str) -> Result<(), Failure> {
-    let cluster: Cluster = client.get("/api/v1/cluster", &[])?;
-    match cluster.nodes.len() {
+    let gossip: Gossip = client.get("/api/v1/gossip", &[])?;
+    match gossip.nodes.len() {
         0 | 1 => Ok(()),
         _ => Err(Failure::Node(format!(
             "{verb} is not there yet for rings. Reads at ALL repair what they read"

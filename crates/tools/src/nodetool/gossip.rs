@@ -78,8 +78,8 @@ impl GossipVerb {
 }
 
 fn netstats(show: &Show<'_>) -> Result<String, Failure> {
-    let cluster: Cluster = show.client.get("/api/v1/cluster", &[])?;
-    if cluster.nodes.is_empty() {
+    let gossip: Gossip = show.client.get("/api/v1/gossip", &[])?;
+    if gossip.nodes.is_empty() {
         return show.get("/api/v1/info", &[], |info| netstats_text(&messages_alone(info)));
     }
     show.get("/api/v1/messages", &[], netstats_text)
