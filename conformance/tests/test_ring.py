@@ -2,7 +2,9 @@
 import contextlib
 import shutil
 import time
+import urllib.request
 
+import nodetool_layouts
 import pytest
 
 from harness.node import Cassandra, Ilion, free_address
@@ -97,6 +99,11 @@ def test_three_nodes_are_one_ring(ring):
             counters = one.must("SELECT k, n FROM app.n", consistency=ALL).rows
             rows.append((sorted(map(tuple, found)), sorted(map(tuple, counters))))
     assert rows[0] == rows[1] == rows[2]
+    ring[1].nodetool("disablegossip")
+    until(lambda: states(ring[0])[ring[1].address] == "DN", "a node that does not gossip is not down")
+    assert ring[1].nodetool("statusgossip") == "not running\n"
+    ring[1].nodetool("enablegossip")
+    until(lambda: states(ring[0])[ring[1].address] == "UN", "a node that gossips again is not up")
     assert len(rows[0][0]) == 60 - 5 + 1
     assert [int.from_bytes(n, "big") for _, n in rows[0][1]] == [5, 4]
 
@@ -110,6 +117,7 @@ def test_a_node_that_was_killed_gets_what_it_missed(ring):
         for k in range(100):
             first.must(f"INSERT INTO app.t (k, v) VALUES ({k}, 'missed')", consistency=QUORUM)
         until(lambda: states(ring[0])[ring[2].address] == "DN", "nobody misses the third node")
+        shows_what_is_missing(ring[0], ring[2].address, first)
         refused = first.query("SELECT * FROM app.t WHERE k = 1", consistency=ALL)
         assert refused.code == 0x1000, refused
         for k in range(100, 200):
@@ -119,6 +127,58 @@ def test_a_node_that_was_killed_gets_what_it_missed(ring):
     with contextlib.closing(wire(ring[2])) as third:
         until(lambda: len(third.must("SELECT * FROM app.t").rows) == 200, "the hints have not come")
     assert list(states(ring[2]).values()) == ["UN"] * 3
+    until(lambda: "any pending hints" in ring[0].nodetool("listpendinghints"), "hints that were sent are still there")
+    counted = metrics(ring[0])
+    assert counted["ilion_hints_delivered_total"] >= 100
+    assert counted['ilion_ring_nodes{state="down"}'] == 0
+
+
+def metrics(node):
+    """Every sample by its name."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{node.admin_port}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[:1] != "#")}
+
+
+def shows_what_is_missing(node, down, wire):
+    """What a node shows of a ring of three in which `down` is down and misses writes."""
+    ring = [line.split() for line in node.nodetool("ring").splitlines() if line.startswith("127.")]
+    assert len(ring) == 3 * 4 and {words[2] for words in ring if words[0] == down} == {"Down"}, ring
+    cluster = node.nodetool("describecluster")
+    for line in ("\tLive: 2\n", "\tUnreachable: 1\n", "#Nodes: 3 #Down: 1\n", f"\t\tUNREACHABLE: [{down}]\n"):
+        assert line in cluster, cluster
+    ranges = [line for line in node.nodetool("describering", "app").splitlines() if "TokenRange(" in line]
+    assert len(ranges) == 3 * 4 and all(line.count("EndpointDetails(") == 3 for line in ranges), ranges
+    assert len(node.nodetool("getendpoints", "app", "t", "1").split()) == 3
+    assert node.nodetool("gossipinfo").count("  STATUS_WITH_PORT:") == 3
+    phis = dict(line.split(",") for line in node.nodetool("failuredetector").splitlines()[1:])
+    assert float(phis[f"/{down}"]) > 8, phis
+    assert "Gossip active          : true\n" in node.nodetool("info")
+    log = (node.directory / "ilion.log").read_text().splitlines()
+    reasons = [line for line in log if f"/{down}:7000 is now DOWN" in line]
+    assert len(reasons) == 1 and all(word in reasons[0] for word in ("it is silent", "last_heard_ms", "phi", "threshold")), reasons
+    until(lambda: f"{down}:7000" in node.nodetool("listpendinghints"), "no hints wait for the node that is down")
+    hints = wire.must("SELECT address, dc, rack, status, files FROM system_views.pending_hints").rows
+    assert [list(map(bytes, row[1:4])) for row in hints] == [[b"datacenter1", b"rack1", b"DOWN"]]
+    assert int.from_bytes(hints[0][4], "big") > 0
+    sent = wire.must("SELECT address, dc, sent_count FROM system_views.internode_outbound").rows
+    received = wire.must("SELECT address, dc, processed_count FROM system_views.internode_inbound").rows
+    assert len(sent) == 2 and len(received) >= 1
+    assert all(int.from_bytes(row[2], "big") > 0 for row in sent + received)
+    assert len(wire.must("SELECT address, dc, host_id, tokens_version FROM system_views.gossip_info").rows) == 3
+    counted = metrics(node)
+    assert counted["ilion_hints_created_total"] >= 100 and counted["ilion_hints_files_bytes"] > 0
+    assert counted['ilion_ring_nodes{state="down"}'] == 1
+    assert counted['ilion_internode_sent_total{verbs="write"}'] > 0
+    netstats = node.nodetool("netstats").splitlines()
+    assert int(next(line for line in netstats if line.startswith("Gossip messages")).split()[-2]) > 0
+    # What is switched is in force at once, and can be switched back.
+    for verb, told in (("disablehandoff", "not running"), ("enablehandoff", "running")):
+        node.nodetool(verb)
+        assert node.nodetool("statushandoff") == f"Hinted handoff is {told}\n"
+    for verb in ("repair", "cleanup", "assassinate"):
+        with pytest.raises(RuntimeError):
+            node.nodetool(verb)
 
 
 def test_a_node_of_another_cluster_does_not_join(ring, tmp_path):
@@ -150,7 +210,7 @@ def mixed(request, tmp_path, needs_ilion):
         shutil.rmtree(tmp_path / f"c{n}", ignore_errors=True)
 
 
-def test_a_node_is_swapped_in_a_live_ring_and_back(mixed):
+def test_a_node_is_swapped_in_a_live_ring_and_back(mixed, tmp_path):
     cassandra, swapped = mixed
 
     def sees_two():
@@ -169,6 +229,7 @@ def test_a_node_is_swapped_in_a_live_ring_and_back(mixed):
         ilion.start()
         try:
             until(sees_two, "the Cassandra does not see the node that took a place")
+            sees_the_same(cassandra, ilion, tmp_path)
             with contextlib.closing(wire(ilion)) as own:
                 for one in (peer, own):
                     assert sorted(map(tuple, one.must("SELECT k, c, s, v FROM app.t", consistency=ALL).rows)) == before
@@ -202,6 +263,23 @@ def test_a_node_is_swapped_in_a_live_ring_and_back(mixed):
         until(sees_two, "the Cassandra that is back is not seen")
         for table in ("of_ilion", "of_cassandra"):
             assert len(peer.must(f"SELECT * FROM app.{table}", consistency=ALL).rows) == 4
+
+
+def sees_the_same(cassandra, ilion, directory):
+    """What both print of a ring that both are in: the same lines, in any order, but for loads that change."""
+    lines = ("describering app", "getendpoints app t 3", "ring app", "describecluster", "statusgossip", "listpendinghints",
+             "getmaxhintwindow", "statushandoff")
+    wanted = [nodetool_layouts.Call(line.split(), "", "") for line in lines]
+    both = zip(wanted, nodetool_layouts.on_cassandra(cassandra.address, wanted, directory), nodetool_layouts.on_ilion(ilion, wanted))
+    for call, (_, expected), (status, found) in both:
+        kept = {
+            # The load of a node is that of its last word about it.
+            "ring": lambda line: [word for at, word in enumerate(line.split()) if at not in (4, 5)],
+            # Ilion has no snitch that learns who is fast, and says so.
+            "describecluster": lambda line: None if "DynamicEndPointSnitch" in line else line,
+        }.get(call.words[0], lambda line: line)
+        shapes = [sorted(filter(None, map(kept, text.splitlines())), key=str) for text in (expected, found)]
+        assert status == 0 and shapes[0] == shapes[1], (call.words, expected, found)
 
 
 class InRing(Ilion):

@@ -41,7 +41,7 @@ pub use local::{
 pub use paging::{PagingState, PagingVersion};
 pub use paxos::{Ballot, Promise, Proposal};
 pub use placement::{Candidates, Placement, WritePlan};
-pub use read::{Interruption, Page, Pages, PullError, ReadRequest, ReadWork, Scope, Worked};
+pub use read::{Interruption, Page, Pages, PullError, ReadRepairs, ReadRequest, ReadWork, Scope, Worked};
 pub use replica::{Answer, DataRequest, Hint, LoggedBatch, Replica, ReplicaError};
 pub use strategy::{Required, Strategy};
 pub use topology::{Node, NodeState, Part, Parts, SingleNode, Topology};
@@ -71,6 +71,8 @@ pub struct Coordinator {
     counter_locks: KeyLocks,
     /// How long gathered reads took.
     latencies: read::Latencies,
+    /// Reads whose replicas did not agree.
+    read_repairs: ReadRepairs,
     /// The last timestamp that was given to a write, in microseconds.
     last_timestamp: AtomicI64,
     /// Whether the batch log may hold a batch whose request is over.
@@ -97,6 +99,7 @@ impl Coordinator {
             cas_locks: KeyLocks::new(),
             counter_locks: KeyLocks::new(),
             latencies: read::Latencies::new(),
+            read_repairs: ReadRepairs::default(),
             last_timestamp: AtomicI64::new(i64::MIN),
             batches_left_behind: AtomicBool::new(false),
         }
@@ -105,6 +108,11 @@ impl Coordinator {
     /// This node as a replica.
     pub fn local(&self) -> &Arc<LocalReplica> {
         &self.local
+    }
+
+    /// Reads whose replicas did not agree.
+    pub fn read_repairs(&self) -> &ReadRepairs {
+        &self.read_repairs
     }
 
     /// The ring.

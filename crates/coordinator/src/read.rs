@@ -22,6 +22,7 @@ mod run;
 mod speculation;
 
 pub use page::{Interruption, Page, PullError};
+pub use repair::ReadRepairs;
 pub use run::{Pages, ReadWork, Worked};
 pub(crate) use speculation::Latencies;
 

@@ -5,6 +5,7 @@
 use crate::audit::RequestLogs;
 use crate::auth::Auth;
 use crate::config::Config;
+use crate::membership::RingView;
 use crate::metrics::Metrics;
 use crate::net;
 use crate::running::RunningRequests;
@@ -76,6 +77,8 @@ pub struct NodeState {
     pub release_version: String,
     /// Who is told when the schema of other nodes was merged into this one's: the schema before, and now.
     pub(crate) schema_merged: OnceLock<SchemaMerged>,
+    /// The ring that the node is a member of, for operators to look at.
+    pub(crate) ring: OnceLock<RingView>,
     /// Number of this start.
     pub generation: i32,
     /// Monotonic time of the start.

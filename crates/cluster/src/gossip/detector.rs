@@ -86,6 +86,19 @@ impl ArrivalWindow {
     }
 }
 
+/// What speaks for a node being dead.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Suspicion {
+    /// How sure it is.
+    pub phi: f64,
+    /// Above which phi a node is taken for dead.
+    pub threshold: f64,
+    /// How long ago its last heartbeat arrived, in nanoseconds.
+    pub silent_nanos: u64,
+    /// The mean interval of its heartbeats, in nanoseconds.
+    pub mean_nanos: f64,
+}
+
 /// The windows of all nodes.
 #[derive(Debug)]
 pub struct FailureDetector {
@@ -137,6 +150,14 @@ impl FailureDetector {
         let phi = window.phi(now_nanos);
         window.last_phi = Some(phi);
         phi > self.threshold
+    }
+
+    /// Why a node is or was suspected; `None` for one that was never heard.
+    pub fn suspicion(&self, endpoint: &Endpoint, now_nanos: u64) -> Option<Suspicion> {
+        let window = self.windows.get(endpoint)?;
+        let silent_nanos = now_nanos.saturating_sub(window.last_nanos?);
+        let (phi, mean_nanos) = (window.phi(now_nanos), window.mean_nanos());
+        Some(Suspicion { phi, threshold: self.threshold, silent_nanos, mean_nanos })
     }
 
     /// The phi of each node when it was last judged.

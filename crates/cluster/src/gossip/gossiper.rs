@@ -15,7 +15,7 @@
 //! Source: `org.apache.cassandra.gms.Gossiper` of Cassandra 4.0 to 5.0.
 
 use super::app_state::AppState;
-use super::detector::FailureDetector;
+use super::detector::{FailureDetector, Suspicion};
 use super::effects::{Effects, Event, Refusal};
 use super::message::{Ack, Ack2, Digest, ENDPOINTS_MAX, Syn, Verb, decode_shutdown, encode_shutdown};
 use super::peer::{Peer, Saved};
@@ -389,6 +389,11 @@ impl Gossiper {
     /// Who this node is.
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// What speaks for a node being dead; `None` for one that was never heard.
+    pub fn suspicion(&self, endpoint: &Endpoint, now: Now) -> Option<Suspicion> {
+        self.detector.suspicion(endpoint, now.monotonic_nanos)
     }
 
     /// The phi of each node when it was last judged.

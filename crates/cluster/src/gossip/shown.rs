@@ -8,7 +8,6 @@ use super::app_state::AppState;
 use super::gossiper::Gossiper;
 use super::text::Text;
 use crate::endpoint::Endpoint;
-use std::fmt::Write;
 
 /// A node as people see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,25 +54,4 @@ impl ShownEndpoint {
     pub fn version(&self, key: AppState) -> Option<i32> {
         self.values.iter().find(|(shown, ..)| *shown == key).map(|(_, version, _)| *version)
     }
-}
-
-/// The text of `nodetool gossipinfo`, without the line that ends it.
-pub fn gossipinfo(shown: &[ShownEndpoint], with_port: bool) -> String {
-    let mut out = String::new();
-    for node in shown {
-        // A string takes every line.
-        let _ = match with_port {
-            true => writeln!(out, "/{}", node.endpoint),
-            false => writeln!(out, "/{}", node.endpoint.ip),
-        };
-        let _ = writeln!(out, "  generation:{}\n  heartbeat:{}", node.generation, node.heartbeat);
-        for (key, version, value) in node.values.iter().filter(|(key, ..)| *key != AppState::TOKENS) {
-            let _ = writeln!(out, "  {key}:{version}:{value}");
-        }
-        let _ = match node.version(AppState::TOKENS) {
-            Some(version) => writeln!(out, "  TOKENS:{version}:<hidden>"),
-            None => writeln!(out, "  TOKENS: not present"),
-        };
-    }
-    out
 }

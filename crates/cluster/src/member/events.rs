@@ -5,7 +5,7 @@
 
 use super::{Member, PeerRecord, RingEvent};
 use crate::endpoint::Endpoint;
-use crate::gossip::{AppState, EndpointState, Event, Gossiper, Status, StatusKind};
+use crate::gossip::{AppState, EndpointState, Event, Gossiper, Now, Status, StatusKind};
 use crate::messaging::Messenger;
 use crate::remote::{RemoteReplica, RemoteTimeouts};
 use crate::ring::{Member as RingMember, Members, Phase};
@@ -138,7 +138,11 @@ impl Member {
                 Event::Alive(endpoint) | Event::Joined(endpoint) | Event::Restarted(endpoint) => {
                     changed.insert(*endpoint);
                 }
-                Event::Dead(endpoint) => self.messenger.transport().interrupt(*endpoint),
+                Event::Dead(endpoint) => {
+                    self.messenger.transport().interrupt(*endpoint);
+                    self.tell_why_dead(*endpoint, &event);
+                    continue;
+                }
                 Event::Left(endpoint) | Event::Removed(endpoint) => {
                     if let Some(native) = self.forget(*endpoint) {
                         told.push(RingEvent::Left(native));
@@ -155,6 +159,32 @@ impl Member {
         told.extend(self.refresh(changed));
         told.into_iter().for_each(|event| self.host.tell(event));
         self.pull_if_behind();
+    }
+
+    /// Says in the log why a node is thought dead.
+    fn tell_why_dead(&self, endpoint: Endpoint, event: &Event) {
+        let now = Now::of(&self.env);
+        let (suspicion, status) = self.with_gossip(|gossiper| {
+            let status = gossiper.state(&endpoint).map(EndpointState::status_kind);
+            (gossiper.suspicion(&endpoint, now), status)
+        });
+        match (status, suspicion) {
+            (Some(StatusKind::Shutdown), _) => tracing::info!(reason = "it said that it stops", "{event}"),
+            (_, Some(found)) => {
+                let reason =
+                    if found.phi > found.threshold { "it is silent" } else { "it starts anew or leaves" };
+                let (silent_ms, mean_ms) = (found.silent_nanos / 1_000_000, found.mean_nanos / 1e6);
+                tracing::info!(
+                    reason,
+                    last_heard_ms = silent_ms,
+                    mean_interval_ms = mean_ms.round(),
+                    phi = (found.phi * 100.0).round() / 100.0,
+                    threshold = found.threshold,
+                    "{event}"
+                );
+            }
+            (_, None) => tracing::info!("{event}"),
+        }
     }
 
     /// A node left for good. Where clients found it.

@@ -16,6 +16,7 @@
 
 mod events;
 mod host;
+mod operator;
 mod schema;
 #[cfg(test)]
 mod tests;

@@ -188,3 +188,38 @@ async fn a_node_does_not_join_under_the_address_of_another() {
     let refused = impostor.look_around().await.unwrap_err().to_string();
     assert!(refused.starts_with("A node with address /127.0.0.2:7000 already exists"), "{refused}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gossip_stops_and_starts_again_as_the_operator_says() {
+    let network = Arc::new(Network::default());
+    let (first, _) = member(&network, 1, 1, 7);
+    assert!(!first.stop_gossip(), "it has not joined");
+    join(&first).await.unwrap();
+    let (second, _) = member(&network, 2, 2, 7);
+    join(&second).await.unwrap();
+    until(&first.env, || live(&first) == 2 && live(&second) == 2).await;
+    assert!(second.stop_gossip() && !second.gossips());
+    until(&first.env, || live(&first) == 1).await;
+    let versions = first.schema_versions().await;
+    assert_eq!(versions, [(endpoint(1), Some(Uuid::from_u128(7))), (endpoint(2), None)]);
+
+    let before = second.with_gossip(|gossiper| gossiper.own().generation);
+    let refused = second.start_gossip(true, |_| Err(MemberError::TooLong("nothing")));
+    assert!(refused.is_err() && !second.gossips(), "what is not written down is not said");
+    let mut kept = 0;
+    let keep = |generation| {
+        kept = generation;
+        Ok::<(), MemberError>(())
+    };
+    second.start_gossip(true, keep).unwrap();
+    assert!(kept > before && second.gossips());
+    until(&first.env, || live(&first) == 2).await;
+    let known = first.with_gossip(|gossiper| gossiper.state(&endpoint(2)).cloned()).unwrap();
+    assert_eq!((known.generation, known.is_rpc_ready()), (kept, true));
+    let versions = first.schema_versions().await;
+    assert_eq!(versions[1], (endpoint(2), Some(Uuid::from_u128(7))));
+
+    second.announce_shutdown().await;
+    second.start_gossip(true, |_| Err(MemberError::TooLong("nothing"))).unwrap();
+    assert!(second.has_left() && !second.gossips(), "who has left says nothing any more");
+}

@@ -75,8 +75,10 @@ pub struct OutboundCounters {
 pub struct InboundCounters {
     /// Whole messages that arrived.
     pub received: Counts,
-    /// Handed on.
+    /// Handed on in time.
     pub processed: Counts,
+    /// Too late when they arrived.
+    pub expired: Counts,
     /// Of an unknown verb, or no messages.
     pub error: Counts,
     /// Frames that failed their checksum and were left out.
@@ -129,8 +131,10 @@ impl Outbound {
 pub struct Inbound {
     /// Whole messages that arrived.
     pub received: Sum,
-    /// Handed on.
+    /// Handed on in time.
     pub processed: Sum,
+    /// Too late when they arrived.
+    pub expired: Sum,
     /// Of an unknown verb, or no messages.
     pub error: Sum,
     /// Frames that failed their checksum and were left out.
@@ -152,6 +156,7 @@ impl Inbound {
     pub fn add(&mut self, counters: &InboundCounters) {
         counters.received.add_to(&mut self.received);
         counters.processed.add_to(&mut self.processed);
+        counters.expired.add_to(&mut self.expired);
         counters.error.add_to(&mut self.error);
         self.corrupt_frames_recovered += counters.corrupt_frames_recovered.get();
         self.corrupt_frames_unrecovered += counters.corrupt_frames_unrecovered.get();

@@ -1,7 +1,8 @@
 //! The nodes of a ring and their tokens.
 
+use super::replicas::natural_replicas;
 use crate::endpoint::Endpoint;
-use coordinator::Node;
+use coordinator::{Node, Strategy};
 use model::key::Token;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -70,6 +71,27 @@ impl Members {
     /// The node with this address.
     pub fn by_endpoint(&self, endpoint: &Endpoint) -> Option<&Member> {
         self.members.iter().find(|member| member.endpoint == *endpoint)
+    }
+
+    /// Who holds a token, in the order of the ring. Nobody with `LocalStrategy`.
+    pub fn replicas(&self, strategy: &Strategy, token: Token) -> Vec<&Member> {
+        self.named(natural_replicas(self, &self.owners(), strategy, token))
+    }
+
+    /// The ranges between two tokens that follow each other: the token before, the last token of the range,
+    /// and who holds it. The first range is the one that goes around the end of the ring.
+    pub fn ranges(&self, strategy: &Strategy) -> Vec<(Token, Token, Vec<&Member>)> {
+        let owners = self.owners();
+        let Some((last, _)) = owners.last_key_value() else { return Vec::new() };
+        let starts = std::iter::once(*last).chain(owners.keys().copied());
+        let ranges = starts.zip(owners.keys().copied());
+        ranges
+            .map(|(start, end)| (start, end, self.named(natural_replicas(self, &owners, strategy, end))))
+            .collect()
+    }
+
+    fn named(&self, found: Vec<usize>) -> Vec<&Member> {
+        found.into_iter().filter_map(|at| self.get(at)).collect()
     }
 
     pub(super) fn get(&self, index: usize) -> Option<&Member> {

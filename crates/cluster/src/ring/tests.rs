@@ -61,6 +61,27 @@ fn members_own_what_they_are_replicas_of() {
 }
 
 #[test]
+fn ranges_lie_between_tokens_and_the_first_goes_around() {
+    let members =
+        Members::new(vec![member(1, "a:r", &[0, 30]), member(2, "a:r", &[10]), member(3, "a:r", &[20])]);
+    let found = members.ranges(&Strategy::Simple(2));
+    let found: Vec<(i64, i64, Vec<u128>)> = found
+        .into_iter()
+        .map(|(start, end, of)| (start.0, end.0, of.iter().map(|member| member.node.id.as_u128()).collect()))
+        .collect();
+    let expected = [(30, 0, vec![1, 2]), (0, 10, vec![2, 3]), (10, 20, vec![3, 1]), (20, 30, vec![1, 2])];
+    assert_eq!(found, expected);
+    for (_, end, holders) in expected {
+        let named = members.replicas(&Strategy::Simple(2), Token(end));
+        assert_eq!(named.iter().map(|member| member.node.id.as_u128()).collect::<Vec<_>>(), holders);
+    }
+    assert!(Members::default().ranges(&Strategy::Simple(2)).is_empty());
+    let alone = Members::new(vec![member(1, "a:r", &[7])]);
+    let found = alone.ranges(&Strategy::Simple(2));
+    assert_eq!((found.len(), found[0].0, found[0].1, found[0].2.len()), (1, Token(7), Token(7), 1));
+}
+
+#[test]
 fn racks_come_before_nodes_of_racks_that_have_a_replica() {
     let members = Members::new(vec![
         member(1, "a:r1", &[0]),

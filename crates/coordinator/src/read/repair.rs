@@ -18,7 +18,27 @@ use partition::{Deadline, Recording, lacking};
 use std::future::{Future as _, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
+
+/// Counts reads whose replicas did not agree.
+#[derive(Debug, Default)]
+pub struct ReadRepairs {
+    attempted: AtomicU64,
+    blocking: AtomicU64,
+}
+
+impl ReadRepairs {
+    /// Reads that asked replicas for data because what they had answered differed.
+    pub fn attempted(&self) -> u64 {
+        self.attempted.load(Ordering::Relaxed)
+    }
+
+    /// Those that were answered when replicas had what they lacked: of tables that have read repair.
+    pub fn blocking(&self) -> u64 {
+        self.blocking.load(Ordering::Relaxed)
+    }
+}
 
 impl Coordinator {
     /// What as many replicas of a leg as must answer know together; one recording where they agree.
@@ -34,6 +54,7 @@ impl Coordinator {
         if let Some(agreed) = asked.agreed() {
             return Ok(vec![agreed]);
         }
+        self.read_repairs.attempted.fetch_add(1, Ordering::Relaxed);
         asked.ask_for_data();
         asked.answered(self).await?;
         let (terms, data) = asked.into_data();
@@ -50,6 +71,7 @@ impl Coordinator {
         data: DataOf<'_>,
         deadline: Option<&Deadline>,
     ) -> Result<Vec<Recording>, CoordinatorError> {
+        self.read_repairs.blocking.fetch_add(1, Ordering::Relaxed);
         let (nodes, recordings): (Vec<_>, Vec<_>) = data.into_iter().unzip();
         let command = Arc::clone(&terms.request.command);
         // That may be much work for who has other requests to serve.

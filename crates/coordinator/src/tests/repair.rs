@@ -215,6 +215,20 @@ fn a_table_without_read_repair_is_merged_and_left_alone() {
     assert_eq!(case.read(1, Consistency::Quorum).unwrap(), Some(2));
     assert_eq!(verbs(&case, 1), [Verb::Digest, Verb::Data]);
     assert_eq!(value_of(&case, 0), None);
+    let counted = case.coordinator.read_repairs();
+    assert_eq!((counted.attempted(), counted.blocking()), (1, 0));
+}
+
+#[test]
+fn reads_whose_replicas_do_not_agree_are_counted() {
+    let case = case(3, 3);
+    write(&case, Consistency::All, 1).unwrap();
+    let counted =
+        || (case.coordinator.read_repairs().attempted(), case.coordinator.read_repairs().blocking());
+    assert_eq!((case.read(1, Consistency::Quorum).unwrap(), counted()), (Some(1), (0, 0)));
+    put_into(&case, 1, case.put(1, 2, i64::MAX / 2));
+    assert_eq!((case.read(1, Consistency::Quorum).unwrap(), counted()), (Some(2), (1, 1)));
+    assert_eq!((case.read(1, Consistency::Quorum).unwrap(), counted()), (Some(2), (1, 1)));
 }
 
 #[test]

@@ -57,7 +57,7 @@ pub(super) async fn metrics(State(node): State<Arc<Node>>, headers: HeaderMap) -
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let format = Format::accepted(accepted);
     let said = [(header::CONTENT_TYPE, format.content_type()), (header::VARY, "Accept")];
-    (said, prometheus::render(&node.state, format))
+    (said, prometheus::render(&node.state, &node.coordinator, format))
 }
 
 pub(super) async fn openapi() -> impl IntoResponse {
@@ -86,8 +86,8 @@ pub(super) async fn status(State(node): State<Arc<Node>>, Query(of): Query<OfKey
         return Err(ApiError::not_found(format!("The keyspace {keyspace}, does not exist")));
     }
     let config = &state.config;
-    if let Some(membership) = &node.membership {
-        let nodes = membership.status(of_keyspace.as_deref(), load_bytes(state));
+    if let Some(ring) = state.ring.get() {
+        let nodes = ring.status(state, of_keyspace.as_deref(), load_bytes(state));
         return Ok(axum::Json(Status { nodes }));
     }
     Ok(axum::Json(Status {
@@ -97,6 +97,7 @@ pub(super) async fn status(State(node): State<Arc<Node>>, Query(of): Query<OfKey
             data_center: config.data_center.clone(),
             rack: config.rack.clone(),
             load_bytes: load_bytes(state),
+            load_is_unknown: false,
             owns: 1.0,
             host_id: state.engine.host_id().to_string(),
             tokens: tokens(state),
@@ -109,6 +110,7 @@ pub(super) async fn info(State(node): State<Arc<Node>>) -> Api<Info> {
     let stats = state.engine.stats();
     Ok(axum::Json(Info {
         host_id: state.engine.host_id().to_string(),
+        gossip_active: state.ring.get().is_some_and(|ring| ring.gossips()),
         native_transport_active: node.lets_clients_in().await,
         load_bytes: load_bytes(state),
         generation: state.generation,
@@ -138,6 +140,10 @@ pub(super) async fn cluster(State(node): State<Arc<Node>>) -> axum::Json<Cluster
     let state = &node.state;
     let (config, schema) = (&state.config, state.schema());
     let real = schema.keyspaces.values().filter(|k| !k.is_virtual);
+    let nodes = match state.ring.get() {
+        Some(ring) => ring.cluster().await,
+        None => Vec::new(),
+    };
     axum::Json(Cluster {
         name: config.settings.cluster_name.clone(),
         snitch: format!("org.apache.cassandra.locator.{}", config.snitch),
@@ -154,6 +160,7 @@ pub(super) async fn cluster(State(node): State<Arc<Node>>) -> axum::Json<Cluster
                 options: k.replication.options.clone(),
             })
             .collect(),
+        nodes,
     })
 }
 

@@ -18,6 +18,7 @@ mod logs;
 mod places;
 mod profile;
 mod prometheus;
+mod ring;
 mod serve;
 mod tuning;
 
@@ -104,6 +105,14 @@ const ROUTES: &[Route] = &[
     ("get", "/api/v1/partition", || get(places::partition)),
     ("get", "/api/v1/directories", || get(places::directories)),
     ("get", "/api/v1/ring/sample", || get(places::token_sample)),
+    ("get", "/api/v1/ring/ranges", || get(ring::ranges)),
+    ("get", "/api/v1/gossip", || get(ring::gossip)),
+    ("put", "/api/v1/gossip", || put(ring::set_gossip)),
+    ("get", "/api/v1/messages", || get(ring::messages)),
+    ("get", "/api/v1/hints", || get(ring::handoff)),
+    ("put", "/api/v1/hints", || put(ring::set_handoff)),
+    ("delete", "/api/v1/hints", || delete(ring::truncate)),
+    ("get", "/api/v1/hints/pending", || get(ring::pending)),
     ("get", "/api/v1/timeouts", || get(tuning::timeouts)),
     ("put", "/api/v1/timeouts", || put(tuning::set_timeout)),
     ("get", "/api/v1/trace_probability", || get(tuning::trace_probability)),

@@ -5,6 +5,7 @@ use super::handlers::{Api, blocking};
 use crate::node::Node;
 use crate::storage;
 use axum::extract::{Query, State};
+use coordinator::Strategy;
 use serde::Deserialize;
 use std::sync::Arc;
 use tools::api::{PartitionPlace, TableDirectories, TokenSample};
@@ -32,9 +33,13 @@ pub(super) async fn partition(
         let words = format!("Unknown table '{}' in keyspace '{}'", of.table, of.keyspace);
         return Err(ApiError::not_found(words));
     };
-    let endpoints = vec![node.state.config.broadcast_address.to_string()];
+    let strategy = Strategy::of(&keyspace.replication);
     let place = move |state: &crate::state::NodeState| {
         let key = storage::parse_key(&state.engine, &table, &of.key, of.hex)?;
+        let endpoints = match state.ring.get().filter(|_| strategy != Strategy::Local) {
+            Some(ring) => ring.replicas(&strategy, key.token),
+            None => vec![state.config.broadcast_address.to_string()],
+        };
         let (sstables, levels) = storage::sstables_of(&state.engine, &table, &key)?;
         Ok(PartitionPlace { endpoints, sstables, levels })
     };

@@ -6,12 +6,15 @@
 //! ilion_requests_seconds_bucket{kind="query",le="0.001"} 12
 //! ```
 
+mod internode;
+
 use super::exposition::Format;
 use crate::audit::LogCounts;
 use crate::histogram::Histogram;
 use crate::metrics::{RequestKind, TableMetrics};
 use crate::state::NodeState;
 use crate::storage;
+use coordinator::Coordinator;
 use std::fmt::Write;
 use std::path::Path;
 use tools::api::TableReport;
@@ -162,11 +165,14 @@ pub(super) fn resident_bytes(state: &NodeState) -> u64 {
 }
 
 /// The document.
-pub(super) fn render(state: &NodeState, format: Format) -> String {
+pub(super) fn render(state: &NodeState, coordinator: &Coordinator, format: Format) -> String {
     let mut page = Page::new(format);
     clients(&mut page, state);
     storage_numbers(&mut page, state);
     tables(&mut page, state);
+    if let Some(ring) = state.ring.get() {
+        internode::numbers(&mut page, ring, coordinator);
+    }
     page.gauge("ilion_uptime_seconds", "Seconds since the start.", state.uptime_millis() as f64 / 1e3);
     page.gauge("process_resident_memory_bytes", "Memory of the process.", resident_bytes(state));
     page.counter("ilion_exceptions_total", "Panics.", state.metrics.exceptions.get());

@@ -12,6 +12,8 @@ mod host;
 mod peers;
 mod shown;
 
+pub(crate) use shown::RingView;
+
 use crate::config::{Config, RingConfig};
 use crate::node::StartError;
 use crate::slices::take_time;
@@ -175,6 +177,27 @@ impl Membership {
             dispatcher,
             spawn,
             has_bootstrapped,
+        })
+    }
+
+    /// The same, for operators to look at.
+    pub(crate) fn view(&self) -> RingView {
+        RingView {
+            member: Arc::clone(&self.member),
+            transport: Arc::clone(&self.transport),
+            store: Arc::clone(&self.store),
+            dispatcher: Arc::clone(&self.dispatcher),
+        }
+    }
+
+    /// Gossips again, as after a new start. `is_ready` says whether clients are let in. It waits for the
+    /// disk.
+    ///
+    /// # Errors
+    /// When the number of the start cannot be written down.
+    pub(crate) fn start_gossip(&self, is_ready: bool) -> Result<(), MembershipError> {
+        self.member.start_gossip(is_ready, |generation| {
+            crate::node::keep_generation(&self.state, generation).map_err(MembershipError::from)
         })
     }
 

@@ -151,6 +151,7 @@ impl Node {
             tls,
             tokens: identity.tokens.clone(),
             schema_merged: OnceLock::new(),
+            ring: OnceLock::new(),
             generation: identity.generation,
             release_version: identity.release_version.clone().unwrap_or_default(),
             started_nanos,
@@ -190,6 +191,8 @@ impl Node {
         };
         let coordinator = Arc::new(Coordinator::new(env, topology, this, local, hints));
         if let Some(membership) = &membership {
+            // The state is new.
+            let _ = state.ring.set(membership.view());
             membership.serve(&coordinator);
         }
         Ok(Arc::new(Node {
@@ -325,6 +328,15 @@ fn write_identity(
     // SSTables.
     engine.flush("system", Some("local"))?;
     Ok(())
+}
+
+/// Writes down the number of a start of gossip.
+pub(crate) fn keep_generation(state: &NodeState, generation: i32) -> Result<(), EngineError> {
+    let table = state.engine.system_table("local");
+    let mutation = local::generation(&table, generation, state.env.now_micros());
+    let ticket = state.engine.apply(&mutation, engine::WriteOptions::default())?;
+    ticket.wait()?;
+    state.engine.flush("system", Some("local"))
 }
 
 /// Writes down that the node owns its tokens: it has been a member of its ring.

@@ -113,10 +113,19 @@ const BOOTSTRAPPED: Bytes = Bytes::from_static(b"COMPLETED");
 
 /// The write that says that the node owns its tokens.
 pub fn bootstrapped(table: &Arc<TableSchema>, now_micros: i64) -> Mutation {
+    of_column(table, "bootstrapped", Some(BOOTSTRAPPED), now_micros)
+}
+
+/// The write that says which start of gossip it is.
+pub fn generation(table: &Arc<TableSchema>, generation: i32, now_micros: i64) -> Mutation {
+    of_column(table, "gossip_generation", generation.into_value(), now_micros)
+}
+
+fn of_column(table: &Arc<TableSchema>, name: &str, value: Value, now_micros: i64) -> Mutation {
     let mut row = Row::new(Clustering::empty());
     row.liveness = Liveness::new(now_micros);
-    row.cells
-        .extend(table.column("bootstrapped").map(|column| Cell::live(column.id, now_micros, BOOTSTRAPPED)));
+    let column = table.column(name).zip(value);
+    row.cells.extend(column.map(|(column, value)| Cell::live(column.id, now_micros, value)));
     let mut update = PartitionUpdate::new(Arc::clone(table), key());
     update.rows.push(row);
     Mutation::of(update)

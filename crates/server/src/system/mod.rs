@@ -2,13 +2,14 @@
 //! tables whose rows are made when they are read.
 //!
 //! - `catalog`: the virtual tables' definitions; `rows`: their rows and the stream of them;
-//! - `virtual_schema`, `views`, `roles`, `pools`: what stands in them; `local`: `system.local` and the peers'
-//!   tables.
+//! - `virtual_schema`, `views`, `internode`, `roles`, `pools`: what stands in them; `local`: `system.local`
+//!   and the peers' tables.
 //!
 //! A virtual table that has no entry in [`VirtualTables`] is empty, as it is on a Cassandra where nothing of
-//! its kind happens (repairs, streams, hints, connections to other nodes, caches of credentials).
+//! its kind happens (repairs, streams, caches of credentials).
 
 pub mod catalog;
+mod internode;
 pub mod local;
 pub mod pools;
 mod roles;
@@ -84,8 +85,11 @@ impl VirtualTables {
         tables.add(system_views, "clients", views::clients);
         tables.add(system_views, "cql_metrics", views::cql_metrics);
         tables.add(system_views, "gossip_info", views::gossip_info);
+        tables.add(system_views, "internode_inbound", internode::inbound);
+        tables.add(system_views, "internode_outbound", internode::outbound);
         tables.add(system_views, "max_sstable_duration", views::max_sstable_duration);
         tables.add(system_views, "network_permissions_cache_keys", roles::network_permissions);
+        tables.add(system_views, "pending_hints", internode::pending_hints);
         tables.add(system_views, "permissions_cache_keys", roles::permissions);
         tables.add(system_views, "queries", views::queries);
         tables.add(system_views, "roles_cache_keys", roles::roles);

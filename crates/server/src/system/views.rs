@@ -1,5 +1,6 @@
 //! `system_views`: what the node is doing and what it was told, as tables.
 
+use super::internode;
 use super::pools;
 use super::rows::{IntoValue, VirtualRows};
 use crate::histogram::Histogram;
@@ -347,8 +348,11 @@ pub(super) fn system_properties(state: &NodeState, rows: &mut VirtualRows) {
     }
 }
 
-/// `gossip_info`: the one node.
+/// `gossip_info`: the nodes of the ring, or the one node.
 pub(super) fn gossip_info(state: &NodeState, rows: &mut VirtualRows) {
+    if let Some(ring) = state.ring.get() {
+        return internode::gossip_info(ring, rows);
+    }
     let config = &state.config;
     let load: u64 = crate::storage::tables(&state.engine).iter().map(|t| t.live_bytes).sum();
     let status = format!("NORMAL,{}", state.tokens.first().copied().unwrap_or_default());

@@ -1,6 +1,6 @@
 //! The node itself: who it is, how it is, and whether clients are let in.
 
-use super::CacheReport;
+use super::{CacheReport, ClusterNode};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,6 +18,9 @@ pub struct NodeStatus {
     pub rack: String,
     /// Bytes of its SSTables.
     pub load_bytes: u64,
+    /// Whether that is not known: the node was never heard since the start of this one.
+    #[serde(default)]
+    pub load_is_unknown: bool,
     /// Part of the data that it holds, 0 to 1.
     pub owns: f64,
     /// Id.
@@ -38,6 +41,9 @@ pub struct Status {
 pub struct Info {
     /// Id.
     pub host_id: String,
+    /// Whether it gossips.
+    #[serde(default)]
+    pub gossip_active: bool,
     /// Whether clients are let in.
     pub native_transport_active: bool,
     /// Bytes of SSTables.
@@ -113,6 +119,9 @@ pub struct Cluster {
     pub release_version: String,
     /// Keyspaces.
     pub keyspaces: Vec<KeyspaceReplication>,
+    /// The nodes of the ring, this one among them; none where there is no ring.
+    #[serde(default)]
+    pub nodes: Vec<ClusterNode>,
 }
 
 /// Answer of `GET /native_transport`.

@@ -1,7 +1,8 @@
-//! Verbs that bring several nodes in line. A node that is alone has nothing to do, and says so.
+//! Verbs that bring several nodes in line. A node that is alone has nothing to do, and says so. In a ring
+//! they are refused: data are not compared and not moved between nodes yet.
 
 use super::Failure;
-use crate::api::TableReport;
+use crate::api::{Gossip, TableReport};
 use crate::client::Client;
 
 /// Keyspaces that each node has for itself.
@@ -24,6 +25,7 @@ const FLAGS_WITH_VALUES: [&str; 11] = [
 
 /// `repair`: nobody has anything that this node lacks.
 pub(super) fn repair(client: &Client, words: &[String]) -> Result<String, Failure> {
+    check_alone(client, "repair")?;
     for_each_keyspace(client, words, |keyspace| {
         format!("This node is the only one. No repair is needed for keyspace '{keyspace}'\n")
     })
@@ -31,9 +33,21 @@ pub(super) fn repair(client: &Client, words: &[String]) -> Result<String, Failur
 
 /// `cleanup`: all that this node has is its own.
 pub(super) fn cleanup(client: &Client, words: &[String]) -> Result<String, Failure> {
+    check_alone(client, "cleanup")?;
     for_each_keyspace(client, words, |keyspace| {
         format!("This node is the only one. Nothing is to be cleaned up in keyspace '{keyspace}'\n")
     })
+}
+
+/// Refuses a verb where there are other nodes.
+fn check_alone(client: &Client, verb: &str) -> Result<(), Failure> {
+    let gossip: Gossip = client.get("/api/v1/gossip", &[])?;
+    match gossip.nodes.len() {
+        0 | 1 => Ok(()),
+        _ => Err(Failure::Node(format!(
+            "{verb} is not there yet for rings. Reads at ALL repair what they read"
+        ))),
+    }
 }
 
 /// A line for the keyspace that is named, or for each that nodes share. Flags say how the work is to be done,

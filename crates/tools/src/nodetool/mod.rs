@@ -10,6 +10,8 @@ mod bulk;
 mod cidr;
 mod compact;
 mod compactions;
+mod gossip;
+mod handoff;
 mod help;
 mod logs;
 mod node;
@@ -68,6 +70,10 @@ enum Verb {
     Logs(logs::LogVerb),
     #[command(flatten)]
     Places(places::PlaceVerb),
+    #[command(flatten)]
+    Gossip(gossip::GossipVerb),
+    #[command(flatten)]
+    Handoff(handoff::HandoffVerb),
     #[command(flatten)]
     Tuning(tuning::TuningVerb),
     #[command(flatten)]
@@ -207,6 +213,8 @@ fn execute(args: &NodetoolArgs) -> Result<String, Failure> {
         Verb::Cidr(verb) => verb.run(&show),
         Verb::Logs(verb) => verb.run(&show),
         Verb::Places(verb) => verb.run(&show),
+        Verb::Gossip(verb) => verb.run(&show),
+        Verb::Handoff(verb) => verb.run(&show),
         Verb::Tuning(verb) => verb.run(&show),
         Verb::Profile(verb) => verb.run(&show),
         Verb::Tables(verb) => verb.run(&show),

@@ -128,7 +128,7 @@ pub(super) fn info_text(info: &Info, all_tokens: bool) -> String {
         let _ = writeln!(out, "{name:<23}: {value}");
     };
     line("ID", info.host_id.clone());
-    line("Gossip active", "false".to_owned());
+    line("Gossip active", info.gossip_active.to_string());
     line("Native Transport active", info.native_transport_active.to_string());
     line("Load", file_size(info.load_bytes));
     line("Generation No", info.generation.to_string());

@@ -1,17 +1,17 @@
-//! Verbs about where data lies, and about other nodes, of which there are none.
+//! Verbs about where data lies.
 
 use super::ring::{of_keyspace, resolve_names};
 use super::{Failure, Show, usage};
 use crate::api::{
-    Cluster, Info, NodeStatus, PartitionPlace, Status, TableDirectories, TableReport, TokenSample,
+    Cluster, NodeStatus, PartitionPlace, RangeEndpoint, RingRange, RingRanges, Status, TableDirectories,
+    TableReport, TokenSample,
 };
 use crate::structured::{Format, print};
 use clap::Subcommand;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
-
-const NO_SEEDS: &str = "Seed node list does not contain any remote node IPs\n";
 
 /// Verbs about places.
 #[derive(Debug, Subcommand)]
@@ -55,24 +55,6 @@ pub(super) enum PlaceVerb {
     },
     /// Shows the sampled keys held across all keyspaces
     Rangekeysample,
-    /// Print network information on provided host (connecting node by default)
-    Netstats {
-        /// Display bytes in human readable form, i.e. KiB, MiB, GiB, TiB
-        #[arg(short = 'H', long)]
-        human_readable: bool,
-    },
-    /// Status of gossip
-    Statusgossip,
-    /// Shows the gossip information for the cluster
-    Gossipinfo,
-    /// Shows the failure detector information for the cluster
-    Failuredetector,
-    /// Get the currently in use seed node IP list excluding the node IP
-    Getseeds,
-    /// Reload the seed node list from the seed node provider
-    Reloadseeds,
-    /// Status of storing future hints on the current node
-    Statushandoff,
 }
 
 impl PlaceVerb {
@@ -111,14 +93,6 @@ impl PlaceVerb {
                 let tokens: String = sample.tokens.iter().map(|token| format!("\t{token}\n")).collect();
                 format!("RangeKeySample: \n{tokens}")
             }),
-            PlaceVerb::Netstats { .. } => show.get("/api/v1/info", &[], netstats_text),
-            PlaceVerb::Statusgossip => show.still(json!({ "running": false }), "not running\n"),
-            PlaceVerb::Gossipinfo => gossipinfo(show),
-            PlaceVerb::Failuredetector => show.still(json!([]), "  Endpoint,             Phi\n"),
-            PlaceVerb::Getseeds | PlaceVerb::Reloadseeds => show.still(json!([]), NO_SEEDS),
-            PlaceVerb::Statushandoff => {
-                show.still(json!({ "running": false }), "Hinted handoff is not running\n")
-            }
         }
     }
 }
@@ -153,43 +127,68 @@ fn ring(show: &Show<'_>, keyspace: Option<&str>, resolve: bool) -> Result<String
     show.print(&status, |status| ring_text(&status.nodes, owns_nothing))
 }
 
+/// The nodes of each data center.
+pub(super) fn by_data_center(nodes: &[NodeStatus]) -> BTreeMap<&str, Vec<&NodeStatus>> {
+    let mut found: BTreeMap<&str, Vec<_>> = BTreeMap::new();
+    for node in nodes {
+        found.entry(&node.data_center).or_default().push(node);
+    }
+    found
+}
+
 /// `ring`. Of keyspaces of the node alone nobody owns a part of the ring.
 pub(super) fn ring_text(nodes: &[NodeStatus], owns_nothing: bool) -> String {
-    let mut out = String::new();
-    for node in nodes {
-        // As long as an address with a port.
-        let width = node.address.len() + ":7000  ".len();
-        let line = |cells: [&str; 7]| {
-            let [address, rack, status, state, load, owns, token] = cells;
-            format!("{address:<width$}{rack:<12}{status:<7}{state:<8}{load:<16}{owns:<20}{token:<44}\n")
-        };
-        let mut tokens: Vec<i64> = node.tokens.iter().filter_map(|token| token.parse().ok()).collect();
-        tokens.sort_unstable();
-        let load = crate::format::file_size(node.load_bytes);
-        let owns = if owns_nothing { "?".to_owned() } else { format!("{:.2}%", node.owns * 100.0) };
-        let _ = write!(out, "\nDatacenter: {}\n==========\n", node.data_center);
+    // As long as the longest address with a port.
+    let width = nodes.iter().map(|node| node.address.len()).max().unwrap_or(0) + ":7000  ".len();
+    let line = |cells: [&str; 7]| {
+        let [address, rack, status, state, load, owns, token] = cells;
+        format!("{address:<width$}{rack:<12}{status:<7}{state:<8}{load:<16}{owns:<20}{token:<44}\n")
+    };
+    let mut out = "\n".to_owned();
+    for (data_center, nodes) in by_data_center(nodes) {
+        let of = |node| of_token(node).map(move |token| (token, node));
+        let mut tokens: Vec<(i64, &NodeStatus)> = nodes.into_iter().flat_map(of).collect();
+        tokens.sort_by_key(|(token, _)| *token);
+        let _ = write!(out, "Datacenter: {data_center}\n==========\n");
         out.push_str(&line(["Address", "Rack", "Status", "State", "Load", "Owns", "Token"]));
         match tokens.as_slice() {
             [] | [_] => out.push('\n'),
-            [.., last] => out.push_str(&line(["", "", "", "", "", "", &last.to_string()])),
+            [.., (last, _)] => out.push_str(&line(["", "", "", "", "", "", &last.to_string()])),
         }
-        for token in &tokens {
-            let token = token.to_string();
-            out.push_str(&line([&node.address, &node.rack, "Up", "Normal", &load, &owns, &token]));
+        for (token, node) in tokens {
+            let owns = if owns_nothing { "?".to_owned() } else { format!("{:.2}%", node.owns * 100.0) };
+            let status = if node.state.starts_with('U') { "Up" } else { "Down" };
+            let state = match node.state.get(1..) {
+                Some("J") => "Joining",
+                Some("L") => "Leaving",
+                Some("M") => "Moving",
+                _ => "Normal",
+            };
+            let (load, token) = (load(node), token.to_string());
+            out.push_str(&line([&node.address, &node.rack, status, state, &load, &owns, &token]));
         }
         out.push('\n');
-        if tokens.len() > 1 {
-            out.push_str(
-                "  Warning: \"nodetool ring\" is used to output all the tokens of a node.\n  To view status \
-                 related info of a node use \"nodetool status\" instead.\n\n",
-            );
-        }
-        out.push_str("\n  ");
-        if owns_nothing {
-            out.push_str("Note: Ownership values for keyspaces with LocalStrategy are meaningless\n");
-        }
+    }
+    if nodes.iter().any(|node| node.tokens.len() > 1) {
+        out.push_str(
+            "  Warning: \"nodetool ring\" is used to output all the tokens of a node.\n  To view status \
+             related info of a node use \"nodetool status\" instead.\n\n",
+        );
+    }
+    out.push_str("\n  ");
+    if owns_nothing {
+        out.push_str("Note: Ownership values for keyspaces with LocalStrategy are meaningless\n");
     }
     out
+}
+
+fn of_token(node: &NodeStatus) -> impl Iterator<Item = i64> + '_ {
+    node.tokens.iter().filter_map(|token| token.parse().ok())
+}
+
+/// What a node has on its disks, as far as it is known.
+pub(super) fn load(node: &NodeStatus) -> String {
+    if node.load_is_unknown { "?".to_owned() } else { crate::format::file_size(node.load_bytes) }
 }
 
 fn describering(show: &Show<'_>, keyspace: &str) -> Result<String, Failure> {
@@ -200,27 +199,51 @@ fn describering(show: &Show<'_>, keyspace: &str) -> Result<String, Failure> {
     if found.class == "LocalStrategy" {
         return Err(Failure::Node(format!("There is no ring for the keyspace: {keyspace}")));
     }
+    if !cluster.nodes.is_empty() {
+        return show.get("/api/v1/ring/ranges", &[("keyspace", keyspace)], describering_text);
+    }
     let status: Status = show.client.get("/api/v1/status", &[])?;
-    show.print(&status, |status| describering_text(&cluster, &status.nodes))
+    show.print(&status, |status| describering_text(&ranges_alone(&cluster, &status.nodes)))
+}
+
+/// The ranges of a node that is alone: it holds them all.
+pub(super) fn ranges_alone(cluster: &Cluster, nodes: &[NodeStatus]) -> RingRanges {
+    let mut ranges = Vec::new();
+    for node in nodes {
+        let mut tokens: Vec<i64> = of_token(node).collect();
+        tokens.sort_unstable();
+        let before = tokens.iter().cycle().skip(tokens.len().saturating_sub(1));
+        ranges.extend(before.zip(&tokens).map(|(start, end)| RingRange {
+            start_token: start.to_string(),
+            end_token: end.to_string(),
+            endpoints: vec![RangeEndpoint {
+                address: node.address.clone(),
+                rpc_address: node.address.clone(),
+                data_center: node.data_center.clone(),
+                rack: node.rack.clone(),
+            }],
+        }));
+    }
+    RingRanges { schema_version: cluster.schema_version.clone(), ranges }
 }
 
 /// `describering`: a line for each range between two tokens.
-pub(super) fn describering_text(cluster: &Cluster, nodes: &[NodeStatus]) -> String {
-    let mut out = format!("Schema Version:{}\nTokenRange: \n", cluster.schema_version);
-    for node in nodes {
-        let mut tokens: Vec<i64> = node.tokens.iter().filter_map(|token| token.parse().ok()).collect();
-        tokens.sort_unstable();
-        let before = tokens.iter().cycle().skip(tokens.len().saturating_sub(1));
-        for (start, end) in before.zip(&tokens) {
-            let address = &node.address;
-            let _ = writeln!(
-                out,
-                "\tTokenRange(start_token:{start}, end_token:{end}, endpoints:[{address}], \
-                 rpc_endpoints:[{address}], endpoint_details:[EndpointDetails(host:{address}, datacenter:{}, \
-                 rack:{})])",
-                node.data_center, node.rack
-            );
-        }
+pub(super) fn describering_text(found: &RingRanges) -> String {
+    let mut out = format!("Schema Version:{}\nTokenRange: \n", found.schema_version);
+    for range in &found.ranges {
+        let joined =
+            |of: fn(&RangeEndpoint) -> String| range.endpoints.iter().map(of).collect::<Vec<_>>().join(", ");
+        let (addresses, rpc_addresses) =
+            (joined(|of| of.address.clone()), joined(|of| of.rpc_address.clone()));
+        let details = joined(|of| {
+            format!("EndpointDetails(host:{}, datacenter:{}, rack:{})", of.address, of.data_center, of.rack)
+        });
+        let _ = writeln!(
+            out,
+            "\tTokenRange(start_token:{}, end_token:{}, endpoints:[{addresses}], \
+             rpc_endpoints:[{rpc_addresses}], endpoint_details:[{details}])",
+            range.start_token, range.end_token
+        );
     }
     out
 }
@@ -278,52 +301,5 @@ pub(super) fn directories_text(tables: &[TableDirectories]) -> String {
         });
         out.push('\n');
     }
-    out
-}
-
-/// `netstats`: nothing is streamed, and nothing is sent to other nodes.
-pub(super) fn netstats_text(info: &Info) -> String {
-    let mode = if info.drained { "DRAINED" } else { "NORMAL" };
-    let mut out = format!(
-        "Mode: {mode}\nNot sending any streams.\nRead Repair Statistics:\nAttempted: 0\nMismatch (Blocking): \
-         0\nMismatch (Background): 0\n"
-    );
-    let mut line = |cells: [&str; 5]| {
-        let [name, active, pending, completed, dropped] = cells;
-        let _ = writeln!(out, "{name:<25}{active:>10}{pending:>10}{completed:>15}{dropped:>10}");
-    };
-    line(["Pool Name", "Active", "Pending", "Completed", "Dropped"]);
-    for name in ["Large messages", "Small messages", "Gossip messages"] {
-        line([name, "n/a", "0", "0", "0"]);
-    }
-    out
-}
-
-fn gossipinfo(show: &Show<'_>) -> Result<String, Failure> {
-    let (info, cluster): (Info, Cluster) =
-        (show.client.get("/api/v1/info", &[])?, show.client.get("/api/v1/cluster", &[])?);
-    show.print(&info, |info| gossip_text(info, &cluster))
-}
-
-/// `gossipinfo`: what the node would tell others. It tells nobody, so each state has the version 0.
-pub(super) fn gossip_text(info: &Info, cluster: &Cluster) -> String {
-    let token = info.tokens.first().map_or("", String::as_str);
-    let mut out = format!("/{}\n  generation:{}\n  heartbeat:0\n", cluster.address, info.generation);
-    for (name, value) in [
-        ("STATUS", format!("NORMAL,{token}")),
-        ("LOAD", format!("{:?}", info.load_bytes as f64)),
-        ("SCHEMA", cluster.schema_version.clone()),
-        ("DC", info.data_center.clone()),
-        ("RACK", info.rack.clone()),
-        ("RELEASE_VERSION", cluster.release_version.clone()),
-        ("RPC_ADDRESS", cluster.address.clone()),
-        ("HOST_ID", info.host_id.clone()),
-        ("RPC_READY", info.native_transport_active.to_string()),
-        ("STATUS_WITH_PORT", format!("NORMAL,{token}")),
-        ("TOKENS", "<hidden>".to_owned()),
-    ] {
-        let _ = writeln!(out, "  {name}:0:{value}");
-    }
-    out.push('\n');
     out
 }

@@ -1,9 +1,10 @@
 //! The node among others.
 
+use super::places::{by_data_center, load};
 use super::{Failure, Show, alone, cells};
-use crate::api::{Cluster, Status};
+use crate::api::{Cluster, ClusterNode, Status};
 use crate::client::ClientError;
-use crate::format::{columns, file_size};
+use crate::format::columns;
 use clap::Subcommand;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -90,26 +91,22 @@ pub(super) fn host_name(hosts: &str, address: &str) -> Option<String> {
     })
 }
 
-/// `status`.
+/// `status`. The columns of all data centers are as wide as those of the widest.
 pub(super) fn status_text(status: &Status) -> String {
-    let mut by_data_center: BTreeMap<&str, Vec<_>> = BTreeMap::new();
-    for node in &status.nodes {
-        by_data_center.entry(&node.data_center).or_default().push(node);
-    }
-    let mut out = String::new();
-    for (data_center, nodes) in by_data_center {
-        let title = format!("Datacenter: {data_center}");
-        let _ = writeln!(out, "{title}\n{}", "=".repeat(title.len()));
-        out.push_str("Status=Up/Down\n|/ State=Normal/Leaving/Joining/Moving\n");
-        let single = nodes.iter().all(|node| node.tokens.len() == 1);
-        let mut rows = vec![match single {
-            true => cells(&["--", "Address", "Load", "Owns (effective)", "Host ID", "Token", "Rack"]),
-            false => cells(&["--", "Address", "Load", "Tokens", "Owns (effective)", "Host ID", "Rack"]),
-        }];
+    let found = by_data_center(&status.nodes);
+    // Cassandra compares the number of tokens with that of data centers, and so no ring of several nodes in
+    // one data center has its tokens shown.
+    let single = status.nodes.iter().map(|node| node.tokens.len()).sum::<usize>() <= found.len();
+    let head = match single {
+        true => cells(&["--", "Address", "Load", "Owns (effective)", "Host ID", "Token", "Rack"]),
+        false => cells(&["--", "Address", "Load", "Tokens", "Owns (effective)", "Host ID", "Rack"]),
+    };
+    let mut rows = Vec::new();
+    for nodes in found.values() {
+        rows.push(head.clone());
         for node in nodes {
             let owns = format!("{:.1}%", node.owns * 100.0);
-            let load = file_size(node.load_bytes);
-            let mut row = vec![node.state.clone(), node.address.clone(), load];
+            let mut row = vec![node.state.clone(), node.address.clone(), load(node)];
             if single {
                 row.extend([owns, node.host_id.clone(), node.tokens.concat(), node.rack.clone()]);
             } else {
@@ -118,27 +115,75 @@ pub(super) fn status_text(status: &Status) -> String {
             }
             rows.push(row);
         }
-        out.push_str(&columns(&rows, "  "));
+    }
+    let table = columns(&rows, "  ");
+    let (mut lines, mut out) = (table.lines(), String::new());
+    for (data_center, nodes) in found {
+        let title = format!("Datacenter: {data_center}");
+        let _ = writeln!(out, "{title}\n{}", "=".repeat(title.len()));
+        out.push_str("Status=Up/Down\n|/ State=Normal/Leaving/Joining/Moving\n");
+        for line in lines.by_ref().take(nodes.len() + 1) {
+            let _ = writeln!(out, "{line}");
+        }
         out.push('\n');
     }
     out
 }
 
-/// `describecluster`.
+/// The nodes that there are: those of the ring, or the one that answers.
+fn nodes_of(cluster: &Cluster) -> Vec<ClusterNode> {
+    if !cluster.nodes.is_empty() {
+        return cluster.nodes.clone();
+    }
+    vec![ClusterNode {
+        state: "UN".to_owned(),
+        address: cluster.address.clone(),
+        port: cluster.storage_port,
+        data_center: cluster.data_center.clone(),
+        schema_version: Some(cluster.schema_version.clone()),
+        release_version: Some(cluster.release_version.clone()),
+    }]
+}
+
+/// `describecluster`. The version of the schema that this node has comes first, nodes that do not answer
+/// last.
 pub(super) fn cluster_text(cluster: &Cluster) -> String {
+    let nodes = nodes_of(cluster);
     let mut out = format!(
-        "Cluster Information:\n\tName: {}\n\tSnitch: {}\n\tDynamicEndPointSnitch: disabled\n\tPartitioner: {}\n\
-         \tSchema versions:\n\t\t{}: [{}]\n\n",
-        cluster.name, cluster.snitch, cluster.partitioner, cluster.schema_version, cluster.address
+        "Cluster Information:\n\tName: {}\n\tSnitch: {}\n\tDynamicEndPointSnitch: disabled\n\
+         \tPartitioner: {}\n\tSchema versions:\n",
+        cluster.name, cluster.snitch, cluster.partitioner
     );
-    out.push_str(
-        "Stats for all nodes:\n\tLive: 1\n\tJoining: 0\n\tMoving: 0\n\tLeaving: 0\n\tUnreachable: 0\n\n",
-    );
-    let _ = write!(
+    let version_of =
+        |node: &ClusterNode| node.schema_version.clone().unwrap_or_else(|| "UNREACHABLE".to_owned());
+    let mut schemas: Vec<(String, Vec<String>)> = grouped(&nodes, version_of, |node| node.address.clone());
+    schemas.sort_by_key(|(version, _)| (*version != cluster.schema_version, version == "UNREACHABLE"));
+    for (version, addresses) in schemas {
+        let _ = writeln!(out, "\t\t{version}: [{}]\n", addresses.join(", "));
+    }
+    let count = |letter: char| nodes.iter().filter(|node| node.state.ends_with(letter)).count();
+    let down = |node: &&ClusterNode| node.state.starts_with('D');
+    let unreachable = nodes.iter().filter(down).count();
+    let _ = writeln!(
         out,
-        "Data Centers: \n\t{} #Nodes: 1 #Down: 0\n\nDatabase versions:\n\t{}: [{}:{}]\n\nKeyspaces:\n",
-        cluster.data_center, cluster.release_version, cluster.address, cluster.storage_port
+        "Stats for all nodes:\n\tLive: {}\n\tJoining: {}\n\tMoving: {}\n\tLeaving: {}\n\
+         \tUnreachable: {unreachable}\n\nData Centers: ",
+        nodes.len() - unreachable,
+        count('J'),
+        count('M'),
+        count('L'),
     );
+    let data_centers = grouped(&nodes, |node| node.data_center.clone(), |node| node.state.clone());
+    for (data_center, states) in data_centers {
+        let down = states.iter().filter(|state| state.starts_with('D')).count();
+        let _ = writeln!(out, "\t{data_center} #Nodes: {} #Down: {down}", states.len());
+    }
+    out.push_str("\nDatabase versions:\n");
+    let release_of = |node: &ClusterNode| node.release_version.clone().unwrap_or_default();
+    for (version, endpoints) in grouped(&nodes, release_of, with_port) {
+        let _ = writeln!(out, "\t{version}: [{}]\n", endpoints.join(", "));
+    }
+    out.push_str("Keyspaces:\n");
     for keyspace in &cluster.keyspaces {
         let options: Vec<String> = keyspace.options.iter().map(|(k, v)| format!("{k}={v}")).collect();
         let _ = writeln!(
@@ -150,4 +195,25 @@ pub(super) fn cluster_text(cluster: &Cluster) -> String {
         );
     }
     out
+}
+
+/// An address with its port, as Cassandra writes it.
+fn with_port(node: &ClusterNode) -> String {
+    match node.address.parse() {
+        Ok(ip @ IpAddr::V6(_)) => format!("[{ip}]:{}", node.port),
+        _ => format!("{}:{}", node.address, node.port),
+    }
+}
+
+/// What nodes that have something in common are called.
+fn grouped(
+    nodes: &[ClusterNode],
+    by: impl Fn(&ClusterNode) -> String,
+    called: impl Fn(&ClusterNode) -> String,
+) -> Vec<(String, Vec<String>)> {
+    let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for node in nodes {
+        groups.entry(by(node)).or_default().push(called(node));
+    }
+    groups.into_iter().collect()
 }

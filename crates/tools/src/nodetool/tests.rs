@@ -3,6 +3,7 @@
 mod compactions;
 mod places;
 mod profile;
+mod ring;
 mod tablestats;
 mod tuning;
 
@@ -33,6 +34,7 @@ fn node() -> NodeStatus {
         data_center: "datacenter1".to_owned(),
         rack: "rack1".to_owned(),
         load_bytes: 567_357,
+        load_is_unknown: false,
         owns: 1.0,
         host_id: "9961d418-a120-4a8d-99aa-cf9248b09264".to_owned(),
         tokens: vec!["-6889711027515331401".to_owned()],
@@ -50,13 +52,13 @@ Status=Up/Down
 UN  127.0.0.50  554.06 KiB  100.0%            9961d418-a120-4a8d-99aa-cf9248b09264  -6889711027515331401  rack1
 
 ";
-    assert_eq!(ring::status_text(&Status { nodes: vec![node()] }), expected);
+    assert_eq!(super::ring::status_text(&Status { nodes: vec![node()] }), expected);
 }
 
 #[test]
 fn status_counts_several_tokens() {
     let several = NodeStatus { tokens: vec!["1".to_owned(), "2".to_owned()], ..node() };
-    let text = ring::status_text(&Status { nodes: vec![several] });
+    let text = super::ring::status_text(&Status { nodes: vec![several] });
     assert!(text.contains("Load        Tokens  Owns (effective)  Host ID"), "{text}");
     assert!(text.contains("554.06 KiB  2       100.0%"), "{text}");
 }
@@ -64,6 +66,7 @@ fn status_counts_several_tokens() {
 fn info() -> Info {
     Info {
         host_id: "id".to_owned(),
+        gossip_active: false,
         native_transport_active: true,
         load_bytes: 0,
         generation: 1,
@@ -115,8 +118,9 @@ fn describecluster_lists_keyspaces() {
             class: "SimpleStrategy".to_owned(),
             options: [("replication_factor".to_owned(), "1".to_owned())].into(),
         }],
+        nodes: Vec::new(),
     };
-    let text = ring::cluster_text(&cluster);
+    let text = super::ring::cluster_text(&cluster);
     assert!(text.starts_with("Cluster Information:\n\tName: peer\n\tSnitch: org.apache"), "{text}");
     assert!(text.contains("\tks -> Replication class: SimpleStrategy {replication_factor=1}\n"), "{text}");
     assert!(text.contains("\t5.0.5: [127.0.0.1:7000]\n"), "{text}");

@@ -3,7 +3,8 @@
 
 use super::{Failure, PERCENTILES, Show, cells, silently, usage};
 use crate::api::{
-    ClientConnection, Cluster, Info, LogLevel, Pool, RequestLatencies, TableReport, Timeout, TraceProbability,
+    ClientConnection, Cluster, Info, LogLevel, Messages, Pool, RequestLatencies, TableReport, Timeout,
+    TraceProbability, VerbMessages,
 };
 use crate::client::Client;
 use crate::format::columns;
@@ -22,7 +23,7 @@ const OF_REQUESTS: [&str; 7] =
 const BETWEEN_NODES: [&str; 3] = ["internodeconnect", "internodeuser", "internodestreaminguser"];
 /// Levels of the log.
 const LEVELS: [&str; 7] = ["ALL", "TRACE", "DEBUG", "INFO", "WARN", "ERROR", "OFF"];
-/// Messages between nodes whose losses scripts watch. A node that is alone sends none.
+/// Messages between nodes whose losses scripts watch.
 const MESSAGES: [&str; 9] = [
     "BATCH_STORE_REQ",
     "COUNTER_MUTATION_REQ",
@@ -114,7 +115,10 @@ impl TuningVerb {
     pub(super) fn run(&self, show: &Show<'_>) -> Result<String, Failure> {
         let client = show.client;
         match self {
-            TuningVerb::Tpstats => show.get("/api/v1/pools", &[], |pools: &Vec<_>| pools_text(pools)),
+            TuningVerb::Tpstats => {
+                let messages: Messages = client.get("/api/v1/messages", &[])?;
+                show.get("/api/v1/pools", &[], |pools: &Vec<_>| pools_text(pools, &messages.verbs))
+            }
             TuningVerb::Proxyhistograms => show.get("/api/v1/latencies", &[], latencies_text),
             TuningVerb::Clientstats(args) => clientstats(show, args),
             TuningVerb::Gettimeout { timeout_type } => get_timeout(show, timeout_type),
@@ -227,7 +231,7 @@ fn known_timeout(kind: &str) -> Result<(), Failure> {
 }
 
 /// `tpstats`.
-pub(super) fn pools_text(pools: &[Pool]) -> String {
+pub(super) fn pools_text(pools: &[Pool], verbs: &[VerbMessages]) -> String {
     let mut rows =
         vec![cells(&["Pool Name", "Active", "Pending", "Completed", "Blocked", "All time blocked"])];
     for pool in pools {
@@ -243,7 +247,10 @@ pub(super) fn pools_text(pools: &[Pool]) -> String {
         let _ = writeln!(out, "{name:<33} {dropped:<7} {p50:>7} {p95:>8} {p99:>8} {max:>8}");
     };
     line(["Message type", "Dropped", "50%", "95%", "99%", "Max"]);
-    MESSAGES.iter().for_each(|name| line([name, "0", "0.0", "0.0", "0.0", "0.0"]));
+    for name in MESSAGES {
+        let dropped = verbs.iter().find(|found| found.verb == name).map_or(0, |found| found.dropped);
+        line([name, &dropped.to_string(), "0.0", "0.0", "0.0", "0.0"]);
+    }
     out
 }
 

@@ -86,6 +86,19 @@ fn phis_are_shown() {
 }
 
 #[test]
+fn what_speaks_for_a_death_can_be_told() {
+    let mut node = node_1(&[]);
+    assert_eq!(node.suspicion(&endpoint(2), at(1)), None, "it was never heard");
+    meet(&mut node, 2, normal(1), at(1));
+    hear(&mut node, 2, 100);
+    assert_eq!(watch(&mut node, 101, 200).unwrap().1, [Event::Dead(endpoint(2))]);
+    let found = node.suspicion(&endpoint(2), at(119)).unwrap();
+    assert_eq!((found.silent_nanos, found.threshold), (19_000_000_000, 8.0));
+    assert!(found.phi > 8.0 && found.phi < 8.5, "{found:?}");
+    assert!(found.mean_nanos > 1e9 && found.mean_nanos < 1.1e9, "{found:?}");
+}
+
+#[test]
 fn a_threshold_can_be_set() {
     let mut node = node_1(&[]);
     meet(&mut node, 2, normal(1), at(1));

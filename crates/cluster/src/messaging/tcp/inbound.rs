@@ -199,11 +199,13 @@ impl Reader<'_> {
         counters.received.add(len);
         let inbox = self.shared.inbox().ok_or(InboundError::Stopped)?;
         let mut input = SliceInput::new(bytes);
-        match Message::decode(&mut input, self.shared.env.clock.now_millis()) {
+        let now_millis = self.shared.env.clock.now_millis();
+        match Message::decode(&mut input, now_millis) {
             Ok(Parsed::Message(mut message)) => {
                 message.payload = Held::around(message.payload, room);
+                let is_late = message.left(now_millis).is_zero();
                 inbox.receive(self.from, self.version, message);
-                counters.processed.add(len);
+                if is_late { &counters.expired } else { &counters.processed }.add(len);
             }
             Ok(Parsed::UnknownVerb { number }) => {
                 counters.error.add(len);

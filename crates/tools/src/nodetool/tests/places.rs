@@ -1,8 +1,8 @@
 //! Verbs about where data lies, as Cassandra 5.0.5 answered them.
 
+use super::super::gossip::{alone_node, gossip_text, messages_alone, netstats_text};
 use super::super::places::{
-    describering_text, directories_of_tables, directories_text, gossip_text, netstats_text, ring_text,
-    sstables_text,
+    describering_text, directories_of_tables, directories_text, ranges_alone, ring_text, sstables_text,
 };
 use super::super::ring::host_name;
 use super::*;
@@ -57,6 +57,7 @@ fn cluster() -> Cluster {
         data_center: "datacenter1".to_owned(),
         release_version: "5.0.5".to_owned(),
         keyspaces: Vec::new(),
+        nodes: Vec::new(),
     }
 }
 
@@ -70,10 +71,13 @@ fn describering_has_nodetools_layout() {
     };
     let head = "Schema Version:c347c0ee-7e61-30eb-9a80-75be519da057\nTokenRange: \n";
     let token = "-3142690539546280322";
-    assert_eq!(describering_text(&cluster(), &[one()]), format!("{head}{}", range(token, token)));
+    assert_eq!(
+        describering_text(&ranges_alone(&cluster(), &[one()])),
+        format!("{head}{}", range(token, token))
+    );
     let several = NodeStatus { tokens: vec!["7".to_owned(), "-5".to_owned()], ..one() };
     let expected = format!("{head}{}{}", range("7", "-5"), range("-5", "7"));
-    assert_eq!(describering_text(&cluster(), &[several]), expected);
+    assert_eq!(describering_text(&ranges_alone(&cluster(), &[several])), expected);
 }
 
 #[test]
@@ -90,8 +94,8 @@ Large messages                  n/a         0              0         0
 Small messages                  n/a         0              0         0
 Gossip messages                 n/a         0              0         0
 ";
-    assert_eq!(netstats_text(&info()), expected);
-    let gossip = gossip_text(&info(), &cluster());
+    assert_eq!(netstats_text(&messages_alone(&info())), expected);
+    let gossip = gossip_text(&[alone_node(&info(), &cluster())]);
     assert!(
         gossip.starts_with("/127.0.0.9\n  generation:1\n  heartbeat:0\n  STATUS:0:NORMAL,5\n  LOAD:0:0.0\n")
     );

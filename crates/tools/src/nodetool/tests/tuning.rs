@@ -4,7 +4,7 @@ use super::super::tuning::{
     by_protocol_text, clients_text, garbage_text, latencies_text, levels_text, pools_text,
 };
 use super::*;
-use crate::api::{ClientConnection, LogLevel, Pool, RequestLatencies};
+use crate::api::{ClientConnection, LogLevel, Pool, RequestLatencies, VerbMessages};
 
 fn client(address: &str, version: u8, keyspace: Option<&str>, requests: u64) -> ClientConnection {
     let options = [("DRIVER_NAME", "Apache Cassandra Python Driver"), ("DRIVER_VERSION", "3.30.1")];
@@ -62,7 +62,7 @@ fn tpstats_has_nodetools_layout() {
         pending: 0,
         completed,
     };
-    let text = pools_text(&[pool("Native-Transport-Requests", 200_227), pool("ReadStage", 129)]);
+    let text = pools_text(&[pool("Native-Transport-Requests", 200_227), pool("ReadStage", 129)], &[]);
     let expected = "\
 Pool Name                 Active Pending Completed Blocked All time blocked
 Native-Transport-Requests 0      0       200227    0       0               
@@ -73,6 +73,9 @@ Message type                      Dropped     50%      95%      99%      Max
 BATCH_STORE_REQ                   0           0.0      0.0      0.0      0.0
 ";
     assert!(text.starts_with(expected), "{text}");
+    let late = VerbMessages { verb: "READ_REQ".to_owned(), sent: 0, received: 9, dropped: 7 };
+    let text = pools_text(&[], &[late]);
+    assert!(text.contains("\nREAD_REQ                          7           0.0"), "{text}");
 }
 
 #[test]
