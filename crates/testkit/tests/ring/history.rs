@@ -38,6 +38,7 @@ pub enum Did {
 
 /// An operation.
 #[derive(Clone, Debug)]
+#[allow(dead_code, reason = "who did it where is shown where a check fails")]
 pub struct Operation {
     pub client: usize,
     pub node: u8,
@@ -118,7 +119,9 @@ impl History {
         // The least that it has to see, and who says so.
         let (mut least, mut because) = (i64::MIN, None);
         for operation in &self.operations {
-            let Some(end) = operation.end.filter(|end| *end < read.begin) else { continue };
+            if operation.end.is_none_or(|end| end >= read.begin) {
+                continue;
+            }
             let seen = match &operation.did {
                 Did::Wrote { timestamp, is_quorum: true, .. } if operation.touches(place) => *timestamp,
                 Did::Read { rows, .. } => {
@@ -127,7 +130,6 @@ impl History {
                 }
                 _ => continue,
             };
-            let _ = end;
             if seen > least {
                 (least, because) = (seen, Some(operation));
             }

@@ -37,6 +37,9 @@ pub struct Plan {
     pub operations: usize,
     /// Whether anything fails.
     pub has_faults: bool,
+    /// Whether nodes lose their power or are restarted. Where they do not, hints bring everything that was
+    /// written to all replicas.
+    pub has_restarts: bool,
 }
 
 /// What a life leaves.
@@ -100,7 +103,7 @@ pub fn live(seed: u64, plan: Plan) -> Left {
         while shared.clients_left.load(Ordering::SeqCst) > 0 {
             ring.wait(Duration::from_millis(200 + random.below(4_000)));
             if plan.has_faults {
-                faults.push(happen(&mut ring, &random));
+                faults.push(happen(&mut ring, &random, plan.has_restarts));
             }
         }
         clients.into_iter().for_each(TaskHandle::join);
@@ -110,6 +113,9 @@ pub fn live(seed: u64, plan: Plan) -> Left {
         ring.settle();
         ring.wait(BATCHES_COMPLETED);
         ring.settle();
+        if plan.nodes == 3 && !plan.has_restarts {
+            shared.replicas_have_all();
+        }
         let last = shared.read_all();
         shared.replicas_agree(&last);
         let history = shared.history.lock().clone();
@@ -122,7 +128,7 @@ pub fn live(seed: u64, plan: Plan) -> Left {
 }
 
 /// Lets something happen to the ring; says what.
-fn happen(ring: &mut Ring<'_>, random: &Random) -> String {
+fn happen(ring: &mut Ring<'_>, random: &Random, has_restarts: bool) -> String {
     let numbers = ring.numbers();
     let any = || numbers[random.below(numbers.len() as u64) as usize];
     let (one, other) = (any(), any());
@@ -158,7 +164,7 @@ fn happen(ring: &mut Ring<'_>, random: &Random) -> String {
             ring.skew(one, ahead);
             format!("the clock of node {one} is ahead by {ahead} us")
         }
-        6 | 7 if absent.is_empty() => {
+        6 | 7 if has_restarts && absent.len() < 2 => {
             let crash = match random.below(3) {
                 0 => Crash::LoseUnsynced,
                 1 => Crash::TornPrefix(random.u64()),
@@ -167,9 +173,17 @@ fn happen(ring: &mut Ring<'_>, random: &Random) -> String {
             ring.crash(one, crash);
             format!("node {one} loses power: {crash:?}")
         }
-        8 if absent.is_empty() => {
+        8 if has_restarts && absent.is_empty() => {
             ring.stop(one);
             format!("node {one} is stopped")
+        }
+        9 if has_restarts && absent.is_empty() => {
+            let restart = |number: &u8| {
+                ring.stop(*number);
+                ring.start(*number).map(drop)
+            };
+            let restarted: Vec<_> = numbers.iter().map(restart).collect();
+            format!("all nodes are restarted, one after the other: {restarted:?}")
         }
         6..=9 if !absent.is_empty() => {
             let started = ring.start(absent[0]).map(drop);
@@ -384,6 +398,23 @@ impl Shared {
             register: read(&self.tables.register),
             counter: read(&self.tables.counter),
             pairs: read(&self.tables.pairs),
+        }
+    }
+
+    /// All nodes have the same rows, without a read that repaired them.
+    fn replicas_have_all(&self) {
+        let own = |node: &Arc<RingNode>| {
+            let command = read_of(&self.tables.plain, Wanted::Everything, node.env().now_seconds() as u32);
+            let request = ReadRequest::all(Arc::new(command), Consistency::One, ReadContext::default());
+            let (request, coordinator) = (request.of_this_node(), Arc::clone(&node.coordinator));
+            let take = |page: &mut coordinator::Page| rows(page, false);
+            let read = async move { coordinator.collect(&request, take, None, &mut ()).await };
+            node.ask(&self.tasks, PATIENCE, read).expect("an answer").expect("a read of this node")
+        };
+        let all: Vec<(u8, Vec<Found>)> =
+            self.nodes.all().iter().map(|(number, node)| (*number, own(node))).collect();
+        for (number, rows) in &all {
+            assert_eq!(rows, &all[0].1, "hints have not brought node {number} what node 1 has");
         }
     }
 

@@ -9,44 +9,51 @@ mod tables;
 
 use life::{Left, Plan, live, rows_max};
 
-/// Seeds of an ordinary run, of each kind.
-const SEEDS: u64 = 10;
+/// Seeds of an ordinary run.
+const SEEDS: u64 = 12;
+/// A run ends after so many seeds that fail.
+const FAILURES_MAX: usize = 10;
 
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
 }
 
-/// What happens in the life of a seed. One of eight is without faults.
+/// What happens in the life of a seed: to one of eight nothing, to two of eight no restarts.
 fn plan(seed: u64) -> Plan {
-    Plan { nodes: 3 + (seed % 3) as u8, operations: 40, has_faults: seed % 8 != 0 }
+    let (has_faults, has_restarts) = (!seed.is_multiple_of(8), !matches!(seed % 8, 0 | 3 | 6));
+    let nodes = if has_restarts { 3 + (seed % 3) as u8 } else { 3 };
+    Plan { nodes, operations: 40, has_faults, has_restarts }
 }
 
-/// Lives one life, and says how it is lived again.
-fn named(seed: u64) -> Left {
-    let outcome = std::panic::catch_unwind(|| {
-        let left = live(seed, plan(seed));
-        if number("RING_SEED").is_some() {
-            left.faults.iter().for_each(|fault| println!("{fault}"));
-            left.history.operations.iter().for_each(|operation| println!("{operation:?}"));
-            println!("{} turns", left.turns);
-        }
-        left.history.check(&left.last, rows_max());
-        left
-    });
-    outcome.unwrap_or_else(|_| panic!("RING_SEED={seed} cargo test -p testkit --test ring"))
-}
-
-/// Half of the seeds.
-fn every_second(first: u64) {
-    if let Some(seed) = number("RING_SEED") {
-        if seed % 2 == first {
-            named(seed);
-        }
-        return;
+/// Lives one life, and holds it to what is promised.
+fn hold(seed: u64) {
+    let left = live(seed, plan(seed));
+    if number("RING_SEED").is_some() {
+        left.faults.iter().for_each(|fault| println!("{fault}"));
+        left.history.operations.iter().for_each(|operation| println!("{operation:?}"));
+        println!("{} turns", left.turns);
     }
-    let (from, seeds) = (number("RING_FIRST").unwrap_or(0), number("RING_SEEDS").unwrap_or(SEEDS));
-    (from..from + seeds).filter(|seed| seed % 2 == first).for_each(|seed| drop(named(seed)));
+    left.history.check(&left.last, rows_max());
+}
+
+/// Half of the seeds. Those that fail are named with how they are lived again.
+fn every_second(first: u64) {
+    let (from, seeds) = match number("RING_SEED") {
+        Some(seed) => (seed, 1),
+        None => (number("RING_FIRST").unwrap_or(0), number("RING_SEEDS").unwrap_or(SEEDS)),
+    };
+    let mut failed = Vec::new();
+    for seed in (from..from + seeds).filter(|seed| seed % 2 == first) {
+        if std::panic::catch_unwind(|| hold(seed)).is_err() {
+            println!("RING_SEED={seed} cargo test -p testkit --test ring -- --nocapture");
+            failed.push(seed);
+        }
+        if failed.len() >= FAILURES_MAX {
+            break;
+        }
+    }
+    assert!(failed.is_empty(), "these seeds fail, each again with RING_SEED: {failed:?}");
 }
 
 #[test]
@@ -61,7 +68,7 @@ fn it_does_so_with_the_other_half_of_the_seeds() {
 
 #[test]
 fn the_same_seed_gives_the_same_history() {
-    for seed in [0, 1] {
+    for seed in [1, 3] {
         let (one, other) = (live(seed, plan(seed)), live(seed, plan(seed)));
         let text = |left: &Left| format!("{:?}\n{:?}\n{:?}", left.faults, left.history, left.last);
         assert_eq!(text(&one), text(&other), "seed {seed}");
