@@ -64,7 +64,20 @@ struct Shared {
     moments: Arc<AtomicU64>,
     values: Arc<AtomicU64>,
     clients_left: Arc<AtomicU64>,
+    habits: Habits,
 }
+
+/// How clients of a life differ from those of another.
+#[derive(Clone, Copy)]
+struct Habits {
+    /// Between two operations, at most.
+    idle_millis_max: u64,
+    /// The kind of every third operation.
+    favourite: u64,
+}
+
+/// Kinds of operations, some of which are drawn more often than others.
+const KINDS: u64 = 20;
 
 /// Lives one life, and holds it to what is promised.
 pub fn live(seed: u64, plan: Plan) -> Left {
@@ -91,6 +104,10 @@ pub fn live(seed: u64, plan: Plan) -> Left {
             moments: Arc::default(),
             values: Arc::default(),
             clients_left: Arc::new(AtomicU64::new(CLIENTS as u64)),
+            habits: Habits {
+                idle_millis_max: [30, 300, 1_000][random.below(3) as usize],
+                favourite: random.below(KINDS),
+            },
         };
         let clients: Vec<TaskHandle> = (0..CLIENTS)
             .map(|client| {
@@ -233,7 +250,7 @@ impl Shared {
                 let begun = Begun { client, node: number, begin: self.moment() };
                 self.operate(begun, &node, random);
             }
-            let idle = Duration::from_millis(random.below(1_000));
+            let idle = Duration::from_millis(random.below(self.habits.idle_millis_max));
             block_on(self.tasks.sleep(idle));
         }
         self.clients_left.fetch_sub(1, Ordering::SeqCst);
@@ -257,7 +274,8 @@ impl Shared {
         let write_deadline = node.deadline(timeouts.write);
         let k = random.below(PARTITIONS) as i32;
         let now_s = node.env().now_seconds() as u32;
-        match random.below(20) {
+        let kind = if random.below(3) == 0 { self.habits.favourite } else { random.below(KINDS) };
+        match kind {
             0..=6 => {
                 let timestamp = coordinator.next_timestamp();
                 let change = self.change(random);
@@ -287,7 +305,7 @@ impl Shared {
                 let is_done = rows.is_some();
                 self.note(begun, is_done, Did::Read { wanted, is_reversed, rows: rows.unwrap_or_default() });
             }
-            13 | 14 => self.raise(begun, node),
+            13 | 14 => self.raise(begun, node, random.below(4) > 0),
             15 => {
                 let found =
                     self.read(number, node, &self.tables.register, Wanted::Partition(0), Consistency::Serial);
@@ -338,8 +356,9 @@ impl Shared {
         )
     }
 
-    /// Raises the register by one, on condition that nobody else did meanwhile.
-    fn raise(&self, begun: Begun, node: &Arc<RingNode>) {
+    /// Raises the register by one, on condition that nobody else did meanwhile; or looks at it with a condition
+    /// that does not hold.
+    fn raise(&self, begun: Begun, node: &Arc<RingNode>, does_hold: bool) {
         let timeouts = Timeouts::default();
         let (table, now_s) = (Arc::clone(&self.tables.register), node.env().now_seconds() as u32);
         let read_deadline = node.deadline(timeouts.read);
@@ -359,14 +378,15 @@ impl Shared {
             let value = found.first().and_then(|rows| rows.first()).map_or(0, |row| row.value);
             *seen.lock() = value;
             let raised = mutation(&table, 0, &Change::Put(0, value + 1), ballot, now_s);
-            Ok::<_, CoordinatorError>(Some(vec![raised]))
+            Ok::<_, CoordinatorError>(does_hold.then(|| vec![raised]))
         };
         let coordinator: Arc<Coordinator> = Arc::clone(&node.coordinator);
         let take = |page: &mut coordinator::Page| rows(page, false);
         let done =
             self.ask(begun.node, node, async move { coordinator.cas(request, take, decide, &mut ()).await });
         let before = *before.lock();
-        self.note(begun, done.is_some(), Did::Raised { before });
+        let did = if does_hold { Did::Raised { before } } else { Did::Looked { value: before } };
+        self.note(begun, done.is_some(), did);
     }
 
     /// Writes a number to two partitions, in a logged batch.
