@@ -10,8 +10,8 @@
 //!    when any other did since it last tried.
 //! 2. Time moves by a microsecond a turn. When nobody can go on it jumps to the next moment that somebody
 //!    waits for.
-//! 3. Tasks belong to a group, which is that of the task that started them: the tasks of one node. A group that
-//!    is paused ([`Simulation::pause`]) gets no turns.
+//! 3. Tasks belong to a group, which is that of the task that started them: the tasks of one node. A group
+//!    that is paused ([`Simulation::pause`]) gets no turns.
 //! 4. When nobody waits for a moment either, the tasks wait for each other: [`Simulation::run`] panics and
 //!    names them. It does the same when a task panics, and when one is left at the end.
 //!
@@ -93,8 +93,8 @@ impl Simulation {
         self.env_of(0, Arc::clone(&self.clock) as Arc<dyn Clock>, Arc::new(files.clone()))
     }
 
-    /// The world as one of several nodes sees it: by a clock and files of its own, with random numbers that are
-    /// drawn from the seed and from `number`.
+    /// The world as one of several nodes sees it: by a clock and files of its own, with random numbers that
+    /// are drawn from the seed and from `number`.
     pub fn env_of(&self, number: u64, clock: Arc<dyn Clock>, files: Arc<dyn FileSystem>) -> Env {
         // Another stream of numbers than that which the turns are drawn from.
         let seed = self.seed ^ number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -115,8 +115,8 @@ impl Simulation {
         Ok(TaskHandle::simulated(Arc::clone(&self.scheduler), id))
     }
 
-    /// Gives the tasks of a group no turns for so long, as of a process that is stopped. Its calling task must
-    /// be of another group.
+    /// Gives the tasks of a group no turns for so long, as of a process that is stopped. Its calling task
+    /// must be of another group.
     pub fn pause(&self, group: Group, duration: Duration) {
         let until = self.scheduler.now_nanos().saturating_add(duration.as_nanos() as u64);
         self.scheduler.state.lock().paused.insert(group, until);

@@ -356,8 +356,8 @@ impl Shared {
         )
     }
 
-    /// Raises the register by one, on condition that nobody else did meanwhile; or looks at it with a condition
-    /// that does not hold.
+    /// Raises the register by one, on condition that nobody else did meanwhile; or looks at it with a
+    /// condition that does not hold.
     fn raise(&self, begun: Begun, node: &Arc<RingNode>, does_hold: bool) {
         let timeouts = Timeouts::default();
         let (table, now_s) = (Arc::clone(&self.tables.register), node.env().now_seconds() as u32);

@@ -1,6 +1,7 @@
 //! Lives of rings: clients, faults of nodes and of the network, in an order that a seed draws.
 //!
-//! `RING_SEED=n` lives one life, and shows it with `--nocapture`; `RING_SEEDS=n` so many, from `RING_FIRST` on.
+//! `RING_SEED=n` lives one life, and shows it with `--nocapture`; `RING_SEEDS=n` so many, from
+//! `RING_FIRST` on.
 //! `make simulate` does so in a faster build.
 
 mod history;
