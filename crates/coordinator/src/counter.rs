@@ -120,7 +120,7 @@ impl Coordinator {
             let interruption = match self.shards_of(&mutations, consistency, deadline, observer).await {
                 Ok(shards) => {
                     self.add_totals(&mut mutations, &shards);
-                    return self.write(mutations, consistency, WriteType::Counter, deadline).await;
+                    return self.write_totals(mutations, consistency, deadline).await;
                 }
                 Err(PullError::Failed(CoordinatorError::ReadTimeout { .. })) => return Err(too_late()),
                 Err(PullError::Failed(error)) => return Err(error),

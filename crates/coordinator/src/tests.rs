@@ -315,6 +315,27 @@ fn counters_add_up_in_rows_and_in_statics() {
 }
 
 #[test]
+fn a_counter_is_told_to_others_when_this_node_has_kept_it() {
+    let case = case(3, 3);
+    let table = case.table("counters");
+    let mut update = PartitionUpdate::new(Arc::clone(&table), key(1));
+    let mut row = Row::new(Clustering::from_values([&1i32.to_be_bytes()[..]]));
+    let one = Bytes::copy_from_slice(&1_i64.to_be_bytes());
+    row.cells.push(Cell::live(table.column("n").unwrap().id, 1, one));
+    update.rows.push(row);
+    case.replicas[0].keeps_writes_waiting.store(true, Ordering::SeqCst);
+    let counted = async {
+        let add = vec![Mutation::of(update)];
+        case.coordinator.write_counters(add, Consistency::Quorum, None, &mut ()).await
+    };
+    let mut counted = std::pin::pin!(counted);
+    let is_done = counted.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
+    assert!(is_done.is_pending(), "two others are a quorum, and do not count without this node");
+    let others = case.replicas[1..].iter().map(|other| other.mutations.lock().unwrap().len());
+    assert_eq!(others.collect::<Vec<_>>(), [0, 0]);
+}
+
+#[test]
 fn counters_refuse_any_and_plain_writes_refuse_serial() {
     let case = case(1, 1);
     let any = run(case.coordinator.write_counters(vec![case.put(1, 1, 1)], Consistency::Any, None, &mut ()))

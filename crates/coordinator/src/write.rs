@@ -60,6 +60,46 @@ impl Coordinator {
         Ok(())
     }
 
+    /// Writes totals of counters that this node leads. It keeps them itself before anybody else hears of
+    /// them: its next total is one more than what it finds here, with a later clock. Had others acknowledged
+    /// a total that a loss of power takes from this node, that next one would take it from them too.
+    ///
+    /// # Errors
+    /// Those of [`Coordinator::write`].
+    pub(crate) async fn write_totals(
+        &self,
+        mutations: Vec<Mutation>,
+        consistency: Consistency,
+        deadline: Option<&Deadline>,
+    ) -> Result<(), CoordinatorError> {
+        let refused = |block_for, failed| failed_write(failed, consistency, block_for, WriteType::Counter);
+        let mut placed = Vec::with_capacity(mutations.len());
+        for mutation in mutations {
+            let placement = self.placement_of(&mutation)?;
+            let block_for = placement.for_write(consistency)?.required.count();
+            placed.push((placement, Arc::new(mutation), block_for));
+        }
+        for (_, mutation, block_for) in &placed {
+            let kept = self.local.mutate(Arc::clone(mutation), deadline).await;
+            kept.map_err(|cause| refused(*block_for, Failed { received: 0, failures: 1, cause }))?;
+        }
+        let mut sent = Vec::with_capacity(placed.len());
+        for (placement, mutation, _) in &placed {
+            sent.push(Sent::new(mutation, self.hints.as_ref(), placement.for_write(consistency)?));
+        }
+        for write in &mut sent {
+            write.send(|replica, mutation| match replica.as_local() {
+                Some(_) => Answer::ready(Ok(())),
+                None => replica.mutate(Arc::clone(mutation), deadline),
+            });
+        }
+        for mut write in sent {
+            let block_for = write.missing.count();
+            poll_fn(|cx| write.poll(cx)).await.map_err(|failed| refused(block_for, failed))?;
+        }
+        Ok(())
+    }
+
     /// Writes what was decided.
     ///
     /// # Errors

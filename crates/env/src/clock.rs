@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods)]
 
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -103,6 +104,35 @@ impl Clock for ManualClock {
     }
 }
 
+/// A clock that shows another wall time than the one it follows; the same monotonic time.
+#[derive(Debug)]
+pub struct SkewedClock {
+    of: Arc<dyn Clock>,
+    ahead_micros: AtomicI64,
+}
+
+impl SkewedClock {
+    /// A clock that is ahead of another by so much; behind where it is negative.
+    pub fn new(of: Arc<dyn Clock>, ahead_micros: i64) -> Self {
+        Self { of, ahead_micros: AtomicI64::new(ahead_micros) }
+    }
+
+    /// Sets by how much it is ahead.
+    pub fn set_ahead_micros(&self, ahead_micros: i64) {
+        self.ahead_micros.store(ahead_micros, Ordering::SeqCst);
+    }
+}
+
+impl Clock for SkewedClock {
+    fn now_micros(&self) -> i64 {
+        self.of.now_micros().saturating_add(self.ahead_micros.load(Ordering::SeqCst))
+    }
+
+    fn monotonic_nanos(&self) -> u64 {
+        self.of.monotonic_nanos()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,6 +154,17 @@ mod tests {
         clock.set_micros(-1);
         assert_eq!((clock.now_seconds(), clock.now_millis()), (-1, -1), "rounded down, also before 1970");
         assert_eq!(clock.monotonic_nanos(), 1_000_000_000);
+    }
+
+    #[test]
+    fn a_skewed_clock_differs_in_its_wall_time_alone() {
+        let of = Arc::new(ManualClock::default());
+        let skewed = SkewedClock::new(of.clone(), -2_000_000);
+        of.advance(Duration::from_secs(1));
+        assert_eq!(skewed.now_micros(), ManualClock::START_MICROS - 1_000_000);
+        assert_eq!(skewed.monotonic_nanos(), 1_000_000_000);
+        skewed.set_ahead_micros(5);
+        assert_eq!(skewed.now_micros(), of.now_micros() + 5);
     }
 
     #[test]

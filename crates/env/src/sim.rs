@@ -10,11 +10,17 @@
 //!    when any other did since it last tried.
 //! 2. Time moves by a microsecond a turn. When nobody can go on it jumps to the next moment that somebody
 //!    waits for.
-//! 3. When nobody waits for a moment either, the tasks wait for each other: [`Simulation::run`] panics and
+//! 3. Tasks belong to a group, which is that of the task that started them: the tasks of one node. A group
+//!    that is paused ([`Simulation::pause`]) gets no turns.
+//! 4. When nobody waits for a moment either, the tasks wait for each other: [`Simulation::run`] panics and
 //!    names them. It does the same when a task panics, and when one is left at the end.
 //!
 //! The idea is that of AWS's shuttle (<https://github.com/awslabs/shuttle>), with time and files.
 #![allow(clippy::disallowed_types)]
+
+mod executor;
+
+pub use executor::Executor;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -30,10 +36,11 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::Env;
 use crate::clock::{Clock, ManualClock};
+use crate::fs::FileSystem;
 use crate::fs::faulty::FaultyFileSystem;
 use crate::random::Random;
 use crate::sync::Waited;
-use crate::tasks::Tasks;
+use crate::tasks::{TaskHandle, Tasks};
 
 /// A turn takes so long.
 const TURN: Duration = Duration::from_micros(1);
@@ -50,6 +57,9 @@ const LAST_TURNS_MAX: u64 = 100_000;
 
 /// Number of a task, in the order in which they were started.
 pub(crate) type TaskId = usize;
+
+/// Number of a group of tasks. The first task is of group 0.
+pub type Group = u32;
 
 const ROOT: TaskId = 0;
 
@@ -70,7 +80,7 @@ impl Simulation {
         let clock = Arc::new(ManualClock::default());
         let scheduler = Arc::new(Scheduler::new(seed, Arc::clone(&clock)));
         let simulation = Simulation { seed, clock, scheduler: Arc::clone(&scheduler) };
-        let root_task = scheduler.state.lock().add("root".to_owned());
+        let root_task = scheduler.state.lock().add("root".to_owned(), 0);
         let _here = Entered::new(Here { scheduler: Arc::clone(&scheduler), id: root_task });
         let out = root(&simulation);
         scheduler.finish(root_task);
@@ -80,10 +90,36 @@ impl Simulation {
     /// The world as a node sees it. Its files are those of an earlier life or a new
     /// [`MemoryFileSystem`](crate::fs::memory::MemoryFileSystem); calls of them are steps.
     pub fn env(&self, files: &FaultyFileSystem) -> Env {
+        self.env_of(0, Arc::clone(&self.clock) as Arc<dyn Clock>, Arc::new(files.clone()))
+    }
+
+    /// The world as one of several nodes sees it: by a clock and files of its own, with random numbers that
+    /// are drawn from the seed and from `number`.
+    pub fn env_of(&self, number: u64, clock: Arc<dyn Clock>, files: Arc<dyn FileSystem>) -> Env {
         // Another stream of numbers than that which the turns are drawn from.
-        let random = Random::from_seed(self.seed ^ 0x9E37_79B9_7F4A_7C15);
-        let clock = Arc::clone(&self.clock) as Arc<dyn Clock>;
-        Env::new(clock, Arc::new(random), Arc::new(files.clone())).with_tasks(self.tasks())
+        let seed = self.seed ^ number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        Env::new(clock, Arc::new(Random::from_seed(seed)), files).with_tasks(self.tasks())
+    }
+
+    /// Starts a task of a group.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn spawn_in(
+        &self,
+        group: Group,
+        name: impl Into<String>,
+        work: impl FnOnce() + Send + 'static,
+    ) -> io::Result<TaskHandle> {
+        let id = self.scheduler.spawn(Some(group), name.into(), work)?;
+        Ok(TaskHandle::simulated(Arc::clone(&self.scheduler), id))
+    }
+
+    /// Gives the tasks of a group no turns for so long, as of a process that is stopped. Its calling task
+    /// must be of another group.
+    pub fn pause(&self, group: Group, duration: Duration) {
+        let until = self.scheduler.now_nanos().saturating_add(duration.as_nanos() as u64);
+        self.scheduler.state.lock().paused.insert(group, until);
     }
 
     /// Its tasks and timers.
@@ -118,6 +154,10 @@ pub(crate) struct Scheduler {
 #[derive(Debug, Default)]
 struct State {
     tasks: Vec<Task>,
+    /// Those that have not ended, in the order in which they were started.
+    living: Vec<TaskId>,
+    /// Until when groups have no turns (monotonic nanoseconds).
+    paused: BTreeMap<Group, u64>,
     /// Grows with each turn of a task that got what it wanted.
     progress: u64,
     turns: u64,
@@ -132,6 +172,7 @@ struct State {
 #[derive(Debug)]
 struct Task {
     name: String,
+    group: Group,
     status: Status,
     /// How its last wait ended.
     waited: Waited,
@@ -186,9 +227,11 @@ enum Next {
 }
 
 impl State {
-    fn add(&mut self, name: String) -> TaskId {
+    fn add(&mut self, name: String, group: Group) -> TaskId {
+        self.living.push(self.tasks.len());
         self.tasks.push(Task {
             name,
+            group,
             status: Status::Ready,
             waited: Waited::Notified,
             baton: Arc::default(),
@@ -198,6 +241,19 @@ impl State {
 
     fn set(&mut self, id: TaskId, status: Status) {
         self.tasks[id].status = status;
+        if status == Status::Ended {
+            self.living.retain(|living| *living != id);
+        }
+    }
+
+    /// The tasks that have not ended.
+    fn living(&self) -> impl Iterator<Item = (TaskId, &Task)> {
+        self.living.iter().map(|id| (*id, &self.tasks[*id]))
+    }
+
+    /// When the pause of a task's group ends, while it lasts.
+    fn paused_until(&self, task: &Task, now: u64) -> Option<u64> {
+        self.paused.get(&task.group).copied().filter(|until| *until > now)
     }
 
     fn wake(&mut self, id: TaskId, waited: Waited) {
@@ -208,7 +264,7 @@ impl State {
     /// Tasks that wait for that.
     fn waiting(&self, on: On) -> Vec<TaskId> {
         let waits = |task: &Task| matches!(task.status, Status::Waiting { on: other, .. } if other == on);
-        (0..self.tasks.len()).filter(|id| waits(&self.tasks[*id])).collect()
+        self.living().filter(|(_, task)| waits(task)).map(|(id, _)| id).collect()
     }
 
     /// Whose turn it is.
@@ -221,10 +277,20 @@ impl State {
             Status::Contending(tried) => tried != self.progress,
             Status::Waiting { .. } | Status::Ended => false,
         };
-        let able: Vec<TaskId> = (0..self.tasks.len()).filter(|id| can_go_on(&self.tasks[*id])).collect();
+        let now = clock.monotonic_nanos();
+        let mut resumed = None;
+        let mut able = Vec::new();
+        for (id, task) in self.living().filter(|(_, task)| can_go_on(task)) {
+            match self.paused_until(task, now) {
+                None => able.push(id),
+                Some(until) => resumed = Some(resumed.map_or(until, |first: u64| first.min(until))),
+            }
+        }
         if able.is_empty() {
-            let Some(moment) = self.next_moment() else { return Next::Nobody };
-            let nanos = moment.saturating_sub(clock.monotonic_nanos());
+            let Some(moment) = self.next_moment().into_iter().chain(resumed).min() else {
+                return Next::Nobody;
+            };
+            let nanos = moment.saturating_sub(now);
             clock.advance(Duration::from_nanos(nanos));
             self.progress += 1;
             return Next::Wake(Vec::new());
@@ -241,7 +307,7 @@ impl State {
 
     /// The first moment that somebody waits for.
     fn next_moment(&self) -> Option<u64> {
-        let moments = self.tasks.iter().filter_map(|task| match task.status {
+        let moments = self.living().filter_map(|(_, task)| match task.status {
             Status::Waiting { until_nanos, .. } => until_nanos,
             _ => None,
         });
@@ -250,13 +316,9 @@ impl State {
 
     /// Ends the waits whose moment has come; who is to be woken besides, if there is anybody.
     fn woken_by_time(&mut self, now: u64) -> Option<Vec<Waker>> {
-        for id in 0..self.tasks.len() {
-            if let Status::Waiting { until_nanos: Some(until), .. } = self.tasks[id].status
-                && until <= now
-            {
-                self.wake(id, Waited::TimedOut);
-            }
-        }
+        let is_over = |task: &Task| matches!(task.status, Status::Waiting { until_nanos: Some(until), .. } if until <= now);
+        let over: Vec<TaskId> = self.living().filter(|(_, task)| is_over(task)).map(|(id, _)| id).collect();
+        over.into_iter().for_each(|id| self.wake(id, Waited::TimedOut));
         self.timers.keys().next().filter(|(nanos, _)| *nanos <= now)?;
         let later = self.timers.split_off(&(now + 1, 0));
         Some(std::mem::replace(&mut self.timers, later).into_values().collect())
@@ -265,7 +327,7 @@ impl State {
     /// The tasks that have not ended, and what they wait for.
     fn describe(&self) -> String {
         let mut out = String::new();
-        for task in self.tasks.iter().filter(|task| task.status != Status::Ended) {
+        for (_, task) in self.living() {
             let _ = write!(out, "\n  {}: {:?}", task.name, task.status);
         }
         out
@@ -291,12 +353,14 @@ impl Scheduler {
     #[allow(clippy::disallowed_methods, reason = "the thread of a task")]
     pub(crate) fn spawn(
         self: &Arc<Self>,
+        group: Option<Group>,
         name: String,
         work: impl FnOnce() + Send + 'static,
     ) -> io::Result<TaskId> {
         let (id, baton) = {
             let mut state = self.state.lock();
-            let id = state.add(name.clone());
+            let group = group.or_else(|| here().map(|here| state.tasks[here.id].group));
+            let id = state.add(name.clone(), group.unwrap_or(0));
             (id, Arc::clone(&state.tasks[id].baton))
         };
         let here = Here { scheduler: Arc::clone(self), id };
@@ -333,7 +397,7 @@ impl Scheduler {
         loop {
             {
                 let mut state = self.state.lock();
-                if state.tasks.iter().skip(1).all(|task| task.status == Status::Ended) {
+                if state.living.iter().all(|id| *id == root) {
                     return;
                 }
                 if state.turns > turns_max {

@@ -48,7 +48,7 @@ impl Tasks {
         let name = name.into();
         let started = match &self.scheduler {
             None => Started::Thread(thread::Builder::new().name(name).spawn(work)?),
-            Some(scheduler) => Started::Simulated(Arc::clone(scheduler), scheduler.spawn(name, work)?),
+            Some(scheduler) => Started::Simulated(Arc::clone(scheduler), scheduler.spawn(None, name, work)?),
         };
         Ok(TaskHandle(started))
     }
@@ -82,6 +82,10 @@ impl Tasks {
 }
 
 impl TaskHandle {
+    pub(crate) fn simulated(scheduler: Arc<Scheduler>, id: TaskId) -> TaskHandle {
+        TaskHandle(Started::Simulated(scheduler, id))
+    }
+
     /// Waits until the task has ended; a task that waits for itself does not.
     pub fn join(self) {
         match self.0 {

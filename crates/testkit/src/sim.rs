@@ -3,6 +3,14 @@
 //!
 //! A node is opened on files in memory. Who wants to cut the power takes [`MemoryFileSystem::crash`] at any
 //! turn and opens another node on what is left.
+//!
+//! - [`member`]: a node of a ring;
+//! - [`network`]: what carries messages between the nodes of a ring;
+//! - [`ring`]: all nodes of a ring, and what can happen to them.
+
+pub mod member;
+pub mod network;
+pub mod ring;
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
