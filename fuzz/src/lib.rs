@@ -28,6 +28,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "commit_log_mutation", run: sstable::fuzz::fuzz_mutation },
     Target { name: "commit_log_segment", run: engine::fuzz_commit_log },
     Target { name: "cql_parse", run: cql_parse },
+    Target { name: "gossip", run: cluster::gossip::fuzz::fuzz_gossip },
     Target { name: "internode_framed", run: cluster::messaging::fuzz::fuzz_framed },
     Target { name: "internode_frames", run: cluster::messaging::fuzz::fuzz_frames },
     Target { name: "internode_handshake", run: cluster::messaging::fuzz::fuzz_handshake },

@@ -18,6 +18,7 @@ use model::{Consistency, Mutation, TableSchema};
 use partition::{BoxedStream, Deadline, Digest, PageLimits, ReadContext, Recording, concat, decode_answer};
 use std::fmt;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
@@ -228,6 +229,47 @@ impl Replica for RemoteReplica {
         })
     }
 
+    /// One message, if all of them speak one version of the protocol: the first passes on the bytes that it
+    /// gets.
+    fn mutate_and_pass_on(
+        &self,
+        others: &[&dyn Replica],
+        mutation: &Arc<Mutation>,
+        deadline: Option<&Deadline>,
+    ) -> Vec<Answer<()>> {
+        let version = self.version();
+        let reached = |other: &&dyn Replica| {
+            let endpoint = Endpoint::from(other.storage_address()?);
+            (self.messenger.version(endpoint) == version).then_some(endpoint)
+        };
+        let passed_on: Vec<Option<Endpoint>> = others.iter().map(reached).collect();
+        let mut payload = Vec::new();
+        if let Err(error) = write::encode_mutation(mutation, version, &mut payload) {
+            let refused = || Answer::ready(Err(ReplicaError::Write(error.to_string())));
+            return (0..=others.len()).map(|_| refused()).collect();
+        }
+        let nodes: Vec<Endpoint> =
+            std::iter::once(self.endpoint).chain(passed_on.iter().flatten().copied()).collect();
+        let message = Message::new(Verb::MutationReq, payload).encoded_for(version);
+        let calls = self.messenger.call_through(&nodes, message, self.left(deadline));
+        let mut answers = calls.into_iter().map(|(endpoint, call)| {
+            Answer::later(async move { call.await.map(|_| ()).map_err(|error| of_call(error, endpoint)) })
+        });
+        let mut next = || answers.next().unwrap_or_else(|| Answer::ready(Err(ReplicaError::TimedOut)));
+        let mut all = vec![next()];
+        for (other, passed_on) in others.iter().zip(passed_on) {
+            all.push(match passed_on {
+                Some(_) => next(),
+                None => other.mutate(Arc::clone(mutation), deadline),
+            });
+        }
+        all
+    }
+
+    fn storage_address(&self) -> Option<SocketAddr> {
+        Some(SocketAddr::new(self.endpoint.ip, self.endpoint.port))
+    }
+
     fn repair(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()> {
         let verb = Verb::ReadRepairReq;
         self.order(verb, deadline, |version, out| write::encode_mutation(&mutation, version, out))
@@ -309,3 +351,6 @@ impl Replica for RemoteReplica {
         Answer::ready(Ok(None))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,8 +11,10 @@ use crate::messaging::{FailureReason, Handler, Messenger, ReplyTo, Request, Verb
 use crate::verbs::answer::{encode_data, encode_digest};
 use crate::verbs::command::decode_command;
 use crate::verbs::{PayloadError, UnsentError, paxos, write};
+use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use coordinator::{Answer, Coordinator, DataRequest, LocalReplica, Replica, ReplicaError};
+use foldhash::HashMap;
 use model::{Schema, TableSchema};
 use partition::{Deadline, NanoClock, PageLimits, ReadError, Recording};
 use std::future::Future;
@@ -29,9 +31,24 @@ pub struct ReplicaServer {
     local: Arc<LocalReplica>,
     coordinator: Arc<Coordinator>,
     schema: Box<dyn Fn() -> Arc<Schema> + Send + Sync>,
+    tables: ArcSwapOption<Tables>,
     clock: NanoClock,
     now_millis: Box<dyn Fn() -> i64 + Send + Sync>,
     spawn: Spawn,
+}
+
+/// The tables of one version of the schema, which requests name by their ids.
+struct Tables {
+    schema: Arc<Schema>,
+    by_id: HashMap<Uuid, Arc<TableSchema>>,
+}
+
+impl Tables {
+    fn of(schema: Arc<Schema>) -> Tables {
+        let tables = schema.keyspaces.values().flat_map(|keyspace| keyspace.stores());
+        let by_id = tables.map(|table| (table.id, Arc::clone(table))).collect();
+        Tables { schema, by_id }
+    }
 }
 
 /// What became of a request.
@@ -48,7 +65,8 @@ impl ReplicaServer {
     ) -> Arc<ReplicaServer> {
         let (schema, now_millis) = (Box::new(schema), Box::new(now_millis));
         let local = Arc::clone(coordinator.local());
-        Arc::new(ReplicaServer { local, coordinator, schema, clock, now_millis, spawn })
+        let tables = ArcSwapOption::empty();
+        Arc::new(ReplicaServer { local, coordinator, schema, tables, clock, now_millis, spawn })
     }
 
     /// Has `messenger` hand the requests over.
@@ -59,8 +77,8 @@ impl ReplicaServer {
     }
 
     fn begin(&self, request: &Request) -> Result<Answer<Bytes>, PayloadError> {
-        let schema = (self.schema)();
-        let lookup = |id: Uuid| schema.table_by_id(id).cloned();
+        let tables = self.tables();
+        let lookup = |id: Uuid| tables.by_id.get(&id).cloned();
         let (version, payload) = (request.version, request.message.payload.clone());
         let deadline = self.deadline(request);
         let nothing = |answer: Answer<()>| mapped(answer, |()| Ok(Bytes::new()));
@@ -100,7 +118,7 @@ impl ReplicaServer {
                 let proposal = paxos::decode_proposal(payload, version, &lookup)?;
                 nothing(self.local.commit(proposal, Some(&deadline)))
             }
-            Verb::TruncateReq => self.truncate(payload, &schema)?,
+            Verb::TruncateReq => self.truncate(payload, &tables.schema)?,
             Verb::CounterMutationReq => {
                 let (mutation, consistency) = write::decode_counters(&payload, version, &lookup)?;
                 let coordinator = Arc::clone(&self.coordinator);
@@ -110,6 +128,17 @@ impl ReplicaServer {
             }
             verb => return Err(PayloadError::Unsupported(format!("{verb} is not carried out here"))),
         })
+    }
+
+    /// The tables of the schema in force. They are gathered when it changes, and then just looked up.
+    fn tables(&self) -> Arc<Tables> {
+        let schema = (self.schema)();
+        if let Some(tables) = self.tables.load_full().filter(|known| Arc::ptr_eq(&known.schema, &schema)) {
+            return tables;
+        }
+        let tables = Arc::new(Tables::of(schema));
+        self.tables.store(Some(Arc::clone(&tables)));
+        tables
     }
 
     /// When nobody waits for the answer any more.

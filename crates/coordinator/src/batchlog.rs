@@ -96,7 +96,7 @@ impl Coordinator {
         for mutation in &mutations {
             self.placement_of(mutation)?.for_write(consistency)?;
         }
-        let keepers = self.topology.batch_keepers();
+        let keepers = self.topology.batch_keepers(&self.env.random);
         if !keepers.is_empty() {
             return self.write_kept_batch(mutations, keepers, consistency, deadline).await;
         }

@@ -54,6 +54,11 @@ impl Placement {
         &self.replicas
     }
 
+    /// The data center of this node.
+    pub(crate) fn local_datacenter(&self) -> &str {
+        &self.local_datacenter
+    }
+
     /// The closest replica, where it alone answers a read. Costs next to nothing.
     #[inline]
     pub(crate) fn one_that_answers(&self, consistency: Consistency) -> Option<&Arc<Node>> {

@@ -10,7 +10,7 @@ use model::{Consistency, Mutation, TableSchema};
 use partition::{Deadline, Digest, PageLimits, ReadError, Recording};
 use std::fmt::Debug;
 use std::future::Future;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -125,6 +125,19 @@ pub trait Replica: Send + Sync + Debug {
     /// Keeps a mutation, or says at the deadline that it has not.
     fn mutate(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()>;
 
+    /// Keeps a mutation, and passes it on to others of its data center, who keep it too. The answers: its own,
+    /// then that of each other in their order. Who cannot pass it on has the others asked directly.
+    fn mutate_and_pass_on(
+        &self,
+        others: &[&dyn Replica],
+        mutation: &Arc<Mutation>,
+        deadline: Option<&Deadline>,
+    ) -> Vec<Answer<()>> {
+        let own = self.mutate(Arc::clone(mutation), deadline);
+        let of_others = others.iter().map(|other| other.mutate(Arc::clone(mutation), deadline));
+        std::iter::once(own).chain(of_others).collect()
+    }
+
     /// Keeps what a read found the replica to lack, or says at the deadline that it has not.
     fn repair(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()>;
 
@@ -167,6 +180,11 @@ pub trait Replica: Send + Sync + Debug {
 
     /// When a table was last emptied, in milliseconds since the epoch; `None` if never.
     fn truncated_millis(&self, table: &TableSchema) -> Answer<Option<i64>>;
+
+    /// Where other nodes send messages to it, if it is reached by messages.
+    fn storage_address(&self) -> Option<SocketAddr> {
+        None
+    }
 
     /// The replica as this node, whose data can be read where they are.
     fn as_local(&self) -> Option<&LocalReplica> {

@@ -5,6 +5,7 @@ use crate::placement::Placement;
 use crate::replica::Replica;
 use crate::strategy::Strategy;
 use arc_swap::ArcSwapOption;
+use env::random::Random;
 use foldhash::HashMap;
 use model::DecoratedKey;
 use model::command::PartitionSelection;
@@ -97,8 +98,8 @@ pub trait Topology: Send + Sync {
     /// The data centers of nodes that hold something, and how many of these each has.
     fn datacenters(&self) -> Vec<(Arc<str>, u32)>;
 
-    /// Who else keeps the log of a batch; nobody where this node keeps it itself.
-    fn batch_keepers(&self) -> Vec<Arc<Node>> {
+    /// Who else keeps the log of a batch, drawn anew for each; nobody where this node keeps it itself.
+    fn batch_keepers(&self, _random: &Random) -> Vec<Arc<Node>> {
         Vec::new()
     }
 }

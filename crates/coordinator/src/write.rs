@@ -2,6 +2,10 @@
 //!
 //! Replicas that are dead, fail, or are late are told to [`Hints`], who keeps the mutation for them. So are
 //! those that were not waited for, because another write has failed or the client is gone.
+//!
+//! Another data center gets a mutation once, however many of its nodes hold it: one of them, drawn anew for
+//! each write, passes it on. All of them answer to this node (`StorageProxy.sendMessagesToNonlocalDC` of
+//! Cassandra 4.0).
 
 use crate::Coordinator;
 use crate::error::CoordinatorError;
@@ -10,6 +14,7 @@ use crate::placement::{Placement, WritePlan};
 use crate::replica::{Answer, Replica, ReplicaError};
 use crate::strategy::Required;
 use crate::topology::{Node, Parts, unknown_keyspace};
+use env::random::Random;
 use model::command::PartitionSelection;
 use model::{Consistency, Mutation, TableSchema, WriteType};
 use partition::Deadline;
@@ -50,8 +55,8 @@ impl Coordinator {
         for (placement, mutation) in &placed {
             sent.push(Sent::new(mutation, self.hints.as_ref(), placement.for_write(consistency)?));
         }
-        for write in &mut sent {
-            write.send(|replica, mutation| replica.mutate(Arc::clone(mutation), deadline));
+        for (write, (placement, _)) in sent.iter_mut().zip(&placed) {
+            write.send_mutation(placement.local_datacenter(), &self.env.random, deadline);
         }
         for mut write in sent {
             let block_for = write.missing.count();
@@ -250,6 +255,48 @@ impl<'a> Sent<'a> {
                 true => *answer = Some(send(&*node.replica, self.mutation)),
                 false => self.hints.missed(node, self.mutation),
             }
+        }
+    }
+
+    /// Sends the mutation itself: to nodes of the local data center and to one node of each other.
+    fn send_mutation(&mut self, local: &str, random: &Random, deadline: Option<&Deadline>) {
+        let mutation = self.mutation;
+        for at in 0..self.waiting.len() {
+            let Some((node, None)) = self.waiting.get(at) else { continue };
+            if !node.is_alive() {
+                self.hints.missed(node, mutation);
+                continue;
+            }
+            if &*node.datacenter == local {
+                let answer = node.replica.mutate(Arc::clone(mutation), deadline);
+                self.answered(at, answer);
+                continue;
+            }
+            let datacenter = &node.datacenter;
+            let is_among = |(node, answer): &(&Arc<Node>, Option<_>)| {
+                answer.is_none() && node.datacenter == *datacenter && node.is_alive()
+            };
+            // This one was alive a moment ago, whatever is known by now.
+            let rest = self.waiting.iter().enumerate().skip(at);
+            let mut group: SmallVec<[(usize, &Arc<Node>); 3]> = rest
+                .filter(|(other, waiting)| *other == at || is_among(waiting))
+                .map(|(at, (node, _))| (at, *node))
+                .collect();
+            // It has at least this one, so what is drawn lies below its length.
+            let drawn = random.below(group.len() as u64) as usize;
+            group.rotate_left(drawn);
+            let Some(((_, first), others)) = group.split_first() else { continue };
+            let others: SmallVec<[&dyn Replica; 3]> = others.iter().map(|(_, node)| &*node.replica).collect();
+            let answers = first.replica.mutate_and_pass_on(&others, mutation, deadline);
+            for ((at, _), answer) in group.into_iter().zip(answers) {
+                self.answered(at, answer);
+            }
+        }
+    }
+
+    fn answered(&mut self, at: usize, answer: Answer<()>) {
+        if let Some((_, slot)) = self.waiting.get_mut(at) {
+            *slot = Some(answer);
         }
     }
 

@@ -239,3 +239,39 @@ proptest! {
         }
     }
 }
+
+/// The keepers of many batches of node 1, all of whose ring is alive but for `dead`.
+fn keepers(places: &[&str], dead: &[u128]) -> std::collections::BTreeSet<Vec<u128>> {
+    let members: Vec<Member> =
+        (1u8..).zip(places).map(|(id, place)| member(id, place, &[i64::from(id)])).collect();
+    members.iter().for_each(|member| member.node.set_alive(!dead.contains(&member.node.id.as_u128())));
+    let topology = RingTopology::new(Arc::clone(&members[0].node), || Arc::new(Schema::default()));
+    topology.set_members(Members::new(members));
+    let random = env::random::Random::from_seed(7);
+    let draw = || {
+        let mut ids: Vec<u128> =
+            topology.batch_keepers(&random).iter().map(|node| node.id.as_u128()).collect();
+        ids.sort_unstable();
+        ids
+    };
+    (0..300).map(|_| draw()).collect()
+}
+
+#[test]
+fn batches_are_kept_by_two_others_of_two_other_racks_drawn_anew() {
+    fn all(sets: &[&[u128]]) -> std::collections::BTreeSet<Vec<u128>> {
+        sets.iter().map(|set| set.to_vec()).collect()
+    }
+    assert_eq!(keepers(&["a:r1", "b:r2"], &[]), all(&[&[]]), "alone in its data center");
+    assert_eq!(keepers(&["a:r1", "a:r1", "b:r2"], &[]), all(&[&[2]]));
+    assert_eq!(keepers(&["a:r1", "a:r1", "a:r2"], &[]), all(&[&[2, 3]]), "there are no others");
+    let one_rack = ["a:r1", "a:r1", "a:r1", "a:r1"];
+    assert_eq!(keepers(&one_rack, &[]), all(&[&[2, 3], &[2, 4], &[3, 4]]));
+    assert_eq!(keepers(&one_rack, &[3]), all(&[&[2, 4]]), "not the dead");
+    let other_rack = ["a:r1", "a:r1", "a:r2", "a:r2"];
+    assert_eq!(keepers(&other_rack, &[]), all(&[&[3, 4]]), "two elsewhere are enough");
+    let one_elsewhere = ["a:r1", "a:r1", "a:r1", "a:r2"];
+    assert_eq!(keepers(&one_elsewhere, &[]), all(&[&[2, 4], &[3, 4]]), "of two racks");
+    let three_racks = ["a:r1", "a:r2", "a:r2", "a:r3", "b:r4"];
+    assert_eq!(keepers(&three_racks, &[]), all(&[&[2, 4], &[3, 4]]), "of this data center");
+}

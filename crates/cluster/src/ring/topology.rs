@@ -8,6 +8,7 @@ use super::pending::Futures;
 use super::replicas::natural_replicas;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use coordinator::{Node, Part, Parts, Placement, Strategy, Topology};
+use env::random::Random;
 use foldhash::HashMap;
 use model::DecoratedKey;
 use model::command::PartitionSelection;
@@ -176,23 +177,40 @@ impl Topology for RingTopology {
         found
     }
 
-    /// Two live nodes of this data center, of other racks than this node's if there are any
+    /// Two live nodes of this data center, of two racks other than this node's where that is possible
     /// (`ReplicaPlans.filterBatchlogEndpoints` of Cassandra 4.0).
-    fn batch_keepers(&self) -> Vec<Arc<Node>> {
+    fn batch_keepers(&self, random: &Random) -> Vec<Arc<Node>> {
         let members = self.members.load();
-        let others =
-            members.iter().filter(|member| member.holds()).map(|member| &member.node).filter(|node| {
-                node.id != self.this.id && node.datacenter == self.this.datacenter && node.is_alive()
-            });
-        let mut others: Vec<&Arc<Node>> = others.collect();
-        others.sort_by_key(|node| node.rack == self.this.rack);
-        let mut keepers: Vec<Arc<Node>> = Vec::with_capacity(2);
-        if let Some(first) = others.first() {
-            let of_third_rack = others.iter().skip(1).find(|node| node.rack != first.rack);
-            let second = of_third_rack.or_else(|| others.get(1));
-            keepers.extend([Some(first), second].into_iter().flatten().map(|node| Arc::clone(node)));
+        let holding = members.iter().filter(|member| member.holds()).map(|member| &member.node);
+        let mut others: Vec<&Arc<Node>> = holding
+            .filter(|node| node.id != self.this.id && node.datacenter == self.this.datacenter)
+            .filter(|node| node.is_alive())
+            .collect();
+        shuffle(&mut others, random);
+        if others.len() > 2 {
+            let is_elsewhere = |node: &&Arc<Node>| node.rack != self.this.rack;
+            if others.iter().filter(|node| is_elsewhere(node)).count() >= 2 {
+                others.retain(is_elsewhere);
+            }
+            // Each rack is as likely as another, however many nodes it has.
+            let mut racks: Vec<&Arc<str>> = others.iter().map(|node| &node.rack).collect();
+            racks.sort_unstable();
+            racks.dedup();
+            shuffle(&mut racks, random);
+            if racks.len() > 1 {
+                let one_of = |rack: &&Arc<str>| others.iter().find(|node| node.rack == **rack).copied();
+                others = racks.iter().take(2).filter_map(one_of).collect();
+            }
+            others.truncate(2);
         }
-        keepers
+        others.into_iter().map(Arc::clone).collect()
+    }
+}
+
+/// Puts them in an order that is drawn.
+fn shuffle<T>(all: &mut [T], random: &Random) {
+    for end in (1..all.len()).rev() {
+        all.swap(end, random.below(end as u64 + 1) as usize);
     }
 }
 

@@ -49,6 +49,8 @@ pub(super) struct Fake {
     pub(super) mutations: Mutex<Vec<Arc<Mutation>>>,
     /// Verbs that it was called with from elsewhere.
     pub(super) verbs: Mutex<Vec<Verb>>,
+    /// To how many others it passed each write on.
+    pub(super) passed_on: Mutex<Vec<usize>>,
     /// Reads that it was asked for.
     pub(super) asked: Mutex<Vec<Asked>>,
     /// When each table was emptied.
@@ -174,6 +176,18 @@ impl Replica for Remote {
     fn mutate(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()> {
         self.0.verbs.lock().unwrap().push(Verb::Mutate);
         self.0.mutate(mutation, deadline)
+    }
+
+    fn mutate_and_pass_on(
+        &self,
+        others: &[&dyn Replica],
+        mutation: &Arc<Mutation>,
+        deadline: Option<&Deadline>,
+    ) -> Vec<Answer<()>> {
+        self.0.passed_on.lock().unwrap().push(others.len());
+        let own = self.mutate(Arc::clone(mutation), deadline);
+        let of_others = others.iter().map(|other| other.mutate(Arc::clone(mutation), deadline));
+        std::iter::once(own).chain(of_others).collect()
     }
 
     fn repair(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()> {

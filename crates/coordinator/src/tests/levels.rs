@@ -207,3 +207,33 @@ fn own_shards_of_counters_are_read_from_this_node_whoever_else_is_asked_for() {
     let rows = case.replicas[5].rows.lock().unwrap();
     assert_eq!(model::counter::total(&rows[&(table.id, key(1))].rows[0].cells[0].value), 12);
 }
+
+#[test]
+fn another_data_center_gets_a_write_once_and_its_live_nodes_all_keep_it() {
+    let case = two_datacenters(&[]);
+    let passed_on = |at: usize| case.replicas[at].passed_on.lock().unwrap().clone();
+    let all = || (0..6).flat_map(passed_on).collect::<Vec<usize>>();
+    for v in 1..=60 {
+        write(&case, Consistency::EachQuorum, v).unwrap();
+    }
+    assert_eq!(all(), [2; 60], "one node for each write, which passes it on to two");
+    assert!((0..3).all(|near| passed_on(near).is_empty()), "here every node is asked by itself");
+    assert!((3..6).all(|far| !passed_on(far).is_empty()), "the node is drawn");
+    assert!((1..6).all(|at| case.replicas[at].mutations.lock().unwrap().len() == 60));
+
+    case.nodes[4].set_alive(false);
+    write(&case, Consistency::All, 61).unwrap_err();
+    write(&case, Consistency::EachQuorum, 61).unwrap();
+    assert_eq!(all().iter().filter(|others| **others == 1).count(), 1, "not to the dead");
+    assert_eq!(*case.hints.missed.lock().unwrap(), [11], "for whom a hint is kept");
+
+    // Answers are those of each node: one that fails is no reason to fail the others.
+    case.nodes[4].set_alive(true);
+    case.replicas[5].broken.store(true, Ordering::SeqCst);
+    write(&case, Consistency::EachQuorum, 62).unwrap();
+    let failed = case.hints.failed.lock().unwrap().clone();
+    assert!(failed.iter().all(|id| *id == 12), "{failed:?}");
+    case.replicas[4].broken.store(true, Ordering::SeqCst);
+    let error = write(&case, Consistency::EachQuorum, 63).unwrap_err();
+    assert!(matches!(error, CoordinatorError::WriteFailure { failures: 2, .. }), "{error:?}");
+}
