@@ -23,10 +23,22 @@ import random_conditions  # noqa: E402
 import random_selects  # noqa: E402
 from harness.node import complain  # noqa: E402
 from harness.rings import Ring  # noqa: E402
+from harness.wire import Wire  # noqa: E402
 
 PAIR = ("pair", "(a int, b text)")
 # Release of the Cassandras, and how many of the three nodes are Ilion.
 MIXES = [("4.1.10", 2), ("4.0.17", 1), ("5.0.5", 2), ("4.1.10", 1), ("4.0.17", 2), ("5.0.5", 1)]
+# In a keyspace {k}; what comes last leaves a table `t` that has all of `k, c, v, u, w`.
+CHANGES = [
+    "CREATE KEYSPACE {k} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}",
+    "CREATE TYPE {k}.p (a int, b text)",
+    "CREATE TABLE {k}.t (k int, d int, s int static, v text, x int, PRIMARY KEY (k, d)) WITH CLUSTERING ORDER BY (d DESC)",
+    "ALTER TABLE {k}.t ADD u frozen<p>", "ALTER TABLE {k}.t RENAME d TO c", "ALTER TYPE {k}.p ADD c int", "ALTER TABLE {k}.t DROP x",
+    "ALTER TABLE {k}.t ADD w set<text>", "ALTER TABLE {k}.t WITH comment = 'changed' AND gc_grace_seconds = 1000",
+    "ALTER TYPE {k}.p RENAME a TO z", "ALTER TYPE {k}.p RENAME z TO a", "CREATE TYPE {k}.q (a frozen<p>)", "DROP TYPE {k}.q",
+    "CREATE TABLE {k}.n (k int PRIMARY KEY, n counter)", "DROP TABLE {k}.n",
+    "ALTER KEYSPACE {k} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': {replicas}}}",
+]
 
 
 def kinds(ilions):
@@ -64,6 +76,46 @@ def check_all(seeds, statements, ring, say=lambda text: None):
     return stories + ring.complaints()
 
 
+def check_schema(ring):
+    """Changes of every kind through each coordinator in turn, and TRUNCATE: afterwards every node tells the same schema, and what
+    was written through one is read through the others. Returns None, or what differed."""
+    wires = [Wire(node.address) for node in ring.nodes]
+    try:
+        for turn, of in enumerate(wires):
+            keyspace, other = f"schema_{turn}", wires[turn - 1]
+            for change in CHANGES:
+                of.must(change.format(k=keyspace, replicas=len(wires)))
+                ring.agree()
+                of, other = other, of  # the next change comes from elsewhere
+                told = {wire.host: schema(wire, keyspace) for wire in wires}
+                if len({str(text) for text in told.values()}) > 1:
+                    return f"after {change}:\n" + "\n".join(f"{host} {text}" for host, text in told.items())
+            for n in range(9):
+                wires[n % 3].must(f"INSERT INTO {keyspace}.t (k, c, v, u, w) VALUES ({n}, 0, 'v', {{a: 1, b: 'b', c: 2}}, {{'x'}})",
+                                  consistency="ALL")
+            counts = [len(wire.must(f"SELECT k, c, u, w FROM {keyspace}.t", consistency="ALL").rows) for wire in wires]
+            of.must(f"TRUNCATE {keyspace}.t", consistency="ALL")
+            counts += [len(wire.must(f"SELECT * FROM {keyspace}.t", consistency="ALL").rows) for wire in wires]
+            if counts != [9, 9, 9, 0, 0, 0]:
+                return f"rows of {keyspace}.t before and after TRUNCATE: {counts}"
+            other.must(f"DROP KEYSPACE {keyspace}")
+            ring.agree()
+        return None
+    finally:
+        for wire in wires:
+            wire.close()
+
+
+def schema(wire, keyspace):
+    """What a node knows of the tables and types of a keyspace, but for what it keeps for itself."""
+    found = [wire.must(f"SELECT {columns} FROM system_schema.{table} WHERE keyspace_name = '{keyspace}'").rows for table, columns in (
+        ("keyspaces", "replication"), ("types", "type_name, field_names, field_types"),
+        ("tables", "table_name, id, comment, gc_grace_seconds, compaction, compression, caching"),
+        ("columns", "table_name, column_name, kind, position, type, clustering_order"),
+        ("dropped_columns", "table_name, column_name, type, kind"))]
+    return [sorted(rows, key=str) for rows in found]
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--seed", type=int, default=1)
@@ -79,6 +131,7 @@ def main():
         ring.start()
         ends, seed = time.monotonic() + given.seconds, given.seed
         while seed == given.seed or time.monotonic() < ends:
+            wrong += [story for story in [check_schema(ring)] if story]
             wrong += check_all(range(seed, seed + given.tables), given.statements, ring, complain)
             seed += given.tables
     finally:

@@ -150,6 +150,8 @@ class RingWire(Wire):
         super().__init__(of.address, of.port, version)
 
     def renamed(self, text):
+        if self.is_older:
+            text = text.replace("vector<float, 2>", "frozen<list<float>>")  # which has the same literals
         return re.sub(rf"\b{self.of.keyspace}\b", self.of.own, text)
 
     def spread(self, replicas):

@@ -29,6 +29,11 @@ def test_coordinators_of_either_kind_answer_alike(mix, request):
     assert random_rings.check_all(range(first, first + 3 * tables), 25, mix) == []
 
 
+def test_a_change_of_the_schema_is_one_on_all_nodes(mix):
+    story = random_rings.check_schema(mix)
+    assert story is None, story
+
+
 def test_a_node_that_fails_costs_no_client_a_request(mix, request):
     ring_load.prepare(mix)
     seed = request.config.getoption("--seed")
