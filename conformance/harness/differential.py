@@ -18,12 +18,18 @@ class Difference(Exception):
     """What the two answered."""
 
 
-def prepare(nodes, keyspace, *types):
+def connect(node, version=5):
+    """A connection to a node, or the one that it has made for itself."""
+    own = getattr(node, "connect", None)
+    return own(version) if own else Wire(node.address, node.port, version)
+
+
+def prepare(nodes, keyspace, *types, replicas=1):
     """Makes the keyspace of a suite anew on each node."""
     for node in nodes:
-        wire = Wire(node.address, node.port)
+        wire = connect(node)
         wire.must(f"DROP KEYSPACE IF EXISTS {keyspace}")
-        wire.must(f"CREATE KEYSPACE {keyspace} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}")
+        wire.must(f"CREATE KEYSPACE {keyspace} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': {replicas}}}")
         for name, fields in types:
             wire.must(f"CREATE TYPE {keyspace}.{name} {fields}")
         wire.close()

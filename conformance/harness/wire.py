@@ -63,6 +63,9 @@ class Reply:
 class Wire:
     """A connection to `host:port` with protocol `version`, and the requests a test needs."""
 
+    # Whether the node is of a release that lacks what 5.0 has.
+    is_older = False
+
     def __init__(self, host, port=9042, version=5, compression=False, timeout_s=60, login=None):
         self.host, self.port, self.version = host, port, version
         self.compression, self.timeout_s, self.login = compression, timeout_s, login

@@ -1,0 +1,137 @@
+"""A load at QUORUM on a ring, while one of its nodes is paused, killed, drained or restarted.
+
+Each thread has rows of its own, and writes ever greater numbers into them. A request may fail for no client of the other nodes; a
+read finds at least what was acknowledged; and after the fault, once no hints are left, every replica has it.
+"""
+import os
+import random
+import signal
+import threading
+import time
+
+from cassandra import ConsistencyLevel
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
+from cassandra.policies import WhiteListRoundRobinPolicy
+
+from harness.rings import until
+from harness.wire import Wire
+
+KEYSPACE, THREADS, ROWS = "ring_load", 3, 20
+# What befalls a node, and for how many seconds: shorter and longer than others take to miss it.
+FAULTS = [("pause", 3), ("kill", 8), ("restart", 5), ("pause", 20)]
+
+
+def prepare(ring):
+    wire = Wire(ring.cassandras[0].address)
+    wire.must(f"CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH replication = "
+              f"{{'class': 'SimpleStrategy', 'replication_factor': {len(ring.nodes)}}}")
+    ring.agree()
+    wire.must(f"CREATE TABLE IF NOT EXISTS {KEYSPACE}.t (k int, c int, s int static, n int, m map<int, int>, PRIMARY KEY (k, c))")
+    ring.agree()
+    wire.close()
+
+
+class Load:
+    """Clients of some nodes, each with the driver's defaults but for the nodes and the consistency."""
+
+    def __init__(self, addresses, seed):
+        profile = ExecutionProfile(load_balancing_policy=WhiteListRoundRobinPolicy(addresses),
+                                   consistency_level=ConsistencyLevel.QUORUM)
+        self.cluster = Cluster(addresses, execution_profiles={EXEC_PROFILE_DEFAULT: profile})
+        self.session = self.cluster.connect(KEYSPACE)
+        self.write = self.session.prepare("INSERT INTO t (k, c, s, n, m) VALUES (?, ?, ?, ?, ?)")
+        self.batch = self.session.prepare("BEGIN BATCH INSERT INTO t (k, c, s, n, m) VALUES (?, ?, ?, ?, ?); "
+                                          "DELETE m[1] FROM t WHERE k = ? AND c = ?; APPLY BATCH")
+        self.read = self.session.prepare("SELECT c, s, n FROM t WHERE k = ?")
+        self.failures, self.known, self.ended, self.done = [], {}, threading.Event(), 0
+        self.threads = [threading.Thread(target=self.run, args=(k, random.Random(seed * 100 + k))) for k in range(THREADS)]
+
+    def run(self, k, chance):
+        number = int(time.time())
+        while not self.ended.is_set():
+            number, c = number + 1, chance.randrange(ROWS)
+            values = (k, c, number, number, {1: number, 2: c})
+            try:
+                if chance.random() < 0.8:
+                    self.session.execute(self.write, values)
+                else:
+                    self.session.execute(self.batch, (*values, k, c))
+                self.known[k, c] = number
+                if chance.random() < 0.5:
+                    found = {row.c: row for row in self.session.execute(self.read, (k,))}
+                    assert found[c].n == number and found[c].s == number, f"{k}, {c}: {found.get(c)}, not {number}"
+                self.done += 1
+            except Exception as error:  # noqa: BLE001
+                self.failures.append(f"{time.strftime('%H:%M:%S')} {type(error).__name__} {error}")
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        for thread in self.threads:
+            thread.join()
+        self.cluster.shutdown()
+
+    def wait(self, requests):
+        """Waits until so many more requests have been answered."""
+        goal = self.done + requests
+        until(lambda: self.done >= goal or self.failures, "the load stands still", seconds=180)
+
+
+def process(node):
+    return node.process.pid if hasattr(node, "process") else int((node.directory / "pid").read_text())
+
+
+def fault(ring, node, what, load, seconds):
+    """Has a node fail, and come back."""
+    if what == "pause":
+        os.kill(process(node), signal.SIGSTOP)
+        try:
+            time.sleep(seconds)
+        finally:
+            os.kill(process(node), signal.SIGCONT)
+    else:
+        node.kill() if what == "kill" else node.stop()
+        time.sleep(seconds)
+        node.start()
+        ring.marks[node] = ring.log(node).stat().st_size
+
+
+def faults(ring, seed, all_of_them):
+    """[(node, what, seconds)]: one of an Ilion, or all of all nodes."""
+    if all_of_them:
+        return [(node, *one) for node in ring.nodes for one in FAULTS]
+    return [(ring.ilions[-1], *random.Random(seed).choice(FAULTS[:2]))]
+
+
+def hints(ring):
+    return [path for node in ring.nodes for path in (node.directory / "hints").glob("*.hints")]
+
+
+def check(ring, node, what, seed, seconds=8):
+    """One fault of one node. Returns None, or what was wrong."""
+    others = [other for other in ring.nodes if other is not node]
+    story = [f"{what} of {node.name} {node.address}, seed {seed}"]
+    with Load([other.address for other in others], seed) as load:
+        load.wait(30)
+        fault(ring, node, what, load, seconds)
+        load.wait(30)
+        for other in ring.nodes:
+            until(lambda: ring.up(other) == len(ring.nodes), f"{other.address} does not see the whole ring")
+        load.wait(30)
+    story += load.failures[:10]
+    until(lambda: not hints(ring), f"hints are left: {hints(ring)}", seconds=120)
+    before, wires = ring.mismatches(), [Wire(other.address) for other in ring.nodes]
+    for wire in wires:
+        rows = wire.must(f"SELECT k, c, n FROM {KEYSPACE}.t", consistency="ALL").rows
+        found = {tuple(int.from_bytes(x, "big") for x in row[:2]): int.from_bytes(row[2], "big") for row in rows}
+        story += [f"{wire.host}: {key} is {found.get(key)}, not {n}" for key, n in load.known.items() if found.get(key) != n]
+        wire.close()
+    after = ring.mismatches()
+    if after != before:
+        story.append(f"replicas differed though no hints were left: {before}, {after}")
+    story += ring.complaints()
+    return None if len(story) == 1 else "\n".join(story)

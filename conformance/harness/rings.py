@@ -1,0 +1,219 @@
+"""Rings of Ilion and of a real Cassandra, and coordinators of either kind to which the suites of two nodes are told.
+
+A `Ring` has one Cassandra that stays, and further Cassandras whose places Ilion takes as `docs/RING.md` tells: so each node
+speaks of itself as the release whose directory it has, and all of them change the schema. Each suite of two nodes then runs on
+a ring as it is. It has two keyspaces: what is told to the Ilion is about one of them, what is told to the Cassandra about the
+other, and each keyspace has its replicas on nodes of both kinds.
+"""
+import contextlib
+import random
+import re
+import shutil
+import time
+
+from harness.node import Cassandra, Ilion, Target, free_address
+from harness.wire import Wire
+
+# What a Cassandra logs of clients that sent it odd values, of queries, of a node that is down, and of the machine.
+OF_OTHERS = re.compile(r"\] (ErrorMessage|Message|QueryProcessor|SelectStatement|BatchStatement|NoSpamLogger) - "
+                       "|Trigger directory doesn't exist|local pause|whose timeout expired before")
+# The id of a statement in a warning, which has the name of a keyspace in it.
+IDS = re.compile("statement id: [0-9a-f]+")
+COMPLAINT = re.compile(r"^(WARN|ERROR)\b")
+
+
+def until(check, what, seconds=90):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = check()
+        if found:
+            return found
+        time.sleep(0.1)
+    raise AssertionError(what)
+
+
+class InRing(Ilion):
+    """Ilion on the directory of a Cassandra, with that Cassandra's own cassandra.yaml."""
+
+    def arguments(self):
+        return ["--config", self.directory / "cassandra.yaml"]
+
+    def drain(self):
+        self.nodetool("drain")
+        self.stop()
+
+
+class Ring:
+    """Nodes of one release: `kinds` says which, the first of them a Cassandra."""
+
+    def __init__(self, directory, version, kinds=("cassandra", "ilion", "ilion"), settings=()):
+        self.directory, self.version, self.kinds, self.nodes = directory, version, kinds, []
+        self.settings, self.cassandras, self.ilions = settings, [], []
+
+    def start(self):
+        assert self.kinds[0] == "cassandra"
+        for n, kind in enumerate(self.kinds):
+            address = free_address()
+            seed = self.nodes[0].address if self.nodes else address
+            seeds = ("seed_provider: [{class_name: org.apache.cassandra.locator.SimpleSeedProvider, "
+                     f'parameters: [{{seeds: "{seed}"}}]}}]')
+            settings = [seeds, "num_tokens: 4", "auto_snapshot: false", "auto_bootstrap: false", *self.settings]
+            node = Cassandra(self.directory / f"n{n}", address, settings=settings, version=self.version)
+            self.nodes.append(node)
+            node.start()
+            if kind == "ilion":
+                node.stop()
+                self.nodes[n] = InRing(node.directory, address)
+                self.nodes[n].start()
+        self.cassandras = [node for node in self.nodes if isinstance(node, Cassandra)]
+        self.ilions = [node for node in self.nodes if isinstance(node, Ilion)]
+        for node in self.nodes:
+            until(lambda: self.up(node) == len(self.nodes), f"{node.address} does not see the whole ring")
+        self.mark()
+        return self
+
+    def mark(self):
+        """What the logs hold until now has been looked at: a start tells of the machine."""
+        self.marks = {node: self.log(node).stat().st_size for node in self.nodes}
+
+    def log(self, node):
+        return node.directory / ("system.log" if isinstance(node, Cassandra) else "ilion.log")
+
+    def up(self, node):
+        return sum(line.startswith("UN ") for line in node.nodetool("status").splitlines())
+
+    def kill(self):
+        for node in self.nodes:
+            node.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def agree(self):
+        """Waits until all nodes have one schema."""
+        with contextlib.ExitStack() as stack:
+            wires = [stack.enter_context(contextlib.closing(Wire(node.address))) for node in self.nodes]
+            asked = "SELECT schema_version FROM system.local"
+            until(lambda: len({wire.must(asked).rows[0][0] for wire in wires}) == 1, "the nodes do not agree on the schema")
+
+    def mismatches(self):
+        """How many digests did not match, as each coordinator has counted."""
+        found = {}
+        for node in self.nodes:
+            text = node.nodetool("netstats")
+            found[node.address] = sum(map(int, re.findall(r"Mismatch \(\w+\): (\d+)", text)))
+        return found
+
+    def complaints(self):
+        """What the nodes have logged that no node should."""
+        found = []
+        for node in self.nodes:
+            is_cassandra = isinstance(node, Cassandra)
+            with open(self.log(node), errors="replace") as log:
+                log.seek(self.marks[node])
+                lines = log.read().splitlines()
+            for line in lines:
+                if is_cassandra and COMPLAINT.match(line) and not OF_OTHERS.search(line):
+                    found.append(f"{node.address} {line}")
+                elif not is_cassandra and re.search(r"\bERROR\b|panicked", line):
+                    found.append(f"{node.address} {line}")
+        return found
+
+    def pair(self, keyspace, differing=None):
+        """Two coordinators, of either kind, each with a keyspace of its own. With a seed as `differing`, replicas differ: now and
+        then a keyspace is written with fewer replicas than it is read with."""
+        return [Coordinator(self, self.ilions[0], keyspace, keyspace, differing),
+                Coordinator(self, self.cassandras[0], keyspace, keyspace + "_b", differing)]
+
+
+class Coordinator(Target):
+    """One node of a ring, as the node that a suite tells its statements."""
+
+    def __init__(self, ring, node, keyspace, own, differing):
+        super().__init__(node.address, node.port)
+        self.ring, self.node, self.keyspace, self.own, self.differing = ring, node, keyspace, own, differing
+        self.name = node.name
+
+    def flush(self, keyspace=None, table=None):
+        self.node.flush(keyspace and keyspace.replace(self.keyspace, self.own), table)
+
+    def connect(self, version=5):
+        return RingWire(self, version)
+
+
+class RingWire(Wire):
+    """A connection that speaks of the coordinator's own keyspace, writes to all replicas, and waits for changes of the schema."""
+
+    def __init__(self, of, version):
+        self.of, self.texts, self.others, self.pages = of, {}, {}, random.Random(of.own)
+        self.is_older = not of.ring.version.startswith("5")
+        self.replicas = len(of.ring.nodes)
+        self.chance = None if of.differing is None else random.Random(of.differing)
+        super().__init__(of.address, of.port, version)
+
+    def renamed(self, text):
+        if self.is_older:
+            text = text.replace("vector<float, 2>", "frozen<list<float>>")  # which has the same literals
+        return re.sub(rf"\b{self.of.keyspace}\b", self.of.own, text)
+
+    def spread(self, replicas):
+        """Gives the keyspace so many replicas."""
+        if replicas != self.replicas:
+            self.replicas = replicas
+            alter = (f"ALTER KEYSPACE {self.of.own} WITH replication = "
+                     f"{{'class': 'SimpleStrategy', 'replication_factor': {replicas}}}")
+            reply = Wire.query(self, alter)
+            if reply.kind == "error":
+                raise AssertionError(f"{alter}: {reply.error}")
+
+    def elsewhere(self):
+        """A connection to any other node: a page may be asked of another than the one before."""
+        node = self.pages.choice([node for node in self.of.ring.nodes if node is not self.of.node])
+        if node not in self.others:
+            self.others[node] = Wire(node.address, node.port, self.version)
+        return self.others[node]
+
+    def close(self):
+        for wire in self.others.values():
+            wire.close()
+        super().close()
+
+    def mend(self, text):
+        """Reads the whole table from all replicas, which repairs them: a condition asks only a quorum."""
+        self.spread(len(self.of.ring.nodes))
+        table = re.search(rf"\b{self.of.own}\.\w+", text or "")
+        if table:
+            Wire.query(self, f"SELECT * FROM {table[0]}")
+
+    def send(self, message):
+        text = getattr(message, "query", None)
+        is_prepare = type(message).__name__ == "PrepareMessage"
+        if text is not None:
+            message.query = text = self.renamed(text)
+        elif hasattr(message, "queries"):
+            message.queries = [(is_id, what if is_id else self.renamed(what), values) for is_id, what, values in message.queries]
+        else:
+            text = self.texts.get(message.query_id)
+        word = (text or "BATCH").split(None, 1)[0].upper()
+        is_change = word in ("CREATE", "ALTER", "DROP")
+        if hasattr(message, "consistency_level") and not is_change:
+            message.consistency_level = 5
+        if self.chance and not is_prepare and not is_change:
+            if word == "SELECT":
+                self.spread(len(self.of.ring.nodes))
+            elif " IF " in (text or "") or word == "BEGIN":
+                self.mend(text)
+            elif self.chance.random() < 0.2:
+                self.spread(self.chance.randint(1, len(self.of.ring.nodes)))
+        if getattr(message, "paging_state", None) and message.__class__.__name__ == "QueryMessage" and self.pages.random() < 0.5:
+            reply = self.elsewhere().send(message)
+            if self.is_older and reply.kind == "error":
+                reply = super().send(message)  # what the release does not know
+        else:
+            reply = super().send(message)
+        if reply.kind == "prepared":
+            self.texts[reply.message.query_id] = text
+        reply.warnings = [IDS.sub("", re.sub(rf"\b{self.of.own}\b", self.of.keyspace, text)) for text in reply.warnings]
+        if reply.error is not None:
+            reply.error = re.sub(rf"\b{self.of.own}\b", self.of.keyspace, reply.error)
+        if is_change and reply.kind == "schema":
+            self.of.ring.agree()
+        return reply

@@ -1,0 +1,42 @@
+"""Random statements, and nodes that fail under load, in rings of Ilion and of each release of Cassandra."""
+import pytest
+
+import random_rings
+from harness import ring_load
+from harness.rings import Ring
+
+
+def pytest_generate_tests(metafunc):
+    if "mix" in metafunc.fixturenames:
+        mixes = random_rings.MIXES[:metafunc.config.getoption("--mixes")]
+        metafunc.parametrize("mix", mixes, ids=[f"{release} and {ilions}" for release, ilions in mixes], scope="module", indirect=True)
+
+
+@pytest.fixture(scope="module")
+def mix(request, tmp_path_factory, on_ilion):
+    if request.config.getoption("--oracle") == "none" or not on_ilion:
+        pytest.skip("needs Ilion and a real Cassandra")
+    release, ilions = request.param
+    ring = Ring(tmp_path_factory.mktemp("mix"), release, random_rings.kinds(ilions))
+    try:
+        yield ring.start()
+    finally:
+        ring.kill()
+
+
+def test_coordinators_of_either_kind_answer_alike(mix, request):
+    first, tables = (request.config.getoption(name) for name in ("--seed", "--tables"))
+    assert random_rings.check_all(range(first, first + 3 * tables), 25, mix) == []
+
+
+def test_a_change_of_the_schema_is_one_on_all_nodes(mix):
+    story = random_rings.check_schema(mix)
+    assert story is None, story
+
+
+def test_a_node_that_fails_costs_no_client_a_request(mix, request):
+    ring_load.prepare(mix)
+    seed = request.config.getoption("--seed")
+    for node, what, seconds in ring_load.faults(mix, seed, request.config.getoption("--mixes") > 1):
+        story = ring_load.check(mix, node, what, seed, seconds)
+        assert story is None, story
