@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 
 use keystore::Certificate;
 use protocol::response::error::{ErrorKind, ErrorResponse};
+use protocol::sasl;
 
 use super::store::{Store, StoreError};
 use super::{Auth, Principal, WAITING_MAX, password};
@@ -97,7 +98,9 @@ fn unable(error: StoreError) -> ErrorResponse {
 }
 
 async fn judge_password(auth: &Auth, store: &Store, token: &[u8]) -> Result<Arc<Principal>, ErrorResponse> {
-    let (user, password) = password::credentials(token).map_err(refused)?;
+    let read = sasl::plain(token).map_err(|error| refused(error.to_string()))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (user, password) = (text(read.user), text(read.password));
     let role = store.role(&user).await.map_err(unable)?;
     let hash_of_role = role.and_then(|role| role.salted_hash);
     let is_known = hash_of_role.is_some();
