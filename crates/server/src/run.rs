@@ -144,6 +144,7 @@ async fn serve(
     let replaying = tokio::spawn(batches::keep_finishing(Arc::clone(node)));
     let estimating = tokio::spawn(estimates::keep_recording(Arc::clone(node)));
     let renewing = tokio::spawn(keep_tls_current(Arc::clone(node)));
+    let remembering = tokio::spawn(keep_credentials_current(Arc::clone(node)));
     let serving = async {
         prove(node).await?;
         // Not before: the tables of roles may have to be proven, too.
@@ -172,6 +173,7 @@ async fn serve(
     estimating.abort();
     expiring.abort();
     renewing.abort();
+    remembering.abort();
     stop_admin.send_replace(true);
     #[cfg(feature = "bulk")]
     node.state.bulk.stop();
@@ -251,6 +253,18 @@ async fn keep_tls_current(node: Arc<Node>) {
             }
             Err(error) => tracing::error!(%error, "the look at the certificates of TLS did not end"),
         }
+    }
+}
+
+/// Reads the credentials that are kept anew, where `credentials_cache_active_update` asks for it.
+async fn keep_credentials_current(node: Arc<Node>) {
+    let state = &node.state;
+    let Some(interval) = state.auth.credentials.active_interval() else { return };
+    let store = Store::new(&state.env, &state.engine, &node.coordinator);
+    let mut ticks = state.env.tasks.ticks(interval);
+    loop {
+        ticks.next().await;
+        state.auth.credentials.refresh_all(&store).await;
     }
 }
 

@@ -44,7 +44,7 @@ pub(super) fn failed(error: StoreError) -> ErrorResponse {
 }
 
 /// The hash of a password, made where it may take its time.
-pub(super) async fn hashed(auth: &Auth, store: &Store, password: String) -> Result<String> {
+pub(crate) async fn hashed(auth: &Auth, store: &Store, password: String) -> Result<String> {
     let mut salt = [0; 16];
     store.env().random.fill(&mut salt);
     let rounds = auth.rounds;
@@ -179,6 +179,9 @@ impl Performer<'_> {
             let written = self.store.write(mutations).await;
             // What failed may have been written all the same.
             auth.invalidate();
+            if let Some(role) = with_password(statement) {
+                auth.credentials.forget(role);
+            }
             written.map_err(failed)?;
         }
         Ok(None)
@@ -492,6 +495,16 @@ impl Performer<'_> {
 
     async fn has_identity(&self, identity: &str) -> Result<bool> {
         Ok(self.store.role_of_identity(identity).await.map_err(failed)?.is_some())
+    }
+}
+
+/// The role whose password a statement may change.
+fn with_password(statement: &Statement) -> Option<&str> {
+    match statement {
+        Statement::CreateRole(create) => Some(&create.role.0),
+        Statement::AlterRole(alter) => Some(&alter.role.0),
+        Statement::DropRole { role, .. } => Some(&role.0),
+        _ => None,
     }
 }
 

@@ -28,7 +28,9 @@ pub use ring::RingConfig;
 pub use settings::Settings;
 pub use shown::Shown;
 pub use units::{ByteRate, ByteSize, Millis};
-pub use values::{CommitFailurePolicy, CommitlogSync, DiskFailurePolicy, SlowQueryValues, UnprovenReads};
+pub use values::{
+    CommitFailurePolicy, CommitlogSync, DiskFailurePolicy, Refresh, SlowQueryValues, UnprovenReads,
+};
 
 use crate::cli::ServeArgs;
 use engine::EngineOptions;

@@ -1,5 +1,6 @@
 //! Logins, roles and permissions, through a socket.
 
+mod credentials;
 mod masks;
 
 use std::path::Path;
