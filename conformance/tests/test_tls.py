@@ -385,6 +385,38 @@ def test_cqlsh(certificates, encrypted, tmp_path):
     assert "True" in done.stdout and "TLSv1." in done.stdout, done.stdout
 
 
+def test_fqltool_replays_over_tls(certificates, mutual, tmp_path):
+    """The node is named `localhost` by its certificate alone: the address does for the certificate of an address."""
+    own = tmp_path / "own.pem"
+    own.write_text("".join(path.read_text() for path in certificates.client))
+    results = tmp_path / "results"
+    results.mkdir()
+    with Ilion(tmp_path / "recorded") as recorded:
+        recorded.nodetool("enablefullquerylog", "--path", tmp_path / "fql")
+        with Frames(recorded) as frames:
+            for statement in ("CREATE KEYSPACE fq WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+                              "CREATE TABLE fq.t (k int PRIMARY KEY)", "INSERT INTO fq.t (k) VALUES (7)"):
+                frames.must(statement)
+        recorded.nodetool("disablefullquerylog")
+
+    def replayed(*flags):
+        command = [ilion_binary(), "fqltool", "replay", "--target", f"{mutual.address}:{mutual.port}", "--results", results,
+                   "--replay-ddl-statements", *flags, tmp_path / "fql"]
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120)
+        return done.returncode, done.stdout + done.stderr
+
+    trusted = ("--ssl", "--ssl-ca", certificates.ca)
+    for flags in ((), trusted, ("--ssl", "--ssl-ca", certificates.other_ca, "--ssl-cert", own)):
+        assert "got exception" in replayed(*flags)[1], flags
+    for flags, why in ((("--ssl",), "--ssl-ca"), (("--ssl-ca", certificates.ca), "for --ssl")):
+        status, said = replayed(*flags)
+        assert status == 2 and why in said, said
+    status, said = replayed(*trusted, "--ssl-cert", own)
+    assert status == 0 and "3 queries" in said and "exception" not in said, said
+    with Secure(mutual, certificates.context(certificates.client)) as secure:
+        assert secure.must("SELECT k FROM fq.t").rows == [[(7).to_bytes(4, "big")]]
+
+
 def test_what_is_made_for_a_trial_is_private(certificates):
     files = list((certificates.directory / "good").iterdir())
     assert sorted(file.name for file in files) == ["ca.crt", "ca.key", "client.crt", "client.key", "node.pem"]
