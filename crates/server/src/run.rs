@@ -129,6 +129,12 @@ async fn serve(
     let admin_serving =
         admin::serve(Arc::clone(node), admin_listener, ports.admin_socket, admin_stopped.clone());
     let admin_task = tokio::spawn(admin_serving);
+    if let Some(port) = ports.metrics {
+        let address = port.address;
+        let listener = port.listen()?;
+        tokio::spawn(admin::serve_metrics(Arc::clone(node), listener, admin_stopped.clone()));
+        tracing::info!(%address, "/metrics and /health are answered to everybody who can reach them");
+    }
     #[cfg(feature = "bulk")]
     if let Some(port) = ports.flight {
         let address = port.address;
@@ -370,6 +376,7 @@ struct Ports {
     cql: Port,
     cql_tls: Option<Port>,
     admin: Port,
+    metrics: Option<Port>,
     #[cfg(feature = "bulk")]
     flight: Option<Port>,
     admin_socket: Option<PrivateSocket>,
@@ -383,6 +390,7 @@ impl Ports {
                 .map(|address| Port::bind(address, "CQL with TLS"))
                 .transpose()?,
             admin: Port::bind(config.admin_address, "the admin API")?,
+            metrics: config.metrics_address.map(|address| Port::bind(address, "/metrics")).transpose()?,
             #[cfg(feature = "bulk")]
             flight: match config.settings.flight_port {
                 Some(port) => {

@@ -118,6 +118,11 @@ settings! {
     admin_address: Option<IpAddr> = None;
     /// Unix socket of the admin API, beside its port; none when not set. A key of Ilion's.
     admin_socket: Option<PathBuf> = None;
+    /// Port that answers /metrics and /health alone, to everybody who can reach it; 0 for any that is free;
+    /// none when not set. A key of Ilion's.
+    metrics_port: Option<u16> = None;
+    /// Address of that port; 127.0.0.1 when not set. A key of Ilion's.
+    metrics_address: Option<IpAddr> = None;
     /// Port of Arrow Flight SQL, 0 for any that is free; none when not set. A key of Ilion's.
     flight_port: Option<u16> = None;
     /// Whether clients are let in at the start.
