@@ -351,6 +351,9 @@ mod tests {
     fn args(keyspace: Option<&str>, replay_ddl_statements: bool) -> ReplayArgs {
         ReplayArgs {
             target: Vec::new(),
+            ssl: false,
+            ssl_ca: None,
+            ssl_cert: None,
             results: None,
             keyspace: keyspace.map(str::to_owned),
             store_queries: None,
