@@ -204,6 +204,11 @@ bob   SELECT * FROM system_auth.role_permissions WHERE role = 'nobody'
 bob   SELECT * FROM system_traces.sessions
 bob   SELECT * FROM system.prepared_statements
 bob   SELECT keyspace_name FROM system_views.tombstones_per_read WHERE keyspace_name = 'x' AND table_name = 'y'
+bob ! INSERT INTO system_auth.roles (role, is_superuser) VALUES ('bob', true)
+bob ! UPDATE system_auth.roles SET is_superuser = true WHERE role = 'bob'
+bob ! INSERT INTO system_auth.role_permissions (role, resource, permissions) VALUES ('bob', 'roles', {'AUTHORIZE'})
+bob ! INSERT INTO system.local (key) VALUES ('x')
+bob ! TRUNCATE system_auth.roles
 bob   DROP TABLE system_auth.roles
 bob   ALTER KEYSPACE system_auth WITH durable_writes = true
 bob   GRANT SELECT ON system_auth.roles TO bob
