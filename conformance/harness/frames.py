@@ -113,6 +113,9 @@ class Body:
         elif kind == 0x21:
             self.skip_type()
             self.skip_type()
+        elif kind == 0x31:
+            for _ in range(self.number("H")):
+                self.skip_type()
         else:
             assert kind < 0x20, f"type {kind:#x} is not for these tests"
 

@@ -15,7 +15,7 @@ import pytest
 from cassandra import AuthenticationFailed
 from cassandra.cluster import NoHostAvailable
 
-from harness.node import Cassandra, Ilion, free_address, run
+from harness.node import Cassandra, Ilion, free_address, free_port, run
 from harness.wire import Wire
 
 YAML = {"authenticator": "PasswordAuthenticator", "authorizer": "CassandraAuthorizer", "role_manager": "CassandraRoleManager",
@@ -204,6 +204,11 @@ bob   SELECT * FROM system_auth.role_permissions WHERE role = 'nobody'
 bob   SELECT * FROM system_traces.sessions
 bob   SELECT * FROM system.prepared_statements
 bob   SELECT keyspace_name FROM system_views.tombstones_per_read WHERE keyspace_name = 'x' AND table_name = 'y'
+bob ! INSERT INTO system_auth.roles (role, is_superuser) VALUES ('bob', true)
+bob ! UPDATE system_auth.roles SET is_superuser = true WHERE role = 'bob'
+bob ! INSERT INTO system_auth.role_permissions (role, resource, permissions) VALUES ('bob', 'roles', {'AUTHORIZE'})
+bob ! INSERT INTO system.local (key) VALUES ('x')
+bob ! TRUNCATE system_auth.roles
 bob   DROP TABLE system_auth.roles
 bob   ALTER KEYSPACE system_auth WITH durable_writes = true
 bob   GRANT SELECT ON system_auth.roles TO bob
@@ -430,7 +435,9 @@ class Reachable:
         (directory / "first").write_text("root-password\n")
         # Clients may do without TLS; the admin API does not.
         tls = {"enabled": True, "optional": True, "keystore": str(self.key)}
+        self.metrics_port = free_port()
         node.settings = {**YAML, "auth_bcrypt_gensalt_log2_rounds": 4, "admin_address": "0.0.0.0",
+                         "metrics_address": "0.0.0.0", "metrics_port": self.metrics_port,
                          "client_encryption_options": json.dumps(tls)}
         node.start("--initial-superuser-password-file", directory / "first")
         root = Wire(node.address, node.port, login=("cassandra", "root-password"))
@@ -510,6 +517,34 @@ def test_the_admin_api_asks_others_for_a_login(reachable):
             assert b"HTTP" not in plain.recv(100)
         except ConnectionResetError:
             pass
+
+
+def test_metrics_have_a_port_of_their_own(reachable, tmp_path):
+    def asked(path, method="GET", **headers):
+        connection = http.client.HTTPConnection(reachable.node.address, reachable.metrics_port, timeout=60)
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+    status, body = asked("/metrics", Host="db1.example")
+    assert status == 200 and "ilion_logins_total" in body
+    assert asked("/health") == (200, '{"status":"up"}')
+    for path, method, wanted in (("/api/v1/status", "GET", 404), ("/openapi.json", "GET", 404), ("/metrics", "POST", 405),
+                                 ("/api/v1/flush", "POST", 404), ("/api/v1/reads/samples", "GET", 404)):
+        assert asked(path, method)[0] == wanted, path
+    assert asked("/metrics", Origin="https://evil.example")[0] == 403
+    assert reachable.asked("/metrics")[0] == 401, "the admin API goes on to ask"
+    # On the loopback address the names of hosts count, as for the admin API.
+    own = free_port()
+    with Ilion(tmp_path / "own", settings={"metrics_port": own}) as node:
+        for host, wanted in ((f"localhost:{own}", 200), ("evil.example", 403)):
+            connection = http.client.HTTPConnection("127.0.0.1", own, timeout=60)
+            connection.request("GET", "/metrics", headers={"Host": host})
+            assert connection.getresponse().status == wanted
+        node.stop()
+        node.settings = {"metrics_address": "127.0.0.1"}
+        with pytest.raises(RuntimeError, match="metrics_address needs metrics_port"):
+            node.start()
 
 
 def test_tools_log_in(reachable, tmp_path):

@@ -3,6 +3,8 @@
 Certificates are made by `ilion tls`, `openssl` and the JDK's `keytool`. Where the Python driver hides what goes on, sockets of
 Python's own `ssl` and records written by hand show it.
 """
+import base64
+import http.client
 import json
 import os
 import pathlib
@@ -385,6 +387,41 @@ def test_cqlsh(certificates, encrypted, tmp_path):
     assert "True" in done.stdout and "TLSv1." in done.stdout, done.stdout
 
 
+def test_fqltool_replays_over_tls(certificates, tmp_path):
+    log, made, own, results = tmp_path / "fql", tmp_path / "made", tmp_path / "own.pem", tmp_path / "results"
+    results.mkdir()
+    with Ilion(tmp_path / "recorded") as recorded:
+        recorded.nodetool("enablefullquerylog", "--path", log)
+        with Frames(recorded) as frames:
+            for statement in ("CREATE KEYSPACE fq WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+                              "CREATE TABLE fq.t (k int PRIMARY KEY)", "INSERT INTO fq.t (k) VALUES (7)"):
+                frames.must(statement)
+        recorded.nodetool("disablefullquerylog")
+    node = node_of(tmp_path / "node", {"enabled": True, "optional": False, "keystore": made / "node.pem", "truststore": made / "ca.crt",
+                                       "require_client_auth": True})
+    run([ilion_binary(), "tls", made, "--host", node.address, "--host", "localhost"])
+    own.write_text((made / "client.crt").read_text() + (made / "client.key").read_text())
+
+    def replayed(*flags):
+        command = [ilion_binary(), "fqltool", "replay", "--target", f"{node.address}:{node.port}", "--results", results,
+                   "--replay-ddl-statements", *flags, log]
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120)
+        return done.returncode, done.stdout + done.stderr
+
+    with node:
+        trusted = ("--ssl", "--ssl-ca", made / "ca.crt")
+        for flags in ((), trusted, ("--ssl", "--ssl-ca", certificates.ca, "--ssl-cert", own)):
+            assert "got exception" in replayed(*flags)[1], flags
+        for flags, why in ((("--ssl",), "--ssl-ca"), (("--ssl-ca", made / "ca.crt"), "for --ssl")):
+            status, said = replayed(*flags)
+            assert status == 2 and why in said, said
+        status, said = replayed(*trusted, "--ssl-cert", own)
+        assert status == 0 and "3 queries" in said and "exception" not in said, said
+        context = certificates.context((made / "client.crt", made / "client.key"), ca=made / "ca.crt")
+        with Secure(node, context) as secure:
+            assert secure.must("SELECT k FROM fq.t").rows == [[(7).to_bytes(4, "big")]]
+
+
 def test_what_is_made_for_a_trial_is_private(certificates):
     files = list((certificates.directory / "good").iterdir())
     assert sorted(file.name for file in files) == ["ca.crt", "ca.key", "client.crt", "client.key", "node.pem"]
@@ -468,7 +505,19 @@ def test_a_certificate_is_a_login(certificates, tmp_path):
         return json.dumps({"class_name": name, "parameters": parameters})
 
     named, unnamed = certificates.context(certificates.client), certificates.context()
-    settings = {"authorizer": "CassandraAuthorizer", "auth_bcrypt_gensalt_log2_rounds": 4}
+    settings = {"authorizer": "CassandraAuthorizer", "auth_bcrypt_gensalt_log2_rounds": 4, "admin_address": "0.0.0.0",
+                "metrics_port": free_port()}
+
+    def asked(node, context, path, method="GET", **headers):
+        """What the admin API answers to a client of TLS."""
+        connection = http.client.HTTPSConnection("localhost", node.admin_port, timeout=60, context=context)
+        connection.request(method, path, headers={name.replace("_", "-"): text for name, text in headers.items()})
+        return connection.getresponse().status
+
+    def count(name):
+        with urllib.request.urlopen(f"http://127.0.0.1:{settings['metrics_port']}/metrics", timeout=60) as answer:
+            return next(float(line.split()[1]) for line in answer.read().decode().splitlines() if line.startswith(name + " "))
+
     with node_of(tmp_path, options, authenticator=authenticator(MTLS), **settings) as node:
         frames, answer = first_answer(node, named)
         assert (answer.code, answer.message) == (BAD_CREDENTIALS, f"Certificate identity '{IDENTITY}' not authorized")
@@ -495,8 +544,17 @@ def test_a_certificate_is_a_login(certificates, tmp_path):
         assert (answer.code, answer.message) == (BAD_CREDENTIALS, "app is not permitted to log in")
         frames.socket.close()
         root.query("ALTER ROLE app WITH LOGIN = true")
-        assert metric(node, "ilion_tls_logins_total") == 6 and metric(node, "ilion_logins_total") == 1
-        assert metric(node, "ilion_login_failures_total") == 2
+        assert count("ilion_tls_logins_total") == 6 and count("ilion_logins_total") == 1
+        assert count("ilion_login_failures_total") == 2
+        # Certificates and passwords are logins of the admin API, too. `app` is no superuser.
+        password = "Basic " + base64.b64encode(b"cassandra:cassandra").decode()
+        for context, headers, wanted in ((named, {}, 200), (unnamed, {}, 401), (unnamed, {"Authorization": password}, 200)):
+            assert asked(node, context, "/api/v1/status", **headers) == wanted
+        for headers, wanted in (({}, (403,)), ({"Authorization": password}, (200, 204))):
+            assert asked(node, named, "/api/v1/tls/reload", "POST", X_Ilion_Admin="1", **headers) in wanted
+        root.query(f"DROP IDENTITY '{IDENTITY}'")
+        assert asked(node, named, "/api/v1/status") == 401
+        root.query(f"ADD IDENTITY '{IDENTITY}' TO ROLE 'app'")
         root.socket.close()
     options["require_client_auth"] = True
     with node_of(tmp_path, options, authenticator=authenticator("MutualTlsAuthenticator"), **settings) as node:
@@ -506,6 +564,8 @@ def test_a_certificate_is_a_login(certificates, tmp_path):
         rows = list(cluster.connect().execute("SELECT key FROM system.local"))
         assert len(rows) == 1
         cluster.shutdown()
+        assert asked(node, named, "/api/v1/status") == 200
+        assert asked(node, named, "/api/v1/status", Authorization=password) == 401, "there are no passwords"
         with pytest.raises((ssl.SSLError, ConnectionError, AssertionError, AttributeError)):
             first_answer(node, unnamed)[1].opcode
 

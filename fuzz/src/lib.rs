@@ -39,6 +39,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "protocol_query_log", run: protocol::query_log::fuzz_query_log },
     Target { name: "protocol_requests", run: protocol_requests },
     Target { name: "protocol_responses", run: protocol_responses },
+    Target { name: "protocol_sasl", run: protocol::sasl::fuzz_plain },
     Target { name: "protocol_segments", run: protocol_segments },
     Target { name: "sstable_blocks", run: sstable::fuzz::fuzz_blocks },
     Target { name: "sstable_compressed_chunk", run: sstable::fuzz::fuzz_compressed_chunk },

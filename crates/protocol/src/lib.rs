@@ -28,6 +28,7 @@ pub mod primitives;
 pub mod query_log;
 pub mod request;
 pub mod response;
+pub mod sasl;
 pub mod segment;
 pub mod types;
 pub mod version;

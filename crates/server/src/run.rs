@@ -129,6 +129,12 @@ async fn serve(
     let admin_serving =
         admin::serve(Arc::clone(node), admin_listener, ports.admin_socket, admin_stopped.clone());
     let admin_task = tokio::spawn(admin_serving);
+    if let Some(port) = ports.metrics {
+        let address = port.address;
+        let listener = port.listen()?;
+        tokio::spawn(admin::serve_metrics(Arc::clone(node), listener, admin_stopped.clone()));
+        tracing::info!(%address, "/metrics and /health are answered to everybody who can reach them");
+    }
     #[cfg(feature = "bulk")]
     if let Some(port) = ports.flight {
         let address = port.address;
@@ -144,6 +150,7 @@ async fn serve(
     let replaying = tokio::spawn(batches::keep_finishing(Arc::clone(node)));
     let estimating = tokio::spawn(estimates::keep_recording(Arc::clone(node)));
     let renewing = tokio::spawn(keep_tls_current(Arc::clone(node)));
+    let remembering = tokio::spawn(keep_credentials_current(Arc::clone(node)));
     let serving = async {
         prove(node).await?;
         // Not before: the tables of roles may have to be proven, too.
@@ -172,6 +179,7 @@ async fn serve(
     estimating.abort();
     expiring.abort();
     renewing.abort();
+    remembering.abort();
     stop_admin.send_replace(true);
     #[cfg(feature = "bulk")]
     node.state.bulk.stop();
@@ -251,6 +259,18 @@ async fn keep_tls_current(node: Arc<Node>) {
             }
             Err(error) => tracing::error!(%error, "the look at the certificates of TLS did not end"),
         }
+    }
+}
+
+/// Reads the credentials that are kept anew, where `credentials_cache_active_update` asks for it.
+async fn keep_credentials_current(node: Arc<Node>) {
+    let state = &node.state;
+    let Some(interval) = state.auth.credentials.active_interval() else { return };
+    let store = Store::new(&state.env, &state.engine, &node.coordinator);
+    let mut ticks = state.env.tasks.ticks(interval);
+    loop {
+        ticks.next().await;
+        state.auth.credentials.refresh_all(&store).await;
     }
 }
 
@@ -356,6 +376,7 @@ struct Ports {
     cql: Port,
     cql_tls: Option<Port>,
     admin: Port,
+    metrics: Option<Port>,
     #[cfg(feature = "bulk")]
     flight: Option<Port>,
     admin_socket: Option<PrivateSocket>,
@@ -369,6 +390,7 @@ impl Ports {
                 .map(|address| Port::bind(address, "CQL with TLS"))
                 .transpose()?,
             admin: Port::bind(config.admin_address, "the admin API")?,
+            metrics: config.metrics_address.map(|address| Port::bind(address, "/metrics")).transpose()?,
             #[cfg(feature = "bulk")]
             flight: match config.settings.flight_port {
                 Some(port) => {

@@ -1,7 +1,7 @@
 //! AUTH_RESPONSE: the client's step of authentication.
 //!
 //! ```text
-//! bytes token        SASL PLAIN: [authorization id] 00 user 00 password
+//! bytes token        SASL PLAIN: see `sasl`
 //! ```
 
 use bytes::Bytes;
@@ -29,15 +29,6 @@ impl AuthResponse {
     /// Reads the body.
     pub fn decode(reader: &mut Reader) -> Result<Self, BodyError> {
         Ok(Self { token: reader.bytes("an authentication token")? })
-    }
-
-    /// User and password of a SASL PLAIN token, as UTF-8.
-    pub fn plain_credentials(&self) -> Option<(&str, &str)> {
-        let mut parts = self.token.as_ref()?.rsplitn(3, |&byte| byte == 0);
-        let password = std::str::from_utf8(parts.next()?).ok()?;
-        let user = std::str::from_utf8(parts.next()?).ok()?;
-        parts.next()?;
-        Some((user, password))
     }
 
     /// Appends the body.

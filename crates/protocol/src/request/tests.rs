@@ -129,13 +129,9 @@ fn startup_settings_are_found_in_upper_case() {
 }
 
 #[test]
-fn credentials_come_from_the_end_of_the_token_and_are_not_shown() {
-    let of = |token: &'static [u8]| AuthResponse { token: Some(Bytes::from_static(token)) };
-    assert_eq!(of(b"\0user\0secret").plain_credentials(), Some(("user", "secret")));
-    assert_eq!(of(b"other\0user\0secret").plain_credentials(), Some(("user", "secret")));
-    assert_eq!(of(b"user\0secret").plain_credentials(), None);
-    assert_eq!(of(b"").plain_credentials(), None);
-    assert!(!format!("{:?}", of(b"\0user\0secret")).contains("secret"));
+fn a_token_is_not_shown() {
+    let response = AuthResponse { token: Some(Bytes::from_static(b"\0user\0secret")) };
+    assert_eq!(format!("{response:?}"), "AuthResponse(12 bytes)");
 }
 
 fn bytes() -> impl Strategy<Value = Bytes> {

@@ -12,6 +12,9 @@
 //!
 //! Pages cannot connect to the Unix socket, and its mode says who can: what comes from there is not judged.
 //!
+//! The port of `metrics_port` asks for nothing anywhere. On the loopback address 1 and 2 hold for it;
+//! elsewhere it refuses whatever has an `Origin`.
+//!
 //! At other addresses the API speaks TLS and asks for a login (`login.rs`). A browser may know the password,
 //! so 2 and 3 hold there, too. 1 does not: the certificate proves the name.
 
@@ -30,6 +33,8 @@ pub(super) enum Endpoint {
     Tcp(SocketAddr),
     /// A TCP connection with TLS from this address, to one that others can reach.
     Remote(IpAddr),
+    /// A TCP connection to where everybody may ask for the little that is answered.
+    Open,
     /// The Unix socket.
     Socket,
 }
@@ -44,11 +49,18 @@ pub(super) async fn check(
         Endpoint::Socket => None,
         Endpoint::Tcp(address) => refusal(Some(address.ip()), &request),
         Endpoint::Remote(_) => refusal(None, &request),
+        Endpoint::Open => of_a_page(&request),
     };
     match refusal {
         Some(message) => ApiError::new(StatusCode::FORBIDDEN, "forbidden", message).into_response(),
         None => next.run(request).await,
     }
+}
+
+/// Why a request to the open port is refused: names of hosts say nothing there, and no page needs numbers.
+fn of_a_page(request: &Request) -> Option<String> {
+    let is_of_a_page = request.headers().contains_key(header::ORIGIN);
+    is_of_a_page.then(|| "the request comes from a web page".to_owned())
 }
 
 /// Why a request that came over TCP is refused: to `own`, or with TLS to where its certificate says.
@@ -138,6 +150,16 @@ mod tests {
             request = request.header(*name, *value);
         }
         refusal(OWN, &request.body(Body::empty()).unwrap())
+    }
+
+    #[test]
+    fn the_open_port_answers_under_any_name_but_no_page() {
+        let of = |name: &str| {
+            let request = Request::builder().uri("/metrics").header("Host", "db1.example:9181");
+            of_a_page(&request.header(name, "https://db1.example").body(Body::empty()).unwrap())
+        };
+        assert_eq!(of("Referer"), None);
+        assert!(of("Origin").is_some());
     }
 
     #[test]

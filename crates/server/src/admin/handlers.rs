@@ -258,8 +258,16 @@ pub(super) async fn flush(
 
 pub(super) async fn invalidate_cache(
     State(node): State<Arc<Node>>,
-    Json(InvalidateCache { cache }): Json<InvalidateCache>,
+    Json(InvalidateCache { cache, roles }): Json<InvalidateCache>,
 ) -> Result<StatusCode, ApiError> {
+    if cache == CacheKind::Credentials {
+        let credentials = &node.state.auth.credentials;
+        match roles.as_slice() {
+            [] => credentials.forget_all(),
+            roles => roles.iter().for_each(|role| credentials.forget(role)),
+        }
+        return Ok(StatusCode::NO_CONTENT);
+    }
     if cache == CacheKind::Cidrs {
         super::cidr::check_invalidation(&node)?;
     }

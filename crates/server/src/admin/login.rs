@@ -7,10 +7,12 @@
 //! | what changes something | a superuser |
 //! | Flight, for `ilion export` and `ilion sql` | SELECT on each table that is read |
 //!
-//! Tools say so by their header, and get a token for their next requests: bcrypt takes its time.
+//! A login is a name and a password, or the certificate that a client has shown, where the authenticator takes
+//! them; whoever shows both is taken at its word. Tools say so by their header, and get a token for their next requests: bcrypt takes its time.
 
 use super::ApiError;
 use super::guard::Endpoint;
+use super::serve::PeerCertificate;
 use crate::auth::http::{self, Caller};
 use crate::config::Config;
 use crate::node::Node;
@@ -33,13 +35,14 @@ const WITH_VALUES: [&str; 2] = ["/api/v1/reads/samples", "/api/v1/reads/slow"];
 /// What is missing, in words.
 pub(crate) fn may_listen(config: &Config, has_tls: bool) -> Result<(), String> {
     let address = config.admin_address.ip();
-    let lacks = match (has_tls, config.auth.authenticator.takes_passwords()) {
+    let lacks = match (has_tls, config.auth.authenticator.asks()) {
         _ if address.is_loopback() => return Ok(()),
         (true, true) => return Ok(()),
         (false, true) => "client_encryption_options have to be enabled",
-        (true, false) => "authenticator has to be PasswordAuthenticator",
+        (true, false) => "authenticator has to be PasswordAuthenticator, or one that takes certificates",
         (false, false) => {
-            "client_encryption_options have to be enabled, and authenticator has to be PasswordAuthenticator"
+            "client_encryption_options have to be enabled, and authenticator has to be PasswordAuthenticator, \
+             or one that takes certificates"
         }
     };
     Err(format!(
@@ -56,7 +59,9 @@ pub(super) async fn check(
 ) -> Response {
     let Endpoint::Remote(from) = endpoint else { return next.run(request).await };
     let is_flight = request.uri().path().starts_with(FLIGHT);
-    let Caller { principal, by_password } = match http::identify(&node, request.headers(), from).await {
+    let shown = request.extensions().get::<PeerCertificate>().map(|shown| Arc::clone(&shown.0));
+    let identified = http::identify_with(&node, request.headers(), shown.as_deref(), from).await;
+    let Caller { principal, by_password } = match identified {
         Ok(caller) => caller,
         Err(error) => return refusal(error, is_flight),
     };

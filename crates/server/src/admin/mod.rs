@@ -160,6 +160,18 @@ pub fn router(node: Arc<Node>) -> Router {
         .with_state(node)
 }
 
+/// What is answered to everybody: numbers, and whether the node is up.
+fn open_router(node: Arc<Node>) -> Router {
+    let unknown = || async { ApiError::not_found("there are /metrics and /health here") };
+    Router::new()
+        .route("/health", get(handlers::health))
+        .route("/metrics", get(handlers::metrics))
+        .fallback(unknown)
+        .layer(DefaultBodyLimit::max(serve::BODY_BYTES_MAX))
+        .layer(axum::middleware::from_fn(guard::check))
+        .with_state(node)
+}
+
 /// The same with a Flight service, for `ilion export` and `ilion sql`.
 #[cfg(feature = "bulk")]
 fn flight(routes: Router<Arc<Node>>, node: &Arc<Node>) -> Router<Arc<Node>> {
@@ -211,6 +223,16 @@ pub async fn serve(
         }
     };
     tokio::join!(at_port, at_socket);
+}
+
+/// Serves what is open to everybody on a port of its own, until `stopped`.
+pub async fn serve_metrics(node: Arc<Node>, listener: TcpListener, stopped: watch::Receiver<bool>) {
+    let endpoint = match listener.local_addr() {
+        Ok(address) if address.ip().is_loopback() => Endpoint::Tcp(address),
+        Ok(_) => Endpoint::Open,
+        Err(error) => return tracing::error!(%error, "/metrics has no address"),
+    };
+    serve::serve(listener, endpoint, serve::Limits::default(), open_router(node), stopped).await;
 }
 
 /// A JSON body, whose errors are JSON too.

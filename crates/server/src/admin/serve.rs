@@ -8,12 +8,14 @@ use super::ApiError;
 use super::guard::Endpoint;
 use crate::net::Registry;
 use crate::tls::http::HttpDoor;
+use axum::Extension;
 use axum::Router;
 use axum::extract::{ConnectInfo, Request};
 use env::tasks::Tasks;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use keystore::Certificate;
 use std::future::Future;
 use std::io::{self, Cursor};
 use std::net::SocketAddr;
@@ -57,6 +59,10 @@ impl Default for Limits {
     }
 }
 
+/// What the client of a connection has shown in its handshake, beside each of its requests.
+#[derive(Clone, Debug)]
+pub(super) struct PeerCertificate(pub(super) Arc<Certificate>);
+
 /// What comes before HTTP on a connection.
 type Opening<S> = Pin<Box<dyn Future<Output = io::Result<S>> + Send>>;
 
@@ -77,6 +83,11 @@ pub(super) trait Listener {
 
     /// What comes before HTTP.
     fn open(&self, accepted: Self::Accepted) -> Opening<Self::Stream>;
+
+    /// The certificate that a client has shown.
+    fn certificate(_: &Self::Stream) -> Option<Arc<Certificate>> {
+        None
+    }
 
     /// Tells a caller that there is no room, as far as that goes without waiting.
     fn turn_away(accepted: Self::Accepted);
@@ -105,6 +116,10 @@ impl Listener for Secured {
     fn open(&self, (stream, peer): (TcpStream, SocketAddr)) -> Opening<Self::Stream> {
         let (door, registry) = (self.door.clone(), Arc::clone(&self.registry));
         Box::pin(async move { door.open(stream, peer, &registry).await })
+    }
+
+    fn certificate(stream: &Self::Stream) -> Option<Arc<Certificate>> {
+        stream.certificate().map(Arc::clone)
     }
 
     fn turn_away(_: (TcpStream, SocketAddr)) {
@@ -179,6 +194,10 @@ pub(super) async fn serve<L: Listener>(
         let (router, stopped, opened) = (router.clone(), stopped.clone(), listener.open(stream));
         connections.spawn(async move {
             if let Ok(stream) = opened.await {
+                let router = match L::certificate(&stream) {
+                    Some(certificate) => router.layer(Extension(PeerCertificate(certificate))),
+                    None => router,
+                };
                 talk(stream, endpoint, limits, router, stopped).await;
             }
             drop(permit);

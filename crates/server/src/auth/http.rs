@@ -18,6 +18,8 @@ use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use protocol::response::error::{ErrorKind, ErrorResponse};
 
+use keystore::Certificate;
+
 use super::Principal;
 use super::login;
 use super::store::Store;
@@ -41,11 +43,12 @@ pub(crate) struct Caller {
 }
 
 /// What a header says.
-#[derive(PartialEq, Eq)]
 enum Shown<'a> {
     /// A token of SASL PLAIN: name and password.
     Password(Vec<u8>),
     Token(&'a str),
+    /// Nothing, of a client with a certificate.
+    Certificate(&'a Certificate),
 }
 
 fn refused(message: &str) -> ErrorResponse {
@@ -81,15 +84,45 @@ fn shown(headers: &HeaderMap) -> Result<Shown<'_>, ErrorResponse> {
 ///
 /// # Errors
 /// In the words of a login by CQL.
+#[cfg(feature = "bulk")]
 pub(crate) async fn identify(
     node: &Node,
     headers: &HeaderMap,
     from: IpAddr,
 ) -> Result<Caller, ErrorResponse> {
+    identify_with(node, headers, None, from).await
+}
+
+/// The same, of a client that TLS may have asked for a certificate. It is a login where the authenticator
+/// says so, and the headers show nothing else.
+///
+/// # Errors
+/// In the words of a login by CQL.
+pub(crate) async fn identify_with(
+    node: &Node,
+    headers: &HeaderMap,
+    certificate: Option<&Certificate>,
+    from: IpAddr,
+) -> Result<Caller, ErrorResponse> {
     let state = &node.state;
+    let authenticator = state.auth.authenticator();
+    let certificate = certificate.filter(|_| authenticator.takes_certificates());
     let found = async {
         let store = Store::new(&state.env, &state.engine, &node.coordinator);
-        let caller = match shown(headers)? {
+        let shown = match certificate {
+            Some(certificate) if !headers.contains_key(AUTHORIZATION) => Shown::Certificate(certificate),
+            _ => shown(headers)?,
+        };
+        let caller = match shown {
+            Shown::Certificate(certificate) => {
+                let judged = login::by_certificate(&state.auth, &store, Some(certificate)).await;
+                let user = judged.as_ref().ok().map(|principal| principal.name());
+                state.logs.note_login(user, (from, 0).into(), judged.as_ref().err());
+                Caller { principal: judged?, by_password: false }
+            }
+            Shown::Password(_) if !authenticator.takes_passwords() => {
+                return Err(refused("Certificates are logins here, passwords are none"));
+            }
             Shown::Password(token) => {
                 let judged = login::by_password(&state.auth, &store, from, &token).await;
                 let user = judged.as_ref().ok().map(|principal| principal.name());
@@ -150,6 +183,7 @@ mod tests {
         match shown(&headers) {
             Ok(Shown::Password(token)) => Ok(token),
             Ok(Shown::Token(token)) => Ok(token.as_bytes().to_vec()),
+            Ok(Shown::Certificate(_)) => Err("a certificate is no header".to_owned()),
             Err(error) => Err(error.message),
         }
     }

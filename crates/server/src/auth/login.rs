@@ -11,7 +11,9 @@ use std::sync::atomic::Ordering;
 
 use keystore::Certificate;
 use protocol::response::error::{ErrorKind, ErrorResponse};
+use protocol::sasl;
 
+use super::credentials::Found;
 use super::store::{Store, StoreError};
 use super::{Auth, Principal, WAITING_MAX, password};
 use crate::metrics::Counter;
@@ -97,12 +99,24 @@ fn unable(error: StoreError) -> ErrorResponse {
 }
 
 async fn judge_password(auth: &Auth, store: &Store, token: &[u8]) -> Result<Arc<Principal>, ErrorResponse> {
-    let (user, password) = password::credentials(token).map_err(refused)?;
-    let role = store.role(&user).await.map_err(unable)?;
-    let hash_of_role = role.and_then(|role| role.salted_hash);
+    let read = sasl::plain(token).map_err(|error| refused(error.to_string()))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (user, password) = (text(read.user), text(read.password));
+    let (hash_of_role, is_ageing) = match auth.credentials.find(&user, store.now_nanos()) {
+        Found::Fresh(hash) => (Some(hash), false),
+        Found::Ageing(hash) => (Some(hash), true),
+        Found::Nothing => (auth.credentials.read(store, &user).await.map_err(unable)?, false),
+    };
     let is_known = hash_of_role.is_some();
-    let checked = hash_of_role.unwrap_or_else(|| password::no_hash(auth.rounds));
-    let is_right = hash(auth, move || password::is_of(&checked, &password)).await?;
+    let checked = hash_of_role.unwrap_or_else(|| password::no_hash(auth.rounds).into());
+    let judging = hash(auth, move || password::is_of(&checked, &password));
+    let refreshing = async {
+        if is_ageing && let Err(error) = auth.credentials.read(store, &user).await {
+            tracing::warn!(%error, "credentials cannot be read");
+        }
+    };
+    let (is_right, ()) = tokio::join!(judging, refreshing);
+    let is_right = is_right?;
     if !(is_known && is_right) {
         return Err(refused(format!("Provided username {user} and/or password are incorrect")));
     }

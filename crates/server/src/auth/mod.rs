@@ -16,13 +16,15 @@
 //!    Before that somebody looks them up in the background, so no request waits for it.
 //! 4. Where a role may come in ([`places`]) is looked up with its grants.
 //! 5. A check of fresh grants is one load of an atomic pointer and two look-ups by name.
-//! 6. Flight and the admin API ask the same way, by HTTP: [`http`] reads the header, and a login gets a token
+//! 6. The hashes of passwords are kept for a while ([`credentials`]).
+//! 7. Flight and the admin API ask the same way, by HTTP: [`http`] reads the header, and a login gets a token
 //!    for its next requests.
 //!
 //! With AllowAllAuthenticator nothing of that is asked, and no request pays for it.
 
 pub(crate) mod check;
 pub(crate) mod cidr;
+pub(crate) mod credentials;
 pub(crate) mod failures;
 pub(crate) mod grants;
 pub(crate) mod http;
@@ -48,6 +50,7 @@ use tokio::sync::Semaphore;
 
 use crate::config::{AuthSettings, Authenticator, Settings};
 use crate::metrics::Counter;
+use credentials::Credentials;
 use failures::Failures;
 use grants::Grants;
 use places::CidrGroups;
@@ -128,6 +131,8 @@ pub struct Auth {
     /// Counts the changes of roles and permissions.
     generation: AtomicU64,
     principals: Mutex<HashMap<Arc<str>, Arc<Principal>>>,
+    /// Hashes of roles that have logged in.
+    pub(crate) credentials: Credentials,
     /// Of logins over HTTP.
     tokens: Tokens,
     /// Threads for bcrypt.
@@ -158,6 +163,7 @@ impl Auth {
             rounds: settings.auth_bcrypt_gensalt_log2_rounds,
             generation: AtomicU64::new(1),
             principals: Mutex::default(),
+            credentials: Credentials::new(settings),
             tokens: Tokens::default(),
             hashing: Arc::new(Semaphore::new(threads)),
             waiting: AtomicUsize::new(0),

@@ -1,7 +1,6 @@
-//! Passwords: what SASL PLAIN carries, and bcrypt as Cassandra stores it.
+//! Passwords: bcrypt as Cassandra stores it.
 //!
 //! ```text
-//! token := authorization-id 00 user 00 password        the first part is not looked at
 //! hash  := $2a$ rounds $ salt hash                     at most 72 bytes of the password count
 //! ```
 
@@ -16,29 +15,6 @@ const ROUNDS_GIVEN_MAX: u32 = 20;
 /// Hash of nothing that anybody knows: checked where there is no other, so that the time tells nothing.
 pub(crate) fn no_hash(rounds: u32) -> String {
     format!("$2a${rounds:02}$abcdefghijklmnopqrstuu4T826PRnz0Hu6YlprUuxkZxOOj5Fw5S")
-}
-
-/// User and password of a token.
-///
-/// # Errors
-/// In Cassandra's words.
-pub(crate) fn credentials(token: &[u8]) -> Result<(String, String), &'static str> {
-    let parts: Vec<&[u8]> = token.split(|&byte| byte == 0).collect();
-    let (user, password) = match parts.as_slice() {
-        [_] => (None, None),
-        // Without an authorization id there is no user either.
-        [_, password] => (None, Some(*password)),
-        [_, user, password] => (Some(*user), Some(*password)),
-        _ => {
-            return Err(
-                "Credential format error: username or password is empty or contains NUL(\\0) character",
-            );
-        }
-    };
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let password = password.filter(|bytes| !bytes.is_empty()).ok_or("Password must not be null")?;
-    let user = user.filter(|bytes| !bytes.is_empty()).ok_or("Authentication ID must not be null")?;
-    Ok((text(user), text(password)))
 }
 
 /// The hash of a password.
@@ -68,18 +44,6 @@ pub(crate) fn is_hash(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tokens_are_read_as_cassandra_reads_them() {
-        let of = |user: &str, password: &str| Ok((user.to_owned(), password.to_owned()));
-        assert_eq!(credentials(b"\0bob\0secret"), of("bob", "secret"));
-        assert_eq!(credentials(b"other\0bob\0secret"), of("bob", "secret"));
-        assert_eq!(credentials(b""), Err("Password must not be null"));
-        assert_eq!(credentials(b"\0bob\0"), Err("Password must not be null"));
-        assert_eq!(credentials(b"\0\0secret"), Err("Authentication ID must not be null"));
-        assert_eq!(credentials(b"\0secret"), Err("Authentication ID must not be null"));
-        assert!(credentials(b"\0a\0b\0c").unwrap_err().starts_with("Credential format error"));
-    }
 
     #[test]
     fn hashes_are_those_of_cassandra() {

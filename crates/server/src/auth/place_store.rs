@@ -13,7 +13,15 @@ use std::net::IpAddr;
 use model::Mutation;
 
 use super::cidr::Cidr;
+use super::resource::Resource;
 use super::store::{Result, Store};
+
+const NETWORKS: &str = "network_permissions";
+
+/// The key of a role in `network_permissions`: unlike other tables it has the resource's name, `roles/bob`.
+fn network_key(role: &str) -> String {
+    Resource::Role(role.to_owned()).name()
+}
 
 /// Takes a length and so many bytes from the front.
 fn value<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
@@ -88,7 +96,7 @@ fn set_of_cidrs(cidrs: &BTreeSet<Cidr>) -> Vec<u8> {
 impl Store {
     /// The data centers that a role is held to; none where it is not.
     pub(crate) async fn datacenters_of(&self, role: &str) -> Result<BTreeSet<String>> {
-        let rows = self.rows("network_permissions", Some(role)).await?;
+        let rows = self.rows(NETWORKS, Some(&network_key(role))).await?;
         Ok(rows.first().and_then(|row| row.value("dcs")).map(|set| names_of(set)).unwrap_or_default())
     }
 
@@ -108,7 +116,12 @@ impl Store {
 
     /// Holds a role to data centers, or to none where there are no names.
     pub(crate) fn set_datacenters(&self, role: &str, names: &BTreeSet<String>) -> Result<Mutation> {
-        Ok(self.change("network_permissions", role, None)?.set("dcs", set_of_names(names)).done())
+        Ok(self.change(NETWORKS, &network_key(role), None)?.set("dcs", set_of_names(names)).done())
+    }
+
+    /// Forgets the data centers of a role.
+    pub(super) fn drop_datacenters(&self, role: &str) -> Result<Mutation> {
+        Ok(self.change(NETWORKS, &network_key(role), None)?.partition_deleted())
     }
 
     /// Holds a role to CIDR groups, or to none where there are no names.

@@ -22,6 +22,9 @@ use super::{Auth, Principal, list, login, password};
 
 const MANAGER: &str = "org.apache.cassandra.auth.CassandraRoleManager";
 
+/// Options that only an authenticator with passwords has, and that a role may change of itself.
+const PASSWORDS: [&str; 2] = ["PASSWORD", "HASHED_PASSWORD"];
+
 type Result<T> = std::result::Result<T, ErrorResponse>;
 
 /// A statement's circumstances.
@@ -44,7 +47,7 @@ pub(super) fn failed(error: StoreError) -> ErrorResponse {
 }
 
 /// The hash of a password, made where it may take its time.
-pub(super) async fn hashed(auth: &Auth, store: &Store, password: String) -> Result<String> {
+pub(crate) async fn hashed(auth: &Auth, store: &Store, password: String) -> Result<String> {
     let mut salt = [0; 16];
     store.env().random.fill(&mut salt);
     let rounds = auth.rounds;
@@ -103,16 +106,20 @@ impl<'a> Options<'a> {
         if self.names.contains(&"OPTIONS") {
             return Err(ErrorResponse::invalid(format!("{MANAGER} doesn't support OPTIONS")));
         }
+        if !of.auth.authenticator().takes_passwords()
+            && let Some(option) = self.names.iter().find(|name| PASSWORDS.contains(name))
+        {
+            return Err(ErrorResponse::invalid(format!("{MANAGER} doesn't support {option}")));
+        }
         if self.hash.is_some_and(|hash| !password::is_hash(hash)) {
             return Err(ErrorResponse::invalid("Invalid hashed password value. Please use jBcrypt."));
         }
         if let Some(names) = &self.datacenters {
-            let unknown: Vec<&str> =
-                names.iter().map(String::as_str).filter(|name| *name != of.datacenter).collect();
-            if !unknown.is_empty() {
+            if names.iter().any(|name| name != of.datacenter) {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
                 return Err(ErrorResponse::invalid(format!(
                     "Invalid value(s) for DATACENTERS '[{}]',All values must be valid datacenters",
-                    unknown.join(", ")
+                    names.join(", ")
                 )));
             }
         }
@@ -179,6 +186,9 @@ impl Performer<'_> {
             let written = self.store.write(mutations).await;
             // What failed may have been written all the same.
             auth.invalidate();
+            if let Some(role) = with_password(statement) {
+                auth.credentials.forget(role);
+            }
             written.map_err(failed)?;
         }
         Ok(None)
@@ -273,8 +283,9 @@ impl Performer<'_> {
             let names = options.datacenters.as_ref().cloned().unwrap_or_default();
             mutations.push(self.store.set_datacenters(name, &names).map_err(failed)?);
         }
-        if let Some(names) = options.cidr_groups.as_ref().filter(|_| self.store.has_cidr_permissions()) {
-            mutations.push(self.store.set_cidr_groups_of(name, names).map_err(failed)?);
+        if self.store.has_cidr_permissions() {
+            let names = options.cidr_groups.as_ref().cloned().unwrap_or_default();
+            mutations.push(self.store.set_cidr_groups_of(name, &names).map_err(failed)?);
         }
         if self.auth.authorizes() {
             let resource = Resource::Role(role.name);
@@ -310,8 +321,9 @@ impl Performer<'_> {
         }
         if !is_super {
             if **self.principal.name() == *name {
-                let may_change = ["PASSWORD", "HASHED_PASSWORD"];
-                if let Some(option) = options.names.iter().find(|option| !may_change.contains(option)) {
+                let has_passwords = self.auth.authenticator().takes_passwords();
+                let may_change = |option: &str| has_passwords && PASSWORDS.contains(&option);
+                if let Some(option) = options.names.iter().find(|option| !may_change(option)) {
                     return Err(unauthorized(format!("You aren't allowed to alter {option}")));
                 }
             } else {
@@ -492,6 +504,16 @@ impl Performer<'_> {
 
     async fn has_identity(&self, identity: &str) -> Result<bool> {
         Ok(self.store.role_of_identity(identity).await.map_err(failed)?.is_some())
+    }
+}
+
+/// The role whose password a statement may change.
+fn with_password(statement: &Statement) -> Option<&str> {
+    match statement {
+        Statement::CreateRole(create) => Some(&create.role.0),
+        Statement::AlterRole(alter) => Some(&alter.role.0),
+        Statement::DropRole { role, .. } => Some(&role.0),
+        _ => None,
     }
 }
 

@@ -400,7 +400,7 @@ impl Store {
             self.change("roles", role, None)?.partition_deleted(),
             self.change("role_members", role, None)?.partition_deleted(),
             self.change("role_permissions", role, None)?.partition_deleted(),
-            self.change("network_permissions", role, None)?.partition_deleted(),
+            self.drop_datacenters(role)?,
         ];
         for member in self.rows("role_members", Some(role)).await? {
             mutations

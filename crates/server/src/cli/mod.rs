@@ -85,6 +85,13 @@ pub struct ServeArgs {
     /// Unix socket of the admin API, beside its port (admin_socket)
     #[arg(long, value_name = "PATH")]
     pub admin_socket: Option<PathBuf>,
+    /// Port that answers /metrics and /health alone, without a login (metrics_port), 0 for any that is free
+    /// [default: none]
+    #[arg(long, value_name = "PORT")]
+    pub metrics_port: Option<u16>,
+    /// Address of that port (metrics_address) [default: 127.0.0.1]
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics_address: Option<IpAddr>,
     /// Port of Arrow Flight SQL (flight_port), 0 for any that is free [default: none]
     #[arg(long, value_name = "PORT")]
     pub flight_port: Option<u16>,
@@ -121,6 +128,8 @@ impl Default for ServeArgs {
             admin_address: None,
             admin_port: ADMIN_PORT_DEFAULT,
             admin_socket: None,
+            metrics_port: None,
+            metrics_address: None,
             flight_port: None,
             cluster_name: None,
             sample: false,

@@ -28,7 +28,9 @@ pub use ring::RingConfig;
 pub use settings::Settings;
 pub use shown::Shown;
 pub use units::{ByteRate, ByteSize, Millis};
-pub use values::{CommitFailurePolicy, CommitlogSync, DiskFailurePolicy, SlowQueryValues, UnprovenReads};
+pub use values::{
+    CommitFailurePolicy, CommitlogSync, DiskFailurePolicy, Refresh, SlowQueryValues, UnprovenReads,
+};
 
 use crate::cli::ServeArgs;
 use engine::EngineOptions;
@@ -111,6 +113,8 @@ pub struct Config {
     pub broadcast_rpc_address: IpAddr,
     /// Where the admin API listens.
     pub admin_address: SocketAddr,
+    /// Where /metrics is answered without a login, if anywhere.
+    pub metrics_address: Option<SocketAddr>,
     /// Whether an empty node is filled with sample data.
     pub sample: bool,
     /// Whether the directory of a member of a larger ring is served.
@@ -317,6 +321,12 @@ impl Draft {
         if let Some(path) = &args.admin_socket {
             settings.admin_socket = Some(path.clone());
         }
+        if let Some(port) = args.metrics_port {
+            settings.metrics_port = Some(port);
+        }
+        if let Some(address) = args.metrics_address {
+            settings.metrics_address = Some(address);
+        }
         if let Some(port) = args.flight_port {
             settings.flight_port = Some(port);
         }
@@ -344,6 +354,11 @@ impl Draft {
         }
         let admin = settings.admin_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
         let admin_address = SocketAddr::new(admin, args.admin_port);
+        let metrics = settings.metrics_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let metrics_address = settings.metrics_port.map(|port| SocketAddr::new(metrics, port));
+        if admin_address.port() != 0 && metrics_address == Some(admin_address) {
+            return Err(ConfigError::Invalid(format!("metrics_port: {admin_address} is the admin API's")));
+        }
         let mut engine = engine_part::engine_options(env, &settings, memory);
         engine.commitlog_ignore_replay_errors = args.ignore_replay_errors;
         engine.validate().map_err(ConfigError::Invalid)?;
@@ -361,6 +376,7 @@ impl Draft {
             listen_address: listen,
             broadcast_rpc_address: told,
             admin_address,
+            metrics_address,
             sample: args.sample,
             single_node: args.single_node,
             ring,
@@ -477,6 +493,9 @@ fn show(value: &Value) -> String {
 
 fn validate(settings: &Settings) -> Result<(), String> {
     let reject = |what: String| Err(what);
+    if settings.metrics_address.is_some() && settings.metrics_port.is_none() {
+        return reject("metrics_address needs metrics_port: there is no usual one".to_owned());
+    }
     if settings.cluster_name.is_empty() {
         return reject("cluster_name must not be empty".to_owned());
     }

@@ -118,6 +118,11 @@ settings! {
     admin_address: Option<IpAddr> = None;
     /// Unix socket of the admin API, beside its port; none when not set. A key of Ilion's.
     admin_socket: Option<PathBuf> = None;
+    /// Port that answers /metrics and /health alone, to everybody who can reach it; 0 for any that is free;
+    /// none when not set. A key of Ilion's.
+    metrics_port: Option<u16> = None;
+    /// Address of that port; 127.0.0.1 when not set. A key of Ilion's.
+    metrics_address: Option<IpAddr> = None;
     /// Port of Arrow Flight SQL, 0 for any that is free; none when not set. A key of Ilion's.
     flight_port: Option<u16> = None;
     /// Whether clients are let in at the start.
@@ -164,6 +169,14 @@ settings! {
     permissions_cache_max_entries: u32 = 1_000;
     /// The other one.
     roles_cache_max_entries: u32 = 1_000;
+    /// How long the hash of a role that has logged in is believed; 0 reads it with each login.
+    credentials_validity: Millis = Millis(2_000), old "credentials_validity_in_ms" Millis;
+    /// When it is read anew in the background; never before that when not set.
+    credentials_update_interval: Refresh = Refresh(None), old "credentials_update_interval_in_ms" Millis;
+    /// Hashes that are kept in memory.
+    credentials_cache_max_entries: u32 = 1_000;
+    /// Whether all of them are read anew each interval.
+    credentials_cache_active_update: bool = false;
     /// Whether protocol versions before 5 are spoken.
     native_transport_allow_older_protocols: bool = true;
     /// When a write counts as kept.

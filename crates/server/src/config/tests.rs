@@ -33,7 +33,7 @@ fn the_stock_file_loads_and_each_key_without_effect_is_named_once() {
     assert_eq!(config.engine.commitlog_sync, engine::SyncMode::Periodic { period_ms: 10_000 });
     let named = config.warnings.join("\n");
     let words = || named.split([' ', ',', '\n']);
-    for key in ["rpc_keepalive", "trickle_fsync", "credentials_validity", "concurrent_writes"] {
+    for key in ["rpc_keepalive", "trickle_fsync", "concurrent_writes"] {
         assert_eq!(words().filter(|word| *word == key).count(), 1, "{key}: {named}");
     }
     assert_eq!(named.matches("not apply").count(), 1, "{named}");

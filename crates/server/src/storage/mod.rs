@@ -159,7 +159,7 @@ pub fn invalidate_cache(engine: &Engine, cache: CacheKind) {
         CacheKind::Pages => engine.page_cache().clear(),
         CacheKind::Rows => engine.row_cache().clear(),
         // The engine has no roles: whoever knows them forgets them.
-        CacheKind::Roles | CacheKind::Cidrs => {}
+        CacheKind::Roles | CacheKind::Credentials | CacheKind::Cidrs => {}
     }
 }
 

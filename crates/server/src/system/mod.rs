@@ -84,6 +84,7 @@ impl VirtualTables {
         tables.add(system_views, "cidr_filtering_metrics_latencies", roles::cidr_latencies);
         tables.add(system_views, "clients", views::clients);
         tables.add(system_views, "cql_metrics", views::cql_metrics);
+        tables.add(system_views, "credentials_cache_keys", roles::credentials);
         tables.add(system_views, "gossip_info", views::gossip_info);
         tables.add(system_views, "internode_inbound", internode::inbound);
         tables.add(system_views, "internode_outbound", internode::outbound);

@@ -10,6 +10,13 @@ pub(super) fn roles(state: &NodeState, rows: &mut VirtualRows) {
     }
 }
 
+/// `credentials_cache_keys`: the roles whose hashes are remembered.
+pub(super) fn credentials(state: &NodeState, rows: &mut VirtualRows) {
+    for name in state.auth.credentials.names(state.env.clock.monotonic_nanos()) {
+        rows.add([name.as_ref().into_value()], &[]);
+    }
+}
+
 /// `network_permissions_cache_keys`: the same ones, where roles are held to data centers.
 pub(super) fn network_permissions(state: &NodeState, rows: &mut VirtualRows) {
     if state.auth.holds_to_datacenters() {

@@ -11,6 +11,7 @@
 use super::{Acceptor, Tls};
 use crate::net::{Registry, Security};
 use env::tasks::Tasks;
+use keystore::Certificate;
 use rustls::ServerConfig;
 use std::io;
 use std::net::SocketAddr;
@@ -64,7 +65,24 @@ pub(crate) enum Stream {
     /// Without TLS.
     Plain(TcpStream),
     /// With it.
-    Secure(Box<TlsStream<TcpStream>>),
+    Secure(Box<Secured>),
+}
+
+/// A connection with TLS, and what its client has shown.
+#[derive(Debug)]
+pub(crate) struct Secured {
+    stream: TlsStream<TcpStream>,
+    certificate: Option<Arc<Certificate>>,
+}
+
+impl Stream {
+    /// What the client has shown, where it was asked for a certificate.
+    pub(crate) fn certificate(&self) -> Option<&Arc<Certificate>> {
+        match self {
+            Stream::Plain(_) => None,
+            Stream::Secure(secured) => secured.certificate.as_ref(),
+        }
+    }
 }
 
 impl HttpDoor {
@@ -114,10 +132,10 @@ impl HttpDoor {
         let secured = secured(tls, self.http, stream, peer).await;
         let traffic = &registry.traffic;
         match secured {
-            Ok((stream, is_resumed)) => {
+            Ok((secured, is_resumed)) => {
                 traffic.tls_handshakes.add(1);
                 traffic.tls_resumed.add(u64::from(is_resumed));
-                Ok(Stream::Secure(Box::new(stream)))
+                Ok(Stream::Secure(Box::new(secured)))
             }
             Err(error) => {
                 traffic.tls_failures.add(1);
@@ -128,17 +146,13 @@ impl HttpDoor {
     }
 }
 
-async fn secured(
-    tls: &Tls,
-    http: Http,
-    stream: TcpStream,
-    peer: SocketAddr,
-) -> io::Result<(TlsStream<TcpStream>, bool)> {
+async fn secured(tls: &Tls, http: Http, stream: TcpStream, peer: SocketAddr) -> io::Result<(Secured, bool)> {
     let acceptor = tls.acceptor();
     let stream = TlsAcceptor::from(acceptor.config_of(http)).accept(stream).await?;
     let admitted = acceptor.admit(stream.get_ref().1, peer.ip(), tls.now_s());
     let session = admitted.map_err(|reason| io::Error::new(io::ErrorKind::InvalidData, reason))?;
-    Ok((stream, session.is_resumed))
+    let certificate = session.peer.map(Arc::new);
+    Ok((Secured { stream, certificate }, session.is_resumed))
 }
 
 impl Acceptor {
@@ -158,7 +172,7 @@ impl AsyncRead for Stream {
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Stream::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
-            Stream::Secure(stream) => Pin::new(stream).poll_read(context, buffer),
+            Stream::Secure(secured) => Pin::new(&mut secured.stream).poll_read(context, buffer),
         }
     }
 }
@@ -167,7 +181,7 @@ impl AsyncWrite for Stream {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Stream::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
-            Stream::Secure(stream) => Pin::new(stream).poll_write(context, bytes),
+            Stream::Secure(secured) => Pin::new(&mut secured.stream).poll_write(context, bytes),
         }
     }
 
@@ -178,28 +192,28 @@ impl AsyncWrite for Stream {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Stream::Plain(stream) => Pin::new(stream).poll_write_vectored(context, slices),
-            Stream::Secure(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+            Stream::Secure(secured) => Pin::new(&mut secured.stream).poll_write_vectored(context, slices),
         }
     }
 
     fn is_write_vectored(&self) -> bool {
         match self {
             Stream::Plain(stream) => stream.is_write_vectored(),
-            Stream::Secure(stream) => stream.is_write_vectored(),
+            Stream::Secure(secured) => secured.stream.is_write_vectored(),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Stream::Plain(stream) => Pin::new(stream).poll_flush(context),
-            Stream::Secure(stream) => Pin::new(stream).poll_flush(context),
+            Stream::Secure(secured) => Pin::new(&mut secured.stream).poll_flush(context),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Stream::Plain(stream) => Pin::new(stream).poll_shutdown(context),
-            Stream::Secure(stream) => Pin::new(stream).poll_shutdown(context),
+            Stream::Secure(secured) => Pin::new(&mut secured.stream).poll_shutdown(context),
         }
     }
 }

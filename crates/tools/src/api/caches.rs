@@ -33,15 +33,20 @@ pub enum CacheKind {
     Rows,
     /// What roles may do, with what they inherit.
     Roles,
+    /// Hashes of passwords.
+    Credentials,
     /// The networks from which roles may come.
     Cidrs,
 }
 
 /// Question to `POST /caches/invalidate`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InvalidateCache {
     /// What is dropped.
     pub cache: CacheKind,
+    /// Of these roles alone, where it is about credentials; of all where there is none.
+    #[serde(default)]
+    pub roles: Vec<String>,
 }
 
 /// Question to `PUT /caches/capacity`.

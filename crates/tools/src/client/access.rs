@@ -76,13 +76,7 @@ impl AccessArgs {
     /// In words, where they make no sense together or a file cannot be used.
     pub(crate) fn access(&self, place: &Place) -> Result<Access, String> {
         let env = Env::real();
-        let tls = match self.ssl {
-            true => Some(Arc::new(self.trust(&env)?)),
-            false if self.ssl_ca.is_some() || self.ssl_cert.is_some() => {
-                return Err("--ssl-ca and --ssl-cert are for --ssl".to_owned());
-            }
-            false => None,
-        };
+        let tls = trust(&env, self.ssl, self.ssl_ca.as_deref(), self.ssl_cert.as_deref())?;
         let authorization = self.login(&env)?;
         if authorization.is_some() && tls.is_none() && !is_here(place) {
             return Err(format!("the password would go to {place} as it is: --ssl encrypts it"));
@@ -111,29 +105,45 @@ impl AccessArgs {
         };
         Ok(Some(Secret(format!("Basic {}", base64(format!("{user}:{}", password.reveal()).as_bytes())))))
     }
+}
 
-    fn trust(&self, env: &Env) -> Result<ClientConfig, String> {
-        let ca = self.ssl_ca.as_ref().ok_or("--ssl needs --ssl-ca: the certificates that are trusted")?;
-        let of = |path: &Path, error: &dyn fmt::Display| format!("{}: {error}", path.display());
-        let mut roots = RootCertStore::empty();
-        let contents = keystore::read(&read(env, ca)?, None).map_err(|error| of(ca, &error))?;
-        for certificate in contents.into_trusted() {
-            roots.add(certificate).map_err(|error| of(ca, &error))?;
-        }
-        if roots.is_empty() {
-            return Err(of(ca, &"there is no certificate in it"));
-        }
-        let builder = ClientConfig::builder_with_provider(Arc::new(provider::default_provider()));
-        let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
-        let builder = builder.with_root_certificates(roots);
-        let Some(path) = &self.ssl_cert else { return Ok(builder.with_no_client_auth()) };
-        let mut own = keystore::read(&read(env, path)?, None).map_err(|error| of(path, &error))?;
-        if own.identities.is_empty() {
-            return Err(of(path, &"there is no private key in it"));
-        }
-        let own = own.identities.swap_remove(0);
-        builder.with_client_auth_cert(own.chain, own.key).map_err(|error| of(path, &error))
+/// What `--ssl`, `--ssl-ca` and `--ssl-cert` say: whom to trust, and the own certificate; `None` without TLS.
+///
+/// # Errors
+/// In words, where they make no sense together or a file cannot be used.
+pub(crate) fn trust(
+    env: &Env,
+    ssl: bool,
+    ca: Option<&Path>,
+    own: Option<&Path>,
+) -> Result<Option<Arc<ClientConfig>>, String> {
+    if !ssl {
+        return match ca.or(own) {
+            Some(_) => Err("--ssl-ca and --ssl-cert are for --ssl".to_owned()),
+            None => Ok(None),
+        };
     }
+    let ca = ca.ok_or("--ssl needs --ssl-ca: the certificates that are trusted")?;
+    let of = |path: &Path, error: &dyn fmt::Display| format!("{}: {error}", path.display());
+    let mut roots = RootCertStore::empty();
+    let contents = keystore::read(&read(env, ca)?, None).map_err(|error| of(ca, &error))?;
+    for certificate in contents.into_trusted() {
+        roots.add(certificate).map_err(|error| of(ca, &error))?;
+    }
+    if roots.is_empty() {
+        return Err(of(ca, &"there is no certificate in it"));
+    }
+    let builder = ClientConfig::builder_with_provider(Arc::new(provider::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+    let builder = builder.with_root_certificates(roots);
+    let Some(path) = own else { return Ok(Some(Arc::new(builder.with_no_client_auth()))) };
+    let mut own = keystore::read(&read(env, path)?, None).map_err(|error| of(path, &error))?;
+    if own.identities.is_empty() {
+        return Err(of(path, &"there is no private key in it"));
+    }
+    let own = own.identities.swap_remove(0);
+    let config = builder.with_client_auth_cert(own.chain, own.key).map_err(|error| of(path, &error))?;
+    Ok(Some(Arc::new(config)))
 }
 
 fn read(env: &Env, path: &Path) -> Result<Vec<u8>, String> {

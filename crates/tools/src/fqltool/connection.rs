@@ -2,11 +2,15 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use protocol::request::{AuthResponse, Message, Query, QueryParams, Request, Startup};
 use protocol::response::{self, Response, ResultBody};
 use protocol::{Consistency, Decoder, Encoder, ProtocolVersion};
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use super::target::Target;
 
@@ -15,10 +19,47 @@ const RESPONSE_BYTES_MAX: usize = 256 << 20;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 64 << 10;
 
+/// What requests go through.
+#[derive(Debug)]
+enum Stream {
+    Plain(TcpStream),
+    Secure(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+impl Stream {
+    /// Connects to a target, with TLS where somebody is trusted.
+    fn open(target: &Target, tls: Option<&Arc<ClientConfig>>) -> io::Result<Stream> {
+        let mut socket = TcpStream::connect((target.host.as_str(), target.port))?;
+        socket.set_nodelay(true)?;
+        let Some(config) = tls else { return Ok(Stream::Plain(socket)) };
+        let name = ServerName::try_from(target.host.clone()).map_err(io::Error::other)?;
+        let mut session = ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)?;
+        // Before a password goes out, it is known who is there.
+        while session.is_handshaking() {
+            session.complete_io(&mut socket)?;
+        }
+        Ok(Stream::Secure(Box::new(StreamOwned::new(session, socket))))
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Stream::Plain(socket) => socket.write_all(bytes),
+            Stream::Secure(stream) => stream.write_all(bytes).and_then(|()| stream.flush()),
+        }
+    }
+
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Plain(socket) => socket.read(bytes),
+            Stream::Secure(stream) => stream.read(bytes),
+        }
+    }
+}
+
 /// A session of a version of the protocol.
 #[derive(Debug)]
 pub(super) struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     encoder: Encoder,
     decoder: Decoder,
     /// The keyspace in use.
@@ -35,9 +76,12 @@ fn refused(what: &str, said: &Response) -> io::Error {
 
 impl Connection {
     /// Connects, and logs in where the node asks for it.
-    pub(super) fn open(target: &Target, version: ProtocolVersion) -> io::Result<Connection> {
-        let stream = TcpStream::connect((target.host.as_str(), target.port))?;
-        stream.set_nodelay(true)?;
+    pub(super) fn open(
+        target: &Target,
+        tls: Option<&Arc<ClientConfig>>,
+        version: ProtocolVersion,
+    ) -> io::Result<Connection> {
+        let stream = Stream::open(target, tls)?;
         let mut encoder = Encoder::of_requests();
         encoder.set_version(version);
         let decoder = Decoder::of_responses(RESPONSE_BYTES_MAX);

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::iter::Peekable;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use cql::ast::Statement;
@@ -22,11 +23,13 @@ use protocol::ProtocolVersion;
 use protocol::query_log::{HEAD, Logged, Record};
 use protocol::request::{QueryParams, Request};
 use protocol::response::{Response, ResultBody};
+use rustls::ClientConfig;
 
 use super::connection::Connection;
 use super::results::{Line, hex};
 use super::target::Target;
 use super::{Failure, files, print, records};
+use crate::client::access;
 
 /// Rows of a page of a read that had none.
 const PAGE_ROWS: i32 = 5_000;
@@ -41,6 +44,15 @@ pub(super) struct ReplayArgs {
     /// Hosts to replay the logs to, can be repeated: HOST, HOST:PORT or USER:PASSWORD@HOST:PORT
     #[arg(long, required = true)]
     target: Vec<String>,
+    /// Speak TLS with the targets
+    #[arg(long)]
+    ssl: bool,
+    /// Certificates that say which nodes to trust, for --ssl
+    #[arg(long, value_name = "FILE")]
+    ssl_ca: Option<PathBuf>,
+    /// Own certificate and its key in one file, where the targets ask for one, for --ssl
+    #[arg(long, value_name = "FILE")]
+    ssl_cert: Option<PathBuf>,
     /// Where to store the results of the queries, an existing directory
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
@@ -61,6 +73,8 @@ pub(super) struct ReplayArgs {
 /// A target with its sessions and its results.
 struct Node {
     target: Target,
+    /// Whom to trust; `None` without TLS.
+    tls: Option<Arc<ClientConfig>>,
     /// A session for each version.
     sessions: HashMap<u8, Connection>,
     results: Option<Box<dyn WriteFile>>,
@@ -72,8 +86,10 @@ struct Node {
 type Source = Peekable<Box<dyn Iterator<Item = Result<Record, Failure>>>>;
 
 pub(super) fn run(env: &Env, args: &ReplayArgs, out: &mut dyn Write) -> Result<(), Failure> {
-    let mut nodes = args.target.iter().map(|text| Node::new(env, text, args.results.as_deref()));
-    let mut nodes = nodes.by_ref().collect::<Result<Vec<Node>, Failure>>()?;
+    let tls = access::trust(env, args.ssl, args.ssl_ca.as_deref(), args.ssl_cert.as_deref())
+        .map_err(Failure::Other)?;
+    let node = |text: &String| Node::new(env, text, tls.clone(), args.results.as_deref());
+    let mut nodes = args.target.iter().map(node).collect::<Result<Vec<Node>, Failure>>()?;
     let mut stored = match &args.store_queries {
         Some(path) => {
             let mut file = env.fs.create(path)?;
@@ -229,7 +245,12 @@ fn request_of(record: &Record) -> Request {
 }
 
 impl Node {
-    fn new(env: &Env, text: &str, results: Option<&Path>) -> Result<Node, Failure> {
+    fn new(
+        env: &Env,
+        text: &str,
+        tls: Option<Arc<ClientConfig>>,
+        results: Option<&Path>,
+    ) -> Result<Node, Failure> {
         let target = Target::parse(text).map_err(Failure::Other)?;
         let file = |base: &Path| {
             if !env.fs.exists(base)? {
@@ -241,13 +262,13 @@ impl Node {
             Ok(env.fs.create(&directory.join(RESULTS_FILE))?)
         };
         let results = results.map(file).transpose()?;
-        Ok(Node { target, sessions: HashMap::new(), results, begun: None })
+        Ok(Node { target, tls, sessions: HashMap::new(), results, begun: None })
     }
 
     fn session(&mut self, version: ProtocolVersion) -> std::io::Result<&mut Connection> {
         let number = version.number();
         if !self.sessions.contains_key(&number) {
-            self.sessions.insert(number, Connection::open(&self.target, version)?);
+            self.sessions.insert(number, Connection::open(&self.target, self.tls.as_ref(), version)?);
         }
         self.sessions.get_mut(&number).ok_or_else(|| std::io::ErrorKind::NotConnected.into())
     }
@@ -330,6 +351,9 @@ mod tests {
     fn args(keyspace: Option<&str>, replay_ddl_statements: bool) -> ReplayArgs {
         ReplayArgs {
             target: Vec::new(),
+            ssl: false,
+            ssl_ca: None,
+            ssl_cert: None,
             results: None,
             keyspace: keyspace.map(str::to_owned),
             store_queries: None,

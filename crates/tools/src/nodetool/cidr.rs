@@ -72,7 +72,7 @@ impl CidrVerb {
                 })
             }
             CidrVerb::Invalidatecidrpermissionscache { roles } => {
-                let cache = InvalidateCache { cache: CacheKind::Cidrs };
+                let cache = InvalidateCache { cache: CacheKind::Cidrs, roles: Vec::new() };
                 client.post("/api/v1/caches/invalidate", &cache)?;
                 if roles.is_empty() {
                     return Ok("Invalidated CIDR permissions cache\n".to_owned());

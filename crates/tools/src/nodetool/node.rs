@@ -50,9 +50,9 @@ pub(super) enum NodeVerb {
         /// Roles (ignored: everything is looked up anew)
         roles: Vec<String>,
     },
-    /// Invalidate the credentials cache (there is none: each login reads the role's hash)
+    /// Invalidate the credentials cache
     Invalidatecredentialscache {
-        /// Roles
+        /// Roles to invalidate; all where none is named
         roles: Vec<String>,
     },
     /// Invalidate the network permissions cache, of all roles
@@ -98,9 +98,13 @@ impl NodeVerb {
             NodeVerb::Invalidatepermissionscache { .. }
             | NodeVerb::Invalidaterolescache { .. }
             | NodeVerb::Invalidatenetworkpermissionscache { .. } => invalidate(client, CacheKind::Roles),
-            NodeVerb::Invalidatecredentialscache { .. }
-            | NodeVerb::Invalidatejmxpermissionscache { .. }
-            | NodeVerb::Invalidatecountercache => Ok(String::new()),
+            NodeVerb::Invalidatecredentialscache { roles } => {
+                let cache = InvalidateCache { cache: CacheKind::Credentials, roles: roles.clone() };
+                silently(client.post("/api/v1/caches/invalidate", &cache))
+            }
+            NodeVerb::Invalidatejmxpermissionscache { .. } | NodeVerb::Invalidatecountercache => {
+                Ok(String::new())
+            }
             NodeVerb::Setcachecapacity { capacities } => {
                 let [key, row, counter] = capacities.as_slice() else {
                     return usage(
@@ -118,7 +122,7 @@ impl NodeVerb {
 }
 
 fn invalidate(client: &Client, cache: CacheKind) -> Result<String, Failure> {
-    silently(client.post("/api/v1/caches/invalidate", &InvalidateCache { cache }))
+    silently(client.post("/api/v1/caches/invalidate", &InvalidateCache { cache, roles: Vec::new() }))
 }
 
 /// `info`.

@@ -228,7 +228,7 @@ fn senseless_commands_end_with_1_and_silent_nodes_with_2() {
     assert_eq!(with(&["invalidaterolescache", "bob"]), 2);
     assert_eq!(with(&["invalidatenetworkpermissionscache"]), 2);
     assert_eq!(with(&["invalidatecidrpermissionscache", "bob"]), 2);
-    assert_eq!(with(&["invalidatecredentialscache"]), 0);
+    assert_eq!(with(&["invalidatecredentialscache", "bob"]), 2);
     assert_eq!(with(&["invalidatejmxpermissionscache"]), 0);
     assert_eq!(with(&["updatecidrgroup", "home"]), 1);
     assert_eq!(with(&["updatecidrgroup", "home", "10.0.0.0/8"]), 2);

@@ -1,5 +1,6 @@
 //! Logins, roles and permissions, through a socket.
 
+mod credentials;
 mod masks;
 
 use std::path::Path;
@@ -446,6 +447,8 @@ fn roles_are_held_to_data_centers() {
             ),
         )
         .await;
+        let keys = texts(&select(root, "SELECT role FROM system_auth.network_permissions").await);
+        assert_eq!(keys, ["roles/bob"], "as Cassandra names them");
         cql(root, "CREATE ROLE mute").await;
         let select_local = || query("SELECT key FROM system.local", params());
         let bob = &mut login(&db, "bob", "b").await;
