@@ -1,5 +1,5 @@
-// What an application does with gocql, once for each protocol version, against ADDRESS PORT. Prints a line for each part
-// that holds; an error ends it with status 1.
+// What an application does with gocql, once for each protocol version, against ADDRESS PORT. With CA USER PASSWORD besides it does so with
+// TLS and a login, in version 5 alone. Prints a line for each part that holds; an error ends it with status 1.
 package main
 
 import (
@@ -32,7 +32,11 @@ func main() {
 	log.SetFlags(0)
 	port, err := strconv.Atoi(os.Args[2])
 	must(err)
-	for _, version := range []int{3, 4, 5} {
+	versions := []int{3, 4, 5}
+	if len(os.Args) > 3 {
+		versions = []int{5}
+	}
+	for _, version := range versions {
 		run(os.Args[1], port, version)
 	}
 	fmt.Println("done")
@@ -59,6 +63,10 @@ func connect(address string, port, version int, keyspace string) *gocql.Session 
 	cluster.Timeout = time.Minute
 	cluster.ConnectTimeout = time.Minute
 	cluster.Consistency = gocql.One
+	if len(os.Args) > 3 {
+		cluster.SslOpts = &gocql.SslOptions{CaPath: os.Args[3], EnableHostVerification: true}
+		cluster.Authenticator = gocql.PasswordAuthenticator{Username: os.Args[4], Password: os.Args[5]}
+	}
 	session, err := cluster.CreateSession()
 	must(err)
 	return session

@@ -27,19 +27,27 @@ import com.datastax.oss.driver.api.core.servererrors.AlreadyExistsException;
 import com.datastax.oss.driver.api.core.servererrors.InvalidQueryException;
 import com.datastax.oss.driver.api.core.servererrors.SyntaxError;
 import com.datastax.oss.driver.api.core.servererrors.UnavailableException;
+import com.datastax.oss.driver.api.core.ssl.ProgrammaticSslEngineFactory;
 import com.datastax.oss.driver.api.core.type.TupleType;
 import com.datastax.oss.driver.api.core.type.UserDefinedType;
 import com.datastax.oss.driver.api.core.type.reflect.GenericType;
+import java.io.InputStream;
 import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.KeyStore;
+import java.security.cert.Certificate;
+import java.security.cert.CertificateFactory;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.LocalDate;
 import java.time.LocalTime;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -47,33 +55,54 @@ import java.util.Set;
 import java.util.TreeSet;
 import java.util.UUID;
 import java.util.concurrent.CompletionStage;
+import javax.net.ssl.SSLContext;
+import javax.net.ssl.TrustManagerFactory;
 
 /**
- * What an application does with the Java driver, once for each protocol version, against ADDRESS PORT. Prints a line for each
- * part that holds; an exception ends it with status 1.
+ * What an application does with the Java driver, once for each protocol version, against ADDRESS PORT. With CA USER PASSWORD besides it
+ * does so with TLS and a login, in version 5 alone. Prints a line for each part that holds; an exception ends it with status 1.
  */
 public final class Main {
   private static final String KEYSPACE = "drivers_java";
 
   private final InetSocketAddress contact;
   private final String version;
+  private final String[] access;
   private CqlSession session;
 
-  private Main(InetSocketAddress contact, String version) {
+  private Main(InetSocketAddress contact, String[] access, String version) {
     this.contact = contact;
+    this.access = access;
     this.version = version;
   }
 
   public static void main(String[] arguments) throws Exception {
     InetSocketAddress contact = new InetSocketAddress(arguments[0], Integer.parseInt(arguments[1]));
-    for (String version : new String[] {"V3", "V4", "V5"}) {
-      new Main(contact, version).run();
+    String[] access = Arrays.copyOfRange(arguments, 2, arguments.length);
+    for (String version : access.length == 0 ? new String[] {"V3", "V4", "V5"} : new String[] {"V5"}) {
+      new Main(contact, access, version).run();
     }
     System.out.println("done");
     System.exit(0);
   }
 
-  private CqlSession connect(boolean metadata) {
+  /** Trusts the certificates of a file. The driver compares names itself. */
+  private static SSLContext trusting(String file) throws Exception {
+    KeyStore trusted = KeyStore.getInstance(KeyStore.getDefaultType());
+    trusted.load(null, null);
+    try (InputStream bytes = Files.newInputStream(Path.of(file))) {
+      for (Certificate certificate : CertificateFactory.getInstance("X.509").generateCertificates(bytes)) {
+        trusted.setCertificateEntry("ca" + trusted.size(), certificate);
+      }
+    }
+    TrustManagerFactory managers = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
+    managers.init(trusted);
+    SSLContext context = SSLContext.getInstance("TLS");
+    context.init(null, managers.getTrustManagers(), null);
+    return context;
+  }
+
+  private CqlSession connect(boolean metadata) throws Exception {
     var options =
         DriverConfigLoader.programmaticBuilder()
             .withString(DefaultDriverOption.PROTOCOL_VERSION, version)
@@ -85,7 +114,13 @@ public final class Main {
             .withBoolean(DefaultDriverOption.METADATA_SCHEMA_ENABLED, metadata)
             .withString(DefaultDriverOption.PROTOCOL_COMPRESSION, "lz4")
             .build();
-    return CqlSession.builder().addContactPoint(contact).withConfigLoader(options).build();
+    var builder = CqlSession.builder().addContactPoint(contact).withConfigLoader(options);
+    if (access.length > 0) {
+      // With the context alone the driver does not ask whose the certificate is.
+      builder.withSslEngineFactory(new ProgrammaticSslEngineFactory(trusting(access[0]), null, true));
+      builder.withAuthCredentials(access[1], access[2]);
+    }
+    return builder.build();
   }
 
   private void run() throws Exception {
