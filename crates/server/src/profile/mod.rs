@@ -19,7 +19,7 @@ use model::{Mutation, PartitionKey, TableSchema};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tools::api::{Sample, Sampler, SamplerResult};
 use uuid::Uuid;
 
@@ -40,6 +40,8 @@ pub struct Profiler {
     /// Those that begin again and again.
     pub jobs: Jobs,
     is_running: AtomicBool,
+    /// How many have begun.
+    begun: AtomicU64,
     profiles: Mutex<Vec<Profile>>,
 }
 
@@ -76,7 +78,7 @@ impl TableSamples {
 #[derive(Debug)]
 struct Profile {
     /// The one that has it.
-    id: Uuid,
+    number: u64,
     tables: HashMap<Uuid, TableSamples>,
     count: usize,
 }
@@ -85,7 +87,7 @@ struct Profile {
 #[derive(Debug)]
 pub struct Running<'p> {
     profiler: &'p Profiler,
-    id: Uuid,
+    number: u64,
 }
 
 impl Profiler {
@@ -109,10 +111,10 @@ impl Profiler {
         if profiles.iter().any(|profile| tables.keys().any(|id| profile.tables.contains_key(id))) {
             return None;
         }
-        let id = Uuid::new_v4();
-        profiles.push(Profile { id, tables, count });
+        let number = self.begun.fetch_add(1, Ordering::Relaxed);
+        profiles.push(Profile { number, tables, count });
         self.is_running.store(true, Ordering::Relaxed);
-        Some(Running { profiler: self, id })
+        Some(Running { profiler: self, number })
     }
 
     fn with(&self, table: Uuid, take: impl FnOnce(&mut TableSamples)) {
@@ -176,7 +178,9 @@ impl Running<'_> {
         show: impl Fn(&TableSchema, &PartitionKey) -> String,
     ) -> Vec<SamplerResult> {
         let profiles = self.profiler.profiles.lock();
-        let Some(profile) = profiles.iter().find(|profile| profile.id == self.id) else { return Vec::new() };
+        let Some(profile) = profiles.iter().find(|profile| profile.number == self.number) else {
+            return Vec::new();
+        };
         let result = |sampler: &Sampler| {
             let mut samples: Vec<Sample> =
                 profile.tables.values().flat_map(|of| samples_of(of, *sampler, &show)).collect();
@@ -191,7 +195,7 @@ impl Running<'_> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         let mut profiles = self.profiler.profiles.lock();
-        profiles.retain(|profile| profile.id != self.id);
+        profiles.retain(|profile| profile.number != self.number);
         self.profiler.is_running.store(!profiles.is_empty(), Ordering::Relaxed);
     }
 }
