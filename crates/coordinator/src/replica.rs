@@ -125,8 +125,9 @@ pub trait Replica: Send + Sync + Debug {
     /// Keeps a mutation, or says at the deadline that it has not.
     fn mutate(&self, mutation: Arc<Mutation>, deadline: Option<&Deadline>) -> Answer<()>;
 
-    /// Keeps a mutation, and passes it on to others of its data center, who keep it too. The answers: its own,
-    /// then that of each other in their order. Who cannot pass it on has the others asked directly.
+    /// Keeps a mutation, and passes it on to others of its data center, who keep it too. The answers: its
+    /// own, then that of each other in their order. A replica that cannot pass it on has the others asked
+    /// directly.
     fn mutate_and_pass_on(
         &self,
         others: &[&dyn Replica],

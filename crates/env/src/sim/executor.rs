@@ -10,7 +10,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 
 use parking_lot::Mutex;
 
@@ -103,7 +103,7 @@ impl Shared {
                 Some((_, None)) => {}
                 Some((number, Some(mut work))) => {
                     let waker = Waker::from(Arc::new(Woken { shared: Arc::clone(self), number }));
-                    if let Poll::Pending = work.as_mut().poll(&mut Context::from_waker(&waker)) {
+                    if work.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
                         let mut queue = self.queue.lock();
                         queue.waiting.insert(number, work);
                     }

@@ -7,8 +7,9 @@
 //! | what changes something | a superuser |
 //! | Flight, for `ilion export` and `ilion sql` | SELECT on each table that is read |
 //!
-//! A login is a name and a password, or the certificate that a client has shown, where the authenticator takes
-//! them; whoever shows both is taken at its word. Tools say so by their header, and get a token for their next requests: bcrypt takes its time.
+//! A login is a name and a password, or the certificate that a client has shown, where the authenticator
+//! takes them; whoever shows both is taken at its word. Tools say so by their header, and get a token for
+//! their next requests: bcrypt takes its time.
 
 use super::ApiError;
 use super::guard::Endpoint;

@@ -33,8 +33,8 @@ pub(crate) struct Performer<'a> {
     pub(crate) store: Store,
     pub(crate) principal: &'a Principal,
     pub(crate) schema: Arc<Schema>,
-    /// The data center of the node, which is the only one.
-    pub(crate) datacenter: &'a str,
+    /// The data centers of the ring, with how many nodes each has.
+    pub(crate) datacenters: Vec<(Arc<str>, u32)>,
     /// The keyspace in use.
     pub(crate) keyspace: Option<&'a str>,
     /// What the client is told besides.
@@ -114,14 +114,15 @@ impl<'a> Options<'a> {
         if self.hash.is_some_and(|hash| !password::is_hash(hash)) {
             return Err(ErrorResponse::invalid("Invalid hashed password value. Please use jBcrypt."));
         }
-        if let Some(names) = &self.datacenters {
-            if names.iter().any(|name| name != of.datacenter) {
-                let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                return Err(ErrorResponse::invalid(format!(
-                    "Invalid value(s) for DATACENTERS '[{}]',All values must be valid datacenters",
-                    names.join(", ")
-                )));
-            }
+        let is_known = |name: &String| of.datacenters.iter().any(|(known, _)| **known == **name);
+        if let Some(names) = &self.datacenters
+            && !names.iter().all(is_known)
+        {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            return Err(ErrorResponse::invalid(format!(
+                "Invalid value(s) for DATACENTERS '[{}]',All values must be valid datacenters",
+                names.join(", ")
+            )));
         }
         match &self.cidr_groups {
             Some(names) if !names.is_empty() => of.check_cidr_groups(names).await,

@@ -234,7 +234,7 @@ pub(super) async fn about_roles(
         store: sessions.store(),
         principal: &principal,
         schema: sessions.node.schema(),
-        datacenter: &sessions.node.config.data_center,
+        datacenters: sessions.coordinator.topology().datacenters(),
         keyspace,
         warnings: Vec::new(),
     };
