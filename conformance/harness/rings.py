@@ -143,7 +143,7 @@ class RingWire(Wire):
     """A connection that speaks of the coordinator's own keyspace, writes to all replicas, and waits for changes of the schema."""
 
     def __init__(self, of, version):
-        self.of, self.texts, self.others, self.pages = of, {}, {}, random.Random(of.own)
+        self.of, self.texts, self.others, self.turns = of, {}, {}, random.Random(of.own)
         self.is_older = not of.ring.version.startswith("5")
         self.replicas = len(of.ring.nodes)
         self.chance = None if of.differing is None else random.Random(of.differing)
@@ -166,7 +166,7 @@ class RingWire(Wire):
 
     def elsewhere(self):
         """A connection to any other node: a page may be asked of another than the one before."""
-        node = self.pages.choice([node for node in self.of.ring.nodes if node is not self.of.node])
+        node = self.turns.choice([node for node in self.of.ring.nodes if node is not self.of.node])
         if node not in self.others:
             self.others[node] = Wire(node.address, node.port, self.version)
         return self.others[node]
@@ -203,7 +203,7 @@ class RingWire(Wire):
                 self.mend(text)
             elif self.chance.random() < 0.2:
                 self.spread(self.chance.randint(1, len(self.of.ring.nodes)))
-        if getattr(message, "paging_state", None) and message.__class__.__name__ == "QueryMessage" and self.pages.random() < 0.5:
+        if getattr(message, "paging_state", None) and message.__class__.__name__ == "QueryMessage" and self.turns.random() < 0.5:
             reply = self.elsewhere().send(message)
             if self.is_older and reply.kind == "error":
                 reply = super().send(message)  # what the release does not know
