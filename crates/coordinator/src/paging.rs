@@ -6,9 +6,9 @@
 //! v3:     sbytes partition key | sbytes row mark | i32 remaining   | i32 remaining in partition
 //! row mark: uvint (2 bits for each of up to 32 components: 1 empty, 2 null), then vbytes of each other component
 //! ```
-//! The key is empty when the read is of one partition; the row mark when nothing more is wanted of the
-//! partition. Without a limit 2^31-1 rows remain, and 2^31-2 in a partition of which something was returned:
-//! its static row alone is no row of the result then.
+//! The key is empty when the read is of one partition. Without a row mark, a read of several partitions by
+//! their keys goes on at the start of the key's, a scan behind it. Without a limit 2^31-1 rows remain, and
+//! 2^31-2 in a partition of which something was returned: its static row alone is no row of the result then.
 
 use bytes::Bytes;
 use model::clustering::Position;
@@ -39,7 +39,8 @@ pub enum PagingVersion {
 pub struct PagingState {
     /// Bytes of the partition key; empty for a read of one partition.
     pub key: Bytes,
-    /// The last row read; `None` when nothing more is wanted of the partition.
+    /// The last row read. Without it nothing of the partition was read, where keys are listed, or nothing
+    /// more is wanted of it.
     pub row: Option<Clustering>,
     /// Rows that the query may still return; `u64::MAX` without a limit.
     pub remaining: u64,
@@ -48,14 +49,35 @@ pub struct PagingState {
 }
 
 impl PagingState {
-    /// The state that goes on at `mark` of `command`.
-    pub fn of(command: &ReadCommand, mark: &PageMark) -> PagingState {
-        let is_single = matches!(&command.partitions, PartitionSelection::Keys(keys) if keys.len() == 1);
-        PagingState {
-            key: if is_single { Bytes::new() } else { mark.key.key.0.clone() },
-            row: mark.clustering.clone(),
+    /// The state that goes on at `mark` of `command`; `None` where nothing of it is left.
+    pub fn of(command: &ReadCommand, mark: &PageMark) -> Option<PagingState> {
+        let state = |key: &DecoratedKey, row, remaining_in_partition| PagingState {
+            key: key.key.0.clone(),
+            row,
             remaining: mark.remaining,
-            remaining_in_partition: mark.remaining_in_partition,
+            remaining_in_partition,
+        };
+        let row = mark.clustering.clone();
+        match &command.partitions {
+            PartitionSelection::Range(_) => {
+                let of_partition = if row.is_some() { mark.remaining_in_partition } else { 0 };
+                Some(state(&mark.key, row, of_partition))
+            }
+            PartitionSelection::Keys(keys) => {
+                // The row of a table without clustering columns is the only one of its partition.
+                let has_more = mark.remaining_in_partition > 0;
+                let is_within = has_more && row.is_some() && !command.table.clustering_columns().is_empty();
+                if keys.len() == 1 {
+                    let state = state(&mark.key, row, mark.remaining_in_partition);
+                    return is_within.then_some(PagingState { key: Bytes::new(), ..state });
+                }
+                if is_within {
+                    return Some(state(&mark.key, row, mark.remaining_in_partition));
+                }
+                let limits = &command.limits;
+                let of_each = if limits.distinct { 1 } else { limits.rows_per_partition };
+                Some(state(keys.get(first_behind(keys, mark))?, None, of_each))
+            }
         }
     }
 
@@ -99,24 +121,26 @@ impl PagingState {
     /// The mark of this state in the result of `command`; `None` when it cannot be one of its: clients may
     /// send what they like, and a state only ever says where the rows that the command asks for go on.
     pub fn mark(&self, command: &ReadCommand) -> Option<PageMark> {
-        let key = match &command.partitions {
-            PartitionSelection::Keys(keys) if keys.len() == 1 => keys.first()?.clone(),
-            PartitionSelection::Keys(keys) => keys.iter().find(|k| k.key.0 == self.key)?.clone(),
+        let (key, is_listed) = match &command.partitions {
+            PartitionSelection::Keys(keys) if keys.len() == 1 => (keys.first()?.clone(), true),
+            PartitionSelection::Keys(keys) => (keys.iter().find(|k| k.key.0 == self.key)?.clone(), true),
             PartitionSelection::Range(range) => {
                 let key = DecoratedKey::new(PartitionKey(self.key.clone()));
                 if !range.contains(&key) || !is_key_of(&key.key, command) {
                     return None;
                 }
-                key
+                (key, false)
             }
         };
         let columns = command.table.clustering_columns().len();
         // A table without clustering columns has one row for each partition: behind it the partition is done
         // with.
-        let clustering = self.row.clone().filter(|_| columns > 0);
+        let is_within = columns > 0 && self.remaining_in_partition > 0;
+        let clustering = self.row.clone().filter(|_| is_within);
         if clustering.as_ref().is_some_and(|c| c.len() != columns || !is_row_of(c, command)) {
             return None;
         }
+        let is_before = is_listed && self.row.is_none() && self.remaining_in_partition > 0;
         let (rows, in_partition) = (command.limits.rows, command.limits.rows_per_partition);
         let remaining_in_partition = match self.is_limited_in_partition() {
             true if in_partition != u64::MAX => self.remaining_in_partition.min(in_partition),
@@ -127,6 +151,7 @@ impl PagingState {
         };
         Some(PageMark {
             key,
+            is_before,
             clustering,
             remaining: if rows == u64::MAX { u64::MAX } else { self.remaining.min(rows) },
             remaining_in_partition,
@@ -236,6 +261,12 @@ fn decode_as(bytes: &Bytes, version: PagingVersion) -> Option<PagingState> {
     Some(PagingState { key, row, remaining, remaining_in_partition })
 }
 
+/// The first of the keys whose partition begins behind `mark`.
+fn first_behind(keys: &[DecoratedKey], mark: &PageMark) -> usize {
+    let at = keys.iter().position(|key| *key == mark.key);
+    at.map_or(keys.len(), |at| if mark.is_before { at } else { at + 1 })
+}
+
 /// What is left of `command` behind `mark`: the rest of the mark's partition, and the partitions after it.
 pub(crate) fn behind(command: &ReadCommand, mark: &PageMark) -> Vec<ReadCommand> {
     let mut legs = Vec::with_capacity(2);
@@ -250,8 +281,7 @@ pub(crate) fn behind(command: &ReadCommand, mark: &PageMark) -> Vec<ReadCommand>
     }
     let rest = match &command.partitions {
         PartitionSelection::Keys(keys) => {
-            let after = keys.iter().position(|k| *k == mark.key).map_or(keys.len(), |at| at + 1);
-            let keys = keys.get(after..).unwrap_or_default();
+            let keys = keys.get(first_behind(keys, mark)..).unwrap_or_default();
             (!keys.is_empty()).then(|| PartitionSelection::Keys(keys.to_vec()))
         }
         PartitionSelection::Range(range) => Some(PartitionSelection::Range(KeyRange {

@@ -418,7 +418,8 @@ fn pages_of_a_range_yield_every_row_once() {
             seen.push(v);
         }
         let Some(mark) = rows.mark() else { break };
-        let bytes = PagingState::of(&command, &mark).encode(PagingVersion::V4);
+        let Some(state) = PagingState::of(&command, &mark) else { break };
+        let bytes = state.encode(PagingVersion::V4);
         after = Some(PagingState::decode(&bytes, PagingVersion::V4).unwrap());
     }
     seen.sort_unstable();

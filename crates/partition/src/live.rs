@@ -43,8 +43,10 @@ impl PageLimits {
 /// Where a page ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageMark {
-    /// The partition that was read last.
+    /// The partition that was read last, or the one that comes next.
     pub key: DecoratedKey,
+    /// Whether nothing of the partition was read yet.
+    pub is_before: bool,
     /// The row that was read last in it; `None` when nothing more is wanted of the partition.
     pub clustering: Option<Clustering>,
     /// Rows that the command may still return.
@@ -391,6 +393,7 @@ impl LiveRows {
         let last = self.cut_off().and_then(Option::as_ref).or_else(|| self.last());
         Some(PageMark {
             key: self.key.clone(),
+            is_before: false,
             clustering: if stays { last.cloned() } else { None },
             remaining: self.remaining,
             remaining_in_partition: self.remaining_in_partition,

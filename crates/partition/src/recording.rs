@@ -15,6 +15,7 @@ mod digest;
 mod encoding;
 mod lacking;
 mod passing;
+mod told;
 
 pub use digest::Digest;
 pub use encoding::decode_answer;

@@ -37,7 +37,13 @@ fn command(partitions: PartitionSelection, clusterings: ClusteringFilter) -> Rea
 }
 
 fn mark(k: i32, clustering: Option<Clustering>) -> PageMark {
-    PageMark { key: key(k), clustering, remaining: u64::MAX, remaining_in_partition: u64::MAX }
+    PageMark {
+        key: key(k),
+        is_before: false,
+        clustering,
+        remaining: u64::MAX,
+        remaining_in_partition: u64::MAX,
+    }
 }
 
 #[test]
@@ -179,4 +185,71 @@ fn names_and_slices_narrow_in_both_directions() {
         let selects = |a: i32| legs[0].clusterings.selects(table().comparator(), &clustering(a, "q"));
         assert_eq!([selects(1), selects(3)], [reversed, !reversed]);
     }
+}
+
+fn bytes_of(command: &ReadCommand, mark: &PageMark) -> Option<String> {
+    let bytes = PagingState::of(command, mark)?.encode(PagingVersion::V4);
+    Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// What a Cassandra 4.1.10 gives and understands: of listed keys the next one, of which nothing was read;
+/// of a scan the last one.
+#[test]
+fn behind_a_partition_the_state_is_at_the_next_key_that_is_listed() {
+    let of = |keys: &[i32]| {
+        let keys = keys.iter().map(|k| key(*k)).collect();
+        command(PartitionSelection::Keys(keys), ClusteringFilter::all())
+    };
+    let several = of(&[2, 3]);
+    let done = PageMark { remaining: UNLIMITED - 1, ..mark(2, None) };
+    let state = bytes_of(&several, &done).unwrap();
+    assert_eq!(state, "040000000300f07ffffffef07fffffff");
+    assert_eq!(bytes_of(&several, &PageMark { key: key(3), ..done.clone() }), None);
+    for limits in [
+        DataLimits { rows_per_partition: 1, ..DataLimits::NONE },
+        DataLimits { distinct: true, ..DataLimits::NONE },
+    ] {
+        let limited = ReadCommand { limits, ..several.clone() };
+        assert_eq!(bytes_of(&limited, &done).unwrap(), "040000000300f07ffffffe01");
+    }
+    assert_eq!(bytes_of(&of(&[2]), &done), None);
+    let scan = command(PartitionSelection::Range(KeyRange::FULL), ClusteringFilter::all());
+    assert_eq!(bytes_of(&scan, &done).unwrap(), "040000000200f07ffffffe00");
+    // The row is the last one that its partition may give.
+    let full = PageMark { clustering: Some(clustering(1, "x")), remaining_in_partition: 0, ..done.clone() };
+    assert_eq!(bytes_of(&several, &full).unwrap(), state);
+    let within = PageMark { remaining_in_partition: 1, ..full.clone() };
+    assert!(bytes_of(&several, &within).unwrap().starts_with("040000000208"));
+    assert!(bytes_of(&of(&[2]), &within).unwrap().starts_with("0008"));
+}
+
+#[test]
+fn a_page_goes_on_at_the_start_of_a_listed_key_of_which_nothing_was_read() {
+    let keys: Vec<DecoratedKey> = [2, 3, 4].map(key).to_vec();
+    let several = command(PartitionSelection::Keys(keys.clone()), ClusteringFilter::all());
+    let state = |k: i32, row, remaining_in_partition| PagingState {
+        key: key(k).key.0,
+        row,
+        remaining: UNLIMITED,
+        remaining_in_partition,
+    };
+    let left = |state: PagingState| {
+        let legs = behind(&several, &state.mark(&several).unwrap());
+        let of_leg = |leg: &ReadCommand| match &leg.partitions {
+            PartitionSelection::Keys(keys) => keys.len(),
+            PartitionSelection::Range(_) => 0,
+        };
+        legs.iter().map(of_leg).collect::<Vec<_>>()
+    };
+    assert_eq!(left(state(2, None, UNLIMITED)), [3]);
+    assert_eq!(left(state(3, None, UNLIMITED)), [2]);
+    assert_eq!(left(state(3, None, 1)), [2]);
+    assert_eq!(left(state(3, None, 0)), [1]);
+    assert_eq!(left(state(3, Some(clustering(1, "x")), 0)), [1]);
+    assert_eq!(left(state(3, Some(clustering(1, "x")), 5)), [1, 1]);
+    let single = command(PartitionSelection::Keys(keys[..1].to_vec()), ClusteringFilter::all());
+    let from_the_start = PagingState { key: Bytes::new(), ..state(2, None, UNLIMITED) };
+    assert_eq!(behind(&single, &from_the_start.mark(&single).unwrap()).len(), 1);
+    let scan = command(PartitionSelection::Range(KeyRange::FULL), ClusteringFilter::all());
+    assert!(!state(2, None, UNLIMITED).mark(&scan).unwrap().is_before);
 }

@@ -283,7 +283,10 @@ fn paged(case: &Case, limits: DataLimits, rows: u64) -> Vec<i32> {
         assert!(seen.len() as u64 <= rows);
         all.extend(seen);
         let Some(mark) = mark else { return all };
-        after = Some(PagingState::of(&of_page.command, &mark));
+        after = PagingState::of(&of_page.command, &mark);
+        if after.is_none() {
+            return all;
+        }
     }
 }
 

@@ -103,6 +103,11 @@ impl<'s> ResultShaper<'s> {
         self.partition = Some(partition);
     }
 
+    /// Groups that may be written of each partition; `u64::MAX` without a limit.
+    pub fn limit_per_partition(&self) -> u64 {
+        self.with.limit_per_partition
+    }
+
     /// Groups that may still be written of the partition that was written last.
     pub fn left_in_partition(&self) -> u64 {
         self.with.limit_per_partition.saturating_sub(self.written_in_partition)

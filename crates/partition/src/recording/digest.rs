@@ -17,6 +17,7 @@
 //! existence counts: some sources leave its value out. So Cassandra, where it reads only some of the columns,
 //! may come to another digest, and is asked for the data then.
 
+use super::told::{Told, tells_of_row};
 use super::{Recording, Step};
 use crate::stream::RangeChange;
 use md5::{Digest as _, Md5};
@@ -32,27 +33,21 @@ impl Recording {
     /// The digest of this answer to `command`.
     pub fn digest(&self, command: &ReadCommand) -> Digest {
         let mut digester = Digester::new(command);
-        let mut steps = self.steps.iter().peekable();
-        let mut in_partition = false;
-        while let Some(step) = steps.next() {
-            match step {
-                Step::PartitionStart(key, deletion) => {
-                    in_partition = true;
-                    let next = match steps.peek() {
-                        Some(Step::StaticRow(row)) => Some(row),
-                        _ => None,
-                    };
-                    digester.partition(&key.key.0, deletion, next);
+        for told in self.told(command) {
+            digester.partition(&told);
+            let mut is_over = false;
+            for step in told.steps {
+                match step {
+                    Step::Row(row) if tells_of_row(command, row) => digester.row(row),
+                    Step::RangeChange(change) => digester.change(change),
+                    Step::Left => digester.close(None),
+                    Step::PartitionEnd => is_over = true,
+                    Step::PartitionStart(..) | Step::StaticRow(_) | Step::Row(_) => {}
                 }
-                Step::StaticRow(_) => {}
-                Step::Row(row) => digester.row(row),
-                Step::RangeChange(change) => digester.change(change),
-                Step::Left => digester.close(None),
-                Step::PartitionEnd => in_partition = false,
             }
-        }
-        if in_partition {
-            digester.close(self.stop.as_ref());
+            if !is_over {
+                digester.close(self.stop.as_ref());
+            }
         }
         Digest(digester.hash.finalize().into())
     }
@@ -72,25 +67,21 @@ impl<'a> Digester<'a> {
         Digester { hash: Md5::new(), command, open: Deletion::NONE, last: Clustering::empty() }
     }
 
-    fn partition(&mut self, key: &[u8], deletion: &Deletion, static_row: Option<&Row>) {
+    fn partition(&mut self, told: &Told<'_>) {
         (self.open, self.last) = (Deletion::NONE, Clustering::empty());
         let command = self.command;
-        self.hash.update(key);
-        self.deletion(deletion);
+        self.hash.update(&told.key.key.0);
+        self.deletion(told.deletion);
         let regulars = command.table.regular_columns().iter().filter(|c| command.fetches_regular(c.id));
         regulars.for_each(|column| self.hash.update(&column.name));
-        let wanted = || command.table.static_columns().iter().filter(|c| command.fetches_static(c.id));
-        let has_wanted = |row: &&Row| {
-            wanted().any(|c| !row.cells_of(c.id).is_empty() || !row.complex_deletion(c.id).is_none())
-        };
-        let static_row = static_row.filter(has_wanted);
-        if static_row.is_some() {
-            wanted().for_each(|column| self.hash.update(&column.name));
+        let statics = || command.table.static_columns().iter().filter(|c| command.fetches_static(c.id));
+        if told.static_row.is_some() {
+            statics().for_each(|column| self.hash.update(&column.name));
         }
         self.hash.update([u8::from(!command.is_reversed())]);
-        self.head(BoundKind::Static, static_row.unwrap_or(&Row::default()));
-        if let Some(row) = static_row {
-            wanted().for_each(|column| self.column(row, column));
+        self.head(BoundKind::Static, told.static_row.unwrap_or(&Row::default()));
+        if let Some(row) = told.static_row {
+            statics().for_each(|column| self.column(row, column));
         }
     }
 

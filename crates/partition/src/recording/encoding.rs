@@ -7,10 +7,11 @@
 //!              | [static row] | unfiltered* | 0x01
 //! columns   := which of those that the command fetches ([`crate::codec::ColumnSet`])
 //! ```
-//! Nothing follows the flags of an empty partition. Rows come in the order of the read, and the bounds of
+//! Nothing follows the flags of an empty partition, which others may send. Rows come in the order of the read, and the bounds of
 //! markers are those of the storage order. A partition that was cut where a range deletion is open ends it
 //! behind the last row, as Cassandra does.
 
+use super::told::{Told, tells_of_row};
 use super::{Recording, Step};
 use crate::codec::mutation::flag;
 use crate::codec::{
@@ -21,9 +22,7 @@ use crate::error::ReadError;
 use crate::stream::{BoxedStream, Event, Fragment, PartitionStream, RangeChange};
 use bytes::Bytes;
 use model::command::ReadCommand;
-use model::{
-    BoundKind, Clustering, ClusteringBound, ColumnDef, DecoratedKey, Deletion, PartitionKey, Row, vint,
-};
+use model::{BoundKind, Clustering, ClusteringBound, ColumnDef, DecoratedKey, Deletion, PartitionKey, vint};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -42,11 +41,8 @@ impl Recording {
         out: &mut Vec<u8>,
     ) -> Result<(), EncodeError> {
         out.push(0);
-        let is_start = |step: &Step| matches!(step, Step::PartitionStart(..));
-        for partition in self.steps.chunk_by(|_, next| !is_start(next)) {
-            if let Some((Step::PartitionStart(key, deletion), steps)) = partition.split_first() {
-                Encoding { recording: self, command, times, key, deletion, steps }.write(out)?;
-            }
+        for told in self.told(command) {
+            Encoding { recording: self, command, times, told }.write(out)?;
         }
         out.push(END);
         Ok(())
@@ -65,31 +61,19 @@ struct Encoding<'a> {
     recording: &'a Recording,
     command: &'a ReadCommand,
     times: DeletionTimes,
-    key: &'a DecoratedKey,
-    deletion: &'a Deletion,
-    steps: &'a [Step],
+    told: Told<'a>,
 }
 
 impl Encoding<'_> {
     fn write(&self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         let (statics, regulars) = fetched(self.command);
-        let has = |row: &Row, c: &Arc<ColumnDef>| {
-            !row.cells_of(c.id).is_empty() || !row.complex_deletion(c.id).is_none()
-        };
-        let static_row = self.steps.iter().find_map(|step| match step {
-            Step::StaticRow(row) if statics.iter().any(|c| has(row, c)) => Some(row),
-            _ => None,
-        });
-        let (stats, has_rows) = self.survey(static_row);
+        let Told { key, deletion, static_row, .. } = self.told;
+        let stats = self.survey();
         out.push(PARTITION);
-        vint::write_unsigned(out, self.key.key.0.len() as u64);
-        out.extend_from_slice(&self.key.key.0);
+        vint::write_unsigned(out, key.key.0.len() as u64);
+        out.extend_from_slice(&key.key.0);
         let mut bits = if self.command.is_reversed() { flag::REVERSED } else { 0 };
-        if self.deletion.is_none() && static_row.is_none() && !has_rows {
-            out.push(bits | flag::EMPTY);
-            return Ok(());
-        }
-        bits |= if self.deletion.is_none() { 0 } else { flag::DELETION };
+        bits |= if deletion.is_none() { 0 } else { flag::DELETION };
         bits |= if static_row.is_some() { flag::STATIC_ROW } else { 0 };
         out.push(bits);
         stats.encode(out, self.times);
@@ -101,8 +85,8 @@ impl Encoding<'_> {
         set.fill(regulars.len());
         set.encode(out, regulars.len());
         let layout = Layout::of_message(stats, self.times, &self.command.table, statics, regulars);
-        if !self.deletion.is_none() {
-            layout.write_deletion(out, self.deletion);
+        if !deletion.is_none() {
+            layout.write_deletion(out, deletion);
         }
         let mut sizes = RowSizes::default();
         if let Some(row) = static_row {
@@ -113,21 +97,19 @@ impl Encoding<'_> {
         Ok(())
     }
 
-    /// What the numbers of the partition are relative to, and whether it has any row or marker.
-    fn survey(&self, static_row: Option<&Row>) -> (EncodingStats, bool) {
+    /// What the numbers of the partition are relative to.
+    fn survey(&self) -> EncodingStats {
         let mut stats = StatsCollector::default();
-        stats.add_deletion(self.deletion);
-        static_row.into_iter().for_each(|row| stats.add_row(row));
-        let mut has_rows = false;
-        for step in self.steps {
+        stats.add_deletion(self.told.deletion);
+        self.told.static_row.into_iter().for_each(|row| stats.add_row(row));
+        for step in self.told.steps {
             match step {
                 Step::Row(row) => stats.add_row(row),
                 Step::RangeChange(change) => stats.add_deletion(&change.deletion),
-                _ => continue,
+                _ => {}
             }
-            has_rows = true;
         }
-        (stats.stats(), has_rows)
+        stats.stats()
     }
 
     fn write_unfiltereds(
@@ -139,8 +121,9 @@ impl Encoding<'_> {
         let mut open = Deletion::NONE;
         let mut last = None;
         let mut is_over = false;
-        for step in self.steps {
+        for step in self.told.steps {
             match step {
+                Step::Row(row) if !tells_of_row(self.command, row) => {}
                 Step::Row(row) => {
                     last = Some(&row.clustering);
                     layout.write_row(out, row, false, sizes)?;

@@ -31,7 +31,10 @@ const HANDSHAKE: u8 = 22;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Http {
     /// HTTP/2 alone: gRPC.
-    #[cfg_attr(not(any(feature = "bulk", test)), expect(dead_code, reason = "only the door of Arrow speaks gRPC"))]
+    #[cfg_attr(
+        not(any(feature = "bulk", test)),
+        expect(dead_code, reason = "only the door of Arrow speaks gRPC")
+    )]
     Two,
     /// HTTP/2 and HTTP/1.1.
     Both,

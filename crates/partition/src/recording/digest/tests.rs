@@ -220,3 +220,38 @@ fn a_range_deletion_is_closed_where_a_partition_was_left() {
     let limited = digest([whole, next.clone()].concat(), &command(limits, false));
     assert_eq!(limited, digest([closed, next].concat(), &command(DataLimits::NONE, false)));
 }
+
+#[test]
+fn a_partition_or_row_without_what_was_asked_for_is_not_there() {
+    use crate::testing::Step;
+    use model::command::FetchedColumns;
+    let table = table_of_sets();
+    let [s, t, m] = ["s", "t", "m"].map(|name| table.column(name).unwrap().id);
+    let of = |fetched: FetchedColumns| {
+        let mut command = ReadCommand::clone(&command(DataLimits::NONE, false));
+        (command.columns, command.table) = (ColumnSelection::of(vec![t]), Arc::clone(&table));
+        command.columns.fetched = Some(Arc::new(fetched));
+        Arc::new(command)
+    };
+    let four = bytes::Bytes::from_static(&[0; 4]);
+    let element = Cell { path: four.clone(), ..Cell::live(m, 5, bytes::Bytes::new()) };
+    let statics = Step::Static(Row { cells: vec![Cell::live(s, 5, four)], ..Row::default() });
+    let row = Step::Row(Row { clustering: clustering(1), cells: vec![element], ..Row::default() });
+    let steps = vec![Step::Start(1, Deletion::NONE), statics, row, Step::End];
+    let answer = |command: &Arc<ReadCommand>| {
+        let mut out = Vec::new();
+        let recording = Recording::of(
+            Box::new(Script::new(steps.clone())),
+            command,
+            ReadContext::default(),
+            PageLimits::NONE,
+        )
+        .unwrap();
+        recording.encode(command, crate::codec::DeletionTimes::Signed, &mut out).unwrap();
+        (recording.digest(command), out)
+    };
+    let nothing = (md5(&[]), vec![0, 0]);
+    assert_eq!(answer(&of(FetchedColumns { statics: vec![t], regulars: Vec::new() })), nothing);
+    assert_ne!(answer(&of(FetchedColumns { statics: vec![s], regulars: Vec::new() })), nothing);
+    assert_ne!(answer(&of(FetchedColumns { statics: vec![t], regulars: vec![m] })), nothing);
+}

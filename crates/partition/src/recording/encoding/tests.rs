@@ -54,6 +54,13 @@ fn model_epoch() -> i64 {
     crate::codec::TIMESTAMP_EPOCH_MICROS
 }
 
+/// Without the partitions in which there is nothing.
+fn without_empty(steps: Vec<Step>) -> Vec<Step> {
+    let is_start = |step: &Step| matches!(step, Step::Start(..));
+    let is_empty = |partition: &&[Step]| matches!(partition, [Step::Start(_, Deletion::NONE), Step::End]);
+    steps.chunk_by(|_, next| !is_start(next)).filter(|p| !is_empty(p)).flatten().cloned().collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
@@ -69,7 +76,7 @@ proptest! {
         let arrived = arrived(&encoded(&sent, &command), &command).unwrap();
         prop_assert_eq!(sent.digest(&command), arrived.digest(&command));
         prop_assert_eq!(sent.live_rows(), arrived.live_rows());
-        prop_assert_eq!(play(sent.play(reversed)), play(arrived.play(reversed)));
+        prop_assert_eq!(without_empty(play(sent.play(reversed))), play(arrived.play(reversed)));
     }
 
     #[test]

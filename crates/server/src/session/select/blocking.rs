@@ -6,7 +6,7 @@ use std::sync::Arc;
 use coordinator::{Interruption, Pages, PagingState, ReadWork};
 use cql::plan::BoundSelect;
 use env::Env;
-use partition::{CostSnapshot, Deadline, NanoClock, PageLimits, ReadContext, Recorder};
+use partition::{CostSnapshot, Deadline, NanoClock, PageLimits, PageMark, ReadContext, Recorder};
 use protocol::response::blocks::Blocks;
 use protocol::response::error::ErrorResponse;
 use protocol::response::rows::RowsWriter;
@@ -224,6 +224,7 @@ impl Read {
         if let Some(state) = &self.after
             && state.is_limited_in_partition()
             && let Some(mark) = state.mark(self.command())
+            && mark.clustering.is_some()
         {
             shaper.resume_partition(mark.key.key.0, state.remaining_in_partition);
         }
@@ -236,23 +237,25 @@ impl Read {
                 self.pull_grouped(&mut rows, &mut last, &mut shaper, &mut writer, &mut extent)?;
             total.rows += tally.rows;
             total.tombstones += tally.tombstones;
-            after = match rows.mark() {
-                Some(mark) if !is_satisfied => Some(PagingState::of(self.command(), &mark)),
-                _ => break,
-            };
+            after = rows.mark().and_then(|mark| PagingState::of(self.command(), &mark));
+            if is_satisfied || after.is_none() {
+                break;
+            }
         }
         finish_shape(&mut shaper, &mut writer, &mut extent)?;
         let left = limit.saturating_sub(writer.row_count() as u64);
         let is_full = writer.row_count() as u64 >= self.page_groups;
-        let state = last.filter(|_| is_full && left > 0).map(|mark| {
-            let state = PagingState {
-                remaining: left,
-                // A group of the partition was returned.
-                remaining_in_partition: shaper.left_in_partition().min(u64::MAX - 1),
-                ..PagingState::of(self.command(), &mark)
-            };
-            state.encode(options::paging_version(self.version))
+        let state = last.filter(|_| is_full && left > 0).and_then(|mark| {
+            // A group of the partition was returned.
+            let remaining_in_partition = shaper.left_in_partition().min(u64::MAX - 1);
+            let mark = PageMark { remaining: left, remaining_in_partition, ..mark };
+            let mut state = PagingState::of(self.command(), &mark)?;
+            if state.row.is_none() && state.remaining_in_partition > 0 {
+                state.remaining_in_partition = shaper.limit_per_partition();
+            }
+            Some(state)
         });
+        let state = state.map(|state| state.encode(options::paging_version(self.version)));
         total.returned = returned(&writer);
         total.has_more = state.is_some();
         writer.finish(state.as_deref());

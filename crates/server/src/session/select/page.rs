@@ -109,8 +109,8 @@ impl Read {
     ) -> Result<(Option<Bytes>, Tally), Stop> {
         let (counted, is_satisfied) = self.pull_rows(rows, shaper, writer, extent)?;
         let mark = if is_satisfied { None } else { rows.mark() };
-        let version = options::paging_version(self.version);
-        Ok((mark.map(|mark| PagingState::of(self.command(), &mark).encode(version)), counted))
+        let state = mark.and_then(|mark| PagingState::of(self.command(), &mark));
+        Ok((state.map(|state| state.encode(options::paging_version(self.version))), counted))
     }
 
     /// Writes rows until the page is over or the shaper has enough (`true`).
