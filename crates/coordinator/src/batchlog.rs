@@ -179,6 +179,11 @@ impl Coordinator {
         self.replay_found(None).await
     }
 
+    /// Has the next call of [`Coordinator::replay_late_batches`] look at the log, whatever this run wrote.
+    pub fn expect_late_batches(&self) {
+        self.batches_left_behind.store(true, Ordering::SeqCst);
+    }
+
     /// Completes the batches of the log that were written more than `timeout_ms` milliseconds ago, for they
     /// failed or were late; returns how many. A batch is given up that is as old as the smallest
     /// `gc_grace_seconds` of its tables: deletions that came after it may be forgotten. Costs nothing while

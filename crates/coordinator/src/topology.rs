@@ -78,9 +78,10 @@ pub struct Part {
 /// Who holds a selection of partitions.
 #[derive(Clone, Debug)]
 pub enum Parts {
-    /// The same replicas hold all of it.
+    /// The same replicas hold all of it. If they are several, its keys are in the order of the ring.
     Whole(Arc<Placement>),
-    /// Parts of different replicas, in the order of the selection.
+    /// Parts of different replicas, in the order of the selection. The keys of each are in the order of the
+    /// ring.
     Several(Vec<Part>),
 }
 

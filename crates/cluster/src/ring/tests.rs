@@ -219,6 +219,33 @@ proptest! {
     }
 
     #[test]
+    fn the_keys_of_each_part_ascend_whatever_the_order_of_the_selection(
+        members in any_members(),
+        tokens in proptest::collection::vec(-60i64..60, 1..12),
+    ) {
+        let schema = schema(&[("replication_factor", "2")]);
+        let ring = RingTopology::new(Arc::clone(&members[0].node), move || Arc::clone(&schema));
+        ring.set_members(Members::new(members));
+        let keys: Vec<DecoratedKey> = tokens.into_iter().map(at_token).collect();
+        let selection = PartitionSelection::Keys(keys.clone());
+        let parts = match ring.split("ks", &selection).unwrap() {
+            Parts::Whole(_) => vec![selection],
+            Parts::Several(parts) => parts.into_iter().map(|part| part.selection).collect(),
+        };
+        let of_each: Vec<Vec<DecoratedKey>> = parts
+            .into_iter()
+            .map(|part| match part {
+                PartitionSelection::Keys(keys) => keys,
+                PartitionSelection::Range(_) => unreachable!(),
+            })
+            .collect();
+        for part in &of_each {
+            prop_assert!(part.is_sorted_by(|a, b| a < b), "{part:?}");
+        }
+        prop_assert_eq!(of_each.concat(), keys);
+    }
+
+    #[test]
     fn who_comes_to_hold_a_token_is_written_to_before(members in any_members(), token in -50i64..50) {
         let before = Members::new(members.clone());
         let strategy = Strategy::Simple(2);

@@ -226,12 +226,18 @@ impl Segments {
         }
     }
 
+    /// What several replicas tell of some keys is merged in the order of the ring, so a part ends where the
+    /// order of the selection is another one.
     fn of_keys(&self, keys: &[DecoratedKey]) -> Vec<Part> {
         let mut parts: Vec<(Vec<DecoratedKey>, &Arc<Placement>)> = Vec::new();
         for key in keys {
             let Some(placement) = self.of(key.token) else { continue };
             match parts.last_mut() {
-                Some((together, last)) if Arc::ptr_eq(last, placement) => together.push(key.clone()),
+                Some((together, last))
+                    if Arc::ptr_eq(last, placement) && together.last().is_some_and(|before| before < key) =>
+                {
+                    together.push(key.clone());
+                }
                 _ => parts.push((vec![key.clone()], placement)),
             }
         }

@@ -79,6 +79,21 @@ fn a_late_batch_is_completed_once_its_time_is_over_and_the_write_goes_well() {
 }
 
 #[test]
+fn batches_of_the_last_run_are_completed_once_somebody_expects_them() {
+    let case = case(1, 1);
+    case.breaks(Some("counters"));
+    case.batch(2).unwrap_err();
+    case.breaks(None);
+    case.wait(TIMEOUT_MS + 1);
+    // A run that starts knows of no batch.
+    case.coordinator.batches_left_behind.store(false, Ordering::SeqCst);
+    assert_eq!(case.replay_late().unwrap(), 0);
+    case.coordinator.expect_late_batches();
+    assert_eq!(case.replay_late().unwrap(), 1);
+    assert!(case.has("counters", 2));
+}
+
+#[test]
 fn a_batch_that_nobody_waits_for_any_more_is_completed() {
     let case = case(1, 1);
     case.replicas[0].stuck.store(true, Ordering::SeqCst);
