@@ -6,6 +6,7 @@ import urllib.request
 
 import nodetool_layouts
 import pytest
+from cassandra.protocol import QueryMessage
 
 from harness.node import Cassandra, Ilion, free_address
 from harness.wire import Wire
@@ -77,6 +78,27 @@ def wire(node):
     return Wire(node.address, timeout_s=60)
 
 
+# Partitions in an order that is not that of the ring, and all the ways in which pages end with one of them.
+PAGED = [
+    "SELECT k, c, s FROM app.t WHERE k IN (-1, 0, 1, 3)", "SELECT k, s FROM app.t WHERE k IN (-1, 0, 1) PER PARTITION LIMIT 1",
+    "SELECT DISTINCT k, s FROM app.t WHERE k IN (-1, 0, 1, 3)", "SELECT k, count(c) FROM app.t WHERE k IN (-1, 0, 1, 3) GROUP BY k",
+    "SELECT k, c, s FROM app.t WHERE k = -1", "SELECT k, c FROM app.t WHERE k IN (-1, 0, 1, 3) LIMIT 4", "SELECT DISTINCT k FROM app.t",
+    "SELECT k, c, s FROM app.t PER PARTITION LIMIT 2", "SELECT k, c FROM app.t GROUP BY k, c",
+]
+
+
+def pages_go_on_elsewhere(wires):
+    """Each page is asked of another coordinator than the one before; the rows are those of one page."""
+    wires[0].must("INSERT INTO app.t (k, s) VALUES (-1, 'alone')", consistency=ALL)
+    for query in PAGED:
+        whole = wires[0].must(query, consistency=ALL).rows
+        assert whole, query
+        for size in (1, 2, 3):
+            turns = iter(wires * 200)
+            reply = wires[0].pages(lambda state: next(turns).send(QueryMessage(query, 5, None, size, state)))
+            assert reply.kind == "rows" and reply.rows == whole, (query, size, reply)
+
+
 def test_three_nodes_are_one_ring(ring):
     for node in ring:
         until(lambda: list(states(node).values()) == ["UN"] * 3, f"{node.address} does not see three nodes")
@@ -92,6 +114,7 @@ def test_three_nodes_are_one_ring(ring):
         applied = first.must("INSERT INTO app.t (k, c, v) VALUES (7, 7, 'x') IF NOT EXISTS").rows
         again = second.must("INSERT INTO app.t (k, c, v) VALUES (7, 7, 'y') IF NOT EXISTS").rows
         assert (applied[0][0], again[0][0]) == (b"\1", b"\0")
+        pages_go_on_elsewhere([first, second])
     rows = []
     for node in ring:
         with contextlib.closing(wire(node)) as one:
@@ -104,7 +127,7 @@ def test_three_nodes_are_one_ring(ring):
     assert ring[1].nodetool("statusgossip") == "not running\n"
     ring[1].nodetool("enablegossip")
     until(lambda: states(ring[0])[ring[1].address] == "UN", "a node that gossips again is not up")
-    assert len(rows[0][0]) == 60 - 5 + 1
+    assert len(rows[0][0]) == 60 - 5 + 1 + 1
     assert [int.from_bytes(n, "big") for _, n in rows[0][1]] == [5, 4]
 
 
@@ -237,6 +260,7 @@ def test_a_node_is_swapped_in_a_live_ring_and_back(mixed, tmp_path):
                     assert len(one.must("SELECT c FROM app.t WHERE v = 'v33' ALLOW FILTERING", consistency=ALL).rows) == 1
                     assert len(one.must("SELECT v FROM app.t WHERE k = 3 AND v = 'v33' ALLOW FILTERING", consistency=ALL).rows) == 1
                     assert len(one.must("SELECT c FROM app.t WHERE k = 3 ORDER BY c DESC LIMIT 4", consistency=ALL).rows) == 4
+                pages_go_on_elsewhere([peer, own])
                 # One replica, so that each node has increments led by the other.
                 change(peer, f"CREATE KEYSPACE one WITH replication = {REPLICATION % 1}",
                        "CREATE TABLE one.n (k int PRIMARY KEY, n counter)")
