@@ -144,9 +144,12 @@ class RingWire(Wire):
 
     def __init__(self, of, version):
         self.of, self.texts, self.others, self.turns = of, {}, {}, random.Random(of.own)
+        self.given = None
         self.is_older = not of.ring.version.startswith("5")
         self.replicas = len(of.ring.nodes)
         self.chance = None if of.differing is None else random.Random(of.differing)
+        if of.ring.version.startswith("4.0"):
+            version = max(version, 4)  # where a warning has no place in an answer, that release fails
         super().__init__(of.address, of.port, version)
 
     def renamed(self, text):
@@ -203,12 +206,15 @@ class RingWire(Wire):
                 self.mend(text)
             elif self.chance.random() < 0.2:
                 self.spread(self.chance.randint(1, len(self.of.ring.nodes)))
-        if getattr(message, "paging_state", None) and message.__class__.__name__ == "QueryMessage" and self.turns.random() < 0.5:
+        state = getattr(message, "paging_state", None)
+        # A state that was made up may be anything to another release.
+        if state and state == self.given and type(message).__name__ == "QueryMessage" and self.turns.random() < 0.5:
             reply = self.elsewhere().send(message)
             if self.is_older and reply.kind == "error":
                 reply = super().send(message)  # what the release does not know
         else:
             reply = super().send(message)
+        self.given = getattr(reply, "paging_state", None)
         if reply.kind == "prepared":
             self.texts[reply.message.query_id] = text
         reply.warnings = [IDS.sub("", re.sub(rf"\b{self.of.own}\b", self.of.keyspace, text)) for text in reply.warnings]
