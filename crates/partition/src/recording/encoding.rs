@@ -7,9 +7,9 @@
 //!              | [static row] | unfiltered* | 0x01
 //! columns   := which of those that the command fetches ([`crate::codec::ColumnSet`])
 //! ```
-//! Nothing follows the flags of an empty partition, which others may send. Rows come in the order of the read,
-//! and the bounds of markers are those of the storage order. A partition that was cut where a range deletion
-//! is open ends it behind the last row, as Cassandra does.
+//! Nothing follows the flags of an empty partition, which others may send. Rows come in the order of the
+//! read, and the bounds of markers are those of the storage order. A partition that was cut where a range
+//! deletion is open ends it behind the last row, as Cassandra does.
 
 use super::told::{Told, tells_of_row};
 use super::{Recording, Step};

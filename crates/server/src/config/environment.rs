@@ -49,9 +49,10 @@ impl Draft {
         }
         // The image writes these two to the file that only one of the snitches reads.
         let is_read = self.snitch.as_deref() == Some("GossipingPropertyFileSnitch");
-        for (name, given, target) in
-            [("CASSANDRA_DC", dc, &mut self.data_center), ("CASSANDRA_RACK", rack, &mut self.rack)]
-        {
+        for (name, given, target) in [
+            ("CASSANDRA_DC", dc, &mut self.places.data_center),
+            ("CASSANDRA_RACK", rack, &mut self.places.rack),
+        ] {
             match given {
                 Some(value) if is_read => *target = Some(value),
                 Some(_) => self.warnings.push(format!(

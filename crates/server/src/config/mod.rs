@@ -15,6 +15,7 @@ mod entries;
 mod environment;
 mod guarded;
 mod memory;
+mod places;
 mod ring;
 mod settings;
 mod shown;
@@ -24,6 +25,7 @@ mod values;
 pub use auth::{AuthSettings, Authenticator, CidrSettings};
 pub use encryption::{ClientAuth, ClientEncryption, ContextFactory, EncryptionPolicy, Secret, StoreFile};
 pub use memory::{MemoryShares, memory_bytes};
+use places::Places;
 pub use ring::RingConfig;
 pub use settings::Settings;
 pub use shown::Shown;
@@ -146,7 +148,7 @@ impl Config {
         let mut draft = Draft::default();
         if let Some(path) = &args.config {
             draft.apply_yaml(path, &env.fs.read_to_string(path)?)?;
-            draft.read_rack_file(env, path);
+            draft.places.read_files(env, path);
         }
         draft.apply_environment(environment)?;
         draft.apply_flags(args)?;
@@ -167,8 +169,7 @@ impl Config {
 struct Draft {
     settings: Settings,
     snitch: Option<String>,
-    data_center: Option<String>,
-    rack: Option<String>,
+    places: Places,
     auth: AuthSettings,
     ring: RingDraft,
     warnings: Vec<String>,
@@ -285,19 +286,6 @@ impl Draft {
         }
     }
 
-    /// Data center and rack from the file beside cassandra.yaml where GossipingPropertyFileSnitch finds them.
-    fn read_rack_file(&mut self, env: &Env, yaml: &Path) {
-        let path = yaml.with_file_name("cassandra-rackdc.properties");
-        let Ok(text) = env.fs.read_to_string(&path) else { return };
-        for line in text.lines() {
-            match line.split_once('=').map(|(k, v)| (k.trim(), v.trim())) {
-                Some(("dc", dc)) => self.data_center = Some(dc.to_owned()),
-                Some(("rack", rack)) => self.rack = Some(rack.to_owned()),
-                _ => {}
-            }
-        }
-    }
-
     fn apply_flags(&mut self, args: &ServeArgs) -> Result<(), ConfigError> {
         let settings = &mut self.settings;
         if let Some(dir) = &args.data_dir {
@@ -339,7 +327,7 @@ impl Draft {
     fn finish(mut self, env: &Env, args: &ServeArgs) -> Result<Config, ConfigError> {
         let memory = MemoryShares::of(memory_bytes(&*env.fs));
         self.fill_directories();
-        let (data_center, rack, snitch) = self.place();
+        let snitch = self.snitch.take().unwrap_or_else(|| "SimpleSnitch".to_owned());
         let (bind, listen) = self.addresses(env, args.config.is_some());
         let settings = self.settings;
         let broadcast = settings.broadcast_address.unwrap_or(listen);
@@ -365,6 +353,9 @@ impl Draft {
         validate(&settings).map_err(ConfigError::Invalid)?;
         self.auth.check(&settings).map_err(ConfigError::Invalid)?;
         let ring = self.ring.finish(settings.storage_port, args.single_node).map_err(ConfigError::Invalid)?;
+        let (data_center, rack) =
+            self.places.find(&snitch, broadcast, ring.is_some()).map_err(ConfigError::Invalid)?;
+        self.warnings.extend(places::warning(&snitch, &data_center, &rack));
         memory::fits(&settings, engine.memtable_bytes_max, memory.total).map_err(ConfigError::Invalid)?;
         Ok(Config {
             file: args.config.clone(),
@@ -435,26 +426,6 @@ impl Draft {
         // Paths are told to people and programs that run elsewhere.
         for path in all {
             *path = std::path::absolute(&*path).unwrap_or_else(|_| path.clone());
-        }
-    }
-
-    /// Data center, rack and snitch, as Cassandra's snitches would have them.
-    fn place(&mut self) -> (String, String, String) {
-        let snitch = self.snitch.take().unwrap_or_else(|| "SimpleSnitch".to_owned());
-        let (dc, rack) = (self.data_center.take(), self.rack.take());
-        let by_default = ("datacenter1".to_owned(), "rack1".to_owned());
-        match snitch.as_str() {
-            "GossipingPropertyFileSnitch" => {
-                (dc.unwrap_or_else(|| "dc1".to_owned()), rack.unwrap_or(by_default.1), snitch)
-            }
-            "SimpleSnitch" => (by_default.0, by_default.1, snitch),
-            other => {
-                self.warnings.push(format!(
-                    "endpoint_snitch: {other} is not supported: the data center is {}, the rack {}",
-                    by_default.0, by_default.1
-                ));
-                (by_default.0, by_default.1, snitch)
-            }
         }
     }
 }
