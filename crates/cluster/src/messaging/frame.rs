@@ -30,6 +30,9 @@ use model::checksum::{crc24, crc32};
 
 /// The longest payload of a frame, before compression, in bytes.
 pub const PAYLOAD_BYTES_MAX: usize = (1 << 17) - 1;
+/// Bytes of a large message in one frame, as in Cassandra (`AsyncMessageOutputPlus`). There are always
+/// several frames: a Cassandra that gets a whole large message in one takes what follows for more of it.
+const LARGE_PIECE_BYTES: usize = 32 << 10;
 /// The longest message that shares a self-contained frame with others, in bytes.
 pub const SMALL_MESSAGE_BYTES_MAX: usize = 64 << 10;
 
@@ -263,7 +266,7 @@ impl<'a> LargeFrames<'a> {
 
     /// Appends the next frame. Whether there was one.
     pub fn next(&mut self, out: &mut Vec<u8>) -> bool {
-        let room = PAYLOAD_BYTES_MAX.saturating_sub(self.head.len());
+        let room = LARGE_PIECE_BYTES.saturating_sub(self.head.len());
         let (piece, rest) = self.payload.split_at(room.min(self.payload.len()));
         self.payload = rest;
         if self.head.is_empty() {

@@ -4,6 +4,8 @@
 //! `RING_FIRST` on.
 //! `make simulate` does so in a faster build.
 
+#![allow(clippy::print_stdout, reason = "what a seed did is shown to who lives it again")]
+
 mod history;
 mod life;
 mod tables;
