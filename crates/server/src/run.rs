@@ -247,12 +247,15 @@ fn security(tls: &Arc<Tls>) -> Security {
 
 /// Has new certificates come into force.
 async fn keep_tls_current(node: Arc<Node>) {
-    let Some(tls) = node.state.tls.clone() else { return };
+    let (clients, nodes) = (node.state.tls.clone(), node.state.node_tls.clone());
+    if clients.is_none() && nodes.is_none() {
+        return;
+    }
     let mut ticks = node.state.env.tasks.ticks(TLS_INTERVAL);
     loop {
         ticks.next().await;
-        let tls = Arc::clone(&tls);
-        match take_time(move || tls.reload()).await {
+        let (clients, nodes) = (clients.clone(), nodes.clone());
+        match take_time(move || crate::tls::reload(clients.as_deref(), nodes.as_deref())).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => {
                 tracing::error!(%error, "the certificates of TLS have changed, but the new ones cannot be used");

@@ -10,7 +10,7 @@ use crate::metrics::Metrics;
 use crate::net;
 use crate::running::RunningRequests;
 use crate::timeouts::Timeouts;
-use crate::tls::Tls;
+use crate::tls::{NodeTls, Tls};
 use engine::Engine;
 use env::Env;
 use model::Schema;
@@ -71,6 +71,8 @@ pub struct NodeState {
     pub connections: Arc<net::Registry>,
     /// TLS for clients, where somebody may speak it.
     pub tls: Option<Arc<Tls>>,
+    /// TLS between nodes, where some may speak it.
+    pub node_tls: Option<Arc<NodeTls>>,
     /// Tokens of the node, in the order of the ring.
     pub tokens: Vec<i64>,
     /// Version of the Cassandra whose directory this is, or whose behaviour this is: what clients are told.

@@ -89,8 +89,8 @@ fn of_all_tables(metrics: &Metrics, of: impl Fn(&TableMetrics) -> &Latency) -> P
 
 /// Nothing where there is no TLS, as Cassandra has it.
 pub(super) async fn reload_tls(State(node): State<Arc<Node>>) -> Result<StatusCode, ApiError> {
-    let Some(tls) = node.state.tls.clone() else { return Ok(StatusCode::NO_CONTENT) };
-    match take_time(move || tls.reload()).await {
+    let (clients, nodes) = (node.state.tls.clone(), node.state.node_tls.clone());
+    match take_time(move || crate::tls::reload(clients.as_deref(), nodes.as_deref())).await {
         Ok(Ok(_)) => Ok(StatusCode::NO_CONTENT),
         Ok(Err(error)) => {
             tracing::error!(%error, "the certificates of TLS stay as they are");

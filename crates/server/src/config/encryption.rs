@@ -1,4 +1,5 @@
-//! `client_encryption_options`: what the file says of TLS. Whether files are there and fit together is seen
+//! `client_encryption_options`, and what `server_encryption_options` have in common with them: what the
+//! file says of TLS. Whether files are there and fit together is seen
 //! when they are loaded ([`crate::tls`]).
 //!
 //! An option that is not known gives a warning, a value that cannot be ends the start. What is secret is
@@ -81,9 +82,9 @@ pub struct StoreFile {
     pub password_file: Option<PathBuf>,
 }
 
-/// The value of `client_encryption_options`.
+/// The value of `client_encryption_options`. What is said of clients holds for nodes, too.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ClientEncryption {
+pub struct EncryptionOptions {
     /// Whether clients have to speak TLS, unless `optional`.
     pub enabled: bool,
     /// Whether they may also not; when not set, they may if TLS is not enabled and there is a key.
@@ -122,10 +123,10 @@ pub struct ClientEncryption {
     pub unknown: Vec<String>,
 }
 
-impl Default for ClientEncryption {
+impl Default for EncryptionOptions {
     fn default() -> Self {
         let store = |path: &str| StoreFile { path: path.into(), password: None, password_file: None };
-        ClientEncryption {
+        EncryptionOptions {
             enabled: false,
             optional: None,
             keystore: store(KEYSTORE),
@@ -148,7 +149,7 @@ impl Default for ClientEncryption {
     }
 }
 
-impl ClientEncryption {
+impl EncryptionOptions {
     /// Who has to speak TLS, where there is a key or none. As in Cassandra, a key that is there is used for
     /// those who want it, if nothing is said of them.
     pub fn policy(&self, has_key: bool) -> EncryptionPolicy {
@@ -159,7 +160,7 @@ impl ClientEncryption {
         }
     }
 
-    fn set(&mut self, name: &str, value: &Value) -> Result<(), String> {
+    pub(super) fn set(&mut self, name: &str, value: &Value) -> Result<(), String> {
         let text = || String::parse(value, OldUnit::None);
         let path = || PathBuf::parse(value, OldUnit::None);
         let flag = || bool::parse(value, OldUnit::None);
@@ -257,10 +258,10 @@ impl ClientEncryption {
     }
 }
 
-impl Setting for ClientEncryption {
+impl Setting for EncryptionOptions {
     fn parse(value: &Value, _: OldUnit) -> Result<Self, String> {
         let Value::Mapping(map) = value else { return Err("it must be a map of options".to_owned()) };
-        let mut options = ClientEncryption::default();
+        let mut options = EncryptionOptions::default();
         for (name, value) in map {
             let name = scalar(name)?;
             if !value.is_null() {
@@ -313,8 +314,8 @@ fn factory(class: &str) -> Result<ContextFactory, String> {
 mod tests {
     use super::*;
 
-    fn parse(yaml: &str) -> Result<ClientEncryption, String> {
-        ClientEncryption::parse(&serde_norway::from_str(yaml).expect("YAML"), OldUnit::None)
+    fn parse(yaml: &str) -> Result<EncryptionOptions, String> {
+        EncryptionOptions::parse(&serde_norway::from_str(yaml).expect("YAML"), OldUnit::None)
     }
 
     #[test]

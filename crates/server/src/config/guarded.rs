@@ -1,16 +1,7 @@
-//! Keys whose value must be what Ilion does: where the file asks for something else, the node either does not
-//! start (it would be less safe than its operator believes) or says so.
+//! Keys whose value must be what Ilion does: where the file asks for something else, the node does not start,
+//! for it would be less safe than its operator believes.
 
 use serde_norway::Value;
-
-/// What follows when the file asks for something that is not there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Otherwise {
-    /// The node does not start.
-    Refuse,
-    /// A warning.
-    Warn,
-}
 
 /// A key with the values that are true of Ilion.
 #[derive(Debug)]
@@ -21,8 +12,6 @@ pub(super) struct Guarded {
     field: &'static str,
     /// Values in small letters, classes without their package. A missing field is fine.
     accepted: &'static [&'static str],
-    /// What follows otherwise.
-    pub(super) otherwise: Otherwise,
     /// What Ilion does instead.
     pub(super) instead: &'static str,
 }
@@ -37,7 +26,6 @@ const GUARDED: &[Guarded] = &[
             "mutualtlsauthenticator",
             "mutualtlswithpasswordfallbackauthenticator",
         ],
-        otherwise: Otherwise::Refuse,
         instead: "Ilion has AllowAllAuthenticator, PasswordAuthenticator, MutualTlsAuthenticator and \
                   MutualTlsWithPasswordFallbackAuthenticator",
     },
@@ -45,50 +33,37 @@ const GUARDED: &[Guarded] = &[
         key: "authorizer",
         field: "class_name",
         accepted: &["allowallauthorizer", "cassandraauthorizer"],
-        otherwise: Otherwise::Refuse,
         instead: "Ilion has AllowAllAuthorizer and CassandraAuthorizer",
     },
     Guarded {
         key: "role_manager",
         field: "class_name",
         accepted: &["cassandrarolemanager"],
-        otherwise: Otherwise::Refuse,
         instead: "Ilion has CassandraRoleManager only",
     },
     Guarded {
         key: "network_authorizer",
         field: "class_name",
         accepted: &["allowallnetworkauthorizer", "cassandranetworkauthorizer"],
-        otherwise: Otherwise::Refuse,
         instead: "Ilion has AllowAllNetworkAuthorizer and CassandraNetworkAuthorizer",
     },
     Guarded {
         key: "cidr_authorizer",
         field: "class_name",
         accepted: &["allowallcidrauthorizer", "cassandracidrauthorizer"],
-        otherwise: Otherwise::Refuse,
         instead: "Ilion has AllowAllCIDRAuthorizer and CassandraCIDRAuthorizer",
     },
     Guarded {
         key: "transparent_data_encryption_options",
         field: "enabled",
         accepted: &["false"],
-        otherwise: Otherwise::Refuse,
         instead: "Ilion cannot encrypt the commit log",
     },
     Guarded {
         key: "partitioner",
         field: "class_name",
         accepted: &["murmur3partitioner"],
-        otherwise: Otherwise::Refuse,
         instead: "Ilion has Murmur3Partitioner only",
-    },
-    Guarded {
-        key: "server_encryption_options",
-        field: "internode_encryption",
-        accepted: &["none"],
-        otherwise: Otherwise::Warn,
-        instead: "one node has no connections to others",
     },
 ];
 

@@ -14,6 +14,7 @@ mod engine_part;
 mod entries;
 mod environment;
 mod guarded;
+mod internode;
 mod memory;
 mod places;
 mod ring;
@@ -23,7 +24,8 @@ mod units;
 mod values;
 
 pub use auth::{AuthSettings, Authenticator, CidrSettings};
-pub use encryption::{ClientAuth, ClientEncryption, ContextFactory, EncryptionPolicy, Secret, StoreFile};
+pub use encryption::{ClientAuth, ContextFactory, EncryptionOptions, EncryptionPolicy, Secret, StoreFile};
+pub use internode::{InternodeEncryption, InternodeOptions};
 pub use memory::{MemoryShares, memory_bytes};
 use places::Places;
 pub use ring::RingConfig;
@@ -38,7 +40,6 @@ use crate::cli::ServeArgs;
 use engine::EngineOptions;
 use entries::Entries;
 use env::Env;
-use guarded::Otherwise;
 use ring::RingDraft;
 use serde_norway::Value;
 use std::collections::BTreeMap;
@@ -239,11 +240,14 @@ impl Draft {
         if let Some(set) = self.settings.set(key, value) {
             set.map_err(bad)?;
             self.warn_of_no_effect(origin, key);
-            if key == "client_encryption_options" {
-                for option in &self.settings.client_encryption_options.unknown {
-                    let ignored = format!("{origin}: {key}: {option} is not a known option and is ignored");
-                    self.warnings.push(ignored);
-                }
+            let unknown = match key {
+                "client_encryption_options" => &self.settings.client_encryption_options.unknown[..],
+                "server_encryption_options" => &self.settings.server_encryption_options.options.unknown[..],
+                _ => &[],
+            };
+            for option in unknown {
+                let ignored = format!("{origin}: {key}: {option} is not a known option and is ignored");
+                self.warnings.push(ignored);
             }
             if key == "sstable" && value.get("format").is_some_and(|f| !is_blank(f)) {
                 self.warnings.push(format!("{origin}: format of {key} has no effect in this version"));
@@ -252,18 +256,9 @@ impl Draft {
         }
         if let Some(rule) = guarded::guarded(key) {
             if let Some(asked) = rule.asks_for_more(value) {
-                let instead = rule.instead;
-                match rule.otherwise {
-                    Otherwise::Refuse => {
-                        return Err(bad(format!("{asked} is not supported: {instead}")));
-                    }
-                    Otherwise::Warn => {
-                        self.warnings.push(format!("{origin}: {key}: {asked} is not supported: {instead}"));
-                    }
-                }
+                return Err(bad(format!("{asked} is not supported: {}", rule.instead)));
             }
             self.auth.note(key, value).map_err(bad)?;
-            self.ring.encrypts |= key == "server_encryption_options" && rule.asks_for_more(value).is_some();
         } else if self.ring.note(key, value).map_err(bad)? {
         } else if key == "endpoint_snitch" {
             self.snitch = Some(short_class(&show(value)));

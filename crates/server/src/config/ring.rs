@@ -26,8 +26,6 @@ pub(super) struct RingDraft {
     seeds: Option<Vec<String>>,
     phi_convict_threshold: Option<f64>,
     compresses: bool,
-    /// Whether `server_encryption_options` ask for encryption.
-    pub(super) encrypts: bool,
 }
 
 impl RingConfig {
@@ -75,7 +73,7 @@ impl RingDraft {
     /// The ring.
     ///
     /// # Errors
-    /// When a seed has no address, or connections would have to be encrypted.
+    /// When no seed has an address.
     pub(super) fn finish(self, storage_port: u16, is_single: bool) -> Result<Option<RingConfig>, String> {
         let Some(names) = self.seeds.filter(|_| !is_single) else { return Ok(None) };
         let mut found = Vec::new();
@@ -87,12 +85,6 @@ impl RingDraft {
         }
         if found.is_empty() {
             return Err("The seed provider lists no seeds.".to_owned());
-        }
-        if self.encrypts {
-            return Err(
-                "server_encryption_options: internode_encryption is not supported: connections between nodes are not encrypted"
-                    .to_owned(),
-            );
         }
         let phi_convict_threshold = self.phi_convict_threshold.unwrap_or(PHI_DEFAULT);
         Ok(Some(RingConfig { seeds: found, phi_convict_threshold, compresses: self.compresses }))

@@ -4,7 +4,8 @@
 //! (`values.rs`). `old` names the spellings of versions before 4.1, with the unit that their bare numbers
 //! have.
 
-use super::encryption::ClientEncryption;
+use super::encryption::EncryptionOptions;
+use super::internode::InternodeOptions;
 use super::units::{ByteRate, ByteSize, Millis, OldUnit};
 use super::values::*;
 use crate::audit::{AuditOptions, QueryLogOptions};
@@ -84,7 +85,9 @@ settings! {
     /// Port of the native protocol for TLS alone, beside the other one.
     native_transport_port_ssl: Option<u16> = None;
     /// TLS of clients.
-    client_encryption_options: ClientEncryption = ClientEncryption::default();
+    client_encryption_options: EncryptionOptions = EncryptionOptions::default();
+    /// TLS between nodes.
+    server_encryption_options: InternodeOptions = InternodeOptions::default();
     /// The audit log.
     audit_logging_options: AuditOptions = AuditOptions::default();
     /// The full query log, once it is turned on.

@@ -66,6 +66,15 @@ impl Config {
                 *setting = Shown { name: setting.name, value: Some(value.clone()), is_in_effect: true };
             }
         }
+        for (option, value) in settings.server_encryption_options.shown() {
+            let is_it = |name: &str| {
+                let rest = name.strip_prefix("server_encryption_options");
+                rest.and_then(|rest| rest.strip_prefix(['.', '_'])) == Some(option)
+            };
+            for setting in shown.iter_mut().filter(|setting| is_it(setting.name)) {
+                *setting = Shown { name: setting.name, value: value.clone(), is_in_effect: true };
+            }
+        }
         for (name, value) in self.auth.shown() {
             if let Some(setting) = shown.iter_mut().find(|setting| setting.name == name) {
                 *setting = Shown { name, value: Some(value.to_owned()), is_in_effect: true };

@@ -9,6 +9,7 @@
 //! 4. [`Membership::leave`] says farewell when the node stops.
 
 mod host;
+mod links;
 mod peers;
 mod shown;
 
@@ -22,7 +23,6 @@ use cluster::endpoint::Endpoint;
 use cluster::gossip::{Settings, Text};
 use cluster::hints::{Dispatcher, HintStore, HintsOptions, HintsSettings};
 use cluster::member::{Member, MemberError, MemberOptions};
-use cluster::messaging::tcp::stream::PlainLinks;
 use cluster::messaging::tcp::{TcpOptions, TcpTransport};
 use cluster::messaging::{Framing, Messenger, MessengerOptions, VERSION_40};
 use cluster::remote::RemoteTimeouts;
@@ -31,9 +31,11 @@ use cluster::serve::{ReplicaServer, Spawn};
 use coordinator::{Coordinator, Node as RingNode};
 use engine::EngineError;
 use host::NodeHost;
+use links::{NodeLinks, Place};
 use partition::NanoClock;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
@@ -113,12 +115,24 @@ impl Membership {
         tcp.listen = std::net::SocketAddr::new(config.listen_address, me.port);
         tcp.connect_from = Some(config.listen_address).filter(|address| !address.is_unspecified());
         let framing = if ring.compresses { Framing::Lz4 } else { Framing::Crc };
-        let transport =
-            Arc::new(TcpTransport::new(env.clone(), tcp, Arc::new(PlainLinks(framing)), runtime.clone()));
-        let messenger =
-            Messenger::new(env.clone(), MessengerOptions::default(), Arc::clone(&transport) as Arc<_>);
         let of_schema = Arc::clone(&state.engine);
         let topology = Arc::new(RingTopology::new(Arc::clone(this), move || of_schema.schema()));
+        let of_places = Arc::clone(&topology);
+        let links = NodeLinks {
+            env: env.clone(),
+            framing,
+            tls: state.node_tls.clone(),
+            place: Place { datacenter: Arc::clone(&this.datacenter), rack: Arc::clone(&this.rack) },
+            place_of: Box::new(move |endpoint| {
+                let members = of_places.members();
+                let node = &members.by_endpoint(&endpoint)?.node;
+                Some(Place { datacenter: Arc::clone(&node.datacenter), rack: Arc::clone(&node.rack) })
+            }),
+            warned_s: AtomicI64::new(0),
+        };
+        let transport = Arc::new(TcpTransport::new(env.clone(), tcp, Arc::new(links), runtime.clone()));
+        let messenger =
+            Messenger::new(env.clone(), MessengerOptions::default(), Arc::clone(&transport) as Arc<_>);
         let spawn: Spawn = Arc::new(move |task| {
             runtime.spawn(task);
         });

@@ -37,7 +37,7 @@ use crate::slices::take_time;
 use crate::state::{NodeState, TraceProbability};
 use crate::system::{catalog, local};
 use crate::timeouts::Timeouts;
-use crate::tls::Tls;
+use crate::tls::{NodeTls, Tls};
 use coordinator::{Coordinator, Hints, NoHints, Replica, SingleNode, Topology};
 use engine::{Engine, EngineError, Opening};
 use env::Env;
@@ -116,6 +116,13 @@ impl Node {
             loaded.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
             loaded.tls
         });
+        let node_tls = match &config.ring {
+            Some(_) => NodeTls::load(&env, &config.settings)?.map(|loaded| {
+                loaded.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+                loaded.tls
+            }),
+            None => None,
+        };
         crate::admin::may_listen(&config, tls.is_some()).map_err(StartError::Admin)?;
         let locked = |error| match error {
             EngineError::Locked { path } => StartError::Locked(path),
@@ -149,6 +156,7 @@ impl Node {
             ),
             connections: Arc::new(net::Registry::new()),
             tls,
+            node_tls,
             tokens: identity.tokens.clone(),
             schema_merged: OnceLock::new(),
             ring: OnceLock::new(),

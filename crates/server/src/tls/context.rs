@@ -4,7 +4,7 @@
 //! suites with forward secrecy and authenticated encryption, so nothing weak can be switched on by mistake.
 
 use super::TlsError;
-use crate::config::{ClientAuth, ClientEncryption, Millis};
+use crate::config::{ClientAuth, EncryptionOptions, Millis};
 use env::Env;
 use env::clock::Clock;
 use keystore::{Certificate, Identity};
@@ -61,7 +61,7 @@ pub struct TlsSession {
 
 /// The node's clock, for rustls.
 #[derive(Debug)]
-struct WallClock(Arc<dyn Clock>);
+pub(super) struct WallClock(pub(super) Arc<dyn Clock>);
 
 impl TimeProvider for WallClock {
     fn current_time(&self) -> Option<UnixTime> {
@@ -73,13 +73,13 @@ impl TimeProvider for WallClock {
 impl Acceptor {
     pub(super) fn build(
         env: &Env,
-        options: &ClientEncryption,
+        options: &EncryptionOptions,
         material: Material,
         warnings: &mut Vec<String>,
     ) -> Result<Acceptor, TlsError> {
         let Material { key, trusted, bytes } = material;
         let mut warn = |option: &str, what: String| {
-            warnings.push(format!("client_encryption_options: {option}: {what}"));
+            warnings.push(format!("{option}: {what}"));
         };
         let versions = protocols(options, &mut warn)?;
         let suites = cipher_suites(options, &mut warn)?;
@@ -132,6 +132,11 @@ impl Acceptor {
     /// Whether the same bytes lead to both.
     pub(super) fn is_made_of_the_same(&self, other: &Acceptor) -> bool {
         self.origin == other.origin
+    }
+
+    /// What sessions are made of, for who shares it.
+    pub(super) fn shared_config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.config)
     }
 
     /// What sessions are made of.
@@ -200,7 +205,7 @@ impl Acceptor {
     }
 }
 
-fn roots(trusted: Vec<CertificateDer<'static>>) -> Result<RootCertStore, TlsError> {
+pub(super) fn roots(trusted: Vec<CertificateDer<'static>>) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     for (number, certificate) in trusted.into_iter().enumerate() {
         roots.add(certificate).map_err(|error| {
@@ -214,8 +219,8 @@ fn roots(trusted: Vec<CertificateDer<'static>>) -> Result<RootCertStore, TlsErro
 }
 
 /// The versions that the options name.
-fn protocols(
-    options: &ClientEncryption,
+pub(super) fn protocols(
+    options: &EncryptionOptions,
     warn: &mut impl FnMut(&str, String),
 ) -> Result<Vec<&'static SupportedProtocolVersion>, TlsError> {
     let own = options.protocol.iter().filter(|word| !word.eq_ignore_ascii_case("TLS"));
@@ -251,8 +256,8 @@ fn protocols(
 }
 
 /// The cipher suites that the options name.
-fn cipher_suites(
-    options: &ClientEncryption,
+pub(super) fn cipher_suites(
+    options: &EncryptionOptions,
     warn: &mut impl FnMut(&str, String),
 ) -> Result<Vec<SupportedCipherSuite>, TlsError> {
     let Some(asked) = &options.cipher_suites else { return Ok(provider::DEFAULT_CIPHER_SUITES.to_vec()) };
@@ -289,13 +294,13 @@ mod tests {
         protocol: Option<&str>,
         accepted: Option<&[&str]>,
         suites: Option<&[&str]>,
-    ) -> ClientEncryption {
+    ) -> EncryptionOptions {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-        ClientEncryption {
+        EncryptionOptions {
             protocol: protocol.map(str::to_owned),
             accepted_protocols: accepted.map(words),
             cipher_suites: suites.map(words),
-            ..ClientEncryption::default()
+            ..EncryptionOptions::default()
         }
     }
 

@@ -1,7 +1,7 @@
-//! TLS for clients, as `client_encryption_options` asks for it.
+//! TLS for clients, as `client_encryption_options` asks for it. That between nodes is in `nodes`.
 //!
 //! ```text
-//! cassandra.yaml ──> ClientEncryption ──load──> Acceptor { rustls' configuration, rules for clients }
+//! cassandra.yaml ──> EncryptionOptions ──load──> Acceptor { rustls' configuration, rules for clients }
 //! files, inline PEM ─> keystore ──────────┘         │
 //!                                                   └─> one session for each connection (net::secure)
 //! ```
@@ -18,12 +18,14 @@
 
 mod context;
 pub(crate) mod http;
+mod nodes;
 #[cfg(test)]
 pub(crate) mod tests;
 
 pub use context::{Acceptor, TlsSession};
+pub use nodes::{LoadedForNodes, NodeTls, is_tls};
 
-use crate::config::{ClientEncryption, ContextFactory, EncryptionPolicy, Secret, Settings, StoreFile};
+use crate::config::{ContextFactory, EncryptionOptions, EncryptionPolicy, Secret, Settings, StoreFile};
 use arc_swap::ArcSwap;
 use context::Material;
 use env::Env;
@@ -31,17 +33,21 @@ use keystore::{Contents, Identity};
 use std::path::Path;
 use std::sync::Arc;
 
+/// The map of the configuration that is about clients.
+const CLIENTS: &str = "client_encryption_options";
+
 /// Why TLS cannot be had as the configuration wants it.
 #[derive(Debug, thiserror::Error)]
-#[error("client_encryption_options: {option}: {reason}")]
+#[error("{group}: {option}: {reason}")]
 pub struct TlsError {
+    group: &'static str,
     option: &'static str,
     reason: String,
 }
 
 impl TlsError {
     fn new(option: &'static str, reason: impl Into<String>) -> TlsError {
-        TlsError { option, reason: reason.into() }
+        TlsError { group: CLIENTS, option, reason: reason.into() }
     }
 }
 
@@ -49,7 +55,7 @@ impl TlsError {
 #[derive(Debug)]
 pub struct Tls {
     env: Env,
-    options: ClientEncryption,
+    options: EncryptionOptions,
     policy: EncryptionPolicy,
     acceptor: ArcSwap<Acceptor>,
 }
@@ -70,9 +76,7 @@ impl Tls {
     /// [`TlsError`] names the option and what is wrong with it.
     pub fn load(env: &Env, settings: &Settings) -> Result<Option<Loaded>, TlsError> {
         let options = &settings.client_encryption_options;
-        let has_file = env.fs.exists(&options.keystore.path).unwrap_or(false);
-        let is_inline = options.factory == ContextFactory::Pem && options.private_key.is_some();
-        let policy = options.policy(has_file || is_inline);
+        let policy = options.policy(Tls::has_key(env, options));
         if policy == EncryptionPolicy::Unencrypted {
             if settings.native_transport_port_ssl.is_some_and(|port| port != settings.native_transport_port) {
                 return Err(TlsError::new(
@@ -90,7 +94,14 @@ impl Tls {
             policy,
             acceptor: ArcSwap::from_pointee(acceptor),
         };
+        warnings.iter_mut().for_each(|warning| *warning = format!("{CLIENTS}: {warning}"));
         Ok(Some(Loaded { tls: Arc::new(tls), warnings }))
+    }
+
+    /// Whether there is a key, be it of use or not.
+    fn has_key(env: &Env, options: &EncryptionOptions) -> bool {
+        let is_inline = options.factory == ContextFactory::Pem && options.private_key.is_some();
+        is_inline || env.fs.exists(&options.keystore.path).unwrap_or(false)
     }
 
     /// Who has to speak TLS.
@@ -125,8 +136,18 @@ impl Tls {
     }
 }
 
+/// Reads everything again that clients and nodes use; whether anything has changed. May block on the disk.
+///
+/// # Errors
+/// The first [`TlsError`] of either; the other is looked at all the same.
+pub fn reload(clients: Option<&Tls>, nodes: Option<&NodeTls>) -> Result<bool, TlsError> {
+    let of_clients = clients.map_or(Ok(false), Tls::reload);
+    let of_nodes = nodes.map_or(Ok(false), NodeTls::reload);
+    Ok(of_clients? | of_nodes?)
+}
+
 /// Reads files, and makes an acceptor of them.
-fn build(env: &Env, options: &ClientEncryption, warnings: &mut Vec<String>) -> Result<Acceptor, TlsError> {
+fn build(env: &Env, options: &EncryptionOptions, warnings: &mut Vec<String>) -> Result<Acceptor, TlsError> {
     let (key, key_bytes) = key(env, options, warnings)?;
     let (trusted, trusted_bytes) = match options.require_client_auth {
         crate::config::ClientAuth::No => (Vec::new(), Vec::new()),
@@ -142,7 +163,7 @@ fn build(env: &Env, options: &ClientEncryption, warnings: &mut Vec<String>) -> R
 /// The node's key, and the bytes that it was read from.
 fn key(
     env: &Env,
-    options: &ClientEncryption,
+    options: &EncryptionOptions,
     warnings: &mut Vec<String>,
 ) -> Result<(Identity, Vec<u8>), TlsError> {
     let is_pem = options.factory == ContextFactory::Pem;
@@ -169,7 +190,7 @@ fn key(
     };
     if contents.identities.len() > 1 {
         let count = contents.identities.len();
-        warnings.push(format!("client_encryption_options: {option}: it has {count} keys, the first is used"));
+        warnings.push(format!("{option}: it has {count} keys, the first is used"));
     }
     if contents.identities.is_empty() {
         return Err(TlsError::new(option, "there is no private key in it"));
@@ -182,7 +203,7 @@ fn key(
 }
 
 /// What is trusted, and the bytes that it was read from.
-fn trust(env: &Env, options: &ClientEncryption) -> Result<(Contents, Vec<u8>), TlsError> {
+fn trust(env: &Env, options: &EncryptionOptions) -> Result<(Contents, Vec<u8>), TlsError> {
     let is_pem = options.factory == ContextFactory::Pem;
     match options.trusted_certificates.as_ref().filter(|_| is_pem) {
         Some(inline) => {

@@ -1,7 +1,7 @@
 //! What is loaded, reloaded and refused, and what clients are let in, without a socket.
 
 use super::*;
-use crate::config::{ClientAuth, Millis};
+use crate::config::{ClientAuth, InternodeEncryption, InternodeOptions, Millis};
 use rustls::pki_types::{ServerName, UnixTime};
 use rustls::time_provider::TimeProvider;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConnection};
@@ -24,13 +24,26 @@ pub(crate) fn loaded() -> Arc<Tls> {
     load(|_| ()).unwrap().tls
 }
 
+/// TLS between nodes that have the same key, signed by who they trust.
+pub(crate) fn node_tls(change: impl FnOnce(&mut InternodeOptions)) -> Result<Option<Arc<NodeTls>>, TlsError> {
+    let (env, mut settings) = world(|_| ());
+    let nodes = &mut settings.server_encryption_options;
+    nodes.internode = InternodeEncryption::All;
+    nodes.options.enabled = true;
+    nodes.options.keystore.path = "/node.pem".into();
+    nodes.options.truststore.path = "/ca.crt".into();
+    change(nodes);
+    nodes.options.enabled = nodes.internode != InternodeEncryption::None;
+    NodeTls::load(&env, &settings).map(|loaded| loaded.map(|loaded| loaded.tls))
+}
+
 /// A client that trusts the node.
 pub(crate) fn client_config() -> Arc<ClientConfig> {
     client(None, rustls::ALL_VERSIONS)
 }
 
 /// A world with files, and settings that use them.
-fn world(change: impl FnOnce(&mut ClientEncryption)) -> (Env, Settings) {
+fn world(change: impl FnOnce(&mut EncryptionOptions)) -> (Env, Settings) {
     let random = Arc::new(env::random::Random::from_seed(1));
     let clock = Arc::new(env::clock::ManualClock::at_micros(NOW_S * 1_000_000));
     let env = Env::new(clock, random, Arc::new(env::fs::memory::MemoryFileSystem::new()));
@@ -54,7 +67,7 @@ fn world(change: impl FnOnce(&mut ClientEncryption)) -> (Env, Settings) {
     (env, settings)
 }
 
-fn load(change: impl FnOnce(&mut ClientEncryption)) -> Result<Loaded, TlsError> {
+fn load(change: impl FnOnce(&mut EncryptionOptions)) -> Result<Loaded, TlsError> {
     let (env, settings) = world(change);
     Tls::load(&env, &settings).map(|loaded| loaded.expect("TLS is asked for"))
 }
@@ -183,7 +196,7 @@ fn a_certificate_may_be_valid_for_too_long() {
 
 #[test]
 fn what_cannot_be_used_names_its_option() {
-    type Change = fn(&mut ClientEncryption);
+    type Change = fn(&mut EncryptionOptions);
     let cases: [(Change, &[&str]); 11] = [
         (|o| o.keystore.path = "/none".into(), &["keystore", "/none"]),
         (|o| o.keystore.path = "/empty".into(), &["keystore", "/empty", "no key store"]),
@@ -262,7 +275,7 @@ fn keys_of_every_kind_can_be_used() {
 #[test]
 fn pem_may_stand_in_the_configuration() {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    let inline = |options: &mut ClientEncryption| {
+    let inline = |options: &mut EncryptionOptions| {
         options.factory = ContextFactory::Pem;
         options.keystore.path = "/none".into();
         options.truststore.path = "/none".into();
@@ -327,4 +340,18 @@ fn cipher_suites_that_are_not_there_are_warned_of() {
     let warnings = loaded.unwrap().warnings;
     assert_eq!(warnings.len(), 1);
     assert!(warnings[0].contains("TLS_RSA_WITH_AES_128_CBC_SHA"), "{warnings:?}");
+}
+
+#[test]
+fn what_nodes_cannot_use_is_named_as_theirs() {
+    let error = node_tls(|nodes| nodes.options.keystore.path = "/nothing".into()).unwrap_err().to_string();
+    assert!(error.starts_with("server_encryption_options: keystore: "), "{error}");
+    let outbound = StoreFile { path: "/empty".into(), password: None, password_file: None };
+    let error = node_tls(|nodes| nodes.outbound_keystore = Some(outbound)).unwrap_err().to_string();
+    assert!(error.starts_with("server_encryption_options: outbound_keystore: "), "{error}");
+    let none = node_tls(|nodes| {
+        nodes.internode = InternodeEncryption::None;
+        nodes.options.optional = Some(false);
+    });
+    assert!(none.unwrap().is_none());
 }
