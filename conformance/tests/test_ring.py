@@ -1,6 +1,8 @@
 """Rings: of Ilion alone, and of Ilion and Cassandra. Each node has a loopback address of its own."""
 import contextlib
+import json
 import shutil
+import socket
 import time
 import urllib.request
 
@@ -8,7 +10,7 @@ import nodetool_layouts
 import pytest
 from cassandra.protocol import QueryMessage
 
-from harness.node import Cassandra, Ilion, free_address
+from harness.node import Cassandra, Ilion, free_address, ilion_binary, run
 from harness.wire import Wire
 
 QUORUM, ALL = "QUORUM", "ALL"
@@ -212,6 +214,58 @@ def test_a_node_of_another_cluster_does_not_join(ring, tmp_path):
         other.start()
     assert other.address not in states(ring[0])
     other.kill()
+
+
+def between_nodes(made, trusted):
+    """The options of TLS between nodes that show each other certificates. Cassandra and Ilion take the same."""
+    return json.dumps({
+        "internode_encryption": "all", "keystore": str(made / "node.pem"), "truststore": str(trusted), "require_client_auth": True,
+        "ssl_context_factory": {"class_name": "org.apache.cassandra.security.PEMBasedSslContextFactory"},
+    })
+
+
+def test_nodes_speak_tls_with_a_cassandra(request, tmp_path, needs_ilion):
+    if request.config.getoption("--oracle") == "none":
+        pytest.skip("needs a real Cassandra")
+    made, others, nodes = tmp_path / "made", tmp_path / "others", []
+    for directory in (made, others):
+        run([ilion_binary(), "tls", directory])
+    seed = free_address()
+    seeds = ("seed_provider: [{class_name: org.apache.cassandra.locator.SimpleSeedProvider, "
+             f'parameters: [{{seeds: "{seed}"}}]}}]')
+    encrypted = between_nodes(made, made / "ca.crt")
+    cassandra = Cassandra(tmp_path / "c", seed, settings=["cluster_name: ring", seeds, f"server_encryption_options: {encrypted}"])
+    try:
+        nodes.append(cassandra)
+        cassandra.start()
+        ilion = Member(tmp_path / "n1", free_address(), seed)
+        ilion.settings["server_encryption_options"] = encrypted
+        nodes.append(ilion)
+        ilion.start()
+        until(lambda: list(states(ilion).values()) == ["UN"] * 2, "the ring is not whole")
+        with contextlib.closing(wire(cassandra)) as peer, contextlib.closing(wire(ilion)) as own:
+            until(lambda: len(peer.must("SELECT peer FROM system.peers").rows) == 1, "the Cassandra does not see the other")
+            change(peer, f"CREATE KEYSPACE app WITH replication = {REPLICATION % 2}")
+            change(own, "CREATE TABLE app.t (k int PRIMARY KEY, v blob)")
+            until(lambda: versions(peer) == versions(own), "the schema is not one")
+            for k in range(40):
+                (peer, own)[k % 2].must(f"INSERT INTO app.t (k, v) VALUES ({k}, 0x{'ab' * 70_000 if k > 37 else 'ab'})", consistency=ALL)
+            rows = [sorted(map(tuple, one.must("SELECT k, v FROM app.t", consistency=ALL).rows)) for one in (peer, own)]
+            assert len(rows[0]) == 40 and rows[0] == rows[1]
+        with socket.create_connection((ilion.address, 7000), timeout=20) as plain:
+            plain.sendall(b"\xca\x55\x2d\xfa" + bytes(20))
+            assert plain.recv(1) == b""
+        stranger = Member(tmp_path / "n2", free_address(), seed)
+        # It trusts nobody that the others know.
+        stranger.settings["server_encryption_options"] = between_nodes(made, others / "ca.crt")
+        stranger.ready_timeout_s = 5
+        nodes.append(stranger)
+        with pytest.raises(RuntimeError, match="not ready"):
+            stranger.start()
+        assert "no TLS with another node" in (stranger.directory / "ilion.log").read_text()
+    finally:
+        for node in nodes:
+            node.kill()
 
 
 @pytest.fixture

@@ -125,9 +125,9 @@ impl Made {
         ca_params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let ca = ca_params.self_signed(&ca_key)?;
         let issuer = Issuer::from_params(&ca_params, &ca_key);
-        let signed = |mut params: CertificateParams, usage: ExtendedKeyUsagePurpose| {
+        let signed = |mut params: CertificateParams, usages: &[ExtendedKeyUsagePurpose]| {
             params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-            params.extended_key_usages = vec![usage];
+            params.extended_key_usages = usages.to_vec();
             let key = KeyPair::generate()?;
             params.signed_by(&key, &issuer).map(|certificate| (certificate, key))
         };
@@ -137,10 +137,11 @@ impl Made {
         });
         let name = hosts.first().copied().unwrap_or("node");
         let node = params(name, names.collect::<Result<_, _>>()?);
-        let node = signed(node, ExtendedKeyUsagePurpose::ServerAuth)?;
+        // To other nodes it shows the same one where it connects to them.
+        let node = signed(node, &[ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth])?;
         let spiffe = args.spiffe.iter().map(|uri| Ia5String::try_from(uri.as_str()).map(SanType::URI));
         let client = params(&args.client, spiffe.collect::<Result<_, _>>()?);
-        let client = signed(client, ExtendedKeyUsagePurpose::ClientAuth)?;
+        let client = signed(client, &[ExtendedKeyUsagePurpose::ClientAuth])?;
         drop(issuer);
         Ok(Made { ca: (ca, ca_key), node, client })
     }
