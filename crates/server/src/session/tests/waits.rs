@@ -4,7 +4,6 @@ use super::*;
 use crate::config::Millis;
 use crate::metrics::RequestKind;
 use crate::reads::{ReadRecord, Waits};
-use crate::running::RunningRequest;
 use env::clock::ManualClock;
 use env::fs::faulty::{Fault, FaultyFileSystem, Op};
 use env::fs::memory::MemoryFileSystem;
@@ -53,12 +52,13 @@ async fn ask(mut client: Client, statement: String) -> (Response, uuid::Uuid) {
     (answer.response, answer.extras.tracing_id.expect("a tracing id"))
 }
 
-/// The same for a read that gets stuck; returns when it waits for a thread or has one, and is listed so. The
-/// number of jobs would not do: that of a question before may go down only now.
+/// The same for a request that gets stuck; returns when it waits for a thread or has one, and is listed so.
+/// The number of jobs would not do: that of a question before may go down only now.
 pub(super) async fn begin(db: &Db, statement: &str) -> tokio::task::JoinHandle<(Response, uuid::Uuid)> {
+    let listed = || db.node.state.running.list().into_iter().map(|(number, _)| number);
+    let before: Vec<u64> = listed().collect();
     let answer = tokio::spawn(ask(db.client(ProtocolVersion::V5).await, statement.to_owned()));
-    let is_it = |(_, request): &(u64, RunningRequest)| request.task.ends_with(statement);
-    while !db.node.state.running.list().iter().any(is_it) {
+    while listed().all(|number| before.contains(&number)) {
         tokio::task::yield_now().await;
     }
     answer
