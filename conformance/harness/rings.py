@@ -14,17 +14,18 @@ import time
 from harness.node import Cassandra, Ilion, Target, free_address
 from harness.wire import Wire
 
-# What a Cassandra logs of clients that sent it odd values, of queries, of a node that is down, and of the machine.
+# What a Cassandra logs of clients that sent it odd values, of queries, of a node that is down, of the machine.
 OF_OTHERS = re.compile(r"\] (ErrorMessage|Message|QueryProcessor|SelectStatement|BatchStatement|NoSpamLogger) - "
                        "|Trigger directory doesn't exist|local pause|whose timeout expired before")
-# The id of a statement in a warning, which has the name of a keyspace in it.
 # GROUP BY in pages, over a deletion of a range in which no row is left: a Cassandra that is alone fails, too.
 OWN_FAULT = "has an open RT bound as its last item"
+# The id of a statement in a warning, which has the name of a keyspace in it.
 IDS = re.compile("statement id: [0-9a-f]+")
 COMPLAINT = re.compile(r"^(WARN|ERROR)\b")
 
 
 def until(check, what, seconds=90):
+    """What `check` finds, once it finds something."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         found = check()

@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import socket
-import time
 import urllib.request
 
 import nodetool_layouts
@@ -12,20 +11,11 @@ import pytest
 from cassandra.protocol import QueryMessage
 
 from harness.node import Cassandra, Ilion, free_address, ilion_binary, run
+from harness.rings import InRing, until
 from harness.wire import Wire
 
 QUORUM, ALL = "QUORUM", "ALL"
 REPLICATION = "{'class': 'SimpleStrategy', 'replication_factor': %d}"
-
-
-def until(check, what, seconds=60):
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        found = check()
-        if found:
-            return found
-        time.sleep(0.5)
-    raise AssertionError(what)
 
 
 def settings(address, seed, cluster="ring"):
@@ -361,14 +351,3 @@ def sees_the_same(cassandra, ilion, directory):
         }.get(call.words[0], lambda line: line)
         shapes = [sorted(filter(None, map(kept, text.splitlines())), key=str) for text in (expected, found)]
         assert status == 0 and shapes[0] == shapes[1], (call.words, expected, found)
-
-
-class InRing(Ilion):
-    """Ilion on the directory of a Cassandra, with that Cassandra's own cassandra.yaml."""
-
-    def arguments(self):
-        return ["--config", self.directory / "cassandra.yaml"]
-
-    def drain(self):
-        self.nodetool("drain")
-        self.stop()

@@ -1,11 +1,11 @@
 """What a Cassandra leaves beside its data, and tells of it, when Ilion takes its directory over."""
 import shutil
-import time
 
 import pytest
 
 from harness.in_place import Directory
 from harness.node import free_address
+from harness.rings import until
 
 # Columns of system_views.gossip_info that are the same whoever serves the directory.
 TOLD = ("dc", "host_id", "rack", "rpc_ready", "sstable_versions")
@@ -19,15 +19,6 @@ def directory(request, tmp_path, needs_ilion):
     yield directory
     directory.kill()
     shutil.rmtree(tmp_path / "node", ignore_errors=True)
-
-
-def until(check, what):
-    for _ in range(120):
-        found = check()
-        if found:
-            return found
-        time.sleep(0.5)
-    raise AssertionError(what)
 
 
 def test_a_saved_key_cache_goes_and_gossip_tells_the_same(directory):

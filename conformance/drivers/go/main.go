@@ -1,5 +1,6 @@
-// What an application does with gocql, once for each protocol version, against ADDRESS PORT. With CA USER PASSWORD besides it does so with
-// TLS and a login, in version 5 alone. Prints a line for each part that holds; an error ends it with status 1.
+// What an application does with gocql, once for each protocol version, against ADDRESS PORT. With CA USER PASSWORD
+// besides it does so with TLS and a login, in version 5 alone. Prints a line for each part that holds; an error ends
+// it with status 1.
 package main
 
 import (
