@@ -219,7 +219,8 @@ impl EncryptionOptions {
         Ok(())
     }
 
-    /// The names under which `system_views.settings` shows the options, and their values but for secrets.
+    /// Options as `system_views.settings` shows them behind the name of their map, and their values but for
+    /// secrets.
     pub(super) fn shown(&self) -> Vec<(&'static str, Option<String>)> {
         let path = |path: &PathBuf| Some(path.display().to_string());
         let list = |words: &Option<Vec<String>>| words.as_ref().map(|w| format!("[{}]", w.join(", ")));
@@ -233,27 +234,21 @@ impl EncryptionOptions {
             ContextFactory::Pem => "org.apache.cassandra.security.PEMBasedSslContextFactory",
         };
         vec![
-            ("client_encryption_options.accepted_protocols", list(&self.accepted_protocols)),
-            ("client_encryption_options.algorithm", self.algorithm.clone()),
-            ("client_encryption_options.cipher_suites", list(&self.cipher_suites)),
-            ("client_encryption_options.enabled", Some(self.enabled.to_string())),
-            ("client_encryption_options.keystore", path(&self.keystore.path)),
-            ("client_encryption_options.keystore_password", None),
-            ("client_encryption_options.optional", Some(self.optional.unwrap_or_default().to_string())),
-            ("client_encryption_options.protocol", self.protocol.clone()),
-            ("client_encryption_options.require_client_auth", Some(auth.to_owned())),
-            (
-                "client_encryption_options.require_endpoint_verification",
-                Some(self.require_endpoint_verification.to_string()),
-            ),
-            ("client_encryption_options.ssl_context_factory.class_name", Some(class.to_owned())),
-            ("client_encryption_options.ssl_context_factory.parameters", Some("{}".to_owned())),
-            (
-                "client_encryption_options.store_type",
-                Some(self.store_type.clone().unwrap_or_else(|| "JKS".to_owned())),
-            ),
-            ("client_encryption_options.truststore", path(&self.truststore.path)),
-            ("client_encryption_options.truststore_password", None),
+            ("accepted_protocols", list(&self.accepted_protocols)),
+            ("algorithm", self.algorithm.clone()),
+            ("cipher_suites", list(&self.cipher_suites)),
+            ("enabled", Some(self.enabled.to_string())),
+            ("keystore", path(&self.keystore.path)),
+            ("keystore_password", None),
+            ("optional", Some(self.optional.unwrap_or_default().to_string())),
+            ("protocol", self.protocol.clone()),
+            ("require_client_auth", Some(auth.to_owned())),
+            ("require_endpoint_verification", Some(self.require_endpoint_verification.to_string())),
+            ("ssl_context_factory.class_name", Some(class.to_owned())),
+            ("ssl_context_factory.parameters", Some("{}".to_owned())),
+            ("store_type", Some(self.store_type.clone().unwrap_or_else(|| "JKS".to_owned()))),
+            ("truststore", path(&self.truststore.path)),
+            ("truststore_password", None),
         ]
     }
 }

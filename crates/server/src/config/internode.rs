@@ -1,13 +1,13 @@
 //! `server_encryption_options`: what the file says of TLS between nodes. Its options are those of
 //! [`EncryptionOptions`], and those below.
 //!
-//! | option | means |
-//! |---|---|
-//! | internode_encryption | `none`, `all`, `dc` (with nodes of other data centers), `rack` (of other racks, too) |
-//! | outbound_keystore, ..._password, ..._password_file | the key that other nodes are shown by those who connect to them; `keystore` if there is none |
-//! | legacy_ssl_storage_port_enabled | refused: only nodes of Cassandra 3 need it |
+//! - `internode_encryption`: `none`, `all`, `dc` (with nodes of other data centers), `rack` (of other racks,
+//!   too);
+//! - `outbound_keystore`, with its password: the key that is shown to nodes which this one connects to;
+//!   `keystore` if there is none;
+//! - `legacy_ssl_storage_port_enabled`: refused, for only nodes of Cassandra 3 need it.
 
-use super::encryption::{ClientAuth, ContextFactory, EncryptionOptions, EncryptionPolicy, StoreFile};
+use super::encryption::{EncryptionOptions, EncryptionPolicy, StoreFile};
 use super::units::OldUnit;
 use super::values::{Setting, scalar};
 use serde_norway::Value;
@@ -77,53 +77,34 @@ impl InternodeOptions {
         Ok(())
     }
 
-    /// Names of options and their values but for secrets, as `system_views.settings` shows them behind
-    /// `server_encryption_options` and a dot or a line.
+    /// As [`EncryptionOptions::shown`], also under the names that Cassandra 4.0 had.
     pub(super) fn shown(&self) -> Vec<(&'static str, Option<String>)> {
-        let options = &self.options;
-        let path = |path: &PathBuf| Some(path.display().to_string());
-        let list = |words: &Option<Vec<String>>| words.as_ref().map(|w| format!("[{}]", w.join(", ")));
         let internode = match self.internode {
             InternodeEncryption::None => "none",
             InternodeEncryption::All => "all",
             InternodeEncryption::Dc => "dc",
             InternodeEncryption::Rack => "rack",
         };
-        let auth = match options.require_client_auth {
-            ClientAuth::No => "false",
-            ClientAuth::Optional => "optional",
-            ClientAuth::Required => "true",
-        };
-        let class = match options.factory {
-            ContextFactory::Default => "org.apache.cassandra.security.DefaultSslContextFactory",
-            ContextFactory::Pem => "org.apache.cassandra.security.PEMBasedSslContextFactory",
-        };
-        let is_enabled = self.internode != InternodeEncryption::None;
-        let endpoint = options.require_endpoint_verification.to_string();
-        vec![
-            ("accepted_protocols", list(&options.accepted_protocols)),
-            ("algorithm", options.algorithm.clone()),
-            ("cipher_suites", list(&options.cipher_suites)),
-            ("client_auth", Some(auth.to_owned())),
-            ("enabled", Some(is_enabled.to_string())),
-            ("endpoint_verification", Some(endpoint.clone())),
+        let mut shown = self.options.shown();
+        if let Some((_, optional)) = shown.iter_mut().find(|(name, _)| *name == "optional") {
+            *optional = Some((self.policy(false) == EncryptionPolicy::Optional).to_string());
+        }
+        for (old, new) in [
+            ("client_auth", "require_client_auth"),
+            ("endpoint_verification", "require_endpoint_verification"),
+        ] {
+            let value = shown.iter().find(|(name, _)| *name == new).and_then(|(_, value)| value.clone());
+            shown.push((old, value));
+        }
+        let outbound = self.outbound_keystore.as_ref().map(|store| store.path.display().to_string());
+        shown.extend([
             ("internode_encryption", Some(internode.to_owned())),
-            ("keystore", path(&options.keystore.path)),
-            ("keystore_password", None),
             ("legacy_ssl_storage_port", Some("false".to_owned())),
             ("legacy_ssl_storage_port_enabled", Some("false".to_owned())),
-            ("optional", Some((self.policy(false) == EncryptionPolicy::Optional).to_string())),
-            ("outbound_keystore", self.outbound_keystore.as_ref().and_then(|store| path(&store.path))),
+            ("outbound_keystore", outbound),
             ("outbound_keystore_password", None),
-            ("protocol", options.protocol.clone()),
-            ("require_client_auth", Some(auth.to_owned())),
-            ("require_endpoint_verification", Some(endpoint)),
-            ("ssl_context_factory.class_name", Some(class.to_owned())),
-            ("ssl_context_factory.parameters", Some("{}".to_owned())),
-            ("store_type", Some(options.store_type.clone().unwrap_or_else(|| "JKS".to_owned()))),
-            ("truststore", path(&options.truststore.path)),
-            ("truststore_password", None),
-        ]
+        ]);
+        shown
     }
 }
 
@@ -162,6 +143,7 @@ fn internode(word: &str) -> Result<InternodeEncryption, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::ClientAuth;
 
     fn parse(yaml: &str) -> Result<InternodeOptions, String> {
         InternodeOptions::parse(&serde_norway::from_str(yaml).expect("YAML"), OldUnit::None)

@@ -4,7 +4,7 @@
 //! | snitch | where they are |
 //! |---|---|
 //! | SimpleSnitch | `datacenter1`, `rack1` |
-//! | GossipingPropertyFileSnitch | `dc` and `rack` in cassandra-rackdc.properties; `dc1` and `rack1` without them |
+//! | GossipingPropertyFileSnitch | `dc`, `rack` in cassandra-rackdc.properties; else `dc1` and `rack1` |
 //! | PropertyFileSnitch | the line of the node's address in cassandra-topology.properties, or its `default` |
 //! | RackInferringSnitch | the second and the third octet of the address |
 //!

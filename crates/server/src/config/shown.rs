@@ -42,34 +42,25 @@ impl Config {
             ("sstable.format", Some("{}".to_owned())),
             ("sstable.selected_format", settings.sstable.print_old(OldUnit::None)),
         ];
-        let encryption = settings.client_encryption_options.shown();
         let ring = RingConfig::shown(self.ring.as_ref());
-        shown.extend(
-            settings
-                .entries()
-                .into_iter()
-                .chain(others)
-                .chain(ring)
-                .chain(encryption)
-                .map(|(name, value)| Shown { name, value, is_in_effect: true }),
-        );
+        shown.extend(settings.entries().into_iter().chain(others).chain(ring).map(|(name, value)| Shown {
+            name,
+            value,
+            is_in_effect: true,
+        }));
         let of_audit = audit::shown(&settings.audit_logging_options);
         let of_queries = audit::shown_queries(&settings.full_query_logging_options);
         let of_logs = of_audit.into_iter().map(|option| ("audit_logging_options", option));
         let of_logs =
             of_logs.chain(of_queries.into_iter().map(|option| ("full_query_logging_options", option)));
-        for (key, (option, value)) in of_logs {
+        let of_logs = of_logs.map(|(key, (option, value))| (key, (option, Some(value))));
+        let of_clients = settings.client_encryption_options.shown().into_iter();
+        let of_nodes = settings.server_encryption_options.shown().into_iter();
+        let of_tls = of_clients.map(|option| ("client_encryption_options", option));
+        let of_tls = of_tls.chain(of_nodes.map(|option| ("server_encryption_options", option)));
+        for (key, (option, value)) in of_logs.chain(of_tls) {
             let is_it = |name: &str| {
                 name.strip_prefix(key).and_then(|rest| rest.strip_prefix(['.', '_'])) == Some(option)
-            };
-            for setting in shown.iter_mut().filter(|setting| is_it(setting.name)) {
-                *setting = Shown { name: setting.name, value: Some(value.clone()), is_in_effect: true };
-            }
-        }
-        for (option, value) in settings.server_encryption_options.shown() {
-            let is_it = |name: &str| {
-                let rest = name.strip_prefix("server_encryption_options");
-                rest.and_then(|rest| rest.strip_prefix(['.', '_'])) == Some(option)
             };
             for setting in shown.iter_mut().filter(|setting| is_it(setting.name)) {
                 *setting = Shown { name: setting.name, value: value.clone(), is_in_effect: true };

@@ -1,7 +1,7 @@
 //! TLS for clients, as `client_encryption_options` asks for it. That between nodes is in `nodes`.
 //!
 //! ```text
-//! cassandra.yaml ──> EncryptionOptions ──load──> Acceptor { rustls' configuration, rules for clients }
+//! cassandra.yaml ──> EncryptionOptions ──load──> Acceptor { rustls' part, rules for clients }
 //! files, inline PEM ─> keystore ──────────┘         │
 //!                                                   └─> one session for each connection (net::secure)
 //! ```
