@@ -97,16 +97,17 @@ impl Topology for Ring {
         Some(Arc::new(Placement::new(strategy, nodes, pending, "dc1".into())))
     }
 
-    /// Each key apart, as if others held it.
+    /// Keys together as far as they are in the order of the ring.
     fn split(&self, keyspace: &str, selection: &PartitionSelection) -> Option<Parts> {
         let PartitionSelection::Keys(keys) = selection else {
             return self.placement(keyspace, &key(0)).map(Parts::Whole);
         };
-        let part = |key: &DecoratedKey| {
-            let selection = PartitionSelection::Keys(vec![key.clone()]);
-            Some(Part { selection, placement: self.placement(keyspace, key)? })
+        let part = |keys: &[DecoratedKey]| {
+            let selection = PartitionSelection::Keys(keys.to_vec());
+            Some(Part { selection, placement: self.placement(keyspace, keys.first()?)? })
         };
-        keys.iter().map(part).collect::<Option<_>>().map(Parts::Several)
+        let ascending = keys.chunk_by(|before, key| before < key);
+        ascending.map(part).collect::<Option<_>>().map(Parts::Several)
     }
 }
 
