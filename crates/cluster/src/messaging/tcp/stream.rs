@@ -27,21 +27,3 @@ pub trait Links: Send + Sync {
     /// How messages to a node are framed (`internode_compression`).
     fn framing(&self, to: Endpoint) -> Framing;
 }
-
-/// No encryption, and the same framing for every node.
-#[derive(Clone, Copy, Debug)]
-pub struct PlainLinks(pub Framing);
-
-impl Links for PlainLinks {
-    fn connected(&self, tcp: TcpStream, _: Endpoint) -> Wrapping<'_> {
-        self.accepted(tcp)
-    }
-
-    fn accepted(&self, tcp: TcpStream) -> Wrapping<'_> {
-        Box::pin(async move { Ok(Box::new(tcp) as Box<dyn Stream>) })
-    }
-
-    fn framing(&self, _: Endpoint) -> Framing {
-        self.0
-    }
-}

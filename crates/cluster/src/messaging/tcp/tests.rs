@@ -5,7 +5,7 @@ use super::super::handshake::{Accept, Initiate, VERSION_40, VERSION_50};
 use super::super::messenger::{CallError, Messenger, MessengerOptions, Request};
 use super::super::transport::Loss;
 use super::super::verb::Verb;
-use super::stream::PlainLinks;
+use super::stream::{Stream, Wrapping};
 use super::*;
 use bytes::Bytes;
 use std::sync::Mutex;
@@ -27,6 +27,23 @@ fn free_address() -> Endpoint {
     let [_, _, high, low] = std::process::id().to_be_bytes();
     let last = TAKEN.fetch_add(1, Ordering::Relaxed);
     Endpoint::new([127, 1 + high % 254, low, 1 + last].into(), 7000)
+}
+
+/// No encryption, and the same framing for every node.
+struct PlainLinks(Framing);
+
+impl Links for PlainLinks {
+    fn connected(&self, tcp: TcpStream, _: Endpoint) -> Wrapping<'_> {
+        self.accepted(tcp)
+    }
+
+    fn accepted(&self, tcp: TcpStream) -> Wrapping<'_> {
+        Box::pin(async move { Ok(Box::new(tcp) as Box<dyn Stream>) })
+    }
+
+    fn framing(&self, _: Endpoint) -> Framing {
+        self.0
+    }
 }
 
 fn transport(framing: Framing, change: impl FnOnce(&mut TcpOptions)) -> Arc<TcpTransport> {
