@@ -26,7 +26,13 @@ pub(crate) fn loaded() -> Arc<Tls> {
 
 /// TLS between nodes that have the same key, signed by who they trust.
 pub(crate) fn node_tls(change: impl FnOnce(&mut InternodeOptions)) -> Result<Option<Arc<NodeTls>>, TlsError> {
-    let (env, mut settings) = world(|_| ());
+    node_tls_in(world(|_| ()), change)
+}
+
+fn node_tls_in(
+    (env, mut settings): (Env, Settings),
+    change: impl FnOnce(&mut InternodeOptions),
+) -> Result<Option<Arc<NodeTls>>, TlsError> {
     let nodes = &mut settings.server_encryption_options;
     nodes.internode = InternodeEncryption::All;
     nodes.options.enabled = true;
@@ -354,4 +360,20 @@ fn what_nodes_cannot_use_is_named_as_theirs() {
         nodes.options.optional = Some(false);
     });
     assert!(none.unwrap().is_none());
+}
+
+#[test]
+fn what_nodes_use_is_read_again_and_stays_where_it_is_of_no_use() {
+    let (env, settings) = world(|_| ());
+    let tls = node_tls_in((env.clone(), settings), |_| ()).unwrap().unwrap();
+    let put = |name: &str, bytes: &[u8]| env.fs.write(&PathBuf::from(name), bytes).unwrap();
+    assert!(!tls.reload().unwrap(), "nothing has changed");
+    put("/node.pem", CLIENT);
+    assert!(tls.reload().unwrap());
+    put("/ca.crt", OTHER_CA);
+    assert!(tls.reload().unwrap(), "those that a node connects to are other ones");
+    put("/node.pem", b"");
+    assert!(tls.reload().unwrap_err().to_string().starts_with("server_encryption_options: keystore: "));
+    put("/node.pem", CLIENT);
+    assert!(!tls.reload().unwrap(), "what was in force still is");
 }
