@@ -30,7 +30,7 @@ FIRST_SEED = $(or $(SEED),0)
 # The conformance suites find Python's packages, and cqlsh, through the path.
 IN_VENV := PATH="$(abspath $(VENV))/bin:$$PATH"
 
-.PHONY: help build tested run ring test ci deny advisories conformance conformance-suites fuzz simulate soak bench train picture fmt clean setup jars go-modules node-modules
+.PHONY: help build run ring test ci deny advisories conformance conformance-suites fuzz simulate soak bench train picture fmt clean setup jars go-modules node-modules
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 20
@@ -38,10 +38,6 @@ help: ## list the targets
 build: ## the release node, target/release/ilion
 	$(RELEASE)
 	@bench/train --check
-
-# What `make test` runs the suites against.
-tested: ## a node that is built quickly and runs nearly as fast, target/tested/ilion
-	cargo build --profile tested --locked -p server
 
 run: build ## start the release node on sample data
 	target/release/ilion --data-dir $(BUILD)/sample --sample
@@ -72,7 +68,7 @@ fuzz: ## a short run of every fuzz target over its corpus
 	fuzz/run
 
 simulate: ## lives of simulated rings: SEEDS=1000, from SEED=0 on
-	RING_FIRST=$(FIRST_SEED) RING_SEEDS=$(SEEDS) cargo test --profile tested --locked -p testkit --test ring -- --nocapture a_ring it_does
+	RING_FIRST=$(FIRST_SEED) RING_SEEDS=$(SEEDS) cargo test --profile quick --locked -p testkit --test ring -- --nocapture a_ring it_does
 
 soak: setup build ## what is long by nature, with new seeds: SECONDS=3600, SEED=any, SUITES=all of .ci/soak
 	$(IN_VENV) .ci/soak --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(SUITES)
