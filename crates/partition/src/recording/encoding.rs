@@ -22,7 +22,10 @@ use crate::error::ReadError;
 use crate::stream::{BoxedStream, Event, Fragment, PartitionStream, RangeChange};
 use bytes::Bytes;
 use model::command::ReadCommand;
-use model::{BoundKind, Clustering, ClusteringBound, ColumnDef, DecoratedKey, Deletion, PartitionKey, vint};
+use model::{
+    BoundKind, Cell, Clustering, ClusteringBound, ColumnDef, DecoratedKey, Deletion, PartitionKey, Row, vint,
+};
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -54,6 +57,19 @@ fn fetched(command: &ReadCommand) -> (Vec<&Arc<ColumnDef>>, Vec<&Arc<ColumnDef>>
     let statics = command.table.static_columns().iter().filter(|c| command.fetches_static(c.id));
     let regulars = command.table.regular_columns().iter().filter(|c| command.fetches_regular(c.id));
     (statics.collect(), regulars.collect())
+}
+
+/// The row as it is told. Who asks takes the digest of all values that it gets, so none comes that it does
+/// not want: only some sources leave these out.
+fn without_unwanted_values<'a>(command: &ReadCommand, row: &'a Row) -> Cow<'a, Row> {
+    let columns = &command.columns;
+    let is_too_much = |cell: &Cell| !cell.value.is_empty() && !columns.wants_value_of(cell);
+    if columns.all && columns.elements.is_none() || !row.cells.iter().any(is_too_much) {
+        return Cow::Borrowed(row);
+    }
+    let mut told = row.clone();
+    told.cells.iter_mut().filter(|cell| is_too_much(cell)).for_each(|cell| cell.value = Bytes::new());
+    Cow::Owned(told)
 }
 
 /// A partition that is encoded.
@@ -90,7 +106,7 @@ impl Encoding<'_> {
         }
         let mut sizes = RowSizes::default();
         if let Some(row) = static_row {
-            layout.write_row(out, row, true, &mut sizes)?;
+            layout.write_row(out, &without_unwanted_values(self.command, row), true, &mut sizes)?;
         }
         self.write_unfiltereds(&layout, &mut sizes, out)?;
         write_end(out);
@@ -126,7 +142,7 @@ impl Encoding<'_> {
                 Step::Row(row) if !tells_of_row(self.command, row) => {}
                 Step::Row(row) => {
                     last = Some(&row.clustering);
-                    layout.write_row(out, row, false, sizes)?;
+                    layout.write_row(out, &without_unwanted_values(self.command, row), false, sizes)?;
                 }
                 Step::RangeChange(change) => {
                     self.write_change(layout, &change.position, &mut open, change.deletion, sizes, out)?;

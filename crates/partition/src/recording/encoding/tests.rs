@@ -1,13 +1,13 @@
 //! Answers that are sent, and what arrives of them.
 
 use super::super::tests::{command, replicas, steps};
-use super::super::{Recording, decode_answer};
+use super::super::{Digest, Recording, decode_answer};
 use crate::codec::DeletionTimes;
 use crate::testing::*;
 use crate::{PageLimits, ReadContext, ReadError, merge};
 use bytes::Bytes;
-use model::Deletion;
-use model::command::{DataLimits, ReadCommand};
+use model::command::{ColumnSelection, DataLimits, ReadCommand};
+use model::{Clustering, Deletion, Row};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -48,6 +48,35 @@ fn a_partition_has_the_bytes_of_cassandra() {
     expected.extend_from_slice(value);
     expected.extend_from_slice(&[1, 0]);
     assert_eq!(bytes.as_ref(), expected);
+}
+
+#[test]
+fn values_that_nobody_wants_are_not_sent() {
+    let all = command(DataLimits::NONE, false);
+    let columns = ColumnSelection::of(vec![cell("v", 0).column]);
+    let some = Arc::new(ReadCommand { columns, ..ReadCommand::clone(&all) });
+    let statics = Row { clustering: Clustering::empty(), ..row(0, &[("s", 3)]) };
+    let of = |row: Row| {
+        vec![Step::Start(1, Deletion::NONE), Step::Static(statics.clone()), Step::Row(row), Step::End]
+    };
+    let steps = of(inserted(2, 5, &[("v", 5), ("w", 5)]));
+    let recording = recorded(steps, &some, PageLimits::NONE);
+    let arrived = arrived(&encoded(&recording, &some), &some).unwrap();
+    // Who gets it counts the values that are there.
+    assert_eq!(arrived.digest(&all), recorded_digest_without_values(&recording, &all));
+    assert_eq!(arrived.digest(&some), recording.digest(&some));
+}
+
+/// The digest of what a recording tells, of all columns, where only those of `v` have values.
+fn recorded_digest_without_values(recording: &Recording, all: &Arc<ReadCommand>) -> Digest {
+    let mut steps = play(recording.clone().play(false));
+    for step in &mut steps {
+        if let Step::Row(row) | Step::Static(row) = step {
+            let v = cell("v", 0).column;
+            row.cells.iter_mut().filter(|cell| cell.column != v).for_each(|cell| cell.value = Bytes::new());
+        }
+    }
+    recorded(steps, all, PageLimits::NONE).digest(all)
 }
 
 fn model_epoch() -> i64 {
