@@ -160,7 +160,12 @@ impl ReplicaServer {
         let Some(command) = commands.next() else {
             return Err(PayloadError::Unsupported("a read of nothing".to_owned()));
         };
-        let of = |command| DataRequest { command, page: PageLimits::NONE, deadline: Some(deadline.clone()) };
+        let of = |command, groups| DataRequest {
+            command,
+            page: PageLimits::NONE,
+            groups,
+            deadline: Some(deadline.clone()),
+        };
         let answer = move |all: Recording, command: &model::command::ReadCommand| {
             let recording = all.passing(command);
             match is_digest {
@@ -171,18 +176,19 @@ impl ReplicaServer {
                 false => encoded(|out| encode_data(&recording, command, version, out)),
             }
         };
-        let first = self.local.read_data(&of(Arc::clone(&command)));
+        let first = self.local.read_data(&of(Arc::clone(&command), asked.groups.clone()));
         let Some(next) = commands.next() else {
             return Ok(mapped(first, move |recording| answer(recording, &command)));
         };
-        let (local, next) = (Arc::clone(&self.local), of(next));
+        let (local, next) = (Arc::clone(&self.local), of(next, asked.groups));
         Ok(Answer::later(async move {
             let mut all = first.await?;
             let left = command.limits.rows.saturating_sub(all.live_rows());
-            if all.is_whole() && left > 0 {
+            let groups = all.groups_left().cloned().map(Arc::new);
+            if all.is_whole() && left > 0 && (next.groups.is_none() || groups.is_some()) {
                 let limits = model::command::DataLimits { rows: left, ..next.command.limits };
                 let command = model::command::ReadCommand { limits, ..(*next.command).clone() };
-                let next = DataRequest { command: Arc::new(command), ..next };
+                let next = DataRequest { command: Arc::new(command), groups, ..next };
                 all = all.followed_by(local.read_data(&next).await?);
             }
             answer(all, &command)

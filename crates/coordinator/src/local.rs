@@ -262,5 +262,8 @@ fn record(store: &dyn LocalStore, request: &DataRequest, may_block: bool) -> Res
     let context = if may_block { all } else { short(all) };
     let stream = without_purgeable(store.stream(&request.command, &context)?, &request.command);
     let stream = without_outlived(stream, &request.command);
-    Recording::of(stream, &request.command, context, request.page)
+    match &request.groups {
+        None => Recording::of(stream, &request.command, context, request.page),
+        Some(groups) => Recording::of_groups(stream, &request.command, groups, context, request.page),
+    }
 }

@@ -7,7 +7,7 @@ use crate::local::LocalReplica;
 use crate::paxos::{Promise, Proposal};
 use model::command::ReadCommand;
 use model::{Consistency, Mutation, TableSchema};
-use partition::{Deadline, Digest, PageLimits, ReadError, Recording};
+use partition::{Deadline, Digest, GroupLimits, PageLimits, ReadError, Recording};
 use std::fmt::Debug;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -88,6 +88,8 @@ pub struct DataRequest {
     pub command: Arc<ReadCommand>,
     /// When the replica has read enough: live rows, bytes, tombstones.
     pub page: PageLimits,
+    /// The groups that are enough, for another node that makes groups of the rows.
+    pub groups: Option<Arc<GroupLimits>>,
     /// Until when somebody waits.
     pub deadline: Option<Deadline>,
 }

@@ -99,11 +99,6 @@ impl LiveRows {
         context: ReadContext,
         limits: PageLimits,
     ) -> Box<LiveRows> {
-        let about_rows = |e| filter::is_about_rows(&command, e);
-        let clusterings = &command.clusterings;
-        let statics_stand_alone =
-            (command.limits.distinct || clusterings.is_all() || clusterings.is_statics_only())
-                && !command.row_filter.iter().any(about_rows);
         Box::new(LiveRows {
             stream,
             context,
@@ -113,7 +108,7 @@ impl LiveRows {
             static_row: Row::default(),
             in_partition: false,
             partition_has_rows: false,
-            statics_stand_alone,
+            statics_stand_alone: statics_stand_alone(&command),
             after: start_of(&command),
             last: None,
             is_last_in_fragment: false,
@@ -404,6 +399,13 @@ impl LiveRows {
     pub fn tombstones(&self) -> u64 {
         self.tombstones
     }
+}
+
+/// Whether a partition of which only static content is there is a row of the result.
+pub(crate) fn statics_stand_alone(command: &ReadCommand) -> bool {
+    let clusterings = &command.clusterings;
+    (command.limits.distinct || clusterings.is_all() || clusterings.is_statics_only())
+        && !command.row_filter.iter().any(|condition| filter::is_about_rows(command, condition))
 }
 
 /// The row behind which the rows that a command asks for begin, if they do so behind a row.

@@ -13,12 +13,14 @@
 
 mod digest;
 mod encoding;
+mod groups;
 mod lacking;
 mod passing;
 mod told;
 
 pub use digest::Digest;
 pub use encoding::decode_answer;
+pub use groups::GroupLimits;
 pub use lacking::lacking;
 
 use crate::cost::ReadContext;
@@ -26,6 +28,7 @@ use crate::error::ReadError;
 use crate::live::{LiveRows, PageLimits};
 use crate::merge::merge;
 use crate::stream::{BoxedStream, Event, Fragment, PartitionStream, RangeChange};
+use groups::{Counted, InGroups};
 use model::clustering::Position;
 use model::command::ReadCommand;
 use model::{BoundKind, Clustering, ClusteringBound, DecoratedKey, Deletion, Row, TableSchema};
@@ -53,6 +56,10 @@ pub struct Recording {
     stop: Option<Clustering>,
     live_rows: u64,
     bytes: u64,
+    /// The last partition is told of, though nothing of it may be here.
+    tells_last: bool,
+    /// The groups that may come behind it.
+    groups_left: Option<GroupLimits>,
 }
 
 impl Recording {
@@ -84,6 +91,29 @@ impl Recording {
         Ok(Recording { live_rows, bytes, ..recording })
     }
 
+    /// As [`Recording::of`], for a node that makes groups of the rows: it ends with the last group, too.
+    ///
+    /// # Errors
+    /// As [`Recording::of`].
+    pub fn of_groups(
+        stream: BoxedStream,
+        command: &Arc<ReadCommand>,
+        groups: &GroupLimits,
+        context: ReadContext,
+        page: PageLimits,
+    ) -> Result<Recording, ReadError> {
+        let counted = Arc::new(Mutex::new(Counted::new(groups.clone())));
+        let stream = Box::new(InGroups::new(stream, command, &counted));
+        let recording = Recording::of(stream, command, context, page)?;
+        let counted = counted.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Recording { tells_last: counted.tells_last, groups_left: counted.left(), ..recording })
+    }
+
+    /// The groups that may come behind it, where groups were asked for and there are not enough.
+    pub fn groups_left(&self) -> Option<&GroupLimits> {
+        self.groups_left.as_ref()
+    }
+
     /// The last row of its last partition.
     fn last_row(&self) -> Option<Clustering> {
         let of_partition = self.steps.iter().rev().take_while(|s| !matches!(s, Step::PartitionStart(..)));
@@ -113,7 +143,7 @@ impl Recording {
     pub fn followed_by(mut self, next: Recording) -> Recording {
         self.steps.extend(next.steps);
         let (live_rows, bytes) = (self.live_rows + next.live_rows, self.bytes + next.bytes);
-        Recording { steps: self.steps, is_whole: next.is_whole, stop: next.stop, live_rows, bytes }
+        Recording { steps: self.steps, live_rows, bytes, ..next }
     }
 
     /// Whether it holds nothing at all.

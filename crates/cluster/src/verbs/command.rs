@@ -15,7 +15,7 @@
 //! 4. A range that goes on in the middle of its first partition is two reads here.
 
 use super::selection::{
-    clustering_types, count, read_columns, read_limits, read_range, read_rows, read_short, rest_of,
+    Limits, clustering_types, count, read_columns, read_limits, read_range, read_rows, read_short, rest_of,
     unknown_column, write_columns, write_limits, write_range, write_rows,
 };
 use super::{Lookup, PayloadError, UnsentError, deletion_times, write_vbytes};
@@ -24,6 +24,7 @@ use model::command::{DataLimits, FilterExpression, Operator, PartitionSelection,
 use model::key::{KeyBound, KeyRange};
 use model::types::collection;
 use model::{Clustering, ColumnId, CqlType, DecoratedKey, PartitionKey, TableSchema, vint};
+use partition::GroupLimits;
 use partition::codec::{DeletionTimes, Input, SliceInput, read_clustering};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -106,6 +107,8 @@ fn fixed_key_len(table: &TableSchema) -> Option<usize> {
 pub struct AskedFor {
     /// What is read, one after the other; together they are one answer.
     pub commands: Vec<Arc<ReadCommand>>,
+    /// The groups of rows after which the answer ends.
+    pub groups: Option<Arc<GroupLimits>>,
     /// Whether just the digest is wanted.
     pub is_digest: bool,
 }
@@ -130,7 +133,7 @@ pub fn decode_command(bytes: Bytes, lookup: Lookup<'_>) -> Result<AskedFor, Payl
     let types = clustering_types(&table);
     let columns = read_columns(input, &table)?;
     let row_filter = read_filter(input, &table)?;
-    let limits = read_limits(input, &types)?;
+    let Limits { rows: limits, begun, groups } = read_limits(input, &types)?;
     if flags & flag::INDEX != 0 {
         input.array::<16>()?;
     }
@@ -159,22 +162,36 @@ pub fn decode_command(bytes: Bytes, lookup: Lookup<'_>) -> Result<AskedFor, Payl
         return Err(input.malformed(format!("{} bytes after the read", input.remaining())).into());
     }
     let whole = ReadCommand { table, partitions, clusterings, columns, row_filter, limits, now_s };
-    Ok(AskedFor { commands: in_parts(whole, last), is_digest })
+    let commands = in_parts(whole, last, begun.as_ref()).into_iter().map(Arc::new).collect();
+    Ok(AskedFor { commands, groups: groups.map(Arc::new), is_digest })
 }
 
-/// The rest of the partition in which a page ended, and what is behind it.
-fn in_parts(whole: ReadCommand, last: Option<(Clustering, bool)>) -> Vec<Arc<ReadCommand>> {
-    let Some((row, includes_it)) = last else { return vec![Arc::new(whole)] };
-    let PartitionSelection::Range(range) = &whole.partitions else { return vec![Arc::new(whole)] };
-    let KeyBound::Key { key, inclusive: true } = &range.start else { return vec![Arc::new(whole)] };
+/// The rest of the partition in which a page ended, and what is behind it. Of a partition that was begun only
+/// some rows are left.
+fn in_parts(
+    mut whole: ReadCommand,
+    last: Option<(Clustering, bool)>,
+    begun: Option<&(Bytes, u64)>,
+) -> Vec<ReadCommand> {
+    let left_of = |key: &DecoratedKey| begun.filter(|(begun, _)| *begun == key.key.0).map(|(_, left)| *left);
+    if let PartitionSelection::Keys(keys) = &whole.partitions
+        && let Some(left) = keys.first().and_then(left_of)
+    {
+        whole.limits.rows_per_partition = left;
+    }
+    let Some((row, includes_it)) = last else { return vec![whole] };
+    let PartitionSelection::Range(range) = &whole.partitions else { return vec![whole] };
+    let KeyBound::Key { key, inclusive: true } = &range.start else { return vec![whole] };
+    let rows_per_partition = left_of(key).unwrap_or(whole.limits.rows_per_partition);
     let start = KeyBound::Key { key: key.clone(), inclusive: false };
     let behind = PartitionSelection::Range(KeyRange { start, end: range.end.clone() });
     let rest = ReadCommand {
         partitions: PartitionSelection::Keys(vec![key.clone()]),
         clusterings: rest_of(&whole.clusterings, &whole.table, &row, includes_it),
+        limits: DataLimits { rows_per_partition, ..whole.limits },
         ..whole.clone()
     };
-    vec![Arc::new(rest), Arc::new(ReadCommand { partitions: behind, ..whole })]
+    vec![rest, ReadCommand { partitions: behind, ..whole }]
 }
 
 /// Reads a filter.

@@ -8,11 +8,19 @@
 //!            | u8 1 names  | u8 reversed | uvint n, n * clustering
 //! limits    := u8 kind | uvint rows | uvint rows of a partition | u8 distinct
 //!              | kind 1, a page: vbytes last key | uvint rows left in its partition
+//!            | u8 4, 5 | uvint groups | uvint groups of a partition | uvint rows | grouping | u8 0
+//!              | or u8 1, vbytes key of the last row | u8 0, or u8 1 and its clustering
+//!              | kind 5, a page: vbytes last key | uvint groups left in its partition
+//! grouping  := u8 0 all rows | u8 1 | uvint keys of the clustering | u8 2 | uvint as before | selector
+//! selector  := u8 0 a column: vbytes name, i32 | u8 1 a value: short type, vbytes
+//!            | u8 9 a function: short keyspace, short name, uvint n, n * short type
+//!              | u8 0, or u8 1, uvint which arguments are given, vbytes of each | uvint n, n * selector
 //! range     := u8 flags (1 tokens, 2 start included, 4 end included) | position, position
 //! position  := u8 0 | short key     a key
 //!            | u8 1 or 2 | i32 8 | i64 token      before or after all keys of a token
 //! ```
-//! Limits of groups (kinds 4 and 5) are read as those of their rows: who groups gets more than it needs.
+//! Groups by the values of functions (kind 2 of groupings) are taken as the larger groups of what precedes
+//! the function: who asks gets more rows than it needs, never fewer.
 
 use super::{PayloadError, UnsentError, write_short, write_vbytes};
 use bytes::Bytes;
@@ -23,6 +31,7 @@ use model::key::{KeyBound, KeyRange, Token};
 use model::{
     Clustering, ClusteringBound, ColumnDef, ColumnId, CqlType, DecoratedKey, PartitionKey, TableSchema, vint,
 };
+use partition::GroupLimits;
 use partition::codec::{
     Input, SliceInput, ValueLen, read_bound, read_clustering, write_bound, write_clustering,
 };
@@ -45,6 +54,9 @@ const NAMES: u8 = 1;
 const TOKENS: u8 = 1;
 const START_INCLUDED: u8 = 2;
 const END_INCLUDED: u8 = 4;
+
+/// Functions of functions in what makes a group.
+const SELECTOR_DEPTH_MAX: usize = 32;
 
 const KEY: u8 = 0;
 const BEFORE_TOKEN: u8 = 1;
@@ -273,47 +285,93 @@ pub(super) fn write_limits(out: &mut Vec<u8>, limits: &DataLimits) {
     out.push(u8::from(limits.distinct));
 }
 
+/// The limits of a read that another node asks for.
+pub(super) struct Limits {
+    pub rows: DataLimits,
+    /// A partition of which rows were returned, and how many are left.
+    pub begun: Option<(Bytes, u64)>,
+    pub groups: Option<GroupLimits>,
+}
+
 /// Reads the limits of a read.
-pub(super) fn read_limits(input: &mut SliceInput, types: &[ValueLen]) -> Result<DataLimits, PayloadError> {
+pub(super) fn read_limits(input: &mut SliceInput, types: &[ValueLen]) -> Result<Limits, PayloadError> {
     let limit = |limit: u64| if limit >= NO_LIMIT { u64::MAX } else { limit };
     let kind = input.u8()?;
     match kind {
         0 | 1 => {
             let (rows, of_partition) = (limit(input.uvint()?), limit(input.uvint()?));
             let distinct = input.u8()? != 0;
-            if kind == 1 {
-                input.vbytes()?;
-                input.uvint()?;
-            }
-            Ok(DataLimits { rows, rows_per_partition: of_partition, distinct })
+            let begun = if kind == 1 { Some((input.vbytes()?, limit(input.uvint()?))) } else { None };
+            let rows = DataLimits { rows, rows_per_partition: of_partition, distinct };
+            Ok(Limits { rows, begun, groups: None })
         }
         4 | 5 => {
-            let (_groups, _of_partition, rows) = (input.uvint()?, input.uvint()?, limit(input.uvint()?));
-            skip_grouping(input, types)?;
-            if kind == 5 {
-                input.vbytes()?;
-                input.uvint()?;
+            let [groups, per_partition, rows] = [input.uvint()?, input.uvint()?, input.uvint()?].map(limit);
+            let prefix = read_grouping(input)?;
+            let (mut last_key, mut last_row) = (None, None);
+            if input.u8()? != 0 {
+                last_key = Some(input.vbytes()?);
+                if input.u8()? != 0 {
+                    let mut row = Clustering::empty();
+                    read_clustering(input, types, &mut row)?;
+                    last_row = Some(row);
+                }
             }
-            Ok(DataLimits { rows, ..DataLimits::NONE })
+            let begun = if kind == 5 { Some((input.vbytes()?, limit(input.uvint()?))) } else { None };
+            let is_open = last_row.is_some();
+            let groups = GroupLimits { groups, per_partition, prefix, last_key, last_row, is_open, begun };
+            Ok(Limits { rows: DataLimits { rows, ..DataLimits::NONE }, begun: None, groups: Some(groups) })
         }
         kind => Err(input.malformed(format!("{kind} is no kind of limits")).into()),
     }
 }
 
-/// Steps over what makes a group, and the group that the page before ended in.
-fn skip_grouping(input: &mut SliceInput, types: &[ValueLen]) -> Result<(), PayloadError> {
-    match input.u8()? {
-        0 => {}
-        1 => {
-            input.uvint()?;
-        }
-        _ => return Err(PayloadError::Unsupported("groups by functions of columns".to_owned())),
+/// How many clustering values rows of a group have in common; `None` where all rows are one.
+fn read_grouping(input: &mut SliceInput) -> Result<Option<usize>, PayloadError> {
+    let kind = input.u8()?;
+    if kind == 0 {
+        return Ok(None);
     }
-    if input.u8()? != 0 {
-        input.vbytes()?;
-        if input.u8()? != 0 {
-            read_clustering(input, types, &mut Clustering::empty())?;
+    let prefix = usize::try_from(input.uvint()?).unwrap_or(usize::MAX);
+    match kind {
+        1 => Ok(Some(prefix)),
+        2 => {
+            skip_selector(input, SELECTOR_DEPTH_MAX)?;
+            Ok(Some(prefix.saturating_sub(1)))
         }
+        kind => Err(input.malformed(format!("{kind} is no kind of groups")).into()),
+    }
+}
+
+/// Steps over a column, a value, or a function of such.
+fn skip_selector(input: &mut SliceInput, depth: usize) -> Result<(), PayloadError> {
+    match input.u8()? {
+        0 => {
+            input.vbytes()?;
+            input.i32()?;
+        }
+        1 => {
+            read_short(input)?;
+            input.vbytes()?;
+        }
+        9 if depth > 0 => {
+            read_short(input)?;
+            read_short(input)?;
+            let arguments = count(input)?;
+            for _ in 0..arguments {
+                read_short(input)?;
+            }
+            if input.u8()? != 0 {
+                let given = input.uvint()?;
+                for _ in (0..arguments.min(64)).filter(|i| given >> i & 1 == 1) {
+                    input.vbytes()?;
+                }
+            }
+            for _ in 0..count(input)? {
+                skip_selector(input, depth - 1)?;
+            }
+        }
+        kind => return Err(PayloadError::Unsupported(format!("groups by a selector of kind {kind}"))),
     }
     Ok(())
 }
@@ -420,3 +478,6 @@ pub(super) fn rest_of(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

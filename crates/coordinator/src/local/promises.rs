@@ -137,6 +137,7 @@ impl Promises {
         let request = DataRequest {
             command: Arc::clone(&command),
             page: PageLimits::NONE,
+            groups: None,
             deadline: deadline.cloned(),
         };
         let recording = answer(&self.store, &self.readers, &request, |recording, _| recording).await?;

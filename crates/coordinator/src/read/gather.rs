@@ -111,7 +111,8 @@ impl Coordinator {
                 let mut command = ReadCommand { limits, ..ReadCommand::clone(&leg.command) };
                 // Digests are of whole columns: nodes differ in which cells they leave out.
                 command.columns.elements = None;
-                let data = DataRequest { command: Arc::new(command), page, deadline: deadline.cloned() };
+                let (command, deadline) = (Arc::new(command), deadline.cloned());
+                let data = DataRequest { command, page, groups: None, deadline };
                 let now_nanos = self.env.clock.monotonic_nanos();
                 asked.push(Asked::ask(leg, data, request.consistency, now_nanos)?);
             }

@@ -73,7 +73,8 @@ fn this_node_gives_a_digest_of_what_it_would_answer() {
         put_into(&case, 0, case.put(k, k, 1));
     }
     let command = Arc::new(case.command("t", PartitionSelection::Keys((0..5).map(key).collect())));
-    let request = DataRequest { command: Arc::clone(&command), page: PageLimits::NONE, deadline: None };
+    let request =
+        DataRequest { command: Arc::clone(&command), page: PageLimits::NONE, groups: None, deadline: None };
     let local = case.coordinator.local();
     for is_cold in [false, true] {
         case.replicas[0].cold.store(is_cold, Ordering::SeqCst);
@@ -93,7 +94,12 @@ fn this_node_answers_others_without_what_is_old_enough_to_be_forgotten() {
     let grace_s = case.table("t").options.gc_grace_seconds as u32;
     for (now_s, is_forgotten) in [(7 + grace_s, false), (8 + grace_s, true)] {
         let command = Arc::new(ReadCommand { now_s, ..case.command("t", keys.clone()) });
-        let request = DataRequest { command: Arc::clone(&command), page: PageLimits::NONE, deadline: None };
+        let request = DataRequest {
+            command: Arc::clone(&command),
+            page: PageLimits::NONE,
+            groups: None,
+            deadline: None,
+        };
         let data = run(case.coordinator.local().read_data(&request)).unwrap();
         assert_eq!(data.is_empty(), is_forgotten);
     }
