@@ -59,7 +59,7 @@ pub struct Recording {
     /// The last partition is told of, though nothing of it may be here.
     tells_last: bool,
     /// The groups that may come behind it.
-    groups_left: Option<GroupLimits>,
+    groups_left: Option<Arc<GroupLimits>>,
 }
 
 impl Recording {
@@ -106,11 +106,15 @@ impl Recording {
         let stream = Box::new(InGroups::new(stream, command, &counted));
         let recording = Recording::of(stream, command, context, page)?;
         let counted = counted.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(Recording { tells_last: counted.tells_last, groups_left: counted.left(), ..recording })
+        Ok(Recording {
+            tells_last: counted.tells_last,
+            groups_left: counted.left().map(Arc::new),
+            ..recording
+        })
     }
 
     /// The groups that may come behind it, where groups were asked for and there are not enough.
-    pub fn groups_left(&self) -> Option<&GroupLimits> {
+    pub fn groups_left(&self) -> Option<&Arc<GroupLimits>> {
         self.groups_left.as_ref()
     }
 

@@ -114,9 +114,9 @@ fn the_group_of_the_page_before_goes_on() {
 fn what_comes_behind_an_answer_goes_on_with_its_groups() {
     let (k, l) = two();
     let first = answer(&[start(k), live(1), live(2), Step::End], &limits(2, u64::MAX), u64::MAX);
-    let left = first.groups_left().unwrap().clone();
+    let left = first.groups_left().unwrap();
     assert_eq!((left.groups, left.is_open), (1, true));
-    let rest = answer(&[start(l), live(1), Step::End], &left, u64::MAX);
+    let rest = answer(&[start(l), live(1), Step::End], left, u64::MAX);
     assert_eq!(rest.groups_left(), None);
     assert_eq!(play(rest.play(false)), [start(l), Step::End]);
 }
