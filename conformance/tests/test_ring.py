@@ -92,6 +92,34 @@ def pages_go_on_elsewhere(wires):
             assert reply.kind == "rows" and reply.rows == whole, (query, size, reply)
 
 
+def traces_tell_of_all(wires):
+    """Whoever is asked: a trace has the steps of the node that was asked and of the others."""
+    for of in wires:
+        for text, request, answer in (("SELECT * FROM app.t WHERE k = 3", "READ_REQ", "READ_RSP"),
+                                      ("INSERT INTO app.t (k, c, v) VALUES (9, 9, 'traced')", "MUTATION_REQ", "MUTATION_RSP")):
+            message = QueryMessage(text, 5)
+            message.tracing = True
+            trace = of.send(message).message.trace_id
+            of_trace = f"SELECT source, activity FROM system_traces.events WHERE session_id = {trace}"
+
+            def steps():
+                found = {}
+                for source, activity in of.must(of_trace, consistency="ONE").rows:
+                    found.setdefault(socket.inet_ntoa(source), []).append(activity.decode())
+                return found
+
+            others = [other.host for other in wires if other.host != of.host]
+            until(lambda: all(any("Enqueuing response" in step for step in steps().get(other, ())) for other in others),
+                  f"others have no steps in the trace of {text} by {of.host}")
+            until(lambda: any(step.startswith(answer) for step in steps()[of.host]), f"{of.host} has no answer in its trace")
+            found = steps()
+            for other in others:
+                assert any(step.startswith(f"Sending {request} message to /{other}:7000") for step in found[of.host]), found
+                assert f"{request} message received from /{of.host}:7000" in found[other], found
+                assert request != "READ_REQ" or "Executing single-partition query on t" in found[other], found
+    wires[0].must("DELETE FROM app.t WHERE k = 9", consistency=ALL)
+
+
 def test_three_nodes_are_one_ring(ring):
     for node in ring:
         until(lambda: list(states(node).values()) == ["UN"] * 3, f"{node.address} does not see three nodes")
@@ -108,6 +136,8 @@ def test_three_nodes_are_one_ring(ring):
         again = second.must("INSERT INTO app.t (k, c, v) VALUES (7, 7, 'y') IF NOT EXISTS").rows
         assert (applied[0][0], again[0][0]) == (b"\1", b"\0")
         pages_go_on_elsewhere([first, second])
+        with contextlib.closing(wire(ring[2])) as third:
+            traces_tell_of_all([first, second, third])
     rows = []
     for node in ring:
         with contextlib.closing(wire(node)) as one:
@@ -308,6 +338,7 @@ def test_a_node_is_swapped_in_a_live_ring_and_back(mixed, tmp_path):
                     assert len(one.must("SELECT v FROM app.t WHERE k = 3 AND v = 'v33' ALLOW FILTERING", consistency=ALL).rows) == 1
                     assert len(one.must("SELECT c FROM app.t WHERE k = 3 ORDER BY c DESC LIMIT 4", consistency=ALL).rows) == 4
                 pages_go_on_elsewhere([peer, own])
+                traces_tell_of_all([peer, own])
                 # One replica, so that each node has increments led by the other.
                 change(peer, f"CREATE KEYSPACE one WITH replication = {REPLICATION % 1}",
                        "CREATE TABLE one.n (k int PRIMARY KEY, n counter)")

@@ -12,6 +12,7 @@ use crate::verbs::answer::{ReadAnswer, decode_answer as decode_read_answer};
 use crate::verbs::command::{Partitions, encode_command};
 use crate::verbs::{PayloadError, UnsentError, deletion_times, paxos, write};
 use bytes::Bytes;
+use coordinator::trace::{self, TraceSession};
 use coordinator::{Answer, DataRequest, Hint, LoggedBatch, Promise, Proposal, Replica, ReplicaError};
 use model::command::{PartitionSelection, ReadCommand};
 use model::{Consistency, Mutation, TableSchema};
@@ -79,10 +80,10 @@ impl RemoteReplica {
         payload: Vec<u8>,
         timeout: Duration,
     ) -> impl Future<Output = Result<Message, ReplicaError>> + Send + use<> {
-        let message = Message::new(verb, payload).encoded_for(version);
-        let answer = self.messenger.call(self.endpoint, message, timeout);
         let endpoint = self.endpoint;
-        async move { answer.await.map_err(|error| of_call(error, endpoint)) }
+        let (message, trace) = traced(Message::new(verb, payload).encoded_for(version), &[endpoint]);
+        let answer = self.messenger.call(endpoint, message, timeout);
+        async move { answered(answer.await, endpoint, trace.as_deref()) }
     }
 
     fn left(&self, deadline: Option<&Deadline>) -> Duration {
@@ -182,6 +183,28 @@ fn damaged(what: &str, name: &Arc<str>) -> ReplicaError {
     partition::ReadError::corrupt(name, 0, what).into()
 }
 
+/// A message that tells its trace to who gets it, where there is one.
+fn traced(message: Message, to: &[Endpoint]) -> (Message, Option<Arc<TraceSession>>) {
+    let Some(trace) = trace::current() else { return (message, None) };
+    to.iter().for_each(|to| trace.note(format!("Sending {} message to /{to}", message.verb)));
+    (message.of_trace(Some(trace.id)), Some(trace))
+}
+
+/// What a call was answered, which its trace is told.
+fn answered(
+    answer: Result<Message, CallError>,
+    from: Endpoint,
+    trace: Option<&TraceSession>,
+) -> Result<Message, ReplicaError> {
+    if let Some(trace) = trace {
+        trace.note(match &answer {
+            Ok(message) => format!("{} message received from /{from}", message.verb),
+            Err(error) => format!("No answer of /{from}: {error}"),
+        });
+    }
+    answer.map_err(|error| of_call(error, from))
+}
+
 /// Why a call has no answer, as what became of the replica's work.
 fn of_call(error: CallError, endpoint: Endpoint) -> ReplicaError {
     match error {
@@ -251,9 +274,11 @@ impl Replica for RemoteReplica {
         let nodes: Vec<Endpoint> =
             std::iter::once(self.endpoint).chain(passed_on.iter().flatten().copied()).collect();
         let message = Message::new(Verb::MutationReq, payload).encoded_for(version);
+        let (message, trace) = traced(message, &nodes);
         let calls = self.messenger.call_through(&nodes, message, self.left(deadline));
         let mut answers = calls.into_iter().map(|(endpoint, call)| {
-            Answer::later(async move { call.await.map(|_| ()).map_err(|error| of_call(error, endpoint)) })
+            let trace = trace.clone();
+            Answer::later(async move { answered(call.await, endpoint, trace.as_deref()).map(|_| ()) })
         });
         let mut next = || answers.next().unwrap_or_else(|| Answer::ready(Err(ReplicaError::TimedOut)));
         let mut all = vec![next()];

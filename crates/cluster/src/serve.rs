@@ -13,8 +13,10 @@ use crate::verbs::command::decode_command;
 use crate::verbs::{PayloadError, UnsentError, paxos, write};
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
+use coordinator::trace::{self, TraceSession};
 use coordinator::{Answer, Coordinator, DataRequest, LocalReplica, Replica, ReplicaError};
 use foldhash::HashMap;
+use model::command::{DataLimits, PartitionSelection, ReadCommand};
 use model::{Schema, TableSchema};
 use partition::{Deadline, NanoClock, PageLimits, ReadError, Recording};
 use std::future::Future;
@@ -35,6 +37,28 @@ pub struct ReplicaServer {
     clock: NanoClock,
     now_millis: Box<dyn Fn() -> i64 + Send + Sync>,
     spawn: Spawn,
+    traces: Arc<dyn Traces>,
+}
+
+/// Where the steps go that this node does for requests which others trace.
+pub trait Traces: Send + Sync {
+    /// Begins this node's part of a trace; `None` where it takes none.
+    fn begin(&self, id: Uuid) -> Option<Arc<TraceSession>>;
+
+    /// Keeps the steps.
+    fn keep(&self, trace: &Arc<TraceSession>);
+}
+
+/// No trace is kept.
+#[derive(Debug)]
+pub struct NoTraces;
+
+impl Traces for NoTraces {
+    fn begin(&self, _: Uuid) -> Option<Arc<TraceSession>> {
+        None
+    }
+
+    fn keep(&self, _: &Arc<TraceSession>) {}
 }
 
 /// The tables of one version of the schema, which requests name by their ids.
@@ -62,11 +86,12 @@ impl ReplicaServer {
         clock: NanoClock,
         now_millis: impl Fn() -> i64 + Send + Sync + 'static,
         spawn: Spawn,
+        traces: Arc<dyn Traces>,
     ) -> Arc<ReplicaServer> {
         let (schema, now_millis) = (Box::new(schema), Box::new(now_millis));
         let local = Arc::clone(coordinator.local());
         let tables = ArcSwapOption::empty();
-        Arc::new(ReplicaServer { local, coordinator, schema, tables, clock, now_millis, spawn })
+        Arc::new(ReplicaServer { local, coordinator, schema, tables, clock, now_millis, spawn, traces })
     }
 
     /// Has `messenger` hand the requests over.
@@ -166,8 +191,15 @@ impl ReplicaServer {
             groups,
             deadline: Some(deadline.clone()),
         };
-        let answer = move |all: Recording, command: &model::command::ReadCommand| {
+        let trace = trace::current();
+        if let Some(trace) = &trace {
+            trace.note(what_is_read(&command));
+        }
+        let answer = move |all: Recording, command: &ReadCommand| {
             let recording = all.passing(command);
+            if let Some(trace) = &trace {
+                trace.note(format!("Read {} live rows", recording.live_rows()));
+            }
             match is_digest {
                 true => encoded(|out| {
                     encode_digest(&recording.digest(command), out);
@@ -184,10 +216,10 @@ impl ReplicaServer {
         Ok(Answer::later(async move {
             let mut all = first.await?;
             let left = command.limits.rows.saturating_sub(all.live_rows());
-            let groups = all.groups_left().cloned().map(Arc::new);
+            let groups = all.groups_left().cloned();
             if all.is_whole() && left > 0 && (next.groups.is_none() || groups.is_some()) {
-                let limits = model::command::DataLimits { rows: left, ..next.command.limits };
-                let command = model::command::ReadCommand { limits, ..(*next.command).clone() };
+                let limits = DataLimits { rows: left, ..next.command.limits };
+                let command = ReadCommand { limits, ..(*next.command).clone() };
                 let next = DataRequest { command: Arc::new(command), groups, ..next };
                 all = all.followed_by(local.read_data(&next).await?);
             }
@@ -227,24 +259,44 @@ impl Handler for ReplicaServer {
             messenger.forward(&request);
         }
         let reply = request.reply_to();
-        let mut answer = match self.begin(&request) {
+        let trace = request.message.trace_session().and_then(|id| self.traces.begin(id));
+        if let Some(trace) = &trace {
+            trace.note(format!("{} message received from /{}", request.message.verb, request.from));
+        }
+        let mut answer = match trace::during(trace.as_ref(), || self.begin(&request)) {
             Ok(answer) => answer,
             Err(error) => {
                 tracing::debug!(from = %request.from, verb = %request.message.verb, %error, "a request is refused");
-                return tell(messenger, &reply, Err(Refused::Payload(error)));
+                return tell(messenger, &reply, trace.as_deref(), Err(Refused::Payload(error)));
             }
         };
         // Most answers are there.
-        match Pin::new(&mut answer).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(outcome) => tell(messenger, &reply, outcome.map_err(Refused::Replica)),
+        let mut context = Context::from_waker(Waker::noop());
+        match trace::during(trace.as_ref(), || Pin::new(&mut answer).poll(&mut context)) {
+            Poll::Ready(outcome) => {
+                keep(&*self.traces, trace.as_ref(), &reply, &outcome);
+                tell(messenger, &reply, trace.as_deref(), outcome.map_err(Refused::Replica));
+            }
             Poll::Pending => {
-                let messenger = Arc::clone(messenger);
+                let (messenger, traces) = (Arc::clone(messenger), Arc::clone(&self.traces));
                 (self.spawn)(Box::pin(async move {
-                    tell(&messenger, &reply, answer.await.map_err(Refused::Replica));
+                    let outcome = trace::within(trace.clone(), answer).await;
+                    keep(&*traces, trace.as_ref(), &reply, &outcome);
+                    tell(&messenger, &reply, trace.as_deref(), outcome.map_err(Refused::Replica));
                 }));
             }
         }
     }
+}
+
+/// Has the steps of a traced request kept, with what became of it.
+fn keep(traces: &dyn Traces, trace: Option<&Arc<TraceSession>>, reply: &ReplyTo, outcome: &Outcome) {
+    let Some(trace) = trace else { return };
+    trace.note(match outcome {
+        Ok(_) => format!("Enqueuing response to /{}", reply.to),
+        Err(error) => format!("Failed: {error}"),
+    });
+    traces.keep(trace);
 }
 
 /// Why a request is not answered as it wants.
@@ -254,10 +306,15 @@ enum Refused {
 }
 
 /// Answers a request.
-fn tell(messenger: &Messenger, reply: &ReplyTo, outcome: Result<Bytes, Refused>) {
+fn tell(
+    messenger: &Messenger,
+    reply: &ReplyTo,
+    trace: Option<&TraceSession>,
+    outcome: Result<Bytes, Refused>,
+) {
     let sent = match outcome {
         Ok(payload) => match reply.answer(payload) {
-            Some(answer) => messenger.respond(reply, answer),
+            Some(answer) => messenger.respond(reply, answer.of_trace(trace.map(|trace| trace.id))),
             None => Ok(()),
         },
         // It is too late there, too.
@@ -281,6 +338,15 @@ fn reason(refused: &Refused) -> FailureReason {
             tracing::warn!(%error, "a request of another node failed");
             FailureReason::Unknown
         }
+    }
+}
+
+/// What a read does, in Cassandra's words.
+fn what_is_read(command: &ReadCommand) -> String {
+    let table = &command.table.name;
+    match &command.partitions {
+        PartitionSelection::Keys(_) => format!("Executing single-partition query on {table}"),
+        PartitionSelection::Range(_) => format!("Executing seq scan on {table}"),
     }
 }
 

@@ -30,6 +30,7 @@ mod read;
 mod replica;
 mod strategy;
 mod topology;
+pub mod trace;
 mod write;
 
 pub use cas::CasRequest;

@@ -54,3 +54,4 @@ pub mod storage;
 pub mod system;
 pub mod timeouts;
 pub mod tls;
+mod traces;

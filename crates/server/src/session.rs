@@ -50,6 +50,7 @@ use model::{DecoratedKey, TableSchema};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use coordinator::trace::{TraceSession, during, within};
 use coordinator::{Coordinator, READER_THREAD, ReadObserver, ReaderWait};
 use cql::bind::UuidSource;
 use env::Env;
@@ -193,9 +194,14 @@ impl Exchange {
 
     /// Notes a step for the trace. `activity` is made only for requests that are traced.
     fn note(&mut self, activity: impl FnOnce() -> String) {
-        if let Some(trace) = &mut self.trace {
-            trace.note(&self.sessions.node.env, activity());
+        if let Some(trace) = &self.trace {
+            trace.session.note(activity());
         }
+    }
+
+    /// What other nodes are told of the trace.
+    fn trace_session(&self) -> Option<Arc<TraceSession>> {
+        self.trace.as_ref().map(|trace| Arc::clone(&trace.session))
     }
 
     /// A recorder of sources for a read that is traced.
@@ -248,7 +254,7 @@ impl Exchange {
     /// Takes what leads the answer.
     fn extras(&mut self) -> Extras {
         Extras {
-            tracing_id: self.trace.as_ref().filter(|trace| trace.is_asked_for).map(|trace| trace.id),
+            tracing_id: self.trace.as_ref().filter(|trace| trace.is_asked_for).map(|trace| trace.session.id),
             warnings: std::mem::take(&mut self.warnings),
             payload: Vec::new(),
         }
@@ -268,10 +274,10 @@ impl ReadObserver for Exchange {
     fn waited_for_reader(&mut self, nanos: u64, how: ReaderWait) {
         self.waits.reader_nanos += nanos;
         let micros = nanos / 1_000;
-        match (&mut self.trace, how) {
+        match (&self.trace, how) {
             (Some(trace), ReaderWait::Began { at_nanos, event: Some(event) }) => {
                 let activity = format!("Waited {micros} us for a reader thread");
-                trace.note_as(event, activity, at_nanos, READER_THREAD);
+                trace.session.note_as(event, activity, at_nanos, READER_THREAD);
             }
             (_, ReaderWait::Began { .. }) => {}
             (_, ReaderWait::InVain) => {
@@ -333,13 +339,15 @@ fn proceed(mut exchange: Exchange, request: Request, is_long: bool) -> Option<Ha
     if is_long {
         return Some(Box::pin(long::carry_out(exchange, request)));
     }
-    let (kind, progress) = begin(&mut exchange, request);
+    let trace = exchange.trace_session();
+    let (kind, progress) = during(trace.as_ref(), || begin(&mut exchange, request));
     let outcome = match progress {
         Ok(Progress::Waits(work)) => {
             return Some(Box::pin(async move {
                 let running = Arc::clone(&exchange.sessions.node.running);
                 let describe = exchange.describe(kind, exchange.text.clone());
-                let outcome = running.watch(describe, work.run(&mut exchange)).await;
+                let work = within(trace, work.run(&mut exchange));
+                let outcome = running.watch(describe, work).await;
                 end(&mut exchange, kind, outcome);
             }));
         }
@@ -417,7 +425,7 @@ fn conclude(exchange: &mut Exchange, kind: RequestKind) {
     if let Some(trace) = exchange.trace.take() {
         let sessions = Arc::clone(&exchange.sessions);
         // Later than the answer: the events that tell of it lie before the end, too.
-        let duration_nanos = trace.elapsed_nanos(&sessions.node.env);
+        let duration_nanos = trace.session.elapsed_nanos();
         tokio::spawn(async move { trace.keep(&sessions, duration_nanos).await });
     }
 }

@@ -18,7 +18,7 @@
 use super::failure::FailureReason;
 use super::frame::SMALL_MESSAGE_BYTES_MAX;
 use super::handshake::ConnectionKind;
-use super::param::{Forward, Param};
+use super::param::{Forward, Param, TraceType};
 use super::verb::Verb;
 use crate::endpoint::Endpoint;
 use bytes::Bytes;
@@ -126,6 +126,12 @@ impl Message {
     pub fn with_param(mut self, param: Param) -> Message {
         self.params.push(param);
         self
+    }
+
+    /// With what tells the receiver that its work belongs to a trace, if it does.
+    pub fn of_trace(self, id: Option<Uuid>) -> Message {
+        let Some(id) = id else { return self };
+        self.with_param(Param::TraceSession(id)).with_param(Param::TraceType(TraceType::Query))
     }
 
     /// Where the answer is to go, if not to who sent it.

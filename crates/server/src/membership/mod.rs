@@ -19,6 +19,7 @@ use crate::config::{Config, RingConfig};
 use crate::node::StartError;
 use crate::slices::take_time;
 use crate::state::NodeState;
+use crate::traces::NodeTraces;
 use cluster::endpoint::Endpoint;
 use cluster::gossip::{Settings, Text};
 use cluster::hints::{Dispatcher, HintStore, HintsOptions, HintsSettings};
@@ -236,6 +237,7 @@ impl Membership {
             nanos,
             move || env.clock.now_millis(),
             Arc::clone(&self.spawn),
+            Arc::new(NodeTraces { state: Arc::clone(&self.state), coordinator: Arc::clone(coordinator) }),
         );
         server.attach(self.member.messenger());
     }

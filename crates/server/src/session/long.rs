@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use coordinator::trace;
 use parking_lot::Mutex;
 use protocol::request::Request;
 use protocol::response::error::ErrorResponse;
@@ -56,7 +57,10 @@ pub(super) async fn carry_out(mut exchange: Exchange, request: Request) {
         exchange.is_on_reader = true;
         exchange.waits.reader_nanos += now.saturating_sub(asked);
         // Who is waited for by others has the processor first.
-        let begun = env::thread::with_ordinary_slices(|| begin(&mut exchange, request));
+        let trace = exchange.trace_session();
+        let begun = trace::during(trace.as_ref(), || {
+            env::thread::with_ordinary_slices(|| begin(&mut exchange, request))
+        });
         Some((exchange, begun))
     };
     let running = Arc::clone(&sessions.node.running);
@@ -74,7 +78,10 @@ pub(super) async fn carry_out(mut exchange: Exchange, request: Request) {
         return;
     };
     let outcome = match progress {
-        Ok(Progress::Waits(work)) => running.watch(&describe, work.run(&mut exchange)).await,
+        Ok(Progress::Waits(work)) => {
+            let work = trace::within(exchange.trace_session(), work.run(&mut exchange));
+            running.watch(&describe, work).await
+        }
         Ok(Progress::Over(answer)) => Ok(answer),
         Ok(Progress::IsLong(_)) => Err(error::internal("a long statement was moved twice")),
         Err(error) => Err(error),

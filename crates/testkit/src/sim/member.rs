@@ -24,7 +24,7 @@ use cluster::member::{Host, Member, MemberOptions, PeerRecord, Pending, RingEven
 use cluster::messaging::{Messenger, MessengerOptions, Transport, VERSION_40};
 use cluster::remote::RemoteTimeouts;
 use cluster::ring::{Members, RingTopology};
-use cluster::serve::{ReplicaServer, Spawn};
+use cluster::serve::{NoTraces, ReplicaServer, Spawn};
 use coordinator::{Coordinator, LocalReplica, Node, ReaderHooks, Readers, Replica};
 use engine::{Engine, EngineOptions};
 use env::Env;
@@ -262,6 +262,7 @@ impl RingNode {
             Arc::clone(&clock),
             move || wall.now_millis(),
             spawn,
+            Arc::new(NoTraces),
         );
         server.attach(member.messenger());
         let polling = Mutex::new(Some(polling));
