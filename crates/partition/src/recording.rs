@@ -28,6 +28,7 @@ use crate::error::ReadError;
 use crate::live::{LiveRows, PageLimits};
 use crate::merge::merge;
 use crate::stream::{BoxedStream, Event, Fragment, PartitionStream, RangeChange};
+use bytes::Bytes;
 use groups::{Counted, InGroups};
 use model::clustering::Position;
 use model::command::ReadCommand;
@@ -56,8 +57,8 @@ pub struct Recording {
     stop: Option<Clustering>,
     live_rows: u64,
     bytes: u64,
-    /// The last partition is told of, though nothing of it may be here.
-    tells_last: bool,
+    /// Partitions that are told of, though nothing of them may be here.
+    told_anyway: Vec<Bytes>,
     /// The groups that may come behind it.
     groups_left: Option<Arc<GroupLimits>>,
 }
@@ -105,12 +106,9 @@ impl Recording {
         let counted = Arc::new(Mutex::new(Counted::new(groups.clone())));
         let stream = Box::new(InGroups::new(stream, command, &counted));
         let recording = Recording::of(stream, command, context, page)?;
-        let counted = counted.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(Recording {
-            tells_last: counted.tells_last,
-            groups_left: counted.left().map(Arc::new),
-            ..recording
-        })
+        let mut counted = counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let told_anyway = std::mem::take(&mut counted.told);
+        Ok(Recording { told_anyway, groups_left: counted.left().map(Arc::new), ..recording })
     }
 
     /// The groups that may come behind it, where groups were asked for and there are not enough.
@@ -146,8 +144,10 @@ impl Recording {
     /// What is behind it as well, where it is whole.
     pub fn followed_by(mut self, next: Recording) -> Recording {
         self.steps.extend(next.steps);
+        self.told_anyway.extend(next.told_anyway);
         let (live_rows, bytes) = (self.live_rows + next.live_rows, self.bytes + next.bytes);
-        Recording { steps: self.steps, live_rows, bytes, ..next }
+        let (steps, told_anyway) = (self.steps, self.told_anyway);
+        Recording { steps, told_anyway, live_rows, bytes, ..next }
     }
 
     /// Whether it holds nothing at all.

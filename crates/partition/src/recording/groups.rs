@@ -4,7 +4,8 @@
 //! 1. A group is complete where the next one begins, whose rows are not part of the answer any more.
 //! 2. A deleted row begins a group, too, but a group counts only if a live row is in it.
 //! 3. A partition with static content alone is a group.
-//! 4. Where a partition begins a group too many, the answer tells of that partition, but of nothing in it.
+//! 4. Where a group too many begins with a partition, or with the first row that is left of one, the answer
+//!    tells of that partition, but of no row in it.
 
 use crate::error::ReadError;
 use crate::filter;
@@ -42,13 +43,13 @@ pub(super) struct Counted {
     limits: GroupLimits,
     groups: u64,
     in_partition: u64,
-    /// The last partition begins a group too many.
-    pub(super) tells_last: bool,
+    /// Partitions that are told of, though no row of them may be.
+    pub(super) told: Vec<Bytes>,
 }
 
 impl Counted {
     pub(super) fn new(limits: GroupLimits) -> Counted {
-        Counted { limits, groups: 0, in_partition: 0, tells_last: false }
+        Counted { limits, groups: 0, in_partition: 0, told: Vec::new() }
     }
 
     fn is_full(&self) -> bool {
@@ -170,10 +171,16 @@ impl InGroups {
         let entered = self.counted(|counted| counted.enter(&self.command, &key.key.0));
         self.has_rows = entered == Entered::GoesOn;
         if self.counted(|counted| counted.is_full()) {
-            self.counted(|counted| counted.tells_last = true);
-            self.leave()?;
+            self.leave_untold()?;
         }
         Ok(())
+    }
+
+    /// Leaves the partition before its first row.
+    fn leave_untold(&mut self) -> Result<(), ReadError> {
+        let key = self.key.key.0.clone();
+        self.counted(|counted| counted.told.push(key));
+        self.leave()
     }
 
     fn leave(&mut self) -> Result<(), ReadError> {
@@ -218,7 +225,10 @@ impl InGroups {
 
     /// Ends the partition before the row in `out`: an open range deletion first, behind the last row.
     fn end_before_row(&mut self, out: &mut Fragment) -> Result<Event, ReadError> {
-        self.leave()?;
+        match self.last {
+            Some(_) => self.leave()?,
+            None => self.leave_untold()?,
+        }
         if self.open.is_none() {
             self.is_left = false;
             return Ok(Event::PartitionEnd);

@@ -20,7 +20,6 @@ impl Recording {
     /// fetched is left is not there, as in Cassandra (`PurgeFunction.applyToPartition`).
     pub(super) fn told<'a>(&'a self, command: &'a ReadCommand) -> impl Iterator<Item = Told<'a>> {
         let is_start = |step: &Step| matches!(step, Step::PartitionStart(..));
-        let end = self.steps.as_ptr_range().end;
         self.steps.chunk_by(move |_, next| !is_start(next)).filter_map(move |partition| {
             let (Step::PartitionStart(key, deletion), steps) = partition.split_first()? else { return None };
             let static_row = steps.iter().find_map(|step| match step {
@@ -32,7 +31,7 @@ impl Recording {
                 Step::RangeChange(_) => true,
                 _ => false,
             };
-            let is_told = self.tells_last && partition.as_ptr_range().end == end;
+            let is_told = self.told_anyway.contains(&key.key.0);
             let is_empty = deletion.is_none() && static_row.is_none() && !steps.iter().any(tells);
             (is_told || !is_empty).then_some(Told { key, deletion, static_row, steps })
         })

@@ -73,6 +73,16 @@ fn a_partition_that_begins_a_group_too_many_is_told_without_its_content() {
 }
 
 #[test]
+fn a_partition_whose_first_row_begins_a_group_too_many_is_told_of() {
+    let (k, _) = two();
+    let (last_key, last_row) = (Some(key(k).key.0), Some(clustering(2)));
+    let state = GroupLimits { last_key, last_row, is_open: true, ..limits(1, u64::MAX) };
+    let answer = answer(&[start(k), live(3), Step::End], &state, u64::MAX);
+    assert_eq!(answer.told(&command(DataLimits::NONE, false)).count(), 1);
+    assert_eq!(play(answer.play(false)), [start(k), Step::End]);
+}
+
+#[test]
 fn static_content_alone_is_a_group() {
     let (k, l) = two();
     let mut statics = row(0, &[("s", 3)]);
