@@ -78,6 +78,19 @@ impl Strategy {
         }
     }
 
+    /// Whether some replicas of a keyspace are transient: they keep data only until it was repaired. A
+    /// [`Strategy`] takes all replicas for full ones.
+    pub fn has_transient(replication: &Replication) -> bool {
+        let is_factor = |name: &str| match replication.short_class() {
+            "NetworkTopologyStrategy" => true,
+            _ => name == "replication_factor",
+        };
+        replication.options.iter().any(|(name, text)| {
+            let transient = text.split_once('/').map(|(_, transient)| transient.trim());
+            is_factor(name) && transient.is_some_and(|transient| transient != "0")
+        })
+    }
+
     /// Replicas in all.
     pub fn total(&self) -> u32 {
         match self {
@@ -124,11 +137,31 @@ impl Strategy {
     }
 }
 
-/// `3`, or `3/1` with transient replicas, of which the full ones count here.
+/// `3`, or `3/1` where one of the three is transient ([`Strategy::has_transient`]).
 fn factor(text: &str) -> u32 {
     text.split('/').next().and_then(|n| n.trim().parse().ok()).unwrap_or(0)
 }
 
 fn quorum(factor: u32) -> u32 {
     factor / 2 + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transient_replicas_are_seen() {
+        let of = |class: &str, name: &str, factor: &str| Replication {
+            class: class.to_owned(),
+            options: [(name.to_owned(), factor.to_owned())].into(),
+        };
+        let network = "org.apache.cassandra.locator.NetworkTopologyStrategy";
+        assert!(Strategy::has_transient(&of(network, "dc1", "3/1")));
+        assert!(Strategy::has_transient(&of("SimpleStrategy", "replication_factor", "3/1")));
+        assert!(!Strategy::has_transient(&of(network, "dc1", "3/0")));
+        assert!(!Strategy::has_transient(&of(network, "dc/1", "3")));
+        assert!(!Strategy::has_transient(&of("SimpleStrategy", "of another", "3/1")));
+        assert_eq!(Strategy::of(&of(network, "dc1", "3/1")).total(), 3);
+    }
 }

@@ -29,7 +29,7 @@ use cluster::messaging::{Framing, Messenger, MessengerOptions, VERSION_40};
 use cluster::remote::RemoteTimeouts;
 use cluster::ring::RingTopology;
 use cluster::serve::{ReplicaServer, Spawn};
-use coordinator::{Coordinator, Node as RingNode};
+use coordinator::{Coordinator, Node as RingNode, Strategy};
 use engine::EngineError;
 use host::NodeHost;
 use links::{NodeLinks, Place};
@@ -64,6 +64,12 @@ pub enum MembershipError {
          ALL have repaired them"
     )]
     Bootstrap(String),
+    /// Data would be looked for where they are not.
+    #[error(
+        "keyspace {0} has transient replicas, which Ilion does not support: its replication has to be changed before this node \
+         joins"
+    )]
+    Transient(String),
     /// What it remembers of others cannot be read or written.
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -262,6 +268,9 @@ impl Membership {
         let is_alone = around.others.is_empty();
         tracing::info!(others = around.others.len(), "asked who is in the ring");
         self.member.begin().await?;
+        if let Some(keyspace) = with_transient_replicas(&self.state.engine.schema()) {
+            return Err(MembershipError::Transient(keyspace.to_owned()));
+        }
         if !self.has_bootstrapped && !is_alone && self.state.config.settings.auto_bootstrap {
             let schema = self.state.engine.schema();
             let of_users = schema.keyspaces.values().find(|keyspace| {
@@ -303,6 +312,12 @@ impl Membership {
         self.transport.flush(FAREWELL).await;
         self.transport.stop();
     }
+}
+
+/// A keyspace that has transient replicas.
+pub(crate) fn with_transient_replicas(schema: &model::Schema) -> Option<&str> {
+    let mut keyspaces = schema.keyspaces.values();
+    keyspaces.find(|keyspace| Strategy::has_transient(&keyspace.replication)).map(|keyspace| &*keyspace.name)
 }
 
 /// Where hints lie, and how they are written.

@@ -17,6 +17,7 @@ use protocol::response::{Event, Response, ResultBody};
 
 use super::{Answer, Exchange, Sessions, error, principal};
 use crate::auth::resource::Resource;
+use crate::membership::with_transient_replicas;
 use crate::node::estimates;
 use crate::slices::take_time;
 
@@ -116,6 +117,12 @@ async fn try_change(
 pub(super) async fn was_merged(sessions: &Arc<Sessions>, old: &Schema, new: &Schema) {
     let stale = sessions.statements.invalidate(old, new);
     sessions.forget_statements(&stale).await;
+    if let Some(keyspace) = with_transient_replicas(new).filter(|_| with_transient_replicas(old).is_none()) {
+        tracing::error!(
+            keyspace,
+            "another node has given a keyspace transient replicas, which are not supported here: its reads may lack rows"
+        );
+    }
     for change in differences(old, new) {
         sessions.node.connections.broadcast(&Event::Schema(change));
     }
