@@ -54,6 +54,15 @@ impl Placement {
         &self.replicas
     }
 
+    /// Whether the same nodes hold, and are about to hold, another part, in whatever order they are asked.
+    pub fn has_nodes_of(&self, other: &Placement) -> bool {
+        let same = |these: &[Arc<Node>], those: &[Arc<Node>]| {
+            these.len() == those.len()
+                && these.iter().all(|node| those.iter().any(|other| other.id == node.id))
+        };
+        same(&self.replicas, &other.replicas) && same(&self.pending, &other.pending)
+    }
+
     /// The data center of this node.
     pub(crate) fn local_datacenter(&self) -> &str {
         &self.local_datacenter

@@ -212,9 +212,11 @@ proptest! {
             let of: Vec<_> = parts.iter().filter(|(part, _)| part.contains(&key)).collect();
             prop_assert_eq!(of.len(), usize::from(range.contains(&key)), "{} in {:?}", token, parts);
             if let [(_, found)] = of.as_slice() {
-                let ids = |of: &[Arc<Node>]| of.iter().map(|node| node.id).collect::<Vec<_>>();
-                prop_assert_eq!(ids(found.replicas()), ids(placement.replicas()));
+                prop_assert!(found.has_nodes_of(&placement), "{} in {:?}", token, parts);
             }
+        }
+        for neighbours in parts.windows(2) {
+            prop_assert!(!neighbours[0].1.has_nodes_of(&neighbours[1].1), "{:?}", parts);
         }
     }
 

@@ -248,6 +248,7 @@ impl Segments {
         parts.into_iter().map(part).collect()
     }
 
+    /// Neighbours that are of the same nodes are one part, and asked for as one.
     fn of_range(&self, range: &KeyRange) -> Vec<Part> {
         let behind_start = match &range.start {
             KeyBound::Unbounded => Token::MIN,
@@ -269,7 +270,7 @@ impl Segments {
             };
             match parts.last_mut() {
                 Some(Part { selection: PartitionSelection::Range(together), placement: last })
-                    if Arc::ptr_eq(last, placement) =>
+                    if last.has_nodes_of(placement) =>
                 {
                     together.end = end;
                 }

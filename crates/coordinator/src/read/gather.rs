@@ -1,6 +1,7 @@
 //! A page that several replicas answer together.
 //!
-//! 1. A few legs at a time are asked, all of their replicas at once ([`super::asked`]).
+//! 1. Some legs at a time are asked, all of their replicas at once ([`super::asked`]): first a few, then as
+//!    many as are likely to fill the page, by what those before had.
 //! 2. When as many have answered as must, and do not agree, who is behind is brought up to date
 //!    ([`super::repair`]), and their answers are merged, as far as all of them go ([`partition::known`]).
 //! 3. Legs are asked until there are enough rows for the page.
@@ -23,8 +24,10 @@ use partition::{BoxedStream, Cut, Deadline, LiveRows, PageLimits, Recording, con
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-/// Legs that are asked at a time.
-const LEGS_AT_A_TIME: usize = 8;
+/// Legs that are asked first.
+const LEGS_AT_FIRST: usize = 8;
+/// Legs that are asked at a time, at the most.
+const LEGS_MAX: usize = 32;
 /// Bytes of the largest answer of a replica where no page was asked for.
 const WHOLE_BYTES: u64 = 256 << 20;
 
@@ -103,8 +106,9 @@ impl Coordinator {
         let (mut rows, mut bytes, mut required) = (0u64, 0u64, 0);
         let wanted = request.page.rows.min(limits.rows);
         let mut left = legs.legs.as_slice();
+        let mut at_a_time = LEGS_AT_FIRST;
         while !left.is_empty() {
-            let (now, later) = left.split_at(left.len().min(LEGS_AT_A_TIME));
+            let (now, later) = left.split_at(left.len().min(at_a_time));
             left = later;
             let mut asked = Vec::with_capacity(now.len());
             for leg in now {
@@ -129,8 +133,19 @@ impl Coordinator {
                 gathered.has_more = true;
                 break;
             }
+            let asked = gathered.answers.len();
+            at_a_time = legs_for(wanted, rows, asked).min(legs_for(page.bytes, bytes, asked));
         }
         Ok((gathered, required))
+    }
+}
+
+/// How many legs are likely to have what is left of `wanted`, where `asked` ones have had `found`.
+fn legs_for(wanted: u64, found: u64, asked: usize) -> usize {
+    let left = u128::from(wanted.saturating_sub(found)) + 1;
+    match found {
+        0 => LEGS_MAX,
+        _ => (left * asked as u128).div_ceil(u128::from(found)).clamp(1, LEGS_MAX as u128) as usize,
     }
 }
 
@@ -167,4 +182,19 @@ struct Gathered {
     answers: Vec<(Arc<ReadCommand>, Vec<Recording>)>,
     /// Whether there are legs that were not asked.
     has_more: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_legs_are_asked_as_are_likely_to_have_enough() {
+        assert_eq!(legs_for(100, 0, 8), LEGS_MAX, "nothing was found");
+        assert_eq!(legs_for(100, 40, 8), 13, "five each, sixty and one are wanted");
+        assert_eq!(legs_for(100, 99, 8), 1);
+        assert_eq!(legs_for(100, 100, 8), 1, "one more row shows that there is more");
+        assert_eq!(legs_for(u64::MAX, 1, 8), LEGS_MAX);
+        assert_eq!(legs_for(u64::MAX, u64::MAX, usize::MAX), 1);
+    }
 }
