@@ -26,7 +26,8 @@ use std::sync::atomic::AtomicU32;
 
 /// Legs that are asked first.
 const LEGS_AT_FIRST: usize = 8;
-/// Legs that are asked at a time, at the most.
+/// Legs of a paged read that are asked at a time, at the most. Without pages the answers are as large as
+/// there is data, and no more are asked than at first.
 const LEGS_MAX: usize = 32;
 /// Bytes of the largest answer of a replica where no page was asked for.
 const WHOLE_BYTES: u64 = 256 << 20;
@@ -134,7 +135,8 @@ impl Coordinator {
                 break;
             }
             let asked = gathered.answers.len();
-            at_a_time = legs_for(wanted, rows, asked).min(legs_for(page.bytes, bytes, asked));
+            let most = if request.page.bytes < WHOLE_BYTES { LEGS_MAX } else { LEGS_AT_FIRST };
+            at_a_time = legs_for(wanted, rows, asked).min(legs_for(page.bytes, bytes, asked)).min(most);
         }
         Ok((gathered, required))
     }
