@@ -267,6 +267,7 @@ impl Handler for ReplicaServer {
             Ok(answer) => answer,
             Err(error) => {
                 tracing::debug!(from = %request.from, verb = %request.message.verb, %error, "a request is refused");
+                keep(&*self.traces, trace.as_ref(), || format!("Refused: {error}"));
                 return tell(messenger, &reply, trace.as_deref(), Err(Refused::Payload(error)));
             }
         };
@@ -274,14 +275,17 @@ impl Handler for ReplicaServer {
         let mut context = Context::from_waker(Waker::noop());
         match trace::during(trace.as_ref(), || Pin::new(&mut answer).poll(&mut context)) {
             Poll::Ready(outcome) => {
-                keep(&*self.traces, trace.as_ref(), &reply, &outcome);
+                keep(&*self.traces, trace.as_ref(), || last_step(&reply, &outcome));
                 tell(messenger, &reply, trace.as_deref(), outcome.map_err(Refused::Replica));
             }
             Poll::Pending => {
                 let (messenger, traces) = (Arc::clone(messenger), Arc::clone(&self.traces));
                 (self.spawn)(Box::pin(async move {
-                    let outcome = trace::within(trace.clone(), answer).await;
-                    keep(&*traces, trace.as_ref(), &reply, &outcome);
+                    let outcome = match &trace {
+                        None => answer.await,
+                        Some(trace) => trace::within(Arc::clone(trace), answer).await,
+                    };
+                    keep(&*traces, trace.as_ref(), || last_step(&reply, &outcome));
                     tell(&messenger, &reply, trace.as_deref(), outcome.map_err(Refused::Replica));
                 }));
             }
@@ -289,14 +293,20 @@ impl Handler for ReplicaServer {
     }
 }
 
-/// Has the steps of a traced request kept, with what became of it.
-fn keep(traces: &dyn Traces, trace: Option<&Arc<TraceSession>>, reply: &ReplyTo, outcome: &Outcome) {
-    let Some(trace) = trace else { return };
-    trace.note(match outcome {
+/// Has the steps of a traced request kept, and the last one.
+fn keep(traces: &dyn Traces, trace: Option<&Arc<TraceSession>>, last_step: impl FnOnce() -> String) {
+    if let Some(trace) = trace {
+        trace.note(last_step());
+        traces.keep(trace);
+    }
+}
+
+/// What became of a request.
+fn last_step(reply: &ReplyTo, outcome: &Outcome) -> String {
+    match outcome {
         Ok(_) => format!("Enqueuing response to /{}", reply.to),
         Err(error) => format!("Failed: {error}"),
-    });
-    traces.keep(trace);
+    }
 }
 
 /// Why a request is not answered as it wants.

@@ -346,8 +346,10 @@ fn proceed(mut exchange: Exchange, request: Request, is_long: bool) -> Option<Ha
             return Some(Box::pin(async move {
                 let running = Arc::clone(&exchange.sessions.node.running);
                 let describe = exchange.describe(kind, exchange.text.clone());
-                let work = within(trace, work.run(&mut exchange));
-                let outcome = running.watch(describe, work).await;
+                let outcome = match trace {
+                    None => running.watch(describe, work.run(&mut exchange)).await,
+                    Some(trace) => running.watch(describe, within(trace, work.run(&mut exchange))).await,
+                };
                 end(&mut exchange, kind, outcome);
             }));
         }
