@@ -27,7 +27,7 @@ from harness.wire import Wire  # noqa: E402
 
 PAIR = ("pair", "(a int, b text)")
 # Release of the Cassandras, and how many of the three nodes are Ilion.
-MIXES = [("4.1.10", 2), ("4.0.17", 1), ("5.0.5", 2), ("4.1.10", 1), ("4.0.17", 2), ("5.0.5", 1)]
+MIXES = [("4.1.10", 2), ("4.0.17", 1), ("5.0.5 NONE", 1), ("5.0.5", 2), ("4.1.10", 1), ("4.0.17", 2), ("5.0.5", 1), ("5.0.5 NONE", 2)]
 # In a keyspace {k}; what comes last leaves a table `t` that has all of `k, c, v, u, w`.
 CHANGES = [
     "CREATE KEYSPACE {k} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}",

@@ -47,11 +47,12 @@ class InRing(Ilion):
 
 
 class Ring:
-    """Nodes of one release: `kinds` says which, the first of them a Cassandra."""
+    """Nodes of one release, perhaps in a mode of storage ("5.0.5 NONE"): `kinds` says which, the first of them a Cassandra."""
 
-    def __init__(self, directory, version, kinds=("cassandra", "ilion", "ilion"), settings=()):
-        self.directory, self.version, self.kinds, self.nodes = directory, version, kinds, []
-        self.settings, self.cassandras, self.ilions = settings, [], []
+    def __init__(self, directory, release, kinds=("cassandra", "ilion", "ilion"), settings=()):
+        self.version, *modes = release.split()
+        self.directory, self.kinds, self.nodes = directory, kinds, []
+        self.settings, self.cassandras, self.ilions = [*settings, *(f"storage_compatibility_mode: {mode}" for mode in modes)], [], []
 
     def start(self):
         assert self.kinds[0] == "cassandra"

@@ -245,7 +245,7 @@ def between_nodes(made, trusted):
     })
 
 
-def test_nodes_speak_tls_with_a_cassandra(request, tmp_path, needs_ilion):
+def test_nodes_speak_tls_and_messages_of_5_0_with_a_cassandra(request, tmp_path, needs_ilion):
     if request.config.getoption("--oracle") == "none":
         pytest.skip("needs a real Cassandra")
     made, others, nodes = tmp_path / "made", tmp_path / "others", []
@@ -255,12 +255,13 @@ def test_nodes_speak_tls_with_a_cassandra(request, tmp_path, needs_ilion):
     seeds = ("seed_provider: [{class_name: org.apache.cassandra.locator.SimpleSeedProvider, "
              f'parameters: [{{seeds: "{seed}"}}]}}]')
     encrypted = between_nodes(made, made / "ca.crt")
-    cassandra = Cassandra(tmp_path / "c", seed, settings=["cluster_name: ring", seeds, f"server_encryption_options: {encrypted}"])
+    settings = ["cluster_name: ring", seeds, f"server_encryption_options: {encrypted}", "storage_compatibility_mode: NONE"]
+    cassandra = Cassandra(tmp_path / "c", seed, settings=settings)
     try:
         nodes.append(cassandra)
         cassandra.start()
         ilion = Member(tmp_path / "n1", free_address(), seed)
-        ilion.settings["server_encryption_options"] = encrypted
+        ilion.settings |= {"server_encryption_options": encrypted, "storage_compatibility_mode": "NONE"}
         nodes.append(ilion)
         ilion.start()
         until(lambda: list(states(ilion).values()) == ["UN"] * 2, "the ring is not whole")
@@ -273,6 +274,15 @@ def test_nodes_speak_tls_with_a_cassandra(request, tmp_path, needs_ilion):
                 (peer, own)[k % 2].must(f"INSERT INTO app.t (k, v) VALUES ({k}, 0x{'ab' * 70_000 if k > 37 else 'ab'})", consistency=ALL)
             rows = [sorted(map(tuple, one.must("SELECT k, v FROM app.t", consistency=ALL).rows)) for one in (peer, own)]
             assert len(rows[0]) == 40 and rows[0] == rows[1]
+            # Only version 13 can say of something that it expires after January 2038.
+            for k, of in enumerate((peer, own)):
+                of.must(f"INSERT INTO app.t (k, v) VALUES ({k}, 0xcd) USING TTL 630720000", consistency=ALL)
+            for of in (peer, own):
+                for k, ttl in of.must("SELECT k, TTL(v) FROM app.t WHERE k IN (0, 1)", consistency=ALL).rows:
+                    assert 630_700_000 < int.from_bytes(ttl) <= 630_720_000, k
+            for node in (cassandra, ilion):
+                assert re.findall(r"NET_VERSION:\d+:(\d+)", node.nodetool("gossipinfo")) == ["13", "13"]
+                assert re.search(r"Mismatch \(Blocking\): 0", node.nodetool("netstats"))
         with socket.create_connection((ilion.address, 7000), timeout=20) as plain:
             plain.sendall(b"\xca\x55\x2d\xfa" + bytes(20))
             # What was sent is not read, so the end may come as a reset.

@@ -11,7 +11,8 @@ use crate::net;
 use crate::running::RunningRequests;
 use crate::timeouts::Timeouts;
 use crate::tls::{NodeTls, Tls};
-use engine::Engine;
+use cluster::messaging::VERSION_50;
+use engine::{Engine, StorageCompatibility};
 use env::Env;
 use model::Schema;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -106,6 +107,15 @@ impl NodeState {
     /// Milliseconds since the start.
     pub fn uptime_millis(&self) -> u64 {
         self.env.clock.monotonic_nanos().saturating_sub(self.started_nanos) / 1_000_000
+    }
+
+    /// The last second at which something may expire. While the ring upgrades, nodes whose messages cannot say
+    /// more decide (`Cell.getVersionedMaxDeletiontionTime` of Cassandra 5.0).
+    pub(crate) fn expiration_max_s(&self) -> u32 {
+        let mode = self.engine.options().storage_compatibility;
+        let is_held_back = mode == StorageCompatibility::Upgrading
+            && self.ring.get().is_some_and(|ring| ring.messaging_version_min() < VERSION_50);
+        if is_held_back { StorageCompatibility::Cassandra4 } else { mode }.expiration_max_s()
     }
 
     /// Whether the node was drained: it takes no more writes and no clients.

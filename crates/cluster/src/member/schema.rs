@@ -28,13 +28,26 @@ fn line_of(release: &str) -> &str {
     dots.next().map_or(release, |(at, _)| release.get(..at).unwrap_or(release))
 }
 
+/// The messaging version that a node tells of itself.
+fn messaging_version(state: &EndpointState) -> Option<u32> {
+    state.text(AppState::NET_VERSION)?.parse().ok()
+}
+
 impl Member {
+    /// The least of the messaging versions that this node and all that it knows speak. What a node speaks that
+    /// did not say so counts as this one's.
+    pub fn messaging_version_min(&self) -> u32 {
+        let own = self.options.messaging_version;
+        self.with_gossip(|gossiper| {
+            gossiper.states().filter_map(|(_, state)| messaging_version(state)).fold(own, u32::min)
+        })
+    }
+
     /// Whether a node's schema has the columns of this one's.
     fn speaks_alike(&self, state: &EndpointState) -> bool {
         let release = state.text(AppState::RELEASE_VERSION).map(line_of);
-        let version = state.text(AppState::NET_VERSION).and_then(|text| text.parse().ok());
         release == Some(line_of(&self.options.release_version))
-            && version == Some(self.options.messaging_version)
+            && messaging_version(state) == Some(self.options.messaging_version)
     }
 
     /// Nodes that are alive and have another schema.

@@ -22,15 +22,15 @@ use crate::state::NodeState;
 use crate::traces::NodeTraces;
 use cluster::endpoint::Endpoint;
 use cluster::gossip::{Settings, Text};
-use cluster::hints::{Dispatcher, HintStore, HintsOptions, HintsSettings};
+use cluster::hints::{self, Dispatcher, HintStore, HintsOptions, HintsSettings};
 use cluster::member::{Member, MemberError, MemberOptions};
 use cluster::messaging::tcp::{TcpOptions, TcpTransport};
-use cluster::messaging::{Framing, Messenger, MessengerOptions, VERSION_40};
+use cluster::messaging::{Framing, Messenger, MessengerOptions, Versions};
 use cluster::remote::RemoteTimeouts;
 use cluster::ring::RingTopology;
 use cluster::serve::{ReplicaServer, Spawn};
 use coordinator::{Coordinator, Node as RingNode, Strategy};
-use engine::EngineError;
+use engine::{EngineError, StorageCompatibility};
 use host::NodeHost;
 use links::{NodeLinks, Place};
 use partition::NanoClock;
@@ -119,6 +119,8 @@ impl Membership {
         let me = own_endpoint(config);
         let runtime = Handle::current();
         let mut tcp = TcpOptions::new(me);
+        let versions = messaging_versions(config.engine.storage_compatibility);
+        tcp.versions = versions;
         tcp.listen = std::net::SocketAddr::new(config.listen_address, me.port);
         tcp.connect_from = Some(config.listen_address).filter(|address| !address.is_unspecified());
         let framing = if ring.compresses { Framing::Lz4 } else { Framing::Crc };
@@ -158,7 +160,7 @@ impl Membership {
             tokens: state.tokens.clone(),
             has_bootstrapped,
             release_version: state.release_version.clone(),
-            messaging_version: VERSION_40,
+            messaging_version: versions.max,
             native: Endpoint::new(config.broadcast_rpc_address, config.cql_address.port()),
             internal: config.listen_address,
             sstable_versions: vec![peers::sstable_version(&state.engine)],
@@ -320,6 +322,14 @@ pub(crate) fn with_transient_replicas(schema: &model::Schema) -> Option<&str> {
     keyspaces.find(|keyspace| Strategy::has_transient(&keyspace.replication)).map(|keyspace| &*keyspace.name)
 }
 
+/// The messages that a node speaks, as `MessagingService` of Cassandra 5.0 has it.
+fn messaging_versions(mode: StorageCompatibility) -> Versions {
+    match mode {
+        StorageCompatibility::Cassandra4 => Versions::CASSANDRA_4,
+        StorageCompatibility::Upgrading | StorageCompatibility::None => Versions::CASSANDRA_5,
+    }
+}
+
 /// Where hints lie, and how they are written.
 fn hints_options(config: &Config) -> HintsOptions {
     let settings = &config.settings;
@@ -328,6 +338,10 @@ fn hints_options(config: &Config) -> HintsOptions {
     HintsOptions {
         flush_period: Duration::from_millis(settings.hints_flush_period.0),
         ack_timeout: Duration::from_millis(settings.write_request_timeout.0),
+        file_version: match config.engine.storage_compatibility {
+            StorageCompatibility::Cassandra4 => hints::format::VERSION_40,
+            StorageCompatibility::Upgrading | StorageCompatibility::None => hints::format::VERSION_50,
+        },
         ..HintsOptions::new(&directory)
     }
 }

@@ -52,6 +52,11 @@ fn state_of(member: &RingMember) -> String {
 }
 
 impl RingView {
+    /// The least of the messaging versions that the nodes of the ring speak.
+    pub(crate) fn messaging_version_min(&self) -> u32 {
+        self.member.messaging_version_min()
+    }
+
     /// The nodes as `nodetool status` shows them; what they own of `keyspace`, or of the first that users
     /// made. `own_bytes` are those of this node.
     pub(crate) fn status(

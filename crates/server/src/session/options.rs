@@ -54,7 +54,7 @@ impl Options {
                     None => sessions.coordinator.next_timestamp(),
                 },
                 page_size: page_rows,
-                expiration_max_s: sessions.node.engine.options().storage_compatibility.expiration_max_s(),
+                expiration_max_s: sessions.node.expiration_max_s(),
                 // Until the statement and who sends it are known.
                 unmasks: false,
                 product_guard: sessions.product_guard(),
