@@ -13,7 +13,7 @@ mod promises;
 mod readers;
 
 pub use in_place::Tried;
-pub(crate) use in_place::short;
+pub(crate) use in_place::{BYTES_MAX as IN_PLACE_BYTES_MAX, short};
 pub use readers::{READER_THREAD, ReaderError, ReaderHooks, Readers};
 
 use crate::paxos::{Promise, Proposal};

@@ -15,7 +15,7 @@ const AT_ONCE_BYTES: u64 = 256 << 10;
 /// Rows of the longest answer for which a read of all rows is begun in place.
 const ROWS_MAX: u64 = 256;
 /// Bytes of that answer.
-const BYTES_MAX: u64 = 128 << 10;
+pub(crate) const BYTES_MAX: u64 = 128 << 10;
 
 /// The same for a read of all rows in place: where more are expected than take a moment, it is not begun.
 pub(crate) fn short(context: ReadContext) -> ReadContext {

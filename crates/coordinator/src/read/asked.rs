@@ -98,20 +98,20 @@ impl<'a> Asked<'a> {
         let has_digest =
             matches!(command.partitions, PartitionSelection::Keys(_)) && command.row_filter.is_empty();
         let mut missing = required.clone();
-        let (mut waiting, mut spare) = (Vec::new(), Vec::new());
-        for node in candidates {
-            let asking = match missing.take_one(&node.datacenter) {
-                false => {
-                    spare.push(node);
-                    continue;
-                }
-                true if has_digest && !waiting.is_empty() => {
-                    Asking::Digest(node.replica.read_digest(&request))
-                }
-                true => Asking::Data(node.replica.read_data(&request)),
+        let (chosen, spare): (Vec<_>, Vec<_>) =
+            candidates.into_iter().partition(|node| missing.take_one(&node.datacenter));
+        let first: Option<&Arc<Node>> = chosen.first().copied();
+        let ask = |node: &'a Arc<Node>| {
+            let asking = match has_digest && !first.is_some_and(|first| Arc::ptr_eq(first, node)) {
+                true => Asking::Digest(node.replica.read_digest(&request)),
+                false => Asking::Data(node.replica.read_data(&request)),
             };
-            waiting.push((node, asking));
-        }
+            (node, asking)
+        };
+        // This node may answer at once, which takes its time: meanwhile the others are at work.
+        let is_other = |node: &&Arc<Node>| node.replica.as_local().is_none();
+        let (others, own): (Vec<_>, Vec<_>) = chosen.iter().copied().partition(is_other);
+        let waiting = others.into_iter().chain(own).map(ask).collect();
         let (missing, answers) = (required.clone(), Vec::new());
         let (failures, cause, asked_at_nanos) = (0, None, now_nanos);
         let terms = Terms { request, consistency, required };

@@ -166,6 +166,7 @@ fn page_of(request: ReadRequest, legs: &Legs, gathered: Gathered, required: u32)
     let ReadRequest { command, consistency, page, context, .. } = request;
     let cut = Cut::default();
     let last = gathered.answers.len().saturating_sub(1);
+    let bytes = gathered.answers.iter().flat_map(|(_, recordings)| recordings).map(Recording::bytes).sum();
     let answers = gathered.answers.into_iter().enumerate();
     let streams = answers.map(|(at, (asked, recordings))| {
         known(&command.table, recordings, &asked, gathered.has_more && at == last, &cut)
@@ -176,7 +177,7 @@ fn page_of(request: ReadRequest, legs: &Legs, gathered: Gathered, required: u32)
     let stream = concat(move || Ok(if of_streams.get().is_none() { streams.next() } else { None }));
     let rows = LiveRows::new(Box::new(stream), command, context, page);
     let rows = legs.resume(rows).until_cut(Arc::clone(&cut));
-    Page::gathered(rows, consistency, required, cut)
+    Page::gathered(rows, consistency, required, cut, bytes)
 }
 
 /// The answers of the legs that were asked, in their order.

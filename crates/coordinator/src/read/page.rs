@@ -1,6 +1,7 @@
 //! The rows of a read, and what can go wrong while they are pulled.
 
 use crate::error::CoordinatorError;
+use crate::local::IN_PLACE_BYTES_MAX;
 use model::Consistency;
 use model::row::ResultRow;
 use partition::{Cut, LiveRows, PageMark, ReadError};
@@ -55,18 +56,31 @@ pub struct Page {
     received: u32,
     block_for: u32,
     cut: Option<Cut>,
+    /// Bytes of the answers that it is made of; 0 where it is read as it is pulled.
+    bytes: u64,
 }
 
 impl Page {
     /// Rows that this node reads as they are pulled.
     pub(crate) fn local(rows: Box<LiveRows>, consistency: Consistency) -> Page {
-        Page { rows, consistency, received: 0, block_for: 1, cut: None }
+        Page { rows, consistency, received: 0, block_for: 1, cut: None, bytes: 0 }
     }
 
-    /// Rows that so many replicas, as many as have to, have answered with.
+    /// Rows that so many replicas, as many as have to, have answered with, in so many bytes.
     /// `cut` says where what they know together ends.
-    pub(crate) fn gathered(rows: Box<LiveRows>, consistency: Consistency, received: u32, cut: Cut) -> Page {
-        Page { rows, consistency, received, block_for: received, cut: Some(cut) }
+    pub(crate) fn gathered(
+        rows: Box<LiveRows>,
+        consistency: Consistency,
+        received: u32,
+        cut: Cut,
+        bytes: u64,
+    ) -> Page {
+        Page { rows, consistency, received, block_for: received, cut: Some(cut), bytes }
+    }
+
+    /// Whether its rows are made in no time, where nothing has to be read for them.
+    pub(super) fn is_short(&self) -> bool {
+        self.bytes <= IN_PLACE_BYTES_MAX
     }
 
     /// Where what the replicas know together ends; `None` for rows that this node reads as they are pulled.

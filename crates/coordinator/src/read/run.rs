@@ -1,12 +1,12 @@
 //! Carrying a read out: where, and what follows when it has to wait.
 //!
-//! A read is work that asks for pages and can be begun anew ([`ReadWork`]). A thread that may wait carries it
-//! out:
+//! A read is work that asks for pages and can be begun anew ([`ReadWork`]). It begins on the thread that asks:
 //!
-//! 1. A page that this node answers alone is there at once: its rows are read as they are pulled. The work is
-//!    interrupted where it would have to wait; then it waits here, on no thread, and all is begun anew.
-//! 2. For a page that others have to answer the work lets its thread go. It goes on when the page was
-//!    gathered.
+//! 1. A page that this node answers alone is read as it is pulled, so the work moves to a thread that may wait
+//!    for the disk. It is interrupted where it would have to wait for something else; then it waits here, on
+//!    no thread, and all is begun anew.
+//! 2. While others answer a page the work has no thread. It goes on when the page was gathered: where it was,
+//!    if the page is short, else on a thread that may take its time.
 
 use super::gather::Limits;
 use super::legs::{Leg, Legs, rows_wanted};
@@ -55,24 +55,28 @@ pub type Worked<W> = (Option<W>, Result<<W as ReadWork>::Output, <W as ReadWork>
 #[derive(Clone)]
 pub struct Pages {
     coordinator: Arc<Coordinator>,
-    gathered: Arc<Mutex<Gathered>>,
+    state: Arc<Mutex<Wanted>>,
     /// Where pages that have to be whole would end before their end.
     cuts: Arc<Mutex<Vec<Cut>>>,
 }
 
-/// A page that has to be gathered.
+/// What the work waits for.
 #[derive(Default)]
-enum Gathered {
+enum Wanted {
     #[default]
     Nothing,
-    Asked(Box<(ReadRequest, Legs)>),
-    There(Result<Page, CoordinatorError>),
+    /// A thread that may wait for the disk. With `true` it has one.
+    Thread(bool),
+    /// A page that has to be gathered.
+    Page(Box<(ReadRequest, Legs)>),
+    /// Which is there.
+    Gathered(Result<Page, CoordinatorError>),
 }
 
 impl Pages {
     fn new(coordinator: &Arc<Coordinator>) -> Pages {
         let coordinator = Arc::clone(coordinator);
-        Pages { coordinator, gathered: Arc::default(), cuts: Arc::default() }
+        Pages { coordinator, state: Arc::default(), cuts: Arc::default() }
     }
 
     /// Whether a page ended too early.
@@ -87,20 +91,31 @@ impl Pages {
     pub async fn open(&self, request: ReadRequest) -> Result<Page, PullError> {
         let legs = self.coordinator.legs(&request)?;
         if let Some(local) = legs.local(request.consistency) {
+            poll_fn(|_| self.has_thread()).await;
             return open(local, &legs, request);
         }
-        *self.gathered.lock() = Gathered::Asked(Box::new((request, legs)));
+        *self.state.lock() = Wanted::Page(Box::new((request, legs)));
         poll_fn(|_| {
-            let mut gathered = self.gathered.lock();
-            match std::mem::take(&mut *gathered) {
-                Gathered::There(page) => Poll::Ready(page.map_err(PullError::Failed)),
+            let mut wanted = self.state.lock();
+            match std::mem::take(&mut *wanted) {
+                Wanted::Gathered(page) => Poll::Ready(page.map_err(PullError::Failed)),
                 other => {
-                    *gathered = other;
+                    *wanted = other;
                     Poll::Pending
                 }
             }
         })
         .await
+    }
+
+    /// Waits for a thread that may wait for the disk.
+    fn has_thread(&self) -> Poll<()> {
+        let mut wanted = self.state.lock();
+        if matches!(*wanted, Wanted::Thread(true)) {
+            return Poll::Ready(());
+        }
+        *wanted = Wanted::Thread(false);
+        Poll::Pending
     }
 }
 
@@ -182,24 +197,34 @@ impl Coordinator {
         observer.begins(&context);
         let pages = Pages::new(self);
         let mut working = Box::pin(work.carry_out(context, pages.clone()));
+        let mut has_thread = false;
         loop {
             let job = move |_| {
                 let polled = working.as_mut().poll(&mut Context::from_waker(Waker::noop()));
                 (working, polled)
             };
             let polled;
-            (working, polled) = match self.local.readers().run_observed(deadline, observer, job).await {
-                Ok(polled) => polled,
-                Err(error) => {
-                    return (None, Err(PullError::Failed(of_readers(error, consistency)).into()), false);
+            (working, polled) = if has_thread {
+                match self.local.readers().run_observed(deadline, observer, job).await {
+                    Ok(polled) => polled,
+                    Err(error) => {
+                        return (None, Err(PullError::Failed(of_readers(error, consistency)).into()), false);
+                    }
                 }
+            } else {
+                job(0)
             };
             if let Poll::Ready((work, outcome)) = polled {
                 return (Some(work), outcome, pages.is_cut());
             }
-            let asked = std::mem::take(&mut *pages.gathered.lock());
-            let page = match asked {
-                Gathered::Asked(asked) => {
+            let wanted = std::mem::take(&mut *pages.state.lock());
+            let page = match wanted {
+                Wanted::Thread(_) => {
+                    *pages.state.lock() = Wanted::Thread(true);
+                    has_thread = true;
+                    continue;
+                }
+                Wanted::Page(asked) => {
                     let (request, legs) = *asked;
                     let is_whole = request.is_whole();
                     let page = match self.settled(&request, &legs, deadline).await {
@@ -213,7 +238,8 @@ impl Coordinator {
                 // Nothing else is waited for.
                 _ => Err(CoordinatorError::Internal("a read waits for nothing".to_owned())),
             };
-            *pages.gathered.lock() = Gathered::There(page);
+            has_thread = page.as_ref().is_ok_and(|page| !page.is_short());
+            *pages.state.lock() = Wanted::Gathered(page);
         }
     }
 
