@@ -63,6 +63,17 @@ def judge_imported(figures, given, compared):
                      figures.run("ilion", "large", case, load), ours, 1.25, 2)
 
 
+def judge_ring(figures, compared):
+    """What a ring of Ilion is to reach against one of Cassandra, with each row on all nodes."""
+    for test, bar in (("base", 1 / 5), ("insert", 1 / 4)):
+        for case, in_flight in figures.cases("ilion", test):
+            if in_flight:
+                compared(f"ring, {test}: {in_flight} in flight: CPU of all servers against Cassandra's", cpu,
+                         figures.run("cassandra", test, case, in_flight), figures.run("ilion", test, case, in_flight), bar)
+    theirs, ours = (figures.at_rate(server, "base", "point-read") for server in ("cassandra", "ilion"))
+    compared("ring, base: at half of Cassandra's rate: p99 against Cassandra", lambda run: latency(run, "p99"), theirs, ours, 1 / 5)
+
+
 def judge(results):
     """[{what, found, ratios, bar, met}] for every bar whose runs are there."""
     figures, given = Figures(results), results["parameters"]
@@ -80,6 +91,9 @@ def judge(results):
         if theirs and ours:
             at_most(what, rounds.ratios(figure, ours, theirs), bar, digits)
 
+    if given.get("nodes", 1) > 1:
+        judge_ring(figures, compared)
+        return found
     sizes = sorted(given["wide_rows"])
     if len(sizes) > 1:
         least, most = sizes[0], sizes[-1]

@@ -25,8 +25,8 @@ class Client:
     def __init__(self, program):
         self.program = program
 
-    def schema(self, server):
-        self._finish([self.program, "schema", "--address", server.endpoint])
+    def schema(self, server, replicas):
+        self._finish([self.program, "schema", "--address", ",".join(server.endpoints), "--replicas", replicas])
 
     def alter(self, server, seconds):
         """Changes the schema for so long; returns how often."""
@@ -42,9 +42,9 @@ class Client:
         return Parts([*self._command(server, workload, given, settings), "--parts"])
 
     def _command(self, server, workload, given, settings):
-        settings = {"address": server.endpoint, "workload": workload, "partitions": given.partitions,
-                    "connections": given.connections, "threads": given.threads,
-                    "protocol": given.protocol, "server_pid": server.pid, **settings}
+        settings = {"address": ",".join(server.endpoints), "workload": workload, "partitions": given.partitions,
+                    "connections": given.connections, "threads": given.threads, "protocol": given.protocol,
+                    "consistency": given.consistency, "server_pid": ",".join(map(str, server.pids)), **settings}
         command = [str(self.program), "run"]
         for name, value in settings.items():
             command += [f"--{name.replace('_', '-')}", str(value)]

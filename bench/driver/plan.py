@@ -160,7 +160,7 @@ def load(client, turns, given, results):
     def fill(server):
         loads = {}
         results[server.name] = {"notes": server.notes, "loads": loads, "tests": {}}
-        client.schema(server)
+        client.schema(server, given.nodes)
         if server.source:
             machine.say(f"{server.name}: taking in the files of {server.source.name}")
             server.take_files(KEYSPACE)

@@ -197,7 +197,9 @@ def markdown(results):
     warm_up = f"{given['warm_up']:g} s of warm-up ({given['ilion_warm_up']:g} s for Ilion)"
     text.append(f"* Each case: {warm_up}, then {given.get('rounds', 1)} rounds in which the servers take turns of {given['seconds']:g} s "
                 f"(at a fixed rate {plan.RATE_SECONDS_MIN} s at least); {given['connections']} connections, protocol v{given['protocol']}, "
-                f"{given['threads']} client thread(s), consistency LOCAL_ONE\n")
+                f"{given['threads']} client thread(s), consistency {given.get('consistency', 'LOCAL_ONE')}\n")
+    if given.get("nodes", 1) > 1:
+        text.append(f"* Each server is a ring of {given['nodes']} nodes, each row on all of them; CPU time and memory are those of all nodes\n")
     for name, server in results["servers"].items():
         text.extend(f"* {name}: {note}\n" for note in server["notes"])
     return "".join(text)

@@ -35,6 +35,9 @@ use crate::error::Error;
 /// How often a table comes and goes, at the most: a server that is quick at it is to do other things besides.
 const ALTER_EVERY: Duration = Duration::from_millis(100);
 
+/// How long the nodes of a ring may take to have one schema.
+const AGREEMENT_PATIENCE: Duration = Duration::from_secs(60);
+
 #[derive(Parser)]
 #[command(name = "bench-client", about = "Load for a server that speaks Cassandra's native protocol")]
 struct Arguments {
@@ -46,9 +49,12 @@ struct Arguments {
 enum Verb {
     /// Make the keyspace and the tables
     Schema {
-        /// The server
-        #[arg(long)]
-        address: SocketAddr,
+        /// The server, or the nodes of a ring
+        #[arg(long, value_delimiter = ',', required = true)]
+        address: Vec<SocketAddr>,
+        /// On how many nodes each row is
+        #[arg(long, default_value_t = 1)]
+        replicas: u32,
     },
     /// Make a table, alter it and drop it, ten times a second, and print how often the schema changed
     Alter {
@@ -71,7 +77,7 @@ enum Verb {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().verb {
-        Verb::Schema { address } => make_schema(address),
+        Verb::Schema { address, replicas } => make_schema(&address, replicas),
         Verb::Alter { address, seconds } => alter_schema(address, Duration::from_secs_f64(seconds)),
         Verb::Run(settings) => run::run(&settings),
         Verb::Null { address } => null_server::serve(address),
@@ -85,9 +91,29 @@ fn main() -> ExitCode {
     }
 }
 
-fn make_schema(address: SocketAddr) -> Result<(), Error> {
-    let mut connection = Connection::open(address, ProtocolVersion::V5)?;
-    workloads::tables().iter().try_for_each(|statement| connection.query(statement).map(drop))
+/// Makes the tables on the first node, and waits until all nodes have them.
+fn make_schema(nodes: &[SocketAddr], replicas: u32) -> Result<(), Error> {
+    let open = |node: &SocketAddr| Connection::open(*node, ProtocolVersion::V5);
+    let mut nodes = nodes.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    let Some(first) = nodes.first_mut() else { return Ok(()) };
+    for statement in workloads::tables(replicas) {
+        first.query(&statement)?;
+    }
+    let begun = Instant::now();
+    loop {
+        let versions = nodes.iter_mut().map(schema_version).collect::<Result<Vec<_>, _>>()?;
+        if versions.windows(2).all(|pair| pair.first() == pair.last()) {
+            return Ok(());
+        }
+        if begun.elapsed() > AGREEMENT_PATIENCE {
+            return Err(Error::Protocol(format!("the nodes do not agree on the schema: {versions:?}")));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn schema_version(node: &mut Connection) -> Result<String, Error> {
+    node.query("SELECT schema_version FROM system.local").map(|answer| format!("{answer:?}"))
 }
 
 fn alter_schema(address: SocketAddr, time: Duration) -> Result<(), Error> {

@@ -87,9 +87,13 @@ pub struct Usage {
 }
 
 impl Sample {
-    /// Reads the counters now.
-    pub fn take(server_pid: Option<u32>) -> Result<Self, Error> {
-        let server = server_pid.map(|pid| Process::read(&pid.to_string())).transpose()?;
+    /// Reads the counters now, those of all processes of the server together.
+    pub fn take(server_pids: &[u32]) -> Result<Self, Error> {
+        let mut server = None;
+        for pid in server_pids {
+            let process = Process::read(&pid.to_string())?;
+            server = Some(server.map_or(process, |others: Process| others.beside(&process)));
+        }
         let client = Process::read("self")?;
         let (busy_ticks, steal_ticks) = machine(&text("/proc/stat")?);
         Ok(Self { at: Instant::now(), server, client, busy_ticks, steal_ticks })
@@ -195,6 +199,15 @@ impl Process {
         }
     }
 
+    /// What two processes use together: memory, too.
+    fn beside(&self, other: &Self) -> Self {
+        Self {
+            rss_kib: self.rss_kib + other.rss_kib,
+            rss_peak_kib: self.rss_peak_kib + other.rss_peak_kib,
+            ..self.and(other)
+        }
+    }
+
     fn usage(&self, operations: u64) -> ProcessUsage {
         let cpu_s = seconds(self.user_ticks + self.system_ticks);
         ProcessUsage {
@@ -282,12 +295,12 @@ mod tests {
 
     #[test]
     fn a_busy_loop_shows_as_the_clients_own_time() {
-        let before = Sample::take(None).unwrap();
+        let before = Sample::take(&[]).unwrap();
         let mut spun = 0u64;
         while before.at.elapsed().as_millis() < 300 {
             spun = std::hint::black_box(spun + 1);
         }
-        let usage = Sample::take(Some(std::process::id())).unwrap().since(&before).usage(10);
+        let usage = Sample::take(&[std::process::id()]).unwrap().since(&before).usage(10);
         assert!(usage.server.is_none(), "there was no sample of it before");
         assert!(usage.client.cpu_s > 0.0 && usage.client.rss_bytes > 0);
     }

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use protocol::ProtocolVersion;
+use protocol::{Consistency, ProtocolVersion};
 use serde::Serialize;
 
 use crate::connection::Connection;
@@ -33,9 +33,12 @@ const WATCH_NS: u64 = 300_000;
 /// What to run.
 #[derive(Debug, Args)]
 pub struct Settings {
-    /// The server
-    #[arg(long)]
-    address: SocketAddr,
+    /// The server, or the nodes of a ring, which get connections by turns
+    #[arg(long, value_delimiter = ',', required = true)]
+    address: Vec<SocketAddr>,
+    /// How many replicas have to answer
+    #[arg(long, default_value = "LOCAL_ONE", value_parser = consistency)]
+    consistency: Consistency,
     /// The workload
     #[arg(long, long_help = format!("The workload, one of:\n{}", workloads::NAMES.join("\n")))]
     workload: String,
@@ -74,9 +77,9 @@ pub struct Settings {
     /// Version of the native protocol
     #[arg(long, default_value_t = 5)]
     protocol: u8,
-    /// The server's process, to count its CPU time, memory and I/O
-    #[arg(long)]
-    server_pid: Option<u32>,
+    /// The processes of the server, to count their CPU time, memory and I/O together
+    #[arg(long, value_delimiter = ',')]
+    server_pid: Vec<u32>,
     /// Where random choices start from
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -148,6 +151,12 @@ impl Settings {
     }
 }
 
+/// A consistency level by its name, as CQL has it.
+fn consistency(name: &str) -> Result<Consistency, String> {
+    let level = Consistency::ALL_LEVELS.into_iter().find(|level| level.name() == name);
+    level.ok_or_else(|| format!("no consistency level {name}"))
+}
+
 /// Runs a workload and prints its figures, those of each part on a line.
 pub fn run(settings: &Settings) -> Result<(), Error> {
     let shape = settings.shape()?;
@@ -160,8 +169,8 @@ pub fn run(settings: &Settings) -> Result<(), Error> {
     }
     let mut threads = Threads::start(workers);
     let spent = match &*measured {
-        Measured::Window(window) => vec![measure_window(&mut threads, clock, *window, settings.server_pid)?],
-        Measured::Parts(_) => measure_parts(&mut threads, clock, &measured, settings.server_pid)?,
+        Measured::Window(window) => vec![measure_window(&mut threads, clock, *window, &settings.server_pid)?],
+        Measured::Parts(_) => measure_parts(&mut threads, clock, &measured, &settings.server_pid)?,
     };
     let mut tally = threads.tally;
     let names = measured.names();
@@ -192,13 +201,17 @@ fn workers(settings: &Settings, shape: Shape, measured: &Arc<Measured>) -> Resul
     let Shape { version, connections, threads } = shape;
     let mut lanes: Vec<Vec<Lane>> = (0..threads).map(|_| Vec::new()).collect();
     let mut statements = None;
-    for (index, thread) in (0..connections).zip((0..threads as usize).cycle()) {
-        let mut connection = Connection::open(settings.address, version)?;
-        if statements.is_none() {
+    let nodes = settings.address.iter().cycle();
+    for ((index, thread), &node) in (0..connections).zip((0..threads as usize).cycle()).zip(nodes) {
+        let mut connection = Connection::open(node, version)?;
+        // Each node has to know them; their ids are the same.
+        if statements.is_none() || (index as usize) < settings.address.len() {
             let share = Share { index: 0, of: 1, seed: settings.seed };
             let all = workloads::open(&settings.workload, settings.scale(), share)?.statements();
-            let prepared: Result<Vec<_>, _> =
-                all.into_iter().map(|statement| Prepared::new(&mut connection, statement)).collect();
+            let prepared: Result<Vec<_>, _> = all
+                .into_iter()
+                .map(|statement| Prepared::new(&mut connection, statement, settings.consistency))
+                .collect();
             statements = Some(prepared?);
         }
         connection.begin_load()?;
@@ -300,12 +313,12 @@ fn measure_window(
     threads: &mut Threads,
     clock: Clock,
     window: Window,
-    server_pid: Option<u32>,
+    server_pids: &[u32],
 ) -> Result<Spent, Error> {
     threads.wait_until(clock, window.begin_ns)?;
-    let begin = Sample::take(server_pid)?;
+    let begin = Sample::take(server_pids)?;
     threads.wait_until(clock, window.end_ns)?;
-    let end = Sample::take(server_pid)?;
+    let end = Sample::take(server_pids)?;
     threads.wait_until(clock, u64::MAX)?;
     Ok(end.since(&begin))
 }
@@ -316,7 +329,7 @@ fn measure_parts(
     threads: &mut Threads,
     clock: Clock,
     measured: &Measured,
-    server_pid: Option<u32>,
+    server_pids: &[u32],
 ) -> Result<Vec<Spent>, Error> {
     let mut spent: Vec<Spent> = Vec::new();
     let mut current: Option<(usize, Sample)> = None;
@@ -332,7 +345,7 @@ fn measure_parts(
                 None
             }
         };
-        let now = Sample::take(server_pid)?;
+        let now = Sample::take(server_pids)?;
         if let Some((part, begin)) = current.take() {
             if spent.len() <= part {
                 spent.resize(part + 1, Spent::default());

@@ -47,13 +47,17 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Prepares a statement on the server.
-    pub fn new(connection: &mut Connection, statement: Statement) -> Result<Self, Error> {
+    /// Prepares a statement on the server, or on one node of a ring.
+    pub fn new(
+        connection: &mut Connection,
+        statement: Statement,
+        consistency: Consistency,
+    ) -> Result<Self, Error> {
         let request = match &statement {
             Statement::Options => Request::Options(Options),
             Statement::Write(text) | Statement::Read(text, _) | Statement::Whole(text, _) => {
                 let prepared = connection.prepare(text)?;
-                let mut params = QueryParams::new(Consistency::LocalOne);
+                let mut params = QueryParams::new(consistency);
                 params.skip_metadata = true;
                 params.page_size = Some(PAGE_ROWS).filter(|_| !matches!(statement, Statement::Whole(..)));
                 let result_metadata_id = Some(prepared.result_metadata_id[..].into());

@@ -83,10 +83,10 @@ pub trait Workload: Send {
     }
 }
 
-/// The CQL that makes the keyspace and the tables.
-pub fn tables() -> Vec<String> {
+/// The CQL that makes the keyspace, with so many replicas of each row, and the tables.
+pub fn tables(replicas: u32) -> Vec<String> {
     let keyspace = format!(
-        "CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
+        "CREATE KEYSPACE IF NOT EXISTS {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': {replicas}}}"
     );
     let mut tables = vec![keyspace, base::schema(), wide::schema(), inserts::schema(), counters::schema()];
     tables.extend(large::schemas());
