@@ -3,8 +3,8 @@
 //!
 //! One list, [`TARGETS`], serves both uses: `fuzz_targets/<name>.rs` hands an entry point to libFuzzer, and
 //! `tests/corpus.rs` replays `corpus/<name>` on the stable compiler. A new decoder adds its function, its
-//! line in the list, its file in `fuzz_targets`, its `[[bin]]` in Cargo.toml and a seed in `corpus`; the test
-//! names what was forgotten.
+//! line in the list, its file in `fuzz_targets`, its `[[bin]]` in Cargo.toml and a seed in `corpus`;
+//! `cargo xtask tidy` names what was forgotten.
 
 use bytes::{Bytes, BytesMut};
 use model::CqlType;

@@ -10,12 +10,13 @@ use serde_json::json;
 use crate::{tidy, times};
 
 /// Workspaces of their own: the fuzz targets, and the benchmarks' client.
-const OTHER_WORKSPACES: [&str; 2] = ["fuzz/Cargo.toml", "bench/client/Cargo.toml"];
+const FUZZ: &str = "fuzz/Cargo.toml";
+const BENCH_CLIENT: &str = "bench/client/Cargo.toml";
 
-/// Runs every step; the error says which one failed and how to run it alone.
-pub fn run(root: &Path) -> Result<(), String> {
+/// Runs every step, the corpora if they are wanted; the error says which one failed and how to run it alone.
+pub fn run(root: &Path, with_corpora: bool) -> Result<(), String> {
     cargo(root, "fmt", &["fmt", "--all", "--check"])?;
-    for manifest in OTHER_WORKSPACES {
+    for manifest in [FUZZ, BENCH_CLIENT] {
         cargo(root, "fmt", &["fmt", "--manifest-path", manifest, "--check"])?;
     }
     cargo(root, "clippy", &["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
@@ -24,12 +25,13 @@ pub fn run(root: &Path) -> Result<(), String> {
     cargo(root, "tests", &["--config", &times::runner()?, "test", "--locked", "--workspace"])?;
     // They share the build directory, so that little is compiled twice.
     let own = ["--locked", "--target-dir", "target", "--manifest-path"];
-    for (name, manifest) in ["fuzz corpora", "bench client"].into_iter().zip(OTHER_WORKSPACES) {
-        cargo(root, name, &[&["test"][..], &own[..], &[manifest][..]].concat())?;
+    let test = |manifest| [&["test"][..], &own[..], &[manifest][..]].concat();
+    if with_corpora {
+        cargo(root, "fuzz corpora", &test(FUZZ))?;
     }
+    cargo(root, "bench client", &test(BENCH_CLIENT))?;
     let lints = ["--all-targets", "--", "-D", "warnings"];
-    let client = ["bench/client/Cargo.toml"];
-    cargo(root, "bench client", &[&["clippy"][..], &own[..], &client[..], &lints[..]].concat())
+    cargo(root, "bench client", &[&["clippy"][..], &own[..], &[BENCH_CLIENT], &lints[..]].concat())
 }
 
 fn cargo(root: &Path, name: &str, arguments: &[&str]) -> Result<(), String> {

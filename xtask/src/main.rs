@@ -28,7 +28,11 @@ enum Task {
     /// Check the rules of the house: crate table, licences, file sizes, module docs, links
     Tidy,
     /// Format check, clippy, tidy, and the tests that need nothing but Rust
-    Ci,
+    Ci {
+        /// Leave the stored corpora to `fuzz/run`, which begins with them
+        #[arg(long)]
+        without_corpora: bool,
+    },
     /// Make the fixtures anew: SSTables that real Cassandras write, in every format
     Fixtures {
         /// Sets, as 5.0.5-oa; all of them when none is named
@@ -47,7 +51,7 @@ fn main() -> ExitCode {
     let root = root();
     let outcome = match Arguments::parse().task {
         Task::Tidy => tidy::run(&root),
-        Task::Ci => ci::run(&root),
+        Task::Ci { without_corpora } => ci::run(&root, !without_corpora),
         Task::Fixtures { sets } => fixtures::run(&root, &sets),
         Task::Timed { command } => return times::binary(&command),
     };

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`crates`] | a crate uses only what stands in its row of ARCHITECTURE.md; Arrow stays in the crates that hand out bulk data; every crate says what it is for; dependencies carry licences that go with Apache-2.0 |
 //! | [`sources`] | Rust files open with their contract, keep to sizes and widths, and carry no notes to self; decoders deny what panics |
+//! | [`fuzz_targets`] | a fuzz target has its file, its line in the manifest and its corpus |
 //! | [`links`] | links and paths in documents lead somewhere |
 //! | [`tables`] | cells of tables in documents hold a phrase |
 //! | [`commits`] | subjects of commits are short |
@@ -13,6 +14,7 @@
 
 mod commits;
 mod crates;
+mod fuzz_targets;
 mod licences;
 mod links;
 mod sources;
@@ -60,6 +62,7 @@ pub fn run(root: &Path) -> Result<(), String> {
     findings.extend(crates::check(root, &metadata, &files)?);
     findings.extend(sources::check(&files));
     findings.extend(sources::weights(root)?);
+    findings.extend(fuzz_targets::check(root)?);
     findings.extend(links::check(root, &files));
     findings.extend(tables::check(&files));
     findings.extend(commits::check(root));
