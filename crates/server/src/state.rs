@@ -74,8 +74,8 @@ pub struct NodeState {
     pub tls: Option<Arc<Tls>>,
     /// TLS between nodes, where some may speak it.
     pub node_tls: Option<Arc<NodeTls>>,
-    /// Tokens of the node, in the order of the ring.
-    pub tokens: Vec<i64>,
+    /// Tokens of the node, once they are known.
+    pub(crate) tokens: OnceLock<Vec<i64>>,
     /// Version of the Cassandra whose directory this is, or whose behaviour this is: what clients are told.
     pub release_version: String,
     /// Who is told when the schema of other nodes was merged into this one's: the schema before, and now.
@@ -121,6 +121,11 @@ impl NodeState {
     /// Whether the node was drained: it takes no more writes and no clients.
     pub fn is_drained(&self) -> bool {
         self.drained.load(Ordering::SeqCst)
+    }
+
+    /// Tokens of the node, in the order of the ring. None before a new node has chosen them.
+    pub fn tokens(&self) -> &[i64] {
+        self.tokens.get().map_or(&[], Vec::as_slice)
     }
 
     /// The schema in force, virtual keyspaces included.

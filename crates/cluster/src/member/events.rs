@@ -221,7 +221,7 @@ impl Member {
                 members.push(RingMember {
                     endpoint: own,
                     node: Arc::clone(self.topology.this()),
-                    tokens: self.options.tokens.iter().map(|token| Token(*token)).collect(),
+                    tokens: self.tokens.lock().iter().map(|token| Token(*token)).collect(),
                     phase: Phase::Normal,
                 });
             }

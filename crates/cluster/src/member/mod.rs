@@ -32,6 +32,7 @@ use crate::gossip::{
 use crate::messaging::{Handler, Messenger, Request, Verb};
 use crate::remote::RemoteTimeouts;
 use crate::ring::RingTopology;
+use crate::ring::allocation::Neighbour;
 use crate::serve::Spawn;
 use coordinator::Node;
 use env::Env;
@@ -66,8 +67,6 @@ pub struct MemberOptions {
     pub host_id: Uuid,
     /// Number of this start; larger than that of any before.
     pub generation: i32,
-    /// Its tokens.
-    pub tokens: Vec<i64>,
     /// Whether it has once owned tokens.
     pub has_bootstrapped: bool,
     /// Release of Cassandra whose words it speaks.
@@ -116,6 +115,8 @@ pub struct Member {
     gossiper: Mutex<Gossiper>,
     known: Mutex<Known>,
     shadow: Mutex<Option<ShadowEnd>>,
+    /// Its tokens, since it took them.
+    tokens: Mutex<Vec<i64>>,
     /// Whether it has told its tokens.
     has_joined: AtomicBool,
     is_stopped: AtomicBool,
@@ -151,6 +152,7 @@ impl Member {
             spawn,
             gossiper: Mutex::new(gossiper),
             shadow: Mutex::new(None),
+            tokens: Mutex::default(),
             has_joined: AtomicBool::new(false),
             is_stopped: AtomicBool::new(false),
             is_pulling: AtomicBool::new(false),
@@ -240,18 +242,32 @@ impl Member {
         Ok(())
     }
 
+    /// The other nodes of this one's data center, for whoever chooses tokens.
+    pub fn neighbours(&self) -> Vec<Neighbour> {
+        let (own, members) = (self.topology.this(), self.topology.members());
+        let near = members
+            .iter()
+            .filter(|member| member.node.datacenter == own.datacenter && member.node.id != own.id);
+        near.map(|member| Neighbour {
+            rack: member.node.rack.to_string(),
+            tokens: member.tokens.iter().map(|token| token.0).collect(),
+        })
+        .collect()
+    }
+
     /// Takes the node's part of the ring.
     ///
     /// # Errors
     /// [`MemberError::TooLong`].
-    pub fn take_tokens(&self) -> Result<(), MemberError> {
+    pub fn take_tokens(&self, tokens: Vec<i64>) -> Result<(), MemberError> {
         {
             let mut gossiper = self.gossiper.lock();
-            let tokens = tokens::encode(&self.options.tokens).map_err(|_| MemberError::TooLong("tokens"))?;
-            gossiper.set(AppState::TOKENS, tokens);
-            let token = self.options.tokens.first().copied().unwrap_or_default();
+            let text = tokens::encode(&tokens).map_err(|_| MemberError::TooLong("tokens"))?;
+            gossiper.set(AppState::TOKENS, text);
+            let token = tokens.first().copied().unwrap_or_default();
             gossiper.set_status(Status::Normal { token });
         }
+        *self.tokens.lock() = tokens;
         self.has_joined.store(true, Ordering::SeqCst);
         self.refresh_members();
         Ok(())

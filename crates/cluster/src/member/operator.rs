@@ -61,8 +61,11 @@ impl Member {
         }
         let generation = next_generation(Some(own), Now::of(&self.env));
         keep(generation)?;
-        let text = tokens::encode(&self.options.tokens).map_err(|_| MemberError::TooLong("tokens"))?;
-        let token = self.options.tokens.first().copied().unwrap_or_default();
+        let (text, token) = {
+            let tokens = self.tokens.lock();
+            (tokens::encode(&tokens), tokens.first().copied().unwrap_or_default())
+        };
+        let text = text.map_err(|_| MemberError::TooLong("tokens"))?;
         let mut gossiper = self.gossiper.lock();
         gossiper.set(AppState::TOKENS, text);
         gossiper.set_status(Status::Normal { token });

@@ -120,7 +120,6 @@ fn member(network: &Arc<Network>, n: u8, host_id: u128, version: u128) -> (Arc<M
         },
         host_id: Uuid::from_u128(host_id),
         generation: 1_000 + i32::from(n),
-        tokens: vec![i64::from(n) * 10],
         has_bootstrapped: false,
         release_version: "5.0.5".to_owned(),
         messaging_version: 12,
@@ -139,7 +138,9 @@ fn member(network: &Arc<Network>, n: u8, host_id: u128, version: u128) -> (Arc<M
 async fn join(member: &Member) -> Result<(), MemberError> {
     member.look_around().await?;
     member.begin().await?;
-    member.take_tokens()?;
+    member.take_tokens(vec![
+        i64::from(member.with_gossip(|gossiper| gossiper.own().generation)) * 10 - 10_000,
+    ])?;
     member.set_ready(true);
     Ok(())
 }

@@ -69,7 +69,7 @@ fn load_bytes(state: &NodeState) -> u64 {
 }
 
 fn tokens(state: &NodeState) -> Vec<String> {
-    state.tokens.iter().map(i64::to_string).collect()
+    state.tokens().iter().map(i64::to_string).collect()
 }
 
 #[derive(Debug, Deserialize)]

@@ -28,7 +28,7 @@ pub use encryption::{ClientAuth, ContextFactory, EncryptionOptions, EncryptionPo
 pub use internode::{InternodeEncryption, InternodeOptions};
 pub use memory::{MemoryShares, memory_bytes};
 use places::Places;
-pub use ring::RingConfig;
+pub use ring::{Allocation, RingConfig};
 pub use settings::Settings;
 pub use shown::Shown;
 pub use units::{ByteRate, ByteSize, Millis};

@@ -18,6 +18,17 @@ pub struct RingConfig {
     pub phi_convict_threshold: f64,
     /// Whether messages are compressed (`internode_compression: all`).
     pub compresses: bool,
+    /// For what a new node's tokens are to be even; `None`: they are drawn at random.
+    pub allocation: Option<Allocation>,
+}
+
+/// For what a new node chooses its tokens. A keyspace goes before a number, as in Cassandra.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Allocation {
+    /// So many replicas in its data center (`allocate_tokens_for_local_replication_factor`).
+    Replicas(u32),
+    /// As many as this keyspace has there (`allocate_tokens_for_keyspace`).
+    Keyspace(String),
 }
 
 /// What the file says so far.
@@ -26,16 +37,26 @@ pub(super) struct RingDraft {
     seeds: Option<Vec<String>>,
     phi_convict_threshold: Option<f64>,
     compresses: bool,
+    allocated_replicas: Option<u32>,
+    allocated_keyspace: Option<String>,
 }
 
 impl RingConfig {
     /// Names and values, as Cassandra shows them.
-    pub(super) fn shown(ring: Option<&RingConfig>) -> [(&'static str, Option<String>); 4] {
+    pub(super) fn shown(ring: Option<&RingConfig>) -> [(&'static str, Option<String>); 6] {
         let seeds =
             ring.map(|ring| ring.seeds.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(","));
         let compresses = ring.is_some_and(|ring| ring.compresses);
         let phi = ring.map_or(PHI_DEFAULT, |ring| ring.phi_convict_threshold);
+        let allocation = ring.and_then(|ring| ring.allocation.as_ref());
+        let (keyspace, replicas) = match allocation {
+            None => (None, None),
+            Some(Allocation::Keyspace(name)) => (Some(name.clone()), None),
+            Some(Allocation::Replicas(count)) => (None, Some(count.to_string())),
+        };
         [
+            ("allocate_tokens_for_keyspace", keyspace),
+            ("allocate_tokens_for_local_replication_factor", replicas),
             ("internode_compression", Some(if compresses { "all" } else { "none" }.to_owned())),
             ("phi_convict_threshold", Some(format!("{phi:?}"))),
             ("seed_provider.class_name", Some("org.apache.cassandra.locator.SimpleSeedProvider".to_owned())),
@@ -52,7 +73,24 @@ impl RingDraft {
     pub(super) fn note(&mut self, key: &str, value: &Value) -> Result<bool, String> {
         match key {
             // A key without a value keeps its default.
-            "seed_provider" | "phi_convict_threshold" | "internode_compression" if value.is_null() => {}
+            "seed_provider"
+            | "phi_convict_threshold"
+            | "internode_compression"
+            | "allocate_tokens_for_keyspace"
+            | "allocate_tokens_for_local_replication_factor"
+                if value.is_null() => {}
+            "allocate_tokens_for_local_replication_factor" => {
+                let replicas = value.as_u64().and_then(|replicas| u32::try_from(replicas).ok());
+                self.allocated_replicas = Some(
+                    replicas
+                        .ok_or("allocate_tokens_for_local_replication_factor must be a number of replicas")?,
+                );
+            }
+            "allocate_tokens_for_keyspace" => {
+                let name =
+                    value.as_str().ok_or("allocate_tokens_for_keyspace must be the name of a keyspace")?;
+                self.allocated_keyspace = Some(name.to_owned());
+            }
             "seed_provider" => self.seeds = Some(seeds(value)?),
             "phi_convict_threshold" => {
                 let phi = value.as_f64().filter(|phi| (5.0..=16.0).contains(phi));
@@ -87,7 +125,9 @@ impl RingDraft {
             return Err("The seed provider lists no seeds.".to_owned());
         }
         let phi_convict_threshold = self.phi_convict_threshold.unwrap_or(PHI_DEFAULT);
-        Ok(Some(RingConfig { seeds: found, phi_convict_threshold, compresses: self.compresses }))
+        let allocation = self.allocated_keyspace.map(Allocation::Keyspace);
+        let allocation = allocation.or(self.allocated_replicas.map(Allocation::Replicas));
+        Ok(Some(RingConfig { seeds: found, phi_convict_threshold, compresses: self.compresses, allocation }))
     }
 }
 

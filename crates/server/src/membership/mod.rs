@@ -15,7 +15,7 @@ mod shown;
 
 pub(crate) use shown::RingView;
 
-use crate::config::{Config, RingConfig};
+use crate::config::{Allocation, Config, RingConfig};
 use crate::node::StartError;
 use crate::slices::take_time;
 use crate::state::NodeState;
@@ -28,6 +28,7 @@ use cluster::messaging::tcp::{TcpOptions, TcpTransport};
 use cluster::messaging::{Framing, Messenger, MessengerOptions, Versions};
 use cluster::remote::RemoteTimeouts;
 use cluster::ring::RingTopology;
+use cluster::ring::allocation::{AllocationError, allocate};
 use cluster::serve::{ReplicaServer, Spawn};
 use coordinator::{Coordinator, Node as RingNode, Strategy};
 use engine::{EngineError, StorageCompatibility};
@@ -70,6 +71,15 @@ pub enum MembershipError {
          joins"
     )]
     Transient(String),
+    /// No choice of tokens makes the parts of all nodes alike.
+    #[error(transparent)]
+    Allocation(#[from] AllocationError),
+    /// The keyspace for which tokens are to be chosen is not there.
+    #[error("Problem opening token allocation keyspace {0}")]
+    AllocationKeyspace(String),
+    /// The choice of tokens came to no end.
+    #[error("the tokens of this node could not be chosen: {0}")]
+    Choice(String),
     /// What it remembers of others cannot be read or written.
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -157,7 +167,6 @@ impl Membership {
             },
             host_id: state.engine.host_id(),
             generation: state.generation,
-            tokens: state.tokens.clone(),
             has_bootstrapped,
             release_version: state.release_version.clone(),
             messaging_version: versions.max,
@@ -282,7 +291,11 @@ impl Membership {
                 return Err(MembershipError::Bootstrap(keyspace.name.clone()));
             }
         }
-        self.member.take_tokens()?;
+        let tokens = match self.state.tokens() {
+            [] => self.choose_tokens().await?,
+            known => known.to_vec(),
+        };
+        self.member.take_tokens(tokens)?;
         self.dispatcher.start().map_err(MembershipError::Hints)?;
         let state = Arc::clone(&self.state);
         match take_time(move || crate::node::complete_bootstrap(&state)).await {
@@ -290,6 +303,33 @@ impl Membership {
             Err(error) => tracing::error!(%error, "that the node has joined is not written down"),
         }
         Ok(())
+    }
+
+    /// The tokens of a new node, so that the nodes of its data center hold much the same. They are written down.
+    async fn choose_tokens(&self) -> Result<Vec<i64>, MembershipError> {
+        let config = &self.state.config;
+        let replicas = match config.ring.as_ref().and_then(|ring| ring.allocation.as_ref()) {
+            Some(Allocation::Keyspace(name)) => {
+                let schema = self.state.engine.schema();
+                let keyspace = schema.keyspace(name).filter(|keyspace| !keyspace.is_virtual);
+                let keyspace = keyspace.ok_or_else(|| MembershipError::AllocationKeyspace(name.clone()))?;
+                Strategy::of(&keyspace.replication).in_datacenter(&config.data_center)
+            }
+            Some(Allocation::Replicas(replicas)) => *replicas,
+            None => 1,
+        };
+        let (neighbours, state) = (self.member.neighbours(), Arc::clone(&self.state));
+        let chosen = take_time(move || {
+            let (config, random) = (&state.config, &state.env.random);
+            let (datacenter, rack, count) = (&config.data_center, &config.rack, config.num_tokens());
+            let tokens = allocate(&neighbours, datacenter, rack, replicas as usize, count, random)?;
+            tracing::info!(replicas, nodes = neighbours.len(), ?tokens, "has chosen its tokens");
+            crate::node::keep_tokens(&state, &tokens)?;
+            // Nobody else chooses them.
+            let _ = state.tokens.set(tokens.clone());
+            Ok(tokens)
+        });
+        chosen.await.unwrap_or_else(|error| Err(MembershipError::Choice(error.to_string())))
     }
 
     /// Waits until the others have a change of the schema that was just made here, for a few seconds.

@@ -61,7 +61,7 @@ pub(crate) fn record(state: &NodeState) -> Result<(), EngineError> {
     let engine = &state.engine;
     let schema = engine.schema();
     for keyspace in recorded(&schema) {
-        let local = ranges(&state.tokens);
+        let local = ranges(state.tokens());
         let replicas = Strategy::of(&keyspace.replication).in_datacenter(&state.config.data_center);
         let primary = if replicas > 0 { local.as_slice() } else { &[] };
         for table in keyspace.stores() {

@@ -157,7 +157,7 @@ impl Node {
             connections: Arc::new(net::Registry::new()),
             tls,
             node_tls,
-            tokens: identity.tokens.clone(),
+            tokens: decided(&identity.tokens),
             schema_merged: OnceLock::new(),
             ring: OnceLock::new(),
             generation: identity.generation,
@@ -342,6 +342,25 @@ fn write_identity(
 pub(crate) fn keep_generation(state: &NodeState, generation: i32) -> Result<(), EngineError> {
     let table = state.engine.system_table("local");
     let mutation = local::generation(&table, generation, state.env.now_micros());
+    let ticket = state.engine.apply(&mutation, engine::WriteOptions::default())?;
+    ticket.wait()?;
+    state.engine.flush("system", Some("local"))
+}
+
+/// The tokens of a node, if they are known before it has seen its ring.
+fn decided(tokens: &[i64]) -> OnceLock<Vec<i64>> {
+    let known = OnceLock::new();
+    if !tokens.is_empty() {
+        // It is new.
+        let _ = known.set(tokens.to_vec());
+    }
+    known
+}
+
+/// Writes down which tokens the node is to own.
+pub(crate) fn keep_tokens(state: &NodeState, tokens: &[i64]) -> Result<(), EngineError> {
+    let table = state.engine.system_table("local");
+    let mutation = local::chosen(&table, tokens, state.env.now_micros());
     let ticket = state.engine.apply(&mutation, engine::WriteOptions::default())?;
     ticket.wait()?;
     state.engine.flush("system", Some("local"))

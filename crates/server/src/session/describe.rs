@@ -21,7 +21,7 @@ pub(super) fn run(
     let node = &exchange.sessions.node;
     let replica = vec![node.config.broadcast_rpc_address.to_string()];
     let ownership: Vec<(String, Vec<String>)> =
-        node.tokens.iter().map(|token| (token.to_string(), replica.clone())).collect();
+        node.tokens().iter().map(|token| (token.to_string(), replica.clone())).collect();
     let short = |class: &str| class.rsplit('.').next().unwrap_or(class).to_owned();
     let schema = node.schema();
     let described = describe::describe(

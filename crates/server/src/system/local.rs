@@ -14,7 +14,7 @@ use model::key::KeyRange;
 use model::{
     Cell, Clustering, CqlType, DecoratedKey, Deletion, Mutation, PartitionKey, PartitionUpdate, Row,
 };
-use model::{Liveness, TableSchema};
+use model::{ColumnId, Liveness, TableSchema};
 use partition::{BoxedStream, Event, Fragment, PartitionStream, ReadError};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -110,6 +110,25 @@ pub enum IdentityError {
 
 /// What `bootstrapped` says of a node that owns its tokens.
 const BOOTSTRAPPED: Bytes = Bytes::from_static(b"COMPLETED");
+
+/// The write that says which tokens the node is to own; there were none before.
+pub fn chosen(table: &Arc<TableSchema>, tokens: &[i64], now_micros: i64) -> Mutation {
+    let mut row = Row::new(Clustering::empty());
+    row.liveness = Liveness::new(now_micros);
+    if let Some(column) = table.column("tokens") {
+        row.cells.extend(token_cells(column.id, tokens, now_micros));
+    }
+    let mut update = PartitionUpdate::new(Arc::clone(table), key());
+    update.rows.push(row);
+    Mutation::of(update)
+}
+
+/// The elements of the set of tokens, in its order.
+fn token_cells(column: ColumnId, tokens: &[i64], now_micros: i64) -> impl Iterator<Item = Cell> {
+    let mut paths: Vec<String> = tokens.iter().map(i64::to_string).collect();
+    paths.sort_by(|a, b| CqlType::Text.compare(a.as_bytes(), b.as_bytes()));
+    paths.into_iter().map(move |path| Cell::live(column, now_micros, Bytes::new()).with_path(path.into()))
+}
 
 /// The write that says that the node owns its tokens.
 pub fn bootstrapped(table: &Arc<TableSchema>, now_micros: i64) -> Mutation {
@@ -268,10 +287,12 @@ impl Identity {
         keep(&mut self.cql_version, super::CQL_VERSION);
         keep(&mut self.native_protocol_version, super::NATIVE_PROTOCOL_VERSION);
         if self.tokens.is_empty() {
+            let is_allocated = config.ring.as_ref().is_some_and(|ring| ring.allocation.is_some());
             self.tokens = match &config.settings.initial_token {
                 Some(tokens) => tokens.split(',').filter_map(|t| t.trim().parse().ok()).collect(),
-                // The smallest number is no token.
-                None => (0..num_tokens).map(|_| (env.random.u64() as i64).max(i64::MIN + 1)).collect(),
+                // Chosen when the other nodes of the ring are known.
+                None if is_allocated => Vec::new(),
+                None => (0..num_tokens).map(|_| cluster::ring::allocation::any(&env.random)).collect(),
             };
             self.tokens.sort_unstable();
         }
@@ -328,13 +349,7 @@ impl Identity {
                 // A set is replaced: what was there before goes with a deletion one tick older.
                 let seconds = u32::try_from(now_micros / 1_000_000).unwrap_or(0);
                 row.complex_deletions.push((column.id, Deletion::new(now_micros - 1, seconds)));
-                let mut paths: Vec<String> = self.tokens.iter().map(i64::to_string).collect();
-                paths.sort_by(|a, b| CqlType::Text.compare(a.as_bytes(), b.as_bytes()));
-                row.cells.extend(
-                    paths
-                        .into_iter()
-                        .map(|path| Cell::live(column.id, now_micros, Bytes::new()).with_path(path.into())),
-                );
+                row.cells.extend(token_cells(column.id, &self.tokens, now_micros));
             }
         }
         row.cells.sort_by_key(|cell| cell.column);

@@ -355,7 +355,7 @@ pub(super) fn gossip_info(state: &NodeState, rows: &mut VirtualRows) {
     }
     let config = &state.config;
     let load: u64 = crate::storage::tables(&state.engine).iter().map(|t| t.live_bytes).sum();
-    let status = format!("NORMAL,{}", state.tokens.first().copied().unwrap_or_default());
+    let status = format!("NORMAL,{}", state.tokens().first().copied().unwrap_or_default());
     let native = format!("{}:{}", config.broadcast_rpc_address, config.cql_address.port());
     let heartbeat = (state.uptime_millis() / 1_000).min(i32::MAX as u64) as i32;
     rows.add(

@@ -274,7 +274,7 @@ impl RingNode {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         self.member.look_around().await.map_err(|error| format!("node {}: {error}", who.number))?;
         self.member.begin().await.map_err(|error| text(&error))?;
-        self.member.take_tokens().map_err(|error| text(&error))?;
+        self.member.take_tokens(who.tokens.clone()).map_err(|error| text(&error))?;
         self.dispatcher.start().map_err(|error| text(&error))?;
         let (coordinator, tasks) = (Arc::clone(&self.coordinator), self.env.tasks.clone());
         let timeout_ms = Timeouts::default().write.as_millis() as u64 * 2;
@@ -368,7 +368,6 @@ fn member_options(engine: &Engine, who: &Identity, own: Endpoint) -> Result<Memb
         },
         host_id: engine.host_id(),
         generation: GENERATION + who.life as i32,
-        tokens: who.tokens.clone(),
         has_bootstrapped: who.has_bootstrapped,
         release_version: "5.0.5".to_owned(),
         messaging_version: VERSION_40,
