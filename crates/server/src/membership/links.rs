@@ -4,7 +4,7 @@ use crate::config::{EncryptionPolicy, InternodeEncryption};
 use crate::tls::{NodeTls, is_tls};
 use cluster::endpoint::Endpoint;
 use cluster::messaging::Framing;
-use cluster::messaging::tcp::stream::{Links, Stream, Wrapping};
+use cluster::messaging::tcp::stream::{Link, Links, Wrapping};
 use env::Env;
 use std::fmt::Display;
 use std::io;
@@ -57,32 +57,32 @@ impl NodeLinks {
         error
     }
 
-    async fn open(&self, tcp: TcpStream, to: Endpoint) -> io::Result<Box<dyn Stream>> {
+    async fn open(&self, tcp: TcpStream, to: Endpoint) -> io::Result<Link> {
         match self.tls.as_ref().filter(|tls| self.encrypts(tls.internode(), to)) {
-            None => Ok(Box::new(tcp)),
+            None => Ok(Link::Plain(tcp)),
             Some(tls) => match tls.connect(tcp, to.ip).await {
-                Ok(stream) => Ok(Box::new(stream)),
+                Ok(stream) => Ok(Link::Wrapped(Box::new(stream))),
                 Err(error) => Err(self.refuse(to, error)),
             },
         }
     }
 
-    async fn take(&self, tcp: TcpStream) -> io::Result<Box<dyn Stream>> {
+    async fn take(&self, tcp: TcpStream) -> io::Result<Link> {
         let mut first = [0];
-        let Some(tls) = &self.tls else { return Ok(Box::new(tcp)) };
+        let Some(tls) = &self.tls else { return Ok(Link::Plain(tcp)) };
         let peer = tcp.peer_addr()?;
         // Without a first byte the handshake that follows finds the end.
         let speaks_tls = tcp.peek(&mut first).await? == 1 && is_tls(first[0]);
         match (tls.policy(), speaks_tls) {
             (_, true) => match tls.accept(tcp).await {
-                Ok(stream) => Ok(Box::new(stream)),
+                Ok(stream) => Ok(Link::Wrapped(Box::new(stream))),
                 Err(error) => Err(self.refuse(peer, error)),
             },
             (EncryptionPolicy::Encrypted, false) => {
                 let error = io::Error::other("it speaks no TLS, and internode_encryption is all");
                 Err(self.refuse(peer, error))
             }
-            (EncryptionPolicy::Optional | EncryptionPolicy::Unencrypted, false) => Ok(Box::new(tcp)),
+            (EncryptionPolicy::Optional | EncryptionPolicy::Unencrypted, false) => Ok(Link::Plain(tcp)),
         }
     }
 }

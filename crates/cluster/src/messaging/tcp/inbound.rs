@@ -13,7 +13,7 @@ use super::super::message::{Message, Parsed};
 use super::super::unpack::{UnpackError, Unpacker};
 use super::Shared;
 use super::peer::Peer;
-use super::stream::Stream;
+use super::stream::Link;
 use crate::endpoint::Endpoint;
 use bytes::{Bytes, BytesMut};
 use partition::codec::SliceInput;
@@ -84,12 +84,12 @@ async fn run(tcp: TcpStream, shared: &Arc<Shared>) -> Result<(), InboundError> {
         unpacker: Unpacker::new(shared.options.message_bytes_max),
         large_room: None,
     };
-    reader.run(&mut *stream, input, initiate).await
+    reader.run(&mut stream, input, initiate).await
 }
 
 /// A connection behind its handshake, and what was read besides.
 struct Opened {
-    stream: Box<dyn Stream>,
+    stream: Link,
     input: BytesMut,
     initiate: Initiate,
     version: u32,
@@ -129,7 +129,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     async fn run(
         mut self,
-        stream: &mut dyn Stream,
+        stream: &mut Link,
         mut input: BytesMut,
         initiate: Initiate,
     ) -> Result<(), InboundError> {

@@ -1,6 +1,7 @@
 //! One connection to a peer, which is opened when there is something to send.
 //!
-//! 1. Messages wait in a [`Queue`]. The first one starts a task, which stays with the peer.
+//! 1. Messages wait in a [`Queue`]. The first one starts a task, which stays with the peer. While the task has
+//!    nothing to do, senders may write small messages themselves ([`super::shortcut`]).
 //! 2. The task connects and shakes hands. Where that fails it waits, each time longer, and tries again as
 //!    long as messages wait.
 //! 3. It writes what waits, as many messages at a time as make a good piece. Small ones share frames, a large
@@ -17,7 +18,8 @@ use super::super::message::Message;
 use super::super::transport::{Loss, SendError};
 use super::Shared;
 use super::queue::{Entry, Queue};
-use super::stream::Stream;
+use super::shortcut::{Passed, Shortcut};
+use super::stream::Link;
 use crate::endpoint::Endpoint;
 use env::sync::Mutex;
 use std::io;
@@ -54,6 +56,20 @@ enum OutboundError {
 struct State {
     queue: Queue,
     life: Life,
+    /// The way past the task, while it waits for messages.
+    shortcut: Option<Shortcut>,
+}
+
+impl State {
+    /// Writes a message past the task, if nothing is in front of it.
+    fn pass(&mut self, message: &Message, len: usize, allowance: &Arc<Allowance>) -> Passed {
+        match &mut self.shortcut {
+            Some(shortcut) if len <= SMALL_MESSAGE_BYTES_MAX && self.queue.is_empty() => {
+                shortcut.pass(message, len, allowance)
+            }
+            _ => Passed::No,
+        }
+    }
 }
 
 /// Of the task.
@@ -94,7 +110,7 @@ impl Outbound {
             kind,
             version,
             allowance,
-            state: Mutex::new(State { queue, life: Life::NotStarted }),
+            state: Mutex::new(State { queue, life: Life::NotStarted, shortcut: None }),
             queued: Notify::new(),
             interrupted: Notify::new(),
             is_connected: AtomicBool::new(false),
@@ -115,8 +131,20 @@ impl Outbound {
         let mut expired = Vec::new();
         let outcome = {
             let mut state = self.state.lock();
+            let passed = match state.life {
+                Life::Running => state.pass(&message, len, &self.allowance),
+                Life::NotStarted | Life::Stopped => Passed::No,
+            };
+            if passed == Passed::Written {
+                self.counters.sent.add(len);
+                return Ok(());
+            }
             if state.life == Life::Stopped {
                 Err(SendError::Stopped)
+            } else if passed == Passed::Left {
+                // As good as written.
+                self.counters.sent.add(len);
+                Ok(())
             } else if !state.queue.push(message, len, expires_at_nanos, now_nanos, &mut expired) {
                 Err(SendError::Full)
             } else {
@@ -180,6 +208,7 @@ impl Outbound {
                 () = self.interrupted.notified() => None,
                 error = self.live(&shared, &mut retry) => Some(error),
             };
+            self.state.lock().shortcut = None;
             self.is_connected.store(false, Ordering::Relaxed);
             let Some(error) = broken else { continue };
             let pause = retry.next();
@@ -224,7 +253,8 @@ impl Outbound {
         self.counters.successful_connection_attempts.add(1);
         self.is_connected.store(true, Ordering::Relaxed);
         tracing::debug!(to = %self.to, kind = %self.kind, version, ?framing, "connected");
-        let mut writer = Writer { stream, framing, packer: Packer::new(framing), out: Vec::new() };
+        let shortcut = Shortcut::of(&stream, framing, version);
+        let mut writer = Writer { stream, framing, packer: Packer::new(framing), out: Vec::new(), shortcut };
         let mut batch = Vec::new();
         loop {
             if let Err(error) = self.write_next(shared, version, &mut writer, &mut batch).await {
@@ -245,14 +275,25 @@ impl Outbound {
         writer: &mut Writer,
         batch: &mut Vec<Entry>,
     ) -> Result<(), OutboundError> {
+        let mut unsent = None;
         loop {
             let mut expired = Vec::new();
             let now_nanos = shared.env.clock.monotonic_nanos();
-            self.state.lock().queue.pop(BATCH_BYTES, now_nanos, batch, &mut expired);
+            {
+                let mut state = self.state.lock();
+                if let Some(mut shortcut) = state.shortcut.take() {
+                    unsent = shortcut.take_unsent(&mut writer.out);
+                    writer.shortcut = Some(shortcut);
+                }
+                state.queue.pop(BATCH_BYTES, now_nanos, batch, &mut expired);
+                if batch.is_empty() && writer.out.is_empty() {
+                    state.shortcut = writer.shortcut.take();
+                }
+            }
             self.tell_lost(shared, expired, Loss::Expired);
             let others: Vec<Entry> = batch.extract_if(.., |entry| !entry.message.suits(version)).collect();
             self.tell_lost(shared, others, Loss::Version);
-            if !batch.is_empty() {
+            if !batch.is_empty() || !writer.out.is_empty() {
                 break;
             }
             tokio::select! {
@@ -263,11 +304,13 @@ impl Outbound {
         for entry in batch.iter() {
             writer.write(shared, entry).await?;
         }
-        writer.flush(shared).await
+        let flushed = writer.flush(shared).await;
+        drop(unsent);
+        flushed
     }
 
     /// Connects and shakes hands: the stream, and the version of its messages.
-    async fn open(&self, shared: &Shared, framing: Framing) -> Result<(Box<dyn Stream>, u32), OutboundError> {
+    async fn open(&self, shared: &Shared, framing: Framing) -> Result<(Link, u32), OutboundError> {
         let address = self.to.socket();
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         if let Some(source) = shared.options.connect_from {
@@ -313,10 +356,12 @@ impl Outbound {
 
 /// Frames messages and writes them.
 struct Writer {
-    stream: Box<dyn Stream>,
+    stream: Link,
     framing: Framing,
     packer: Packer,
     out: Vec<u8>,
+    /// While no sender may take it.
+    shortcut: Option<Shortcut>,
 }
 
 impl Writer {

@@ -5,7 +5,8 @@ use crate::endpoint::Endpoint;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use tokio::io::{AsyncRead, AsyncWrite};
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 /// Bytes in both directions.
@@ -13,8 +14,45 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// A stream to come.
-pub type Wrapping<'a> = Pin<Box<dyn Future<Output = io::Result<Box<dyn Stream>>> + Send + 'a>>;
+/// A connection between two nodes.
+pub enum Link {
+    /// TCP as it is.
+    Plain(TcpStream),
+    /// What is wrapped around it.
+    Wrapped(Box<dyn Stream>),
+}
+
+impl Link {
+    fn stream(self: Pin<&mut Self>) -> Pin<&mut dyn Stream> {
+        match self.get_mut() {
+            Link::Plain(tcp) => Pin::new(tcp),
+            Link::Wrapped(stream) => Pin::new(stream),
+        }
+    }
+}
+
+impl AsyncRead for Link {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_read(cx, out)
+    }
+}
+
+impl AsyncWrite for Link {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.stream().poll_write(cx, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_shutdown(cx)
+    }
+}
+
+/// A connection to come.
+pub type Wrapping<'a> = Pin<Box<dyn Future<Output = io::Result<Link>> + Send + 'a>>;
 
 /// What is decided for each connection: its encryption, and the framing of its messages.
 pub trait Links: Send + Sync {

@@ -5,7 +5,7 @@ use super::super::handshake::{Accept, Initiate, VERSION_40, VERSION_50};
 use super::super::messenger::{CallError, Messenger, MessengerOptions, Request};
 use super::super::transport::Loss;
 use super::super::verb::Verb;
-use super::stream::{Stream, Wrapping};
+use super::stream::{Link, Wrapping};
 use super::*;
 use bytes::Bytes;
 use std::sync::Mutex;
@@ -38,7 +38,7 @@ impl Links for PlainLinks {
     }
 
     fn accepted(&self, tcp: TcpStream) -> Wrapping<'_> {
-        Box::pin(async move { Ok(Box::new(tcp) as Box<dyn Stream>) })
+        Box::pin(async move { Ok(Link::Plain(tcp)) })
     }
 
     fn framing(&self, _: Endpoint) -> Framing {
@@ -447,6 +447,35 @@ fn a_flush_waits_until_all_is_written() {
         let c = listening(|_| ());
         c.transport.send(free_address(), message(1, "k")).unwrap();
         assert!(!c.transport.flush(Duration::ZERO).await);
+    });
+}
+
+#[test]
+fn messages_past_the_task_and_those_that_wait_keep_their_order() {
+    runtime().block_on(async {
+        // A peer that reads no more than it is done with, so that the socket is full now and then.
+        let bounds = QueueBytes { own_max: 250_000, peer_reserve_max: 0, node_reserve_max: 0 };
+        let (a, mut b) = (node(Framing::Lz4, |_| ()), listening(|options| options.receive_bytes = bounds));
+        let to = b.transport.shared.options.me;
+        let payload = |id: u64| (0..30_000).map(|n| (id.wrapping_mul(n) % 251) as u8).collect::<Vec<_>>();
+        let large = |id: u64| if id % 50 == 49 { payload(id).repeat(5) } else { payload(id) };
+        for id in 0..600u64 {
+            let slowly = id < 10 || id.is_multiple_of(97);
+            a.transport.send(to, message(id, if slowly { vec![1] } else { large(id) })).unwrap();
+            if slowly {
+                // The task goes to rest.
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        }
+        let of_kind = |large: bool| move |id: &u64| (id % 50 == 49 && !id.is_multiple_of(97)) == large;
+        let (mut next_small, mut next_large) =
+            ((0..600).filter(of_kind(false)), (0..600).filter(of_kind(true)));
+        for _ in 0..600 {
+            let (_, _, got) = b.got.recv().await.unwrap();
+            let next = if got.payload.len() > 65_536 { next_large.next() } else { next_small.next() };
+            assert_eq!(Some(got.id), next);
+            assert!(got.payload.len() == 1 || got.payload == large(got.id));
+        }
     });
 }
 
