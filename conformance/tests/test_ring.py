@@ -21,7 +21,7 @@ REPLICATION = "{'class': 'SimpleStrategy', 'replication_factor': %d}"
 def settings(address, seed, cluster="ring"):
     """What makes a node a member of a ring."""
     return {
-        "cluster_name": cluster, "num_tokens": 4, "listen_address": address, "rpc_address": address,
+        "cluster_name": cluster, "num_tokens": 4, "allocate_tokens_for_local_replication_factor": 3, "listen_address": address, "rpc_address": address,
         "commitlog_sync": "periodic", "commitlog_sync_period": "10000ms",
         "seed_provider": "[{class_name: org.apache.cassandra.locator.SimpleSeedProvider, "
                          f'parameters: [{{seeds: "{seed}"}}]}}]',
