@@ -12,6 +12,7 @@
 //!
 //! The exception: a connection that is most of a thread's work by itself stays where it is.
 
+use cluster::messaging::tcp::shortcut::{gather_here, write_gathered};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -111,11 +112,14 @@ impl Thread {
         let runtime = Builder::new_current_thread()
             .thread_name("ilion-net")
             .on_thread_start(on_start)
+            // What requests of clients ask of other nodes is written once all that have come were looked at.
+            .on_thread_park(write_gathered)
             .enable_all()
             .build()?;
         let handle = runtime.handle().clone();
         Tasks::of_machine().spawn("ilion-net", move || {
             on_start();
+            gather_here();
             // An error says that nobody is left who could stop it.
             let _ = runtime.block_on(stopped.wait_for(|is_stopped| *is_stopped));
             runtime.shutdown_background();

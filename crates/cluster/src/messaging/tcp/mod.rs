@@ -5,7 +5,7 @@
 //! listener -> inbound -> Inbox                                       a task for each connection
 //! ```
 //! - `peer`: what is known of a node; `outbound`, `queue`: connections to it; `inbound`: connections from it;
-//! - `shortcut`: past the task of a connection that has nothing to do;
+//! - [`shortcut`]: past the task of a connection that has nothing to do;
 //! - [`stream`]: where encryption goes in between.
 //!
 //! Everything that anybody can cause is bounded: connections, nodes, the time of a handshake, the length of a
@@ -15,7 +15,7 @@ mod inbound;
 mod outbound;
 mod peer;
 mod queue;
-mod shortcut;
+pub mod shortcut;
 pub mod stream;
 
 use super::counters::{Inbound, Outbound};

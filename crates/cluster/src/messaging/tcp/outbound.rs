@@ -1,7 +1,7 @@
 //! One connection to a peer, which is opened when there is something to send.
 //!
 //! 1. Messages wait in a [`Queue`]. The first one starts a task, which stays with the peer. While the task has
-//!    nothing to do, senders may write small messages themselves ([`super::shortcut`]).
+//!    nothing to do, threads that send may write small messages themselves ([`super::shortcut`]).
 //! 2. The task connects and shakes hands. Where that fails it waits, each time longer, and tries again as
 //!    long as messages wait.
 //! 3. It writes what waits, as many messages at a time as make a good piece. Small ones share frames, a large
@@ -18,7 +18,7 @@ use super::super::message::Message;
 use super::super::transport::{Loss, SendError};
 use super::Shared;
 use super::queue::{Entry, Queue};
-use super::shortcut::{Passed, Shortcut};
+use super::shortcut::{Shortcut, gather};
 use super::stream::Link;
 use crate::endpoint::Endpoint;
 use env::sync::Mutex;
@@ -58,18 +58,6 @@ struct State {
     life: Life,
     /// The way past the task, while it waits for messages.
     shortcut: Option<Shortcut>,
-}
-
-impl State {
-    /// Writes a message past the task, if nothing is in front of it.
-    fn pass(&mut self, message: &Message, len: usize, allowance: &Arc<Allowance>) -> Passed {
-        match &mut self.shortcut {
-            Some(shortcut) if len <= SMALL_MESSAGE_BYTES_MAX && self.queue.is_empty() => {
-                shortcut.pass(message, len, allowance)
-            }
-            _ => Passed::No,
-        }
-    }
 }
 
 /// Of the task.
@@ -131,20 +119,8 @@ impl Outbound {
         let mut expired = Vec::new();
         let outcome = {
             let mut state = self.state.lock();
-            let passed = match state.life {
-                Life::Running => state.pass(&message, len, &self.allowance),
-                Life::NotStarted | Life::Stopped => Passed::No,
-            };
-            if passed == Passed::Written {
-                self.counters.sent.add(len);
-                return Ok(());
-            }
             if state.life == Life::Stopped {
                 Err(SendError::Stopped)
-            } else if passed == Passed::Left {
-                // As good as written.
-                self.counters.sent.add(len);
-                Ok(())
             } else if !state.queue.push(message, len, expires_at_nanos, now_nanos, &mut expired) {
                 Err(SendError::Full)
             } else {
@@ -157,11 +133,39 @@ impl Outbound {
         };
         self.tell_lost(shared, expired, Loss::Expired);
         match outcome {
+            Ok(()) if gather(self, shared, now_nanos) => {}
             Ok(()) => self.queued.notify_one(),
             Err(SendError::Full) => self.counters.overload.add(len),
             Err(_) => {}
         }
         outcome
+    }
+
+    /// Writes small messages that wait, if the task does not: what it left, the task does.
+    pub(super) fn write_waiting(&self, shared: &Shared) {
+        let now_nanos = shared.env.clock.monotonic_nanos();
+        let mut expired = Vec::new();
+        let is_done = {
+            let state = &mut *self.state.lock();
+            state.shortcut.as_mut().is_some_and(|shortcut| {
+                let version = shortcut.version;
+                let fits =
+                    |entry: &Entry| entry.len <= SMALL_MESSAGE_BYTES_MAX && entry.message.suits(version);
+                while let Some(entry) = state.queue.pop_if(fits) {
+                    if entry.expires_at_nanos <= now_nanos {
+                        expired.push(entry);
+                    } else {
+                        self.counters.sent.add(entry.len);
+                        shortcut.push(entry);
+                    }
+                }
+                shortcut.write() && state.queue.is_empty()
+            })
+        };
+        if !is_done {
+            self.queued.notify_one();
+        }
+        self.tell_lost(shared, expired, Loss::Expired);
     }
 
     /// Gives up the connection, and what waits for it.
@@ -275,7 +279,7 @@ impl Outbound {
         writer: &mut Writer,
         batch: &mut Vec<Entry>,
     ) -> Result<(), OutboundError> {
-        let mut unsent = None;
+        let mut unsent = Vec::new();
         loop {
             let mut expired = Vec::new();
             let now_nanos = shared.env.clock.monotonic_nanos();

@@ -92,6 +92,16 @@ impl Queue {
         }
     }
 
+    /// Takes the next message, if it is one that `fits`.
+    pub(super) fn pop_if(&mut self, fits: impl FnOnce(&Entry) -> bool) -> Option<Entry> {
+        let entry = self.entries.pop_front_if(|entry| fits(entry))?;
+        self.bytes -= entry.len;
+        if self.entries.is_empty() {
+            self.next_expiry_nanos = u64::MAX;
+        }
+        Some(entry)
+    }
+
     /// Moves those that expired to `expired`.
     pub(super) fn prune(&mut self, now_nanos: u64, expired: &mut Vec<Entry>) {
         if self.next_expiry_nanos > now_nanos {

@@ -1,39 +1,84 @@
-//! Writing to a connection from the thread that has a message, past the task of the connection.
+//! Writing to a connection from the thread that has messages, past the task of the connection.
 //!
-//! While the task of a plain connection waits for messages, its senders may write small ones themselves: nobody
-//! has to be woken for that. What the socket does not take is left for the task. The task takes the shortcut
-//! away before it writes, so what is written keeps its order.
+//! 1. A thread that serves clients says once that it gathers what it sends ([`gather_here`]). It then wakes
+//!    nobody: it remembers the connections whose queues it has added to.
+//! 2. Before it rests ([`write_gathered`]), or when much waits, it writes the small messages of these queues,
+//!    those of one connection at once. That is possible while the task of a plain connection waits.
+//! 3. What the socket does not take is left for the task, as are large messages. The task takes the shortcut
+//!    away before it writes, so what is written keeps its order.
 
 use super::super::frame::{Framing, Packer};
-use super::super::limits::{Allowance, Room};
-use super::super::message::Message;
+use super::Shared;
+use super::outbound::Outbound;
+use super::queue::Entry;
 use super::stream::Link;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
+use std::cell::RefCell;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+
+/// Messages that a thread gathers at the most.
+const MESSAGES_MAX: usize = 64;
+/// How long one waits at the most until the thread sends another.
+const WAIT_NANOS: u64 = 100_000;
+
+thread_local! {
+    static GATHERED: RefCell<Option<Gathered>> = const { RefCell::new(None) };
+}
+
+/// What a thread has put into queues since it rested.
+#[derive(Default)]
+struct Gathered {
+    connections: Vec<(Arc<Outbound>, Arc<Shared>)>,
+    messages: usize,
+    since_nanos: u64,
+}
+
+/// Has this thread gather what it sends. Whoever says so calls [`write_gathered`] before the thread rests.
+pub fn gather_here() {
+    GATHERED.set(Some(Gathered::default()));
+}
+
+/// Writes what this thread has gathered.
+pub fn write_gathered() {
+    let connections = GATHERED.with_borrow_mut(|gathered| match gathered {
+        Some(gathered) => std::mem::take(gathered).connections,
+        None => Vec::new(),
+    });
+    connections.into_iter().for_each(|(outbound, shared)| outbound.write_waiting(&shared));
+}
+
+/// Takes note of a message in the queue of a connection. False on a thread that does not gather.
+pub(super) fn gather(outbound: &Arc<Outbound>, shared: &Arc<Shared>, now_nanos: u64) -> bool {
+    let is_due = GATHERED.with_borrow_mut(|gathered| {
+        let gathered = gathered.as_mut()?;
+        if gathered.connections.is_empty() {
+            gathered.since_nanos = now_nanos;
+        }
+        if !gathered.connections.iter().any(|(known, _)| Arc::ptr_eq(known, outbound)) {
+            gathered.connections.push((Arc::clone(outbound), Arc::clone(shared)));
+        }
+        gathered.messages += 1;
+        let waited_nanos = now_nanos.saturating_sub(gathered.since_nanos);
+        Some(gathered.messages >= MESSAGES_MAX || waited_nanos >= WAIT_NANOS)
+    });
+    if is_due == Some(true) {
+        write_gathered();
+    }
+    is_due.is_some()
+}
 
 /// A second handle of a connection's socket.
 #[derive(Debug)]
 pub(super) struct Shortcut {
     socket: OwnedFd,
-    version: u32,
+    pub(super) version: u32,
     packer: Packer,
     /// What the socket has not taken yet.
     unsent: Vec<u8>,
-    /// What that counts.
-    room: Option<Room>,
-}
-
-/// What became of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Passed {
-    /// The socket has it.
-    Written,
-    /// A part of it, or nothing yet, and the rest is left for the task.
-    Left,
-    /// It has to go through the queue.
-    No,
+    /// The messages that are in it, with the room that they take.
+    entries: Vec<Entry>,
 }
 
 impl Shortcut {
@@ -42,38 +87,34 @@ impl Shortcut {
         let Link::Plain(tcp) = link else { return None };
         // Without a second handle messages go the long way.
         let socket = rustix::io::fcntl_dupfd_cloexec(tcp, 0).ok()?;
-        Some(Shortcut { socket, version, packer: Packer::new(framing), unsent: Vec::new(), room: None })
+        let packer = Packer::new(framing);
+        Some(Shortcut { socket, version, packer, unsent: Vec::new(), entries: Vec::new() })
     }
 
-    /// Writes a small message of that length, without waiting. What is left of it counts to `allowance`.
-    pub(super) fn pass(&mut self, message: &Message, len: usize, allowance: &Arc<Allowance>) -> Passed {
-        if !self.unsent.is_empty() || !message.suits(self.version) {
-            return Passed::No;
-        }
-        self.packer.push(len, |payload| message.encode(payload), &mut self.unsent);
+    /// Adds a small message to what is written next.
+    pub(super) fn push(&mut self, entry: Entry) {
+        self.packer.push(entry.len, |payload| entry.message.encode(payload), &mut self.unsent);
+        self.entries.push(entry);
+    }
+
+    /// Writes without waiting. Whether the socket has taken all.
+    pub(super) fn write(&mut self) -> bool {
         self.packer.finish(&mut self.unsent);
-        loop {
+        while !self.unsent.is_empty() {
             match send(&self.socket, &self.unsent, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-                Ok(written) if written == self.unsent.len() => {
-                    self.unsent.clear();
-                    return Passed::Written;
-                }
-                Ok(written) => {
-                    self.unsent.drain(..written);
-                    break;
-                }
+                Ok(written) => drop(self.unsent.drain(..written)),
                 Err(Errno::INTR) => {}
                 // A connection that is broken shows when the task writes.
-                Err(_) => break,
+                Err(_) => return false,
             }
         }
-        self.room = allowance.take_message(len);
-        Passed::Left
+        self.entries.clear();
+        true
     }
 
-    /// Takes what is left, and what it counts until it is written.
-    pub(super) fn take_unsent(&mut self, out: &mut Vec<u8>) -> Option<Room> {
+    /// Takes what is left, and the messages that it is of.
+    pub(super) fn take_unsent(&mut self, out: &mut Vec<u8>) -> Vec<Entry> {
         out.append(&mut self.unsent);
-        self.room.take()
+        std::mem::take(&mut self.entries)
     }
 }

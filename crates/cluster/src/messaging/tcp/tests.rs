@@ -458,15 +458,21 @@ fn messages_past_the_task_and_those_that_wait_keep_their_order() {
         let (a, mut b) = (node(Framing::Lz4, |_| ()), listening(|options| options.receive_bytes = bounds));
         let to = b.transport.shared.options.me;
         let payload = |id: u64| (0..30_000).map(|n| (id.wrapping_mul(n) % 251) as u8).collect::<Vec<_>>();
-        let large = |id: u64| if id % 50 == 49 { payload(id).repeat(5) } else { payload(id) };
-        for id in 0..600u64 {
-            let slowly = id < 10 || id.is_multiple_of(97);
-            a.transport.send(to, message(id, if slowly { vec![1] } else { large(id) })).unwrap();
-            if slowly {
-                // The task goes to rest.
-                tokio::time::sleep(Duration::from_millis(2)).await;
+        let large = move |id: u64| if id % 50 == 49 { payload(id).repeat(5) } else { payload(id) };
+        let transport = Arc::clone(&a.transport);
+        let sender = std::thread::spawn(move || {
+            shortcut::gather_here();
+            for id in 0..600u64 {
+                let slowly = id < 10 || id.is_multiple_of(97);
+                transport.send(to, message(id, if slowly { vec![1] } else { large(id) })).unwrap();
+                if slowly {
+                    // The task goes to rest.
+                    shortcut::write_gathered();
+                    std::thread::sleep(Duration::from_millis(2));
+                }
             }
-        }
+            shortcut::write_gathered();
+        });
         let of_kind = |large: bool| move |id: &u64| (id % 50 == 49 && !id.is_multiple_of(97)) == large;
         let (mut next_small, mut next_large) =
             ((0..600).filter(of_kind(false)), (0..600).filter(of_kind(true)));
@@ -476,6 +482,7 @@ fn messages_past_the_task_and_those_that_wait_keep_their_order() {
             assert_eq!(Some(got.id), next);
             assert!(got.payload.len() == 1 || got.payload == large(got.id));
         }
+        sender.join().unwrap();
     });
 }
 
