@@ -11,10 +11,8 @@ fn no_stored_input_causes_a_panic() {
     let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
     let mut failed = Vec::new();
     for target in TARGETS {
-        let mut inputs: Vec<_> = fs::read_dir(corpora.join(target.name))
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .collect();
+        let mut inputs: Vec<_> =
+            fs::read_dir(corpora.join(target.name)).unwrap().map(|entry| entry.unwrap().path()).collect();
         inputs.sort();
         for input in inputs {
             let bytes = fs::read(&input).unwrap();

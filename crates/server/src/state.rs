@@ -109,8 +109,8 @@ impl NodeState {
         self.env.clock.monotonic_nanos().saturating_sub(self.started_nanos) / 1_000_000
     }
 
-    /// The last second at which something may expire. While the ring upgrades, nodes whose messages cannot say
-    /// more decide (`Cell.getVersionedMaxDeletiontionTime` of Cassandra 5.0).
+    /// The last second at which something may expire. While the ring upgrades, nodes whose messages cannot
+    /// say more decide (`Cell.getVersionedMaxDeletiontionTime` of Cassandra 5.0).
     pub(crate) fn expiration_max_s(&self) -> u32 {
         let mode = self.engine.options().storage_compatibility;
         let is_held_back = mode == StorageCompatibility::Upgrading

@@ -34,8 +34,8 @@ fn messaging_version(state: &EndpointState) -> Option<u32> {
 }
 
 impl Member {
-    /// The least of the messaging versions that this node and all that it knows speak. What a node speaks that
-    /// did not say so counts as this one's.
+    /// The least of the messaging versions that this node and all that it knows speak. A node that did not
+    /// say what it speaks counts as this one.
     pub fn messaging_version_min(&self) -> u32 {
         let own = self.options.messaging_version;
         self.with_gossip(|gossiper| {

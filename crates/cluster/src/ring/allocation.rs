@@ -56,8 +56,8 @@ struct Units {
     replicas: usize,
 }
 
-/// Tokens for a new node in `rack` of `datacenter`, in their order. `neighbours` are the nodes that are in the data
-/// center already, `replicas` is how many of its nodes are to hold each row.
+/// Tokens for a new node in `rack` of `datacenter`, in their order. `neighbours` are the nodes that are in
+/// the data center already, `replicas` is how many of its nodes are to hold each row.
 ///
 /// # Errors
 /// [`AllocationError`], when no choice makes the shares alike.
@@ -139,8 +139,8 @@ impl Units {
         place(start, (bytes as f64 * part) as u64)
     }
 
-    /// The token that brings the shares closest to each other, or one right beside it: nodes that choose at the
-    /// same time are not to choose the same.
+    /// The token that brings the shares closest to each other, or one right beside it: nodes that choose at
+    /// the same time are not to choose the same.
     fn best(&self, new: usize, left: usize, random: &Random) -> Option<i64> {
         let target = self.replicas as f64 / self.groups.len() as f64;
         let mut best: Option<(f64, i64, u64)> = None;

@@ -1,10 +1,11 @@
 //! Carrying a read out: where, and what follows when it has to wait.
 //!
-//! A read is work that asks for pages and can be begun anew ([`ReadWork`]). It begins on the thread that asks:
+//! A read is work that asks for pages and can be begun anew ([`ReadWork`]). It begins on the thread that
+//! asks:
 //!
-//! 1. A page that this node answers alone is read as it is pulled, so the work moves to a thread that may wait
-//!    for the disk. It is interrupted where it would have to wait for something else; then it waits here, on
-//!    no thread, and all is begun anew.
+//! 1. A page that this node answers alone is read as it is pulled, so the work moves to a thread that may
+//!    wait for the disk. It is interrupted where it would have to wait for something else; then it waits
+//!    here, on no thread, and all is begun anew.
 //! 2. While others answer a page the work has no thread. It goes on when the page was gathered: where it was,
 //!    if the page is short, else on a thread that may take its time.
 

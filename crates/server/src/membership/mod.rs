@@ -305,7 +305,8 @@ impl Membership {
         Ok(())
     }
 
-    /// The tokens of a new node, so that the nodes of its data center hold much the same. They are written down.
+    /// The tokens of a new node, so that the nodes of its data center hold much the same. They are written
+    /// down.
     async fn choose_tokens(&self) -> Result<Vec<i64>, MembershipError> {
         let config = &self.state.config;
         let replicas = match config.ring.as_ref().and_then(|ring| ring.allocation.as_ref()) {

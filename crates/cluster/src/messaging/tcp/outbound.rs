@@ -1,7 +1,7 @@
 //! One connection to a peer, which is opened when there is something to send.
 //!
-//! 1. Messages wait in a [`Queue`]. The first one starts a task, which stays with the peer. While the task has
-//!    nothing to do, threads that send may write small messages themselves ([`super::shortcut`]).
+//! 1. Messages wait in a [`Queue`]. The first one starts a task, which stays with the peer. While the task
+//!    has nothing to do, threads that send may write small messages themselves ([`super::shortcut`]).
 //! 2. The task connects and shakes hands. Where that fails it waits, each time longer, and tries again as
 //!    long as messages wait.
 //! 3. It writes what waits, as many messages at a time as make a good piece. Small ones share frames, a large
