@@ -3,12 +3,16 @@
 `Target` is what every suite takes. `Cassandra` is a node of `conformance/cassandra`; `Ilion` is our binary; `Remote` is an
 address somebody else looks after, on which flush, compact and restart do nothing.
 """
+import itertools
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -116,8 +120,22 @@ class Cassandra(Target):
         return self
 
     def stop(self):
-        if self.owned:
-            run([CASSANDRA, "stop", self.directory])
+        """Drains it, then ends it."""
+        pid = int((self.directory / "pid").read_text())
+        if not self.owned or not alive(pid):
+            return
+        try:
+            self.nodetool("drain")
+            # Everything is on disk. Asked to end, it takes another two seconds for nothing.
+            number = signal.SIGKILL
+        except RuntimeError:
+            number = signal.SIGTERM
+        os.kill(pid, number)
+        deadline = time.monotonic() + 60
+        while alive(pid):
+            if time.monotonic() > deadline:
+                os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)
 
     def kill(self):
         """kill -9, of a node that was started here."""
@@ -136,7 +154,8 @@ class Cassandra(Target):
             self.start()
 
     def nodetool(self, *arguments):
-        return run([CASSANDRA, "nodetool", self.directory, *arguments])
+        version = (self.directory / "version").read_text().strip()
+        return NODETOOL.run(version, ["-h", "127.0.0.1", "-p", jmx_port(self.address), *arguments])
 
     def flush(self, keyspace=None, table=None):
         self.nodetool("flush", *filter(None, (keyspace, table)))
@@ -144,6 +163,56 @@ class Cassandra(Target):
     def compact(self, keyspace=None, table=None):
         self.flush(keyspace, table)
         self.nodetool("compact", *filter(None, (keyspace, table)))
+
+
+def jmx_port(address):
+    _, _, third, fourth = map(int, address.split("."))
+    return 20000 + third * 256 + fourth
+
+
+class NodeTool:
+    """Cassandra's nodetool, in JVMs that stay (`Tools.java`): the start of one takes longer than most verbs.
+
+    Calls may be made from several threads; each has a JVM of its own meanwhile. The JVMs end with this process.
+    """
+
+    def __init__(self):
+        self.idle, self.lock, self.numbers, self.scratch = {}, threading.Lock(), itertools.count(), None
+
+    def run(self, version, arguments, timeout_s=600):
+        """What it prints; raises with that if it fails."""
+        with self.lock:
+            self.scratch = self.scratch or tempfile.TemporaryDirectory(prefix="nodetool-")
+            idle = self.idle.setdefault(version, [])
+            jvm = idle.pop() if idle else self.start(version)
+        output = pathlib.Path(self.scratch.name) / str(next(self.numbers))
+        jvm.stdin.write("\t".join(map(str, [output, "NodeTool", *arguments])) + "\n")
+        jvm.stdin.flush()
+        said, status = self.wait(jvm, output, time.monotonic() + timeout_s)
+        with self.lock:
+            idle.append(jvm)
+        if status:
+            raise RuntimeError(f"nodetool {' '.join(map(str, arguments[4:]))} ended with {status}:\n{said[-6000:]}")
+        return said
+
+    def start(self, version):
+        return subprocess.Popen([CASSANDRA, "--version", version, "tools"], stdin=subprocess.PIPE, text=True,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def wait(self, jvm, output, deadline):
+        """What a call has printed, and its status, once it is over."""
+        while True:
+            text = output.read_text(errors="replace") if output.exists() else ""
+            if over := re.search(r"\nexit (\d+)$", text):
+                output.unlink()
+                return text[:over.start()], int(over[1])
+            if jvm.poll() is not None or time.monotonic() > deadline:
+                jvm.kill()
+                raise RuntimeError(f"nodetool came to no end:\n{text[-6000:]}")
+            time.sleep(0.005)
+
+
+NODETOOL = NodeTool()
 
 
 class Ilion(Target):
