@@ -170,11 +170,12 @@ impl Member {
         }));
     }
 
-    /// Waits until all nodes that are alive have the schema of this one, for a few seconds.
+    /// Waits until all nodes that this one knows are alive and have its schema, for a few seconds.
     pub async fn agree(&self) {
         let mut ticks = self.env.tasks.ticks(PATIENCE / 5);
         for _ in 0..100 {
-            if self.ahead().is_empty() {
+            // Who was not heard yet since the start is about to be, and would refuse what it does not know.
+            if self.with_gossip(|gossiper| gossiper.unreachable().is_empty()) && self.ahead().is_empty() {
                 return;
             }
             ticks.next().await;

@@ -138,9 +138,8 @@ fn member(network: &Arc<Network>, n: u8, host_id: u128, version: u128) -> (Arc<M
 async fn join(member: &Member) -> Result<(), MemberError> {
     member.look_around().await?;
     member.begin().await?;
-    member.take_tokens(vec![
-        i64::from(member.with_gossip(|gossiper| gossiper.own().generation)) * 10 - 10_000,
-    ])?;
+    let number = i64::from(member.options.generation) - 1_000;
+    member.take_tokens(vec![number * 10])?;
     member.set_ready(true);
     Ok(())
 }

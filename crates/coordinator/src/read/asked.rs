@@ -110,8 +110,9 @@ impl<'a> Asked<'a> {
         };
         // This node may answer at once, which takes its time: meanwhile the others are at work.
         let is_other = |node: &&Arc<Node>| node.replica.as_local().is_none();
-        let (others, own): (Vec<_>, Vec<_>) = chosen.iter().copied().partition(is_other);
-        let waiting = others.into_iter().chain(own).map(ask).collect();
+        let others = chosen.iter().copied().filter(is_other);
+        let own = chosen.iter().copied().filter(|node| !is_other(node));
+        let waiting = others.chain(own).map(ask).collect();
         let (missing, answers) = (required.clone(), Vec::new());
         let (failures, cause, asked_at_nanos) = (0, None, now_nanos);
         let terms = Terms { request, consistency, required };

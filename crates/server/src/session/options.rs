@@ -54,7 +54,8 @@ impl Options {
                     None => sessions.coordinator.next_timestamp(),
                 },
                 page_size: page_rows,
-                expiration_max_s: sessions.node.expiration_max_s(),
+                // Reads write nothing that could expire.
+                expiration_max_s: if is_read { u32::MAX } else { sessions.node.expiration_max_s() },
                 // Until the statement and who sends it are known.
                 unmasks: false,
                 product_guard: sessions.product_guard(),
