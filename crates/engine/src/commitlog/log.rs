@@ -228,6 +228,8 @@ impl CommitLog {
                 if since <= period_ms.saturating_mul(1_500_000) {
                     return SyncTicket::ready();
                 }
+                // A sync that is under way may have begun before this append; the next is a period away.
+                self.syncing.nudge_one();
             }
             SyncMode::Batch => self.syncing.nudge_one(),
             SyncMode::Group { .. } => {}

@@ -4,11 +4,13 @@ use super::{CommitLog, CommitLogOptions, LogPosition};
 use crate::error::{EngineError, WriteError};
 use crate::options::{FailurePolicy, SyncMode};
 use env::Env;
+use env::clock::ManualClock;
 use env::fs::memory::{Crash, MemoryFileSystem};
 use sstable::compression::Compressor;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
+use std::time::Duration;
 use uuid::Uuid;
 
 const DIR: &str = "/log";
@@ -210,6 +212,31 @@ fn periodic_writers_do_not_wait_and_batch_writers_share_syncs() {
     let fates: Vec<_> = (0..200).map(|_| receiver.recv().unwrap()).collect();
     assert!(fates.iter().all(Result::is_ok));
     assert!(log.stats().syncs <= 200);
+    log.close();
+}
+
+#[test]
+fn a_periodic_writer_that_comes_after_an_overdue_sync_has_begun_does_not_wait_a_period() {
+    let clock = Arc::new(ManualClock::default());
+    let random = Arc::new(env::random::Random::from_seed(1));
+    let env = Env::new(clock.clone(), random, Arc::new(MemoryFileSystem::new()));
+    env.fs.create_dir_all_durable(DIR.as_ref()).unwrap();
+    // No tick comes while the test runs.
+    let log = Arc::new(CommitLog::new(env, log_options(SyncMode::Periodic { period_ms: 1_000_000 }), 0));
+    log.start().unwrap();
+    append(&log, &payload(1));
+    // The first segment has the log look once.
+    while !log.has_spare() {
+        std::thread::yield_now();
+    }
+    // The process stood still, or the device did.
+    clock.advance(Duration::from_secs(2_000));
+    let (_, number) = append(&log, &payload(2));
+    let (sender, receiver) = mpsc::channel();
+    log.ticket(number).on_synced(Box::new(move |fate| sender.send(fate).unwrap()));
+    receiver.recv_timeout(Duration::from_secs(60)).expect("it waits for the next period").unwrap();
+    let (_, number) = append(&log, &payload(3));
+    assert!(matches!(log.ticket(number).poll(), Some(Ok(()))));
     log.close();
 }
 
