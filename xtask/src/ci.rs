@@ -12,8 +12,9 @@ use crate::{tidy, times};
 /// Workspaces of their own: the fuzz targets, and the benchmarks' client.
 const FUZZ: &str = "fuzz/Cargo.toml";
 const BENCH_CLIENT: &str = "bench/client/Cargo.toml";
-/// What makes cargo compile the crates of a workspace with Clippy, which lints them on the way; `cargo clippy` would
-/// check all dependencies a second time. The arguments are written as `cargo clippy` hands them on.
+/// What makes cargo compile the crates of a workspace with Clippy, which lints them on the way; `cargo
+/// clippy` would check all dependencies a second time. The arguments are written as `cargo clippy` hands
+/// them on.
 const LINTED: [(&str, &str); 2] = [
     ("RUSTC_WORKSPACE_WRAPPER", "clippy-driver"),
     ("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__"),
