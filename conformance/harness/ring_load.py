@@ -1,4 +1,4 @@
-"""A load at QUORUM on a ring, while one of its nodes is paused, killed, drained or restarted.
+"""A load at QUORUM on a ring, while one of its nodes is paused, killed, restarted, or changes hands.
 
 Each thread has rows of its own, and writes ever greater numbers into them. A request may fail for no client of the other nodes; a
 read finds at least what was acknowledged; and after the fault, once no hints are left, every replica has it.
@@ -93,6 +93,8 @@ def fault(ring, node, what, load, seconds):
             time.sleep(seconds)
         finally:
             os.kill(process(node), signal.SIGCONT)
+    elif what == "swap":
+        ring.swap(node)
     else:
         node.kill() if what == "kill" else node.stop()
         time.sleep(seconds)

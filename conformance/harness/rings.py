@@ -51,30 +51,47 @@ class Ring:
 
     def __init__(self, directory, release, kinds=("cassandra", "ilion", "ilion"), settings=()):
         self.version, *modes = release.split()
-        self.directory, self.kinds, self.nodes = directory, kinds, []
-        self.settings, self.cassandras, self.ilions = [*settings, *(f"storage_compatibility_mode: {mode}" for mode in modes)], [], []
+        self.directory, self.kinds, self.nodes, self.marks = directory, kinds, [], {}
+        self.cassandras, self.ilions = [], []
+        self.settings = [*settings, *(f"storage_compatibility_mode: {mode}" for mode in modes)]
 
     def start(self):
         assert self.kinds[0] == "cassandra"
         for n, kind in enumerate(self.kinds):
             address = free_address()
-            seed = self.nodes[0].address if self.nodes else address
-            seeds = ("seed_provider: [{class_name: org.apache.cassandra.locator.SimpleSeedProvider, "
-                     f'parameters: [{{seeds: "{seed}"}}]}}]')
-            settings = [seeds, "num_tokens: 4", "auto_snapshot: false", "auto_bootstrap: false", *self.settings]
-            node = Cassandra(self.directory / f"n{n}", address, settings=settings, version=self.version)
+            node = self.cassandra(self.directory / f"n{n}", address, self.nodes[0].address if self.nodes else address)
             self.nodes.append(node)
             node.start()
             if kind == "ilion":
-                node.stop()
-                self.nodes[n] = InRing(node.directory, address)
-                self.nodes[n].start()
-        self.cassandras = [node for node in self.nodes if isinstance(node, Cassandra)]
-        self.ilions = [node for node in self.nodes if isinstance(node, Ilion)]
+                self.swap(node)
+        self.sort()
         for node in self.nodes:
             until(lambda: self.up(node) == len(self.nodes), f"{node.address} does not see the whole ring")
         self.mark()
         return self
+
+    def cassandra(self, directory, address, seed):
+        seeds = ("seed_provider: [{class_name: org.apache.cassandra.locator.SimpleSeedProvider, "
+                 f'parameters: [{{seeds: "{seed}"}}]}}]')
+        settings = [seeds, "num_tokens: 4", "auto_snapshot: false", "auto_bootstrap: false", *self.settings]
+        return Cassandra(directory, address, settings=settings, version=self.version)
+
+    def swap(self, node):
+        """Has the other kind take the place of a node, on its directory."""
+        if isinstance(node, Cassandra):
+            node.stop()
+            other = InRing(node.directory, node.address)
+        else:
+            node.drain()
+            other = self.cassandra(node.directory, node.address, self.nodes[0].address)
+        self.nodes[self.nodes.index(node)] = other
+        self.sort()
+        other.start()
+        self.marks[other] = self.log(other).stat().st_size
+
+    def sort(self):
+        self.cassandras = [node for node in self.nodes if isinstance(node, Cassandra)]
+        self.ilions = [node for node in self.nodes if isinstance(node, Ilion)]
 
     def mark(self):
         """What the logs hold until now has been looked at: a start tells of the machine."""

@@ -40,3 +40,13 @@ def test_a_node_that_fails_costs_no_client_a_request(mix, request):
     for node, what, seconds in ring_load.faults(mix, seed, request.config.getoption("--mixes") > 1):
         story = ring_load.check(mix, node, what, seed, seconds)
         assert story is None, story
+
+
+def test_all_nodes_change_hands_and_back_under_load(mix, request):
+    ring_load.prepare(mix)
+    seed = request.config.getoption("--seed")
+    for node in [*mix.nodes] * 2:
+        # It is another node on the same address by the second time.
+        node = next(other for other in mix.nodes if other.address == node.address)
+        story = ring_load.check(mix, node, "swap", seed)
+        assert story is None, story
