@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 import shutil
-import ssl
 import subprocess
 import threading
 import time
@@ -20,11 +19,10 @@ import pyarrow as pa
 import pyarrow.flight
 import pyarrow.parquet
 import pytest
-from adbc_driver_flightsql import DatabaseOptions
-from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import Cluster, NoHostAvailable
 from cassandra.policies import ConstantReconnectionPolicy
 
+from harness.flight import Guarded, statement_descriptor
 from harness.node import ROOT, Ilion, free_address, free_port, run
 
 ROWS = 30_000
@@ -190,21 +188,6 @@ def test_what_is_not_supported_is_refused_in_words(node, client):
     assert asked(client, "SELECT 1").num_rows == 1
 
 
-def statement_descriptor(statement):
-    """The command of a statement, as protobuf has it."""
-    def field(number, value):
-        return bytes([number << 3 | 2, *varint(len(value))]) + value
-
-    def varint(n):
-        while n > 127:
-            yield n & 127 | 128
-            n >>= 7
-        yield n
-
-    url = b"type.googleapis.com/arrow.flight.protocol.sql.CommandStatementQuery"
-    return pyarrow.flight.FlightDescriptor.for_command(field(1, url) + field(2, field(1, statement.encode())))
-
-
 def test_endpoints_are_parts_and_tickets_outlive_a_restart(node):
     node, session = node
     place = f"grpc://{node.address}:{node.flight_port}"
@@ -341,51 +324,6 @@ def test_jdbc(node):
     done = subprocess.run([driver, node.address, str(node.flight_port), "SELECT k, name FROM fl.names WHERE k < 2 ORDER BY k"],
                           capture_output=True, text=True, timeout=120)
     assert done.stdout.splitlines() == ["fl.names", "fl.rows", "k\tname", "0\tname 0", "1\tname 1"], done.stderr[-3000:]
-
-
-class Guarded:
-    """A node where Flight speaks TLS and everybody logs in. `bob` may read fl.open, `amy` nothing, `root` everything."""
-
-    def __init__(self, directory):
-        self.node = Ilion(directory, free_address())
-        run([self.node.binary, "tls", directory / "tls", "--host", self.node.address, "--host", "localhost"])
-        self.ca = directory / "tls/ca.crt"
-        options = {"enabled": True, "optional": False, "keystore": str(directory / "tls/node.pem")}
-        self.node.flight_port = free_port(self.node.address)
-        self.node.settings = {"authenticator": "PasswordAuthenticator", "authorizer": "CassandraAuthorizer",
-                              "auth_bcrypt_gensalt_log2_rounds": 4, "flight_port": self.node.flight_port,
-                              "dynamic_data_masking_enabled": "true",
-                              "client_encryption_options": json.dumps(options)}
-        (directory / "password").write_text("root-password\n")
-        self.start()
-
-    def start(self):
-        self.node.start("--initial-superuser-password-file", self.node.directory / "password", "--log-level", "trace")
-        context = ssl.create_default_context(cafile=str(self.ca))
-        context.check_hostname = False
-        self.cluster = Cluster([self.node.address], port=self.node.port, ssl_context=context, connect_timeout=20,
-                               auth_provider=PlainTextAuthProvider("cassandra", "root-password"))
-        self.root = self.cluster.connect()
-
-    def stop(self):
-        self.cluster.shutdown()
-        self.node.stop()
-
-    @property
-    def place(self):
-        return f"grpc+tls://{self.node.address}:{self.node.flight_port}"
-
-    def raw(self):
-        return pyarrow.flight.connect(self.place, tls_root_certs=self.ca.read_bytes())
-
-    def options(self, user, password=None):
-        """Of calls by somebody who has just logged in."""
-        with self.raw() as client:
-            return pyarrow.flight.FlightCallOptions(headers=[client.authenticate_basic_token(user, password or f"{user}-password")])
-
-    def adbc(self, user):
-        return flightsql.connect(self.place, db_kwargs={"username": user, "password": f"{user}-password",
-                                                        DatabaseOptions.TLS_ROOT_CERTS.value: self.ca.read_text()})
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 //! so they mean what they mean in CQL.
 
 use crate::{BulkError, ScanOptions, ScanRequest};
+use cql::ast::Identifier;
 use cql::plan::Bound;
 use cql::{BindContext, BoundValues, UuidSource};
 use env::Env;
@@ -53,6 +54,34 @@ impl Select {
     /// All of a table.
     pub fn of(keyspace: &str, table: &str) -> Select {
         Select { keyspace: keyspace.to_owned(), table: table.to_owned(), ..Select::default() }
+    }
+
+    /// The SELECT of CQL that answers the same rows, for people: write times and deletions, which may be asked
+    /// for, too, are not in it.
+    pub fn to_cql(&self, schema: &Schema) -> String {
+        let name = |name: &str| Identifier::quoted(name).to_cql();
+        let names = |names: &mut dyn Iterator<Item = &str>| names.map(name).collect::<Vec<_>>().join(", ");
+        let columns = match self.columns.as_deref() {
+            None => "*".to_owned(),
+            // Rows are counted.
+            Some([]) => "count(*)".to_owned(),
+            Some(columns) => names(&mut columns.iter().map(String::as_str)),
+        };
+        let mut conditions: Vec<String> = self.filter.iter().cloned().collect();
+        if let Some((after, through)) = self.token_range {
+            let table = schema.keyspace(&self.keyspace).and_then(|keyspace| keyspace.store(&self.table));
+            let key = table.map_or(&[][..], |table| table.partition_key());
+            let token = format!("token({})", names(&mut key.iter().map(|column| column.name.as_str())));
+            conditions.push(format!("{token} > {after} AND {token} <= {through}"));
+        }
+        let mut out = format!("SELECT {columns} FROM {}.{}", name(&self.keyspace), name(&self.table));
+        if !conditions.is_empty() {
+            out += &format!(" WHERE {}", conditions.join(" AND "));
+        }
+        if let Some(limit) = self.limit {
+            out += &format!(" LIMIT {limit}");
+        }
+        out
     }
 
     /// The request that it is in a schema, as of now.

@@ -56,6 +56,9 @@ pub struct NodeState {
     /// Bulk reads of them.
     #[cfg(feature = "bulk")]
     pub bulk: Arc<bulk::work::Work>,
+    /// What the audit log was told of them.
+    #[cfg(feature = "bulk")]
+    pub(crate) told_reads: crate::flight::ToldReads,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// Requests that wait for something.

@@ -11,22 +11,24 @@
 //! Nothing is kept between calls. A client that goes away ends its stream, and with it the scan.
 //!
 //! Where callers differ in what they may read, the server puts [`TablesOfCaller`] into each request. Planning
-//! and DoGet both open tables through it, so a ticket is worth what its bearer may read.
+//! and DoGet both open tables through it, so a ticket is worth what its bearer may read. What is read is told
+//! to the [`LogOfCaller`], where the server puts one into the request.
 
+mod caller;
 mod handle;
 mod info;
+mod log;
 mod status;
 pub mod wire;
 
 pub use handle::Prepared;
+pub use log::{LogOfCaller, ReadLog};
 
-use crate::sql::{Query, Sql, SqlLimits, values_of};
-use crate::stream::stream;
+use crate::sql::{Sql, SqlLimits, values_of};
 use crate::ticket::{Asked, Ticket};
-use crate::{Batches, BulkError, ScanRequest, Split, Table, Tables};
+use crate::{BulkError, Split, Tables};
 use arrow_array::RecordBatch;
 use arrow_flight::decode::FlightRecordBatchStream;
-use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::error::FlightError;
 use arrow_flight::flight_service_server::FlightService;
 pub use arrow_flight::flight_service_server::FlightServiceServer as Service;
@@ -44,12 +46,13 @@ use arrow_flight::{
     SchemaAsIpc, Ticket as WireTicket,
 };
 use arrow_ipc::writer::IpcWriteOptions;
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema};
 use bytes::Bytes;
+use caller::{Caller, encoded};
 use datafusion::error::DataFusionError;
 use env::Env;
-use env::sync::Mutex;
-use futures::{Stream, StreamExt, TryStreamExt};
+use futures::{Stream, TryStreamExt};
+use log::Words;
 use prost::Message;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -104,12 +107,6 @@ pub fn service(
     Ok(Service::new(service).max_decoding_message_size(REQUEST_BYTES_MAX))
 }
 
-/// What one request may read.
-struct Caller {
-    env: Env,
-    sql: Arc<Sql>,
-}
-
 impl FlightSql {
     /// Who sends a request.
     fn caller<T>(&self, request: &Request<T>) -> Result<Caller, Status> {
@@ -118,111 +115,9 @@ impl FlightSql {
             (None, Callers::All) => Arc::clone(&self.sql),
             (None, Callers::Known) => return Err(Status::unauthenticated("You have not logged in")),
         };
-        Ok(Caller { env: self.env.clone(), sql })
+        let log = request.extensions().get::<LogOfCaller>().map(|log| Arc::clone(&log.0));
+        Ok(Caller { env: self.env.clone(), sql, log })
     }
-}
-
-impl Caller {
-    fn tables(&self) -> &Arc<dyn Tables> {
-        self.sql.tables()
-    }
-
-    /// Plans a statement of SQL.
-    async fn plan(&self, asked: &Prepared, now_s: u32, split: Option<Split>) -> Result<Query, Status> {
-        self.sql.plan_with(&asked.sql, &asked.values, now_s, split).await.map_err(status::of_plan)
-    }
-
-    /// What a statement of SQL is, and where its rows are.
-    async fn info_of_sql(&self, asked: Prepared, descriptor: FlightDescriptor) -> Reply<FlightInfo> {
-        let query = self.plan(&asked, self.sql.now_s(), None).await?;
-        let parts = query.parts(PARTS).await.map_err(status::of_plan)?;
-        let splits: Vec<Option<Split>> = parts.into_iter().map(|part| part.split).collect();
-        let ticket = |split| Ticket { asked: asked_of(asked.clone()), now_s: query.now_s(), split };
-        info(&query.schema(), descriptor, splits, ticket)
-    }
-
-    /// The request that words ask for, and its table.
-    async fn scan(
-        &self,
-        select: crate::Select,
-        now_s: Option<u32>,
-    ) -> Result<(ScanRequest, Arc<dyn Table>), Status> {
-        let (env, tables) = (self.env.clone(), Arc::clone(self.tables()));
-        waiting(move || {
-            let table = tables.table(&select.keyspace, &select.table)?;
-            let mut request = select.request(&env, &tables.schema())?;
-            if let Some(now_s) = now_s {
-                Arc::make_mut(&mut request.command).now_s = now_s;
-            }
-            Ok((request, table))
-        })
-        .await
-    }
-
-    /// The batches of a statement.
-    async fn batches_of_sql(
-        &self,
-        asked: &Prepared,
-        now_s: u32,
-        split: Option<Split>,
-    ) -> Result<DoGetStream, Status> {
-        let query = self.plan(asked, now_s, split).await?;
-        let stream = query.run().await.map_err(status::of_plan)?;
-        let (schema, batches) = (stream.schema(), stream.map_err(status::of_plan));
-        // The plan's context lives as long as its stream.
-        let batches = batches.inspect(move |_| {
-            let _ = &query;
-        });
-        Ok(encoded(schema, batches))
-    }
-
-    /// The batches that a ticket is for.
-    async fn batches(&self, ticket: Ticket) -> Result<DoGetStream, Status> {
-        match ticket.asked {
-            Asked::Sql(sql) => {
-                let asked = Prepared { sql, values: Vec::new() };
-                self.batches_of_sql(&asked, ticket.now_s, ticket.split).await
-            }
-            Asked::Bound(asked) => self.batches_of_sql(&asked, ticket.now_s, ticket.split).await,
-            Asked::Scan(select) => {
-                let (request, table) = self.scan(select, Some(ticket.now_s)).await?;
-                let split = ticket.split.unwrap_or(Split::FULL);
-                let schema = request.schema();
-                let progress = Arc::new(Mutex::new(wire::Progress::default()));
-                let told = Arc::clone(&progress);
-                let tell = move |batches: &dyn Batches| *told.lock() = wire::Progress::of(batches);
-                let batches = stream(self.env.tasks.clone(), move || table.scan(&request, &split), tell);
-                let batches = encoded(schema, batches.map_err(status::of_bulk));
-                // What was counted so far goes along with each message.
-                let told = batches.map_ok(move |mut data| {
-                    data.app_metadata = progress.lock().to_bytes();
-                    data
-                });
-                Ok(Box::pin(told))
-            }
-        }
-    }
-}
-
-/// Does work that may wait for a disk.
-async fn waiting<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, BulkError> + Send + 'static,
-) -> Result<T, Status> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done.map_err(status::of_bulk),
-        Err(error) => Err(Status::internal(error.to_string())),
-    }
-}
-
-/// Batches as messages, the schema first.
-fn encoded(
-    schema: SchemaRef,
-    batches: impl Stream<Item = Result<RecordBatch, Status>> + Send + 'static,
-) -> DoGetStream {
-    let batches = batches.map_err(|status| FlightError::Tonic(Box::new(status)));
-    let encoder =
-        FlightDataEncoderBuilder::new().with_schema(schema).with_max_flight_data_size(MESSAGE_BYTES);
-    Box::pin(encoder.build(batches).map_err(Status::from))
 }
 
 /// One batch as an answer.
@@ -293,6 +188,23 @@ fn statement_of(handle: &Bytes) -> Result<Prepared, Status> {
     Prepared::of_handle(handle).map_err(Status::invalid_argument)
 }
 
+/// The handle of a prepared statement with the values that a client sends for it.
+async fn bound(prepared: &Prepared, sent: PeekableFlightDataStream) -> Result<Vec<u8>, Status> {
+    let sent = sent.map_err(|status| FlightError::Tonic(Box::new(status)));
+    let mut batches = FlightRecordBatchStream::new_from_flight_data(sent);
+    let (mut kept, mut rows) = (Vec::new(), 0);
+    while let Some(batch) = batches.try_next().await.map_err(Status::from)? {
+        rows += batch.num_rows();
+        if rows > 1 {
+            let message = "a statement that reads takes one row of values at a time";
+            return Err(Status::invalid_argument(message));
+        }
+        kept.push(batch);
+    }
+    let values = values_of(&kept).map_err(Status::invalid_argument)?;
+    Prepared { values, sql: prepared.sql.clone() }.to_handle().map_err(Status::invalid_argument)
+}
+
 /// What is said of statements that would change something.
 fn read_only<T>() -> Result<T, Status> {
     Err(Status::unimplemented("tables are only read here; CQL changes them"))
@@ -332,8 +244,9 @@ impl FlightSqlService for FlightSql {
         query: CommandPreparedStatementQuery,
         request: Request<FlightDescriptor>,
     ) -> Reply<FlightInfo> {
-        let asked = statement_of(&query.prepared_statement_handle)?;
-        self.caller(&request)?.info_of_sql(asked, request.into_inner()).await
+        let caller = self.caller(&request)?;
+        let asked = caller.told(Words::default, statement_of(&query.prepared_statement_handle))?;
+        caller.info_of_sql(asked, request.into_inner()).await
     }
 
     async fn get_flight_info_fallback(
@@ -345,16 +258,10 @@ impl FlightSqlService for FlightSql {
         let Some(asked) = wire::ScanCommand::of_any(&any) else {
             return Err(Status::unimplemented(format!("{} is not supported", any.type_url)));
         };
-        let asked = asked.map_err(|error| Status::invalid_argument(error.to_string()))?;
-        let (scan, table) = self.caller(&request)?.scan(asked.select.clone(), None).await?;
-        let (schema, now_s) = (scan.schema(), scan.command.now_s);
-        let found = waiting(move || Ok((table.splits(&scan, asked.parts.max(1))?, table.known_rows()?)));
-        let (splits, known_rows) = found.await?;
-        let splits = splits.into_iter().map(Some).collect();
-        let ticket = |split| Ticket { asked: Asked::Scan(asked.select.clone()), now_s, split };
-        let mut answer = info(&schema, request.into_inner(), splits, ticket)?;
-        answer.get_mut().app_metadata = wire::TableFacts { known_rows }.to_bytes();
-        Ok(answer)
+        let asked = asked.map_err(|error| Status::invalid_argument(error.to_string()));
+        let caller = self.caller(&request)?;
+        let asked = caller.told(Words::default, asked)?;
+        caller.info_of_scan(asked, request.into_inner()).await
     }
 
     async fn do_get_statement(
@@ -364,7 +271,8 @@ impl FlightSqlService for FlightSql {
     ) -> Reply<DoGetStream> {
         let caller = self.caller(&request)?;
         let ticket = Ticket::of_bytes(&ticket.statement_handle);
-        let ticket = ticket.map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let ticket = ticket.map_err(|error| Status::invalid_argument(error.to_string()));
+        let ticket = caller.told(Words::default, ticket)?;
         caller.batches(ticket).await.map(Response::new)
     }
 
@@ -374,7 +282,8 @@ impl FlightSqlService for FlightSql {
         request: Request<WireTicket>,
     ) -> Reply<DoGetStream> {
         let caller = self.caller(&request)?;
-        let asked = asked_of(statement_of(&query.prepared_statement_handle)?);
+        let asked = caller.told(Words::default, statement_of(&query.prepared_statement_handle))?;
+        let asked = asked_of(asked);
         let ticket = Ticket { asked, now_s: self.sql.now_s(), split: None };
         caller.batches(ticket).await.map(Response::new)
     }
@@ -389,12 +298,16 @@ impl FlightSqlService for FlightSql {
         request: Request<Action>,
     ) -> Result<ActionCreatePreparedStatementResult, Status> {
         let caller = self.caller(&request)?;
-        let (schema, parameters) = caller.sql.describe(&query.query).await.map_err(status::of_plan)?;
+        let described = caller.sql.describe(&query.query).await.map_err(status::of_plan);
+        let described = caller.told(|| Words::of_sql(&query.query), described)?;
+        if let Some(log) = &caller.log {
+            log.prepared(&query.query, &described.tables);
+        }
         let field = |(i, ty): (usize, DataType)| Field::new(format!("${}", i + 1), ty, true);
-        let parameters: Vec<Field> = parameters.into_iter().enumerate().map(field).collect();
+        let parameters: Vec<Field> = described.parameters.into_iter().enumerate().map(field).collect();
         Ok(ActionCreatePreparedStatementResult {
             prepared_statement_handle: query.query.into(),
-            dataset_schema: schema_bytes(&schema)?,
+            dataset_schema: schema_bytes(&described.schema)?,
             parameter_schema: schema_bytes(&Schema::new(parameters))?,
         })
     }
@@ -425,21 +338,10 @@ impl FlightSqlService for FlightSql {
         query: CommandPreparedStatementQuery,
         request: Request<PeekableFlightDataStream>,
     ) -> Result<DoPutPreparedStatementResult, Status> {
-        self.caller(&request)?;
-        let prepared = statement_of(&query.prepared_statement_handle)?;
-        let sent = request.into_inner().map_err(|status| FlightError::Tonic(Box::new(status)));
-        let mut batches = FlightRecordBatchStream::new_from_flight_data(sent);
-        let (mut kept, mut rows) = (Vec::new(), 0);
-        while let Some(batch) = batches.try_next().await.map_err(Status::from)? {
-            rows += batch.num_rows();
-            if rows > 1 {
-                let message = "a statement that reads takes one row of values at a time";
-                return Err(Status::invalid_argument(message));
-            }
-            kept.push(batch);
-        }
-        let values = values_of(&kept).map_err(Status::invalid_argument)?;
-        let handle = Prepared { values, ..prepared }.to_handle().map_err(Status::invalid_argument)?;
+        let caller = self.caller(&request)?;
+        let prepared = caller.told(Words::default, statement_of(&query.prepared_statement_handle))?;
+        let bound = bound(&prepared, request.into_inner()).await;
+        let handle = caller.told(|| Words::of_sql(&prepared.sql), bound)?;
         Ok(DoPutPreparedStatementResult { prepared_statement_handle: Some(handle.into()) })
     }
 

@@ -115,11 +115,32 @@ impl Scope {
     }
 }
 
+/// A table, by its names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableName {
+    /// The keyspace.
+    pub keyspace: String,
+    /// The table.
+    pub table: String,
+}
+
 /// A statement that can be run.
 pub struct Query {
     context: SessionContext,
     plan: LogicalPlan,
+    tables: Vec<TableName>,
     now_s: u32,
+}
+
+/// What is known of a statement without the values of its parameters.
+#[derive(Clone, Debug)]
+pub struct Described {
+    /// What it answers.
+    pub schema: SchemaRef,
+    /// Its parameters.
+    pub parameters: Vec<DataType>,
+    /// The tables that it reads, each once.
+    pub tables: Vec<TableName>,
 }
 
 /// A part of the rows of a statement.
@@ -180,17 +201,23 @@ impl Sql {
         split: Option<Split>,
     ) -> Result<Query, DataFusionError> {
         let (context, plan) = self.read_text(text, now_s, split).await?;
+        // The optimizer may leave out tables that were asked for.
+        let tables = tables_of(&plan)?;
         let plan = context.state().optimize(&parameters::bind(plan, values)?)?;
-        Ok(Query { context, plan, now_s })
+        Ok(Query { context, plan, tables, now_s })
     }
 
-    /// What a statement answers and what its parameters are, as far as that is known without their values.
+    /// What a statement is, as far as that is known without values.
     ///
     /// # Errors
     /// When the statement makes no sense, or does more than read.
-    pub async fn describe(&self, text: &str) -> Result<(SchemaRef, Vec<DataType>), DataFusionError> {
+    pub async fn describe(&self, text: &str) -> Result<Described, DataFusionError> {
         let (_, plan) = self.read_text(text, self.now_s(), None).await?;
-        Ok((Arc::clone(plan.schema().inner()), parameters::types_of(&plan)?))
+        Ok(Described {
+            schema: Arc::clone(plan.schema().inner()),
+            parameters: parameters::types_of(&plan)?,
+            tables: tables_of(&plan)?,
+        })
     }
 
     /// The plan of a statement as it is written.
@@ -236,6 +263,11 @@ impl Query {
     /// The schema of its batches.
     pub fn schema(&self) -> SchemaRef {
         Arc::clone(self.plan.schema().inner())
+    }
+
+    /// The tables that it reads, each once.
+    pub fn tables(&self) -> &[TableName] {
+        &self.tables
     }
 
     /// The moment at which it judges TTLs.
@@ -347,6 +379,24 @@ fn sole_table(plan: &LogicalPlan) -> Option<(Arc<dyn TableProvider>, Vec<Expr>)>
         }
         _ => None,
     }
+}
+
+/// The tables that a plan reads, each once.
+fn tables_of(plan: &LogicalPlan) -> Result<Vec<TableName>, DataFusionError> {
+    let mut out: Vec<TableName> = Vec::new();
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Ok(provider) = source_as_provider(&scan.source)
+            && let Some(table) = (provider.as_ref() as &dyn std::any::Any).downcast_ref::<CqlTable>()
+        {
+            let name = table.name();
+            if !out.contains(&name) {
+                out.push(name);
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(out)
 }
 
 /// Does work that may wait for a disk or a node.

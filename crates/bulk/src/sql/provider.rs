@@ -1,7 +1,7 @@
 //! A table of CQL in a plan.
 
 use super::conditions::{condition, quoted};
-use super::{Scope, external, waiting};
+use super::{Scope, TableName, external, waiting};
 use crate::stream::stream;
 use crate::{BulkError, ScanOptions, ScanRequest, Select, Split, Table};
 use arrow_array::RecordBatch;
@@ -48,6 +48,12 @@ impl CqlTable {
         let now_s = scope.now_s;
         let schema = ScanRequest::of_table(table.definition(), None, now_s, ScanOptions::default())?.schema();
         Ok(CqlTable { scope, table, schema })
+    }
+
+    /// Its names.
+    pub fn name(&self) -> TableName {
+        let definition = self.table.definition();
+        TableName { keyspace: definition.keyspace.clone(), table: definition.name.clone() }
     }
 
     /// The request with these conditions in CQL.

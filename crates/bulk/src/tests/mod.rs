@@ -11,6 +11,8 @@ mod running;
 mod salvage;
 #[cfg(feature = "query")]
 mod sql;
+#[cfg(feature = "query")]
+mod told;
 mod values;
 
 use crate::{ScanRequest, Source, Split};

@@ -2,9 +2,9 @@
 
 use super::running::engine_on;
 use super::sql::{OneTable, fill, table};
-use crate::Source;
 use crate::flight::{Callers, FlightSql, Service, service};
 use crate::sql::SqlLimits;
+use crate::{Source, Tables};
 use arrow_array::{
     ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
     TimestampMicrosecondArray,
@@ -26,20 +26,25 @@ use std::sync::Arc;
 use tonic::{Code, Status};
 
 /// A client that talks to the service itself.
-struct Client(FlightServiceClient<Service<FlightSql>>);
+pub(super) struct Client(pub(super) FlightServiceClient<Service<FlightSql>>);
 
 impl Client {
-    fn new() -> Client {
+    pub(super) fn new() -> Client {
+        Client::with(SqlLimits::default(), |tables| tables)
+    }
+
+    /// Of tables that are made of the one of the tests.
+    pub(super) fn with(limits: SqlLimits, change: impl FnOnce(Arc<dyn Tables>) -> Arc<dyn Tables>) -> Client {
         let table = table();
         let engine = engine_on(Arc::new(MemoryFileSystem::new()), &table);
         fill(&engine, &table, &Random::from_seed(5));
         let source = Arc::new(Source::of_node(engine.table(table.id).unwrap().hold()));
-        let tables = Arc::new(OneTable { schema: engine.schema(), source });
-        let service = service(Env::for_test(1), tables, SqlLimits::default(), Callers::All).unwrap();
+        let tables = change(Arc::new(OneTable { schema: engine.schema(), source }));
+        let service = service(Env::for_test(1), tables, limits, Callers::All).unwrap();
         Client(FlightServiceClient::new(service))
     }
 
-    async fn prepare(&mut self, text: &str) -> Result<Vec<u8>, Status> {
+    pub(super) async fn prepare(&mut self, text: &str) -> Result<Vec<u8>, Status> {
         let request = ActionCreatePreparedStatementRequest { query: text.to_owned(), transaction_id: None };
         let action = Action::new("CreatePreparedStatement", request.as_any().encode_to_vec());
         let answer = self.0.do_action(action).await?.into_inner().message().await?.unwrap();
@@ -48,7 +53,7 @@ impl Client {
         Ok(result.prepared_statement_handle.to_vec())
     }
 
-    async fn bind(&mut self, handle: &[u8], values: Vec<ArrayRef>) -> Result<Vec<u8>, Status> {
+    pub(super) async fn bind(&mut self, handle: &[u8], values: Vec<ArrayRef>) -> Result<Vec<u8>, Status> {
         let named = values.into_iter().enumerate().map(|(i, array)| (i.to_string(), array, true));
         let batch = RecordBatch::try_from_iter_with_nullable(named).unwrap();
         let stream = FlightDataEncoderBuilder::new()
@@ -80,19 +85,19 @@ impl Client {
     }
 }
 
-fn command(handle: &[u8]) -> FlightDescriptor {
+pub(super) fn command(handle: &[u8]) -> FlightDescriptor {
     let query = CommandPreparedStatementQuery { prepared_statement_handle: handle.to_vec().into() };
     FlightDescriptor::new_cmd(query.as_any().encode_to_vec())
 }
 
-fn one<T>(value: T) -> ArrayRef
+pub(super) fn one<T>(value: T) -> ArrayRef
 where
     Vec<T>: IntoArray,
 {
     vec![value].into_array()
 }
 
-trait IntoArray {
+pub(super) trait IntoArray {
     fn into_array(self) -> ArrayRef;
 }
 
@@ -111,7 +116,7 @@ into_array!(
     Option<i32> => Int32Array
 );
 
-fn run(test: impl AsyncFnOnce(&mut Client)) {
+pub(super) fn run(test: impl AsyncFnOnce(&mut Client)) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
     let mut client = Client::new();
     runtime.block_on(test(&mut client));

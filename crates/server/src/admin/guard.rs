@@ -31,8 +31,8 @@ use tools::api::HEADER;
 pub(super) enum Endpoint {
     /// A TCP connection to this address.
     Tcp(SocketAddr),
-    /// A TCP connection with TLS from this address, to one that others can reach.
-    Remote(IpAddr),
+    /// A TCP connection with TLS, to an address that others can reach.
+    Remote,
     /// A TCP connection to where everybody may ask for the little that is answered.
     Open,
     /// The Unix socket.
@@ -48,7 +48,7 @@ pub(super) async fn check(
     let refusal = match endpoint {
         Endpoint::Socket => None,
         Endpoint::Tcp(address) => refusal(Some(address.ip()), &request),
-        Endpoint::Remote(_) => refusal(None, &request),
+        Endpoint::Remote => refusal(None, &request),
         Endpoint::Open => of_a_page(&request),
     };
     match refusal {

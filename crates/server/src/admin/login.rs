@@ -13,7 +13,7 @@
 
 use super::ApiError;
 use super::guard::Endpoint;
-use super::serve::PeerCertificate;
+use super::serve::{Peer, PeerCertificate};
 use crate::auth::http::{self, Caller};
 use crate::config::Config;
 use crate::node::Node;
@@ -22,6 +22,7 @@ use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use protocol::response::error::{ErrorKind, ErrorResponse};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use tools::api::HEADER;
 
@@ -58,8 +59,14 @@ pub(super) async fn check(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let Endpoint::Remote(from) = endpoint else { return next.run(request).await };
     let is_flight = request.uri().path().starts_with(FLIGHT);
+    let from = request.extensions().get::<Peer>().map(|peer| peer.0);
+    // The Unix socket is of this machine.
+    let from = from.unwrap_or((Ipv4Addr::LOCALHOST, 0).into());
+    if !matches!(endpoint, Endpoint::Remote) {
+        tell_log(&node, &mut request, None, from).await;
+        return next.run(request).await;
+    }
     let shown = request.extensions().get::<PeerCertificate>().map(|shown| Arc::clone(&shown.0));
     let identified = http::identify_with(&node, request.headers(), shown.as_deref(), from).await;
     let Caller { principal, by_password } = match identified {
@@ -75,6 +82,7 @@ pub(super) async fn check(
     }
     request.headers_mut().remove(header::AUTHORIZATION);
     let wants_token = by_password && request.headers().contains_key(HEADER);
+    tell_log(&node, &mut request, Some(principal.name()), from).await;
     #[cfg(feature = "bulk")]
     {
         let tables = crate::flight::TablesOfRole::new(&node, Arc::clone(&principal), "admin");
@@ -85,6 +93,17 @@ pub(super) async fn check(
         response.headers_mut().insert(header::AUTHORIZATION, token);
     }
     response
+}
+
+/// Has the audit log told of what a request of Flight reads.
+async fn tell_log(node: &Arc<Node>, request: &mut Request, user: Option<&Arc<str>>, from: SocketAddr) {
+    #[cfg(feature = "bulk")]
+    if request.uri().path().starts_with(FLIGHT)
+        && let Some(log) = crate::flight::log_of_caller(&node.state, user, from).await
+    {
+        request.extensions_mut().insert(log);
+    }
+    let _ = (node, request, user, from);
 }
 
 /// Whether a request is one of superusers.

@@ -199,15 +199,14 @@ pub async fn serve(
             (Ok(address), _) if address.ip().is_loopback() => {
                 serve::serve(listener, Endpoint::Tcp(address), limits, router, stopped).await;
             }
-            (Ok(address), Some(tls)) => {
+            (Ok(_), Some(tls)) => {
                 let timeout_ms = state.config.settings.native_transport_tls_handshake_timeout.0;
                 let handshake_timeout = Duration::from_millis(timeout_ms);
                 // Whatever clients may do, nobody shows a password here without TLS.
                 let security = Security::Encrypted(Arc::clone(tls));
                 let door = HttpDoor { security, http: Http::Both, handshake_timeout };
                 let listener = serve::Secured { listener, door, registry: Arc::clone(&state.connections) };
-                let endpoint = Endpoint::Remote(address.ip());
-                serve::serve(listener, endpoint, limits, router, stopped).await;
+                serve::serve(listener, Endpoint::Remote, limits, router, stopped).await;
             }
             (Ok(address), None) => tracing::error!(%address, "the admin API does not listen without TLS"),
             (Err(error), _) => tracing::error!(%error, "the admin API has no address"),

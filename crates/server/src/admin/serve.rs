@@ -63,6 +63,10 @@ impl Default for Limits {
 #[derive(Clone, Debug)]
 pub(super) struct PeerCertificate(pub(super) Arc<Certificate>);
 
+/// The client's end of a connection, beside each of its requests. That of a Unix socket has none.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peer(pub(super) SocketAddr);
+
 /// What comes before HTTP on a connection.
 type Opening<S> = Pin<Box<dyn Future<Output = io::Result<S>> + Send>>;
 
@@ -76,9 +80,9 @@ pub(super) trait Listener {
     /// The next connection.
     fn next(&self) -> impl Future<Output = io::Result<Self::Accepted>> + Send;
 
-    /// What a connection of the listener's kind is to those who look at its requests.
-    fn endpoint(kind: Endpoint, _: &Self::Accepted) -> Endpoint {
-        kind
+    /// The client's end.
+    fn peer(_: &Self::Accepted) -> Option<SocketAddr> {
+        None
     }
 
     /// What comes before HTTP.
@@ -109,8 +113,8 @@ impl Listener for Secured {
         self.listener.accept().await
     }
 
-    fn endpoint(_: Endpoint, (_, peer): &(TcpStream, SocketAddr)) -> Endpoint {
-        Endpoint::Remote(peer.ip())
+    fn peer((_, peer): &(TcpStream, SocketAddr)) -> Option<SocketAddr> {
+        Some(*peer)
     }
 
     fn open(&self, (stream, peer): (TcpStream, SocketAddr)) -> Opening<Self::Stream> {
@@ -133,6 +137,10 @@ impl Listener for TcpListener {
 
     async fn next(&self) -> io::Result<TcpStream> {
         self.accept().await.map(|(stream, _)| stream)
+    }
+
+    fn peer(stream: &TcpStream) -> Option<SocketAddr> {
+        stream.peer_addr().ok()
     }
 
     fn open(&self, stream: TcpStream) -> Opening<TcpStream> {
@@ -190,12 +198,16 @@ pub(super) async fn serve<L: Listener>(
             L::turn_away(stream);
             continue;
         };
-        let endpoint = L::endpoint(endpoint, &stream);
+        let peer = L::peer(&stream);
         let (router, stopped, opened) = (router.clone(), stopped.clone(), listener.open(stream));
         connections.spawn(async move {
             if let Ok(stream) = opened.await {
                 let router = match L::certificate(&stream) {
                     Some(certificate) => router.layer(Extension(PeerCertificate(certificate))),
+                    None => router,
+                };
+                let router = match peer {
+                    Some(peer) => router.layer(Extension(Peer(peer))),
                     None => router,
                 };
                 talk(stream, endpoint, limits, router, stopped).await;

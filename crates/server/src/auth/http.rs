@@ -8,7 +8,7 @@
 //! What the role may do is looked up anew where it is old, as before each request of CQL. Neither passwords
 //! nor tokens are logged.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
@@ -88,7 +88,7 @@ fn shown(headers: &HeaderMap) -> Result<Shown<'_>, ErrorResponse> {
 pub(crate) async fn identify(
     node: &Node,
     headers: &HeaderMap,
-    from: IpAddr,
+    from: SocketAddr,
 ) -> Result<Caller, ErrorResponse> {
     identify_with(node, headers, None, from).await
 }
@@ -102,7 +102,7 @@ pub(crate) async fn identify_with(
     node: &Node,
     headers: &HeaderMap,
     certificate: Option<&Certificate>,
-    from: IpAddr,
+    from: SocketAddr,
 ) -> Result<Caller, ErrorResponse> {
     let state = &node.state;
     let authenticator = state.auth.authenticator();
@@ -117,16 +117,16 @@ pub(crate) async fn identify_with(
             Shown::Certificate(certificate) => {
                 let judged = login::by_certificate(&state.auth, &store, Some(certificate)).await;
                 let user = judged.as_ref().ok().map(|principal| principal.name());
-                state.logs.note_login(user, (from, 0).into(), judged.as_ref().err());
+                state.logs.note_login(user, from, judged.as_ref().err());
                 Caller { principal: judged?, by_password: false }
             }
             Shown::Password(_) if !authenticator.takes_passwords() => {
                 return Err(refused("Certificates are logins here, passwords are none"));
             }
             Shown::Password(token) => {
-                let judged = login::by_password(&state.auth, &store, from, &token).await;
+                let judged = login::by_password(&state.auth, &store, from.ip(), &token).await;
                 let user = judged.as_ref().ok().map(|principal| principal.name());
-                state.logs.note_login(user, (from, 0).into(), judged.as_ref().err());
+                state.logs.note_login(user, from, judged.as_ref().err());
                 let principal = judged?;
                 Caller { principal, by_password: true }
             }
@@ -152,7 +152,7 @@ pub(crate) async fn identify_with(
         {
             cidr.reload_early(&store).await;
         }
-        state.auth.admit(&caller.principal, from, || state.env.clock.monotonic_nanos())?;
+        state.auth.admit(&caller.principal, from.ip(), || state.env.clock.monotonic_nanos())?;
         Ok(caller)
     };
     let found: Result<Caller, ErrorResponse> = found.await;

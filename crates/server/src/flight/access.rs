@@ -5,14 +5,15 @@
 //!                └─ UNAUTHENTICATED                            └─ each table that is opened: SELECT?
 //! ```
 //!
-//! 1. Every call passes [`Identified`], whatever it is. Where nobody has to log in it is not there.
+//! 1. Every call passes [`Identified`], whatever it is. Where nobody has to log in it says to the audit log
+//!    where the call comes from, and nothing else.
 //! 2. A call with a name and a password is answered with a token in the `authorization` header, as the
 //!    clients of Flight expect it. They send it along with their next calls.
 //! 3. The service opens tables through [`TablesOfRole`] alone, when it plans and when it hands out rows.
 //!
 //! Rows go out as they are stored, so a table with masked columns is for who may UNMASK them.
 
-use super::NodeTables;
+use super::{NodeTables, log_of_caller};
 use crate::auth::Principal;
 use crate::auth::check;
 use crate::auth::http::{self, Caller};
@@ -25,7 +26,7 @@ use model::Schema;
 use protocol::response::error::{ErrorKind, ErrorResponse};
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -94,7 +95,7 @@ impl Tables for TablesOfRole {
     }
 }
 
-/// A service whose callers log in.
+/// A service whose callers log in, where clients have to.
 #[derive(Clone)]
 pub(super) struct Identified<S> {
     service: S,
@@ -130,14 +131,23 @@ where
         let mut service = std::mem::replace(&mut self.service, next);
         let node = Arc::clone(&self.node);
         Box::pin(async move {
-            let from = request.extensions().get::<SocketAddr>().map(SocketAddr::ip);
-            let from = from.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+            let from = request.extensions().get::<SocketAddr>().copied();
+            let from = from.unwrap_or((Ipv4Addr::UNSPECIFIED, 0).into());
+            if !node.state.auth.authenticates() {
+                if let Some(log) = log_of_caller(&node.state, None, from).await {
+                    request.extensions_mut().insert(log);
+                }
+                return service.call(request).await;
+            }
             let caller = http::identify(&node, request.headers(), from).await;
             let Caller { principal, by_password } = match caller {
                 Ok(caller) => caller,
                 Err(error) => return Ok(refusal(error).into_http()),
             };
             request.headers_mut().remove(AUTHORIZATION);
+            if let Some(log) = log_of_caller(&node.state, Some(principal.name()), from).await {
+                request.extensions_mut().insert(log);
+            }
             let tables = TablesOfRole::new(&node, Arc::clone(&principal), "flight");
             request.extensions_mut().insert(tables.of_caller());
             let mut response = service.call(request).await?;

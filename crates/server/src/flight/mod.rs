@@ -6,13 +6,16 @@
 //! 3. Its threads give way to those of clients, and all scans together keep to `bulk_throughput`.
 //! 4. The port speaks TLS where clients of CQL do (`door.rs`), and asks for a login where CQL does
 //!    (`access.rs`).
+//! 5. The audit log is told of each read (`told.rs`).
 
 mod access;
 mod door;
 mod tables;
+mod told;
 
 pub(crate) use access::{TablesOfRole, refusal};
 pub(crate) use tables::NodeTables;
+pub(crate) use told::{ToldReads, log_of_caller};
 
 use crate::config::Config;
 use crate::net::Security;
@@ -87,10 +90,7 @@ pub(crate) fn serve(
                 .http2_max_header_list_size(HEADERS_BYTES_MAX)
                 .http2_keepalive_interval(Some(KEEP_ALIVE))
                 .http2_keepalive_timeout(Some(KEEP_ALIVE));
-            let server = match authenticates {
-                true => server.add_service(Identified::new(service, node_of_calls)),
-                false => server.add_service(service),
-            };
+            let server = server.add_service(Identified::new(service, node_of_calls));
             tokio::select! {
                 ended = server.serve_with_incoming(incoming) => ended.map_err(io::Error::other),
                 // Streams may last for hours: they end with the node.

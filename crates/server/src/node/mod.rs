@@ -166,6 +166,8 @@ impl Node {
             drained: AtomicBool::new(false),
             #[cfg(feature = "bulk")]
             bulk: Arc::new(bulk::work::Work::new(env.clone(), config.settings.bulk_throughput.0)),
+            #[cfg(feature = "bulk")]
+            told_reads: crate::flight::ToldReads::default(),
             config,
             engine,
         });
