@@ -227,7 +227,7 @@ fn a_periodic_writer_that_comes_after_an_overdue_sync_has_begun_does_not_wait_a_
     append(&log, &payload(1));
     // The first segment has the log look once.
     while !log.has_spare() {
-        std::thread::yield_now();
+        env::tasks::yield_now();
     }
     // The process stood still, or the device did.
     clock.advance(Duration::from_secs(2_000));
