@@ -45,6 +45,9 @@ pub enum BulkError {
     /// The node ends.
     #[error("the node is shutting down")]
     ShutDown,
+    /// Whoever asked for the rows does not want them any more.
+    #[error("nobody waits for the rows any more")]
+    Cancelled,
     /// Who asked for the export ended it.
     #[error("the export was stopped; the same command goes on with it")]
     Stopped,

@@ -44,11 +44,14 @@
 //! **Errors** may come late, and travel in the iterator: what was yielded before stays good, the split is
 //! not whole, and the iterator is over. A damaged SSTable is named with file and offset. A source that
 //! salvages ([`Source::salvaging`]) goes on behind damage, and tells what it left out ([`Batches::losses`]).
+//!
+//! **A scan that nobody wants** any more ([`ScanRequest::cancel`]) ends between two rows, or where it waits.
 #![cfg_attr(
     not(test),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
 )]
 
+mod cancel;
 mod columns;
 pub mod deletion;
 mod error;
@@ -71,6 +74,7 @@ pub mod ticket;
 mod types;
 pub mod work;
 
+pub use cancel::Cancel;
 pub use error::BulkError;
 pub use request::{EmptyValues, Form, ScanOptions, ScanRequest};
 pub use scan::{BATCH_BYTES_MAX, BATCH_ROWS_MAX, Loss, Scan, ScanCounts};

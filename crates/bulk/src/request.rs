@@ -2,7 +2,7 @@
 
 use crate::deletion::deletion_field;
 use crate::types::field_of;
-use crate::{BulkError, Select, Split};
+use crate::{BulkError, Cancel, Select, Split};
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use model::command::{
     ClusteringFilter, ColumnSelection, DataLimits, FilterExpression, PartitionSelection, ReadCommand,
@@ -70,6 +70,8 @@ pub struct ScanRequest {
     pub options: ScanOptions,
     /// The words that it was made of, for who sends it on.
     pub words: Option<Arc<Select>>,
+    /// Ends scans of it when its rows are not wanted any more.
+    pub cancel: Cancel,
 }
 
 /// What stands in a column of a batch.
@@ -151,7 +153,13 @@ impl ScanRequest {
         let selection = ColumnSelection::of(needed);
         command.columns =
             if selection.columns.len() == all { ColumnSelection::all(table) } else { selection };
-        Ok(ScanRequest { command: Arc::new(command), columns, options, words: None })
+        Ok(ScanRequest {
+            command: Arc::new(command),
+            columns,
+            options,
+            words: None,
+            cancel: Cancel::default(),
+        })
     }
 
     /// The same of partitions with tokens greater than `after` and not greater than `through`.

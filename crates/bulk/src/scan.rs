@@ -10,7 +10,7 @@ mod rows;
 mod salvage;
 
 use crate::split::Part;
-use crate::{Batches, BulkError, ScanRequest};
+use crate::{Batches, BulkError, Cancel, ScanRequest};
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
 use deletions::{Appended, RowsAndDeletions};
@@ -20,7 +20,7 @@ use model::command::{ClusteringFilter, PartitionSelection, ReadCommand};
 use model::key::{KeyBound, KeyRange};
 use model::row::ResultRow;
 use model::{ClusteringBound, ColumnDef, DecoratedKey, Slice};
-use partition::{LiveRows, PageLimits, PlainRow, ReadContext};
+use partition::{LiveRows, PageLimits, PlainRow, ReadContext, ReadError};
 use rows::RowColumns;
 pub use salvage::Loss;
 use salvage::{Noted, Place};
@@ -128,6 +128,7 @@ pub struct Scan {
     deletions_of: Option<Vec<Arc<ColumnDef>>>,
     rows: Option<Rows>,
     is_over: bool,
+    cancel: Cancel,
     counts: ScanCounts,
     /// Bytes of the values that were handed out.
     appended_bytes: u64,
@@ -166,6 +167,7 @@ impl Scan {
             deletions_of: request.options.deletions.then(|| request.columns.clone()),
             rows: None,
             is_over: false,
+            cancel: request.cancel.clone(),
             counts: ScanCounts::default(),
             appended_bytes: 0,
         }
@@ -398,7 +400,17 @@ impl Iterator for Scan {
         if self.is_over {
             return None;
         }
-        let next = self.next_batch().transpose();
+        let next = match self.cancel.is_cancelled() {
+            true => Some(Err(BulkError::Cancelled)),
+            false => self.next_batch().transpose(),
+        };
+        // Then the deadline of its reads is over.
+        let next = next.map(|batch| match batch {
+            Err(BulkError::Read(ReadError::TimedOut)) if self.cancel.is_cancelled() => {
+                Err(BulkError::Cancelled)
+            }
+            batch => batch,
+        });
         if !matches!(next, Some(Ok(_))) {
             self.is_over = true;
             // A reader that fails has nothing more to say, and its pages are not needed.

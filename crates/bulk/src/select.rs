@@ -56,7 +56,7 @@ impl Select {
         Select { keyspace: keyspace.to_owned(), table: table.to_owned(), ..Select::default() }
     }
 
-    /// The SELECT of CQL that answers the same rows, for people: write times and deletions, which may be
+    /// The SELECT of CQL that answers the same rows, for people. Write times and deletions, which may be
     /// asked for, too, are not in it.
     pub fn to_cql(&self, schema: &Schema) -> String {
         let name = |name: &str| Identifier::quoted(name).to_cql();

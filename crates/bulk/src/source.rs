@@ -1,13 +1,13 @@
 //! Sources: what is scanned.
 
 use crate::split::{Cut, RowCut, can_be_cut};
-use crate::{Batches, BulkError, Scan, ScanRequest, Split, Table};
+use crate::{Batches, BulkError, Cancel, Scan, ScanRequest, Split, Table};
 use engine::table::HeldTable;
 use env::fs::FileSystem;
 use model::TableSchema;
 use model::command::PartitionSelection;
 use model::key::{KeyBound, KeyRange};
-use partition::ReadContext;
+use partition::{Deadline, NanoClock, ReadContext};
 use sstable::{Descriptor, OpenError, SsTable, Uncached};
 use std::fmt;
 use std::sync::Arc;
@@ -159,7 +159,8 @@ impl Source {
 
     /// As [`Source::scan`], with a context: for its cost, or a deadline. Nothing fills a cache all the same.
     pub fn scan_with(&self, request: &ScanRequest, split: &Split, ctx: ReadContext) -> Scan {
-        let ctx = ReadContext { fill_cache: false, fill_index_cache: false, ..ctx };
+        let deadline = ctx.deadline.or_else(|| Some(until_cancelled(&request.cancel)));
+        let ctx = ReadContext { fill_cache: false, fill_index_cache: false, deadline, ..ctx };
         Scan::new(self.held.clone(), request, split.steps(&request.command), ctx, self.salvages)
     }
 }
@@ -199,6 +200,13 @@ impl Table for Source {
 /// How a scan reads: it may wait, and leaves nothing in a cache.
 fn context() -> ReadContext {
     ReadContext { fill_cache: false, fill_index_cache: false, ..ReadContext::default() }
+}
+
+/// A deadline that is over when nobody wants the rows any more: readers look at it on their way.
+fn until_cancelled(cancel: &Cancel) -> Deadline {
+    let cancel = cancel.clone();
+    let clock: NanoClock = Arc::new(move || u64::from(cancel.is_cancelled()));
+    Deadline::new(&clock, 1)
 }
 
 fn token_of(bound: &KeyBound) -> Option<i64> {

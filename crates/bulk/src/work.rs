@@ -3,7 +3,7 @@
 //! Every table that is scanned for somebody outside goes through [`Work::watch`]. Scans then share one limit
 //! of bytes a second, and are seen while they run.
 
-use crate::{Batches, BulkError, Loss, ScanCounts, ScanRequest, Split, Table};
+use crate::{Batches, BulkError, Cancel, Loss, ScanCounts, ScanRequest, Split, Table};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use engine::Throttle;
@@ -184,7 +184,13 @@ impl Table for WatchedTable {
         let id = self.work.next.fetch_add(1, Ordering::Relaxed);
         self.work.running.lock().insert(id, Arc::clone(&running));
         self.work.scans.fetch_add(1, Ordering::Relaxed);
-        Ok(Box::new(Watched { work: Arc::clone(&self.work), batches, id, running }))
+        let (cancel, work) = (request.cancel.clone(), Arc::downgrade(&self.work));
+        cancel.on_cancel(move || {
+            if let Some(work) = work.upgrade() {
+                work.throttle.look();
+            }
+        });
+        Ok(Box::new(Watched { work: Arc::clone(&self.work), batches, id, running, cancel }))
     }
 }
 
@@ -194,6 +200,7 @@ struct Watched {
     batches: Box<dyn Batches>,
     id: u64,
     running: Arc<Running>,
+    cancel: Cancel,
 }
 
 impl Drop for Watched {
@@ -233,14 +240,17 @@ impl Iterator for Watched {
                 self.running.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
                 self.work.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
             }
+            // That it is not wanted is no failure of it.
+            Some(Err(BulkError::Cancelled)) => return next,
             Some(Err(_)) => {
                 self.work.failures.fetch_add(1, Ordering::Relaxed);
             }
             None => {}
         }
         // What was read is paid for before it is handed on: the last batch of a split, too.
-        if self.work.throttle.spend(more, || false).is_err() {
-            return Some(Err(BulkError::ShutDown));
+        if self.work.throttle.spend(more, || self.cancel.is_cancelled()).is_err() {
+            let is_cancelled = self.cancel.is_cancelled();
+            return Some(Err(if is_cancelled { BulkError::Cancelled } else { BulkError::ShutDown }));
         }
         next
     }

@@ -130,7 +130,7 @@ impl Caller {
                 let progress = Arc::new(Mutex::new(wire::Progress::default()));
                 let told = Arc::clone(&progress);
                 let tell = move |batches: &dyn Batches| *told.lock() = wire::Progress::of(batches);
-                let batches = stream(self.env.tasks.clone(), move || table.scan(&request, &split), tell);
+                let batches = stream(self.env.tasks.clone(), table, &request, split, tell);
                 let batches = encoded(schema, batches.map_err(status::of_bulk));
                 // What was counted so far goes along with each message.
                 let told = batches.map_ok(move |mut data| {

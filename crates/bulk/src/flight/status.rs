@@ -15,7 +15,7 @@ pub(super) fn of_bulk(error: BulkError) -> Status {
         BulkError::Read(ReadError::TimedOut) => Status::deadline_exceeded(text),
         BulkError::Read(_) => Status::data_loss(text),
         BulkError::ShutDown | BulkError::Node(_) => Status::unavailable(text),
-        BulkError::Stopped => Status::cancelled(text),
+        BulkError::Stopped | BulkError::Cancelled => Status::cancelled(text),
         BulkError::Directory(_) | BulkError::Arrow(_) | BulkError::Io(_) => Status::internal(text),
     }
 }

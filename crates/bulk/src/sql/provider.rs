@@ -266,8 +266,8 @@ impl ExecutionPlan for CqlScan {
         let Some(split) = self.splits.get(partition).cloned() else {
             return Err(DataFusionError::Internal(format!("there is no split {partition}")));
         };
-        let (table, request) = (Arc::clone(&self.table), self.request.clone());
-        let batches = stream(self.scope.env.tasks.clone(), move || table.scan(&request, &split), |_| ());
+        let (tasks, table) = (self.scope.env.tasks.clone(), Arc::clone(&self.table));
+        let batches = stream(tasks, table, &self.request, split, |_| ());
         let schema = self.request.schema();
         let batches = batches.map(|batch: Result<RecordBatch, BulkError>| batch.map_err(external));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))

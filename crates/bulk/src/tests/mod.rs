@@ -6,6 +6,8 @@ mod deletions;
 mod exports;
 mod fixtures;
 #[cfg(feature = "query")]
+mod gone;
+#[cfg(feature = "query")]
 mod parameters;
 mod running;
 mod salvage;

@@ -117,8 +117,12 @@ into_array!(
 );
 
 pub(super) fn run(test: impl AsyncFnOnce(&mut Client)) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
-    let mut client = Client::new();
+    run_with(Client::new(), test);
+}
+
+pub(super) fn run_with(mut client: Client, test: impl AsyncFnOnce(&mut Client)) {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
     runtime.block_on(test(&mut client));
 }
 

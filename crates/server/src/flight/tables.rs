@@ -125,12 +125,22 @@ impl ProvenScan {
                 told.1.notify_one();
             }
         };
+        let unwanted = Arc::downgrade(&told);
+        self.request.cancel.on_cancel(move || {
+            if let Some(told) = unwanted.upgrade() {
+                *told.0.lock() = Some(Compared::Ended);
+                told.1.notify_one();
+            }
+        });
         let _demand = self.state.engine.demand_proof(name, Box::new(tell));
         let mut found = told.0.lock();
         loop {
             match found.take() {
                 Some(Compared::Known) => return Ok(()),
                 Some(Compared::Failed(error)) => return Err(error.into()),
+                Some(Compared::Ended) if self.request.cancel.is_cancelled() => {
+                    return Err(BulkError::Cancelled);
+                }
                 Some(Compared::Ended) => return Err(BulkError::ShutDown),
                 None => told.1.wait(&mut found),
             }

@@ -75,12 +75,18 @@ impl Throttle {
         self.change(|state| state.stopped = true);
     }
 
+    /// Has those that wait ask at once whether they are cancelled.
+    pub fn look(&self) {
+        self.change(|_| ());
+    }
+
     fn change(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.state.lock());
         self.changed.notify_all();
     }
 
-    /// Spends `bytes`: waits until they are earned and no pause is on. `is_cancelled` is asked now and then.
+    /// Spends `bytes`: waits until they are earned and no pause is on. `is_cancelled` is asked now and then,
+    /// and when [`Throttle::look`] is called.
     ///
     /// # Errors
     /// [`Stopped`] when the throttle was stopped or the compaction cancelled.
