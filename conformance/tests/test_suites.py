@@ -30,41 +30,56 @@ def lanes(suites, tmp_path):
     return made
 
 
-def sh(script):
-    return ["sh", "-c", script]
+def step(suites, name, script, after=None):
+    return suites.Step(name, ["sh", "-c", script], after)
 
 
-def test_lanes_run_beside_each_other_and_are_recorded(lanes, tmp_path):
+def test_lanes_run_beside_each_other_and_are_recorded(suites, lanes, tmp_path):
     # Each waits for the other: one after the other they would wait for ever.
     meet = "touch {0}; while [ ! -e {1} ]; do sleep 0.01; done; echo {2}"
     one, two = tmp_path / "one", tmp_path / "two"
-    assert lanes.together((True, [("front", sh(meet.format(one, two, "")))]),
-                          (False, [("beside", sh(meet.format(two, one, "seen; echo '   Compiling x'")))]))
+    assert lanes.together((True, [step(suites, "front", meet.format(one, two, ""))]),
+                          (False, [step(suites, "beside", meet.format(two, one, "seen; echo '   Compiling x'"))]))
     assert len(lanes.said) == 1 and lanes.said[0].endswith("\nseen\n")
     assert {line["step"] for line in times.read(lanes.path)} == {"front", "beside"}
 
 
+def test_a_step_waits_for_one_of_the_other_lane(suites, lanes, tmp_path):
+    made = tmp_path / "made"
+    assert lanes.together((True, [step(suites, "front", f"test -e {made}", after="first")]),
+                          (False, [step(suites, "first", f"sleep 0.2; touch {made}"), step(suites, "second", "true")]))
+
+
+def test_a_step_does_not_wait_for_one_that_failed(suites, lanes, tmp_path):
+    never = tmp_path / "never"
+    assert not lanes.together((True, [step(suites, "front", f"touch {never}", after="second")]),
+                              (False, [step(suites, "first", "exit 3"), step(suites, "second", "true")]))
+    assert lanes.failed == "first" and not never.exists()
+
+
 @pytest.mark.parametrize("is_in_front", [True, False])
-def test_a_failure_ends_the_other_lane_and_all_that_it_started(is_in_front, lanes, tmp_path):
+def test_a_failure_ends_the_other_lane_and_all_that_it_started(is_in_front, suites, lanes, tmp_path):
     ready = tmp_path / "ready"
-    bad = ("bad", sh(f"while [ ! -e {ready} ]; do sleep 0.01; done; echo why; exit 3"))
-    assert not lanes.together((is_in_front, [bad, ("never", sh(f"touch {tmp_path}/never"))]),
-                              (not is_in_front, [("endless", sh(f"(: > {ready}; sleep 1000); true")), bad]))
+    bad = step(suites, "bad", f"while [ ! -e {ready} ]; do sleep 0.01; done; echo why; exit 3")
+    assert not lanes.together((is_in_front, [bad, step(suites, "never", f"touch {tmp_path}/never")]),
+                              (not is_in_front, [step(suites, "endless", f"(: > {ready}; sleep 1000); true"), bad]))
     assert lanes.failed == "bad"
     assert not (tmp_path / "never").exists()
     assert any("why" in text for text in lanes.said) != is_in_front
 
 
-def test_a_command_that_is_not_there_fails(lanes):
-    assert not lanes.together((False, [("missing", ["no-such-command"])]))
+def test_a_command_that_is_not_there_fails(suites, lanes):
+    assert not lanes.together((False, [suites.Step("missing", ["no-such-command"])]))
     assert lanes.failed == "missing" and "no-such-command" in lanes.said[0]
 
 
-def test_a_signal_ends_what_runs(lanes, tmp_path):
+def test_a_signal_ends_what_runs(suites, lanes, tmp_path):
     ready = tmp_path / "ready"
-    together = threading.Thread(target=lanes.together, args=((True, [("endless", sh(f": > {ready}; exec sleep 1000"))]),))
+    endless = step(suites, "endless", f": > {ready}; exec sleep 1000")
+    together = threading.Thread(target=lanes.together, args=((True, [endless]),))
     together.start()
     while not ready.exists():
+        assert together.is_alive()
         together.join(0.01)
     lanes.fail(signal.SIGINT.name)
     together.join()
