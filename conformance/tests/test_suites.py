@@ -73,6 +73,11 @@ def test_a_command_that_is_not_there_fails(suites, lanes):
     assert lanes.failed == "missing" and "no-such-command" in lanes.said[0]
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_fault_of_a_lane_is_a_failure(suites, lanes):
+    assert not lanes.together((True, ["no step"]), (False, [step(suites, "endless", "exec sleep 1000")]))
+
+
 def test_a_signal_ends_what_runs(suites, lanes, tmp_path):
     ready = tmp_path / "ready"
     endless = step(suites, "endless", f": > {ready}; exec sleep 1000")
