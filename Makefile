@@ -62,7 +62,7 @@ conformance: setup build ## the tests against a real Cassandra and real drivers
 
 # Without what they need, which .ci/suites has made.
 conformance-suites:
-	$(IN_VENV) conformance/run -n 3 --dist loadfile
+	$(IN_VENV) conformance/run -n 2 --dist loadfile
 
 fuzz: ## a short run of every fuzz target over its corpus
 	fuzz/run
