@@ -5,6 +5,7 @@ use arrow_array::RecordBatch;
 use env::tasks::Tasks;
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use std::io;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -34,28 +35,33 @@ pub fn stream(
             env::thread::give_way();
             let mut batches = match table.scan(&request, &split) {
                 Ok(batches) => batches,
-                Err(error) => return drop(send.blocking_send(Err(error))),
+                Err(error) => return drop(send.blocking_send(Some(Err(error)))),
             };
             // Who does not listen any more needs no more.
             while let Some(batch) = batches.next() {
                 tell(batches.as_ref());
-                if send.blocking_send(batch).is_err() {
+                if send.blocking_send(Some(batch)).is_err() {
                     return;
                 }
             }
+            let _ = send.blocking_send(None);
         })
     };
-    let steps = futures::stream::unfold(
-        (Some(start), receive, unwanted),
-        |(start, mut receive, unwanted)| async move {
-            if let Some(start) = start
-                && let Err(error) = start()
-            {
-                receive.close();
-                return Some((Err(BulkError::Io(error)), (None, receive, unwanted)));
-            }
-            receive.recv().await.map(|batch| (batch, (None, receive, unwanted)))
-        },
-    );
+    let state = Some((Some(start), receive, unwanted));
+    let steps = futures::stream::unfold(state, |state| async move {
+        let (start, mut receive, unwanted) = state?;
+        let next = match start.map(|start| start()).transpose() {
+            Err(error) => Err(BulkError::Io(error)),
+            Ok(_) => match receive.recv().await {
+                Some(next) => next?,
+                // A thread that panics does not say that it is over: what it has made is not the whole.
+                None => {
+                    Err(BulkError::Io(io::Error::other("a thread of the scan ended before its rows did")))
+                }
+            },
+        };
+        let state = next.is_ok().then_some((None, receive, unwanted));
+        Some((next, state))
+    });
     steps.boxed()
 }

@@ -1,7 +1,10 @@
 //! What one request may read, and what is told of it.
 
 use super::log::{ReadLog, Words};
-use super::{DoGetStream, MESSAGE_BYTES, PARTS, Prepared, Reply, asked_of, info, status, wire};
+use super::{
+    DoGetStream, MESSAGE_BYTES, PART_BYTES_MIN, PARTS, PARTS_MAX, Prepared, Reply, asked_of, info, status,
+    wire,
+};
 use crate::sql::{Query, Sql, TableName};
 use crate::stream::stream;
 use crate::ticket::{Asked, Ticket};
@@ -73,7 +76,10 @@ impl Caller {
         let found = async {
             let (scan, table) = self.scan(select.clone(), None).await?;
             let (schema, now_s) = (scan.schema(), scan.command.now_s);
-            let found = waiting(move || Ok((table.splits(&scan, parts.max(1))?, table.known_rows()?)));
+            let found = waiting(move || {
+                let parts = parts.clamp(1, PARTS_MAX).min(table.data_bytes()? / PART_BYTES_MIN + 1);
+                Ok((table.splits(&scan, parts)?, table.known_rows()?))
+            });
             let (splits, known_rows) = found.await?;
             let splits = splits.into_iter().map(Some).collect();
             let ticket = |split| Ticket { asked: Asked::Scan(select.clone()), now_s, split };

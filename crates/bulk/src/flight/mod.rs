@@ -19,16 +19,16 @@ mod handle;
 mod info;
 mod log;
 mod status;
+mod values;
 pub mod wire;
 
 pub use handle::Prepared;
 pub use log::{LogOfCaller, ReadLog};
 
-use crate::sql::{Sql, SqlLimits, values_of};
+use crate::sql::{Sql, SqlLimits};
 use crate::ticket::{Asked, Ticket};
 use crate::{BulkError, Split, Tables};
 use arrow_array::RecordBatch;
-use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::error::FlightError;
 use arrow_flight::flight_service_server::FlightService;
 pub use arrow_flight::flight_service_server::FlightServiceServer as Service;
@@ -51,7 +51,7 @@ use bytes::Bytes;
 use caller::{Caller, encoded};
 use datafusion::error::DataFusionError;
 use env::Env;
-use futures::{Stream, TryStreamExt};
+use futures::Stream;
 use log::Words;
 use prost::Message;
 use std::pin::Pin;
@@ -64,6 +64,10 @@ const MESSAGE_BYTES: usize = 2 << 20;
 const REQUEST_BYTES_MAX: usize = 4 << 20;
 /// Endpoints of a statement at most, where the client does not say.
 const PARTS: u64 = 64;
+/// Endpoints at most, whatever the client says: each is looked for in the indexes.
+const PARTS_MAX: u64 = 1 << 14;
+/// Bytes of an endpoint, before compression, below which there are fewer.
+const PART_BYTES_MIN: u64 = 64 << 10;
 
 type Reply<T> = Result<Response<T>, Status>;
 type DoGetStream = <FlightSql as FlightService>::DoGetStream;
@@ -186,23 +190,6 @@ fn asked_of(asked: Prepared) -> Asked {
 /// The statement that the handle of a prepared one is.
 fn statement_of(handle: &Bytes) -> Result<Prepared, Status> {
     Prepared::of_handle(handle).map_err(Status::invalid_argument)
-}
-
-/// The handle of a prepared statement with the values that a client sends for it.
-async fn bound(prepared: &Prepared, sent: PeekableFlightDataStream) -> Result<Vec<u8>, Status> {
-    let sent = sent.map_err(|status| FlightError::Tonic(Box::new(status)));
-    let mut batches = FlightRecordBatchStream::new_from_flight_data(sent);
-    let (mut kept, mut rows) = (Vec::new(), 0);
-    while let Some(batch) = batches.try_next().await.map_err(Status::from)? {
-        rows += batch.num_rows();
-        if rows > 1 {
-            let message = "a statement that reads takes one row of values at a time";
-            return Err(Status::invalid_argument(message));
-        }
-        kept.push(batch);
-    }
-    let values = values_of(&kept).map_err(Status::invalid_argument)?;
-    Prepared { values, sql: prepared.sql.clone() }.to_handle().map_err(Status::invalid_argument)
 }
 
 /// What is said of statements that would change something.
@@ -340,7 +327,7 @@ impl FlightSqlService for FlightSql {
     ) -> Result<DoPutPreparedStatementResult, Status> {
         let caller = self.caller(&request)?;
         let prepared = caller.told(Words::default, statement_of(&query.prepared_statement_handle))?;
-        let bound = bound(&prepared, request.into_inner()).await;
+        let bound = values::bound(&prepared, request.into_inner()).await;
         let handle = caller.told(|| Words::of_sql(&prepared.sql), bound)?;
         Ok(DoPutPreparedStatementResult { prepared_statement_handle: Some(handle.into()) })
     }

@@ -8,6 +8,8 @@ mod fixtures;
 #[cfg(feature = "query")]
 mod gone;
 #[cfg(feature = "query")]
+mod hostile;
+#[cfg(feature = "query")]
 mod parameters;
 mod running;
 mod salvage;
