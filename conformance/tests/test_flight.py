@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import threading
 import time
+import urllib.request
 import uuid
 
 import adbc_driver_flightsql.dbapi as flightsql
@@ -287,6 +288,58 @@ def test_an_export_goes_on_after_the_node_was_killed(node, tmp_path):
     run([*command, f"127.0.0.1:{node.admin_port}"])
     whole = pa.concat_tables(pyarrow.parquet.read_table(path) for path in sorted(out.glob("*.parquet")))
     assert rows_of(whole) == expected
+
+
+def whole_or_failed(reader):
+    """All that is left to read; None if that ends with an error."""
+    found = []
+    try:
+        while True:
+            found.append(reader.read_chunk().data)
+    except StopIteration:
+        return found
+    except (pa.ArrowException, OSError):
+        return None
+
+
+def test_a_node_that_is_killed_hands_out_no_table_that_only_looks_whole(node):
+    node, session = node
+    expected = of_cql(session, "SELECT k, c, t FROM rows")
+    place = f"grpc://{node.address}:{node.flight_port}"
+    text = "SELECT k, c, t FROM fl.rows"
+    (whole,) = pyarrow.flight.connect(place).get_flight_info(statement_descriptor(text + " LIMIT 1000000")).endpoints
+    parts = pyarrow.flight.connect(place).get_flight_info(statement_descriptor(text)).endpoints
+    node.nodetool("setbulkthroughput", "1")
+    # Together they take ten seconds and more: a statement in one ticket, ranges of tokens, a driver, and the command.
+    readers = [pyarrow.flight.connect(place).do_get(endpoint.ticket) for endpoint in (whole, *parts[:2])]
+    command = [node.binary, "sql", "--admin", f"127.0.0.1:{node.admin_port}", "--format", "csv", text]
+    process = subprocess.Popen([str(x) for x in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    with flightsql.connect(place) as connection, connection.cursor() as cursor:
+        cursor.execute(text)
+        batches = cursor.fetch_record_batch()
+        first = readers[0].read_chunk().data
+        bulk = f"http://127.0.0.1:{node.admin_port}/api/v1/bulk"
+        for _ in range(500):
+            with urllib.request.urlopen(bulk) as answer:
+                if "admin" in {scan["asked_by"] for scan in json.load(answer)["running"]}:
+                    break
+            time.sleep(0.02)
+        node.kill()
+        with pytest.raises((pa.ArrowException, OSError)):
+            batches.read_all()
+        rest = [whole_or_failed(reader) for reader in readers]
+        _, said = process.communicate(timeout=60)
+        # The driver tells the node when a statement is closed.
+        restart(node, session)
+    assert process.returncode == 1 and b"ilion sql:" in said, said
+    assert 0 < first.num_rows < len(expected) and rest[0] is None
+    client = pyarrow.flight.connect(place)
+    assert rows_of(client.do_get(whole.ticket).read_all()) == expected
+    tables = [client.do_get(endpoint.ticket).read_all() for endpoint in parts]
+    assert rows_of(pa.concat_tables(tables)) == expected
+    # What came to its end before is the whole of its range.
+    for found, table in zip(rest[1:], tables):
+        assert found is None or rows_of(pa.Table.from_batches(found)) == rows_of(table)
 
 
 def test_sql_on_the_command_line(node, tmp_path):
