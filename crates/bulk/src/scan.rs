@@ -419,3 +419,9 @@ impl Iterator for Scan {
         next
     }
 }
+
+/// A stream as a scan reads it that goes on behind damage.
+#[cfg(test)]
+pub(crate) fn noted(stream: partition::BoxedStream) -> partition::BoxedStream {
+    Box::new(Noted::new(stream, &Arc::default(), &Arc::default()))
+}

@@ -152,6 +152,14 @@ impl Source {
         Ok(cuts)
     }
 
+    /// The partitions that scans make rows of, as they read them.
+    #[cfg(test)]
+    pub(crate) fn partitions(&self, command: &model::command::ReadCommand) -> partition::BoxedStream {
+        let ctx = ReadContext { deadline: Some(until_cancelled(&Cancel::default())), ..context() };
+        let stream = self.held.read(command, &ctx).unwrap();
+        if self.salvages { crate::scan::noted(stream) } else { stream }
+    }
+
     /// Scans what a request asks for of a split. Nothing is read before the first batch is asked for.
     pub fn scan(&self, request: &ScanRequest, split: &Split) -> Scan {
         self.scan_with(request, split, context())

@@ -13,6 +13,7 @@ mod hostile;
 mod parameters;
 mod running;
 mod salvage;
+mod sources;
 #[cfg(feature = "query")]
 mod sql;
 #[cfg(feature = "query")]
