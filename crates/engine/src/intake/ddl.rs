@@ -133,7 +133,7 @@ impl Intake {
     fn stored_rows(&self) -> Result<SchemaRows, EngineError> {
         let now_s = self.catalog.now_s();
         let mut rows = SchemaRows::new();
-        let mut newest = 0;
+        let mut newest = system::GENERATION_MICROS_MAX;
         for name in system::schema_tables(self.catalog.release()) {
             let table = system::table(self.catalog.release(), SYSTEM_SCHEMA, name);
             let out = rows.entry(name).or_default();

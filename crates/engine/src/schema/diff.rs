@@ -31,6 +31,7 @@ pub fn mutations(old: &Schema, new: &Schema, moment: Moment) -> Vec<Mutation> {
     for keyspace in new.keyspaces.values().filter(stored) {
         let before = old.keyspace(&keyspace.name);
         if before != Some(keyspace) {
+            let moment = generation(new.release, before, keyspace).unwrap_or(moment);
             let before = before.map(|k| rows::of_keyspace(k)).unwrap_or_default();
             let after = rows::of_keyspace(keyspace);
             out.extend(change(new.release, &keyspace.name, &before, &after, moment));
@@ -42,6 +43,17 @@ pub fn mutations(old: &Schema, new: &Schema, moment: Moment) -> Vec<Mutation> {
         }
     }
     out
+}
+
+/// The moment of a keyspace that is made as the release defines it, on every node.
+fn generation(
+    release: Release,
+    before: Option<&Arc<KeyspaceSchema>>,
+    after: &Arc<KeyspaceSchema>,
+) -> Option<Moment> {
+    let is_defined = || system::schema(release).keyspace(&after.name) == Some(after);
+    let micros = system::generation_micros(release, &after.name)?;
+    (before.is_none() && is_defined()).then_some(Moment { micros, seconds: 0 })
 }
 
 fn key(keyspace: &str) -> DecoratedKey {

@@ -45,6 +45,9 @@ const SCHEMA_TABLES: [&str; 11] = [
     "keyspaces",
 ];
 
+/// The greatest of [`generation_micros`]: changes of the schema come later.
+pub(crate) const GENERATION_MICROS_MAX: i64 = 1_577_836_800_000_002;
+
 /// The system keyspaces of a release as a schema without a version.
 pub fn schema(release: Release) -> &'static Schema {
     static SCHEMAS: LazyLock<[Schema; Release::ALL.len()]> =
@@ -82,6 +85,19 @@ pub(crate) fn completed(mut stored: Schema, release: Release) -> Schema {
     }
     stored.release = release;
     stored
+}
+
+/// The timestamp, in microseconds, with which every node of a release writes its definition of a replicated
+/// keyspace (`GENERATION` of Cassandra's `AuthKeyspace`, `SystemDistributedKeyspace`, `TraceKeyspace`): so
+/// nodes have one schema before they have met. `None` for 4.0, where the tables of a keyspace have several.
+pub(crate) fn generation_micros(release: Release, keyspace: &str) -> Option<i64> {
+    match (release, keyspace) {
+        (Release::V4_0, _) => None,
+        (_, "system_auth") => Some(1),
+        (_, "system_distributed") => Some(6),
+        (_, "system_traces") => Some(GENERATION_MICROS_MAX),
+        _ => None,
+    }
 }
 
 /// Whether a keyspace is one of those that only the node itself writes.

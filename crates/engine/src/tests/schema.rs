@@ -23,6 +23,13 @@ fn a_fresh_node_has_the_system_keyspaces_and_keeps_its_host_id() {
     assert_eq!(engine.schema(), schema, "the version included");
 }
 
+/// That of each fresh Cassandra 5.0.5: nodes that meet agree from the start.
+#[test]
+fn the_schema_of_a_fresh_node_has_cassandras_version() {
+    let schema = open(&MemoryFileSystem::new()).schema();
+    assert_eq!(schema.version, Uuid::from_u128(0xd03783d7_b468_3c1a_82f1_8e30b2edde8b));
+}
+
 #[test]
 fn everything_a_schema_holds_survives_a_restart() {
     let fs = MemoryFileSystem::new();
