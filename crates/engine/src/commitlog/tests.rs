@@ -216,7 +216,7 @@ fn periodic_writers_do_not_wait_and_batch_writers_share_syncs() {
 }
 
 #[test]
-fn a_periodic_writer_that_comes_after_an_overdue_sync_has_begun_does_not_wait_a_period() {
+fn a_periodic_writer_has_an_overdue_sync_made_at_once() {
     let clock = Arc::new(ManualClock::default());
     let random = Arc::new(env::random::Random::from_seed(1));
     let env = Env::new(clock.clone(), random, Arc::new(MemoryFileSystem::new()));
