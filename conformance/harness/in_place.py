@@ -1,4 +1,5 @@
 """One data directory that a Cassandra and an Ilion serve in turn, and what has to be the same after each change of hands."""
+import glob
 import re
 import time
 
@@ -10,11 +11,11 @@ from harness.wire import Wire
 ONE_CELL = ("int", "text", "varchar", "bigint", "blob", "uuid", "date", "boolean", "double")
 # What a Cassandra logs at later starts on its own directory, too: about the machine, and about this installation.
 OF_THE_MACHINE = ("Not marking nodes down due to local pause", "Some operations were slow", "Trigger directory doesn't exist")
-# A Cassandra 5.0 builds SAI for the SSTables that lack it on a thread of its own and looks for what is missing once more at the end
-# of its start (StorageAttachedIndex, startInitialBuild and startPreJoinTask). Where it then sees the last file of an index half
+# A Cassandra 5.0 builds SAI for the SSTables that lack it on threads of its own, one for each index, and looks for what is missing
+# once more at the end of its start (StorageAttachedIndex, startInitialBuild and startPreJoinTask). Where it then sees a file half
 # written it takes the index for broken, and says to restart the node.
-SAI_LOOKED_TOO_EARLY = re.compile(r"Validation failed for index component (COLUMN|GROUP)_COMPLETION_MARKER"
-                                  "|Storage-attached index is no longer queryable")
+SAI_IS_BROKEN = re.compile(r"Validation failed for index component \w+ on SSTable (\S+)")
+SAI_IS_GIVEN_UP = "Storage-attached index is no longer queryable"
 STARTS_MAX = 3
 
 
@@ -39,11 +40,13 @@ class Directory:
         self.cassandra = Cassandra(path, address, settings=settings, version=version)
         self.ilion = InPlace(path, address)
         self.version, self.node, self.wire = version, None, None
-        self.known_complaints = None
+        self.known_complaints, self.without_sai = None, set()
 
     def hand_to(self, node):
         """Drains whoever serves the directory and starts the other."""
         self.release()
+        data = [str(path).removesuffix("-Data.db") for path in self.cassandra.directory.rglob("*-Data.db")]
+        self.without_sai = {path for path in data if not glob.glob(f"{glob.escape(path)}-SAI+*")}
         node.start()
         found = self.complaints_of_start() if node is self.cassandra else {}
         self.node, self.wire = node, Wire(node.address, timeout_s=120)
@@ -58,11 +61,16 @@ class Directory:
         said besides then counts, too: each start has a log of its own."""
         found = self.complaints()
         for _ in range(STARTS_MAX - 1):
-            if not any(map(SAI_LOOKED_TOO_EARLY.search, found.values())):
+            if not any(map(self.looked_too_early, found.values())):
                 break
             self.cassandra.restart()
-            found = {kind: line for kind, line in found.items() if not SAI_LOOKED_TOO_EARLY.search(line)} | self.complaints()
+            found = {kind: line for kind, line in found.items() if not self.looked_too_early(line)} | self.complaints()
         return found
+
+    def looked_too_early(self, line):
+        """Whether a complaint is about an index that was just being written: of an SSTable that had none."""
+        broken = SAI_IS_BROKEN.search(line)
+        return SAI_IS_GIVEN_UP in line or bool(broken and broken[1] in self.without_sai)
 
     def release(self):
         if self.wire is not None:
@@ -95,7 +103,7 @@ class Directory:
             odd = re.search(r"rebuil|corrupt|mismatch|upgrade|incompatible|skipping|Snapshotting", line, re.IGNORECASE)
             if (loud or odd) and "Node configuration" not in line and not any(x in line for x in OF_THE_MACHINE):
                 kind = re.sub(r"[0-9][0-9a-f.,:-]*", "N", line.partition(" - ")[2])
-                out.setdefault(kind, line)
+                out.setdefault((kind, self.looked_too_early(line)), line)
         return out
 
     def run(self, statements):
