@@ -16,7 +16,7 @@ from harness.wire import Wire
 
 # What a Cassandra logs of clients that sent it odd values, of queries, of a node that is down, of the machine.
 OF_OTHERS = re.compile(r"\] (ErrorMessage|Message|QueryProcessor|SelectStatement|BatchStatement|NoSpamLogger) - "
-                       "|Trigger directory doesn't exist|local pause|whose timeout expired before")
+                       "|Trigger directory doesn't exist|local pause|whose timeout expired before|skipped default role setup: some nodes")
 # GROUP BY in pages, over a deletion of a range in which no row is left: a Cassandra that is alone fails, too.
 OWN_FAULT = "has an open RT bound as its last item"
 # The id of a statement in a warning, which has the name of a keyspace in it.
