@@ -7,7 +7,8 @@
 //!                                                 └──> coordinator::Replica::hint
 //! ```
 //! - [`store`](self::HintStore): which writes are kept, and until when they are in memory alone; `ledger` and
-//!   `counters` are its books, [`settings`](self::HintsSettings) its rules;
+//!   `counters` are its books, `late` the writes that a node has not acknowledged yet,
+//!   [`settings`](self::HintsSettings) its rules;
 //! - [`mod@format`], [`reader`], [`writer`]: the bytes
 //!   (docs/formats/hints.md); `files`: what lies in the directory, a Cassandra's files included;
 //! - [`dispatch`](self::Dispatcher): to whom which hints are sent, a `page` at a time, not faster than a
@@ -23,6 +24,7 @@ mod dispatch;
 mod files;
 pub mod format;
 pub mod fuzz;
+mod late;
 mod ledger;
 mod page;
 pub mod reader;

@@ -13,9 +13,11 @@
 use super::counters::{Counted, HintsCounters, HintsCounts};
 use super::files::{HintFiles, OnDisk};
 use super::format::{HintsError, append_entry, encode_hint};
+use super::late::{Late, LateWrites};
 use super::ledger::{Ledger, Now, Refused};
 use super::page::{HintPage, Reached, read_page};
 use super::settings::{HintsOptions, HintsSettings};
+use crate::messaging::nanos;
 use crate::serve::Spawn;
 use arc_swap::ArcSwap;
 use coordinator::{Answer, Hint, Hints, Node, ReplicaError};
@@ -27,10 +29,14 @@ use model::{Mutation, Schema};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 use tokio::sync::oneshot;
+use tokio::task::unconstrained;
 use uuid::Uuid;
+
+/// How often it is looked whether late writes were acknowledged.
+const LATE_PERIOD: Duration = Duration::from_millis(20);
 
 /// Something that the thread of the files does.
 type Job = Box<dyn FnOnce(&HintStore) + Send>;
@@ -46,8 +52,7 @@ pub struct HintStore {
     files: Mutex<HintFiles>,
     ledger: Mutex<Ledger>,
     pub(super) counters: HintsCounters,
-    /// Writes whose late answers are waited for.
-    late: AtomicUsize,
+    late: LateWrites,
     /// What the thread is asked for; nothing once it has ended.
     jobs: Mutex<Option<VecDeque<Job>>>,
     pub(super) background: Arc<BackgroundLoop>,
@@ -84,7 +89,7 @@ impl HintStore {
             files: Mutex::new(files),
             ledger: Mutex::new(ledger),
             counters: HintsCounters::default(),
-            late: AtomicUsize::new(0),
+            late: LateWrites::default(),
             jobs: Mutex::new(Some(VecDeque::new())),
             background: Arc::new(BackgroundLoop::default()),
         }))
@@ -309,6 +314,29 @@ impl HintStore {
         self.jobs.lock().as_mut()?.pop_front()
     }
 
+    /// Looks after the writes that are late, until there are none.
+    fn look_after_late(&self) {
+        let (weak, tasks) = (Weak::clone(&self.this), self.env.tasks.clone());
+        // Thousands are looked at in one step, and none may seem to wait because the step has taken long.
+        (self.spawn)(Box::pin(unconstrained(async move {
+            loop {
+                tasks.sleep(LATE_PERIOD).await;
+                let Some(store) = weak.upgrade() else { return };
+                let now_nanos = store.env.clock.monotonic_nanos();
+                if store.late.sweep(now_nanos, |late, outcome| store.was_late(late, outcome)).is_break() {
+                    return;
+                }
+            }
+        })));
+    }
+
+    /// The end of a write that was late.
+    fn was_late(&self, late: &Late, outcome: Result<(), ReplicaError>) {
+        if outcome.is_err_and(|error| may_be_missing(&error)) {
+            self.keep(&late.node, &late.mutation, late.written_millis);
+        }
+    }
+
     /// The thread has ended: writes and closes everything.
     pub(super) fn shut(&self) -> io::Result<()> {
         self.work();
@@ -345,24 +373,18 @@ impl Hints for HintStore {
         if node.replica.as_local().is_some() || !self.settings.load().is_enabled {
             return;
         }
-        let written_millis = self.env.clock.now_millis();
-        if self.late.fetch_add(1, Ordering::SeqCst) >= self.options.late_max {
-            self.late.fetch_sub(1, Ordering::SeqCst);
-            return self.keep(node, mutation, written_millis);
-        }
-        let (weak, tasks, timeout) =
-            (Weak::clone(&self.this), self.env.tasks.clone(), self.options.ack_timeout);
+        let now = self.now();
+        let deadline_nanos = now.nanos.saturating_add(nanos(self.options.ack_timeout));
         let (node, mutation) = (Arc::clone(node), Arc::clone(mutation));
-        (self.spawn)(Box::pin(async move {
-            let outcome = tasks.timeout(timeout, answer).await;
-            let Some(store) = weak.upgrade() else { return };
-            store.late.fetch_sub(1, Ordering::SeqCst);
-            match outcome {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) if !may_be_missing(&error) => {}
-                Ok(Err(_)) | Err(_) => store.keep(&node, &mutation, written_millis),
-            }
-        }));
+        let mut late = Late { node, mutation, written_millis: now.millis, answer, deadline_nanos };
+        if let Some(outcome) = late.outcome(now.nanos) {
+            return self.was_late(&late, outcome);
+        }
+        match self.late.push(late, self.options.late_max) {
+            Ok(is_first) if is_first => self.look_after_late(),
+            Ok(_) => {}
+            Err(late) => self.keep(&late.node, &late.mutation, late.written_millis),
+        }
     }
 
     fn failed(&self, node: &Arc<Node>, mutation: &Arc<Mutation>, error: &ReplicaError) {

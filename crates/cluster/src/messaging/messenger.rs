@@ -382,7 +382,8 @@ impl Inbox for Messenger {
     }
 }
 
-fn nanos(duration: Duration) -> u64 {
+/// As many nanoseconds as a `u64` has room for.
+pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 

@@ -40,6 +40,7 @@ pub use failure::FailureReason;
 pub use frame::Framing;
 pub use handshake::{ConnectionKind, VERSION_40, VERSION_50, Versions};
 pub use message::{Flags, Message};
+pub(crate) use messenger::nanos;
 pub use messenger::{CallError, Handler, Messenger, MessengerOptions, ReplyTo, Request};
 pub use param::{Forward, Param, Threshold, TraceType};
 pub use transport::{Inbox, Loss, SendError, Transport};

@@ -153,6 +153,40 @@ fn so_many_late_answers_are_waited_for_and_others_are_hints_at_once() {
 }
 
 #[test]
+fn one_task_looks_after_all_late_answers_while_there_are_some() {
+    Simulation::run(1, |simulation| {
+        let env = simulation.env(&memory());
+        let (tasks, begun) = (env.tasks.clone(), Arc::new(AtomicUsize::new(0)));
+        let count = Arc::clone(&begun);
+        let spawn: Spawn = Arc::new(move |future| {
+            count.fetch_add(1, Ordering::SeqCst);
+            drop(tasks.spawn("task", move || block_on(future)).unwrap());
+        });
+        let options = HintsOptions::new(Path::new(DIR));
+        let store = HintStore::open(env.clone(), options, HintsSettings::default(), schema, spawn).unwrap();
+        let (node, _) = dead_node(1, &env);
+        for round in 1..=2 {
+            // What is there already needs nobody.
+            store.late(&node, &write(0), Answer::later(std::future::ready(Ok(()))));
+            for v in 0..1000 {
+                let tasks = env.tasks.clone();
+                store.late(
+                    &node,
+                    &write(v),
+                    Answer::later(async move {
+                        tasks.sleep(Duration::from_millis(v as u64 % 200 + 1)).await;
+                        Ok(())
+                    }),
+                );
+            }
+            assert_eq!(begun.load(Ordering::SeqCst), round);
+            block_on(env.tasks.sleep(SECOND));
+        }
+        assert_eq!(store.counts().created, 0);
+    });
+}
+
+#[test]
 fn a_node_that_says_nothing_is_asked_again_and_gets_everything() {
     with(1, |case| {
         case.nodes[0].1.set(Mode::Silent);
