@@ -101,6 +101,7 @@ async fn serve(
     watch_disks(node, die);
     let config = &node.state.config;
     if let Some(membership) = &node.membership {
+        membership.read_on(threads.runtimes());
         // Others may be waited for, for a minute.
         let joined = tokio::select! {
             joined = membership.join() => joined,

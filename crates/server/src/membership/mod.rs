@@ -259,6 +259,11 @@ impl Membership {
         server.attach(self.member.messenger());
     }
 
+    /// Has what other nodes ask for done on the threads of clients. It is said before [`Membership::join`].
+    pub(crate) fn read_on(&self, threads: Vec<Handle>) {
+        self.transport.read_on(threads);
+    }
+
     /// Becomes a member.
     ///
     /// # Errors

@@ -64,6 +64,11 @@ impl Threads {
         Ok(Arc::new(Threads { threads: threads.collect::<io::Result<_>>()?, stop }))
     }
 
+    /// The event loops, for what is no connection of a client.
+    pub(crate) fn runtimes(&self) -> Vec<Handle> {
+        self.threads.iter().map(|thread| thread.runtime.clone()).collect()
+    }
+
     /// The thread with the fewest connections has one more.
     pub(super) fn take_seat(self: &Arc<Self>) -> Seat {
         let connections = |thread: &usize| self.threads[*thread].connections.load(Ordering::Relaxed);

@@ -3,25 +3,33 @@
 //! 1. The handshake has to come in time. It names the peer, and the version and the framing of what follows.
 //! 2. Frames are read and messages made of them. A message counts against the limits of
 //!    [`super::super::limits`] until its payload is dropped. Where there is no room, nothing is read.
-//! 3. A frame that fails its checksum is left out where that harms no other. A message that makes no sense in
+//! 3. Small messages are read, and what they ask for is done, on the threads that serve clients
+//!    ([`super::TcpTransport::read_on`]). So an answer wakes no second thread, and what a message is answered
+//!    is written with what clients ask of other nodes ([`super::shortcut`]).
+//! 4. A frame that fails its checksum is left out where that harms no other. A message that makes no sense in
 //!    a frame that does is left out too. Anything else ends the connection.
 
-use super::super::frame::{Decoded, FrameError};
-use super::super::handshake::{HandshakeError, INITIATE_BYTES_MAX, Initiate};
+use super::super::frame::{Decoded, FrameError, Framing};
+use super::super::handshake::{ConnectionKind, HandshakeError, INITIATE_BYTES_MAX, Initiate};
 use super::super::limits::{Allowance, Room};
 use super::super::message::{Message, Parsed};
 use super::super::unpack::{UnpackError, Unpacker};
 use super::Shared;
 use super::peer::Peer;
+use super::shortcut::write_gathered;
 use super::stream::Link;
 use crate::endpoint::Endpoint;
 use bytes::{Bytes, BytesMut};
 use partition::codec::SliceInput;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
 
 /// Room for one read of the socket, in bytes.
 const READ_BYTES: usize = 64 << 10;
@@ -69,14 +77,14 @@ async fn run(tcp: TcpStream, shared: &Arc<Shared>) -> Result<(), InboundError> {
     tcp.set_nodelay(true)?;
     super::keep_alive(&tcp, &shared.options);
     let opened = shared.env.tasks.timeout(shared.options.handshake_timeout, shake_hands(tcp, shared)).await;
-    let Opened { mut stream, input, initiate, version } = opened.map_err(|_| InboundError::TimedOut)??;
+    let Opened { stream, input, initiate, version } = opened.map_err(|_| InboundError::TimedOut)??;
     let connected = shared.peers.connect(initiate.from).ok_or(InboundError::TooManyPeers)?;
-    let peer = &connected.peer;
+    let peer = Arc::clone(&connected.peer);
     peer.learn(version);
     tracing::debug!(from = %initiate.from, kind = %initiate.kind, version, "a node connected");
-    let allowance = shared.peers.receive_allowance(peer);
+    let allowance = shared.peers.receive_allowance(&peer);
     let reader = Reader {
-        shared,
+        shared: Arc::clone(shared),
         peer,
         from: initiate.from,
         version,
@@ -84,7 +92,45 @@ async fn run(tcp: TcpStream, shared: &Arc<Shared>) -> Result<(), InboundError> {
         unpacker: Unpacker::new(shared.options.message_bytes_max),
         large_room: None,
     };
-    reader.run(&mut stream, input, initiate).await
+    match (stream, shared.next_reader()) {
+        (Link::Plain(tcp), Some(runtime)) if initiate.kind == ConnectionKind::Small => {
+            read_on(runtime, tcp, reader, input, initiate.framing).await
+        }
+        (stream, _) => reader.run(stream, input, initiate.framing).await,
+    }
+}
+
+/// Reads on another event loop, for as long as this is waited for.
+async fn read_on(
+    runtime: &Handle,
+    tcp: TcpStream,
+    reader: Reader,
+    input: BytesMut,
+    framing: Framing,
+) -> Result<(), InboundError> {
+    let tcp = tcp.into_std()?;
+    // What is in it ends with it.
+    let mut task = JoinSet::new();
+    task.spawn_on(
+        async move {
+            let stream = Link::Plain(TcpStream::from_std(tcp)?);
+            let mut reading = pin!(reader.run(stream, input, framing));
+            poll_fn(|cx| {
+                let polled = reading.as_mut().poll(cx);
+                // Answers do not wait for what else the thread has to do.
+                write_gathered();
+                polled
+            })
+            .await
+        },
+        runtime,
+    );
+    match task.join_next().await {
+        Some(Ok(ended)) => ended,
+        Some(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        // The threads are gone.
+        Some(Err(_)) | None => Err(InboundError::Stopped),
+    }
 }
 
 /// A connection behind its handshake, and what was read besides.
@@ -115,9 +161,9 @@ async fn shake_hands(tcp: TcpStream, shared: &Shared) -> Result<Opened, InboundE
 }
 
 /// A connection that is read.
-struct Reader<'a> {
-    shared: &'a Arc<Shared>,
-    peer: &'a Arc<Peer>,
+struct Reader {
+    shared: Arc<Shared>,
+    peer: Arc<Peer>,
     from: Endpoint,
     version: u32,
     allowance: Arc<Allowance>,
@@ -126,16 +172,17 @@ struct Reader<'a> {
     large_room: Option<Room>,
 }
 
-impl Reader<'_> {
+impl Reader {
     async fn run(
         mut self,
-        stream: &mut Link,
+        mut stream: Link,
         mut input: BytesMut,
-        initiate: Initiate,
+        framing: Framing,
     ) -> Result<(), InboundError> {
-        let counters = &self.peer.inbound;
+        let peer = Arc::clone(&self.peer);
+        let counters = &peer.inbound;
         loop {
-            match initiate.framing.decode(&mut input) {
+            match framing.decode(&mut input) {
                 Ok(Decoded::Needs(bytes)) => {
                     input.reserve(bytes.max(READ_BYTES));
                     if stream.read_buf(&mut input).await? == 0 {

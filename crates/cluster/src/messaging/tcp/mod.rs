@@ -29,6 +29,7 @@ use peer::Peers;
 use rustix::net::sockopt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use stream::Links;
@@ -114,6 +115,9 @@ struct Shared {
     options: Arc<TcpOptions>,
     links: Arc<dyn Links>,
     runtime: Handle,
+    /// Where small messages are read, in turns; nothing means `runtime`.
+    readers: OnceLock<Vec<Handle>>,
+    next_reader: AtomicUsize,
     peers: Arc<Peers>,
     inbox: OnceLock<Weak<dyn Inbox>>,
     stop: watch::Sender<bool>,
@@ -122,6 +126,11 @@ struct Shared {
 impl Shared {
     fn inbox(&self) -> Option<Arc<dyn Inbox>> {
         self.inbox.get().and_then(Weak::upgrade)
+    }
+
+    fn next_reader(&self) -> Option<&Handle> {
+        let readers = self.readers.get()?;
+        readers.get(self.next_reader.fetch_add(1, Ordering::Relaxed).checked_rem(readers.len())?)
     }
 }
 
@@ -139,10 +148,20 @@ impl TcpTransport {
             options,
             links,
             runtime,
+            readers: OnceLock::new(),
+            next_reader: AtomicUsize::new(0),
             inbox: OnceLock::new(),
             stop: watch::Sender::new(false),
         };
         TcpTransport { shared: Arc::new(shared) }
+    }
+
+    /// Has small messages read, and handed to their handlers, on event loops that gather what they send
+    /// ([`shortcut::gather_here`]), each connection on one of them. Those of encrypted connections are not.
+    /// It is said once, before [`TcpTransport::listen`].
+    pub fn read_on(&self, readers: Vec<Handle>) {
+        let is_first = self.shared.readers.set(readers).is_ok();
+        debug_assert!(is_first, "that is said once");
     }
 
     /// Listens, and takes connections until [`TcpTransport::stop`]. Where it listens.
