@@ -15,6 +15,7 @@ use super::layout::{Panes, Upper};
 use super::palette::Colors;
 use super::poll::{Failed, Look};
 use super::rates::{Interval, between};
+use super::scans::Scans;
 use crate::api::{ReadSample, SampleQuery};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseEvent};
 use ratatui::layout::Rect;
@@ -73,6 +74,8 @@ pub(super) struct App {
     pub(super) failed: Option<Failed>,
     /// What the reads between the last two looks came to.
     pub(super) interval: Interval,
+    /// The bulk reads under way; `None` where there are none.
+    pub(super) scans: Option<Scans>,
     /// The heat map.
     pub(super) history: History,
     /// Where keys act.
@@ -101,6 +104,7 @@ impl App {
             look: None,
             failed: None,
             interval: Interval::default(),
+            scans: None,
             history: History::default(),
             focus: Focus::Tables,
             shows_system,
@@ -137,6 +141,8 @@ impl App {
             && self.paused_at.is_none()
         {
             self.interval = between(&before.reads, &look.reads);
+            let scans = Scans::between(before.bulk.as_ref(), look.bulk.as_ref(), &self.interval);
+            self.scans = scans.filter(|scans| !scans.tables.is_empty());
         }
         self.look = Some(look);
     }
@@ -148,7 +154,8 @@ impl App {
             Some(_) => Upper::Reads,
             None => Upper::Tables,
         };
-        Panes::of(self.size, upper, self.focus == Focus::Heat)
+        let scans = self.scans.as_ref().map_or(0, |scans| scans.tables.len());
+        Panes::of(self.size, upper, self.focus == Focus::Heat, scans)
     }
 
     /// The last second of the heat map that is shown.

@@ -4,6 +4,7 @@
 //! +--------------------------------+
 //! | head: two lines                |
 //! | upper: tables, reads or a read |
+//! | scans: while there are some    |
 //! | heat: title                    |
 //! |       gutter | cells           |
 //! |       axis                     |
@@ -24,6 +25,10 @@ const FOOT: u16 = 1;
 pub(super) const GUTTER: u16 = 7;
 /// Bands of the heat map, its title and its axis.
 const HEAT_MAX: u16 = BANDS as u16 + 2;
+/// Tables with bulk reads that are shown at the most.
+const SCANS_MAX: usize = 3;
+/// Lines below which bulk reads have no room.
+const SCANS_FROM: u16 = 16;
 /// Lines below which there is room for one pane only.
 const BOTH_MIN: u16 = 10;
 
@@ -45,6 +50,8 @@ pub(super) struct Panes {
     pub(super) head: Rect,
     /// Tables, reads or a read; may be empty.
     pub(super) upper: Rect,
+    /// The bulk reads under way, below a title; may be empty.
+    pub(super) scans: Rect,
     /// The heat map with title, gutter and axis; may be empty.
     pub(super) heat: Rect,
     /// The keys.
@@ -52,12 +59,17 @@ pub(super) struct Panes {
 }
 
 impl Panes {
-    /// The panes of a terminal; `None` when it is smaller than 40 by 8.
-    pub(super) fn of(size: Rect, upper: Upper, heat_has_focus: bool) -> Option<Panes> {
+    /// The panes of a terminal; `None` when it is smaller than 40 by 8. So many tables have bulk reads.
+    pub(super) fn of(size: Rect, upper: Upper, heat_has_focus: bool, scanned: usize) -> Option<Panes> {
         if size.width < 40 || size.height < 8 {
             return None;
         }
-        let middle = size.height - HEAD - FOOT;
+        let scans = match scanned {
+            0 => 0,
+            _ if upper == Upper::Read || size.height < SCANS_FROM => 0,
+            _ => scanned.min(SCANS_MAX) as u16 + 1,
+        };
+        let middle = size.height - HEAD - FOOT - scans;
         let heat = match upper {
             Upper::Read => 0,
             _ if middle < BOTH_MIN => {
@@ -74,7 +86,8 @@ impl Panes {
         Some(Panes {
             head: line(0, HEAD),
             upper: line(HEAD, middle - heat),
-            heat: line(HEAD + middle - heat, heat),
+            scans: line(HEAD + middle - heat, scans),
+            heat: line(HEAD + middle - heat + scans, heat),
             foot: line(size.height - FOOT, FOOT),
         })
     }
@@ -142,8 +155,9 @@ mod tests {
         for (width, height) in [(40, 8), (80, 24), (80, 25), (200, 60), (1_000, 400)] {
             for upper in [Upper::Tables, Upper::Reads, Upper::Read] {
                 for focus in [false, true] {
-                    let panes = Panes::of(Rect::new(0, 0, width, height), upper, focus).unwrap();
-                    let stack = [panes.head, panes.upper, panes.heat, panes.foot];
+                    let scanned = usize::from(width % 7);
+                    let panes = Panes::of(Rect::new(0, 0, width, height), upper, focus, scanned).unwrap();
+                    let stack = [panes.head, panes.upper, panes.scans, panes.heat, panes.foot];
                     let mut y = 0;
                     for pane in stack {
                         assert_eq!((pane.x, pane.y, pane.width), (0, y, width));
@@ -154,13 +168,13 @@ mod tests {
                 }
             }
         }
-        assert_eq!(Panes::of(Rect::new(0, 0, 39, 24), Upper::Tables, false), None);
-        assert_eq!(Panes::of(Rect::new(0, 0, 80, 7), Upper::Tables, false), None);
+        assert_eq!(Panes::of(Rect::new(0, 0, 39, 24), Upper::Tables, false, 0), None);
+        assert_eq!(Panes::of(Rect::new(0, 0, 80, 7), Upper::Tables, false, 0), None);
     }
 
     #[test]
     fn twelve_bands_fit_beside_the_tables_on_80_by_24() {
-        let panes = Panes::of(Rect::new(0, 0, 80, 24), Upper::Tables, false).unwrap();
+        let panes = Panes::of(Rect::new(0, 0, 80, 24), Upper::Tables, false, 0).unwrap();
         assert_eq!((panes.heat_cells().height, panes.heat_cells().width, panes.upper.height), (12, 73, 7));
     }
 

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! 1. `poll` asks the node for sums of reads by table and for its heat map, once in every interval.
-//! 2. `rates` makes of two sums what happened in between; `history` remembers the heat map and lays it out.
+//! 2. `rates` and `scans` make of two sums what happened in between; `history` remembers the heat map and lays it out.
 //! 3. `app` holds what is shown and selected; `view` draws it. Neither does I/O.
 //! 4. `screen` is the terminal and the loop; `print` is for scripts (`--once`, `--json`).
 //!
@@ -22,6 +22,7 @@ mod palette;
 mod poll;
 mod print;
 mod rates;
+mod scans;
 mod screen;
 #[cfg(test)]
 mod testing;
@@ -36,6 +37,7 @@ use clap::Args;
 use env::clock::{Clock, SystemClock};
 use palette::Colors;
 use poll::{Failed, Look, Poller};
+use scans::Scans;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -123,9 +125,10 @@ fn print_intervals(args: &TopArgs, place: &Place, mut poller: Poller) -> u8 {
             (Ok(look), None) => before = Some(look),
             (Ok(look), Some(last)) => {
                 let interval = rates::between(&last.reads, &look.reads);
+                let scans = Scans::between(last.bulk.as_ref(), look.bulk.as_ref(), &interval);
                 let text = match args.json {
-                    true => print::json(&place.to_string(), &look.cluster, &interval, &look.heat),
-                    false => print::text(&interval, &look.heat),
+                    true => print::json(&place.to_string(), &look.cluster, &interval, &look.heat, &scans),
+                    false => print::text(&interval, &look.heat, &scans),
                 };
                 let written = std::io::stdout().lock().write_all(text.as_bytes());
                 // A closed pipe (`| head`) is no failure.

@@ -1,8 +1,10 @@
 //! Asks the node: its sums, its heat map, reads.
 
-use crate::api::{Cluster, HEAT_SECONDS, HeatColumns, Info, ReadSample, ReadsByTable, SampleQuery};
+use crate::api::{
+    BulkStats, Cluster, HEAT_SECONDS, HeatColumns, Info, ReadSample, ReadsByTable, SampleQuery,
+};
 use crate::client::access::Access;
-use crate::client::{Client, Place};
+use crate::client::{Client, ClientError, Place};
 use env::clock::Clock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +25,8 @@ pub(super) struct Look {
     pub(super) reads: ReadsByTable,
     /// Counts of its last seconds.
     pub(super) heat: HeatColumns,
+    /// Its bulk reads; `None` where it was built without them.
+    pub(super) bulk: Option<BulkStats>,
 }
 
 /// The node did not answer.
@@ -78,13 +82,19 @@ impl Poller {
 
     fn ask(&self, heat_seconds: u64) -> Result<Look, String> {
         let get = "/api/v1/reads/heat";
-        let said = |error: crate::client::ClientError| error.to_string();
+        let said = |error: ClientError| error.to_string();
+        let bulk = match self.client.get("/api/v1/bulk", &[]) {
+            Ok(stats) => Some(stats),
+            Err(ClientError::Refused(_)) => None,
+            Err(error) => return Err(said(error)),
+        };
         let cluster: Cluster = self.client.get("/api/v1/cluster", &[]).map_err(said)?;
         Ok(Look {
             cluster: cluster.name,
             info: self.client.get("/api/v1/info", &[]).map_err(said)?,
             reads: self.client.get("/api/v1/reads/tables", &[]).map_err(said)?,
             heat: self.client.get(get, &[("seconds", &heat_seconds.to_string())]).map_err(said)?,
+            bulk,
         })
     }
 

@@ -2,6 +2,7 @@
 
 use super::app::{TableColumn, bands_text};
 use super::rates::Interval;
+use super::scans::Scans;
 use super::text;
 use crate::api::HeatColumns;
 use crate::format::columns;
@@ -18,11 +19,19 @@ struct Line<'a> {
     #[serde(flatten)]
     interval: &'a Interval,
     heat: &'a HeatColumns,
+    /// Null where the node was built without bulk reads.
+    scans: &'a Option<Scans>,
 }
 
 /// One line of JSON.
-pub(super) fn json(address: &str, cluster: &str, interval: &Interval, heat: &HeatColumns) -> String {
-    let line = Line { address, cluster, interval, heat };
+pub(super) fn json(
+    address: &str,
+    cluster: &str,
+    interval: &Interval,
+    heat: &HeatColumns,
+    scans: &Option<Scans>,
+) -> String {
+    let line = Line { address, cluster, interval, heat, scans };
     match serde_json::to_string(&line) {
         Ok(text) => text + "\n",
         // Names and numbers always are JSON.
@@ -30,8 +39,9 @@ pub(super) fn json(address: &str, cluster: &str, interval: &Interval, heat: &Hea
     }
 }
 
-/// The tables with reads and a line for all, then how many reads of which latency there were.
-pub(super) fn text(interval: &Interval, heat: &HeatColumns) -> String {
+/// The tables with reads and a line for all, then how many reads of which latency there were, then the bulk
+/// reads under way.
+pub(super) fn text(interval: &Interval, heat: &HeatColumns, scans: &Option<Scans>) -> String {
     let titles = TableColumn::ALL.iter().map(|column| column.title().to_owned()).collect();
     let of = |rates| TableColumn::ALL.iter().map(|column| column.text(rates)).collect::<Vec<_>>();
     let mut busy: Vec<_> = interval.tables.iter().filter(|table| table.reads > 0).collect();
@@ -51,6 +61,10 @@ pub(super) fn text(interval: &Interval, heat: &HeatColumns) -> String {
     };
     let used = sums.iter().enumerate().filter(|(_, sum)| **sum > 0);
     out.push_str(&trimmed(&columns(&used.map(row).collect::<Vec<_>>(), "  ")));
+    if let Some(scans) = scans.as_ref().filter(|scans| !scans.tables.is_empty()) {
+        out.push_str(&format!("\n{}\n", scans.title()));
+        scans.tables.iter().for_each(|table| out.push_str(&format!("{}\n", table.line())));
+    }
     out
 }
 
@@ -62,6 +76,7 @@ fn trimmed(lines: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::rates::Rates;
+    use super::super::scans::TableScans;
     use super::*;
     use crate::api::Band;
 
@@ -90,7 +105,10 @@ mod tests {
 
     #[test]
     fn text_has_the_tables_that_were_read_and_the_bands() {
-        let text = text(&interval(), &heat());
+        let table =
+            TableScans { keyspace: "ks".into(), table: "t".into(), splits: 2, ..TableScans::default() };
+        let scans = Scans { tables: vec![table], ..Scans::default() };
+        let text = text(&interval(), &heat(), &Some(scans));
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].starts_with("TABLE    READS/S  P50   P99  P99.9  HIT%"), "{text}");
         assert!(lines[1].starts_with("all      12       50us  -    -      50.0"), "{text}");
@@ -99,16 +117,19 @@ mod tests {
         let bar = "#".repeat(40);
         let bands = ["", "reads of the last 2 seconds by latency", &format!("20us-50us      80  {bar}")];
         assert_eq!(lines[4..7], bands);
-        assert_eq!(lines[7..], ["50us and more  1   #"]);
+        assert_eq!(lines[7..10], ["50us and more  1   #", "", "SCANS  0B/s, 0 rows/s, no limit"]);
+        assert!(lines[10].starts_with("ks.t by : 2 splits, 0us, 0 rows"), "{text}");
+        assert!(!super::text(&interval(), &heat(), &Some(Scans::default())).contains("SCANS"));
     }
 
     #[test]
     fn json_is_one_line() {
-        let line = json("127.0.0.1:9180", "a \"cluster\"", &interval(), &heat());
+        let line = json("127.0.0.1:9180", "a \"cluster\"", &interval(), &heat(), &Some(Scans::default()));
         assert_eq!(line.matches('\n').count(), 1);
         let value: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert_eq!((&value["cluster"], &value["seconds"]), (&"a \"cluster\"".into(), &1.0.into()));
         assert_eq!((&value["all"]["reads"], &value["tables"][2]["table"]), (&12.into(), &"many".into()));
+        assert_eq!(value["scans"]["bytes_per_second"], 0.0);
         assert_eq!(value["heat"]["counts"][0][1], 79);
         assert_eq!(value["tables"][0]["p99_micros"], serde_json::Value::Null);
     }

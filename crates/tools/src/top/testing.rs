@@ -3,7 +3,7 @@
 use super::app::{App, Event};
 use super::palette::Colors;
 use super::poll::Look;
-use crate::api::{Band, HeatColumns, Info, ReadSample, ReadsByTable, TableReads};
+use crate::api::{Band, BulkStats, HeatColumns, Info, ReadSample, ReadsByTable, TableReads};
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
 /// A second at which a minute begins: 09:27:00 UTC.
@@ -52,6 +52,7 @@ pub(super) fn look(up_seconds: u64, tables: Vec<TableReads>) -> Look {
         info,
         reads: ReadsByTable { uptime_millis: up_seconds * 1_000, tables },
         heat,
+        bulk: Some(BulkStats::default()),
     }
 }
 

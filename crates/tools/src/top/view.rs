@@ -23,7 +23,7 @@ pub(super) fn draw(app: &App, buffer: &mut Buffer) {
     head(app, panes.head, buffer);
     foot(app, panes.foot, buffer);
     if app.shows_help {
-        help(panes.upper.union(panes.heat), buffer);
+        help(panes.upper.union(panes.scans).union(panes.heat), buffer);
         return;
     }
     match &app.reads {
@@ -33,6 +33,7 @@ pub(super) fn draw(app: &App, buffer: &mut Buffer) {
         Some(pane) => reads::draw_list(app, pane, panes.upper, buffer),
         None => tables::draw(app, panes.upper, buffer),
     }
+    scans(app, panes.scans, buffer);
     heat::draw(app, &panes, buffer);
 }
 
@@ -84,6 +85,21 @@ fn head(app: &App, area: Rect, buffer: &mut Buffer) {
         text::bytes(info.resident_bytes as f64),
     );
     write(buffer, area, 0, 1, &second, Style::new());
+}
+
+/// The bulk reads under way.
+fn scans(app: &App, area: Rect, buffer: &mut Buffer) {
+    let Some(scans) = &app.scans else { return };
+    write_line(buffer, area, 0, &scans.title(), app.colors.title(false));
+    let room = usize::from(area.height.saturating_sub(1));
+    let hidden = scans.tables.len().saturating_sub(room);
+    for (y, table) in (1..).zip(scans.tables.iter().take(room)) {
+        let mut line = text::one_line(&table.line());
+        if hidden > 0 && usize::from(y) == room {
+            line.push_str(&format!("  and {hidden} more"));
+        }
+        write(buffer, area, 0, y, &line, Style::new());
+    }
 }
 
 /// The keys.

@@ -3,8 +3,9 @@
 use super::super::app::Event;
 use super::super::palette::Colors;
 use super::super::poll::Failed;
-use super::super::testing::{MINUTE, app, press, sample};
+use super::super::testing::{MINUTE, app, look, press, sample, table};
 use super::*;
+use crate::api::{BulkScan, BulkStats};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::KeyCode as K;
@@ -40,6 +41,29 @@ fn tables_and_heat_map() {
     check("tables-80x24.txt", &app(80, 24));
     check("tables-140x40.txt", &app(140, 40));
     check("tables-40x8.txt", &app(40, 8));
+}
+
+#[test]
+fn bulk_reads_under_way() {
+    let mut app = app(80, 24);
+    let mut looked = look(41, vec![table("shop.orders", 9_500, 90)]);
+    let scan = |table: &str| BulkScan {
+        keyspace: "shop".into(),
+        table: table.into(),
+        asked_by: "flight".into(),
+        seconds: 2.5,
+        rows: 1_234_567,
+        bytes: 150 << 20,
+        bytes_estimate: 1200 << 20,
+        ..BulkScan::default()
+    };
+    let running = ["orders", "orders", "carts", "a\u{1b}[2J", "z"].map(scan).to_vec();
+    let stats = BulkStats { rows: 1_000_000, bytes: 125 << 20, running, ..BulkStats::default() };
+    looked.bulk = Some(stats);
+    app.handle(Event::Look(Ok(Box::new(looked))));
+    check("scans-80x24.txt", &app);
+    app.handle(Event::Look(Ok(Box::new(look(42, Vec::new())))));
+    assert_eq!(app.scans, None);
 }
 
 #[test]
