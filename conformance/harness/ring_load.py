@@ -1,4 +1,4 @@
-"""A load at QUORUM on a ring, while one of its nodes is paused, killed, restarted, or changes hands.
+"""A load at QUORUM on a ring, while one of its nodes is paused, killed, restarted, cut off, or changes hands.
 
 Each thread has rows of its own, and writes ever greater numbers into them. A request may fail for no client of the other nodes; a
 read finds at least what was acknowledged; and after the fault, once no hints are left, every replica has it.
@@ -13,12 +13,15 @@ from cassandra import ConsistencyLevel
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.policies import WhiteListRoundRobinPolicy
 
+from harness import network
 from harness.rings import until
 from harness.wire import Wire
 
 KEYSPACE, THREADS, ROWS = "ring_load", 3, 20
 # What befalls a node, and for how many seconds: shorter and longer than others take to miss it.
 FAULTS = [("pause", 3), ("kill", 8), ("restart", 5), ("pause", 20)]
+# The same where the network is the tests' own (`network.py`).
+CUTS = [("cut", 4), ("cut", 30)]
 
 
 def prepare(ring):
@@ -93,6 +96,9 @@ def fault(ring, node, what, load, seconds):
             time.sleep(seconds)
         finally:
             os.kill(process(node), signal.SIGCONT)
+    elif what == "cut":
+        with network.cut_off(node.address):
+            time.sleep(seconds)
     elif what == "swap":
         ring.swap(node)
     else:
@@ -105,7 +111,7 @@ def fault(ring, node, what, load, seconds):
 def faults(ring, seed, all_of_them):
     """[(node, what, seconds)]: one of an Ilion, or all of all nodes."""
     if all_of_them:
-        return [(node, *one) for node in ring.nodes for one in FAULTS]
+        return [(node, *one) for node in ring.nodes for one in FAULTS + (CUTS if network.is_own() else [])]
     return [(ring.ilions[-1], *random.Random(seed).choice(FAULTS[:2]))]
 
 
