@@ -64,7 +64,7 @@ class Starts:
 
 def complaints(tmp_path, *logs):
     directory = Directory(tmp_path, "127.0.0.1", "5.0.5")
-    directory.cassandra = Starts(tmp_path, logs)
+    directory.cassandra, directory.without_sai = Starts(tmp_path, logs), {"nb-6-big"}
     return list(directory.complaints_of_start().values()), directory.cassandra.count
 
 
@@ -75,6 +75,11 @@ def test_a_cassandra_that_saw_its_own_index_half_written_is_started_again(tmp_pa
 def test_what_it_says_besides_is_kept(tmp_path):
     assert complaints(tmp_path, TOO_EARLY + OTHER, "") == ([OTHER.strip()], 2)
     assert complaints(tmp_path, OTHER, "") == ([OTHER.strip()], 1)
+
+
+def test_an_index_that_was_there_before_is_not_taken_for_half_written(tmp_path):
+    was_there = TOO_EARLY.replace("nb-6-big", "nb-7-big")
+    assert complaints(tmp_path, was_there + OTHER, "") == ([was_there.splitlines()[0], OTHER.strip()], 2)
 
 
 def test_an_index_that_stays_broken_is_told(tmp_path):
