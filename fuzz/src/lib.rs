@@ -1,10 +1,9 @@
 //! The entry points of every decoder of untrusted bytes, each a function from bytes to nothing: it must
 //! return, soon, without a panic and without taking memory out of proportion.
 //!
-//! One list, [`TARGETS`], serves both uses: `fuzz_targets/<name>.rs` hands an entry point to libFuzzer, and
+//! One list, [`TARGETS`], serves both uses: `fuzz_targets/decoders.rs` hands an entry point to libFuzzer, and
 //! `tests/corpus.rs` replays `corpus/<name>` on the stable compiler. A new decoder adds its function, its
-//! line in the list, its file in `fuzz_targets`, its `[[bin]]` in Cargo.toml and a seed in `corpus`;
-//! `cargo xtask tidy` names what was forgotten.
+//! line in the list and a seed in `corpus`; `cargo xtask tidy` names what was forgotten.
 
 use bytes::{Bytes, BytesMut};
 use model::CqlType;
@@ -14,7 +13,7 @@ use protocol::segment;
 
 /// A decoder under its name.
 pub struct Target {
-    /// Name of the target, of its file and of its corpus.
+    /// Name of the target and of its corpus.
     pub name: &'static str,
     /// Feeds it.
     pub run: fn(&[u8]),

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`crates`] | a crate uses only what stands in its row of ARCHITECTURE.md; Arrow stays in the crates that hand out bulk data; every crate says what it is for; dependencies carry licences that go with Apache-2.0 |
 //! | [`sources`] | Rust files open with their contract, keep to sizes and widths, and carry no notes to self; decoders deny what panics |
-//! | [`fuzz_targets`] | a fuzz target has its file, its line in the manifest and its corpus |
+//! | [`fuzz_targets`] | a fuzz target has its corpus, and a corpus its target |
 //! | [`links`] | links and paths in documents lead somewhere |
 //! | [`tables`] | cells of tables in documents hold a phrase |
 //! | [`commits`] | subjects of commits are short |

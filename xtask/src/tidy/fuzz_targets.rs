@@ -1,5 +1,5 @@
-//! Fuzz targets, their files and their corpora belong together: a name in `TARGETS` of fuzz/src/lib.rs has
-//! its file in `fuzz_targets`, its `[[bin]]` in the manifest, and a corpus with something in it.
+//! Fuzz targets and their corpora belong together: a name in `TARGETS` of fuzz/src/lib.rs has a corpus with
+//! something in it, and the other way round.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,28 +8,17 @@ use std::path::Path;
 use super::{Finding, line_of};
 
 const LIST: &str = "fuzz/src/lib.rs";
-const MANIFEST: &str = "fuzz/Cargo.toml";
-const FILES: &str = "fuzz/fuzz_targets";
 const CORPORA: &str = "fuzz/corpus";
 
 pub fn check(root: &Path) -> Result<Vec<Finding>, String> {
-    let read = |path: &str| fs::read_to_string(root.join(path)).map_err(|error| format!("{path}: {error}"));
-    let (list, manifest) = (read(LIST)?, read(MANIFEST)?);
+    let list = fs::read_to_string(root.join(LIST)).map_err(|error| format!("{LIST}: {error}"))?;
     let listed = targets(&list);
     let mut findings = Vec::new();
-    for folder in [FILES, CORPORA] {
-        for name in names(root, folder)?.difference(&listed) {
-            findings.push(Finding::new(LIST, 1, format!("{folder} has {name}, and TARGETS does not")));
-        }
+    for name in names(root, CORPORA)?.difference(&listed) {
+        findings.push(Finding::new(LIST, 1, format!("{CORPORA} has {name}, and TARGETS does not")));
     }
     for name in &listed {
         let line = line_of(&list, &format!("name: \"{name}\""));
-        if !root.join(FILES).join(format!("{name}.rs")).exists() {
-            findings.push(Finding::new(LIST, line, format!("{name} has no file in {FILES}")));
-        }
-        if !manifest.contains(&format!("path = \"fuzz_targets/{name}.rs\"")) {
-            findings.push(Finding::new(LIST, line, format!("{name} has no [[bin]] in {MANIFEST}")));
-        }
         let inputs = fs::read_dir(root.join(CORPORA).join(name)).map_or(0, Iterator::count);
         if inputs == 0 {
             findings.push(Finding::new(LIST, line, format!("{name} has no input in {CORPORA}/{name}")));
@@ -58,8 +47,8 @@ fn names(root: &Path, folder: &str) -> Result<BTreeSet<String>, String> {
 mod tests {
     use super::*;
 
-    /// A root with one target, whose file, `[[bin]]` and input are there as far as they are named.
-    fn root(parts: &[&str]) -> tempfile::TempDir {
+    /// What is found where one target is listed, and these inputs are there.
+    fn found(inputs: &[&str]) -> Vec<String> {
         let root = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = root.path().join(path);
@@ -67,40 +56,19 @@ mod tests {
             fs::write(path, text).unwrap();
         };
         write(LIST, "pub const TARGETS: &[Target] = &[\n    Target { name: \"a\", run: a },\n];\n");
-        write(MANIFEST, if parts.contains(&"bin") { "path = \"fuzz_targets/a.rs\"" } else { "" });
-        fs::create_dir_all(root.path().join(FILES)).unwrap();
         fs::create_dir_all(root.path().join(CORPORA)).unwrap();
-        for (part, path) in [
-            ("file", "fuzz/fuzz_targets/a.rs"),
-            ("input", "fuzz/corpus/a/1"),
-            ("more", "fuzz/fuzz_targets/b.rs"),
-        ] {
-            if parts.contains(&part) {
-                write(path, "");
-            }
-        }
-        root
-    }
-
-    fn found(parts: &[&str]) -> Vec<String> {
-        let root = root(parts);
+        inputs.iter().for_each(|input| write(&format!("{CORPORA}/{input}"), ""));
         check(root.path()).unwrap().into_iter().map(|finding| finding.to_string()).collect()
     }
 
     #[test]
-    fn a_target_has_all_its_parts() {
-        assert_eq!(found(&["file", "bin", "input"]), Vec::<String>::new());
-        let missing = [
-            "fuzz/src/lib.rs:2: a has no file in fuzz/fuzz_targets",
-            "fuzz/src/lib.rs:2: a has no [[bin]] in fuzz/Cargo.toml",
-            "fuzz/src/lib.rs:2: a has no input in fuzz/corpus/a",
-        ];
-        assert_eq!(found(&[]), missing);
+    fn a_target_has_inputs() {
+        assert_eq!(found(&["a/1"]), Vec::<String>::new());
+        assert_eq!(found(&[]), ["fuzz/src/lib.rs:2: a has no input in fuzz/corpus/a"]);
     }
 
     #[test]
-    fn a_file_that_nobody_lists_is_named() {
-        let more = ["fuzz/src/lib.rs:1: fuzz/fuzz_targets has b, and TARGETS does not"];
-        assert_eq!(found(&["file", "bin", "input", "more"]), more);
+    fn a_corpus_that_nobody_lists_is_named() {
+        assert_eq!(found(&["a/1", "b/1"]), ["fuzz/src/lib.rs:1: fuzz/corpus has b, and TARGETS does not"]);
     }
 }

@@ -1,9 +1,0 @@
-//! Files of hints. See `cluster::hints::fuzz::fuzz_hints_file`.
-#![no_main]
-
-use fuzz::TARGETS;
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let target = TARGETS.iter().find(|t| t.name == "cluster_hints_file");
-    (target.expect("a listed target").run)(data);
-});

@@ -1,9 +1,0 @@
-//! Messages between nodes. See `cluster::messaging::fuzz::fuzz_message`.
-#![no_main]
-
-use fuzz::TARGETS;
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let target = TARGETS.iter().find(|t| t.name == "internode_message");
-    (target.expect("a listed target").run)(data);
-});

@@ -1,9 +1,0 @@
-//! CompressionInfo.db. See `sstable::fuzz::fuzz_compression_info`.
-#![no_main]
-
-use fuzz::TARGETS;
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let target = TARGETS.iter().find(|t| t.name == "sstable_compression_info");
-    (target.expect("a listed target").run)(data);
-});

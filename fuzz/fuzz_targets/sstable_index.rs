@@ -1,9 +1,0 @@
-//! Index.db. See `sstable::fuzz::fuzz_index_entry`.
-#![no_main]
-
-use fuzz::TARGETS;
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let target = TARGETS.iter().find(|t| t.name == "sstable_index");
-    (target.expect("a listed target").run)(data);
-});

@@ -1,9 +1,0 @@
-//! Partitions.db. See `sstable::fuzz::fuzz_partitions`.
-#![no_main]
-
-use fuzz::TARGETS;
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let target = TARGETS.iter().find(|t| t.name == "sstable_partitions");
-    (target.expect("a listed target").run)(data);
-});

@@ -1,9 +1,0 @@
-//! Summary.db. See `sstable::fuzz::fuzz_summary`.
-#![no_main]
-
-use fuzz::TARGETS;
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let target = TARGETS.iter().find(|t| t.name == "sstable_summary");
-    (target.expect("a listed target").run)(data);
-});
