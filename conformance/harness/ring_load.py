@@ -14,10 +14,12 @@ from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.policies import WhiteListRoundRobinPolicy
 
 from harness import network
-from harness.rings import until
+from harness.rings import HINTS_MS, until
 from harness.wire import Wire
 
 KEYSPACE, THREADS, ROWS = "ring_load", 3, 20
+# A write becomes a hint when it was not acknowledged for so long (write_request_timeout).
+LATE_S = 2
 # What befalls a node, and for how many seconds: shorter and longer than others take to miss it.
 FAULTS = [("pause", 3), ("kill", 8), ("restart", 5), ("pause", 20)]
 # The same where the network is the tests' own (`network.py`).
@@ -131,6 +133,8 @@ def check(ring, node, what, seed, seconds=8):
             until(lambda: ring.up(other) == len(ring.nodes), f"{other.address} does not see the whole ring")
         load.wait(30)
     story += load.failures[:10]
+    # From then on hints are in files.
+    time.sleep(LATE_S + 2 * HINTS_MS / 1000)
     until(lambda: not hints(ring), f"hints are left: {hints(ring)}", seconds=120)
     before, wires = ring.mismatches(), [Wire(other.address) for other in ring.nodes]
     for wire in wires:

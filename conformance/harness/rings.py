@@ -14,9 +14,12 @@ import time
 from harness.node import Cassandra, Ilion, Target, free_address
 from harness.wire import Wire
 
-# What a Cassandra logs of clients that sent it odd values, of queries, of a node that is down, of the machine.
+# How long a hint is in memory alone.
+HINTS_MS = 1000
+# What a Cassandra logs of clients that sent it odd values, of queries, of a node that is down, of reads that were on their way for
+# too long, of the machine.
 OF_OTHERS = re.compile(r"\] (ErrorMessage|Message|QueryProcessor|SelectStatement|BatchStatement|NoSpamLogger) - "
-                       "|Trigger directory doesn't exist|local pause|whose timeout expired before|skipped default role setup: some nodes")
+                       "|MonitoringTask - Some operations timed out|Trigger directory doesn't exist|local pause|whose timeout expired before|skipped default role setup: some nodes")
 # GROUP BY in pages, over a deletion of a range in which no row is left: a Cassandra that is alone fails, too.
 OWN_FAULT = "has an open RT bound as its last item"
 # The id of a statement in a warning, which has the name of a keyspace in it.
@@ -73,7 +76,8 @@ class Ring:
     def cassandra(self, directory, address, seed):
         seeds = ("seed_provider: [{class_name: org.apache.cassandra.locator.SimpleSeedProvider, "
                  f'parameters: [{{seeds: "{seed}"}}]}}]')
-        settings = [seeds, "num_tokens: 4", "auto_snapshot: false", "auto_bootstrap: false", *self.settings]
+        settings = [seeds, "num_tokens: 4", "auto_snapshot: false", "auto_bootstrap: false", f"hints_flush_period_in_ms: {HINTS_MS}",
+                    *self.settings]
         return Cassandra(directory, address, settings=settings, version=self.version)
 
     def swap(self, node):
