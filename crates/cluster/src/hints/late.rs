@@ -62,8 +62,8 @@ impl LateWrites {
         Ok(!std::mem::replace(&mut queue.is_swept, true))
     }
 
-    /// Hands on those that have come to an end. It breaks when there are no others: the next one that is added
-    /// is told that nobody looks after it.
+    /// Hands on those that have come to an end. It breaks when there are no others: who adds the next one is
+    /// told that nobody looks after it.
     pub(super) fn sweep(
         &self,
         now_nanos: u64,

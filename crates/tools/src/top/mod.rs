@@ -8,7 +8,8 @@
 //! ```
 //!
 //! 1. `poll` asks the node for sums of reads by table and for its heat map, once in every interval.
-//! 2. `rates` and `scans` make of two sums what happened in between; `history` remembers the heat map and lays it out.
+//! 2. `rates` and `scans` make of two sums what happened in between; `history` remembers the heat map and
+//!    lays it out.
 //! 3. `app` holds what is shown and selected; `view` draws it. Neither does I/O.
 //! 4. `screen` is the terminal and the loop; `print` is for scripts (`--once`, `--json`).
 //!
