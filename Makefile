@@ -73,8 +73,9 @@ simulate: ## lives of simulated rings: SEEDS=1000, from SEED=0 on
 soak: setup build ## what is long by nature, with new seeds: SECONDS=3600, SEED=any, SUITES=all of .ci/soak
 	$(IN_VENV) .ci/soak --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(SUITES)
 
-bench: setup $(VENV)/bench build ## Ilion beside Cassandra, one client, one run, as ratios
+bench: setup $(VENV)/bench build ## Ilion beside Cassandra, one client, one run, as ratios; then whole tables as Arrow
 	$(IN_VENV) bench/run
+	$(IN_VENV) bench/bulk --huge-mib 4096
 
 train: setup $(VENV)/bench ## record anew what release builds are compiled for
 	$(IN_VENV) bench/train

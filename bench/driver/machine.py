@@ -65,3 +65,8 @@ def output(*command):
     """The first line a command prints, on either channel."""
     done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
     return (done.stdout.splitlines() or [""])[0].strip()
+
+
+def lines(*command):
+    """All that a command prints, line by line; raises if it fails."""
+    return subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
