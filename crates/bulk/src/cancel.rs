@@ -1,4 +1,5 @@
-//! How a scan learns that nobody waits for its rows any more.
+//! What a scan does between rows besides reading: it learns that nobody waits for its rows any more, and it
+//! keeps to its pace.
 //!
 //! Whoever asked for the rows keeps one clone of a [`Cancel`], the scan has the other. The scan looks at it
 //! between rows. Where it waits for something else, it is woken.
@@ -57,6 +58,28 @@ impl Cancel {
     #[cfg(feature = "query")]
     pub(crate) fn when_dropped(&self) -> CancelsWhenDropped {
         CancelsWhenDropped(self.clone())
+    }
+}
+
+/// Who is told on the way how many bytes a scan has gone over. May wait, and says whether the scan goes on.
+#[derive(Clone)]
+pub struct Pace(Arc<dyn Fn(u64) -> bool + Send + Sync>);
+
+impl Pace {
+    /// Calls this between rows, now and then.
+    pub fn new(tell: impl Fn(u64) -> bool + Send + Sync + 'static) -> Pace {
+        Pace(Arc::new(tell))
+    }
+
+    /// Tells it the bytes so far, before compression.
+    pub(crate) fn goes_on(&self, bytes: u64) -> bool {
+        (self.0)(bytes)
+    }
+}
+
+impl fmt::Debug for Pace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pace")
     }
 }
 

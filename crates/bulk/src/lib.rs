@@ -74,7 +74,7 @@ pub mod ticket;
 mod types;
 pub mod work;
 
-pub use cancel::Cancel;
+pub use cancel::{Cancel, Pace};
 pub use error::BulkError;
 pub use request::{EmptyValues, Form, ScanOptions, ScanRequest};
 pub use scan::{BATCH_BYTES_MAX, BATCH_ROWS_MAX, Loss, Scan, ScanCounts};

@@ -2,7 +2,7 @@
 
 use crate::deletion::deletion_field;
 use crate::types::field_of;
-use crate::{BulkError, Cancel, Select, Split};
+use crate::{BulkError, Cancel, Pace, Select, Split};
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use model::command::{
     ClusteringFilter, ColumnSelection, DataLimits, FilterExpression, PartitionSelection, ReadCommand,
@@ -72,6 +72,8 @@ pub struct ScanRequest {
     pub words: Option<Arc<Select>>,
     /// Ends scans of it when its rows are not wanted any more.
     pub cancel: Cancel,
+    /// How fast a scan of it may go; `None`: as fast as it can.
+    pub pace: Option<Pace>,
 }
 
 /// What stands in a column of a batch.
@@ -159,6 +161,7 @@ impl ScanRequest {
             options,
             words: None,
             cancel: Cancel::default(),
+            pace: None,
         })
     }
 

@@ -20,7 +20,7 @@ use model::command::{ClusteringFilter, PartitionSelection, ReadCommand};
 use model::key::{KeyBound, KeyRange};
 use model::row::ResultRow;
 use model::{ClusteringBound, ColumnDef, DecoratedKey, Slice};
-use partition::{LiveRows, PageLimits, PlainRow, ReadContext, ReadError};
+use partition::{LiveRows, PageLimits, PlainRow, ReadContext, ReadCost, ReadError};
 use rows::RowColumns;
 pub use salvage::Loss;
 use salvage::{Noted, Place};
@@ -183,12 +183,10 @@ impl Scan {
         self.counts
     }
 
-    /// About how many bytes of the SSTables it has gone over, before compression: by the rows that it met, or
-    /// by what it handed out, where memtables have more.
+    /// About how many bytes of the SSTables it has gone over, before compression: by what it read, or by what
+    /// it handed out, where memtables have more.
     pub fn bytes_done(&self) -> u64 {
-        let met = u128::from(self.cost().rows_scanned) * u128::from(self.held.data_bytes());
-        let met = met / u128::from(self.held.stored_rows().max(1));
-        u64::try_from(met).unwrap_or(u64::MAX).max(self.appended_bytes)
+        gone_over(&self.context.cost, &self.held).max(self.appended_bytes)
     }
 
     /// The cost of it, so far.
@@ -322,6 +320,14 @@ impl Scan {
         salvaging.losses.extend(losses);
         Ok(())
     }
+}
+
+/// About how many bytes of a table's SSTables a read has gone over, before compression: by the rows that it
+/// met, which are counted at the end of each partition, or by the bytes that it had to load.
+pub(crate) fn gone_over(cost: &ReadCost, held: &HeldTable) -> u64 {
+    let met = u128::from(cost.rows_scanned.get()) * u128::from(held.data_bytes());
+    let met = u64::try_from(met / u128::from(held.stored_rows().max(1))).unwrap_or(u64::MAX);
+    met.max(cost.decompressed_bytes.get()).max(cost.disk_bytes.get())
 }
 
 fn fill_with_deletions(

@@ -1,13 +1,14 @@
 //! Sources: what is scanned.
 
+use crate::scan::gone_over;
 use crate::split::{Cut, RowCut, can_be_cut};
-use crate::{Batches, BulkError, Cancel, Scan, ScanRequest, Split, Table};
+use crate::{Batches, BulkError, Scan, ScanRequest, Split, Table};
 use engine::table::HeldTable;
 use env::fs::FileSystem;
 use model::TableSchema;
 use model::command::PartitionSelection;
 use model::key::{KeyBound, KeyRange};
-use partition::{Deadline, NanoClock, ReadContext};
+use partition::{Deadline, NanoClock, ReadContext, ReadCost};
 use sstable::{Descriptor, OpenError, SsTable, Uncached};
 use std::fmt;
 use std::sync::Arc;
@@ -155,8 +156,7 @@ impl Source {
     /// The partitions that scans make rows of, as they read them.
     #[cfg(test)]
     pub(crate) fn partitions(&self, command: &model::command::ReadCommand) -> partition::BoxedStream {
-        let ctx = ReadContext { deadline: Some(until_cancelled(&Cancel::default())), ..context() };
-        let stream = self.held.read(command, &ctx).unwrap();
+        let stream = self.held.read(command, &context()).unwrap();
         if self.salvages { crate::scan::noted(stream) } else { stream }
     }
 
@@ -167,9 +167,21 @@ impl Source {
 
     /// As [`Source::scan`], with a context: for its cost, or a deadline. Nothing fills a cache all the same.
     pub fn scan_with(&self, request: &ScanRequest, split: &Split, ctx: ReadContext) -> Scan {
-        let deadline = ctx.deadline.or_else(|| Some(until_cancelled(&request.cancel)));
+        let deadline = ctx.deadline.or_else(|| Some(self.while_wanted(request, &ctx.cost)));
         let ctx = ReadContext { fill_cache: false, fill_index_cache: false, deadline, ..ctx };
         Scan::new(self.held.clone(), request, split.steps(&request.command), ctx, self.salvages)
+    }
+}
+
+impl Source {
+    /// A deadline that is over when nobody wants the rows any more. Readers look at it on their way, so it is
+    /// here, too, that a scan keeps to its pace.
+    fn while_wanted(&self, request: &ScanRequest, cost: &Arc<ReadCost>) -> Deadline {
+        let (cancel, pace) = (request.cancel.clone(), request.pace.clone());
+        let (cost, held) = (Arc::clone(cost), self.held.clone());
+        let goes_on = move || pace.as_ref().is_none_or(|pace| pace.goes_on(gone_over(&cost, &held)));
+        let clock: NanoClock = Arc::new(move || u64::from(cancel.is_cancelled() || !goes_on()));
+        Deadline::new(&clock, 1)
     }
 }
 
@@ -208,13 +220,6 @@ impl Table for Source {
 /// How a scan reads: it may wait, and leaves nothing in a cache.
 fn context() -> ReadContext {
     ReadContext { fill_cache: false, fill_index_cache: false, ..ReadContext::default() }
-}
-
-/// A deadline that is over when nobody wants the rows any more: readers look at it on their way.
-fn until_cancelled(cancel: &Cancel) -> Deadline {
-    let cancel = cancel.clone();
-    let clock: NanoClock = Arc::new(move || u64::from(cancel.is_cancelled()));
-    Deadline::new(&clock, 1)
 }
 
 fn token_of(bound: &KeyBound) -> Option<i64> {

@@ -3,7 +3,7 @@
 //! Every table that is scanned for somebody outside goes through [`Work::watch`]. Scans then share one limit
 //! of bytes a second, and are seen while they run.
 
-use crate::{Batches, BulkError, Cancel, Loss, ScanCounts, ScanRequest, Split, Table};
+use crate::{Batches, BulkError, Cancel, Loss, Pace, ScanCounts, ScanRequest, Split, Table};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use engine::Throttle;
@@ -14,6 +14,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes that a scan goes over until it asks how fast it may go: as often as a batch that is full, about.
+const PACE_BYTES: u64 = 1 << 20;
 
 /// What all bulk reads of a node share.
 pub struct Work {
@@ -170,7 +173,6 @@ impl Table for WatchedTable {
     }
 
     fn scan(&self, request: &ScanRequest, split: &Split) -> Result<Box<dyn Batches>, BulkError> {
-        let batches = self.table.scan(request, split)?;
         let definition = self.definition();
         let running = Arc::new(Running {
             keyspace: definition.keyspace.clone(),
@@ -190,20 +192,46 @@ impl Table for WatchedTable {
                 work.throttle.look();
             }
         });
-        Ok(Box::new(Watched { work: Arc::clone(&self.work), batches, id, running, cancel }))
+        let watched = Watching { work: Arc::clone(&self.work), id, running, cancel };
+        let watching = Arc::new(watched);
+        let pace = Arc::downgrade(&watching);
+        let pace = Pace::new(move |bytes| pace.upgrade().is_none_or(|scan| scan.goes_on(bytes)));
+        let request = ScanRequest { pace: Some(pace), ..request.clone() };
+        let batches = self.table.scan(&request, split)?;
+        Ok(Box::new(Watched { watching, batches }))
     }
 }
 
-/// Batches that keep to the limit, and are counted.
-struct Watched {
+/// A scan that keeps to the limit, and is counted, until this is dropped.
+struct Watching {
     work: Arc<Work>,
-    batches: Box<dyn Batches>,
     id: u64,
     running: Arc<Running>,
     cancel: Cancel,
 }
 
-impl Drop for Watched {
+impl Watching {
+    /// On the way, between rows: a scan whose filter finds nothing keeps to the limit, too.
+    fn goes_on(&self, bytes: u64) -> bool {
+        let paid = self.running.bytes.load(Ordering::Relaxed);
+        bytes < paid.saturating_add(PACE_BYTES) || self.pay(bytes)
+    }
+
+    /// Pays for the bytes so far, and waits until they are earned; false if the scan is to end.
+    fn pay(&self, bytes: u64) -> bool {
+        let more = bytes.saturating_sub(self.running.bytes.fetch_max(bytes, Ordering::Relaxed));
+        self.work.bytes.fetch_add(more, Ordering::Relaxed);
+        self.work.throttle.spend(more, || self.cancel.is_cancelled()).is_ok()
+    }
+}
+
+/// Its batches.
+struct Watched {
+    watching: Arc<Watching>,
+    batches: Box<dyn Batches>,
+}
+
+impl Drop for Watching {
     fn drop(&mut self) {
         self.work.running.lock().remove(&self.id);
     }
@@ -232,24 +260,22 @@ impl Iterator for Watched {
 
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.batches.next();
-        let done = self.batches.bytes_done();
-        let more = done.saturating_sub(self.running.bytes.swap(done, Ordering::Relaxed));
-        self.work.bytes.fetch_add(more, Ordering::Relaxed);
+        let Watching { work, running, cancel, .. } = self.watching.as_ref();
         match &next {
             Some(Ok(batch)) => {
-                self.running.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
-                self.work.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+                running.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+                work.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
             }
             // That it is not wanted is no failure of it.
             Some(Err(BulkError::Cancelled)) => return next,
             Some(Err(_)) => {
-                self.work.failures.fetch_add(1, Ordering::Relaxed);
+                work.failures.fetch_add(1, Ordering::Relaxed);
             }
             None => {}
         }
         // What was read is paid for before it is handed on: the last batch of a split, too.
-        if self.work.throttle.spend(more, || self.cancel.is_cancelled()).is_err() {
-            let is_cancelled = self.cancel.is_cancelled();
+        if !self.watching.pay(self.batches.bytes_done()) {
+            let is_cancelled = cancel.is_cancelled();
             return Some(Err(if is_cancelled { BulkError::Cancelled } else { BulkError::ShutDown }));
         }
         next
