@@ -44,6 +44,14 @@ pub fn with_short_slices<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
+/// Runs `work` on a single core, the `number`th of those that the calling thread may use, counted round and
+/// round. Threads that it starts stay there, too: for threads that take turns, because the next then need not
+/// wake another core. Where the kernel refuses, everything stays as it is.
+pub fn on_one_core<T>(number: usize, work: impl FnOnce() -> T) -> T {
+    let _before = Cores::change_to(number);
+    work()
+}
+
 /// Lets other threads go first, for as long as the calling one lives: for work that nobody waits for by the
 /// millisecond. It gets what they leave, and a little more (nice 15, setpriority(2)).
 pub fn give_way() {
@@ -101,6 +109,45 @@ impl Drop for Slices {
     fn drop(&mut self) {
         let _ = attributes().and_then(|now| ask_for_slices(now, self.0));
     }
+}
+
+/// The cores that a thread may use, a bit each.
+type CoreBits = [u64; 16];
+
+/// The cores that the calling thread could use, and can again when this goes.
+struct Cores(CoreBits);
+
+impl Cores {
+    fn change_to(number: usize) -> Option<Cores> {
+        let before = cores().ok()?;
+        let is_in = |core: &usize| before[core / 64] & 1 << (core % 64) != 0;
+        let usable: Vec<usize> = (0..before.len() * 64).filter(is_in).collect();
+        let core = *usable.get(number.checked_rem(usable.len())?)?;
+        let mut bits = CoreBits::default();
+        bits[core / 64] = 1 << (core % 64);
+        set_cores(&bits).ok().map(|()| Cores(before))
+    }
+}
+
+impl Drop for Cores {
+    fn drop(&mut self) {
+        let _ = set_cores(&self.0);
+    }
+}
+
+fn cores() -> io::Result<CoreBits> {
+    let mut bits = CoreBits::default();
+    // SAFETY: the kernel writes at most as many bytes as it is told of; 0 is the calling thread.
+    let outcome =
+        unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, mem::size_of_val(&bits), bits.as_mut_ptr()) };
+    if outcome >= 0 { Ok(bits) } else { Err(io::Error::last_os_error()) }
+}
+
+fn set_cores(bits: &CoreBits) -> io::Result<()> {
+    // SAFETY: the kernel reads as many bytes as it is told of; 0 is the calling thread.
+    let outcome =
+        unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, mem::size_of_val(bits), bits.as_ptr()) };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Asks for slices of `nanos` for the calling thread, whose other attributes stay as they are; 0: those of
@@ -171,6 +218,26 @@ mod tests {
         });
         inner.join().unwrap();
         assert_eq!(with_ordinary_slices(slice), ordinary);
+    }
+
+    #[test]
+    fn work_on_one_core_keeps_its_threads_there_and_gives_the_others_back() {
+        let count = |bits: CoreBits| bits.iter().map(|word| word.count_ones()).sum::<u32>();
+        let before = cores().unwrap();
+        let of_a_new_thread = || std::thread::spawn(|| cores().unwrap()).join().unwrap();
+        let each: Vec<CoreBits> = (0..count(before) as usize * 2)
+            .map(|number| on_one_core(number, || (cores().unwrap(), of_a_new_thread())))
+            .inspect(|(own, new)| assert_eq!((own, count(*own)), (new, 1)))
+            .map(|(own, _)| own)
+            .collect();
+        let (first, again) = each.split_at(each.len() / 2);
+        assert_eq!(first, again);
+        let together = first
+            .iter()
+            .fold(CoreBits::default(), |all, one| std::array::from_fn(|word| all[word] | one[word]));
+        assert_eq!((together, cores().unwrap()), (before, before));
+        assert!(std::panic::catch_unwind(|| on_one_core(0, || panic!("in the middle of it"))).is_err());
+        assert_eq!(cores().unwrap(), before);
     }
 
     #[test]
