@@ -81,7 +81,7 @@ impl RemoteReplica {
         timeout: Duration,
     ) -> impl Future<Output = Result<Message, ReplicaError>> + Send + use<> {
         let endpoint = self.endpoint;
-        let (message, trace) = traced(Message::new(verb, payload).encoded_for(version), &[endpoint]);
+        let (message, trace) = traced(Message::new(verb, payload).encoded_for(version), endpoint);
         let answer = self.messenger.call(endpoint, message, timeout);
         async move { answered(answer.await, endpoint, trace.as_deref()) }
     }
@@ -184,9 +184,9 @@ fn damaged(what: &str, name: &Arc<str>) -> ReplicaError {
 }
 
 /// A message that tells its trace to who gets it, where there is one.
-fn traced(message: Message, to: &[Endpoint]) -> (Message, Option<Arc<TraceSession>>) {
+fn traced(message: Message, to: Endpoint) -> (Message, Option<Arc<TraceSession>>) {
     let Some(trace) = trace::current() else { return (message, None) };
-    to.iter().for_each(|to| trace.note(format!("Sending {} message to /{to}", message.verb)));
+    trace.note(format!("Sending {} message to /{to}", message.verb));
     (message.of_trace(Some(trace.id)), Some(trace))
 }
 
@@ -274,7 +274,7 @@ impl Replica for RemoteReplica {
         let nodes: Vec<Endpoint> =
             std::iter::once(self.endpoint).chain(passed_on.iter().flatten().copied()).collect();
         let message = Message::new(Verb::MutationReq, payload).encoded_for(version);
-        let (message, trace) = traced(message, &nodes);
+        let (message, trace) = traced(message, self.endpoint);
         let calls = self.messenger.call_through(&nodes, message, self.left(deadline));
         let mut answers = calls.into_iter().map(|(endpoint, call)| {
             let trace = trace.clone();

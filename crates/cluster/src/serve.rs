@@ -262,6 +262,10 @@ impl Handler for ReplicaServer {
         let trace = request.message.trace_session().and_then(|id| self.traces.begin(id));
         if let Some(trace) = &trace {
             trace.note(format!("{} message received from /{}", request.message.verb, request.from));
+            for forward in request.message.forward_to() {
+                trace.note(format!("Enqueuing forwarded write to /{}", forward.to));
+                trace.note(format!("Sending {} message to /{}", request.message.verb, forward.to));
+            }
         }
         let mut answer = match trace::during(trace.as_ref(), || self.begin(&request)) {
             Ok(answer) => answer,

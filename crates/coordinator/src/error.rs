@@ -8,13 +8,16 @@ use partition::ReadError;
 #[derive(Debug, thiserror::Error)]
 pub enum CoordinatorError {
     /// Too few replicas are alive to even try.
-    #[error("Cannot achieve consistency level {}", consistency.name())]
+    #[error("Cannot achieve consistency level {}{}", consistency.name(), in_datacenter(datacenter.as_deref()))]
     Unavailable {
         /// What was asked for.
         consistency: Consistency,
+        /// The data center that lacks some, where each has to have enough.
+        datacenter: Option<String>,
         /// Replicas that would have to answer.
         required: u32,
-        /// Replicas that are alive.
+        /// Replicas that are alive. None where a data center is named, whatever is alive there: Cassandra
+        /// says so, and what drivers do next hangs on it (`ReplicaPlans.assureSufficientLiveReplicas`).
         alive: u32,
     },
     /// A read failed on replicas that were alive.
@@ -91,6 +94,10 @@ pub enum CoordinatorError {
     /// A replica has no memory for more writes at the moment.
     #[error("{0}")]
     Overloaded(String),
+}
+
+fn in_datacenter(name: Option<&str>) -> String {
+    name.map(|name| format!(" in DC {name}")).unwrap_or_default()
 }
 
 impl CoordinatorError {

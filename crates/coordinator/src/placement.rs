@@ -141,15 +141,14 @@ fn check<'a>(
         Required::In(local, count) => (*count, count_in(local)),
         // The first data center that lacks some is told of.
         Required::Each(counts) => {
-            let lacks = counts.iter().map(|(name, count)| (*count, count_in(name)));
-            match lacks.clone().find(|(count, alive)| alive < count) {
-                Some(lacking) => lacking,
-                None => return Ok(()),
-            }
+            let lacks = |(name, count): &&(Arc<str>, u32)| count_in(name) < *count;
+            let Some((name, count)) = counts.iter().find(lacks) else { return Ok(()) };
+            let (datacenter, required) = (Some(name.to_string()), *count);
+            return Err(CoordinatorError::Unavailable { consistency, datacenter, required, alive: 0 });
         }
     };
     if alive < required {
-        return Err(CoordinatorError::Unavailable { consistency, required, alive });
+        return Err(CoordinatorError::Unavailable { consistency, datacenter: None, required, alive });
     }
     Ok(())
 }

@@ -127,7 +127,7 @@ impl Coordinator {
     /// Empties a table everywhere.
     ///
     /// # Errors
-    /// `Unavailable` unless all replicas are alive, `Truncate` when one fails.
+    /// `Truncate` unless all replicas are alive and none fails.
     pub async fn truncate(&self, table: Arc<TableSchema>) -> Result<(), CoordinatorError> {
         let everything = PartitionSelection::Range(model::key::KeyRange::FULL);
         let parts = self
@@ -144,7 +144,8 @@ impl Coordinator {
             // Who is dead would bring its rows back.
             if alive < required {
                 let consistency = Consistency::All;
-                return Err(CoordinatorError::Unavailable { consistency, required, alive });
+                let lack = CoordinatorError::Unavailable { consistency, datacenter: None, required, alive };
+                return Err(CoordinatorError::Truncate(ReplicaError::Write(lack.to_string())));
             }
         }
         for node in placements.iter().flat_map(|placement| placement.replicas()) {

@@ -50,6 +50,23 @@ fn holds(case: &Case, node: usize) -> bool {
 }
 
 #[test]
+fn where_each_data_center_has_to_have_enough_the_one_that_lacks_some_is_named() {
+    let case = two_datacenters(&[]);
+    // Of the six, three are in each data center.
+    for node in &case.nodes[4..] {
+        node.set_alive(false);
+    }
+    let far = case.nodes[4].datacenter.to_string();
+    let error = write(&case, Consistency::EachQuorum, 5).unwrap_err();
+    assert_eq!(error.to_string(), format!("Cannot achieve consistency level EACH_QUORUM in DC {far}"));
+    assert!(matches!(error, CoordinatorError::Unavailable { required: 2, alive: 0, .. }), "{error:?}");
+    let error = write(&case, Consistency::All, 5).unwrap_err();
+    assert_eq!(error.to_string(), "Cannot achieve consistency level ALL");
+    let error = run(case.coordinator.truncate(case.table("t"))).unwrap_err();
+    assert_eq!(error.to_string(), "Error during truncate: Cannot achieve consistency level ALL");
+}
+
+#[test]
 fn with_some_nodes_dead_a_level_is_met_or_unavailable_and_writes_reach_all_others() {
     for alive in subsets() {
         for level in levels() {

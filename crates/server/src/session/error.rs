@@ -62,7 +62,7 @@ pub(super) fn of_coordinator(error: CoordinatorError, state: &NodeState) -> Erro
     };
     let kind = match error {
         CoordinatorError::Overloaded(_) => ErrorKind::Overloaded,
-        CoordinatorError::Unavailable { consistency, required, alive } => {
+        CoordinatorError::Unavailable { consistency, required, alive, .. } => {
             ErrorKind::Unavailable { consistency, required: required as i32, alive: alive as i32 }
         }
         CoordinatorError::ReadFailure { consistency, received, block_for, failures, cause } => {

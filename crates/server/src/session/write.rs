@@ -210,13 +210,13 @@ async fn decide_and_write(exchange: &mut Exchange, plan: &CasPlan, limits: CasLi
 /// Too few replicas for a decision are told in terms of the quorum that it takes, as Cassandra tells it.
 fn named_as_quorum(stop: Stop) -> Stop {
     match stop {
-        Stop::Failed(CoordinatorError::Unavailable { consistency, required, alive }) => {
+        Stop::Failed(CoordinatorError::Unavailable { consistency, datacenter, required, alive }) => {
             let consistency = match consistency {
                 Consistency::Serial => Consistency::Quorum,
                 Consistency::LocalSerial => Consistency::LocalQuorum,
                 other => other,
             };
-            Stop::Failed(CoordinatorError::Unavailable { consistency, required, alive })
+            Stop::Failed(CoordinatorError::Unavailable { consistency, datacenter, required, alive })
         }
         other => other,
     }
