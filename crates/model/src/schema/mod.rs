@@ -139,6 +139,13 @@ pub const REPLICATED_SYSTEM_KEYSPACES: [&str; 3] = ["system_auth", "system_distr
 /// Keyspaces whose tables the node computes.
 pub const VIRTUAL_KEYSPACES: [&str; 2] = ["system_views", "system_virtual_schema"];
 
+/// Whether a keyspace is none that users made.
+pub fn is_system_keyspace(name: &str) -> bool {
+    LOCAL_SYSTEM_KEYSPACES.contains(&name)
+        || REPLICATED_SYSTEM_KEYSPACES.contains(&name)
+        || VIRTUAL_KEYSPACES.contains(&name)
+}
+
 /// The id of a table of a system keyspace: a version 3 UUID of its names (docs/formats/schema-tables.md).
 pub fn system_table_id(keyspace: &str, table: &str) -> Uuid {
     use md5::{Digest, Md5};

@@ -11,7 +11,10 @@ use crate::system::PARTITIONER;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
+use coordinator::Strategy;
 use engine::Engine;
+use model::Schema;
+use model::schema::is_system_keyspace;
 use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,12 +88,13 @@ pub(super) async fn status(State(node): State<Arc<Node>>, Query(of): Query<OfKey
     {
         return Err(ApiError::not_found(format!("The keyspace {keyspace}, does not exist")));
     }
-    let config = &state.config;
+    let (config, note) = (&state.config, ownership_note(&state.schema(), of_keyspace.as_deref()));
     if let Some(ring) = state.ring.get() {
         let nodes = ring.status(state, of_keyspace.as_deref(), load_bytes(state));
-        return Ok(axum::Json(Status { nodes }));
+        return Ok(axum::Json(Status { nodes, note }));
     }
     Ok(axum::Json(Status {
+        note,
         nodes: vec![NodeStatus {
             state: "UN".to_owned(),
             address: config.broadcast_address.to_string(),
@@ -103,6 +107,20 @@ pub(super) async fn status(State(node): State<Arc<Node>>, Query(of): Query<OfKey
             tokens: tokens(state),
         }],
     }))
+}
+
+/// Why nobody can say who owns how much of a keyspace, or of those that users made (Cassandra's
+/// `StorageService.effectiveOwnership`).
+fn ownership_note(schema: &Schema, keyspace: Option<&str>) -> Option<String> {
+    if let Some(keyspace) = keyspace.and_then(|name| schema.keyspace(name)) {
+        let is_local = Strategy::of(&keyspace.replication) == Strategy::Local;
+        let note = "Ownership values for keyspaces with LocalStrategy are meaningless";
+        return is_local.then(|| note.to_owned());
+    }
+    let mut of_users = schema.keyspaces.values().filter(|k| !k.is_virtual && !is_system_keyspace(&k.name));
+    let first = of_users.next()?;
+    let note = "Non-system keyspaces don't have the same replication settings, effective ownership information is meaningless";
+    of_users.any(|other| other.replication != first.replication).then(|| note.to_owned())
 }
 
 pub(super) async fn info(State(node): State<Arc<Node>>) -> Api<Info> {
@@ -145,6 +163,7 @@ pub(super) async fn cluster(State(node): State<Arc<Node>>) -> axum::Json<Cluster
         None => Vec::new(),
     };
     axum::Json(Cluster {
+        note: ownership_note(&schema, None),
         name: config.settings.cluster_name.clone(),
         snitch: format!("org.apache.cassandra.locator.{}", config.snitch),
         partitioner: PARTITIONER.to_owned(),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use cql::ast::Permission;
-use model::schema::{LOCAL_SYSTEM_KEYSPACES, REPLICATED_SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
+use model::schema::is_system_keyspace;
 
 use super::permission::PermissionSet;
 use super::places::Places;
@@ -35,13 +35,6 @@ struct OfKeyspace {
     itself: PermissionSet,
     all_tables: PermissionSet,
     tables: HashMap<String, PermissionSet>,
-}
-
-/// Whether permissions on all keyspaces leave a keyspace out.
-fn is_system(keyspace: &str) -> bool {
-    LOCAL_SYSTEM_KEYSPACES.contains(&keyspace)
-        || REPLICATED_SYSTEM_KEYSPACES.contains(&keyspace)
-        || VIRTUAL_KEYSPACES.contains(&keyspace)
 }
 
 impl Grants {
@@ -85,7 +78,7 @@ impl Grants {
         }
         let has = |set: PermissionSet| set.contains(permission);
         let in_keyspace = |keyspace: &str, test: &dyn Fn(&OfKeyspace) -> bool| {
-            (has(self.all_keyspaces) && !is_system(keyspace))
+            (has(self.all_keyspaces) && !is_system_keyspace(keyspace))
                 || self.keyspaces.get(keyspace).is_some_and(|of| has(of.itself) || test(of))
         };
         match resource {

@@ -11,7 +11,9 @@ use cluster::messaging::tcp::TcpTransport;
 use cluster::messaging::{ConnectionKind, Verb};
 use cluster::ring::{Member as RingMember, Phase, ownership};
 use coordinator::Strategy;
+use model::KeyspaceSchema;
 use model::key::Token;
+use model::schema::is_system_keyspace;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -58,7 +60,7 @@ impl RingView {
     }
 
     /// The nodes as `nodetool status` shows them; what they own of `keyspace`, or of the first that users
-    /// made. `own_bytes` are those of this node.
+    /// made, or of the traces. `own_bytes` are those of this node.
     pub(crate) fn status(
         &self,
         state: &NodeState,
@@ -66,8 +68,10 @@ impl RingView {
         own_bytes: u64,
     ) -> Vec<NodeStatus> {
         let schema = state.engine.schema();
-        let of_users = || schema.keyspaces.values().find(|k| !k.is_virtual && !k.name.starts_with("system"));
-        let found = keyspace.and_then(|name| schema.keyspace(name)).or_else(of_users);
+        let is_of_users = |k: &&Arc<KeyspaceSchema>| !k.is_virtual && !is_system_keyspace(&k.name);
+        let of_users = || schema.keyspaces.values().find(is_of_users);
+        let of_traces = || schema.keyspace("system_traces");
+        let found = keyspace.and_then(|name| schema.keyspace(name)).or_else(of_users).or_else(of_traces);
         let strategy = match found.map(|keyspace| Strategy::of(&keyspace.replication)) {
             None | Some(Strategy::Local) => Strategy::Simple(1),
             Some(strategy) => strategy,

@@ -34,6 +34,9 @@ pub struct NodeStatus {
 pub struct Status {
     /// The nodes of the ring.
     pub nodes: Vec<NodeStatus>,
+    /// Why nobody can say who owns how much, in Cassandra's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// Answer of `/info`.
@@ -122,6 +125,9 @@ pub struct Cluster {
     /// The nodes of the ring, this one among them; none where there is no ring.
     #[serde(default)]
     pub nodes: Vec<ClusterNode>,
+    /// Why nobody can say who owns how much, in Cassandra's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// Answer of `GET /native_transport`.

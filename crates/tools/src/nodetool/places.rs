@@ -108,23 +108,13 @@ fn is_of(table: &TableDirectories, name: &str) -> bool {
     }
 }
 
-fn is_local(show: &Show<'_>, keyspace: &str) -> Result<bool, Failure> {
-    let cluster: Cluster = show.client.get("/api/v1/cluster", &[])?;
-    let found = cluster.keyspaces.iter().find(|found| found.keyspace == keyspace);
-    Ok(found.is_some_and(|found| found.class == "LocalStrategy"))
-}
-
 fn ring(show: &Show<'_>, keyspace: Option<&str>, resolve: bool) -> Result<String, Failure> {
     let query: Vec<(&str, &str)> = keyspace.iter().map(|k| ("keyspace", *k)).collect();
     let mut status: Status = show.client.get("/api/v1/status", &query).map_err(of_keyspace)?;
     if resolve {
         resolve_names(&mut status);
     }
-    let owns_nothing = match keyspace {
-        Some(keyspace) => is_local(show, keyspace)?,
-        None => false,
-    };
-    show.print(&status, |status| ring_text(&status.nodes, owns_nothing))
+    show.print(&status, ring_text)
 }
 
 /// The nodes of each data center.
@@ -136,8 +126,9 @@ pub(super) fn by_data_center(nodes: &[NodeStatus]) -> BTreeMap<&str, Vec<&NodeSt
     found
 }
 
-/// `ring`. Of keyspaces of the node alone nobody owns a part of the ring.
-pub(super) fn ring_text(nodes: &[NodeStatus], owns_nothing: bool) -> String {
+/// `ring`.
+pub(super) fn ring_text(status: &Status) -> String {
+    let nodes = &status.nodes;
     // As long as the longest address with a port.
     let width = nodes.iter().map(|node| node.address.len()).max().unwrap_or(0) + ":7000  ".len();
     let line = |cells: [&str; 7]| {
@@ -156,7 +147,10 @@ pub(super) fn ring_text(nodes: &[NodeStatus], owns_nothing: bool) -> String {
             [.., (last, _)] => out.push_str(&line(["", "", "", "", "", "", &last.to_string()])),
         }
         for (token, node) in tokens {
-            let owns = if owns_nothing { "?".to_owned() } else { format!("{:.2}%", node.owns * 100.0) };
+            let owns = match status.note {
+                None => format!("{:.2}%", node.owns * 100.0),
+                Some(_) => "?".to_owned(),
+            };
             let status = if node.state.starts_with('U') { "Up" } else { "Down" };
             let state = match node.state.get(1..) {
                 Some("J") => "Joining",
@@ -176,8 +170,8 @@ pub(super) fn ring_text(nodes: &[NodeStatus], owns_nothing: bool) -> String {
         );
     }
     out.push_str("\n  ");
-    if owns_nothing {
-        out.push_str("Note: Ownership values for keyspaces with LocalStrategy are meaningless\n");
+    if let Some(note) = &status.note {
+        let _ = writeln!(out, "Note: {note}");
     }
     out
 }

@@ -97,15 +97,19 @@ pub(super) fn status_text(status: &Status) -> String {
     // Cassandra compares the number of tokens with that of data centers, and so no ring of several nodes in
     // one data center has its tokens shown.
     let single = status.nodes.iter().map(|node| node.tokens.len()).sum::<usize>() <= found.len();
+    let owns = if status.note.is_none() { "Owns (effective)" } else { "Owns" };
     let head = match single {
-        true => cells(&["--", "Address", "Load", "Owns (effective)", "Host ID", "Token", "Rack"]),
-        false => cells(&["--", "Address", "Load", "Tokens", "Owns (effective)", "Host ID", "Rack"]),
+        true => cells(&["--", "Address", "Load", owns, "Host ID", "Token", "Rack"]),
+        false => cells(&["--", "Address", "Load", "Tokens", owns, "Host ID", "Rack"]),
     };
     let mut rows = Vec::new();
     for nodes in found.values() {
         rows.push(head.clone());
         for node in nodes {
-            let owns = format!("{:.1}%", node.owns * 100.0);
+            let owns = match status.note {
+                None => format!("{:.1}%", node.owns * 100.0),
+                Some(_) => "?".to_owned(),
+            };
             let mut row = vec![node.state.clone(), node.address.clone(), load(node)];
             if single {
                 row.extend([owns, node.host_id.clone(), node.tokens.concat(), node.rack.clone()]);
@@ -126,6 +130,9 @@ pub(super) fn status_text(status: &Status) -> String {
             let _ = writeln!(out, "{line}");
         }
         out.push('\n');
+    }
+    if let Some(note) = &status.note {
+        let _ = writeln!(out, "Note: {note}");
     }
     out
 }
@@ -193,6 +200,9 @@ pub(super) fn cluster_text(cluster: &Cluster) -> String {
             keyspace.class,
             options.join(", ")
         );
+    }
+    if let Some(note) = &cluster.note {
+        let _ = writeln!(out, "\nNote: {note}");
     }
     out
 }

@@ -52,13 +52,18 @@ Status=Up/Down
 UN  127.0.0.50  554.06 KiB  100.0%            9961d418-a120-4a8d-99aa-cf9248b09264  -6889711027515331401  rack1
 
 ";
-    assert_eq!(super::ring::status_text(&Status { nodes: vec![node()] }), expected);
+    let of = |node, note| super::ring::status_text(&Status { nodes: vec![node], note });
+    assert_eq!(of(node(), None), expected);
+    let note = "Non-system keyspaces don't have the same replication settings, effective ownership information is meaningless";
+    let text = of(node(), Some(note.to_owned()));
+    assert!(text.contains("Load        Owns  Host ID") && text.contains("  ?     "), "{text}");
+    assert!(text.ends_with(&format!("\n\nNote: {note}\n")), "{text}");
 }
 
 #[test]
 fn status_counts_several_tokens() {
     let several = NodeStatus { tokens: vec!["1".to_owned(), "2".to_owned()], ..node() };
-    let text = super::ring::status_text(&Status { nodes: vec![several] });
+    let text = super::ring::status_text(&Status { nodes: vec![several], note: None });
     assert!(text.contains("Load        Tokens  Owns (effective)  Host ID"), "{text}");
     assert!(text.contains("554.06 KiB  2       100.0%"), "{text}");
 }
@@ -119,6 +124,7 @@ fn describecluster_lists_keyspaces() {
             options: [("replication_factor".to_owned(), "1".to_owned())].into(),
         }],
         nodes: Vec::new(),
+        note: None,
     };
     let text = super::ring::cluster_text(&cluster);
     assert!(text.starts_with("Cluster Information:\n\tName: peer\n\tSnitch: org.apache"), "{text}");

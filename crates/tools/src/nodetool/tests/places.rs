@@ -32,14 +32,16 @@ Address         Rack        Status State   Load            Owns                T
 
   "
     );
-    assert_eq!(ring_text(&[one()], false), expected);
-    let local = ring_text(&[one()], true);
+    let of = |nodes, note| ring_text(&Status { nodes, note });
+    assert_eq!(of(vec![one()], None), expected);
+    let note = "Ownership values for keyspaces with LocalStrategy are meaningless";
+    let local = of(vec![one()], Some(note.to_owned()));
     assert!(local.contains("283.99 KiB      ?                   -31426905"), "{local}");
     assert!(
         local.ends_with("\n\n\n  Note: Ownership values for keyspaces with LocalStrategy are meaningless\n")
     );
     let several = NodeStatus { tokens: vec!["7".to_owned(), "-5".to_owned()], ..one() };
-    let text = ring_text(&[several], false);
+    let text = of(vec![several], None);
     let tokens: Vec<&str> =
         text.lines().skip(4).take(3).map(|line| line.split_whitespace().next_back().unwrap()).collect();
     assert_eq!(tokens, ["7", "-5", "7"], "the last token leads to the first one");
@@ -58,6 +60,7 @@ fn cluster() -> Cluster {
         release_version: "5.0.5".to_owned(),
         keyspaces: Vec::new(),
         nodes: Vec::new(),
+        note: None,
     }
 }
 

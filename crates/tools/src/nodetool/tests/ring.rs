@@ -43,16 +43,17 @@ fn sorted(text: &str) -> Vec<&str> {
 
 #[test]
 fn status_and_ring_show_all_nodes() {
-    assert_eq!(status_text(&Status { nodes: nodes() }), include_str!("ring/status.txt"));
-    assert_eq!(ring_text(&nodes(), false), include_str!("ring/ring.txt"));
+    let status = Status { nodes: nodes(), note: None };
+    assert_eq!(status_text(&status), include_str!("ring/status.txt"));
+    assert_eq!(ring_text(&status), include_str!("ring/ring.txt"));
 }
 
 #[test]
 fn a_load_that_nobody_knows_is_no_number() {
-    let unknown: Vec<NodeStatus> =
-        nodes().into_iter().map(|node| NodeStatus { load_is_unknown: true, ..node }).collect();
-    assert!(ring_text(&unknown, false).contains("  rack1       Down   Normal  ?               42.61% "));
-    assert!(status_text(&Status { nodes: unknown }).contains("DN  127.0.7.33  ?     1       42.6% "));
+    let unknown = nodes().into_iter().map(|node| NodeStatus { load_is_unknown: true, ..node });
+    let status = Status { nodes: unknown.collect(), note: None };
+    assert!(ring_text(&status).contains("  rack1       Down   Normal  ?               42.61% "));
+    assert!(status_text(&status).contains("DN  127.0.7.33  ?     1       42.6% "));
 }
 
 #[test]
@@ -61,11 +62,12 @@ fn data_centers_are_apart_and_as_wide_as_the_widest() {
     nodes[0].data_center = "b".to_owned();
     nodes[0].rack = "a long rack".to_owned();
     nodes[1].state = "UJ".to_owned();
-    let text = ring_text(&nodes, false);
+    let status = Status { nodes, note: None };
+    let text = ring_text(&status);
     let centers: Vec<&str> = text.lines().filter(|line| line.starts_with("Datacenter")).collect();
     assert_eq!(centers, ["Datacenter: b", "Datacenter: datacenter1"]);
     assert!(text.contains("Up     Joining "), "{text}");
-    let status = status_text(&Status { nodes });
+    let status = status_text(&status);
     let widths: Vec<usize> =
         status.lines().filter(|line| line.contains("127.0.7")).map(|line| line.trim_end().len()).collect();
     assert_eq!(widths.len(), 3);
@@ -108,6 +110,7 @@ fn cluster() -> Cluster {
             keyspace("system_schema", ""),
             keyspace("system", ""),
         ],
+        note: None,
         nodes: vec![node("127.0.7.31", "UN"), node("127.0.7.32", "UN"), node("127.0.7.33", "DN")],
     }
 }
