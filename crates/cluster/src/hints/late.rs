@@ -46,16 +46,18 @@ struct Queue {
     taken: usize,
     /// Whether somebody looks after them.
     is_swept: bool,
+    /// Nobody looks after any, and none is added.
+    is_closed: bool,
 }
 
 impl LateWrites {
     /// Adds one. Whether nobody looks after them yet, as the caller then does.
     ///
     /// # Errors
-    /// The write, when so many wait that it must not.
+    /// The write, when so many wait that it must not, and after the end.
     pub(super) fn push(&self, late: Late, max: usize) -> Result<bool, Box<Late>> {
         let mut queue = self.queue.lock();
-        if queue.waiting.len() + queue.taken >= max {
+        if queue.is_closed || queue.waiting.len() + queue.taken >= max {
             return Err(Box::new(late));
         }
         queue.waiting.push(late);
@@ -83,8 +85,21 @@ impl LateWrites {
         });
         let mut queue = self.queue.lock();
         queue.taken = 0;
+        if queue.is_closed {
+            drop(queue);
+            waiting.iter().for_each(|late| ended(late, Err(ReplicaError::TimedOut)));
+            return ControlFlow::Break(());
+        }
         queue.waiting.append(&mut waiting);
         queue.is_swept = !queue.waiting.is_empty();
         if queue.is_swept { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+
+    /// Ends it. Those that are left are the caller's. Those that are looked at in this moment come to an end
+    /// there.
+    pub(super) fn close(&self) -> Vec<Late> {
+        let mut queue = self.queue.lock();
+        queue.is_closed = true;
+        std::mem::take(&mut queue.waiting)
     }
 }

@@ -337,9 +337,14 @@ impl HintStore {
         }
     }
 
-    /// The thread has ended: writes and closes everything.
+    /// The thread has ended: writes and closes everything. What was not acknowledged until now is kept: nobody
+    /// will hear of it.
     pub(super) fn shut(&self) -> io::Result<()> {
         self.work();
+        for mut late in self.late.close() {
+            let outcome = late.outcome(u64::MAX).unwrap_or(Err(ReplicaError::TimedOut));
+            self.was_late(&late, outcome);
+        }
         drop(self.jobs.lock().take());
         let flushed = self.flush();
         let mut files = self.files.lock();

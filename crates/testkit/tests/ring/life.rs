@@ -26,7 +26,7 @@ const ROWS: u64 = 4;
 /// How long a client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Until batches that were left behind are completed.
-const BATCHES_COMPLETED: Duration = Duration::from_secs(60);
+const BATCHES_COMPLETED: Duration = Duration::from_secs(30);
 
 /// What may happen in a life.
 #[derive(Clone, Copy, Debug)]

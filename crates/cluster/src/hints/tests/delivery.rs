@@ -187,6 +187,33 @@ fn one_task_looks_after_all_late_answers_while_there_are_some() {
 }
 
 #[test]
+fn what_was_not_acknowledged_at_the_end_is_kept() {
+    Simulation::run(1, |simulation| {
+        let env = simulation.env(&memory());
+        let tasks = env.tasks.clone();
+        let spawn: Spawn =
+            Arc::new(move |future| drop(tasks.spawn("task", move || block_on(future)).unwrap()));
+        let open = || {
+            let options = HintsOptions::new(Path::new(DIR));
+            let spawn = Arc::clone(&spawn);
+            HintStore::open(env.clone(), options, HintsSettings::default(), schema, spawn).unwrap()
+        };
+        let (store, (node, _)) = (open(), dead_node(1, &env));
+        let in_use = Arc::strong_count(&node);
+        store.late(&node, &write(1), Answer::later(std::future::pending()));
+        store.late(&node, &write(2), Answer::later(std::future::ready(Ok(()))));
+        block_on(env.tasks.sleep(Duration::from_millis(100)));
+        assert_eq!(store.counts().created, 0, "an answer may still come");
+        store.shut().unwrap();
+        assert_eq!((store.counts().created, Arc::strong_count(&node)), (1, in_use));
+        store.late(&node, &write(3), Answer::later(std::future::pending()));
+        assert_eq!(Arc::strong_count(&node), in_use, "nobody looks after it");
+        drop(store);
+        assert!(open().next_page(node.id).is_some());
+    });
+}
+
+#[test]
 fn a_node_that_says_nothing_is_asked_again_and_gets_everything() {
     with(1, |case| {
         case.nodes[0].1.set(Mode::Silent);
