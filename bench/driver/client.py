@@ -27,8 +27,14 @@ class Client:
     def __init__(self, program):
         self.program = program
 
-    def schema(self, server, replicas):
-        self._finish([self.program, "schema", "--address", ",".join(server.endpoints), "--replicas", replicas])
+    def schema(self, server, replicas, **door):
+        self._finish([self.program, "schema", "--address", ",".join(server.endpoints), "--replicas", replicas, *options(door)])
+
+    def logins(self, server, endpoint, **settings):
+        """Connections that come and go; returns what the client printed, and the command."""
+        settings = {"address": endpoint, "server_pid": ",".join(map(str, server.pids)), **settings}
+        command = [self.program, "logins", *options(settings)]
+        return {**json.loads(self._finish(command)), "command": shown(command)}
 
     def alter(self, server, seconds):
         """Changes the schema for so long; returns how often."""
@@ -47,10 +53,7 @@ class Client:
         settings = {"address": ",".join(server.endpoints), "workload": workload, "partitions": given.partitions,
                     "connections": given.connections, "threads": given.threads, "protocol": given.protocol,
                     "consistency": given.consistency, "server_pid": ",".join(map(str, server.pids)), **settings}
-        command = [str(self.program), "run"]
-        for name, value in settings.items():
-            command += [f"--{name.replace('_', '-')}", str(value)]
-        return command
+        return [str(self.program), "run", *options(settings)]
 
     def null_server(self, address):
         return subprocess.Popen([self.program, "null", "--address", address], stdout=subprocess.PIPE, text=True)
@@ -107,9 +110,15 @@ class Parts:
 ALONE = {"env": {**os.environ, "RUST_BACKTRACE": "1"}, "start_new_session": True}
 
 
+def options(settings):
+    """Settings as the client's options: a true one is a flag, one without a value is left out."""
+    pairs = ((f"--{name.replace('_', '-')}", value) for name, value in settings.items() if value not in (None, False))
+    return [word for name, value in pairs for word in ([name] if value is True else [name, str(value)])]
+
+
 def failed(command, status, errors):
     return Failed(f"{' '.join(map(str, command))}\nended with {status}: {errors.strip()[-2000:]}")
 
 
 def shown(command):
-    return " ".join(["bench-client", *command[1:]])
+    return " ".join(["bench-client", *map(str, command[1:])])

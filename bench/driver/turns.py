@@ -26,16 +26,20 @@ class Turns:
         self.each(lambda server: server.stop())
 
     def each(self, work, backwards=False):
-        """Does the work with each server, in its turn. One that fails is stopped and has had its last turn: what the others are
-        measured at is kept."""
+        """Does the work with each server, in its turn."""
         for server in self.servers[::-1 if backwards else 1]:
-            for other in self.servers:
-                other.pause() if other is not server else other.resume()
-            try:
-                work(server)
-            except FAILURES as error:
-                machine.say(f"{server.name}: {error}")
-                self.failures.append(f"{server.name} could not be measured to the end: {error}")
-                self.servers.remove(server)
-                with contextlib.suppress(*FAILURES):
-                    server.stop()
+            self.turn(server, work)
+
+    def turn(self, server, work):
+        """Does the work with one server while the others are stopped. One that fails is stopped and has had its last turn: what the
+        others are measured at is kept."""
+        for other in self.servers:
+            other.pause() if other is not server else other.resume()
+        try:
+            work(server)
+        except FAILURES as error:
+            machine.say(f"{server.name}: {error}")
+            self.failures.append(f"{server.name} could not be measured to the end: {error}")
+            self.servers.remove(server)
+            with contextlib.suppress(*FAILURES):
+                server.stop()

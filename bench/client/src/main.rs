@@ -2,6 +2,7 @@
 //!
 //! * `bench-client schema`: makes the keyspace and the tables of every workload.
 //! * `bench-client run`: runs a workload, closed loop or at a fixed rate, and prints its figures as JSON.
+//! * `bench-client logins`: opens connections, one after the other or at a fixed rate.
 //! * `bench-client alter`: changes the schema again and again.
 //! * `bench-client null`: a server that does nothing, to measure the client itself.
 //!
@@ -11,14 +12,17 @@
 
 mod answer;
 mod connection;
+mod door;
 mod error;
 mod lane;
+mod logins;
 mod measure;
 mod null_server;
 mod pace;
 mod parts;
 mod proc;
 mod run;
+mod wire;
 mod worker;
 mod workloads;
 
@@ -30,6 +34,7 @@ use clap::{Parser, Subcommand};
 use protocol::ProtocolVersion;
 
 use crate::connection::Connection;
+use crate::door::Door;
 use crate::error::Error;
 
 /// How often a table comes and goes, at the most: a server that is quick at it is to do other things besides.
@@ -55,6 +60,8 @@ enum Verb {
         /// On how many nodes each row is
         #[arg(long, default_value_t = 1)]
         replicas: u32,
+        #[command(flatten)]
+        door: door::Settings,
     },
     /// Make a table, alter it and drop it, ten times a second, and print how often the schema changed
     Alter {
@@ -67,6 +74,8 @@ enum Verb {
     },
     /// Run a workload and print its figures as JSON
     Run(run::Settings),
+    /// Open connections, close them at once, and print how long each took as JSON
+    Logins(logins::Settings),
     /// Serve nothing, to measure the client itself
     Null {
         /// Where to listen
@@ -77,9 +86,10 @@ enum Verb {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().verb {
-        Verb::Schema { address, replicas } => make_schema(&address, replicas),
+        Verb::Schema { address, replicas, door } => make_schema(&address, replicas, &door),
         Verb::Alter { address, seconds } => alter_schema(address, Duration::from_secs_f64(seconds)),
         Verb::Run(settings) => run::run(&settings),
+        Verb::Logins(settings) => logins::run(&settings),
         Verb::Null { address } => null_server::serve(address),
     };
     match outcome {
@@ -92,8 +102,9 @@ fn main() -> ExitCode {
 }
 
 /// Makes the tables on the first node, and waits until all nodes have them.
-fn make_schema(nodes: &[SocketAddr], replicas: u32) -> Result<(), Error> {
-    let open = |node: &SocketAddr| Connection::open(*node, ProtocolVersion::V5);
+fn make_schema(nodes: &[SocketAddr], replicas: u32, door: &door::Settings) -> Result<(), Error> {
+    let door = door.open()?;
+    let open = |node: &SocketAddr| Connection::open(*node, ProtocolVersion::V5, &door);
     let mut nodes = nodes.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     let Some(first) = nodes.first_mut() else { return Ok(()) };
     for statement in workloads::tables(replicas) {
@@ -117,7 +128,7 @@ fn schema_version(node: &mut Connection) -> Result<String, Error> {
 }
 
 fn alter_schema(address: SocketAddr, time: Duration) -> Result<(), Error> {
-    let mut connection = Connection::open(address, ProtocolVersion::V5)?;
+    let mut connection = Connection::open(address, ProtocolVersion::V5, &Door::default())?;
     let table = format!("{}.altered", workloads::KEYSPACE);
     let statements = [
         format!("CREATE TABLE {table} (k int PRIMARY KEY, v text)"),

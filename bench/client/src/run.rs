@@ -13,6 +13,7 @@ use protocol::{Consistency, ProtocolVersion};
 use serde::Serialize;
 
 use crate::connection::Connection;
+use crate::door;
 use crate::error::Error;
 use crate::lane::Lane;
 use crate::measure::{Clock, Figures, Tally, Window};
@@ -36,6 +37,8 @@ pub struct Settings {
     /// The server, or the nodes of a ring, which get connections by turns
     #[arg(long, value_delimiter = ',', required = true)]
     address: Vec<SocketAddr>,
+    #[command(flatten)]
+    door: door::Settings,
     /// How many replicas have to answer
     #[arg(long, default_value = "LOCAL_ONE", value_parser = consistency)]
     consistency: Consistency,
@@ -201,9 +204,10 @@ fn workers(settings: &Settings, shape: Shape, measured: &Arc<Measured>) -> Resul
     let Shape { version, connections, threads } = shape;
     let mut lanes: Vec<Vec<Lane>> = (0..threads).map(|_| Vec::new()).collect();
     let mut statements = None;
+    let door = settings.door.open()?;
     let nodes = settings.address.iter().cycle();
     for ((index, thread), &node) in (0..connections).zip((0..threads as usize).cycle()).zip(nodes) {
-        let mut connection = Connection::open(node, version)?;
+        let mut connection = Connection::open(node, version, &door)?;
         // Each node has to know them; their ids are the same.
         if statements.is_none() || (index as usize) < settings.address.len() {
             let share = Share { index: 0, of: 1, seed: settings.seed };
