@@ -1,6 +1,7 @@
 //! One connection to a server: blocking while it is set up, nonblocking while it is measured.
 //!
-//! 1. [`Connection::open`] connects and starts the session, through TLS and with a login if the [`Door`] says so.
+//! 1. [`Connection::open`] connects and starts the session, through TLS and with a login if the [`Door`] says
+//!    so.
 //! 2. [`Connection::call`] asks one thing and waits for the answer: schema, PREPARE.
 //! 3. [`Connection::begin_load`] switches to nonblocking. From here on [`Connection::queue`] collects
 //!    requests, [`Connection::flush`] writes what the socket takes, [`Connection::receive`] reads once, and

@@ -1,4 +1,5 @@
-//! Connections that come and go: each from its SYN to READY or AUTH_SUCCESS, or to the refusal of its password.
+//! Connections that come and go: each from its SYN to READY or AUTH_SUCCESS, or to the refusal of its
+//! password.
 //!
 //! Each thread opens one connection after the other and closes it at once. Percentiles are of that time, from
 //! the instant a connection was begun; at a fixed rate, from when it was due.

@@ -337,8 +337,8 @@ impl HintStore {
         }
     }
 
-    /// The thread has ended: writes and closes everything. What was not acknowledged until now is kept: nobody
-    /// will hear of it.
+    /// The thread has ended: writes and closes everything. What was not acknowledged until now is kept, as
+    /// nobody will hear of it.
     pub(super) fn shut(&self) -> io::Result<()> {
         self.work();
         for mut late in self.late.close() {
