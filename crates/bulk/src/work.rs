@@ -3,7 +3,7 @@
 //! Every table that is scanned for somebody outside goes through [`Work::watch`]. Scans then share one limit
 //! of bytes a second, and are seen while they run.
 
-use crate::{Batches, BulkError, Cancel, Loss, Pace, ScanCounts, ScanRequest, Split, Table};
+use crate::{BATCH_BYTES_MAX, Batches, BulkError, Cancel, Loss, Pace, ScanCounts, ScanRequest, Split, Table};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use engine::Throttle;
@@ -15,8 +15,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes that a scan goes over until it asks how fast it may go: as often as a batch that is full, about.
-const PACE_BYTES: u64 = 1 << 20;
+/// Bytes that a scan goes over within a batch until it asks how fast it may go. A scan that finds its rows has
+/// a batch before, and pays once for it: who waits twice has its first rows late.
+const PACE_BYTES: u64 = BATCH_BYTES_MAX;
 
 /// What all bulk reads of a node share.
 pub struct Work {

@@ -21,7 +21,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 const ROWS: i32 = 8_192;
-const VALUE_BYTES: usize = 1 << 10;
+const VALUE_BYTES: usize = 4 << 10;
 
 fn table() -> Arc<TableSchema> {
     let table = TableSchema::builder("ks", "blobs", Uuid::from_u128(21))
