@@ -15,8 +15,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes that a scan goes over within a batch until it asks how fast it may go. A scan that finds its rows has
-/// a batch before, and pays once for it: who waits twice has its first rows late.
+/// Bytes that a scan goes over within a batch until it asks how fast it may go. A scan that finds its rows
+/// has a batch before, and pays once for it: who waits twice has its first rows late.
 const PACE_BYTES: u64 = BATCH_BYTES_MAX;
 
 /// What all bulk reads of a node share.
