@@ -6,7 +6,7 @@ import json
 import statistics
 
 from . import bulkplan, bulktables, plots, rounds
-from .report import NOISE_MAX, shown, table
+from .report import NOISE_MAX, keep, set_up, shown, table
 
 WRITERS = bulktables.WRITERS
 MIB = 2**20
@@ -18,8 +18,7 @@ PLOTS = {
 
 
 def write(results, folder):
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "bulk.json").write_text(json.dumps(results, indent=1) + "\n")
+    keep(results, folder, "bulk.json")
     return render(folder)
 
 
@@ -224,7 +223,7 @@ def partitions_plot(results):
 
 
 def markdown(results):
-    machine, given = results["machine"], results["parameters"]
+    given = results["parameters"]
     text = ["# Whole tables\n\n", f"`{results['command']}`, {results['started']} to {results['ended']}.\n\n",
             "How the figures are made and what they mean: [docs/BENCH.md](../../docs/BENCH.md#whole-tables). "
             "Each is the median of the rounds; the least and the greatest stand in brackets.\n\n"]
@@ -251,11 +250,7 @@ def markdown(results):
                     + ".\n\n")
     text.append("## Tables\n\n")
     text.append(table(["", "MiB of values", *(f"MiB on disk, {writer}" for writer in WRITERS)], table_rows(results)))
-    text.append("## Set-up\n\n")
-    memory = machine["memory_bytes"] / 2**30 if machine["memory_bytes"] else 0
-    text.append(f"* Machine: {machine['cpu']}, {machine['cores']} cores{', virtual' if machine['virtual'] else ''}, "
-                f"{memory:.0f} GiB, Linux {machine['kernel']}; load average at the start {machine['load_average_at_start']:.2f}\n")
-    text += [f"* {name}: {version}\n" for name, version in results["versions"].items()]
+    text += set_up(results)
     text.append(f"* {given['rounds']} rounds ({given['cqlite_rounds']} of cqlite); LZ4 in chunks of {bulktables.CHUNK_KIB} KiB; "
                 f"Cassandra with a heap of {given['heap']}\n")
     return "".join(text)

@@ -6,14 +6,13 @@ import json
 import statistics
 
 from . import doors, rounds
-from .report import NOISE_MAX, noise_of, shown, table
+from .report import NOISE_MAX, keep, noise_of, set_up, shown, table
 
 KINDS = ("cassandra", "ilion")
 
 
 def write(results, folder):
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "doors.json").write_text(json.dumps(results, indent=1) + "\n")
+    keep(results, folder, "doors.json")
     return render(folder)
 
 
@@ -132,7 +131,7 @@ COLUMNS = (
 
 
 def markdown(results):
-    machine, given = results["machine"], results["parameters"]
+    given = results["parameters"]
     text = ["# What TLS and roles cost\n\n", f"`{results['command']}`, {results['started']} to {results['ended']}.\n\n",
             "How the figures are made and what they mean: [docs/BENCH.md](../../docs/BENCH.md#doors).\n\n"]
     if results["problems"]:
@@ -149,11 +148,7 @@ def markdown(results):
         if name.startswith("failing logins"):
             other = sum(sum(run["errors"].values()) for run in rounds.of(ran))
             text.append(f"* {name}: besides those above {other} were refused with other words than for a wrong password\n")
-    text.append("\n## Set-up\n\n")
-    memory = machine["memory_bytes"] / 2**30 if machine["memory_bytes"] else 0
-    text.append(f"* Machine: {machine['cpu']}, {machine['cores']} cores{', virtual' if machine['virtual'] else ''}, "
-                f"{memory:.0f} GiB, Linux {machine['kernel']}; load average at the start {machine['load_average_at_start']:.2f}\n")
-    text += [f"* {name}: {version}\n" for name, version in results["versions"].items()]
+    text += ["\n", *set_up(results)]
     text.append(f"* {given['partitions']:,} partitions of 10 rows; {given['rounds']} rounds of {given['seconds']:g} s; {given['connections']} "
                 f"connections; TLS 1.3, certificates of P-256, no resumption; {doors.BCRYPT_ROUNDS} rounds of bcrypt; Cassandra with a heap of {given['heap']}\n")
     return "".join(text)

@@ -36,8 +36,7 @@ def write(results, folder):
     results["ratios"] = ratios(results)
     results["bars"] = bars.judge(results)
     results["problems"] = problems(results)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "report.json").write_text(json.dumps(results, indent=1) + "\n")
+    keep(results, folder, "report.json")
     render(folder)
 
 
@@ -133,6 +132,22 @@ def shown(number, digits):
     return "-" if number is None else f"{number:,.{digits}f}"
 
 
+def keep(results, folder, name):
+    """Everything that was found, as JSON."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(json.dumps(results, indent=1) + "\n")
+
+
+def set_up(results):
+    """What figures were taken on: the lines that end every report, before what is its own."""
+    machine = results["machine"]
+    memory = machine["memory_bytes"] / 2**30 if machine["memory_bytes"] else 0
+    return ["## Set-up\n\n",
+            f"* Machine: {machine['cpu']}, {machine['cores']} cores{', virtual' if machine['virtual'] else ''}, "
+            f"{memory:.0f} GiB, Linux {machine['kernel']}; load average at the start {machine['load_average_at_start']:.2f}\n",
+            *(f"* {name}: {version}\n" for name, version in results["versions"].items())]
+
+
 def where(row):
     """The server of a ratio, where it is not Ilion on files of its own."""
     return "" if row["server"] == "ilion" else f"{row['server']}, "
@@ -145,7 +160,7 @@ def ratio(number):
 
 
 def markdown(results):
-    machine, given = results["machine"], results["parameters"]
+    given = results["parameters"]
     text = ["# Ilion beside Cassandra\n\n"]
     text.append(f"`{results['command']}`, {results['started']} to {results['ended']}.\n\n")
     text.append("How the figures are made and what they mean: [docs/BENCH.md](../../docs/BENCH.md). "
@@ -186,11 +201,7 @@ def markdown(results):
     text.append(table(["", *(name for name, _, _ in alone)], [
         [f"{workload}, {label(run)}", *(shown(figure(run), digits) for _, figure, digits in alone)]
         for workload, runs in results["client_alone"].items() for run in runs]))
-    text.append("## Set-up\n\n")
-    memory = machine["memory_bytes"] / 2**30 if machine["memory_bytes"] else 0
-    text.append(f"* Machine: {machine['cpu']}, {machine['cores']} cores{', virtual' if machine['virtual'] else ''}, "
-                f"{memory:.0f} GiB, Linux {machine['kernel']}; load average at the start {machine['load_average_at_start']:.2f}\n")
-    text.extend(f"* {name}: {version}\n" for name, version in results["versions"].items())
+    text += set_up(results)
     wide = ", ".join(f"{rows:,}" for rows in given["wide_rows"])
     text.append(f"* Data: base: {given['partitions']:,} partitions of 10 rows; locality: partitions of {wide} rows; large: "
                 f"{given['large_rows']:,} rows\n")
