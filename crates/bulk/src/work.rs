@@ -193,10 +193,10 @@ impl Table for WatchedTable {
                 work.throttle.look();
             }
         });
-        let watched = Watching { work: Arc::clone(&self.work), id, running, cancel };
-        let watching = Arc::new(watched);
-        let pace = Arc::downgrade(&watching);
-        let pace = Pace::new(move |bytes| pace.upgrade().is_none_or(|scan| scan.goes_on(bytes)));
+        let watching = Arc::new(Watching { work: Arc::clone(&self.work), id, running, cancel });
+        // What still reads ahead does not keep it among those that are under way.
+        let weak = Arc::downgrade(&watching);
+        let pace = Pace::new(move |bytes| weak.upgrade().is_none_or(|watching| watching.goes_on(bytes)));
         let request = ScanRequest { pace: Some(pace), ..request.clone() };
         let batches = self.table.scan(&request, split)?;
         Ok(Box::new(Watched { watching, batches }))
