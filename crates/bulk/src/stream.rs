@@ -44,6 +44,8 @@ pub fn stream(
                     return;
                 }
             }
+            // Who has heard that it is over does not find it among those that run.
+            drop(batches);
             let _ = send.blocking_send(None);
         })
     };
